@@ -3,6 +3,7 @@
 SHELL := /bin/sh
 VENV := .venv
 BIN := $(VENV)/bin
+LOWEST := $(VENV)/lowest
 STAMP := $(VENV)/.fairopt-installed
 DOCS_STAMP := $(VENV)/.fairopt-docs-installed
 WORKERS ?= 2
@@ -10,7 +11,7 @@ SECONDS ?= 600
 PYTHON ?=
 FITS := import sys, venv, ensurepip; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))
 
-.PHONY: help demo test lint docs refresh notebooks papers bench fuzz clean
+.PHONY: help demo test lowest lint docs refresh notebooks papers bench fuzz clean
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -23,11 +24,21 @@ test: lint ## lint, then all tests: the package's, the docstrings', the document
 	@echo "== tests (pytest, $(WORKERS) workers)"
 	@$(BIN)/python -m pytest -q -n $(WORKERS)
 
+lowest: $(STAMP) ## tests on the lowest versions that pyproject.toml allows, in .venv/lowest
+	@$(BIN)/python -m venv --clear $(LOWEST)
+	@$(BIN)/python .ci/lowest.py > $(LOWEST)/constraints.txt
+	@echo "== installing the lowest versions into $(LOWEST)"
+	@$(LOWEST)/bin/python -m pip install --quiet --disable-pip-version-check --constraint $(LOWEST)/constraints.txt \
+	  --editable '.[plots,parquet,frames,polars,yaml,distributed,testing]' jsonschema pytest pytest-xdist
+	@echo "== tests (pytest, $(WORKERS) workers)"
+	@$(LOWEST)/bin/python -m pytest -q -n $(WORKERS) -m "not slow"
+
 lint: $(STAMP) ## style (ruff) and types (mypy)
 	@echo "== style (ruff)"
 	@$(BIN)/ruff check .
 	@echo "== types (mypy)"
 	@$(BIN)/mypy fairopt
+	@$(BIN)/mypy --strict --config-file= --cache-dir=.mypy_cache/client tests/client.py
 
 docs: $(DOCS_STAMP) ## build the documentation (docs/_build/html; warnings are errors), and run its examples
 	@rm -rf docs/generated docs/notebooks

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
+import cvxpy as cp
 import fuzz_blocks as ours
 import numpy as np
 from fuzz_blocks import Draw
@@ -59,6 +60,11 @@ def drawn(
 def one_of(rng: Rng, *choices: Any) -> Any:
     """Any of them."""
     return choices[rng.integers(len(choices))]
+
+
+def at_hand(solver: str | None) -> str | None:
+    """The solver, or CLARABEL where it is not installed: all else is drawn the same under every Python."""
+    return solver if solver in (None, *cp.installed_solvers()) else "CLARABEL"
 
 
 def digits(value: float, k: int = 3) -> float:
@@ -118,7 +124,7 @@ def shares(rng: Rng) -> Draw:
         objective = fo.OrderedWeighted(parameter if parameter[0] else (1,), used)
     else:
         objective = fo.AlphaFair(one_of(rng, 0.5, 1, 2, 3, 5, 10), used)
-    options = {} if rng.random() < 0.8 else {"solver": one_of(rng, "CLARABEL", "ECOS")}
+    options = {} if rng.random() < 0.8 else {"solver": at_hand(one_of(rng, "CLARABEL", "ECOS"))}
     return Draw(given, fo.Policy(objective, constraints), options)
 
 
@@ -127,7 +133,7 @@ def alpha(rng: Rng) -> Draw:
     given = drawn(rng, n, servers, m, by_server=True, room=13)
     number = one_of(rng, 2, 2.5, 3, 4, 5, 7, 10, 15, 20)
     share = one_of(rng, fo.DominantShare(), fo.DominantShare(), fo.PNormShare(1), fo.Tasks())
-    options = {} if rng.random() < 0.7 else {"solver": one_of(rng, "CLARABEL", "ECOS")}
+    options = {} if rng.random() < 0.7 else {"solver": at_hand(one_of(rng, "CLARABEL", "ECOS"))}
     return Draw(given, fo.Policy(fo.AlphaFair(number, share)), options)
 
 
@@ -151,7 +157,7 @@ def wide(rng: Rng) -> Draw:
         rng, *[fo.NoFairness()] * 8, fo.Policy(fo.Total()), *[fo.Policy(fo.MaxMin())] * 2,
         fo.Policy(fo.MaxMin(fo.Tasks())), fo.Policy(fo.OrderedWeighted((3, 2, 1))), fo.DRF(),
     )  # fmt: skip
-    names = ["CLARABEL", "ECOS", "HIGHS"] * 2 + ["SCS"]
+    names = ["CLARABEL", at_hand("ECOS"), "HIGHS"] * 2 + ["SCS"]
     options: dict[str, Any] = one_of(rng, *[{}] * 5, *[{"method": "cone"}] * 3, *({"solver": name} for name in names))
     if options.get("solver") == "SCS":
         options["time_limit"] = 2  # it runs on where others give up
@@ -201,7 +207,7 @@ def own(rng: Rng) -> Draw:
         objective = objective + 0.1 * fo.Total(fo.Tasks())
     elif more < 0.3:
         objective = objective + 0.5 * ours.Logarithms(tuple(plain(rates)))
-    options = {} if rng.random() < 0.8 else {"solver": one_of(rng, "CLARABEL", "ECOS", "SCS")}
+    options = {} if rng.random() < 0.8 else {"solver": at_hand(one_of(rng, "CLARABEL", "ECOS", "SCS"))}
     return Draw(given, fo.Policy(objective), options)
 
 
@@ -232,7 +238,7 @@ def rows(rng: Rng) -> Draw:
     else:
         objective = one_of(rng, fo.Total(fo.Tasks()), fo.Total(), fo.MaxMin(), fo.Leximin(), fo.AlphaFair(2))
         policy = fo.Policy(objective, [block(held, most)])
-    options = {} if rng.random() < 0.7 else {"solver": one_of(rng, "CLARABEL", "ECOS")}
+    options = {} if rng.random() < 0.7 else {"solver": at_hand(one_of(rng, "CLARABEL", "ECOS"))}
     return Draw(given, policy, options)
 
 
@@ -284,7 +290,7 @@ def _read(rng: Rng, given: dict[str, Any]) -> Draw | None:
             return None
     except exact_lp.NoPoint:
         return None
-    solver = one_of(rng, "CLARABEL", "ECOS", "SCS", *(["HIGHS"] * 3 if linear else []))
+    solver = at_hand(one_of(rng, "CLARABEL", "ECOS", "SCS", *(["HIGHS"] * 3 if linear else [])))
     return Draw(given, draw.policy, {}, ("read", solver, tuple(changes), bool(rng.random() < 0.1)))
 
 
@@ -625,7 +631,7 @@ def tiers(rng: Rng) -> Draw:
 
 def solvers(rng: Rng) -> Draw:
     draw = one_of(rng, pools, servers, blocks)(rng)
-    name = one_of(rng, "CLARABEL", "CLARABEL", "ECOS", "SCS", None)
+    name = at_hand(one_of(rng, "CLARABEL", "CLARABEL", "ECOS", "SCS", None))
     options: dict[str, Any] = {"method": "cone"} if name is None else {"solver": name}
     kinds = (fo.Leximin, fo.MaxMin, fo.Total, fo.OrderedWeighted)
     if isinstance(draw.policy.objective, kinds) and rng.random() < 0.5 and not draw.policy.constraints:
@@ -646,7 +652,7 @@ def prepared(rng: Rng) -> Draw:
         "task_limits": [None if rng.random() < 0.5 else plain(k / 4) for k in rng.integers(1, 24, n)],
     }  # fmt: skip
     some = {key: value for key, value in changes.items() if rng.random() < 0.6}
-    options = {"solver": one_of(rng, "CLARABEL", "ECOS")} if rng.random() < 0.2 else {}
+    options = {"solver": at_hand(one_of(rng, "CLARABEL", "ECOS"))} if rng.random() < 0.2 else {}
     return Draw(given, fo.Policy(objective, constraints), options, ("prepared", some))
 
 

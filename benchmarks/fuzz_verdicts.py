@@ -35,6 +35,7 @@ GAP, FIT, BLOCKS = 1e-6, 1e-9, 1e-7  # what a certificate allows
 TIER = 1e-7  # what a tier gives up, of its fall when tasks are halved; four fifths of that are expected
 KEPT = 1 - Fraction(TIER) * 2 / 5
 OPEN = "?"
+SMALLER = "worse: shares as even are larger"  # of which a measure without emphasis on efficiency sees nothing
 ZERO = Fraction(0)
 
 
@@ -601,11 +602,12 @@ def _plane(question: Question, objective: Any, shares: Float) -> str:
     loads = loads / np.array([float(value) for _, value in question.all_rows])[:, None] / per_task
     best = plane.best_of_plane(loads[loads.any(axis=1)], objective.beta, objective.lam)
     assert cluster.servers == 1 and not question.equal and not question.held
-    if objective.lam == 0:
-        return "" if np.allclose(shares, best.shares, rtol=1e-5) else f"worse: {shares} where {best.shares} are larger"
+    if objective.lam == 0 and np.allclose(shares, best.shares, rtol=1e-5):
+        return ""
     got = float(plane.log_measure(shares, objective.beta, objective.lam))
     if got < best.value - 1.05 * GAP * max(1.0, emphasis(objective)[1]):
         return f"worse: {got:.12g} where {best.value:.12g} can be had by shares {best.shares}"
+    return SMALLER if objective.lam == 0 else ""  # though nobody would lose by more
     return ""
 
 

@@ -78,7 +78,7 @@ def more_blocks(rng: Rng) -> Draw:
 DRAWS: dict[str, Callable[[Rng], Draw]] = {"more": more_blocks} | {
     name: CATEGORIES[name]
     for name in ("pools", "servers", "weights", "scales", "ties", "zeros", "blocks", "flat", "tiers", "solvers",
-                 "shares", "alpha", "wide", "traces", "bundles", "whole")
+                 "shares", "alpha", "wide", "traces", "bundles", "whole", "plane")
 }  # fmt: skip
 
 
@@ -135,7 +135,8 @@ def saved(draw: Draw, path: Path, tally: Tally) -> Verification | None:
 
 WHERE: dict[str, str] = {  # by kind a pattern of the path of what is changed
     "tasks": r"tasks_by_server/\d+/\d+", "price": r"proof/.*prices/\d+/\d+", "multiplier": r"proof/.*(rows|kept)/\d+",
-    "mixture": r"proof/.*mixtures/\d+/\d+", "unit": r"proof/\d+/unit", "users of a level": r"proof/.*users/\d+",
+    "mixture": r"proof/.*mixtures/\d+/\d+", "line": r"proof/.*(levels/\d+|slope)",
+    "unit": r"proof/\d+/unit", "users of a level": r"proof/.*users/\d+",
     "tier's tasks": r"proof/\d+/tasks/\d+/\d+", "capacity": r"instance/capacities/.*",
     "demand": r"instance/demands/.*\d", "limit": r"instance/task_limits/\d+", "weight": r"instance/weights/\d+",
     "counts": r"instance/counts/\d+", "eligibility": r"instance/eligible/\d+/\d+", "coefficient": r"given/.*\d",
@@ -304,6 +305,8 @@ def judged(text: str) -> tuple[str, str]:
         return "undecided", ""
     except Exception as error:  # a file that cannot be read is not an answer
         return "WRONG", f"not an answer: {type(error).__name__}: {error}"
+    if wrong == fuzz_verdicts.SMALLER:
+        wrong = ""
     if wrong == "" or wrong.startswith(fuzz_verdicts.OPEN) or "worth -inf" in wrong:  # beyond floats
         return ("undecided" if wrong else "right"), ""
     return "WRONG", wrong

@@ -7,7 +7,8 @@ property fails.
 
 * `signals`: what Ctrl-C and SIGTERM do to the command, from the first moment.
 * `errors`: the exceptions (texts stand where they are raised; that of most `Infeasible` in `methods.infeasible`).
-* `progress`: callbacks for long computations. `display`: text made safe for terminals.
+* `progress`: callbacks for long computations. `time_limits`: what stops calls whose time is over. `display`: text made
+  safe for terminals.
 * `accessor`: the table by which methods such as `Allocation.plot` reach modules that come later.
 * `io`: readers and writers of files, data frames, and output of ``kubectl`` and ``scontrol``.
 * `validation`, `labels`: arguments of an `Instance`, checked, and joined by label.
@@ -68,6 +69,7 @@ from fairopt.errors import (
     NotCertified,
     NotConcave,
     OutOfDomain,
+    OutOfMemory,
     SolverUnavailable,
     Unbounded,
 )
@@ -116,8 +118,8 @@ __all__ = [
     "Heterogeneity", "Infeasible", "Instance", "InvalidBlock", "InvalidInstance", "Job", "KDominantShare", "Leximin",
     "MaxMin", "MaxShare", "MaxTasks", "MinShare", "MinTasks", "Misreport", "MissingExtra", "Model", "NaivePerServer",
     "NashWelfare", "NoFairness", "NotCertified", "NotConcave", "Objective", "OrderedWeighted", "OutOfDomain",
-    "PNormFairness", "PNormShare", "Policy", "Prepared", "PropertyReport", "Purchase", "Reserve", "ResourceShare",
-    "Scheduler", "Sensitivity", "SequentialMinMax", "ShardedAllocation", "Share", "SharingIncentive",
+    "OutOfMemory", "PNormFairness", "PNormShare", "Policy", "Prepared", "PropertyReport", "Purchase", "Reserve",
+    "ResourceShare", "Scheduler", "Sensitivity", "SequentialMinMax", "ShardedAllocation", "Share", "SharingIncentive",
     "SolverUnavailable", "StandAloneShare", "Task", "Tasks", "Timeline", "Total", "Trace", "Try", "Unbounded",
     "Verdict", "Verification", "WeightedLog", "Witness", "allocate_many", "allocate_sharded", "audit", "best_misreport",
     "bottleneck_fairness", "check", "compare", "datasets", "frontier", "heterogeneity", "known_policies", "metrics",

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Allocation"]
 
-Float = NDArray[np.floating[Any]]
+Float = NDArray[np.float64]
 
 ROUNDING = 1e-12  # of a capacity: less left over is none
 

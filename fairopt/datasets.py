@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from importlib import resources as package_files
 from typing import Any
 
+from fairopt.errors import within_memory
 from fairopt.instance import Instance
 from fairopt.instances.cloud_data_centers import (
     REQUEST_TYPES,
@@ -103,9 +104,10 @@ def read(
     >>> fo.read(file)
     Instance(2 users x 3 resources on 1 server)
     """
-    return _instance_of(read_path(
-        path, users=users, tasks=tasks, at=at, pods=pods, capacity_scale=capacity_scale, backlog=backlog
-    ))  # fmt: skip
+    with within_memory(path, "cut it into parts for fo.allocate_sharded, or, if it should be smaller, write it again"):
+        return _instance_of(read_path(
+            path, users=users, tasks=tasks, at=at, pods=pods, capacity_scale=capacity_scale, backlog=backlog
+        ))  # fmt: skip
 
 
 def demo() -> Instance:

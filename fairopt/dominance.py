@@ -7,14 +7,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 __all__ = ["Dominance", "dominance_of", "server_blocks", "sums_by_group"]
 
-Float = NDArray[np.floating[Any]]
+Float = NDArray[np.float64]
 TIED = 1e-12  # ratios within this, relatively, are equal, so that the rounding of units (GB or MB) decides nothing
 BLOCK = 65_536  # numbers evaluated together, to fit into the cache (16,384 and 262,144 took a quarter longer)
 

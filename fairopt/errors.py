@@ -2,13 +2,16 @@
 
 * Fix the input: `InvalidInstance`, `InvalidBlock`.
 * Accept that there is no allocation: `OutOfDomain`, `Infeasible`, `Unbounded`, `NotConcave`.
-* Try another way: `NotCertified` (another solver, more time), `SolverUnavailable`, `MissingExtra` (install it).
+* Try another way: `NotCertified` (another solver, more time), `SolverUnavailable`, `MissingExtra` (install it),
+  `OutOfMemory` (a smaller question, or a larger machine).
 """
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+import errno
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 
@@ -148,10 +151,10 @@ class NotCertified(TryAnother):
     >>> import fairopt as fo
     >>> cluster = fo.Instance([[40, 8, 8], [8, 5, 1]], [200, 200, 200])
     >>> try:
-    ...     fo.NoFairness().allocate(cluster, solver="SCS", solver_options={"max_iters": 1})
+    ...     fo.NoFairness().allocate(cluster, solver="CLARABEL", solver_options={"max_iter": 1})
     ... except fo.NotCertified as error:
-    ...     print(error.best.certificate.ok, [attempt.solver for attempt in error.tried])
-    False ['SCS']
+    ...     print(error.best.certificate.ok, error.tried[0].solver)
+    False CLARABEL
     """
 
     def __init__(self, message: str, best: Any = None, tried: tuple[Any, ...] = ()) -> None:
@@ -198,6 +201,41 @@ class MissingExtra(TryAnother, ImportError):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.package, self.extra, self.purpose)
+
+
+class OutOfMemory(TryAnother, MemoryError):
+    """A question that does not fit into memory; also a ``MemoryError``.
+
+    Examples
+    --------
+    >>> import fairopt as fo
+    >>> with fo.errors.within_memory("a table", "make it smaller"):
+    ...     raise MemoryError("Unable to allocate 2 TiB")
+    Traceback (most recent call last):
+        ...
+    fairopt.errors.OutOfMemory: a table does not fit into memory (Unable to allocate 2 TiB); make it smaller
+    """
+
+
+@contextmanager
+def within_memory(what: object, fix: str) -> Iterator[None]:
+    """Raise `OutOfMemory` for what is done inside, also where its own error hides that memory ended.
+
+    Examples
+    --------
+    >>> with within_memory("a file", "cut it"):
+    ...     pass
+    """
+    try:
+        yield
+    except OutOfMemory:
+        raise
+    except (FairoptError, OSError, MemoryError) as error:
+        first: BaseException = error.__cause__ if isinstance(error, FairoptError) and error.__cause__ else error
+        if not isinstance(first, MemoryError) and getattr(first, "errno", None) != errno.ENOMEM:
+            raise
+        why = " ".join(str(first).split())[:200] or "no more is free"
+        raise OutOfMemory(f"{what} does not fit into memory ({why}); {fix}") from error
 
 
 LONGEST_NAME = 120  # letters of a name that a message lists

@@ -18,7 +18,7 @@ from fairopt.labels import by_label, joined
 
 __all__ = ["Instance"]
 
-Float = NDArray[np.floating[Any]]
+Float = NDArray[np.float64]
 
 
 class Instance:
@@ -56,8 +56,8 @@ class Instance:
 
     Notes
     -----
-    Arrays of floats are kept as read-only views, not copied. A user is not eligible on a server that lacks a resource
-    it needs.
+    Arrays of floats are kept as read-only views, not copied: those of float32 stay so, though type hints say float64. A
+    user is not eligible on a server that lacks a resource it needs.
 
     Data frames and series (of pandas, Polars, pyarrow) are joined by label, never by position: ``demands`` by user and
     resource, ``capacities`` by resource or by server and resource, and so on. Their labels must be the same in all, in
@@ -85,9 +85,10 @@ class Instance:
     _checked = False
 
     def __init__(
-        self, demands: ArrayLike, capacities: ArrayLike, *, weights: Any = None, task_limits: Any = None,
-        eligible: Any = None, counts: ArrayLike | None = None, users: Sequence[str] | None = None,
-        resources: Sequence[str] | None = None, servers: Sequence[str] | None = None,
+        self, demands: ArrayLike, capacities: ArrayLike | Mapping[str, Any], *, weights: Any = None,
+        task_limits: Any = None, eligible: Any = None, counts: ArrayLike | None = None,
+        users: Sequence[str] | None = None, resources: Sequence[str] | None = None,
+        servers: Sequence[str] | None = None,
         server_types: Sequence[str] | None = None, units: Sequence[str] | Mapping[str, str] | None = None,
         notes: Sequence[str] = (),
     ) -> None:  # fmt: skip
@@ -195,7 +196,7 @@ class Instance:
         """
         return self.replace(demands=demands)
 
-    def with_capacities(self, capacities: ArrayLike) -> Instance:
+    def with_capacities(self, capacities: ArrayLike | Mapping[str, Any]) -> Instance:
         """The same users with other capacities.
 
         Examples
@@ -278,18 +279,27 @@ class Instance:
         part._parent = (self, rows)  # labels too come from there, when asked for
         return part
 
-    def window(self, rows: slice, ratios: Float | None = None) -> Instance:
-        """`taking_part` of a slice ``rows`` of users, not copied or checked; ``ratios`` are theirs, where known."""
+    def window(self, rows: slice, ratios: Float | None = None, demands: Float | None = None) -> Instance:
+        """`taking_part` of a slice ``rows`` of users, not copied or checked; ``ratios``, ``demands`` where known."""
         part = object.__new__(Instance)
         part.__dict__.update(
-            demands=self.demands[rows], capacities=self.capacities, weights=self.weights[rows],
-            task_limits=self.task_limits[rows], counts=self.counts, eligible=self.eligible[rows],
-            total_capacities=self.total_capacities, _users=None, _resources=self._resources, _servers=self._servers,
-            server_types=self.server_types, units=self.units, notes=self.notes, _parent=(self, rows),
-            _merged_from=None, _checked=True,
+            demands=self.demands[rows] if demands is None else demands, weights=self.weights[rows],
+            task_limits=self.task_limits[rows], eligible=self.eligible[rows], capacities=self.capacities,
+            counts=self.counts, total_capacities=self.total_capacities, _users=None, _resources=self._resources,
+            _servers=self._servers, server_types=self.server_types, units=self.units, notes=self.notes,
+            _parent=(self, rows), _merged_from=None, _checked=True,
         )  # fmt: skip
         if ratios is not None:
             part.__dict__["ratios"] = ratios
+        return part
+
+    def _with_rows(self, demands: Any) -> Instance:
+        """The pool with other users, of whom only demands are known: rows of numbers, not copied or checked."""
+        n, part = len(demands), self.window(slice(0))
+        part.__dict__.update(
+            demands=demands, weights=np.broadcast_to(1.0, n), task_limits=np.broadcast_to(np.inf, n),
+            eligible=np.broadcast_to(np.True_, (n, 1)), _parent=None,
+        )  # fmt: skip
         return part
 
     def server_window(self, rows: slice) -> Instance:

@@ -27,7 +27,7 @@ __all__ = [
     "utilisation",
 ]  # fmt: skip
 
-Float = NDArray[np.floating[Any]]
+Float = NDArray[np.float64]
 OF = ("bundles", "tasks")
 
 

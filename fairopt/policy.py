@@ -11,7 +11,7 @@ import cvxpy as cp
 from fairopt.allocation import Allocation
 from fairopt.blocks.constraints import Constraint
 from fairopt.blocks.objectives import Objective
-from fairopt.errors import InvalidBlock
+from fairopt.errors import InvalidBlock, within_memory
 from fairopt.formulation.problem import natural_problem
 from fairopt.instance import Instance
 from fairopt.methods import dispatch
@@ -20,6 +20,11 @@ from fairopt.methods.whole.solve import allocate_whole
 from fairopt.proofs.read import read_problem
 
 __all__ = ["Policy", "accepted", "is_mechanism", "label"]
+
+SMALLER = (
+    "merge equal servers with .merged(), or take one pool with .pooled(), whose users fo.allocate_sharded reads in "
+    "parts, or more memory"
+)
 
 
 class Policy:
@@ -92,7 +97,8 @@ class Policy:
             ``{"solver": "pdlp"}`` or ``{"solver": "ipm", "run_crossover": "off"}``. Only the cone method calls a
             solver, so give one too, or ``method="cone"``.
         time_limit : float, optional
-            Seconds for the whole call; then `NotCertified` holds the best found.
+            Seconds for the whole call, which ends within 1.5 times as many and half a second; then `NotCertified` says
+            what took them, and holds the best found.
         verbose : bool, default False
             Let solvers print.
         integral : bool or "rounded", default False
@@ -100,7 +106,8 @@ class Policy:
             constraints are piecewise linear, and else, as ``"rounded"`` does for all, rounds the divisible answer by
             largest remainders. The certificate says how much of the divisible optimum is lost at most; that no whole
             answer is better is the solver's word. ``solver`` and ``solver_options`` are then for the mixed-integer
-            programs (default HiGHS). At the ``time_limit`` the best found so far is returned, with a note.
+            programs (default HiGHS). At the ``time_limit`` the best found so far is returned, with a note, if it can
+            be measured in time.
 
         Returns
         -------
@@ -121,6 +128,8 @@ class Policy:
             If the objective has no maximum.
         SolverUnavailable
             If the solver is not installed, or not made for the problem.
+        OutOfMemory
+            If the memory is too small; names the policy and the size.
 
         Notes
         -----
@@ -138,15 +147,14 @@ class Policy:
         >>> a.tasks, a.certificate.note
         (array([ 2., 15.]), "that no whole answer is better is HiGHS's word")
         """
-        if integral:
-            return allocate_whole(
-                self, instance, integral, method=method, solver=solver, solver_options=solver_options,
-                time_limit=time_limit, verbose=verbose,
-            )  # fmt: skip
-        return dispatch.allocate(
-            self, instance, method=method, solver=solver, solver_options=solver_options,
-            time_limit=time_limit, verbose=verbose,
-        )  # fmt: skip
+        asked: dict[str, Any] = {
+            "method": method, "solver": solver, "solver_options": solver_options, "time_limit": time_limit,
+            "verbose": verbose,
+        }  # fmt: skip
+        with within_memory(f"{label(self)} of {instance!r}", SMALLER):
+            if integral:
+                return allocate_whole(self, instance, integral, **asked)
+            return dispatch.allocate(self, instance, **asked)
 
     def prepare(
         self, instance: Instance, *, solver: str | None = None, solver_options: Mapping[str, Any] | None = None

@@ -21,6 +21,7 @@ from fairopt.errors import FairoptError, InvalidInstance, MissingExtra
 from fairopt.formulation.division import division
 from fairopt.formulation.whole import number_of, whole_instance
 from fairopt.instance import Instance
+from fairopt.io.saving import write_whole
 from fairopt.methods.portable import portable
 from fairopt.methods.saved import judged_again, whole_again
 from fairopt.policies.bottleneck import BottleneckFairness
@@ -37,8 +38,10 @@ CERTIFICATE = TypeAdapter(Certificate)
 
 def save(allocation: Allocation, path: Path, evidence: bool = True) -> Path:
     """See `Allocation.save`."""
-    if path.suffix not in (".json", ".parquet"):
+    ending = path.suffix.lower()
+    if ending not in (".json", ".parquet"):
         raise InvalidInstance(f"{path}: give a name that ends in .json or .parquet")
+    arrow = _arrow() if ending == ".parquet" else None
     data = {
         "format": FORMAT,
         "policy": repr(allocation.policy),
@@ -56,12 +59,11 @@ def save(allocation: Allocation, path: Path, evidence: bool = True) -> Path:
         data["proof"] = [{"why": why}]
     elif evidence:
         data |= portable(allocation, data)
-    if path.suffix == ".parquet":
-        arrow = _arrow()
+    if arrow is not None:
         table = arrow.table({"part": list(data), "json": [json.dumps(v) for v in data.values()]})
-        arrow.parquet.write_table(table, path)
+        write_whole(path, lambda file: arrow.parquet.write_table(table, file))
     else:
-        path.write_text(json.dumps(data), encoding="utf-8")
+        write_whole(path, json.dumps(data))
     return path
 
 
@@ -183,7 +185,7 @@ def _value_again(allocation: Allocation) -> tuple[float | None, float]:
 
 def _read_saved(path: Path) -> Mapping[str, Any]:
     try:
-        if path.suffix == ".parquet":
+        if path.suffix.lower() == ".parquet":
             table = _arrow().parquet.read_table(path).to_pydict()
             data = {k: json.loads(v) for k, v in zip(table["part"], table["json"], strict=True)}
         else:

@@ -14,7 +14,7 @@ from fairopt.instance import Instance
 
 __all__ = ["ByType", "by_type", "capacity_of", "part_of", "several_types", "sum_by"]
 
-Float = NDArray[np.floating[Any]]
+Float = NDArray[np.float64]
 
 MOST = 20  # types that pictures and tables show
 ONE_TYPE = "all servers"  # where an instance names no types

@@ -14,7 +14,7 @@ from fairopt.errors import InvalidInstance, nearest
 if TYPE_CHECKING:
     from fairopt.instance import Instance
 
-Float = NDArray[np.floating[Any]]
+Float = NDArray[np.float64]
 
 
 class Changes(dict[Any, Any]):
@@ -68,6 +68,7 @@ def labels(given: Iterable[Any] | None, size: int, kind: str) -> tuple[str, ...]
     if isinstance(given, str) or not isinstance(given, Iterable):
         raise InvalidInstance(f"{kind} labels are {given!r}; give a list of {size}")
     names = tuple(str(g) for g in given)
+    _require_unicode(names, f"the {kind} label")
     if len(names) != size:
         raise InvalidInstance(f"{len(names)} {kind} labels for {size} {kind}s; give one each")
     if len(set(names)) != size:
@@ -75,6 +76,15 @@ def labels(given: Iterable[Any] | None, size: int, kind: str) -> tuple[str, ...]
         twice = next(name for name in names if counts[name] > 1)
         raise InvalidInstance(f"the {kind} label {twice!r} is given twice; labels must differ")
     return names
+
+
+def _require_unicode(names: Iterable[str], what: str) -> None:
+    """Refuse halves of surrogate pairs, which no file and no terminal takes."""
+    try:
+        "".join(names).encode()
+    except UnicodeEncodeError as error:
+        wrong = next(name for name in names if any("\ud800" <= c <= "\udfff" for c in name))
+        raise InvalidInstance(f"{what} {wrong[:60]!r} holds half of a surrogate pair, which is no text") from error
 
 
 def types_of_servers(instance: Instance, given: Iterable[str] | None) -> tuple[str, ...] | None:
@@ -90,6 +100,7 @@ def types_of_servers(instance: Instance, given: Iterable[str] | None) -> tuple[s
     for server, name in zip(instance.servers, types, strict=True):
         if not isinstance(name, str) or not name:
             raise InvalidInstance(f"type of server {server!r} is {name!r}; give text, as 'T4'")
+    _require_unicode(types, "the server type")
     return tuple(map(str, types))  # NumPy's text too, as plain strings
 
 
@@ -103,6 +114,7 @@ def units_of_resources(instance: Instance, given: Iterable[str] | Mapping[str, s
             instance.resource_index(name)
         given = [given.get(name, "") for name in instance.resources]
     named = texts(given, "units")
+    _require_unicode(named, "the unit")
     if len(named) != n:
         raise InvalidInstance(
             f"{len(named)} units for {n} resources; give one each, '' for none, or a dict by resource"

@@ -6,6 +6,7 @@ needs a Python that is started.
 
 from __future__ import annotations
 
+import atexit
 import multiprocessing
 import os
 import runpy
@@ -51,11 +52,16 @@ class Program:
         target = (arguments, str(folder or os.getcwd()), str(out), str(err))
         self.process = CONTEXT.Process(target=_run, args=target)
         self.process.start()
+        atexit.register(self.process.kill)  # a test may end before its program does, whose end Python would wait for
 
-    def wait_for(self, word: str, path: Path) -> None:
-        """Wait until a word was said."""
+    def wait_for(self, word: str, path: Path, patience: float = PATIENCE) -> None:
+        """Wait until a word was said; kill the program if it does not come."""
+        until, alive = time.monotonic() + patience, True
         while word not in path.read_text():
-            assert self.process.is_alive(), self.err.read_text()
+            assert alive, self.err.read_text()
+            if time.monotonic() > until:
+                raise self._killed(f"{self.arguments} does not say {word!r}")
+            alive = self.process.is_alive()
             time.sleep(0.01)
 
     def interrupt(self) -> None:
@@ -68,10 +74,14 @@ class Program:
         self.process.join(PATIENCE)
         code = self.process.exitcode
         if code is None:
-            self.process.kill()
-            raise TimeoutError(f"{self.arguments} still runs; it said {self.err.read_text()!r}")
+            raise self._killed(f"{self.arguments} still runs")
         with self.said:
             return subprocess.CompletedProcess(self.arguments, code, self.out.read_text(), self.err.read_text())
+
+    def _killed(self, what: str) -> TimeoutError:
+        self.process.kill()
+        self.process.join()
+        return TimeoutError(f"{what}; it said {self.err.read_text()!r}")
 
 
 def run(*arguments: str, folder: Path | None = None) -> subprocess.CompletedProcess[str]:

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import os
 import subprocess
 import sys
 import threading
@@ -9,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import forked
+import numpy as np
 import pytest
 from typer.testing import CliRunner, Result
 
@@ -560,6 +562,120 @@ def test_what_cannot_be_written_is_told_before_anything_is_solved(run: Any, opti
     (tmp_path / name).mkdir()
     done = run("compare", "cluster", "-p", "drf", option, str(tmp_path / name))
     assert done.exit_code == 2 and "it is a folder" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["a.json", "a.parquet", "a.csv", "A.JSON", "table.csv", "table.md", "table.tex", "table.json", "p.png", "f.csv",
+     "f.json", "f.svg", "audit.json"],
+)  # fmt: skip
+def test_what_was_there_outlives_a_disk_that_is_full(run: Any, tmp_path: Path, monkeypatch: Any, name: str) -> None:
+    command = {"table": "compare cluster -p drf --out", "p": "compare cluster -p drf --plot",
+               "audit": "audit drf --property ef --max-examples 1 --save",
+               "f": f"frontier cluster -f fds --alpha 1 {'--plot' if name == 'f.svg' else '--out'}",
+               }.get(name.split(".")[0], "solve cluster --out")  # fmt: skip
+
+    def full(_: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    (tmp_path / name).write_text("older")
+    before = sorted(tmp_path.iterdir())
+    monkeypatch.setattr(os, "fsync", full)
+    done = run(*command.split(), name)
+    said = done.stderr.splitlines()
+    assert done.exit_code == 2 and len(said) == 1 and name in said[0] and "(No space left on device)" in said[0]
+    assert (tmp_path / name).read_text() == "older"
+    assert [path for path in sorted(tmp_path.iterdir()) if path.name != ".hypothesis"] == before
+
+
+@pytest.mark.parametrize(
+    ("command", "name"),
+    [("solve cluster.json --out", "cluster.json"), ("solve link.json --out", "cluster.json"),
+     ("solve cluster --out", "cluster/users.csv"), ("solve cluster --out", "cluster/nodes.json"),
+     ("compare cluster.json -p drf --out", "./cluster.json"), ("frontier cluster.json -f fds --out", "cluster.json"),
+     ("simulate jobs.csv --servers cluster --out", "jobs.csv")],
+)  # fmt: skip
+def test_no_command_writes_over_its_own_input(run: Any, tmp_path: Path, command: str, name: str) -> None:
+    (tmp_path / "link.json").symlink_to("cluster.json")
+    (tmp_path / "jobs.csv").write_text("user,arrival,duration,bandwidth,memory,cpu\na,0,1,1,1,1\n")
+    found = one_line(run(*command.split(), name))
+    assert found.startswith(f"InvalidBlock: cannot write {Path(name)}: the input") and "is read from it" in found
+
+
+def test_an_answer_beside_the_input_may_be_written_again(run: Any) -> None:
+    assert [run("solve", "cluster", "--out", "cluster/answer.json").exit_code for _ in range(2)] == [0, 0]
+
+
+def test_a_missing_extra_is_said_before_anything_is_solved(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    assert "pip install 'fairopt[parquet]'" in one_line(run("solve", "cluster", "--out", "a.parquet"))
+
+
+def test_a_link_that_leads_back_to_itself_is_one_line(run: Any, tmp_path: Path) -> None:
+    (tmp_path / "x.json").symlink_to("x.json")
+    assert "leads back to itself" in one_line(run("solve", "cluster", "--out", "x.json"))
+
+
+@pytest.mark.parametrize("command", ["solve cluster", "compare cluster -p drf", "solve servers.json -p ps-dsf"])
+def test_too_little_memory_is_one_line_and_a_code_of_its_own(run: Any, monkeypatch: Any, command: str) -> None:
+    from fairopt.methods import dispatch
+
+    def full(*_: Any, **__: Any) -> None:
+        np.empty(2**58, dtype="f8")
+
+    monkeypatch.setattr(dispatch, "solve_tiers", full)
+    monkeypatch.setattr(fo.PSDSF, "allocate", full)
+    done = run(*command.split())
+    assert done.exit_code == 3 and "Traceback" not in done.stderr
+    assert "OutOfMemory: " in done.stderr + done.stdout and "Unable to allocate 2.00 EiB" in done.stderr + done.stdout
+
+
+def test_a_file_that_memory_does_not_hold_is_not_called_unreadable(tmp_path: Path, monkeypatch: Any) -> None:
+    def full(*_: Any, **__: Any) -> None:
+        raise OSError(12, "Cannot allocate memory")
+
+    np.save(tmp_path / "x.npy", np.ones((2, 1)))
+    (tmp_path / "x.json").write_text("{}")
+    monkeypatch.setattr(np, "load", full)
+    monkeypatch.setattr(Path, "read_bytes", full)
+    with pytest.raises(fo.OutOfMemory, match=r"one of the shards does not fit into memory .*make shards smaller"):
+        fo.allocate_sharded(fo.DRF(), tmp_path / "x.npy", capacities=[1])
+    with pytest.raises(fo.OutOfMemory, match=r"x\.json does not fit into memory"):
+        fo.read(tmp_path / "x.json")
+
+
+def test_cells_of_answers_are_not_executed_by_spreadsheets(run: Any, tmp_path: Path) -> None:
+    two = fo.Instance([[1], [1]], [2], users=["=1+1", "web"], resources=["@cpu"])
+    fo.datasets.write(two, tmp_path / "x.json")
+    assert run("solve", "x.json", "--out", "a.csv").exit_code == 0
+    with (tmp_path / "a.csv").open() as file:
+        header, row, _ = csv.reader(file)
+    assert row[0] == "'=1+1" and "'@cpu" in header
+
+
+NOT_UTF8 = os.fsdecode(b"\xff.csv")
+ODD = "from fairopt.cli import main; import os, sys; sys.argv = ['fairopt', *{words}]; {first}; main()"
+
+
+@pytest.mark.parametrize(
+    ("first", "words", "code", "said"),
+    [("sys.stdout = None", ["policies"], 2, "stdout is closed"),
+     ("sys.stderr = None; os.close(2)", ["policies", "--json"], 0, ""),
+     ("os.dup2(os.open('/dev/full', 1), 1)", ["policies", "--json"], 2, "stdout cannot be written (No space"),
+     ("sys.stdout.reconfigure(encoding='latin-1')", ["solve", "x.json", "--json", "--out", NOT_UTF8], 0, ""),
+     ("sys.stdout.reconfigure(encoding='latin-1')", ["solve", "x.json", "--out", NOT_UTF8], 0, "")],
+    ids=["closed", "no stderr", "full", "latin json", "latin"],
+)  # fmt: skip
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
+def test_streams_that_cannot_take_what_is_said(tmp_path: Path, first: str, words: Any, code: int, said: str) -> None:
+    two = fo.Instance([[1], [1]], [2], users=["€", "\U0001f600"])
+    fo.datasets.write(two, tmp_path / "x.json")
+    done = forked.run("-c", ODD.format(words=words, first=first), folder=tmp_path)
+    assert done.returncode == code and said in done.stderr and len(done.stderr.splitlines()) == bool(said)
+    if "x.json" in words:
+        assert (tmp_path / words[-1]).exists()
+        assert "\\u20ac" in done.stdout and "\\ud83d\\ude00" in done.stdout
+        assert "--json" not in words or list(json.loads(done.stdout)["tasks"]) == ["€", "\U0001f600"]
 
 
 def test_a_disk_that_is_full_does_not_cost_the_answers(

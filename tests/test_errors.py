@@ -19,7 +19,7 @@ from fairopt.proofs.conic import has_matrices
 
 DESIGNED = {
     "FairoptError", "InvalidInstance", "InvalidBlock", "OutOfDomain", "Infeasible", "Unbounded", "NotConcave",
-    "NotCertified", "SolverUnavailable", "MissingExtra",
+    "NotCertified", "SolverUnavailable", "MissingExtra", "OutOfMemory",
 }  # fmt: skip
 CLASSES = {n: kind for n, kind in inspect.getmembers(errors, inspect.isclass) if kind.__module__ == errors.__name__}
 BY_MESSAGE = sorted(set(CLASSES) - {"MissingExtra"})
@@ -201,6 +201,7 @@ def test_conditions_of_whole_numbers_are_not_convex_programs(of: fo.Objective) -
 
 
 def test_a_matrix_condition_says_which_solvers_take_it_and_that_it_is_not_proved_where_it_binds() -> None:
+    pytest.importorskip("ecos", reason="ECOS is not installed")
     below = constraint(lambda m: {"below": cp.diag(m.tasks) << 3 * np.eye(2)})
     with pytest.raises(fo.SolverUnavailable, match=r"ECOS cannot take .*; try one of CLARABEL, SCS$"):
         fo.Policy(fo.AlphaFair(1), [below]).allocate(CLUSTER, solver="ECOS")

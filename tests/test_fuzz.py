@@ -97,7 +97,7 @@ def test_an_error_is_judged_by_what_it_states() -> None:
 
 def test_raw_errors_and_refusals_are_counted_apart() -> None:
     raw = Draw(PAIR, fo.DRF(), {"method": 3.5j})
-    refused = Draw(PAIR, fo.NoFairness(), {"solver": "SCS", "solver_options": {"max_iters": 1}})
+    refused = Draw(PAIR, fo.NoFairness(), {"solver": "CLARABEL", "solver_options": {"max_iter": 1}})
     assert fuzz.outcome(raw)[0] == "crashed"
     assert fuzz.outcome(refused)[0] == "refused"
 

@@ -43,6 +43,12 @@ def test_a_row_of_capacities_is_one_pool():
     assert cluster.servers == ("pool",)
 
 
+@pytest.mark.parametrize("where", ["users", "resources", "servers", "server_types", "units"])
+def test_halves_of_surrogate_pairs_are_no_labels(where):
+    with pytest.raises(InvalidInstance, match=r"'a\\ud800' holds half of a surrogate pair"):
+        Instance([[1]], [1], **{where: ["a\ud800"]})
+
+
 def test_labels_have_defaults():
     cluster = Instance([[1, 2]], [[4, 4], [5, 5]])
     assert cluster.users == ("user1",)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar, NoReturn
+from typing import ClassVar, NoReturn
 
 import cvxpy as cp
 import numpy as np
@@ -20,7 +20,7 @@ from fairopt.instance import Instance
 
 __all__ = ["AtLeast", "Kept", "KeptLevel", "KeptShares", "Objective", "Sum", "Tiers", "tiers_of"]
 
-Float = NDArray[np.floating[Any]]
+Float = NDArray[np.float64]
 
 ROUNDING = 8 * float(np.finfo(float).eps)
 

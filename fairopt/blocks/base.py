@@ -7,6 +7,7 @@ from dataclasses import MISSING, fields, is_dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fairopt.errors import InvalidBlock
 from fairopt.labels import by_label
@@ -137,7 +138,8 @@ class ByUser:
         return repr(dict(self.pairs))
 
 
-PerUser = float | tuple[float, ...] | ByUser
+# What users give and blocks hold: numbers by user become tuples, and dicts `ByUser`.
+PerUser = float | Sequence[float] | NDArray[Any] | Mapping[str, Any] | ByUser
 
 
 def per_user_parameter(value: Any, name: str) -> PerUser:

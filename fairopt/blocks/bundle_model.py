@@ -15,7 +15,7 @@ from fairopt.instance import Instance
 
 __all__ = ["BundleModel", "BundlePoint", "Triples", "cut_at_limits", "tasks_in_bundles", "tasks_within"]
 
-Float = NDArray[np.floating[Any]]
+Float = NDArray[np.float64]
 
 
 class Triples:

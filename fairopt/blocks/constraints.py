@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import cvxpy as cp
 import numpy as np
@@ -22,7 +22,7 @@ __all__ = [
     "SharingIncentive",
 ]  # fmt: skip
 
-Float = NDArray[np.floating[Any]]
+Float = NDArray[np.float64]
 
 
 class Constraint(Block):

@@ -16,7 +16,7 @@ from scipy.special import boxcox
 
 __all__ = ["Majorant", "PowerTerm", "RankedTerm"]
 
-Float = NDArray[np.floating[Any]]
+Float = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
 __all__ = ["log_fairness", "log_total"]
 
-Float = NDArray[np.floating[Any]]
+Float = NDArray[np.float64]
 EPS = float(np.finfo(np.float64).eps)
 
 

@@ -19,7 +19,7 @@ from fairopt.instance import Instance
 
 __all__ = ["Model", "Pairs", "Point"]
 
-Float = NDArray[np.floating[Any]]
+Float = NDArray[np.float64]
 Rows = NDArray[np.intp]
 
 POWER_CONES = frozenset({"CLARABEL", "SCS", "MOSEK", "COPT", "CUCLARABEL"})

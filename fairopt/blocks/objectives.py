@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import cvxpy as cp
 import numpy as np
@@ -23,7 +23,7 @@ from fairopt.instance import Instance
 
 __all__ = ["AlphaFair", "Leximin", "MaxMin", "Objective", "OrderedWeighted", "Sum", "Tiers", "Total"]
 
-Float = NDArray[np.floating[Any]]
+Float = NDArray[np.float64]
 
 # n users times the steps of OrderedWeighted: beyond, a sorting network is smaller than a sum of k-smallest sums (300
 # users, all weights different: 5 s against 12 s; cutting planes had not converged after 400 programs).

@@ -18,7 +18,7 @@ from fairopt.instance import Instance
 
 __all__ = ["DominantShare", "KDominantShare", "PNormShare", "ResourceShare", "Share", "StandAloneShare", "Tasks"]
 
-Float = NDArray[np.floating[Any]]
+Float = NDArray[np.float64]
 
 PART = 4_096  # users that are looked at together for one who has some of a share
 

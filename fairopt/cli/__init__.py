@@ -5,6 +5,7 @@
 * `audit`: ``audit`` and ``replay``.
 * `inputs`: the argument INPUT and its options.
 * `values`: numbers typed for a parameter. `progress`: the progress bar, and what Ctrl-C does.
+* `streams`: stdout and stderr that take every text, and errors of output and memory.
 """
 
 from fairopt.cli import audit, buy, claims, convert, frontier, plot, prefer, shards, simulate, verify

@@ -83,6 +83,6 @@ def buy(
         together = " A unit more is one in a class of identical servers together, not one on each."
         console_for().print(advice + together * bool((instance.counts > 1).any()), markup=False)
     if plot is not None:
-        found.plot(costs=costs).figure.savefig(plot, dpi=150)
+        files.write_picture(found.plot(costs=costs).figure, plot)
         if not as_json:
             console_for().print(f"written: {plot}", markup=False)

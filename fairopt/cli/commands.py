@@ -13,6 +13,7 @@ import typer
 from fairopt import datasets, report, signals
 from fairopt.cli.inputs import Source, reading
 from fairopt.cli.progress import LAST_WORDS, STOPPED, complain, console_for, stoppable, working
+from fairopt.cli.streams import TOO_LARGE, streams, told
 from fairopt.errors import FairoptError, InvalidBlock, InvalidInput, MissingExtra, SolverUnavailable
 from fairopt.formulation import solvers
 from fairopt.instance import Instance
@@ -24,7 +25,8 @@ NOT_CERTIFIED, BAD_INPUT = 1, 2
 FEW_USERS = 12  # whose tasks are worth a table beside the comparison
 EXIT_CODES = (
     "Exit code: 0 for certified answers only, 1 where there is none (not certified, infeasible, undefined), "
-    "2 for bad input, 130 when stopped by Ctrl-C, 143 by SIGTERM."
+    "2 for bad input and for files that cannot be written, 3 where memory is too small, 130 when stopped by Ctrl-C, "
+    "143 by SIGTERM."
 )
 WHAT_POLICY = (
     "A name as kdf:k=2, blocks, or file.py:NAME or module:NAME, which runs that file; see 'fairopt policies'."
@@ -124,8 +126,8 @@ def guarded(command: _Command) -> _Command:
                 return command(*arguments, **options)
         except BrokenPipeError:  # of `fairopt ... | head`
             raise
-        except (FairoptError, OSError) as error:
-            complain(f"{type(error).__name__}: {error}")
+        except (FairoptError, OSError, MemoryError) as error:
+            complain(told(error))
             raise typer.Exit(_code(error)) from None
         except KeyboardInterrupt:
             complain(LAST_WORDS)
@@ -178,7 +180,7 @@ def solve(
     as_json: AsJson = False, verbose: Verbose = False,
 ) -> None:  # fmt: skip
     """Find the best allocation under one policy, and prove it."""
-    files.check(out, files.ALLOCATIONS)
+    files.check(out, files.ALLOCATIONS, source.path)
     mechanism = constrained(named_policy(policy), constraint)
     instance = source.read()
     with working(label(mechanism), verbose):
@@ -219,7 +221,7 @@ def compare(
     as_json: AsJson = False, verbose: Verbose = False,
 ) -> None:  # fmt: skip
     """Compare policies on one cluster."""
-    files.check(out, files.COMPARISONS)
+    files.check(out, files.COMPARISONS, source.path)
     for option, picture in (("--plot", plot), ("--plot-types", plot_types)):
         files.check(picture, files.PICTURES)
         if picture is not None and not _has_matplotlib():
@@ -250,8 +252,8 @@ def compare(
         if result.outcomes:
             made[out] = lambda path: files.write_comparison(result, path)
         if result.allocations:
-            made[plot] = lambda path: result.plot()[0].figure.savefig(path, dpi=150)
-            made[plot_types] = lambda path: result.plot_server_types()[0].figure.savefig(path, dpi=150)
+            made[plot] = lambda path: files.write_picture(result.plot()[0].figure, path)
+            made[plot_types] = lambda path: files.write_picture(result.plot_server_types()[0].figure, path)
         for path, make in made.items():
             if path is not None:
                 with working(f"writing {path}"):
@@ -273,8 +275,8 @@ def ask(chosen: Mapping[str, Any], instance: Instance, show: Callable[[Compariso
     def last_words() -> None:
         try:
             show(Comparison(instance, tuple(outcomes), tuple(chosen)[len(outcomes) :]))
-        except (FairoptError, OSError) as error:  # perhaps in a thread, whose exceptions are not shown
-            complain(f"{type(error).__name__}: {error}")
+        except (FairoptError, OSError, MemoryError) as error:  # perhaps in a thread, whose exceptions are not shown
+            complain(told(error))
         complain(f"stopped by Ctrl-C after {len(outcomes)} of {len(chosen)} policies")
 
     with working(f"{len(chosen)} policies", options["verbose"], last_words):
@@ -342,7 +344,7 @@ def main() -> None:
     """Run the command line."""
     signals.install()
     try:
-        with stoppable(lambda: complain(LAST_WORDS)):
+        with streams(), stoppable(lambda: complain(LAST_WORDS)):
             app(prog_name="fairopt")
     finally:
         signals.finish()
@@ -352,7 +354,9 @@ def main() -> None:
 
 
 def _code(error: Exception) -> int:
-    """Exit code of an error: bad input, or no answer."""
+    """Exit code of an error: too large, bad input, or no answer."""
+    if isinstance(error, MemoryError):
+        return TOO_LARGE
     bad_input = isinstance(error, (InvalidInput, SolverUnavailable, MissingExtra, OSError))
     return BAD_INPUT if bad_input else NOT_CERTIFIED
 

@@ -15,6 +15,7 @@ from fairopt.cli.inputs import Source, reading
 from fairopt.cli.progress import LAST_WORDS, STOPPED, complain, console_for, working
 from fairopt.cli.values import VALUES, typed_values
 from fairopt.errors import InvalidBlock
+from fairopt.io.saving import write_whole
 from fairopt.plots.common import matplotlib_or_missing
 from fairopt.plots.tradeoff import check
 from fairopt.policies.registry import named_constraint, named_family
@@ -76,7 +77,8 @@ def sweep(
     as_json: AsJson = False,
 ) -> None:  # fmt: skip
     """Sweep over parameters of a family."""
-    files.check(out, (".csv", ".json"))
+    files.check(out, (".csv", ".json"), source.path)
+    files.check(resume, (".json",), source.path)
     files.check(plot, files.PICTURES)
     axes = _axes({"alpha": alpha, "beta": beta, "lam": lam, "p": p, "k": k}, grid)
     if len(axes) <= 2:  # more are refused by `frontier`
@@ -105,10 +107,10 @@ def sweep(
     if out is not None and out.suffix.lower() == ".json":  # after it is shown, in case it cannot be written
         result.save(out)
     elif out is not None:
-        out.write_text(csv_text(result.rows(), list(result.columns)), encoding="utf-8", newline="")
+        write_whole(out, csv_text(result.rows(), list(result.columns)))
     drawn = plot if np.isfinite(result["efficiency"]).any() else None
     if drawn is not None:
-        result.plot(kind=kind, of=of).figure.savefig(drawn, dpi=150)
+        files.write_picture(result.plot(kind=kind, of=of).figure, drawn)
     elif plot is not None:
         complain(f"no picture: no point has an answer, so {plot} is not written")
     for path in () if as_json else filter(None, (out, drawn)):

@@ -133,7 +133,7 @@ def _save(draw: Callable[[], Any], path: Path, dpi: int) -> list[str]:
         warnings.simplefilter("always")
         figure = draw()
         dpi = min(dpi, int(MOST_PIXELS / max(figure.get_size_inches())))  # for pictures of many panels
-        figure.savefig(path, dpi=dpi)
+        files.write_picture(figure, path, dpi)
         found = plots.unreadable(figure)
     words = list(dict.fromkeys(str(w.message) for w in caught))
     out = [w for w in words if w.startswith("no installed font")]

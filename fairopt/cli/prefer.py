@@ -81,7 +81,7 @@ def prefer(
             console_for().print(f"Compatible with one point in all their answers: {share} of people; mean Kendall tau "
                                 f"between questions that differ in scale only: {mean}")  # fmt: skip
     if plot is not None:
-        plots.questions(surveys).savefig(plot, dpi=150)
+        files.write_picture(plots.questions(surveys), plot)
         if not as_json:
             console_for().print(f"written: {plot}", markup=False, soft_wrap=True)
 

@@ -43,12 +43,13 @@ def shards(
     workers: Annotated[int, typer.Option(min=0, help="Number of Dask workers to start here.")] = 0,
     memory: Annotated[str, typer.Option(help="Memory of each worker, as 3GB.")] = "auto",
     scheduler: Annotated[str | None, typer.Option(help="Address of a running Dask cluster.")] = None,
+    time_limit: Annotated[float | None, typer.Option(metavar="SECONDS", help="Seconds for the call.")] = None,
     as_json: AsJson = False,
 ) -> None:  # fmt: skip
     """Share out one pool among users in shards."""
     mechanism, units = named_policy(policy), _units(capacity)
     with working(f"{label(mechanism)} on {source}"), _cluster(workers, memory, scheduler) as client:
-        found = allocate_sharded(mechanism, source, capacities=units, client=client, out=out)
+        found = allocate_sharded(mechanism, source, capacities=units, client=client, out=out, time_limit=time_limit)
     if as_json:
         typer.echo(files.as_json(found.summary()))
         return

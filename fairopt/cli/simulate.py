@@ -93,7 +93,7 @@ def replay_jobs(
     as_json: AsJson = False,
 ) -> None:  # fmt: skip
     """Replay jobs task by task."""
-    files.check(out, (".csv", ".json"))
+    files.check(out, (".csv", ".json"), jobs, *([servers] if servers else []))
     files.check(plot, files.PICTURES)
     if plot is not None:
         kind = kind or "shares"
@@ -143,7 +143,7 @@ def replay_jobs(
                 run.save(written[-1]) if out.suffix.lower() == ".json" else write_tasks(run, written[-1])
         if plot is not None:
             try:
-                draw_timelines(runs, kind or "shares", between=between)[0].figure.savefig(plot, dpi=150)
+                files.write_picture(draw_timelines(runs, kind or "shares", between=between)[0].figure, plot)
                 written.append(plot)
             except InvalidBlock as error:  # of the part done, say
                 complain(f"cannot draw the picture: {error}")

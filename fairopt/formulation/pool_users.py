@@ -25,6 +25,11 @@ CHUNK = 65_536
 SAMPLE = 4_000  # users that a first guess is made from; enough for loads to a few percent
 
 
+def rows_in_a_chunk(m: int) -> int:
+    """Number of users in a chunk, for m resources."""
+    return max(CHUNK // m, 64)
+
+
 @dataclass(frozen=True)
 class Chunk:
     """Consecutive users of a pool; ``ratios`` (n_resources, size) are their demands per whole capacity."""
@@ -32,6 +37,7 @@ class Chunk:
     pool: Pool
     rows: slice
     ratios: Float
+    demands: Float
 
     @property
     def size(self) -> int:
@@ -47,7 +53,8 @@ class Chunk:
         """Coefficients of the pool's share, shape (size,)."""
         if self.pool.coefficients is not None:
             return self.pool.coefficients[self.rows]
-        return self.pool.share.coefficients(self.pool.instance.window(self.rows, self.ratios.T), self.pool.levelled)
+        part = self.pool.instance.window(self.rows, self.ratios.T, self.demands)
+        return self.pool.share.coefficients(part, self.pool.levelled)
 
     @property
     def room(self) -> Float:
@@ -94,7 +101,7 @@ class Pool:
     @property
     def step(self) -> int:
         """Number of users in a chunk."""
-        return max(CHUNK // self.m, 64)
+        return rows_in_a_chunk(self.m)
 
     @property
     def bounded(self) -> bool:
@@ -126,8 +133,9 @@ class Pool:
             for start in range(0, self.n, self.step):
                 rows = slice(start, min(start + self.step, self.n))
                 ratios = buffer[:, : rows.stop - start]
-                np.multiply(self.demands[rows].T, self.per_unit, out=ratios)
-                chunk = Chunk(self, rows, ratios)
+                demands = self.demands[rows]
+                np.multiply(demands.T, self.per_unit, out=ratios)
+                chunk = Chunk(self, rows, ratios, demands)
                 if settle is not None:
                     settle(chunk)
                 out.append(function(chunk))

@@ -27,7 +27,7 @@ from fairopt.blocks.shares import Share
 from fairopt.errors import Infeasible, InvalidBlock, NotConcave, OutOfDomain
 from fairopt.instance import Instance
 
-Float = NDArray[np.floating[Any]]
+Float = NDArray[np.float64]
 Indices = NDArray[np.intp]
 Mask = NDArray[np.bool_]
 
@@ -112,9 +112,9 @@ class Program:
         if objective is None or objective.alpha < 1:
             return
         scarce = self.usable <= 0
-        demands = self.instance.per_server_demands
         if not scarce.any() and self.high.min(initial=np.inf) > 0:
             return
+        demands = self.instance.per_server_demands
         starved = (self.high <= 0) | np.all((demands[:, :, scarce] > 0).any(axis=2), axis=1)
         if starved.any():
             user = self.instance.users[int(np.flatnonzero(starved)[0])]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
@@ -10,10 +11,15 @@ from functools import cache
 from typing import Any
 
 import cvxpy as cp
+import numpy as np
 from scipy.optimize import OptimizeWarning
 
 from fairopt.certificate import Try
 from fairopt.errors import InvalidBlock, SolverUnavailable, nearest
+from fairopt.formulation import apart
+from fairopt.time_limits import current, stage
+
+log = logging.getLogger("fairopt")
 
 # Tight, since the certificate decides: Clarabel's defaults leave errors of about 1e-4 in x for logarithms.
 TIGHT: dict[str, dict[str, Any]] = {
@@ -34,11 +40,18 @@ _LOOSER: dict[str, dict[str, Any]] = {
     "ECOS": {"abstol": 1e-8, "reltol": 1e-8, "feastol": 1e-8, "max_iters": 300},
     "CLARABEL": {**TIGHT["CLARABEL"], "tol_gap_abs": 1e-9, "tol_gap_rel": 1e-9, "tol_feas": 1e-9},
 }
-# ECOS has no time limit: its iterations are limited, and the time is checked between solves.
+# The time limits of solvers; ECOS has none.
 _TIME = {"SCS": "time_limit_secs", **dict.fromkeys(("CLARABEL", "HIGHS", "SCIPY", "OSQP"), "time_limit")}
+# Numbers in a problem of which neither an iteration nor a step of CVXPY's compilation takes more than about 0.1 s, nor
+# all iterations of a solver that has no time limit.
+_LONG, _SHORT = 50_000, 2_000
+LATE = "time limit reached"
 _NESTED = {"HIGHS": "highs_options", "SCIPY": "scipy_options"}  # the dict in which CVXPY takes their options
 # Messages, other than a TypeError, by which solvers refuse an option or its value.
-_REFUSED = ("HIGHS returned status kError for option", "Unrecognized settings", "incompatible function arguments")
+_REFUSED = (
+    "HIGHS returned status kError for option", "Unrecognized settings", "incompatible function arguments",
+    "Error parsing inputs",  # SCS before 3.3
+)  # fmt: skip
 LINEAR_CHAIN = ("HIGHS", "CLARABEL", "ECOS", "SCS")
 CONE_CHAIN = ("CLARABEL", "ECOS", "SCS")
 # Solvers that catch Ctrl-C and return as if they had failed: the field and the codes that tell. (ECOS close to the
@@ -102,31 +115,35 @@ def run(
     them; for SciPy inside ``scipy_options``. ``looser`` sets looser tolerances, for a second try. With ``keep`` the
     problem is compiled for any values of its parameters, to be solved again with others. The solver always starts
     afresh: with a warm start, options leak between two solves of one problem. `SolverUnavailable` if the solver cannot
-    solve this kind of problem, `InvalidBlock` if it refuses its options.
+    solve this kind of problem, `InvalidBlock` if it refuses its options. The ``time_limit`` includes the time that
+    CVXPY takes to compile.
 
     A first-order method stops where its residuals are small, which bounds no gap. On max-min of 20 to 200 users on 40
     to 300 different servers PDLP's own tolerance of 1e-7 left gaps of 1e-12 to 5e-8, and ``"kkt_tolerance": 1e-6`` gaps
     of up to 3e-6: more than a certificate allows. ``"pdlp_optimality_tolerance": 1e-8`` is tighter.
     """
     asked: dict[str, Any] = dict((_LOOSER if looser else TIGHT).get(solver, {}))
-    if time_limit is not None and solver in _TIME:
-        asked[_TIME[solver]] = max(time_limit, 1e-3)
     if solver == "HIGHS":  # PDLP prints whatever log_to_console says, unless output_flag is off
         asked["output_flag"] = verbose
     asked |= _own_options(solver, options or {})
     if solver in _NESTED:  # one of HiGHS's options is called ``solver``, as is a parameter of CVXPY
         asked = {_NESTED[solver]: asked}
-    start = time.perf_counter()
-    message = ""
+    start, limit = time.perf_counter(), current()
+    message, unasked = "", time_limit is None and limit is not None
+    if time_limit is None and limit is not None:  # on the way to an answer or a proof: what conflicts, say
+        time_limit = max(limit.hard - start, 0.0)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             warnings.filterwarnings("error", "Unrecognized options", OptimizeWarning)
-            if solver in _SWALLOWS_INTERRUPT:
+            if time_limit is not None:
+                status = _solve_in_time(problem, solver, verbose, asked, keep, start + time_limit)
+            elif solver in _SWALLOWS_INTERRUPT:
                 _solve_interruptibly(problem, solver, verbose, asked, keep)
             else:
                 problem.solve(solver=solver, warm_start=False, verbose=verbose, ignore_dpp=not keep, **asked)
-        status = str(problem.status)
+        if time_limit is None:
+            status = str(problem.status)
     except (TypeError, OptimizeWarning) as error:
         raise _refused(solver, options, error) from error
     except (cp.error.SolverError, ValueError, ArithmeticError, RuntimeError) as error:
@@ -141,6 +158,8 @@ def run(
         if any(refusal in words for refusal in _REFUSED):
             raise _refused(solver, options, error) from error
         status, message = "solver_error", ("" if by_cvxpy else f"{type(error).__name__}: ") + _first_line(error)
+    if status == LATE and unasked and limit is not None:
+        limit.stop()
     return Try(solver=solver, status=status, seconds=time.perf_counter() - start, message=message)
 
 
@@ -157,10 +176,79 @@ def _solve_interruptibly(problem: cp.Problem, solver: str, verbose: bool, asked:
     """`Problem.solve`, with a check of why the solver returned."""
     data, chain, inverse = problem.get_problem_data(solver, ignore_dpp=not keep, verbose=verbose, solver_opts=asked)
     raw = chain.solve_via_data(problem, data, warm_start=False, verbose=verbose, solver_opts=asked)
-    field, interrupted = _SWALLOWS_INTERRUPT[solver]
-    if raw["info"].get(field) in interrupted:
-        raise KeyboardInterrupt
+    _unpack(problem, solver, raw, chain, inverse)
+
+
+def _unpack(problem: cp.Problem, solver: str, raw: Any, chain: Any, inverse: Any) -> None:
+    """Leave the answer in the problem's variables; `KeyboardInterrupt` if a solver returned because of it."""
+    if solver in _SWALLOWS_INTERRUPT:
+        field, interrupted = _SWALLOWS_INTERRUPT[solver]
+        if raw["info"].get(field) in interrupted:
+            raise KeyboardInterrupt
     problem.unpack_results(raw, chain, inverse)
+
+
+def _solve_in_time(
+    problem: cp.Problem, solver: str, verbose: bool, asked: dict[str, Any], keep: bool, until: float
+) -> str:
+    """`Problem.solve` that ends in time, if need be in a process of its own: the status."""
+    name = _TIME.get(solver)
+    place = () if name is None else (_NESTED[solver], name) if solver in _NESTED else (name,)
+    with stage("writing programs for CVXPY"):
+        overruns = not keep and may_overrun(solver, size(problem))
+    if overruns:
+        try:
+            return _solve_apart(problem, solver, verbose, asked, place, until)
+        except apart._CannotSend as error:
+            log.info("%s is not run in a process of its own: %s", solver, error)
+    with stage(f"CVXPY, which compiles for {solver}"):
+        data, chain, inverse = problem.get_problem_data(solver, ignore_dpp=not keep, verbose=verbose, solver_opts=asked)
+    left = until - time.perf_counter()
+    if left <= 0:
+        return LATE
+    if place:
+        (asked[place[0]] if len(place) > 1 else asked).setdefault(place[-1], left)
+    with stage(f"the solver {solver}"):
+        raw = chain.solve_via_data(problem, data, warm_start=False, verbose=verbose, solver_opts=asked)
+    _unpack(problem, solver, raw, chain, inverse)
+    return str(problem.status)
+
+
+def _solve_apart(
+    problem: cp.Problem, solver: str, verbose: bool, asked: dict[str, Any], place: tuple[str, ...], until: float
+) -> str:
+    """The status of a problem that another process solves; the answer is left in its variables."""
+    left = until - time.perf_counter()
+    more = 0.05 + 0.15 * left if place else 0.0  # for solvers that know the time, to hand over what they have
+    with stage(f"the solver {solver} (and CVXPY, which compiles for it)"):
+        try:
+            found = apart.solve(
+                "problem", until + more, problem=problem, solver=solver, options=asked, time_option=place,
+                seconds=left, verbose=verbose,
+            )  # fmt: skip
+        except apart._Stopped:
+            found = None
+    if found is None:
+        return LATE
+    status, values, duals = found
+    for variable, value in zip(problem.variables(), values, strict=True):
+        variable.save_value(value)
+    for condition, of_condition in zip(problem.constraints, duals, strict=True):
+        for variable, value in zip(condition.dual_variables, of_condition, strict=True):
+            variable.save_value(value)
+    return str(status)
+
+
+def size(problem: cp.Problem) -> int:
+    """About how many numbers a compiled problem has."""
+    constants = [c.value for c in problem.constants()]
+    numbers = sum(int(getattr(value, "nnz", np.size(value))) for value in constants)
+    return numbers + sum(c.size for c in problem.constraints) + sum(v.size for v in problem.variables())
+
+
+def may_overrun(solver: str, numbers: int) -> bool:
+    """Whether a solver may go on for long when its time is over, on a problem of so many numbers."""
+    return numbers > (_LONG if solver in _TIME else _SHORT)
 
 
 def _own_options(solver: str, options: Mapping[str, Any]) -> dict[str, Any]:

@@ -153,7 +153,7 @@ def headers_of(instance: Instance) -> list[str]:
     return [f"{name} [{unit}]" if unit else name for name, unit in zip(instance.resources, units, strict=True)]
 
 
-def _matrix(table: InputTable, headers: list[str]) -> NDArray[np.floating[Any]]:
+def _matrix(table: InputTable, headers: list[str]) -> NDArray[np.float64]:
     return np.column_stack([table.numbers(name, _AMOUNT) for name in headers])
 
 
@@ -190,7 +190,7 @@ def eligibility(users: InputTable, servers_path: str, labels: list[str], notes: 
 def _by_server(
     demands: InputTable, headers: list[str], users: list[str], servers: list[str], allowed: NDArray[np.bool_] | None,
     tables: tuple[InputTable, InputTable], notes: list[str],
-) -> tuple[NDArray[np.floating[Any]], NDArray[np.bool_]]:  # fmt: skip
+) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:  # fmt: skip
     """Demands of shape (n_users, n_servers, n_resources), and who may run where."""
     at = []
     for column, labels, table in zip(ABOUT_DEMANDS, (users, servers), tables, strict=True):
@@ -252,8 +252,8 @@ def tables_of(instance: Instance, joined: bool = False) -> dict[str, TableColumn
             refuse_name("resource", name, "ends as a unit does in the header of a table")
     for kind, names in named(instance):
         for name in names:
-            if not name or any("\ud800" <= c <= "\udfff" for c in name):
-                refuse_name(kind, name, "is empty or holds lone surrogates")
+            if not name:
+                refuse_name(kind, name, "is empty")
     by_server = instance.demands.ndim == 3
     rows = (instance.demands != 0) | np.signbit(instance.demands)  # -0.0 is kept too
     present = rows.any(axis=2) if by_server else np.broadcast_to(np.True_, instance.eligible.shape)

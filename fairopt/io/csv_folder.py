@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import csv
+import io
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +15,7 @@ from fairopt.errors import InvalidInstance
 from fairopt.io.arguments import Arguments
 from fairopt.io.assemble import ABOUT_DEMANDS, arguments_of_tables, named, refuse_name, resource_headers, tables_of
 from fairopt.io.saving import replacing
-from fairopt.io.tables import LONGEST_CELL, InputTable, read_table
+from fairopt.io.tables import LONGEST_CELL, InputTable, escaped, read_table
 
 if TYPE_CHECKING:
     from fairopt.instance import Instance
@@ -40,29 +41,30 @@ def read_servers(path: Path) -> Arguments:
     return arguments_of_tables(InputTable(str(path), nothing, 0, []), servers)
 
 
-def write_tables(instance: Instance, folder: Path) -> None:
+def write_tables(instance: Instance, folder: Path, removing: Sequence[Path] = ()) -> None:
     """Write an instance as ``users.csv``, ``servers.csv`` and, where needed, ``demands.csv``, exact to the last bit."""
     tables = tables_of(instance, joined=True)
     for kind, names in named(instance):
         for name in names:
-            if not name or name != name.strip() or min(name) < " " or len(name) > LONGEST_CELL:
+            if not name or name != name.strip() or min(name) < " " or len(escaped(name)) > LONGEST_CELL:
                 refuse_name(kind, name, "is empty, very long, or holds blanks at its ends or control characters")
     for user, cell in zip(instance.users, tables["users"].get("servers", ()), strict=False):
-        if cell and len(cell) > LONGEST_CELL:
+        if cell and len(escaped(cell)) > LONGEST_CELL:
             raise InvalidInstance(
                 f"the servers of user {user!r} take more than {LONGEST_CELL} characters, too many for a CSV cell; "
                 "merge identical servers with .merged(), or write to a .json file"
             )
     lines = {title: [_cells(column) for column in columns.values()] for title, columns in tables.items()}
-    with replacing([folder / f"{title}.csv" for title in tables], folder) as parts:
-        for part, (title, columns) in zip(parts, tables.items(), strict=True):
-            with part.open("w", encoding="utf-8", newline="") as file:
-                writer = csv.writer(file, lineterminator="\n")
-                writer.writerow(columns)
-                writer.writerows(zip(*lines[title], strict=True))
+    with replacing([folder / f"{title}.csv" for title in tables], folder, removing) as new:
+        for file, (title, columns) in zip(new, tables.items(), strict=True):
+            text = io.TextIOWrapper(file, encoding="utf-8", newline="")
+            writer = csv.writer(text, lineterminator="\n")
+            writer.writerow(map(escaped, columns))
+            writer.writerows(zip(*lines[title], strict=True))
+            text.detach()  # with all it holds; the file stays open
 
 
 def _cells(column: Any) -> Iterable[str]:
     if isinstance(column, np.ndarray):
         return ["" if value == np.inf else repr(value).removesuffix(".0") for value in column.tolist()]
-    return ["" if cell is None else cell for cell in column]
+    return ["" if cell is None else escaped(cell) for cell in column]

@@ -14,7 +14,7 @@ from fairopt.io.clusterdata import read_clusterdata
 from fairopt.io.csv_folder import read_tables, write_tables
 from fairopt.io.json_file import read_json, write_json
 from fairopt.io.kubernetes import read_kubernetes
-from fairopt.io.openb import SERVERS_FILE, read_openb
+from fairopt.io.openb import PODS, SERVERS_FILE, read_openb
 from fairopt.io.parquet import read_parquet, write_parquet
 from fairopt.io.slurm import read_slurm
 from fairopt.io.text_files import about, is_path
@@ -23,7 +23,7 @@ from fairopt.io.yaml_file import read_yaml, write_yaml
 if TYPE_CHECKING:
     from fairopt.instance import Instance
 
-__all__ = ["KINDS_TO_WRITE", "files_to_write", "place_of", "read_path", "write"]
+__all__ = ["KINDS_TO_WRITE", "files_to_write", "is_read_as", "place_of", "read_path", "write"]
 
 
 # -- kinds ----------------------------------------------------------------------------------------------------
@@ -72,7 +72,7 @@ _EXPECTED = (
     "nodes.json and pods.json (Kubernetes) or jobs.json (Slurm), with instance_events and machine_events "
     f"(ClusterData 2019), or a folder of the openb trace (with {SERVERS_FILE})"
 )
-KINDS_TO_WRITE: dict[str, Callable[[Instance, Path], None]] = {
+KINDS_TO_WRITE: dict[str, Callable[..., None]] = {
     "csv": write_tables, "parquet": write_parquet, "json": write_json, "yaml": write_yaml,
 }  # fmt: skip
 _ENDINGS = {".json": "json", ".yaml": "yaml", ".yml": "yaml"}
@@ -203,13 +203,19 @@ def write(instance: Instance, path: str | os.PathLike[str], kind: str | None = N
     True
     """
     chosen, files = files_to_write(path, kind)
-    KINDS_TO_WRITE[chosen](instance, Path(path))
-    if instance.demands.ndim == 2:
-        for stale in files[2:]:  # the third table of an instance written before
-            try:
-                stale.unlink(missing_ok=True)
-            except OSError as error:
-                raise InvalidInstance(f"{stale} cannot be removed ({error.strerror}); remove it") from error
+    if len(files) > 1 and instance.demands.ndim == 2:  # no third table, nor one of an instance written before
+        KINDS_TO_WRITE[chosen](instance, Path(path), removing=files[2:])
+    else:
+        KINDS_TO_WRITE[chosen](instance, Path(path))
+
+
+def is_read_as(file: Path, source: str) -> bool:
+    """Whether a file is, or would be, read as a part of the input ``source``."""
+    target, place = (Path(os.path.realpath(one)) for one in (file, source))
+    if not place.is_dir():
+        return target == place or (target.exists() and place.exists() and target.samefile(place))
+    known = any(target.name in kind.names for kind in _FOLDERS) or target.name.startswith(PODS)
+    return known and target.parent == place
 
 
 def files_to_write(path: str | os.PathLike[str], kind: str | None = None) -> tuple[str, list[Path]]:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["JobArguments", "is_openb", "read_job_table", "read_openb_jobs"]
 
-Float = NDArray[np.floating[Any]]
+Float = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
 _REQUIRED = ("user", "arrival", "duration")

@@ -13,7 +13,7 @@ from fairopt.errors import InvalidInstance
 from fairopt.io.arguments import Arguments
 from fairopt.io.json_text import checked, read_json_text
 from fairopt.io.notes import closed_servers
-from fairopt.io.saving import replacing
+from fairopt.io.saving import write_whole
 
 if TYPE_CHECKING:
     from fairopt.instance import Instance
@@ -157,8 +157,7 @@ def _check_equal_rows(rows: Any, place: str, name: str) -> None:
 def write_json(instance: Instance, path: Path) -> None:
     """Write an instance as a JSON file, exact to the last bit, one user or server to a line."""
     parts = [f"{json.dumps(key)}: {_lines(value)}" for key, value in instance.to_dict().items() if value is not None]
-    with replacing([path]) as (part,):
-        part.write_text("{\n" + ",\n".join(parts) + "\n}\n", encoding="utf-8")
+    write_whole(path, "{\n" + ",\n".join(parts) + "\n}\n")
 
 
 def _lines(value: Any) -> str:

@@ -13,12 +13,12 @@ from fairopt.errors import InvalidInstance, nearest
 from fairopt.io.arguments import Arguments
 from fairopt.io.tables import InputTable, read_table
 
-__all__ = ["PODS_COLUMNS", "RESOURCES", "SERVERS_FILE", "label_of", "pods_file", "read_openb", "requests_of"]
+__all__ = ["PODS", "PODS_COLUMNS", "RESOURCES", "SERVERS_FILE", "label_of", "pods_file", "read_openb", "requests_of"]
 
 SERVERS_FILE = "openb_node_list_all_node.csv"
 PODS_COLUMNS = ("cpu_milli", "memory_mib", "num_gpu", "gpu_milli", "gpu_spec")
 RESOURCES = ["cpu_milli", "memory_mib", "gpu_milli"]
-_PODS = "openb_pod_list_"
+PODS = "openb_pod_list_"
 _FIX = "give a finite number >= 0"
 Request = tuple[float, float, float, tuple[str, ...]]  # cores and GPUs in thousandths, memory in MiB, types of GPU
 
@@ -53,12 +53,12 @@ def read_openb(
 
 def pods_file(folder: Path, pods: str) -> Path:
     """The file of a list of pods."""
-    names = sorted(p.name.removeprefix(_PODS).removesuffix(".csv") for p in folder.glob(f"{_PODS}*.csv"))
+    names = sorted(p.name.removeprefix(PODS).removesuffix(".csv") for p in folder.glob(f"{PODS}*.csv"))
     if not names:
-        raise InvalidInstance(f"{folder} has no file {_PODS}{pods}.csv; get it from github.com/alibaba/clusterdata")
+        raise InvalidInstance(f"{folder} has no file {PODS}{pods}.csv; get it from github.com/alibaba/clusterdata")
     if pods not in names:
         raise InvalidInstance(f"there is no list of pods {pods!r} in {folder}; {nearest(pods, names)}")
-    return folder / f"{_PODS}{pods}.csv"
+    return folder / f"{PODS}{pods}.csv"
 
 
 def requests_of(tasks: InputTable) -> list[Request]:

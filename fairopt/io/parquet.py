@@ -59,14 +59,14 @@ def _pyarrow(purpose: str) -> tuple[Any, Any]:
     return pa, pq
 
 
-def write_parquet(instance: Instance, folder: Path) -> None:
+def write_parquet(instance: Instance, folder: Path, removing: Sequence[Path] = ()) -> None:
     """Write ``users.parquet``, ``servers.parquet`` and, where needed, ``demands.parquet``, in their precision."""
     tables = tables_of(instance, joined=True)
     pa, pq = _pyarrow("writing Parquet files")
     arrow = {title: _arrow(pa, columns) for title, columns in tables.items()}
-    with replacing([folder / f"{title}.parquet" for title in arrow], folder) as parts:
-        for part, table in zip(parts, arrow.values(), strict=True):
-            pq.write_table(table, part, write_page_checksum=True)
+    with replacing([folder / f"{title}.parquet" for title in arrow], folder, removing) as new:
+        for file, table in zip(new, arrow.values(), strict=True):
+            pq.write_table(table, file, write_page_checksum=True)
 
 
 def _arrow(pa: Any, columns: TableColumns) -> Any:

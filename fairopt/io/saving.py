@@ -1,52 +1,119 @@
-"""Files written as a whole or not at all."""
+"""Files written as a whole or not at all: every writer of the package writes through `replacing`."""
 
 from __future__ import annotations
 
+import errno
 import os
 import secrets
 import shutil
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
+from typing import BinaryIO
 
 from fairopt import signals
 from fairopt.errors import InvalidInstance
 
-__all__ = ["replacing"]
+__all__ = ["replacing", "write_whole"]
+
+_FULL = (None, errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # None: of numpy, where less was written than asked
+
+
+def write_whole(path: Path, content: str | Callable[[BinaryIO], object]) -> None:
+    """Write one file whole or not at all: a text, or what a function writes to an open file."""
+    with replacing([path]) as (file,):
+        if isinstance(content, str):
+            file.write(content.encode(errors="backslashreplace"))
+        else:
+            content(file)
 
 
 @contextmanager
-def replacing(files: Sequence[Path], folder: Path | None = None) -> Iterator[list[Path]]:
-    """New files beside the given ones, which replace them at the end; if anything fails before, nothing has changed.
+def replacing(
+    files: Sequence[Path], folder: Path | None = None, removing: Sequence[Path] = ()
+) -> Iterator[Sequence[BinaryIO]]:
+    """New files, open, which replace the given ones together at the end; if anything fails before, nothing changes.
 
-    A folder that is not there is made before; links are followed.
+    They are written under other names beside the final ones. A ``folder`` that is not there is made before, links are
+    followed, and files that the new ones make wrong may be ``removing`` themselves.
     """
     try:
         targets = [Path(os.path.realpath(file)) for file in files]
     except ValueError as error:  # a NUL character
         raise InvalidInstance(f"{str(files[0])!r} is not the name of a file ({error}); give another name") from error
-    parts = [target.with_name(f".{target.name[:60]}.{secrets.token_hex(8)}") for target in targets]
+    parts = [_beside(target) for target in targets]
     signals.unfinished.update(parts)
+    made = [] if folder is None else [one for one in (folder, *folder.parents) if not os.path.lexists(one)]
+    done = False
     try:
         if folder is not None:
             folder.mkdir(parents=True, exist_ok=True)
         for file, target in zip(files, targets, strict=True):
-            if target.exists() and not (target.is_file() and os.access(target, os.W_OK)):
+            if os.path.lexists(target) and not (target.is_file() and os.access(target, os.W_OK)):
                 raise InvalidInstance(f"{file} is there and is not a file that may be replaced; give another name")
-        yield parts
+        with ExitStack() as stack:
+            streams = [stack.enter_context(part.open("xb")) for part in parts]
+            yield streams
+            for stream in streams:
+                stream.flush()
+                os.fsync(stream.fileno())
         with signals.undivided():
             for part, target in zip(parts, targets, strict=True):
                 if target.exists():
                     shutil.copymode(target, part)
-                os.replace(part, target)
+            _put(parts, targets, [file for file in removing if os.path.lexists(file)])
+        done = True
     except OSError as error:
-        where = str(folder or files[0])
-        raise InvalidInstance(
-            f"{where[:1000]} cannot be written ({error.strerror or error}); give a name in a folder that is there and "
-            "where you may write"
-        ) from error
+        fix = "give a name in a folder that is there and where you may write"
+        if error.errno in _FULL:
+            fix = "what was there is kept; make room, or give a name on another disk"
+        where = " and ".join(str(file)[:1000] for file in files)
+        raise InvalidInstance(f"{where} cannot be written ({error.strerror or error}); {fix}") from error
     finally:
         for part in parts:
             with suppress(OSError):  # it is in its place, or was never made
                 part.unlink()
         signals.unfinished.difference_update(parts)
+        for one in () if done else made:
+            with suppress(OSError):  # it was never made, or another process uses it
+                one.rmdir()
+
+
+def _beside(target: Path) -> Path:
+    """A name that nothing has, in the same folder."""
+    return target.with_name(f".{target.name[:60]}.{secrets.token_hex(8)}")
+
+
+def _put(parts: Sequence[Path], targets: Sequence[Path], removing: Sequence[Path]) -> None:
+    """Rename to the final names; of several files, either all or none.
+
+    No system renames several files at once. So older ones are moved aside before, and the first of the new ones comes
+    last: should the machine stop meanwhile, it is missing and the others are not read with files of another time.
+    """
+    if len(targets) == 1 and not removing:
+        os.replace(parts[0], targets[0])
+    else:
+        aside = {old: _beside(old) for old in (*targets, *removing) if os.path.lexists(old)}
+        try:
+            for old, kept in aside.items():
+                os.replace(old, kept)
+            for part, target in reversed([*zip(parts, targets, strict=True)]):
+                os.replace(part, target)
+        except BaseException:
+            for target in targets:
+                if target not in aside:
+                    target.unlink(missing_ok=True)
+            for old, kept in aside.items():
+                if os.path.lexists(kept):
+                    os.replace(kept, old)
+            raise
+        for kept in aside.values():
+            with suppress(OSError):  # the new ones are in place
+                kept.unlink()
+    for folder in {target.parent for target in targets}:
+        with suppress(OSError):  # where folders cannot be opened, as on Windows
+            descriptor = os.open(folder, os.O_RDONLY)
+            try:
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)

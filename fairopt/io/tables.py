@@ -19,10 +19,12 @@ from numpy.typing import NDArray
 from fairopt.errors import InvalidInstance, nearest
 from fairopt.io.text_files import decimal_only, read_text
 
-__all__ = ["LONGEST_CELL", "InputTable", "check_columns", "read_table", "short"]
+__all__ = ["LONGEST_CELL", "InputTable", "check_columns", "escaped", "read_table", "short"]
 
 LONGEST_CELL = 131_072  # characters: the limit of the csv module
 _BEFORE_UNIT = re.compile(r" +(?=\[[^\[\]]*\]$)")
+_FORMULA = re.compile(r"'*[=+\-@\t\r]")
+_ESCAPED = re.compile(r"'+[=+\-@\t\r]")
 _LARGEST_WHOLE = 2.0**53  # beyond it floats skip whole numbers
 
 
@@ -95,7 +97,7 @@ class InputTable:
     def numbers(
         self, column: str, fix: str, *, blank: float | None = None, positive: bool = False, whole: bool = False,
         infinite: bool = False,
-    ) -> NDArray[np.floating[Any]]:  # fmt: skip
+    ) -> NDArray[np.float64]:  # fmt: skip
         """A column of numbers, none negative; an error about a cell ends with ``fix``, as ``"give a number >= 0"``.
 
         ``blank`` is the meaning of an empty cell (an error if not given); ``positive`` refuses zero, ``whole``
@@ -112,7 +114,7 @@ class InputTable:
             self.refuse(row, column, f"the value is {self.cells(column)[row]}; {fix}")
         return values
 
-    def _floats(self, column: str, fix: str, blank: float | None) -> NDArray[np.floating[Any]]:
+    def _floats(self, column: str, fix: str, blank: float | None) -> NDArray[np.float64]:
         found = self.columns[column]
         if isinstance(found, np.ndarray):
             values = found.astype(found.dtype if found.dtype == np.float32 else np.float64)
@@ -146,6 +148,14 @@ class InputTable:
         return blank
 
 
+def escaped(cell: Any) -> Any:
+    """A cell for a CSV file: a text that spreadsheets would execute after an apostrophe, which `read_table` takes off.
+
+    Where apostrophes stand before such a text already it takes one more, so that each text is read as it was.
+    """
+    return f"'{cell}" if isinstance(cell, str) and _FORMULA.match(cell) else cell
+
+
 def read_table(path: str | os.PathLike[str], required: Sequence[str]) -> InputTable:
     """Read a CSV file in UTF-8, with or without a byte order mark; lines without any content are left out."""
     name = os.fspath(path)
@@ -160,7 +170,7 @@ def read_table(path: str | os.PathLike[str], required: Sequence[str]) -> InputTa
     start = 1
     try:
         for raw in reader:
-            row = [cell.strip() for cell in raw]
+            row = [cell[1:] if _ESCAPED.match(cell) else cell for cell in map(str.strip, raw)]
             if any(row) and not header:
                 header = _header(row, f"{name}, line {start}", required)
             elif any(row):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from fairopt.errors import InvalidInstance, MissingExtra
 from fairopt.io.arguments import Arguments
 from fairopt.io.json_file import arguments_of_data
-from fairopt.io.saving import replacing
+from fairopt.io.saving import write_whole
 from fairopt.io.text_files import read_text
 
 if TYPE_CHECKING:
@@ -112,13 +112,6 @@ def write_yaml(instance: Instance, path: Path) -> None:
     """Write an instance as a YAML file, exact to the last bit, one user or server to a line."""
     yaml = _pyyaml("writing YAML files")
     data = {key: value for key, value in instance.to_dict().items() if value is not None}
-    kinds = ("users", "resources", "servers", "server_types", "units")
-    for name in (name for kind in kinds for name in data.get(kind, ())):
-        if any("\ud800" <= c <= "\udfff" for c in name):
-            raise InvalidInstance(
-                f"the name {name[:60]!r} holds half of a pair of surrogates, which YAML cannot write; rename it, or "
-                "write to a .json file"
-            )
     base: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 
     class Dumper(base):
@@ -127,5 +120,4 @@ def write_yaml(instance: Instance, path: Path) -> None:
     for kind, pattern in _RESOLVERS.items():
         Dumper.add_implicit_resolver(f"!{kind}", re.compile(f"({pattern})$"), None)
     text = yaml.dump(data, Dumper=Dumper, sort_keys=False, default_flow_style=None, allow_unicode=True, width=100)
-    with replacing([path]) as (part,):
-        part.write_bytes(text.encode())
+    write_whole(path, text)

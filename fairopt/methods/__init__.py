@@ -9,4 +9,5 @@
 * `whole`: whole tasks, each on one server.
 * `prepared`: solving again when capacities, weights or limits change.
 * `saved`: the certificate of a saved allocation, computed again. `portable`: evidence for `proofs.verify`.
+* `supporting`: such evidence from the tasks alone, by linear programs.
 """

@@ -1,10 +1,9 @@
 """Types of arrays: numbers, indices and flags."""
 
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-Float = NDArray[np.floating[Any]]
+Float = NDArray[np.float64]
 Int = NDArray[np.intp]
 Bool = NDArray[np.bool_]

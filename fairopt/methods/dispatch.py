@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Mapping
+from copy import copy
 from dataclasses import replace
 from functools import partial
 from itertools import count
@@ -26,7 +27,7 @@ from fairopt.blocks.objectives import AlphaFair, Leximin, Objective, Total
 from fairopt.blocks.shares import Share, Tasks, asked_once
 from fairopt.certificate import Try
 from fairopt.errors import Infeasible, InvalidBlock, NotCertified, OutOfDomain, nearest
-from fairopt.formulation import solvers
+from fairopt.formulation import apart, solvers
 from fairopt.formulation.bundle_program import BundleProgram, program_class
 from fairopt.formulation.problem import natural_problem
 from fairopt.formulation.program import Program, require_instance
@@ -45,6 +46,7 @@ from fairopt.proofs import gate
 from fairopt.proofs.conic import MATRICES, has_matrices
 from fairopt.proofs.evidence import Proposal
 from fairopt.proofs.gate import Answer
+from fairopt.time_limits import FIX, Limit, checked, current, stage, within_limit
 
 log = logging.getLogger("fairopt")
 
@@ -89,10 +91,20 @@ def allocate(
         raise InvalidBlock(
             f"solver {settings.solver} solves by the method cone; give method='cone' or leave method out"
         )
-    allocation = gate.allocation(policy, solve_tiers(policy, instance, settings, method), begun)
-    if not allocation.certificate.ok:
-        raise_not_certified(allocation, settings)
-    return allocation
+
+    def work() -> Allocation:
+        allocation = gate.allocation(policy, solve_tiers(policy, instance, settings, method), begun)
+        if not allocation.certificate.ok:
+            raise_not_certified(allocation, settings)
+        return allocation
+
+    def late(limit: Limit) -> Allocation:
+        single = len(tiers_of(policy.objective)) == 1
+        if single and limit.found is not None and limit.found.ok:  # only improvements were left to be tried
+            return gate.allocation(policy, [(limit.program, limit.found)], begun)
+        raise_stopped(policy, limit, begun)
+
+    return within_limit(time_limit, begun, work, late)
 
 
 def checked_settings(
@@ -103,11 +115,10 @@ def checked_settings(
     require_instance(instance)
     if method not in METHODS:
         raise InvalidBlock(f"no method {method!r}; {nearest(method, METHODS)}")
-    if time_limit is not None and not (isinstance(time_limit, (int, float)) and time_limit > 0):
-        raise InvalidBlock(f"time_limit is {time_limit!r}; give seconds > 0, or None")
+    seconds = checked(time_limit)
     if options is not None and not isinstance(options, Mapping):
         raise InvalidBlock(f"solver_options are {options!r}; give a dict of the solver's own options")
-    deadline = None if time_limit is None else time.perf_counter() + time_limit
+    deadline = None if seconds is None else time.perf_counter() + seconds
     return Settings(solvers.named(solver) if solver is not None else None, dict(options or {}), deadline, verbose)
 
 
@@ -121,6 +132,8 @@ def solve_tiers(policy: Any, instance: Instance, settings: Settings, method: str
     judged: list[tuple[Program, Answer]] = []
     for k, objective in enumerate(tiers):
         program = program_of(instance, objective, constraints)
+        if (limit := current()) is not None:
+            limit.program, limit.found, limit.proposed = program, None, None
         with np.errstate(all="ignore"):  # zeros, infinities and NaN are tested where they matter
             answer = _solve_tier(program, settings, method)
         judged.append((program, answer))
@@ -136,7 +149,8 @@ def _solve_tier(program: Program, settings: Settings, method: str) -> Answer:
     if program.empty:
         return gate.empty(program)
     if isinstance(program, BundleProgram):
-        return best(program, solve_bundles(program, settings, method))
+        with stage("writing programs for CVXPY"):
+            return best(program, solve_bundles(program, settings, method))
     program.refuse_hopeless()
     tried: tuple[Try, ...] = ()
     if method == "parametric" and parametric_applies(program):
@@ -144,7 +158,8 @@ def _solve_tier(program: Program, settings: Settings, method: str) -> Answer:
     if settings.solver is None and method != "cone":
         for name, applies, solve in FAST:
             if method in ("auto", name) and applies(program):
-                answer = best(program, solve(program, settings))
+                with stage(f"the method {name}"):
+                    answer = best(program, solve(program, settings))
                 if answer.ok or method == name:
                     return answer
                 tried += answer.tried
@@ -153,7 +168,11 @@ def _solve_tier(program: Program, settings: Settings, method: str) -> Answer:
                 f"{method} is {EXACT_FOR[method]}, under limits and reserves only; not for {program.objective!r} on "
                 f"{program.given!r}; use method='auto'"
             )
-    answer = _solve_by_cones(program, settings)
+    given = program.given
+    if settings.deadline is not None and solvers.may_overrun("CLARABEL", given.n_users * given.capacities.size):
+        apart.start()
+    with stage("writing programs for CVXPY"):
+        answer = _solve_by_cones(program, settings)
     return replace(answer, tried=tried + answer.tried) if tried else answer
 
 
@@ -165,17 +184,25 @@ def best(program: Program, proposals: Proposals, most: int | None = None) -> Ans
     found: Answer | None = None
     tried: tuple[Try, ...] = ()
     answer: Answer | None = None
+    limit = current()
+    if limit is not None and limit.program is not program:  # one that is solved on the way
+        limit = None
     for _ in count() if most is None else range(most):
         try:
             proposal = proposals.send(answer)
         except StopIteration:
             break
-        answer = gate.judge(program, proposal)
+        if limit is not None:
+            limit.proposed = proposal
+        with stage("the proof"):
+            answer = gate.judge(program, proposal)
         for attempt in answer.tried:
             log.info("%s", attempt)
         tried += answer.tried
         if found is None or _missing(answer) <= _missing(found):
             found = answer
+        if limit is not None:
+            limit.proposed, limit.found = None, replace(found, tried=tried)
     found = found or gate.nothing(program)
     return found if found.tried == tried else replace(found, tried=tried)
 
@@ -299,14 +326,25 @@ def _keep_shares(point: Point, share: Share, loss: float) -> KeptShares:
     return KeptShares(ByUser(dict(zip(point.instance.users, held.tolist(), strict=True))), share)
 
 
+def _writable(policy: Any) -> Any:
+    """The policy, with a total as its objective where its own has no problem of its own."""
+    objective = policy.objective
+    if isinstance(objective, FairnessEfficiency) and not objective.concave:
+        policy = copy(policy)
+        policy.objective = Total(objective.share)
+    return policy
+
+
 def raise_not_certified(allocation: Allocation, settings: Settings) -> NoReturn:
     """Raise `NotCertified` with what was tried and what may help."""
     certificate, policy = allocation.certificate, allocation.policy
     own = not all(map(is_ours, blocks_within((policy.objective, *policy.constraints))))
     tried = "; ".join(str(t) for t in certificate.tried) or certificate.method
+    spent, limit = "", current()
     if settings.late or any("time limit" in t.status + t.message for t in certificate.tried):
         fix = "give it more time_limit"
-    elif own and has_matrices(natural_problem(policy, allocation.instance)):
+        spent = "" if limit is None else f"{_sentence(limit.account())}. "
+    elif own and has_matrices(natural_problem(_writable(policy), allocation.instance)):
         fix = MATRICES
     elif settings.solver:
         fix = "try another solver, or none for the chain of all"
@@ -315,7 +353,24 @@ def raise_not_certified(allocation: Allocation, settings: Settings) -> NoReturn:
     raise NotCertified(
         f"no answer could be certified: gap {certificate.gap:.2g} (tolerance 1e-6), violation "
         f"{certificate.violation:.2g} (1e-9), constraints {certificate.block_violation:.2g} (1e-7). "
-        f"Tried {tried}. Fix: {fix}",
+        f"Tried {tried}. {spent}Fix: {fix}",
         best=allocation,
         tried=certificate.tried,
     )
+
+
+def raise_stopped(policy: Any, limit: Limit, begun: float) -> NoReturn:
+    """Raise `NotCertified` of a call that was stopped, with the best found and what used the time."""
+    spent, best = limit.account(), None
+    if limit.program is not None:
+        best = gate.unfinished(policy, limit.program, limit.found, limit.proposed, begun)
+    tried = () if best is None else best.certificate.tried
+    raise NotCertified(
+        f"no answer was certified when the time limit was over: {spent}. "
+        + (f"Tried {'; '.join(map(str, tried))}. " if tried else "") + FIX,
+        best=best, tried=tried,
+    )  # fmt: skip
+
+
+def _sentence(text: str) -> str:
+    return text[:1].upper() + text[1:]

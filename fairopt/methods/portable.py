@@ -23,6 +23,7 @@ from fairopt.formulation.whole import number_of, whole_instance
 from fairopt.instance import Instance
 from fairopt.methods.dispatch import keep_level, solve_tiers
 from fairopt.methods.settings import Settings
+from fairopt.methods.supporting import NEAR, is_small, supporting
 from fairopt.proofs import verify
 from fairopt.proofs.conditions import charged_conditions, dual_values, linear_rows, values_kept
 from fairopt.proofs.cone_programs import Scaled, lagrangian_of
@@ -42,6 +43,9 @@ from fairopt.proofs.lagrangian import Lagrangian
 from fairopt.proofs.levels import combined_holdings
 from fairopt.proofs.plane import LEAST, log_mean, tangent_of
 
+LARGE = 1_000  # numbers of a policy without conditions
+UNREADABLE = (FairoptError, verify.CannotCheck, verify.Fault, LookupError, TypeError, ValueError)
+
 
 @asked_once()
 def portable(allocation: Allocation, data: Mapping[str, Any]) -> dict[str, Any]:
@@ -57,13 +61,13 @@ def portable(allocation: Allocation, data: Mapping[str, Any]) -> dict[str, Any]:
     if decides_bundles(policy.objective):  # prices follow from bases and parts
         return {"given": given | _own_bases(instance, blocks), "proof": [{"kind": "bundles"}]}
     try:
-        # only rows need the instance in fractions, which takes longer than large pools take to solve
-        by_server = instance.demands.ndim == 3 or bool(given)
-        plain = not (policy.constraints or isinstance(policy.objective, Tiers) or by_server)
-        cluster = None if plain else verify.Cluster({**data, "given": given})
+        # large pools are solved in less time than their numbers take to become fractions, which only rows need
+        plain = not (policy.constraints or isinstance(policy.objective, Tiers) or instance.demands.ndim == 3 or given)
+        large = instance.eligible.size * instance.n_resources > LARGE
+        cluster = None if plain and large else verify.Cluster({**data, "given": given})
         with np.errstate(all="ignore"):
             proof = list(_entries(allocation, cluster))
-    except (FairoptError, verify.CannotCheck, verify.Fault, LookupError, TypeError, ValueError) as error:
+    except UNREADABLE as error:
         proof = [{"why": str(error)}]
     return {"given": given, "proof": proof}
 
@@ -101,18 +105,59 @@ def _entries(allocation: Allocation, cluster: verify.Cluster | None) -> Iterator
             tasks = fresh[k][1].tasks if fresh else np.asarray(kept[k]["divisible"], dtype=float)
         elif not fresh and "tasks" in kept[k]:
             tasks = program.gather(np.asarray(kept[k]["tasks"], dtype=float))
-        evidence = fresh[k][1].evidence if fresh else restored(program, kept[k], allocation.certificate.solver)
         own = list(rows)
-        if cluster is not None and isinstance(evidence, HeldLevels):
-            differs = not cluster.alike(verify.block(repr(objective)).share)
-            own += [verify.limits_as_rows(cluster)] if differs else []
-        entry = _entry(program, tasks, evidence, own)
+        try:
+            evidence = fresh[k][1].evidence if fresh else restored(program, kept[k], allocation.certificate.solver)
+            if cluster is not None and isinstance(evidence, HeldLevels):
+                differs = not cluster.alike(verify.block(repr(objective)).share)
+                own += [verify.limits_as_rows(cluster)] if differs else []
+            entry = _entry(program, tasks, evidence, own)
+        except UNREADABLE as error:
+            if cluster is None or whole:
+                raise
+            entry = {"why": str(error)}
         if whole:
             entry["divisible"] = program.expand(tasks).tolist()
-        yield entry if fresh or "tasks" not in kept[k] else entry | {"tasks": kept[k]["tasks"]}
+        if not fresh and "tasks" in kept[k]:
+            entry |= {"tasks": kept[k]["tasks"]}
+        flat = [row for some in own for row in some]
+        if cluster is not None and not whole and is_small(cluster, flat):
+            entry = _proving(cluster, verify.block(repr(objective)), flat, entry)
+        yield entry
         if cluster is not None and objective is not tiers[-1]:
             constraints += (keep_level(objective, program.point(tasks)),)
             rows.append(verify.keep(cluster, verify.block(repr(objective))))
+
+
+def _proving(
+    cluster: verify.Cluster, objective: verify.Block, rows: verify.Rows, entry: dict[str, Any]
+) -> dict[str, Any]:  # fmt: skip
+    """An entry, or a better one from the tasks alone where it does not prove them by the rules of `verify`."""
+    best = _gap(cluster, objective, rows, entry), entry
+    final, own = cluster.tasks, {"tasks": entry["tasks"]} if "tasks" in entry else {}
+    for near in NEAR:
+        if best[0] <= verify.GAP / 4:
+            break
+        if own:
+            cluster.tasks = cluster.near = verify.numbers(entry["tasks"], "tasks", cluster.n, cluster.servers)
+        try:
+            again = own | supporting(cluster, objective, rows, float(entry.get("unit", 1.0)), near)
+        except (verify.CannotCheck, verify.Fault):
+            continue
+        finally:
+            cluster.tasks = cluster.near = final
+        best = min(best, (_gap(cluster, objective, rows, again), again), key=lambda one: one[0])
+    return best[1]
+
+
+def _gap(
+    cluster: verify.Cluster, objective: verify.Block, rows: verify.Rows, entry: Mapping[str, Any]
+) -> float:  # fmt: skip
+    """The gap that an entry proves."""
+    try:
+        return float(verify.gap_of_tier(cluster, objective, rows, entry))
+    except (verify.CannotCheck, verify.Fault):
+        return np.inf
 
 
 def _entry(program: Program, tasks: Float, evidence: Evidence | None, rows: Sequence[verify.Rows]) -> dict[str, Any]:

@@ -90,7 +90,7 @@ class Prepared:
         self._start: Float | None = None  # prices of the last answer in natural units, for methods that can use them
 
     def allocate(
-        self, *, capacities: ArrayLike | None = None, weights: Any = None, task_limits: Any = None,
+        self, *, capacities: ArrayLike | Mapping[str, Any] | None = None, weights: Any = None, task_limits: Any = None,
         time_limit: float | None = None, verbose: bool = False,
     ) -> Allocation:  # fmt: skip
         """Find the best allocation of the instance with some numbers changed, and prove it.

@@ -17,7 +17,10 @@ Proposals = Generator[Proposal, Answer | None, None]  # the gate judges each; it
 
 @dataclass(frozen=True)
 class Settings:
-    """Solver, options and time limit of one call."""
+    """Solver, options and time limit of one call.
+
+    ``deadline``, on the clock of `time.perf_counter`, is when searches stop; `time_limits` ends what does not.
+    """
 
     solver: str | None = None
     options: Mapping[str, Any] = field(default_factory=dict)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -18,7 +17,7 @@ from fairopt.progress import by_itself
 
 __all__ = ["with_fair_at"]
 
-Float = NDArray[np.floating[Any]]
+Float = NDArray[np.float64]
 
 
 def with_fair_at(timeline: Timeline, moments: ArrayLike) -> Timeline:

@@ -13,7 +13,7 @@ from fairopt.online.timeline import Timeline, moments_of
 
 __all__ = ["by_task", "frame"]
 
-Float = NDArray[np.floating[Any]]
+Float = NDArray[np.float64]
 
 
 def frame(timeline: Timeline, by: str, times: ArrayLike | None) -> Any:

@@ -18,7 +18,7 @@ from fairopt.online.requests import MOST_TASKS, Requests, checked_demands, check
 
 __all__ = ["Job", "JobTable"]
 
-Float = NDArray[np.floating[Any]]
+Float = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Time = float | Fraction  # whole numbers too
 

@@ -18,7 +18,7 @@ from fairopt.errors import FairoptError, InvalidInstance
 from fairopt.instance import Instance
 from fairopt.io.json_file import arguments_of_data
 from fairopt.io.json_text import checked, read_json_text
-from fairopt.io.saving import replacing
+from fairopt.io.saving import write_whole
 from fairopt.online.jobs import Job
 from fairopt.online.simulation import simulate
 from fairopt.online.timeline import Timeline
@@ -102,8 +102,7 @@ def save(timeline: Timeline, path: Path) -> Path:
         "fair_errors": timeline.fair_errors, "until": timeline.until if math.isfinite(timeline.until) else None,
         "interrupted": timeline.interrupted,
     }  # fmt: skip
-    with replacing([path]) as (part,):
-        part.write_text(json.dumps(data, allow_nan=False) + "\n", encoding="utf-8")
+    write_whole(path, json.dumps(data, allow_nan=False) + "\n")
     return path
 
 

@@ -23,7 +23,7 @@ from fairopt.online.requests import MOST_TASKS, Requests, individual_servers
 
 __all__ = ["Scheduler", "Task"]
 
-Float = NDArray[np.floating[Any]]
+Float = NDArray[np.float64]
 
 MOST_ASKED = 64  # users whose queues are set aside, in order, before all are compared at once
 EACH_COSTS = 175  # queues compared at once take as long as one user asked

@@ -24,7 +24,7 @@ from fairopt.validation import as_floats
 
 __all__ = ["Timeline"]
 
-Float = NDArray[np.floating[Any]]
+Float = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 MOST = 4_000_000  # numbers of a block of moments times kinds of jobs

@@ -15,7 +15,7 @@ from fairopt.server_sums import capacity_of, part_of, sum_by
 
 __all__ = ["Classes", "cells", "classes_of"]
 
-Float = NDArray[np.floating[Any]]
+Float = NDArray[np.float64]
 
 MOST = 60  # classes in a picture; of more, those with the most servers
 NONE_THERE = "#DDDDDD"

@@ -16,7 +16,7 @@ from fairopt.plots.panels import Picture, Two, one, two_of
 
 __all__ = ["DemandLines", "demand_lines"]
 
-Float = NDArray[np.floating[Any]]
+Float = NDArray[np.float64]
 
 DASHED = (0, (2.5, 1.0))
 STROKES = ("-", (0, (6, 2)), (0, (1, 1)), (0, (6, 1.5, 1, 1.5)))  # as hatches, for users whose colours repeat

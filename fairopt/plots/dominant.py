@@ -64,7 +64,7 @@ class DominantShares(Picture):
             ax.set_ylim(top=self.largest * (1.05 if self.from_log is None else 1.5) or 1.0)
         plain(ax)
 
-    def _numbers(self, shares: NDArray[np.floating[Any]]) -> list[str]:
+    def _numbers(self, shares: NDArray[np.float64]) -> list[str]:
         """Shares with as many decimals as give the largest one three digits, but at most four."""
         decimals = int(np.clip(2 - np.floor(np.log10(self.largest or 1.0)), 0, 4))
         least = 10.0**-decimals
@@ -98,7 +98,7 @@ def dominant_shares(allocation: Allocation, ax: Any = None) -> Any:
     return one(DominantShares(allocation.instance, [allocation]), allocation, ax)
 
 
-def _shares(allocation: Allocation) -> NDArray[np.floating[Any]]:
+def _shares(allocation: Allocation) -> NDArray[np.float64]:
     return np.array(100 * allocation.share(DominantShare()) / allocation.instance.weights)
 
 

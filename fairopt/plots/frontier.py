@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
 __all__ = ["frontier"]
 
-Float = NDArray[np.floating[Any]]
+Float = NDArray[np.float64]
 
 
 def frontier(demands: Float, left: Float, limits: Float) -> Float:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,7 +33,7 @@ class Layer:
         return escaped(self.name)
 
 
-def by_size(users: Sequence[str], size: NDArray[np.floating[Any]], most: int = MOST) -> list[Layer]:
+def by_size(users: Sequence[str], size: NDArray[np.float64], most: int = MOST) -> list[Layer]:
     """Layers with colours for the ``most`` largest users, in the order of users, and a last one for all others.
 
     Examples

@@ -19,7 +19,7 @@ from fairopt.policy import label
 
 __all__ = ["PriceBars", "prices"]
 
-Float = NDArray[np.floating[Any]]
+Float = NDArray[np.float64]
 
 TITLE = "price of the whole capacity\n(% of the dearest)"
 

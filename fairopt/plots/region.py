@@ -17,7 +17,7 @@ from fairopt.policy import label
 
 __all__ = ["Region", "feasible_region"]
 
-Float = NDArray[np.floating[Any]]
+Float = NDArray[np.float64]
 
 # dashed, so that lines which coincide are both seen
 STROKES: tuple[Any, ...] = ("-", (0, (4, 1.5)), (0, (1.2, 1.2)), (0, (4, 1.2, 1.2, 1.2)))

@@ -29,7 +29,7 @@ from fairopt.server_sums import by_type
 
 __all__ = ["server_types"]
 
-Float = NDArray[np.floating[Any]]
+Float = NDArray[np.float64]
 
 BAR = 0.11  # inches of a bar
 NARROWEST = 0.55  # inches for the bars of one type, so that most names fit under them

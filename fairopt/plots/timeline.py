@@ -28,7 +28,7 @@ from fairopt.plots.panels import LEGEND, given, labels_at_the_edge, labels_of
 
 __all__ = ["TIMELINE_KINDS", "check_timelines", "draw_timeline", "draw_timelines"]
 
-Float = NDArray[np.floating[Any]]
+Float = NDArray[np.float64]
 Span: TypeAlias = tuple[float, float]  # the first and the last moment
 
 TIMELINE_KINDS = {
@@ -278,7 +278,7 @@ def _waits(ax: Any, runs: Sequence[Timeline], names: Sequence[str], span: Span) 
     groups = [(cut(name, 40), run, np.arange(len(run.users))) for name, run in zip(names, runs, strict=True)]
     looks = [*map(_look, range(len(runs)))]
     if len(runs) == 1 and len(runs[0].users) > 1:
-        layers = by_size(runs[0].users, np.bincount(runs[0].table.user, runs[0].table.tasks) * 1.0, LINES)
+        layers = by_size(runs[0].users, np.bincount(runs[0].table.user, runs[0].table.tasks).astype(np.float64), LINES)
         groups = [("all users", *groups[0][1:]), *((layer.label, runs[0], layer.users) for layer in layers)]
         looks = [{"color": c, "zorder": z} for c, z in [("black", 3), *((x.colour, 2) for x in layers)]]
     found = [_waiting_times(run, users, span) for _, run, users in groups]

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,6 +16,7 @@ from fairopt.errors import NotCertified, OutOfDomain
 from fairopt.formulation.program import require_instance
 from fairopt.instance import Instance
 from fairopt.policies.tradeoff import NashWelfare
+from fairopt.time_limits import checked, stage, within_limit
 
 __all__ = ["BottleneckFairness", "BottleneckVerdict", "bottleneck_fairness"]
 
@@ -149,14 +152,18 @@ class BottleneckFairness:
         >>> fo.bottleneck_fairness(a).holds
         True
         """
+        begun = time.perf_counter()
         require_instance(instance)
         _require_pool(instance)
-        answer = NashWelfare().allocate(
-            instance, method=method, solver=solver, solver_options=solver_options, time_limit=time_limit,
-            verbose=verbose,
-        )  # fmt: skip
+        options: dict[str, Any] = {"solver_options": solver_options, "time_limit": time_limit, "verbose": verbose}
+        ask = partial(NashWelfare().allocate, instance, method=method, solver=solver, **options)
+        return within_limit(checked(time_limit), begun, lambda: self._checked(ask()))
+
+    def _checked(self, answer: Allocation) -> Allocation:
+        """The answer, of which bottleneck fairness is proved."""
         allocation = dataclasses.replace(answer, policy=self)
-        verdict = bottleneck_fairness(allocation)
+        with stage("the test of bottleneck fairness"):
+            verdict = bottleneck_fairness(allocation)
         if not verdict.holds:
             raise NotCertified(
                 f"the allocation found is not bottleneck-fair: {verdict}. Fix: leave method and solver out; see .best "

@@ -24,10 +24,11 @@ from fairopt.policy import accepted, is_mechanism, label
 from fairopt.progress import additional_listener, by_itself, tell, within
 from fairopt.proofs import gate
 from fairopt.proofs.gate import MeasuredPart
+from fairopt.time_limits import checked, current, within_limit
 
 __all__ = ["NaivePerServer"]
 
-Float = NDArray[np.floating[Any]]
+Float = NDArray[np.float64]
 Int = NDArray[np.int64]
 Bool = NDArray[np.bool_]
 
@@ -121,10 +122,13 @@ class NaivePerServer:
         """
         begun = time.perf_counter()
         require_instance(instance)
-        if time_limit is not None and not (isinstance(time_limit, (int, float)) and time_limit > 0):
-            raise InvalidBlock(f"time_limit is {time_limit!r}; give seconds > 0, or None")
-        deadline = np.inf if time_limit is None else begun + time_limit
+        seconds = checked(time_limit)
+        deadline = np.inf if seconds is None else begun + seconds
         given = accepted(self.policy, method=method, solver=solver, solver_options=solver_options, verbose=verbose)
+        return within_limit(seconds, begun, lambda: self._solved(instance, begun, deadline, given))
+
+    def _solved(self, instance: Instance, begun: float, deadline: float, given: dict[str, Any]) -> Allocation:
+        """The answers of all servers together."""
         # users' own blocks may distinguish servers of equal numbers
         alike = all(map(is_ours, blocks_within(tuple(vars(self.policy).values())))) and is_ours(self.policy)
         classes = instance.server_classes if alike else np.arange(instance.n_servers)
@@ -142,11 +146,13 @@ class NaivePerServer:
         allocation = gate.of_parts(self, instance, tasks, bundles, value, parts, begun, answers.tried)
         certificate = allocation.certificate
         if not certificate.ok:
+            fix, limit = "see .best for the best found", current()
+            if limit is not None and limit.late:
+                fix = f"give it more time_limit: {limit.account()}"
             where = "" if answers.failed is None else f" of server {instance.servers[first[answers.failed]]!r}"
             raise NotCertified(
                 f"no answer{where} could be certified: gap {certificate.gap:.2g} (tolerance 1e-6), violation "
-                f"{certificate.violation:.2g} (1e-9). Fix: "
-                + ("give it more time_limit" if time.perf_counter() > deadline else "see .best for the best found"),
+                f"{certificate.violation:.2g} (1e-9). Fix: {fix}",
                 best=allocation, tried=certificate.tried,
             )  # fmt: skip
         return allocation

@@ -8,12 +8,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from fairopt.allocation import Allocation
-from fairopt.errors import InvalidBlock, NotCertified
+from fairopt.errors import NotCertified
 from fairopt.formulation.program import require_instance
 from fairopt.instance import Instance
 from fairopt.methods.cluster.psdsf import equilibrium
 from fairopt.proofs import gate
 from fairopt.proofs.psdsf import largest_gain
+from fairopt.time_limits import checked, stage, within_limit
 
 __all__ = ["PSDSF"]
 
@@ -76,19 +77,25 @@ class PSDSF:
         """
         begun = time.perf_counter()
         require_instance(instance)
-        if time_limit is not None and not (isinstance(time_limit, (int, float)) and time_limit > 0):
-            raise InvalidBlock(f"time_limit is {time_limit!r}; give seconds > 0, or None")
+        seconds = checked(time_limit)
+        deadline = None if seconds is None else begun + seconds
+        return within_limit(seconds, begun, lambda: self._solved(instance, begun, deadline))
+
+    def _solved(self, instance: Instance, begun: float, deadline: float | None) -> Allocation:
+        """The equilibrium, judged."""
         part = instance.task_limits > 0
         tasks = np.zeros(instance.eligible.shape)
         if part.any():
             some = instance if part.all() else instance.taking_part(part)
-            found = equilibrium(some.merged(), None if time_limit is None else begun + time_limit)
+            with stage("bringing servers into balance"):
+                found = equilibrium(some.merged(), deadline)
             tasks[part] = some.spread(found)
-        allocation = gate.of_equilibrium(self, instance, tasks, begun)
+        with stage("the proof"):
+            allocation = gate.of_equilibrium(self, instance, tasks, begun)
         certificate = allocation.certificate
         if not certificate.ok:
             gain, j, s = largest_gain(instance, tasks)
-            fix = "see .best for the best found" if time_limit is None else "give it more time_limit"
+            fix = "see .best for the best found" if deadline is None else "give it more time_limit"
             raise NotCertified(
                 f"no PS-DSF allocation was found: user {instance.users[j]!r} could still rise by {gain:.2g} of what it "
                 f"has on server {instance.servers[s]!r} (tolerance 1e-6), violation {certificate.violation:.2g} "

@@ -9,6 +9,7 @@ beyond their size at the answer is assumed, and the certificate states it.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass
@@ -20,10 +21,11 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.linalg import lsqr
 
-from fairopt.formulation import solvers
-from fairopt.formulation.program import ConeModel, Float, Indices
+from fairopt.formulation import apart, solvers
+from fairopt.formulation.program import ConeModel, Float, Indices, Mask
 from fairopt.proofs.conditions import bounds_are_charged
 from fairopt.proofs.lagrangian import EPS, Multipliers
+from fairopt.time_limits import current, stage
 
 REACH = 100.0  # the assumed range of a variable of CVXPY's, in multiples of its size (at least 1) at the answer
 CANCELLED = 1e-11  # of the largest terms: less than this is left by rounding
@@ -31,6 +33,7 @@ MATRICES = (
     "conditions on matrices, such as X >> 0 or a bound on lambda_max, cannot be proved where they bind; write them by "
     "linear terms, norms, logarithms or powers"
 )
+COMPILING = 1e-6  # seconds that CVXPY takes for each number of a problem, at the least
 ASSUMED = f"variables without a proven range stay within {REACH:g} times their size at the answer"
 
 
@@ -130,7 +133,11 @@ def conic_excess(
     expression: cp.Expression, constraints: Sequence[cp.Constraint], unknowns: cp.Variable, top: Float, value: float
 ) -> tuple[float, str]:
     """Excess of the bound of `conic_bound` over a value of the expression, or infinity, and what it assumes."""
-    found = conic_bound(cp.Problem(cp.Maximize(expression), list(constraints)), unknowns, top)
+    problem, limit = cp.Problem(cp.Maximize(expression), list(constraints)), current()
+    if limit is not None and time.perf_counter() + COMPILING * solvers.size(problem) > limit.hard:
+        return np.inf, ""
+    with stage("the proof by CLARABEL (a second solve)"):
+        found = conic_bound(problem, unknowns, top)
     if found is None or not np.isfinite(found.value - value):
         return np.inf, ""
     return found.value - value, ASSUMED if found.assumes else ""
@@ -221,6 +228,31 @@ class ConicConditions:
         size = (abs(to_ours) @ np.abs(y)) / self.scale
         return Multipliers(np.zeros(n_rows), (to_ours @ y) / self.scale, worth, size=size)
 
+    def charging_nothing(self, y: Float, costs: Float, free: Mask) -> Float:
+        """A point near y at which ``free`` pairs of users who are not held cost nothing, where cones allow that.
+
+        ``costs`` (n_pairs,) are those of all conditions and capacities. In an exponential or power cone with one row on
+        free pairs alone and one row without variables, the multiplier of the first can be chosen, and that of the
+        second is the least that the dual cone allows.
+        """
+        dims, alone = self.dims, np.diff(self.on_others.indptr) == 0
+        y = _balanced(y, np.zeros(self.on_others.shape[1]), self.on_others.T.tocsr(), dims)
+        powers: list[float | None] = [None] * dims.exp + [float(a) for a in dims.p3d]  # the last rows
+        for rows, power in zip(np.arange(len(y) - 3 * len(powers), len(y)).reshape(-1, 3), powers, strict=True):
+            pairs, per_unit = zip(*(self._on_pairs(r) for r in rows), strict=True)
+            own = [k for k in range(3) if alone[rows[k]] and len(pairs[k]) and free[pairs[k]].all()]
+            fixed = [k for k in range(3) if alone[rows[k]] and not len(pairs[k]) and self.right[rows[k]] > 0]
+            if len(own) == len(fixed) == 1 and (per_unit[own[0]] < 0).all():
+                y[rows[own[0]]] -= (costs[pairs[own[0]]] / per_unit[own[0]]).max()
+                y[rows[fixed[0]]] = _least(y[rows], fixed[0], power)
+        return y
+
+    def _on_pairs(self, row: int) -> tuple[Indices, Float]:
+        """The pairs that a row has, and what a unit of its multiplier charges for a task of each."""
+        part = slice(*self.on_ours.indptr[row : row + 2])
+        pairs: Indices = np.asarray(self.on_ours.indices[part], dtype=np.intp)
+        return pairs, np.asarray(self.on_ours.data[part] / self.scale[pairs])
+
     def slopes(self, y: Float) -> tuple[sp.csr_array, sp.csr_array]:
         """What each cone charges per task of each pair and for each of v: (n_pairs, n_cones) and (n_v, n_cones)."""
         cones = self.cone_of_row
@@ -253,19 +285,41 @@ def further_conditions(cone: ConeModel) -> ConicConditions | None:
 
 
 def _solve(data: dict[str, Any], dims: Any) -> tuple[Float | None, Float | None]:
-    """CLARABEL's dual and primal solution; None where these are not finite."""
+    """CLARABEL's dual and primal solution; None where these are not finite, or there was no time for them."""
     import clarabel
     from cvxpy.reductions.solvers.conic_solvers.clarabel_conif import dims_to_solver_cones
 
-    settings = clarabel.DefaultSettings()
-    settings.verbose = False
-    settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = 1e-12
-    size = len(data["c"])
-    found = clarabel.DefaultSolver(
-        sp.csc_array((size, size)), data["c"], data["A"], data["b"], dims_to_solver_cones(dims), settings
-    ).solve()
-    y, z = np.asarray(found.z), np.asarray(found.x)
+    options = dict.fromkeys(("tol_gap_abs", "tol_gap_rel", "tol_feas"), 1e-12)
+    limit = current()
+    if limit is not None:
+        options["time_limit"] = max(limit.hard - time.perf_counter(), 1e-3)
+    if limit is not None and solvers.may_overrun("CLARABEL", data["A"].nnz):
+        arrays = {"a": data["A"], "b": data["b"], "c": data["c"], "cones": apart.cones(dims), "options": options}
+        try:
+            y, z = apart.solve("CLARABEL", limit.hard, **arrays)
+        except (apart._Stopped, apart._CannotSend, RuntimeError):
+            return None, None
+    else:
+        settings = clarabel.DefaultSettings()
+        settings.verbose = False
+        for name, value in options.items():
+            setattr(settings, name, value)
+        size = len(data["c"])
+        found = clarabel.DefaultSolver(
+            sp.csc_array((size, size)), data["c"], data["A"], data["b"], dims_to_solver_cones(dims), settings
+        ).solve()
+        y, z = np.asarray(found.z), np.asarray(found.x)
     return (y, z) if np.isfinite(y).all() and np.isfinite(z).all() else (None, None)
+
+
+def _least(y: Float, k: int, power: float | None) -> float:
+    """The least coordinate k at the others' values in a dual power cone, or (the second) dual exponential cone."""
+    if power is None:
+        return float(y[0] * (1.0 + np.log(y[2] / -y[0]))) if k == 1 and y[0] < 0 < y[2] else float(y[k])
+    if k == 2 or not y[1 - k] > 0:
+        return float(y[k])
+    a = power if k == 0 else 1.0 - power
+    return float(a * (abs(y[2]) / (y[1 - k] / (1.0 - a)) ** (1.0 - a)) ** (1.0 / a))
 
 
 def _into_dual_cone(y: Float, dims: Any) -> Float:

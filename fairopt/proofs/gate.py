@@ -257,6 +257,30 @@ def allocation(
     return Allocation(first.given, policy, table, certificate, value, prices, held, evidence=evidence)
 
 
+def unfinished(
+    policy: Any, program: Program, found: Answer | None, proposed: Proposal | None, begun: float
+) -> Allocation:  # fmt: skip
+    """The allocation of a call that was stopped: the best answer found, else the point that was being judged.
+
+    Quick, so nothing is proved of it. Points of methods on one pool are written while they are judged, and not used.
+    """
+    if found is not None:
+        return allocation(policy, [(program, replace(found, gap=np.inf, evidence=None))], begun)
+    tried = () if proposed is None or proposed.attempt is None else (proposed.attempt,)
+    tasks = None if proposed is None or proposed.bundles is not None else proposed.tasks
+    if proposed is not None and tasks is not None and isinstance(proposed.evidence, (Solved, HeldLevels)):
+        with np.errstate(all="ignore"):
+            tasks = conditions.repair(program, tasks)
+            answer = _measured(program, proposed.method, tasks, Bounded(np.inf, np.inf, None))
+        answer.solver, answer.tried = proposed.solver, tried
+        return allocation(policy, [(program, answer)], begun)
+    given = program.given
+    certificate = _certificate(
+        begun, gap=np.inf, violation=0.0, block_violation=np.inf, method="none", tried=tried
+    )  # fmt: skip
+    return Allocation(given, policy, np.zeros((given.n_users, given.n_servers)), certificate, np.nan)
+
+
 def _plain(program: Program, answer: Answer, is_last: bool) -> dict[str, Any] | None:
     """Evidence for files; of an earlier tier in levels with its own tasks, which later tiers may lower a little."""
     held = plain(answer.evidence)

@@ -37,6 +37,7 @@ SLICE = GAP_TOLERANCE / VIOLATION_TOLERANCE  # a tolerated gap per tolerated par
 ABOVE = 1e-9  # relatively: users so much above a level rose beyond it
 TIE = 1e-7  # relatively: costs as near as this may be equal, since interior point methods leave 1e-8 between them
 ROUNDING = 1e-14  # relatively: sums as near as this are equal, and costs at prices that were polished
+LEFT = 1e-8  # relatively: what a solver may leave of a level
 DENSE = 4_000_000  # entries of a matrix that is factorised rather than iterated with
 GIVEN_LOWER = "levels above the first are the largest given the lower ones as returned"
 TRACE = 1e-7  # the part of its level that a user may hold somewhere and that is neglected
@@ -67,19 +68,29 @@ class _Charged(NamedTuple):
 
 def judge_levels(program: Program, evidence: HeldLevels, tasks: Float) -> tuple[float, tuple[float, ...], str]:
     """The largest gap of any level of a `Leximin`, the gap of each level, and what these assume."""
-    levels = _Levels(program, evidence.further, tasks)
-    gap, gaps = levels.judge(evidence.holdings)
     further = evidence.further
+    levels, gap, gaps = _judged(program, evidence, tasks)
     assumed = [ASSUMED] if further is not None and further.on_others.shape[1] else []
     if further is not None and further.curved and levels.hang_on_lower:  # by the square root of a slack
         assumed.append(GIVEN_LOWER)
     return gap, gaps, "; ".join(assumed)
 
 
+def _judged(program: Program, evidence: HeldLevels, tasks: Float) -> tuple[_Levels, float, tuple[float, ...]]:
+    """The levels as judged. Where costs that are near could be equal or not, by what proves more."""
+    levels = _Levels(program, evidence.further, tasks)
+    gap, gaps = levels.judge(evidence.holdings)
+    if gap > GAP_TOLERANCE and not evidence.further:
+        strict = _Levels(program, None, tasks, tie=ROUNDING)
+        other, others = strict.judge(evidence.holdings)
+        if other < gap:
+            return strict, other, others
+    return levels, gap, gaps
+
+
 def combined_holdings(program: Program, evidence: HeldLevels, tasks: Float) -> list[Holding]:
     """Holdings whose prices hold users by themselves: with those of earlier levels that close places added."""
-    judged = _Levels(program, evidence.further, tasks)
-    judged.judge(evidence.holdings)
+    judged, *_ = _judged(program, evidence, tasks)
     out: list[Holding] = []
     for c in judged.before:
         prices, dual = np.maximum(c.holding.prices, 0.0), c.holding.dual
@@ -89,6 +100,37 @@ def combined_holdings(program: Program, evidence: HeldLevels, tasks: Float) -> l
                 dual = times * earlier.dual + (0.0 if dual is None else dual)
         out.append(replace(c.holding, prices=prices, dual=dual))
     return out
+
+
+def raised_to_bounds(program: Program, evidence: HeldLevels, tasks: Float) -> Float:
+    """Tasks with levels raised to their bounds by what a solver left of them, at the cost of users of later levels.
+
+    Under curved conditions later levels move by the square root of that, and their prices are worth its multiples.
+    """
+    pairs, later = program.pairs, np.ones(program.instance.n_users, dtype=bool)
+    needs = sp.csc_array(pairs.loads)
+    of_pair = np.repeat(np.arange(len(pairs)), np.diff(needs.indptr))
+    levels = _Levels(program, evidence.further, tasks)
+    for holding in evidence.holdings[:-1]:
+        c, values = levels.charge(holding, levels.tie), levels.values
+        levels.before.append(c)
+        later[holding.users] = False
+        mine = holding.users[np.abs(values[holding.users] - c.peak) <= LEFT * c.peak]
+        costs = np.maximum(c.cost[mine], 0.0)
+        bound = max(c.peak, float((c.spare + (costs * c.floors[mine]).sum()) / costs.sum())) if costs.any() else 0.0
+        if not bound <= c.peak * (1 + LEFT):
+            continue
+        rise = np.ones(len(later))
+        rise[mine] = np.minimum(bound, levels.limits[mine]) / values[mine]
+        tasks, paying = tasks * rise[pairs.user], later[pairs.user]
+        load = pairs.loads @ np.where(paying, tasks, 0.0)
+        over = np.maximum(pairs.loads @ tasks - program.usable_rows, 0.0)
+        part, most = np.divide(over, load, out=np.zeros(len(load)), where=load > 0), np.zeros(len(pairs))
+        np.maximum.at(most, of_pair, part[needs.indices])
+        tasks = np.where(paying, tasks * np.maximum(1.0 - most, 0.0), tasks)
+        levels.held = tasks * levels.per_task
+        levels.values = pairs.sum(levels.held)
+    return tasks
 
 
 def further_charges(further: ConicConditions | None, holding: Holding) -> Multipliers | None:
@@ -107,7 +149,8 @@ class _Levels:
     different servers: tasks are bounded there, and not levels). ``before`` are the levels judged so far.
     """
 
-    def __init__(self, program: Program, further: ConicConditions | None, tasks: Float) -> None:
+    def __init__(self, program: Program, further: ConicConditions | None, tasks: Float, tie: float = TIE) -> None:
+        self.tie = tie
         objective, instance = program.objective, program.instance
         assert isinstance(objective, Leximin)
         self.program, self.further, self.pairs, self.user = program, further, program.pairs, program.pairs.user
@@ -134,7 +177,7 @@ class _Levels:
         excess = np.maximum(excess, 0.0)
         gaps: list[float] = []
         for holding in holdings:  # in the order in which users were held
-            c = self.charge(holding)
+            c = self.charge(holding, self.tie)
             if not (self.further and self.further.curved) and self.hangs_on_noise(c):
                 c = self.charge(self.polished(c), tie=ROUNDING)
             mine = c.holding.users
@@ -164,7 +207,7 @@ class _Levels:
         worth = (c.cost * self.values * excess)[earlier].sum()
         return float(np.max(worth / (c.cost * self.values)[at_peak], initial=0.0))
 
-    def charge(self, holding: Holding, tie: float = TIE) -> _Charged:
+    def charge(self, holding: Holding, tie: float) -> _Charged:
         """The costs of users' levels at the prices of a holding, and at those of earlier ones that close places."""
         program, pairs, prices = self.program, self.pairs, np.maximum(holding.prices, 0.0)
         further = further_charges(self.further, holding)

@@ -207,6 +207,7 @@ PARAMETERS: dict[str, tuple[str, ...]] = {
     "WeightedLog": ("base",), "FairShareBase": ("growth",), "GlobalAggregateResource": ("units", "over"),
     "AtMostRequested": (),
 }  # fmt: skip
+SHARES = ("Tasks", "DominantShare", "StandAloneShare", "PNormShare", "ResourceShare", "KDominantShare")
 OBJECTIVES = ("Total", "MaxMin", "Leximin", "AlphaFair", "OrderedWeighted", "FairnessEfficiency", "WeightedLog")
 
 
@@ -636,6 +637,12 @@ class Goal:
             else:
                 self.curves.append(Curve(alpha, {j: factor * cluster.weights[j] for j in cluster.active}, below, above))
 
+    def keep(self, evidence: Evidence) -> None:
+        """Add levels that are kept, at their multipliers."""
+        for (other, level, _), times in zip(self.cluster.kept, evidence.kept, strict=True):
+            self.add(other, times)
+            self.constant = self.constant.plus(-times * level)
+
     def value(self, scale: Fraction = ONE) -> Fraction:
         """A lower bound on the value at the file's tasks times a scale."""
         cluster = self.cluster
@@ -677,7 +684,8 @@ def of_edge(term: Block) -> Block:
 class Evidence:
     """Prices by server and resource, multipliers of rows, of kept levels, and mixtures of ranked terms.
 
-    ``cost`` is that of a task by user and server, ``of_rows`` what multipliers of rows pay back.
+    ``costs`` are those of a unit of each user's level, if given. ``cost`` is that of a task by user and server,
+    ``of_rows`` what multipliers of rows pay back.
     """
 
     def __init__(self, cluster: Cluster, held: Mapping[str, Any], rows: Rows, kept: int = 0) -> None:
@@ -687,6 +695,8 @@ class Evidence:
         self.prices: Table = [[max(p, ZERO) for p in row] for row in prices]
         self.rows = [t if t > 0 or equal else ZERO for t, (_, _, equal) in zip(y, rows, strict=True)]
         self.kept = [max(t, ZERO) for t in numbers(held.get("kept") or [0] * kept, "kept", kept)]
+        costs = held.get("costs")
+        self.costs = costs and dict(zip(cluster.active, numbers(costs, "costs", len(cluster.active)), strict=True))
         self.cost: Table = [[ZERO] * cluster.servers for _ in range(cluster.n)]
         for j in cluster.active:
             for s in cluster.open[j]:
@@ -716,12 +726,9 @@ def mixture(cluster: Cluster, term: Ranked, given: Any) -> dict[int, Fraction]:
     return {j: up(x * scale * term.factor) for j, x in zip(cluster.active, u, strict=True)}
 
 
-def bound(goal: Goal, evidence: Evidence) -> Fraction:
+def bound(goal: Goal, evidence: Evidence, worth_of_rooms: Fraction) -> Fraction:
     """An upper bound on a goal over all feasible tasks, by weak duality."""
     cluster = goal.cluster
-    for (other, level, _), times in zip(cluster.kept, evidence.kept, strict=True):
-        goal.add(other, times)
-        goal.constant = goal.constant.plus(-times * level)
     if len(evidence.mixtures) != len(goal.ranked):
         raise Fault(f"mixtures: {len(goal.ranked)} are needed")
     worth = [row[:] for row in goal.worth]
@@ -729,7 +736,7 @@ def bound(goal: Goal, evidence: Evidence) -> Fraction:
         for j, u in mixture(cluster, term, given).items():
             for s in cluster.open[j]:
                 worth[j][s] += u * term.above[j][s]
-    total = up(goal.constant.high + evidence.worth(cluster.places()))
+    total = up(goal.constant.high + worth_of_rooms)
     for j in cluster.active:
         rest = {s: worth[j][s] - evidence.cost[j][s] for s in cluster.open[j]}
         total = up(total + best_of_user(goal, j, rest))
@@ -820,8 +827,8 @@ def power_mean(values: Mapping[int, Fraction], weights: Mapping[int, Fraction], 
 
 
 class Plane:
-    """`FairnessEfficiency`: ``first log M + second log m``, M the power mean of exponent ``q = 1 - beta`` and m the mean
-    of the shares per weight, by lines ``M <= at + slope * m`` (where q > 1, >=) that hold for all feasible tasks.
+    """`FairnessEfficiency`: ``first log M + second log m``, M the power mean of exponent ``q = 1 - beta`` and m the
+    mean of the shares per weight, by lines ``M <= at + slope * m`` (where q > 1, >=) that hold for all feasible tasks.
 
     M lies below its gradient at any levels (above, where q > 1), and `bound` gives the line of that linear function for
     any slope. A line of slope 1 at 0 is the mean inequality. Between crossings one line is the least, and its function
@@ -848,7 +855,9 @@ class Plane:
         for j, factor in factors.items():
             for s in self.cluster.open[j]:
                 goal.worth[j][s] = max(factor * self.below[j][s], factor * self.above[j][s])
-        return bound(goal, Evidence(self.cluster, held, self.rows, len(self.cluster.kept)))
+        evidence = Evidence(self.cluster, held, self.rows, len(self.cluster.kept))
+        goal.keep(evidence)
+        return bound(goal, evidence, evidence.worth(self.cluster.places()))
 
     def line(self, held: Mapping[str, Any]) -> tuple[Fraction, Fraction]:
         """A line of the evidence, by the gradient of M at the levels that it gives."""
@@ -907,16 +916,15 @@ class Plane:
         for at, slope in lines:
             tried |= {(at - a) / (b - slope) for a, b in lines if b != slope}
             tried |= {-self.second * at / (slope * self.emphasis)} if slope and self.emphasis else set()
-        top = None
+        tops = []
         for mean in (m for m in tried if low <= m <= high and m > 0):
-            at = [a + slope * mean for a, slope in lines]
-            middle = min(at) if self.sign > 0 else max(at)
+            of_lines = [at + slope * mean for at, slope in lines]
+            middle = min(of_lines) if self.sign > 0 else max(of_lines)
             if middle > 0:  # else no feasible tasks have this mean
-                here = log(middle).times(self.first).high + log(mean).times(self.second).high
-                top = here if top is None else max(top, here)
-        if top is None:
+                tops.append(log(middle).times(self.first).high + log(mean).times(self.second).high)
+        if not tops:
             raise Fault("lines: no feasible tasks are left by the evidence")
-        return max(top - self.log_measure(), ZERO)
+        return max(max(tops) - self.log_measure(), ZERO)
 
 
 # -- leximin --------------------------------------------------------------------------------------------------------
@@ -983,8 +991,8 @@ def levels(cluster: Cluster, c: Table, rows: Rows, held: Sequence[Mapping[str, A
     ``lower`` and ``upper`` are bounds on the users' levels z* at the optimum. Let E be the users of earlier levels, and
     t a part of the lowest level of the others. Raise E to their upper bounds where they run, and scale the others down
     until all capacities hold: if they keep t then z* >= t for all others, since an optimum below t could rise towards
-    this point at the cost of users above t alone. At prices p all users' levels cost at most the capacities' worth, so
-    a user has at most ``floor + (worth - cost of all floors) / cost of its level``, with these lower bounds as floors.
+    this point at the cost of users above t alone. If all users' levels at some costs are worth at most B, by `bound`, a
+    user has at most ``floor + (B - cost of all floors) / its cost``, with these lower bounds as floors.
 
     Where that point breaks a condition of the policy, or earlier users alone exceed a capacity by what is left open of
     their levels, this says less: each level is bounded given the earlier ones. What their slack could buy at the prices
@@ -1009,9 +1017,10 @@ def levels(cluster: Cluster, c: Table, rows: Rows, held: Sequence[Mapping[str, A
         for s, i in room
     }
     broken = [excess_of(cluster, row)[0] for row in rows]
+    below = [max(level - value_of(cluster, other), ZERO) for other, level, _ in cluster.kept]
     steps: list[tuple[list[int], Evidence | None]] = [([j], None) for j in users if most[j] <= z[j] * (1 + GAP)]
     for k, one in enumerate(held):
-        steps.append(([users[u] for u in one["users"]], Evidence(cluster, one, rows)))
+        steps.append(([users[u] for u in one["users"]], Evidence(cluster, one, rows, len(cluster.kept))))
         if not one["users"]:
             raise Fault(f"level {k} holds no users")
     lower, upper = dict.fromkeys(users, ZERO), dict(most)
@@ -1022,12 +1031,13 @@ def levels(cluster: Cluster, c: Table, rows: Rows, held: Sequence[Mapping[str, A
             break
         shrink, alone = scaled_down(room, z, upper, loads, proved)
         factors = {j: max(upper[j] / z[j], ONE) if j in proved else 1 - shrink for j in users}
-        given |= alone or (linked and not stays_feasible(cluster, rows, broken, factors))
-        level = min(z[j] for j in others) * (1 - shrink)
+        given |= alone or (linked and not stays_feasible(cluster, rows, broken, below, factors))
+        level = min(z[j] for j in others) * (ONE if given and linked else 1 - shrink)
         floors = {j: max(lower[j] if j in proved else level, least[j] * min(c[j][s] for s in cluster.open[j])
                          / cluster.weights[j]) for j in users}  # fmt: skip
         if prices is not None:
             worth = prices.worth(room) + added(abs(y) * b for y, b in zip(prices.rows, broken, strict=True))
+            worth += added(y * b for y, b in zip(prices.kept, below, strict=True))
             before = {j: upper[j] - z[j] for j in proved} if given else {}
             rise_within(cluster, c, prices, floors, upper, now, worth, before)
         for j in now:
@@ -1040,13 +1050,15 @@ def levels(cluster: Cluster, c: Table, rows: Rows, held: Sequence[Mapping[str, A
     return max(max(upper[j] / v - 1, 1 - lower[j] / v, ZERO) for j, v in stored.items())
 
 
-def stays_feasible(cluster: Cluster, rows: Rows, broken: Sequence[Fraction], factors: Mapping[int, Fraction]) -> bool:
+def stays_feasible(
+    cluster: Cluster, rows: Rows, broken: Sequence[Fraction], below: Sequence[Fraction], factors: Mapping[int, Fraction]
+) -> bool:
     """Whether multiples of the users' tasks break no condition by more than the file's tasks do."""
     stored = cluster.tasks
     cluster.tasks = [[x * factors.get(j, ONE) for x in row] for j, row in enumerate(stored)]
     try:
         low = all(cluster.total(j) >= min(cluster.low[j], sum(stored[j])) for j in cluster.active)
-        kept = all(value_of(cluster, other) >= level - OF_BLOCKS * unit for other, level, unit in cluster.kept)
+        kept = all(value_of(cluster, k[0]) >= k[1] - b for k, b in zip(cluster.kept, below, strict=True))
         return low and kept and all(excess_of(cluster, row)[0] <= b for row, b in zip(rows, broken, strict=True))
     except Fault:  # minus infinity
         return False
@@ -1076,18 +1088,23 @@ def rise_within(
     cluster: Cluster, c: Table, prices: Evidence, floors: Mapping[int, Fraction], upper: dict[int, Fraction],
     users: Iterable[int], worth: Fraction, slack: Mapping[int, Fraction],
 ) -> None:  # fmt: skip
-    """Lower the upper bounds of users by what the prices, and the ``slack`` of earlier ones, leave above the floors."""
-    cost, spare = {}, up(worth)
+    """Lower the upper bounds of users by what the prices, and the ``slack`` of earlier ones, leave above the floors:
+    all levels at their costs are worth at most a `bound`.
+    """
+    goal, per = Goal(cluster), {}
+    goal.keep(prices)
     for j in cluster.active:
-        w = cluster.weights[j]
-        cost[j] = down(min(prices.cost[j][s] * w / c[j][s] for s in cluster.open[j] if c[j][s] > 0))
-        spare = up(spare - cost[j] * (floors[j] if cost[j] >= 0 else upper[j]))
-        spare = up(spare + max(cost[j], ZERO) * max(slack.get(j, ZERO), ZERO))
-        unpaid = min(prices.cost[j][s] if c[j][s] == 0 else ZERO for s in cluster.open[j])
-        spare = up(spare - min(unpaid, ZERO) * cluster.most(j))  # of tasks that earn no share
+        each = {s: c[j][s] / cluster.weights[j] for s in cluster.open[j] if c[j][s] > 0}
+        per[j] = prices.costs[j] if prices.costs else down(min(prices.cost[j][s] / v for s, v in each.items()))
+        for s, v in each.items():
+            goal.worth[j][s] += per[j] * v
+    spare = bound(goal, prices, worth)
+    for j, cost in per.items():
+        spare = up(spare - cost * (floors[j] if cost >= 0 else upper[j]))
+        spare = up(spare + max(cost, ZERO) * max(slack.get(j, ZERO), ZERO))
     for j in users:
-        if cost[j] > 0:
-            upper[j] = min(upper[j], up(floors[j] + max(spare, ZERO) / cost[j]))
+        if per[j] > 0:
+            upper[j] = min(upper[j], up(floors[j] + max(spare, ZERO) / per[j]))
 
 
 # -- bundles ----------------------------------------------------------------------------------------------------------
@@ -1385,7 +1402,9 @@ def gap_of_tier(cluster: Cluster, objective: Block, rows: Rows, held: Mapping[st
     alone, bounded = Goal(cluster), Goal(cluster)
     for goal in (alone, bounded):
         goal.add(objective, ONE, unit)
-    return relative_gap(objective, alone, bound(bounded, Evidence(cluster, held, rows, len(cluster.kept))))
+    evidence = Evidence(cluster, held, rows, len(cluster.kept))
+    bounded.keep(evidence)
+    return relative_gap(objective, alone, bound(bounded, evidence, evidence.worth(cluster.places())))
 
 
 def gap_of_earlier(cluster: Cluster, objective: Block, rows: Rows, held: Mapping[str, Any]) -> Fraction:
@@ -1438,8 +1457,11 @@ def proved(data: Mapping[str, Any]) -> tuple[Fraction | None, str, list[str]]:
     if faults or (not cluster.active and data.get("placement") is None):
         return ZERO, objective.text, faults
     tiers = objective.given["tiers"] if objective.name == "Tiers" else [objective]
-    if any(term.name in PARAMETERS and term.name not in OBJECTIVES for tier in tiers for _, term in tier.terms):
-        raise Fault(f"{objective.text} is not an objective")
+    terms = [term for tier in tiers for _, term in tier.terms]
+    known: list[tuple[str, tuple[str, ...]]] = [(term.name, OBJECTIVES) for term in terms]
+    known += [(term.share.name, SHARES) for term in terms]
+    if any(name in PARAMETERS and name not in kind for name, kind in known):
+        raise Fault(f"{objective.text} is not an objective over a share")
     evidence = data.get("proof")
     if data.get("placement") is not None:
         without = leave_out(cluster, conditions)
@@ -1470,7 +1492,8 @@ def verify(path: str | Path) -> Verification:
     Notes
     -----
     What cannot be checked this way is said in ``statement``: blocks of your own other than shares and bundle bases
-    (whose numbers are taken as given), mechanisms, answers saved without evidence. Capacities, limits and eligibility are checked in any case.
+    (whose numbers are taken as given), mechanisms, answers saved without evidence. Capacities, limits and eligibility
+    are checked in any case.
 
     Examples
     --------

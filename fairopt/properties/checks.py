@@ -30,7 +30,7 @@ from fairopt.properties.verdicts import PropertyReport, Verdict
 
 __all__ = ["OwnSlices", "check"]
 
-Float = NDArray[np.floating[Any]]
+Float = NDArray[np.float64]
 
 TOLD = 1e-8  # a gap from which on a verdict says what it leaves open
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +14,7 @@ from fairopt.properties.units import own_units, quotient
 
 __all__ = ["Envy", "at_own_weights", "envy", "tasks_on_others", "up_to_one_of_theirs", "up_to_one_own", "whole"]
 
-Float = NDArray[np.floating[Any]]
+Float = NDArray[np.float64]
 
 WHOLE = 5_000  # users up to whom the matrix is kept: 200 MB
 BLOCK = 262_144  # pairs looked at in a row

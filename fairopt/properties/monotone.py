@@ -22,7 +22,7 @@ from fairopt.properties.verdicts import Verdict
 
 __all__ = ["FACTORS", "Departure", "Growth", "population_monotone", "resource_monotone"]
 
-Float = NDArray[np.floating[Any]]
+Float = NDArray[np.float64]
 
 # An instance after a change, its users by their indices before it, the change in words, and the witness of a loser and
 # its tasks before and after.

@@ -33,7 +33,7 @@ from fairopt.properties.units import gain_units, own_units, quotient
 
 __all__ = ["Dominating", "dominating"]
 
-Float = NDArray[np.floating[Any]]
+Float = NDArray[np.float64]
 
 PRECISE = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}  # the least HiGHS takes
 ROUNDING = 1e-13  # of a capacity, or that of sums if more: water-filling of 1e6 users left 7e-14 of a full one

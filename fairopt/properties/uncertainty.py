@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -15,7 +13,7 @@ from fairopt.certificate import GAP_TOLERANCE
 
 __all__ = ["error_bound", "left_open"]
 
-Float = NDArray[np.floating[Any]]
+Float = NDArray[np.float64]
 
 ROUNDING = 1e-9  # of tasks that were found by a finite number of operations: water-filling, closed forms, vertices
 TWICE = 2.0  # bounds are rounded, and a proved gap holds to first order

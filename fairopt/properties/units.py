@@ -11,7 +11,7 @@ from fairopt.instance import Instance
 
 __all__ = ["TRACE", "gain_units", "own_units", "quotient"]
 
-Float = NDArray[np.floating[Any]]
+Float = NDArray[np.float64]
 
 TRACE = 1e-9  # of its own slice: a user of less runs nothing, since solvers leave traces to users who should run none
 

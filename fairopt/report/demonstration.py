@@ -9,6 +9,7 @@ from typing import Any
 from fairopt import datasets
 from fairopt.blocks.shares import DominantShare
 from fairopt.report.comparison import Comparison
+from fairopt.report.files import write_picture
 from fairopt.report.tables import allocation_tables
 
 __all__ = ["POLICIES", "findings", "save", "story"]
@@ -81,5 +82,5 @@ def save(result: Comparison, folder: Path, picture: bool) -> list[Path]:
         drf = result.allocations["DRF"]
         pictures = {"shares.png": result.plot()[0], "dominant-shares.png": drf.plot(kind="dominant")}
     for name, ax in pictures.items():
-        ax.figure.savefig(folder / name, dpi=150)
+        write_picture(ax.figure, folder / name)
     return [folder / "cluster", *(folder / name for name in pictures)]

@@ -4,46 +4,72 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from pydantic_core import to_json
+from pydantic_core import PydanticSerializationError, to_json
 
 from fairopt.allocation import Allocation
-from fairopt.errors import InvalidBlock
+from fairopt.errors import InvalidBlock, MissingExtra
+from fairopt.io.files import is_read_as
+from fairopt.io.saving import write_whole
 from fairopt.report.comparison import Comparison
 from fairopt.report.frames import csv_text, user_rows
 
-__all__ = ["ALLOCATIONS", "COMPARISONS", "PICTURES", "as_json", "check", "write_allocation", "write_comparison"]
+__all__ = [
+    "ALLOCATIONS", "COMPARISONS", "PICTURES", "as_json", "check", "write_allocation", "write_comparison",
+    "write_picture",
+]  # fmt: skip
 
 ALLOCATIONS = (".json", ".parquet", ".csv")
 COMPARISONS = (".json", ".csv", ".md", ".tex")
 PICTURES = (".png", ".pdf", ".svg")
 
 
-def check(path: Path | None, endings: tuple[str, ...]) -> None:
-    """Refuse a file name (None is fine) that cannot be written, before anything is solved."""
+def check(path: Path | None, endings: tuple[str, ...], *inputs: str) -> None:
+    """Refuse a file name (None is fine) that cannot be written or is one of the inputs, before anything is solved."""
     if path is None:
         return
     if path.suffix.lower() not in endings:
         raise InvalidBlock(f"cannot write {path}; give a name that ends in {' or '.join(endings)}")
-    if not path.resolve().parent.is_dir():
+    target = Path(os.path.realpath(path))
+    if target.is_symlink():
+        raise InvalidBlock(f"cannot write {path}: it is a link that leads back to itself; give another name")
+    if not target.parent.is_dir():
         raise InvalidBlock(f"cannot write {path}: there is no folder {path.parent}; make it first")
     if path.is_dir():
         raise InvalidBlock(f"cannot write {path}: it is a folder; give another name")
-    if not os.access(path if path.exists() else path.resolve().parent, os.W_OK):
+    if not os.access(path if path.exists() else target.parent, os.W_OK):
         raise InvalidBlock(f"cannot write {path}: writing is not allowed there; give another place")
+    for one in inputs:
+        if is_read_as(path, one):
+            raise InvalidBlock(f"cannot write {path}: the input {one} is read from it; give another name")
+    if path.suffix.lower() == ".parquet" and find_spec("pyarrow") is None:
+        raise MissingExtra("pyarrow", "parquet", str(path))
 
 
 def as_json(data: Any) -> str:
     """Plain data as JSON, with null for infinity and NaN, which JSON does not have."""
-    return to_json(data, indent=2, inf_nan_mode="null").decode()
+    try:
+        return to_json(data, indent=2, inf_nan_mode="null").decode()
+    except PydanticSerializationError:  # of names of files that are not UTF-8
+        return to_json(_spelt(data), indent=2, inf_nan_mode="null").decode()
+
+
+def _spelt(data: Any) -> Any:
+    """Plain data with its texts as UTF-8 has them."""
+    if isinstance(data, str):
+        return data.encode(errors="backslashreplace").decode()
+    if isinstance(data, dict):
+        return {_spelt(key): _spelt(value) for key, value in data.items()}
+    return [*map(_spelt, data)] if isinstance(data, (list, tuple)) else data
 
 
 def write_allocation(allocation: Allocation, path: Path) -> None:
     """Write everything (``.json``, ``.parquet``, as `Allocation.save` does) or a table by user (``.csv``)."""
     if path.suffix.lower() == ".csv":
-        path.write_text(csv_text(user_rows(allocation)), encoding="utf-8", newline="")
+        write_whole(path, csv_text(user_rows(allocation)))
     else:
         allocation.save(path)
 
@@ -54,4 +80,9 @@ def write_comparison(comparison: Comparison, path: Path) -> None:
         ".json": lambda: as_json(comparison.to_dict()) + "\n", ".csv": comparison.to_csv,
         ".md": lambda: comparison.to_markdown() + "\n", ".tex": lambda: comparison.to_latex() + "\n",
     }  # fmt: skip
-    path.write_text(texts[path.suffix.lower()](), encoding="utf-8", newline="")
+    write_whole(path, texts[path.suffix.lower()]())
+
+
+def write_picture(figure: Any, path: Path, dpi: int = 150) -> None:
+    """Write a picture in the format that the name ends in."""
+    write_whole(path, lambda file: figure.savefig(file, format=path.suffix[1:].lower(), dpi=dpi))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,11 +13,12 @@ from numpy.typing import NDArray
 from fairopt.allocation import Allocation, held_units, part_of_capacity
 from fairopt.blocks.shares import DominantShare
 from fairopt.errors import InvalidBlock, MissingExtra, nearest
+from fairopt.io.tables import escaped
 from fairopt.report.tables import price_columns
 
-__all__ = ["FrameColumns", "csv_text", "frame", "user_rows"]
+__all__ = ["FrameColumns", "csv_lines", "csv_text", "frame", "user_rows"]
 
-Float = NDArray[np.floating[Any]]
+Float = NDArray[np.float64]
 
 
 class FrameColumns(dict[str, Any]):
@@ -57,10 +58,15 @@ def user_rows(allocation: Allocation) -> list[dict[str, Any]]:
 
 def csv_text(rows: list[dict[str, Any]], names: Sequence[str] = ()) -> str:
     """Rows as CSV with a header; of no rows, the names alone."""
+    return csv_lines(rows[0] if rows else names, (row.values() for row in rows))
+
+
+def csv_lines(header: Iterable[str], rows: Iterable[Iterable[Any]]) -> str:
+    """A table as CSV, in which nothing is executed by a spreadsheet."""
     file = io.StringIO()
-    writer = csv.DictWriter(file, fieldnames=list(rows[0]) if rows else names, lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
+    writer = csv.writer(file, lineterminator="\n")
+    writer.writerow(map(escaped, header))
+    writer.writerows(map(escaped, row) for row in rows)
     return file.getvalue()
 
 

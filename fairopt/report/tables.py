@@ -234,7 +234,7 @@ def type_tables(found: ByType, whole_names: bool = False) -> list[Table]:
     fewer = f" ({len(shown)} largest of {len(found.names)})" if len(shown) < len(found.names) else ""
     tasks = [numbers([found.tasks[p][t] for p in policies]) for t in shown]
     out = [table(f"Tasks on each type of server{fewer}: {counts}", list(names), tasks)]
-    lines: list[tuple[str, NDArray[np.floating[Any]]]] = []
+    lines: list[tuple[str, NDArray[np.float64]]] = []
     for p, name in zip(policies, names, strict=True):
         lines.append((name, found.used[p]))
         if p in found.bundles:
@@ -246,7 +246,7 @@ def type_tables(found: ByType, whole_names: bool = False) -> list[Table]:
     return out
 
 
-def both_ends(values: NDArray[np.floating[Any]]) -> list[int]:
+def both_ends(values: NDArray[np.float64]) -> list[int]:
     """Indices of all users, or of many users those with the smallest and the largest values."""
     if len(values) <= MOST:
         return list(range(len(values)))
@@ -262,7 +262,7 @@ def users_column(instance: Instance, chosen: Sequence[int]) -> Column:
 
 def price_columns(
     allocation: Allocation, names: Sequence[str], less: str = "price of {}, one less"
-) -> list[tuple[NDArray[np.floating[Any]], list[str]]]:
+) -> list[tuple[NDArray[np.float64], list[str]]]:
     """Prices by server row and the titles of their columns; also those for one unit less where they differ.
 
     None, one or two. A title says that prices are in the objective's units per unit of the resource; ``less`` is that

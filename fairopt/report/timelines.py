@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -12,13 +11,15 @@ from numpy.typing import NDArray
 
 from fairopt.allocation import part_of_capacity
 from fairopt.io.notes import counted
+from fairopt.io.saving import write_whole
 from fairopt.online.frames import by_task
 from fairopt.online.timeline import Timeline
+from fairopt.report.frames import csv_lines
 from fairopt.report.tables import Column, Table, numbers, percents, shortened
 
 __all__ = ["timeline_data", "timeline_remarks", "timelines_table", "write_tasks"]
 
-Float = NDArray[np.floating[Any]]
+Float = NDArray[np.float64]
 
 
 def timelines_table(runs: Mapping[str, Timeline]) -> Table:
@@ -77,7 +78,5 @@ def timeline_data(run: Timeline) -> dict[str, Any]:
 def write_tasks(run: Timeline, path: Path) -> None:
     """Write a CSV file with a line for each task that started, as ``to_frame("task")`` has them."""
     columns = by_task(run)
-    with path.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(columns)
-        writer.writerows(zip(*(np.asarray(column).tolist() for column in columns.values()), strict=True))
+    rows = zip(*(np.asarray(column).tolist() for column in columns.values()), strict=True)
+    write_whole(path, csv_lines(columns, rows))

@@ -21,7 +21,7 @@ from fairopt.testing.instances import instances, whole
 
 __all__ = ["allocation_of", "allocations", "misreports", "tasks_received"]
 
-Float = NDArray[np.floating[Any]]
+Float = NDArray[np.float64]
 
 
 @st.composite

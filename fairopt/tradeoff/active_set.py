@@ -25,7 +25,7 @@ from fairopt.tradeoff.changes import Change, _NoRate
 
 __all__ = ["ActiveSet"]
 
-Float = NDArray[np.floating[Any]]
+Float = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
 FULL, USED = 1e-6, 1e-6  # the rest of a capacity or limit, and the part of a user's tasks, that count as none
@@ -213,6 +213,8 @@ class ActiveSet:
             back = np.max(-move.x[state.x > 0] / state.x[state.x > 0], initial=0.0)
             part = 1.0 if self.linear or back < 0.9 else 0.9 / back
             state = State(*(a + part * b for a, b in zip(state, move, strict=True)))
+            own = state.x[q] / total[self.user[q]]  # a pair that ends without tasks moves by its own size every time
+            step[: len(own)] *= np.where(own > USED, 1.0, own)
             if np.abs(step).max(initial=0.0) < 1e-9:  # the error is about the square
                 return state
         return None

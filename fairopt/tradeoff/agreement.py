@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import comb
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +22,7 @@ from fairopt.properties.exact.pool import ExactPool, max_sum
 
 __all__ = ["Agreement", "Heterogeneity", "heterogeneity", "no_tradeoff"]
 
-Float = NDArray[np.floating[Any]]
+Float = NDArray[np.float64]
 
 SAME = 1e-9  # relative difference of totals, sums and tasks that counts as none
 CORNERS = 2000  # combinations of conditions up to which all most efficient corners are computed in fractions

@@ -21,7 +21,7 @@ from fairopt.validation import as_floats, labels
 
 __all__ = ["Options", "checked_options", "order_of", "read"]
 
-Float = NDArray[np.floating[Any]]
+Float = NDArray[np.float64]
 Questions = dict[str, tuple[dict[str, dict[str, float]], dict[str, list[str]]]]
 BEYOND = 1e-9  # relative excess over a capacity or a limit that counts as rounding
 ENOUGH = 1e300  # capacity where no instance is given

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +21,7 @@ from fairopt.instance import Instance
 
 __all__ = ["Change", "elasticities"]
 
-Float = NDArray[np.floating[Any]]
+Float = NDArray[np.float64]
 TIE = 1e-12  # relative difference of ratios that count as equal
 
 
@@ -65,7 +65,7 @@ def elasticities(share: Share, instance: Instance) -> tuple[Float, Float]:
         last = np.sort(g, axis=1)[:, -k][:, None]  # the k-th largest
         above, level = g > last * (1 + TIE), np.abs(g - last) <= TIE * last
         room = k - above.sum(axis=1, keepdims=True)
-        up = 1.0 * ((above | level) & (g > 0))
+        up = ((above | level) & (g > 0)).astype(np.float64)
         down = up * (above | (level.sum(axis=1, keepdims=True) <= room))
     elif type(share) not in (Tasks, PNormShare):
         raise OutOfDomain(

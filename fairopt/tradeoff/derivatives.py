@@ -25,7 +25,7 @@ from fairopt.tradeoff.leximin import SAME, Levels, Pool
 
 __all__ = ["KINDS", "Analysis", "Derivatives"]
 
-Float = NDArray[np.floating[Any]]
+Float = NDArray[np.float64]
 Index = tuple[int, ...]
 
 KINDS = {"capacity": "capacities", "demand": "demands", "weight": "weights", "alpha": "alpha"}

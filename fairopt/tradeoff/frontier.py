@@ -22,7 +22,7 @@ from fairopt.accessor import later
 from fairopt.errors import FairoptError, InvalidBlock, InvalidInstance, MissingExtra, nearest
 from fairopt.instance import Instance
 from fairopt.io.json_text import read_json_text
-from fairopt.io.saving import replacing
+from fairopt.io.saving import write_whole
 from fairopt.policies.registry import named_family
 from fairopt.policy import Policy, is_mechanism
 from fairopt.progress import by_itself
@@ -30,7 +30,7 @@ from fairopt.tradeoff.sweep import MEASURES, TEXTS, Row, Standard, failed, solve
 
 __all__ = ["Frontier", "frontier"]
 
-Float = NDArray[np.floating[Any]]
+Float = NDArray[np.float64]
 
 FORMAT = "fairopt.frontier/1"
 SAME = 1e-4  # percentage points: the gap of a certificate
@@ -211,8 +211,7 @@ class Frontier:
         if Path(path).suffix.lower() != ".json":
             raise InvalidInstance(f"cannot write {path}; give a name that ends in .json, or use to_frame().to_csv()")
         data = {**self.to_dict(), "of": self._of}
-        with replacing([Path(path)]) as (part,):
-            part.write_text(json.dumps({**data, "digest": _digest(data)}) + "\n", encoding="utf-8")
+        write_whole(Path(path), json.dumps({**data, "digest": _digest(data)}) + "\n")
         return Path(path)
 
     def __repr__(self) -> str:

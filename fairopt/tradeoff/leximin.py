@@ -6,7 +6,7 @@ t > 0: where levels are equal, rates decide. What it gives is the derivative fro
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +19,7 @@ from fairopt.tradeoff.changes import Change, _NoRate
 
 __all__ = ["Levels", "Pool"]
 
-Float = NDArray[np.floating[Any]]
+Float = NDArray[np.float64]
 Indices = NDArray[np.intp]
 TIE = 1e-9  # relative difference of levels that count as equal
 SAME = 1e-6  # relative difference of prices, levels and tasks that counts as none

@@ -27,7 +27,7 @@ from fairopt.validation import as_floats
 
 __all__ = ["Survey", "compatible", "consistency", "intervals", "read", "respondents"]
 
-Float = NDArray[np.floating[Any]]
+Float = NDArray[np.float64]
 Family = str | Callable[..., Any]
 STARTS = 10  # of k-means
 SAME = 1e-9  # relative difference up to which options are scalar multiples of others

@@ -201,7 +201,7 @@ def test_bad_frames_are_refused_with_frame_row_column_value_and_fix(frame, case)
 
 def test_a_whole_number_too_large_for_a_float_is_refused():
     with pytest.raises(InvalidInstance, match=r"users, row 0, column 'cpu': '?1000.* is not a number"):
-        Instance.from_frames(pd.DataFrame({**USERS, "cpu": [10**400, 1]}), pd.DataFrame(SERVERS))
+        Instance.from_frames(pd.DataFrame({**USERS, "cpu": [10**400, 1]}, dtype=object), pd.DataFrame(SERVERS))
 
 
 def test_a_signalling_nan_is_refused_with_its_column():

@@ -130,10 +130,56 @@ def test_what_is_there_is_kept_if_writing_fails_half_way(tmp_path, monkeypatch, 
 
 def test_a_crash_while_writing_leaves_the_old_file_and_nothing_else(tmp_path):
     (tmp_path / "x").write_text("old")
-    with pytest.raises(KeyboardInterrupt), replacing([tmp_path / "x"]) as (part,):
-        part.write_text("half of the n")
+    with pytest.raises(KeyboardInterrupt), replacing([tmp_path / "x"]) as (file,):
+        file.write(b"half of the n")
         raise KeyboardInterrupt
     assert [(file.name, file.read_text()) for file in tmp_path.iterdir()] == [("x", "old")]
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+@pytest.mark.parametrize("at", range(1, 6))
+def test_tables_of_a_folder_change_together_or_not_at_all(tmp_path, monkeypatch, kind, at):
+    by_server = fo.Instance([[[1], [2]]], [[1], [1]])  # of three tables
+    fo.datasets.write(by_server, tmp_path, kind)
+    rename, calls = os.replace, []
+
+    def stop(*names):
+        calls.append(names)
+        if len(calls) == at:
+            raise KeyboardInterrupt
+        rename(*names)
+
+    monkeypatch.setattr(os, "replace", stop)
+    with pytest.raises(KeyboardInterrupt):
+        fo.datasets.write(DEMO, tmp_path, kind)
+    assert fo.read(tmp_path) == by_server and len([*tmp_path.iterdir()]) == 3
+
+
+def test_a_folder_is_refused_where_the_machine_stops_between_its_tables(tmp_path, monkeypatch):
+    fo.datasets.write(DEMO, tmp_path)
+    rename, seen = os.replace, []
+
+    def look(*names):
+        rename(*names)
+        seen.append({name for name in ("users.csv", "servers.csv") if (tmp_path / name).exists()})
+
+    monkeypatch.setattr(os, "replace", look)
+    fo.datasets.write(fo.Instance([[1]], [1]), tmp_path)
+    assert [one for one in seen if len(one) == 2] == seen[-1:]  # only when all is there
+
+
+def test_a_folder_that_cannot_be_filled_is_not_made(tmp_path):
+    folder, words = tmp_path / "a" / "b", r"b/x and .*b/y cannot be written .*No space.* what was there is kept"
+    with pytest.raises(InvalidInstance, match=words), replacing([folder / "x", folder / "y"], folder):
+        raise OSError(28, "No space left on device")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_link_that_leads_back_to_itself_is_not_replaced(tmp_path):
+    (tmp_path / "x.json").symlink_to("x.json")
+    with pytest.raises(InvalidInstance, match="is not a file that may be replaced"):
+        fo.datasets.write(DEMO, tmp_path / "x.json")
+    assert (tmp_path / "x.json").is_symlink()
 
 
 def test_links_are_followed_and_permissions_kept(tmp_path):

@@ -77,12 +77,6 @@ def test_names_that_look_like_something_else_are_kept(tmp_path):
     assert yaml.safe_load((tmp_path / "x.yaml").read_text())["users"] == NAMES  # to YAML 1.1 as well
 
 
-def test_half_of_a_pair_of_surrogates_is_not_written(tmp_path):
-    with pytest.raises(InvalidInstance, match=r"half of a pair of surrogates.*write to a \.json file"):
-        write(Instance([[1]], [1], users=["a\ud800"]), tmp_path / "x.yaml")
-    assert not (tmp_path / "x.yaml").exists()
-
-
 BAD = {
     "indentation": ("demands: [[1]]\n capacities: [3]\n", "line 2, column 2: .*check the indentation"),
     "tab": ("demands:\n\t- [1]\n", "line 2, column 1: .*not tabs"),

@@ -47,6 +47,14 @@ class Mean(fo.Share):
         return instance.ratios.mean(axis=-1)
 
 
+@dataclass(frozen=True, repr=False)
+class Falling(fo.Share):
+    """A task is worth half as much on the second server, and of the first user twice as much as of the second."""
+
+    def per_task(self, instance: fo.Instance) -> np.ndarray:
+        return np.outer(2.0 / np.arange(1, instance.n_users + 1), 2.0 / np.arange(1, instance.n_servers + 1))
+
+
 @pytest.mark.parametrize(("name", "method"), zip(INSTANCES, ["auto", "auto", "cone", "cone"], strict=True))
 def test_certified_answers_are_proved_from_their_files(name: str, method: str, tmp_path: Path) -> None:
     found = {}
@@ -91,6 +99,41 @@ def test_prices_are_written_where_the_bounds_of_tasks_alone_prove_the_answer(tmp
     alone = fo.Instance([[[0, 4], [2, 3]]], [[5, 4], [3, 2]], counts=[2, 1], task_limits=[4])
     for policy in (fo.Policy(fo.OrderedWeighted((3, 2, 1))), fo.Policy(fo.Total() + 0.5 * fo.MaxMin())):
         assert fo.verify(policy.allocate(alone).save(tmp_path / "alone.json")).ok
+
+
+@pytest.mark.parametrize("first", [fo.AlphaFair(1), fo.MaxMin() + fo.Total(fo.Tasks())], ids=repr)
+def test_levels_below_an_earlier_tier_are_proved_by_multipliers_of_what_it_keeps(
+    first: fo.Objective, tmp_path: Path
+) -> None:
+    pair = fo.Instance([[4, 1], [1, 3]], [10, 9], weights=[1, 2])
+    file = fo.Policy(first.then(fo.Leximin())).allocate(pair).save(tmp_path / "tiers.json")
+    assert fo.verify(file).ok
+    data = json.loads(file.read_text())
+    levels = data["proof"][1]["levels"]
+    kept = [level["kept"] for level in levels]
+    assert any(map(any, kept))
+
+    def proved() -> bool:
+        file.write_text(json.dumps(data))
+        return fo.verify(file).ok
+
+    for level in levels:
+        level["kept"] = [0.0]
+    assert not proved()
+    for level, times in zip(levels, kept, strict=True):
+        level["kept"] = times
+    data["tasks_by_server"] = [[x * (1 - 1e-5)] for (x,) in data["tasks_by_server"]]
+    for costs in ([1.0, 1.0], [0.0, 1e9], [-1.0, 1.0], levels[0]["costs"]):  # any are valid, so none proves less
+        for level in levels:
+            level["costs"] = costs
+        assert not proved()
+
+
+def test_a_user_without_tasks_has_a_range_too_where_prices_are_found_again(tmp_path: Path) -> None:
+    """One user takes all of both servers, and prices may leave part of their worth to the bounds of its tasks."""
+    answer = fo.Policy(fo.Total(Falling())).allocate(fo.Instance([[4], [1]], [[34], [30]]))
+    assert answer.tasks.tolist() == pytest.approx([0, 64])
+    assert fo.verify(answer.save(tmp_path / "falling.json")).ok
 
 
 def test_an_answer_without_evidence_is_smaller_and_loads_still(tmp_path: Path) -> None:

@@ -445,7 +445,7 @@ def test_totals_over_24_decades_are_right_or_refused() -> None:
          [1670000, 26000000000, 7.11e-12]], task_limits=[None, None, None, None, 4.59],
     )  # fmt: skip
     right = 2.0832397864152586e-10  # by linear programming in fractions
-    for solver in (None, "HIGHS", "CLARABEL", "ECOS"):
+    for solver in (None, *(s for s in ("HIGHS", "CLARABEL", "ECOS") if s in cp.installed_solvers())):
         try:
             a = fo.Policy(fo.Total()).allocate(instance, solver=solver)
         except fo.NotCertified as error:

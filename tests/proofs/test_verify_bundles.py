@@ -193,6 +193,12 @@ def test_whole_tasks_lose_what_the_divisible_optimum_says(policy: fo.Policy, tmp
     assert bounded
 
 
+def test_the_share_is_read_where_no_whole_task_fits_too(tmp_path: Path) -> None:
+    data = read(fo.Policy(fo.Total(fo.Tasks())).allocate(fo.Instance([[2]], [[1]]), integral=True), tmp_path)
+    assert checked(data, tmp_path).ok
+    assert not checked(data | {"policy": "Policy(Total(Leximin()))"}, tmp_path).ok
+
+
 def moved(data: Any) -> None:
     data["placement"][0] = [4.0, 0.0, 0.0]
     data["tasks_by_server"][0] = [4.0, 0.0]

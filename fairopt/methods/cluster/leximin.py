@@ -16,13 +16,15 @@ must have at larger z, so the last basis stays feasible, and primal simplex step
 first. A few pairs of each group are columns, and others are added when their costs require it: that took all levels
 from 0.28 to 0.16 s, and from 8.7 to 0.8 s with 200 users on 500 servers.
 
-The prices of each level are the evidence (`fairopt.proofs.levels`).
+The prices of each level are the evidence (`fairopt.proofs.levels`). Where they are refused, the levels are found once
+more by exact programs (`fairopt.methods.cluster.exact_levels`).
 """
 
 from __future__ import annotations
 
 import time
-from typing import Any, NamedTuple
+from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -33,6 +35,7 @@ from fairopt.certificate import Try
 from fairopt.formulation.demands_at_prices import demands_of
 from fairopt.formulation.program import Program
 from fairopt.methods.arrays import Bool, Float, Int
+from fairopt.methods.cluster.exact_levels import Basic, ExactProgram, LevelOptimum
 from fairopt.methods.cluster.interior_point import Interior
 from fairopt.methods.settings import Proposals, Settings
 from fairopt.progress import tell
@@ -40,9 +43,11 @@ from fairopt.proofs.evidence import HeldLevels, Holding, Proposal
 
 NOISE = 1e-9  # a capacity worth less than this part of all is taken as free; if it is not, the next level shows it
 TIE = 1e-9  # relative difference of costs that is rounding
+EXACT_TIE = 1e-13  # the same of exact prices
 COLUMNS = 4  # of each group at first, and as many for each server per group
 FAR = 1e3  # levels this much above the units of a program ask for a new one in other units: HiGHS drops small numbers
 LARGEST_SYSTEM = 3000  # groups or prices, whichever are fewer: beyond, a step of the interior point takes seconds
+LARGEST_EXACT = 3000  # pairs: of 19,000 and 81 capacities, all levels take minutes
 STEPS = 30  # of the interior point; 6 to 10 are typical
 NEAR = 1e-6  # tolerance of the interior point that the first program starts from
 TOLERANCE, SMALLEST = 1e-10, 1e-12  # the tightest that HiGHS takes
@@ -63,27 +68,38 @@ def leximin_on_servers_applies(program: Program) -> bool:
 
 
 def solve_leximin_on_servers(program: Program, settings: Settings) -> Proposals:
-    """Leximin level by level: one proposal, which is not optimal where a program failed or the time was up."""
-    begun = time.perf_counter()
-    with np.errstate(all="ignore"):  # NaN is judged like any answer
-        filling = _LevelsOnServers(program)
-        complete = filling.fill(settings)
-    status = f"optimal ({filling.solves} programs)"
-    if not complete:
-        status = "time limit reached" if settings.late else f"no answer ({filling.solves} programs)"
-    evidence = HeldLevels(filling.holdings(), prices=filling.prices)
-    yield Proposal("levels", filling.tasks(), evidence, attempt=Try("levels", status, time.perf_counter() - begun))
+    """Leximin level by level, and once more by exact programs if that is refused.
+
+    A proposal is not optimal where a program failed or the time was up.
+    """
+    for exact in (False, True):
+        begun = time.perf_counter()
+        with np.errstate(all="ignore"):  # NaN is judged like any answer
+            filling = _LevelsOnServers(program, exact)
+            complete, tasks = filling.fill(settings), filling.tasks()
+        status = f"optimal ({filling.solves} {'exact ' if exact else ''}programs)"
+        if not complete:
+            status = "time limit reached" if settings.late else status.replace("optimal", "no answer")
+        evidence = HeldLevels(filling.holdings(), prices=filling.prices)
+        attempt = Try("levels", status, time.perf_counter() - begun)
+        answer = yield Proposal("levels", tasks, evidence, attempt=attempt)
+        if answer is None or answer.ok or settings.late or filling.found is None:
+            return
+        if len(filling.shut) > LARGEST_EXACT:
+            return
 
 
 class _LevelsOnServers:
     """The state of the filling. Heights are shares per weight, in units of about the max-min level.
 
     By user are ``height``, ``held_at``, ``caps`` and ``per_level`` (a user's tasks per unit of height). By user who can
-    run anything (``users``) are ``rate``, ``limit`` and ``low``, in tasks of the first user of the group.
+    run anything (``users``) are ``rate``, ``limit`` and ``low``, in tasks of the first user of the group: fractions if
+    the programs are ``exact``.
     """
 
-    def __init__(self, program: Program) -> None:
-        self.program = program
+    def __init__(self, program: Program, exact: bool = False) -> None:
+        self.program, self.exact = program, exact
+        self.noise, self.tie = (0.0, EXACT_TIE) if exact else (NOISE, TIE)
         instance, objective = program.instance, program.objective
         assert isinstance(objective, Leximin)
         self.unit = Point(instance, np.zeros((0, 0))).level(objective.share)
@@ -111,11 +127,18 @@ class _LevelsOnServers:
         keys = np.ascontiguousarray(rows).view(np.dtype((np.void, rows.itemsize * rows.shape[1]))).ravel()
         _, first, self.group = np.unique(keys, return_index=True, return_inverse=True)
         ratio = size / size[first][self.group]
-        self.rate, self.limit, self.low = (by[users] * ratio for by in (self.per_level, program.high, program.low))
+        by_user: list[Any] = [by[users] * ratio for by in (self.per_level, program.high, program.low)]
+        if self.exact:
+            by_user = [_fractions(v) for v in by_user]
+        self.rate, self.limit, self.low = by_user
         self.models = users[first]
         self.pairs = Pairs(instance.select_users(self.models))
 
     def _sum(self, by_user: Float) -> Float:
+        if self.exact:
+            out = np.zeros(len(self.models), dtype=object)
+            np.add.at(out, self.group, by_user)
+            return out
         return np.asarray(np.bincount(self.group, by_user, len(self.models)), dtype=float)
 
     def fill(self, settings: Settings) -> bool:
@@ -123,23 +146,28 @@ class _LevelsOnServers:
         if not len(self.users):
             return True
         self._group()
-        rising, fixed = np.ones(len(self.users), dtype=bool), np.zeros(len(self.users))
-        caps = self.caps[self.users]
+        rising, fixed = np.ones(len(self.users), dtype=bool), np.zeros(len(self.users), dtype=self.rate.dtype)
         height, home, fullest = self._start(settings)
-        program = self._program(height, rising, fixed)
-        program.start_at(home, fullest)
+        first = self._program(height, rising, fixed)
+        first.start_at(home, fullest)
+        program: LevelProgram | ExactProgram = first
+        if self.exact:
+            if settings.late or not first.solve(settings.left()):
+                return False
+            program = self._exact(first, *self._asked(rising, fixed))
         while rising.any():
             tell("levels, users settled", len(rising) - int(rising.sum()), len(rising))
             found = None if settings.late else program.solve(settings.left())
             self.solves += 1
             if found is None or not found.level > 0:
                 return False
-            self.found, level = found, found.level
-            stopped = rising & (caps <= level)
+            self.found = found
+            level: Any = found.level
+            stopped = rising & (self.limit <= level * self.rate)
             fixed[stopped] = self.limit[stopped]
-            self.height[self.users[stopped]] = caps[stopped]
+            self.height[self.users[stopped]] = self.caps[self.users[stopped]]
             if not stopped.any():
-                prices = np.where(found.prices > NOISE * found.prices.max(), found.prices, 0.0)
+                prices = np.where(found.prices > self.noise * found.prices.max(), found.prices, 0.0)
                 by_pair, cheapest = self._costs(prices)
                 stopped = rising & (cheapest[self.group] > 0)
                 if not stopped.any():
@@ -150,27 +178,42 @@ class _LevelsOnServers:
                 self.height[self.users[stopped]] = level
                 self.held_at[self.users[stopped]] = len(self.levels)
                 self.levels.append(prices)
-                dearer = by_pair > cheapest[self.pair_group] * (1 + TIE)
+                dearer = by_pair > cheapest[self.pair_group] * (1 + self.tie)
                 self.shut |= dearer
                 program.close(np.flatnonzero(dearer))
             rising &= ~stopped
-            if level > FAR * height:
+            if isinstance(program, LevelProgram) and level > FAR * height:
                 height, before, self.columns = level, program, program.columns
                 program = self._program(height, rising, fixed)
                 program.close(before.closed)
                 program.highs.setBasis(before.highs.getBasis())
             else:
                 changed = np.unique(self.group[stopped])
-                rates, bases = self._sum(np.where(rising, self.rate, 0.0)), self._sum(np.where(rising, 0.0, fixed))
+                rates, bases = self._asked(rising, fixed)
                 program.ask(changed, rates[changed], bases[changed])
         return True
 
     def _program(self, height: float, rising: Bool, fixed: Float) -> LevelProgram:
         """The program for rising users and the fixed tasks of the others, in units of what groups hold at a height."""
         wanted = np.where(rising, np.maximum(self.low, np.minimum(self.limit, height * self.rate)), fixed)
-        rates, bases = self._sum(np.where(rising, self.rate, 0.0)), self._sum(np.where(rising, 0.0, fixed))
-        usable, low = self.program.usable_rows, self._sum(self.low)
-        return LevelProgram(self.loads, self.pair_group, self.columns, usable, self._sum(wanted), rates, bases, low)
+        sums = (self._sum(wanted), *self._asked(rising, fixed), self._sum(self.low))
+        unit, rates, bases, low = (np.asarray(by_group, dtype=float) for by_group in sums)
+        return LevelProgram(
+            self.loads, self.pair_group, self.columns, self.program.usable_rows, unit, rates, bases, low
+        )
+
+    def _exact(self, program: LevelProgram, rates: Float, bases: Float) -> ExactProgram:
+        """The exact program that goes on from a program's optimum."""
+        instance, needs = self.pairs.instance, self.loads.copy()
+        user = self.pair_group[np.repeat(np.arange(needs.shape[1]), np.diff(needs.indptr))]
+        needs.data = instance.per_server_demands[user, *divmod(needs.indices, instance.n_resources)]
+        capacities, usable = (instance.capacities * instance.counts[:, None]).ravel(), self.program.usable_rows
+        low, start = self._sum(self.low), program.basic()
+        return ExactProgram(needs, capacities, self.pair_group, usable, program.unit, rates, bases, low, start)
+
+    def _asked(self, rising: Bool, fixed: Float) -> tuple[Float, Float]:
+        """What groups must have, per unit of the level and at least."""
+        return self._sum(np.where(rising, self.rate, 0)), self._sum(np.where(rising, 0, fixed))
 
     def _start(self, settings: Settings) -> tuple[float, Int, int]:
         """A level that all can reach without limits, a pair for each group to begin with, and the fullest row.
@@ -178,7 +221,7 @@ class _LevelsOnServers:
         Each group begins on one server, drawn at random in proportion to its parts. The first program on 1,000 users
         and 27 servers then took a fifth of the time from scratch; in proportion to the servers' sizes, two thirds.
         """
-        rates = self._sum(self.rate)
+        rates = np.asarray(self._sum(self.rate), dtype=float)
         by_server = self._parts(rates, settings)
         self.kept = by_server[self.pairs.user, self.pairs.server] > 0
         group, parts = self.pairs.user[self.kept], by_server[self.pairs.user, self.pairs.server][self.kept]
@@ -242,12 +285,9 @@ class _LevelsOnServers:
         return total[pairs.user] * np.nan_to_num(table)[place[pairs.user], pairs.server]
 
 
-class LevelOptimum(NamedTuple):
-    """The largest common level, what each pair holds at it, and prices per whole usable row."""
-
-    level: float
-    amounts: Float
-    prices: Float
+def _fractions(values: Float) -> Float:
+    """Exactly these numbers, as fractions but for infinite ones."""
+    return np.array([Fraction(v) if np.isfinite(v) else v for v in values.tolist()], dtype=object)
 
 
 class LevelProgram:
@@ -320,6 +360,15 @@ class LevelProgram:
         basis.col_status, basis.row_status = [basic, *(basic if at_home else lower for at_home in chosen)], rows
         basis.valid = True
         self.highs.setBasis(basis)
+
+    def basic(self) -> Basic:
+        """The last basis."""
+        from highspy import HighsBasisStatus
+
+        basis = self.highs.getBasis()
+        status = (basis.row_status, basis.col_status)
+        rows, columns = (np.array([one == HighsBasisStatus.kBasic for one in by]) for by in status)
+        return Basic(bool(columns[0]), np.flatnonzero(rows), self.columns[columns[1:]])
 
     def ask(self, groups: Int, rates: Float, bases: Float) -> None:
         """Change what some groups must hold to ``bases + rates z``."""

@@ -1,31 +1,39 @@
 """Users in shards: where their rows are, and how one shard is read and checked.
 
-A shard is a short description of some rows; any process can be sent it and can read the rows as often as needed.
+A shard is a short description of some rows; any process can be sent it and can read the rows as often as needed. Files
+are read and not mapped: a mapped file that somebody cuts short kills the process. What is read again is compared by a
+checksum with what was read first.
 """
 
 from __future__ import annotations
 
 import copy
+import hashlib
 import mmap
+import os
 import re
+import threading
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fairopt.errors import InvalidInput, InvalidInstance, MissingExtra, NoAnswer, nearest
+from fairopt.errors import InvalidInput, InvalidInstance, MissingExtra, NoAnswer, NotCertified, nearest
+from fairopt.formulation.pool_users import rows_in_a_chunk
 from fairopt.instance import Instance
 from fairopt.methods.arrays import Float
-from fairopt.validation import as_floats, labels
+from fairopt.methods.sharded.waiting import Deadline, gathered, named_errors
+from fairopt.validation import as_floats, check_numbers, labels
 
 ROWS = 1_000_000  # users in a shard that is cut from an array: 32 MB of four resources
 # Columns of a table that are about users: the argument of `Instance`, and the meaning of an empty entry.
 ABOUT_USERS: dict[str, tuple[str, float]] = {"weight": ("weights", 1.0), "task_limit": ("task_limits", np.inf)}
+LANES = 512  # sums of a `Checksum`: 160 MB take 3 ms on top of 24 to read them; CRC-32 would take 40
 
 
 @dataclass(frozen=True)
@@ -44,23 +52,43 @@ class Shard(ABC):
         """The users' labels as an Arrow column, or None."""
         return None
 
-    def instance(self, capacities: Float, resources: Sequence[str]) -> Instance:
-        """The users as a pool with the capacities of all shards together, checked."""
+    def instance(self, capacities: Float, resources: Sequence[str], whole: bool) -> tuple[Instance, int | None]:
+        """The users as a pool with the capacities of all shards together, checked; and a checksum of what was read.
+
+        Arrays that are not copied have no checksum. Unless ``whole``, demands may be `FileRows` instead of an array,
+        which are checked where they are read first.
+        """
         users = self.read()
-        shape = np.shape(users["demands"])
+        demands = users["demands"]
+        shape = np.shape(demands) if isinstance(demands, np.ndarray) else demands.shape
         if len(shape) != 2 or shape[1] != len(resources):
             raise InvalidInstance(
                 f"demands have shape {shape}, but there are {len(resources)} capacities ({', '.join(resources)}); "
                 "give a column for each"
             )
-        return Instance(**users, capacities=capacities, resources=resources)
+        about: dict[str, Any] = {"capacities": capacities, "resources": resources}
+        if not isinstance(demands, FileRows):
+            return Instance(**users, **about), None if self.is_view else checksum_of(users)
+        if whole:
+            return Instance(demands.copied(), **about), demands.checksum
+        no_users = Instance(np.zeros((0, len(resources))), **about)
+
+        def check(chunk: Float) -> None:
+            try:
+                check_numbers(no_users._with_rows(chunk))
+            except InvalidInstance:
+                Instance(demands.copied(), **about)  # says the same of the user's number in the shard
+                raise
+
+        demands.check = check
+        return no_users._with_rows(demands), None
 
     @contextmanager
     def named(self) -> Iterator[None]:
         """Name the shard and the row, counted from 0 in its array or file, in errors about its users."""
         try:
             yield
-        except (InvalidInput, NoAnswer) as error:
+        except (InvalidInput, NoAnswer, NotCertified) as error:
             told = re.sub(r"user 'user(\d+)'", lambda found: f"row {self.first + int(found[1]) - 1}", str(error))
             again = copy.copy(error)
             again.args = (f"shard {self.name!r}: {told}",)
@@ -79,23 +107,180 @@ class ArrayShard(Shard):
 
 
 @dataclass(frozen=True)
-class MappedShard(Shard):
-    """Rows of an array in a file, mapped into memory where they are read."""
+class FileShard(Shard):
+    """Rows of an array in a file: those from ``offset`` on, ``strides`` bytes apart by row and by column."""
 
-    last: int
     path: str
     dtype: np.dtype[Any]
+    shape: tuple[int, int]
     offset: int
-    shape: tuple[int, ...]
-    order: Literal["C", "F"]
+    strides: tuple[int, int]
 
     def read(self) -> dict[str, Any]:
-        """The rows."""
+        """The rows, which are read where they are asked for."""
+        return {"demands": FileRows(self)}
+
+
+class Checksum:
+    """Sums of the words of chunks, in lanes: to see that a second reading is the first, not to withstand an enemy."""
+
+    def __init__(self) -> None:
+        self.lanes = np.zeros(LANES, dtype=np.uint64)
+
+    def add(self, array: Any) -> None:
+        """Add the bytes of an array."""
+        content = array.ravel("K").view(np.uint8)
+        whole = len(content) - len(content) % (8 * LANES)
+        self.lanes *= np.uint64(0x9E3779B97F4A7C15)  # so that the order of chunks counts
+        self.lanes += np.add.reduce(content[:whole].view(np.uint64).reshape(-1, LANES), axis=0)
+        rest = np.zeros(8 * LANES, dtype=np.uint8)
+        rest[: len(content) - whole] = content[whole:]
+        self.lanes += rest.view(np.uint64)
+
+    def value(self) -> int:
+        """The checksum."""
+        return int.from_bytes(hashlib.blake2b(self.lanes.tobytes(), digest_size=8).digest())
+
+
+def checksum_of(users: Mapping[str, Any]) -> int:
+    """The checksum of demands, weights and limits that were read."""
+    found = Checksum()
+    for array in users.values():
+        found.add(np.ascontiguousarray(array))
+    return found.value()
+
+
+class _Scratch(threading.local):
+    """Where a thread reads a chunk to: memory that stays in the processor's cache."""
+
+    memory: Any = np.empty(0, dtype=np.uint8)
+
+
+_SCRATCH = _Scratch()
+
+
+class FileRows:
+    """Rows of a file, read by chunks into memory that the next chunk takes again.
+
+    Rows are read in order, from the first to the last, which compares them with the first reading by size and
+    time, and where `compares` by checksum: `NotCertified` if these differ.
+    """
+
+    ndim = 2
+
+    def __init__(self, shard: FileShard) -> None:
+        self.shard, self.shape, given = shard, shard.shape, shard.dtype
+        self.dtype: Any = given if given in (np.float32, np.float64) and given.isnative else np.dtype(np.float64)
+        self.strides = (self.shape[1] * self.dtype.itemsize, self.dtype.itemsize)
+        self.nbytes = self.shape[0] * self.strides[0]
+        self.checksum: int | None = None  # of the first reading
+        self.check: Callable[[Float], None] | None = None  # of each chunk in the first reading
+        self._seen: tuple[int, ...] | None = None
+        self._file: Any = None
+        self._next = 0  # row that comes next in this reading
+        self.compares = True  # later readings by checksum too
+        self._sum: Checksum | None = None
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Float:
+        return self.copied().astype(dtype or self.dtype, copy=False)
+
+    def copied(self, rows: slice = slice(None)) -> Float:
+        """Some rows, in memory of their own."""
+        start, stop, step = rows.indices(len(self))
+        out = np.empty((len(range(start, stop, step)), self.shape[1]), dtype=self.dtype)
+        first = done = 0
+        for chunk in self.chunks():
+            begin = max(start, first + (start - first) % step) - first
+            some = chunk[begin : max(stop - first, 0) : step]
+            out[done : done + len(some)] = some
+            first, done = first + len(chunk), done + len(some)
+        return out
+
+    def chunks(self) -> Iterator[Float]:
+        """All rows, each chunk until the next one is asked for."""
+        step = rows_in_a_chunk(self.shape[1])
+        for start in range(0, len(self), step):
+            yield self[start : start + step]
+
+    def __getitem__(self, rows: slice) -> Float:
+        start, stop, step = rows.indices(len(self))
+        if step != 1 or stop - start > rows_in_a_chunk(self.shape[1]):
+            return self.copied(rows)
         try:
-            array = np.memmap(self.path, self.dtype, "r", self.offset, self.shape, self.order)
-        except (OSError, ValueError) as error:
-            raise InvalidInstance(f"{self.path!r} cannot be read ({error}); check the file") from error
-        return {"demands": array[self.first : self.last]}
+            if start == 0:
+                self._open()
+            assert self._file is not None and start == self._next
+            raw = self._read(start, stop)
+            if self._sum is not None:
+                self._sum.add(raw)
+            chunk = cast(Float, raw if raw.dtype == self.dtype else raw.astype(self.dtype))
+            if self.check is not None:
+                check, self.check = self.check, None
+                check(chunk)
+                self.check = check if stop < len(self) else None
+            self._next = stop
+            if stop == len(self):
+                self._close()
+        except OSError as error:
+            raise InvalidInstance(f"{self.shard.path!r} cannot be read ({error}); check the file") from error
+        return chunk
+
+    def _open(self) -> None:
+        self._file = open(self.shard.path, "rb", buffering=0)  # noqa: SIM115  # until the last row is read
+        self._next, self._sum = 0, Checksum() if self.compares or self.checksum is None else None
+        self._compare_file()
+
+    def _close(self) -> None:
+        self._compare_file()
+        self._file.close()
+        self._file = None
+        if self._sum is not None:
+            checksum = self._sum.value()
+            if self.checksum not in (None, checksum):
+                raise changed()
+            self.checksum = checksum
+
+    def _compare_file(self) -> None:
+        about = os.fstat(self._file.fileno())
+        now = about.st_dev, about.st_ino, about.st_size, about.st_mtime_ns
+        if self._seen not in (None, now):
+            raise changed()
+        self._seen = now
+
+    def _read(self, start: int, stop: int) -> Any:
+        m, (by_row, by_column), size = self.shape[1], self.shard.strides, self.shard.dtype.itemsize
+        count = (stop - start) * m
+        if len(_SCRATCH.memory) < count * size:
+            _SCRATCH.memory = np.empty(count * size, dtype=np.uint8)
+        memory = _SCRATCH.memory[: count * size]
+        flat = memory.view(self.shard.dtype)
+        where = self.shard.offset + start * by_row
+        if by_column == size:
+            self._fill(memory, where)
+            return flat.reshape(stop - start, m)
+        for i, column in enumerate(memory.reshape(m, -1)):
+            self._fill(column, where + i * by_column)
+        return flat.reshape(m, stop - start).T
+
+    def _fill(self, memory: Any, where: int) -> None:
+        self._file.seek(where)
+        view, done = memoryview(memory), 0
+        while done < len(view):
+            got = self._file.readinto(view[done:])
+            if not got:
+                raise changed()
+            done += got
+
+
+def changed() -> NotCertified:
+    """The error of a shard that is not what it was."""
+    return NotCertified(
+        "it changed during the call, by its size, time or content, and so no answer can be certified; start again when "
+        "nobody writes to it"
+    )
 
 
 @dataclass(frozen=True)
@@ -147,7 +332,14 @@ class BlockShard(Shard):
 
     def read(self) -> dict[str, Any]:
         """The rows."""
-        return {"demands": np.asarray(self.block.compute())}
+        import dask.base
+
+        of: Any = dask.base
+        client = getattr(of.get_scheduler(collections=[self.block]), "__self__", None)  # whose workers may be gone
+        if client is None:
+            return {"demands": np.asarray(self.block.compute())}
+        with named_errors(client):
+            return {"demands": np.asarray(gathered(client, [client.compute(self.block)], Deadline(None))[0])}
 
 
 def shards_of(source: Any, resources: Sequence[str] | None) -> list[Shard]:
@@ -182,21 +374,39 @@ def _cut(source: ArrayLike, name: str = "") -> list[Shard]:
             "or a Dask array"
         )
     out: list[Shard] = []
-    base: Any = array.base
-    mapped = isinstance(array, np.memmap) and isinstance(base, mmap.mmap) and array.mode != "c" and len(array) > 0
+    on_disk = _on_disk(array)
     is_view = array.dtype in (np.float32, np.float64)  # other numbers are converted
     for first in range(0, max(len(array), 1), ROWS):
         last = min(first + ROWS, len(array))
         rows = f"rows {first} to {last - 1}"
         part = name if name and len(array) <= ROWS else f"{name}, {rows}" if name else rows
-        if mapped and isinstance(array, np.memmap):
-            order: Literal["C", "F"] = "C" if array.flags.c_contiguous else "F"
-            path = str(array.filename)
-            where = array.dtype, array.offset, array.shape, order
-            out.append(MappedShard(part, first, last, path, *where, is_view=is_view))
+        if on_disk is not None:
+            path, offset, strides = on_disk
+            shape = last - first, array.shape[1]
+            out.append(
+                FileShard(part, first, path, array.dtype, shape, offset + first * strides[0], strides, is_view=True)
+            )
         else:
             out.append(ArrayShard(part, first, array[first:last], is_view=is_view))
     return out
+
+
+def _on_disk(array: Any) -> tuple[str, int, tuple[int, int]] | None:
+    """The file, the offset and the strides of an array of whole rows or columns that a memory map shows, else None."""
+    whole = array
+    while isinstance(whole, np.ndarray) and not (
+        isinstance(whole, np.memmap) and isinstance(cast(Any, whole.base), mmap.mmap)
+    ):
+        whole = cast(Any, whole.base)
+    if whole is None or isinstance(whole, mmap.mmap) or whole.mode == "c" or not array.size:
+        return None
+    by_row, by_column = array.strides
+    size, (n, m) = array.itemsize, array.shape
+    in_rows = (by_column == size or m == 1) and by_row == m * size
+    if not in_rows and not (by_row == size and by_column >= n * size):
+        return None
+    offset = whole.offset + array.__array_interface__["data"][0] - whole.__array_interface__["data"][0]
+    return str(whole.filename), offset, (by_row, size if in_rows else by_column)
 
 
 def _mapped(path: Path) -> Float:

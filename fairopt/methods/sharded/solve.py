@@ -15,7 +15,7 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass, fields
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -24,14 +24,16 @@ from fairopt.blocks.efficiency import FairnessEfficiency
 from fairopt.blocks.objectives import AlphaFair, Leximin, MaxMin
 from fairopt.blocks.shares import Share
 from fairopt.certificate import Certificate
-from fairopt.errors import Infeasible, InvalidBlock, NotCertified, OutOfDomain
+from fairopt.errors import Infeasible, InvalidBlock, NotCertified, OutOfDomain, within_memory
 from fairopt.formulation.pool_users import Pool, bounds_fit
 from fairopt.instance import Instance
+from fairopt.io.saving import write_whole
 from fairopt.labels import refuse_labels
 from fairopt.methods.arrays import Float
 from fairopt.methods.pool.alpha_fair import FINE, AlphaFairPool, Response, price_tries, unit_level
 from fairopt.methods.pool.waterfilling import Event, Loads, Start, find_events
-from fairopt.methods.sharded.shards import ParquetShard, Shard, named_capacities, shards_of
+from fairopt.methods.sharded.shards import ParquetShard, Shard, changed, named_capacities, shards_of
+from fairopt.methods.sharded.waiting import Deadline
 from fairopt.methods.sharded.workers import DaskWorkers, InProcess, LoadedShard, ShardedProblem
 from fairopt.progress import tell, within
 from fairopt.proofs import gate
@@ -149,12 +151,25 @@ class ShardedAllocation:
         )
 
 
+class Judged(NamedTuple):
+    """Events, or level and prices, from which all tasks follow; what is proved of these; and their load by shard."""
+
+    answer: tuple[Any, ...]
+    proof: PoolProof
+    loads: list[Float]
+
+    def has(self, k: int, load: Float) -> bool:
+        """Whether tasks of a shard have the load that was certified."""
+        return np.allclose(load, self.loads[k] * self.proof.factor, rtol=1e-9, atol=0.0)
+
+
 class ShardedUsers:
     """The users of all shards together, as `WaterfillingUsers` and as `AlphaFairUsers`."""
 
-    def __init__(self, backend: InProcess | DaskWorkers, problem: ShardedProblem) -> None:
-        self.backend, self.problem = backend, problem
+    def __init__(self, backend: InProcess | DaskWorkers, problem: ShardedProblem, deadline: Deadline) -> None:
+        self.backend, self.problem, self.deadline = backend, problem, deadline
         self.rounds = 0
+        self.checksums: list[int | None] = []
         no_users = np.zeros((0, len(problem.resources)))
         self.program = problem.program(Instance(no_users, problem.capacities, resources=problem.resources))
         self.usable: Float = self.program.usable
@@ -173,14 +188,22 @@ class ShardedUsers:
             self.level = unit_level(self.started.rates, self.usable, self.started.first_limit, fair.alpha)
 
     def ask(self, name: str, *arguments: Any, each: Sequence[tuple[Any, ...]] | None = None) -> list[Any]:
-        """Ask every shard the same question, in one round; ``each`` adds arguments by shard."""
+        """Ask every shard the same question, in one round; ``each`` adds arguments by shard.
+
+        `NotCertified` if a shard is not what it was in the first round.
+        """
         self.rounds += 1
+        self.deadline.during = f"round {self.rounds} ({name})"
         begun = time.perf_counter()
         with within(f"round {self.rounds}"):
             tell(name)
-            answers = self.backend.ask(name, *arguments, each=each)
+            answers = self.backend.ask(name, *arguments, deadline=self.deadline, each=each)
+        checksums = [checksum for checksum, _ in answers]
+        self.checksums = self.checksums or checksums
+        for shard, now, first in zip(self.backend.shards, checksums, self.checksums, strict=True):
+            _require_as_before(shard, now == first)
         log.info("round %d, %s: %.2f s", self.rounds, name, time.perf_counter() - begun)
-        return answers
+        return [answer for _, answer in answers]
 
     def parts(self, name: str, *arguments: Any) -> list[Any]:
         """One round of `ask`: the answers of shards in which any user takes part."""
@@ -220,15 +243,19 @@ class ShardedUsers:
         program.usable = self.usable * (len(demands) / sum(part[3] for part in parts))
         return Pool(program, program.pool_share)
 
-    def proof(self, answer: tuple[Any, ...], prices: Float) -> PoolProof:
+    def judged(self, answer: tuple[Any, ...], prices: Float) -> Judged:
         """What is proved, in one round, of the tasks that follow from events, or from level and prices."""
-        found = combined(self.parts("judge", answer))
-        return proof_on_pool(self.program, self.usable, self.n, found, prices, self.level)
+        parts = self.ask("judge", answer)
+        found = combined([part for part in parts if part is not None])
+        loads = [np.zeros(len(self.usable)) if part is None else part.feasible.load for part in parts]
+        return Judged(answer, proof_on_pool(self.program, self.usable, self.n, found, prices, self.level), loads)
 
 
+@within_memory("one of the shards", "make shards smaller, several files instead of one, or take more memory")
 def allocate_sharded(
-    policy: Any, source: Any, *, capacities: Any, client: Any = None, out: str | Path | None = None
-) -> ShardedAllocation:
+    policy: Any, source: Any, *, capacities: Any, client: Any = None, out: str | Path | None = None,
+    time_limit: float | None = None,
+) -> ShardedAllocation:  # fmt: skip
     """Share out one pool among users in shards, exactly.
 
     Parameters
@@ -248,6 +275,8 @@ def allocate_sharded(
     out : str or Path, optional
         A new folder, inside one that exists, for the tasks of each shard and a ``summary.json``; it appears when all
         is written, or not at all.
+    time_limit : float, optional
+        Seconds for the call; checked between shards, and between rounds on a cluster.
 
     Returns
     -------
@@ -258,15 +287,15 @@ def allocate_sharded(
     InvalidInstance
         If a source or shard is wrong; names the shard, and the row (counted from 0 in its array or file).
     InvalidBlock
-        If ``out`` or ``client`` cannot be used.
+        If ``out``, ``client`` or ``time_limit`` cannot be used.
     OutOfDomain
         If the policy does not treat each user by its own row.
     Infeasible
         If the lower bounds do not fit into the capacities.
     NotCertified
-        If the answer cannot be proved right.
+        If the answer cannot be proved right, also because a shard changed or the time limit was reached; says which.
     SolverUnavailable
-        If the cluster stopped, or its workers lack a module that the policy is made of.
+        If the cluster stopped or has no workers that answer, or they lack a module that the policy is made of.
     MissingExtra
         Without pyarrow or distributed, where they are needed.
 
@@ -274,9 +303,13 @@ def allocate_sharded(
     -----
     Water-filling takes one or a few rounds for each resource that becomes full; prices take about four rounds after
     those of a sample. `fo.progress` reports each. A worker that dies costs time, not the answer: its shards are read
-    again elsewhere. On Linux, workers are three times as fast if they start with ``MALLOC_MMAP_THRESHOLD_=16777216`` in
-    their environment. The shards must not change during the call, nor before `ShardedAllocation.tasks` reads them
-    again.
+    again elsewhere; and so are, after half a minute, those of one that is stopped and does not answer. On Linux,
+    workers are three times as fast if they start with ``MALLOC_MMAP_THRESHOLD_=16777216`` in their environment.
+
+    The shards must not change during the call, nor before `ShardedAllocation.tasks` reads them again: `NotCertified` if
+    they do. Every reading of files and of Dask blocks is compared with the first by a checksum; of arrays in memory
+    only what `tasks` gives is compared, with the units in use. Files are read and not mapped, since a mapped file that
+    is cut short kills the process: give the path or the memory map, but no other view of one than whole rows.
 
     Examples
     --------
@@ -286,52 +319,66 @@ def allocate_sharded(
     >>> a.certificate.ok, a.sizes
     (True, (600, 400))
     """
-    begun = time.perf_counter()
+    begun, deadline = time.perf_counter(), Deadline(time_limit)
     _require_by_row(policy)
     refuse_labels(source=source, capacities=capacities)
     values, names = named_capacities(capacities)
     shards = shards_of(source, names)
     resources = names or tuple(f"resource{i + 1}" for i in range(len(values)))
     problem = ShardedProblem(policy.objective, tuple(policy.constraints), values, resources)
-    backend: InProcess | DaskWorkers
-    backend = InProcess(shards, problem) if client is None else DaskWorkers(shards, problem, client)
-    with new_folder(out) as folder, closing(backend):
-        users = ShardedUsers(backend, problem)
-        answer, proof = _solve_in_shards(users)
+    with new_folder(out) as folder, closing(_backend(shards, problem, client, deadline)) as backend:
+        users = ShardedUsers(backend, problem, deadline)
+        judged = _solve_in_shards(users)
+        proof = judged.proof
         certificate = gate.of_shards(proof, "water-filling" if users.alpha is None else "prices", begun)
         if not certificate.ok:
+            fix = "solve a smaller part of the users in memory, where other methods can be tried"
             raise NotCertified(
                 f"no answer could be certified: gap {certificate.gap:.2g} (tolerance 1e-6), violation "
-                f"{certificate.violation:.2g} (1e-9). Fix: solve a smaller part of the users in memory, where other "
-                "methods can be tried"
+                f"{certificate.violation:.2g} (1e-9). Fix: {'give it more time_limit' if deadline.over else fix}"
             )
         load, prices = proof.found.feasible.load, proof.prices
         assert prices is not None
         prices = np.where((load < 1 - SLACK) & (prices <= SLACK * prices.max(initial=0.0)), 0.0, prices)
-        written = () if folder is None else _write(users, answer, proof, shards, folder)
+        written = () if folder is None else _write(users, judged, shards, folder)
         result = ShardedAllocation(
             policy, resources, values, users.n, load * values, proof.value, prices / values, certificate,
             tuple(shard.name for shard in shards), tuple(users.sizes), users.rounds,
             tuple(Path(str(out)).resolve() / name for name in written),
-            partial(_tasks_again, shards, problem, answer, proof.factor),
+            partial(_tasks_again, shards, problem, judged, users.checksums),
         )  # fmt: skip
         if folder is not None:
-            (folder / "summary.json").write_text(json.dumps(result.summary(), indent=1), encoding="utf-8")
+            write_whole(folder / "summary.json", json.dumps(result.summary(), indent=1))
     return result
 
 
+def _backend(
+    shards: Sequence[Shard], problem: ShardedProblem, client: Any, deadline: Deadline
+) -> InProcess | DaskWorkers:
+    return InProcess(shards, problem) if client is None else DaskWorkers(shards, problem, client, deadline)
+
+
 def _tasks_again(
-    shards: Sequence[Shard], problem: ShardedProblem, answer: tuple[Any, ...], factor: float, k: int
+    shards: Sequence[Shard], problem: ShardedProblem, judged: Judged, checksums: Sequence[int | None], k: int
 ) -> Float:
-    tasks: Float = LoadedShard(shards[k], problem).ask("tasks", answer, factor)[0]
-    return tasks
+    checksum, (tasks, load) = LoadedShard(shards[k], problem).answer("tasks", judged.answer, judged.proof.factor)
+    _require_as_before(shards[k], checksum == checksums[k] and judged.has(k, load))
+    return np.asarray(tasks)
 
 
-def _solve_in_shards(users: ShardedUsers) -> tuple[tuple[Any, ...], PoolProof]:
-    """Events, or level and prices, from which all tasks follow; and what is proved of these tasks."""
+def _require_as_before(shard: Shard, same: bool) -> None:
+    """Raise `NotCertified` if a shard is not what it was."""
+    if not same:
+        with shard.named():
+            raise changed()
+
+
+def _solve_in_shards(users: ShardedUsers) -> Judged:
+    """The answer, judged; the best so far if the time is up."""
     start, m = users.started, len(users.usable)
     if start is None:
-        return (), PoolProof(1.0, users.measure.empty(m), 0.0, 0.0, np.zeros(m))
+        nothing = PoolProof(1.0, users.measure.empty(m), 0.0, 0.0, np.zeros(m))
+        return Judged((), nothing, [np.zeros(m)] * len(users.sizes))
     if not bounds_fit(start.low, start.crossed, users.usable):
         raise Infeasible(
             "the lower bounds of all users together do not fit into the capacities; lower them, or give more capacity",
@@ -340,15 +387,18 @@ def _solve_in_shards(users: ShardedUsers) -> tuple[tuple[Any, ...], PoolProof]:
     if users.alpha is None:
         filled = find_events(users, users.usable)
         assert filled is not None
-        return (filled.events,), users.proof((filled.events,), filled.prices)
-    best: tuple[tuple[Any, ...], PoolProof] | None = None
-    for log_prices in price_tries(users, users.alpha):
-        answer = users.level, log_prices
-        proof = users.proof(answer, log_prices)
-        if best is None or proof.gap < best[1].gap:
-            best = answer, proof
-        if proof.gap <= FINE:
-            break
+        return users.judged((filled.events,), filled.prices)
+    best: Judged | None = None
+    try:
+        for log_prices in price_tries(users, users.alpha):
+            judged = users.judged((users.level, log_prices), log_prices)
+            if best is None or judged.proof.gap < best.proof.gap:
+                best = judged
+            if judged.proof.gap <= FINE:
+                break
+    except NotCertified:
+        if best is None or not users.deadline.over:
+            raise
     if best is None:
         raise NotCertified(
             f"no prices were found at alpha = {users.alpha:g}. Fix: solve in memory, where other methods can be tried, "
@@ -410,13 +460,13 @@ def _require_by_row(policy: Any) -> None:
             )
 
 
-def _write(
-    users: ShardedUsers, answer: tuple[Any, ...], proof: PoolProof, shards: Sequence[Shard], folder: Path
-) -> list[str]:
+def _write(users: ShardedUsers, judged: Judged, shards: Sequence[Shard], folder: Path) -> list[str]:
     """Write every shard's tasks; the names of the files."""
-    kind = "parquet" if isinstance(shards[0], ParquetShard) else "npy"
+    kind, factor = "parquet" if isinstance(shards[0], ParquetShard) else "npy", judged.proof.factor
     names = [f"tasks-{k:05d}.{kind}" for k in range(len(shards))]
-    loads = users.ask("write", answer, proof.factor, each=[(str(folder / name),) for name in names])
-    if not np.allclose(np.sum(loads, axis=0), proof.found.feasible.load, rtol=1e-9, atol=0.0):
-        raise NotCertified("what was written is not what was certified: shards changed meanwhile; start again")
+    written = users.ask("write", judged.answer, factor, each=[(str(folder / name),) for name in names])
+    for half in {path for path in folder.iterdir() if path.name not in names}:  # of workers that died or are stopped
+        half.unlink()
+    for k, (shard, load) in enumerate(zip(shards, written, strict=True)):
+        _require_as_before(shard, judged.has(k, load))
     return names

@@ -7,28 +7,30 @@ from __future__ import annotations
 
 import copy
 import pickle
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from fairopt.blocks.constraints import Constraint
 from fairopt.blocks.objectives import Objective
-from fairopt.errors import FairoptError, InvalidBlock, MissingExtra, SolverUnavailable
+from fairopt.errors import InvalidBlock, InvalidInstance, MissingExtra, SolverUnavailable
 from fairopt.formulation.pool_users import Pool
 from fairopt.formulation.program import Program
 from fairopt.instance import Instance
+from fairopt.io.saving import write_whole
 from fairopt.methods.arrays import Float
 from fairopt.methods.pool.alpha_fair import AlphaFairPool, Response
 from fairopt.methods.pool.waterfilling import Start, WaterfillingPool
-from fairopt.methods.sharded.shards import ArrayShard, BlockShard, Shard
+from fairopt.methods.sharded.shards import ArrayShard, BlockShard, FileRows, Shard
+from fairopt.methods.sharded.waiting import CHECKS, Deadline, answering, gathered, named_errors, nobody
 from fairopt.progress import tell
 from fairopt.proofs.pool import Bottlenecks, Worth, bottlenecks, worth
 
-PATIENCE = 30.0  # seconds between checks whether the cluster has any worker left
+FINAL = ("judge", "tasks", "write")  # questions whose answers are certified, or given
 
 
 @dataclass(frozen=True)
@@ -55,7 +57,9 @@ class LoadedShard:
         self.shard, self.problem = shard, problem
         self.users: WaterfillingPool | AlphaFairPool | None = None
         with shard.named():
-            self.program = problem.program(shard.instance(problem.capacities, problem.resources))
+            whole = bool(problem.constraints)
+            instance, self._checksum = shard.instance(problem.capacities, problem.resources, whole)
+            self.program = problem.program(instance)
             self.program.refuse_hopeless()
             if not self.program.empty:
                 assert self.program.pool_share is not None
@@ -71,12 +75,26 @@ class LoadedShard:
         arrays += [] if users is None else [users.tasks]
         return sum(array.nbytes for array in arrays if array.strides != (0,))
 
+    @property
+    def checksum(self) -> int | None:
+        """The checksum of what was read; None for arrays that are not copied."""
+        demands: Any = self.program.given.demands
+        return demands.checksum if isinstance(demands, FileRows) else self._checksum
+
     def ask(self, name: str, *arguments: Any) -> Any:
         """The answer of one of the methods below, or of the users; None where no user takes part."""
         own = getattr(self, f"_{name}", None)
-        if own is not None:
-            return own(*arguments)
-        return None if self.users is None else getattr(self.users, name)(*arguments)
+        demands: Any = self.program.given.demands
+        if isinstance(demands, FileRows):
+            demands.compares = name in FINAL
+        with self.shard.named():
+            if own is not None:
+                return own(*arguments)
+            return None if self.users is None else getattr(self.users, name)(*arguments)
+
+    def answer(self, name: str, *arguments: Any) -> tuple[int | None, Any]:
+        """The checksum, and what `ask` gives."""
+        return self.checksum, self.ask(name, *arguments)
 
     def _opening(self) -> tuple[int, Start | None]:
         """The number of users; the load of their lower bounds and their rates, at level zero."""
@@ -139,34 +157,35 @@ class LoadedShard:
                 import pyarrow as pa
                 import pyarrow.parquet as pq
 
-                columns = {"tasks": tasks} if labels is None else {"user": labels, "tasks": tasks}
-                pq.write_table(pa.table(columns), path)
+                table = pa.table({"tasks": tasks} if labels is None else {"user": labels, "tasks": tasks})
+                write_whole(Path(path), lambda file: pq.write_table(table, file))
             else:
-                np.save(path, tasks)
-        except OSError as error:
-            raise InvalidBlock(
-                f"{path!r} cannot be written ({error}); give a folder that this process and all workers can write to"
-            ) from error
+                write_whole(Path(path), lambda file: np.save(file, tasks))
+        except InvalidInstance as error:
+            raise InvalidBlock(f"{error}; this process and all workers write there") from error
         return load
 
 
 class InProcess:
     """Shards read one after the other in this process, in every round.
 
-    Those whose demands are views are kept with what was computed about them, which is a number or two per user. Under
-    bounds it would be several numbers, so they are computed again.
+    Those whose demands are views or in files are kept with what was computed about them, which is a number or two per
+    user. Under bounds it would be several numbers, so they are computed again.
     """
 
     def __init__(self, shards: Sequence[Shard], problem: ShardedProblem) -> None:
         self.shards, self.problem = shards, problem
         self.kept: dict[int, LoadedShard] = {}
 
-    def ask(self, name: str, *arguments: Any, each: Sequence[tuple[Any, ...]] | None = None) -> list[Any]:
+    def ask(
+        self, name: str, *arguments: Any, deadline: Deadline, each: Sequence[tuple[Any, ...]] | None = None
+    ) -> list[tuple[int | None, Any]]:
         """Ask every shard the same question, and what ``each`` adds by shard; one shard is in memory at a time."""
         answers = []
         for k, more in enumerate(each or [()] * len(self.shards)):
+            deadline.check(k, len(self.shards))
             tell(f"{name}, shards", k, len(self.shards))
-            answers.append(self._loaded(k).ask(name, *arguments, *more))
+            answers.append(self._loaded(k).answer(name, *arguments, *more))
         return answers
 
     def _loaded(self, k: int) -> LoadedShard:
@@ -183,9 +202,9 @@ class InProcess:
 
 
 class DaskWorkers:
-    """Shards in the memory of a Dask cluster's workers; another worker reads them again where one is lost."""
+    """Shards in the memory of a Dask cluster's workers; another worker reads them again where one is lost or silent."""
 
-    def __init__(self, shards: Sequence[Shard], problem: ShardedProblem, client: Any) -> None:
+    def __init__(self, shards: Sequence[Shard], problem: ShardedProblem, client: Any, deadline: Deadline) -> None:
         try:
             import distributed
         except ImportError as error:
@@ -195,82 +214,77 @@ class DaskWorkers:
                 f"client is {client!r}; give a distributed.Client that is not asynchronous, as Client(address), or None"
             )
         self.client: Any = client
-        self.wait: Any = distributed.wait
+        self.shards, self.problem = shards, problem
         self.loaded: list[Any] = []
-        with self._named_errors():
-            self._check_imports(problem)
-            self.loaded.extend(self._load(shard, problem) for shard in shards)
+        with named_errors(client):
+            live = self._check_imports(deadline)
+            self.loaded.extend(self._load(shard, live) for shard in shards)
 
-    def _check_imports(self, problem: ShardedProblem) -> None:
-        """Have the workers load the problem now: a class that they cannot import would crash them later."""
+    def _check_imports(self, deadline: Deadline) -> list[str]:
+        """Have the workers load the problem now: a class that they cannot import would crash them later.
+
+        Where some do not answer, the addresses of those that do.
+        """
         from distributed.protocol import pickle as dask_pickle
 
         dumps: Any = dask_pickle.dumps
-        try:
-            self.client.run(pickle.loads, dumps(problem))
-        except (ImportError, AttributeError) as error:
-            raise SolverUnavailable(
-                f"the Dask workers cannot load {problem.objective!r} ({error}); install there what is installed here, "
-                "or send a module of your own with client.upload_file(path)"
-            ) from error
+        content = dumps(self.problem)
+        silent: list[str] = []
+        for _ in range(CHECKS):
+            try:
+                live, silent = answering(self.client, pickle.loads, content)
+            except (ImportError, AttributeError) as error:
+                raise SolverUnavailable(
+                    f"the Dask workers cannot load {self.problem.objective!r} ({error}); install there what is "
+                    "installed here, or send a module of your own with client.upload_file(path)"
+                ) from error
+            deadline.check(0, len(self.shards))
+            if live or not silent:  # workers may come where there are none yet
+                return live if silent else []
+        raise nobody(silent)
 
-    def _load(self, shard: Shard, problem: ShardedProblem) -> Any:
+    def _load(self, shard: Shard, workers: Sequence[str]) -> Any:
+        """Have a shard read by any worker, or by one of some."""
         submit, compute = self.client.submit, self.client.compute
+        where: dict[str, Any] = {"workers": list(workers), "allow_other_workers": True} if workers else {}
         if isinstance(shard, BlockShard):  # computed on the cluster, near its data
-            return submit(_load_block, compute(shard.block), shard.name, problem, pure=False)
-        return submit(LoadedShard, shard, problem, pure=False)
+            return submit(_load_block, compute(shard.block, **where), shard.name, self.problem, pure=False, **where)
+        return submit(LoadedShard, shard, self.problem, pure=False, **where)
 
-    def ask(self, name: str, *arguments: Any, each: Sequence[tuple[Any, ...]] | None = None) -> list[Any]:
+    def ask(
+        self, name: str, *arguments: Any, deadline: Deadline, each: Sequence[tuple[Any, ...]] | None = None
+    ) -> list[tuple[int | None, Any]]:
         """Ask all shards the same question at once, and what ``each`` adds by shard."""
         own = each or [()] * len(self.loaded)
-        with self._named_errors():
-            futures = [
-                self.client.submit(LoadedShard.ask, loaded, name, *arguments, *more, pure=False)
-                for loaded, more in zip(self.loaded, own, strict=True)
-            ]
+
+        def asked(k: int, **where: Any) -> Any:
+            return self.client.submit(
+                LoadedShard.answer, self.loaded[k], name, *arguments, *own[k], pure=False, **where
+            )
+
+        def again(silent: list[str], live: list[str]) -> bool:
+            return self._move(futures, asked, silent, live)
+
+        with named_errors(self.client):
+            futures = [asked(k) for k in range(len(self.loaded))]
             try:
-                self._wait(futures)
-                return list(self.client.gather(futures))
+                return gathered(self.client, futures, deadline, again)
             finally:
                 _release(futures)
 
-    def _wait(self, futures: Sequence[Any]) -> None:
-        """Wait until all futures are done or have failed, as long as the cluster has workers."""
-        while True:
-            try:
-                self.wait(futures, timeout=PATIENCE)
-                return
-            except TimeoutError:
-                if not self.client.nthreads():
-                    raise SolverUnavailable(
-                        "the Dask cluster has no workers any more, and there is no answer; start some, or leave client "
-                        "out to work in this process"
-                    ) from None
-
-    @contextmanager
-    def _named_errors(self) -> Iterator[None]:
-        """Let errors of shards pass, and explain those of the cluster itself."""
-        from concurrent.futures import CancelledError
-
-        from distributed import KilledWorker
-
-        try:
-            yield
-        except FairoptError:
-            raise
-        except KilledWorker as error:
-            raise SolverUnavailable(
-                f"a shard ended one Dask worker after the other ({error}); most likely it does not fit into a "
-                "worker's memory: give workers more, or smaller shards"
-            ) from error
-        except Exception as error:
-            if self.client.status == "running" and not isinstance(error, CancelledError):
-                raise
-            told = f"{type(error).__name__}: {error}".splitlines()[0]
-            raise SolverUnavailable(
-                f"the Dask cluster stopped during the call ({told}), and there is no answer; start it again, or leave "
-                "client out to work in this process"
-            ) from error
+    def _move(self, futures: list[Any], asked: Callable[..., Any], silent: list[str], live: list[str]) -> bool:
+        """Ask another worker what silent ones hold or are asked, and say whether there is such a shard."""
+        lost = {key for keys in self.client.processing(silent).values() for key in keys}
+        held = self.client.who_has([*self.loaded, *futures])
+        lost |= {key for key, where in held.items() if where and set(where) <= set(silent)}
+        moved = False
+        for k, (loaded, future) in enumerate(zip(self.loaded, futures, strict=True)):
+            if loaded.key in lost or future.key in lost:
+                self.loaded[k] = self._load(self.shards[k], live)
+                futures[k] = asked(k, workers=live, allow_other_workers=True)
+                _release([loaded, future])
+                moved = True
+        return moved
 
     def close(self) -> None:
         """Release the shards on the workers, even where another object still refers to a future."""

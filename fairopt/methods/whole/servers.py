@@ -13,7 +13,7 @@ from fairopt.formulation.whole import SAME
 
 __all__ = ["Placement", "Request", "Servers", "placement_rule"]
 
-Float = NDArray[np.floating[Any]]
+Float = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 Placement = Callable[[Float, Float, NDArray[np.intp]], int]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,11 +17,13 @@ from fairopt.errors import InvalidBlock, NotCertified, OutOfDomain
 from fairopt.formulation.bundle_program import decides_bundles
 from fairopt.formulation.program import Float, Program
 from fairopt.formulation.whole import number_of, whole_instance
-from fairopt.methods.dispatch import checked_settings, raise_not_certified, solve_tiers
+from fairopt.instance import Instance
+from fairopt.methods.dispatch import checked_settings, raise_not_certified, raise_stopped, solve_tiers
 from fairopt.methods.settings import Settings
 from fairopt.methods.whole.integer import IntegerSearch, checked_solver
 from fairopt.methods.whole.rounding import MOST, WholeTasks, rounded
 from fairopt.proofs import gate
+from fairopt.time_limits import Limit, within_limit
 
 ROUNDED = "rounded"
 TOLD_APART = 1e8  # tasks of a user on a server: of more, solvers do not tell one more from their tolerances
@@ -38,6 +41,17 @@ def allocate_whole(
         raise InvalidBlock(f"integral is {integral!r}; give True, 'rounded' or False")
     if decides_bundles(policy.objective):
         raise InvalidBlock(f"{policy.objective!r} decides bundles, not tasks, so it takes no integral; leave it out")
+
+    def late(limit: Limit) -> Allocation:
+        raise_stopped(policy, limit, begun)
+
+    return within_limit(time_limit, begun, partial(_solved, policy, instance, integral, method, settings, begun), late)
+
+
+def _solved(
+    policy: Any, instance: Instance, integral: Any, method: str, settings: Settings, begun: float
+) -> Allocation:  # fmt: skip
+    """The answer in whole tasks."""
     first = number_of(tiers_of(policy.objective)[0])
     part = whole_instance(instance, first, policy.constraints)
     most = np.minimum(part.tasks_alone.sum(axis=1), part.task_limits)
@@ -45,7 +59,7 @@ def allocate_whole(
         many = f"{most[j]:.3g} tasks, and up to {MOST:g} are counted; allow divisible tasks, or give it a task limit"
         raise OutOfDomain(f"user {part.users[j]!r} could run {many}")
     search = None if integral == ROUNDED else _exact(policy, part, settings)
-    divisible = settings if search is None else Settings(None, {}, settings.deadline, verbose)
+    divisible = settings if search is None else Settings(None, {}, settings.deadline, settings.verbose)
     judged = solve_tiers(policy, part, divisible, method)
     if not judged[-1][1].ok or len(judged) < len(tiers_of(policy.objective)):
         raise_not_certified(gate.allocation(policy, judged, begun), divisible)

@@ -16,6 +16,7 @@ import numpy as np
 
 from fairopt.errors import FairoptError, InvalidBlock
 from fairopt.instance import Instance
+from fairopt.io.saving import write_whole
 from fairopt.policies.parse import parse_policy
 from fairopt.policies.registry import known_policies
 from fairopt.properties.names import given_labels, labelled, percent
@@ -267,13 +268,11 @@ class AuditReport(ByProperty[Finding]):
     def save(self, path: str | Path) -> Path:
         """Write it as JSON to a path that ends in ``.json``, for `replay` to check again; return the path.
 
-        `InvalidBlock` for another ending, or where the folder does not exist.
+        `InvalidBlock` for another ending, `InvalidInstance` where it cannot be written.
         """
         where = Path(path)
-        if where.suffix != ".json":
+        if where.suffix.lower() != ".json":
             raise InvalidBlock(f"{where}: audits are saved as JSON; give a name that ends in .json")
-        if not where.resolve().parent.is_dir():
-            raise InvalidBlock(f"{where} cannot be written: the folder {where.parent} does not exist; make it first")
         versions = {"python": platform.python_version(), "numpy": np.__version__}
         try:
             versions["fairopt"] = version("fairopt")
@@ -281,7 +280,7 @@ class AuditReport(ByProperty[Finding]):
             versions["fairopt"] = "unknown"
         data = {"format": FORMAT, **self.to_dict(), "policy": _policy_text(self.policy), "versions": versions}
         data["digest"] = digest(data)
-        where.write_text(json.dumps(data, indent=1, allow_nan=False) + "\n", encoding="utf-8")
+        write_whole(where, json.dumps(data, indent=1, allow_nan=False) + "\n")
         return where
 
     def __str__(self) -> str:

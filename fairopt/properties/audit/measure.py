@@ -20,7 +20,7 @@ from fairopt.properties.units import TRACE
 
 __all__ = ["Measurement", "measure", "violations"]
 
-Float = NDArray[np.floating[Any]]
+Float = NDArray[np.float64]
 Bool = NDArray[np.bool_]
 Rng = np.random.Generator
 

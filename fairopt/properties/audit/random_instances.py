@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +13,7 @@ from fairopt.instance import Instance
 
 __all__ = ["FAMILIES", "LARGEST", "SHAPES", "random_cluster", "random_pools"]
 
-Float = NDArray[np.floating[Any]]
+Float = NDArray[np.float64]
 Rng = np.random.Generator
 
 LARGEST = 8  # number in the families of integers, so that witnesses can be checked by hand

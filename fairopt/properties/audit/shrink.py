@@ -31,7 +31,7 @@ from fairopt.properties.misreports.families import legal
 
 __all__ = ["Shrinker", "counterexample_of", "size_of", "smaller_cluster"]
 
-Float = NDArray[np.floating[Any]]
+Float = NDArray[np.float64]
 
 SMALL_SHAPES = ((1, 1), (1, 2), (2, 1), (2, 2), (2, 3), (3, 1), (3, 2), (3, 3))
 READABLE = 0.01  # margin of a witness: a smaller one only where the search found none of that size

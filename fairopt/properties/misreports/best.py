@@ -27,7 +27,7 @@ __all__ = [
     "verified_misreport",
 ]  # fmt: skip
 
-Float = NDArray[np.floating[Any]]
+Float = NDArray[np.float64]
 Bool = NDArray[np.bool_]
 
 # Relative gains below are noise: prices in step are right to 1.6e-6 of the tasks (against the method for one pool, on

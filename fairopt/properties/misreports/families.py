@@ -6,8 +6,6 @@ or of the resources of all servers end to end where demands differ by server.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -15,7 +13,7 @@ from fairopt.properties.units import quotient
 
 __all__ = ["FAMILIES", "climbs", "legal", "reports"]
 
-Float = NDArray[np.floating[Any]]
+Float = NDArray[np.float64]
 Bool = NDArray[np.bool_]
 
 FAMILIES = ("scale", "grid", "co-dominant", "single", "zero", "random")  # and "climb", which starts from their best

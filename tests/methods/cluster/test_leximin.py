@@ -11,13 +11,15 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from oracle.brute_leximin import NoPoint, Polytope, leximin
+from oracle.exact_cluster import Cluster
+from oracle.exact_lp import leximin as fractions_leximin
 from oracle.instances import cluster, clusters, log_uniform
 
 import fairopt as fo
 from fairopt.formulation.program import Program
 from fairopt.methods.cluster import leximin as server_leximin
+from fairopt.methods.cluster.exact_levels import ExactProgram, LevelOptimum
 from fairopt.methods.cluster.leximin import (
-    LevelOptimum,
     LevelProgram,
     leximin_on_servers_applies,
     solve_leximin_on_servers,
@@ -384,6 +386,61 @@ def test_many_prices_go_without_the_interior_point(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(server_leximin, "LARGEST_SYSTEM", 0)
     monkeypatch.setattr(server_leximin, "Interior", None)
     assert_same(answered(instance, fo.DominantShare())[1], right)
+
+
+# -- exact programs ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", [9, 35, 384])
+def test_what_floating_point_leaves_uncertified_is_solved_exactly(seed: int) -> None:
+    """Without exact programs refused under every kernel of OpenBLAS."""
+    answer, _ = answered(log_uniform(np.random.default_rng(seed), 16, 3, servers=4), fo.DominantShare())
+    assert answer.ok
+
+
+def exactly(instance: fo.Instance, share: fo.Share, *constraints: fo.Constraint) -> np.ndarray:
+    """Levels by exact programs alone, which the gate certifies."""
+    filling = server_leximin._LevelsOnServers(Program(instance, fo.Leximin(share), constraints), exact=True)
+    with np.errstate(all="ignore"):
+        assert filling.fill(Settings()) and judged(filling).ok
+    return share.coefficients(instance) * filling.height * filling.per_level / instance.weights
+
+
+def test_exact_programs_give_the_exact_levels_where_servers_are_equally_dear() -> None:
+    """A rounded load breaks such a tie, and takes 1.4% of the second level."""
+    instance = log_uniform(np.random.default_rng(2), 8, 2, servers=3, decades=1)
+    exact = Cluster(instance.demands, instance.capacities, instance.weights, eligible=instance.eligible)
+    right = [float(v) for v in fractions_leximin(exact.forms(exact.tasks()), exact.rows)]
+    np.testing.assert_allclose(exactly(instance, fo.Tasks()), right, rtol=1e-13)
+
+
+def test_servers_that_are_almost_equally_dear_are_told_apart() -> None:
+    """A part in 1e9 decides where users run, and with it a later level."""
+    rng = np.random.default_rng(7)
+    instance = log_uniform(rng, 6, 2, servers=3, decades=2)
+    by_server = np.repeat(instance.demands[:, None, :], 3, axis=1) * (1 + 1e-9 * rng.random((6, 3, 1)))
+    instance = instance.replace(demands=by_server)
+    exact = Cluster(instance.demands, instance.capacities, instance.weights, eligible=instance.eligible)
+    right = [float(v) for v in fractions_leximin(exact.forms(exact.tasks()), exact.rows)]
+    np.testing.assert_allclose(exactly(instance, fo.Tasks()), right, rtol=1e-13)
+
+
+@pytest.mark.parametrize("seed", [0, 3, 5])
+def test_exact_programs_agree_under_limits_and_lower_bounds(seed: int) -> None:
+    instance = cluster(np.random.default_rng(seed), 5, 3, 3, by_server=seed == 5)
+    for share in (fo.StandAloneShare(), fo.Tasks()):
+        for constraints in ((), (fo.SharingIncentive(),)):
+            assert_same(exactly(instance, share, *constraints), answered(instance, share, *constraints)[1])
+
+
+def test_exact_programs_stop_when_the_time_is_up() -> None:
+    program = Program(log_uniform(np.random.default_rng(9), 16, 3, servers=4), fo.Leximin(), ())
+    filling = server_leximin._LevelsOnServers(program, exact=True)
+    assert not filling.fill(Settings(deadline=0.0)) and filling.solves == 0
+    honest = ExactProgram.solve
+    with pytest.MonkeyPatch.context() as patch, np.errstate(all="ignore"):
+        patch.setattr(ExactProgram, "solve", lambda self, _: honest(self, 0.0))
+        assert not filling.fill(Settings()) and filling.solves == 1
 
 
 # -- programs that mislead -------------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ from typing import Any
 import cvxpy as cp
 import numpy as np
 import pytest
+import scs
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracle.brute_leximin import Polytope
@@ -639,8 +640,12 @@ def test_a_user_with_nothing_is_not_an_optimum(alpha: float) -> None:
             policy.allocate(CLUSTER, method="cone")
 
 
+OLD_SCS = pytest.mark.skipif(scs.__version__ < "3.3", reason="before 3.3 it leaves a user 0.1 % short")
+
+
 @pytest.mark.parametrize(
-    ("alpha", "solver"), [(5, None), (20, None), (50, None), (5, "SCS"), (20, "SCS"), (50, "CLARABEL")]
+    ("alpha", "solver"),
+    [(5, None), (20, None), (50, None), pytest.param(5, "SCS", marks=OLD_SCS), (20, "SCS"), (50, "CLARABEL")],
 )
 def test_a_large_alpha_leaves_nothing_unused_that_a_user_could_use(alpha: float, solver: str | None) -> None:
     """One user is stuck at 1e-3 tasks: the power mean sees no other user, and still all the rest is handed out."""

@@ -12,7 +12,7 @@ import pytest
 
 import fairopt as fo
 from fairopt.methods.sharded import shards as module
-from fairopt.methods.sharded.shards import ArrayShard, MappedShard, named_capacities, shards_of
+from fairopt.methods.sharded.shards import ArrayShard, FileShard, named_capacities, shards_of
 
 DEMANDS = np.array([[1.0, 2, 0], [3, 1, 1], [0, 0, 2], [4, 4, 4], [5, 0, 1]])
 NAMES = ("cpu", "gpu", "memory")
@@ -87,10 +87,15 @@ def test_large_arrays_are_cut(monkeypatch: pytest.MonkeyPatch) -> None:
     ]  # fmt: skip
 
 
-def test_a_memory_map_is_sent_as_the_name_of_its_file(five: Path) -> None:
+def test_a_memory_map_is_sent_as_the_name_of_its_file(five: Path, tmp_path: Path) -> None:
     whole = np.load(five, mmap_mode="r")
-    assert [type(s) for s in shards_of(whole, None)] == [MappedShard]
-    for other in (whole[1:], np.load(five, mmap_mode="c"), DEMANDS):  # whose rows the file does not tell
+    np.save(tmp_path / "f.npy", np.asfortranarray(DEMANDS))
+    by_column = np.load(tmp_path / "f.npy", mmap_mode="r")
+    for part in (whole, whole[1:4], np.asarray(whole)[2:], by_column, by_column[1:4], by_column[:, 1:], whole.T):
+        [shard] = shards_of(part, None)
+        assert type(shard) is FileShard
+        np.testing.assert_array_equal(shard.read()["demands"], part)
+    for other in (whole[::2], whole[:, :2], np.load(five, mmap_mode="c"), DEMANDS):  # whose rows the file does not tell
         assert [type(s) for s in shards_of(other, None)] == [ArrayShard]
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 import importlib
 import itertools
 import json
 import os
 import pickle
 import re
+import signal
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -25,7 +27,7 @@ from hypothesis import strategies as st
 from oracle.instances import log_uniform, pools
 
 import fairopt as fo
-from fairopt.methods.sharded import shards, workers
+from fairopt.methods.sharded import shards, waiting, workers
 from fairopt.methods.sharded import solve as sharded
 
 NAMES = ("cpu", "gpu", "memory")
@@ -240,6 +242,12 @@ def test_the_folder_holds_the_tasks_of_each_shard(policy: fo.Policy, tmp_path: P
     assert b.rounds == a.rounds + 1 == summary["rounds"]
 
 
+def test_what_a_worker_left_unfinished_is_not_in_the_folder(tmp_path: Path) -> None:
+    with at_rounds(lambda k, what: (tmp_path / "out.partial" / "tasks-0.part").touch()):
+        a = fo.allocate_sharded(fo.DRF(), instance_of().demands, capacities=[30, 20, 25], out=tmp_path / "out")
+    assert sorted(tmp_path.rglob("*")) == [tmp_path / "out", tmp_path / "out" / "summary.json", *a.files]
+
+
 def test_arrays_are_written_as_npy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     demands = instance_of().demands
     monkeypatch.chdir(tmp_path)
@@ -296,6 +304,96 @@ def test_shards_that_change_meanwhile_are_not_written_as_if_certified(tmp_path: 
     with pytest.raises(fo.NotCertified, match="changed"), at_rounds(change):
         fo.allocate_sharded(fo.DRF(), source, capacities=capacities_of(instance), out=tmp_path / "out")
     assert [p.name for p in tmp_path.iterdir()] == ["t.parquet"]
+
+
+TRUNCATED = """
+import os, numpy as np, fairopt as fo
+np.save("a.npy", np.random.default_rng(0).uniform(1, 10, (50_000, 4)))
+source = {source}
+
+def cut(what, done, total):
+    if "judge" in what and os.path.exists("a.npy"):
+        os.truncate("a.npy", 4096)
+
+try:
+    with fo.progress(cut):
+        fo.allocate_sharded(fo.DRF(), source, capacities=[9, 9, 9, 9])
+except fo.NotCertified as error:
+    print(error)
+"""
+
+
+@pytest.mark.parametrize("source", ["'a.npy'", "np.load('a.npy', mmap_mode='r')[1:]"])
+def test_a_file_that_is_cut_short_is_an_error_and_not_the_end_of_the_process(source: str, tmp_path: Path) -> None:
+    done = forked.run("-c", TRUNCATED.replace("{source}", source), folder=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert re.match(r"shard '.*' *: it changed during the call", done.stdout.replace(", rows 0 to 49998", ""))
+
+
+def write_again(path: Path, array: np.ndarray) -> None:
+    """Other numbers in the same file, of the same size and time."""
+    about = path.stat()
+    with path.open("r+b") as file:
+        file.seek(-array.nbytes, 2)
+        file.write(np.ascontiguousarray(array).tobytes())
+    os.utime(path, ns=(about.st_atime_ns, about.st_mtime_ns))
+
+
+@pytest.mark.parametrize("policy", [fo.DRF(), fo.FDS(2)], ids=repr)
+@pytest.mark.parametrize("how", ["in place", "another file", "Parquet"])
+def test_shards_that_change_before_they_are_judged_are_noticed(policy: fo.Policy, how: str, tmp_path: Path) -> None:
+    instance, path = instance_of().with_task_limits(None).with_weights(None), tmp_path / "a.npy"
+    other = instance.demands[::-1]
+    np.save(path, instance.demands)
+    if how == "Parquet":
+        path = table(tmp_path / "t.parquet", instance)
+
+    def change(k: int, what: str) -> None:
+        if what == "judge" and how == "in place":
+            write_again(path, other)
+        elif what == "judge" and how == "another file":
+            np.save(tmp_path / "b.npy", instance.demands)
+            (tmp_path / "b.npy").rename(path)
+        elif what == "judge":
+            table(path, instance.with_demands(other))
+
+    with pytest.raises(fo.NotCertified, match=r"shard '.*(npy|group 0).*' *: it changed"), at_rounds(change):
+        fo.allocate_sharded(policy, path, capacities=capacities_of(instance))
+
+
+def test_tasks_of_a_shard_that_changed_later_are_refused(tmp_path: Path) -> None:
+    demands = instance_of().demands.copy()
+    np.save(tmp_path / "a.npy", demands)
+    for source in (tmp_path / "a.npy", demands):
+        a = fo.allocate_sharded(fo.FDS(2), source, capacities=[30, 20, 25])
+        assert len(a.tasks(0)) == 400
+        np.save(tmp_path / "a.npy", 1.01 * demands)
+        demands[7, demands[7].argmax()] *= 1.01
+        with pytest.raises(fo.NotCertified, match="changed"):
+            a.tasks(0)
+
+
+@pytest.mark.parametrize("at", ["opening", "respond", "judge", "write"])
+def test_the_time_limit_is_checked_between_shards(at: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    halves, asked = np.array_split(instance_of().demands, 2), [0]
+
+    def over(limit: waiting.Deadline) -> bool:
+        asked[0] += at in limit.during
+        return limit.end is not None and asked[0] > 1
+
+    monkeypatch.setattr(waiting.Deadline, "over", property(over))
+    with pytest.raises(fo.NotCertified, match=rf"limit of 60 s was reached in round \d+ \({at}\), after 1 of 2 shards"):
+        fo.allocate_sharded(fo.FDS(2), halves, capacities=[30, 20, 25], out=tmp_path / "out", time_limit=60)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_time_limit_that_is_none_is_refused_and_one_of_nothing_ends_at_once() -> None:
+    for limit in (0, -1, "1"):
+        with pytest.raises(fo.InvalidBlock, match="time_limit"):
+            fo.allocate_sharded(fo.DRF(), np.ones((2, 2)), capacities=[1, 1], time_limit=limit)  # type: ignore[arg-type]
+    with pytest.raises(fo.NotCertified, match="after 0 of 1 shards"):
+        fo.allocate_sharded(fo.DRF(), np.ones((2, 2)), capacities=[1, 1], time_limit=1e-9)
+    assert fo.allocate_sharded(fo.DRF(), np.ones((2, 2)), capacities=[1, 1], time_limit=60).certificate.ok
 
 
 # -- what cannot be asked of shards
@@ -434,6 +532,7 @@ def test_a_cluster_and_one_process_agree_to_the_last_digit(client: Any, policy: 
 
 def test_nothing_stays_on_the_cluster(client: Any) -> None:
     demands = instance_of().demands
+    gc.collect()  # what tests before this one left in cycles
     most: list[int] = []
     with at_rounds(lambda k, what: most.append(len(client.futures))):
         a = fo.allocate_sharded(fo.FDS(2), np.array_split(demands, 5), capacities=[30, 20, 25], client=client)
@@ -463,6 +562,59 @@ def test_a_worker_that_is_killed_costs_no_more_than_time(client: Any, at: str, t
     np.testing.assert_allclose(a.prices, b.prices, rtol=1e-12)
     np.testing.assert_allclose(all_tasks(a), all_tasks(b), rtol=1e-12)
     client.wait_for_workers(2)
+
+
+@pytest.mark.parametrize("at", ["before", "respond", "judge"])
+def test_a_worker_that_is_stopped_is_noticed(client: Any, at: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(waiting, "PATIENCE", 0.3)
+    monkeypatch.setattr(waiting, "SILENCE", 0.3)
+    parts, units = np.array_split(instance_of().demands, 4), [30.0, 20, 25]
+    stopped: list[int] = []
+
+    def stop(k: int, what: str) -> None:
+        if what == at and not stopped:
+            stopped.append(next(iter(client.run(os.getpid).values())))
+            os.kill(stopped[0], signal.SIGSTOP)
+
+    client.wait_for_workers(2)
+    try:
+        stop(0, "before")
+        with at_rounds(stop):
+            a = fo.allocate_sharded(fo.FDS(2), parts, capacities=units, client=client)
+    finally:
+        for pid in stopped:
+            os.kill(pid, signal.SIGCONT)
+    assert stopped
+    np.testing.assert_array_equal(a.prices, fo.allocate_sharded(fo.FDS(2), parts, capacities=units).prices)
+
+
+def test_a_time_limit_ends_a_wait_for_workers(client: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(waiting, "SILENCE", 0.3)
+    pids = list(client.run(os.getpid).values())
+    try:
+        with (
+            pytest.raises(fo.NotCertified, match="time limit"),
+            at_rounds(lambda k, what: [os.kill(pid, signal.SIGSTOP) for pid in pids if what == "judge"]),
+        ):
+            fo.allocate_sharded(fo.DRF(), instance_of().demands, capacities=[30, 20, 25], client=client, time_limit=2)
+    finally:
+        for pid in pids:
+            os.kill(pid, signal.SIGCONT)
+
+
+def test_tasks_of_blocks_do_not_wait_for_a_cluster_without_workers(monkeypatch: pytest.MonkeyPatch) -> None:
+    distributed, da = pytest.importorskip("distributed"), pytest.importorskip("dask.array")
+    monkeypatch.setattr(waiting, "PATIENCE", 0.2)
+    options = {"threads_per_worker": 1, "processes": False, "dashboard_address": ":0"}
+    with distributed.LocalCluster(n_workers=1, **options) as cluster, distributed.Client(cluster) as client:
+        demands = da.from_array(instance_of().demands, chunks=(90, 3))
+        a = fo.allocate_sharded(fo.FDS(2), demands, capacities=[30, 20, 25], client=client)
+        assert len(a.tasks(4)) == 40
+        cluster.scale(0)
+        while client.nthreads():
+            time.sleep(0.01)
+        with pytest.raises(fo.SolverUnavailable, match="has no workers"):
+            a.tasks(4)
 
 
 def test_errors_of_shards_arrive_as_they_are(client: Any, tmp_path: Path) -> None:
@@ -551,7 +703,7 @@ def test_a_cluster_that_goes_away_is_said_and_leaves_nothing(
     end: Callable[[Any, Any], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     distributed = pytest.importorskip("distributed")
-    monkeypatch.setattr(workers, "PATIENCE", 0.5)
+    monkeypatch.setattr(waiting, "PATIENCE", 0.5)
     options = {"threads_per_worker": 1, "processes": False, "dashboard_address": ":0"}
     with distributed.LocalCluster(n_workers=1, **options) as cluster, distributed.Client(cluster) as client:
 

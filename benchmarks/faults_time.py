@@ -1,0 +1,118 @@
+"""Time limits: each call ends within 1.5 times its limit plus half a second, whatever works, and says what took it.
+
+Run alone it prints the seconds of every call: python benchmarks/faults_time.py [--before CHECKOUT --only WORD]
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from common import arguments, show
+
+if TYPE_CHECKING:
+    from faults import Bench
+
+LIMITS = (0.5, 1.0)
+PATIENCE = 40.0  # seconds for both calls and what they need; those that go on are stopped
+PROGRAM = """
+import sys, time
+import numpy as np
+import fairopt as fo
+I = fo.datasets.log_uniform
+def call(limit):
+    {setup}
+    begun = time.perf_counter()
+    try:
+        a = {call}
+        words = "certified" if a.certificate.ok else "not certified, handed out"
+    except fo.FairoptError as error:
+        words = type(error).__name__ + ": " + str(error)
+    print(time.perf_counter() - begun, words, sep="|", flush=True)
+call(float(sys.argv[1]))
+"""
+WIDE = "I(50_000, 4, n_servers=27, different_servers=True, seed=1)"
+SPREAD = "I(20_000, 4, n_servers=5, different_servers=True, seed=1)"
+# What is asked for, on which instance, and how.
+CASES = {
+    "most tasks, HIGHS, 50,000 x 27": ("fo.NoFairness()", WIDE, "solver='HIGHS'"),
+    "most tasks, PDLP, 50,000 x 27": ("fo.NoFairness()", WIDE, "solver='HIGHS', solver_options={'solver': 'pdlp'}"),
+    "most tasks, SCIPY, 50,000 x 27": ("fo.NoFairness()", WIDE, "solver='SCIPY'"),
+    "most tasks, OSQP, 20,000 x 5": ("fo.NoFairness()", SPREAD, "solver='OSQP'"),
+    "levels, 50,000 x 27": ("fo.DRF()", WIDE, ""),
+    "prices, 200,000 x 27": ("fo.FDS(2)", WIDE.replace("50_000", "200_000"), ""),
+    "FDS by cone, 30,000": ("fo.FDS(2)", "I(30_000, seed=1)", "method='cone'"),
+    "FDS, ECOS, 20,000 x 5": ("fo.FDS(1)", SPREAD, "solver='ECOS'"),
+    "FDS, SCS, 20,000 x 5": ("fo.FDS(1)", SPREAD, "solver='SCS'"),
+    "GAR, 20,000 x 5": ("fo.HFFMRA()", SPREAD, "method='cone'"),
+    "EnvyFree, 380": ("fo.Policy(fo.AlphaFair(1), [fo.EnvyFree()])", "I(380, seed=1)", ""),
+    "DRF by cone, 2,000 x 5": ("fo.DRF()", SPREAD.replace("20_000", "2_000"), "method='cone'"),
+    "search of sums, 2,000 x 5": ("fo.FDS(beta=2, lam=-3)", SPREAD.replace("20_000", "2_000"), ""),
+    "bottlenecks, 20,000": ("fo.BottleneckFairness()", "I(20_000, seed=1)", ""),
+    "water-filling, 20,000,000": ("fo.DRF()", "I(20_000_000, seed=1)", ""),
+    "prices on one pool, 10,000,000": ("fo.FDS(0.5)", "I(10_000_000, seed=1)", ""),
+    "linear on one pool, 20,000,000": ("fo.NoFairness()", "I(20_000_000, seed=1)", ""),
+    "per server, 50,000 x 27": ("fo.NaivePerServer(fo.FDS(2))", WIDE, ""),
+    "per server, CLARABEL, 50,000 x 27": ("fo.NaivePerServer(fo.FDS(2))", WIDE, "solver='CLARABEL'"),
+    "PS-DSF, 5,000 x 200": ("fo.PSDSF()", "I(5_000, n_servers=200, different_servers=True, seed=1)", ""),
+    "whole tasks, 300 x 60": ("fo.DRF()", "I(300, n_servers=60, different_servers=True, seed=1)", "integral=True"),
+    "whole tasks, rounded, 50,000 x 27": ("fo.DRF()", WIDE, "integral='rounded'"),
+    "conflict, 5,000 x 5": (
+        "fo.Policy(fo.AlphaFair(1), [fo.SharingIncentive(), fo.MaxShare(1e-6)])", SPREAD.replace("20_000", "5_000"), "",
+    ),
+    "own objective, 20,000": ("fo.Policy(fo.OrderedWeighted((3, 2, 1)))", "I(20_000, seed=1)", ""),
+    "prepared, 20,000 x 5": ("fo.FDS(1).prepare(instance)", SPREAD, "kept"),
+}  # fmt: skip
+
+
+def calls(name: str, bench: Bench) -> dict[float, tuple[float, str]]:
+    """Seconds of the call with each limit, and its words."""
+    policy, instance, further = CASES[name]
+    call = f"{policy}.allocate({'' if further == 'kept' else 'instance, ' + further + ', '}time_limit=limit)"
+    text = PROGRAM.format(setup=f"instance = {instance}", call=call.replace(", , ", ", "))
+    out = {}
+    for limit in LIMITS:
+        ended = bench.code(text, str(limit), patience=PATIENCE, OPENBLAS_NUM_THREADS="1")
+        seconds, _, words = ended.out.partition("|")
+        out[limit] = (float(seconds or ended.seconds), words.strip() or f"was stopped, {ended}")
+    return out
+
+
+def late(name: str, bench: Bench) -> str:
+    """The calls that took too long, or handed out what is not certified, or do not say what took the time."""
+    found = []
+    for limit, (seconds, words) in calls(name, bench).items():
+        if seconds > 1.5 * limit + 0.5:
+            found.append(f"{seconds:.1f} s for {limit:g} s")
+        elif words != "certified" and "time limit" not in words:
+            found.append(words[:100])
+    return "; ".join(found)
+
+
+FAULTS = {name: partial(late, name) for name in CASES}
+
+
+def main() -> None:
+    """Print and write the seconds."""
+    from faults import HERE, Bench
+
+    asked = arguments(str(__doc__), before="", only="")
+    sides = ({"before ": Path(asked.before).resolve()} if asked.before else {}) | {"": HERE.parent}
+    rows = []
+    for name in (n for n in CASES if asked.only in n):
+        row: dict[str, object] = {"call": name}
+        for side, checkout in sides.items():
+            with tempfile.TemporaryDirectory() as folder:
+                found = calls(name, Bench(checkout, Path(folder), 0.0))
+            row |= {f"{side}{limit:g} s": seconds for limit, (seconds, _) in found.items()}
+            row[f"{side}ends"] = found[LIMITS[-1]][1][:300]
+        print(row, file=sys.stderr, flush=True)
+        rows.append(row)
+    show("Seconds of calls with a time limit", rows, "faults_time")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,66 @@
+"""stdout and stderr that take every text, and what is said where they, the disk or the memory end."""
+
+from __future__ import annotations
+
+import codecs
+import contextlib
+import errno
+import os
+import sys
+from collections.abc import Iterator
+
+from fairopt.cli.progress import complain
+from fairopt.errors import FairoptError
+
+__all__ = ["TOO_LARGE", "UNWRITTEN", "streams", "told"]
+
+UNWRITTEN, TOO_LARGE = 2, 3
+ESCAPED = "fairopt.escaped"
+_OF_OUTPUT = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EBADF, errno.EIO)
+
+
+def _escape(error: UnicodeError) -> tuple[str, int]:
+    r"""What an encoding does not have as ``\u00e9``, halves of surrogate pairs too: as JSON has it."""
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    units = error.object[error.start : error.end].encode("utf-16-be", "surrogatepass")
+    return "".join(f"\\u{units[k : k + 2].hex()}" for k in range(0, len(units), 2)), error.end
+
+
+def told(error: Exception) -> str:
+    """The line about an error that ends a command."""
+    if isinstance(error, MemoryError) and not isinstance(error, FairoptError):
+        why = " ".join(str(error).split()) or "no more is free"
+        return f"OutOfMemory: this does not fit into memory ({why}); take a smaller cluster, or more memory"
+    if isinstance(error, OSError) and error.filename is None and error.errno in _OF_OUTPUT:
+        return f"stdout cannot be written ({error.strerror}); make room there, or send it elsewhere"
+    return f"{type(error).__name__}: {error}"
+
+
+@contextlib.contextmanager
+def streams() -> Iterator[None]:
+    """Spell out what stdout and stderr cannot encode; end with a line where stdout is closed or full."""
+    codecs.register_error(ESCAPED, _escape)
+    if sys.stderr is None:  # closed: without it the next file would be taken for it
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+        sys.stderr = os.fdopen(2, "w", encoding="utf-8")
+    if sys.stdout is None:
+        complain("stdout is closed; send it to a file, or to /dev/null")
+        raise SystemExit(UNWRITTEN)
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors=ESCAPED)
+    try:
+        yield
+    except SystemExit as end:
+        code = end.code
+    else:
+        code = 0
+    try:
+        sys.stdout.flush()
+    except OSError as error:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # Python flushes once more
+        if not code:
+            complain(told(error))
+            code = UNWRITTEN
+    raise SystemExit(code)

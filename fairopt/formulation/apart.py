@@ -1,0 +1,151 @@
+"""Solvers in a process of their own, where they can be stopped: only for calls with a time limit.
+
+ECOS has no time limit, others ask for the time between iterations, of which one may take minutes, and CVXPY's
+compilation has steps of seconds. The process runs `solver_process`, which imports CVXPY and nothing of fairopt or of
+the user's program, on every platform alike. It is kept for the next call, and killed when the time is over.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import pickle
+import subprocess
+import sys
+import threading
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+PROGRAM = Path(__file__).with_name("solver_process.py")
+CONES = ("zero", "nonneg", "soc", "psd", "exp", "p3d", "pnd")  # of CVXPY's sizes
+
+
+class _Stopped(Exception):
+    """The time was over, and the solver was stopped."""
+
+
+class _CannotSend(Exception):
+    """No process can be started, or the problem holds what cannot be sent, such as an atom of the user's program."""
+
+
+class _Process:
+    """A process that solves one problem after the other."""
+
+    def __init__(self) -> None:
+        flags: dict[str, Any] = {"start_new_session": True}  # Ctrl-C is for this process alone
+        if sys.platform == "win32":
+            flags = {"creationflags": subprocess.CREATE_NEW_PROCESS_GROUP}
+        self.process = subprocess.Popen(
+            [sys.executable, "-P", str(PROGRAM)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, **flags
+        )
+        self._send(pickle.dumps(sys.path))
+
+    def _send(self, message: bytes) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.write(message)
+        self.process.stdin.flush()
+
+    def ask(self, request: bytes, until: float) -> tuple[bool, Any]:
+        """Whether it was done, and the result or an exception, at a time of `time.perf_counter` at the latest."""
+        seconds = max(until - time.perf_counter(), 0.0)
+        clock = threading.Timer(seconds, self.process.kill)
+        clock.daemon = True
+        clock.start()
+        try:
+            self._send(pickle.dumps((seconds, request), 5))
+            assert self.process.stdout is not None
+            done, found = pickle.load(self.process.stdout)
+        except (EOFError, OSError, pickle.UnpicklingError) as error:
+            code = self.process.wait()
+            if time.perf_counter() >= until:
+                raise _Stopped from None
+            raise RuntimeError(f"the process of the solver ended with exit code {code}") from error
+        finally:
+            clock.cancel()
+        return done, found
+
+    @property
+    def alive(self) -> bool:
+        """Whether it still waits for requests."""
+        return self.process.poll() is None
+
+    def end(self) -> None:
+        """Kill it."""
+        self.process.kill()
+        self.process.wait()
+        for pipe in (self.process.stdin, self.process.stdout):
+            with suppress(OSError):  # it did not read all
+                if pipe is not None:
+                    pipe.close()
+
+
+_idle: list[_Process] = []
+_others: list[_Process] = []  # of the process that this one was forked from
+_lock = threading.Lock()
+
+
+def _started() -> _Process:
+    """A new process; `_CannotSend` where none can be started."""
+    if not sys.executable or getattr(sys, "frozen", False):
+        raise _CannotSend("this Python has no executable of its own")
+    try:
+        return _Process()
+    except OSError as error:
+        raise _CannotSend(f"no process can be started: {error}") from error
+
+
+def start() -> None:
+    """Have a process at hand soon: it imports what it needs while this one goes on."""
+    with _lock, suppress(_CannotSend):
+        if not _idle:
+            _idle.append(_started())
+
+
+def solve(what: str, until: float, **data: Any) -> Any:
+    """The answer of `solver_process.SOLVE` to the data.
+
+    Raises what the solver raises, `_Stopped` when the time is over, `_CannotSend`, and RuntimeError if the process ends
+    by itself.
+    """
+    try:
+        request = pickle.dumps((what, data), 5)
+    except (pickle.PicklingError, AttributeError, TypeError) as error:
+        raise _CannotSend(str(error)) from error
+    with _lock:
+        process = _idle.pop() if _idle else None
+    if process is not None and not process.alive:  # others killed it
+        process.end()
+        process = None
+    process = process or _started()
+    try:
+        done, found = process.ask(request, until)
+    except BaseException:
+        process.end()
+        raise
+    with _lock:
+        _idle.append(process)
+    if not done:
+        raise found if isinstance(found, Exception) else _CannotSend(found)
+    return found
+
+
+def cones(dims: Any) -> dict[str, Any]:
+    """CVXPY's sizes of cones as plain numbers."""
+    return {name: getattr(dims, name, []) for name in CONES}
+
+
+def _end() -> None:
+    while _idle:
+        _idle.pop().end()
+
+
+def _forget() -> None:
+    _others.extend(_idle)  # deleting them would wait for them
+    _idle.clear()
+
+
+atexit.register(_end)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget)

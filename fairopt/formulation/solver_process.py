@@ -1,0 +1,93 @@
+"""The process of `apart`: solves what it reads. It imports nothing of fairopt, but CVXPY.
+
+Read are ``sys.path`` and then requests: seconds, and a pickle of what to do and its data. Written are pairs: True and
+the result, or False and an exception, or a text if the request cannot be read. The process ends when there is nothing
+more to read, or by itself when the seconds are over.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import signal
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+
+def problem(
+    problem: Any, solver: str, options: dict[str, Any], time_option: tuple[str, ...], seconds: float, verbose: bool
+) -> tuple[str, list[Any], list[list[Any]]] | None:
+    """Solve CVXPY's problem: the status, values of the variables, and dual values by constraint; None if late.
+
+    ``time_option`` are the keys of the solver's time limit in the options, none if it has no such option.
+    """
+    begun = time.perf_counter()
+    data, chain, inverse = problem.get_problem_data(solver, ignore_dpp=True, verbose=verbose, solver_opts=options)
+    left = begun + seconds - time.perf_counter()
+    if left <= 0:
+        return None
+    if time_option:
+        *nested, name = time_option
+        (options[nested[0]] if nested else options).setdefault(name, left)
+    raw = chain.solve_via_data(problem, data, warm_start=False, verbose=verbose, solver_opts=options)
+    problem.unpack_results(raw, chain, inverse)
+    duals = [[v.value for v in condition.dual_variables] for condition in problem.constraints]
+    return str(problem.status), [v.value for v in problem.variables()], duals
+
+
+def clarabel(a: Any, b: Any, c: Any, cones: dict[str, Any], options: dict[str, Any]) -> tuple[Any, Any]:
+    """CLARABEL's dual and primal solution of a problem in its cone form."""
+    from types import SimpleNamespace
+
+    import clarabel
+    import numpy as np
+    import scipy.sparse as sp
+    from cvxpy.reductions.solvers.conic_solvers.clarabel_conif import dims_to_solver_cones
+
+    settings = clarabel.DefaultSettings()
+    settings.verbose = False
+    for name, value in options.items():
+        setattr(settings, name, value)
+    kinds = dims_to_solver_cones(SimpleNamespace(**cones))
+    found = clarabel.DefaultSolver(sp.csc_array((len(c), len(c))), c, a, b, kinds, settings).solve()
+    return np.asarray(found.z), np.asarray(found.x)
+
+
+SOLVE: dict[str, Callable[..., Any]] = {"problem": problem, "CLARABEL": clarabel}
+
+
+def main() -> None:
+    """Answer requests until there are no more."""
+    source, sink = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # it is for the process that asks
+    os.dup2(2, 1)  # what solvers print is no result
+    sys.path[:] = pickle.load(source)
+    import cvxpy  # noqa: F401  # for the first request, while there is none
+
+    while True:
+        try:
+            seconds, request = pickle.load(source)
+        except EOFError:
+            return
+        if hasattr(signal, "setitimer"):  # whoever asked may be dead
+            signal.setitimer(signal.ITIMER_REAL, seconds + 1.0)
+        answer: tuple[bool, Any]
+        try:
+            what, data = pickle.loads(request)
+        except Exception as error:
+            answer = (False, f"{type(error).__name__}: {error}")
+        else:
+            try:
+                answer = (True, SOLVE[what](**data))
+            except Exception as error:
+                answer = (False, error)
+        if hasattr(signal, "setitimer"):
+            signal.setitimer(signal.ITIMER_REAL, 0.0)
+        pickle.dump(answer, sink, 5)
+        sink.flush()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,235 @@
+"""Time limits: whatever works is stopped, nothing is raised afterwards, and what used the time is named."""
+
+import time
+from pathlib import Path
+from typing import Any
+
+import cvxpy as cp
+import numpy as np
+import pytest
+
+import fairopt as fo
+from fairopt import time_limits
+from fairopt.formulation import apart, solver_process, solvers
+from fairopt.methods import dispatch, infeasible
+from fairopt.proofs import gate
+from fairopt.time_limits import Limit, _OutOfTime, current, stage, within_limit
+
+CLUSTER = fo.Instance([[40, 8, 8], [8, 5, 1]], [200, 200, 200])
+SERVERS = fo.Instance([[40, 8, 8], [8, 5, 1]], [[200, 200, 200], [50, 90, 70]])
+
+
+def for_ever(*_: Any, **__: Any) -> Any:
+    while True:
+        pass
+
+
+def test_work_without_end_is_stopped_and_named() -> None:
+    def work() -> Limit:
+        with stage("looking"):
+            return for_ever()
+
+    limit = within_limit(0.01, time.perf_counter(), work, lambda limit: limit)
+    assert limit.stopped_in == "looking"
+    assert "by looking, which was stopped" in limit.account()
+    assert current() is None
+
+
+def test_work_that_swallows_the_stop_is_stopped_again() -> None:
+    def work() -> str:
+        try:
+            for_ever()
+        except BaseException:
+            for_ever()
+        return "done"
+
+    assert within_limit(0.01, time.perf_counter(), work, lambda limit: "late") == "late"
+
+
+def test_nothing_is_raised_after_the_call() -> None:
+    def work() -> str:
+        until = limit_of_now().hard - 1e-4
+        while time.perf_counter() < until:
+            pass
+        return "done"
+
+    def limit_of_now() -> Limit:
+        limit = current()
+        assert limit is not None
+        return limit
+
+    before = time.perf_counter() - time_limits.GRACE  # so that the end is at once
+    for _ in range(100):
+        assert within_limit(1e-3, before, work, lambda limit: "late") in ("done", "late")
+        for _ in range(1000):
+            pass
+
+
+def test_an_inner_limit_ends_with_the_outer_one() -> None:
+    def work() -> str:
+        return within_limit(1000.0, time.perf_counter(), for_ever, lambda limit: f"inner of {limit.seconds:g}")
+
+    assert within_limit(0.01, time.perf_counter(), work, lambda limit: "outer") in ("inner of 1000", "outer")
+
+
+def test_without_a_limit_nothing_is_started(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("threading.Thread.start", "subprocess.Popen.__init__"):
+        monkeypatch.setattr(name, lambda *_, **__: pytest.fail("started"))
+    assert fo.FDS(2).allocate(CLUSTER, method="cone").certificate.ok
+    assert current() is None
+
+
+def test_the_account_tells_the_longest_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 10.0
+    monkeypatch.setattr(time_limits.time, "perf_counter", lambda: now)
+    limit = Limit(2.0, 10.0)
+    token = time_limits._LIMIT.set(limit)
+    try:
+        with stage("a"):
+            now += 1.0
+            with stage("b"):
+                now += 3.0
+            now += 0.5
+    finally:
+        time_limits._LIMIT.reset(token)
+    assert limit.account() == "of 4.5 s (time limit 2 s) were taken 3 s by b, 1.5 s by a"
+
+
+def test_a_proof_without_end_is_stopped_and_its_answer_is_not_certified(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gate, "judge", for_ever)
+    with pytest.raises(fo.NotCertified, match=r"by the proof, which was stopped.*time_limit") as caught:
+        fo.FDS(1).allocate(CLUSTER, method="cone", time_limit=0.05)
+    best = caught.value.best
+    assert not best.certificate.ok
+    assert best.certificate.violation <= 1e-9
+    assert best.tasks.sum() > 0  # the point that was being judged
+    assert [attempt.solver for attempt in caught.value.tried] == ["CLARABEL"]
+
+
+def test_an_answer_that_was_certified_in_time_is_handed_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dispatch, "_hand_out_leftover", for_ever)
+    assert fo.FDS(1).allocate(CLUSTER, method="cone", time_limit=0.3).certificate.ok
+
+
+@pytest.mark.parametrize(
+    "mechanism, place",
+    [
+        (fo.DRF(), "fairopt.methods.pool.solve.find_events"), (fo.PSDSF(), "fairopt.policies.psdsf.equilibrium"),
+        (fo.NaivePerServer(fo.DRF()), "fairopt.policies.per_server.allocate_many"),
+        (fo.BottleneckFairness(), "fairopt.policies.bottleneck.bottleneck_fairness"),
+    ],
+    ids=lambda what: getattr(what, "name", None),
+)  # fmt: skip
+def test_every_mechanism_is_stopped(mechanism: Any, place: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(place, for_ever)
+    with pytest.raises(fo.NotCertified, match=r"which was stopped.*give it more time_limit"):
+        mechanism.allocate(CLUSTER, time_limit=0.02)
+
+
+def test_whole_tasks_are_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fairopt.methods.whole.solve.rounded", for_ever)
+    with pytest.raises(fo.NotCertified, match="which was stopped"):
+        fo.DRF().allocate(CLUSTER, integral="rounded", time_limit=0.05)
+
+
+# -- solvers in processes of their own ---------------------------------------------------------------------------
+
+
+@pytest.fixture
+def nobody_at_hand(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(apart, "_idle", [])
+
+
+@pytest.mark.parametrize("solver", ["ECOS", "CLARABEL"])
+def test_a_solver_that_does_not_end_is_stopped(
+    solver: str, nobody_at_hand: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    program = tmp_path / "program.py"
+    program.write_text("while True: pass")
+    monkeypatch.setattr(apart, "PROGRAM", program)
+    monkeypatch.setattr(solvers, "_LONG", 0)
+    monkeypatch.setattr(solvers, "_SHORT", 0)
+    x = cp.Variable()
+    attempt = solvers.run(cp.Problem(cp.Maximize(x), [x <= 1]), solver, time_limit=0.05)
+    assert attempt.status == "time limit reached"
+    assert apart._idle == []
+
+
+def test_a_process_that_ends_is_an_error_of_the_solver(
+    nobody_at_hand: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    program = tmp_path / "program.py"
+    program.write_text("import os; os._exit(7)")
+    monkeypatch.setattr(apart, "PROGRAM", program)
+    monkeypatch.setattr(solvers, "_SHORT", 0)
+    x = cp.Variable()
+    attempt = solvers.run(cp.Problem(cp.Maximize(x), [x <= 1]), "ECOS", time_limit=60)
+    assert (attempt.status, attempt.message) == (
+        "solver_error", "RuntimeError: the process of the solver ended with exit code 7",
+    )  # fmt: skip
+
+
+def test_another_process_gives_the_same_answer(nobody_at_hand: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(solvers, "_LONG", 0)
+    policy = fo.Policy(fo.OrderedWeighted((3, 2)))
+    here = policy.allocate(SERVERS, solver="CLARABEL")
+    there = policy.allocate(SERVERS, solver="CLARABEL", time_limit=60)
+    assert there.certificate.ok and np.array_equal(here.tasks, there.tasks)
+    (process,) = apart._idle
+    with pytest.raises(fo.InvalidBlock, match="CLARABEL refuses its solver_options"):
+        policy.allocate(SERVERS, solver="CLARABEL", solver_options={"no_such": 1}, time_limit=60)
+    assert apart._idle == [process]  # it goes on after an error
+    process.end()
+    apart._idle.clear()
+
+
+def test_what_cannot_be_sent_is_solved_here(nobody_at_hand: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(solvers, "_LONG", 0)
+    x = cp.Variable()
+    x.own = lambda: None  # cannot be pickled
+    attempt = solvers.run(cp.Problem(cp.Minimize(cp.exp(x)), [x >= 1]), "CLARABEL", time_limit=60)
+    assert attempt.status == "optimal" and x.value == pytest.approx(1.0)
+    assert apart._idle == []
+
+
+def test_the_time_of_a_solver_begins_before_it_is_compiled_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    x = cp.Variable()
+    problem = cp.Problem(cp.Maximize(x), [x <= 1])
+    request: dict[str, Any] = dict(problem=problem, solver="CLARABEL", time_option=("time_limit",), verbose=False)
+    assert solver_process.problem(**request, options={}, seconds=0.0) is None
+    found = solver_process.problem(**request, options=(options := {}), seconds=60.0)
+    assert found is not None and found[0] == "optimal" and 0 < options["time_limit"] < 60
+    assert solvers.run(problem, "HIGHS", time_limit=0.0).status == "time limit reached"
+
+
+def test_a_proof_by_a_second_solve_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
+    def stopped(what: str, until: float, **_: Any) -> Any:
+        asked.append((what, until))
+        raise apart._Stopped
+
+    asked: list[tuple[str, float]] = []
+    problem = cp.Problem(cp.Maximize(cp.sum(x := cp.Variable(2, nonneg=True))), [x <= 1])
+    monkeypatch.setattr(apart, "solve", stopped)
+    monkeypatch.setattr(solvers, "_LONG", 0)
+
+    def work() -> Any:
+        from fairopt.proofs.conic import conic_excess
+
+        return conic_excess(problem.objective.expr, problem.constraints, x, np.ones(2), 2.0)
+
+    assert work()[0] < 1e-6
+    assert within_limit(60.0, (begun := time.perf_counter()), work) == (np.inf, "")
+    assert asked == [("CLARABEL", Limit(60.0, begun).hard)]
+    assert within_limit(60.0, begun - 100.0, work, lambda limit: "late") in ("late", (np.inf, ""))
+
+
+def test_a_search_for_what_conflicts_ends_in_time() -> None:
+    def work() -> Any:
+        return infeasible.irreducible({"a": [x >= 1], "b": [x <= 0]})
+
+    x = cp.Variable()
+    assert within_limit(60.0, time.perf_counter(), work) == ["a", "b"]
+    past = time.perf_counter() - 100.0
+    assert within_limit(60.0, past, work, lambda limit: "late") == "late"
+    with pytest.raises(_OutOfTime):
+        Limit(1.0, past).stop()

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from faults import PATIENCE, Bench, Ended, Fault
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job, and what it starts, ignore it
 INTERRUPTS, TERMS = 200, 40
 LEFT = 5.0  # seconds for child processes to notice that their parent is gone
 PREPARE = """

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from faults import PATIENCE, Bench, Ended, Fault
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job, and what it starts, ignore it
 INTERRUPTS, TERMS = 200, 40
 LEFT = 5.0  # seconds for child processes to notice that their parent is gone
 PREPARE = """
@@ -110,6 +111,12 @@ def _broken(folder: Path) -> str:
     return ""
 
 
+def _exiting(process: int) -> bool:
+    """Whether a process has ended or is about to: no signal reaches it any more."""
+    words = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    return words[0] == "Z" or bool(int(words[6]) & 4)  # PF_EXITING
+
+
 def _children_left(group: int) -> bool:
     """Whether processes of a group still run after a while; they are killed."""
     until = time.monotonic() + LEFT
@@ -137,6 +144,9 @@ def _send(bench: Bench, name: str, number: int, after: float, whole_group: bool)
         out, err = process.communicate(timeout=after)
         return Sent(name, after, True, Ended(process.returncode, out, err, time.perf_counter() - begun), "")
     except subprocess.TimeoutExpired:
+        if _exiting(process.pid):
+            process.communicate()
+            return Sent(name, after, True, Ended(process.returncode, "", "", time.perf_counter() - begun), "")
         (os.killpg if whole_group else os.kill)(process.pid, number)
     try:
         out, err = process.communicate(timeout=PATIENCE)
@@ -179,7 +189,10 @@ def _random(number: int, count: int, whole_group: bool) -> Fault:
         all_sent = list(_at_random(bench, number, count, whole_group))
         found = [(sent, words) for sent in all_sent if (words := sent.fault(128 + number))]
         for sent, words in found:
-            print(f"{sent.command} after {sent.after:.3f} s: {words}; {sent.ended}\n{sent.ended.err}", file=sys.stderr)
+            print(
+                f"{sent.command} after {sent.after:.3f} s, ended at {sent.ended.seconds:.3f}: {words}; {sent.ended}\n"
+                f"{sent.ended.err}", file=sys.stderr,
+            )  # fmt: skip
         early = sum("Traceback" in sent.ended.err and sent.early for sent in all_sent)
         slowest = max(all_sent, key=lambda sent: sent.ended.seconds - sent.after)
         print(

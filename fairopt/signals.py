@@ -1,26 +1,29 @@
 """What Ctrl-C, SIGTERM and SIGHUP do to the command ``fairopt``: one line and an exit code, at any moment.
 
 Python raises `KeyboardInterrupt` between any two steps: a traceback where nobody waits for it, as during imports. So
-the package imports this module before all others, and it handles signals where the process is the command. A signal
-raises an exception inside `raising`, where a command does its work and cleans up; elsewhere it ends the process.
-Without the command only `undivided` changes what signals do.
+the package imports this module before all others (it imports little itself), and it handles signals where the process
+is the command. A signal raises an exception inside `raising`, where a command does its work and cleans up; elsewhere it
+ends the process. Without the command only `undivided` changes what signals do.
 """
 
 from __future__ import annotations
 
+import _thread
 import atexit
 import os
 import signal
 import sys
-import threading
-from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from types import FrameType
-from typing import Any, NoReturn
+
+TYPE_CHECKING = False  # importing it takes milliseconds
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from types import FrameType
+    from typing import Any, NoReturn
 
 __all__ = [
-    "CTRL_C", "HANDLED", "Terminated", "end", "exit_code", "install", "noticed", "raising", "undivided", "unfinished",
-    "words",
+    "CTRL_C", "HANDLED", "Terminated", "end", "exit_code", "finish", "install", "kept_from_children", "noticed",
+    "raising", "undivided", "unfinished", "words",
 ]  # fmt: skip
 
 CTRL_C = int(signal.SIGINT)
@@ -28,7 +31,7 @@ _NAMES = {CTRL_C: "Ctrl-C"} | {int(getattr(signal, s)): s for s in ("SIGTERM", "
 HANDLED = tuple(_NAMES)
 
 unfinished: set[Any] = set()  # paths that `end` removes: files which are not yet in their place
-_writing = threading.RLock()  # held while files are put in their place
+_writing = _thread.RLock()  # held while files are put in their place
 _first = 0  # the first signal, 0 before
 _raising = False
 
@@ -72,6 +75,18 @@ def end(number: int, line: str = "") -> NoReturn:
         os._exit(exit_code(number))
 
 
+def finish() -> None:
+    """End the process after a signal, once the command has cleaned up: without the last acts of libraries half started.
+
+    Dask, for one, waits ten seconds for a cluster that never was, and then prints a traceback.
+    """
+    if _first:
+        for stream in (sys.stdout, sys.stderr):
+            with suppress(OSError, ValueError):  # nobody reads it
+                stream.flush()
+        end(_first)
+
+
 @contextmanager
 def raising() -> Iterator[None]:
     """Signals raise `KeyboardInterrupt` or `Terminated` in the block.
@@ -98,6 +113,8 @@ def raising() -> Iterator[None]:
 @contextmanager
 def undivided() -> Iterator[None]:
     """Signals that come in the block act at its end: for steps of which all are done, or none."""
+    import threading
+
     if threading.current_thread() is not threading.main_thread():  # where no signal is raised
         with _writing:
             yield
@@ -119,15 +136,34 @@ def undivided() -> Iterator[None]:
             signal.raise_signal(number)
 
 
+@contextmanager
+def kept_from_children() -> Iterator[None]:
+    """Threads and processes started in the block do not hear Ctrl-C, which a terminal sends to all: it is for this one.
+
+    Where another thread hears it meanwhile, as that of `fairopt.cli.progress.stoppable`, it acts as ever.
+    """
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {CTRL_C})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 def install() -> None:
     """Handle signals until the process ends; those that are ignored, as under ``nohup``, stay so."""
-    if threading.current_thread() is not threading.main_thread() or signal.getsignal(CTRL_C) is _handle:
+    if signal.getsignal(CTRL_C) is _handle:
         return
-    for number in HANDLED:
-        if signal.getsignal(number) in (signal.SIG_DFL, signal.default_int_handler):
-            signal.signal(number, _handle)
-    sys.unraisablehook = _unraisable
-    atexit.register(_restore)  # registered first, called last: Python forgets its modules next
+    with suppress(ValueError):  # only the main thread may
+        for number in HANDLED:
+            if signal.getsignal(number) in (signal.SIG_DFL, signal.default_int_handler):
+                signal.signal(number, _handle)
+        sys.unraisablehook = _unraisable
+        atexit.register(_restore)  # registered first, called last: Python forgets its modules next
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=_restore)
 
 
 def _handle(number: int, frame: FrameType | None) -> None:

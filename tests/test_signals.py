@@ -4,6 +4,7 @@ import ast
 import os
 import signal
 import sys
+import threading
 from pathlib import Path
 
 import forked
@@ -140,3 +141,28 @@ def test_steps_that_belong_together_are_all_done_before_a_signal_acts() -> None:
             done.append(step)
     assert done == [0, 1, 2]
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+@posix
+def test_threads_and_processes_of_a_command_do_not_hear_ctrl_c() -> None:
+    with signals.kept_from_children():
+        masks = []
+        thread = threading.Thread(target=lambda: masks.append(signal.pthread_sigmask(signal.SIG_BLOCK, ())))
+        thread.start()
+        thread.join()
+    assert signal.SIGINT in masks[0]
+    assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, ())
+
+
+@posix
+def test_after_a_signal_libraries_have_no_last_word_and_forked_children_no_handler() -> None:
+    done = forked.run(
+        "-c", "import atexit, os, signal\nfrom fairopt import signals\nsignals.install()\n"
+        "atexit.register(print, 'last word')\n"
+        "try:\n    with signals.raising():\n        signal.raise_signal(signal.SIGINT)\n"
+        "except KeyboardInterrupt:\n    print('cleaned up')\n"
+        "child = os.fork() or os.kill(os.getpid(), signal.SIGINT)\n"
+        "print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))\n"
+        "signals.finish()",
+    )  # fmt: skip
+    assert (done.returncode, done.stdout, done.stderr) == (130, "cleaned up\n-2\n", "")

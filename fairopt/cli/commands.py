@@ -343,8 +343,11 @@ def demo(
 def main() -> None:
     """Run the command line."""
     signals.install()
-    with streams(), stoppable(lambda: complain(LAST_WORDS)):
-        app(prog_name="fairopt")
+    try:
+        with streams(), stoppable(lambda: complain(LAST_WORDS)):
+            app(prog_name="fairopt")
+    finally:
+        signals.finish()
 
 
 # -- pieces ---------------------------------------------------------------------------------------------------

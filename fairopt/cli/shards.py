@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
+from fairopt import signals
 from fairopt.cli.commands import WHAT_POLICY, AsJson, app, guarded
 from fairopt.cli.progress import console_for, working
 from fairopt.errors import InvalidBlock, InvalidInstance, MissingExtra, SolverUnavailable
@@ -101,7 +102,8 @@ def _cluster(workers: int, memory: str, scheduler: str | None) -> Iterator[Any]:
                 kept = {"distributed.nanny.pre-spawn-environ.MALLOC_MMAP_THRESHOLD_": 2**24}
                 stack.enter_context(dask.config.set(kept))
                 limits = {"n_workers": workers, "threads_per_worker": 1, "memory_limit": memory}
-                cluster = stack.enter_context(on_dask.LocalCluster(dashboard_address=None, **limits))
+                with signals.kept_from_children():
+                    cluster = stack.enter_context(on_dask.LocalCluster(dashboard_address=None, **limits))
                 client = stack.enter_context(on_dask.Client(cluster))
         except ValueError as error:
             raise InvalidBlock(f"--memory {memory!r}: {error}; give it as 3GB, or leave it out") from error

@@ -42,7 +42,7 @@ class Block:
         for k, field in enumerate(held):
             value = getattr(self, field.name)
             default = field.default_factory() if field.default_factory is not MISSING else field.default
-            if value == default and type(value) is type(default):
+            if type(value) is type(default) and value == default:
                 continue
             words.append(_literal(value) if k == len(words) else f"{field.name}={_literal(value)}")
         return f"{type(self).__name__}({', '.join(words)})"

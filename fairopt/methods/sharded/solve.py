@@ -465,6 +465,8 @@ def _write(users: ShardedUsers, judged: Judged, shards: Sequence[Shard], folder:
     kind, factor = "parquet" if isinstance(shards[0], ParquetShard) else "npy", judged.proof.factor
     names = [f"tasks-{k:05d}.{kind}" for k in range(len(shards))]
     written = users.ask("write", judged.answer, factor, each=[(str(folder / name),) for name in names])
+    for half in {path for path in folder.iterdir() if path.name not in names}:  # of workers that died or are stopped
+        half.unlink()
     for k, (shard, load) in enumerate(zip(shards, written, strict=True)):
         _require_as_before(shard, judged.has(k, load))
     return names

@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from fairopt.errors import FairoptError, InvalidBlock, NotCertified, SolverUnavailable
+from fairopt.errors import FairoptError, NotCertified, SolverUnavailable
+from fairopt.time_limits import checked
 
 PATIENCE = 30.0  # seconds between checks whether the cluster has workers, and whether they answer
 SILENCE = 5.0  # seconds in which a worker answers; it takes a millisecond, whatever the worker computes
@@ -22,9 +23,7 @@ class Deadline:
     """When a call has to end; it is checked between shards. ``during`` is the work at hand."""
 
     def __init__(self, seconds: float | None) -> None:
-        if seconds is not None and not (isinstance(seconds, (int, float)) and seconds > 0):
-            raise InvalidBlock(f"time_limit is {seconds!r}; give seconds > 0, or None")
-        self.seconds, self.during = seconds, "the start"
+        self.seconds, self.during = checked(seconds), "the start"
         self.end = None if seconds is None else time.perf_counter() + seconds
 
     @property

@@ -242,6 +242,12 @@ def test_the_folder_holds_the_tasks_of_each_shard(policy: fo.Policy, tmp_path: P
     assert b.rounds == a.rounds + 1 == summary["rounds"]
 
 
+def test_what_a_worker_left_unfinished_is_not_in_the_folder(tmp_path: Path) -> None:
+    with at_rounds(lambda k, what: (tmp_path / "out.partial" / "tasks-0.part").touch()):
+        a = fo.allocate_sharded(fo.DRF(), instance_of().demands, capacities=[30, 20, 25], out=tmp_path / "out")
+    assert sorted(tmp_path.rglob("*")) == [tmp_path / "out", tmp_path / "out" / "summary.json", *a.files]
+
+
 def test_arrays_are_written_as_npy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     demands = instance_of().demands
     monkeypatch.chdir(tmp_path)

@@ -26,7 +26,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from fairopt.io.saving import replacing
+from fairopt.io.saving import replacing, write_whole
 
 DOCS = Path(__file__).parents[2] / "docs"
 KEPT = DOCS / "papers"  # JSON and pictures of each paper
@@ -245,9 +245,9 @@ def _keep(paper: Paper, rows: Sequence[Any], pictures: Sequence[Mapping[str, str
     folder = KEPT / paper.key
     files = {folder / picture["file"]: (drawn / picture["file"]).read_bytes() for picture in pictures}
     files[KEPT / f"{paper.key}.json"] = f"{text}\n".encode()
-    with replacing([*files], folder if pictures else KEPT) as parts:
-        for part, content in zip(parts, files.values(), strict=True):
-            part.write_bytes(content)
+    with replacing([*files], folder if pictures else KEPT) as streams:
+        for stream, content in zip(streams, files.values(), strict=True):
+            stream.write(content)
     for old in set(folder.glob("*.png")) - set(files):
         old.unlink()
     write_page()
@@ -271,8 +271,7 @@ def write_page() -> None:
     above, mark, _ = PAGE.read_text(encoding="utf-8").partition(BELOW)
     if not mark:
         raise ValueError(f"{PAGE} has lost the line {BELOW.strip()!r}")
-    with replacing([PAGE]) as (part,):
-        part.write_text(f"{above}{mark}{markdown(kept())}", encoding="utf-8")
+    write_whole(PAGE, f"{above}{mark}{markdown(kept())}")
 
 
 def markdown(papers: Sequence[Mapping[str, Any]]) -> str:

@@ -37,6 +37,7 @@ SLICE = GAP_TOLERANCE / VIOLATION_TOLERANCE  # a tolerated gap per tolerated par
 ABOVE = 1e-9  # relatively: users so much above a level rose beyond it
 TIE = 1e-7  # relatively: costs as near as this may be equal, since interior point methods leave 1e-8 between them
 ROUNDING = 1e-14  # relatively: sums as near as this are equal, and costs at prices that were polished
+FAINT = 100.0  # roundings of a sum: who pays no more is charged with it
 LEFT = 1e-8  # relatively: what a solver may leave of a level
 DENSE = 4_000_000  # entries of a matrix that is factorised rather than iterated with
 GIVEN_LOWER = "levels above the first are the largest given the lower ones as returned"
@@ -49,8 +50,9 @@ class _Charged(NamedTuple):
     ``further`` says whether conditions other than capacities charge anything. ``by_pair`` (n_pairs,) is the cost of a
     unit of level, and ``cost`` (n_users,) the smallest for each user; ``over`` is by how much pairs cost more than
     that, and ``shut`` are pairs closed by earlier levels, multiples of whose prices are ``added`` for that. ``floors``
-    (n_users,) cost all but ``spare`` of the capacities' worth, and ``peak`` is the level that is held. ``noise``
-    (n_pairs,) is what ties are relative to: the terms of a cost, which may cancel under further conditions.
+    (n_users,) cost all but ``spare`` of the capacities' worth, up to a ``rounding``, and ``peak`` is the level that is
+    held. ``noise`` (n_pairs,) is what ties are relative to: the terms of a cost, which may cancel under further
+    conditions.
     """
 
     holding: Holding
@@ -60,6 +62,7 @@ class _Charged(NamedTuple):
     over: Float
     shut: Mask
     spare: float
+    rounding: float
     peak: float
     floors: Float
     noise: Float
@@ -129,6 +132,7 @@ def raised_to_bounds(program: Program, evidence: HeldLevels, tasks: Float) -> Fl
         np.maximum.at(most, of_pair, part[needs.indices])
         tasks = np.where(paying, tasks * np.maximum(1.0 - most, 0.0), tasks)
         levels.held = tasks * levels.per_task
+        levels.used = pairs.loads @ tasks
         levels.values = pairs.sum(levels.held)
     return tasks
 
@@ -167,6 +171,7 @@ class _Levels:
             self.low, self.limits = np.zeros(len(best)), np.full(len(best), np.inf)
         self.held = tasks * self.per_task
         self.values = self.pairs.sum(self.held)
+        self.used = self.pairs.loads @ tasks
         self.before: list[_Charged] = []
         self.hang_on_lower = False
 
@@ -181,8 +186,9 @@ class _Levels:
             if not (self.further and self.further.curved) and self.hangs_on_noise(c):
                 c = self.charge(self.polished(c), tie=ROUNDING)
             mine = c.holding.users
-            rise = np.maximum((c.floors + c.spare / c.cost) / values - 1.0, 0.0)
-            rise = np.where(self.beside(c, rise), np.minimum(rise, self.room(c) * SLICE), rise)
+            spare = c.spare + np.where(c.cost * c.floors <= FAINT * c.rounding, c.rounding, 0.0)
+            rise = np.maximum((c.floors + spare / c.cost) / values - 1.0, 0.0)
+            rise = np.where(self.beside(c, rise), np.minimum(rise, self.room(c, spare) * SLICE), rise)
             lower, at_peak = values < c.peak * (1 - ABOVE), mine[values[mine] >= c.peak * (1 - ABOVE)]
             taken = self.taken(np.where(lower, excess, 0.0))
             spent = (np.maximum(c.cost, 0.0) * c.floors)[at_peak].sum()
@@ -227,10 +233,20 @@ class _Levels:
         floors = np.minimum(self.values, np.maximum(self.low, peak))
         # users who hold nothing pay nothing at any cost; where a level earns something, the highest level bounds that
         paid = np.where(cost < 0, cost * self.most, np.where(floors > 0, cost * floors, 0.0))
+        cheapest = np.maximum(cost, 0.0)[self.user]
+        noise = cheapest if further is None else np.maximum(cheapest, size / self.per_task)  # costs may cancel
         worth = np.float64(prices @ program.usable_rows + (0.0 if further is None else further.constant))
-        spare = worth - paid.sum()
-        if np.isfinite(worth) and spare <= ROUNDING * abs(worth):
-            spare = np.float64(0.0)
+        if further is None:  # a sum of terms that are not negative: a difference loses what is below its rounding
+            idle = program.usable_rows - self.used
+            beyond = np.where(self.held > 0, by_pair - cost[self.user], 0.0)
+            spare = float(prices @ np.where(idle > ROUNDING / 2 * program.usable_rows, idle, 0.0))
+            spare += float(np.where(beyond > ROUNDING / 2 * noise, beyond, 0.0) @ self.held)
+            spare += float((np.where(self.values > 0, cost * self.values, 0.0) - paid).sum())
+        else:  # points meet further conditions up to a tolerance only
+            spare = float(worth - paid.sum())
+            if np.isfinite(worth) and spare <= ROUNDING * abs(worth):
+                spare = 0.0
+        rounding = ROUNDING * max(abs(worth), np.abs(paid).sum())
         missing = np.where(shut, np.maximum(cost[self.user] - by_pair, 0.0), 0.0)
         added = []
         for earlier in self.before:  # added until what an earlier level closed is no cheaper than the rest
@@ -238,12 +254,10 @@ class _Levels:
             added.append(float(times))
             spare = spare + (times * earlier.spare if times > 0 else 0.0)
             missing = np.where(earlier.over > 0, 0.0, missing)
-        cheapest = np.maximum(cost, 0.0)[self.user]
-        noise = cheapest if further is None else np.maximum(cheapest, size / self.per_task)  # costs may cancel
         dearer = (by_pair > cheapest + tie * noise) & ~shut & ~program.closed_pairs
         over = np.where(dearer, by_pair - cheapest, 0.0)
         charged = further is not None and bool(further.pair_cost.any())
-        return _Charged(holding, charged, by_pair, cost, over, shut, spare, peak, floors, noise, added)
+        return _Charged(holding, charged, by_pair, cost, over, shut, spare, rounding, peak, floors, noise, added)
 
     def above(self, c: _Charged) -> Mask:
         """Users above the level of a holding, and above their lower bounds."""
@@ -310,7 +324,7 @@ class _Levels:
         """Users at the level of others whom the same prices provably hold: all of them need the same full resources."""
         mine, values = c.holding.users, self.values
         firm = mine[(rise[mine] <= GAP_TOLERANCE) & (values[mine] > self.low[mine] * (1 + ABOVE))]
-        level = float(values[firm].max(initial=np.inf)) if len(firm) else np.inf
+        level = float(values[firm].max()) if len(firm) else np.nan  # beside nobody
         return np.abs(values - level) <= GAP_TOLERANCE * level
 
     def taken(self, excess: Float) -> float:
@@ -327,7 +341,7 @@ class _Levels:
         used = loads @ np.where(later, self.held / self.per_task, 0.0)
         return float(np.max(np.maximum(loads @ rise - left, 0.0) / used, initial=0.0, where=used > 0))
 
-    def room(self, c: _Charged) -> Float:
+    def room(self, c: _Charged, spare: Float) -> Float:
         """The part of its slice of a capacity that it needs which each user could still get anywhere, shape (n_users,).
 
         Where a user needs very little of a scarce resource, a rest that is negligible beside a capacity would raise it
@@ -338,8 +352,9 @@ class _Levels:
         if c.further:
             return np.full(len(weights), np.inf)
         prices = c.holding.prices
-        part = np.where((prices > 0) & (usable > 0), c.spare / (prices * usable), np.inf)
+        per_spare = np.where((prices > 0) & (usable > 0), 1.0 / (prices * usable), np.inf)
         needs = sp.csc_array(self.pairs.loads)
         least = np.where(np.isinf(c.by_pair), 0.0, np.inf)
-        np.minimum.at(least, np.repeat(np.arange(len(self.pairs)), np.diff(needs.indptr)), part[needs.indices])
-        return -self.pairs.min(-least) * (weights.sum() / weights)
+        np.minimum.at(least, np.repeat(np.arange(len(self.pairs)), np.diff(needs.indptr)), per_spare[needs.indices])
+        most = -self.pairs.min(-least)
+        return np.where(np.isinf(most), np.inf, spare * most) * (weights.sum() / weights)

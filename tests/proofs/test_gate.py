@@ -392,6 +392,27 @@ def test_a_higher_level_that_is_told_first_closes_nothing_to_a_lower_one() -> No
     np.testing.assert_allclose(fo.Policy(fo.Leximin(fo.Tasks())).allocate(instance).tasks, [0.75, 0.75, 0.3])
 
 
+@pytest.mark.parametrize("noise", [1e-17, 1e-15, 1e-14])
+def test_noise_in_prices_holds_nobody(noise: float) -> None:
+    """The second user could have 4, and pays less than the rounding of what the first one pays."""
+    instance = fo.Instance([[1], [1]], [[1], [4]], eligible=[[True, False], [False, True]])
+    program = Program(instance, fo.Leximin(fo.Tasks()), ())
+    evidence = HeldLevels([Holding(np.arange(2), np.array([1.0, noise]))])
+    assert gate.judge(program, Proposal("levels", np.array([1.0, 1.5]), evidence)).gap >= 1.6
+    assert gate.judge(program, Proposal("levels", np.array([1.0, 4.0]), evidence)).ok
+
+
+def test_what_costs_less_than_the_rounding_of_a_full_resource_is_not_held() -> None:
+    """The second user needs 1e-17 of a resource that is full but for the last bit, and could have 4."""
+    capacities = [[np.nextafter(1.0, 2.0), 4], [0, 1]]
+    eligible = [[True, False], [True, False], [False, True]]
+    demands, limits = [[1, 0], [1e-17, 1], [0, 1]], [1, None, 1]
+    instance = fo.Instance(demands, capacities, eligible=eligible, task_limits=limits)
+    program = Program(instance, fo.Leximin(fo.Tasks()), ())
+    evidence = HeldLevels([Holding(np.array([1]), np.eye(4)[0])])
+    assert gate.judge(program, Proposal("levels", np.array([1.0, 2.0, 1.0]), evidence)).gap >= 0.9
+
+
 SMALL = fo.Instance([[1], [2], [1]], [10])
 
 

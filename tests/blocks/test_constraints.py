@@ -6,7 +6,7 @@ import math
 import cvxpy as cp
 import numpy as np
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from oracle.instances import exactly, needy

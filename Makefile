@@ -24,7 +24,7 @@ test: lint ## lint, then all tests: the package's, the docstrings', the document
 	@echo "== tests (pytest, $(WORKERS) workers)"
 	@$(BIN)/python -m pytest -q -n $(WORKERS)
 
-lowest: $(STAMP) ## tests on the lowest versions that pyproject.toml allows, in .venv/lowest
+lowest: $(STAMP) ## tests on the lowest versions that pyproject.toml allows (Python 3.11 or 3.12), in .venv/lowest
 	@$(BIN)/python -m venv --clear $(LOWEST)
 	@$(BIN)/python .ci/lowest.py > $(LOWEST)/constraints.txt
 	@echo "== installing the lowest versions into $(LOWEST)"

@@ -88,7 +88,7 @@ def run_session(block: Block, page: Path, namespace: dict[str, object]) -> None:
     """A block with prompts; names stay for later blocks."""
     test = doctest.DocTestParser().get_doctest(block.text, namespace, name_of(page), str(page), block.line)
     said: list[str] = []
-    doctest.DocTestRunner(optionflags=OUTPUT).run(test, out=said.append, clear_globs=False)
+    doctest.DocTestRunner(verbose=False, optionflags=OUTPUT).run(test, out=said.append, clear_globs=False)
     assert not said, "".join(said)
     namespace.update(test.globs)
 

@@ -91,8 +91,9 @@ def _between(
 ) -> dict[str, cp.Constraint]:
     """Bounds of shape (n_users,) on values by user, which are 0 where there are none of the tasks ``counted``."""
     out: dict[str, cp.Constraint] = {}
-    from_below, zero = np.flatnonzero(low > 0), np.flatnonzero(high == 0)
-    from_above = np.flatnonzero(np.isfinite(high) & (high > 0))
+    some = np.finfo(float).tiny  # the inverse of a smaller number overflows
+    from_below, zero = np.flatnonzero(low >= some), np.flatnonzero(high < some)
+    from_above = np.flatnonzero(np.isfinite(high) & (high >= some))
     if len(from_below):
         out["at least"] = cp.multiply(values[from_below], 1.0 / low[from_below]) >= 1
     if len(from_above):

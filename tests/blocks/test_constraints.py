@@ -6,7 +6,7 @@ import math
 import cvxpy as cp
 import numpy as np
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from oracle.instances import exactly, needy
@@ -203,6 +203,7 @@ def test_ones_own_slice_of_every_server_satisfies_the_sharing_incentive_and_with
 
 @pytest.mark.parametrize("kind", [fo.MinTasks, fo.MaxTasks, fo.MinShare, fo.MaxShare])
 @given(at=placed(), level=st.floats(0, 3))
+@example(at=(fo.Instance([[1], [1]], [2]), np.ones((2, 1))), level=5e-324)
 def test_a_scalar_an_array_and_a_dict_by_user_mean_the_same(kind, at, level):
     instance, tasks = at
     n = instance.n_users

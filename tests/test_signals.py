@@ -135,6 +135,7 @@ def test_files_that_are_not_yet_in_their_place_are_removed_when_the_process_ends
 
 def test_steps_that_belong_together_are_all_done_before_a_signal_acts() -> None:
     done = []
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # tests that run in the background ignore it
     with pytest.raises(KeyboardInterrupt), signals.undivided():
         for step in range(3):
             signal.raise_signal(signal.SIGINT)

@@ -76,7 +76,7 @@ def end(number: int, line: str = "") -> NoReturn:
 
 
 def finish() -> None:
-    """End the process after a signal, once the command has cleaned up: without the last acts of libraries half started.
+    """End the process after a signal, once the command has cleaned up, without the exit handlers of libraries.
 
     Dask, for one, waits ten seconds for a cluster that never was, and then prints a traceback.
     """

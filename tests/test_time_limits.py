@@ -1,5 +1,6 @@
 """Time limits: whatever works is stopped, nothing is raised afterwards, and what used the time is named."""
 
+import inspect
 import time
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,14 @@ SERVERS = fo.Instance([[40, 8, 8], [8, 5, 1]], [[200, 200, 200], [50, 90, 70]])
 def for_ever(*_: Any, **__: Any) -> Any:
     while True:
         pass
+
+
+def over(*_: Any, **__: Any) -> Any:
+    """Stopped at once, as if all the time had gone before."""
+    limit = current()
+    assert limit is not None
+    limit.soft = limit.hard = time.perf_counter()
+    limit.stop()
 
 
 def test_work_without_end_is_stopped_and_named() -> None:
@@ -96,9 +105,9 @@ def test_the_account_tells_the_longest_first(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_a_proof_without_end_is_stopped_and_its_answer_is_not_certified(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gate, "judge", for_ever)
+    monkeypatch.setattr(gate, "judge", over)
     with pytest.raises(fo.NotCertified, match=r"by the proof, which was stopped.*time_limit") as caught:
-        fo.FDS(1).allocate(CLUSTER, method="cone", time_limit=0.05)
+        fo.FDS(1).allocate(CLUSTER, method="cone", time_limit=60)
     best = caught.value.best
     assert not best.certificate.ok
     assert best.certificate.violation <= 1e-9
@@ -107,8 +116,8 @@ def test_a_proof_without_end_is_stopped_and_its_answer_is_not_certified(monkeypa
 
 
 def test_an_answer_that_was_certified_in_time_is_handed_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dispatch, "_hand_out_leftover", for_ever)
-    assert fo.FDS(1).allocate(CLUSTER, method="cone", time_limit=0.3).certificate.ok
+    monkeypatch.setattr(dispatch, "_hand_out_leftover", over)
+    assert fo.FDS(1).allocate(CLUSTER, method="cone", time_limit=60).certificate.ok
 
 
 @pytest.mark.parametrize(
@@ -117,6 +126,8 @@ def test_an_answer_that_was_certified_in_time_is_handed_out(monkeypatch: pytest.
         (fo.DRF(), "fairopt.methods.pool.solve.find_events"), (fo.PSDSF(), "fairopt.policies.psdsf.equilibrium"),
         (fo.NaivePerServer(fo.DRF()), "fairopt.policies.per_server.allocate_many"),
         (fo.BottleneckFairness(), "fairopt.policies.bottleneck.bottleneck_fairness"),
+        (fo.SequentialMinMax(), "fairopt.policies.sequential.one_after_the_other"),
+        (fo.DynamicDRF(), "fairopt.policies.dynamic.solve_waterfilling"),
     ],
     ids=lambda what: getattr(what, "name", None),
 )  # fmt: skip
@@ -124,6 +135,13 @@ def test_every_mechanism_is_stopped(mechanism: Any, place: str, monkeypatch: pyt
     monkeypatch.setattr(place, for_ever)
     with pytest.raises(fo.NotCertified, match=r"which was stopped.*give it more time_limit"):
         mechanism.allocate(CLUSTER, time_limit=0.02)
+
+
+def test_all_that_has_a_name_takes_a_time_limit() -> None:
+    for name, notion in fo.known_policies().items():
+        given = [f"{word}=1" for word in ("p", "alpha") if word in inspect.signature(notion.make).parameters]
+        made = fo.named_policy(":".join([name, ",".join(given)]) if given else name)
+        assert "time_limit" in inspect.signature(made.allocate).parameters, name
 
 
 def test_whole_tasks_are_stopped(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,11 +1,13 @@
 """Time limits: whatever works is stopped, nothing is raised afterwards, and what used the time is named."""
 
 import inspect
+import sys
 import time
 from pathlib import Path
 from typing import Any
 
 import cvxpy as cp
+import forked
 import numpy as np
 import pytest
 
@@ -197,8 +199,27 @@ def test_another_process_gives_the_same_answer(nobody_at_hand: None, monkeypatch
     with pytest.raises(fo.InvalidBlock, match="CLARABEL refuses its solver_options"):
         policy.allocate(SERVERS, solver="CLARABEL", solver_options={"no_such": 1}, time_limit=60)
     assert apart._idle == [process]  # it goes on after an error
-    process.end()
-    apart._idle.clear()
+    process.process.kill()
+    process.process.wait()
+    again = policy.allocate(SERVERS, solver="CLARABEL", time_limit=60)  # by a new process
+    assert np.array_equal(again.tasks, there.tasks) and apart._idle != [process]
+    apart._idle.pop().end()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere the process ends when its seconds are over")
+def test_the_process_ends_with_the_one_that_asks() -> None:
+    asks = forked.Program(
+        "-c", "from fairopt.formulation import apart\napart.start()\nprint(apart._idle[0].process.pid)\n"
+        "import signal\nsignal.pause()",
+    )  # fmt: skip
+    asks.wait_for("\n", asks.out)
+    about = Path("/proc", asks.out.read_text().strip(), "stat")
+    asks.process.kill()
+    asks.done()
+    until = time.monotonic() + forked.PATIENCE
+    while about.exists() and about.read_text().rpartition(")")[2].split()[0] != "Z":
+        assert time.monotonic() < until
+        time.sleep(0.01)
 
 
 def test_what_cannot_be_sent_is_solved_here(nobody_at_hand: None, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,14 +14,18 @@ from fairopt.blocks.model import Point
 from fairopt.formulation.demands_at_prices import demands_of
 from fairopt.formulation.program import Float, Program
 
+ROUNDING = 1e-12  # of a limit
+ROUNDS = 3  # of the bound on max-min where users have limits of their own: Newton's steps on a piecewise linear function
+
 
 class LevelUnits:
     """A program of one share in units of level (share per weight, in multiples of about the max-min level): numbers
     near 1.
 
     ``unit`` is a level of 1, in shares per weight; ``per_level`` (n_users, 1) or (n_users, n_servers) are tasks per
-    unit of level; ``limits`` and ``reach`` (n_users,) are levels at the task limits, and levels that no user can
-    exceed.
+    unit of level; ``limits`` and ``reach`` (n_users,) are levels at the task limits, on the best server, and levels that
+    no user can exceed. Where a task is worth different levels on different servers, ``takes`` (n_users, n_servers) is
+    the part of the user's limit that a unit of level takes, 0 for users without a limit; else None.
     """
 
     def __init__(self, program: Program) -> None:
@@ -30,20 +34,64 @@ class LevelUnits:
         (share,) = objective.share_blocks()
         c = share.coefficients(instance)
         self.unit = Point(instance, np.zeros((0, 0))).level(share)
-        self.per_level = instance.weights[:, None] * (self.unit / (c if c.ndim == 2 else c[:, None]))
         self.eligible = instance.eligible
+        c = np.where(self.eligible, c, 1.0) if c.ndim == 2 else c[:, None]
+        self.per_level = instance.weights[:, None] * (self.unit / c)
         closed = program.usable <= 0
         if closed.any():
             self.eligible = self.eligible & ~(instance.per_server_demands[:, :, closed] > 0).any(axis=2)
         self.demands = demands_of(instance.demands, program.whole_capacities, self.per_level, self.eligible)
         self.needed = self.demands.all_loads(self.eligible.astype(float)) > 0
         self.usable = np.where(self.needed, program.usable[:, None], 1.0)
-        if c.ndim == 1:
-            self.limits, self.reach = program.high / self.per_level[:, 0], program.most / self.per_level[:, 0]
-        else:
-            self.limits = np.full(instance.n_users, np.inf)
-            self.reach = (instance.tasks_alone_within(program.usable) / self.per_level).sum(axis=1)
+        self.limits, self.takes = program.high / self.per_level[:, 0], None
+        self.reach = program.most / self.per_level[:, 0]
+        if c.shape[1] > 1:
+            self.limits = np.where(self.eligible, program.high[:, None] / self.per_level, 0.0).max(axis=1)
+            alone = (instance.tasks_alone_within(program.usable) / self.per_level).sum(axis=1)
+            self.reach = np.minimum(alone, self.limits)
+            if np.isfinite(program.high).any():
+                self.takes = np.where(self.eligible, self.per_level, 0.0) / program.high[:, None]
 
+    def worths(
+        self, prices: Float, target: float, weights: Float | None = None, alpha: float = 1.0
+    ) -> tuple[Float, Float]:
+        """What a unit of level is worth to each user at prices, and the rent of its limit, each of shape (n_users,).
+
+        A user for whom it is worth h pays a rent of ``max_s (h - cost_s)+ / takes_s``: with it no server is cheaper than
+        h. Any h gives a bound, and this one the best. Users go along the lower hull of cost by ``takes`` to servers that
+        are dearer and take less, until their limit is enough for the ``target``, or with ``weights`` for ``(w / h)^(1 /
+        alpha)``.
+        """
+        if self.takes is None:
+            return self.demands.cheapest(prices), np.zeros(self.demands.n_users)
+        worths, rents = np.empty(self.demands.n_users), np.empty(self.demands.n_users)
+        for users in self.demands.chunks():
+            costs, takes, eligible = self.demands.costs(prices, users), self.takes[users], self.eligible[users]
+            w = None if weights is None else weights[users]
+            worth, held = costs.min(axis=1), costs.argmin(axis=1)
+            at = np.arange(len(worth))
+            for _ in range(self.demands.n_servers):
+                here = held[at]
+                cost, taken = costs[at, here], takes[at, here]
+                wanted = target if w is None else (w[at] / worth[at]) ** (1.0 / alpha)
+                goes = wanted * taken > 1.0 + ROUNDING
+                at, cost, taken = at[goes], cost[goes], taken[goes]
+                if not len(at):
+                    break
+                fewer = takes[at] - taken[:, None]
+                turns = (cost[:, None] * takes[at] - costs[at] * taken[:, None]) / fewer
+                turns = np.where((fewer < 0) & eligible[at], turns, np.inf)
+                held[at] = turns.argmin(axis=1)
+                turn = turns.min(axis=1)
+                if w is not None:  # or to where the limit is enough on this server
+                    turn = np.minimum(turn, w[at] * taken**alpha)
+                last = ~np.isfinite(turn)  # on the server that takes least, and still not enough
+                worth[at] = np.where(last, worth[at], turn)
+                at = at[~last]
+            above = np.maximum(worth[:, None] - costs, 0.0)
+            worths[users] = worth
+            rents[users] = np.divide(above, takes, out=np.zeros_like(above), where=takes > 0).max(axis=1)
+        return worths, rents
 
 def repaired(units: LevelUnits, tasks: Float) -> Float:
     """Tasks (n_users, n_servers) scaled to within capacities and limits."""
@@ -65,30 +113,36 @@ def judge_row_prices(units: LevelUnits, prices: Float, tasks: Float) -> tuple[fl
 
 
 def _max_min_gap(units: LevelUnits, prices: Float, point: Point) -> tuple[float, Float]:
-    """Gap of the smallest level, at most ``sum_si p_si u_si / sum_j min_s sum_i p_si g_jsi``.
+    """Gap of the smallest level, at most ``(sum_si p_si u_si + sum_j rent_j) / sum_j worth_j`` by `LevelUnits.worths`.
 
-    At a common level users pay in all at least its cost at their cheapest servers, and at most the value of the
-    capacities.
+    At a common level users pay in all at least what it is worth, and at most the value of capacities and limits.
+    Without limits of their own it is worth what it costs on their cheapest servers.
     """
-    objective = units.program.objective
-    per_level = float(units.demands.cheapest(prices).sum())
-    bound, limit = float((units.usable * prices).sum()) / per_level, float(units.limits.min())
+    objective, limit = units.program.objective, float(units.limits.min())
+    bound = per_level = np.inf
+    target = objective.value(point) / units.unit
+    for _ in range(1 if units.takes is None else ROUNDS):
+        worths, rents = units.worths(prices, target)
+        worth = float(worths.sum())
+        target = (float((units.usable * prices).sum()) + float(rents.sum())) / worth
+        bound, per_level = min((bound, per_level), (target, worth))
     natural = prices * (units.unit / per_level) if bound < limit else np.zeros_like(prices)
     return objective.relative_gap(units.unit * min(bound, limit), objective.value(point), point), natural
 
 
 def _fair_gap(units: LevelUnits, prices: Float, point: Point) -> tuple[float, Float]:
-    """Gap by the Lagrangian dual function at prices p, with level z_j per user and k_j its smallest cost on any server.
+    """Gap by the Lagrangian dual function at prices p, with level z_j per user and h_j and rent_j by `LevelUnits.worths`.
 
-    The bound is ``sum_j max_z (w_j u(z) - k_j z) + sum_si p_si u_si``, where ``u(z) = (z^(1-alpha) - 1) / (1-alpha)``,
-    and ``z_j = (w_j / k_j)^(1/alpha)`` up to the user's reach.
+    The bound is ``sum_j (max_z (w_j u(z) - h_j z) + rent_j) + sum_si p_si u_si``, where ``u(z) = (z^(1-alpha) - 1) /
+    (1-alpha)``, and ``z_j = (w_j / h_j)^(1/alpha)`` up to the user's reach. Without limits of their own h_j is the
+    smallest cost of j on any server.
     """
     objective, edge = units.program.objective, units.program.alpha_fair
     assert edge is not None
     alpha, weights = edge.alpha, point.weights / point.weights.sum()
-    cheapest = units.demands.cheapest(prices)
-    levels = np.minimum((weights / cheapest) ** (1.0 / alpha), units.reach)
-    worth = float((weights * boxcox(levels, 1.0 - alpha)).sum()) - float(cheapest @ levels)
+    worths, rents = units.worths(prices, np.inf, weights, alpha)
+    levels = np.minimum((weights / worths) ** (1.0 / alpha), units.reach)
+    worth = float((weights * boxcox(levels, 1.0 - alpha)).sum()) - float(worths @ levels) + float(rents.sum())
     majorant = edge.majorant(point)
     bound, value = worth + float((units.usable * prices).sum()), majorant.value(point)
     slope = majorant.unit

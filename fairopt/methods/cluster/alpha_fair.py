@@ -33,7 +33,6 @@ def alpha_fair_on_servers_applies(program: Program) -> bool:
     """Whether it is `AlphaFair` (alpha from 0.05 to 5), its case of `FairnessEfficiency` or `MaxMin`, on servers.
 
     On several different servers, without lower bounds or conditions that link users, where all users can run something.
-    Where shares differ by server, task limits are not limits on shares, so the instance must have none.
     """
     objective, instance = program.objective, program.instance
     if program.empty or instance.n_servers == 1 or program.rest or (program.low > 0).any():
@@ -42,10 +41,7 @@ def alpha_fair_on_servers_applies(program: Program) -> bool:
     if not (isinstance(objective, MaxMin) if edge is None else SMALLEST_ALPHA <= edge.alpha <= LARGEST_ALPHA):
         return False
     unknowns = min(instance.n_users, instance.n_servers * instance.n_resources)
-    if unknowns > LARGEST_SYSTEM or not (program.most > 0).all():
-        return False
-    (share,) = objective.share_blocks()
-    return share.coefficients(instance).ndim == 1 or not np.isfinite(program.high).any()
+    return unknowns <= LARGEST_SYSTEM and bool((program.most > 0).all())
 
 
 def solve_alpha_fair_on_servers(program: Program, settings: Settings) -> Proposals:
@@ -63,7 +59,7 @@ def solve_alpha_fair_on_servers(program: Program, settings: Settings) -> Proposa
         else:
             weights = program.instance.weights
             groups, alpha, limits = weights / weights.sum(), edge.alpha, units.limits
-        point = Interior(units.demands, units.usable, groups, alpha, limits)
+        point = Interior(units.demands, units.usable, groups, alpha, limits, units.takes)
         for k in range(STEPS):
             tell(f"prices, step {k + 1}")
             if point.done(DONE, EACH) or settings.late or not point.step():

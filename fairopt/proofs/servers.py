@@ -83,11 +83,11 @@ class LevelUnits:
                 turns = np.where((fewer < 0) & eligible[at], turns, np.inf)
                 held[at] = turns.argmin(axis=1)
                 turn = turns.min(axis=1)
-                if w is not None:  # or to where the limit is enough on this server
-                    turn = np.minimum(turn, w[at] * taken**alpha)
-                last = ~np.isfinite(turn)  # on the server that takes least, and still not enough
-                worth[at] = np.where(last, worth[at], turn)
-                at = at[~last]
+                enough = np.inf if w is None else w[at] * taken**alpha  # where the limit is enough on this server
+                nearest = np.minimum(turn, enough)
+                worth[at] = np.where(nearest < np.inf, nearest, worth[at])  # else it takes least here, and is too much
+                at = at[turn < enough]
+            worth = np.maximum(worth, costs.min(axis=1))  # no less than without a limit, whatever rounding did
             above = np.maximum(worth[:, None] - costs, 0.0)
             worths[users] = worth
             rents[users] = np.divide(above, takes, out=np.zeros_like(above), where=takes > 0).max(axis=1)

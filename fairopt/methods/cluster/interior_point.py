@@ -68,7 +68,7 @@ class Interior:
         self.log_weights = np.log(weights)
         self.together = len(weights) == 1 and demands.n_users > 1
         self.takes, self.limits = takes, limits
-        self.limited = np.isfinite(limits) if takes is None else takes[:, 0] > 0
+        self.limited = np.isfinite(limits) if takes is None else takes.max(axis=1) > 0
         self._start(weights)
 
     def _start(self, weights: Float) -> None:
@@ -93,13 +93,16 @@ class Interior:
             self.room[~self.limited] = 1.0
             self.rents = np.where(self.limited, np.maximum(centre / self.room, rents), 0.0)
         else:
-            self.room = np.ones(shape[0])
             self.rents = np.where(self.limited, centre, 0.0)
+            if not self.together:  # at limits levels are worth more than they cost, and rents make up for it
+                self.softest = np.maximum(self.softest, weights * self.levels**-alpha)
         self.margins, self.parts, self._ratios, self._dmargins, self._dparts = (by_pair(*shape) for _ in range(5))
         by_user = self._by_user(self.levels)
         for users in demands.chunks():
             self.margins[users] = demands.costs(self.prices, users) - self.softest[users, None]
             if takes is not None:
+                short = np.divide(-self.margins[users], takes[users], out=np.zeros_like(takes[users]), where=takes[users] > 0)
+                self.rents[users] += 2.0 * np.maximum(short.max(axis=1), 0.0)
                 self.margins[users] += takes[users] * self.rents[users, None]
             parts = np.divide(1.0, self.margins[users], out=self.parts[users])
             parts *= (by_user[users] / parts.sum(axis=1))[:, None]
@@ -566,7 +569,7 @@ class ByUsers(PriceSystem):
         self.rows = np.empty((n if self.own is None else 2 * n, m, s))
         for users in demands.chunks():
             for row in range(m):
-                np.multiply(self.ratios[users], demands.price(self.inverse[row], users), out=self.rows[users, row])
+                np.multiply(self.ratios[users], demands.price(self.inverse[row], users), out=self.rows[:n][users, row])
         every = np.arange(n)
         if self.own is not None:
             takes, ease = self.own

@@ -6,13 +6,15 @@ cost: the bound of `lagrangian`, computed in chunks of users, without a matrix o
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 import numpy as np
 from scipy.special import boxcox
 
 from fairopt.blocks.efficiency import FairnessEfficiency
 from fairopt.blocks.model import Point
-from fairopt.formulation.demands_at_prices import demands_of
-from fairopt.formulation.program import Float, Program
+from fairopt.formulation.demands_at_prices import cheapest_of, demands_of
+from fairopt.formulation.program import Float, Indices, Program
 
 ROUNDING = 1e-12  # of a limit
 ROUNDS = 3  # of the bound on max-min where users have limits of their own: Newton's steps on a piecewise linear function
@@ -52,46 +54,72 @@ class LevelUnits:
             if np.isfinite(program.high).any():
                 self.takes = np.where(self.eligible, self.per_level, 0.0) / program.high[:, None]
 
+    def walk(
+        self, prices: Float, target: float, users: slice, weights: Float | None = None, alpha: float = 1.0
+    ) -> Walk:  # fmt: skip
+        """Where users of a chunk go at prices: along the lower hull of cost by ``takes``, to servers that are dearer and
+        take less, until their limit is enough for the ``target``, or with ``weights`` for ``(w / worth)^(1 / alpha)``.
+        """
+        costs = self.demands.costs(prices, users)
+        worth, held = cheapest_of(costs)
+        before = held.copy()
+        if self.takes is None:
+            return Walk(worth, costs, held, before)
+        least, takes, eligible = worth.copy(), self.takes[users], self.eligible[users]
+        w = None if weights is None else weights[users]
+        at: Any = slice(None)
+        for _ in range(self.demands.n_servers):
+            here = held[at]
+            taken = np.choose(here, takes.T) if isinstance(at, slice) else takes[at, here]
+            wanted = target if w is None else (w[at] / worth[at]) ** (1.0 / alpha)
+            goes = np.flatnonzero(wanted * taken > 1.0 + ROUNDING)
+            if not len(goes):
+                break
+            at, here, taken = goes if isinstance(at, slice) else at[goes], here[goes], taken[goes]
+            cost, others = costs[at, here][:, None], takes[at]
+            fewer = others - taken[:, None]
+            turns = (cost * others - costs[at] * taken[:, None]) / fewer
+            turns = np.where((fewer < 0) & eligible[at], turns, np.inf)
+            turn, there = cheapest_of(turns)
+            enough = np.inf if w is None else w[at] * taken**alpha  # where the limit is enough on this server
+            nearest = np.minimum(turn, enough)
+            worth[at] = np.where(nearest < np.inf, nearest, worth[at])  # else it takes least here, and is too much
+            on = turn < enough
+            at = at[on]
+            before[at], held[at] = here[on], there[on]
+        return Walk(np.maximum(worth, least), costs, held, before)  # no less than without limits, whatever rounding did
+
     def worths(
         self, prices: Float, target: float, weights: Float | None = None, alpha: float = 1.0
     ) -> tuple[Float, Float]:
         """What a unit of level is worth to each user at prices, and the rent of its limit, each of shape (n_users,).
 
         A user for whom it is worth h pays a rent of ``max_s (h - cost_s)+ / takes_s``: with it no server is cheaper than
-        h. Any h gives a bound, and this one the best. Users go along the lower hull of cost by ``takes`` to servers that
-        are dearer and take less, until their limit is enough for the ``target``, or with ``weights`` for ``(w / h)^(1 /
-        alpha)``.
+        h. Any h gives a bound, and that of `walk` the best.
         """
         if self.takes is None:
             return self.demands.cheapest(prices), np.zeros(self.demands.n_users)
-        worths, rents = np.empty(self.demands.n_users), np.empty(self.demands.n_users)
+        worths, rents = np.empty(self.demands.n_users), np.zeros(self.demands.n_users)
         for users in self.demands.chunks():
-            costs, takes, eligible = self.demands.costs(prices, users), self.takes[users], self.eligible[users]
-            w = None if weights is None else weights[users]
-            worth, held = costs.min(axis=1), costs.argmin(axis=1)
-            at = np.arange(len(worth))
-            for _ in range(self.demands.n_servers):
-                here = held[at]
-                cost, taken = costs[at, here], takes[at, here]
-                wanted = target if w is None else (w[at] / worth[at]) ** (1.0 / alpha)
-                goes = wanted * taken > 1.0 + ROUNDING
-                at, cost, taken = at[goes], cost[goes], taken[goes]
-                if not len(at):
-                    break
-                fewer = takes[at] - taken[:, None]
-                turns = (cost[:, None] * takes[at] - costs[at] * taken[:, None]) / fewer
-                turns = np.where((fewer < 0) & eligible[at], turns, np.inf)
-                held[at] = turns.argmin(axis=1)
-                turn = turns.min(axis=1)
-                enough = np.inf if w is None else w[at] * taken**alpha  # where the limit is enough on this server
-                nearest = np.minimum(turn, enough)
-                worth[at] = np.where(nearest < np.inf, nearest, worth[at])  # else it takes least here, and is too much
-                at = at[turn < enough]
-            worth = np.maximum(worth, costs.min(axis=1))  # no less than without a limit, whatever rounding did
-            above = np.maximum(worth[:, None] - costs, 0.0)
-            worths[users] = worth
-            rents[users] = np.divide(above, takes, out=np.zeros_like(above), where=takes > 0).max(axis=1)
+            found, takes = self.walk(prices, target, users, weights, alpha), self.takes[users]
+            worths[users] = found.worth
+            for s in range(self.demands.n_servers):
+                rent = np.maximum(found.worth - found.costs[:, s], 0.0) / np.where(takes[:, s] > 0, takes[:, s], np.inf)
+                np.maximum(rents[users], rent, out=rents[users])
         return worths, rents
+
+
+class Walk(NamedTuple):
+    """What a level is worth to users, costs by server, the server where a user ends, and the last one it came from.
+
+    On both together it holds a level that is more than the limit allows there, and less than here.
+    """
+
+    worth: Float
+    costs: Float
+    held: Indices
+    before: Indices
+
 
 def repaired(units: LevelUnits, tasks: Float) -> Float:
     """Tasks (n_users, n_servers) scaled to within capacities and limits."""

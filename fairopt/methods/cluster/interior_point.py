@@ -27,7 +27,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
-from fairopt.formulation.demands_at_prices import Demands, by_pair
+from fairopt.formulation.demands_at_prices import Demands, by_pair, cheapest_of
 from fairopt.methods.arrays import Float, Int
 
 BACK = 0.995  # part of the way to the nearest bound that a step goes
@@ -437,8 +437,8 @@ class ByPrices(PriceSystem):
         for users in demands.chunks():
             ratios = self.ratios[users]
             # theta (1 - a theta) would cancel on a server that holds nearly all of a user
-            row, top = np.arange(len(ratios)), ratios.argmax(axis=1)
-            most = ratios[row, top]
+            row, (least, top) = np.arange(len(ratios)), cheapest_of(-ratios)
+            most = -least
             ratios[row, top] = 0.0
             others = ratios.sum(axis=1) + give[users]
             ratios[row, top] = most
@@ -494,7 +494,7 @@ class ByPrices(PriceSystem):
         own: Float = ratios - ratios**2 / first[:, None] - second**2 / pivot[:, None]
         most = ratios[row, top]
         ratios[row, top] = 0.0
-        after = ratios.argmax(axis=1)
+        after = cheapest_of(-ratios)[1]
         for server, held in ((top, most), (after, ratios[row, after])):
             ratios[row, top] = most
             ratios[row, server] = 0.0

@@ -13,7 +13,9 @@ import numpy as np
 from fairopt.blocks.objectives import MaxMin
 from fairopt.certificate import Try
 from fairopt.formulation.program import Program
+from fairopt.methods.arrays import Float
 from fairopt.methods.cluster.interior_point import Interior
+from fairopt.methods.cluster.responses import solve_by_responses
 from fairopt.methods.settings import Proposals, Settings
 from fairopt.progress import tell
 from fairopt.proofs.evidence import Proposal, RowPrices
@@ -59,14 +61,25 @@ def solve_alpha_fair_on_servers(program: Program, settings: Settings) -> Proposa
         else:
             weights = program.instance.weights
             groups, alpha, limits = weights / weights.sum(), edge.alpha, units.limits
+        found = solve_by_responses(units, None if edge is None else groups, alpha)
+        if found is not None:
+            answer = yield _proposal(units, *found, "solved", begun)
+            if answer.ok:
+                return
         point = Interior(units.demands, units.usable, groups, alpha, limits, units.takes)
         for k in range(STEPS):
             tell(f"prices, step {k + 1}")
             if point.done(DONE, EACH) or settings.late or not point.step():
                 break
-        tasks = np.where(units.eligible, point.parts * units.per_level, 0.0)
-    status = "time limit reached" if settings.late else "solved"
-    yield Proposal(
-        "prices", tasks[program.pairs.user, program.pairs.server], RowPrices(units, point.prices),
+    yield _proposal(units, point.parts, point.prices, "time limit reached" if settings.late else "solved", begun)
+
+
+def _proposal(units: LevelUnits, parts: Float, prices: Float, status: str, begun: float) -> Proposal:
+    """Tasks from parts of level, with prices as evidence."""
+    pairs = units.program.pairs
+    with np.errstate(all="ignore"):
+        tasks = np.where(units.eligible, parts * units.per_level, 0.0)
+    return Proposal(
+        "prices", tasks[pairs.user, pairs.server], RowPrices(units, prices),
         attempt=Try("prices", status, time.perf_counter() - begun),
     )  # fmt: skip

@@ -17,7 +17,7 @@ from fairopt.formulation.demands_at_prices import cheapest_of, demands_of
 from fairopt.formulation.program import Float, Indices, Program
 
 ROUNDING = 1e-12  # of a limit
-ROUNDS = 3  # of the bound on max-min where users have limits of their own: Newton's steps on a piecewise linear function
+ROUNDS = 3  # of Newton's method on the bound on max-min, which is piecewise linear where users have limits of their own
 
 
 class LevelUnits:
@@ -25,9 +25,9 @@ class LevelUnits:
     near 1.
 
     ``unit`` is a level of 1, in shares per weight; ``per_level`` (n_users, 1) or (n_users, n_servers) are tasks per
-    unit of level; ``limits`` and ``reach`` (n_users,) are levels at the task limits, on the best server, and levels that
-    no user can exceed. Where a task is worth different levels on different servers, ``takes`` (n_users, n_servers) is
-    the part of the user's limit that a unit of level takes, 0 for users without a limit; else None.
+    unit of level; ``limits`` and ``reach`` (n_users,) are levels at the task limits, on the best server, and levels
+    that no user can exceed. Where a task is worth different levels on different servers, ``takes`` (n_users, n_servers)
+    is the part of the user's limit that a unit of level takes, 0 for users without a limit; else None.
     """
 
     def __init__(self, program: Program) -> None:
@@ -57,8 +57,9 @@ class LevelUnits:
     def walk(
         self, prices: Float, target: float, users: slice, weights: Float | None = None, alpha: float = 1.0
     ) -> Walk:  # fmt: skip
-        """Where users of a chunk go at prices: along the lower hull of cost by ``takes``, to servers that are dearer and
-        take less, until their limit is enough for the ``target``, or with ``weights`` for ``(w / worth)^(1 / alpha)``.
+        """Where users of a chunk go at prices: along the lower hull of cost by ``takes``, to servers that are dearer
+        and take less, until their limit is enough for the ``target``, or with ``weights`` for ``(w / worth)^(1 /
+        alpha)``.
         """
         costs = self.demands.costs(prices, users)
         worth, held = cheapest_of(costs)
@@ -78,8 +79,10 @@ class LevelUnits:
             at, here, taken = goes if isinstance(at, slice) else at[goes], here[goes], taken[goes]
             cost, others = costs[at, here][:, None], takes[at]
             fewer = others - taken[:, None]
-            turns = (cost * others - costs[at] * taken[:, None]) / fewer
-            turns = np.where((fewer < 0) & eligible[at], turns, np.inf)
+            turns = np.divide(
+                cost * others - costs[at] * taken[:, None], fewer, out=np.full_like(fewer, np.inf),
+                where=(fewer < 0) & eligible[at],
+            )  # fmt: skip
             turn, there = cheapest_of(turns)
             enough = np.inf if w is None else w[at] * taken**alpha  # where the limit is enough on this server
             nearest = np.minimum(turn, enough)
@@ -94,8 +97,8 @@ class LevelUnits:
     ) -> tuple[Float, Float]:
         """What a unit of level is worth to each user at prices, and the rent of its limit, each of shape (n_users,).
 
-        A user for whom it is worth h pays a rent of ``max_s (h - cost_s)+ / takes_s``: with it no server is cheaper than
-        h. Any h gives a bound, and that of `walk` the best.
+        A user for whom it is worth h pays a rent of ``max_s (h - cost_s)+ / takes_s``: with it no server is cheaper
+        than h. Any h gives a bound, and that of `walk` the best.
         """
         if self.takes is None:
             return self.demands.cheapest(prices), np.zeros(self.demands.n_users)
@@ -147,19 +150,25 @@ def _max_min_gap(units: LevelUnits, prices: Float, point: Point) -> tuple[float,
     Without limits of their own it is worth what it costs on their cheapest servers.
     """
     objective, limit = units.program.objective, float(units.limits.min())
-    bound = per_level = np.inf
-    target = objective.value(point) / units.unit
-    for _ in range(1 if units.takes is None else ROUNDS):
-        worths, rents = units.worths(prices, target)
-        worth = float(worths.sum())
-        target = (float((units.usable * prices).sum()) + float(rents.sum())) / worth
-        bound, per_level = min((bound, per_level), (target, worth))
-    natural = prices * (units.unit / per_level) if bound < limit else np.zeros_like(prices)
+    bound, worths = best_worths(units, prices, objective.value(point))
+    natural = prices * (units.unit / float(worths.sum())) if bound < limit else np.zeros_like(prices)
     return objective.relative_gap(units.unit * min(bound, limit), objective.value(point), point), natural
 
 
+def best_worths(units: LevelUnits, prices: Float, value: float) -> tuple[float, Float]:
+    """The least bound on the smallest level in units, near a value of it, and what a level is worth to users there."""
+    best: tuple[float, Float] = np.inf, np.ones(units.demands.n_users)
+    target = value / units.unit
+    for _ in range(1 if units.takes is None else ROUNDS):
+        worths, rents = units.worths(prices, target)
+        target = float(((units.usable * prices).sum() + rents.sum()) / worths.sum())  # NaN where all is free
+        if target < best[0]:
+            best = target, worths
+    return best
+
+
 def _fair_gap(units: LevelUnits, prices: Float, point: Point) -> tuple[float, Float]:
-    """Gap by the Lagrangian dual function at prices p, with level z_j per user and h_j and rent_j by `LevelUnits.worths`.
+    """Gap by the Lagrangian dual function at prices p, with level z_j per user, h_j and rent_j by `LevelUnits.worths`.
 
     The bound is ``sum_j (max_z (w_j u(z) - h_j z) + rent_j) + sum_si p_si u_si``, where ``u(z) = (z^(1-alpha) - 1) /
     (1-alpha)``, and ``z_j = (w_j / h_j)^(1/alpha)`` up to the user's reach. Without limits of their own h_j is the

@@ -64,7 +64,7 @@ def solve_alpha_fair_on_servers(program: Program, settings: Settings) -> Proposa
         found = solve_by_responses(units, None if edge is None else groups, alpha)
         if found is not None:
             answer = yield _proposal(units, *found, "solved", begun)
-            if answer.ok:
+            if answer is not None and answer.ok:
                 return
         point = Interior(units.demands, units.usable, groups, alpha, limits, units.takes)
         for k in range(STEPS):

@@ -47,8 +47,9 @@ class Interior:
 
     ``demands`` are those of a unit of level. ``usable`` (n_resources, n_servers) is the fraction of each capacity that
     may be used, positive. ``weights`` and ``limits`` (n_groups,) are the groups' weights and highest levels, positive
-    or infinite. ``alpha`` is positive. Where limits are not on levels, ``takes`` (n_users, n_servers) is the part of the
-    user's limit that a unit of level takes, 0 for users without one; ``limits`` are then levels that cannot be exceeded.
+    or infinite. ``alpha`` is positive. Where limits are not on levels, ``takes`` (n_users, n_servers) is the part of
+    the user's limit that a unit of level takes, 0 for users without one; ``limits`` are then levels that cannot be
+    exceeded.
 
     ``prices`` (per whole capacity) and ``slack`` (what is left of each) are of shape (n_resources, n_servers); the
     levels that users hold by server, ``parts``, and the costs of servers beyond the soft minimum, ``margins``, of shape
@@ -101,9 +102,10 @@ class Interior:
         for users in demands.chunks():
             self.margins[users] = demands.costs(self.prices, users) - self.softest[users, None]
             if takes is not None:
-                short = np.divide(-self.margins[users], takes[users], out=np.zeros_like(takes[users]), where=takes[users] > 0)
+                part = takes[users]
+                short = np.divide(-self.margins[users], part, out=np.zeros_like(part), where=part > 0)
                 self.rents[users] += 2.0 * np.maximum(short.max(axis=1), 0.0)
-                self.margins[users] += takes[users] * self.rents[users, None]
+                self.margins[users] += part * self.rents[users, None]
             parts = np.divide(1.0, self.margins[users], out=self.parts[users])
             parts *= (by_user[users] / parts.sum(axis=1))[:, None]
         if takes is not None:
@@ -238,8 +240,10 @@ class Interior:
         levels = np.array([level]) if self.together else system.response * (pull - softest)
         slack = target - self.slack / self.prices * prices
         if self.takes is None:
-            return _Move(prices, slack, softest, levels, (aim + self.rents * levels) / self.room * self.limited, -levels)
-        return _Move(prices, slack, softest, levels, more, (aim - self.room * more) / rents * self.limited)
+            more, room = (aim + self.rents * levels) / self.room * self.limited, -levels
+        else:
+            room = (aim - self.room * more) / rents * self.limited
+        return _Move(prices, slack, softest, levels, more, room)
 
     def _corrected(self, system: PriceSystem) -> _Move | None:
         """The direction of the step, or None if there is none; writes changes by pair to ``_dparts``, ``_dmargins``."""
@@ -294,7 +298,8 @@ class Interior:
         target = (centre * by_row - look.slack * look.prices) / self.prices - slack
         aim = (centre * by_group - self.room * self.rents - look.room * look.rents) * limited
         sums += centre * inverse_sums
-        move = self._solve(system, sums, taken + centre * inverse_taken, loads + centre * inverse_loads - missing + target, target, aim)
+        loads += centre * inverse_loads - missing + target
+        move = self._solve(system, sums, taken + centre * inverse_taken, loads, target, aim)
         for users in self.demands.chunks():
             self._dparts[users] += (centre * by_user[users, None]) / self.margins[users]
             self._dparts[users] -= self._ratios[users] * self._dmargins[users]
@@ -476,8 +481,8 @@ class ByPrices(PriceSystem):
     def _beside_limits(self, users: slice, give: Float, row: Int, top: Int) -> tuple[Float, Float]:
         """Curvature of each server's own, and ``θ (t - average)``, where users have limits of their own.
 
-        With ``D(θ)`` the determinant of a user's two equations the first is ``θ_s D(θ without s) / D(θ)``: no difference
-        that cancels, on the two servers that may hold nearly all of a user.
+        With ``D(θ)`` the determinant of a user's two equations the first is ``θ_s D(θ without s) / D(θ)``: no
+        difference that cancels, on the two servers that may hold nearly all of a user.
         """
         assert self.own is not None
         takes, ease, ratios = self.own[0][users], self.own[1][users], self.ratios[users]
@@ -539,7 +544,8 @@ class ByPrices(PriceSystem):
 
     def _falls(self, softest: Float, rents: Float, users: slice) -> Float:
         """How much margins fall by these changes."""
-        return softest[users, None] if self.own is None else softest[users, None] + self.own[0][users] * rents[users, None]
+        falls = softest[users, None]
+        return falls if self.own is None else falls + self.own[0][users] * rents[users, None]
 
 
 class ByUsers(PriceSystem):

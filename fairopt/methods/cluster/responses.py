@@ -1,10 +1,10 @@
 """Prices of few capacities for many users, by Newton's method on what users hold at them.
 
-At prices each user's best response is known in closed form (`LevelUnits.walk`). With many users the sum of responses is
-nearly smooth in prices, though each user jumps from server to server. A sample of users gives first prices, differences
-of all users' responses the derivatives, and a few of Broyden's steps (1965) prices at which capacities are met but for a
-few users. Responses at several prices around these are averaged so that capacities are met. The average keeps every
-user's limit, and loses of second order only in the distance of the prices.
+At prices each user's best response is known in closed form (`LevelUnits.walk`). With many users the sum of responses
+is nearly smooth in prices, though each user jumps from server to server. A sample of users gives first prices,
+differences of all users' responses the derivatives, and a few of Broyden's steps (1965) prices at which capacities are
+met but for a few users. Responses at several prices around these are averaged so that capacities are met. The average
+keeps every user's limit, and loses of second order only in the distance of the prices.
 
 It need not succeed: where many users tie, what is held jumps. The gate measures what comes out, and the interior point
 takes over.
@@ -23,7 +23,7 @@ from fairopt.methods.arrays import Bool, Float
 from fairopt.methods.cluster.interior_point import Interior
 from fairopt.proofs.servers import LevelUnits
 
-MANY, FEW = 2_000, 12  # users from which on, and capacities up to which it is quicker than the interior point
+MANY, FEW = 5_000, 12  # users from which on, and capacities up to which it is quicker than the interior point
 SAMPLE, ROUGH, ENOUGH = 500, 1e-3, 30  # users whose optimum gives the first prices, its tolerance, and steps
 UNPRICED = 1e-4  # of what all capacities earn: those that earn less are not full
 DIFFERENCE = 0.02  # of a price, for derivatives
@@ -31,6 +31,7 @@ FARTHEST = 0.3  # step of a logarithm of a price
 STEPS = 12
 CLOSE, AROUND = 1e-5, 4e-5  # of a capacity: where steps end, and how far around it responses are averaged
 USERS, MORE = 3.0, 10.0  # the same in users, of whom each jumps
+ROUNDS = 3  # of averages
 MET = 1e-9  # of a capacity
 
 
@@ -87,7 +88,8 @@ def _near(at: At, x: Float, n_users: int) -> tuple[Float, Float, Float]:
         step *= min(1.0, FARTHEST / max(float(abs(step).max()), 1e-300))
         x = x + step
         after = at(x)[1]
-        slopes += np.outer(after - over - slopes @ step, step) / (step @ step)
+        if abs(over).max() > MORE / n_users:  # else single users say nothing of others
+            slopes += np.outer(after - over - slopes @ step, step) / (step @ step)
         over = after
         worse += 1
         if abs(over).max() < abs(least).max():
@@ -96,31 +98,42 @@ def _near(at: At, x: Float, n_users: int) -> tuple[Float, Float, Float]:
 
 
 def _averaged(at: At, x: Float, over: Float, slopes: Float, k: int, n_users: int) -> tuple[Float, Float] | None:
-    """An average of responses around x that meets all k capacities, and the same average of prices."""
+    """An average of responses around x that meets all k capacities, and the same average of prices.
+
+    Responses at the corners of a simplex around what is aimed at; where they do not surround it, once more by what they
+    say of where it is.
+    """
     size = max(AROUND, MORE / n_users, 2.0 * float(abs(over).max()))
-    corners = size * np.vstack([np.eye(k), -np.ones(k)])
-    found = []
-    for corner in corners:
-        aim = np.zeros(len(x))
-        aim[:k] = corner
-        found.append(at(x + _solved(slopes, aim - over)))
-    system = np.vstack([np.array([excess[:k] / size for _, excess in found]).T, np.ones(len(found))])
-    if not np.isfinite(system).all():
-        return None
-    factors, missed = nnls(system, np.append(np.zeros(k), 1.0))
-    if missed * size > MET:
-        return None
-    parts, prices = np.zeros_like(found[0][0].parts), np.zeros_like(found[0][0].prices)
-    for factor, (held, _) in zip(factors / factors.sum(), found, strict=True):
-        parts += factor * held.parts
-        prices += factor * held.prices
-    return parts, prices
+    found: list[tuple[Held, Float]] = []
+    for _ in range(ROUNDS):
+        corners = size * np.vstack([np.eye(k), -np.ones(k)])
+        places = []
+        for corner in corners:
+            aim = np.zeros(len(x))
+            aim[:k] = corner
+            places.append(x + _solved(slopes, aim - over))
+            if not np.isfinite(places[-1]).all():
+                return None
+            found.append(at(places[-1]))
+        system = np.vstack([np.array([excess[:k] / size for _, excess in found]).T, np.ones(len(found))])
+        factors, missed = nnls(system, np.append(np.zeros(k), 1.0))
+        if missed * size <= MET:
+            parts, prices = np.zeros_like(found[0][0].parts), np.zeros_like(found[0][0].prices)
+            for factor, (held, _) in zip(factors / factors.sum(), found, strict=True):
+                if factor > 0:
+                    parts += factor * held.parts
+                    prices += factor * held.prices
+            return parts, prices
+        last = system[:, -k - 1 :]  # these alone, in any proportions
+        x, over = _solved(last, np.append(np.zeros(k), 1.0)) @ np.array(places), np.zeros(len(x))
+        size *= 2.0
+    return None
 
 
 def _solved(slopes: Float, right: Float) -> Float:
     """The step that changes excesses so; NaN where there is none."""
     try:
-        return np.linalg.solve(slopes, right)
+        return np.asarray(np.linalg.solve(slopes, right), dtype=float)
     except np.linalg.LinAlgError:
         return np.full(len(right), np.nan)
 
@@ -134,7 +147,7 @@ def responses(units: LevelUnits, prices: Float, level: float, weights: Float | N
     out = by_pair(demands.n_users, demands.n_servers)
     for users in demands.chunks():
         found = units.walk(prices, level, users, weights, alpha)
-        wanted = np.full(len(found.worth), level) if weights is None else (weights[users] / found.worth) ** (1.0 / alpha)
+        wanted = level if weights is None else (weights[users] / found.worth) ** (1.0 / alpha)
         wanted = np.minimum(wanted, units.reach[users])
         first = np.zeros_like(wanted)
         row = np.flatnonzero(found.before != found.held)

@@ -49,6 +49,8 @@ def alpha_fair_on_servers_applies(program: Program) -> bool:
 def solve_alpha_fair_on_servers(program: Program, settings: Settings) -> Proposals:
     """Tasks and prices by Newton's method: one proposal, also where the steps or the time did not suffice.
 
+    Where shares differ by server under task limits, users are many and prices few, first one by users' responses.
+
     About 130 bytes of memory per pair of a user and a server, and 7 to 10 steps where numbers are ordinary: on 100,000
     users and 27 servers 1 s and 0.5 GB. Many servers and few users cost no more than many users and few servers: 200
     users on 2,000 servers take 0.2 s, and 1 s where demands differ by server.
@@ -61,7 +63,7 @@ def solve_alpha_fair_on_servers(program: Program, settings: Settings) -> Proposa
         else:
             weights = program.instance.weights
             groups, alpha, limits = weights / weights.sum(), edge.alpha, units.limits
-        found = solve_by_responses(units, None if edge is None else groups, alpha)
+        found = None if settings.late else solve_by_responses(units, None if edge is None else groups, alpha)
         if found is not None:
             answer = yield _proposal(units, *found, "solved", begun)
             if answer is not None and answer.ok:

@@ -99,8 +99,11 @@ class Share(Block):
             raise InvalidBlock(f"{self!r}.per_task gave user {instance.users[j]!r} {c[j]}; give finite numbers >= 0")
         zero = relevant & (c == 0)
         if levelled and zero.any():
-            j = int(np.argwhere(zero)[0][0])
-            raise OutOfDomain(f"user {instance.users[j]!r} has a zero {self!r}: {self.why_zero(instance, j)}")
+            j, *server = np.argwhere(zero)[0].tolist()
+            why, where = self.why_zero(instance, j), ""
+            if server and not is_ours(self) and (c[j] > 0).any():
+                where, why = f" on server {instance.servers[server[0]]!r}", "set eligible to False there"
+            raise OutOfDomain(f"user {instance.users[j]!r} has a zero {self!r}{where}: {why}")
         return c
 
     def _asked(self, instance: Instance) -> Float:

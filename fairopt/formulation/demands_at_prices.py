@@ -5,11 +5,31 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fairopt.formulation.program import Float, Mask
 
 FORBIDDEN = 1e60  # cost of a server where a user may not run: loads there vanish, and its square is a float
 CHUNK = 1 << 17  # numbers in a chunk of stacked loads: 1 MB
+FEW = 16  # servers up to which tables keep the users of a server together: sums over short rows are slow
+
+
+def by_pair(n_users: int, n_servers: int) -> Float:
+    """An empty table by user and server, in the order of memory in which sums over servers are fast."""
+    return np.empty((n_users, n_servers), order="F" if n_servers <= FEW else "C")
+
+
+def cheapest_of(costs: Float) -> tuple[Float, NDArray[np.intp]]:
+    """The smallest of each row, and where it is; NumPy takes ten times as long for short rows."""
+    if costs.shape[1] > FEW:
+        held = costs.argmin(axis=1)
+        return costs[np.arange(len(costs)), held], held
+    worth, held = costs[:, 0].copy(), np.zeros(len(costs), dtype=np.intp)
+    for s in range(1, costs.shape[1]):
+        less = costs[:, s] < worth
+        np.copyto(worth, costs[:, s], where=less)
+        held[less] = s
+    return worth, held
 
 
 class Demands:
@@ -53,7 +73,9 @@ class Demands:
 
     def _prepare(self, demands: Float, per_level: Float) -> None:
         """Compute what every evaluation needs."""
-        self.ratios = np.empty((self.n_users, self.n_resources, self.n_servers))
+        shape = (self.n_users, self.n_resources, self.n_servers)
+        few = self.n_servers <= FEW  # as in `by_pair`
+        self.ratios = np.moveaxis(np.empty((*shape[1:], shape[0])), 2, 0) if few else np.empty(shape)
         for i in range(self.n_resources):
             np.multiply(demands[..., i] if demands.ndim == 3 else demands[:, i, None], per_level, out=self.ratios[:, i])
         self.ratios *= self.per_capacity

@@ -42,6 +42,7 @@ from fairopt.proofs.evidence import (
 from fairopt.proofs.lagrangian import Lagrangian
 from fairopt.proofs.levels import combined_holdings
 from fairopt.proofs.plane import LEAST, log_mean, tangent_of
+from fairopt.proofs.servers import best_worths
 
 LARGE = 1_000  # numbers of a policy without conditions
 UNREADABLE = (FairoptError, verify.CannotCheck, verify.Fault, LookupError, TypeError, ValueError)
@@ -169,7 +170,7 @@ def _entry(program: Program, tasks: Float, evidence: Evidence | None, rows: Sequ
     if isinstance(evidence, TotalPrices):
         return _prices(program, evidence.prices)
     if isinstance(evidence, RowPrices):
-        return _row_prices(program, evidence)
+        return _row_prices(program, tasks, evidence)
     if isinstance(evidence, HeldLevels):
         return {"kind": "levels", "levels": _levels(program, tasks, evidence, rows)}
     if isinstance(evidence, Solved):
@@ -194,17 +195,19 @@ def _flat(y: Mapping[int, Float], sizes: Iterable[int]) -> dict[str, Any]:
     return {"rows": np.concatenate([y.get(k, np.zeros(size)) for k, size in enumerate(sizes)]).tolist()} if y else {}
 
 
-def _row_prices(program: Program, evidence: RowPrices) -> dict[str, Any]:
-    """Prices on several servers; of max-min with the users' costs as the mixture, or the user whose limit is lowest."""
+def _row_prices(program: Program, tasks: Float, evidence: RowPrices) -> dict[str, Any]:
+    """Prices on several servers; of max-min with what levels are worth to users as the mixture, or the user whose limit
+    is lowest.
+    """
     units = evidence.units
     prices = np.where(units.needed, np.maximum(evidence.prices, 0.0), 0.0)
     if program.alpha_fair is not None:
         return _prices(program, prices.T.ravel() * program.instance.weights.sum(), unit=units.unit)
-    cheapest = units.demands.cheapest(prices)
-    level = cheapest.sum()
-    if not float((units.usable * prices).sum()) / level < units.limits.min():
-        prices, cheapest, level = np.zeros_like(prices), (units.limits == units.limits.min()).astype(float), 1.0
-    return _prices(program, prices.T.ravel() * (units.unit / level), mixtures=[cheapest / level])
+    bound, worths = best_worths(units, prices, program.objective.value(program.point(tasks)))
+    level = float(worths.sum())
+    if not bound < units.limits.min():
+        prices, worths, level = np.zeros_like(prices), (units.limits == units.limits.min()).astype(float), 1.0
+    return _prices(program, prices.T.ravel() * (units.unit / level), mixtures=[worths / level])
 
 
 def _levels(

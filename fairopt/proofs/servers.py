@@ -6,13 +6,18 @@ cost: the bound of `lagrangian`, computed in chunks of users, without a matrix o
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 import numpy as np
 from scipy.special import boxcox
 
 from fairopt.blocks.efficiency import FairnessEfficiency
 from fairopt.blocks.model import Point
-from fairopt.formulation.demands_at_prices import demands_of
-from fairopt.formulation.program import Float, Program
+from fairopt.formulation.demands_at_prices import cheapest_of, demands_of
+from fairopt.formulation.program import Float, Indices, Program
+
+ROUNDING = 1e-12  # of a limit
+ROUNDS = 3  # of Newton's method on the bound on max-min, which is piecewise linear where users have limits of their own
 
 
 class LevelUnits:
@@ -20,8 +25,9 @@ class LevelUnits:
     near 1.
 
     ``unit`` is a level of 1, in shares per weight; ``per_level`` (n_users, 1) or (n_users, n_servers) are tasks per
-    unit of level; ``limits`` and ``reach`` (n_users,) are levels at the task limits, and levels that no user can
-    exceed.
+    unit of level; ``limits`` and ``reach`` (n_users,) are levels at the task limits, on the best server, and levels
+    that no user can exceed. Where a task is worth different levels on different servers, ``takes`` (n_users, n_servers)
+    is the part of the user's limit that a unit of level takes, 0 for users without a limit; else None.
     """
 
     def __init__(self, program: Program) -> None:
@@ -30,19 +36,92 @@ class LevelUnits:
         (share,) = objective.share_blocks()
         c = share.coefficients(instance)
         self.unit = Point(instance, np.zeros((0, 0))).level(share)
-        self.per_level = instance.weights[:, None] * (self.unit / (c if c.ndim == 2 else c[:, None]))
         self.eligible = instance.eligible
+        c = np.where(self.eligible, c, 1.0) if c.ndim == 2 else c[:, None]
+        self.per_level = instance.weights[:, None] * (self.unit / c)
         closed = program.usable <= 0
         if closed.any():
             self.eligible = self.eligible & ~(instance.per_server_demands[:, :, closed] > 0).any(axis=2)
         self.demands = demands_of(instance.demands, program.whole_capacities, self.per_level, self.eligible)
         self.needed = self.demands.all_loads(self.eligible.astype(float)) > 0
         self.usable = np.where(self.needed, program.usable[:, None], 1.0)
-        if c.ndim == 1:
-            self.limits, self.reach = program.high / self.per_level[:, 0], program.most / self.per_level[:, 0]
-        else:
-            self.limits = np.full(instance.n_users, np.inf)
-            self.reach = (instance.tasks_alone_within(program.usable) / self.per_level).sum(axis=1)
+        self.limits, self.takes = program.high / self.per_level[:, 0], None
+        self.reach = program.most / self.per_level[:, 0]
+        if c.shape[1] > 1:
+            self.limits = np.where(self.eligible, program.high[:, None] / self.per_level, 0.0).max(axis=1)
+            alone = (instance.tasks_alone_within(program.usable) / self.per_level).sum(axis=1)
+            self.reach = np.minimum(alone, self.limits)
+            if np.isfinite(program.high).any():
+                self.takes = np.where(self.eligible, self.per_level, 0.0) / program.high[:, None]
+
+    def walk(
+        self, prices: Float, target: float, users: slice, weights: Float | None = None, alpha: float = 1.0
+    ) -> Walk:  # fmt: skip
+        """Where users of a chunk go at prices: along the lower hull of cost by ``takes``, to servers that are dearer
+        and take less, until their limit is enough for the ``target``, or with ``weights`` for ``(w / worth)^(1 /
+        alpha)``.
+        """
+        costs = self.demands.costs(prices, users)
+        worth, held = cheapest_of(costs)
+        before = held.copy()
+        if self.takes is None:
+            return Walk(worth, costs, held, before)
+        least, takes, eligible = worth.copy(), self.takes[users], self.eligible[users]
+        w = None if weights is None else weights[users]
+        at: Any = slice(None)
+        for _ in range(self.demands.n_servers):
+            here = held[at]
+            taken = np.choose(here, takes.T) if isinstance(at, slice) else takes[at, here]
+            wanted = target if w is None else (w[at] / worth[at]) ** (1.0 / alpha)
+            goes = np.flatnonzero(wanted * taken > 1.0 + ROUNDING)
+            if not len(goes):
+                break
+            at, here, taken = goes if isinstance(at, slice) else at[goes], here[goes], taken[goes]
+            cost, others = costs[at, here][:, None], takes[at]
+            fewer = others - taken[:, None]
+            turns = np.divide(
+                cost * others - costs[at] * taken[:, None], fewer, out=np.full_like(fewer, np.inf),
+                where=(fewer < 0) & eligible[at],
+            )  # fmt: skip
+            turn, there = cheapest_of(turns)
+            enough = np.inf if w is None else w[at] * taken**alpha  # where the limit is enough on this server
+            nearest = np.minimum(turn, enough)
+            worth[at] = np.where(nearest < np.inf, nearest, worth[at])  # else it takes least here, and is too much
+            on = turn < enough
+            at = at[on]
+            before[at], held[at] = here[on], there[on]
+        return Walk(np.maximum(worth, least), costs, held, before)  # no less than without limits, whatever rounding did
+
+    def worths(
+        self, prices: Float, target: float, weights: Float | None = None, alpha: float = 1.0
+    ) -> tuple[Float, Float]:
+        """What a unit of level is worth to each user at prices, and the rent of its limit, each of shape (n_users,).
+
+        A user for whom it is worth h pays a rent of ``max_s (h - cost_s)+ / takes_s``: with it no server is cheaper
+        than h. Any h gives a bound, and that of `walk` the best.
+        """
+        if self.takes is None:
+            return self.demands.cheapest(prices), np.zeros(self.demands.n_users)
+        worths, rents = np.empty(self.demands.n_users), np.zeros(self.demands.n_users)
+        for users in self.demands.chunks():
+            found, takes = self.walk(prices, target, users, weights, alpha), self.takes[users]
+            worths[users] = found.worth
+            for s in range(self.demands.n_servers):
+                rent = np.maximum(found.worth - found.costs[:, s], 0.0) / np.where(takes[:, s] > 0, takes[:, s], np.inf)
+                np.maximum(rents[users], rent, out=rents[users])
+        return worths, rents
+
+
+class Walk(NamedTuple):
+    """What a level is worth to users, costs by server, the server where a user ends, and the last one it came from.
+
+    On both together it holds a level that is more than the limit allows there, and less than here.
+    """
+
+    worth: Float
+    costs: Float
+    held: Indices
+    before: Indices
 
 
 def repaired(units: LevelUnits, tasks: Float) -> Float:
@@ -65,30 +144,42 @@ def judge_row_prices(units: LevelUnits, prices: Float, tasks: Float) -> tuple[fl
 
 
 def _max_min_gap(units: LevelUnits, prices: Float, point: Point) -> tuple[float, Float]:
-    """Gap of the smallest level, at most ``sum_si p_si u_si / sum_j min_s sum_i p_si g_jsi``.
+    """Gap of the smallest level, at most ``(sum_si p_si u_si + sum_j rent_j) / sum_j worth_j`` by `LevelUnits.worths`.
 
-    At a common level users pay in all at least its cost at their cheapest servers, and at most the value of the
-    capacities.
+    At a common level users pay in all at least what it is worth, and at most the value of capacities and limits.
+    Without limits of their own it is worth what it costs on their cheapest servers.
     """
-    objective = units.program.objective
-    per_level = float(units.demands.cheapest(prices).sum())
-    bound, limit = float((units.usable * prices).sum()) / per_level, float(units.limits.min())
-    natural = prices * (units.unit / per_level) if bound < limit else np.zeros_like(prices)
+    objective, limit = units.program.objective, float(units.limits.min())
+    bound, worths = best_worths(units, prices, objective.value(point))
+    natural = prices * (units.unit / float(worths.sum())) if bound < limit else np.zeros_like(prices)
     return objective.relative_gap(units.unit * min(bound, limit), objective.value(point), point), natural
 
 
-def _fair_gap(units: LevelUnits, prices: Float, point: Point) -> tuple[float, Float]:
-    """Gap by the Lagrangian dual function at prices p, with level z_j per user and k_j its smallest cost on any server.
+def best_worths(units: LevelUnits, prices: Float, value: float) -> tuple[float, Float]:
+    """The least bound on the smallest level in units, near a value of it, and what a level is worth to users there."""
+    best: tuple[float, Float] = np.inf, np.ones(units.demands.n_users)
+    target = value / units.unit
+    for _ in range(1 if units.takes is None else ROUNDS):
+        worths, rents = units.worths(prices, target)
+        target = float(((units.usable * prices).sum() + rents.sum()) / worths.sum())  # NaN where all is free
+        if target < best[0]:
+            best = target, worths
+    return best
 
-    The bound is ``sum_j max_z (w_j u(z) - k_j z) + sum_si p_si u_si``, where ``u(z) = (z^(1-alpha) - 1) / (1-alpha)``,
-    and ``z_j = (w_j / k_j)^(1/alpha)`` up to the user's reach.
+
+def _fair_gap(units: LevelUnits, prices: Float, point: Point) -> tuple[float, Float]:
+    """Gap by the Lagrangian dual function at prices p, with level z_j per user, h_j and rent_j by `LevelUnits.worths`.
+
+    The bound is ``sum_j (max_z (w_j u(z) - h_j z) + rent_j) + sum_si p_si u_si``, where ``u(z) = (z^(1-alpha) - 1) /
+    (1-alpha)``, and ``z_j = (w_j / h_j)^(1/alpha)`` up to the user's reach. Without limits of their own h_j is the
+    smallest cost of j on any server.
     """
     objective, edge = units.program.objective, units.program.alpha_fair
     assert edge is not None
     alpha, weights = edge.alpha, point.weights / point.weights.sum()
-    cheapest = units.demands.cheapest(prices)
-    levels = np.minimum((weights / cheapest) ** (1.0 / alpha), units.reach)
-    worth = float((weights * boxcox(levels, 1.0 - alpha)).sum()) - float(cheapest @ levels)
+    worths, rents = units.worths(prices, np.inf, weights, alpha)
+    levels = np.minimum((weights / worths) ** (1.0 / alpha), units.reach)
+    worth = float((weights * boxcox(levels, 1.0 - alpha)).sum()) - float(worths @ levels) + float(rents.sum())
     majorant = edge.majorant(point)
     bound, value = worth + float((units.usable * prices).sum()), majorant.value(point)
     slope = majorant.unit

@@ -3,6 +3,7 @@
 * `leximin`: leximin of a linear share by one linear program (HiGHS) that is changed from level to level.
 * `exact_levels`: its programs in integers of 512 bits, for where floating point is not enough.
 * `alpha_fair`: alpha-fairness and max-min by prices per server and resource.
+* `responses`: prices of few capacities for many users whose shares differ by server, by what they hold at them.
 * `interior_point`: the primal-dual Newton method for these prices, and its linear systems.
 * `psdsf`: PS-DSF: servers are filled in turn until no user could gain on any.
 """

@@ -6,6 +6,9 @@ where that is cheapest. The minimum is softened by a logarithm: ``v_j < min_s q_
 ``sum_s mu / (q_js - v_j) = z_j``, and ``mu / (q_js - v_j)`` is what user j holds on server s. As mu falls to zero,
 ``v_j`` rises to the minimum, and what is held on more expensive servers vanishes.
 
+Where a unit of level takes different parts of a user's own limit on different servers, as rates under a budget of time
+do, each user has a multiplier beside ``v_j``: the rent of its limit, found in the same steps.
+
 All conditions are solved together by Newton steps with Mehrotra's corrector (a primal-dual interior point; Mehrotra
 1992). Pairs are eliminated one by one, then users or prices, whichever are more (`PriceSystem`), so that a step costs a
 few passes over the users and one product of their stacked loads. Ties need no special treatment, and the tasks come
@@ -24,8 +27,8 @@ from typing import NamedTuple
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
-from fairopt.formulation.demands_at_prices import Demands
-from fairopt.methods.arrays import Float
+from fairopt.formulation.demands_at_prices import Demands, by_pair, cheapest_of
+from fairopt.methods.arrays import Float, Int
 
 BACK = 0.995  # part of the way to the nearest bound that a step goes
 SMALLEST_CENTRE = 1e-4  # a step aims at products no smaller than this part of the present ones
@@ -44,29 +47,36 @@ class Interior:
 
     ``demands`` are those of a unit of level. ``usable`` (n_resources, n_servers) is the fraction of each capacity that
     may be used, positive. ``weights`` and ``limits`` (n_groups,) are the groups' weights and highest levels, positive
-    or infinite. ``alpha`` is positive.
+    or infinite. ``alpha`` is positive. Where limits are not on levels, ``takes`` (n_users, n_servers) is the part of
+    the user's limit that a unit of level takes, 0 for users without one; ``limits`` are then levels that cannot be
+    exceeded.
 
     ``prices`` (per whole capacity) and ``slack`` (what is left of each) are of shape (n_resources, n_servers); the
     levels that users hold by server, ``parts``, and the costs of servers beyond the soft minimum, ``margins``, of shape
     (n_users, n_servers); the soft minima over servers, ``softest``, of shape (n_users,); ``levels``, the ``room`` below
-    their limits and the ``rents``, which are the prices of these limits, of shape (n_groups,).
+    their limits and the ``rents``, which are the prices of these limits, of shape (n_groups,); with ``takes`` rooms are
+    parts of limits, rents enter margins, and both are of shape (n_users,).
 
     Writing p and σ for prices and slack, z and y for parts and margins, τ and ν for room and rents, a point on the
     central path has ``p σ = z y = τ ν = mu`` and, for each group with worth ``h = ν + sum of the soft minima``,
     ``alpha log(level) + log h = log w``. The logarithmic form treats levels and prices over many decades alike.
     """
 
-    def __init__(self, demands: Demands, usable: Float, weights: Float, alpha: float, limits: Float) -> None:
+    def __init__(
+        self, demands: Demands, usable: Float, weights: Float, alpha: float, limits: Float, takes: Float | None = None
+    ) -> None:
         self.demands, self.usable, self.alpha = demands, usable, alpha
         self.log_weights = np.log(weights)
         self.together = len(weights) == 1 and demands.n_users > 1
-        self.limits, self.limited = limits, np.isfinite(limits)
+        self.takes, self.limits = takes, limits
+        self.limited = np.isfinite(limits) if takes is None else takes.max(axis=1) > 0
         self._start(weights)
 
     def _start(self, weights: Float) -> None:
         """Start at equal prices, scaled so that users spend what capacities earn, and at half of the true minima."""
-        demands, alpha = self.demands, self.alpha
+        demands, alpha, takes = self.demands, self.alpha, self.takes
         shape = (demands.n_users, demands.n_servers)
+        bounded = np.isfinite(self.limits)
         prices = np.ones_like(self.usable)
         worth = self._by_group(0.5 * demands.cheapest(prices))
         self.prices = prices * self._scale(weights, worth, float((self.usable * prices).sum()))
@@ -75,29 +85,40 @@ class Interior:
         wanted = (weights / worth) ** (1 / alpha)
         centre = float((np.minimum(wanted, self.limits) * worth).sum()) / (shape[0] * shape[1])
         # where a limit holds a group back, its rent is far above the other numbers, and the room below it far below
-        at_limit = np.where(self.limited, self.limits, 1.0)
+        at_limit = np.where(bounded, self.limits, 1.0)
         rents = np.maximum(weights * at_limit**-alpha - worth, 0.0)
         room = np.clip(centre / np.maximum(rents, 1e-300), 1e-30 * at_limit, 0.5 * at_limit)
-        self.levels = np.minimum(wanted, np.where(self.limited, at_limit - room, np.inf))
-        self.room = np.where(self.levels < wanted, room, self.limits - self.levels)
-        self.room[~self.limited] = 1.0
-        self.rents = np.where(self.limited, np.maximum(centre / self.room, rents), 0.0)
-        self.margins, self.parts = np.empty(shape), np.empty(shape)
+        self.levels = np.minimum(wanted, np.where(bounded, at_limit - room, np.inf))
+        if takes is None:
+            self.room = np.where(self.levels < wanted, room, self.limits - self.levels)
+            self.room[~self.limited] = 1.0
+            self.rents = np.where(self.limited, np.maximum(centre / self.room, rents), 0.0)
+        else:
+            self.rents = np.where(self.limited, centre, 0.0)
+            if not self.together:  # at limits levels are worth more than they cost, and rents make up for it
+                self.softest = np.maximum(self.softest, weights * self.levels**-alpha)
+        self.margins, self.parts, self._ratios, self._dmargins, self._dparts = (by_pair(*shape) for _ in range(5))
         by_user = self._by_user(self.levels)
         for users in demands.chunks():
             self.margins[users] = demands.costs(self.prices, users) - self.softest[users, None]
+            if takes is not None:
+                part = takes[users]
+                short = np.divide(-self.margins[users], part, out=np.zeros_like(part), where=part > 0)
+                self.rents[users] += 2.0 * np.maximum(short.max(axis=1), 0.0)
+                self.margins[users] += part * self.rents[users, None]
             parts = np.divide(1.0, self.margins[users], out=self.parts[users])
             parts *= (by_user[users] / parts.sum(axis=1))[:, None]
+        if takes is not None:
+            self.room = np.where(self.limited, np.maximum(1.0 - self._taken(), 0.5), 1.0)
         self.used = demands.all_loads(self.parts)
         self.slack = np.maximum(self.usable - self.used, 0.5 * self.usable)
-        self._ratios, self._dmargins, self._dparts = (np.empty(shape) for _ in range(3))
 
     def _scale(self, weights: Float, worth: Float, budget: float) -> float:
         """The factor on prices at which the levels wanted cost the budget, or half of the cost of all limits."""
         at_limits = float(self.limits @ worth)
         wanted = (weights / worth) ** (1 / self.alpha)
         budget = min(budget, 0.5 * at_limits)
-        if not self.limited.any():
+        if not np.isfinite(self.limits).any():
             return float((float(wanted @ worth) / budget) ** self.alpha)
         low, high = -700.0, 700.0
         for _ in range(50):
@@ -105,6 +126,11 @@ class Interior:
             spent = float(np.minimum(wanted * np.exp(-middle / self.alpha), self.limits) @ worth)
             low, high = (middle, high) if spent > budget else (low, middle)
         return float(np.exp(middle))
+
+    def _taken(self) -> Float:
+        """The part of each user's own limit that its parts take."""
+        assert self.takes is not None
+        return np.einsum("js,js->j", self.parts, self.takes)
 
     def _by_group(self, by_user: Float) -> Float:
         return by_user.sum(keepdims=True) if self.together else by_user
@@ -115,7 +141,8 @@ class Interior:
     @property
     def worth(self) -> Float:
         """The marginal worth of each group's level: soft minima and rent."""
-        return self._by_group(self.softest) + self.rents
+        worth = self._by_group(self.softest)
+        return worth + self.rents if self.takes is None else worth
 
     @property
     def disagreement(self) -> Float:
@@ -142,13 +169,17 @@ class Interior:
         with its products: at large alpha the rich hardly count in the sum. Users who share one level are not tested.
         """
         paid = self._by_user(self.levels) * self.cheapest
-        unit = max(float(paid.sum()), 1e-3 * float(self.levels @ self.worth))
-        excess = float((self.used / self.usable).max()) - 1.0
+        excess, unit = float((self.used / self.usable).max()) - 1.0, float(self.levels @ self.worth)
+        if self.takes is None:
+            unit = max(float(paid.sum()), 1e-3 * unit)
+        else:
+            paid = np.maximum(paid - self.rents * (1.0 - self.room), 0.0)
+            excess = max(excess, float(self._taken().max()) - 1.0)
         if not (self.complementarity <= tolerance * unit and excess <= tolerance):
             return False
         if self.together:
             return True
-        below = ~self.limited | (self.room > each * self.levels)
+        below = ~self.limited | (self.room > each * (self.levels if self.takes is None else 1.0))
         spare = self.prices * (self.slack / self.usable)
         for users in self.demands.chunks():
             over = self.margins[users] + self.demands.price(spare, users)
@@ -159,12 +190,18 @@ class Interior:
 
     def step(self) -> float:
         """Move by one Newton step with a corrector: how far, from 0 to 1; 0 where no step can be computed."""
-        response = 1.0 / (self.alpha * self.worth / self.levels + self.rents / self.room)
+        response = self.alpha * self.worth / self.levels
+        own = None
+        if self.takes is None:
+            response = response + self.rents / self.room
+        else:
+            own = self.takes, np.where(self.limited, self.room / np.maximum(self.rents, 1e-300), 1.0)
+        response = 1.0 / response
         for users in self.demands.chunks():
             np.divide(self.parts[users], self.margins[users], out=self._ratios[users])
         kind = ByUsers if self.demands.n_users < self.prices.size else ByPrices
         try:
-            system = kind(self.demands, self._ratios, self.slack / self.prices, response, self.together)
+            system = kind(self.demands, self._ratios, self.slack / self.prices, response, self.together, own)
         except (np.linalg.LinAlgError, ValueError):  # NaN or infinite, or not positive definite
             return 0.0
         move = self._corrected(system)
@@ -180,30 +217,43 @@ class Interior:
         self._go(length, move)
         return length
 
-    def _solve(self, system: PriceSystem, sums: Float, pushed: Float, target: Float, aim: Float) -> _Move:
+    def _solve(
+        self, system: PriceSystem, sums: Float, taken: Float, pushed: Float, target: Float, aim: Float
+    ) -> _Move:  # fmt: skip
         """Changes for given pushes; writes those of margins to ``_dmargins``.
 
-        ``sums`` (n_users,) are the pushes on each user's parts, added up; ``pushed`` (n_resources, n_servers) their
-        loads with the pushes on slack, ``target`` the latter alone; ``aim`` (n_groups,) the changes of the products of
-        room and rents.
+        ``sums`` (n_users,) are the pushes on each user's parts, added up, and ``taken`` the same in parts of limits;
+        ``pushed`` (n_resources, n_servers) their loads with the pushes on slack, ``target`` the latter alone; ``aim``
+        the changes of the products of room and rents.
         """
-        pull = self.worth * self.disagreement - aim / self.room
+        pull = self.worth * self.disagreement
+        if self.takes is None:
+            pull = pull - aim / self.room
+        else:  # without a limit rents are zero, and so is what moves them
+            rents = np.where(self.limited, self.rents, 1.0)
+            missing = np.where(self.limited, 1.0 - self._taken() - self.room, 0.0)
+            taken = missing - taken - aim / rents
         short = self._by_user(self.levels) - self.parts.sum(axis=1) if self.together else system.response * pull
         common = float(pull[0]) if self.together else 0.0
-        prices, softest, level = system.solve(short - sums, pushed, common, self._dmargins)
+        prices, softest, level, more = system.solve(short - sums, taken, pushed, common, self._dmargins)
         # not the sum over servers of the parts' changes: far below its worth at a limit, that is all rounding
         levels = np.array([level]) if self.together else system.response * (pull - softest)
         slack = target - self.slack / self.prices * prices
-        return _Move(prices, slack, softest, levels, (aim + self.rents * levels) / self.room * self.limited)
+        if self.takes is None:
+            more, room = (aim + self.rents * levels) / self.room * self.limited, -levels
+        else:
+            room = (aim - self.room * more) / rents * self.limited
+        return _Move(prices, slack, softest, levels, more, room)
 
     def _corrected(self, system: PriceSystem) -> _Move | None:
         """The direction of the step, or None if there is none; writes changes by pair to ``_dparts``, ``_dmargins``."""
-        slack, limited = self.slack, self.limited
+        slack, limited, takes = self.slack, self.limited, self.takes
         totals = self.parts.sum(axis=1)
+        nothing = np.zeros_like(totals)
         # products shrink together, each in proportion to what its user pays or its capacity earns
         by_user = np.ones_like(totals) if self.together else self.levels * self.cheapest
         by_user /= by_user.mean()
-        by_group = limited * (1.0 if self.together else by_user)
+        by_group = limited * (1.0 if self.together and takes is None else by_user)
         by_row = np.ones_like(slack) if self.together else self.usable * self.prices
         by_row /= by_row.mean()
         n_products = float(by_user.sum()) * self.parts.shape[1] + float(by_group.sum()) + float(by_row.sum())
@@ -211,9 +261,11 @@ class Interior:
         missing = self.usable - self.used - slack
 
         # first towards products of zero, to see how long a step would be
-        look = self._solve(system, -totals, -self.used - missing - slack, -slack, -self.room * self.rents)
+        own = nothing if takes is None else -self._taken()
+        look = self._solve(system, -totals, own, -self.used - missing - slack, -slack, -self.room * self.rents)
         shrink = second = 0.0
         sums, inverse_sums = np.empty_like(totals), np.empty_like(totals)
+        taken, inverse_taken = (nothing, nothing) if takes is None else (np.empty_like(totals), np.empty_like(totals))
         loads, inverse_loads = np.zeros_like(slack), np.zeros_like(slack)
         for users in self.demands.chunks():
             parts, margins, turns = self.parts[users], self.margins[users], self._dparts[users]
@@ -226,23 +278,28 @@ class Interior:
             turns *= turned  # minus the product of both changes, per margin
             turns -= parts
             sums[users] = turns.sum(axis=1)
+            if takes is not None:
+                taken[users] = np.einsum("js,js->j", turns, takes[users])
             loads += self.demands.loads(turns, users)
             np.divide(by_user[users, None], margins, out=turned)
             inverse_sums[users] = turned.sum(axis=1)
+            if takes is not None:
+                inverse_taken[users] = np.einsum("js,js->j", turned, takes[users])
             inverse_loads += self.demands.loads(turned, users)
         shrink = max(shrink, self._shrink(look))
         if not 0 < shrink < np.inf:
             return None
         length = min(1.0, 1.0 / shrink)
-        second += float((look.prices * look.slack).sum()) - float(look.levels @ look.rents)
+        second += float((look.prices * look.slack).sum()) + float(look.room @ look.rents)
         left = max((1.0 - length) * products + length**2 * second, 0.0) / products
         centre = max(min(left, 1.0) ** 3, SMALLEST_CENTRE) * products / n_products
 
         # then to products of that size, with the curvature that the first solution shows
         target = (centre * by_row - look.slack * look.prices) / self.prices - slack
-        aim = (centre * by_group - self.room * self.rents + look.levels * look.rents) * limited
+        aim = (centre * by_group - self.room * self.rents - look.room * look.rents) * limited
         sums += centre * inverse_sums
-        move = self._solve(system, sums, loads + centre * inverse_loads - missing + target, target, aim)
+        loads += centre * inverse_loads - missing + target
+        move = self._solve(system, sums, taken + centre * inverse_taken, loads, target, aim)
         for users in self.demands.chunks():
             self._dparts[users] += (centre * by_user[users, None]) / self.margins[users]
             self._dparts[users] -= self._ratios[users] * self._dmargins[users]
@@ -253,8 +310,8 @@ class Interior:
         at = self.limited
         falls = (
             -move.prices / self.prices, -move.slack / self.slack, -move.levels / self.levels,
-            -(self._by_group(move.softest) + move.rents) / self.worth,
-            -move.rents[at] / self.rents[at], move.levels[at] / self.room[at],
+            -(self._by_group(move.softest) + (move.rents if self.takes is None else 0.0)) / self.worth,
+            -move.rents[at] / self.rents[at], -move.room[at] / self.room[at],
         )  # fmt: skip
         return max(float(fall.max(initial=0.0)) for fall in falls)
 
@@ -266,7 +323,7 @@ class Interior:
         self.slack = self.slack + length * move.slack
         self.softest = self.softest + length * move.softest
         self.rents = self.rents + length * move.rents
-        self.room = np.where(self.limited, self.room - length * move.levels, 1.0)
+        self.room = np.where(self.limited, self.room + length * move.room, 1.0)
         self.levels = self.levels + length * move.levels if self.together else self.parts.sum(axis=1)
         if not self.together and self.alpha != 1:
             self._settle()
@@ -284,13 +341,15 @@ class Interior:
             softest = np.where(far & (self.softest > 0), np.clip(aim, self.softest / SETTLE, top), self.softest)
             self.margins -= (softest - self.softest)[:, None]
             self.softest = softest
-        rents = np.clip(weights * self.levels**-alpha - self.softest, self.rents / SETTLE, self.rents * SETTLE)
-        self.rents = np.where(far & self.limited & (self.softest + rents > 0), rents, self.rents)
+        if self.takes is None:
+            rents = np.clip(weights * self.levels**-alpha - self.softest, self.rents / SETTLE, self.rents * SETTLE)
+            self.rents = np.where(far & self.limited & (self.softest + rents > 0), rents, self.rents)
+        taken = self.levels if self.takes is None else self._taken()
         levels = np.clip((weights / self.worth) ** (1.0 / alpha), self.levels / SETTLE, self.levels * SETTLE)
-        top = np.where(self.limited, self.levels + (1.0 - 1.0 / SETTLE) * self.room, np.inf)
+        top = np.where(self.limited, (1.0 + (1.0 - 1.0 / SETTLE) * self.room / taken) * self.levels, np.inf)
         levels = np.where(far, np.minimum(levels, top), self.levels)
         self.parts *= (levels / self.levels)[:, None]
-        self.room = np.where(self.limited, self.room - (levels - self.levels), 1.0)
+        self.room = np.where(self.limited, self.room - taken * (levels / self.levels - 1.0), 1.0)
         self.levels = levels
 
 
@@ -302,6 +361,7 @@ class _Move(NamedTuple):
     softest: Float
     levels: Float
     rents: Float
+    room: Float
 
 
 class PriceSystem(ABC):
@@ -321,14 +381,23 @@ class PriceSystem(ABC):
     decades, zeros, ties, weights, limits, counts) 7 were not certified by users and 8 by prices, 7 of them the same.
     With as many users as prices both take the same time.
 
+    Limits of users' own, of which a unit of level takes ``t_js``, add a second number by user, the fall r of its rent,
+    with ``W_j`` the stack of ``θ_js t_js g_jsi`` and ``b_j = room_j / rent_j + sum_s θ_js t_js^2``:
+
+        B p - sum_j (V_j v_j + W_j r_j) = pushed,    c_j = sum_s θ_js t_js
+        v_j / a_j + c_j r_j - V_j . p = lack_j + level,    c_j v_j + b_j r_j - W_j . p = lack of the limit.
+
     ``ratios`` (n_users, n_servers) are parts over margins, ``per_price`` (n_resources, n_servers) is slack over prices,
-    ``response`` (n_groups,) is how much levels fall as soft minima rise. Raises `numpy.linalg.LinAlgError` or
-    ValueError if a number is NaN or infinite, or the matrix not positive definite.
+    ``response`` (n_groups,) is how much levels fall as soft minima rise, ``own`` are t and room over rent. Raises
+    `numpy.linalg.LinAlgError` or ValueError if a number is NaN or infinite, or the matrix not positive definite.
     """
 
-    def __init__(self, demands: Demands, ratios: Float, per_price: Float, response: Float, together: bool) -> None:
+    def __init__(
+        self, demands: Demands, ratios: Float, per_price: Float, response: Float, together: bool,
+        own: tuple[Float, Float] | None = None,
+    ) -> None:  # fmt: skip
         self.demands, self.ratios, self.per_price, self.together = demands, ratios, per_price, together
-        self.response = response
+        self.response, self.own = response, own
         self._factor(np.zeros(demands.n_users) if together else response)
 
     @abstractmethod
@@ -336,11 +405,14 @@ class PriceSystem(ABC):
         """Factor the matrix; ``give`` (n_users,) is the response of each user's own level."""
 
     @abstractmethod
-    def solve(self, lack: Float, pushed: Float, pull: float, dmargins: Float) -> tuple[Float, Float, float]:
-        """Changes of prices (n_resources, n_servers), soft minima (n_users,) and the level that users share.
+    def solve(
+        self, lack: Float, own_lack: Float, pushed: Float, pull: float, dmargins: Float
+    ) -> tuple[Float, Float, float, Float]:
+        """Changes of prices (n_resources, n_servers), soft minima (n_users,), the level that users share, and rents.
 
-        ``lack`` (n_users,) is the shortfall of each user's parts, ``pushed`` (n_resources, n_servers) the push on
-        loads, ``pull`` that on the level that users share, or 0. Changes of margins are written to ``dmargins``.
+        ``lack`` (n_users,) is the shortfall of each user's parts, ``own_lack`` that of its limit, ``pushed``
+        (n_resources, n_servers) the push on loads, ``pull`` that on the level that users share, or 0. Changes of
+        margins are written to ``dmargins``.
         """
 
 
@@ -364,22 +436,36 @@ class ByPrices(PriceSystem):
         self.stiffness = np.empty(demands.n_users)
         blocks = np.zeros((len(demands.upper[0]), s))
         matrix = np.zeros((m * s, m * s))
-        self.shared = np.zeros(m * s)
+        self.shared, self.inertia = np.zeros(m * s), 0.0
+        if self.own is not None:  # the average of t, and the second pivot
+            self.middle, self.pivot = np.empty(demands.n_users), np.empty(demands.n_users)
         for users in demands.chunks():
             ratios = self.ratios[users]
             # theta (1 - a theta) would cancel on a server that holds nearly all of a user
-            row, top = np.arange(len(ratios)), ratios.argmax(axis=1)
-            most = ratios[row, top]
+            row, (least, top) = np.arange(len(ratios)), cheapest_of(-ratios)
+            most = -least
             ratios[row, top] = 0.0
             others = ratios.sum(axis=1) + give[users]
             ratios[row, top] = most
             a = self.stiffness[users] = 1.0 / (others + most)
-            own = ratios * (1.0 - a[:, None] * ratios)
-            own[row, top] = most * others * a
+            if self.own is None:
+                own = ratios * (1.0 - a[:, None] * ratios)
+                own[row, top] = most * others * a
+                stacked = demands.stacked(ratios, users)
+                weights = a
+            else:
+                own, second = self._beside_limits(users, give[users], row, top)
+                stacked = demands.stacked(ratios, users)
+                other = demands.stacked(second, users)
+                weights = a + self.middle[users] ** 2 / self.pivot[users]
+                if self.together:
+                    self.shared -= (self.middle[users] / self.pivot[users]) @ other
+                other /= np.sqrt(self.pivot[users])[:, None]
+                matrix -= other.T @ other
             blocks += demands.curvature(own, users)
-            stacked = demands.stacked(ratios, users)
             if self.together:
                 self.shared += a @ stacked
+                self.inertia += float(weights.sum())
             stacked *= np.sqrt(a)[:, None]
             matrix -= stacked.T @ stacked
         server = np.arange(s)
@@ -388,16 +474,48 @@ class ByPrices(PriceSystem):
         diagonal = np.arange(m * s)
         matrix[diagonal, diagonal] += self.per_price.ravel()
         if self.together:
-            self.inertia = float(self.stiffness.sum() + 1.0 / self.response[0])
+            self.inertia += 1.0 / float(self.response[0])
             matrix += np.outer(self.shared, self.shared / self.inertia)
         self.factor, self.unit = factored(matrix)
 
-    def solve(self, lack: Float, pushed: Float, pull: float, dmargins: Float) -> tuple[Float, Float, float]:
+    def _beside_limits(self, users: slice, give: Float, row: Int, top: Int) -> tuple[Float, Float]:
+        """Curvature of each server's own, and ``θ (t - average)``, where users have limits of their own.
+
+        With ``D(θ)`` the determinant of a user's two equations the first is ``θ_s D(θ without s) / D(θ)``: no
+        difference that cancels, on the two servers that may hold nearly all of a user.
+        """
+        assert self.own is not None
+        takes, ease, ratios = self.own[0][users], self.own[1][users], self.ratios[users]
+
+        def pivots() -> tuple[Float, Float, Float, Float]:
+            first = ratios.sum(axis=1) + give
+            middle = np.einsum("js,js->j", ratios, takes) / first
+            beside = takes - middle[:, None]
+            turned = ratios * beside
+            return first, middle, turned, np.einsum("js,js->j", turned, beside) + give * middle**2 + ease
+
+        first, middle, second, pivot = pivots()
+        self.middle[users], self.pivot[users] = middle, pivot
+        own: Float = ratios - ratios**2 / first[:, None] - second**2 / pivot[:, None]
+        most = ratios[row, top]
+        ratios[row, top] = 0.0
+        after = cheapest_of(-ratios)[1]
+        for server, held in ((top, most), (after, ratios[row, after])):
+            ratios[row, top] = most
+            ratios[row, server] = 0.0
+            without, _, _, rest = pivots()
+            own[row, server] = held * (without / first) * (rest / pivot)
+            ratios[row, server] = held
+        return own, second
+
+    def solve(
+        self, lack: Float, own_lack: Float, pushed: Float, pull: float, dmargins: Float
+    ) -> tuple[Float, Float, float, Float]:
         """Prices first; see `PriceSystem.solve`."""
-        offset = self.stiffness * lack
+        offset, rents = self._by_user(lack, own_lack)
         right = pushed.copy()
         for users in self.demands.chunks():
-            right += self.demands.loads(self.ratios[users] * offset[users, None], users)
+            right += self.demands.loads(self.ratios[users] * self._falls(offset, rents, users), users)
         flat, level = right.ravel(), 0.0
         common = pull - float(offset.sum())
         if self.together:
@@ -405,14 +523,29 @@ class ByPrices(PriceSystem):
         flat = self.unit * cho_solve(self.factor, self.unit * flat, check_finite=False)
         if self.together:
             level = float(common - self.shared @ flat) / self.inertia
-        prices, softest = flat.reshape(pushed.shape), np.empty_like(offset)
+        prices, along, across = flat.reshape(pushed.shape), lack + level, own_lack.copy()
         for users in self.demands.chunks():
             change = dmargins[users]
             change[:] = self.demands.price(prices, users)
-            along = np.einsum("js,js->j", self.ratios[users], change) + level
-            softest[users] = offset[users] + self.stiffness[users] * along
-            change -= softest[users, None]
-        return prices, softest, level
+            along[users] += np.einsum("js,js->j", self.ratios[users], change)
+            if self.own is not None:
+                across[users] += np.einsum("js,js,js->j", self.ratios[users], self.own[0][users], change)
+        softest, rents = self._by_user(along, across)
+        for users in self.demands.chunks():
+            dmargins[users] -= self._falls(softest, rents, users)
+        return prices, softest, level, -rents
+
+    def _by_user(self, lack: Float, own_lack: Float) -> tuple[Float, Float]:
+        """Each user's two equations solved by themselves: the changes v and r."""
+        if self.own is None:
+            return self.stiffness * lack, own_lack
+        rents = (own_lack - self.middle * lack) / self.pivot
+        return self.stiffness * lack - self.middle * rents, rents
+
+    def _falls(self, softest: Float, rents: Float, users: slice) -> Float:
+        """How much margins fall by these changes."""
+        falls = softest[users, None]
+        return falls if self.own is None else falls + self.own[0][users] * rents[users, None]
 
 
 class ByUsers(PriceSystem):
@@ -438,29 +571,43 @@ class ByUsers(PriceSystem):
         square[:, diagonal, diagonal] += JITTER
         # (m, m, s): the inverse of L by row and column
         self.inverse = np.moveaxis(np.linalg.inv(np.linalg.cholesky(square)) * unit[:, None, :], 0, 2).copy()
-        self.rows = np.empty((demands.n_users, m, s))
+        n = demands.n_users
+        self.rows = np.empty((n if self.own is None else 2 * n, m, s))
         for users in demands.chunks():
             for row in range(m):
-                np.multiply(self.ratios[users], demands.price(self.inverse[row], users), out=self.rows[users, row])
-        flat = self.rows.reshape(demands.n_users, -1)
+                np.multiply(self.ratios[users], demands.price(self.inverse[row], users), out=self.rows[:n][users, row])
+        every = np.arange(n)
+        if self.own is not None:
+            takes, ease = self.own
+            np.multiply(self.rows[:n], takes[:, None, :], out=self.rows[n:])
+        flat = self.rows.reshape(len(self.rows), -1)
         matrix = -(flat @ flat.T)
-        every = np.arange(demands.n_users)
         matrix[every, every] += sums + give
+        if self.own is not None:
+            both = np.einsum("js,js->j", self.ratios, takes)
+            matrix[every, n + every] += both
+            matrix[n + every, every] += both
+            matrix[n + every, n + every] += np.einsum("js,js,js->j", self.ratios, takes, takes) + ease
         if self.together:
-            matrix += self.response[0]
+            matrix[:n, :n] += self.response[0]
         self.factor, self.unit = factored(matrix)
 
-    def solve(self, lack: Float, pushed: Float, pull: float, dmargins: Float) -> tuple[Float, Float, float]:
+    def solve(
+        self, lack: Float, own_lack: Float, pushed: Float, pull: float, dmargins: Float
+    ) -> tuple[Float, Float, float, Float]:
         """Soft minima first; see `PriceSystem.solve`."""
-        flat = self.rows.reshape(len(lack), -1)
+        n, flat = len(lack), self.rows.reshape(len(self.rows), -1)
         white = np.einsum("iks,ks->is", self.inverse, pushed)
-        right = lack + flat @ white.ravel()
+        right = (lack if self.own is None else np.concatenate([lack, own_lack])) + flat @ white.ravel()
         if self.together:
-            right = right + self.response[0] * pull
-        softest = self.unit * cho_solve(self.factor, self.unit * right, check_finite=False)
+            right[:n] += self.response[0] * pull
+        falls = self.unit * cho_solve(self.factor, self.unit * right, check_finite=False)
+        softest, rents = falls[:n], falls[n:] if self.own is not None else own_lack
         level = float(self.response[0] * (pull - softest.sum())) if self.together else 0.0
-        white += (softest @ flat).reshape(white.shape)
+        white += (falls @ flat).reshape(white.shape)
         prices = np.einsum("iks,is->ks", self.inverse, white)
         for users in self.demands.chunks():
             dmargins[users] = self.demands.price(prices, users) - softest[users, None]
-        return prices, softest, level
+            if self.own is not None:
+                dmargins[users] -= self.own[0][users] * rents[users, None]
+        return prices, softest, level, -rents

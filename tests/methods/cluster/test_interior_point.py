@@ -41,11 +41,12 @@ def demands_and_loads(rng: np.random.Generator, n: int, servers: int, m: int, by
 
 
 def written_out(
-    g: np.ndarray, ratios: np.ndarray, per_price: np.ndarray, response: np.ndarray, together: bool, right: np.ndarray
-) -> np.ndarray:
-    """Prices (server by server), soft minima and the common level from one dense system, nothing eliminated."""
+    g: np.ndarray, ratios: np.ndarray, per_price: np.ndarray, response: np.ndarray, together: bool, right: np.ndarray,
+    own: tuple[np.ndarray, np.ndarray] | None,
+) -> np.ndarray:  # fmt: skip
+    """Prices (server by server), soft minima, the common level and falls of rents from one dense system."""
     n, servers, m = g.shape
-    size = servers * m + n + together
+    size = servers * m + n + together + (0 if own is None else n)
     matrix = np.zeros((size, size))
     for s in range(servers):
         block = slice(s * m, (s + 1) * m)
@@ -55,9 +56,18 @@ def written_out(
     users = np.arange(servers * m, servers * m + n)
     matrix[users, users] = ratios.sum(axis=1) + (0.0 if together else response)
     if together:
-        matrix[users, -1] = -1.0
-        matrix[-1, users] = 1.0
-        matrix[-1, -1] = 1.0 / response[0]
+        matrix[users, users[-1] + 1] = -1.0
+        matrix[users[-1] + 1, users] = 1.0
+        matrix[users[-1] + 1, users[-1] + 1] = 1.0 / response[0]
+    if own is not None:
+        takes, ease = own
+        rents = np.arange(size - n, size)
+        for s in range(servers):
+            block = np.arange(s * m, (s + 1) * m)
+            matrix[np.ix_(block, rents)] = -(g[:, s].T * ratios[:, s] * takes[:, s])
+            matrix[np.ix_(rents, block)] = matrix[np.ix_(block, rents)].T
+        matrix[users, rents] = matrix[rents, users] = (ratios * takes).sum(axis=1)
+        matrix[rents, rents] = (ratios * takes**2).sum(axis=1) + ease
     return np.linalg.solve(matrix, right)
 
 
@@ -65,8 +75,9 @@ def written_out(
 @pytest.mark.parametrize("together", [False, True])
 @pytest.mark.parametrize("by_server", [False, True])
 @pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("limits", [False, True])
 def test_both_ways_solve_the_whole_system(
-    kind: type[PriceSystem], together: bool, by_server: bool, size: tuple[int, int, int]
+    kind: type[PriceSystem], together: bool, by_server: bool, size: tuple[int, int, int], limits: bool
 ) -> None:
     rng = np.random.default_rng(sum(size))
     n, servers, m = size
@@ -74,15 +85,22 @@ def test_both_ways_solve_the_whole_system(
     ratios, per_price = 10 ** rng.uniform(-3, 3, (n, servers)), 10 ** rng.uniform(-2, 2, (m, servers))
     response = rng.uniform(0.5, 2, 1 if together else n)
     lack, pushed, pull = rng.normal(size=n), rng.normal(size=(m, servers)), float(rng.normal()) if together else 0.0
-    right = np.concatenate([pushed.T.ravel(), lack, [pull] if together else []])
-    whole = written_out(g, ratios, per_price, response, together, right)
+    own = (rng.uniform(0.5, 2, (n, servers)), 10 ** rng.uniform(-2, 2, n)) if limits else None
+    own_lack = rng.normal(size=n)
+    right = np.concatenate([pushed.T.ravel(), lack, [pull] if together else [], own_lack if limits else []])
+    whole = written_out(g, ratios, per_price, response, together, right, own)
     dmargins = np.empty((n, servers))
-    prices, softest, level = kind(demands, ratios, per_price, response, together).solve(lack, pushed, pull, dmargins)
+    system = kind(demands, ratios, per_price, response, together, own)
+    prices, softest, level, rents = system.solve(lack, own_lack, pushed, pull, dmargins)
     unit = np.abs(whole).max()
     np.testing.assert_allclose(prices.T.ravel(), whole[: servers * m], atol=1e-8 * unit)
     np.testing.assert_allclose(softest, whole[servers * m : servers * m + n], atol=1e-8 * unit)
-    assert level == pytest.approx(whole[-1] if together else 0.0, abs=1e-8 * unit)
-    np.testing.assert_allclose(dmargins, np.einsum("jsi,is->js", g, prices) - softest[:, None], atol=1e-9 * unit)
+    assert level == pytest.approx(whole[servers * m + n] if together else 0.0, abs=1e-8 * unit)
+    margins = np.einsum("jsi,is->js", g, prices) - softest[:, None]
+    if own is not None:
+        np.testing.assert_allclose(rents, -whole[-n:], atol=1e-8 * unit)
+        margins += own[0] * rents[:, None]
+    np.testing.assert_allclose(dmargins, margins, atol=1e-8 * unit)
 
 
 @pytest.mark.parametrize("kind", [ByPrices, ByUsers])

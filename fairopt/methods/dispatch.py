@@ -56,12 +56,13 @@ FAST = (
     ("prices", pool.alpha_fair_applies, pool.solve_alpha_fair),
     ("prices", alpha_fair_on_servers_applies, solve_alpha_fair_on_servers),
     ("linear", pool.max_sum_applies, pool.solve_max_sum),
+    ("prices", pool.sum_applies, pool.solve_sum),
     ("levels", leximin_on_servers_applies, solve_leximin_on_servers),
 )
 EXACT_FOR = {
     "water-filling": "exact for Leximin and MaxMin on one pool (or identical servers)",
-    "prices": "exact for AlphaFair with alpha > 0 on one pool (or identical servers), and on several servers for "
-    "AlphaFair with alpha from 0.05 to 5 and for MaxMin",
+    "prices": "exact for AlphaFair with alpha > 0 and for sums of one concave function per user (`by_user`) on one "
+    "pool (or identical servers), and on several servers for AlphaFair with alpha from 0.05 to 5 and for MaxMin",
     "linear": "exact for Total and AlphaFair(0) on one pool (or identical servers)",
     "levels": "exact for Leximin on several servers of a share with the same coefficients on each",
     "parametric": "exact for FairnessEfficiency wherever it has an optimum, but for AlphaFair's edge and beta = 1",

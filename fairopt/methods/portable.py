@@ -37,6 +37,7 @@ from fairopt.proofs.evidence import (
     Solved,
     Tangents,
     TotalPrices,
+    UserPrices,
     restored,
 )
 from fairopt.proofs.lagrangian import Lagrangian
@@ -166,7 +167,7 @@ def _entry(program: Program, tasks: Float, evidence: Evidence | None, rows: Sequ
         return {"kind": "bottlenecks"}
     if isinstance(evidence, FairPrices):
         return _prices(program, np.exp(evidence.log_prices), unit=evidence.level)
-    if isinstance(evidence, TotalPrices):
+    if isinstance(evidence, (TotalPrices, UserPrices)):
         return _prices(program, evidence.prices)
     if isinstance(evidence, RowPrices):
         return _row_prices(program, evidence)

@@ -70,6 +70,18 @@ class RowPrices:
 
 
 @dataclass(frozen=True)
+class UserPrices:
+    """A sum of one concave function per user on one pool: prices per whole capacity, in natural units of the objective.
+
+    ``of_sum`` is the price of the sum of shares where that is fixed (`TotalIs`), of either sign.
+    """
+
+    program: Program
+    prices: Float
+    of_sum: float = 0.0
+
+
+@dataclass(frozen=True)
 class Holding:
     """Prices that hold some ``users`` (indices) of a leximin at their level.
 
@@ -133,7 +145,7 @@ class Tangents:
     cuts: Sequence[tuple[Program, Float, Solved]]
 
 
-Evidence = Bottlenecked | FairPrices | TotalPrices | RowPrices | HeldLevels | Solved | Tangents | Division
+Evidence = Bottlenecked | FairPrices | TotalPrices | RowPrices | UserPrices | HeldLevels | Solved | Tangents | Division
 
 
 @dataclass(frozen=True)
@@ -155,6 +167,7 @@ class Proposal:
 PLAIN: dict[type, tuple[str, ...]] = {  # name in files, and fields
     Bottlenecked: ("bottlenecks", "order", "prices"), FairPrices: ("fair prices", "log_prices", "level"),
     TotalPrices: ("total prices", "prices"), RowPrices: ("row prices", "prices"),
+    UserPrices: ("user prices", "prices", "of_sum"),
 }  # fmt: skip
 
 
@@ -195,6 +208,10 @@ def restored(program: Program, held: Mapping[str, Any], solver: str | None) -> E
     if kind == "row prices":
         instance = program.instance
         return RowPrices(LevelUnits(program), _numbers(held["prices"], (instance.n_resources, instance.n_servers)))
+    if kind == "user prices":
+        if not program.single:
+            raise ValueError(f"{kind} for a program of several servers")
+        return UserPrices(program, _numbers(held["prices"], program.usable.shape), float(held["of_sum"]))
     if program.pool_share is None:
         raise ValueError(f"{kind} for a program of several servers")
     pool = Pool(program, program.pool_share)

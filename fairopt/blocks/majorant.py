@@ -33,12 +33,20 @@ class PowerTerm:
     def values(self, share: Float) -> Float:
         """Terms at shares ``c_j x_j``, shape (n_users,)."""
         with np.errstate(divide="ignore"):
-            return np.where(self.factor == 0, 0.0, self.factor * boxcox(share, 1.0 - self.alpha))
+            return np.where(self.factor == 0, 0.0, self.factor * _boxcox(share, self.alpha))
 
     def slopes(self, share: Float) -> Float:
         """Derivatives of the terms by the shares, shape (n_users,)."""
         with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
             return np.where(self.factor == 0, 0.0, self.factor * share**-self.alpha)
+
+
+def _boxcox(share: Float, alpha: float) -> Float:
+    """``(z^(1-alpha) - 1) / (1-alpha)``, without powers where that takes a tenth of the time."""
+    quick = {0.0: lambda z: z - 1.0, 0.5: lambda z: 2.0 * (np.sqrt(z) - 1.0), 1.0: np.log, 2.0: lambda z: 1.0 - 1.0 / z}
+    if alpha in quick:
+        return np.asarray(quick[alpha](share))
+    return np.asarray(boxcox(share, 1.0 - alpha))
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,7 @@ from fairopt.blocks.algebra import AtLeast, written
 from fairopt.blocks.base import Block, asked, blocks_within, is_ours
 from fairopt.blocks.constraints import Constraint, MinShare
 from fairopt.blocks.efficiency import FairnessEfficiency
+from fairopt.blocks.marginal import Marginal
 from fairopt.blocks.model import Model, Pairs, Point
 from fairopt.blocks.objectives import AlphaFair, Leximin, MaxMin, Objective, Total
 from fairopt.blocks.shares import Share
@@ -105,6 +106,11 @@ class Program:
         if isinstance(objective, FairnessEfficiency):
             return objective.alpha_fair()
         return objective if isinstance(objective, AlphaFair) else None
+
+    @cached_property
+    def marginal(self) -> Marginal | None:
+        """The derivatives of the objective by the tasks of each user, if it adds up one function for each."""
+        return self.objective.by_user(self.instance)
 
     def refuse_hopeless(self) -> None:
         """`OutOfDomain` where the objective is minus infinity for every allocation: a user may run no tasks at all."""

@@ -25,7 +25,7 @@ from fairopt.proofs.lagrangian import EPS, Lagrangian, Multipliers
 def judge_user_prices(program: Program, evidence: UserPrices, near: Float, tasks: Float) -> Bounded:
     """Bound how much better than the tasks any others can be; ``near`` are tasks close to those wanted at prices."""
     objective, prices = program.objective, np.maximum(evidence.prices, 0.0)
-    marginal = objective.by_user(program.instance)
+    marginal = program.marginal
     short = conditions.bounds_violation(program, tasks)
     if marginal is None:
         return Bounded(np.inf, short, None)

@@ -14,10 +14,9 @@ is exact for a power. The first prices are those of a sample; of few users, equa
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve
 
 from fairopt.blocks.marginal import CURVED, Marginal, PowerMarginal
 from fairopt.formulation.program import Program
@@ -67,8 +66,10 @@ class PoolProblem:
         return self.marginal.response(prices @ self.ratios, self.low, np.minimum(self.high, self.most), start)
 
 
-def of_program(program: Program, marginal: Marginal) -> PoolProblem:
+def of_program(program: Program) -> PoolProblem:
     """The users of a program on one pool under bounds on tasks."""
+    marginal = program.marginal
+    assert marginal is not None
     high = np.maximum(program.high, program.low * (1 + NARROW))
     return PoolProblem(program.pairs.loads, program.usable, np.asarray(program.low), high, program.most, marginal)
 
@@ -219,8 +220,8 @@ class PoolInterior:
         matrix = matrix * scale * scale[:, None]
         matrix[np.diag_indices(len(matrix))] += JITTER
         try:
-            factor = cho_factor(matrix)
-        except (np.linalg.LinAlgError, ValueError):  # NaN or infinite, or not positive definite
+            inverse = np.linalg.inv(matrix) * scale * scale[:, None]  # of few rows; its errors are the next step's
+        except np.linalg.LinAlgError:
             return np.inf
 
         def move(to_a: Float | float, to_b: Float | float, to_slack: Float | float) -> _Move:
@@ -233,7 +234,7 @@ class PoolInterior:
             ds = to_slack / prices[:m] - slack
             side = weighed @ right - missing
             side[:m] += ds
-            dp = scale * cho_solve(factor, scale * side)
+            dp = inverse @ side
             dx = (right - dp @ ratios) / stiff
             da -= per_a * dx
             if db is not None:

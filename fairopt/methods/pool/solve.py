@@ -129,7 +129,7 @@ def sum_applies(program: Program) -> bool:
     """
     if not program.single or program.rest or program.pool_share is not None or not (program.usable > 0).all():
         return False
-    return program.objective.by_user(program.instance) is not None
+    return program.marginal is not None
 
 
 def solve_sum(program: Program, settings: Settings) -> Proposals:
@@ -138,11 +138,9 @@ def solve_sum(program: Program, settings: Settings) -> Proposals:
     ``settings.start`` are prices to start from.
     """
     begun = time.perf_counter()
-    marginal = program.objective.by_user(program.instance)
-    assert marginal is not None
     refuse_lower_bounds(program)
     with np.errstate(all="ignore"):  # NaN stops the steps
-        problem = interior.of_program(program, marginal)
+        problem = interior.of_program(program)
         guess = None
         if settings.start is not None and np.isfinite(settings.start).all():
             guess = settings.start[0] * program.instance.total_capacities

@@ -17,6 +17,7 @@ from fairopt.blocks.model import Model, Point
 from fairopt.blocks.objectives import AlphaFair, Objective, Total
 from fairopt.blocks.shares import DominantShare, Share
 from fairopt.errors import InvalidBlock, NotConcave
+from fairopt.instance import Instance
 
 __all__ = ["FairnessEfficiency", "PowerSpread", "TotalIs", "single_term"]
 

@@ -38,7 +38,7 @@ from fairopt.methods.cluster.alpha_fair import alpha_fair_on_servers_applies, so
 from fairopt.methods.cluster.leximin import leximin_on_servers_applies, solve_leximin_on_servers
 from fairopt.methods.cone.leximin import solve_leximin
 from fairopt.methods.cone.newton import newton_applies, solve_by_newton
-from fairopt.methods.cone.parametric import only_parametric, parametric_applies, search_sums
+from fairopt.methods.cone.parametric import only_parametric, parametric_applies, search_by_prices, search_sums
 from fairopt.methods.cone.solve import solve_number
 from fairopt.methods.pool import solve as pool
 from fairopt.methods.settings import Proposals, Settings
@@ -217,15 +217,17 @@ def _solve_by_cones(program: Program, settings: Settings) -> Answer:
     """Solve one objective by cone programs."""
     if isinstance(program.objective, Leximin):
         return best(program, solve_leximin(program, settings))
-    if only_parametric(program):
-        return _search(program, settings)
-    search = parametric_applies(program)
+    search, first = parametric_applies(program), None
+    if only_parametric(program) or (search and search_by_prices(program, settings)):
+        first = _search(program, settings)
+        if first.ok or only_parametric(program):
+            return first
     solve = settings.general or solve_number
     answer = best(program, solve(program, settings), most=1 if search else None)
     if answer.ok:
         return _hand_out_leftover(program, answer, settings)
     if search and not settings.late:
-        second = _search(program, settings)
+        second = first or _search(program, settings)
     elif settings.solver is None and not settings.late and newton_applies(program):
         second = best(program, solve_by_newton(program, settings))
     else:

@@ -304,7 +304,8 @@ def _lines(evidence: Tangents, rows: Sequence[verify.Rows]) -> dict[str, Any]:
         tangent = tangent_of(cut, solved, tasks)
         if tangent is not None:
             held = {"levels": tangent.levels.tolist(), "slope": tangent.line.slope, **_priced(cut, tangent.prices)}
-            lines.append(held | _multipliers(solved.model, tasks, rows, tangent.per_dual))
+            further = isinstance(solved, Solved)  # prices are of a pool whose conditions are bounds
+            lines.append(held | (_multipliers(solved.model, tasks, rows, tangent.per_dual) if further else {}))
     entry: dict[str, Any] = {"kind": "lines", "lines": lines}
     for name, end in (("largest", evidence.largest), ("smallest", evidence.smallest)):
         if end is not None and end[1].tasks is not None:

@@ -1,7 +1,8 @@
 """`FairnessEfficiency` by a certified search along the sum of shares.
 
-At a fixed sum of shares the measure grows with the evenness of the shares (a power mean of them), which is concave: a
-cone program, whose dual values bound the evenness at every other sum by a line. The measure along these lines bounds it
+At a fixed sum of shares the measure grows with the evenness of the shares (a power mean of them), which is concave. Its
+optimum, by prices on one pool and else by a cone program, has multipliers that bound the evenness at every other sum by
+a line. The measure along these lines bounds it
 from above (`fairopt.proofs.plane`). The search solves the program at the sum where the bound is highest, until bound
 and best point agree. Outside the concave region the measure may have several local optima (with two users and beta =
 1/2 or -1, for example), which such a bound cannot miss.
@@ -10,22 +11,27 @@ and best point agree. Outside the concave region the measure may have several lo
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from functools import cached_property
 
 import cvxpy as cp
 import numpy as np
 
 from fairopt.blocks.efficiency import FairnessEfficiency, PowerSpread, TotalIs
+from fairopt.blocks.marginal import PowerMarginal
 from fairopt.blocks.objectives import MaxMin, Objective, Total
 from fairopt.certificate import GAP_TOLERANCE, Try
 from fairopt.formulation.program import ConeModel, Program
 from fairopt.methods.arrays import Float
 from fairopt.methods.cone.solve import by_chain, solve_problem
+from fairopt.methods.pool import interior
 from fairopt.methods.settings import Proposals, Settings
 from fairopt.progress import tell
 from fairopt.proofs import conditions, plane
-from fairopt.proofs.evidence import Proposal, Solved, Tangents
+from fairopt.proofs.evidence import Proposal, Solved, Tangents, UserPrices
 from fairopt.proofs.gate import Answer
 
+PRICES = "prices"  # of one pool, instead of a solver
 FINE = 1e-9  # a gap that is asked for, as long as programs still reduce it: optima are flat
 MOST = 60  # programs of a search; 10 to 30 are usual
 STALLED = 12  # programs that hardly lower the gap, after which no other will
@@ -49,6 +55,13 @@ def only_parametric(program: Program) -> bool:
     return parametric_applies(program) and not (
         isinstance(program.objective, FairnessEfficiency) and program.objective.concave
     )
+
+
+def search_by_prices(program: Program, settings: Settings) -> bool:
+    """Whether prices solve what the search asks: one pool, nothing but bounds on tasks, and no solver asked for."""
+    if settings.solver is not None or not program.single or program.rest:
+        return False
+    return bool((program.usable > 0).all())
 
 
 def search_sums(program: Program, settings: Settings, solve: Solve) -> Proposals:
@@ -81,6 +94,10 @@ def search_sums(program: Program, settings: Settings, solve: Solve) -> Proposals
         assert largest is not None
         yield Proposal("parametric", search.tasks, Tangents(largest, smallest, tuple(search.cuts)), attempt=attempt)
 
+    if search_by_prices(program, settings):
+        answer = yield next(propose(PRICES))
+        if answer is not None and answer.ok:
+            return
     yield from by_chain(settings, propose, "parametric", linear=False)
 
 
@@ -106,7 +123,7 @@ class _Search:
         assert isinstance(program.objective, FairnessEfficiency)
         self.program, self.solver, self.settings = program, solver, settings
         self.objective = program.objective
-        self.cuts: list[tuple[Program, Float, Solved]] = []
+        self.cuts: list[tuple[Program, Float, Solved | UserPrices]] = []
         self.lines: list[plane.Line] = []
         self.slopes: dict[float, float] = {}  # of the logarithm of the measure along the mean, where it was solved
         self.model = ConeModel(program)  # of the policy's conditions
@@ -118,6 +135,14 @@ class _Search:
         largest, smallest = (end and end[1] for end in ends)
         assert largest is not None
         self.least, self.most = plane.extremes(program, point, largest, smallest)
+        self.prices: dict[float, Float] = {}  # by mean, last of the mean
+
+    @cached_property
+    def problem(self) -> interior.PoolProblem:
+        """The evenness on one pool, at any mean, in units of its majorant."""
+        majorant = self.objective.evenness.majorant(self.program.point(self.tasks))
+        assert majorant is not None
+        return interior.of_program(self.program, PowerMarginal(majorant.powers))
 
     def consider(self, tasks: Float) -> None:
         """Keep tasks by pair that are better, and feasible; first as many as fit, as the measure never falls then."""
@@ -188,13 +213,11 @@ class _Search:
         """The most even shares of one mean, or of all: a candidate, and a line."""
         fixed = () if mean is None else (TotalIs(mean * self.unit, self.objective.share),)
         asked = Program(self.program.given, self.objective.evenness, (*self.program.constraints, *fixed))
-        cone = ConeModel(asked, self.solver)
-        problem = cp.Problem(cp.Maximize(cone.maximand[0]), cone.all_constraints)
         tell(f"search along the sum of shares by {self.solver}, gap {gap:.1e}")
-        attempt, found = solve_problem(problem, cone.unknowns, self.solver, self.settings)
-        if not found:
-            return f"{attempt.status} {attempt.message}".strip()
-        tasks, solved = cone.tasks(), Solved(cone)
+        found = self._by_prices(asked, mean) if self.solver == PRICES else self._by_cones(asked)
+        if isinstance(found, str):
+            return found
+        tasks, solved = found
         tangent = plane.tangent_of(asked, solved, tasks)
         self.cuts.append((asked, tasks, solved))
         if tangent is not None:
@@ -204,3 +227,30 @@ class _Search:
             self.slopes[mean] = first * line.slope / (line.at + line.slope * mean) + second / mean
         self.consider(tasks)
         return "optimal"
+
+    def _by_cones(self, asked: Program) -> tuple[Float, Solved] | str:
+        """Tasks and dual values of a cone program; the status if a solver fails."""
+        cone = ConeModel(asked, self.solver)
+        problem = cp.Problem(cp.Maximize(cone.maximand[0]), cone.all_constraints)
+        attempt, found = solve_problem(problem, cone.unknowns, self.solver, self.settings)
+        return (cone.tasks(), Solved(cone)) if found else f"{attempt.status} {attempt.message}".strip()
+
+    def _by_prices(self, asked: Program, mean: float | None) -> tuple[Float, UserPrices] | str:
+        """Tasks and prices of one pool, from the prices at the nearest mean that was solved."""
+        with np.errstate(all="ignore"):  # NaN stops the steps
+            problem, start = self.problem, None
+            if mean is not None:
+                row = self.objective.share.coefficients(asked.instance) / self.unit
+                problem = replace(
+                    problem, ratios=np.vstack([problem.ratios, row]), usable=np.append(problem.usable, mean), fixed=True
+                )
+            if self.prices:
+                at = mean or 0.0
+                start = self.prices[min(self.prices, key=lambda other: abs(other - at))][: len(problem.usable)]
+            found = interior.solve_pool(problem, prices=start)
+        if found is None:
+            return "no prices found"
+        if mean is None:
+            return found.tasks, UserPrices(asked, found.prices)
+        self.prices[mean] = found.prices
+        return found.tasks, UserPrices(asked, found.prices[:-1], float(found.prices[-1]) * mean)

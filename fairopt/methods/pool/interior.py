@@ -66,10 +66,8 @@ class PoolProblem:
         return self.marginal.response(prices @ self.ratios, self.low, np.minimum(self.high, self.most), start)
 
 
-def of_program(program: Program) -> PoolProblem:
+def of_program(program: Program, marginal: Marginal) -> PoolProblem:
     """The users of a program on one pool under bounds on tasks."""
-    marginal = program.marginal
-    assert marginal is not None
     high = np.maximum(program.high, program.low * (1 + NARROW))
     return PoolProblem(program.pairs.loads, program.usable, np.asarray(program.low), high, program.most, marginal)
 
@@ -243,7 +241,7 @@ class PoolInterior:
 
         aim = move(0.0, 0.0, 0.0)
         left = self._after(aim, self._reach(aim))
-        centre = products / self.count * max((left / products) ** 3, 1e-6)
+        centre = products / self.count * max((left / products) ** 3 if products > 0 else 0.0, 1e-6)
         to_b = 0.0 if aim.b is None else centre + aim.tasks * aim.b
         step = move(centre - aim.tasks * aim.a, to_b, centre - aim.slack * aim.prices[:m])
         far = self._reach(step)

@@ -138,9 +138,10 @@ def solve_sum(program: Program, settings: Settings) -> Proposals:
     ``settings.start`` are prices to start from.
     """
     begun = time.perf_counter()
+    assert program.marginal is not None
     refuse_lower_bounds(program)
     with np.errstate(all="ignore"):  # NaN stops the steps
-        problem = interior.of_program(program)
+        problem = interior.of_program(program, program.marginal)
         guess = None
         if settings.start is not None and np.isfinite(settings.start).all():
             guess = settings.start[0] * program.instance.total_capacities

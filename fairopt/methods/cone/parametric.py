@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from functools import cached_property
 
 import cvxpy as cp
 import numpy as np
@@ -32,6 +31,8 @@ from fairopt.proofs.evidence import Proposal, Solved, Tangents, UserPrices
 from fairopt.proofs.gate import Answer
 
 PRICES = "prices"  # of one pool, instead of a solver
+MISSING = "no prices found"
+HALVINGS = 8  # of the way to a mean, where the prices of the nearest one are too far off
 FINE = 1e-9  # a gap that is asked for, as long as programs still reduce it: optima are flat
 MOST = 60  # programs of a search; 10 to 30 are usual
 STALLED = 12  # programs that hardly lower the gap, after which no other will
@@ -87,7 +88,7 @@ def search_sums(program: Program, settings: Settings, solve: Solve) -> Proposals
         starts += [poorest.tasks, _levelled(level, poorest.tasks, objective)]
 
     def propose(name: str) -> Iterator[Proposal]:
-        search = _Search(program, name, settings, ends, starts)
+        search = (_PriceSearch if name == PRICES else _Search)(program, name, settings, ends, starts)
         status = search.run()
         attempt = Try(name, f"{status} ({len(search.cuts)} programs)", 0.0)
         largest, smallest = (end and (end[0], _proposal(end[1])) for end in ends)
@@ -135,14 +136,6 @@ class _Search:
         largest, smallest = (end and end[1] for end in ends)
         assert largest is not None
         self.least, self.most = plane.extremes(program, point, largest, smallest)
-        self.prices: dict[float, Float] = {}  # by mean, last of the mean
-
-    @cached_property
-    def problem(self) -> interior.PoolProblem:
-        """The evenness on one pool, at any mean, in units of its majorant."""
-        majorant = self.objective.evenness.majorant(self.program.point(self.tasks))
-        assert majorant is not None
-        return interior.of_program(self.program, PowerMarginal(majorant.powers))
 
     def consider(self, tasks: Float) -> None:
         """Keep tasks by pair that are better, and feasible; first as many as fit, as the measure never falls then."""
@@ -214,7 +207,7 @@ class _Search:
         fixed = () if mean is None else (TotalIs(mean * self.unit, self.objective.share),)
         asked = Program(self.program.given, self.objective.evenness, (*self.program.constraints, *fixed))
         tell(f"search along the sum of shares by {self.solver}, gap {gap:.1e}")
-        found = self._by_prices(asked, mean) if self.solver == PRICES else self._by_cones(asked)
+        found = self.optimum(asked, mean)
         if isinstance(found, str):
             return found
         tasks, solved = found
@@ -228,29 +221,55 @@ class _Search:
         self.consider(tasks)
         return "optimal"
 
-    def _by_cones(self, asked: Program) -> tuple[Float, Solved] | str:
-        """Tasks and dual values of a cone program; the status if a solver fails."""
+    def optimum(self, asked: Program, mean: float | None) -> tuple[Float, Solved | UserPrices] | str:
+        """Tasks and multipliers of the most even shares; the status if they are not found."""
         cone = ConeModel(asked, self.solver)
         problem = cp.Problem(cp.Maximize(cone.maximand[0]), cone.all_constraints)
         attempt, found = solve_problem(problem, cone.unknowns, self.solver, self.settings)
         return (cone.tasks(), Solved(cone)) if found else f"{attempt.status} {attempt.message}".strip()
 
-    def _by_prices(self, asked: Program, mean: float | None) -> tuple[Float, UserPrices] | str:
-        """Tasks and prices of one pool, from the prices at the nearest mean that was solved."""
+
+class _PriceSearch(_Search):
+    """The search on one pool by prices, each time from those of the nearest mean."""
+
+    def run(self) -> str:
+        majorant = self.objective.evenness.majorant(self.program.point(self.tasks))
+        assert majorant is not None
+        self.problem = interior.of_program(self.program, PowerMarginal(majorant.powers))
+        self.row = self.objective.share.coefficients(self.program.instance) / self.unit  # shares count in the mean
+        self.prices: dict[float, Float] = {}  # by mean, last of the mean
+        if self.objective.beta > 0:
+            self.solve(None, np.inf)
+        return super().run()
+
+    def optimum(self, asked: Program, mean: float | None) -> tuple[Float, Solved | UserPrices] | str:
         with np.errstate(all="ignore"):  # NaN stops the steps
-            problem, start = self.problem, None
-            if mean is not None:
-                row = self.objective.share.coefficients(asked.instance) / self.unit
-                problem = replace(
-                    problem, ratios=np.vstack([problem.ratios, row]), usable=np.append(problem.usable, mean), fixed=True
-                )
-            if self.prices:
-                at = mean or 0.0
-                start = self.prices[min(self.prices, key=lambda other: abs(other - at))][: len(problem.usable)]
-            found = interior.solve_pool(problem, prices=start)
-        if found is None:
-            return "no prices found"
-        if mean is None:
-            return found.tasks, UserPrices(asked, found.prices)
-        self.prices[mean] = found.prices
-        return found.tasks, UserPrices(asked, found.prices[:-1], float(found.prices[-1]) * mean)
+            if mean is None:
+                found = interior.solve_pool(self.problem, interior.sample_of(asked, self.problem))
+                if found is None:
+                    return MISSING
+                self.prices[float(self.row @ found.tasks)] = np.append(found.prices, 0.0)
+                return found.tasks, UserPrices(asked, found.prices)
+            at = mean
+            for _ in range(HALVINGS):
+                found = self.at_mean(at)
+                if found is not None:
+                    self.prices[at] = found.prices
+                    if at == mean:
+                        return found.tasks, UserPrices(asked, found.prices[:-1], float(found.prices[-1]) * mean)
+                at = mean if found is not None else 0.5 * (at + self.nearest(at))
+        return MISSING
+
+    def nearest(self, mean: float) -> float:
+        """The nearest mean that was solved; half of the smallest that matters if there is none."""
+        return min(self.prices, key=lambda other: abs(other - mean), default=0.5 * self.least)
+
+    def at_mean(self, mean: float) -> interior.PoolInterior | None:
+        """The most even shares of a mean."""
+        ratios, usable = np.vstack([self.problem.ratios, self.row]), np.append(self.problem.usable, mean)
+        problem = replace(self.problem, ratios=ratios, usable=usable, fixed=True)
+        # where capacities do not matter all levels are the mean
+        of_mean = np.sign(self.objective.beta) * mean**-self.objective.beta
+        free = 0.1 * abs(of_mean) * mean / self.problem.usable / len(self.problem.usable)
+        guesses = [self.prices[self.nearest(mean)]] if self.prices else []
+        return interior.solve_pool(problem, guesses=[*guesses, np.append(free, of_mean)])

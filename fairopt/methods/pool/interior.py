@@ -13,7 +13,7 @@ is exact for a power. The first prices are those of a sample; of few users, equa
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -31,6 +31,7 @@ COLD, WARM = 0.1, 1e-3  # first products, of what the tasks of a user are worth
 JITTER = 1e-15  # of the diagonal: resources full for the same users have no unique prices
 SAMPLE = 500  # users whose prices are a first guess
 NARROW = 1e-9  # a range of tasks is no narrower, relatively: the point is strictly inside
+LEAST = 1e-6  # of an equal part: tasks to start from that are zero at the first prices
 HALVINGS = 14  # of the logarithm of common prices
 
 
@@ -91,11 +92,11 @@ def sample_of(program: Program, problem: PoolProblem) -> PoolProblem | None:
 
 
 def solve_pool(
-    problem: PoolProblem, sample: PoolProblem | None = None, prices: Float | None = None
+    problem: PoolProblem, sample: PoolProblem | None = None, guesses: Sequence[Float] = ()
 ) -> PoolInterior | None:  # fmt: skip
-    """The optimum, from prices where they are known, else from those of a sample; None if no start leads there."""
+    """The optimum, from guesses at the prices, if any, else from those of a sample; None if no start leads there."""
     tried = []
-    for point, steps in _starts(problem, sample, prices):
+    for point, steps in _starts(problem, sample, guesses):
         if point.run(steps):
             return point
         tried.append(point)
@@ -103,17 +104,18 @@ def solve_pool(
 
 
 def _starts(
-    problem: PoolProblem, sample: PoolProblem | None, prices: Float | None
+    problem: PoolProblem, sample: PoolProblem | None, guesses: Sequence[Float]
 ) -> Iterator[tuple[PoolInterior, int]]:  # fmt: skip
     """Points to start from, and for how many steps."""
     inside, centre = problem.inside(), WARM
-    if prices is None and sample is not None:
+    if not guesses and sample is not None:
         found = solve_pool(sample)
-        prices = None if found is None else found.prices
-    if prices is None and not problem.fixed:
-        prices, centre = _common_prices(problem), COLD
-    if prices is not None:
-        yield PoolInterior(problem, prices, problem.response(prices, inside), centre), WARM_STEPS
+        guesses = () if found is None else (found.prices,)
+    if not guesses and not problem.fixed:
+        guesses, centre = (_common_prices(problem),), COLD
+    for prices in guesses:
+        tasks = np.maximum(problem.response(prices, inside), problem.low + LEAST * (inside - problem.low))
+        yield PoolInterior(problem, prices, tasks, centre), WARM_STEPS
     yield PoolInterior(problem, _earned(problem, inside), inside, COLD), STEPS
 
 

@@ -142,10 +142,9 @@ def solve_sum(program: Program, settings: Settings) -> Proposals:
     refuse_lower_bounds(program)
     with np.errstate(all="ignore"):  # NaN stops the steps
         problem = interior.of_program(program, program.marginal)
-        guess = None
-        if settings.start is not None and np.isfinite(settings.start).all():
-            guess = settings.start[0] * program.instance.total_capacities
-        found = interior.solve_pool(problem, None if guess is not None else interior.sample_of(program, problem), guess)
+        known = settings.start is not None and np.isfinite(settings.start).all()
+        guesses = (settings.start[0] * program.instance.total_capacities,) if known else ()
+        found = interior.solve_pool(problem, None if known else interior.sample_of(program, problem), guesses)
         attempt = Try("prices", "no prices found" if found is None else "solved", time.perf_counter() - begun)
         if found is None:
             yield Proposal("prices", attempt=attempt)

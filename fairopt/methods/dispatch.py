@@ -242,17 +242,21 @@ def _search(program: Program, settings: Settings) -> Answer:
     answer = best(program, search_sums(program, settings, solve))
     if not answer.ok or not only_parametric(program):
         return answer
-    (share,) = program.objective.share_blocks()
-    if share.coefficients(program.instance).ndim == 2:  # the same share is another number of tasks elsewhere
-        share = Tasks()
-    kept = _keep_shares(program.point(answer.tasks), share, SAME)
-    try:
-        more = solve(Program(program.given, Total(share), (*program.constraints, kept)))
-    except Infeasible:  # to a solver's tolerance, nothing more fits
-        return answer
-    if not more.ok:
-        return replace(answer, note="whether the answer is Pareto-dominated was not decided")
-    held, could = program.pairs.sum(answer.tasks), program.pairs.sum(more.tasks)
+    held = program.pairs.sum(answer.tasks)
+    if program.single and not program.rest:
+        could = held + pool.room_left(program, answer.tasks)
+    else:
+        (share,) = program.objective.share_blocks()
+        if share.coefficients(program.instance).ndim == 2:  # the same share is another number of tasks elsewhere
+            share = Tasks()
+        kept = _keep_shares(program.point(answer.tasks), share, SAME)
+        try:
+            more = solve(Program(program.given, Total(share), (*program.constraints, kept)))
+        except Infeasible:  # to a solver's tolerance, nothing more fits
+            return answer
+        if not more.ok:
+            return replace(answer, note="whether the answer is Pareto-dominated was not decided")
+        could = program.pairs.sum(more.tasks)
     gain = (could - held) / np.maximum(held, DOMINATED * program.size)
     user = int(np.argmax(gain))
     if gain[user] <= DOMINATED:

@@ -132,7 +132,7 @@ def _judged(program: Program, proposal: Proposal) -> Answer:
         largest, least = (end and judge(*end) for end in (evidence.largest, evidence.smallest))
         assert largest is not None
         gap = plane.gap_of(program, evidence, tasks, largest, least)
-        of_blocks = conditions.block_violation(ConeModel(program), tasks)
+        of_blocks = conditions.violation_at(program, tasks)
         assumed = _joined("; ", (end.assumed for end in (largest, least) if end))
         return _measured(program, method, tasks, Bounded(gap, of_blocks, None, assumed))
     gap, gaps, assumed = levels.judge_levels(program, evidence, tasks)

@@ -31,7 +31,7 @@ from fairopt.formulation.program import Float, Program
 from fairopt.proofs import conditions
 from fairopt.proofs.cone_programs import slope
 from fairopt.proofs.evidence import Solved, Tangents, UserPrices, fixed_sum
-from fairopt.proofs.lagrangian import EPS, Lagrangian, LinearRows, Multipliers
+from fairopt.proofs.lagrangian import EPS, Lagrangian, Multipliers
 
 LEAST = 1e-100  # of the largest level: where the gradient is taken no level is below
 TINY = 1e-300  # no mean is below, in units of the max-min level
@@ -107,7 +107,7 @@ def tangent_of(program: Program, evidence: Solved | UserPrices, tasks: Float) ->
     powers = Majorant(powers=(term,))
     factors: list[float | None]
     if isinstance(evidence, UserPrices):
-        multipliers, dual = _charged(program, evidence, tasks, total), evidence.of_sum
+        multipliers, dual = _charged(program, evidence, total), evidence.of_sum
         lagrangian = Lagrangian(program, powers, multipliers, point)
         factors = [float(unit ** (term.alpha - 1.0)), 0.0]
     else:
@@ -119,7 +119,7 @@ def tangent_of(program: Program, evidence: Solved | UserPrices, tasks: Float) ->
         factors = [slope(powers, evidence.maximand[0], point, cone, tasks), lagrangian.fitted_factor(), 0.0]
     best = None
     for factor in factors:
-        if factor is None:
+        if factor is None or (factor == 0.0 and best is not None and isinstance(evidence, UserPrices)):
             continue
         # the gradient of M where the Lagrangian of its powers is largest: there no error of a multiplier is a gain
         at = levels / unit if multipliers.extra else lagrangian.levels(factor)
@@ -143,14 +143,13 @@ def tangent_of(program: Program, evidence: Solved | UserPrices, tasks: Float) ->
     return Tangent(line, at, multipliers.prices * per_dual, per_dual) if np.isfinite(line).all() else None
 
 
-def _charged(program: Program, evidence: UserPrices, tasks: Float, total: float | None) -> Multipliers:
+def _charged(program: Program, evidence: UserPrices, total: float | None) -> Multipliers:
     """What prices of resources and of the sum of shares charge on one pool."""
-    multipliers = Multipliers(np.maximum(evidence.prices, 0.0), np.zeros(len(tasks)))
+    multipliers = Multipliers(np.maximum(evidence.prices, 0.0), np.zeros(len(program.pairs)))
     if total is not None:
         (share,) = program.objective.share_blocks()
-        each = share.coefficients(program.instance) / total
-        row = LinearRows(sp.csr_array(each[:, None]), np.array([float(each @ tasks) - 1.0]), inequality=False)
-        multipliers.charge(row, np.array([evidence.of_sum]), tasks)
+        multipliers.pair_cost = (evidence.of_sum / total) * share.coefficients(program.instance)
+        multipliers.constant, multipliers.constant_size = evidence.of_sum, abs(evidence.of_sum)
     return multipliers
 
 

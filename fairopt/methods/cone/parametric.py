@@ -77,7 +77,7 @@ def search_sums(program: Program, settings: Settings, solve: Solve) -> Proposals
     total, largest = part(Total(objective.share))
     ends: list[tuple[Program, Answer] | None] = [(total, largest), None]
     starts = [largest.tasks]
-    if program.low.any() or conditions.block_violation(ConeModel(program), program.zero_point()[0]) > 0:
+    if program.low.any() or conditions.violation_at(program, program.zero_point()[0]) > 0:
         ends[1] = part(PowerSpread(1.0, objective.share))
     for end in ends:
         if end is not None and not end[1].ok:
@@ -93,7 +93,8 @@ def search_sums(program: Program, settings: Settings, solve: Solve) -> Proposals
         attempt = Try(name, f"{status} ({len(search.cuts)} programs)", 0.0)
         largest, smallest = (end and (end[0], _proposal(end[1])) for end in ends)
         assert largest is not None
-        yield Proposal("parametric", search.tasks, Tangents(largest, smallest, tuple(search.cuts)), attempt=attempt)
+        evidence = Tangents(largest, smallest, search.needed())
+        yield Proposal("parametric", search.tasks, evidence, attempt=attempt)
 
     if search_by_prices(program, settings):
         answer = yield next(propose(PRICES))
@@ -127,7 +128,7 @@ class _Search:
         self.cuts: list[tuple[Program, Float, Solved | UserPrices]] = []
         self.lines: list[plane.Line] = []
         self.slopes: dict[float, float] = {}  # of the logarithm of the measure along the mean, where it was solved
-        self.model = ConeModel(program)  # of the policy's conditions
+        self.model = ConeModel(program) if program.rest else None  # of the policy's conditions
         self.value, self.tasks = -np.inf, starts[0]
         for tasks in starts:
             self.consider(tasks)
@@ -142,12 +143,13 @@ class _Search:
         program = self.program
         rows, users = program.pairs.loads @ tasks / program.usable_rows, program.pairs.sum(tasks) / program.high
         most = float(np.nan_to_num([*rows, *users]).max())
-        for candidate in (tasks / most if most > 0 else tasks, tasks):
+        full = abs(most - 1.0) <= ROUNDING
+        for candidate in (tasks,) if full or not most > 0 else (tasks / most, tasks):
             candidate = conditions.repair(program, candidate)
             value = plane.log_measure(self.objective, program.point(candidate))
             known = self.value > -np.inf  # without any emphasis all equal shares are worth the same but for rounding
             more = value - self.value > ROUNDING * max(1.0, abs(self.value)) if known else value > -np.inf
-            if more and conditions.block_violation(self.model, candidate) <= GAP_TOLERANCE / 10:
+            if more and conditions.violation_at(program, candidate, self.model) <= GAP_TOLERANCE / 10:
                 self.value, self.tasks = value, candidate
 
     def run(self) -> str:
@@ -158,18 +160,18 @@ class _Search:
         end = NEAR_END / max(1.0, *map(abs, self.objective.exponents))
         for _ in range(MOST):
             top, mean = self.ceiling().highest()
-            gap = top - self.value
-            if gap <= GAP_TOLERANCE and (gap <= FINE or gap > 0.7 * before):
-                between = self.bracket()
-                if between is None or polished == POLISH:
-                    break
+            gap, between = top - self.value, self.bracket() if polished < POLISH else None
+            if between is not None:
                 mean, polished = between, polished + 1
-            elif gap > GAP_TOLERANCE:
-                mean = self.apart(mean)
-            stalled = stalled + 1 if gap > 0.9 * before else 0
-            if stalled == STALLED:
-                break
-            before = min(gap, before)
+            else:
+                if gap <= GAP_TOLERANCE and (gap <= FINE or gap > 0.7 * before):
+                    break
+                if gap > GAP_TOLERANCE:
+                    mean = self.apart(mean)
+                stalled = stalled + 1 if gap > 0.9 * before else 0
+                if stalled == STALLED:
+                    break
+                before = min(gap, before)
             if self.settings.late:
                 return "time limit reached"
             status = self.solve(float(np.clip(mean, self.least * (1 + end), self.most * (1 - end))), gap)
@@ -177,9 +179,25 @@ class _Search:
                 break
         return status
 
-    def ceiling(self) -> plane.Ceiling:
-        """The bound that the lines so far prove."""
-        return plane.ceiling(self.objective, self.lines, self.value, self.most, self.least)
+    def ceiling(self, lines: Sequence[plane.Line] | None = None) -> plane.Ceiling:
+        """The bound that lines prove, by default all so far."""
+        lines = self.lines if lines is None else lines
+        return plane.ceiling(self.objective, lines, self.value, self.most, self.least)
+
+    def needed(self) -> tuple[tuple[Program, Float, Solved | UserPrices], ...]:
+        """The cuts that the bound needs: in turn the one that is lowest where the bound by those before is highest."""
+        if len(self.lines) < len(self.cuts):
+            return tuple(self.cuts)
+        top, _ = self.ceiling().highest()
+        kept: list[int] = []
+        while len(kept) < len(self.cuts):
+            most, mean = self.ceiling([self.lines[k] for k in kept]).highest()
+            if most <= top + FINE / 10:
+                break
+            sign = np.sign(self.objective.beta)
+            left = [k for k in range(len(self.cuts)) if k not in kept]
+            kept.append(min(left, key=lambda k: sign * (self.lines[k].at + self.lines[k].slope * mean)))
+        return tuple(self.cuts[k] for k in kept)
 
     def apart(self, mean: float) -> float:
         """A mean at some distance from those that were solved: a steep line bounds hardly more than its own mean."""
@@ -189,18 +207,27 @@ class _Search:
         return float(np.clip(mean, below + 0.1 * (above - below), above - 0.1 * (above - below)))
 
     def bracket(self) -> float | None:
-        """A mean between the best one's neighbours where the slope changes sign; None once they are close.
+        """A mean between the best one's neighbours where the slope changes sign; None once one of them is close to it.
 
-        The value is flat there, and gaps say little of where the best mean is.
+        The value is flat there, and gaps say little of where the best mean is. By the secant of the slopes, and where
+        that keeps to one side by half of the slope on the other (the Illinois rule).
         """
         best = plane.mean_of(self.objective, self.program.point(self.tasks))
         rising = [m for m, slope in self.slopes.items() if slope > 0 and m <= best * (1 + CLOSE)]
         falling = [m for m, slope in self.slopes.items() if slope < 0 and m >= best * (1 - CLOSE)]
-        if not rising or not falling or min(falling) - max(rising) <= CLOSE * best:
+        if not rising or not falling:
             return None
         low, high = max(rising), min(falling)
-        part = self.slopes[low] / (self.slopes[low] - self.slopes[high])
-        return low + (high - low) * min(max(part, 0.05), 0.95)
+        below, above = self.slopes[low], self.slopes[high]
+        part = below / (below - above)
+        if min(part, 1.0 - part) * (high - low) <= CLOSE * best:
+            return None
+        before, last = list(self.slopes)[-2:]
+        if last == low and before <= low:
+            part = below / (below - 0.5 * above)
+        elif last == high and before >= high:
+            part = 0.5 * below / (0.5 * below - above)
+        return low + (high - low) * part
 
     def solve(self, mean: float | None, gap: float) -> str:
         """The most even shares of one mean, or of all: a candidate, and a line."""

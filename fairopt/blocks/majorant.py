@@ -43,10 +43,13 @@ class PowerTerm:
 
 def _boxcox(share: Float, alpha: float) -> Float:
     """``(z^(1-alpha) - 1) / (1-alpha)``, without powers where that takes a tenth of the time."""
-    quick = {0.0: lambda z: z - 1.0, 0.5: lambda z: 2.0 * (np.sqrt(z) - 1.0), 1.0: np.log, 2.0: lambda z: 1.0 - 1.0 / z}
-    if alpha in quick:
-        return np.asarray(quick[alpha](share))
-    return np.asarray(boxcox(share, 1.0 - alpha))
+    if alpha == 0:
+        return share - 1.0
+    if alpha == 0.5:
+        return 2.0 * (np.sqrt(share) - 1.0)
+    if alpha == 1:
+        return np.log(share)
+    return 1.0 - 1.0 / share if alpha == 2 else np.asarray(boxcox(share, 1.0 - alpha))
 
 
 @dataclass(frozen=True)

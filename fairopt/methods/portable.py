@@ -303,9 +303,10 @@ def _lines(evidence: Tangents, rows: Sequence[verify.Rows]) -> dict[str, Any]:
     for cut, tasks, solved in evidence.cuts:
         tangent = tangent_of(cut, solved, tasks)
         if tangent is not None:
-            held = {"levels": tangent.levels.tolist(), "slope": tangent.line.slope, **_priced(cut, tangent.prices)}
-            further = isinstance(solved, Solved)  # prices are of a pool whose conditions are bounds
-            lines.append(held | (_multipliers(solved.model, tasks, rows, tangent.per_dual) if further else {}))
+            held = _priced(cut, tangent.prices) | {"levels": tangent.levels.tolist(), "slope": tangent.line.slope}
+            if isinstance(solved, Solved):  # else of a pool whose other conditions are bounds
+                held |= _multipliers(solved.model, tasks, rows, tangent.per_dual)
+            lines.append(held)
     entry: dict[str, Any] = {"kind": "lines", "lines": lines}
     for name, end in (("largest", evidence.largest), ("smallest", evidence.smallest)):
         if end is not None and end[1].tasks is not None:

@@ -296,7 +296,7 @@ class _PriceSearch(_Search):
         ratios, usable = np.vstack([self.problem.ratios, self.row]), np.append(self.problem.usable, mean)
         problem = replace(self.problem, ratios=ratios, usable=usable, fixed=True)
         # where capacities do not matter all levels are the mean
-        of_mean = np.sign(self.objective.beta) * mean**-self.objective.beta
+        of_mean = np.sign(self.objective.beta) * np.float64(mean) ** -self.objective.beta
         free = 0.1 * abs(of_mean) * mean / self.problem.usable / len(self.problem.usable)
         guesses = [self.prices[self.nearest(mean)]] if self.prices else []
         return interior.solve_pool(problem, guesses=[*guesses, np.append(free, of_mean)])

@@ -152,9 +152,10 @@ def solve_sum(program: Program, settings: Settings) -> Proposals:
     refuse_lower_bounds(program)
     with np.errstate(all="ignore"):  # NaN stops the steps
         problem = interior.of_program(program, program.marginal)
-        known = settings.start is not None and np.isfinite(settings.start).all()
-        guesses = (settings.start[0] * program.instance.total_capacities,) if known else ()
-        found = interior.solve_pool(problem, None if known else interior.sample_of(program, problem), guesses)
+        guesses = []
+        if settings.start is not None and np.isfinite(settings.start).all():
+            guesses.append(settings.start[0] * program.instance.total_capacities)
+        found = interior.solve_pool(problem, None if guesses else interior.sample_of(program, problem), guesses)
         attempt = Try("prices", "no prices found" if found is None else "solved", time.perf_counter() - begun)
         if found is None:
             yield Proposal("prices", attempt=attempt)

@@ -101,7 +101,7 @@ class PowerMarginal(Marginal):
         return np.clip(np.where(rest > 0, np.maximum(rest, 0.0) ** (1.0 / alpha) / c, at_end), low, high)
 
     def take(self, chosen: Any) -> PowerMarginal:
-        """Those of some users, by slice."""
+        """Those of some users, by slice or mask."""
         return PowerMarginal([replace(t, c=t.c[chosen], factor=t.factor[chosen]) for t in self.terms])
 
 
@@ -115,3 +115,20 @@ def added(parts: Sequence[tuple[float, Marginal]]) -> Marginal:
         lambda x: sum((factor * part.slope(x) for factor, part in parts), np.zeros(len(x))),
         lambda x: sum((factor * part.bend(x) for factor, part in parts), np.zeros(len(x))),
     )
+
+
+def among(marginal: Marginal, held: Float) -> Marginal:
+    """Those of the users without ``held`` tasks (n_users,), which are NaN for them."""
+    free = np.isnan(held)
+    if isinstance(marginal, PowerMarginal):
+        return marginal.take(free)
+
+    def part(of: Callable[[Float], Float]) -> Callable[[Float], Float]:
+        def of_free(x: Float) -> Float:
+            whole = held.copy()
+            whole[free] = x
+            return of(whole)[free]
+
+        return of_free
+
+    return Marginal(part(marginal.slope), part(marginal.bend))

@@ -11,7 +11,6 @@ and best point agree. Outside the concave region the measure may have several lo
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 
 import cvxpy as cp
 import numpy as np
@@ -275,15 +274,17 @@ class _PriceSearch(_Search):
                 found = interior.solve_pool(self.problem, interior.sample_of(asked, self.problem))
                 if found is None:
                     return MISSING
-                self.prices[float(self.row @ found.tasks)] = np.append(found.prices, 0.0)
-                return found.tasks, UserPrices(asked, found.prices)
+                tasks = self.problem.whole(found.tasks)
+                self.prices[float(self.row @ tasks)] = np.append(found.prices, 0.0)
+                return tasks, UserPrices(asked, found.prices)
             at = mean
             for _ in range(HALVINGS):
                 found = self.at_mean(at)
                 if found is not None:
                     self.prices[at] = found.prices
                     if at == mean:
-                        return found.tasks, UserPrices(asked, found.prices[:-1], float(found.prices[-1]) * mean)
+                        evidence = UserPrices(asked, found.prices[:-1], float(found.prices[-1]) * mean)
+                        return self.problem.whole(found.tasks), evidence
                 at = mean if found is not None else 0.5 * (at + self.nearest(at))
         return MISSING
 
@@ -293,8 +294,7 @@ class _PriceSearch(_Search):
 
     def at_mean(self, mean: float) -> interior.PoolInterior | None:
         """The most even shares of a mean."""
-        ratios, usable = np.vstack([self.problem.ratios, self.row]), np.append(self.problem.usable, mean)
-        problem = replace(self.problem, ratios=ratios, usable=usable, fixed=True)
+        problem = self.problem.with_sum(self.row, mean)
         # where capacities do not matter all levels are the mean
         of_mean = np.sign(self.objective.beta) * np.float64(mean) ** -self.objective.beta
         free = 0.1 * abs(of_mean) * mean / self.problem.usable / len(self.problem.usable)

@@ -14,11 +14,11 @@ is exact for a power. The first prices are those of a sample; of few users, equa
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from fairopt.blocks.marginal import CURVED, Marginal, PowerMarginal
+from fairopt.blocks.marginal import CURVED, Marginal, PowerMarginal, among
 from fairopt.formulation.program import Program
 from fairopt.methods.arrays import Float
 from fairopt.progress import tell
@@ -30,7 +30,8 @@ DONE = 1e-12  # products and residuals, of what all tasks are worth
 COLD, WARM = 0.1, 1e-3  # first products, of what the tasks of a user are worth
 JITTER = 1e-15  # of the diagonal: resources full for the same users have no unique prices
 SAMPLE = 500  # users whose prices are a first guess
-NARROW = 1e-9  # a range of tasks is no narrower, relatively: the point is strictly inside
+NARROW = 1e-9  # a narrower range of tasks is none, as the point is strictly inside
+TINY = 1e-300  # no capacity is smaller
 LEAST = 1e-6  # of an equal part: tasks to start from that are zero at the first prices
 HALVINGS = 14  # of the logarithm of common prices
 
@@ -41,7 +42,8 @@ class PoolProblem:
 
     ``ratios`` (n_rows, n_users) and ``usable`` (n_rows,) are of the resources, and last of the fixed sum, if there is
     one (``fixed``). ``low`` and ``high`` (n_users,) bound tasks, ``high`` may be infinite, and ``most`` are tasks that
-    no user can exceed.
+    no user can exceed. Users whose bounds leave no range are left out: ``held`` (n_all_users,) are their tasks, NaN for
+    the others.
     """
 
     ratios: Float
@@ -51,6 +53,22 @@ class PoolProblem:
     most: Float
     marginal: Marginal
     fixed: bool = False
+    held: Float | None = None
+
+    def whole(self, tasks: Float) -> Float:
+        """Tasks of all users, those who are held too."""
+        if self.held is None:
+            return tasks
+        out = self.held.copy()
+        out[np.isnan(out)] = tasks
+        return out
+
+    def with_sum(self, row: Float, total: float) -> PoolProblem:
+        """The problem with a fixed sum of multiples of all users' tasks."""
+        if self.held is not None:
+            free = np.isnan(self.held)
+            row, total = row[free], total - float(row[~free] @ self.held[~free])
+        return replace(self, ratios=np.vstack([self.ratios, row]), usable=np.append(self.usable, total), fixed=True)
 
     @property
     def n_free(self) -> int:
@@ -69,15 +87,23 @@ class PoolProblem:
 
 def of_program(program: Program, marginal: Marginal) -> PoolProblem:
     """The users of a program on one pool under bounds on tasks."""
-    high = np.maximum(program.high, program.low * (1 + NARROW))
-    return PoolProblem(program.pairs.loads, program.usable, np.asarray(program.low), high, program.most, marginal)
+    ratios, usable, low, high, most = program.pairs.loads, program.usable, program.low, program.high, program.most
+    free = high > low * (1 + NARROW)
+    if free.all():
+        return PoolProblem(ratios, usable, low, high, most, marginal)
+    held = np.where(free, np.nan, np.minimum(low, high))
+    usable = np.maximum(usable - ratios[:, ~free] @ held[~free], TINY)
+    return PoolProblem(
+        np.ascontiguousarray(ratios[:, free]), usable, low[free], high[free], most[free], among(marginal, held),
+        held=held,
+    )  # fmt: skip
 
 
 def sample_of(program: Program, problem: PoolProblem) -> PoolProblem | None:
     """About `SAMPLE` of the users, and as large a part of the capacities; None of few users."""
     n = len(problem.low)
     step = n // SAMPLE
-    if step < 4:
+    if step < 4 or problem.held is not None:
         return None
     some = slice(None, None, step)
     if isinstance(problem.marginal, PowerMarginal):
@@ -95,6 +121,8 @@ def solve_pool(
     problem: PoolProblem, sample: PoolProblem | None = None, guesses: Sequence[Float] = ()
 ) -> PoolInterior | None:  # fmt: skip
     """The optimum, from guesses at the prices, if any, else from those of a sample; None if no start leads there."""
+    if not len(problem.low):
+        return None
     tried = []
     for point, steps in _starts(problem, sample, guesses):
         if point.run(steps):

@@ -163,7 +163,8 @@ def solve_sum(program: Program, settings: Settings) -> Proposals:
         # what users want at the prices is closer for each of them, where it fits
         wanted = problem.response(found.prices, found.tasks)
         fits = float(np.max(problem.ratios @ wanted / problem.usable)) <= 1.0 + NO_MORE
-    yield Proposal("prices", wanted if fits else found.tasks, UserPrices(program, found.prices), attempt=attempt)
+    tasks = problem.whole(wanted if fits else found.tasks)
+    yield Proposal("prices", tasks, UserPrices(program, found.prices), attempt=attempt)
 
 
 def refuse_lower_bounds(program: Program) -> None:

@@ -28,7 +28,8 @@ STEPS = 80  # from cold; 10 to 25 are usual
 WARM_STEPS = 30  # from known prices; 5 to 15 are usual
 DONE = 1e-12  # products and residuals, of what all tasks are worth
 COLD, WARM = 0.1, 1e-3  # first products, of what the tasks of a user are worth
-JITTER = 1e-15  # of the diagonal: resources full for the same users have no unique prices
+NEARLY = 1e-9  # products and residuals where rounding ends the steps
+REDUNDANT = 1e-14  # smaller singular values are zero: resources full for the same users have no unique prices
 SAMPLE = 500  # users whose prices are a first guess
 NARROW = 1e-9  # a narrower range of tasks is none, as the point is strictly inside
 TINY = 1e-300  # no capacity is smaller
@@ -208,14 +209,18 @@ class PoolInterior:
         return out + float(self.b @ self.above) if self.bounded else out
 
     def run(self, steps: int) -> bool:
-        """Step until products and residuals are small; whether they are."""
-        size, k = np.inf, 0
+        """Step until products and residuals are small; whether they are, and if so, at the best point."""
+        best = np.inf, self.tasks, self.prices
         for k in range(steps):
             tell(f"prices, step {k + 1}")
+            before = self.tasks, self.prices
             size = self._step()
-            if size <= DONE or not size < np.inf:
+            best = min(best, (size, *before), key=lambda point: point[0])
+            if size <= DONE or not size < np.inf or (best[0] <= NEARLY and size > best[0]):
                 break
-        return size <= DONE
+        if best[0] <= NEARLY:
+            _, self.tasks, self.prices = best
+        return best[0] <= NEARLY
 
     def _step(self) -> float:
         """Take a step, and return how far the point before was from the optimum; infinite where none can be taken."""
@@ -245,12 +250,11 @@ class PoolInterior:
         matrix = weighed @ ratios.T
         matrix[np.arange(m), np.arange(m)] += slack / prices[:m]
         scale = 1.0 / np.sqrt(np.diag(matrix))
-        matrix = matrix * scale * scale[:, None]
-        matrix[np.diag_indices(len(matrix))] += JITTER
-        try:
-            inverse = np.linalg.inv(matrix) * scale * scale[:, None]  # of few rows; its errors are the next step's
+        try:  # of few rows; its errors are the next step's
+            inverse = np.linalg.pinv(matrix * scale * scale[:, None], REDUNDANT, hermitian=True)
         except np.linalg.LinAlgError:
             return np.inf
+        inverse = inverse * scale * scale[:, None]
 
         def move(to_a: Float | float, to_b: Float | float, to_slack: Float | float) -> _Move:
             """The step that brings products to these numbers, but for products of changes."""

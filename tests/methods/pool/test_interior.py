@@ -99,7 +99,8 @@ def test_linear_sums_are_linear_programs() -> None:
     objective = fo.Total(fo.Tasks()) + fo.Total(fo.ResourceShare(0))
     a = fo.Policy(objective).allocate(instance)
     value = [1 + Fraction(int(d), 20) for d in demands[:, 0]]
-    rows = [([Fraction(int(d)) for d in column], Fraction(c)) for column, c in zip(demands.T, (20, 15, 30), strict=True)]
+    capacities = (20, 15, 30)
+    rows = [([Fraction(int(d)) for d in column], Fraction(c)) for column, c in zip(demands.T, capacities, strict=True)]
     best = exact_lp.maximise(value, rows).value
     assert a.certificate.method == "prices"
     assert a.objective == pytest.approx(float(best), rel=1e-9)

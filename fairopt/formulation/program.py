@@ -110,7 +110,19 @@ class Program:
     @cached_property
     def marginal(self) -> Marginal | None:
         """The derivatives of the objective by the tasks of each user, if it adds up one function for each."""
-        return self.objective.by_user(self.instance)
+        found, n = self.objective.by_user(self.instance), self.instance.n_users
+        if found is None or all(is_ours(t) for _, t in self.objective.terms()):
+            return found
+        if not isinstance(found, Marginal):
+            raise InvalidBlock(f"{self.objective!r}.by_user gave {found!r}; give a fairopt.Marginal, or None")
+        for name in ("slope", "bend"):
+            shape = np.shape(getattr(found, name)(np.ones(n)))
+            if shape != (n,):
+                raise InvalidBlock(
+                    f"{self.objective!r}.by_user: `{name}` gave shape {shape} for tasks of shape ({n},); give a number "
+                    "for each user, as 0 * x + 1"
+                )
+        return found
 
     def refuse_hopeless(self) -> None:
         """`OutOfDomain` where the objective is minus infinity for every allocation: a user may run no tasks at all."""

@@ -142,6 +142,23 @@ def test_an_expression_that_is_not_concave_is_refused() -> None:
         fo.Policy(Squares()).allocate(fo.Instance([[1], [2]], [4]))
 
 
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [(fo.Marginal(lambda x: 1.0, lambda x: 0 * x), "`slope` gave shape"), ((1, 2), "give a fairopt.Marginal")],
+)
+def test_derivatives_of_another_form_are_refused(given: Any, said: str) -> None:
+    @dataclass(frozen=True, repr=False)
+    class Odd(fo.Objective):
+        def expression(self, model: fo.Model) -> cp.Expression:
+            return cp.sum(model.tasks)
+
+        def by_user(self, instance: fo.Instance) -> fo.Marginal:
+            return given
+
+    with pytest.raises(fo.InvalidBlock, match=said):
+        fo.Policy(Odd()).allocate(fo.Instance([[1], [2]], [4]))
+
+
 @pytest.mark.parametrize("factor", [0.5, 0.999, 1.001, 2.0])
 @pytest.mark.parametrize("objective", SUMS[:4] + SUMS[-2:], ids=repr)
 def test_other_prices_weaken_the_bound_and_never_break_it(objective: fo.Objective, factor: float) -> None:

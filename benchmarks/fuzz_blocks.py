@@ -59,6 +59,10 @@ class Saturating(fo.Objective):
     def expression(self, model):
         return -cp.sum(cp.exp(-cp.multiply(self.rates, model.tasks)))
 
+    def by_user(self, instance):
+        r = np.array(self.rates)
+        return fo.Marginal(lambda x: r * np.exp(-r * x), lambda x: -(r**2) * np.exp(-r * x))
+
 
 @dataclass(frozen=True, repr=False)
 class Logarithms(fo.Objective):
@@ -66,6 +70,10 @@ class Logarithms(fo.Objective):
 
     def expression(self, model):
         return cp.sum(cp.log1p(cp.multiply(self.rates, model.tasks)))
+
+    def by_user(self, instance):
+        r = np.array(self.rates)
+        return fo.Marginal(lambda x: r / (1 + r * x), lambda x: -((r / (1 + r * x)) ** 2))
 
 
 @dataclass(frozen=True, repr=False)
@@ -75,6 +83,10 @@ class Roots(fo.Objective):
     def expression(self, model):
         return cp.sum(cp.sqrt(cp.multiply(self.rates, model.tasks)))
 
+    def by_user(self, instance):
+        r = np.sqrt(self.rates)
+        return fo.Marginal(lambda x: 0.5 * r / np.sqrt(x), lambda x: -0.25 * r * x**-1.5)
+
 
 @dataclass(frozen=True, repr=False)
 class Near(fo.Objective):
@@ -82,6 +94,9 @@ class Near(fo.Objective):
 
     def expression(self, model):
         return -cp.sum_squares(model.tasks - np.array(self.aims))
+
+    def by_user(self, instance):
+        return fo.Marginal(lambda x: 2 * (np.array(self.aims) - x), lambda x: np.full(len(x), -2.0))
 
 
 @dataclass(frozen=True, repr=False)
@@ -91,6 +106,10 @@ class Bent(fo.Objective):
     def expression(self, model):
         worth = cp.multiply(self.rates, model.tasks)
         return cp.sum(cp.minimum(worth, 1 + worth / 4, 3))
+
+    def by_user(self, instance):  # linear between kinks, where it has no derivative
+        r = np.array(self.rates)
+        return fo.Marginal(lambda x: r * np.select([r * x < 4 / 3, r * x < 8], [1.0, 0.25], 0.0), np.zeros_like)
 
 
 @dataclass(frozen=True, repr=False)
@@ -109,6 +128,9 @@ class Linear(fo.Objective):
 
     def expression(self, model):
         return cp.sum(cp.multiply(self.rates, model.tasks))
+
+    def by_user(self, instance):
+        return fo.Marginal(lambda x: np.array(self.rates) + 0 * x, np.zeros_like)
 
 
 @dataclass(frozen=True, repr=False)

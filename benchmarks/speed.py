@@ -22,6 +22,8 @@ from fairopt.formulation.solvers import installed
 POLICIES = {
     "DRF": fo.DRF(), "2-DF": fo.KDF(2, short="positive"), "FDS 0.5": fo.FDS(0.5), "FDS 1": fo.FDS(1),
     "FDS 2": fo.FDS(2), "FDS 5": fo.FDS(5), "GFJ 2": fo.GFJ(2), "most tasks": fo.NoFairness(),
+    "FDS 0.5 + 0.1 total": fo.Policy(fo.AlphaFair(0.5) + 0.1 * fo.Total()),
+    "FDS beta 0.5, lam 2": fo.FDS(beta=0.5, lam=2),
 }  # fmt: skip
 INSTANCES = {"full": {"weights": True, "limits": True}, "plain": {"weights": False, "limits": False}}
 LINEAR = (fo.Leximin, fo.Total)  # objectives that need no cones
@@ -42,12 +44,14 @@ def by_solver(policy: fo.Policy, instance: fo.Instance, solver: str, limit: floa
 def apart(policy: fo.Policy, one: fo.Allocation, other: fo.Allocation) -> tuple[float, float]:
     """How far two answers are apart, relatively, and how far they may be.
 
-    Leximin has one answer, so tasks are compared; otherwise power means of the shares, of which certificates bound the
-    excess over each answer.
+    Leximin has one answer, so tasks are compared; of sums and of fairness with efficiency the objectives; otherwise
+    power means of the shares, of which certificates bound the excess over each answer.
     """
     objective, weights = policy.objective, one.instance.weights
     if isinstance(objective, fo.Leximin):
         return float(np.max(abs(one.tasks - other.tasks) / np.maximum(one.tasks, other.tasks))), 1e-5
+    if not isinstance(objective, (fo.AlphaFair, fo.Total)):
+        return abs(one.objective - other.objective) / abs(other.objective), 1e-6
     power = 1.0 - (objective.alpha if isinstance(objective, fo.AlphaFair) else 0.0)
     logs = [np.log(a.shares / weights) if power == 0 else (a.shares / weights) ** power for a in (one, other)]
     means = [float(weights @ values / weights.sum()) for values in logs]

@@ -47,6 +47,7 @@ from fairopt.blocks.constraints import (
     SharingIncentive,
 )
 from fairopt.blocks.efficiency import FairnessEfficiency
+from fairopt.blocks.marginal import Marginal
 from fairopt.blocks.model import Model
 from fairopt.blocks.objectives import AlphaFair, Leximin, MaxMin, Objective, OrderedWeighted, Total
 from fairopt.blocks.shares import (
@@ -116,7 +117,8 @@ __all__ = [
     "Comparison", "Constraint", "Derivatives", "DominantShare", "DynamicDRF", "EnvyFree", "EqualShares",
     "FairShareBase", "FairnessEfficiency", "FairoptError", "Finding", "Frontier", "GlobalAggregateResource",
     "Heterogeneity", "Infeasible", "Instance", "InvalidBlock", "InvalidInstance", "Job", "KDominantShare", "Leximin",
-    "MaxMin", "MaxShare", "MaxTasks", "MinShare", "MinTasks", "Misreport", "MissingExtra", "Model", "NaivePerServer",
+    "Marginal", "MaxMin", "MaxShare", "MaxTasks", "MinShare", "MinTasks", "Misreport", "MissingExtra", "Model",
+    "NaivePerServer",
     "NashWelfare", "NoFairness", "NotCertified", "NotConcave", "Objective", "OrderedWeighted", "OutOfDomain",
     "OutOfMemory", "PNormFairness", "PNormShare", "Policy", "Prepared", "PropertyReport", "Purchase", "Reserve",
     "ResourceShare", "Scheduler", "Sensitivity", "SequentialMinMax", "ShardedAllocation", "Share", "SharingIncentive",

@@ -11,6 +11,7 @@
 * `model`: tasks, shares and weights as blocks see them, as CVXPY expressions and as numbers.
 * `bundle_model`: the same with bundles.
 * `majorant`: concave functions above an objective that bounds can maximise exactly.
+* `marginal`: the derivatives of an objective by the tasks of each user, where it adds up one function for each.
 * `sorting`: sorting as linear conditions, for ordered weights.
 """
 

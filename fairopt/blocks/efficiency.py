@@ -11,11 +11,13 @@ import numpy as np
 from fairopt.blocks.base import parameter
 from fairopt.blocks.constraints import Constraint
 from fairopt.blocks.majorant import Majorant, PowerTerm, ratio_gap
+from fairopt.blocks.marginal import PowerMarginal
 from fairopt.blocks.measure import log_fairness, log_total
 from fairopt.blocks.model import Model, Point
 from fairopt.blocks.objectives import AlphaFair, Objective, Total
 from fairopt.blocks.shares import DominantShare, Share
 from fairopt.errors import InvalidBlock, NotConcave
+from fairopt.instance import Instance
 
 __all__ = ["FairnessEfficiency", "PowerSpread", "TotalIs", "single_term"]
 
@@ -258,6 +260,10 @@ class PowerSpread(Objective):
 
     def value(self, point: Point) -> float:
         return self.majorant(point).value(point)
+
+    def by_user(self, instance: Instance) -> PowerMarginal | None:
+        (term,) = self.majorant(Point(instance, np.zeros((instance.n_users, instance.n_servers)))).powers
+        return PowerMarginal([term]) if term.c.ndim == 1 else None
 
     def majorant(self, point: Point) -> Majorant:
         """The objective itself, a sum of one concave function per user."""

@@ -15,6 +15,7 @@ from fairopt.blocks.algebra import Objective, Sum, Tiers
 from fairopt.blocks.base import parameter
 from fairopt.blocks.constraints import MinShare
 from fairopt.blocks.majorant import Majorant, PowerTerm, RankedTerm, ratio_gap
+from fairopt.blocks.marginal import PowerMarginal
 from fairopt.blocks.model import Model, Point
 from fairopt.blocks.shares import DominantShare, Share
 from fairopt.blocks.sorting import sorted_from_below
@@ -73,6 +74,10 @@ class Total(_Ratio):
 
     def value(self, point: Point) -> float:
         return float(point.share(self.share).sum())
+
+    def by_user(self, instance: Instance) -> PowerMarginal | None:
+        c = self.share.coefficients(instance)
+        return PowerMarginal([PowerTerm(c, np.ones(len(c)), 0.0)]) if c.ndim == 1 else None
 
     def majorant(self, point: Point) -> Majorant:
         """The objective itself, which is linear."""
@@ -160,6 +165,10 @@ class AlphaFair(Objective):
         with np.errstate(over="ignore", invalid="ignore"):
             value = unit * self.majorant(point).value(point) + shift
         return float(value) if np.isfinite(value) else -np.inf
+
+    def by_user(self, instance: Instance) -> PowerMarginal | None:
+        c, w = self.share.coefficients(instance, self.levels_users), instance.weights
+        return PowerMarginal([PowerTerm(c / w, w, self.alpha)]) if c.ndim == 1 else None
 
     def majorant(self, point: Point) -> Majorant:
         """The objective itself, a sum of one concave function per user, in units of the max-min level."""

@@ -21,6 +21,7 @@ from fairopt.blocks.algebra import AtLeast, written
 from fairopt.blocks.base import Block, asked, blocks_within, is_ours
 from fairopt.blocks.constraints import Constraint, MinShare
 from fairopt.blocks.efficiency import FairnessEfficiency
+from fairopt.blocks.marginal import Marginal
 from fairopt.blocks.model import Model, Pairs, Point
 from fairopt.blocks.objectives import AlphaFair, Leximin, MaxMin, Objective, Total
 from fairopt.blocks.shares import Share
@@ -105,6 +106,23 @@ class Program:
         if isinstance(objective, FairnessEfficiency):
             return objective.alpha_fair()
         return objective if isinstance(objective, AlphaFair) else None
+
+    @cached_property
+    def marginal(self) -> Marginal | None:
+        """The derivatives of the objective by the tasks of each user, if it adds up one function for each."""
+        found, n = self.objective.by_user(self.instance), self.instance.n_users
+        if found is None or all(is_ours(t) for _, t in self.objective.terms()):
+            return found
+        if not isinstance(found, Marginal):
+            raise InvalidBlock(f"{self.objective!r}.by_user gave {found!r}; give a fairopt.Marginal, or None")
+        for name in ("slope", "bend"):
+            shape = np.shape(getattr(found, name)(np.ones(n)))
+            if shape != (n,):
+                raise InvalidBlock(
+                    f"{self.objective!r}.by_user: `{name}` gave shape {shape} for tasks of shape ({n},); give a number "
+                    "for each user, as 0 * x + 1"
+                )
+        return found
 
     def refuse_hopeless(self) -> None:
         """`OutOfDomain` where the objective is minus infinity for every allocation: a user may run no tasks at all."""

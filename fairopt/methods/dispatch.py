@@ -38,7 +38,7 @@ from fairopt.methods.cluster.alpha_fair import alpha_fair_on_servers_applies, so
 from fairopt.methods.cluster.leximin import leximin_on_servers_applies, solve_leximin_on_servers
 from fairopt.methods.cone.leximin import solve_leximin
 from fairopt.methods.cone.newton import newton_applies, solve_by_newton
-from fairopt.methods.cone.parametric import only_parametric, parametric_applies, search_sums
+from fairopt.methods.cone.parametric import only_parametric, parametric_applies, search_by_prices, search_sums
 from fairopt.methods.cone.solve import solve_number
 from fairopt.methods.pool import solve as pool
 from fairopt.methods.settings import Proposals, Settings
@@ -56,12 +56,13 @@ FAST = (
     ("prices", pool.alpha_fair_applies, pool.solve_alpha_fair),
     ("prices", alpha_fair_on_servers_applies, solve_alpha_fair_on_servers),
     ("linear", pool.max_sum_applies, pool.solve_max_sum),
+    ("prices", pool.sum_applies, pool.solve_sum),
     ("levels", leximin_on_servers_applies, solve_leximin_on_servers),
 )
 EXACT_FOR = {
     "water-filling": "exact for Leximin and MaxMin on one pool (or identical servers)",
-    "prices": "exact for AlphaFair with alpha > 0 on one pool (or identical servers), and on several servers for "
-    "AlphaFair with alpha from 0.05 to 5 and for MaxMin",
+    "prices": "exact for AlphaFair with alpha > 0 and for sums of one concave function per user (`by_user`) on one "
+    "pool (or identical servers), and on several servers for AlphaFair with alpha from 0.05 to 5 and for MaxMin",
     "linear": "exact for Total and AlphaFair(0) on one pool (or identical servers)",
     "levels": "exact for Leximin on several servers of a share with the same coefficients on each",
     "parametric": "exact for FairnessEfficiency wherever it has an optimum, but for AlphaFair's edge and beta = 1",
@@ -216,15 +217,17 @@ def _solve_by_cones(program: Program, settings: Settings) -> Answer:
     """Solve one objective by cone programs."""
     if isinstance(program.objective, Leximin):
         return best(program, solve_leximin(program, settings))
-    if only_parametric(program):
-        return _search(program, settings)
-    search = parametric_applies(program)
+    search, first = parametric_applies(program), None
+    if only_parametric(program) or (search and search_by_prices(program, settings)):
+        first = _search(program, settings)
+        if first.ok or only_parametric(program):
+            return first
     solve = settings.general or solve_number
     answer = best(program, solve(program, settings), most=1 if search else None)
     if answer.ok:
         return _hand_out_leftover(program, answer, settings)
     if search and not settings.late:
-        second = _search(program, settings)
+        second = first or _search(program, settings)
     elif settings.solver is None and not settings.late and newton_applies(program):
         second = best(program, solve_by_newton(program, settings))
     else:
@@ -239,17 +242,21 @@ def _search(program: Program, settings: Settings) -> Answer:
     answer = best(program, search_sums(program, settings, solve))
     if not answer.ok or not only_parametric(program):
         return answer
-    (share,) = program.objective.share_blocks()
-    if share.coefficients(program.instance).ndim == 2:  # the same share is another number of tasks elsewhere
-        share = Tasks()
-    kept = _keep_shares(program.point(answer.tasks), share, SAME)
-    try:
-        more = solve(Program(program.given, Total(share), (*program.constraints, kept)))
-    except Infeasible:  # to a solver's tolerance, nothing more fits
-        return answer
-    if not more.ok:
-        return replace(answer, note="whether the answer is Pareto-dominated was not decided")
-    held, could = program.pairs.sum(answer.tasks), program.pairs.sum(more.tasks)
+    held = program.pairs.sum(answer.tasks)
+    if program.single and not program.rest:
+        could = held + pool.room_left(program, answer.tasks)
+    else:
+        (share,) = program.objective.share_blocks()
+        if share.coefficients(program.instance).ndim == 2:  # the same share is another number of tasks elsewhere
+            share = Tasks()
+        kept = _keep_shares(program.point(answer.tasks), share, SAME)
+        try:
+            more = solve(Program(program.given, Total(share), (*program.constraints, kept)))
+        except Infeasible:  # to a solver's tolerance, nothing more fits
+            return answer
+        if not more.ok:
+            return replace(answer, note="whether the answer is Pareto-dominated was not decided")
+        could = program.pairs.sum(more.tasks)
     gain = (could - held) / np.maximum(held, DOMINATED * program.size)
     user = int(np.argmax(gain))
     if gain[user] <= DOMINATED:

@@ -37,6 +37,7 @@ from fairopt.proofs.evidence import (
     Solved,
     Tangents,
     TotalPrices,
+    UserPrices,
     restored,
 )
 from fairopt.proofs.lagrangian import Lagrangian
@@ -167,7 +168,7 @@ def _entry(program: Program, tasks: Float, evidence: Evidence | None, rows: Sequ
         return {"kind": "bottlenecks"}
     if isinstance(evidence, FairPrices):
         return _prices(program, np.exp(evidence.log_prices), unit=evidence.level)
-    if isinstance(evidence, TotalPrices):
+    if isinstance(evidence, (TotalPrices, UserPrices)):
         return _prices(program, evidence.prices)
     if isinstance(evidence, RowPrices):
         return _row_prices(program, tasks, evidence)
@@ -305,8 +306,10 @@ def _lines(evidence: Tangents, rows: Sequence[verify.Rows]) -> dict[str, Any]:
     for cut, tasks, solved in evidence.cuts:
         tangent = tangent_of(cut, solved, tasks)
         if tangent is not None:
-            held = {"levels": tangent.levels.tolist(), "slope": tangent.line.slope, **_priced(cut, tangent.prices)}
-            lines.append(held | _multipliers(solved.model, tasks, rows, tangent.per_dual))
+            held = _priced(cut, tangent.prices) | {"levels": tangent.levels.tolist(), "slope": tangent.line.slope}
+            if isinstance(solved, Solved):  # else of a pool whose other conditions are bounds
+                held |= _multipliers(solved.model, tasks, rows, tangent.per_dual)
+            lines.append(held)
     entry: dict[str, Any] = {"kind": "lines", "lines": lines}
     for name, end in (("largest", evidence.largest), ("smallest", evidence.smallest)):
         if end is not None and end[1].tasks is not None:

@@ -75,6 +75,14 @@ def bounds_violation(program: Program, tasks: Float) -> float:
     return max(float(short.max(initial=0.0)), float((beyond / program.size).max(initial=0.0)))
 
 
+def violation_at(program: Program, tasks: Float, cone: ConeModel | None = None) -> float:
+    """`block_violation` of a program, which needs a cone model only for conditions that are not bounds on tasks."""
+    ours = all(is_ours(t) for _, t in program.objective.terms())
+    if ours and not program.rest:
+        return bounds_violation(program, tasks)
+    return block_violation(cone or ConeModel(program), tasks)
+
+
 def block_violation(cone: ConeModel, tasks: Float) -> float:
     """Largest relative violation at tasks by pair of the policy's own conditions, and of those that its blocks require.
 

@@ -70,6 +70,18 @@ class RowPrices:
 
 
 @dataclass(frozen=True)
+class UserPrices:
+    """A sum of one concave function per user on one pool: prices per whole capacity, in natural units of the objective.
+
+    ``of_sum`` is the price of the sum of shares where that is fixed (`TotalIs`), of either sign.
+    """
+
+    program: Program
+    prices: Float
+    of_sum: float = 0.0
+
+
+@dataclass(frozen=True)
 class Holding:
     """Prices that hold some ``users`` (indices) of a leximin at their level.
 
@@ -125,15 +137,15 @@ class Tangents:
 
     ``largest`` is evidence of the largest sum, ``smallest`` of the smallest where that is not zero, and ``cuts`` are
     optima of the evenness at fixed sums: each a program of the same blocks with `TotalIs`, tasks by pair, and what a
-    solver left.
+    solver left, or prices in units of the majorant.
     """
 
     largest: tuple[Program, Proposal]
     smallest: tuple[Program, Proposal] | None
-    cuts: Sequence[tuple[Program, Float, Solved]]
+    cuts: Sequence[tuple[Program, Float, Solved | UserPrices]]
 
 
-Evidence = Bottlenecked | FairPrices | TotalPrices | RowPrices | HeldLevels | Solved | Tangents | Division
+Evidence = Bottlenecked | FairPrices | TotalPrices | RowPrices | UserPrices | HeldLevels | Solved | Tangents | Division
 
 
 @dataclass(frozen=True)
@@ -155,6 +167,7 @@ class Proposal:
 PLAIN: dict[type, tuple[str, ...]] = {  # name in files, and fields
     Bottlenecked: ("bottlenecks", "order", "prices"), FairPrices: ("fair prices", "log_prices", "level"),
     TotalPrices: ("total prices", "prices"), RowPrices: ("row prices", "prices"),
+    UserPrices: ("user prices", "prices", "of_sum"),
 }  # fmt: skip
 
 
@@ -195,6 +208,8 @@ def restored(program: Program, held: Mapping[str, Any], solver: str | None) -> E
     if kind == "row prices":
         instance = program.instance
         return RowPrices(LevelUnits(program), _numbers(held["prices"], (instance.n_resources, instance.n_servers)))
+    if kind == "user prices":
+        return _user_prices(program, held)
     if program.pool_share is None:
         raise ValueError(f"{kind} for a program of several servers")
     pool = Pool(program, program.pool_share)
@@ -208,6 +223,13 @@ def restored(program: Program, held: Mapping[str, Any], solver: str | None) -> E
     if kind == "total prices":
         return TotalPrices(pool, _numbers(held["prices"], (pool.m,)))
     raise ValueError(f"{kind!r} is not a kind of evidence")
+
+
+def _user_prices(program: Program, held: Mapping[str, Any]) -> UserPrices:
+    """`UserPrices` of one pool."""
+    if not program.single:
+        raise ValueError("user prices for a program of several servers")
+    return UserPrices(program, _numbers(held["prices"], program.usable.shape), float(held["of_sum"]))
 
 
 def _levels(program: Program, held: Mapping[str, Any], solver: str | None) -> HeldLevels:
@@ -241,10 +263,12 @@ def _tangents(program: Program, held: Mapping[str, Any], solver: str | None) -> 
         asked = Program(program.given, of, program.constraints)
         return asked, Proposal("saved", _numbers(kept["tasks"], pairs), restored(asked, kept["found"], solver))
 
-    def cut(kept: Mapping[str, Any]) -> tuple[Program, Float, Solved]:
+    def cut(kept: Mapping[str, Any]) -> tuple[Program, Float, Solved | UserPrices]:
         fixed = () if kept["sum"] is None else (TotalIs(float(kept["sum"]), objective.share),)
         asked = Program(program.given, objective.evenness, (*program.constraints, *fixed))
-        return asked, _numbers(kept["tasks"], pairs), _solved(asked, kept["found"], solver)
+        by_prices = kept["found"]["kind"] == "user prices"
+        found = _user_prices(asked, kept["found"]) if by_prices else _solved(asked, kept["found"], solver)
+        return asked, _numbers(kept["tasks"], pairs), found
 
     largest, smallest = held["ends"]
     least = None if smallest is None else end(PowerSpread(1.0, objective.share), smallest)

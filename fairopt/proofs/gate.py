@@ -26,7 +26,7 @@ from fairopt.formulation.division import Division
 from fairopt.formulation.program import ConeModel, Float, Program
 from fairopt.formulation.whole import whole_instance
 from fairopt.instance import Instance
-from fairopt.proofs import conditions, cone_programs, levels, plane, servers
+from fairopt.proofs import conditions, cone_programs, levels, plane, servers, users
 from fairopt.proofs.cone_programs import Bounded
 from fairopt.proofs.evidence import (
     Bottlenecked,
@@ -38,6 +38,7 @@ from fairopt.proofs.evidence import (
     Solved,
     Tangents,
     TotalPrices,
+    UserPrices,
     plain,
 )
 from fairopt.proofs.maximal import Placed, highest_level
@@ -122,14 +123,16 @@ def _judged(program: Program, proposal: Proposal) -> Answer:
         tasks = table[program.pairs.user, program.pairs.server]
         gap, prices = servers.judge_row_prices(evidence.units, evidence.prices, table)
         return _measured(program, method, tasks, Bounded(gap, 0.0, prices.T.ravel()))
-    tasks = conditions.repair(program, tasks)
+    near, tasks = tasks, conditions.repair(program, tasks)
+    if isinstance(evidence, UserPrices):
+        return _measured(program, method, tasks, users.judge_user_prices(program, evidence, near, tasks))
     if isinstance(evidence, Solved):
         return _measured(program, method, tasks, cone_programs.judge_solved(program, evidence, tasks))
     if isinstance(evidence, Tangents):
         largest, least = (end and judge(*end) for end in (evidence.largest, evidence.smallest))
         assert largest is not None
         gap = plane.gap_of(program, evidence, tasks, largest, least)
-        of_blocks = conditions.block_violation(ConeModel(program), tasks)
+        of_blocks = conditions.violation_at(program, tasks)
         assumed = _joined("; ", (end.assumed for end in (largest, least) if end))
         return _measured(program, method, tasks, Bounded(gap, of_blocks, None, assumed))
     gap, gaps, assumed = levels.judge_levels(program, evidence, tasks)
@@ -174,6 +177,8 @@ def _can_prove(program: Program, evidence: Evidence) -> bool:
     if isinstance(evidence, RowPrices):
         free = not program.rest and not (program.low > 0).any()
         return evidence.units.program is program and free and (fair is not None or isinstance(objective, MaxMin))
+    if isinstance(evidence, UserPrices):
+        return evidence.program is program and program.single and not program.rest
     if evidence.pool.program is not program or not program.single:
         return False
     if program.rest and ConeModel(program).rest:  # blocks may have no conditions for a single user

@@ -30,8 +30,8 @@ from fairopt.certificate import GAP_TOLERANCE
 from fairopt.formulation.program import Float, Program
 from fairopt.proofs import conditions
 from fairopt.proofs.cone_programs import slope
-from fairopt.proofs.evidence import Solved, Tangents, fixed_sum
-from fairopt.proofs.lagrangian import EPS, Lagrangian
+from fairopt.proofs.evidence import Solved, Tangents, UserPrices, fixed_sum
+from fairopt.proofs.lagrangian import EPS, Lagrangian, Multipliers
 
 LEAST = 1e-100  # of the largest level: where the gradient is taken no level is below
 TINY = 1e-300  # no mean is below, in units of the max-min level
@@ -91,9 +91,9 @@ def log_mean(levels: Float, w: Float, q: float) -> float:
 
 
 @np.errstate(all="ignore")
-def tangent_of(program: Program, evidence: Solved, tasks: Float) -> Tangent | None:
-    """The line that the dual values of an optimum prove, at a fixed sum of shares or at any; None if there is none."""
-    cone, objective = evidence.model, program.objective
+def tangent_of(program: Program, evidence: Solved | UserPrices, tasks: Float) -> Tangent | None:
+    """The line that multipliers of an optimum prove, at a fixed sum of shares or at any; None if there is none."""
+    objective = program.objective
     assert isinstance(objective, (AlphaFair, PowerSpread))
     point = program.point(tasks)
     total = fixed_sum(program)
@@ -105,13 +105,21 @@ def tangent_of(program: Program, evidence: Solved, tasks: Float) -> Tangent | No
     unit = np.exp(log_mean(np.maximum(levels, LEAST * levels.max()), w, q))  # high powers of other levels overflow
     term = replace(term, c=term.c / unit)
     powers = Majorant(powers=(term,))
-    as_rows = all(isinstance(b.objective, Total) for b in program.rest if isinstance(b, AtLeast))
-    multipliers = conditions.relaxed_multipliers(cone, tasks, linear=as_rows)
-    lagrangian = Lagrangian(program, powers, multipliers, point)
-    dual = sum(float(conditions.dual_values(c)[0]) for block, _, c in cone.rest if isinstance(block, TotalIs))
+    factors: list[float | None]
+    if isinstance(evidence, UserPrices):
+        multipliers, dual = _charged(program, evidence, total), evidence.of_sum
+        lagrangian = Lagrangian(program, powers, multipliers, point)
+        factors = [float(unit ** (term.alpha - 1.0)), 0.0]
+    else:
+        cone = evidence.model
+        as_rows = all(isinstance(b.objective, Total) for b in program.rest if isinstance(b, AtLeast))
+        multipliers = conditions.relaxed_multipliers(cone, tasks, linear=as_rows)
+        dual = sum(float(conditions.dual_values(c)[0]) for block, _, c in cone.rest if isinstance(block, TotalIs))
+        lagrangian = Lagrangian(program, powers, multipliers, point)
+        factors = [slope(powers, evidence.maximand[0], point, cone, tasks), lagrangian.fitted_factor(), 0.0]
     best = None
-    for factor in (slope(powers, evidence.maximand[0], point, cone, tasks), lagrangian.fitted_factor(), 0.0):
-        if factor is None:
+    for factor in factors:
+        if factor is None or (factor == 0.0 and best is not None and isinstance(evidence, UserPrices)):
             continue
         # the gradient of M where the Lagrangian of its powers is largest: there no error of a multiplier is a gain
         at = levels / unit if multipliers.extra else lagrangian.levels(factor)
@@ -133,6 +141,16 @@ def tangent_of(program: Program, evidence: Solved, tasks: Float) -> Tangent | No
     line = Line(sign * unit * (top - rise + slack), sign * rise / mean)
     per_dual = factor * unit * point.level(objective.share)
     return Tangent(line, at, multipliers.prices * per_dual, per_dual) if np.isfinite(line).all() else None
+
+
+def _charged(program: Program, evidence: UserPrices, total: float | None) -> Multipliers:
+    """What prices of resources and of the sum of shares charge on one pool."""
+    multipliers = Multipliers(np.maximum(evidence.prices, 0.0), np.zeros(len(program.pairs)))
+    if total is not None:
+        (share,) = program.objective.share_blocks()
+        multipliers.pair_cost = (evidence.of_sum / total) * share.coefficients(program.instance)
+        multipliers.constant, multipliers.constant_size = evidence.of_sum, abs(evidence.of_sum)
+    return multipliers
 
 
 @dataclass(frozen=True)
@@ -186,12 +204,19 @@ def belongs(program: Program, evidence: Tangents) -> bool:
         end.given is program.given and end.objective == of_sum and end.constraints == program.constraints
         for end, of_sum in ends
     ) and all(
-        solved.model.program is cut and cut.given is program.given and cut.objective == objective.evenness
+        _is_of(solved, cut) and cut.given is program.given and cut.objective == objective.evenness
         and cut.constraints[: len(program.constraints)] == program.constraints
         and all(type(c) is TotalIs and c.share == objective.share for c in cut.constraints[len(program.constraints) :])
         and len(cut.constraints) <= len(program.constraints) + 1
         for cut, _, solved in evidence.cuts
     )  # fmt: skip
+
+
+def _is_of(evidence: Solved | UserPrices, cut: Program) -> bool:
+    """Whether evidence is of a program; prices of users are of one pool whose other conditions are bounds."""
+    if isinstance(evidence, Solved):
+        return evidence.model.program is cut
+    return evidence.program is cut and cut.single and all(type(block) is TotalIs for block in cut.rest)
 
 
 def gap_of(

@@ -1,7 +1,8 @@
 """`FairnessEfficiency` by a certified search along the sum of shares.
 
-At a fixed sum of shares the measure grows with the evenness of the shares (a power mean of them), which is concave: a
-cone program, whose dual values bound the evenness at every other sum by a line. The measure along these lines bounds it
+At a fixed sum of shares the measure grows with the evenness of the shares (a power mean of them), which is concave. Its
+optimum, by prices on one pool and else by a cone program, has multipliers that bound the evenness at every other sum by
+a line. The measure along these lines bounds it
 from above (`fairopt.proofs.plane`). The search solves the program at the sum where the bound is highest, until bound
 and best point agree. Outside the concave region the measure may have several local optima (with two users and beta =
 1/2 or -1, for example), which such a bound cannot miss.
@@ -15,17 +16,22 @@ import cvxpy as cp
 import numpy as np
 
 from fairopt.blocks.efficiency import FairnessEfficiency, PowerSpread, TotalIs
+from fairopt.blocks.marginal import PowerMarginal
 from fairopt.blocks.objectives import MaxMin, Objective, Total
 from fairopt.certificate import GAP_TOLERANCE, Try
 from fairopt.formulation.program import ConeModel, Program
 from fairopt.methods.arrays import Float
 from fairopt.methods.cone.solve import by_chain, solve_problem
+from fairopt.methods.pool import interior
 from fairopt.methods.settings import Proposals, Settings
 from fairopt.progress import tell
 from fairopt.proofs import conditions, plane
-from fairopt.proofs.evidence import Proposal, Solved, Tangents
+from fairopt.proofs.evidence import Proposal, Solved, Tangents, UserPrices
 from fairopt.proofs.gate import Answer
 
+PRICES = "prices"  # of one pool, instead of a solver
+MISSING = "no prices found"
+HALVINGS = 8  # of the way to a mean, where the prices of the nearest one are too far off
 FINE = 1e-9  # a gap that is asked for, as long as programs still reduce it: optima are flat
 MOST = 60  # programs of a search; 10 to 30 are usual
 STALLED = 12  # programs that hardly lower the gap, after which no other will
@@ -51,6 +57,13 @@ def only_parametric(program: Program) -> bool:
     )
 
 
+def search_by_prices(program: Program, settings: Settings) -> bool:
+    """Whether prices solve what the search asks: one pool, nothing but bounds on tasks, and no solver asked for."""
+    if settings.solver is not None or not program.single or program.rest:
+        return False
+    return bool((program.usable > 0).all())
+
+
 def search_sums(program: Program, settings: Settings, solve: Solve) -> Proposals:
     """Propose the best allocation along the sum of shares; ``solve`` solves another program by the method for it."""
     objective = program.objective
@@ -63,7 +76,7 @@ def search_sums(program: Program, settings: Settings, solve: Solve) -> Proposals
     total, largest = part(Total(objective.share))
     ends: list[tuple[Program, Answer] | None] = [(total, largest), None]
     starts = [largest.tasks]
-    if program.low.any() or conditions.block_violation(ConeModel(program), program.zero_point()[0]) > 0:
+    if program.low.any() or conditions.violation_at(program, program.zero_point()[0]) > 0:
         ends[1] = part(PowerSpread(1.0, objective.share))
     for end in ends:
         if end is not None and not end[1].ok:
@@ -74,13 +87,18 @@ def search_sums(program: Program, settings: Settings, solve: Solve) -> Proposals
         starts += [poorest.tasks, _levelled(level, poorest.tasks, objective)]
 
     def propose(name: str) -> Iterator[Proposal]:
-        search = _Search(program, name, settings, ends, starts)
+        search = (_PriceSearch if name == PRICES else _Search)(program, name, settings, ends, starts)
         status = search.run()
         attempt = Try(name, f"{status} ({len(search.cuts)} programs)", 0.0)
         largest, smallest = (end and (end[0], _proposal(end[1])) for end in ends)
         assert largest is not None
-        yield Proposal("parametric", search.tasks, Tangents(largest, smallest, tuple(search.cuts)), attempt=attempt)
+        evidence = Tangents(largest, smallest, search.needed())
+        yield Proposal("parametric", search.tasks, evidence, attempt=attempt)
 
+    if search_by_prices(program, settings):
+        answer = yield next(propose(PRICES))
+        if answer is not None and answer.ok:
+            return
     yield from by_chain(settings, propose, "parametric", linear=False)
 
 
@@ -106,10 +124,10 @@ class _Search:
         assert isinstance(program.objective, FairnessEfficiency)
         self.program, self.solver, self.settings = program, solver, settings
         self.objective = program.objective
-        self.cuts: list[tuple[Program, Float, Solved]] = []
+        self.cuts: list[tuple[Program, Float, Solved | UserPrices]] = []
         self.lines: list[plane.Line] = []
         self.slopes: dict[float, float] = {}  # of the logarithm of the measure along the mean, where it was solved
-        self.model = ConeModel(program)  # of the policy's conditions
+        self.model = ConeModel(program) if program.rest else None  # of the policy's conditions
         self.value, self.tasks = -np.inf, starts[0]
         for tasks in starts:
             self.consider(tasks)
@@ -124,12 +142,13 @@ class _Search:
         program = self.program
         rows, users = program.pairs.loads @ tasks / program.usable_rows, program.pairs.sum(tasks) / program.high
         most = float(np.nan_to_num([*rows, *users]).max())
-        for candidate in (tasks / most if most > 0 else tasks, tasks):
+        full = abs(most - 1.0) <= ROUNDING
+        for candidate in (tasks,) if full or not most > 0 else (tasks / most, tasks):
             candidate = conditions.repair(program, candidate)
             value = plane.log_measure(self.objective, program.point(candidate))
             known = self.value > -np.inf  # without any emphasis all equal shares are worth the same but for rounding
             more = value - self.value > ROUNDING * max(1.0, abs(self.value)) if known else value > -np.inf
-            if more and conditions.block_violation(self.model, candidate) <= GAP_TOLERANCE / 10:
+            if more and conditions.violation_at(program, candidate, self.model) <= GAP_TOLERANCE / 10:
                 self.value, self.tasks = value, candidate
 
     def run(self) -> str:
@@ -140,18 +159,18 @@ class _Search:
         end = NEAR_END / max(1.0, *map(abs, self.objective.exponents))
         for _ in range(MOST):
             top, mean = self.ceiling().highest()
-            gap = top - self.value
-            if gap <= GAP_TOLERANCE and (gap <= FINE or gap > 0.7 * before):
-                between = self.bracket()
-                if between is None or polished == POLISH:
-                    break
+            gap, between = top - self.value, self.bracket() if polished < POLISH else None
+            if between is not None:
                 mean, polished = between, polished + 1
-            elif gap > GAP_TOLERANCE:
-                mean = self.apart(mean)
-            stalled = stalled + 1 if gap > 0.9 * before else 0
-            if stalled == STALLED:
-                break
-            before = min(gap, before)
+            else:
+                if gap <= GAP_TOLERANCE and (gap <= FINE or gap > 0.7 * before):
+                    break
+                if gap > GAP_TOLERANCE:
+                    mean = self.apart(mean)
+                stalled = stalled + 1 if gap > 0.9 * before else 0
+                if stalled == STALLED:
+                    break
+                before = min(gap, before)
             if self.settings.late:
                 return "time limit reached"
             status = self.solve(float(np.clip(mean, self.least * (1 + end), self.most * (1 - end))), gap)
@@ -159,9 +178,25 @@ class _Search:
                 break
         return status
 
-    def ceiling(self) -> plane.Ceiling:
-        """The bound that the lines so far prove."""
-        return plane.ceiling(self.objective, self.lines, self.value, self.most, self.least)
+    def ceiling(self, lines: Sequence[plane.Line] | None = None) -> plane.Ceiling:
+        """The bound that lines prove, by default all so far."""
+        lines = self.lines if lines is None else lines
+        return plane.ceiling(self.objective, lines, self.value, self.most, self.least)
+
+    def needed(self) -> tuple[tuple[Program, Float, Solved | UserPrices], ...]:
+        """The cuts that the bound needs: in turn the one that is lowest where the bound by those before is highest."""
+        if len(self.lines) < len(self.cuts):
+            return tuple(self.cuts)
+        top, _ = self.ceiling().highest()
+        kept: list[int] = []
+        while len(kept) < len(self.cuts):
+            most, mean = self.ceiling([self.lines[k] for k in kept]).highest()
+            if most <= top + FINE / 10:
+                break
+            sign = np.sign(self.objective.beta)
+            left = [k for k in range(len(self.cuts)) if k not in kept]
+            kept.append(min(left, key=lambda k: sign * (self.lines[k].at + self.lines[k].slope * mean)))
+        return tuple(self.cuts[k] for k in kept)
 
     def apart(self, mean: float) -> float:
         """A mean at some distance from those that were solved: a steep line bounds hardly more than its own mean."""
@@ -171,30 +206,37 @@ class _Search:
         return float(np.clip(mean, below + 0.1 * (above - below), above - 0.1 * (above - below)))
 
     def bracket(self) -> float | None:
-        """A mean between the best one's neighbours where the slope changes sign; None once they are close.
+        """A mean between the best one's neighbours where the slope changes sign; None once one of them is close to it.
 
-        The value is flat there, and gaps say little of where the best mean is.
+        The value is flat there, and gaps say little of where the best mean is. By the secant of the slopes, and where
+        that keeps to one side by half of the slope on the other (the Illinois rule).
         """
         best = plane.mean_of(self.objective, self.program.point(self.tasks))
         rising = [m for m, slope in self.slopes.items() if slope > 0 and m <= best * (1 + CLOSE)]
         falling = [m for m, slope in self.slopes.items() if slope < 0 and m >= best * (1 - CLOSE)]
-        if not rising or not falling or min(falling) - max(rising) <= CLOSE * best:
+        if not rising or not falling:
             return None
         low, high = max(rising), min(falling)
-        part = self.slopes[low] / (self.slopes[low] - self.slopes[high])
-        return low + (high - low) * min(max(part, 0.05), 0.95)
+        below, above = self.slopes[low], self.slopes[high]
+        part = below / (below - above)
+        if min(part, 1.0 - part) * (high - low) <= CLOSE * best:
+            return None
+        before, last = list(self.slopes)[-2:]
+        if last == low and before <= low:
+            part = below / (below - 0.5 * above)
+        elif last == high and before >= high:
+            part = 0.5 * below / (0.5 * below - above)
+        return low + (high - low) * part
 
     def solve(self, mean: float | None, gap: float) -> str:
         """The most even shares of one mean, or of all: a candidate, and a line."""
         fixed = () if mean is None else (TotalIs(mean * self.unit, self.objective.share),)
         asked = Program(self.program.given, self.objective.evenness, (*self.program.constraints, *fixed))
-        cone = ConeModel(asked, self.solver)
-        problem = cp.Problem(cp.Maximize(cone.maximand[0]), cone.all_constraints)
         tell(f"search along the sum of shares by {self.solver}, gap {gap:.1e}")
-        attempt, found = solve_problem(problem, cone.unknowns, self.solver, self.settings)
-        if not found:
-            return f"{attempt.status} {attempt.message}".strip()
-        tasks, solved = cone.tasks(), Solved(cone)
+        found = self.optimum(asked, mean)
+        if isinstance(found, str):
+            return found
+        tasks, solved = found
         tangent = plane.tangent_of(asked, solved, tasks)
         self.cuts.append((asked, tasks, solved))
         if tangent is not None:
@@ -204,3 +246,57 @@ class _Search:
             self.slopes[mean] = first * line.slope / (line.at + line.slope * mean) + second / mean
         self.consider(tasks)
         return "optimal"
+
+    def optimum(self, asked: Program, mean: float | None) -> tuple[Float, Solved | UserPrices] | str:
+        """Tasks and multipliers of the most even shares; the status if they are not found."""
+        cone = ConeModel(asked, self.solver)
+        problem = cp.Problem(cp.Maximize(cone.maximand[0]), cone.all_constraints)
+        attempt, found = solve_problem(problem, cone.unknowns, self.solver, self.settings)
+        return (cone.tasks(), Solved(cone)) if found else f"{attempt.status} {attempt.message}".strip()
+
+
+class _PriceSearch(_Search):
+    """The search on one pool by prices, each time from those of the nearest mean."""
+
+    def run(self) -> str:
+        majorant = self.objective.evenness.majorant(self.program.point(self.tasks))
+        assert majorant is not None
+        self.problem = interior.of_program(self.program, PowerMarginal(majorant.powers))
+        self.row = self.objective.share.coefficients(self.program.instance) / self.unit  # shares count in the mean
+        self.prices: dict[float, Float] = {}  # by mean, last of the mean
+        if self.objective.beta > 0:
+            self.solve(None, np.inf)
+        return super().run()
+
+    def optimum(self, asked: Program, mean: float | None) -> tuple[Float, Solved | UserPrices] | str:
+        with np.errstate(all="ignore"):  # NaN stops the steps
+            if mean is None:
+                found = interior.solve_pool(self.problem, interior.sample_of(asked, self.problem))
+                if found is None:
+                    return MISSING
+                tasks = self.problem.whole(found.tasks)
+                self.prices[float(self.row @ tasks)] = np.append(found.prices, 0.0)
+                return tasks, UserPrices(asked, found.prices)
+            at = mean
+            for _ in range(HALVINGS):
+                found = self.at_mean(at)
+                if found is not None:
+                    self.prices[at] = found.prices
+                    if at == mean:
+                        evidence = UserPrices(asked, found.prices[:-1], float(found.prices[-1]) * mean)
+                        return self.problem.whole(found.tasks), evidence
+                at = mean if found is not None else 0.5 * (at + self.nearest(at))
+        return MISSING
+
+    def nearest(self, mean: float) -> float:
+        """The nearest mean that was solved; half of the smallest that matters if there is none."""
+        return min(self.prices, key=lambda other: abs(other - mean), default=0.5 * self.least)
+
+    def at_mean(self, mean: float) -> interior.PoolInterior | None:
+        """The most even shares of a mean."""
+        problem = self.problem.with_sum(self.row, mean)
+        # where capacities do not matter all levels are the mean
+        of_mean = np.sign(self.objective.beta) * np.float64(mean) ** -self.objective.beta
+        free = 0.1 * abs(of_mean) * mean / self.problem.usable / len(self.problem.usable)
+        guesses = [self.prices[self.nearest(mean)]] if self.prices else []
+        return interior.solve_pool(problem, guesses=[*guesses, np.append(free, of_mean)])

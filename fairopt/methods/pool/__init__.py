@@ -4,6 +4,7 @@
 * `waterfilling`: leximin and max-min of any linear share, by raising levels until resources are full.
 * `alpha_fair`: alpha-fairness of any linear share, by Newton's method in the prices of resources.
 * `max_sum`: the largest sum of any linear share, a linear program in the prices of resources.
+* `interior`: sums of one concave function per user, by an interior point in tasks and prices.
 
 The first two methods use users through a protocol (`WaterfillingUsers`), which users in memory (`WaterfillingPool`) and
 users in shards (`methods.sharded`) implement. `methods.batch` has the three methods for many small instances at once.

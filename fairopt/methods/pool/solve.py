@@ -18,11 +18,14 @@ from fairopt.formulation.pool_users import Pool, bounds_fit
 from fairopt.formulation.program import Program
 from fairopt.methods import infeasible
 from fairopt.methods.arrays import Float
+from fairopt.methods.pool import interior
 from fairopt.methods.pool.alpha_fair import FINE, AlphaFairPool, price_tries
 from fairopt.methods.pool.max_sum import MaxSumPool, find_mix
 from fairopt.methods.pool.waterfilling import WaterfillingPool, find_events
 from fairopt.methods.settings import Proposals, Settings
-from fairopt.proofs.evidence import Bottlenecked, FairPrices, Proposal, TotalPrices
+from fairopt.proofs.evidence import Bottlenecked, FairPrices, Proposal, TotalPrices, UserPrices
+
+NO_MORE = 1e-11  # of a capacity: what tasks at prices may be over, before they are scaled to fit
 
 
 def waterfilling_applies(program: Program) -> bool:
@@ -53,6 +56,16 @@ def fill_leftover(program: Program, share: Share, tasks: Float) -> Float | None:
         return None
     pool.each(lambda chunk: users.settle(chunk, filled.events))
     return users.tasks
+
+
+def room_left(program: Program, tasks: Float) -> Float:
+    """How many more tasks each user of a pool could run by itself, while all others run theirs."""
+    loads = program.pairs.loads
+    left = np.maximum(program.usable - loads @ tasks, 0.0)
+    room = np.maximum(program.high - tasks, 0.0)
+    for ratio, rest in zip(loads, left, strict=True):
+        room = np.fmin(room, rest / ratio)  # 0 / 0: no demand of a resource that is full
+    return room
 
 
 def alpha_fair_applies(program: Program) -> bool:
@@ -117,6 +130,50 @@ def solve_max_sum(program: Program, settings: Settings) -> Proposals:
     tasks, found = np.empty(pool.n), mix
     evidence = TotalPrices(pool, mix.prices, lambda chunk: users.settle(chunk, found, tasks))
     yield Proposal("linear", tasks, evidence, attempt=Try("linear", "solved", time.perf_counter() - begun))
+
+
+def sum_applies(program: Program) -> bool:
+    """Whether prices of a sum over users are exact: one concave function per user, on one pool under bounds on tasks.
+
+    `Leximin`, `MaxMin`, and alpha-fairness and totals alone, have methods of their own.
+    """
+    if not program.single or program.rest or program.pool_share is not None or not (program.usable > 0).all():
+        return False
+    return program.marginal is not None
+
+
+def solve_sum(program: Program, settings: Settings) -> Proposals:
+    """A sum of one concave function per user by prices, its evidence; raises `Infeasible` if lower bounds do not fit.
+
+    ``settings.start`` are prices to start from.
+    """
+    begun = time.perf_counter()
+    assert program.marginal is not None
+    refuse_lower_bounds(program)
+    with np.errstate(all="ignore"):  # NaN stops the steps
+        problem = interior.of_program(program, program.marginal)
+        guesses = []
+        if settings.start is not None and np.isfinite(settings.start).all():
+            guesses.append(settings.start[0] * program.instance.total_capacities)
+        found = interior.solve_pool(problem, None if guesses else interior.sample_of(program, problem), guesses)
+        attempt = Try("prices", "no prices found" if found is None else "solved", time.perf_counter() - begun)
+        if found is None:
+            yield Proposal("prices", attempt=attempt)
+            return
+        # what users want at the prices is closer for each of them, where it fits
+        wanted = problem.response(found.prices, found.tasks)
+        fits = float(np.max(problem.ratios @ wanted / problem.usable)) <= 1.0 + NO_MORE
+    tasks = problem.whole(wanted if fits else found.tasks)
+    yield Proposal("prices", tasks, UserPrices(program, found.prices), attempt=attempt)
+
+
+def refuse_lower_bounds(program: Program) -> None:
+    """Raise `Infeasible` if the lower bounds on tasks of one pool do not fit."""
+    if not program.low.any():
+        return
+    crossed = bool(np.any(program.low > program.high * (1 + 1e-12)))
+    if not bounds_fit(program.pairs.loads @ program.low, crossed, program.usable):
+        infeasible.explain(program)
 
 
 def _load_of_lower_bounds(program: Program, pool: Pool) -> Float:

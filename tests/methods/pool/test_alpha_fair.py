@@ -493,7 +493,7 @@ def test_the_certificate_says_which_route_ran() -> None:
         (fo.Leximin(), []),
         (fo.Total(), []),
         (fo.AlphaFair(1), [fo.EnvyFree()]),
-        (fo.AlphaFair(1) + fo.Total(), []),
+        (fo.AlphaFair(1) + fo.MaxMin(), []),
         (fo.AlphaFair(0.5), [fo.Reserve(0, 1)]),
         (fo.FairnessEfficiency(2, -3), []),
     ],

@@ -1,0 +1,134 @@
+"""What one more task of each user is worth, where an objective adds up one concave function for each user."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairopt.blocks.majorant import PowerTerm
+
+__all__ = ["Marginal", "PowerMarginal"]
+
+Float = NDArray[np.float64]
+
+CURVED = 0.3  # elasticity of a marginal value from which its logarithm is more nearly linear than itself
+FARTHEST = 5.0  # change of a logarithm in one step
+ROUNDS = 30  # Newton's steps in one number per user: one for a power, four to ten for sums of them
+SAME = 1e-13  # relative changes of tasks that are rounding
+
+
+@dataclass(frozen=True)
+class Marginal:
+    """First and second derivatives of an objective by the tasks of each user, where the objective is a sum over users.
+
+    What `Objective.by_user` returns, so that prices of resources solve the objective. A mistake in them costs time, and
+    never a proof: certificates do not use the functions of blocks of your own.
+
+    Parameters
+    ----------
+    slope : callable
+        The first derivatives, shape (n_users,), from tasks of shape (n_users,), all positive.
+    bend : callable
+        The second derivatives, at most 0.
+
+    Examples
+    --------
+    >>> import numpy as np, fairopt as fo
+    >>> roots = fo.Marginal(lambda x: 0.5 / np.sqrt(x), lambda x: -0.25 * x**-1.5)
+    >>> roots.slope(np.array([1.0, 4.0]))
+    array([0.5 , 0.25])
+    """
+
+    slope: Callable[[Float], Float]
+    bend: Callable[[Float], Float]
+
+    def both(self, x: Float) -> tuple[Float, Float]:
+        """First and second derivatives at tasks."""
+        return self.slope(x), self.bend(x)
+
+    def response(self, cost: Float, low: Float, high: Float, start: Float) -> Float:
+        """About what each user would run between two bounds if a task cost so much, from a guess; all of (n_users,).
+
+        By Newton's steps in one number per user: on logarithms where the elasticity is large, which is exact for a
+        power. Users whose functions are linear there stay at the guess.
+        """
+        x = np.clip(start, low, high)
+        for _ in range(ROUNDS):
+            slope, bend = self.both(x)
+            elastic = -bend * x
+            powers = (elastic > CURVED * slope) & (slope > 0) & (cost > 0)
+            wanted = np.where(powers, np.log(np.where(powers, slope / cost, 1.0)) * slope, slope - cost)
+            change = np.divide(wanted, elastic, out=np.zeros(len(x)), where=elastic > 0)
+            new = np.clip(x * np.exp(np.clip(change, -FARTHEST, FARTHEST)), low, high)
+            moved = float(np.max(np.abs(new - x) / np.maximum(new, x), initial=0.0))
+            x = new
+            if not moved > SAME:
+                break
+        return x
+
+
+class PowerMarginal(Marginal):
+    """The derivatives of a sum of powers, logarithms and linear functions of each user's tasks."""
+
+    def __init__(self, terms: Sequence[PowerTerm]) -> None:
+        self.terms = tuple(terms)
+        self.linear: Any = sum((t.factor * t.c for t in terms if t.alpha == 0), np.float64(0.0))
+        self.curved = [(t.factor * t.c, t.c, t.alpha) for t in terms if t.alpha]
+        super().__init__(lambda x: self.both(x)[0], lambda x: self.both(x)[1])
+
+    def __repr__(self) -> str:
+        return f"PowerMarginal({self.terms!r})"
+
+    def both(self, x: Float) -> tuple[Float, Float]:
+        slope, bend = np.broadcast_to(self.linear, x.shape).copy(), np.zeros(len(x))
+        for factor, c, alpha in self.curved:
+            part = factor * (1.0 / (c * x)) ** alpha  # fast where alpha is 1/2, 1 or 2
+            slope += part
+            bend -= alpha * part
+        return slope, bend / x
+
+    def response(self, cost: Float, low: Float, high: Float, start: Float) -> Float:
+        """In closed form where one power is curved."""
+        if len(self.curved) != 1:
+            return super().response(cost, low, high, start)
+        ((factor, c, alpha),) = self.curved
+        rest = factor / (cost - self.linear)
+        at_end = high if alpha > 0 else low
+        return np.clip(np.where(rest > 0, np.maximum(rest, 0.0) ** (1.0 / alpha) / c, at_end), low, high)
+
+    def take(self, chosen: Any) -> PowerMarginal:
+        """Those of some users, by slice or mask."""
+        return PowerMarginal([replace(t, c=t.c[chosen], factor=t.factor[chosen]) for t in self.terms])
+
+
+def added(parts: Sequence[tuple[float, Marginal]]) -> Marginal:
+    """The derivatives of a sum of multiples."""
+    if all(isinstance(part, PowerMarginal) for _, part in parts):
+        return PowerMarginal([
+            replace(t, factor=factor * t.factor) for factor, part in parts for t in getattr(part, "terms", ())
+        ])  # fmt: skip
+    return Marginal(
+        lambda x: sum((factor * part.slope(x) for factor, part in parts), np.zeros(len(x))),
+        lambda x: sum((factor * part.bend(x) for factor, part in parts), np.zeros(len(x))),
+    )
+
+
+def among(marginal: Marginal, held: Float) -> Marginal:
+    """Those of the users without ``held`` tasks (n_users,), which are NaN for them."""
+    free = np.isnan(held)
+    if isinstance(marginal, PowerMarginal):
+        return marginal.take(free)
+
+    def part(of: Callable[[Float], Float]) -> Callable[[Float], Float]:
+        def of_free(x: Float) -> Float:
+            whole = held.copy()
+            whole[free] = x
+            return of(whole)[free]
+
+        return of_free
+
+    return Marginal(part(marginal.slope), part(marginal.bend))

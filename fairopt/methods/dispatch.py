@@ -40,6 +40,7 @@ from fairopt.methods.cone.leximin import solve_leximin
 from fairopt.methods.cone.newton import newton_applies, solve_by_newton
 from fairopt.methods.cone.parametric import only_parametric, parametric_applies, search_sums
 from fairopt.methods.cone.solve import solve_number
+from fairopt.methods.many_rows import solve_with_rows
 from fairopt.methods.pool import solve as pool
 from fairopt.methods.settings import Proposals, Settings
 from fairopt.proofs import gate
@@ -152,6 +153,13 @@ def _solve_tier(program: Program, settings: Settings, method: str) -> Answer:
         with stage("writing programs for CVXPY"):
             return best(program, solve_bundles(program, settings, method))
     program.refuse_hopeless()
+    if program.many_rows and method in ("auto", "cone") and not only_parametric(program):
+        return solve_with_rows(program, settings, partial(_solve_with, settings=settings, method=method))
+    return _solve_with(program, settings, method)
+
+
+def _solve_with(program: Program, settings: Settings, method: str) -> Answer:
+    """Solve one objective with all rows of its conditions."""
     tried: tuple[Try, ...] = ()
     if method == "parametric" and parametric_applies(program):
         return _search(program, settings)

@@ -133,7 +133,16 @@ class Tangents:
     cuts: Sequence[tuple[Program, Float, Solved]]
 
 
-Evidence = Bottlenecked | FairPrices | TotalPrices | RowPrices | HeldLevels | Solved | Tangents | Division
+@dataclass(frozen=True)
+class FewerRows:
+    """Evidence of a program with fewer conditions: what no point of it exceeds, no point of the whole program does."""
+
+    program: Program
+    found: Evidence
+    made: tuple[tuple[int, ...], ...]  # rows by block of `Program.many_rows`
+
+
+Evidence = FewerRows | Bottlenecked | FairPrices | TotalPrices | RowPrices | HeldLevels | Solved | Tangents | Division
 
 
 @dataclass(frozen=True)
@@ -163,6 +172,8 @@ def plain(evidence: Evidence | None) -> dict[str, Any] | None:
     for form, (kind, *names) in PLAIN.items():
         if isinstance(evidence, form):
             return {"kind": kind} | {name: _list(getattr(evidence, name)) for name in names}
+    if isinstance(evidence, FewerRows):
+        return {"kind": "rows", "made": [list(rows) for rows in evidence.made], "found": plain(evidence.found)}
     if isinstance(evidence, HeldLevels):
         holdings = [
             {name: _list(getattr(h, name)) for name in ("users", "prices", "dual", "sizes")}
@@ -192,6 +203,11 @@ def restored(program: Program, held: Mapping[str, Any], solver: str | None) -> E
         return _levels(program, held, solver)
     if kind == "tangents":
         return _tangents(program, held, solver)
+    if kind == "rows":
+        n = program.instance.n_users
+        made = tuple(tuple(_indices(rows, n * n).tolist()) for rows in held["made"])
+        fewer = program.with_rows(dict(zip(program.many_rows, made, strict=True)))
+        return FewerRows(fewer, restored(fewer, held["found"], solver), made)
     if kind == "row prices":
         instance = program.instance
         return RowPrices(LevelUnits(program), _numbers(held["prices"], (instance.n_resources, instance.n_servers)))

@@ -410,7 +410,7 @@ def tasks_on_bundles(instance: Instance, users: Rows, held: Float) -> Float:
     else:
         runs = np.zeros((len(users), instance.n_users))
         for s in range(instance.n_servers):
-            runs += np.where(eligible[:, s, None] > 0, tasks_of_each(demands[users, s], demands[:, s]) * held[:, s], 0.0)
+            runs += eligible[:, s, None] * tasks_of_each(demands[users, s], demands[:, s]) * held[:, s]
     runs *= instance.weights[users, None] / instance.weights
     return runs
 

@@ -42,6 +42,7 @@ from fairopt.methods.cone.parametric import only_parametric, parametric_applies,
 from fairopt.methods.cone.solve import solve_number
 from fairopt.methods.many_rows import solve_with_rows
 from fairopt.methods.pool import solve as pool
+from fairopt.methods.pool.ordered import ordered_applies, solve_ordered
 from fairopt.methods.settings import Proposals, Settings
 from fairopt.proofs import gate
 from fairopt.proofs.conic import MATRICES, has_matrices
@@ -55,14 +56,15 @@ log = logging.getLogger("fairopt")
 FAST = (
     ("water-filling", pool.waterfilling_applies, pool.solve_waterfilling),
     ("prices", pool.alpha_fair_applies, pool.solve_alpha_fair),
+    ("prices", ordered_applies, solve_ordered),
     ("prices", alpha_fair_on_servers_applies, solve_alpha_fair_on_servers),
     ("linear", pool.max_sum_applies, pool.solve_max_sum),
     ("levels", leximin_on_servers_applies, solve_leximin_on_servers),
 )
 EXACT_FOR = {
     "water-filling": "exact for Leximin and MaxMin on one pool (or identical servers)",
-    "prices": "exact for AlphaFair with alpha > 0 on one pool (or identical servers), and on several servers for "
-    "AlphaFair with alpha from 0.05 to 5 and for MaxMin",
+    "prices": "exact for AlphaFair with alpha > 0 and OrderedWeighted on one pool (or identical servers), and on "
+    "several servers for AlphaFair with alpha from 0.05 to 5 and for MaxMin",
     "linear": "exact for Total and AlphaFair(0) on one pool (or identical servers)",
     "levels": "exact for Leximin on several servers of a share with the same coefficients on each",
     "parametric": "exact for FairnessEfficiency wherever it has an optimum, but for AlphaFair's edge and beta = 1",

@@ -1,8 +1,9 @@
 """Conditions of very many linear rows, of which only those are made that some answer breaks.
 
-This is how Dantzig, Fulkerson and Johnson (1954) solved their travelling salesman problem. The first program has none of them, so that any method may be exact for it. Rows that its answer breaks are added, for
-each user the most broken ones, until none is. The gate measures all rows; the bound is of the program with the rows
-made, which no point of the whole program exceeds.
+This is how Dantzig, Fulkerson and Johnson (1954) solved their travelling salesman problem. The first program has none
+of them, so that any method may be exact for it. Rows that its answer breaks are added, the most broken ones of each
+user, until none is. The gate measures all rows; the bound is of the program with the rows made, which no point of the
+whole program exceeds.
 """
 
 from __future__ import annotations

@@ -26,10 +26,11 @@ from fairopt.methods.settings import Settings
 from fairopt.methods.supporting import NEAR, is_small, supporting
 from fairopt.proofs import verify
 from fairopt.proofs.conditions import charged_conditions, dual_values, linear_rows, values_kept
-from fairopt.proofs.cone_programs import Scaled, lagrangian_of
+from fairopt.proofs.cone_programs import Scaled, by_prices, lagrangian_of
 from fairopt.proofs.conic import ConicConditions
 from fairopt.proofs.evidence import (
     Bottlenecked,
+    CapacityPrices,
     Evidence,
     FairPrices,
     FewerRows,
@@ -173,6 +174,10 @@ def _entry(program: Program, tasks: Float, evidence: Evidence | None, rows: Sequ
         return _prices(program, np.exp(evidence.log_prices), unit=evidence.level)
     if isinstance(evidence, TotalPrices):
         return _prices(program, evidence.prices)
+    if isinstance(evidence, CapacityPrices):
+        at, found = by_prices(program, evidence.prices, tasks)
+        prices = at.multipliers.prices * found.factor * at.majorant.unit
+        return _prices(program, prices, mixtures=at.with_mixtures(found.factor)[1])
     if isinstance(evidence, RowPrices):
         return _row_prices(program, evidence)
     if isinstance(evidence, HeldLevels):

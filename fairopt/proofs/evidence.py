@@ -62,6 +62,14 @@ class TotalPrices:
 
 
 @dataclass(frozen=True)
+class CapacityPrices:
+    """Prices by row of loads, per whole capacity, in natural units of an objective that has a majorant."""
+
+    program: Program
+    prices: Float
+
+
+@dataclass(frozen=True)
 class RowPrices:
     """Alpha-fairness and max-min on several servers: prices of shape (n_resources, n_servers), in units of level."""
 
@@ -142,7 +150,10 @@ class FewerRows:
     made: tuple[tuple[int, ...], ...]  # rows by block of `Program.many_rows`
 
 
-Evidence = FewerRows | Bottlenecked | FairPrices | TotalPrices | RowPrices | HeldLevels | Solved | Tangents | Division
+Evidence = (
+    FewerRows | CapacityPrices | Bottlenecked | FairPrices | TotalPrices | RowPrices | HeldLevels | Solved | Tangents
+    | Division
+)
 
 
 @dataclass(frozen=True)
@@ -163,7 +174,8 @@ class Proposal:
 
 PLAIN: dict[type, tuple[str, ...]] = {  # name in files, and fields
     Bottlenecked: ("bottlenecks", "order", "prices"), FairPrices: ("fair prices", "log_prices", "level"),
-    TotalPrices: ("total prices", "prices"), RowPrices: ("row prices", "prices"),
+    TotalPrices: ("total prices", "prices"), CapacityPrices: ("capacity prices", "prices"),
+    RowPrices: ("row prices", "prices"),
 }  # fmt: skip
 
 
@@ -211,6 +223,8 @@ def restored(program: Program, held: Mapping[str, Any], solver: str | None) -> E
     if kind == "row prices":
         instance = program.instance
         return RowPrices(LevelUnits(program), _numbers(held["prices"], (instance.n_resources, instance.n_servers)))
+    if kind == "capacity prices":
+        return CapacityPrices(program, _numbers(held["prices"], (len(program.usable_rows),)))
     if program.pool_share is None:
         raise ValueError(f"{kind} for a program of several servers")
     pool = Pool(program, program.pool_share)

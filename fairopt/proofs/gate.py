@@ -18,7 +18,7 @@ from fairopt.allocation import Allocation, feasibility, holdings_violation
 from fairopt.blocks.base import is_ours
 from fairopt.blocks.bundle_model import cut_at_limits
 from fairopt.blocks.model import Point
-from fairopt.blocks.objectives import Leximin, MaxMin, Total
+from fairopt.blocks.objectives import Leximin, MaxMin, OrderedWeighted, Total
 from fairopt.blocks.shares import Share
 from fairopt.certificate import GAP_TOLERANCE, Certificate, Try, within_tolerance
 from fairopt.formulation.bundle_program import BundleProgram
@@ -30,6 +30,7 @@ from fairopt.proofs import conditions, cone_programs, levels, plane, servers
 from fairopt.proofs.cone_programs import Bounded
 from fairopt.proofs.evidence import (
     Bottlenecked,
+    CapacityPrices,
     Evidence,
     FairPrices,
     FewerRows,
@@ -129,6 +130,8 @@ def _judged(program: Program, proposal: Proposal) -> Answer:
         answer.block_violation = float(np.max([answer.block_violation, *broken]))
         return answer
     tasks = conditions.repair(program, tasks)
+    if isinstance(evidence, CapacityPrices):
+        return _measured(program, method, tasks, cone_programs.judge_prices(program, evidence.prices, tasks))
     if isinstance(evidence, Solved):
         return _measured(program, method, tasks, cone_programs.judge_solved(program, evidence, tasks))
     if isinstance(evidence, Tangents):
@@ -174,6 +177,8 @@ def _can_prove(program: Program, evidence: Evidence) -> bool:
         return isinstance(program, BundleProgram) and evidence is program.division
     if isinstance(evidence, Solved):
         return evidence.model.program is program and not isinstance(objective, Leximin)
+    if isinstance(evidence, CapacityPrices):
+        return evidence.program is program and not program.rest and isinstance(objective, OrderedWeighted)
     if isinstance(evidence, HeldLevels):
         of_model = not program.rest if evidence.model is None else evidence.model.program is program
         return of_model and isinstance(objective, Leximin)

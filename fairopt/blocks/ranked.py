@@ -2,7 +2,7 @@
 
 With weights v, largest first, on the levels sorted from below, ``OW(z)`` is the integral over thresholds s of ``G(k)``,
 the sum of the k smallest weights, where k users are above s (the Choquet integral of a convex function of numbers;
-Lovasz 1983). So a set of users is chosen for each threshold: those whose lower bound is above it, and the cheapest of
+Lovász 1983). So a set of users is chosen for each threshold: those whose lower bound is above it, and the cheapest of
 the others whose upper bound is. ``G`` is convex, so the best sets shrink as s grows, and thresholds between bounds are
 decided by halving: users above the middle one are above all lower ones, and the rest below all higher ones.
 """

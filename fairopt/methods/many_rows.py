@@ -43,7 +43,7 @@ def solve_with_rows(program: Program, settings: Settings, solve: Callable[[Progr
         evidence = FewerRows(fewer, found.evidence, rows)
         answer = gate.judge(program, Proposal(found.method, found.tasks, evidence, found.solver))
         answer.note = found.note
-        if answer.ok or settings.late or (n_rows <= WHOLE and k + 1 == FEW):
+        if answer.ok or settings.late or (n_rows <= WHOLE and (k + 1 == FEW or not found.ok)):
             break
         each = max(1, MADE // program.instance.n_users)
         more = [

@@ -26,7 +26,7 @@ from fairopt.methods.settings import Proposals, Settings
 from fairopt.progress import tell
 from fairopt.proofs.evidence import CapacityPrices, Proposal
 
-ROUNDS = 500  # 10 to 40 are usual
+ROUNDS = 500  # 1 to 10 are usual without limits, up to 150 with them
 ENOUGH = 1e-9  # relative gap at which to stop
 PRECISE = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}  # the least HiGHS takes
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from fairopt.blocks.base import Block, PerUser, as_given, parameter, per_user_parameter, resource_name
 from fairopt.blocks.bundle_model import tasks_within
-from fairopt.blocks.model import Model
+from fairopt.blocks.model import Model, Point
 from fairopt.blocks.shares import DominantShare, Share, best_server, require_share
 from fairopt.errors import Infeasible, InvalidBlock
 from fairopt.instance import Instance
@@ -23,6 +23,9 @@ __all__ = [
 ]  # fmt: skip
 
 Float = NDArray[np.float64]
+Rows = NDArray[np.intp]
+
+BLOCK = 262_144  # entries of rows made or looked at together
 
 
 class Constraint(Block):
@@ -282,18 +285,51 @@ class SharingIncentive(_Bound):
         return instance.own_slices, np.full(instance.n_users, np.inf)
 
 
+class ManyRows(Constraint):
+    """A constraint of so many linear rows that those are made which a point breaks; rows have numbers."""
+
+    def constraints(self, model: Model) -> dict[str, cp.Constraint]:
+        return self.rows(model)
+
+    def rows(self, model: Model, chosen: Rows | None = None) -> dict[str, cp.Constraint]:
+        """The conditions of chosen rows, or of all."""
+        raise InvalidBlock(f"{type(self).__name__} has no rows(model, chosen)")
+
+    def broken(self, point: Point, least: Float, each: int = 1) -> tuple[Rows, Float]:
+        """The most broken rows, ``each`` of every user, and by how much, relative to what they compare.
+
+        At most 0 by a row that holds. ``least`` (n_users,) are numbers of tasks that count as the least compared.
+        """
+        raise InvalidBlock(f"{type(self).__name__} has no broken(point, least)")
+
+
 @dataclass(frozen=True, repr=False)
-class EnvyFree(Constraint):
+class MadeRows(Constraint):
+    """Some rows of a constraint, by number."""
+
+    block: ManyRows
+    made: tuple[int, ...]
+
+    def constraints(self, model: Model) -> dict[str, cp.Constraint]:
+        return self.block.rows(model, np.array(self.made, dtype=np.intp))
+
+    def __repr__(self) -> str:
+        return repr(self.block)
+
+
+@dataclass(frozen=True, repr=False)
+class EnvyFree(ManyRows):
     """Require that no user could run more tasks on the bundle of another, relative to weights.
 
     ``x_j >= (w_j / w_k) sum_s E_js x_ks min_i {d_ksi / d_jsi}`` for all users j and k, where ``E_js`` is 1 if j may run
     on server s and else 0. A user at its task limit must not envy either: without that the constraint is not convex.
-    The property is of Ghodsi et al. (2011).
+    The property is of Ghodsi et al. (2011). Of the n(n-1) rows those are solved with that answers break, and all are
+    checked.
 
     Parameters
     ----------
-    max_users : int, default 400
-        More users are refused with `InvalidBlock`, since there are n(n-1) rows.
+    max_users : int, optional
+        More users are refused with `InvalidBlock`. Default: none are.
 
     Examples
     --------
@@ -303,43 +339,86 @@ class EnvyFree(Constraint):
     array([0.666667, 2.      ])
     """
 
-    max_users: int = 400
+    max_users: int | None = None
 
     def __post_init__(self) -> None:
+        if self.max_users is None:
+            return
         if isinstance(self.max_users, bool) or not isinstance(self.max_users, (int, np.integer)) or self.max_users < 0:
-            raise InvalidBlock(f"max_users of EnvyFree is {self.max_users!r}; give a whole number >= 0")
+            raise InvalidBlock(f"max_users of EnvyFree is {self.max_users!r}; give a whole number >= 0, or None")
 
     def check(self, instance: Instance) -> None:
         n = instance.n_users
-        if n > self.max_users:
+        if self.max_users is not None and n > self.max_users:
             raise InvalidBlock(
-                f"EnvyFree() on {n} users would have {n * (n - 1):,} rows; its limit is {self.max_users} users. "
-                f"Raise it with EnvyFree(max_users={n}), or group equal users"
+                f"`{self!r}` on {n} users would have {n * (n - 1):,} rows; its limit is {self.max_users} users. "
+                f"Raise it with EnvyFree(max_users={n}), leave it out, or group equal users"
             )
 
-    def constraints(self, model: Model) -> dict[str, cp.Constraint]:
+    def rows(self, model: Model, chosen: Rows | None = None) -> dict[str, cp.Constraint]:
+        """Row ``j n + k`` says that user j does not envy user k; without those of pairs who never can."""
         instance, pairs = model.instance, model.pairs
         self.check(instance)
         n = instance.n_users
-        if n < 2:
-            return {}
-        demands, w = instance.per_server_demands, instance.weights
-        rows, columns, values = [], [], []
-        for p, (k, s) in enumerate(zip(pairs.user, pairs.server, strict=True)):
-            runs = np.where(instance.eligible[:, s], tasks_within(demands[k, s], demands[:, s]), 0.0) * (w / w[k])
-            enviers = np.flatnonzero((runs > 0) & (np.arange(n) != k))
-            rows.append(enviers * n + k)
-            columns.append(np.full(len(enviers), p))
-            values.append(runs[enviers])
-        row, column = np.concatenate(rows), np.concatenate(columns)
-        used, row = np.unique(row, return_inverse=True)  # no rows for pairs without possible envy
+        chosen = np.flatnonzero(~np.eye(n, dtype=bool)) if chosen is None else chosen
+        of = np.diff(pairs.first, append=len(pairs))[chosen % n]  # pairs of the user envied
+        row = np.repeat(np.arange(len(chosen)), of)
+        column = pairs.first[chosen % n][row] + np.arange(len(row)) - np.repeat(np.cumsum(of) - of, of)
+        values = np.zeros(len(row))
+        for first in range(0, len(row), BLOCK):
+            part = slice(first, first + BLOCK)
+            j, k, s = chosen[row[part]] // n, pairs.user[column[part]], pairs.server[column[part]]
+            runs = tasks_within(instance.per_server_demands[k, s], instance.per_server_demands[j, s])
+            values[part] = np.where(instance.eligible[j, s], runs, 0.0) * (instance.weights[j] / instance.weights[k])
+        some = values > 0
+        kept, row = np.unique(row[some], return_inverse=True)
+        used, column, values = chosen[kept], column[some], values[some]
         if not len(used):
             return {}
         size = model.scale[pairs.first]  # every row relative to the tasks of the user who might envy
-        relative = np.concatenate(values) * model.scale[column] / size[used[row] // n]
+        relative = values * model.scale[column] / size[used[row] // n]
         theirs = sp.csr_array((relative, (row, column)), shape=(len(used), len(pairs)))
         own = model.tasks[used // n]
         return {"no envy": cp.multiply(own, 1.0 / size[used // n]) - theirs @ model.unknowns >= 0}
+
+    def broken(self, point: Point, least: Float, each: int = 1) -> tuple[Rows, Float]:
+        instance, n = point.instance, point.instance.n_users
+        each = min(each, n)
+        whom, by = np.zeros((n, each), dtype=np.intp), np.zeros((n, each))
+        step = max(1, BLOCK // max(n, 1))
+        for first in range(0, n if n > 1 else 0, step):
+            users = np.arange(first, min(first + step, n))
+            runs = tasks_on_bundles(instance, users, point.tasks_by_server)
+            runs[users - first, users] = 0.0
+            if each == 1:
+                whom[users, 0] = runs.argmax(axis=1)
+            else:
+                whom[users] = np.argpartition(runs, n - each, axis=1)[:, n - each :]
+            most = np.take_along_axis(runs, whom[users], axis=1)
+            by[users] = (most - point.tasks[users, None]) / np.maximum(most, least[users, None])
+        return (np.arange(n)[:, None] * n + whom).ravel(), by.ravel()
+
+
+def tasks_on_bundles(instance: Instance, users: Rows, held: Float) -> Float:
+    """Tasks that some users would run on what each user holds, per weight, not cut at limits: (k, n_users).
+
+    ``(w_j / w_k) sum_s E_js x_ks min_i {d_ksi / d_jsi}``, where ``held`` (n_users, n_servers) are tasks.
+    """
+    demands, eligible = instance.demands, instance.eligible[users].astype(float)
+    if demands.ndim == 2:  # what a task of k is worth to j is the same everywhere
+        runs = tasks_of_each(demands[users], demands) * (eligible @ held.T)
+    else:
+        runs = np.zeros((len(users), instance.n_users))
+        for s in range(instance.n_servers):
+            runs += eligible[:, s, None] * tasks_of_each(demands[users, s], demands[:, s]) * held[:, s]
+    runs *= instance.weights[users, None] / instance.weights
+    return runs
+
+
+def tasks_of_each(demands: Float, bundles: Float) -> Float:
+    """Tasks of each demand vector on each bundle; 0 for a user who needs nothing there (it is not eligible there)."""
+    runs = tasks_within(bundles, demands[:, None])
+    return np.where(np.isfinite(runs), runs, 0.0)
 
 
 @dataclass(frozen=True, repr=False)

@@ -14,6 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import boxcox
 
+from fairopt.blocks.ranked import best_levels, legal, mixture_at, padded
+
 __all__ = ["Majorant", "PowerTerm", "RankedTerm"]
 
 Float = NDArray[np.float64]
@@ -76,6 +78,11 @@ class RankedTerm:
         v[np.argsort(reach)[:given]] = self.v[:given]
         return v * self.factor
 
+    def cheapest(self, cost: Float, low: Float, high: Float) -> Float:
+        """A legal theta that leaves least of the term beyond costs, over shares within finite bounds."""
+        v = padded(self.v, len(cost)) * self.factor
+        return mixture_at(v, cost, low, high, best_levels(v, cost, low, high))
+
     def mixture(self, share: Float, wanted: Float, pinned: NDArray[np.bool_], tie: float) -> Float:
         """A legal theta that is tight at the shares, and among ties as near as possible to ``wanted``.
 
@@ -84,9 +91,7 @@ class RankedTerm:
         ``theta @ shares`` is at least the term.
         """
         n = len(share)
-        v = np.zeros(n)
-        given = min(n, len(self.v))
-        v[:given] = np.asarray(self.v[:given]) * self.factor
+        v = padded(self.v, n) * self.factor
         order = np.argsort(share, kind="stable")
         ordered = share[order]
         starts = np.flatnonzero(np.concatenate([[True], np.diff(ordered) > tie * np.abs(ordered[1:])]))
@@ -94,30 +99,18 @@ class RankedTerm:
         for first, end in zip(starts, [*starts[1:], n], strict=True):
             if end - first > 1 and v[first] > 0:
                 group = order[first:end]
-                theta[first:end] = _legal(v[first:end], wanted[group], pinned[group])
+                theta[first:end] = _explained(v[first:end], wanted[group], pinned[group])
         out = np.empty(n)
         out[order] = theta
         return out
 
 
-def _legal(v: Float, wanted: Float, pinned: NDArray[np.bool_]) -> Float:
-    """The wanted weights, brought to the sum of v and mixed with their mean until v majorises them."""
-    total = v.sum()
-    theta = np.array(wanted)
-    missing = total - theta.sum()
+def _explained(v: Float, wanted: Float, pinned: NDArray[np.bool_]) -> Float:
+    """Weights near the wanted ones; what their sum lacks goes to pinned users."""
+    missing = v.sum() - wanted.sum()
     if missing > 0 and pinned.any():
-        theta[pinned] += missing / pinned.sum()
-    elif theta.sum() > 0:
-        theta *= total / theta.sum()
-    else:
-        theta[:] = total / len(v)
-    even = np.arange(1, len(v) + 1) * (total / len(v))
-    excess = np.cumsum(np.sort(theta)[::-1]) - np.cumsum(v)
-    room = np.cumsum(v) - even  # what mixing with the mean can win at each rank
-    over = excess > 1e-15 * total
-    with np.errstate(divide="ignore", invalid="ignore"):
-        mix = float(np.nan_to_num(np.where(over, excess / (excess + room), 0.0), nan=1.0).max())
-    return (1 - min(mix, 1.0)) * theta + min(mix, 1.0) * total / len(v)
+        wanted = wanted + np.where(pinned, missing / pinned.sum(), 0.0)
+    return legal(v, wanted)
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ folded into `low`, `high` and `usable`; the others stay in `rest`.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from fairopt.blocks.algebra import AtLeast, written
 from fairopt.blocks.base import Block, asked, blocks_within, is_ours
-from fairopt.blocks.constraints import Constraint, MinShare
+from fairopt.blocks.constraints import Constraint, MadeRows, ManyRows, MinShare
 from fairopt.blocks.efficiency import FairnessEfficiency
 from fairopt.blocks.marginal import Marginal
 from fairopt.blocks.model import Model, Pairs, Point
@@ -183,6 +183,23 @@ class Program:
     def usable_rows(self) -> Float:
         """The usable fraction of each row of `Pairs.loads`."""
         return np.tile(self.usable, self.instance.n_servers)
+
+    @property
+    def many_rows(self) -> list[ManyRows]:
+        """The conditions whose rows may be made when needed."""
+        return [block for block in self.rest if isinstance(block, ManyRows)]
+
+    def with_rows(self, made: Mapping[ManyRows, Sequence[int]]) -> Program:
+        """The program with these rows only of `many_rows`."""
+        chosen = [MadeRows(c, tuple(made[c])) if isinstance(c, ManyRows) else c for c in self.constraints]
+        kept = [c for c in chosen if not (isinstance(c, MadeRows) and not c.made)]
+        return Program(self.given, self.objective, kept, self.merge)
+
+    def loosens(self, other: Program) -> bool:
+        """Whether this is the other program with fewer conditions."""
+        blocks = [c.block if isinstance(c, MadeRows) else c for c in self.constraints]
+        same = self.given is other.given and self.objective is other.objective and self.merge == other.merge
+        return same and all(any(c is block for c in other.constraints) for block in blocks)
 
     def expand(self, values: Float) -> Float:
         """Tasks by pair as (n_users, n_servers) of the instance given: spread, and zero for users of limit 0."""

@@ -40,7 +40,9 @@ from fairopt.methods.cone.leximin import solve_leximin
 from fairopt.methods.cone.newton import newton_applies, solve_by_newton
 from fairopt.methods.cone.parametric import only_parametric, parametric_applies, search_by_prices, search_sums
 from fairopt.methods.cone.solve import solve_number
+from fairopt.methods.many_rows import solve_with_rows
 from fairopt.methods.pool import solve as pool
+from fairopt.methods.pool.ordered import ordered_applies, solve_ordered
 from fairopt.methods.settings import Proposals, Settings
 from fairopt.proofs import gate
 from fairopt.proofs.conic import MATRICES, has_matrices
@@ -54,6 +56,7 @@ log = logging.getLogger("fairopt")
 FAST = (
     ("water-filling", pool.waterfilling_applies, pool.solve_waterfilling),
     ("prices", pool.alpha_fair_applies, pool.solve_alpha_fair),
+    ("prices", ordered_applies, solve_ordered),
     ("prices", alpha_fair_on_servers_applies, solve_alpha_fair_on_servers),
     ("linear", pool.max_sum_applies, pool.solve_max_sum),
     ("prices", pool.sum_applies, pool.solve_sum),
@@ -61,8 +64,9 @@ FAST = (
 )
 EXACT_FOR = {
     "water-filling": "exact for Leximin and MaxMin on one pool (or identical servers)",
-    "prices": "exact for AlphaFair with alpha > 0 and for sums of one concave function per user (`by_user`) on one "
-    "pool (or identical servers), and on several servers for AlphaFair with alpha from 0.05 to 5 and for MaxMin",
+    "prices": "exact for AlphaFair with alpha > 0, OrderedWeighted and sums of one concave function per user "
+    "(`by_user`) on one pool (or identical servers), and on several servers for AlphaFair with alpha from 0.05 to 5 "
+    "and for MaxMin",
     "linear": "exact for Total and AlphaFair(0) on one pool (or identical servers)",
     "levels": "exact for Leximin on several servers of a share with the same coefficients on each",
     "parametric": "exact for FairnessEfficiency wherever it has an optimum, but for AlphaFair's edge and beta = 1",
@@ -153,6 +157,13 @@ def _solve_tier(program: Program, settings: Settings, method: str) -> Answer:
         with stage("writing programs for CVXPY"):
             return best(program, solve_bundles(program, settings, method))
     program.refuse_hopeless()
+    if program.many_rows and method in ("auto", "cone") and not only_parametric(program):
+        return solve_with_rows(program, settings, partial(_solve_with, settings=settings, method=method))
+    return _solve_with(program, settings, method)
+
+
+def _solve_with(program: Program, settings: Settings, method: str) -> Answer:
+    """Solve one objective with all rows of its conditions."""
     tried: tuple[Try, ...] = ()
     if method == "parametric" and parametric_applies(program):
         return _search(program, settings)

@@ -12,7 +12,7 @@ from fairopt.allocation import Allocation
 from fairopt.blocks.algebra import AtLeast, Tiers, tiers_of
 from fairopt.blocks.base import Block, blocks_within, is_ours
 from fairopt.blocks.bundles import WeightedLog
-from fairopt.blocks.constraints import Constraint
+from fairopt.blocks.constraints import Constraint, ManyRows
 from fairopt.blocks.efficiency import FairnessEfficiency, PowerSpread, TotalIs, single_term
 from fairopt.blocks.majorant import Majorant, PowerTerm
 from fairopt.blocks.shares import Share, asked_once
@@ -26,12 +26,14 @@ from fairopt.methods.settings import Settings
 from fairopt.methods.supporting import NEAR, is_small, supporting
 from fairopt.proofs import verify
 from fairopt.proofs.conditions import charged_conditions, dual_values, linear_rows, values_kept
-from fairopt.proofs.cone_programs import Scaled, lagrangian_of
+from fairopt.proofs.cone_programs import Scaled, by_prices, lagrangian_of
 from fairopt.proofs.conic import ConicConditions
 from fairopt.proofs.evidence import (
     Bottlenecked,
+    CapacityPrices,
     Evidence,
     FairPrices,
+    FewerRows,
     HeldLevels,
     RowPrices,
     Solved,
@@ -45,6 +47,7 @@ from fairopt.proofs.levels import combined_holdings
 from fairopt.proofs.plane import LEAST, log_mean, tangent_of
 from fairopt.proofs.servers import best_worths
 
+ROWS = 160_000
 LARGE = 1_000  # numbers of a policy without conditions
 UNREADABLE = (FairoptError, verify.CannotCheck, verify.Fault, LookupError, TypeError, ValueError)
 
@@ -66,6 +69,9 @@ def portable(allocation: Allocation, data: Mapping[str, Any]) -> dict[str, Any]:
         # large pools are solved in less time than their numbers take to become fractions, which only rows need
         plain = not (policy.constraints or isinstance(policy.objective, Tiers) or instance.demands.ndim == 3 or given)
         large = instance.eligible.size * instance.n_resources > LARGE
+        many = [block for block in policy.constraints if isinstance(block, ManyRows)]
+        if many and instance.n_users**2 > ROWS:
+            raise verify.CannotCheck(f"{many[0]!r} has more than {ROWS:,} rows, which are too many for fractions")
         cluster = None if plain and large else verify.Cluster({**data, "given": given})
         with np.errstate(all="ignore"):
             proof = list(_entries(allocation, cluster))
@@ -170,6 +176,10 @@ def _entry(program: Program, tasks: Float, evidence: Evidence | None, rows: Sequ
         return _prices(program, np.exp(evidence.log_prices), unit=evidence.level)
     if isinstance(evidence, (TotalPrices, UserPrices)):
         return _prices(program, evidence.prices)
+    if isinstance(evidence, CapacityPrices):
+        at, found = by_prices(program, evidence.prices, tasks)
+        prices = at.multipliers.prices * found.factor * at.majorant.unit
+        return _prices(program, prices, mixtures=at.with_mixtures(found.factor)[1])
     if isinstance(evidence, RowPrices):
         return _row_prices(program, tasks, evidence)
     if isinstance(evidence, HeldLevels):
@@ -178,7 +188,50 @@ def _entry(program: Program, tasks: Float, evidence: Evidence | None, rows: Sequ
         return _solved(program, tasks, evidence, rows)
     if isinstance(evidence, Tangents):
         return _lines(evidence, rows)
+    if isinstance(evidence, FewerRows):
+        return _of_fewer(program, tasks, evidence, rows)
     raise verify.CannotCheck(f"{program.objective!r} has no evidence that is portable")
+
+
+def _of_fewer(
+    program: Program, tasks: Float, evidence: FewerRows, rows: Sequence[verify.Rows]
+) -> dict[str, Any]:  # fmt: skip
+    """Evidence of a program with fewer rows, with multipliers of 0 for those that it does not have."""
+    n, active, made = program.instance.n_users, program.active, iter(evidence.made)
+    kept: list[verify.Rows] = []
+    place: list[int] = []
+    at = 0
+    blocks: list[Constraint | None] = [*program.constraints, *[None] * len(rows)]  # others have rows as well
+    for block, own in zip(blocks, rows, strict=False):
+        chosen = list(range(len(own)))
+        if isinstance(block, ManyRows):
+            where = {_envier_and_envied(row): r for r, (row, _, _) in enumerate(own)}
+            pairs = [(int(active[row // n]), int(active[row % n])) for row in next(made)]
+            chosen = [where[pair] for pair in pairs if pair in where]
+        if chosen or not isinstance(block, ManyRows):
+            kept.append([own[r] for r in chosen])
+        place += [at + r for r in chosen]
+        at += len(own)
+    entry = _entry(evidence.program, tasks, evidence.found, kept)
+
+    def spread(value: Any) -> Any:
+        if isinstance(value, list):
+            return [spread(one) for one in value] if value and isinstance(value[0], dict) else value
+        if not isinstance(value, dict):
+            return value
+        out = {name: spread(one) for name, one in value.items()}
+        if "rows" in value:
+            whole = np.zeros(at)
+            whole[place] = value["rows"]
+            out["rows"] = whole.tolist()
+        return out
+
+    return dict(spread(entry))
+
+
+def _envier_and_envied(row: Mapping[tuple[int, int], Any]) -> tuple[int, int]:
+    """The users of a row of `EnvyFree`: the tasks of the first count less than 0."""
+    return next(j for (j, _), v in row.items() if v < 0), next(k for (k, _), v in row.items() if v > 0)
 
 
 def _priced(program: Program, by_row: Float) -> dict[str, Any]:

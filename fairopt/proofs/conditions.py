@@ -16,7 +16,7 @@ from fairopt.blocks.algebra import AtLeast, fall
 from fairopt.blocks.base import is_ours
 from fairopt.blocks.constraints import Constraint
 from fairopt.blocks.majorant import Majorant
-from fairopt.formulation.program import ConeModel, Float, Program
+from fairopt.formulation.program import ConeModel, Float, Indices, Program
 from fairopt.proofs.lagrangian import EPS, LinearRows, Multipliers
 
 ROUNDING = 1e-13  # of a capacity: the rounding of sums, so that a point that was repaired once is not changed again
@@ -65,6 +65,13 @@ def repair(program: Program, tasks: Float) -> Float:
     over = np.where(usable > 0, rows / np.where(usable > 0, usable, 1.0), np.where(rows > 0, np.inf, 0.0))
     worst = over.reshape(-1, program.instance.n_resources).max(axis=1, initial=0.0)
     return tasks / np.where(worst > 1 + ROUNDING, worst, 1.0)[pairs.server]
+
+
+def broken_rows(program: Program, tasks: Float, each: int = 1) -> list[tuple[Indices, Float]]:
+    """For each of `Program.many_rows` the most broken rows, ``each`` of every user, and by how much."""
+    point = program.point(tasks)
+    least = TYPICAL * min(1.0, float((tasks / program.size[program.pairs.user]).max(initial=0.0))) * program.size
+    return [block.broken(point, least, each) for block in program.many_rows]
 
 
 def bounds_violation(program: Program, tasks: Float) -> float:

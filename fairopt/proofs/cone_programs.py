@@ -72,6 +72,23 @@ def judge_solved(program: Program, evidence: Solved, tasks: Float) -> Bounded:
     return Bounded(gap, blocks, prices, assumed)
 
 
+def judge_prices(program: Program, prices: Float, tasks: Float) -> Bounded:
+    """Bound by prices by row alone, in natural units of an objective that has a majorant in these."""
+    lagrangian, found = by_prices(program, prices, tasks)
+    unit = found.factor * lagrangian.majorant.unit
+    return Bounded(found.gap, conditions.bounds_violation(program, tasks), lagrangian.multipliers.prices * unit)
+
+
+def by_prices(program: Program, prices: Float, tasks: Float) -> tuple[Lagrangian, LagrangianBound]:
+    """The Lagrangian at prices by row, and its bound."""
+    objective, point = program.objective, program.point(tasks)
+    majorant = objective.majorant(point)
+    assert majorant is not None
+    charged = Multipliers(np.maximum(prices, 0.0) / majorant.unit, np.zeros(len(program.pairs)))
+    found = lagrangian_bound(program, majorant, objective, charged, tasks)
+    return Lagrangian(program, majorant, charged, point), found
+
+
 class _Fit(NamedTuple):
     """The `lagrangian_bound` of a solved program: its majorant, the multipliers in units of these, and by how much the
     majorant changes per unit of the expression that was solved (None where that is not known).

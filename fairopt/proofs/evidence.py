@@ -62,6 +62,14 @@ class TotalPrices:
 
 
 @dataclass(frozen=True)
+class CapacityPrices:
+    """Prices by row of loads, per whole capacity, in natural units of an objective that has a majorant."""
+
+    program: Program
+    prices: Float
+
+
+@dataclass(frozen=True)
 class RowPrices:
     """Alpha-fairness and max-min on several servers: prices of shape (n_resources, n_servers), in units of level."""
 
@@ -145,7 +153,19 @@ class Tangents:
     cuts: Sequence[tuple[Program, Float, Solved | UserPrices]]
 
 
-Evidence = Bottlenecked | FairPrices | TotalPrices | RowPrices | UserPrices | HeldLevels | Solved | Tangents | Division
+@dataclass(frozen=True)
+class FewerRows:
+    """Evidence of a program with fewer conditions: what no point of it exceeds, no point of the whole program does."""
+
+    program: Program
+    found: Evidence
+    made: tuple[tuple[int, ...], ...]  # rows by block of `Program.many_rows`
+
+
+Evidence = (
+    FewerRows | CapacityPrices | Bottlenecked | FairPrices | TotalPrices | RowPrices | UserPrices | HeldLevels | Solved
+    | Tangents | Division
+)
 
 
 @dataclass(frozen=True)
@@ -166,8 +186,8 @@ class Proposal:
 
 PLAIN: dict[type, tuple[str, ...]] = {  # name in files, and fields
     Bottlenecked: ("bottlenecks", "order", "prices"), FairPrices: ("fair prices", "log_prices", "level"),
-    TotalPrices: ("total prices", "prices"), RowPrices: ("row prices", "prices"),
-    UserPrices: ("user prices", "prices", "of_sum"),
+    TotalPrices: ("total prices", "prices"), CapacityPrices: ("capacity prices", "prices"),
+    RowPrices: ("row prices", "prices"), UserPrices: ("user prices", "prices", "of_sum"),
 }  # fmt: skip
 
 
@@ -176,6 +196,8 @@ def plain(evidence: Evidence | None) -> dict[str, Any] | None:
     for form, (kind, *names) in PLAIN.items():
         if isinstance(evidence, form):
             return {"kind": kind} | {name: _list(getattr(evidence, name)) for name in names}
+    if isinstance(evidence, FewerRows):
+        return {"kind": "rows", "made": [list(rows) for rows in evidence.made], "found": plain(evidence.found)}
     if isinstance(evidence, HeldLevels):
         holdings = [
             {name: _list(getattr(h, name)) for name in ("users", "prices", "dual", "sizes")}
@@ -205,11 +227,18 @@ def restored(program: Program, held: Mapping[str, Any], solver: str | None) -> E
         return _levels(program, held, solver)
     if kind == "tangents":
         return _tangents(program, held, solver)
+    if kind == "rows":
+        n = program.instance.n_users
+        made = tuple(tuple(_indices(rows, n * n).tolist()) for rows in held["made"])
+        fewer = program.with_rows(dict(zip(program.many_rows, made, strict=True)))
+        return FewerRows(fewer, restored(fewer, held["found"], solver), made)
     if kind == "row prices":
         instance = program.instance
         return RowPrices(LevelUnits(program), _numbers(held["prices"], (instance.n_resources, instance.n_servers)))
     if kind == "user prices":
         return _user_prices(program, held)
+    if kind == "capacity prices":
+        return CapacityPrices(program, _numbers(held["prices"], (len(program.usable_rows),)))
     if program.pool_share is None:
         raise ValueError(f"{kind} for a program of several servers")
     pool = Pool(program, program.pool_share)

@@ -18,7 +18,7 @@ from fairopt.allocation import Allocation, feasibility, holdings_violation
 from fairopt.blocks.base import is_ours
 from fairopt.blocks.bundle_model import cut_at_limits
 from fairopt.blocks.model import Point
-from fairopt.blocks.objectives import Leximin, MaxMin, Total
+from fairopt.blocks.objectives import Leximin, MaxMin, OrderedWeighted, Total
 from fairopt.blocks.shares import Share
 from fairopt.certificate import GAP_TOLERANCE, Certificate, Try, within_tolerance
 from fairopt.formulation.bundle_program import BundleProgram
@@ -30,8 +30,10 @@ from fairopt.proofs import conditions, cone_programs, levels, plane, servers, us
 from fairopt.proofs.cone_programs import Bounded
 from fairopt.proofs.evidence import (
     Bottlenecked,
+    CapacityPrices,
     Evidence,
     FairPrices,
+    FewerRows,
     HeldLevels,
     Proposal,
     RowPrices,
@@ -123,9 +125,16 @@ def _judged(program: Program, proposal: Proposal) -> Answer:
         tasks = table[program.pairs.user, program.pairs.server]
         gap, prices = servers.judge_row_prices(evidence.units, evidence.prices, table)
         return _measured(program, method, tasks, Bounded(gap, 0.0, prices.T.ravel()))
+    if isinstance(evidence, FewerRows):
+        answer = _judged(evidence.program, replace(proposal, evidence=evidence.found))
+        broken = [by.max(initial=0.0) for _, by in conditions.broken_rows(program, answer.tasks)]
+        answer.block_violation = float(np.max([answer.block_violation, *broken]))
+        return answer
     near, tasks = tasks, conditions.repair(program, tasks)
     if isinstance(evidence, UserPrices):
         return _measured(program, method, tasks, users.judge_user_prices(program, evidence, near, tasks))
+    if isinstance(evidence, CapacityPrices):
+        return _measured(program, method, tasks, cone_programs.judge_prices(program, evidence.prices, tasks))
     if isinstance(evidence, Solved):
         return _measured(program, method, tasks, cone_programs.judge_solved(program, evidence, tasks))
     if isinstance(evidence, Tangents):
@@ -165,10 +174,14 @@ def _judged_bundles(program: BundleProgram, proposal: Proposal) -> Answer:
 def _can_prove(program: Program, evidence: Evidence) -> bool:
     """Whether evidence belongs to this program, and is of a kind that applies to its objective."""
     objective, fair = program.objective, program.alpha_fair
+    if isinstance(evidence, FewerRows):
+        return evidence.program.loosens(program)
     if isinstance(evidence, Division):
         return isinstance(program, BundleProgram) and evidence is program.division
     if isinstance(evidence, Solved):
         return evidence.model.program is program and not isinstance(objective, Leximin)
+    if isinstance(evidence, CapacityPrices):
+        return evidence.program is program and not program.rest and isinstance(objective, OrderedWeighted)
     if isinstance(evidence, HeldLevels):
         of_model = not program.rest if evidence.model is None else evidence.model.program is program
         return of_model and isinstance(objective, Leximin)
@@ -286,10 +299,15 @@ def unfinished(
     return Allocation(given, policy, np.zeros((given.n_users, given.n_servers)), certificate, np.nan)
 
 
+def _innermost(evidence: Evidence | None) -> Evidence | None:
+    """Evidence without the programs of fewer conditions that it is of."""
+    return _innermost(evidence.found) if isinstance(evidence, FewerRows) else evidence
+
+
 def _plain(program: Program, answer: Answer, is_last: bool) -> dict[str, Any] | None:
     """Evidence for files; of an earlier tier in levels with its own tasks, which later tiers may lower a little."""
     held = plain(answer.evidence)
-    if held is None or is_last or not isinstance(answer.evidence, (Bottlenecked, HeldLevels)):
+    if held is None or is_last or not isinstance(_innermost(answer.evidence), (Bottlenecked, HeldLevels)):
         return held
     return held | {"tasks": program.expand(answer.tasks).tolist()}
 
@@ -309,7 +327,7 @@ def _gap_at_the_end(program: Program, answer: Answer, table: Float, bundles: Flo
     if program.empty or answer.evidence is None:
         return answer.gap
     tasks, held = _gathered(program, table, bundles)
-    if isinstance(answer.evidence, (Bottlenecked, HeldLevels)):  # the certified gap, and how far levels fell since
+    if isinstance(_innermost(answer.evidence), (Bottlenecked, HeldLevels)):  # its gap, and how far levels fell since
         objective = program.objective
         before, after = (
             p.share(objective.share) if isinstance(objective, Leximin) else np.array([objective.value(p)])

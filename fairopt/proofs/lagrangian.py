@@ -269,6 +269,13 @@ class Lagrangian:
             top = _added(_best_response(charged, terms, self.low, self.high), constant)
             if top < best[0] or not best[1]:
                 best = top, mixtures
+        if len(ranked) == 1 and np.isfinite(self.high).all():
+            c = self._per_unit(ranked[0].c)
+            theta = ranked[0].cheapest(left / c, c * self.low, c * self.high)
+            charged = cost - theta * c - EPS * (np.abs(cost) + theta * c)
+            top = _added(_best_response(charged, terms, self.low, self.high), constant)
+            if top < best[0]:
+                best = top, [theta]
         return best
 
 

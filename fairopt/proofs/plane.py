@@ -21,7 +21,7 @@ import scipy.sparse as sp
 
 from fairopt.blocks.algebra import AtLeast, KeptShares
 from fairopt.blocks.base import is_ours
-from fairopt.blocks.constraints import Constraint, EnvyFree, EqualShares, MaxShare, MinShare
+from fairopt.blocks.constraints import Constraint, EnvyFree, EqualShares, MadeRows, MaxShare, MinShare
 from fairopt.blocks.efficiency import FairnessEfficiency, PowerSpread, TotalIs
 from fairopt.blocks.majorant import Majorant, weigh
 from fairopt.blocks.model import Point
@@ -258,7 +258,7 @@ def _lets_grow(block: Constraint) -> bool:
     """Whether a condition that holds goes on to hold as all tasks grow by one factor."""
     if isinstance(block, AtLeast):
         return all(is_ours(term) for _, term in block.objective.terms())
-    return type(block) in (EnvyFree, EqualShares, MinShare, KeptShares)
+    return type(block) in (EnvyFree, MadeRows, EqualShares, MinShare, KeptShares)
 
 
 def _of_full_use(program: Program) -> float:

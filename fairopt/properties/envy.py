@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairopt.allocation import Allocation
-from fairopt.blocks.bundle_model import tasks_within
+from fairopt.blocks.constraints import tasks_of_each, tasks_on_bundles
 from fairopt.properties.units import own_units, quotient
 
 __all__ = ["Envy", "at_own_weights", "envy", "tasks_on_others", "up_to_one_of_theirs", "up_to_one_own", "whole"]
@@ -81,15 +81,14 @@ def tasks_on_others(allocation: Allocation, users: NDArray[np.intp]) -> Float:
     """
     instance = allocation.instance
     demands, eligible = instance.demands[users], instance.eligible[users]
-    if allocation.given_bundles is None and demands.ndim == 2:  # what a task of k is worth to j is the same everywhere
-        held = allocation.tasks_by_server
-        runs = _runs(demands, instance.demands) * (eligible.astype(float) @ held.T)
-    else:
-        runs = np.zeros((len(users), instance.n_users))
-        bundles = allocation.bundles
-        for s in range(instance.n_servers):
-            mine = demands if demands.ndim == 2 else demands[:, s]
-            runs += np.where(eligible[:, s, None], _runs(mine, bundles[:, s]), 0.0)
+    if allocation.given_bundles is None:
+        runs = tasks_on_bundles(instance, users, allocation.tasks_by_server)
+        return np.minimum(runs, instance.task_limits[users, None], out=runs)
+    runs = np.zeros((len(users), instance.n_users))
+    bundles = allocation.bundles
+    for s in range(instance.n_servers):
+        mine = demands if demands.ndim == 2 else demands[:, s]
+        runs += np.where(eligible[:, s, None], tasks_of_each(mine, bundles[:, s]), 0.0)
     return at_own_weights(runs, instance.weights[users], instance.weights, instance.task_limits[users])
 
 
@@ -118,11 +117,11 @@ def _whole_on_others(allocation: Allocation, users: NDArray[np.intp], less_one: 
     cost = np.zeros(runs.shape)
     for s in range(instance.n_servers):
         mine, may_run = demands[users, s], instance.eligible[users, s, None]
-        here = np.where(may_run, whole(per_task * _runs(mine, bundles[:, s])), 0.0)
+        here = np.where(may_run, whole(per_task * tasks_of_each(mine, bundles[:, s])), 0.0)
         runs += here
         if less_one:
             rest = np.maximum(bundles[:, s] - demands[:, s], 0.0)
-            np.maximum(cost, here - np.where(may_run, whole(per_task * _runs(mine, rest)), 0.0), out=cost)
+            np.maximum(cost, here - np.where(may_run, whole(per_task * tasks_of_each(mine, rest)), 0.0), out=cost)
     return np.minimum(runs - cost, whole(instance.task_limits[users, None]))
 
 
@@ -130,9 +129,3 @@ def at_own_weights(runs: Float, weights: Float, of_others: Float, limits: Float)
     """Tasks on others' bundles as envy compares them, (..., users, others): per weight, and cut at users' limits."""
     runs *= weights[..., :, None] / of_others[..., None, :]
     return np.minimum(runs, limits[..., :, None])
-
-
-def _runs(demands: Float, held: Float) -> Float:
-    """Tasks of each demand vector on each bundle; 0 for a user who needs nothing there (it is not eligible there)."""
-    runs = tasks_within(held, demands[:, None])
-    return np.where(np.isfinite(runs), runs, 0.0)

@@ -6,12 +6,13 @@ import math
 import cvxpy as cp
 import numpy as np
 import pytest
-from hypothesis import assume, example, given
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from oracle.instances import exactly, needy
 
 import fairopt as fo
+from fairopt.blocks.model import Pairs, Point
 
 NEAR = 1e-6  # points nearer than this to the edge of a condition are left out: floats decide there
 POOL = fo.Instance(
@@ -348,22 +349,46 @@ def test_a_reserve_of_an_unknown_resource_is_refused(resource, verb):
         getattr(fo.Policy(fo.Leximin(), [fo.Reserve(resource, 0.1)]), verb)(POOL)
 
 
+def test_envy_freeness_of_many_users_is_measured_by_all_rows_and_solved_with_few():
+    rng = np.random.default_rng(3)
+    many = fo.Instance(rng.uniform(0.1, 4, (500, 3)), np.full(3, 500.0))
+    a = fo.Policy(fo.MaxMin(fo.Tasks()), [fo.EnvyFree()]).allocate(many)
+    (made,) = a.evidence[0]["made"]
+    assert 0 < len(made) < 500 * 499 / 10
+    runs = (many.demands[None] / many.demands[:, None]).min(axis=2) * a.tasks
+    assert (runs <= a.tasks[:, None] * (1 + 1e-7)).all()
+    j, k = np.divmod(made, 500)
+    worth = (many.demands[k] / many.demands[j]).min(axis=1)
+    x, z = cp.Variable(500), cp.Variable()
+    rows = [x >= z, many.demands.T @ x <= 500, x[j] >= cp.multiply(worth, x[k])]
+    best = cp.Problem(cp.Maximize(z), rows).solve(solver="HIGHS")
+    assert a.objective == pytest.approx(best, rel=1e-6)
+
+
+@settings(max_examples=50)
+@given(clusters(), st.integers(0, 2**32 - 1), st.integers(1, 4))
+def test_broken_rows_are_those_by_which_the_conditions_are_most_violated(instance, seed, each):
+    pairs, n = Pairs(instance), instance.n_users
+    at = np.random.default_rng(seed).uniform(0, 2, len(pairs))
+    rows, by = fo.EnvyFree().broken(Point(instance, pairs.table(at)), np.full(n, 1e-9), each)
+    model = fo.Model(instance, cp.Variable(len(pairs)), pairs=pairs)
+    model.unknowns.value = at
+    for condition in fo.EnvyFree().constraints(model).values():
+        assert (by > 1e-9).any() == (condition.violation() > 1e-9 * at.max()).any()
+    some = by > 1e-9
+    for condition in fo.EnvyFree().rows(model, rows[some]).values():
+        assert len(condition.violation()) == some.sum() and (condition.violation() > 0).all()
+
+
 @pytest.mark.parametrize("verb", ["allocate", "problem"])
-def test_envy_freeness_beyond_its_size_is_refused_with_rows_limit_and_fix(verb):
-    many = fo.Instance(np.ones((401, 1)), [10])
-    policy = fo.Policy(fo.Total(), [fo.EnvyFree()])
-    with pytest.raises(fo.InvalidBlock, match=r"401 users.*160,400 rows.*400 users.*EnvyFree\(max_users=401\)"):
-        getattr(policy, verb)(many)
-
-
-def test_the_size_of_envy_freeness_can_be_raised_and_lowered():
+def test_the_size_of_envy_freeness_can_be_limited(verb):
     three = fo.Instance([[1], [2], [3]], [6])
-    with pytest.raises(fo.InvalidBlock, match="its limit is 2 users"):
-        fo.Policy(fo.Total(), [fo.EnvyFree(max_users=2)]).allocate(three)
+    with pytest.raises(fo.InvalidBlock, match=r"3 users.*6 rows.*limit is 2 users.*EnvyFree\(max_users=3\)"):
+        getattr(fo.Policy(fo.Total(), [fo.EnvyFree(max_users=2)]), verb)(three)
     assert fo.Policy(fo.Total(), [fo.EnvyFree(max_users=3)]).allocate(three).certificate.ok
 
 
-@pytest.mark.parametrize("size", [None, "a", math.nan, -1, 2.5])
+@pytest.mark.parametrize("size", ["a", math.nan, -1, 2.5])
 def test_the_size_limit_of_envy_freeness_is_a_whole_number(size):
     with pytest.raises(fo.InvalidBlock, match="max_users"):
         fo.EnvyFree(size)

@@ -1,0 +1,122 @@
+"""Ordered weights against costs: the best levels within bounds, and the mixture of weights that proves them best.
+
+With weights v, largest first, on the levels sorted from below, ``OW(z)`` is the integral over thresholds s of ``G(k)``,
+the sum of the k smallest weights, where k users are above s (the Choquet integral of a convex function of numbers;
+Lovász 1983). So a set of users is chosen for each threshold: those whose lower bound is above it, and the cheapest of
+the others whose upper bound is. ``G`` is convex, so the best sets shrink as s grows, and thresholds between bounds are
+decided by halving: users above the middle one are above all lower ones, and the rest below all higher ones.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+Float = NDArray[np.float64]
+Count = NDArray[np.intp]
+
+
+def padded(v: tuple[float, ...], n: int) -> Float:
+    """The weights of n users."""
+    out = np.zeros(n)
+    out[: len(v)] = v[:n]
+    return out
+
+
+def best_levels(v: Float, cost: Float, low: Float, high: Float) -> Float:
+    """Levels within bounds (finite, at least 0) where ``OW(z) - cost @ z`` is largest; arrays of shape (n,)."""
+    smallest = np.concatenate([[0.0], np.cumsum(v[::-1])])
+    steps = np.unique(np.concatenate([[0.0], low, high]))
+    least, most = np.searchsorted(steps, low), np.searchsorted(steps, np.maximum(low, high))
+    out = np.zeros(len(v), dtype=np.intp)
+    who = np.argsort(cost, kind="stable")
+    node = np.zeros(len(who), dtype=np.intp)  # of users, sorted; each has an interval of steps, and users above all
+    first, last, above = np.zeros(1, dtype=np.intp), np.array([len(steps) - 1]), np.zeros(1, dtype=np.intp)
+    while len(who):
+        done = first[node] == last[node]
+        out[who[done]] = first[node[done]]
+        who, node = who[~done], node[~done]
+        if not len(who):
+            break
+        middle = (first + last + 1) // 2
+        forced = least[who] >= middle[node]
+        free = ~forced & (most[who] >= middle[node])
+        base = above + np.bincount(node[forced], minlength=len(above))
+        inside = forced
+        inside[free] = _cheapest(smallest, cost[who[free]], node[free], base)
+        number = np.bincount(node[inside], minlength=len(above))
+        first, last = np.stack([first, middle], axis=1).ravel(), np.stack([middle - 1, last], axis=1).ravel()
+        above = np.stack([above + number, above], axis=1).ravel()
+        node = 2 * node + inside
+        order = np.argsort(node, kind="stable")
+        who, node = who[order], node[order]
+        kept, node = np.unique(node, return_inverse=True)
+        first, last, above = first[kept], last[kept], above[kept]
+    return steps[out]
+
+
+def _cheapest(smallest: Float, cost: Float, node: Count, base: Count) -> NDArray[np.bool_]:
+    """Which of the users of each node, in the order of their costs, are worth what they cost together."""
+    if not len(node):
+        return np.zeros(0, dtype=bool)
+    starts = np.flatnonzero(np.diff(node, prepend=-1))
+    place = np.repeat(np.arange(len(starts)), np.diff(starts, append=len(node)))
+    rank = np.arange(len(node)) - starts[place] + 1
+    paid = np.cumsum(cost)
+    paid -= (paid[starts] - cost[starts])[place]
+    worth = smallest[base[node] + rank] - smallest[base[node]] - paid
+    most = np.maximum.reduceat(worth, starts)
+    best = np.maximum.reduceat(np.where((worth == most[place]) & (worth > 0), rank, 0), starts)
+    return rank <= best[place]
+
+
+def mixture_at(v: Float, cost: Float, low: Float, high: Float, levels: Float) -> Float:
+    """Weights below v in the order of majorisation, as the costs at `best_levels` explain them; shape (n,).
+
+    Among users of one level, those at a bound may get less (at the lower) or more (at the upper) than their cost: all
+    of them are brought to one number as far as needed for the sum, which leaves the weights as equal as can be.
+    """
+    order = np.argsort(levels, kind="stable")
+    out, sorted_levels = np.empty(len(v)), levels[order]
+    starts = np.flatnonzero(np.diff(sorted_levels, prepend=-1.0))
+    for a, b in zip(starts.tolist(), [*starts[1:].tolist(), len(v)], strict=True):
+        if b - a == 1:
+            out[order[a]] = v[a]
+            continue
+        users = order[a:b]
+        out[users] = legal(v[a:b], _to_one_number(v[a:b].sum(), cost[users], levels[users] <= low[users],
+                                                  levels[users] >= high[users]))  # fmt: skip
+    return out
+
+
+def _to_one_number(total: float, cost: Float, at_low: NDArray[np.bool_], at_high: NDArray[np.bool_]) -> Float:
+    """Costs, lowered (where at the lower bound) or raised (at the upper one) to one number until the sum is right."""
+    steps = np.unique(cost)
+
+    def at(number: float) -> Float:
+        least = np.where(at_low, np.where(cost > number, number, cost), cost)
+        return np.where(at_high & (at_low | (cost < number)), np.where(at_low, number, np.maximum(cost, number)), least)
+
+    below, up = 0, len(steps)  # the sum grows with the number
+    while below < up:
+        middle = (below + up) // 2
+        below, up = (middle + 1, up) if at(float(steps[middle])).sum() < total else (below, middle)
+    left = float(steps[below - 1]) if below else 0.0
+    base = at(left)
+    moves = (at_low & at_high) | (at_low & (cost > left)) | (at_high & (cost <= left))
+    if not moves.any():
+        return base
+    return np.where(moves, np.maximum(base + (total - base.sum()) / moves.sum(), 0.0), base)
+
+
+def legal(v: Float, wanted: Float) -> Float:
+    """The wanted weights, brought to the sum of v and mixed with their mean until v majorises them."""
+    total = v.sum()
+    theta = wanted * (total / wanted.sum()) if wanted.sum() > 0 else np.full(len(v), total / len(v))
+    even = np.arange(1, len(v)) * (total / len(v))
+    most = np.cumsum(v)[:-1]
+    excess, room = np.cumsum(np.sort(theta)[::-1])[:-1] - most, most - even  # room: what mixing with the mean wins
+    over = excess > 1e-15 * total
+    with np.errstate(divide="ignore", invalid="ignore"):
+        mix = float(np.nan_to_num(np.where(over, excess / (excess + room), 0.0), nan=1.0).max(initial=0.0))
+    return (1 - min(mix, 1.0)) * theta + min(mix, 1.0) * total / len(v)

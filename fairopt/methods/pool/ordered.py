@@ -1,0 +1,153 @@
+"""Ordered weights on one pool by prices, with rows made when needed.
+
+At prices p of the capacities u a unit of user j's level costs ``k_j``. The optimum is the least of ``p u`` plus what
+users gain by their best levels, ``max OW(z) - k z`` within their bounds: a convex function of as many numbers as there
+are resources. Its pieces are made when they are needed (Kelley 1960): a linear program has one row for each piece so
+far, and the best levels at its prices give the next. Above all finite bounds users count in groups: no group may cost
+less than the weights that it earns, and the k cheapest users, for all k, show the rows that are broken. The multipliers
+of the rows mix their levels and groups to an answer.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import numpy as np
+from scipy.optimize import linprog
+
+from fairopt.blocks.objectives import OrderedWeighted
+from fairopt.blocks.ranked import best_levels, padded
+from fairopt.certificate import Try
+from fairopt.formulation.program import Program
+from fairopt.methods import infeasible
+from fairopt.methods.arrays import Float, Int
+from fairopt.methods.settings import Proposals, Settings
+from fairopt.progress import tell
+from fairopt.proofs.evidence import CapacityPrices, Proposal
+
+ROUNDS = 500  # 1 to 10 are usual without limits, up to 150 with them
+ENOUGH = 1e-9  # relative gap at which to stop
+PRECISE = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}  # the least HiGHS takes
+
+
+def ordered_applies(program: Program) -> bool:
+    """Whether prices are exact: ordered weights on one pool with nothing but bounds on tasks."""
+    return program.single and not program.rest and isinstance(program.objective, OrderedWeighted)
+
+
+def solve_ordered(program: Program, settings: Settings) -> Proposals:
+    """The best ordered weights by prices, which are the evidence; raises `Infeasible` if lower bounds do not fit."""
+    begun = time.perf_counter()
+    pieces = _Pieces(program)
+    if pieces.lower_bounds_conflict:
+        infeasible.explain(program)
+    for k in range(ROUNDS):
+        tell("prices of ordered weights, programs", k, ROUNDS)
+        if not pieces.solve() or not pieces.add() or settings.late:
+            break
+    attempt = Try("prices", f"solved ({k + 1} programs)", time.perf_counter() - begun)
+    if pieces.levels is None:
+        yield Proposal("prices", attempt=attempt)
+        return
+    evidence = CapacityPrices(program, pieces.best * pieces.unit)
+    yield Proposal("prices", pieces.levels / pieces.per_task, evidence, attempt=attempt)
+
+
+class _Pieces:
+    """The linear program of the pieces so far, in levels near 1 and weights with the sum 1."""
+
+    def __init__(self, program: Program) -> None:
+        objective, instance = program.objective, program.instance
+        assert isinstance(objective, OrderedWeighted)
+        c = objective.share.coefficients(instance, levelled=True)
+        level = float(program.point(np.zeros(len(program.pairs))).level(objective.share))
+        self.per_task = (c if c.ndim == 1 else c[:, 0]) / (instance.weights * level)
+        v = padded(objective.weights, instance.n_users)
+        self.unit = level * float(v.sum())
+        self.v = v / v.sum()
+        self.smallest = np.cumsum(self.v[::-1])
+        self.loads: Float = program.pairs.loads / self.per_task  # (n_resources, n_users), of a unit of level
+        self.usable = program.usable
+        self.low, high = program.low * self.per_task, program.high * self.per_task
+        closed = (self.loads[program.usable <= 0] > 0).any(axis=0)
+        high = np.where(closed, 0.0, high)
+        self.lower_bounds_conflict = bool(
+            (self.low > high).any() or (self.loads @ self.low > self.usable * (1 + 1e-12)).any()
+        )
+        self.free = np.flatnonzero(np.isinf(high))
+        bounds = np.concatenate([self.low, high[np.isfinite(high)]])
+        self.top = float(bounds.max(initial=0.0))  # above it users count in groups
+        self.high = np.where(np.isinf(high), self.top, high)
+        self.rows: list[Float] = []  # on prices, and 1 for the gain
+        self.right: list[float] = []
+        self.columns: list[Float] = []  # levels of each row: its number of tasks is a mixture of these
+        self.levels: Float | None = None
+        self.prices: Float = np.zeros(len(self.usable))
+        self.best: Float = np.zeros(len(self.usable))
+        self.bound = np.inf
+        self._add_levels(self.low)
+        if self.top > 0:
+            self._add_levels(self.high)
+        if len(self.free):
+            self._add_group(self.free)
+
+    def _add_levels(self, levels: Float) -> None:
+        """What users gain is at least that of these levels."""
+        self.rows.append(np.append(self.loads @ levels, 1.0))
+        self.right.append(float(np.sort(levels) @ self.v))
+        self.columns.append(levels)
+
+    def _add_group(self, users: Int) -> None:
+        """A group costs at least its weights."""
+        self.rows.append(np.append(self.loads[:, users].sum(axis=1), 0.0))
+        self.right.append(float(self.smallest[len(users) - 1]))
+        column = np.zeros(len(self.v))
+        column[users] = 1.0
+        self.columns.append(column)
+
+    def solve(self) -> bool:
+        """Solve the program: prices, and levels as the mixture of its rows; whether that was possible."""
+        rows, right = np.array(self.rows), np.array(self.right)
+        size = np.maximum(np.abs(rows[:, :-1]).max(axis=1, initial=0.0), np.where(rows[:, -1] > 0, 1.0, 1e-300))
+        bounds = [(0.0, None)] * len(self.usable) + [(None, None)]
+        found: Any = linprog(  # type: ignore[call-overload]
+            np.append(self.usable, 1.0), A_ub=-rows / size[:, None], b_ub=-right / size, bounds=bounds, method="highs",
+            options=PRECISE,
+        )  # fmt: skip
+        if found.x is None:
+            return False
+        self.prices = np.maximum(found.x[:-1], 0.0)
+        mix = np.maximum(-found.ineqlin.marginals, 0.0) / size
+        self.levels = np.sum([m * one for m, one in zip(mix, self.columns, strict=True) if m > 0], axis=0)
+        return True
+
+    def add(self) -> bool:
+        """Add the rows that the prices break; whether there are any, and they matter."""
+        assert self.levels is not None
+        prices, groups = self._dear_enough(self.prices)
+        gain, rows = 0.0, len(self.rows)
+        if self.top > 0:
+            levels = best_levels(self.v, prices @ self.loads, self.low, self.high)
+            gain = float(np.sort(levels) @ self.v - prices @ (self.loads @ levels))
+            if not any(np.array_equal(levels, one) for one in self.columns):
+                self._add_levels(levels)
+        for group in groups:
+            self._add_group(group)
+        bound = float(prices @ self.usable) + gain
+        if bound < self.bound:  # never by a NaN
+            self.bound, self.best = bound, prices
+        value = float(np.sort(self.levels) @ self.v)
+        return len(self.rows) > rows and not self.bound - value <= ENOUGH * self.bound
+
+    def _dear_enough(self, prices: Float) -> tuple[Float, list[Int]]:
+        """Prices times the least factor at which no group of users is too cheap, and the groups that were cheapest."""
+        cost = prices @ self.loads
+        order = self.free[np.argsort(cost[self.free])]
+        paid, worth = np.cumsum(cost[order]), self.smallest[: len(order)]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            short = np.where(worth > 0, worth / paid, 0.0)
+        factor = float(short.max(initial=1.0))
+        if factor <= 1 + ENOUGH / 10:
+            return prices * factor, []
+        return prices * factor, [order[: k + 1] for k in {int(short.argmax()), int((worth - paid).argmax())}]

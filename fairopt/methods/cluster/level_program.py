@@ -160,7 +160,8 @@ class LevelProgram:
         self.chosen, self.floored = chosen, np.flatnonzero(self.low > 0)
         settled, unit, loads = np.flatnonzero(~self.choosing), self.unit[chosen], self.loads
         n_rows, n_all = self.n_rows, self.n_rows + len(chosen) + len(self.floored)
-        asked, taken = np.zeros(n_rows), np.zeros(n_rows)
+        asked: Float = np.zeros(n_rows)
+        taken: Float = np.zeros(n_rows)
         if len(settled):
             at_home = loads[:, self.home[settled]]
             asked, taken = at_home @ self.rates[settled], at_home @ self.bases[settled]
@@ -171,7 +172,8 @@ class LevelProgram:
         flat = np.arange(first[-1]) + np.repeat(loads.indptr[self.columns] - first[:-1], entries)
         level_rows = np.concatenate([np.flatnonzero(asked), place[chosen]])
         rows = [level_rows, loads.indices[flat], place[group]]
-        values = [asked[asked != 0], -self.rates[chosen] / unit, loads.data[flat] * np.repeat(self.unit[group], entries)]
+        taking = loads.data[flat] * np.repeat(self.unit[group], entries)
+        values = [asked[asked != 0], -self.rates[chosen] / unit, taking]
         number = 1 + np.arange(len(group))
         columns = [np.zeros(len(level_rows), dtype=np.intp), np.repeat(number, entries), number]
         values.append(np.ones(len(group)))

@@ -146,7 +146,7 @@ class _LevelsOnServers:
         self._group()
         rising, fixed = np.ones(len(self.users), dtype=bool), np.zeros(len(self.users), dtype=self.rate.dtype)
         rates, bases = self._asked(rising, fixed)
-        height, *start = self._start(np.asarray(rates, dtype=float), settings)
+        height, start = self._start(np.asarray(rates, dtype=float), settings)
         sums = (self._units(height, rising, fixed), rates, bases, self._sum(self.low))
         by_group = (np.asarray(v, dtype=float) for v in sums)
         first = LevelProgram(self.loads, self.pair_group, self.program.usable_rows, *start, *by_group)
@@ -206,8 +206,8 @@ class _LevelsOnServers:
         """What groups must have, per unit of the level and at least."""
         return self._sum(np.where(rising, self.rate, 0)), self._sum(np.where(rising, 0, fixed))
 
-    def _start(self, rates: Float, settings: Settings) -> tuple[float, Int, Bool, Int]:
-        """A level that all can reach without limits, and groups' homes, who chooses, and between what, in a program.
+    def _start(self, rates: Float, settings: Settings) -> tuple[float, tuple[Int, Bool, Int]]:
+        """A level that all can reach without limits, and how a program starts: homes, who chooses, and between what.
 
         Few choose: the groups that a first guess spreads most. Homes are drawn at random in proportion to its parts.
         The first program on 1,000 users and 27 servers then took a fifth of the time from scratch; in proportion to the
@@ -237,7 +237,7 @@ class _LevelsOnServers:
         few = int(np.ceil(COLUMNS * (1.0 + n_servers / n_groups)))
         left = last[np.searchsorted(group[last], group)] - np.arange(len(group))
         columns = np.sort(order[left < few])
-        return 1.0 / float((spread / usable).max()), home, choosing, columns
+        return 1.0 / float((spread / usable).max()), (home, choosing, columns)
 
     def _parts(self, rates: Float, settings: Settings) -> tuple[Float, Interior | None]:
         """About how groups spread over servers at the max-min level without limits, positive where they may run."""

@@ -5,15 +5,19 @@ solved by HiGHS as it comes: handed over as matrices (highspy), and written in C
 easy, since the smallest limit holds the level, so it is also solved without them; a leximin with limits has to go
 beyond both. ``by programs`` is the general method. Answers are compared; the levels of one are those of the other.
 
+``--growth-users``: CPU seconds of all levels and the gate's part at growing sizes, and the exponent since the size
+before. With ``--rows-users`` as many users at most are also solved with a row for every group, to compare levels.
+
 ``cvxpy-leximin``: leximin as a CVXPY objective, on dominant shares, tolerances as they come. What it answers is made to
 fit and compared with the certified answer: in the order of leximin it may not be better. It is skipped where it is not
 installed; a size that would take longer than --time-limit by its last time is not run.
 
-Run: python benchmarks/leximin.py [--users 1000 --peer-users 5,10,20,50 --time-limit 60]
+Run: python benchmarks/leximin.py [--users 1000 --growth-users 1000,5000,20000 --peer-users 5,10,20,50 --time-limit 60]
 """
 
 from __future__ import annotations
 
+import time
 from functools import partial
 from importlib.util import find_spec
 from typing import Any
@@ -25,6 +29,10 @@ import scipy.sparse as sp
 from common import answered, arguments, median, show
 
 import fairopt as fo
+from fairopt.formulation.program import Program
+from fairopt.methods.cluster import leximin
+from fairopt.methods.settings import Settings
+from fairopt.proofs import gate
 
 PEER, MODULE = "cvxpy-leximin", "cvxpy_leximin"
 GROWTH = 3.0  # of its seconds in users, from 10 to 50
@@ -118,6 +126,44 @@ def in_programs(name: str, policy: fo.Policy, instance: fo.Instance, repeats: in
     return row
 
 
+def levels_of(instance: fo.Instance) -> tuple[np.ndarray, float, float, gate.Answer]:
+    """Levels per user, CPU seconds of method and gate together, those of the gate, and the answer."""
+    begun = time.process_time()
+    program = Program(instance, fo.Leximin(), ())
+    method = leximin.solve_leximin_on_servers(program, Settings())
+    proposal = next(method)
+    found = time.process_time()
+    answer = gate.judge(program, proposal)
+    ended = time.process_time()
+    levels = program.expand(answer.tasks).sum(axis=1) * instance.dominant_shares / instance.weights
+    return levels, ended - begun, ended - found, answer
+
+
+def growing(sizes: list[int], servers: int, rows_users: int, repeats: int, seed: int) -> list[dict[str, Any]]:
+    """All levels of DRFH at growing numbers of users."""
+    rows, few = [], leximin.choosing_at_first
+    for limits in (False, True):
+        before: tuple[int, float] | None = None
+        for n in sorted(sizes):
+            instance = cluster(n, servers, limits, seed)
+            runs = [levels_of(instance) for _ in range(repeats)]
+            levels, _, _, answer = runs[0]
+            seconds, by_gate = (median([run[k] for run in runs]) for k in (1, 2))
+            growth = np.log(seconds / before[1]) / np.log(n / before[0]) if before else np.nan
+            row = {
+                "limits": limits, "users": n, "levels": len(answer.gaps), "programs": answer.tried[-1].status,
+                "gap": answer.gap, "all levels s": seconds, "gate s": by_gate, "growth": growth,
+            }  # fmt: skip
+            if n <= rows_users:
+                leximin.choosing_at_first = lambda n_groups, *_: n_groups
+                other, row["rows for all s"], *_ = levels_of(instance)
+                leximin.choosing_at_first = few
+                row["apart"] = apart(levels, other)
+            rows.append(row)
+            before = (n, seconds)
+    return rows
+
+
 def by_peer(instance: fo.Instance) -> np.ndarray:
     """Tasks by cvxpy-leximin, made to fit; imported here, since it changes `cvxpy.Problem` for the whole process."""
     import cvxpy_leximin
@@ -163,7 +209,7 @@ def main() -> None:
     """The peer comes last: it changes CVXPY when it is imported."""
     options = arguments(
         str(__doc__), users=[1000], servers=27, peer_users=[5, 10, 20, 50], peer_servers=5, time_limit=60.0,
-        repeats=3, seed=1, openb="",
+        repeats=3, seed=1, openb="", growth_users=[1000, 5000, 20000], rows_users=5000,
     )  # fmt: skip
     rows = []
     for n in options.users:
@@ -176,6 +222,8 @@ def main() -> None:
         trace = fo.datasets.openb(options.openb, pods="gpuspec33", capacity_scale=0.5).merged()
         rows.append(in_programs("DRFH, openb gpuspec33 at half", fo.DRFH(), trace, options.repeats, slow=True))
     show("All levels of leximin in units of one max-min program", rows, "leximin")
+    rows = growing(options.growth_users, options.servers, options.rows_users, options.repeats, options.seed)
+    show("All levels of DRFH at growing numbers of users, CPU seconds", rows, "leximin-growth")
     if find_spec(MODULE) is None:
         print(f"{PEER} is not installed, and skipped: pip install {PEER}")
         return

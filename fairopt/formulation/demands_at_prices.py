@@ -9,6 +9,8 @@ from numpy.typing import NDArray
 
 from fairopt.formulation.program import Float, Mask
 
+Int = NDArray[np.intp]
+
 FORBIDDEN = 1e60  # cost of a server where a user may not run: loads there vanish, and its square is a float
 CHUNK = 1 << 17  # numbers in a chunk of stacked loads: 1 MB
 FEW = 16  # servers up to which tables keep the users of a server together: sums over short rows are slow
@@ -81,7 +83,7 @@ class Demands:
         self.ratios *= self.per_capacity
         self.ratios *= self.eligible[:, None, :]
 
-    def price(self, prices: Float, users: slice) -> Float:
+    def price(self, prices: Float, users: slice | Int) -> Float:
         """Cost of a unit of level by user and server, eligible or not."""
         ratios = self.ratios[users]
         out: Float = ratios[:, 0] * prices[0]
@@ -89,7 +91,7 @@ class Demands:
             out += ratios[:, i] * prices[i]
         return out
 
-    def loads(self, parts: Float, users: slice) -> Float:
+    def loads(self, parts: Float, users: slice | Int) -> Float:
         """Loads by resource and server of a chunk's parts of level."""
         ratios = self.ratios[users]
         return np.stack([np.einsum("js,js->s", ratios[:, i], parts) for i in range(self.n_resources)])
@@ -113,10 +115,10 @@ class _SameDemands(Demands):
         self.squares = self.units[:, self.upper[0]] * self.units[:, self.upper[1]]
         self.per_square = self.per_capacity[self.upper[0]] * self.per_capacity[self.upper[1]]
 
-    def price(self, prices: Float, users: slice) -> Float:
+    def price(self, prices: Float, users: slice | Int) -> Float:
         return self.units[users] @ (prices * self.per_capacity)
 
-    def loads(self, parts: Float, users: slice) -> Float:
+    def loads(self, parts: Float, users: slice | Int) -> Float:
         return (self.units[users].T @ parts) * self.per_capacity
 
     def stacked(self, factors: Float, users: slice) -> Float:

@@ -148,9 +148,11 @@ class _Levels:
     """A leximin's users at tasks, in levels: shares per weight, in units of about the max-min level.
 
     ``per_task`` and ``held`` (n_pairs,) are the level of a task of each pair, and of all its tasks; ``values``
-    (n_users,) are users' levels. ``low``, ``most`` and ``limits`` (n_users,) are levels at the lower bounds, levels
-    that no user can exceed, and levels at the upper bounds (infinite where a task is worth different amounts on
-    different servers: tasks are bounded there, and not levels). ``before`` are the levels judged so far.
+    (n_users,) are users' levels. ``held_by`` (n_users,) is the place in ``before`` of what holds a user, or -1, and
+    ``to_peak`` by how much the user is below the peak there. ``low``, ``most`` and ``limits`` (n_users,) are levels at
+    the lower bounds, levels that no user can exceed, and levels at the upper bounds (infinite where a task is worth
+    different amounts on different servers: tasks are bounded there, and not levels). ``before`` are the levels judged
+    so far.
     """
 
     def __init__(self, program: Program, further: ConicConditions | None, tasks: Float, tie: float = TIE) -> None:
@@ -172,7 +174,9 @@ class _Levels:
         self.held = tasks * self.per_task
         self.values = self.pairs.sum(self.held)
         self.used = self.pairs.loads @ tasks
+        self.needs = sp.csc_array(self.pairs.loads)
         self.before: list[_Charged] = []
+        self.held_by, self.to_peak = np.full(len(self.low), -1), np.zeros(len(self.low))
         self.hang_on_lower = False
 
     def judge(self, holdings: Sequence[Holding]) -> tuple[float, tuple[float, ...]]:
@@ -192,7 +196,9 @@ class _Levels:
             lower, at_peak = values < c.peak * (1 - ABOVE), mine[values[mine] >= c.peak * (1 - ABOVE)]
             taken = self.taken(np.where(lower, excess, 0.0))
             spent = (np.maximum(c.cost, 0.0) * c.floors)[at_peak].sum()
-            excess[mine] = np.minimum(excess, np.maximum(rise, c.peak / values - 1.0))[mine]
+            to_peak = c.peak / values - 1.0
+            excess[mine] = np.minimum(excess, np.maximum(rise, to_peak))[mine]
+            self.held_by[mine], self.to_peak[mine] = len(self.before), np.maximum(to_peak, 0.0)[mine]
             dear = self.pairs.sum(np.where(c.over > 0, self.held, 0.0))
             bought = np.max(dear / values, initial=0.0, where=values > 0)
             gaps.append(float(np.max([*excess[mine], c.spare / spent, taken, bought, self.moved(c, excess, lower)])))
@@ -328,7 +334,10 @@ class _Levels:
         return np.abs(values - level) <= GAP_TOLERANCE * level
 
     def taken(self, excess: Float) -> float:
-        """The largest part of later users' use of a capacity that earlier users would take by rising by an excess."""
+        """The largest part of later users' use of a capacity that earlier users would take by rising by an excess.
+
+        Where that is too much, it is measured again within what they can pay for together.
+        """
         if not excess.any():
             return 0.0
         program, loads = self.program, self.pairs.loads
@@ -339,7 +348,38 @@ class _Levels:
         left = np.maximum(program.usable_rows - loads @ (self.held / self.per_task), 0.0)
         later = (excess == 0)[self.user] & (self.held > TRACE * self.values[self.user])
         used = loads @ np.where(later, self.held / self.per_task, 0.0)
-        return float(np.max(np.maximum(loads @ rise - left, 0.0) / used, initial=0.0, where=used > 0))
+        over = loads @ rise - left
+        if self.further is None:
+            for row in np.flatnonzero(over > GAP_TOLERANCE * used).tolist():
+                over[row] = self.payable(row, excess, rise) - left[row]
+        return float(np.max(np.maximum(over, 0.0) / used, initial=0.0, where=used > 0))
+
+    def payable(self, row: int, excess: Float, rise: Float) -> float:
+        """The most of a capacity that users who rise by up to an excess take, within what is spare of each level.
+
+        All that a level holds together can pay no more than is spare, at its prices, beyond what they have. So those
+        rise who take most for what they pay. What a user lacks of the peak is free.
+        """
+        needs = sp.csr_array(self.pairs.loads)
+        there = slice(*needs.indptr[row : row + 2])
+        pairs = needs.indices[there]
+        load, users = needs.data[there] * rise[pairs], self.user[pairs]
+        load, users = load[load > 0], users[load > 0]
+        free = np.minimum(self.to_peak[users] / excess[users], 1.0)
+        taken = float((load * free).sum())
+        load = load * (1.0 - free)
+        by_level = self.held_by[users]
+        taken += float(load[by_level < 0].sum())
+        for k in np.unique(by_level[by_level >= 0]).tolist():
+            c, held = self.before[k], by_level == k
+            mine, most = users[held], load[held]
+            pays = np.maximum(c.cost[mine], 0.0) * (excess[mine] * self.values[mine]) * (1.0 - free[held])
+            order = np.argsort(pays / most)
+            pays, most = pays[order], most[order]
+            before = np.cumsum(pays) - pays
+            room = np.maximum(c.spare + c.rounding - before, 0.0)
+            taken += float((most * np.where(pays > room, room / pays, 1.0)).sum())
+        return taken
 
     def room(self, c: _Charged, spare: Float) -> Float:
         """The part of its slice of a capacity that it needs which each user could still get anywhere, shape (n_users,).
@@ -353,7 +393,7 @@ class _Levels:
             return np.full(len(weights), np.inf)
         prices = c.holding.prices
         per_spare = np.where((prices > 0) & (usable > 0), 1.0 / (prices * usable), np.inf)
-        needs = sp.csc_array(self.pairs.loads)
+        needs = self.needs
         least = np.where(np.isinf(c.by_pair), 0.0, np.inf)
         np.minimum.at(least, np.repeat(np.arange(len(self.pairs)), np.diff(needs.indptr)), per_spare[needs.indices])
         most = -self.pairs.min(-least)

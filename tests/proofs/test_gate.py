@@ -15,7 +15,8 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from oracle.brute_leximin import Polytope, leximin
-from oracle.instances import clusters, pools
+from oracle.instances import clusters, log_uniform, pools
+from scipy.optimize import linprog
 
 import fairopt as fo
 from fairopt.blocks.bundle_model import BundlePoint
@@ -26,7 +27,7 @@ from fairopt.methods.cluster import alpha_fair
 from fairopt.methods.cone.solve import solve_number
 from fairopt.methods.dispatch import best
 from fairopt.methods.settings import Settings
-from fairopt.proofs import gate
+from fairopt.proofs import gate, levels
 from fairopt.proofs.conditions import relative_violation
 from fairopt.proofs.evidence import (
     Bottlenecked,
@@ -380,6 +381,31 @@ def test_prices_of_levels_beyond_the_range_of_floats_prove_nothing(huge: float) 
     first, second = np.array([huge, 0, huge, 1.0]), np.array([huge, huge, 0.496, huge])
     evidence = HeldLevels([Holding(np.array([1]), first), Holding(np.array([0]), second)])
     assert not gate.judge(program, Proposal("levels", point, evidence)).ok
+
+
+@pytest.mark.parametrize("seed", range(4))
+@np.errstate(all="ignore")  # as the gate has it
+def test_what_users_take_of_a_capacity_together_is_a_knapsack(seed: int) -> None:
+    """Against a linear program: each may rise by its excess, and those that a level holds pay for it what is spare."""
+    rng = np.random.default_rng(seed)
+    instance = log_uniform(rng, 8, 2, servers=3, decades=1)
+    program = Program(instance, fo.Leximin(fo.Tasks()), ())
+    judged = levels._Levels(program, None, rng.uniform(0.5, 1.0, len(program.pairs)))
+    held_by, excess = rng.integers(-1, 2, 8), rng.uniform(0.0, 1.0, 8) * (rng.random(8) < 0.8)
+    for k in range(2):
+        held = np.flatnonzero(held_by == k)
+        c = judged.charge(Holding(held, rng.uniform(0.0, 1.0, 6) * (rng.random(6) < 0.7)), levels.TIE)
+        pays = (c.cost * judged.values * excess)[held].sum()
+        judged.before.append(c._replace(spare=0.4 * pays, rounding=0.1 * pays))
+    judged.held_by, judged.to_peak = held_by, excess * rng.uniform(0.0, 0.2, 8)
+    rise = rng.uniform(0.0, 1.0, len(program.pairs)) * (excess > 0)[judged.user]
+    for row in range(6):
+        load = judged.pairs.sum(program.pairs.loads.toarray()[row] * rise)
+        free = np.divide(judged.to_peak, excess, out=np.zeros(8), where=excess > 0)
+        budget = np.array([(held_by == k) * c.cost * judged.values * excess for k, c in enumerate(judged.before)])
+        spare = [c.spare + c.rounding for c in judged.before]
+        found = linprog(-load, budget, spare + budget @ free, bounds=[(f, 1.0) for f in free])
+        assert judged.payable(row, excess, rise) == pytest.approx(-found.fun, rel=1e-7, abs=1e-12)
 
 
 def test_levels_bought_with_the_slack_of_an_earlier_one_are_refused() -> None:

@@ -1,6 +1,7 @@
 """Exact methods on several servers that differ.
 
-* `leximin`: leximin of a linear share by one linear program (HiGHS) that is changed from level to level.
+* `leximin`: leximin of a linear share, level by level.
+* `level_program`: the linear program of a level (HiGHS), which is changed from level to level.
 * `exact_levels`: its programs in integers of 512 bits, for where floating point is not enough.
 * `alpha_fair`: alpha-fairness and max-min by prices per server and resource.
 * `responses`: prices of few capacities for many users whose shares differ by server, by what they hold at them.

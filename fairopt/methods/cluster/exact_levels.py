@@ -92,7 +92,7 @@ class ExactProgram:
         within = _times(_whole(usable), _whole(self.per_row))
         self.asked = np.concatenate([within, np.zeros(self.n_all - self.n_rows, dtype=object)])
         self.asked[self.n_rows + self.n_groups :] = self._by_unit(floored, low[floored])
-        self.ask(np.arange(self.n_groups), rates, bases)
+        self.ask(rates, bases)
         self.basis = np.concatenate([[0] if start.level else [], 1 + start.rows, self.first + start.pairs]).astype(int)
         self.level: int | None = None  # the last optimum, which the basis then leaves out
 
@@ -101,8 +101,9 @@ class ExactProgram:
         by_unit = (v / self.in_units[k] for k, v in zip(groups.tolist(), values, strict=True))
         return np.array([v.numerator * ONE // v.denominator for v in by_unit], dtype=object)
 
-    def ask(self, groups: Int, rates: Whole, bases: Whole) -> None:
-        """Change what some groups must hold to ``bases + rates z``."""
+    def ask(self, rates: Whole, bases: Whole) -> None:
+        """Change what groups must hold to ``bases + rates z``."""
+        groups = np.arange(self.n_groups)
         self.entry[groups] = -self._by_unit(groups, rates)
         self.asked[self.n_rows + groups] = self._by_unit(groups, bases)
 

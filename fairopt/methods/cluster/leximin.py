@@ -10,11 +10,10 @@ At all optima of a level no user holds anything on a server where its cost is no
 later levels: the 1e-10 that a program leaves of an earlier level might be worth much to a user who needs very little of
 what is scarce.
 
-The program is kept in HiGHS (`LevelProgram`). Holding users, or stopping them at their limits, only lowers what groups
-must have at larger z, so the last basis stays feasible, and primal simplex steps continue from it. On 1,000 users and
-27 servers a later level took a twentieth of the first by primal steps; by dual steps, the default, up to as long as the
-first. A few pairs of each group are columns, and others are added when their costs require it: that took all levels
-from 0.28 to 0.16 s, and from 8.7 to 0.8 s with 200 users on 500 servers.
+The program goes on from level to level (`LevelProgram`), from a first guess by the interior point. A few pairs of each
+group are columns, and others are added when their costs require it: that took all levels of 200 users on 500 servers
+from 8.7 to 0.8 s. Where groups are many, few of them have a row: on 20,000 users and 27 servers that took all levels
+from 14.6 to 0.9 s.
 
 The prices of each level are the evidence (`fairopt.proofs.levels`). Where they are refused, the levels are found once
 more by exact programs (`fairopt.methods.cluster.exact_levels`).
@@ -35,8 +34,9 @@ from fairopt.certificate import Try
 from fairopt.formulation.demands_at_prices import demands_of
 from fairopt.formulation.program import Program
 from fairopt.methods.arrays import Bool, Float, Int
-from fairopt.methods.cluster.exact_levels import Basic, ExactProgram, LevelOptimum
+from fairopt.methods.cluster.exact_levels import ExactProgram, LevelOptimum
 from fairopt.methods.cluster.interior_point import Interior
+from fairopt.methods.cluster.level_program import LevelProgram, choosing_at_first
 from fairopt.methods.settings import Proposals, Settings
 from fairopt.progress import tell
 from fairopt.proofs.evidence import HeldLevels, Holding, Proposal
@@ -50,10 +50,7 @@ LARGEST_SYSTEM = 3000  # groups or prices, whichever are fewer: beyond, a step o
 LARGEST_EXACT = 3000  # pairs: of 19,000 and 81 capacities, all levels take minutes
 STEPS = 30  # of the interior point; 6 to 10 are typical
 NEAR = 1e-6  # tolerance of the interior point that the first program starts from
-TOLERANCE, SMALLEST = 1e-10, 1e-12  # the tightest that HiGHS takes
-TIED = 1e-9  # a pair that gains a group less than this part of what it pays is not added
-MORE = 5  # columns added to a group at once
-DUAL, PRIMAL = 1, 4  # HiGHS's numbers of simplex strategies
+SAMPLE, FEWEST = 0.25, 32  # the part of all groups left that is drawn at once, and no fewer
 
 
 def leximin_on_servers_applies(program: Program) -> bool:
@@ -147,14 +144,16 @@ class _LevelsOnServers:
             return True
         self._group()
         rising, fixed = np.ones(len(self.users), dtype=bool), np.zeros(len(self.users), dtype=self.rate.dtype)
-        height, home, fullest = self._start(settings)
-        first = self._program(height, rising, fixed)
-        first.start_at(home, fullest)
+        rates, bases = self._asked(rising, fixed)
+        height, start = self._start(np.asarray(rates, dtype=float), settings)
+        sums = (self._units(height, rising, fixed), rates, bases, self._sum(self.low))
+        by_group = (np.asarray(v, dtype=float) for v in sums)
+        first = LevelProgram(self.loads, self.pair_group, self.program.usable_rows, *start, *by_group)
         program: LevelProgram | ExactProgram = first
         if self.exact:
             if settings.late or not first.solve(settings.left()):
                 return False
-            program = self._exact(first, *self._asked(rising, fixed))
+            program = self._exact(first, rates, bases)
         while rising.any():
             tell("levels, users settled", len(rising) - int(rising.sum()), len(rising))
             found = None if settings.late else program.solve(settings.left())
@@ -182,25 +181,16 @@ class _LevelsOnServers:
                 self.shut |= dearer
                 program.close(np.flatnonzero(dearer))
             rising &= ~stopped
+            program.ask(*self._asked(rising, fixed))
             if isinstance(program, LevelProgram) and level > FAR * height:
-                height, before, self.columns = level, program, program.columns
-                program = self._program(height, rising, fixed)
-                program.close(before.closed)
-                program.highs.setBasis(before.highs.getBasis())
-            else:
-                changed = np.unique(self.group[stopped])
-                rates, bases = self._asked(rising, fixed)
-                program.ask(changed, rates[changed], bases[changed])
+                height = level
+                program.in_units(self._units(height, rising, fixed))
         return True
 
-    def _program(self, height: float, rising: Bool, fixed: Float) -> LevelProgram:
-        """The program for rising users and the fixed tasks of the others, in units of what groups hold at a height."""
+    def _units(self, height: float, rising: Bool, fixed: Float) -> Float:
+        """About what groups hold at a height, given the fixed tasks of users who do not rise."""
         wanted = np.where(rising, np.maximum(self.low, np.minimum(self.limit, height * self.rate)), fixed)
-        sums = (self._sum(wanted), *self._asked(rising, fixed), self._sum(self.low))
-        unit, rates, bases, low = (np.asarray(by_group, dtype=float) for by_group in sums)
-        return LevelProgram(
-            self.loads, self.pair_group, self.columns, self.program.usable_rows, unit, rates, bases, low
-        )
+        return np.asarray(self._sum(wanted), dtype=float)
 
     def _exact(self, program: LevelProgram, rates: Float, bases: Float) -> ExactProgram:
         """The exact program that goes on from a program's optimum."""
@@ -215,31 +205,40 @@ class _LevelsOnServers:
         """What groups must have, per unit of the level and at least."""
         return self._sum(np.where(rising, self.rate, 0)), self._sum(np.where(rising, 0, fixed))
 
-    def _start(self, settings: Settings) -> tuple[float, Int, int]:
-        """A level that all can reach without limits, a pair for each group to begin with, and the fullest row.
+    def _start(self, rates: Float, settings: Settings) -> tuple[float, tuple[Int, Bool, Int]]:
+        """A level that all can reach without limits, and how a program starts: homes, who chooses, and between what.
 
-        Each group begins on one server, drawn at random in proportion to its parts. The first program on 1,000 users
-        and 27 servers then took a fifth of the time from scratch; in proportion to the servers' sizes, two thirds.
+        Few choose: the groups that a first guess spreads most. Homes are drawn at random in proportion to its parts.
+        The first program on 1,000 users and 27 servers then took a fifth of the time from scratch; in proportion to the
+        servers' sizes, two thirds.
         """
-        rates = np.asarray(self._sum(self.rate), dtype=float)
-        by_server = self._parts(rates, settings)
+        by_server, interior = self._parts(rates, settings)
         self.kept = by_server[self.pairs.user, self.pairs.server] > 0
         group, parts = self.pairs.user[self.kept], by_server[self.pairs.user, self.pairs.server][self.kept]
         self.shut = np.zeros(len(group), dtype=bool)
         self.pair_group, self.loads = group, sp.csc_array(self.pairs.loads[:, self.kept])
         usable = np.where(self.program.usable_rows > 0, self.program.usable_rows, np.inf)
-        spread = self.loads @ (rates[group] * parts / np.bincount(group, parts)[group])
-        draws = -np.log(-np.log(np.random.default_rng(0).random(len(group))))  # Gumbel: the largest sum is a draw
-        order = np.lexsort((np.log(parts) + draws, group))
+        whole = by_server.sum(axis=1)
+        spread = self.loads @ (rates[group] * parts / whole[group])
+        n_groups, n_servers = by_server.shape
+        most = choosing_at_first(n_groups, n_servers, len(usable))
+        choosing, home = np.ones(n_groups, dtype=bool), np.zeros(n_groups, dtype=np.intp)
+        if interior is not None and n_groups > most and not self.exact:
+            choosing[np.argpartition(by_server.max(axis=1) / whole, most)[most:]] = False
+            settled, at = np.flatnonzero(~choosing), np.zeros(by_server.shape, dtype=np.intp)
+            at[group, self.pairs.server[self.kept]] = np.arange(len(group))
+            home[settled] = at[settled, _balanced(interior, settled)]
+        among = np.flatnonzero(choosing[group])
+        group, draws = group[among], -np.log(-np.log(np.random.default_rng(0).random(len(among))))
+        order = among[np.lexsort((np.log(parts[among]) + draws, group))]  # Gumbel: the largest sum is a draw
         last = np.append(np.flatnonzero(np.diff(group)), len(group) - 1)  # pairs of a group are in a row
-        home = order[last]
-        few = int(np.ceil(COLUMNS * (1.0 + self.program.instance.n_servers / len(self.models))))
-        self.columns = np.sort(order[last[group] - np.arange(len(group)) < few])
-        held = np.zeros(len(group))
-        held[home] = rates
-        return 1.0 / float((spread / usable).max()), home, int((self.loads @ held / usable).argmax())
+        home[choosing] = order[last]
+        few = int(np.ceil(COLUMNS * (1.0 + n_servers / n_groups)))
+        left = last[np.searchsorted(group[last], group)] - np.arange(len(group))
+        columns = np.sort(order[left < few])
+        return 1.0 / float((spread / usable).max()), (home, choosing, columns)
 
-    def _parts(self, rates: Float, settings: Settings) -> Float:
+    def _parts(self, rates: Float, settings: Settings) -> tuple[Float, Interior | None]:
         """About how groups spread over servers at the max-min level without limits, positive where they may run."""
         program = self.program
         instance = program.instance
@@ -256,8 +255,8 @@ class _LevelsOnServers:
                 if settings.late or interior.done(NEAR, NEAR) or not interior.step():
                     break
             if np.isfinite(interior.parts).all():
-                return np.where(may, np.maximum(interior.parts, 1e-300), 0.0)
-        return alone
+                return np.where(may, np.maximum(interior.parts, 1e-300), 0.0), interior
+        return alone, None
 
     def _costs(self, prices: Float) -> tuple[Float, Float]:
         """The cost of a task by pair, infinite where it is shut; and the least cost of each group."""
@@ -285,141 +284,27 @@ class _LevelsOnServers:
         return total[pairs.user] * np.nan_to_num(table)[place[pairs.user], pairs.server]
 
 
+def _balanced(interior: Interior, groups: Int) -> Int:
+    """A server for each of some groups, drawn in proportion to parts, so that loads are about those of all parts.
+
+    Each draw makes good what those before it left: where a capacity has less than its part, more are drawn.
+    """
+    rng, demands, every = np.random.default_rng(0), interior.demands, np.ones_like(interior.prices)
+    out, left, missing = np.empty(len(groups), dtype=np.intp), rng.permutation(len(groups)), np.zeros_like(every)
+    while len(left):
+        now, left = np.split(left, [max(int(SAMPLE * len(left)), FEWEST)])
+        users = groups[now]
+        parts = interior.parts[users] * demands.eligible[users]
+        asked = demands.loads(parts, users)
+        factor = np.clip(np.divide(asked + missing, asked, out=np.ones_like(asked), where=asked > 0), 0.1, 10.0)
+        odds = np.log(parts * (demands.price(factor, users) / demands.price(every, users)))
+        out[now] = (odds - np.log(-np.log(rng.random(parts.shape)))).argmax(axis=1)
+        held = np.zeros_like(parts)
+        held[np.arange(len(now)), out[now]] = parts.sum(axis=1)
+        missing += asked - demands.loads(held, users)
+    return out
+
+
 def _fractions(values: Float) -> Float:
     """Exactly these numbers, as fractions but for infinite ones."""
     return np.array([Fraction(v) if np.isfinite(v) else v for v in values.tolist()], dtype=object)
-
-
-class LevelProgram:
-    """Maximise z where each group holds at least ``bases + rates z``, and never less than ``low``, all of (n_groups,).
-
-    ``loads`` (n_rows, n_pairs) is the fraction of each capacity that a unit of each pair takes, ``usable`` (n_rows,)
-    what may be used of it. ``group`` (n_pairs,) is ascending. ``columns`` are the pairs to begin with; others are added
-    when prices ask for them. ``unit`` (n_groups,) is about what each group will hold: the unit of its rows, so that
-    tolerances are relative.
-    """
-
-    def __init__(
-        self, loads: sp.csc_array, group: Int, columns: Int, usable: Float, unit: Float, rates: Float, bases: Float,
-        low: Float,
-    ) -> None:  # fmt: skip
-        import highspy  # comes with CVXPY, and takes a quarter of a second to import
-
-        self.unit, self.group, self.columns = unit, group, columns
-        self.n_rows, n_pairs, n_groups = len(usable), len(group), len(unit)
-        self.floored = np.flatnonzero(low > 0)
-        totals = sp.csr_array((np.ones(n_pairs), (group, np.arange(n_pairs))), shape=(n_groups, n_pairs))
-        per_unit = loads @ sp.diags_array(unit[group])
-        self.matrix = sp.vstack([per_unit, totals, totals[self.floored]], format="csc")
-        model = highspy.HighsLp()
-        n_all = self.matrix.shape[0]
-        model.num_row_, model.num_col_ = n_all, 1
-        model.col_cost_ = np.full(1, -float(n_groups))  # so that the payment of a group is near 1
-        model.col_lower_, model.col_upper_ = np.zeros(1), np.full(1, np.inf)
-        model.row_lower_ = np.concatenate([np.full(self.n_rows, -np.inf), bases / unit, (low / unit)[self.floored]])
-        model.row_upper_ = np.concatenate([usable, np.full(n_all - self.n_rows, np.inf)])
-        model.a_matrix_.format_ = highspy.MatrixFormat.kColwise
-        model.a_matrix_.start_, model.a_matrix_.index_ = [0, n_groups], self.n_rows + np.arange(n_groups)
-        model.a_matrix_.value_ = -rates / unit
-        self.highs: Any = highspy.Highs()  # type: ignore[no-untyped-call]
-        options: dict[str, Any] = {
-            "output_flag": False, "solver": "simplex", "simplex_strategy": PRIMAL, "parallel": "off",
-            "small_matrix_value": SMALLEST, "primal_feasibility_tolerance": TOLERANCE,
-            "dual_feasibility_tolerance": TOLERANCE,
-        }  # fmt: skip
-        for name, value in options.items():
-            self.highs.setOptionValue(name, value)
-        self.highs.passModel(model)
-        self.closed: Int = np.zeros(0, dtype=np.intp)
-        self._add(columns)
-
-    def _add(self, columns: Int) -> None:
-        """Add columns; HiGHS refuses them all if a number is beyond 1e15, and then `_run` finds nothing."""
-        part, n = self.matrix[:, columns], len(columns)
-        self.highs.addCols(
-            n, np.zeros(n), np.zeros(n), np.full(n, np.inf), part.nnz, part.indptr[:-1].astype(np.int32),
-            part.indices.astype(np.int32), part.data,
-        )  # fmt: skip
-
-    def close(self, pairs: Int) -> None:
-        """Let pairs hold nothing from now on."""
-        self.closed = np.union1d(self.closed, pairs)
-        columns = 1 + np.flatnonzero(np.isin(self.columns, pairs)).astype(np.int32)  # the level is the first column
-        if len(columns):
-            self.highs.changeColsBounds(len(columns), columns, np.zeros(len(columns)), np.zeros(len(columns)))
-
-    def start_at(self, home: Int, fullest: int) -> None:
-        """Begin where each group holds only its pair of ``home``; as z rises, the row ``fullest`` is full first."""
-        from highspy import HighsBasis, HighsBasisStatus
-
-        lower, basic = HighsBasisStatus.kLower, HighsBasisStatus.kBasic
-        chosen = np.isin(self.columns, home).tolist()
-        rows = [basic] * self.n_rows + [lower] * len(self.unit) + [basic] * len(self.floored)
-        rows[fullest] = HighsBasisStatus.kUpper
-        basis = HighsBasis()
-        basis.col_status, basis.row_status = [basic, *(basic if at_home else lower for at_home in chosen)], rows
-        basis.valid = True
-        self.highs.setBasis(basis)
-
-    def basic(self) -> Basic:
-        """The last basis."""
-        from highspy import HighsBasisStatus
-
-        basis = self.highs.getBasis()
-        status = (basis.row_status, basis.col_status)
-        rows, columns = (np.array([one == HighsBasisStatus.kBasic for one in by]) for by in status)
-        return Basic(bool(columns[0]), np.flatnonzero(rows), self.columns[columns[1:]])
-
-    def ask(self, groups: Int, rates: Float, bases: Float) -> None:
-        """Change what some groups must hold to ``bases + rates z``."""
-        rows, unit = self.n_rows + groups, self.unit[groups]
-        for row, rate in zip(rows.tolist(), (rates / unit).tolist(), strict=True):
-            self.highs.changeCoeff(row, 0, -rate)
-        self.highs.changeRowsBounds(len(rows), rows.astype(np.int32), bases / unit, np.full(len(rows), np.inf))
-
-    def solve(self, seconds: float | None = None) -> LevelOptimum | None:
-        """The optimum within some seconds, from the last basis; None if HiGHS finds none."""
-        deadline = None if seconds is None else time.perf_counter() + seconds
-        while self._run(deadline):
-            solution = self.highs.getSolution()
-            values, duals = np.array(solution.col_value), np.array(solution.row_dual)
-            more = self._worth_adding(duals)
-            if not len(more):
-                amounts = np.zeros(len(self.group))
-                amounts[self.columns] = np.maximum(values[1:], 0.0) * self.unit[self.group[self.columns]]
-                prices = np.maximum(-duals[: self.n_rows], 0.0) / len(self.unit)
-                return LevelOptimum(float(values[0]), amounts, prices)
-            self._add(more)
-            self.columns = np.concatenate([self.columns, more])
-        return None
-
-    def _run(self, deadline: float | None) -> bool:
-        """Whether HiGHS finds an optimum with the present columns."""
-        from highspy import HighsModelStatus
-
-        highs = self.highs
-        for strategy in (PRIMAL, DUAL):
-            if deadline is not None:
-                highs.setOptionValue("time_limit", highs.getRunTime() + max(deadline - time.perf_counter(), 0.0))
-            highs.setOptionValue("simplex_strategy", strategy)
-            highs.run()
-            status, found = highs.getModelStatus(), highs.getSolution()
-            there = found.value_valid and found.dual_valid and len(found.col_value) == len(self.columns) + 1
-            if status == HighsModelStatus.kOptimal and there:
-                return True
-            if strategy == PRIMAL:
-                highs.clearSolver()
-        return bool(status == HighsModelStatus.kUnknown and there)  # nearly optimal: the certificate decides
-
-    def _worth_adding(self, duals: Float) -> Int:
-        """The cheapest few pairs of each group among those that cost less than the group pays."""
-        if len(self.columns) == len(self.group):
-            return np.zeros(0, dtype=np.intp)
-        gain = self.matrix.T @ duals  # payment minus cost
-        gain[self.columns] = gain[self.closed] = 0.0
-        paid = np.maximum(duals[self.n_rows :][: len(self.unit)], 0.0)
-        np.add.at(paid, self.floored, np.maximum(duals[self.n_rows + len(self.unit) :], 0.0))
-        worth = np.flatnonzero(gain > TIED * paid[self.group])
-        order = worth[np.lexsort((-gain[worth], self.group[worth]))]
-        begins = np.searchsorted(self.group[order], self.group[order])
-        return order[np.arange(len(order)) - begins < MORE]

@@ -17,13 +17,11 @@ from oracle.instances import cluster, clusters, log_uniform
 
 import fairopt as fo
 from fairopt.formulation.program import Program
+from fairopt.methods.cluster import level_program
 from fairopt.methods.cluster import leximin as server_leximin
 from fairopt.methods.cluster.exact_levels import ExactProgram, LevelOptimum
-from fairopt.methods.cluster.leximin import (
-    LevelProgram,
-    leximin_on_servers_applies,
-    solve_leximin_on_servers,
-)
+from fairopt.methods.cluster.level_program import LevelProgram
+from fairopt.methods.cluster.leximin import leximin_on_servers_applies, solve_leximin_on_servers
 from fairopt.methods.dispatch import best
 from fairopt.methods.settings import Settings
 from fairopt.proofs import gate
@@ -277,6 +275,29 @@ def test_users_alike_share_a_row_of_the_program(monkeypatch: pytest.MonkeyPatch)
     assert groups == [2, 2, 2]
     answered(instance.replace(eligible=np.arange(n)[:, None] % 3 != [0, 3]), fo.Tasks())
     assert groups[-1] == 4
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_groups_without_a_row_change_nothing(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
+    """Two groups choose at first, and two more at once when prices ask for it."""
+    instance = log_uniform(np.random.default_rng(seed), 30, 3, servers=4, limits=0.4 * (seed % 3), decades=2)
+    least = np.where(np.arange(30) % 5 == 0, 0.2 * instance.tasks_alone.sum(axis=1) / 30, 0.0) * (seed % 2)
+    low = fo.MinTasks(np.minimum(least, instance.task_limits))
+    right = answered(instance, fo.DominantShare(), low)[1]
+    rows: list[int] = []
+    passed = LevelProgram._pass
+
+    def counted(self: LevelProgram) -> None:
+        passed(self)
+        rows.append(len(self.chosen))
+
+    monkeypatch.setattr(server_leximin, "choosing_at_first", lambda *_: 2)
+    monkeypatch.setattr(level_program, "AT_ONCE", 2)
+    monkeypatch.setattr(LevelProgram, "_pass", counted)
+    answer, levels = answered(instance, fo.DominantShare(), low)
+    assert answer.ok and "exact" not in answer.tried[-1].status
+    assert rows[0] <= 2 + 6 * (seed % 2)  # and those with lower bounds
+    np.testing.assert_allclose(levels, right, rtol=1e-9)
 
 
 # -- prices ----------------------------------------------------------------------------------------------------

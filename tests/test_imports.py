@@ -9,7 +9,7 @@ PACKAGE = Path(__file__).parents[1] / "fairopt"
 
 # Each line may import from the lines above it, and from its own.
 ORDER = (
-    ("signals", "errors", "progress", "time_limits", "display", "accessor"),
+    ("signals", "errors", "progress", "time_limits", "display", "accessor", "lazy"),
     ("io", "validation", "labels", "dominance"),
     ("instance", "certificate"),
     ("instances",),
@@ -163,8 +163,8 @@ def test_only_the_command_line_prints() -> None:
     assert printed == []
 
 
-# One table of functions in later modules, and the files and modules that users name.
-IMPORTS_BY_NAME = {"fairopt.accessor", "fairopt.policies.registry"}
+# Public names, packages imported when first used, one table of functions in later modules, and what users name.
+IMPORTS_BY_NAME = {"fairopt", "fairopt.lazy", "fairopt.accessor", "fairopt.policies.registry"}
 
 
 def test_no_other_module_imports_by_name() -> None:

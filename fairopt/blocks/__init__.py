@@ -11,6 +11,7 @@
 * `model`: tasks, shares and weights as blocks see them, as CVXPY expressions and as numbers.
 * `bundle_model`: the same with bundles.
 * `majorant`: concave functions above an objective that bounds can maximise exactly.
+* `powers`: Box-Cox powers, and logarithms of sums.
 * `sorting`: sorting as linear conditions, for ordered weights.
 """
 

@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import boxcox
+
+from fairopt.blocks.powers import boxcox
 
 __all__ = ["Majorant", "PowerTerm", "RankedTerm"]
 

@@ -7,10 +7,10 @@ cost: the bound of `lagrangian`, computed in chunks of users, without a matrix o
 from __future__ import annotations
 
 import numpy as np
-from scipy.special import boxcox
 
 from fairopt.blocks.efficiency import FairnessEfficiency
 from fairopt.blocks.model import Point
+from fairopt.blocks.powers import boxcox
 from fairopt.formulation.demands_at_prices import demands_of
 from fairopt.formulation.program import Float, Program
 

@@ -22,9 +22,9 @@ from abc import ABC, abstractmethod
 from typing import NamedTuple
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve
 
 from fairopt.formulation.demands_at_prices import Demands
+from fairopt.lazy import linalg
 from fairopt.methods.arrays import Float
 
 BACK = 0.995  # part of the way to the nearest bound that a step goes
@@ -350,7 +350,7 @@ def factored(matrix: Float) -> tuple[tuple[Float, bool], Float]:
     unit = 1.0 / np.sqrt(matrix[diagonal, diagonal])
     matrix *= unit * unit[:, None]
     matrix[diagonal, diagonal] += JITTER
-    return cho_factor(matrix, lower=True, overwrite_a=True), unit
+    return linalg.cho_factor(matrix, lower=True, overwrite_a=True), unit
 
 
 class ByPrices(PriceSystem):
@@ -402,7 +402,7 @@ class ByPrices(PriceSystem):
         common = pull - float(offset.sum())
         if self.together:
             flat = flat + self.shared * (common / self.inertia)
-        flat = self.unit * cho_solve(self.factor, self.unit * flat, check_finite=False)
+        flat = self.unit * linalg.cho_solve(self.factor, self.unit * flat, check_finite=False)
         if self.together:
             level = float(common - self.shared @ flat) / self.inertia
         prices, softest = flat.reshape(pushed.shape), np.empty_like(offset)
@@ -457,7 +457,7 @@ class ByUsers(PriceSystem):
         right = lack + flat @ white.ravel()
         if self.together:
             right = right + self.response[0] * pull
-        softest = self.unit * cho_solve(self.factor, self.unit * right, check_finite=False)
+        softest = self.unit * linalg.cho_solve(self.factor, self.unit * right, check_finite=False)
         level = float(self.response[0] * (pull - softest.sum())) if self.together else 0.0
         white += (softest @ flat).reshape(white.shape)
         prices = np.einsum("iks,is->ks", self.inverse, white)

@@ -14,10 +14,9 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-import scipy.sparse as sp
-from scipy.sparse.csgraph import connected_components
 
 from fairopt.formulation.program import Float, Indices, Mask
+from fairopt.lazy import csgraph, sp
 from fairopt.proofs.derivatives.multipliers import Conditions, Face, Ties, flat, times_columns
 from fairopt.proofs.derivatives.optimum import OptimalityConditions, Optimum, _NotCovered
 
@@ -204,7 +203,7 @@ class _Rates:
         if len(columns) == 1:
             return [(columns, np.asarray(needs.sum(axis=0)).ravel() > 0)]
         together = needs.astype(float) @ needs.astype(float).T
-        count, label = connected_components(sp.csr_array(together), directed=False)
+        count, label = csgraph.connected_components(sp.csr_array(together), directed=False)
         groups = [np.flatnonzero(label == g) for g in range(count)]
         return [(columns[g], np.asarray(needs[g].sum(axis=0)).ravel() > 0) for g in groups]
 

@@ -7,17 +7,17 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
-from scipy.special import logsumexp
 
 from fairopt.blocks.algebra import AtLeast, tiers_of
 from fairopt.blocks.base import blocks_within, is_ours
 from fairopt.blocks.efficiency import FairnessEfficiency
 from fairopt.blocks.model import Point
 from fairopt.blocks.objectives import AlphaFair, Leximin, MaxMin, Objective, OrderedWeighted, Tiers, Total
+from fairopt.blocks.powers import log_sum_exp
 from fairopt.blocks.shares import Share
 from fairopt.formulation.program import ConeModel, Float, Indices, Mask, Program
+from fairopt.lazy import sp
 from fairopt.proofs.conditions import linear_rows
 from fairopt.proofs.derivatives.multipliers import Conditions, Ties, is_sparse
 
@@ -240,8 +240,8 @@ def _log_measure(term: FairnessEfficiency, point: Point) -> tuple[float, float, 
     w, q = point.weights, 1.0 - term.beta
     with np.errstate(divide="ignore"):
         log_z = np.log(point.share(term.share) / w)
-    log_p = float(logsumexp(q * log_z, b=w)) if q else float(np.log(w.sum()))
-    log_total = float(logsumexp(log_z, b=w))
+    log_p = float(log_sum_exp(q * log_z, w)) if q else float(np.log(w.sum()))
+    log_total = float(log_sum_exp(log_z, w))
     return log_p / term.beta + (term.lam - q / term.beta) * log_total, log_p, log_total
 
 
@@ -256,7 +256,7 @@ def log_share_slope(term: Objective, point: Point) -> float:
     log_weight = float(np.log(w.sum()))
     if isinstance(term, AlphaFair):
         log_z, power = np.log(point.share(term.share) / w), 1.0 - term.alpha
-        log_mean = (float(logsumexp(power * log_z, b=w)) - log_weight) / power if power else float(w @ log_z) / w.sum()
+        log_mean = (float(log_sum_exp(power * log_z, w)) - log_weight) / power if power else float(w @ log_z) / w.sum()
         return term.alpha * log_mean - log_weight
     if isinstance(term, FairnessEfficiency):
         log_f = _log_measure(term, point)[0]

@@ -139,7 +139,8 @@ __all__ = [
 _NAMES = {
     "allocation": "Allocation",
     "blocks.bundles": "AtMostRequested BundleBase FairShareBase GlobalAggregateResource WeightedLog",
-    "blocks.constraints": "Constraint EnvyFree EqualShares MaxShare MaxTasks MinShare MinTasks Reserve SharingIncentive",
+    "blocks.constraints": "Constraint EnvyFree EqualShares MaxShare MaxTasks MinShare MinTasks Reserve "
+    "SharingIncentive",
     "blocks.efficiency": "FairnessEfficiency",
     "blocks.model": "Model",
     "blocks.objectives": "AlphaFair Leximin MaxMin Objective OrderedWeighted Total",

@@ -25,16 +25,16 @@ __all__ = ["KINDS_TO_WRITE", "files_to_write", "is_read_as", "place_of", "read_p
 # -- readers and writers, imported for inputs of their kind: pydantic takes longer than a small answer -----------
 
 
-def _read_kubernetes(*paths: Path, **options: Any) -> Arguments:
+def _read_kubernetes(nodes: Path, pods: Path, **options: Any) -> Arguments:
     from fairopt.io.kubernetes import read_kubernetes
 
-    return read_kubernetes(*paths, **options)
+    return read_kubernetes(nodes, pods, **options)
 
 
-def _read_slurm(*paths: Path, **options: Any) -> Arguments:
+def _read_slurm(nodes: Path, jobs: Path, **options: Any) -> Arguments:
     from fairopt.io.slurm import read_slurm
 
-    return read_slurm(*paths, **options)
+    return read_slurm(nodes, jobs, **options)
 
 
 def _read_json(path: Path) -> Arguments:

@@ -21,6 +21,7 @@ from fairopt.methods.arrays import Bool, Float
 
 KINDS = 6  # up to so many resources, users are counted by the set of resources that they need: at most 64 sets
 FULL = 1e-14  # of a capacity: rounding of sums over users
+NEAR = 0.03  # of a level at which loads were added up: so near, differences from it lose no digits
 SMALL = 1e-3  # of a slope that was added up: below, differences from it have lost digits
 
 
@@ -147,12 +148,14 @@ def _next_full(
     """
     below, above = level, np.inf  # all loads fit below, not above
     trial = max(trial, level) if bounded else level
+    done = [event.resource for event in events]  # nobody who rises needs them: they are over by rounding only
     while True:
         at = users.loads(events, trial)
         if at.rising == 0:
             return None
         room = usable - at.load
         over = room < -FULL * usable
+        over[done] = False
         if over.any():
             above = trial
             back = np.where(over & (at.down > 0), room / np.where(at.down > 0, at.down, 1.0), 0.0)
@@ -247,7 +250,7 @@ class WaterfillingPool:
         if found is None:
             parts = self.pool.each(lambda chunk: self._loads(chunk, level), among=self.rising)
             found = _Slopes(*np.sum(parts, axis=0)) if parts else _Slopes(*np.zeros((3, self.pool.m)))
-            self.seen = _Seen(level, found, found)
+            self.seen = _Seen(level, found, level, found)
         return Loads(self.fixed + found.load, found.up, found.down, self._joins(level), n)
 
     def _freeze(self, event: Event) -> None:
@@ -274,16 +277,18 @@ class WaterfillingPool:
         return chunk.load(np.stack(_stand(per_level, chunk.of(self.pool.low), chunk.of(self.pool.high), level)))
 
     def _moved(self, level: float) -> _Slopes | None:
-        """Loads at a level from those at the last; None where slopes are so small that they are rounding."""
+        """Loads at a level from those at the last; None where differences have added too much rounding."""
         assert self.seen is not None
-        before, there, summed = self.seen
+        before, there, at, summed = self.seen
+        if abs(level - at) > NEAR * at:
+            return None
         slope = there.up if level > before else there.down
         load, up, down = np.sum(self.pool.each(lambda c: self._bent(c, before, level), among=self.rising), axis=0)
         found = _Slopes(there.load + slope * (level - before) + load, there.up + up, there.down + down)
         for new, old in ((found.up, summed.up), (found.down, summed.down)):
             if (new < SMALL * old).any():
                 return None
-        self.seen = _Seen(level, found, summed)
+        self.seen = _Seen(level, found, at, summed)
         return found
 
     def _bent(self, chunk: Chunk, before: float, level: float) -> Float:
@@ -328,10 +333,11 @@ class _Slopes(NamedTuple):
 
 
 class _Seen(NamedTuple):
-    """The last level, what the rising users load there, and what they loaded when it was last added up."""
+    """The last level and what the rising users load there, and both when loads were last added up."""
 
     level: float
     there: _Slopes
+    summed_at: float
     summed: _Slopes
 
 

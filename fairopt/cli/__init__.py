@@ -9,6 +9,22 @@
 * `streams`: stdout and stderr that take every text, and errors of output and memory.
 """
 
-from fairopt.cli.application import app, main
+from typing import TYPE_CHECKING, Any
+
+from fairopt.cli.application import main, register
+
+if TYPE_CHECKING:
+    from fairopt.cli.application import app
 
 __all__ = ["app", "main"]
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        """The application with all commands; `main` imports only the one that is asked for."""
+        if name != "app":
+            raise AttributeError(f"module 'fairopt.cli' has no attribute {name!r}")
+        register()
+        from fairopt.cli.application import app
+
+        return app

@@ -1,12 +1,22 @@
-"""What the cone method costs beyond the same model written by hand in CVXPY, with the same solver and tolerances.
+"""What is spent beside the work: the first second of a process, calls of two users, and the cone method beyond CVXPY.
 
-Both sides build, compile and solve; fairopt also repairs the answer and proves it. Run: python benchmarks/overhead.py
+First the CPU seconds of whole processes: imports, the command, and the first answers. Then what a call of two users
+takes. Then the cone method against the same model written by hand in CVXPY, with the same solver and tolerances: both
+sides build, compile and solve; fairopt also repairs the answer and proves it. Run: python benchmarks/overhead.py
+[--users 1000 --repeats 5], without the cone method by --users 0
 """
 
 from __future__ import annotations
 
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+import time
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import cvxpy as cp
@@ -15,6 +25,52 @@ from common import arguments, interleaved, median, show
 
 import fairopt as fo
 from fairopt.formulation.solvers import TIGHT
+
+SMALL = fo.Instance([[40, 8, 8], [8, 5, 1]], [200, 200, 200])
+FIRST = f"import fairopt as fo; fo.{{}}.allocate(fo.Instance({SMALL.demands.tolist()}, {[200] * 3}{{}}))"
+PROCESSES = {
+    "python": ["-c", ""], "import numpy": ["-c", "import numpy"], "import cvxpy": ["-c", "import cvxpy"],
+    "import fairopt": ["-c", "import fairopt"], "the first DRF": ["-c", FIRST.format("DRF()", "")],
+    "the first FDS(2)": ["-c", FIRST.format("FDS(2)", "")],
+    "the first by CVXPY": ["-c", FIRST.format("Policy(fo.AlphaFair(2), [fo.EnvyFree()])", "")],
+    "fairopt --version": ["-m", "fairopt", "--version"], "fairopt solve, tables": ["-m", "fairopt", "solve", "tables"],
+    "fairopt solve, JSON": ["-m", "fairopt", "solve", "small.json"],
+}  # fmt: skip
+
+
+def first_second(repeats: int) -> list[dict[str, Any]]:
+    """The CPU seconds of whole processes, those that Python itself takes among them."""
+    rows = []
+    with tempfile.TemporaryDirectory() as folder:
+        for name in ("tables", "small.json"):
+            fo.datasets.write(SMALL, Path(folder, name))
+        env = {**os.environ, "PYTHONPATH": str(Path(fo.__file__).parents[1])}
+        for name, words in PROCESSES.items():
+            measured = []
+            for _ in range(repeats + 1):  # the first writes compiled modules
+                before = os.times()
+                subprocess.run([sys.executable, *words], cwd=folder, env=env, check=True, stdout=subprocess.DEVNULL)
+                after = os.times()
+                spent = after.children_user + after.children_system - before.children_user - before.children_system
+                measured.append(spent)
+            rows.append({"process": name, "CPU seconds": median(measured[1:]), "least": min(measured[1:])})
+    return rows
+
+
+def small_calls(repeats: int) -> list[dict[str, Any]]:
+    """What a call of two users takes, without the making of the instance."""
+    policies = {"DRF": fo.DRF(), "FDS 2": fo.FDS(2), "Nash": fo.NashWelfare(), "most tasks": fo.NoFairness()}
+
+    rows = []
+    for name, policy in policies.items():
+        measured = []
+        for _ in range(repeats):
+            before = time.process_time()
+            for _ in range(100):
+                policy.allocate(SMALL)
+            measured.append(10 * (time.process_time() - before))
+        rows.append({"policy": name, "CPU milliseconds": median(measured), "least": min(measured)})
+    return rows
 
 
 def by_hand(instance: fo.Instance, alpha: float, solver: str) -> Callable[[], Any]:
@@ -41,11 +97,19 @@ def by_hand(instance: fo.Instance, alpha: float, solver: str) -> Callable[[], An
 
 
 def main() -> None:
+    """Print the three tables."""
+    options = arguments(str(__doc__), users=[1000, 10_000], repeats=3, seeds=5)
+    show("CPU seconds of processes (medians)", first_second(options.repeats), "overhead_first")
+    show("Calls of two users", small_calls(options.repeats), "overhead_small")
+    if any(options.users):
+        cones(options)
+
+
+def cones(options: argparse.Namespace) -> None:
     """Time both sides in turn on several instances, and check that the answers agree.
 
     Interior-point solvers take twice as many steps on data that differ in the last bit, so one instance says little.
     """
-    options = arguments(str(__doc__), users=[1000, 10_000], repeats=3, seeds=5)
     rows = []
     for n in options.users:
         for alpha, solver in [(0, "HIGHS"), (0, "CLARABEL"), (1, "CLARABEL"), (2, "CLARABEL"), (5, "CLARABEL")]:

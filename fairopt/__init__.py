@@ -9,6 +9,7 @@ property fails.
 * `errors`: the exceptions (texts stand where they are raised; that of most `Infeasible` in `methods.infeasible`).
 * `progress`: callbacks for long computations. `time_limits`: what stops calls whose time is over. `display`: text made
   safe for terminals.
+* `lazy`: CVXPY and parts of SciPy, imported when first used.
 * `accessor`: the table by which methods such as `Allocation.plot` reach modules that come later.
 * `io`: readers and writers of files, data frames, and output of ``kubectl`` and ``scontrol``.
 * `validation`, `labels`: arguments of an `Instance`, checked, and joined by label.
@@ -32,82 +33,88 @@ property fails.
 from fairopt import signals  # noqa: F401  # Ctrl-C, before the imports that take a second
 
 # isort: split
-from fairopt import datasets, metrics
-from fairopt.allocation import Allocation
-from fairopt.blocks.bundles import AtMostRequested, BundleBase, FairShareBase, GlobalAggregateResource, WeightedLog
-from fairopt.blocks.constraints import (
-    Constraint,
-    EnvyFree,
-    EqualShares,
-    MaxShare,
-    MaxTasks,
-    MinShare,
-    MinTasks,
-    Reserve,
-    SharingIncentive,
-)
-from fairopt.blocks.efficiency import FairnessEfficiency
-from fairopt.blocks.marginal import Marginal
-from fairopt.blocks.model import Model
-from fairopt.blocks.objectives import AlphaFair, Leximin, MaxMin, Objective, OrderedWeighted, Total
-from fairopt.blocks.shares import (
-    DominantShare,
-    KDominantShare,
-    PNormShare,
-    ResourceShare,
-    Share,
-    StandAloneShare,
-    Tasks,
-)
-from fairopt.certificate import Certificate, Try
-from fairopt.datasets import read
-from fairopt.errors import (
-    FairoptError,
-    Infeasible,
-    InvalidBlock,
-    InvalidInstance,
-    MissingExtra,
-    NotCertified,
-    NotConcave,
-    OutOfDomain,
-    OutOfMemory,
-    SolverUnavailable,
-    Unbounded,
-)
-from fairopt.instance import Instance
-from fairopt.methods.batch.allocate_many import Allocations, allocate_many
-from fairopt.methods.prepared import Prepared
-from fairopt.methods.sharded.solve import ShardedAllocation, allocate_sharded
-from fairopt.online.files import Trace, read_jobs
-from fairopt.online.jobs import Job
-from fairopt.online.scheduler import Scheduler, Task
-from fairopt.online.simulation import simulate
-from fairopt.online.timeline import Timeline
-from fairopt.policies.bottleneck import BottleneckFairness, bottleneck_fairness
-from fairopt.policies.bundles import FFMRA, HFFMRA, MLFDRS
-from fairopt.policies.dominant import DRF, DRFH, KDF, TSF
-from fairopt.policies.dynamic import DynamicDRF
-from fairopt.policies.per_server import NaivePerServer
-from fairopt.policies.psdsf import PSDSF
-from fairopt.policies.registry import known_policies, named_policy
-from fairopt.policies.sequential import SequentialMinMax
-from fairopt.policies.tradeoff import FDS, GFJ, NashWelfare, NoFairness, PNormFairness
-from fairopt.policy import Policy
-from fairopt.progress import progress
-from fairopt.proofs.verify import Verification, verify
-from fairopt.properties.audit.audit import audit
-from fairopt.properties.audit.findings import AuditReport, Finding, Witness
-from fairopt.properties.audit.replay import replay
-from fairopt.properties.checks import check
-from fairopt.properties.misreports.best import Misreport, best_misreport
-from fairopt.properties.monotone import population_monotone, resource_monotone
-from fairopt.properties.verdicts import PropertyReport, Verdict
-from fairopt.report import Comparison, compare
-from fairopt.tradeoff import preferences
-from fairopt.tradeoff.agreement import Agreement, Heterogeneity, heterogeneity, no_tradeoff
-from fairopt.tradeoff.derivatives import Derivatives
-from fairopt.tradeoff.frontier import Frontier, frontier
-from fairopt.tradeoff.sensitivity import Purchase, Sensitivity, sensitivity
+from importlib import import_module
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
+
+from fairopt.progress import progress  # now: imported later, its module would take the name from it
+
+if TYPE_CHECKING:
+    from fairopt import datasets, metrics
+    from fairopt.allocation import Allocation
+    from fairopt.blocks.bundles import AtMostRequested, BundleBase, FairShareBase, GlobalAggregateResource, WeightedLog
+    from fairopt.blocks.constraints import (
+        Constraint,
+        EnvyFree,
+        EqualShares,
+        MaxShare,
+        MaxTasks,
+        MinShare,
+        MinTasks,
+        Reserve,
+        SharingIncentive,
+    )
+    from fairopt.blocks.efficiency import FairnessEfficiency
+    from fairopt.blocks.marginal import Marginal
+    from fairopt.blocks.model import Model
+    from fairopt.blocks.objectives import AlphaFair, Leximin, MaxMin, Objective, OrderedWeighted, Total
+    from fairopt.blocks.shares import (
+        DominantShare,
+        KDominantShare,
+        PNormShare,
+        ResourceShare,
+        Share,
+        StandAloneShare,
+        Tasks,
+    )
+    from fairopt.certificate import Certificate, Try
+    from fairopt.datasets import read
+    from fairopt.errors import (
+        FairoptError,
+        Infeasible,
+        InvalidBlock,
+        InvalidInstance,
+        MissingExtra,
+        NotCertified,
+        NotConcave,
+        OutOfDomain,
+        OutOfMemory,
+        SolverUnavailable,
+        Unbounded,
+    )
+    from fairopt.instance import Instance
+    from fairopt.methods.batch.allocate_many import Allocations, allocate_many
+    from fairopt.methods.prepared import Prepared
+    from fairopt.methods.sharded.solve import ShardedAllocation, allocate_sharded
+    from fairopt.online.files import Trace, read_jobs
+    from fairopt.online.jobs import Job
+    from fairopt.online.scheduler import Scheduler, Task
+    from fairopt.online.simulation import simulate
+    from fairopt.online.timeline import Timeline
+    from fairopt.policies.bottleneck import BottleneckFairness, bottleneck_fairness
+    from fairopt.policies.bundles import FFMRA, HFFMRA, MLFDRS
+    from fairopt.policies.dominant import DRF, DRFH, KDF, TSF
+    from fairopt.policies.dynamic import DynamicDRF
+    from fairopt.policies.per_server import NaivePerServer
+    from fairopt.policies.psdsf import PSDSF
+    from fairopt.policies.registry import known_policies, named_policy
+    from fairopt.policies.sequential import SequentialMinMax
+    from fairopt.policies.tradeoff import FDS, GFJ, NashWelfare, NoFairness, PNormFairness
+    from fairopt.policy import Policy
+    from fairopt.proofs.verify import Verification, verify
+    from fairopt.properties.audit.audit import audit
+    from fairopt.properties.audit.findings import AuditReport, Finding, Witness
+    from fairopt.properties.audit.replay import replay
+    from fairopt.properties.checks import check
+    from fairopt.properties.misreports.best import Misreport, best_misreport
+    from fairopt.properties.monotone import population_monotone, resource_monotone
+    from fairopt.properties.verdicts import PropertyReport, Verdict
+    from fairopt.report import Comparison, compare
+    from fairopt.tradeoff import preferences
+    from fairopt.tradeoff.agreement import Agreement, Heterogeneity, heterogeneity, no_tradeoff
+    from fairopt.tradeoff.derivatives import Derivatives
+    from fairopt.tradeoff.frontier import Frontier, frontier
+    from fairopt.tradeoff.sensitivity import Purchase, Sensitivity, sensitivity
 
 __version__ = "0.1.0"
 
@@ -128,6 +135,71 @@ __all__ = [
     "named_policy", "no_tradeoff", "population_monotone", "preferences", "progress", "read", "read_jobs", "replay",
     "resource_monotone", "sensitivity", "simulate", "verify",
 ]  # fmt: skip
+
+
+# The names by module, which is imported when one of them is asked for. What is no name in its module is the module.
+_NAMES = {
+    "allocation": "Allocation",
+    "blocks.bundles": "AtMostRequested BundleBase FairShareBase GlobalAggregateResource WeightedLog",
+    "blocks.constraints": "Constraint EnvyFree EqualShares MaxShare MaxTasks MinShare MinTasks Reserve "
+    "SharingIncentive",
+    "blocks.efficiency": "FairnessEfficiency",
+    "blocks.marginal": "Marginal",
+    "blocks.model": "Model",
+    "blocks.objectives": "AlphaFair Leximin MaxMin Objective OrderedWeighted Total",
+    "blocks.shares": "DominantShare KDominantShare PNormShare ResourceShare Share StandAloneShare Tasks",
+    "certificate": "Certificate Try",
+    "datasets": "datasets read",
+    "errors": "FairoptError Infeasible InvalidBlock InvalidInstance MissingExtra NotCertified NotConcave OutOfDomain "
+    "OutOfMemory SolverUnavailable Unbounded",
+    "instance": "Instance",
+    "methods.batch.allocate_many": "Allocations allocate_many",
+    "methods.prepared": "Prepared",
+    "methods.sharded.solve": "ShardedAllocation allocate_sharded",
+    "metrics": "metrics",
+    "online.files": "Trace read_jobs",
+    "online.jobs": "Job",
+    "online.scheduler": "Scheduler Task",
+    "online.simulation": "simulate",
+    "online.timeline": "Timeline",
+    "policies.bottleneck": "BottleneckFairness bottleneck_fairness",
+    "policies.bundles": "FFMRA HFFMRA MLFDRS",
+    "policies.dominant": "DRF DRFH KDF TSF",
+    "policies.dynamic": "DynamicDRF",
+    "policies.per_server": "NaivePerServer",
+    "policies.psdsf": "PSDSF",
+    "policies.registry": "known_policies named_policy",
+    "policies.sequential": "SequentialMinMax",
+    "policies.tradeoff": "FDS GFJ NashWelfare NoFairness PNormFairness",
+    "policy": "Policy",
+    "proofs.verify": "Verification verify",
+    "properties.audit.audit": "audit",
+    "properties.audit.findings": "AuditReport Finding Witness",
+    "properties.audit.replay": "replay",
+    "properties.checks": "check",
+    "properties.misreports.best": "Misreport best_misreport",
+    "properties.monotone": "population_monotone resource_monotone",
+    "properties.verdicts": "PropertyReport Verdict",
+    "report": "Comparison compare",
+    "tradeoff.agreement": "Agreement Heterogeneity heterogeneity no_tradeoff",
+    "tradeoff.derivatives": "Derivatives",
+    "tradeoff.frontier": "Frontier frontier",
+    "tradeoff.preferences": "preferences",
+    "tradeoff.sensitivity": "Purchase Sensitivity sensitivity",
+}  # fmt: skip
+_PLACES = {name: module for module, names in _NAMES.items() for name in names.split()}
+
+
+if not TYPE_CHECKING:  # type checkers would take every name for one of the package
+
+    def __getattr__(name: str) -> Any:
+        """A public name or a module of the package, imported now."""
+        place = _PLACES.get(name, name)
+        if name.startswith("_") or find_spec(f"fairopt.{place}") is None:
+            raise AttributeError(f"module 'fairopt' has no attribute {name!r}")
+        module = import_module(f"fairopt.{place}")
+        found = globals()[name] = getattr(module, name, module)
+        return found
 
 
 def __dir__() -> list[str]:

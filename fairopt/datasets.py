@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from importlib import resources as package_files
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fairopt.errors import within_memory
 from fairopt.instance import Instance
@@ -33,12 +33,11 @@ from fairopt.io.clusterdata import read_clusterdata
 from fairopt.io.csv_folder import read_tables
 from fairopt.io.files import read_path, write
 from fairopt.io.frames import read_frames
-from fairopt.io.json_file import schema
-from fairopt.io.json_text import Document
-from fairopt.io.kubernetes import read_kubernetes
 from fairopt.io.openb import read_openb
-from fairopt.io.slurm import read_slurm
 from fairopt.io.text_files import about
+
+if TYPE_CHECKING:
+    from fairopt.io.json_text import Document
 
 __all__ = [
     "REQUEST_TYPES", "GoogleServers", "RequestRounds", "clusterdata2019", "demo", "google_cluster", "google_servers",
@@ -47,7 +46,6 @@ __all__ = [
 ]  # fmt: skip
 
 _Path = str | os.PathLike[str]
-_Source = Document
 
 
 def read(
@@ -131,7 +129,7 @@ def demo() -> Instance:
 
 
 def kubernetes(
-    nodes: _Source, pods: _Source, users: str = "namespace", tasks: str = "mean", merge: bool = True,
+    nodes: Document, pods: Document, users: str = "namespace", tasks: str = "mean", merge: bool = True,
     resources: Sequence[str] | None = None,
 ) -> Instance:  # fmt: skip
     """A Kubernetes cluster as an instance: namespaces share its servers by the requests of their pods.
@@ -206,6 +204,8 @@ def kubernetes(
     >>> cluster.users, cluster.resource_titles, cluster.demands.tolist()
     (('batch', 'web'), ('cpu (core)', 'memory (GiB)'), [[0.5, 4.0], [0.5, 1.0]])
     """
+    from fairopt.io.kubernetes import read_kubernetes
+
     return _instance_of(read_kubernetes(nodes, pods, users, tasks, merge, resources))
 
 
@@ -285,6 +285,8 @@ def slurm(
     array([[ 8., 32.,  1.],
            [32., 64.,  0.]])
     """
+    from fairopt.io.slurm import read_slurm
+
     return _instance_of(read_slurm(nodes, jobs, users, tasks, merge))
 
 
@@ -400,6 +402,25 @@ def openb(
     Instance(447 users x 3 resources on 1523 servers in 27 rows, task limits, placement constraints)
     """
     return _instance_of(read_openb(folder, pods, capacity_scale, backlog))
+
+
+def schema() -> dict[str, Any]:
+    """The JSON Schema (draft 2020-12) of instance files, the same that ships as ``instance.schema.json``.
+
+    Returns
+    -------
+    dict
+        A new one each time.
+
+    Examples
+    --------
+    >>> import fairopt as fo
+    >>> fo.datasets.schema()["required"]
+    ['demands', 'capacities']
+    """
+    from fairopt.io import json_file
+
+    return json_file.schema()
 
 
 def instance_of_frames(users: Any, servers: Any, demands: Any = None) -> Instance:

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterable, Mapping
-from typing import Any, Literal
-
-import cvxpy as cp
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Literal, NoReturn, TypeVar
 
 from fairopt.allocation import Allocation
 from fairopt.blocks.constraints import Constraint
@@ -14,17 +12,20 @@ from fairopt.blocks.objectives import Objective
 from fairopt.errors import InvalidBlock, within_memory
 from fairopt.formulation.problem import natural_problem
 from fairopt.instance import Instance
+from fairopt.lazy import cp
 from fairopt.methods import dispatch
 from fairopt.methods.prepared import Prepared
 from fairopt.methods.whole.solve import allocate_whole
 from fairopt.proofs.read import read_problem
 
-__all__ = ["Policy", "accepted", "is_mechanism", "label"]
+__all__ = ["Policy", "accepted", "is_mechanism", "label", "makes_policies"]
 
 SMALLER = (
     "merge equal servers with .merged(), or take one pool with .pooled(), whose users fo.allocate_sharded reads in "
     "parts, or more memory"
 )
+
+_Make = TypeVar("_Make", bound="Callable[..., Policy]")
 
 
 class Policy:
@@ -311,3 +312,15 @@ def accepted(mechanism: Any, **options: Any) -> dict[str, Any]:
         if key not in parameters:
             raise InvalidBlock(f"{label(mechanism)} takes no {key}; leave it out")
     return given
+
+
+def makes_policies(make: _Make) -> _Make:
+    """Give a function that makes policies an ``allocate`` that says so, for who writes ``DRF.allocate(...)``."""
+    name = make.__name__
+
+    def allocate(*_: Any, **__: Any) -> NoReturn:
+        call = f"{name}({'...' if inspect.signature(make).parameters else ''})"
+        raise InvalidBlock(f"{name} is a function that makes a policy; call it first: {call}.allocate(instance)")
+
+    vars(make)["allocate"] = allocate
+    return make

@@ -18,9 +18,10 @@ from contextvars import ContextVar
 from types import FrameType
 from typing import Any, NoReturn, TypeVar
 
+from fairopt import lazy
 from fairopt.errors import InvalidBlock, NotCertified
 
-__all__ = ["Limit", "checked", "current", "stage", "within_limit"]
+__all__ = ["Limit", "begin", "checked", "current", "stage", "within_limit"]
 
 BEYOND, GRACE = 0.3, 0.05  # parts of a limit, and seconds, that proofs may take beyond it: of 0.5 and 0.5 promised
 AGAIN = 0.1  # seconds until `_OutOfTime` is raised again: foreign code may have swallowed it
@@ -146,6 +147,13 @@ def _raise_in(thread: int, kind: type[BaseException]) -> None:
     CPython can take back one that was not raised yet, but then checks for it at every step, with a profiler for ever.
     """
     ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), ctypes.py_object(kind))
+
+
+def begin(seconds: float | None) -> float:
+    """When a call begins: with a time limit once CVXPY is there, since an import must not be stopped in the middle."""
+    if seconds is not None:
+        lazy.load()
+    return time.perf_counter()
 
 
 def current() -> Limit | None:

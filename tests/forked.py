@@ -1,7 +1,7 @@
 """Programs in processes of their own, forked from one that has imported fairopt.
 
-Starting Python and importing fairopt takes 1.4 s of CPU, a fork a few milliseconds. What is said of an import itself
-needs a Python that is started.
+Starting Python and importing fairopt with CVXPY and all commands takes 1.4 s of CPU, a fork a few milliseconds. What
+is said of an import itself needs a Python that is started.
 """
 
 from __future__ import annotations
@@ -17,9 +17,12 @@ import tempfile
 import time
 from pathlib import Path
 
+from fairopt.cli.application import COMMANDS
+
 METHODS = multiprocessing.get_all_start_methods()
 CONTEXT = multiprocessing.get_context("forkserver" if "forkserver" in METHODS else "spawn")
 PATIENCE = 120.0  # seconds
+SLOW = ["cvxpy", "scipy.optimize", "scipy.sparse.linalg", "rich.progress"]  # imported when needed: here once for all
 
 
 def ready() -> None:
@@ -27,7 +30,8 @@ def ready() -> None:
     if "forkserver" in METHODS:
         from multiprocessing import forkserver
 
-        forkserver.set_forkserver_preload(["fairopt.cli", "distributed"])
+        commands = [f"fairopt.cli.{module}" for module in COMMANDS.values()]
+        forkserver.set_forkserver_preload([*SLOW, *commands, "distributed"])
         forkserver.ensure_running()
 
 

@@ -1,10 +1,14 @@
 """Docstrings: every public name explains itself and its parameters, and shows an example (run as a doctest)."""
 
+import ast
 import dataclasses
 import functools
+import importlib
 import inspect
+import pickle
 import re
 import types
+from pathlib import Path
 
 import pytest
 
@@ -59,8 +63,24 @@ def of_method(name, key):
 
 def test_all_lists_exactly_the_public_names():
     assert sorted(fo.__all__) == sorted(set(fo.__all__))
-    public = {name for name, value in vars(fo).items() if not name.startswith("_") and not inspect.ismodule(value)}
-    assert public == set(fo.__all__) - {"datasets", "metrics", "preferences"}
+    assert set(fo._PLACES) | {"progress"} == set(fo.__all__) == {name for name in dir(fo) if not name.startswith("__")}
+    source = ast.parse(Path(fo.__file__).read_text(encoding="utf-8"))
+    (told,) = (node for node in source.body if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING")
+    for_types = {alias.name: node.module for node in told.body for alias in node.names}
+    assert for_types.keys() == fo._PLACES.keys()
+    for name, module in for_types.items():
+        place = f"fairopt.{fo._PLACES[name]}"
+        assert place in (module, f"{module}.{name}")
+        found = importlib.import_module(place)
+        assert getattr(fo, name) is getattr(found, name, found)
+
+
+def test_public_names_are_what_the_rooms_have_and_others_are_not_there():
+    assert fo.errors.Infeasible is fo.Infeasible
+    assert inspect.ismodule(fo.preferences) and inspect.isfunction(fo.progress)
+    with pytest.raises(AttributeError, match="has no attribute 'Alocation'"):
+        _ = fo.Alocation
+    assert pickle.loads(pickle.dumps(fo.DRF())) == fo.DRF() and pickle.loads(pickle.dumps(fo.frontier)) is fo.frontier
 
 
 def test_every_public_name_that_the_design_names_is_there():

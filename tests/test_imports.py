@@ -1,15 +1,20 @@
 """The rooms of the package: imports point one way, optional packages are imported when needed, only the CLI prints."""
 
 import ast
+import subprocess
+import sys
 from collections.abc import Iterator
 from functools import cache
+from importlib import import_module
 from pathlib import Path
+
+from fairopt.cli.application import COMMANDS, app
 
 PACKAGE = Path(__file__).parents[1] / "fairopt"
 
 # Each line may import from the lines above it, and from its own.
 ORDER = (
-    ("signals", "errors", "progress", "time_limits", "display", "accessor"),
+    ("signals", "errors", "progress", "time_limits", "display", "accessor", "lazy"),
     ("io", "validation", "labels", "dominance"),
     ("instance", "certificate"),
     ("instances",),
@@ -153,6 +158,55 @@ def test_optional_packages_are_imported_only_when_needed() -> None:
     assert {module: packages for module, packages in wrong.items() if packages} == {}
 
 
+# What is not imported with the package, and not by modules that a small answer needs: each takes a tenth of a second.
+LATER = {"cvxpy", "scipy", "pandas", "pyarrow", "narwhals", "matplotlib", "yaml", "dask", "hypothesis", "highspy"}
+STEPS = """
+import contextlib, io, sys
+known = {*sys.stdlib_module_names, *sys.modules}
+import fairopt as fo
+seen = lambda: print(*sorted({name.split(".")[0] for name in sys.modules} - known), sep=",")
+seen()
+pool = fo.Instance([[2, 3], [2, 1]], [6, 4], task_limits=[1, None])
+for policy in (fo.DRF(), fo.NashWelfare(), fo.FDS(alpha=2), fo.NoFairness(), fo.MLFDRS()):
+    policy.allocate(fo.Instance([[2, 3], [2, 1]], [6, 4]))
+seen()
+fo.datasets.write(pool, "pool")
+from fairopt.cli import main
+for words in (["--version"], ["solve", "pool", "-p", "drf"]):
+    sys.argv = ["fairopt", *words]
+    with contextlib.suppress(SystemExit), contextlib.redirect_stdout(io.StringIO()) as said:
+        main()
+    seen()
+    print(*sorted(name for name in sys.modules if name.startswith("fairopt.cli.")), sep=",")
+print(said.getvalue())
+"""
+
+
+def test_the_first_second_is_not_spent_on_packages_that_are_not_needed(tmp_path: Path) -> None:
+    done = subprocess.run([sys.executable, "-c", STEPS], capture_output=True, text=True, cwd=tmp_path, check=True)
+    package, solved, version, of_version, solve, of_solve, *said = done.stdout.splitlines()
+    assert (package, solved) == ("fairopt", "fairopt,numpy")
+    assert not LATER & {*version.split(","), *solve.split(",")}
+    ours = {f"fairopt.cli.{name}" for name in ("application", "progress", "streams")}
+    assert set(of_version.split(",")) == ours
+    assert set(of_solve.split(",")) == ours | {f"fairopt.cli.{name}" for name in ("commands", "inputs", "values")}
+    assert "certified" in "".join(said)
+
+
+def test_modules_that_a_small_answer_needs_import_cvxpy_and_scipy_when_first_used() -> None:
+    for module, path in SOURCES.items():
+        names = imported(path.read_text(encoding="utf-8"), module, path.name == "__init__.py", deferred=False)
+        assert not {name.split(".")[0] for name in names} & {"cvxpy", "scipy"}, module
+
+
+def test_every_command_is_in_the_module_that_the_table_says() -> None:
+    for name, module in COMMANDS.items():
+        imported_now = import_module(f"fairopt.cli.{module}")
+        registered = [one.name or one.callback.__name__ for one in app.registered_commands]  # type: ignore[union-attr]
+        assert name in registered and imported_now.app is app
+    assert sorted(COMMANDS) == sorted(registered)
+
+
 def test_only_the_command_line_prints() -> None:
     printed = []
     for module in SOURCES:
@@ -163,8 +217,10 @@ def test_only_the_command_line_prints() -> None:
     assert printed == []
 
 
-# One table of functions in later modules, and the files and modules that users name.
-IMPORTS_BY_NAME = {"fairopt.accessor", "fairopt.policies.registry"}
+# Public names, packages when first used, functions in later modules, what users name, and commands.
+IMPORTS_BY_NAME = {
+    "fairopt", "fairopt.lazy", "fairopt.accessor", "fairopt.policies.registry", "fairopt.cli.application",
+}  # fmt: skip
 
 
 def test_no_other_module_imports_by_name() -> None:

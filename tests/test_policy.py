@@ -133,7 +133,7 @@ def test_a_policy_compares_and_hashes_by_blocks_not_by_name():
 
 @ALL
 def test_a_policy_prints_as_code_that_makes_it_again(name):
-    again = eval(repr(POLICIES[name]), dict(vars(fo)))
+    again = eval(repr(POLICIES[name]), {name: getattr(fo, name) for name in fo.__all__})
     assert again == POLICIES[name]
     assert again.name == POLICIES[name].name
 

@@ -12,6 +12,7 @@
 * `bundle_model`: the same with bundles.
 * `majorant`: concave functions above an objective that bounds can maximise exactly.
 * `marginal`: the derivatives of an objective by the tasks of each user, where it adds up one function for each.
+* `powers`: Box-Cox powers, and logarithms of sums.
 * `ranked`: ordered weights against costs: the best levels within bounds, and the weights that prove them best.
 * `sorting`: sorting as linear conditions, for ordered weights.
 """

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar, NoReturn
 
-import cvxpy as cp
 import numpy as np
 from numpy.typing import NDArray
 
@@ -18,6 +17,7 @@ from fairopt.blocks.model import Model, Point
 from fairopt.blocks.shares import Share, nobody_has, require_share
 from fairopt.errors import InvalidBlock, OutOfDomain
 from fairopt.instance import Instance
+from fairopt.lazy import cp
 
 __all__ = ["AtLeast", "Kept", "KeptLevel", "KeptShares", "Objective", "Sum", "Tiers", "tiers_of"]
 

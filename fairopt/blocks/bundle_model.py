@@ -5,13 +5,12 @@ from __future__ import annotations
 from functools import cached_property
 from typing import Any
 
-import cvxpy as cp
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from fairopt.blocks.model import Model, Pairs, Point, Rows
 from fairopt.instance import Instance
+from fairopt.lazy import cp, sp
 
 __all__ = ["BundleModel", "BundlePoint", "Triples", "cut_at_limits", "tasks_in_bundles", "tasks_within"]
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-import cvxpy as cp
 import numpy as np
 from numpy.typing import NDArray
 
@@ -20,6 +19,7 @@ from fairopt.blocks.objectives import Objective
 from fairopt.dominance import Dominance, sums_by_group
 from fairopt.errors import InvalidBlock, OutOfDomain
 from fairopt.instance import Instance
+from fairopt.lazy import cp
 
 __all__ = ["AtMostRequested", "BundleBase", "FairShareBase", "GlobalAggregateResource", "Parts", "WeightedLog"]
 

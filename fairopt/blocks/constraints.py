@@ -5,9 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-import cvxpy as cp
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from fairopt.blocks.base import Block, PerUser, as_given, parameter, per_user_parameter, resource_name
@@ -16,6 +14,7 @@ from fairopt.blocks.model import Model, Point
 from fairopt.blocks.shares import DominantShare, Share, best_server, require_share
 from fairopt.errors import Infeasible, InvalidBlock
 from fairopt.instance import Instance
+from fairopt.lazy import cp, sp
 
 __all__ = [
     "Constraint", "EnvyFree", "EqualShares", "MaxShare", "MaxTasks", "MinShare", "MinTasks", "Reserve",

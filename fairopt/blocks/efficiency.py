@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-import cvxpy as cp
 import numpy as np
 
 from fairopt.blocks.base import parameter
@@ -18,6 +17,7 @@ from fairopt.blocks.objectives import AlphaFair, Objective, Total
 from fairopt.blocks.shares import DominantShare, Share
 from fairopt.errors import InvalidBlock, NotConcave
 from fairopt.instance import Instance
+from fairopt.lazy import cp
 
 __all__ = ["FairnessEfficiency", "PowerSpread", "TotalIs", "single_term"]
 

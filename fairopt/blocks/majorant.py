@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import boxcox
 
+from fairopt.blocks.powers import boxcox
 from fairopt.blocks.ranked import best_levels, legal, mixture_at, padded
 
 __all__ = ["Majorant", "PowerTerm", "RankedTerm"]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import logsumexp
+
+from fairopt.blocks.powers import log_sum_exp
 
 __all__ = ["log_fairness", "log_total"]
 
@@ -29,7 +30,7 @@ def log_fairness(shares: Float, weights: Float, beta: float) -> tuple[Float, Flo
     powers = -beta * log_level  # the sum is that of part * level^-beta, where the parts sum to 1
     near = np.abs(beta) * largest <= 1  # as beta tends to 0 the logarithm divided by beta tends to the entropy
     close = np.log1p((part * np.expm1(np.where(near[:, None], powers, 0.0))).sum(axis=1))
-    value = np.where(near, close, logsumexp(log_part + powers, axis=1)) / beta
+    value = np.where(near, close, log_sum_exp(log_part + powers)) / beta
     error = 4 * (n + 8) * EPS * (1 + largest) * np.where(near, 1.0, 1 + 1 / abs(beta))
     return (np.where(held.all(axis=1), value, np.inf) if beta > 1 else value), error
 

@@ -9,13 +9,12 @@ from __future__ import annotations
 from functools import cached_property
 from typing import Any
 
-import cvxpy as cp
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from fairopt.blocks.shares import Share, best_server
 from fairopt.instance import Instance
+from fairopt.lazy import cp, sp
 
 __all__ = ["Model", "Pairs", "Point"]
 

@@ -6,10 +6,8 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import ClassVar
 
-import cvxpy as cp
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import inv_boxcox
 
 from fairopt.blocks.algebra import Objective, Sum, Tiers
 from fairopt.blocks.base import parameter
@@ -17,10 +15,12 @@ from fairopt.blocks.constraints import MinShare
 from fairopt.blocks.majorant import Majorant, PowerTerm, RankedTerm, ratio_gap
 from fairopt.blocks.marginal import PowerMarginal
 from fairopt.blocks.model import Model, Point
+from fairopt.blocks.powers import log_inverse_boxcox
 from fairopt.blocks.shares import DominantShare, Share
 from fairopt.blocks.sorting import sorted_from_below
 from fairopt.errors import InvalidBlock
 from fairopt.instance import Instance
+from fairopt.lazy import cp
 
 __all__ = ["AlphaFair", "Leximin", "MaxMin", "Objective", "OrderedWeighted", "Sum", "Tiers", "Total"]
 
@@ -183,7 +183,7 @@ class AlphaFair(Objective):
         power = 1.0 - self.alpha
         if self.alpha > 1 and bound * power <= -1:  # the bound allows infinite shares
             return np.inf
-        return float(np.log(inv_boxcox(bound, power)) - np.log(inv_boxcox(value, power)))
+        return log_inverse_boxcox(bound, power) - log_inverse_boxcox(value, power)
 
     def loss(self, best: Point, gap: float, point: Point) -> float:
         """The part of the weighted power mean."""

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import cvxpy as cp
 import numpy as np
 from numpy.typing import NDArray
+
+from fairopt.lazy import cp
 
 Indices = NDArray[np.int64]
 

@@ -1,6 +1,7 @@
 """The command ``fairopt``, the only package that prints.
 
-* `commands`: the application, and ``solve``, ``compare``, ``policies``, ``solvers`` and ``demo``.
+* `application`: what all commands share: the application, errors as lines and exit codes, where each command is.
+* `commands`: ``solve``, ``compare``, ``policies``, ``solvers`` and ``demo``.
 * `buy`, `claims`, `convert`, `frontier`, `plot`, `prefer`, `shards`, `simulate`, `verify`: the commands of these names.
 * `audit`: ``audit`` and ``replay``.
 * `inputs`: the argument INPUT and its options.
@@ -8,9 +9,22 @@
 * `streams`: stdout and stderr that take every text, and errors of output and memory.
 """
 
-from fairopt.cli import audit, buy, claims, convert, frontier, plot, prefer, shards, simulate, verify
-from fairopt.cli.commands import app, main
+from typing import TYPE_CHECKING, Any
 
-__all__ = [
-    "app", "audit", "buy", "claims", "convert", "frontier", "main", "plot", "prefer", "shards", "simulate", "verify",
-]  # fmt: skip
+from fairopt.cli.application import main, register
+
+if TYPE_CHECKING:
+    from fairopt.cli.application import app
+
+__all__ = ["app", "main"]
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        """The application with all commands; `main` imports only the one that is asked for."""
+        if name != "app":
+            raise AttributeError(f"module 'fairopt.cli' has no attribute {name!r}")
+        register()
+        from fairopt.cli.application import app
+
+        return app

@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from fairopt.cli.commands import NOT_CERTIFIED, WHAT_POLICY, AsJson, app, guarded
+from fairopt.cli.application import NOT_CERTIFIED, app, guarded
+from fairopt.cli.commands import WHAT_POLICY, AsJson
 from fairopt.cli.progress import STOPPED, complain, console_for, working
 from fairopt.policies.registry import named_policy
 from fairopt.policy import label

@@ -9,7 +9,8 @@ from typing import Annotated
 
 import typer
 
-from fairopt.cli.commands import WHAT_POLICY, AsJson, Method, Solver, TimeLimit, Verbose, app, guarded
+from fairopt.cli.application import app, guarded
+from fairopt.cli.commands import WHAT_POLICY, AsJson, Method, Solver, TimeLimit, Verbose
 from fairopt.cli.inputs import Source, reading
 from fairopt.cli.progress import console_for, working
 from fairopt.cli.values import labelled_number

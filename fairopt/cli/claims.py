@@ -6,7 +6,8 @@ from typing import Annotated
 
 import typer
 
-from fairopt.cli.commands import AsJson, app, guarded
+from fairopt.cli.application import app, guarded
+from fairopt.cli.commands import AsJson
 from fairopt.cli.progress import console_for
 from fairopt.properties.literature import claims as literature
 from fairopt.report import files

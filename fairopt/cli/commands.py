@@ -2,43 +2,29 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any
 
 import typer
 
-from fairopt import datasets, report, signals
+from fairopt import datasets, report
+from fairopt.cli.application import app, exit_code, guarded
 from fairopt.cli.inputs import Source, reading
-from fairopt.cli.progress import LAST_WORDS, STOPPED, complain, console_for, stoppable, working
-from fairopt.cli.streams import TOO_LARGE, streams, told
-from fairopt.errors import FairoptError, InvalidBlock, InvalidInput, MissingExtra, SolverUnavailable
+from fairopt.cli.progress import STOPPED, complain, console_for, working
+from fairopt.cli.streams import told
+from fairopt.errors import FairoptError, InvalidBlock, MissingExtra
 from fairopt.formulation import solvers
 from fairopt.instance import Instance
 from fairopt.policies.registry import named_constraint, named_policy
 from fairopt.policy import Policy, accepted, label
 from fairopt.report import Comparison, Outcome, demonstration, files
 
-NOT_CERTIFIED, BAD_INPUT = 1, 2
 FEW_USERS = 12  # whose tasks are worth a table beside the comparison
-EXIT_CODES = (
-    "Exit code: 0 for certified answers only, 1 where there is none (not certified, infeasible, undefined), "
-    "2 for bad input and for files that cannot be written, 3 where memory is too small, 130 when stopped by Ctrl-C, "
-    "143 by SIGTERM."
-)
 WHAT_POLICY = (
     "A name as kdf:k=2, blocks, or file.py:NAME or module:NAME, which runs that file; see 'fairopt policies'."
 )
-# "\b" on a line of its own tells typer to leave the lines of a paragraph as they are.
-START = """Fair shares of a cluster: certified allocations under any fairness notion, and comparisons of notions.
-
-\b
-[bold]Examples[/]
-  fairopt demo
-  fairopt solve cluster/ --policy drf
-  fairopt compare cluster/ -p drf -p 2df -p nash"""
 SOLVE = """Find the best allocation under one policy, and prove it.
 
 \b
@@ -96,11 +82,6 @@ WHICH_SOLVER = (
     "be certified."
 )
 
-app = typer.Typer(
-    name="fairopt", no_args_is_help=True, rich_markup_mode="rich", pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]}, epilog=EXIT_CODES, help=START,
-)  # fmt: skip
-_Command = TypeVar("_Command", bound=Callable[..., Any])
 
 Solver = Annotated[str | None, typer.Option(help="Solve by CVXPY with this solver only; see 'fairopt solvers'.")]
 Method = Annotated[str, typer.Option(help="'auto' takes the first exact method, 'cone' the general one.")]
@@ -116,32 +97,6 @@ Rounded = Annotated[bool, typer.Option(
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, and nothing else, to stdout.")]
 
 
-def guarded(command: _Command) -> _Command:
-    """Show errors of fairopt and signals as one line on stderr and an exit code, without a traceback."""
-
-    @functools.wraps(command)
-    def run(*arguments: Any, **options: Any) -> Any:
-        try:
-            with signals.raising():
-                return command(*arguments, **options)
-        except BrokenPipeError:  # of `fairopt ... | head`
-            raise
-        except (FairoptError, OSError, MemoryError) as error:
-            complain(told(error))
-            raise typer.Exit(_code(error)) from None
-        except KeyboardInterrupt:
-            complain(LAST_WORDS)
-            raise typer.Exit(STOPPED) from None
-        except SystemExit as error:
-            complain(f"a policy, or what it calls, exits (code {error.code!r}); it must answer, or raise an error")
-            raise typer.Exit(NOT_CERTIFIED) from None
-        except signals.Terminated as error:
-            complain(str(error))
-            raise typer.Exit(signals.exit_code(error.number)) from None
-
-    return run  # type: ignore[return-value]
-
-
 def constrained(mechanism: Any, constraints: Sequence[str] | None) -> Any:
     """A policy under further constraints, given as text."""
     if not constraints:
@@ -149,22 +104,6 @@ def constrained(mechanism: Any, constraints: Sequence[str] | None) -> Any:
     if not isinstance(mechanism, Policy):
         raise InvalidBlock(f"{label(mechanism)} is not made of blocks, so it takes no --constraint; leave it out")
     return mechanism.with_constraints(*map(named_constraint, constraints))
-
-
-def _version(asked: bool) -> None:
-    if asked:
-        from fairopt import __version__
-
-        typer.echo(f"fairopt {__version__}")
-        raise typer.Exit
-
-
-@app.callback()
-def _options(
-    version: Annotated[bool, typer.Option(
-        "--version", is_eager=True, callback=_version, help="Print the version and stop.")] = False,
-) -> None:  # fmt: skip
-    pass
 
 
 @app.command(no_args_is_help=True, help=SOLVE)
@@ -287,7 +226,7 @@ def ask(chosen: Mapping[str, Any], instance: Instance, show: Callable[[Compariso
     result = Comparison(instance, tuple(outcomes))
     show(result)
     if result.errors:
-        raise typer.Exit(max(map(_code, result.errors.values())))
+        raise typer.Exit(max(map(exit_code, result.errors.values())))
 
 
 @app.command(help=POLICIES)
@@ -340,25 +279,7 @@ def demo(
     _say(f"Next: fairopt solve {written[0]} --policy 2df, or fairopt policies")
 
 
-def main() -> None:
-    """Run the command line."""
-    signals.install()
-    try:
-        with streams(), stoppable(lambda: complain(LAST_WORDS)):
-            app(prog_name="fairopt")
-    finally:
-        signals.finish()
-
-
 # -- pieces ---------------------------------------------------------------------------------------------------
-
-
-def _code(error: Exception) -> int:
-    """Exit code of an error: too large, bad input, or no answer."""
-    if isinstance(error, MemoryError):
-        return TOO_LARGE
-    bad_input = isinstance(error, (InvalidInput, SolverUnavailable, MissingExtra, OSError))
-    return BAD_INPUT if bad_input else NOT_CERTIFIED
 
 
 def _say(line: str) -> None:

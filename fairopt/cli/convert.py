@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from fairopt.cli.commands import app, guarded
+from fairopt.cli.application import app, guarded
 from fairopt.cli.inputs import Source, reading
 from fairopt.cli.progress import console_for, working
 from fairopt.datasets import write

@@ -10,7 +10,8 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from fairopt.cli.commands import NOT_CERTIFIED, AsJson, Constraints, app, constrained, guarded
+from fairopt.cli.application import NOT_CERTIFIED, app, guarded
+from fairopt.cli.commands import AsJson, Constraints, constrained
 from fairopt.cli.inputs import Source, reading
 from fairopt.cli.progress import LAST_WORDS, STOPPED, complain, console_for, working
 from fairopt.cli.values import VALUES, typed_values

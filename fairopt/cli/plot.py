@@ -11,7 +11,8 @@ from typing import Annotated, Any
 import typer
 
 from fairopt import plots
-from fairopt.cli.commands import WHAT_POLICY, Method, Solver, TimeLimit, Verbose, app, ask, guarded
+from fairopt.cli.application import app, guarded
+from fairopt.cli.commands import WHAT_POLICY, Method, Solver, TimeLimit, Verbose, ask
 from fairopt.cli.inputs import Source, reading
 from fairopt.cli.progress import complain, console_for, working
 from fairopt.errors import InvalidBlock, nearest

@@ -10,7 +10,8 @@ import numpy as np
 import typer
 
 from fairopt import datasets, plots
-from fairopt.cli.commands import AsJson, app, guarded
+from fairopt.cli.application import app, guarded
+from fairopt.cli.commands import AsJson
 from fairopt.cli.progress import console_for, working
 from fairopt.cli.values import VALUES, typed_values
 from fairopt.errors import InvalidBlock, nearest

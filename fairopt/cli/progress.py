@@ -54,17 +54,12 @@ def working(what: str, verbose: bool = False, last_words: Callable[[], None] | N
     Shown are the reports of `fairopt.progress`, a bar where the total is known, and a clock; not with ``verbose``,
     since solvers print. ``last_words`` is called when Ctrl-C ends the process in the middle of compiled code.
     """
-    from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-    from rich.table import Column
-
     console = console_for(stderr=True)
-    silent = verbose or not console.is_terminal
-    text = TextColumn("{task.description}", markup=False, table_column=Column(no_wrap=True, overflow="ellipsis"))
-    columns = (SpinnerColumn(), text, BarColumn(BAR), TimeElapsedColumn())
-    display = Progress(*columns, console=console, transient=True, disable=silent)
+    display = None if verbose or not console.is_terminal else _display(console)
 
     def stop() -> None:
-        display.stop()
+        if display is not None:
+            display.stop()
         aside.close()
         if last_words is None:
             complain(LAST_WORDS)
@@ -73,10 +68,19 @@ def working(what: str, verbose: bool = False, last_words: Callable[[], None] | N
 
     with contextlib.ExitStack() as aside:  # closed here or by `stop`
         aside.enter_context(_stdout_to_stderr())
-        heard = contextlib.nullcontext() if silent else progress(_shown(display, what))
+        heard = contextlib.nullcontext() if display is None else progress(_shown(display, what))
         dropped = signals.noticed() if last_words is None else contextlib.nullcontext()
-        with stoppable(stop), display, heard, dropped:
+        with stoppable(stop), display or contextlib.nullcontext(), heard, dropped:
             yield
+
+
+def _display(console: Console) -> Progress:
+    """A line with what is at work, a bar and a clock."""
+    from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+    from rich.table import Column
+
+    text = TextColumn("{task.description}", markup=False, table_column=Column(no_wrap=True, overflow="ellipsis"))
+    return Progress(SpinnerColumn(), text, BarColumn(BAR), TimeElapsedColumn(), console=console, transient=True)
 
 
 def _shown(display: Progress, what: str) -> Listener:

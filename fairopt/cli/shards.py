@@ -11,7 +11,8 @@ from typing import Annotated, Any
 import typer
 
 from fairopt import signals
-from fairopt.cli.commands import WHAT_POLICY, AsJson, app, guarded
+from fairopt.cli.application import app, guarded
+from fairopt.cli.commands import WHAT_POLICY, AsJson
 from fairopt.cli.progress import console_for, working
 from fairopt.errors import InvalidBlock, InvalidInstance, MissingExtra, SolverUnavailable
 from fairopt.methods.sharded.solve import allocate_sharded

@@ -11,7 +11,8 @@ import typer
 
 from fairopt.blocks.objectives import Leximin, MaxMin
 from fairopt.blocks.shares import DominantShare, Share
-from fairopt.cli.commands import AsJson, app, guarded
+from fairopt.cli.application import app, guarded
+from fairopt.cli.commands import AsJson
 from fairopt.cli.inputs import Source, say_notes
 from fairopt.cli.progress import LAST_WORDS, STOPPED, complain, console_for, working
 from fairopt.errors import InvalidBlock, InvalidInstance

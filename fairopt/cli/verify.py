@@ -8,7 +8,8 @@ from typing import Annotated
 
 import typer
 
-from fairopt.cli.commands import AsJson, app, guarded
+from fairopt.cli.application import app, guarded
+from fairopt.cli.commands import AsJson
 from fairopt.cli.progress import console_for, working
 from fairopt.proofs import verify as checker
 from fairopt.report import files

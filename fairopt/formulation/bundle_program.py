@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cached_property
 
-import cvxpy as cp
 import numpy as np
 from numpy.typing import NDArray
 
@@ -22,6 +21,7 @@ from fairopt.errors import InvalidBlock
 from fairopt.formulation.division import Division, division
 from fairopt.formulation.program import ConeModel, Float, Program
 from fairopt.instance import Instance
+from fairopt.lazy import cp
 
 
 def decides_bundles(objective: Objective) -> bool:

@@ -1,20 +1,22 @@
 """Passes over the users of one pool, in chunks that fit the cache: the frame of all methods on a pool.
 
-A pass reads the demands once, turns a chunk of them into ratios, resource by resource (columns of a narrow array are
-slow to read, rows of its transpose are not), and hands it to a function. Beside the demands it needs memory for one
-number per user and one chunk.
+A pass reads the demands once, and hands chunks of them to a function. Where it asks for ratios, a chunk is turned into
+them resource by resource (columns of a narrow array are slow to read, rows of its transpose are not); loads alone do
+without. Beside the demands a pass needs memory for one number per user and one chunk.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fairopt.blocks.shares import Share, takes_windows
-from fairopt.formulation.program import Float, Program
+from fairopt.formulation.program import Float, Indices, Program
 
 Result = TypeVar("Result")
 
@@ -32,17 +34,30 @@ def rows_in_a_chunk(m: int) -> int:
 
 @dataclass(frozen=True)
 class Chunk:
-    """Consecutive users of a pool; ``ratios`` (n_resources, size) are their demands per whole capacity."""
+    """Some users of a pool; ``rows`` is a slice of them or their indices, ``buffer`` memory for their ratios."""
 
     pool: Pool
-    rows: slice
-    ratios: Float
+    rows: Any
     demands: Float
+    buffer: Float
 
     @property
     def size(self) -> int:
         """Number of users."""
-        return self.ratios.shape[1]
+        return len(self.demands)
+
+    @cached_property
+    def ratios(self) -> Float:
+        """Demands per whole capacity, shape (n_resources, size)."""
+        return np.multiply(self.demands.T, self.pool.per_unit, out=self.buffer[:, : self.size])
+
+    def needs(self, resource: int) -> NDArray[np.bool_]:
+        """Who needs a resource, without the ratios of the others."""
+        return np.asarray(self.demands[:, resource] * self.pool.per_unit[resource] > 0)
+
+    def load(self, tasks: Float, some: Any = slice(None)) -> Float:
+        """Loads of numbers of tasks (k, size) of all or some of the users, shape (k, n_resources)."""
+        return tasks @ self.demands[some] * self.pool.per_unit[:, 0]
 
     def of(self, by_user: Float | float) -> Any:
         """The chunk's part of a number per user; a number that all users have in common is returned as it is."""
@@ -50,7 +65,7 @@ class Chunk:
 
     @property
     def coefficients(self) -> Float:
-        """Coefficients of the pool's share, shape (size,)."""
+        """Coefficients of the pool's share, shape (size,), of consecutive users."""
         if self.pool.coefficients is not None:
             return self.pool.coefficients[self.rows]
         part = self.pool.instance.window(self.rows, self.ratios.T, self.demands)
@@ -122,20 +137,23 @@ class Pool:
         step = self.n // SAMPLE if self.n < 32 * SAMPLE else 16
         return Pool(self.program, self.share, self.every * step) if step > 1 else None
 
-    def each(self, function: Callable[[Chunk], Result], settle: Callable[[Chunk], None] | None = None) -> list[Result]:
+    def each(
+        self, function: Callable[[Chunk], Result], settle: Callable[[Chunk], None] | None = None,
+        among: Indices | None = None,
+    ) -> list[Result]:  # fmt: skip
         """The results of a function for each chunk of users, in order; a chunk's ratios hold until it returns.
 
-        ``settle`` is called with each chunk before: it writes tasks for the function, and saves a pass.
+        ``settle`` is called with each chunk before: it writes tasks for the function, and saves a pass. With ``among``
+        only users of these indices are read.
         """
-        buffer = np.empty((self.m, min(self.step, self.n)))
+        size = self.n if among is None else len(among)
+        buffer = np.empty((self.m, min(self.step, size)))
         out = []
         with np.errstate(all="ignore"):  # zeros and infinities are checked where they matter
-            for start in range(0, self.n, self.step):
-                rows = slice(start, min(start + self.step, self.n))
-                ratios = buffer[:, : rows.stop - start]
-                demands = self.demands[rows]
-                np.multiply(demands.T, self.per_unit, out=ratios)
-                chunk = Chunk(self, rows, ratios, demands)
+            for start in range(0, size, self.step):
+                part = slice(start, min(start + self.step, size))
+                rows = part if among is None else among[part]
+                chunk = Chunk(self, rows, self.demands[rows], buffer)
                 if settle is not None:
                     settle(chunk)
                 out.append(function(chunk))

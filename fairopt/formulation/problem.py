@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import cvxpy as cp
 import numpy as np
 
 from fairopt.blocks.algebra import tiers_of, written
@@ -18,6 +17,7 @@ from fairopt.blocks.shares import asked_once
 from fairopt.formulation.bundle_program import BundleProgram, program_class
 from fairopt.formulation.program import Indices, Mask, Program, checked_conditions, require_instance, warn_of_loops
 from fairopt.instance import Instance
+from fairopt.lazy import cp
 
 TASKS, BUNDLES = "tasks", "bundles"  # names of the variables
 

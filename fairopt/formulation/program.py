@@ -11,10 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
-import cvxpy as cp
 import numpy as np
-import scipy.sparse as sp
-from cvxpy.utilities import debug_tools
 from numpy.typing import NDArray
 
 from fairopt.blocks.algebra import AtLeast, written
@@ -27,6 +24,7 @@ from fairopt.blocks.objectives import AlphaFair, Leximin, MaxMin, Objective, Tot
 from fairopt.blocks.shares import Share
 from fairopt.errors import Infeasible, InvalidBlock, NotConcave, OutOfDomain
 from fairopt.instance import Instance
+from fairopt.lazy import cp, sp
 
 Float = NDArray[np.float64]
 Indices = NDArray[np.intp]
@@ -379,8 +377,8 @@ def warn_of_loops(block: Block, parts: Iterable[Any]) -> None:
     """Warn of a block of the user's own with so many CVXPY expressions that compiling takes seconds."""
     if all(map(is_ours, blocks_within(block))):
         return
-    count = sum(map(debug_tools.node_count, parts))
-    if count >= debug_tools.MAX_NODES:
+    count = sum(map(cp.utilities.debug_tools.node_count, parts))
+    if count >= cp.utilities.debug_tools.MAX_NODES:
         warnings.warn(
             f"{block!r} makes {count:,} CVXPY expressions, which are slow to compile; write it with vectors instead of "
             "a loop over users, as cp.sum(cp.log(model.tasks))",

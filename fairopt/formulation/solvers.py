@@ -10,13 +10,12 @@ from contextlib import suppress
 from functools import cache
 from typing import Any
 
-import cvxpy as cp
 import numpy as np
-from scipy.optimize import OptimizeWarning
 
 from fairopt.certificate import Try
 from fairopt.errors import InvalidBlock, SolverUnavailable, nearest
 from fairopt.formulation import apart
+from fairopt.lazy import cp, optimize
 from fairopt.time_limits import current, stage
 
 log = logging.getLogger("fairopt")
@@ -58,10 +57,6 @@ CONE_CHAIN = ("CLARABEL", "ECOS", "SCS")
 # optimum returns as if it were done, and its answer is judged like any other.)
 _SWALLOWS_INTERRUPT = {"SCS": ("status_val", (-5,)), "ECOS": ("exitFlag", (-4, 6))}  # 6: and nearly solved
 SOLVED = frozenset({"optimal", "optimal_inaccurate", "user_limit"})
-_OF_LINEAR_PROGRAMS = (
-    cp.constraints.Inequality, cp.constraints.Equality, cp.constraints.NonNeg, cp.constraints.NonPos,
-    cp.constraints.Zero,
-)  # fmt: skip
 
 
 @cache
@@ -89,7 +84,9 @@ def chain(linear: bool) -> list[str]:
 
 def all_linear(conditions: Iterable[cp.Constraint]) -> bool:
     """Whether a linear program can hold the conditions."""
-    return all(isinstance(c, _OF_LINEAR_PROGRAMS) and all(a.is_pwl() for a in c.args) for c in conditions)
+    kinds = cp.constraints
+    linear = (kinds.Inequality, kinds.Equality, kinds.NonNeg, kinds.NonPos, kinds.Zero)
+    return all(isinstance(c, linear) and all(a.is_pwl() for a in c.args) for c in conditions)
 
 
 def statuses(problem: cp.Problem) -> Iterator[str]:
@@ -135,7 +132,7 @@ def run(
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            warnings.filterwarnings("error", "Unrecognized options", OptimizeWarning)
+            warnings.filterwarnings("error", "Unrecognized options", optimize.OptimizeWarning)
             if time_limit is not None:
                 status = _solve_in_time(problem, solver, verbose, asked, keep, start + time_limit)
             elif solver in _SWALLOWS_INTERRUPT:
@@ -144,7 +141,7 @@ def run(
                 problem.solve(solver=solver, warm_start=False, verbose=verbose, ignore_dpp=not keep, **asked)
         if time_limit is None:
             status = str(problem.status)
-    except (TypeError, OptimizeWarning) as error:
+    except (TypeError, optimize.OptimizeWarning) as error:
         raise _refused(solver, options, error) from error
     except (cp.error.SolverError, ValueError, ArithmeticError, RuntimeError) as error:
         # by CVXPY, or by solvers' bindings on numerical trouble

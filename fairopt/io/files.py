@@ -12,18 +12,53 @@ from fairopt.errors import InvalidInstance, nearest
 from fairopt.io.arguments import Arguments
 from fairopt.io.clusterdata import read_clusterdata
 from fairopt.io.csv_folder import read_tables, write_tables
-from fairopt.io.json_file import read_json, write_json
-from fairopt.io.kubernetes import read_kubernetes
 from fairopt.io.openb import PODS, SERVERS_FILE, read_openb
 from fairopt.io.parquet import pyarrow_for, read_parquet, write_parquet
-from fairopt.io.slurm import read_slurm
 from fairopt.io.text_files import about, is_path
-from fairopt.io.yaml_file import pyyaml_for, read_yaml, write_yaml
 
 if TYPE_CHECKING:
     from fairopt.instance import Instance
 
 __all__ = ["KINDS_TO_WRITE", "files_to_write", "is_read_as", "place_of", "read_path", "write"]
+
+
+# -- readers and writers, imported for inputs of their kind: pydantic takes longer than a small answer -----------
+
+
+def _read_kubernetes(nodes: Path, pods: Path, **options: Any) -> Arguments:
+    from fairopt.io.kubernetes import read_kubernetes
+
+    return read_kubernetes(nodes, pods, **options)
+
+
+def _read_slurm(nodes: Path, jobs: Path, **options: Any) -> Arguments:
+    from fairopt.io.slurm import read_slurm
+
+    return read_slurm(nodes, jobs, **options)
+
+
+def _read_json(path: Path) -> Arguments:
+    from fairopt.io.json_file import read_json
+
+    return read_json(path)
+
+
+def _read_yaml(path: Path) -> Arguments:
+    from fairopt.io.yaml_file import read_yaml
+
+    return read_yaml(path)
+
+
+def _write_json(instance: Instance, path: Path) -> None:
+    from fairopt.io.json_file import write_json
+
+    write_json(instance, path)
+
+
+def _write_yaml(instance: Instance, path: Path) -> None:
+    from fairopt.io.yaml_file import write_yaml
+
+    write_yaml(instance, path)
 
 
 # -- kinds ----------------------------------------------------------------------------------------------------
@@ -55,8 +90,8 @@ def _events(name: str) -> tuple[str, ...]:
 _FOLDERS = (
     _Folder("CSV tables", (("users.csv",), ("servers.csv",)), read_tables, (("demands.csv",),)),
     _Folder("Parquet tables", (("users.parquet",), ("servers.parquet",)), read_parquet, (("demands.parquet",),)),
-    _Folder("Kubernetes", (("nodes.json",), ("pods.json",)), read_kubernetes, options=("users", "tasks")),
-    _Folder("Slurm", (("nodes.json",), ("jobs.json",)), read_slurm, options=("users", "tasks")),
+    _Folder("Kubernetes", (("nodes.json",), ("pods.json",)), _read_kubernetes, options=("users", "tasks")),
+    _Folder("Slurm", (("nodes.json",), ("jobs.json",)), _read_slurm, options=("users", "tasks")),
     _Folder(
         "ClusterData 2019", (_events("instance_events"), _events("machine_events")), read_clusterdata,
         (_events("collection_events"),), ("users", "tasks", "at"),
@@ -66,14 +101,14 @@ _FOLDERS = (
         options=("pods", "capacity_scale", "backlog"),
     ),
 )  # fmt: skip
-_FILES: dict[str, Callable[[Path], Arguments]] = {".json": read_json, ".yaml": read_yaml, ".yml": read_yaml}
+_FILES: dict[str, Callable[[Path], Arguments]] = {".json": _read_json, ".yaml": _read_yaml, ".yml": _read_yaml}
 _EXPECTED = (
     "give a folder with users.csv and servers.csv (or .parquet), a .json file or a .yaml file, a folder with "
     "nodes.json and pods.json (Kubernetes) or jobs.json (Slurm), with instance_events and machine_events "
     f"(ClusterData 2019), or a folder of the openb trace (with {SERVERS_FILE})"
 )
 KINDS_TO_WRITE: dict[str, Callable[..., None]] = {
-    "csv": write_tables, "parquet": write_parquet, "json": write_json, "yaml": write_yaml,
+    "csv": write_tables, "parquet": write_parquet, "json": _write_json, "yaml": _write_yaml,
 }  # fmt: skip
 _ENDINGS = {".json": "json", ".yaml": "yaml", ".yml": "yaml"}
 _OF_ONE_TABLE = (".csv", ".parquet", ".pq", ".gz")
@@ -233,6 +268,8 @@ def files_to_write(path: str | os.PathLike[str], kind: str | None = None) -> tup
         if of_file != chosen:
             raise InvalidInstance(f"{place} is not a name for a {chosen} file; give one that ends in .{chosen}")
         if chosen == "yaml":
+            from fairopt.io.yaml_file import pyyaml_for
+
             pyyaml_for("writing YAML files")
         return chosen, [place]
     if not place.is_dir() and (of_file or ending in _OF_ONE_TABLE):

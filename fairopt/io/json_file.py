@@ -100,19 +100,7 @@ class _File(BaseModel):
 
 
 def schema() -> dict[str, Any]:
-    """The JSON Schema (draft 2020-12) of instance files, the same that ships as ``instance.schema.json``.
-
-    Returns
-    -------
-    dict
-        A new one each time.
-
-    Examples
-    --------
-    >>> import fairopt as fo
-    >>> fo.datasets.schema()["required"]
-    ['demands', 'capacities']
-    """
+    """The JSON Schema (draft 2020-12) of instance files; see `fairopt.datasets.schema`."""
 
     def plain(node: Any) -> Any:  # without titles; an empty list fits several branches, which oneOf would refuse
         if isinstance(node, dict):

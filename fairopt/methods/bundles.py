@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 
-import cvxpy as cp
 import numpy as np
 
 from fairopt.blocks.bundle_model import cut_at_limits, tasks_in_bundles
 from fairopt.errors import Infeasible, OutOfDomain
 from fairopt.formulation import solvers
 from fairopt.formulation.bundle_program import BundleConeModel, BundleProgram
+from fairopt.lazy import cp
 from fairopt.methods import infeasible
 from fairopt.methods.arrays import Float
 from fairopt.methods.cone.solve import by_chain, solve_problem

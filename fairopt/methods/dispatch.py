@@ -48,7 +48,7 @@ from fairopt.proofs import gate
 from fairopt.proofs.conic import MATRICES, has_matrices
 from fairopt.proofs.evidence import Proposal
 from fairopt.proofs.gate import Answer
-from fairopt.time_limits import FIX, Limit, checked, current, stage, within_limit
+from fairopt.time_limits import FIX, Limit, begin, checked, current, stage, within_limit
 
 log = logging.getLogger("fairopt")
 
@@ -89,7 +89,7 @@ def allocate(
     ``general`` replaces `solve_number` as the general method, and ``start`` is a guess at the prices, in natural units
     by server row; `Prepared` gives both.
     """
-    begun = time.perf_counter()
+    begun = begin(time_limit)
     settings = checked_settings(instance, method, solver, solver_options, time_limit, verbose)
     settings = replace(settings, general=general, start=start)
     if settings.solver and method not in ("auto", "cone", "parametric"):

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
-import cvxpy as cp
 import numpy as np
 
 from fairopt.blocks.base import is_ours
@@ -13,10 +12,11 @@ from fairopt.blocks.constraints import Constraint, MinShare, MinTasks, SharingIn
 from fairopt.errors import Infeasible
 from fairopt.formulation import solvers
 from fairopt.formulation.program import ConeModel, Program, checked_conditions
+from fairopt.lazy import cp
 from fairopt.progress import tell
 
 Name = TypeVar("Name")
-Groups = dict[str, tuple[Constraint | None, list[cp.Constraint]]]  # by name: the block, if any, and its conditions
+Groups = dict[str, tuple[Constraint | None, "list[cp.Constraint]"]]  # by name: the block, if any, and its conditions
 
 
 def explain(program: Program, cone: ConeModel | None = None) -> None:

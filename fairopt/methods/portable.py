@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 
 from fairopt.allocation import Allocation
 from fairopt.blocks.algebra import AtLeast, Tiers, tiers_of
@@ -21,6 +20,7 @@ from fairopt.formulation.bundle_program import decides_bundles
 from fairopt.formulation.program import ConeModel, Float, Indices, Program
 from fairopt.formulation.whole import number_of, whole_instance
 from fairopt.instance import Instance
+from fairopt.lazy import sp
 from fairopt.methods.dispatch import keep_level, solve_tiers
 from fairopt.methods.settings import Settings
 from fairopt.methods.supporting import NEAR, is_small, supporting

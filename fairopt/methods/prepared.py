@@ -12,9 +12,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-import cvxpy as cp
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
 from fairopt.allocation import Allocation
@@ -24,6 +22,7 @@ from fairopt.blocks.objectives import AlphaFair, MaxMin, Total
 from fairopt.formulation import solvers
 from fairopt.formulation.program import ConeModel, Program, require_instance
 from fairopt.instance import Instance
+from fairopt.lazy import cp, sp
 from fairopt.methods import dispatch
 from fairopt.methods.arrays import Float, Int
 from fairopt.methods.cone.solve import chain_of, solve_number, solve_problem

@@ -10,10 +10,10 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import Any, NamedTuple
 
-import cvxpy as cp
 import numpy as np
 
 from fairopt.formulation.program import Float
+from fairopt.lazy import cp
 from fairopt.proofs import verify
 
 LARGEST = 100_000  # numbers in the largest table of a program, beyond which none is solved

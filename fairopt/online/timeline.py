@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.sparse import csr_array
 
 from fairopt.accessor import later
 from fairopt.allocation import part_of_capacity
@@ -19,6 +18,7 @@ from fairopt.blocks.shares import Share
 from fairopt.errors import InvalidInstance
 from fairopt.instance import Instance
 from fairopt.io.notes import counted
+from fairopt.lazy import sp
 from fairopt.online.jobs import JobTable
 from fairopt.validation import as_floats
 
@@ -178,7 +178,7 @@ class Timeline:
         n_kinds, n = values.shape
         columns = self.table.user_of_kind[:, None] * n + np.arange(n)
         places = np.repeat(np.arange(n_kinds), n), columns.ravel()
-        return csr_array((values.ravel(), places), shape=(n_kinds, len(self.users) * n))
+        return sp.csr_array((values.ravel(), places), shape=(n_kinds, len(self.users) * n))
 
     def _running(self, times: ArrayLike, per_task: Any) -> Float:
         """Sums over the tasks that run at some moments of a row for each kind: ``per_task`` (n_kinds, width)."""

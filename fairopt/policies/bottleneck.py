@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -16,7 +15,7 @@ from fairopt.errors import NotCertified, OutOfDomain
 from fairopt.formulation.program import require_instance
 from fairopt.instance import Instance
 from fairopt.policies.tradeoff import NashWelfare
-from fairopt.time_limits import checked, stage, within_limit
+from fairopt.time_limits import begin, checked, stage, within_limit
 
 __all__ = ["BottleneckFairness", "BottleneckVerdict", "bottleneck_fairness"]
 
@@ -152,7 +151,7 @@ class BottleneckFairness:
         >>> fo.bottleneck_fairness(a).holds
         True
         """
-        begun = time.perf_counter()
+        begun = begin(time_limit)
         require_instance(instance)
         _require_pool(instance)
         options: dict[str, Any] = {"solver_options": solver_options, "time_limit": time_limit, "verbose": verbose}

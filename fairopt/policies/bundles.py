@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from fairopt.blocks.bundles import AtMostRequested, FairShareBase, GlobalAggregateResource, WeightedLog
-from fairopt.policy import Policy
+from fairopt.policy import Policy, makes_policies
 
 __all__ = ["FFMRA", "HFFMRA", "MLFDRS"]
 
 
+@makes_policies
 def MLFDRS(growth: str = "proportional") -> Policy:
     """MLF-DRS: each server's resources in proportion to bases (Hamzeh et al. 2019, Algorithm 1).
 
@@ -34,6 +35,7 @@ def MLFDRS(growth: str = "proportional") -> Policy:
     return Policy(WeightedLog(FairShareBase(growth)), name="MLF-DRS" + (f"({growth})" if growth == "equal" else ""))
 
 
+@makes_policies
 def FFMRA(units: str = "share") -> Policy:
     """MLF-DRS inside dominant and non-dominant groups, each with its part of a server (Hamzeh et al. 2019, FFMRA).
 
@@ -59,6 +61,7 @@ def FFMRA(units: str = "share") -> Policy:
     return _aggregated("FFMRA", GlobalAggregateResource(units, over="server"))
 
 
+@makes_policies
 def HFFMRA(units: str = "share") -> Policy:
     """H-FFMRA: FFMRA on several servers, with one part for all of them (Hamzeh et al. 2021, sec. IV).
 

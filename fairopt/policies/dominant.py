@@ -6,11 +6,12 @@ from typing import Any
 
 from fairopt.blocks.objectives import Leximin
 from fairopt.blocks.shares import DominantShare, KDominantShare, StandAloneShare
-from fairopt.policy import Policy
+from fairopt.policy import Policy, makes_policies
 
 __all__ = ["DRF", "DRFH", "KDF", "TSF"]
 
 
+@makes_policies
 def DRF() -> Policy:
     """Dominant Resource Fairness: leximin of dominant shares per weight (Ghodsi et al. 2011).
 
@@ -29,6 +30,7 @@ def DRF() -> Policy:
     return Policy(Leximin(DominantShare()), name="DRF")
 
 
+@makes_policies
 def KDF(k: int = 2, rank_weights: Any = None, short: str = "refuse") -> Policy:
     """k-Dominant Fairness: leximin of the product of each user's k largest ratios (Jiang and Wu 2021, sec. 4).
 
@@ -54,6 +56,7 @@ def KDF(k: int = 2, rank_weights: Any = None, short: str = "refuse") -> Policy:
     return Policy(Leximin(KDominantShare(k, rank_weights, short)), name=f"{k}-DF")
 
 
+@makes_policies
 def DRFH() -> Policy:
     """DRF on several servers: leximin of global dominant shares (Wang, Liang and Li 2015).
 
@@ -73,6 +76,7 @@ def DRFH() -> Policy:
     return Policy(Leximin(DominantShare()), name="DRFH")
 
 
+@makes_policies
 def TSF() -> Policy:
     """Task Share Fairness: leximin of tasks relative to the whole cluster alone (Wang, Li, Liang and Li 2016).
 

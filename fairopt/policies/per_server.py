@@ -24,7 +24,7 @@ from fairopt.policy import accepted, is_mechanism, label
 from fairopt.progress import additional_listener, by_itself, tell, within
 from fairopt.proofs import gate
 from fairopt.proofs.gate import MeasuredPart
-from fairopt.time_limits import checked, current, within_limit
+from fairopt.time_limits import begin, checked, current, within_limit
 
 __all__ = ["NaivePerServer"]
 
@@ -120,7 +120,7 @@ class NaivePerServer:
         >>> fo.NaivePerServer(fo.FDS(2)).allocate(cluster).tasks.round(3)
         array([ 5., 21.])
         """
-        begun = time.perf_counter()
+        begun = begin(time_limit)
         require_instance(instance)
         seconds = checked(time_limit)
         deadline = np.inf if seconds is None else begun + seconds

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,7 +13,7 @@ from fairopt.instance import Instance
 from fairopt.methods.cluster.psdsf import equilibrium
 from fairopt.proofs import gate
 from fairopt.proofs.psdsf import largest_gain
-from fairopt.time_limits import checked, stage, within_limit
+from fairopt.time_limits import begin, checked, stage, within_limit
 
 __all__ = ["PSDSF"]
 
@@ -75,7 +74,7 @@ class PSDSF:
         >>> fo.PSDSF().allocate(fo.Instance([[40, 8, 8], [8, 5, 1]], [200, 200, 200])).certificate.ok
         True
         """
-        begun = time.perf_counter()
+        begun = begin(time_limit)
         require_instance(instance)
         seconds = checked(time_limit)
         deadline = None if seconds is None else begun + seconds

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.metadata import entry_points
 from pathlib import Path
-from typing import Any, NoReturn, get_origin, get_type_hints
+from typing import Any, get_origin, get_type_hints
 
 from fairopt.blocks.base import Block
 from fairopt.blocks.constraints import Constraint
@@ -364,19 +364,3 @@ def _told(error: BaseException) -> str:
     if isinstance(error, SystemExit):
         return f"it exits (code {error.code!r}), and a policy must not"
     return f"{type(error).__name__}: {error}"
-
-
-def _not_called(notion: Notion) -> Callable[..., NoReturn]:
-    """The ``allocate`` of a function that makes policies, for who writes ``DRF.allocate(...)``."""
-    name = notion.make.__name__
-    call = f"{name}({'...' if notion.parameters else ''})"
-
-    def allocate(*_: Any, **__: Any) -> NoReturn:
-        raise InvalidBlock(f"{name} is a function that makes a policy; call it first: {call}.allocate(instance)")
-
-    return allocate
-
-
-for _notion in _own().values():
-    if inspect.isfunction(_notion.make):
-        vars(_notion.make)["allocate"] = _not_called(_notion)

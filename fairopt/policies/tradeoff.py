@@ -6,11 +6,12 @@ from fairopt.blocks.efficiency import FairnessEfficiency
 from fairopt.blocks.objectives import AlphaFair, Total
 from fairopt.blocks.shares import DominantShare, PNormShare, Share, Tasks
 from fairopt.errors import InvalidBlock
-from fairopt.policy import Policy
+from fairopt.policy import Policy, makes_policies
 
 __all__ = ["FDS", "GFJ", "NashWelfare", "NoFairness", "PNormFairness"]
 
 
+@makes_policies
 def FDS(alpha: float | None = None, *, beta: float | None = None, lam: float | None = None) -> Policy:
     """Fairness on Dominant Shares (Joe-Wong et al. 2013, eq. 3).
 
@@ -34,6 +35,7 @@ def FDS(alpha: float | None = None, *, beta: float | None = None, lam: float | N
     return _family("FDS", DominantShare(), alpha, beta, lam)
 
 
+@makes_policies
 def GFJ(alpha: float | None = None, *, beta: float | None = None, lam: float | None = None) -> Policy:
     """Generalized Fairness on Jobs: the family of `FDS` on numbers of tasks (Joe-Wong et al. 2013, eq. 7).
 
@@ -57,6 +59,7 @@ def GFJ(alpha: float | None = None, *, beta: float | None = None, lam: float | N
     return _family("GFJ", Tasks(), alpha, beta, lam)
 
 
+@makes_policies
 def PNormFairness(
     p: float, alpha: float | None = None, *, beta: float | None = None, lam: float | None = None
 ) -> Policy:
@@ -85,6 +88,7 @@ def PNormFairness(
     return _family(f"p-norm({share.p:g})", share, alpha, beta, lam)
 
 
+@makes_policies
 def NoFairness() -> Policy:
     """The largest number of tasks, without fairness (NFC of Jiang and Wu 2021, sec. 6.1.1).
 
@@ -101,6 +105,7 @@ def NoFairness() -> Policy:
     return Policy(Total(Tasks()), name="most tasks")
 
 
+@makes_policies
 def NashWelfare() -> Policy:
     """Weighted Nash welfare: the largest product of tasks to the power of the weights.
 

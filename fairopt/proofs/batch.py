@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy.special import boxcox
 
 from fairopt.blocks.objectives import AlphaFair, Leximin, MaxMin, Objective
+from fairopt.blocks.powers import boxcox
 from fairopt.formulation.batch import BatchChunk
 from fairopt.formulation.program import Float
 from fairopt.proofs.pool import ROUNDING

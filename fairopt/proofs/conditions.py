@@ -6,17 +6,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-import cvxpy as cp
 import numpy as np
-import scipy.sparse as sp
-from cvxpy.atoms.affine.add_expr import AddExpression
-from cvxpy.atoms.affine.unary_operators import NegExpression
 
 from fairopt.blocks.algebra import AtLeast, fall
 from fairopt.blocks.base import is_ours
 from fairopt.blocks.constraints import Constraint
 from fairopt.blocks.majorant import Majorant
 from fairopt.formulation.program import ConeModel, Float, Indices, Program
+from fairopt.lazy import cp, sp
 from fairopt.proofs.lagrangian import EPS, LinearRows, Multipliers
 
 ROUNDING = 1e-13  # of a capacity: the rounding of sums, so that a point that was repaired once is not changed again
@@ -268,8 +265,10 @@ def relative_violation(condition: cp.Constraint, typical: Mapping[int, Float] | 
 
 def _terms(expression: cp.Expression, sign: float) -> list[tuple[cp.Expression, float]]:
     """The terms of a sum, with their signs."""
-    if isinstance(expression, AddExpression) and all(a.shape == expression.shape for a in expression.args):
-        return [term for argument in expression.args for term in _terms(argument, sign)]
-    if isinstance(expression, NegExpression):
+    affine = cp.atoms.affine
+    args: list[cp.Expression] = expression.args
+    if isinstance(expression, affine.add_expr.AddExpression) and all(a.shape == expression.shape for a in args):
+        return [term for argument in args for term in _terms(argument, sign)]
+    if isinstance(expression, affine.unary_operators.NegExpression):
         return _terms(expression.args[0], -sign)
     return [(expression, sign)]

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import cvxpy as cp
 import numpy as np
 
 from fairopt.blocks.algebra import in_units
@@ -16,6 +15,7 @@ from fairopt.blocks.model import Point
 from fairopt.certificate import GAP_TOLERANCE
 from fairopt.formulation.bundle_program import BundleConeModel
 from fairopt.formulation.program import ConeModel, Float, Program
+from fairopt.lazy import cp
 from fairopt.proofs import conditions
 from fairopt.proofs.conic import conic_excess
 from fairopt.proofs.evidence import Solved

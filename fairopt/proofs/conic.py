@@ -16,13 +16,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
-import cvxpy as cp
 import numpy as np
-import scipy.sparse as sp
-from scipy.sparse.linalg import lsqr
 
 from fairopt.formulation import apart, solvers
 from fairopt.formulation.program import ConeModel, Float, Indices, Mask
+from fairopt.lazy import cp, sp, sparse_linalg
 from fairopt.proofs.conditions import bounds_are_charged
 from fairopt.proofs.lagrangian import EPS, Multipliers
 from fairopt.time_limits import current, stage
@@ -125,7 +123,7 @@ def _balanced(y: Float, c: Float, on_others: sp.csr_array, dims: Any) -> Float:
         size = max(1.0, np.abs(c).max(initial=0.0)) if c.any() else np.abs(y).max(initial=0.0)
         if np.abs(residual).max(initial=0.0) <= 1e-15 * size:
             break
-        y = _into_dual_cone(y - lsqr(on_others, residual, atol=1e-16, btol=1e-16)[0], dims)
+        y = _into_dual_cone(y - sparse_linalg.lsqr(on_others, residual, atol=1e-16, btol=1e-16)[0], dims)
     return y
 
 

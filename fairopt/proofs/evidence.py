@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-import cvxpy as cp
 import numpy as np
 
 from fairopt.blocks.efficiency import FairnessEfficiency, PowerSpread, TotalIs
@@ -20,6 +19,7 @@ from fairopt.certificate import Try
 from fairopt.formulation.division import Division
 from fairopt.formulation.pool_users import Chunk, Pool
 from fairopt.formulation.program import ConeModel, Float, Indices, Program
+from fairopt.lazy import cp
 from fairopt.proofs.conditions import dual_values
 from fairopt.proofs.conic import ConicConditions, further_conditions
 from fairopt.proofs.servers import LevelUnits

@@ -44,7 +44,7 @@ from fairopt.proofs.evidence import (
     plain,
 )
 from fairopt.proofs.maximal import Placed, highest_level
-from fairopt.proofs.pool import Bottlenecks, PoolProof, Sums, Worth, bottlenecks, proof_on_pool, totals, worth
+from fairopt.proofs.pool import ROUNDING, Bottlenecks, PoolProof, Sums, Worth, bottlenecks, proof_on_pool, totals, worth
 from fairopt.proofs.psdsf import largest_gain, tasks_alone_on_one
 
 
@@ -236,7 +236,8 @@ def _on_one_pool(
     if proof.factor < 1:
         tasks *= proof.factor
     found = proof.found
-    if isinstance(evidence, Bottlenecked) and isinstance(found, Bottlenecks) and not found.full(pool.usable):
+    loose = isinstance(found, Bottlenecks) and not (found.full(pool.usable) and proof.gap <= ROUNDING)
+    if isinstance(evidence, Bottlenecked) and loose:
         found = bottlenecks(pool, tasks, evidence.order)
         proof = proof._replace(gap=found.gap(pool.usable), value=found.lowest)
     violation = found.feasible.violation

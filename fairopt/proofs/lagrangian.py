@@ -13,15 +13,14 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-import scipy.sparse as sp
-from scipy.optimize import minimize_scalar
-from scipy.special import boxcox
 
 from fairopt.blocks.majorant import Majorant, PowerTerm, RankedTerm, weigh
 from fairopt.blocks.model import Point
 from fairopt.blocks.objectives import Objective
+from fairopt.blocks.powers import boxcox
 from fairopt.certificate import GAP_TOLERANCE
 from fairopt.formulation.program import Float, Indices, Program
+from fairopt.lazy import optimize, sp
 
 EPS = 8 * float(np.finfo(float).eps)  # relative to the terms of a sum: more than the rounding error
 
@@ -116,7 +115,7 @@ def lagrangian_bound(
         if gap < best.gap or not np.isfinite(best.gap):
             best = LagrangianBound(top, gap, factor)
     if refine and not best.gap <= 0.1 * GAP_TOLERANCE and best.factor > 0:
-        found = minimize_scalar(
+        found = optimize.minimize_scalar(
             lambda t: lagrangian(best.factor * np.exp(t)), bounds=(-0.5, 0.5), method="bounded",
             options={"xatol": 1e-12},
         )  # fmt: skip

@@ -22,13 +22,12 @@ from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
-import scipy.sparse as sp
-from scipy.sparse.linalg import lsqr
 
 from fairopt.blocks.model import Point
 from fairopt.blocks.objectives import Leximin
 from fairopt.certificate import GAP_TOLERANCE, VIOLATION_TOLERANCE
 from fairopt.formulation.program import Float, Mask, Program
+from fairopt.lazy import sp, sparse_linalg
 from fairopt.proofs.conic import ASSUMED, ConicConditions
 from fairopt.proofs.evidence import HeldLevels, Holding
 from fairopt.proofs.lagrangian import Multipliers
@@ -319,7 +318,7 @@ class _Levels:
         if np.prod(away.shape) <= DENSE:
             change: Float = np.linalg.lstsq(away.toarray(), away.sum(axis=1))[0]
         else:
-            change = lsqr(away, away.sum(axis=1), atol=1e-16, btol=1e-16, iter_lim=20 * away.shape[1])[0]
+            change = sparse_linalg.lsqr(away, away.sum(axis=1), atol=1e-16, btol=1e-16, iter_lim=20 * away.shape[1])[0]
         charges[some] *= 1.0 - change
         rows = len(holding.prices)
         if further is None or holding.dual is None:

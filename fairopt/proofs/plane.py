@@ -17,7 +17,6 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple, Protocol
 
 import numpy as np
-import scipy.sparse as sp
 
 from fairopt.blocks.algebra import AtLeast, KeptShares
 from fairopt.blocks.base import is_ours
@@ -28,6 +27,7 @@ from fairopt.blocks.model import Point
 from fairopt.blocks.objectives import AlphaFair, Objective, Total
 from fairopt.certificate import GAP_TOLERANCE
 from fairopt.formulation.program import Float, Program
+from fairopt.lazy import sp
 from fairopt.proofs import conditions
 from fairopt.proofs.cone_programs import slope
 from fairopt.proofs.evidence import Solved, Tangents, UserPrices, fixed_sum

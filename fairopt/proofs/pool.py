@@ -156,7 +156,8 @@ def bottlenecks(
 
     ``order`` are resources in the order in which they became full, by default the full ones first, by their top level.
     With ``exact`` the parts that users hold of the resources that stop them are added up, which matters only where
-    these are not `full`.
+    these are not `full`; without, ``top`` is of all users who need this resource or one before it: no less, and the
+    same where levels grow along the order.
     """
     if order is None:
         first = bottlenecks(pool, tasks, range(pool.m))
@@ -176,28 +177,31 @@ def bottlenecks(
         spare: Float = np.zeros(pool.m)
         if gives is not level:
             spare = ratios @ np.where(gives > 0, 0.0, np.maximum(x - low, 0.0))
-        left: Any = None  # users for whom no resource has been found yet; None for all
+        left: Any = slice(None)  # users for whom no resource has been found yet
+        reached: Any = 0.0  # the highest level of the others who could give way
         for i in order:
-            uses = ratios[i] > 0
-            by_all = bool(uses.all())
-            top[i] = gives.max() if by_all else np.where(uses, gives, 0.0).max()
-            if left is not None and not left.any():
+            if not exact and not isinstance(left, slice) and not len(left):
+                top[i] = reached
                 continue
-            stops = uses if left is None else uses & left
-            least[i] = wants.min() if left is None and by_all else np.where(stops, wants, np.inf).min()
+            uses = ratios[i][left] > 0
+            if isinstance(left, slice):
+                stopped, left = left if uses.all() else np.flatnonzero(uses), np.flatnonzero(~uses)
+            else:
+                stopped, left = left[uses], left[~uses]
+            least[i] = wants[stopped].min(initial=np.inf)
+            reached = np.maximum(reached, gives[stopped].max(initial=0.0))
+            top[i] = np.where(ratios[i] > 0, gives, 0.0).max() if exact else reached
             if exact:
+                who = np.arange(chunk.size)[stopped]
                 if waits is not None:
-                    stops = stops & waits
-                if floored is None:
-                    all_wait = left is None and waits is None
-                    held[i] = feasible.load[i] if all_wait else ratios[i] @ np.where(stops, x, 0.0)
-                else:
-                    held[i] = ratios[i] @ np.where(stops & ~floored, x, 0.0)
-                    lowest = stops & floored & (level <= least[i] * (1 + 1e-9))
-                    if lowest.any():
-                        bare[i] = ratios[i] @ np.where(lowest, x, 0.0)
-            left = ~uses if left is None else left & ~uses
-        stray = float(wants.min() if left is None else np.where(left, wants, np.inf).min())
+                    who = who[waits[who]]
+                if floored is not None:
+                    lowest = who[floored[who] & (level[who] <= least[i] * (1 + 1e-9))]
+                    who = who[~floored[who]]
+                    if len(lowest):
+                        bare[i] = ratios[i][lowest] @ x[lowest]
+                held[i] = ratios[i][who] @ x[who]
+        stray = float(wants[left].min(initial=np.inf))
         return Bottlenecks(feasible, top, least, held, bare, spare, stray, float(level.min()))
 
     return combined(pool.each(look, settle))

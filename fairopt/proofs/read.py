@@ -9,7 +9,6 @@ from __future__ import annotations
 import time
 from typing import Any
 
-import cvxpy as cp
 import numpy as np
 from numpy.typing import NDArray
 
@@ -26,6 +25,7 @@ from fairopt.formulation.bundle_program import BundleProgram, decides_bundles
 from fairopt.formulation.problem import BUNDLES, TASKS, can_hold, first_program
 from fairopt.formulation.program import Float, Program, require_instance
 from fairopt.instance import Instance
+from fairopt.lazy import cp
 from fairopt.proofs import conditions, gate
 from fairopt.proofs.conic import MATRICES, conic_excess, has_matrices
 from fairopt.proofs.gate import Answer

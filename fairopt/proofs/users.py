@@ -9,13 +9,13 @@ expressions, if these are concave.
 
 from __future__ import annotations
 
-import cvxpy as cp
 import numpy as np
 
 from fairopt.blocks.algebra import in_units, written
 from fairopt.blocks.base import is_ours
 from fairopt.blocks.majorant import Majorant
 from fairopt.formulation.program import ConeModel, Float, Program
+from fairopt.lazy import cp
 from fairopt.proofs import conditions
 from fairopt.proofs.cone_programs import Bounded
 from fairopt.proofs.evidence import UserPrices

@@ -21,13 +21,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
-from scipy.optimize import linprog
 
 from fairopt.allocation import Allocation
 from fairopt.errors import NotCertified
 from fairopt.instance import Instance
+from fairopt.lazy import optimize, sp
 from fairopt.properties.uncertainty import left_open
 from fairopt.properties.units import gain_units, own_units, quotient
 
@@ -246,7 +245,7 @@ def _program(q: _GainProblem, worth: Float, room: Float, method: Method, whole: 
     mine = sp.csr_array((np.ones(pairs), (user, np.arange(pairs))), shape=(n, pairs))
     left = quotient(q.left, q.usable)
     for presolve in (True, False):  # presolve calls some programs infeasible, though no change at all is feasible
-        found: Any = linprog(  # type: ignore[call-overload]
+        found: Any = optimize.linprog(  # type: ignore[call-overload]
             np.concatenate([np.zeros(pairs), -worth]), A_ub=capacity, b_ub=whole * left.ravel(),
             A_eq=sp.hstack([mine, -sp.eye_array(n)], format="csr"), b_eq=np.zeros(n),
             bounds=np.column_stack([

@@ -10,7 +10,6 @@ from typing import Any, Literal
 
 import numpy as np
 
-from fairopt import plots
 from fairopt.allocation import Allocation
 from fairopt.errors import FairoptError, InvalidBlock, MissingExtra
 from fairopt.formulation import solvers
@@ -242,6 +241,8 @@ class Comparison:
         -------
         list of matplotlib.axes.Axes
         """
+        from fairopt import plots
+
         return plots.comparison(self, axes, kind, users, resources)
 
     def plot_server_types(self, axes: Any = None) -> Any:
@@ -256,6 +257,8 @@ class Comparison:
         -------
         list of matplotlib.axes.Axes
         """
+        from fairopt import plots
+
         return plots.server_types(self, axes=axes)
 
     def server_type_tables(self, whole_names: bool = False) -> list[Table]:

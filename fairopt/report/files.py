@@ -6,16 +6,16 @@ import os
 from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
-
-from pydantic_core import PydanticSerializationError, to_json
+from typing import TYPE_CHECKING, Any
 
 from fairopt.allocation import Allocation
 from fairopt.errors import InvalidBlock, MissingExtra
 from fairopt.io.files import is_read_as
 from fairopt.io.saving import write_whole
-from fairopt.report.comparison import Comparison
 from fairopt.report.frames import csv_text, user_rows
+
+if TYPE_CHECKING:
+    from fairopt.report.comparison import Comparison
 
 __all__ = [
     "ALLOCATIONS", "COMPARISONS", "PICTURES", "as_json", "check", "write_allocation", "write_comparison",
@@ -51,6 +51,8 @@ def check(path: Path | None, endings: tuple[str, ...], *inputs: str) -> None:
 
 def as_json(data: Any) -> str:
     """Plain data as JSON, with null for infinity and NaN, which JSON does not have."""
+    from pydantic_core import PydanticSerializationError, to_json
+
     try:
         return to_json(data, indent=2, inf_nan_mode="null").decode()
     except PydanticSerializationError:  # of names of files that are not UTF-8

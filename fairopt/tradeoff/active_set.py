@@ -12,14 +12,13 @@ import contextlib
 from typing import Any, NamedTuple
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
-from scipy.sparse.linalg import splu
 
 from fairopt.blocks.efficiency import FairnessEfficiency
 from fairopt.blocks.model import Pairs
 from fairopt.blocks.objectives import AlphaFair, Objective
 from fairopt.instance import Instance
+from fairopt.lazy import sp, sparse_linalg
 from fairopt.proofs.derivatives.multipliers import Conditions, Face
 from fairopt.tradeoff.changes import Change, _NoRate
 
@@ -331,13 +330,14 @@ class _Sparse:
             raise _NoRate("the worth of tasks is beyond the range of floats")
         with contextlib.suppress(RuntimeError):  # exactly singular
             if not singular:
-                self.factors = splu(matrix)
+                self.factors = sparse_linalg.splu(matrix)
                 pivots = np.abs(self.factors.U.diagonal())
                 self.regular = bool(pivots.min() > SINGULAR * pivots.max())
         if not self.regular:
             if linear:
                 raise _NoRate(SEVERAL)
-            self.factors = splu((matrix - REGULAR * sp.eye_array(matrix.shape[0])).tocsc())  # quasi-definite
+            regular = matrix - REGULAR * sp.eye_array(matrix.shape[0])  # quasi-definite
+            self.factors = sparse_linalg.splu(regular.tocsc())
 
     def solve(self, side: Float) -> tuple[Float, float]:
         """A solution by iterative refinement, and what it leaves."""

@@ -11,8 +11,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.cluster.vq import kmeans2
-from scipy.ndimage import distance_transform_edt
 
 from fairopt.accessor import later
 from fairopt.blocks.efficiency import FairnessEfficiency
@@ -20,6 +18,7 @@ from fairopt.blocks.measure import log_fairness, log_total
 from fairopt.blocks.shares import Share
 from fairopt.errors import InvalidBlock, InvalidInstance, nearest
 from fairopt.instance import Instance
+from fairopt.lazy import ndimage, vq
 from fairopt.policies.registry import named_family
 from fairopt.progress import tell
 from fairopt.tradeoff.answers import Options, checked_options, order_of, read
@@ -208,7 +207,7 @@ class Survey:
         """One (beta, lam) of ``best()``: of those with the most compatible people, the farthest from all others."""
         grid = np.ix_(np.argsort(self.betas), np.argsort(self.lams))
         cost = (self.wrong.sum(axis=0) * (len(self.people) + 1) - self.counts)[grid]
-        depth = distance_transform_edt(np.pad(cost == cost.min(), 1))[1:-1, 1:-1]
+        depth = ndimage.distance_transform_edt(np.pad(cost == cost.min(), 1))[1:-1, 1:-1]
         b, q = np.unravel_index(depth.argmax(), depth.shape)
         return float(np.sort(self.betas)[b]), float(np.sort(self.lams)[q])
 
@@ -235,7 +234,7 @@ class Survey:
         scaled = tastes / np.where(spread > SAME * np.abs(tastes).max(), spread, np.inf)
         order = np.lexsort(scaled.T)
         people, different = scaled[order], len(np.unique(tastes.round(9), axis=0))
-        runs = [kmeans2(people, min(int(number), different), minit="++", seed=seed) for seed in range(STARTS)]
+        runs = [vq.kmeans2(people, min(int(number), different), minit="++", seed=seed) for seed in range(STARTS)]
         best = min(runs, key=lambda run: float(((people - run[0][run[1]]) ** 2).sum()))[1]
         found = np.unique(best, return_inverse=True)[1][np.argsort(order)]
         centres = np.array([tastes[found == c].mean(axis=0) for c in range(found.max() + 1)])

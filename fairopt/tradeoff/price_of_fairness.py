@@ -6,13 +6,13 @@ import math
 from typing import Any
 
 import numpy as np
-from scipy.optimize import minimize_scalar
 
 from fairopt.blocks.efficiency import single_term
 from fairopt.blocks.objectives import AlphaFair, Leximin, Total
 from fairopt.blocks.shares import Share
 from fairopt.errors import InvalidBlock
 from fairopt.instance import Instance
+from fairopt.lazy import optimize
 from fairopt.policy import Policy
 
 __all__ = ["largest_price", "price_bound"]
@@ -45,7 +45,8 @@ def largest_price(alpha: float, n: int) -> float:
     grid = np.linspace(0, math.log(n) * min(2 / (1 + power), 1), 2001)  # the best x^(1+power) is below n^2
     k = int(np.argmin(kept(grid)))
     ends = grid[max(k - 1, 0)], grid[min(k + 1, len(grid) - 1)]
-    return 1 - float(minimize_scalar(kept, bounds=ends, method="bounded", options={"xatol": 1e-10 * ends[1]}).fun)
+    least = optimize.minimize_scalar(kept, bounds=ends, method="bounded", options={"xatol": 1e-10 * ends[1]})
+    return 1 - float(least.fun)
 
 
 def price_bound(mechanism: object, instance: Instance) -> float | str:

@@ -351,7 +351,7 @@ BLOCKS = [
 
 @pytest.mark.parametrize("block", BLOCKS, ids=repr)
 def test_the_repr_of_a_block_can_be_pasted_back(block):
-    assert eval(repr(block), dict(vars(fo))) == block
+    assert eval(repr(block), {name: getattr(fo, name) for name in fo.__all__}) == block
 
 
 @pytest.mark.parametrize("block", BLOCKS, ids=repr)
@@ -370,8 +370,9 @@ def test_a_block_is_frozen(block):
 
 
 def test_blocks_of_different_content_or_kind_differ():
+    names = {name: getattr(fo, name) for name in fo.__all__}
     for one, other in itertools.combinations(
-        [eval(r, dict(vars(fo))) for r in sorted({repr(b) for b in SHARES} - {"PNormShare(inf)"})], 2
+        [eval(r, names) for r in sorted({repr(b) for b in SHARES} - {"PNormShare(inf)"})], 2
     ):
         assert one != other
     assert fo.AlphaFair(1) != fo.AlphaFair(2)

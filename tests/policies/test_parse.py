@@ -57,7 +57,7 @@ def test_what_repr_prints_is_read_back(policy):
 
 @given(POLICIES)
 def test_what_repr_prints_can_be_pasted_into_python(policy):
-    again = eval(repr(policy), dict(vars(fo)))
+    again = eval(repr(policy), {name: getattr(fo, name) for name in fo.__all__})
     assert again == policy
     assert again.name == policy.name
 

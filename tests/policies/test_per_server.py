@@ -233,5 +233,5 @@ def test_what_is_no_policy_is_refused(wrong: Any) -> None:
 
 def test_it_can_be_pasted_and_compared() -> None:
     made = NaivePerServer(fo.FDS(2))
-    assert eval(repr(made), {**vars(fo), "NaivePerServer": NaivePerServer}) == made
+    assert eval(repr(made), {name: getattr(fo, name) for name in fo.__all__}) == made
     assert len({made, NaivePerServer(fo.FDS(2)), NaivePerServer(fo.DRF())}) == 2

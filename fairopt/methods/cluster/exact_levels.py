@@ -22,8 +22,8 @@ from fractions import Fraction
 from typing import Any, NamedTuple
 
 import numpy as np
-import scipy.sparse as sp
 
+from fairopt.lazy import sp
 from fairopt.methods.arrays import Bool, Float, Int
 
 BITS = 512

@@ -25,9 +25,9 @@ from abc import ABC, abstractmethod
 from typing import NamedTuple
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve
 
 from fairopt.formulation.demands_at_prices import Demands, by_pair, cheapest_of
+from fairopt.lazy import linalg
 from fairopt.methods.arrays import Float, Int
 
 BACK = 0.995  # part of the way to the nearest bound that a step goes
@@ -422,7 +422,7 @@ def factored(matrix: Float) -> tuple[tuple[Float, bool], Float]:
     unit = 1.0 / np.sqrt(matrix[diagonal, diagonal])
     matrix *= unit * unit[:, None]
     matrix[diagonal, diagonal] += JITTER
-    return cho_factor(matrix, lower=True, overwrite_a=True), unit
+    return linalg.cho_factor(matrix, lower=True, overwrite_a=True), unit
 
 
 class ByPrices(PriceSystem):
@@ -520,7 +520,7 @@ class ByPrices(PriceSystem):
         common = pull - float(offset.sum())
         if self.together:
             flat = flat + self.shared * (common / self.inertia)
-        flat = self.unit * cho_solve(self.factor, self.unit * flat, check_finite=False)
+        flat = self.unit * linalg.cho_solve(self.factor, self.unit * flat, check_finite=False)
         if self.together:
             level = float(common - self.shared @ flat) / self.inertia
         prices, along, across = flat.reshape(pushed.shape), lack + level, own_lack.copy()
@@ -601,7 +601,7 @@ class ByUsers(PriceSystem):
         right = (lack if self.own is None else np.concatenate([lack, own_lack])) + flat @ white.ravel()
         if self.together:
             right[:n] += self.response[0] * pull
-        falls = self.unit * cho_solve(self.factor, self.unit * right, check_finite=False)
+        falls = self.unit * linalg.cho_solve(self.factor, self.unit * right, check_finite=False)
         softest, rents = falls[:n], falls[n:] if self.own is not None else own_lack
         level = float(self.response[0] * (pull - softest.sum())) if self.together else 0.0
         white += (falls @ flat).reshape(white.shape)

@@ -24,8 +24,8 @@ import time
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 
+from fairopt.lazy import sp
 from fairopt.methods.arrays import Bool, Float, Int
 from fairopt.methods.cluster.exact_levels import Basic, LevelOptimum
 

@@ -26,13 +26,13 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 
 from fairopt.blocks.model import Pairs, Point
 from fairopt.blocks.objectives import Leximin
 from fairopt.certificate import Try
 from fairopt.formulation.demands_at_prices import demands_of
 from fairopt.formulation.program import Program
+from fairopt.lazy import sp
 from fairopt.methods.arrays import Bool, Float, Int
 from fairopt.methods.cluster.exact_levels import ExactProgram, LevelOptimum
 from fairopt.methods.cluster.interior_point import Interior

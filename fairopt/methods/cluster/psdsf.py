@@ -15,9 +15,9 @@ import time
 from typing import NamedTuple
 
 import numpy as np
-import scipy.sparse as sp
 
 from fairopt.instance import Instance
+from fairopt.lazy import sp
 from fairopt.methods.arrays import Float, Int
 from fairopt.progress import tell
 from fairopt.proofs.psdsf import largest_gain, tasks_alone_on_one

@@ -16,9 +16,9 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
-from scipy.optimize import nnls
 
 from fairopt.formulation.demands_at_prices import by_pair, demands_of
+from fairopt.lazy import optimize
 from fairopt.methods.arrays import Bool, Float
 from fairopt.methods.cluster.interior_point import Interior
 from fairopt.proofs.servers import LevelUnits
@@ -116,7 +116,7 @@ def _averaged(at: At, x: Float, over: Float, slopes: Float, k: int, n_users: int
                 return None
             found.append(at(places[-1]))
         system = np.vstack([np.array([excess[:k] / size for _, excess in found]).T, np.ones(len(found))])
-        factors, missed = nnls(system, np.append(np.zeros(k), 1.0))
+        factors, missed = optimize.nnls(system, np.append(np.zeros(k), 1.0))
         if missed * size <= MET:
             parts, prices = np.zeros_like(found[0][0].parts), np.zeros_like(found[0][0].prices)
             for factor, (held, _) in zip(factors / factors.sum(), found, strict=True):

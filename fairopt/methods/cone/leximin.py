@@ -14,7 +14,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 
-import cvxpy as cp
 import numpy as np
 
 from fairopt.blocks.objectives import Leximin
@@ -22,6 +21,7 @@ from fairopt.certificate import Try
 from fairopt.formulation import solvers
 from fairopt.formulation.pool_users import Pool
 from fairopt.formulation.program import ConeModel, Program
+from fairopt.lazy import cp
 from fairopt.methods import infeasible
 from fairopt.methods.arrays import Bool, Float, Int
 from fairopt.methods.cone.solve import _SolverFailed, by_chain, linear_only, solve_problem

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import time
 
-import cvxpy as cp
 import numpy as np
 
 from fairopt.blocks.model import Point
 from fairopt.certificate import Try
 from fairopt.formulation.program import ConeModel, Program
+from fairopt.lazy import cp
 from fairopt.methods.arrays import Float
 from fairopt.methods.cone.solve import chain_of, solve_problem
 from fairopt.methods.settings import Proposals, Settings

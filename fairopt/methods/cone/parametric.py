@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-import cvxpy as cp
 import numpy as np
 
 from fairopt.blocks.efficiency import FairnessEfficiency, PowerSpread, TotalIs
@@ -20,6 +19,7 @@ from fairopt.blocks.marginal import PowerMarginal
 from fairopt.blocks.objectives import MaxMin, Objective, Total
 from fairopt.certificate import GAP_TOLERANCE, Try
 from fairopt.formulation.program import ConeModel, Program
+from fairopt.lazy import cp
 from fairopt.methods.arrays import Float
 from fairopt.methods.cone.solve import by_chain, solve_problem
 from fairopt.methods.pool import interior

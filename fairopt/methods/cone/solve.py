@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from functools import partial
 
-import cvxpy as cp
 import numpy as np
 
 from fairopt.blocks.objectives import Objective
@@ -15,6 +14,7 @@ from fairopt.certificate import Try
 from fairopt.errors import SolverUnavailable
 from fairopt.formulation import solvers
 from fairopt.formulation.program import ConeModel, Program
+from fairopt.lazy import cp
 from fairopt.methods import infeasible
 from fairopt.methods.cone.unbounded import refuse_unbounded
 from fairopt.methods.settings import Proposals, Settings

@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import cvxpy as cp
 import numpy as np
 
 from fairopt.blocks.objectives import Objective
 from fairopt.certificate import BLOCK_TOLERANCE
 from fairopt.errors import Unbounded
 from fairopt.formulation import solvers
+from fairopt.lazy import cp
 from fairopt.methods.arrays import Float
 from fairopt.proofs.conditions import as_matrix, gradient_of, relative_violation
 

@@ -18,9 +18,9 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.optimize import linprog, nnls
 
 from fairopt.formulation.pool_users import Chunk, Pool, cost, summed
+from fairopt.lazy import optimize
 from fairopt.methods.arrays import Float, Int
 from fairopt.methods.batch.max_sum import Simplex
 
@@ -155,7 +155,7 @@ def _newton_step(usable: Float, missing: Float, prices: Float, near: UserColumns
     try:
         lower = np.linalg.cholesky(hessian)
         spent = (prices * usable)[on]
-        found, _ = nnls(lower.T, np.linalg.solve(lower, hessian @ spent - missing[on] / usable[on]))
+        found, _ = optimize.nnls(lower.T, np.linalg.solve(lower, hessian @ spent - missing[on] / usable[on]))
     except (np.linalg.LinAlgError, RuntimeError, ValueError):
         return step
     step[on] = (found - spent) / usable[on]
@@ -242,7 +242,7 @@ def _vertex(worth: Float, matrix: Float, limits: Float, top: Float) -> tuple[Flo
         best = duals @ limits + np.maximum(worth - duals @ matrix, 0.0) @ top
         if best - worth @ x <= SHARP * best:  # false for NaN
             return x, duals
-    found: Any = linprog(  # type: ignore[call-overload]
+    found: Any = optimize.linprog(  # type: ignore[call-overload]
         -worth, matrix, limits, method="highs-ds", options=PRECISE,
         bounds=np.column_stack([np.zeros(len(top)), top]),
     )  # fmt: skip

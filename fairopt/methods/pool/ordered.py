@@ -14,12 +14,12 @@ import time
 from typing import Any
 
 import numpy as np
-from scipy.optimize import linprog
 
 from fairopt.blocks.objectives import OrderedWeighted
 from fairopt.blocks.ranked import best_levels, padded
 from fairopt.certificate import Try
 from fairopt.formulation.program import Program
+from fairopt.lazy import optimize
 from fairopt.methods import infeasible
 from fairopt.methods.arrays import Float, Int
 from fairopt.methods.settings import Proposals, Settings
@@ -111,7 +111,7 @@ class _Pieces:
         rows, right = np.array(self.rows), np.array(self.right)
         size = np.maximum(np.abs(rows[:, :-1]).max(axis=1, initial=0.0), np.where(rows[:, -1] > 0, 1.0, 1e-300))
         bounds = [(0.0, None)] * len(self.usable) + [(None, None)]
-        found: Any = linprog(  # type: ignore[call-overload]
+        found: Any = optimize.linprog(  # type: ignore[call-overload]
             np.append(self.usable, 1.0), A_ub=-rows / size[:, None], b_ub=-right / size, bounds=bounds, method="highs",
             options=PRECISE,
         )  # fmt: skip

@@ -16,10 +16,13 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from fairopt.formulation.pool_users import Chunk, Pool, bounds_fit
+from fairopt.formulation.program import Indices
 from fairopt.methods.arrays import Bool, Float
 
 KINDS = 6  # up to so many resources, users are counted by the set of resources that they need: at most 64 sets
 FULL = 1e-14  # of a capacity: rounding of sums over users
+NEAR = 0.03  # of a level at which loads were added up: so near, differences from it lose no digits
+SMALL = 1e-3  # of a slope that was added up: below, differences from it have lost digits
 
 
 class Event(NamedTuple):
@@ -145,12 +148,14 @@ def _next_full(
     """
     below, above = level, np.inf  # all loads fit below, not above
     trial = max(trial, level) if bounded else level
+    done = [event.resource for event in events]  # nobody who rises needs them: they are over by rounding only
     while True:
         at = users.loads(events, trial)
         if at.rising == 0:
             return None
         room = usable - at.load
         over = room < -FULL * usable
+        over[done] = False
         if over.any():
             above = trial
             back = np.where(over & (at.down > 0), room / np.where(at.down > 0, at.down, 1.0), 0.0)
@@ -196,12 +201,24 @@ class _UserKinds:
 
 
 class WaterfillingPool:
-    """The users of a pool in memory, as `WaterfillingUsers`; ``tasks`` are per level until `settle` is called."""
+    """The users of a pool in memory, as `WaterfillingUsers`; ``tasks`` are per level until `settle` is called.
+
+    Users whom an event froze are not read again: ``fixed`` is their load, and ``rising`` the indices of the others
+    (None for all). Loads at a further level are those ``seen`` at the last one, moved along their slopes, and corrected
+    for the users who reached a bound between: of a million users few do.
+    """
 
     def __init__(self, pool: Pool) -> None:
         self.pool = pool
         self.tasks = np.empty(pool.n)
         self.started = Start.of_all(pool.each(self._start))
+        self._reset()
+
+    def _reset(self) -> None:
+        self.events: tuple[Event, ...] = ()
+        self.fixed: Float = np.zeros(self.pool.m)
+        self.rising: Indices | None = None
+        self.seen: _Seen | None = None
 
     def start(self) -> Start:
         """Load of the lower bounds, and rates."""
@@ -214,7 +231,7 @@ class WaterfillingPool:
             kinds = _rates_by_kind(chunk.ratios, per_level, rates)
             return Start(np.zeros(len(rates)), rates, kinds, np.inf, False, False)
         low, high = chunk.of(self.pool.low), chunk.of(self.pool.high)
-        least = chunk.ratios @ np.broadcast_to(low, chunk.size)
+        least = np.zeros(len(rates)) if _is(low, 0.0) else chunk.ratios @ np.broadcast_to(low, chunk.size)
         crossed = bool(np.any(low > high * (1 + 1e-12)))
         return Start(least, rates, None, float(np.min(high / per_level)), True, crossed)
 
@@ -224,28 +241,121 @@ class WaterfillingPool:
 
     def loads(self, events: Sequence[Event], level: float) -> Loads:
         """Loads after events, at a level."""
-        return Loads.of_all(self.pool.each(lambda chunk: self._loads(chunk, events, level)))
+        if self.events != tuple(events[: len(self.events)]):
+            self._reset()
+        for event in events[len(self.events) :]:
+            self._freeze(event)
+        n = self.pool.n if self.rising is None else len(self.rising)
+        found = self._moved(level) if self.seen is not None and n else None
+        if found is None:
+            parts = self.pool.each(lambda chunk: self._loads(chunk, level), among=self.rising)
+            found = _Slopes(*np.sum(parts, axis=0)) if parts else _Slopes(*np.zeros((3, self.pool.m)))
+            self.seen = _Seen(level, found, level, found)
+        return Loads(self.fixed + found.load, found.up, found.down, self._joins(level), n)
 
-    def _loads(self, chunk: Chunk, events: Sequence[Event], level: float) -> Loads:
-        per_level, ratios = self.tasks[chunk.rows], chunk.ratios
-        levels, rising = _levels(chunk, events, level)
-        tasks = per_level * levels
+    def _freeze(self, event: Event) -> None:
+        """Let the users who need a resource rise no further than its event."""
+        kept = []
+
+        def freeze(chunk: Chunk) -> Float:
+            needs = chunk.needs(event.resource)
+            rows = np.flatnonzero(~needs)
+            kept.append(rows + chunk.rows.start if isinstance(chunk.rows, slice) else chunk.rows[rows])
+            tasks = np.clip(self.tasks[chunk.rows] * event.level, chunk.of(self.pool.low), chunk.of(self.pool.high))
+            return chunk.load(np.where(needs, tasks, 0.0))
+
+        self.fixed = self.fixed + np.sum(self.pool.each(freeze, among=self.rising), axis=0)
+        self.rising, self.seen = np.concatenate(kept) if kept else self.rising, None
+        self.events += (event,)
+
+    def _loads(self, chunk: Chunk, level: float) -> Float:
+        """The loads of rising users at a level, and their slopes to the right and to the left, (3, n_resources)."""
+        per_level = self.tasks[chunk.rows]
         if not self.pool.bounded:
-            rates = ratios @ np.where(rising, per_level, 0.0)
-            return Loads(ratios @ tasks, rates, rates, np.inf, int(np.count_nonzero(rising)))
-        low, high = chunk.of(self.pool.low), chunk.of(self.pool.high)
-        enters, leaves = low / per_level, high / per_level
-        up = ratios @ (per_level * (rising & (enters <= level) & (level < leaves)))
-        down = ratios @ (per_level * (rising & (enters < level) & (level <= leaves)))
-        joins = float(np.where(rising & (enters > level), enters, np.inf).min())
-        return Loads(ratios @ np.clip(tasks, low, high), up, down, joins, int(np.count_nonzero(rising)))
+            rates = chunk.load(per_level)
+            return np.array([rates * level, rates, rates])
+        return chunk.load(np.stack(_stand(per_level, chunk.of(self.pool.low), chunk.of(self.pool.high), level)))
+
+    def _moved(self, level: float) -> _Slopes | None:
+        """Loads at a level from those at the last; None where differences have added too much rounding."""
+        assert self.seen is not None
+        before, there, at, summed = self.seen
+        if abs(level - at) > NEAR * at:
+            return None
+        slope = there.up if level > before else there.down
+        load, up, down = np.sum(self.pool.each(lambda c: self._bent(c, before, level), among=self.rising), axis=0)
+        found = _Slopes(there.load + slope * (level - before) + load, there.up + up, there.down + down)
+        for new, old in ((found.up, summed.up), (found.down, summed.down)):
+            if (new < SMALL * old).any():
+                return None
+        self.seen = _Seen(level, found, at, summed)
+        return found
+
+    def _bent(self, chunk: Chunk, before: float, level: float) -> Float:
+        """What users add to loads and slopes by bounds between two levels, beyond their slopes, (3, n_resources)."""
+        per_level, low, high = self.tasks[chunk.rows], chunk.of(self.pool.low), chunk.of(self.pool.high)
+        first, last = min(before, level), max(before, level)
+        bends = np.zeros(chunk.size, dtype=bool)
+        for bound in (low, high):
+            if not ((_is(bound, 0.0) and first > 0) or _is(bound, np.inf)):
+                bends |= (bound >= per_level * first) & (bound <= per_level * last)
+        some = np.flatnonzero(bends)
+        if not len(some):
+            return np.zeros((3, self.pool.m))
+        part = per_level[some], _of(low, some), _of(high, some)
+        tasks, up, down = _stand(*part, before)
+        there = _stand(*part, level)
+        slope = up if level > before else down
+        return chunk.load(np.stack([there[0] - tasks - slope * (level - before), there[1] - up, there[2] - down]), some)
+
+    def _joins(self, level: float) -> float:
+        """The next level at which a user starts to rise."""
+        if isinstance(self.pool.low, float) and self.pool.low == 0:
+            return np.inf
+        rows = slice(None) if self.rising is None else self.rising
+        enters = _of(self.pool.low, rows) / self.tasks[rows]
+        return float(np.min(enters, initial=np.inf, where=enters > level))
 
     def settle(self, chunk: Chunk, events: Sequence[Event]) -> None:
         """Write the tasks of a chunk of users; those who were never frozen go to their limits."""
         tasks = self.tasks[chunk.rows]
-        tasks *= _levels(chunk, events, np.inf)[0]
+        tasks *= _levels(chunk, events)
         if self.pool.bounded:
             np.clip(tasks, chunk.of(self.pool.low), chunk.of(self.pool.high), out=tasks)
+
+
+class _Slopes(NamedTuple):
+    """Loads by resource, and their slopes to the right and to the left."""
+
+    load: Float
+    up: Float
+    down: Float
+
+
+class _Seen(NamedTuple):
+    """The last level and what the rising users load there, and both when loads were last added up."""
+
+    level: float
+    there: _Slopes
+    summed_at: float
+    summed: _Slopes
+
+
+def _stand(per_level: Float, low: Any, high: Any, level: float) -> tuple[Float, Float, Float]:
+    """Tasks of users at a level, and their slopes to the right and to the left."""
+    enters, leaves = low / per_level, high / per_level
+    up = per_level * ((enters <= level) & (level < leaves))
+    down = per_level * ((enters < level) & (level <= leaves))
+    return np.clip(per_level * level, low, high), up, down
+
+
+def _is(bound: Any, number: float) -> bool:
+    """Whether all users have one bound, the number."""
+    return isinstance(bound, float) and bound == number
+
+
+def _of(bound: Any, some: Any) -> Any:
+    return bound if isinstance(bound, float) else bound[some]
 
 
 def _rates_by_kind(ratios: Float, per_level: Float, rates: Float) -> Float | None:
@@ -266,14 +376,18 @@ def _rates_by_kind(ratios: Float, per_level: Float, rates: Float) -> Float | Non
     return out
 
 
-def _levels(chunk: Chunk, events: Sequence[Event], level: float) -> tuple[Any, Bool]:
-    """The level of each user of a chunk, and whether it still rises: the first event on a resource it needs counts."""
-    levels: Any = level
-    rising = np.ones(chunk.size, dtype=bool)
-    for event in reversed(events):
-        needs = chunk.ratios[event.resource] > 0
-        if needs.all():
-            levels, rising = event.level, np.zeros(chunk.size, dtype=bool)
+def _levels(chunk: Chunk, events: Sequence[Event]) -> Any:
+    """The level of each user of a chunk: the first event on a resource it needs counts; infinite without any."""
+    levels: Any = np.full(chunk.size, np.inf)
+    left: Any = slice(None)  # who has not been frozen yet
+    for event in events:
+        needs = chunk.ratios[event.resource][left] > 0
+        if isinstance(left, slice):
+            if needs.all():
+                return event.level
+            levels[needs], left = event.level, np.flatnonzero(~needs)
         else:
-            levels, rising = np.where(needs, event.level, levels), rising & ~needs
-    return levels, rising
+            levels[left[needs]], left = event.level, left[~needs]
+        if not len(left):
+            break
+    return levels

@@ -10,9 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-import cvxpy as cp
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from fairopt.blocks.algebra import tiers_of
@@ -27,6 +25,7 @@ from fairopt.formulation import solvers
 from fairopt.formulation.program import ConeModel, Float, Program, objective_form
 from fairopt.formulation.whole import SAME, number_of
 from fairopt.instance import Instance
+from fairopt.lazy import cp, sp
 from fairopt.methods import infeasible
 from fairopt.methods.settings import Settings
 from fairopt.progress import tell

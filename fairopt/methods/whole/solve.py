@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from functools import partial
 from typing import Any
@@ -23,7 +22,7 @@ from fairopt.methods.settings import Settings
 from fairopt.methods.whole.integer import IntegerSearch, checked_solver
 from fairopt.methods.whole.rounding import MOST, WholeTasks, rounded
 from fairopt.proofs import gate
-from fairopt.time_limits import Limit, within_limit
+from fairopt.time_limits import Limit, begin, within_limit
 
 ROUNDED = "rounded"
 TOLD_APART = 1e8  # tasks of a user on a server: of more, solvers do not tell one more from their tolerances
@@ -35,7 +34,7 @@ def allocate_whole(
     solver_options: Mapping[str, Any] | None, time_limit: float | None, verbose: bool,
 ) -> Allocation:  # fmt: skip
     """Whole tasks; see ``integral`` of `Policy.allocate`."""
-    begun = time.perf_counter()
+    begun = begin(time_limit)
     settings = checked_settings(instance, method, solver, solver_options, time_limit, verbose)
     if integral is not True and integral != ROUNDED:
         raise InvalidBlock(f"integral is {integral!r}; give True, 'rounded' or False")

@@ -14,11 +14,10 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-import scipy.sparse as sp
-from scipy.sparse.csgraph import connected_components
 
 from fairopt.formulation.program import Float, Indices, Mask
-from fairopt.proofs.derivatives.multipliers import Conditions, Face, Ties, flat, times_columns
+from fairopt.lazy import csgraph, sp
+from fairopt.proofs.derivatives.multipliers import Conditions, Face, Ties, flat, is_sparse, times_columns
 from fairopt.proofs.derivatives.optimum import OptimalityConditions, Optimum, _NotCovered
 
 MOST_LEVELS = 1000  # that capacities decide
@@ -71,11 +70,20 @@ class _Rates:
         self.lifted = optimum.low & ~optimum.high & ~self.nowhere
         if not optimum.program.single and (~optimum.runs & ~self.nowhere).any():
             raise _NotCovered
-        pairs = np.arange(len(optimum.user))
-        to_user = sp.csr_array((np.ones(len(pairs)), (pairs, optimum.user)), shape=(len(pairs), len(self.z)))
-        self.needs: Any = (optimum.loads[optimum.full] @ to_user) > 0  # which users need which full row
+        self.needs = self._needs()
         self.tops = self._tops()
         self.key = self._keys()
+
+    def _needs(self) -> Any:
+        """Which users need which full row, shape (d, n_users)."""
+        optimum, n = self.optimum, len(self.z)
+        loads = optimum.loads[optimum.full]
+        if not is_sparse(loads):  # one pair for a user, or none
+            needs = np.zeros((len(loads), n), dtype=bool)
+            needs[:, optimum.user] = loads > 0
+            return needs
+        pairs = np.arange(len(optimum.user))
+        return (loads @ sp.csr_array((np.ones(len(pairs)), (pairs, optimum.user)), shape=(len(pairs), n))) > 0
 
     def _tops(self) -> Float:
         """The highest level on each full row of users who could give way there; minus infinity where there are none."""
@@ -204,8 +212,7 @@ class _Rates:
         if len(columns) == 1:
             return [(columns, np.asarray(needs.sum(axis=0)).ravel() > 0)]
         together = needs.astype(float) @ needs.astype(float).T
-        count, label = connected_components(sp.csr_array(together), directed=False)
-        groups = [np.flatnonzero(label == g) for g in range(count)]
+        groups = _components(together)
         return [(columns[g], np.asarray(needs[g].sum(axis=0)).ravel() > 0) for g in groups]
 
     def _component(self, columns: Indices, level: float, here: Mask, before: Mask, users: Mask) -> Mask | None:
@@ -291,6 +298,19 @@ class _Rates:
             goal = _minus(goal, conditions.rows_of(main[held]), rates[held])
             open_to &= ~held
         return rates
+
+
+def _components(together: Any) -> list[Indices]:
+    """Rows that a symmetric matrix connects, directly or through others."""
+    label: Any
+    before: Any = None
+    if is_sparse(together):
+        label = csgraph.connected_components(together, directed=False)[1]
+    else:
+        label = np.arange(len(together))
+        while before is None or (label != before).any():
+            before, label = label, np.where(together > 0, label, label[:, None]).min(axis=1)
+    return [np.flatnonzero(label == first) for first in np.unique(label)]
 
 
 def _minus(goals: Float, rows: Float, rises: Float) -> Float:

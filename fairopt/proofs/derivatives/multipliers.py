@@ -18,10 +18,9 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
-import scipy.sparse as sp
-from scipy.optimize import linprog
 
 from fairopt.formulation.program import Float, Indices, Mask
+from fairopt.lazy import optimize, sp
 
 # Singular values of the equations, relative to their columns, below which multipliers are not told apart. Resources
 # full for the same users give 1e-16 to 1e-9 (demands rounded in other units).
@@ -271,7 +270,7 @@ class Face:
             rows = np.vstack([np.eye(len(self.theta))[unsigned], *self.cuts.values()])
             sides = np.concatenate([np.zeros(int(unsigned.sum())), self.cut_sides]) - rows @ self.theta - slack
             self.programs += 1
-            found: Any = linprog(  # type: ignore[call-overload]
+            found: Any = optimize.linprog(  # type: ignore[call-overload]
                 along, -(rows @ self.open), -sides, bounds=(-box, box), method="highs", options=TIGHT
             )
             if found.x is None:
@@ -383,7 +382,7 @@ def _largest(values: Float, above: float) -> Indices:
 
 def is_sparse(matrix: Any) -> bool:
     """Whether a matrix is one of SciPy's."""
-    return bool(sp.issparse(matrix))
+    return not isinstance(matrix, np.ndarray)
 
 
 def times_columns(matrix: Any, by_column: Float) -> Any:

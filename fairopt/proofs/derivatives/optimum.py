@@ -7,19 +7,19 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
-from scipy.special import logsumexp
 
 from fairopt.blocks.algebra import AtLeast, tiers_of
 from fairopt.blocks.base import blocks_within, is_ours
 from fairopt.blocks.efficiency import FairnessEfficiency
 from fairopt.blocks.model import Point
 from fairopt.blocks.objectives import AlphaFair, Leximin, MaxMin, Objective, OrderedWeighted, Tiers, Total
+from fairopt.blocks.powers import log_sum_exp
 from fairopt.blocks.shares import Share
 from fairopt.formulation.program import ConeModel, Float, Indices, Mask, Program
+from fairopt.lazy import sp
 from fairopt.proofs.conditions import linear_rows
-from fairopt.proofs.derivatives.multipliers import Conditions, Ties, is_sparse
+from fairopt.proofs.derivatives.multipliers import Conditions, Ties, flat, is_sparse, times_columns
 
 if TYPE_CHECKING:
     from fairopt.allocation import Allocation
@@ -53,7 +53,7 @@ class Rest(NamedTuple):
     equations; ``known`` says that all conditions are linear or in closed form, ``straight`` that all are linear.
     """
 
-    charges: sp.csr_array
+    charges: Any
     signed: Mask
     known: bool
     straight: bool
@@ -137,34 +137,35 @@ class Optimum:
     def rest(self) -> Rest:
         """The policy's conditions other than bounds."""
         program, point = self.program, self.point
+        if not program.rest:
+            return Rest(np.zeros((0, len(self.user))), np.zeros(0, dtype=bool), True, True)
         rows: list[Any] = [sp.csr_array((0, len(self.user)))]
         signed: list[Mask] = [np.zeros(0, dtype=bool)]
         known = straight = True
-        if program.rest:
-            cone, pairs = ConeModel(program), program.pairs
-            cone.unknowns.save_value(point.tasks_by_server[pairs.user, pairs.server] / cone.scale)
-            for block, _, condition in cone.rest:
-                linear = all(argument.is_affine() for argument in condition.args)
-                if isinstance(block, AtLeast) and not linear and all(map(is_ours, blocks_within(block))):
-                    if block.objective.value(point) - block.level > FULL * block.objective.drop(point):
-                        continue
-                    powers, ranked = parts(block.objective, point)
-                    if ranked:
-                        raise _NotCovered
-                    rows.append(-sp.csr_array(np.exp(log_worth(self, powers))[None, :]))
-                    signed.append(np.zeros(1, dtype=bool))
-                    straight = False
+        cone, pairs = ConeModel(program), program.pairs
+        cone.unknowns.save_value(point.tasks_by_server[pairs.user, pairs.server] / cone.scale)
+        for block, _, condition in cone.rest:
+            linear = all(argument.is_affine() for argument in condition.args)
+            if isinstance(block, AtLeast) and not linear and all(map(is_ours, blocks_within(block))):
+                if block.objective.value(point) - block.level > FULL * block.objective.drop(point):
                     continue
-                known, straight = known and linear, straight and linear
-                found = linear_rows(condition, cone.unknowns)
-                if found is None:
+                powers, ranked = parts(block.objective, point)
+                if ranked:
                     raise _NotCovered
-                slopes = found.slopes.T.tocsr()
-                terms = np.asarray(abs(slopes) @ np.abs(cone.unknowns.value)).ravel()
-                tight = found.values >= -FULL * np.maximum(terms, np.abs(found.values))
-                binds = np.flatnonzero(tight | (not found.inequality))
-                rows.append((slopes[binds] @ sp.diags_array(1.0 / cone.scale))[:, self.kept])
-                signed.append(np.full(len(binds), not found.inequality))
+                rows.append(-sp.csr_array(np.exp(log_worth(self, powers))[None, :]))
+                signed.append(np.zeros(1, dtype=bool))
+                straight = False
+                continue
+            known, straight = known and linear, straight and linear
+            found = linear_rows(condition, cone.unknowns)
+            if found is None:
+                raise _NotCovered
+            slopes = found.slopes.T.tocsr()
+            terms = np.asarray(abs(slopes) @ np.abs(cone.unknowns.value)).ravel()
+            tight = found.values >= -FULL * np.maximum(terms, np.abs(found.values))
+            binds = np.flatnonzero(tight | (not found.inequality))
+            rows.append((slopes[binds] @ sp.diags_array(1.0 / cone.scale))[:, self.kept])
+            signed.append(np.full(len(binds), not found.inequality))
         return Rest(sp.csr_array(sp.vstack(rows)), np.concatenate(signed), known, straight)
 
 
@@ -240,8 +241,8 @@ def _log_measure(term: FairnessEfficiency, point: Point) -> tuple[float, float, 
     w, q = point.weights, 1.0 - term.beta
     with np.errstate(divide="ignore"):
         log_z = np.log(point.share(term.share) / w)
-    log_p = float(logsumexp(q * log_z, b=w)) if q else float(np.log(w.sum()))
-    log_total = float(logsumexp(log_z, b=w))
+    log_p = float(log_sum_exp(q * log_z, w)) if q else float(np.log(w.sum()))
+    log_total = float(log_sum_exp(log_z, w))
     return log_p / term.beta + (term.lam - q / term.beta) * log_total, log_p, log_total
 
 
@@ -256,7 +257,7 @@ def log_share_slope(term: Objective, point: Point) -> float:
     log_weight = float(np.log(w.sum()))
     if isinstance(term, AlphaFair):
         log_z, power = np.log(point.share(term.share) / w), 1.0 - term.alpha
-        log_mean = (float(logsumexp(power * log_z, b=w)) - log_weight) / power if power else float(w @ log_z) / w.sum()
+        log_mean = (float(log_sum_exp(power * log_z, w)) - log_weight) / power if power else float(w @ log_z) / w.sum()
         return term.alpha * log_mean - log_weight
     if isinstance(term, FairnessEfficiency):
         log_f = _log_measure(term, point)[0]
@@ -366,8 +367,9 @@ class OptimalityConditions:
         prices.
         """
         optimum, apart, rest = self.optimum, self.apart, self.optimum.rest
-        per_unit: Any = abs(rest.charges) @ sp.diags_array(optimum.program.size[optimum.user])
-        most = per_unit.max(axis=1).toarray().ravel() if rest.charges.shape[0] else np.zeros(0)
+        most = np.zeros(0)
+        if rest.charges.shape[0]:
+            most = flat(times_columns(abs(rest.charges), optimum.program.size[optimum.user]).max(axis=1))
         others = [unit for *_, unit in self.columns]
         units = np.concatenate([scale, whole / np.where(most > 0, most, 1.0), others])
         signed = np.concatenate([np.zeros(len(scale), dtype=bool), rest.signed, np.zeros(len(others), dtype=bool)])

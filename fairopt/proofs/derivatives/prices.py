@@ -14,7 +14,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import cvxpy as cp
 import numpy as np
 
 from fairopt.blocks.base import is_ours
@@ -23,6 +22,7 @@ from fairopt.blocks.objectives import Leximin, Objective
 from fairopt.blocks.shares import asked_once
 from fairopt.errors import InvalidBlock
 from fairopt.formulation.program import ConeModel, Float
+from fairopt.lazy import cp
 from fairopt.proofs.conditions import gradient_of
 from fairopt.proofs.derivatives.level_rises import heights
 from fairopt.proofs.derivatives.multipliers import TRUST, Face

@@ -15,10 +15,10 @@ from math import comb
 from typing import Any
 
 import numpy as np
-from scipy.optimize import nnls
 
 from fairopt.dominance import TIED
 from fairopt.instance import Instance
+from fairopt.lazy import optimize
 
 __all__ = ["ExactPool", "alpha_fair", "ffmra", "leximin", "max_sum", "mlf_drs"]
 
@@ -136,7 +136,7 @@ def _alpha_fair(pool: ExactPool, per_task: Row, alpha: Decimal, near: Sequence[f
     if not below.any() or not len(full):
         return None
     marginal = np.array([float(s) for s in scale]) * x ** -float(alpha)
-    start = nnls(floats[below][:, full] / marginal[below, None], np.ones(int(below.sum())))[0]
+    start = optimize.nnls(floats[below][:, full] / marginal[below, None], np.ones(int(below.sum())))[0]
     typical = float(start.max()) or 1.0
     order = sorted(range(len(full)), key=lambda i: -start[i])
     likely = int((start > 1e-9 * typical).sum())

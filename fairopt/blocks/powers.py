@@ -1,0 +1,68 @@
+"""Box-Cox powers, and logarithms of sums of exponentials, by NumPy alone."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["boxcox", "log_inverse_boxcox", "log_sum_exp"]
+
+Float = NDArray[np.float64]
+LARGE = math.log(np.finfo(np.float64).max)  # exponentials of more are infinite
+LARGEST = float(np.finfo(np.float64).max)
+
+
+def boxcox(x: Float, power: float) -> Float:
+    """``(x^power - 1) / power``, the logarithm where the power is 0; minus infinity or ``-1 / power`` at 0.
+
+    Examples
+    --------
+    >>> boxcox(np.array([0.0, 1.0, 4.0]), 0.5)
+    array([-2.,  0.,  2.])
+    """
+    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+        log = np.log(x)
+        if power == 0:
+            return log
+        log *= power
+        value = np.expm1(log)
+        value /= power
+        large = log > LARGE
+        if large.any():  # the power may be finite divided by its exponent, and not by itself
+            value = np.where(large, np.exp(log - math.log(abs(power))) * math.copysign(1.0, power) - 1 / power, value)
+    return value
+
+
+def log_inverse_boxcox(value: float, power: float) -> float:
+    """Logarithm of the x whose Box-Cox power is the value.
+
+    Examples
+    --------
+    >>> log_inverse_boxcox(2.0, 0.5) == np.log(4)
+    True
+    """
+    if power == 0:
+        return float(value)
+    scaled = float(value) * power
+    with np.errstate(divide="ignore", invalid="ignore"):
+        log = np.log1p(scaled) if abs(scaled) <= LARGEST else np.log(value / power) + 2 * math.log(abs(power))
+    return float(log) / power
+
+
+def log_sum_exp(logs: Float, weights: Float | float = 1.0) -> Float:
+    """Logarithm of the weighted sum of exponentials along the last axis.
+
+    Examples
+    --------
+    >>> float(log_sum_exp(np.log([1.0, 2.0]), np.array([3.0, 1.0]))) == np.log(5)
+    True
+    """
+    top = logs.max(axis=-1)
+    with np.errstate(divide="ignore"):
+        return np.where(np.isfinite(top), _above(logs, weights, np.where(np.isfinite(top), top, 0.0)), top)
+
+
+def _above(logs: Float, weights: Float | float, top: Float) -> Float:
+    return top + np.log((weights * np.exp(logs - top[..., None])).sum(axis=-1))

@@ -1,0 +1,114 @@
+"""The application: what all commands share, and which modules have the commands that are asked for."""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from typing import Annotated, Any, TypeVar
+
+import typer
+
+from fairopt import signals
+from fairopt.cli.progress import LAST_WORDS, STOPPED, complain, stoppable
+from fairopt.cli.streams import TOO_LARGE, streams, told
+from fairopt.errors import FairoptError, InvalidInput, MissingExtra, SolverUnavailable
+
+__all__ = ["BAD_INPUT", "NOT_CERTIFIED", "app", "exit_code", "guarded", "main", "register"]
+
+NOT_CERTIFIED, BAD_INPUT = 1, 2
+EXIT_CODES = (
+    "Exit code: 0 for certified answers only, 1 where there is none (not certified, infeasible, undefined), "
+    "2 for bad input and for files that cannot be written, 3 where memory is too small, 130 when stopped by Ctrl-C, "
+    "143 by SIGTERM."
+)
+# "\b" on a line of its own tells typer to leave the lines of a paragraph as they are.
+START = """Fair shares of a cluster: certified allocations under any fairness notion, and comparisons of notions.
+
+\b
+[bold]Examples[/]
+  fairopt demo
+  fairopt solve cluster/ --policy drf
+  fairopt compare cluster/ -p drf -p 2df -p nash"""
+
+# The module that registers each command; all of them in the order of the help.
+COMMANDS = {
+    **dict.fromkeys(("solve", "compare", "policies", "solvers", "demo"), "commands"), "audit": "audit",
+    "replay": "audit", "buy": "buy", "claims": "claims", "convert": "convert", "frontier": "frontier", "plot": "plot",
+    "prefer": "prefer", "shards": "shards", "simulate": "simulate", "verify": "verify",
+}  # fmt: skip
+app = typer.Typer(
+    name="fairopt", no_args_is_help=True, rich_markup_mode="rich", pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]}, epilog=EXIT_CODES, help=START,
+)  # fmt: skip
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+
+
+def guarded(command: _Command) -> _Command:
+    """Show errors of fairopt and signals as one line on stderr and an exit code, without a traceback."""
+
+    @functools.wraps(command)
+    def run(*arguments: Any, **options: Any) -> Any:
+        try:
+            with signals.raising():
+                return command(*arguments, **options)
+        except BrokenPipeError:  # of `fairopt ... | head`
+            raise
+        except (FairoptError, OSError, MemoryError) as error:
+            complain(told(error))
+            raise typer.Exit(exit_code(error)) from None
+        except KeyboardInterrupt:
+            complain(LAST_WORDS)
+            raise typer.Exit(STOPPED) from None
+        except SystemExit as error:
+            complain(f"a policy, or what it calls, exits (code {error.code!r}); it must answer, or raise an error")
+            raise typer.Exit(NOT_CERTIFIED) from None
+        except signals.Terminated as error:
+            complain(str(error))
+            raise typer.Exit(signals.exit_code(error.number)) from None
+
+    return run  # type: ignore[return-value]
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        from fairopt import __version__
+
+        typer.echo(f"fairopt {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[bool, typer.Option(
+        "--version", is_eager=True, callback=_version, help="Print the version and stop.")] = False,
+) -> None:  # fmt: skip
+    pass
+
+
+def register(words: Sequence[str] = ()) -> None:
+    """Import what a command line needs: the module of its command, none for the version, else all, as for help."""
+    first = words[0] if words else ""
+    asked = [COMMANDS[first]] if first in COMMANDS else [] if first == "--version" else dict.fromkeys(COMMANDS.values())
+    for module in asked:
+        import_module(f"fairopt.cli.{module}")
+
+
+def main() -> None:
+    """Run the command line."""
+    signals.install()
+    try:
+        with streams(), stoppable(lambda: complain(LAST_WORDS)):
+            register(sys.argv[1:])
+            app(prog_name="fairopt")
+    finally:
+        signals.finish()
+
+
+def exit_code(error: Exception) -> int:
+    """Exit code of an error: too large, bad input, or no answer."""
+    if isinstance(error, MemoryError):
+        return TOO_LARGE
+    bad_input = isinstance(error, (InvalidInput, SolverUnavailable, MissingExtra, OSError))
+    return BAD_INPUT if bad_input else NOT_CERTIFIED

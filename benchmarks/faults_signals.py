@@ -12,6 +12,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -90,8 +91,9 @@ class Sent:
 
     @property
     def early(self) -> bool:
-        """Whether Python itself was still starting: no frame is the package's, nor of what it imports."""
-        return not any(word in self.ended.err for word in ("fairopt", "site-packages"))
+        """Whether Python itself was still starting, or had the handler of signals still to import."""
+        told = self.ended.err.rpartition("from fairopt import signals")[2]
+        return not any(word in told for word in ("fairopt", "site-packages"))
 
 
 def _broken(folder: Path) -> str:
@@ -117,17 +119,23 @@ def _exiting(process: int) -> bool:
     return words[0] == "Z" or bool(int(words[6]) & 4)  # PF_EXITING
 
 
-def _children_left(group: int) -> bool:
-    """Whether processes of a group still run after a while; they are killed."""
+def _children_left(folder: Path) -> bool:
+    """Whether processes that work in a folder still run after a while, in whatever session; they are killed."""
     until = time.monotonic() + LEFT
-    while time.monotonic() < until:
-        try:
-            os.killpg(group, 0)
-        except ProcessLookupError:
-            return False
+    while found := list(_working_in(folder)):
+        if time.monotonic() > until:
+            for process in found:
+                os.kill(process, signal.SIGKILL)
+            return True
         time.sleep(0.02)
-    os.killpg(group, signal.SIGKILL)
-    return True
+    return False
+
+
+def _working_in(folder: Path) -> Iterator[int]:
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):  # it has ended
+            if os.path.samefile(process / "cwd", folder):
+                yield int(process.name)
 
 
 def _send(bench: Bench, name: str, number: int, after: float, whole_group: bool) -> Sent:
@@ -154,7 +162,7 @@ def _send(bench: Bench, name: str, number: int, after: float, whole_group: bool)
     except subprocess.TimeoutExpired:
         os.killpg(process.pid, signal.SIGKILL)
         (out, err), code = process.communicate(), None
-    left = "processes left" if _children_left(process.pid) else _broken(bench.folder / "out")
+    left = "processes left" if _children_left(bench.folder) else _broken(bench.folder / "out")
     return Sent(name, after, False, Ended(code, out, err, time.perf_counter() - begun), left)
 
 

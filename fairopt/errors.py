@@ -231,9 +231,11 @@ def within_memory(what: object, fix: str) -> Iterator[None]:
     except OutOfMemory:
         raise
     except (FairoptError, OSError, MemoryError) as error:
-        first: BaseException = error.__cause__ if isinstance(error, FairoptError) and error.__cause__ else error
-        if not isinstance(first, MemoryError) and getattr(first, "errno", None) != errno.ENOMEM:
-            raise
+        first: BaseException = error
+        while not isinstance(first, MemoryError) and getattr(first, "errno", None) != errno.ENOMEM:
+            if first.__cause__ is None:
+                raise
+            first = first.__cause__
         why = " ".join(str(first).split())[:200] or "no more is free"
         raise OutOfMemory(f"{what} does not fit into memory ({why}); {fix}") from error
 

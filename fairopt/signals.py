@@ -69,14 +69,31 @@ def end(number: int, line: str = "") -> NoReturn:
         for path in tuple(unfinished):
             with suppress(OSError):
                 os.unlink(path)
+        _forget_semaphores()
         with suppress(OSError):  # nobody reads it
             hidden = sys.__stderr__ is not None and sys.__stderr__.isatty()
             os.write(2, (("\r\x1b[K\x1b[?25h" if hidden else "") + (f"{line}\n" if line else "")).encode())
         os._exit(exit_code(number))
 
 
+def _forget_semaphores() -> None:
+    """Let multiprocessing remove what the system keeps for it, which it would warn of; for a second at most."""
+    util = sys.modules.get("multiprocessing.util")
+    if util is None:
+        return
+    import threading
+
+    def clean() -> None:
+        with suppress(BaseException):
+            util._run_finalizers(0)
+
+    cleaner = threading.Thread(target=clean, daemon=True)
+    cleaner.start()
+    cleaner.join(1.0)
+
+
 def finish() -> None:
-    """End the process after a signal, once the command has cleaned up: without the last acts of libraries half started.
+    """End the process after a signal, once the command has cleaned up, without the exit handlers of libraries.
 
     Dask, for one, waits ten seconds for a cluster that never was, and then prints a traceback.
     """
@@ -145,6 +162,9 @@ def kept_from_children() -> Iterator[None]:
     if not hasattr(signal, "pthread_sigmask"):
         yield
         return
+    from multiprocessing import resource_tracker
+
+    resource_tracker.ensure_running()  # started later, it would let Ctrl-C through again
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {CTRL_C})
     try:
         yield

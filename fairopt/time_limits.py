@@ -13,7 +13,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from types import FrameType
 from typing import Any, NoReturn, TypeVar
@@ -107,12 +107,19 @@ class Limit:
             except _OutOfTime:
                 continue
         if self.stopped_in:  # one more may be on its way: this one takes its place
-            try:
+            came: BaseException | None = None
+            with suppress(_OutOfTime):
                 _raise_in(self._thread, _OutOfTime)
                 while True:
-                    pass
-            except _OutOfTime:
-                return
+                    try:
+                        while True:
+                            pass
+                    except _OutOfTime:
+                        raise
+                    except BaseException as error:  # Ctrl-C, which waits for it
+                        came = error
+            if came is not None:
+                raise came
 
     def _watch(self) -> None:
         """Raise `_OutOfTime` where the call works, from the hard end on until it has ended."""

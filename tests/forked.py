@@ -94,6 +94,8 @@ def run(*arguments: str, folder: Path | None = None) -> subprocess.CompletedProc
 
 
 def _run(arguments: tuple[str, ...], folder: str, out: str, err: str) -> None:
+    if hasattr(signal, "SIGHUP"):  # tests that run in the background (nohup) ignore it
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)
     for number, path in ((1, out), (2, err)):
         os.dup2(os.open(path, os.O_WRONLY | os.O_APPEND), number)
     sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]  # a process may wait for a word

@@ -593,12 +593,14 @@ def test_what_was_there_outlives_a_disk_that_is_full(run: Any, tmp_path: Path, m
     [("solve cluster.json --out", "cluster.json"), ("solve link.json --out", "cluster.json"),
      ("solve cluster --out", "cluster/users.csv"), ("solve cluster --out", "cluster/nodes.json"),
      ("compare cluster.json -p drf --out", "./cluster.json"), ("frontier cluster.json -f fds --out", "cluster.json"),
-     ("simulate jobs.csv --servers cluster --out", "jobs.csv")],
+     ("simulate jobs.csv --servers cluster --out", "jobs.csv"),
+     ("simulate jobs-DRF.csv --servers cluster -p drf -p 2df --out jobs.csv", "jobs-DRF.csv")],
 )  # fmt: skip
 def test_no_command_writes_over_its_own_input(run: Any, tmp_path: Path, command: str, name: str) -> None:
     (tmp_path / "link.json").symlink_to("cluster.json")
-    (tmp_path / "jobs.csv").write_text("user,arrival,duration,bandwidth,memory,cpu\na,0,1,1,1,1\n")
-    found = one_line(run(*command.split(), name))
+    for jobs in ("jobs.csv", "jobs-DRF.csv"):
+        (tmp_path / jobs).write_text("user,arrival,duration,bandwidth,memory,cpu\na,0,1,1,1,1\n")
+    found = one_line(run(*command.split(), *([name] if command.endswith("--out") else [])))
     assert found.startswith(f"InvalidBlock: cannot write {Path(name)}: the input") and "is read from it" in found
 
 
@@ -654,6 +656,7 @@ def test_cells_of_answers_are_not_executed_by_spreadsheets(run: Any, tmp_path: P
 
 
 NOT_UTF8 = os.fsdecode(b"\xff.csv")
+NO_READER = "read, write = os.pipe(); os.close(read); os.dup2(write, 1); sys.stdout = open(1, 'w')"
 ODD = "from fairopt.cli import main; import os, sys; sys.argv = ['fairopt', *{words}]; {first}; main()"
 
 
@@ -662,9 +665,11 @@ ODD = "from fairopt.cli import main; import os, sys; sys.argv = ['fairopt', *{wo
     [("sys.stdout = None", ["policies"], 2, "stdout is closed"),
      ("sys.stderr = None; os.close(2)", ["policies", "--json"], 0, ""),
      ("os.dup2(os.open('/dev/full', 1), 1)", ["policies", "--json"], 2, "stdout cannot be written (No space"),
+     ("os.dup2(os.open('/dev/full', 1), 1)", ["--help"], 2, "stdout cannot be written (No space"),
+     (NO_READER, ["policies"], 1, ""), (NO_READER, ["policies", "--json"], 1, ""), (NO_READER, ["--help"], 1, ""),
      ("sys.stdout.reconfigure(encoding='latin-1')", ["solve", "x.json", "--json", "--out", NOT_UTF8], 0, ""),
      ("sys.stdout.reconfigure(encoding='latin-1')", ["solve", "x.json", "--out", NOT_UTF8], 0, "")],
-    ids=["closed", "no stderr", "full", "latin json", "latin"],
+    ids=["closed", "no stderr", "full", "help", "no reader", "no reader json", "no reader help", "latin json", "latin"],
 )  # fmt: skip
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
 def test_streams_that_cannot_take_what_is_said(tmp_path: Path, first: str, words: Any, code: int, said: str) -> None:

@@ -1,6 +1,7 @@
 """``fairopt convert``, and the options of the input that all commands share."""
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -148,3 +149,13 @@ def test_help_teaches_where_files_come_from(run: Any) -> None:
     ):
         assert words in text
     assert max(map(len, result.stdout.splitlines())) <= 80
+
+
+@pytest.mark.parametrize(("output", "package"), [("out.yaml", "yaml"), ("tables --to parquet", "pyarrow")])
+def test_a_missing_extra_is_told_before_anything_is_read(
+    run: Any, monkeypatch: pytest.MonkeyPatch, output: str, package: str
+) -> None:
+    monkeypatch.setitem(sys.modules, package, None)
+    result = run("convert", "nowhere", *output.split())
+    assert result.exit_code == 2
+    assert "pip install 'fairopt[" in result.stderr

@@ -1,7 +1,9 @@
 """Signals end the command with one line and an exit code, and leave nothing half done."""
 
 import ast
+import multiprocessing
 import os
+import re
 import signal
 import sys
 import threading
@@ -13,6 +15,7 @@ import pytest
 import fairopt as fo
 from fairopt import signals
 
+LINUX = sys.platform == "linux"
 posix = pytest.mark.skipif(sys.platform == "win32", reason="signals of another kind")
 
 
@@ -135,6 +138,7 @@ def test_files_that_are_not_yet_in_their_place_are_removed_when_the_process_ends
 
 def test_steps_that_belong_together_are_all_done_before_a_signal_acts() -> None:
     done = []
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # tests that run in the background ignore it
     with pytest.raises(KeyboardInterrupt), signals.undivided():
         for step in range(3):
             signal.raise_signal(signal.SIGINT)
@@ -150,7 +154,12 @@ def test_threads_and_processes_of_a_command_do_not_hear_ctrl_c() -> None:
         thread = threading.Thread(target=lambda: masks.append(signal.pthread_sigmask(signal.SIG_BLOCK, ())))
         thread.start()
         thread.join()
+        child = multiprocessing.get_context("spawn").Process(target=print)
+        child.start()
+        blocked = re.search(r"SigBlk:\s*(\w+)", Path(f"/proc/{child.pid}/status").read_text()) if LINUX else None
+        child.join()
     assert signal.SIGINT in masks[0]
+    assert blocked is None or int(blocked[1], 16) >> (signal.SIGINT - 1) & 1
     assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, ())
 
 

@@ -276,7 +276,7 @@ def test_another_project_finds_counterexamples_that_can_be_pasted(tmp_path: Path
     # without the explanation, which takes Hypothesis most of its time
     (tmp_path / "conftest.py").write_text(
         "from hypothesis import Phase, settings\nphases = (Phase.generate, Phase.shrink)\n"
-        "settings.register_profile('quick', phases=phases, derandomize=True, deadline=None)\n"
+        "settings.register_profile('quick', phases=phases, derandomize=True, deadline=None, max_examples=50)\n"
         "settings.load_profile('quick')\n",
         encoding="utf-8",
     )  # fmt: skip

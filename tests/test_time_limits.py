@@ -1,10 +1,13 @@
 """Time limits: whatever works is stopped, nothing is raised afterwards, and what used the time is named."""
 
+import inspect
+import sys
 import time
 from pathlib import Path
 from typing import Any
 
 import cvxpy as cp
+import forked
 import numpy as np
 import pytest
 
@@ -22,6 +25,14 @@ SERVERS = fo.Instance([[40, 8, 8], [8, 5, 1]], [[200, 200, 200], [50, 90, 70]])
 def for_ever(*_: Any, **__: Any) -> Any:
     while True:
         pass
+
+
+def over(*_: Any, **__: Any) -> Any:
+    """Stopped at once, as if all the time had gone before."""
+    limit = current()
+    assert limit is not None
+    limit.soft = limit.hard = time.perf_counter()
+    limit.stop()
 
 
 def test_work_without_end_is_stopped_and_named() -> None:
@@ -96,9 +107,9 @@ def test_the_account_tells_the_longest_first(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_a_proof_without_end_is_stopped_and_its_answer_is_not_certified(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gate, "judge", for_ever)
+    monkeypatch.setattr(gate, "judge", over)
     with pytest.raises(fo.NotCertified, match=r"by the proof, which was stopped.*time_limit") as caught:
-        fo.FDS(1).allocate(CLUSTER, method="cone", time_limit=0.05)
+        fo.FDS(1).allocate(CLUSTER, method="cone", time_limit=60)
     best = caught.value.best
     assert not best.certificate.ok
     assert best.certificate.violation <= 1e-9
@@ -107,8 +118,8 @@ def test_a_proof_without_end_is_stopped_and_its_answer_is_not_certified(monkeypa
 
 
 def test_an_answer_that_was_certified_in_time_is_handed_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dispatch, "_hand_out_leftover", for_ever)
-    assert fo.FDS(1).allocate(CLUSTER, method="cone", time_limit=0.3).certificate.ok
+    monkeypatch.setattr(dispatch, "_hand_out_leftover", over)
+    assert fo.FDS(1).allocate(CLUSTER, method="cone", time_limit=60).certificate.ok
 
 
 @pytest.mark.parametrize(
@@ -117,6 +128,8 @@ def test_an_answer_that_was_certified_in_time_is_handed_out(monkeypatch: pytest.
         (fo.DRF(), "fairopt.methods.pool.solve.find_events"), (fo.PSDSF(), "fairopt.policies.psdsf.equilibrium"),
         (fo.NaivePerServer(fo.DRF()), "fairopt.policies.per_server.allocate_many"),
         (fo.BottleneckFairness(), "fairopt.policies.bottleneck.bottleneck_fairness"),
+        (fo.SequentialMinMax(), "fairopt.policies.sequential.one_after_the_other"),
+        (fo.DynamicDRF(), "fairopt.policies.dynamic.solve_waterfilling"),
     ],
     ids=lambda what: getattr(what, "name", None),
 )  # fmt: skip
@@ -124,6 +137,13 @@ def test_every_mechanism_is_stopped(mechanism: Any, place: str, monkeypatch: pyt
     monkeypatch.setattr(place, for_ever)
     with pytest.raises(fo.NotCertified, match=r"which was stopped.*give it more time_limit"):
         mechanism.allocate(CLUSTER, time_limit=0.02)
+
+
+def test_all_that_has_a_name_takes_a_time_limit() -> None:
+    for name, notion in fo.known_policies().items():
+        given = [f"{word}=1" for word in ("p", "alpha") if word in inspect.signature(notion.make).parameters]
+        made = fo.named_policy(":".join([name, ",".join(given)]) if given else name)
+        assert "time_limit" in inspect.signature(made.allocate).parameters, name
 
 
 def test_whole_tasks_are_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -179,8 +199,27 @@ def test_another_process_gives_the_same_answer(nobody_at_hand: None, monkeypatch
     with pytest.raises(fo.InvalidBlock, match="CLARABEL refuses its solver_options"):
         policy.allocate(SERVERS, solver="CLARABEL", solver_options={"no_such": 1}, time_limit=60)
     assert apart._idle == [process]  # it goes on after an error
-    process.end()
-    apart._idle.clear()
+    process.process.kill()
+    process.process.wait()
+    again = policy.allocate(SERVERS, solver="CLARABEL", time_limit=60)  # by a new process
+    assert np.array_equal(again.tasks, there.tasks) and apart._idle != [process]
+    apart._idle.pop().end()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere the process ends when its seconds are over")
+def test_the_process_ends_with_the_one_that_asks() -> None:
+    asks = forked.Program(
+        "-c", "from fairopt.formulation import apart\napart.start()\nprint(apart._idle[0].process.pid)\n"
+        "import signal\nsignal.pause()",
+    )  # fmt: skip
+    asks.wait_for("\n", asks.out)
+    about = Path("/proc", asks.out.read_text().strip(), "stat")
+    asks.process.kill()
+    asks.done()
+    until = time.monotonic() + forked.PATIENCE
+    while about.exists() and about.read_text().rpartition(")")[2].split()[0] != "Z":
+        assert time.monotonic() < until
+        time.sleep(0.01)
 
 
 def test_what_cannot_be_sent_is_solved_here(nobody_at_hand: None, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -28,12 +28,18 @@ Float = NDArray[np.float64]
 # n users times the steps of OrderedWeighted: beyond, a sorting network is smaller than a sum of k-smallest sums (300
 # users, all weights different: 5 s against 12 s; cutting planes had not converged after 400 programs).
 NETWORK_FROM = 10_000
+ROUNDED = 1e-12  # a bound below this part of a user's share of equal parts is what rounding leaves of zero
 
 
 class _Ratio(Objective):
     """An objective that is never negative and whose gap is relative to the bound."""
 
     def relative_gap(self, bound: float, value: float, point: Point) -> float:
+        """Relative to what any user gets of equal parts where conditions allow nothing: no rounding is 0 there."""
+        if value == 0.0 < bound:
+            least = float(min(point.typical().share(share).min() for share in self.share_blocks()))
+            if bound <= ROUNDED * least:
+                return bound / least
         return ratio_gap(bound, value)
 
     def loss(self, best: Point, gap: float, point: Point) -> float:

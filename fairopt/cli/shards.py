@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
@@ -103,7 +104,8 @@ def _cluster(workers: int, memory: str, scheduler: str | None) -> Iterator[Any]:
                 kept = {"distributed.nanny.pre-spawn-environ.MALLOC_MMAP_THRESHOLD_": 2**24}
                 stack.enter_context(dask.config.set(kept))
                 limits = {"n_workers": workers, "threads_per_worker": 1, "memory_limit": memory}
-                with signals.kept_from_children():
+                with signals.kept_from_children(), warnings.catch_warnings():
+                    warnings.filterwarnings("ignore", "Port .* is already in use")  # Dask takes another
                     cluster = stack.enter_context(on_dask.LocalCluster(dashboard_address=None, **limits))
                 client = stack.enter_context(on_dask.Client(cluster))
         except ValueError as error:

@@ -94,8 +94,8 @@ def replay_jobs(
     as_json: AsJson = False,
 ) -> None:  # fmt: skip
     """Replay jobs task by task."""
-    files.check(out, (".csv", ".json"), jobs, *([servers] if servers else []))
-    files.check(plot, files.PICTURES)
+    inputs = (jobs, *([servers] if servers else []))
+    files.check(plot, files.PICTURES, *inputs)
     if plot is not None:
         kind = kind or "shares"
         check_timelines(kind, between)
@@ -109,6 +109,11 @@ def replay_jobs(
         plain, share, order = _rule(text)
         names = (plain if k == 0 else f"{plain} ({k + 1})" for k in range(len(rules) + 1))
         rules[next(name for name in names if name not in rules)] = share, order
+    outs = {} if out is None else {name: out.with_stem(f"{out.stem}-{UNFIT.sub('-', name)}") for name in rules}
+    if out is not None and len(rules) == 1:
+        outs = dict.fromkeys(rules, out)
+    for one in outs.values():
+        files.check(one, (".csv", ".json"), *inputs)
     openb = is_openb(jobs)
     if servers is None and not openb:
         raise InvalidInstance(f"the servers of {jobs} are missing; give --servers INPUT, as --servers cluster/")
@@ -138,10 +143,9 @@ def replay_jobs(
             for line in timeline_remarks(runs):
                 console_for().print(line, markup=False, style="dim")
         written = []  # after they are shown, in case they cannot be written
-        if out is not None:
-            for name, run in runs.items():
-                written.append(out if len(rules) == 1 else out.with_stem(f"{out.stem}-{UNFIT.sub('-', name)}"))
-                run.save(written[-1]) if out.suffix.lower() == ".json" else write_tasks(run, written[-1])
+        for name, run in runs.items() if outs else ():
+            written.append(outs[name])
+            run.save(outs[name]) if outs[name].suffix.lower() == ".json" else write_tasks(run, outs[name])
         if plot is not None:
             try:
                 files.write_picture(draw_timelines(runs, kind or "shares", between=between)[0].figure, plot)

@@ -54,6 +54,9 @@ def streams() -> Iterator[None]:
         yield
     except SystemExit as end:
         code = end.code
+    except OSError as error:  # of what is printed outside commands, as help
+        complain(told(error))
+        code = UNWRITTEN
     else:
         code = 0
     try:

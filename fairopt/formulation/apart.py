@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 PROGRAM = Path(__file__).with_name("solver_process.py")
+KEPT = 2  # processes that wait for the next call: of threads that solve side by side
 CONES = ("zero", "nonneg", "soc", "psd", "exp", "p3d", "pnd")  # of CVXPY's sizes
 
 
@@ -64,6 +65,7 @@ class _Process:
             raise RuntimeError(f"the process of the solver ended with exit code {code}") from error
         finally:
             clock.cancel()
+            clock.join()  # it may be killing the process
         return done, found
 
     @property
@@ -113,19 +115,26 @@ def solve(what: str, until: float, **data: Any) -> Any:
         request = pickle.dumps((what, data), 5)
     except (pickle.PicklingError, AttributeError, TypeError) as error:
         raise _CannotSend(str(error)) from error
+    while True:
+        with _lock:
+            kept = _idle.pop() if _idle else None
+        process = kept or _started()
+        try:
+            done, found = process.ask(request, until)
+            break
+        except RuntimeError:  # perhaps with the thread that started it, as Linux has it
+            process.end()
+            if kept is None:
+                raise
+        except BaseException:
+            process.end()
+            raise
     with _lock:
-        process = _idle.pop() if _idle else None
-    if process is not None and not process.alive:  # others killed it
+        spare = len(_idle) < KEPT and process.alive
+        if spare:
+            _idle.append(process)
+    if not spare:
         process.end()
-        process = None
-    process = process or _started()
-    try:
-        done, found = process.ask(request, until)
-    except BaseException:
-        process.end()
-        raise
-    with _lock:
-        _idle.append(process)
     if not done:
         raise found if isinstance(found, Exception) else _CannotSend(found)
     return found

@@ -13,6 +13,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 
@@ -58,10 +59,20 @@ def clarabel(a: Any, b: Any, c: Any, cones: dict[str, Any], options: dict[str, A
 SOLVE: dict[str, Callable[..., Any]] = {"problem": problem, "CLARABEL": clarabel}
 
 
+def _end_with_parent() -> None:
+    """Let Linux kill this process when the one that asks has ended; elsewhere it ends when its seconds are over."""
+    if sys.platform == "linux":
+        import ctypes
+
+        with suppress(OSError, AttributeError):
+            ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
+
+
 def main() -> None:
     """Answer requests until there are no more."""
     source, sink = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # it is for the process that asks
+    _end_with_parent()
     os.dup2(2, 1)  # what solvers print is no result
     sys.path[:] = pickle.load(source)
     import cvxpy  # noqa: F401  # for the first request, while there is none

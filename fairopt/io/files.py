@@ -13,7 +13,7 @@ from fairopt.io.arguments import Arguments
 from fairopt.io.clusterdata import read_clusterdata
 from fairopt.io.csv_folder import read_tables, write_tables
 from fairopt.io.openb import PODS, SERVERS_FILE, read_openb
-from fairopt.io.parquet import read_parquet, write_parquet
+from fairopt.io.parquet import pyarrow_for, read_parquet, write_parquet
 from fairopt.io.text_files import about, is_path
 
 if TYPE_CHECKING:
@@ -254,7 +254,10 @@ def is_read_as(file: Path, source: str) -> bool:
 
 
 def files_to_write(path: str | os.PathLike[str], kind: str | None = None) -> tuple[str, list[Path]]:
-    """The kind that `write` would choose, and the files (of tables: users, servers, demands) that it would replace."""
+    """The kind that `write` would choose, and the files (of tables: users, servers, demands) that it would replace.
+
+    Raises `MissingExtra` without the package that writes them.
+    """
     place = place_of(path)
     ending = place.suffix.lower()
     if kind is not None and kind not in KINDS_TO_WRITE:
@@ -264,6 +267,10 @@ def files_to_write(path: str | os.PathLike[str], kind: str | None = None) -> tup
     if chosen in ("json", "yaml"):
         if of_file != chosen:
             raise InvalidInstance(f"{place} is not a name for a {chosen} file; give one that ends in .{chosen}")
+        if chosen == "yaml":
+            from fairopt.io.yaml_file import pyyaml_for
+
+            pyyaml_for("writing YAML files")
         return chosen, [place]
     if not place.is_dir() and (of_file or ending in _OF_ONE_TABLE):
         raise InvalidInstance(f"{place} would be one file and tables are two or three; give a folder, as {place.stem}")
@@ -275,4 +282,6 @@ def files_to_write(path: str | os.PathLike[str], kind: str | None = None) -> tup
         strange = sorted({name for other in _FOLDERS for name in other.names} & (_listed(place) - ours))
         if strange:
             raise InvalidInstance(f"{place} has {_and(strange)}, so it could be read as either; give another folder")
+    if chosen == "parquet":
+        pyarrow_for("writing Parquet files")
     return chosen, files

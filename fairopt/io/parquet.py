@@ -20,7 +20,7 @@ from fairopt.io.text_files import check_file
 if TYPE_CHECKING:
     from fairopt.instance import Instance
 
-__all__ = ["read_parquet", "write_parquet"]
+__all__ = ["pyarrow_for", "read_parquet", "write_parquet"]
 
 
 def read_parquet(
@@ -36,7 +36,7 @@ def _table(path: str | os.PathLike[str], required: Sequence[str]) -> InputTable:
     name = os.fspath(path)
     expected = f"expected a Parquet file with the columns {', '.join(required)}, ..."
     check_file(path, expected)
-    pa, pq = _pyarrow("reading Parquet files")
+    pa, pq = pyarrow_for("reading Parquet files")
     try:
         with pq.ParquetFile(path, page_checksum_verification=True) as file:
             table = file.read(use_threads=False)
@@ -50,7 +50,8 @@ def _table(path: str | os.PathLike[str], required: Sequence[str]) -> InputTable:
     return table_of(table, name, required, extra="parquet")
 
 
-def _pyarrow(purpose: str) -> tuple[Any, Any]:
+def pyarrow_for(purpose: str) -> tuple[Any, Any]:
+    """The modules of pyarrow and of its Parquet files, or `MissingExtra`."""
     try:
         import pyarrow as pa
         import pyarrow.parquet as pq
@@ -62,7 +63,7 @@ def _pyarrow(purpose: str) -> tuple[Any, Any]:
 def write_parquet(instance: Instance, folder: Path, removing: Sequence[Path] = ()) -> None:
     """Write ``users.parquet``, ``servers.parquet`` and, where needed, ``demands.parquet``, in their precision."""
     tables = tables_of(instance, joined=True)
-    pa, pq = _pyarrow("writing Parquet files")
+    pa, pq = pyarrow_for("writing Parquet files")
     arrow = {title: _arrow(pa, columns) for title, columns in tables.items()}
     with replacing([folder / f"{title}.parquet" for title in arrow], folder, removing) as new:
         for file, table in zip(new, arrow.values(), strict=True):

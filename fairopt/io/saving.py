@@ -34,8 +34,8 @@ def replacing(
 ) -> Iterator[Sequence[BinaryIO]]:
     """New files, open, which replace the given ones together at the end; if anything fails before, nothing changes.
 
-    They are written under other names beside the final ones. A ``folder`` that is not there is made before, links are
-    followed, and files that the new ones make wrong may be ``removing`` themselves.
+    They are written under other names beside the final ones. A ``folder`` that is not there is made before, and links
+    are followed. Older files in ``removing``, which would not fit the new ones, are removed at the same moment.
     """
     try:
         targets = [Path(os.path.realpath(file)) for file in files]
@@ -81,7 +81,7 @@ def replacing(
 
 def _beside(target: Path) -> Path:
     """A name that nothing has, in the same folder."""
-    return target.with_name(f".{target.name[:60]}.{secrets.token_hex(8)}")
+    return target.with_name(f".fairopt-{secrets.token_hex(8)}")
 
 
 def _put(parts: Sequence[Path], targets: Sequence[Path], removing: Sequence[Path]) -> None:

@@ -17,7 +17,7 @@ from fairopt.io.text_files import read_text
 if TYPE_CHECKING:
     from fairopt.instance import Instance
 
-__all__ = ["read_yaml", "write_yaml"]
+__all__ = ["pyyaml_for", "read_yaml", "write_yaml"]
 
 _EXPECTED = "expected the keys demands and capacities, as in a .json file"
 _DEEPEST = 20  # levels; an instance has 4
@@ -32,7 +32,7 @@ _RESOLVERS = {
 
 def read_yaml(path: str | os.PathLike[str]) -> Arguments:
     """Read an instance from a file of YAML 1.2 with the keys of `fairopt.datasets.schema`, without aliases."""
-    yaml = _pyyaml("reading YAML files")
+    yaml = pyyaml_for("reading YAML files")
     name, text, loader = os.fspath(path), read_text(path, _EXPECTED), _loader(yaml)
     try:
         _check_events(yaml, yaml.parse(text, Loader=loader), name)
@@ -60,7 +60,8 @@ def read_yaml(path: str | os.PathLike[str]) -> Arguments:
     return arguments_of_data(data, name)
 
 
-def _pyyaml(purpose: str) -> Any:
+def pyyaml_for(purpose: str) -> Any:
+    """The module yaml, or `MissingExtra`."""
     try:
         import yaml
     except ImportError as error:
@@ -110,7 +111,7 @@ def _loader(yaml: Any) -> Any:
 
 def write_yaml(instance: Instance, path: Path) -> None:
     """Write an instance as a YAML file, exact to the last bit, one user or server to a line."""
-    yaml = _pyyaml("writing YAML files")
+    yaml = pyyaml_for("writing YAML files")
     data = {key: value for key, value in instance.to_dict().items() if value is not None}
     base: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 

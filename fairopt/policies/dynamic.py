@@ -21,6 +21,7 @@ from fairopt.methods.pool.solve import solve_waterfilling
 from fairopt.methods.settings import Settings
 from fairopt.progress import tell
 from fairopt.proofs import gate
+from fairopt.time_limits import checked, within_limit
 
 __all__ = ["DynamicDRF"]
 
@@ -54,13 +55,15 @@ class DynamicDRF:
         """Name in tables and messages."""
         return "dynamic DRF"
 
-    def allocate(self, instance: Instance) -> Allocation:
+    def allocate(self, instance: Instance, *, time_limit: float | None = None) -> Allocation:
         """What users have after the last arrival.
 
         Parameters
         ----------
         instance : Instance
             Users, in the order of their arrival, on one pool.
+        time_limit : float, optional
+            Seconds for all arrivals together.
 
         Returns
         -------
@@ -80,11 +83,12 @@ class DynamicDRF:
         >>> fo.DynamicDRF().allocate(fo.Instance([[1], [1]], [6], weights=[1, 2])).tasks
         array([2., 4.])
         """
-        last = deque(self.steps(instance), maxlen=1)
+        begun = time.perf_counter()
+        last = within_limit(checked(time_limit), begun, lambda: deque(self.steps(instance), maxlen=1))
         if last:
             return last[0]
         program = Program(instance, Leximin(DominantShare()), ())  # of no users
-        return gate.allocation(self, [(program, gate.empty(program))], time.perf_counter())
+        return gate.allocation(self, [(program, gate.empty(program))], begun)
 
     def steps(self, instance: Instance) -> Iterator[Allocation]:
         """The allocation after each arrival, one after the other.

@@ -340,10 +340,10 @@ def _refuse_unless_made(found: Any, text: str, wanted: type[Policy] | type[Const
         return
     if wanted is Policy and isinstance(kind, type) and callable(getattr(kind, "allocate", None)):
         return
-    name, what = getattr(found, "__name__", type(found).__name__), wanted.__name__.lower()
+    what = wanted.__name__.lower()
     raise InvalidBlock(
         f"{text!r} is not called, since nothing says that it makes a {what}; give a {what}, a class of them, or a "
-        f"function with the annotation, as def {name}(...) -> fo.{wanted.__name__}"
+        f"function that is annotated to return one, as def make() -> fo.{wanted.__name__}"
     )
 
 

@@ -17,6 +17,7 @@ from fairopt.methods.whole.greedy import one_after_the_other
 from fairopt.methods.whole.servers import Placement, Servers, placement_rule
 from fairopt.proofs import gate
 from fairopt.proofs.maximal import measured
+from fairopt.time_limits import checked, stage, within_limit
 
 __all__ = ["SequentialMinMax"]
 
@@ -77,7 +78,9 @@ class SequentialMinMax:
         return f"SequentialMinMax({said})" if said else "SequentialMinMax"
 
     @asked_once()
-    def allocate(self, instance: Instance, *, integral: bool | Literal["rounded"] = True) -> Allocation:
+    def allocate(
+        self, instance: Instance, *, integral: bool | Literal["rounded"] = True, time_limit: float | None = None
+    ) -> Allocation:
         """Give tasks one by one, and prove that they fit and that no user's next task would.
 
         Parameters
@@ -86,6 +89,8 @@ class SequentialMinMax:
             Users and servers.
         integral : True or "rounded", default True
             Without effect, since all tasks are whole: for comparisons with whole tasks of other policies.
+        time_limit : float, optional
+            Seconds.
 
         Returns
         -------
@@ -102,7 +107,7 @@ class SequentialMinMax:
             If demands or the share of a user differ by server, it has a share of zero, or it could run more than 1e9
             tasks.
         NotCertified
-            If the answer could not be proved.
+            If the answer could not be proved, or the time was over.
 
         Notes
         -----
@@ -116,10 +121,14 @@ class SequentialMinMax:
         >>> a.tasks, round(a.certificate.gap, 3), a.certificate.ok
         (array([2., 1.]), 0.25, True)
         """
-        begun = time.perf_counter()
+        begun, seconds = time.perf_counter(), checked(time_limit)
         if integral is not True and integral != "rounded":
             raise InvalidBlock(f"integral is {integral!r}, and {self.name} gives whole tasks only; leave it out")
         require_instance(instance)
+        return within_limit(seconds, begun, lambda: self._solved(instance, begun))
+
+    def _solved(self, instance: Instance, begun: float) -> Allocation:
+        """The tasks, proved."""
         n, part = instance.n_users, np.flatnonzero(instance.task_limits > 0)
         per_task = np.ones(n)
         if len(part):
@@ -133,7 +142,8 @@ class SequentialMinMax:
         servers = Servers(each.capacities)
         allowed = [None] * n if instance.everywhere else each.eligible
         requests = [servers.request(units[j], allowed[j]) for j in range(n)]
-        user, server = one_after_the_other(servers, requests, per_task, instance.task_limits, self.placement)
+        with stage("placing tasks one after the other"):
+            user, server = one_after_the_other(servers, requests, per_task, instance.task_limits, self.placement)
         placed = measured(instance, user, server)
         allocation = gate.of_steps(self, instance, placed, self.share, begun)
         if not allocation.certificate.ok:

@@ -260,3 +260,10 @@ def test_solvers_that_cannot_take_a_condition_are_passed_over_in_the_search_for_
     policy = fo.Policy(fo.AlphaFair(1, fo.Tasks()), blocks)
     with pytest.raises(fo.Infeasible, match="the capacity of resource1 and `MinTasks"):
         policy.allocate(fo.Instance([[6], [1]], [[1]]))
+
+
+@pytest.mark.parametrize("objective", [fo.Total(fo.Tasks()), fo.Total()])
+def test_where_conditions_hold_at_nothing_only_nothing_is_the_answer(objective: fo.Objective) -> None:
+    instance = fo.Instance([[1], [2]], [1], weights=[1, 2])  # equal tasks, and none envies another: 2 x = x
+    answer = fo.Policy(objective, [fo.EqualShares(fo.Tasks()), fo.EnvyFree()]).allocate(instance)
+    assert answer.certificate.ok and answer.tasks.tolist() == [0, 0]

@@ -15,7 +15,7 @@ import re
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
@@ -402,21 +402,44 @@ def _cut(source: ArrayLike, name: str = "") -> list[Shard]:
 
 
 def _on_disk(array: Any) -> tuple[str, int, tuple[int, int]] | None:
-    """The file, the offset and the strides of an array of whole rows or columns that a memory map shows, else None."""
+    """The file, the offset and the strides of an array that a memory map shows; None of an array in memory.
+
+    Views that are not whole rows or columns are refused, and maps of what is no longer the file of that name.
+    """
     whole = array
     while isinstance(whole, np.ndarray) and not (
         isinstance(whole, np.memmap) and isinstance(cast(Any, whole.base), mmap.mmap)
     ):
         whole = cast(Any, whole.base)
-    if whole is None or isinstance(whole, mmap.mmap) or whole.mode == "c" or not array.size:
+    if whole is None or isinstance(whole, mmap.mmap) or not array.size:
         return None
+    fix = "give the name of the file, or a copy in memory by numpy.array(...)"
+    if whole.filename is None or not _held_open(whole.filename):
+        raise InvalidInstance(f"the file of a memory map, {whole.filename}, was replaced or removed since; {fix}")
     by_row, by_column = array.strides
     size, (n, m) = array.itemsize, array.shape
     in_rows = (by_column == size or m == 1) and by_row == m * size
-    if not in_rows and not (by_row == size and by_column >= n * size):
-        return None
+    if whole.mode == "c" or not (in_rows or (by_row == size and by_column >= n * size)):
+        what = "may differ from it (mode 'c')" if whole.mode == "c" else "is a view of neither whole rows nor columns"
+        raise InvalidInstance(f"a memory map of {whole.filename} {what}, and reading it may end the process; {fix}")
     offset = whole.offset + array.__array_interface__["data"][0] - whole.__array_interface__["data"][0]
     return str(whole.filename), offset, (by_row, size if in_rows else by_column)
+
+
+def _held_open(path: Any) -> bool:
+    """Whether this process holds the file of that name open, as it does where it maps it."""
+    opened = Path("/dev/fd")
+    if not opened.is_dir():  # as on Windows, where files that are mapped cannot be replaced
+        return True
+    try:
+        now = os.stat(path)
+    except OSError:
+        return False
+    for number in os.listdir(opened):
+        with suppress(OSError):  # that of the listing itself is closed again
+            if os.path.samestat(os.fstat(int(number)), now):
+                return True
+    return False
 
 
 def _mapped(path: Path) -> Float:

@@ -310,7 +310,7 @@ def allocate_sharded(
     The shards must not change during the call, nor before `ShardedAllocation.tasks` reads them again: `NotCertified` if
     they do. Every reading of files and of Dask blocks is compared with the first by a checksum; of arrays in memory
     only what `tasks` gives is compared, with the units in use. Files are read and not mapped, since a mapped file that
-    is cut short kills the process: give the path or the memory map, but no other view of one than whole rows.
+    is cut short kills the process: give the path or the memory map, of whose views whole rows or columns are taken.
 
     Examples
     --------

@@ -95,8 +95,21 @@ def test_a_memory_map_is_sent_as_the_name_of_its_file(five: Path, tmp_path: Path
         [shard] = shards_of(part, None)
         assert type(shard) is FileShard
         np.testing.assert_array_equal(shard.read()["demands"], part)
-    for other in (whole[::2], whole[:, :2], np.load(five, mmap_mode="c"), DEMANDS):  # whose rows the file does not tell
-        assert [type(s) for s in shards_of(other, None)] == [ArrayShard]
+    assert [type(s) for s in shards_of(DEMANDS, None)] == [ArrayShard]
+
+
+def test_a_memory_map_whose_rows_its_file_does_not_tell_is_refused(five: Path, tmp_path: Path) -> None:
+    whole = np.load(five, mmap_mode="r")
+    for other in (whole[::2], whole[::-1], whole[:, :2], np.load(five, mmap_mode="c")):
+        with pytest.raises(fo.InvalidInstance, match=r"five\.npy .* or a copy in memory"):
+            shards_of(other, None)
+    np.save(tmp_path / "other.npy", 2 * DEMANDS)
+    (tmp_path / "other.npy").replace(five)
+    with pytest.raises(fo.InvalidInstance, match=r"five\.npy, was replaced or removed since; give the name"):
+        shards_of(whole, None)
+    five.unlink()
+    with pytest.raises(fo.InvalidInstance, match="was replaced or removed"):
+        shards_of([DEMANDS, whole], None)
 
 
 def test_fortran_order_and_other_numbers_are_read_right(tmp_path: Path) -> None:

@@ -203,7 +203,7 @@ class MissingExtra(TryAnother, ImportError):
         return type(self), (self.package, self.extra, self.purpose)
 
 
-class OutOfMemory(TryAnother, MemoryError):
+class OutOfMemory(MemoryError, TryAnother):
     """A question that does not fit into memory; also a ``MemoryError``.
 
     Examples

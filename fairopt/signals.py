@@ -77,7 +77,10 @@ def end(number: int, line: str = "") -> NoReturn:
 
 
 def _forget_semaphores() -> None:
-    """Let multiprocessing remove what the system keeps for it, which it would warn of; for a second at most."""
+    """Let multiprocessing remove what the system keeps for it, which it would warn of; for a second at most.
+
+    Children that are starting would miss it: they are ended first.
+    """
     util = sys.modules.get("multiprocessing.util")
     if util is None:
         return
@@ -85,11 +88,14 @@ def _forget_semaphores() -> None:
 
     def clean() -> None:
         with suppress(BaseException):
+            for child in sys.modules["multiprocessing"].active_children():
+                child.terminate()
             util._run_finalizers(0)
 
     cleaner = threading.Thread(target=clean, daemon=True)
-    cleaner.start()
-    cleaner.join(1.0)
+    with suppress(RuntimeError):  # no thread can be started
+        cleaner.start()
+        cleaner.join(1.0)
 
 
 def finish() -> None:

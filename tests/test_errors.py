@@ -54,7 +54,9 @@ def test_an_error_prints_its_message(name: str) -> None:
 
 @pytest.mark.parametrize("name", BY_MESSAGE)
 def test_an_error_survives_pickling_as_workers_need_it(name: str) -> None:
-    again = pickle.loads(pickle.dumps(CLASSES[name]("why")))
+    kind = CLASSES[name]
+    assert type(kind.__new__(kind, "why")) is kind  # as Dask makes it again
+    again = pickle.loads(pickle.dumps(kind("why")))
     assert type(again) is CLASSES[name]
     assert str(again) == "why"
 
@@ -236,3 +238,15 @@ def test_a_bound_on_an_eigenvalue_is_a_matrix_condition_too_and_a_norm_is_none()
 def test_a_text_is_not_the_number_of_a_notion(make: Callable[[], Any], said: str) -> None:
     with pytest.raises(fo.InvalidBlock, match=said):
         make()
+
+
+def test_memory_that_ended_is_told_however_deep_errors_hide_it() -> None:
+    with pytest.raises(fo.OutOfMemory, match=r"a table does not fit into memory \(2 TiB\)"), \
+            fo.errors.within_memory("a table", "cut it"):  # fmt: skip
+        try:
+            try:
+                raise MemoryError("2 TiB")
+            except MemoryError as error:
+                raise fo.InvalidInstance("a row") from error
+        except fo.InvalidInstance as error:
+            raise fo.InvalidInstance("a shard") from error

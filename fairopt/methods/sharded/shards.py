@@ -12,10 +12,11 @@ import hashlib
 import mmap
 import os
 import re
+import sys
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
@@ -372,7 +373,8 @@ def shards_of(source: Any, resources: Sequence[str] | None) -> list[Shard]:
     return shards
 
 
-def _cut(source: ArrayLike, name: str = "") -> list[Shard]:
+def _cut(source: ArrayLike, name: str = "", mapped: bool = False) -> list[Shard]:
+    """Cut an array; ``mapped`` is whether its file was mapped just now."""
     array = source if isinstance(source, np.ndarray) else np.asarray(source)
     if array.dtype.kind not in "fiu" or array.ndim != 2:
         raise InvalidInstance(
@@ -381,7 +383,7 @@ def _cut(source: ArrayLike, name: str = "") -> list[Shard]:
             "or a Dask array"
         )
     out: list[Shard] = []
-    on_disk = _on_disk(array)
+    on_disk = _on_disk(array, mapped)
     is_view = array.dtype in (np.float32, np.float64)  # other numbers are converted
     for first in range(0, max(len(array), 1), ROWS):
         last = min(first + ROWS, len(array))
@@ -401,7 +403,7 @@ def _cut(source: ArrayLike, name: str = "") -> list[Shard]:
     return out
 
 
-def _on_disk(array: Any) -> tuple[str, int, tuple[int, int]] | None:
+def _on_disk(array: Any, mapped: bool) -> tuple[str, int, tuple[int, int]] | None:
     """The file, the offset and the strides of an array that a memory map shows; None of an array in memory.
 
     Views that are not whole rows or columns are refused, and maps of what is no longer the file of that name.
@@ -411,11 +413,14 @@ def _on_disk(array: Any) -> tuple[str, int, tuple[int, int]] | None:
         isinstance(whole, np.memmap) and isinstance(cast(Any, whole.base), mmap.mmap)
     ):
         whole = cast(Any, whole.base)
-    if whole is None or isinstance(whole, mmap.mmap) or not array.size:
+    if not isinstance(whole, np.memmap) or not array.size:
         return None
     fix = "give the name of the file, or a copy in memory by numpy.array(...)"
-    if whole.filename is None or not _held_open(whole.filename):
-        raise InvalidInstance(f"the file of a memory map, {whole.filename}, was replaced or removed since; {fix}")
+    if not mapped and not _is_file_of(whole):
+        raise InvalidInstance(
+            f"the file of a memory map, {whole.filename}, was replaced or removed since, or this system does not tell; "
+            f"{fix}"
+        )
     by_row, by_column = array.strides
     size, (n, m) = array.itemsize, array.shape
     in_rows = (by_column == size or m == 1) and by_row == m * size
@@ -426,20 +431,25 @@ def _on_disk(array: Any) -> tuple[str, int, tuple[int, int]] | None:
     return str(whole.filename), offset, (by_row, size if in_rows else by_column)
 
 
-def _held_open(path: Any) -> bool:
-    """Whether this process holds the file of that name open, as it does where it maps it."""
-    opened = Path("/dev/fd")
-    if not opened.is_dir():  # as on Windows, where files that are mapped cannot be replaced
-        return True
+def _is_file_of(array: Any) -> bool:
+    """Whether the file by the name of a memory map is the one that it maps, as the system lists both."""
+    if sys.platform == "win32":
+        return True  # files that are mapped cannot be replaced
     try:
-        now = os.stat(path)
-    except OSError:
+        other = np.memmap(array.filename, np.uint8, "r", shape=1)
+        maps = [line.split(maxsplit=5) for line in Path("/proc/self/maps").read_bytes().splitlines()]
+    except (OSError, TypeError, ValueError):
         return False
-    for number in os.listdir(opened):
-        with suppress(OSError):  # that of the listing itself is closed again
-            if os.path.samestat(os.fstat(int(number)), now):
-                return True
-    return False
+
+    def file(of: Any) -> list[bytes]:
+        at = of.__array_interface__["data"][0]
+        for places, _, _, *device_and_inode in maps:
+            first, last = (int(place, 16) for place in places.split(b"-"))
+            if first <= at < last:
+                return device_and_inode[:2]
+        return []
+
+    return file(array) == file(other) != []
 
 
 def _mapped(path: Path) -> Float:
@@ -466,7 +476,8 @@ def _files(path: Path, resources: Sequence[str] | None) -> list[Shard]:
             raise InvalidInstance(f"{str(path)!r} holds .npy and .parquet files; keep one kind")
     out: list[Shard] = []
     for file, name in files:
-        out += _cut(_mapped(file), name) if file.suffix == ".npy" else _row_groups(file, name, resources)
+        npy = file.suffix == ".npy"
+        out += _cut(_mapped(file), name, mapped=True) if npy else _row_groups(file, name, resources)
     return out
 
 

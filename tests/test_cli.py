@@ -443,7 +443,7 @@ NO_ANSWER: dict[str, tuple[list[str], str]] = {
     "undefined": (["solve", "sparse.json", "-p", "2df"], "OutOfDomain: user 'user1' has a zero KDominantShare(2)"),
     "k too large": (["solve", "cluster", "-p", "kdf:k=4"], "OutOfDomain"),
     "infeasible": (["solve", "cluster", "-p", "Policy(Leximin(), constraints=[MinShare(0.6)])"], "Infeasible: "),
-    "no time": (["solve", "cluster", "-p", "AlphaFair(1) + Total(Tasks())", "--time-limit", "1e-9"], "NotCertified: "),
+    "no time": (["solve", "cluster", "-p", "AlphaFair(1) + MaxMin()", "--time-limit", "1e-9"], "NotCertified: "),
 }
 
 

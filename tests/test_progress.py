@@ -131,7 +131,8 @@ WORK: dict[str, tuple[Any, str]] = {
     "levels on servers": (lambda: fo.DRFH().allocate(SERVERS), "levels, users settled"),
     "levels by programs": (lambda: fo.DRF().allocate(SERVERS, method="cone"), "levels by HIGHS, users settled"),
     "a parameter": (
-        lambda: fo.GFJ(beta=-1, lam=1).allocate(POOL), "search along the sum of shares by CLARABEL, gap",
+        lambda: fo.GFJ(beta=-1, lam=1).allocate(POOL, solver="CLARABEL"),
+        "search along the sum of shares by CLARABEL, gap",
     ),
     "kept programs": (lambda: READY.allocate(), "kept cone program by CLARABEL"),
     "conflicts": (lambda: conflicting(), "looking for what conflicts, conditions"),

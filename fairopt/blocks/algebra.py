@@ -121,7 +121,7 @@ class Objective(Block):
         ...         return fo.Marginal(lambda x: 0.5 / np.sqrt(x), lambda x: -0.25 * x**-1.5)
         >>> answer = fo.Policy(Roots() + 0.1 * fo.Total(fo.Tasks())).allocate(fo.Instance([[1], [3]], [4]))
         >>> answer.tasks.round(4), answer.certificate.method
-        (array([3.2093, 0.2636]), 'prices')
+        (array([3.2891, 0.237 ]), 'prices')
         """
         return None
 

@@ -40,8 +40,8 @@ def log_inverse_boxcox(value: float, power: float) -> float:
 
     Examples
     --------
-    >>> log_inverse_boxcox(2.0, 0.5) == np.log(4)
-    True
+    >>> round(log_inverse_boxcox(2.0, 0.5), 4)  # the logarithm of 4
+    1.3863
     """
     if power == 0:
         return float(value)
@@ -56,8 +56,8 @@ def log_sum_exp(logs: Float, weights: Float | float = 1.0) -> Float:
 
     Examples
     --------
-    >>> float(log_sum_exp(np.log([1.0, 2.0]), np.array([3.0, 1.0]))) == np.log(5)
-    True
+    >>> log_sum_exp(np.log([1.0, 2.0]), np.array([3.0, 1.0])).round(4)  # the logarithm of 3 * 1 + 1 * 2
+    np.float64(1.6094)
     """
     top = logs.max(axis=-1)
     with np.errstate(divide="ignore"):

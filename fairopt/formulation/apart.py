@@ -41,7 +41,8 @@ class _Process:
         self.process = subprocess.Popen(
             [sys.executable, "-P", str(PROGRAM)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, **flags
         )
-        self._send(pickle.dumps(sys.path))
+        with suppress(BrokenPipeError):  # it has ended already, which `ask` tells
+            self._send(pickle.dumps(sys.path))
 
     def _send(self, message: bytes) -> None:
         assert self.process.stdin is not None

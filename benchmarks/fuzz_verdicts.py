@@ -34,6 +34,7 @@ Rows = list[tuple[Row, Fraction]]
 GAP, FIT, BLOCKS = 1e-6, 1e-9, 1e-7  # what a certificate allows
 TIER = 1e-7  # what a tier gives up, of its fall when tasks are halved; four fifths of that are expected
 KEPT = 1 - Fraction(TIER) * 2 / 5
+ROUNDED = Fraction(1, 10**12)  # a bound on totals within this part of a user's share of equal parts is rounding of 0
 OPEN = "?"
 SMALLER = "worse: shares as even are larger"  # of which a measure without emphasis on efficiency sees nothing
 ZERO = Fraction(0)
@@ -496,8 +497,15 @@ def _tier(question: Question, objective: Any, at: Row, says: float | None = None
             row = total(forms)
             got, best = sum(z, ZERO), exact_lp.maximise(row, rows, same).value
             question.bound([row], [max(got, best * KEPT)], -1)
+        if got == 0 < best and best <= ROUNDED * _least_of_equal_parts(question, forms):
+            return claimed(says, 0.0)  # rounding of what conditions ask for leaves that much
         return compared([got], [best], loose) or claimed(says, float(got))
     return _curved(question, objective, np.array(z, dtype=float), x, says, last)
+
+
+def _least_of_equal_parts(question: Question, forms: list[Row]) -> Fraction:
+    """The smallest of all users' shares of an equal part of the cluster."""
+    return min(exact_lp.maximise(form, question.cluster.rows, []).value for form in forms) / len(forms)
 
 
 def compared(got: Sequence[Fraction], best: Sequence[Fraction], loose: bool) -> str:

@@ -32,7 +32,7 @@ class Marginal:
     ----------
     slope : callable
         The first derivatives, shape (n_users,), from tasks of shape (n_users,), all positive.
-    bend : callable
+    curvature : callable
         The second derivatives, at most 0.
 
     Examples
@@ -44,11 +44,11 @@ class Marginal:
     """
 
     slope: Callable[[Float], Float]
-    bend: Callable[[Float], Float]
+    curvature: Callable[[Float], Float]
 
     def both(self, x: Float) -> tuple[Float, Float]:
         """First and second derivatives at tasks."""
-        return self.slope(x), self.bend(x)
+        return self.slope(x), self.curvature(x)
 
     def response(self, cost: Float, low: Float, high: Float, start: Float) -> Float:
         """About what each user would run between two bounds if a task cost so much, from a guess; all of (n_users,).
@@ -58,8 +58,8 @@ class Marginal:
         """
         x = np.clip(start, low, high)
         for _ in range(ROUNDS):
-            slope, bend = self.both(x)
-            elastic = -bend * x
+            slope, curvature = self.both(x)
+            elastic = -curvature * x
             powers = (elastic > CURVED * slope) & (slope > 0) & (cost > 0)
             wanted = np.where(powers, np.log(np.where(powers, slope / cost, 1.0)) * slope, slope - cost)
             change = np.divide(wanted, elastic, out=np.zeros(len(x)), where=elastic > 0)
@@ -84,12 +84,12 @@ class PowerMarginal(Marginal):
         return f"PowerMarginal({self.terms!r})"
 
     def both(self, x: Float) -> tuple[Float, Float]:
-        slope, bend = np.broadcast_to(self.linear, x.shape).copy(), np.zeros(len(x))
+        slope, curvature = np.broadcast_to(self.linear, x.shape).copy(), np.zeros(len(x))
         for factor, c, alpha in self.curved:
             part = factor * (1.0 / (c * x)) ** alpha  # fast where alpha is 1/2, 1 or 2
             slope += part
-            bend -= alpha * part
-        return slope, bend / x
+            curvature -= alpha * part
+        return slope, curvature / x
 
     def response(self, cost: Float, low: Float, high: Float, start: Float) -> Float:
         """In closed form where one power is curved."""
@@ -113,7 +113,7 @@ def added(parts: Sequence[tuple[float, Marginal]]) -> Marginal:
         ])  # fmt: skip
     return Marginal(
         lambda x: sum((factor * part.slope(x) for factor, part in parts), np.zeros(len(x))),
-        lambda x: sum((factor * part.bend(x) for factor, part in parts), np.zeros(len(x))),
+        lambda x: sum((factor * part.curvature(x) for factor, part in parts), np.zeros(len(x))),
     )
 
 
@@ -131,4 +131,4 @@ def among(marginal: Marginal, held: Float) -> Marginal:
 
         return of_free
 
-    return Marginal(part(marginal.slope), part(marginal.bend))
+    return Marginal(part(marginal.slope), part(marginal.curvature))

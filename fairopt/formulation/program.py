@@ -113,7 +113,7 @@ class Program:
             return found
         if not isinstance(found, Marginal):
             raise InvalidBlock(f"{self.objective!r}.by_user gave {found!r}; give a fairopt.Marginal, or None")
-        for name in ("slope", "bend"):
+        for name in ("slope", "curvature"):
             shape = np.shape(getattr(found, name)(np.ones(n)))
             if shape != (n,):
                 raise InvalidBlock(

@@ -26,8 +26,8 @@ def test_derivatives_are_those_of_the_value(objective: fo.Objective) -> None:
     for j, e in enumerate(np.eye(3) * step):
         values = [objective.value(fo.blocks.model.Point(INSTANCE, (x + k * e)[:, None])) for k in (-1, 0, 1)]
         assert (values[2] - values[0]) / (2 * step) == pytest.approx(marginal.slope(x)[j], rel=1e-6)
-        bend = (values[2] - 2 * values[1] + values[0]) / step**2
-        assert bend == pytest.approx(marginal.bend(x)[j], rel=1e-3, abs=1e-6 * np.abs(marginal.slope(x)).max())
+        second = (values[2] - 2 * values[1] + values[0]) / step**2
+        assert second == pytest.approx(marginal.curvature(x)[j], rel=1e-3, abs=1e-6 * np.abs(marginal.slope(x)).max())
 
 
 def test_there_are_none_where_users_or_servers_matter() -> None:
@@ -44,7 +44,7 @@ def test_what_users_run_at_prices(start: float) -> None:
     other = fo.AlphaFair(0.5, fo.Tasks()).by_user(INSTANCE)
     assert one is not None and other is not None
     both = added([(1.0, one), (2.0, other)])
-    own = fo.Marginal(both.slope, both.bend)  # in no closed form
+    own = fo.Marginal(both.slope, both.curvature)  # in no closed form
     cost, low, high = np.array([0.1, 3.0, 1e-9]), np.array([0.0, 0.5, 0.0]), np.array([1e9, 1e9, 1e3])
     guess = np.full(3, start)
     for marginal in (one, both, own):
@@ -59,5 +59,5 @@ def test_parts_of_the_users() -> None:
     whole = (fo.AlphaFair(2) + fo.Total()).by_user(INSTANCE)
     assert isinstance(whole, PowerMarginal)
     x, held = np.array([2.0, 5.0, 7.0]), np.array([np.nan, 5.0, np.nan])
-    for marginal in (whole, fo.Marginal(whole.slope, whole.bend)):
+    for marginal in (whole, fo.Marginal(whole.slope, whole.curvature)):
         np.testing.assert_allclose(among(marginal, held).slope(x[[0, 2]]), whole.slope(x)[[0, 2]])

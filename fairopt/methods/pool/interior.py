@@ -226,7 +226,7 @@ class PoolInterior:
         """Take a step, and return how far the point before was from the optimum; infinite where none can be taken."""
         problem, m, x, prices, slack = self.problem, self.problem.n_free, self.tasks, self.prices, self.slack
         ratios, usable = problem.ratios, problem.usable
-        slope, bend = problem.marginal.both(x)
+        slope, curvature = problem.marginal.both(x)
         wanted = prices @ ratios
         wanted -= self.a
         if self.bounded:
@@ -238,12 +238,12 @@ class PoolInterior:
         size = max(products / unit, float(np.abs(off) @ x) / unit, float(np.abs(missing / usable).max()))
         if size <= DONE or not size < np.inf:
             return size
-        bend = -bend
-        powers = (bend * x > CURVED * slope) & (slope > 0) & (wanted > 0)
+        curvature = -curvature
+        powers = (curvature * x > CURVED * slope) & (slope > 0) & (wanted > 0)
         part = np.where(powers, wanted / slope, 1.0)
         off = np.where(powers, -wanted * np.log(part), off)
         per_a, per_b = self.a / self.below, self.b / self.above
-        stiff = bend * part + per_a
+        stiff = curvature * part + per_a
         if self.bounded:
             stiff += per_b
         weighed = ratios / stiff

@@ -21,7 +21,7 @@ from fairopt.methods.pool.solve import solve_waterfilling
 from fairopt.methods.settings import Settings
 from fairopt.progress import tell
 from fairopt.proofs import gate
-from fairopt.time_limits import checked, within_limit
+from fairopt.time_limits import begin, checked, within_limit
 
 __all__ = ["DynamicDRF"]
 
@@ -83,7 +83,7 @@ class DynamicDRF:
         >>> fo.DynamicDRF().allocate(fo.Instance([[1], [1]], [6], weights=[1, 2])).tasks
         array([2., 4.])
         """
-        begun = time.perf_counter()
+        begun = begin(time_limit)
         last = within_limit(checked(time_limit), begun, lambda: deque(self.steps(instance), maxlen=1))
         if last:
             return last[0]

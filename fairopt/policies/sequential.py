@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -17,7 +16,7 @@ from fairopt.methods.whole.greedy import one_after_the_other
 from fairopt.methods.whole.servers import Placement, Servers, placement_rule
 from fairopt.proofs import gate
 from fairopt.proofs.maximal import measured
-from fairopt.time_limits import checked, stage, within_limit
+from fairopt.time_limits import begin, checked, stage, within_limit
 
 __all__ = ["SequentialMinMax"]
 
@@ -121,7 +120,7 @@ class SequentialMinMax:
         >>> a.tasks, round(a.certificate.gap, 3), a.certificate.ok
         (array([2., 1.]), 0.25, True)
         """
-        begun, seconds = time.perf_counter(), checked(time_limit)
+        begun, seconds = begin(time_limit), checked(time_limit)
         if integral is not True and integral != "rounded":
             raise InvalidBlock(f"integral is {integral!r}, and {self.name} gives whole tasks only; leave it out")
         require_instance(instance)

@@ -120,7 +120,7 @@ def _exiting(process: int) -> bool:
 
 
 def _children_left(folder: Path) -> bool:
-    """Whether processes that work in a folder still run after a while, in whatever session; they are killed."""
+    """Whether any process in this working folder, of any session, still runs after a while; they are killed."""
     until = time.monotonic() + LEFT
     while found := list(_working_in(folder)):
         if time.monotonic() > until:

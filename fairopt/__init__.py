@@ -137,7 +137,8 @@ __all__ = [
 ]  # fmt: skip
 
 
-# The names by module, which is imported when one of them is asked for. What is no name in its module is the module.
+# Public names by the module that defines them, which is imported when one of them is first used. A name that its module
+# does not define, as `datasets`, is the module itself.
 _NAMES = {
     "allocation": "Allocation",
     "blocks.bundles": "AtMostRequested BundleBase FairShareBase GlobalAggregateResource WeightedLog",

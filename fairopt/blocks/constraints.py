@@ -285,7 +285,7 @@ class SharingIncentive(_Bound):
 
 
 class ManyRows(Constraint):
-    """A constraint of so many linear rows that those are made which a point breaks; rows have numbers."""
+    """A constraint with so many linear rows that a program gets only those that some answer breaks, by their number."""
 
     def constraints(self, model: Model) -> dict[str, cp.Constraint]:
         return self.rows(model)

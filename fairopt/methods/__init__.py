@@ -4,7 +4,7 @@
 * `settings`: solver, options and time limit of one call. `arrays`: types of arrays.
 * `pool`: one pool. `cluster`: several servers. `bundles`: policies that decide bundles.
 * `cone`: any convex policy, by CVXPY.
-* `many_rows`: conditions of very many rows, of which those are made that an answer breaks.
+* `many_rows`: conditions with very many rows, of which a program gets those that an answer breaks.
 * `infeasible`: an irreducible set of constraints that conflict, and the message of `Infeasible`.
 * `batch`: many small instances at once. `sharded`: more users than fit into one array.
 * `whole`: whole tasks, each on one server.

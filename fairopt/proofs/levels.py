@@ -329,7 +329,7 @@ class _Levels:
         """Users at the level of others whom the same prices provably hold: all of them need the same full resources."""
         mine, values = c.holding.users, self.values
         firm = mine[(rise[mine] <= GAP_TOLERANCE) & (values[mine] > self.low[mine] * (1 + ABOVE))]
-        level = float(values[firm].max()) if len(firm) else np.nan  # beside nobody
+        level = float(values[firm].max()) if len(firm) else np.nan  # then the comparison is false for all
         return np.abs(values - level) <= GAP_TOLERANCE * level
 
     def taken(self, excess: Float) -> float:

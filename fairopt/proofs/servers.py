@@ -90,7 +90,7 @@ class LevelUnits:
             on = turn < enough
             at = at[on]
             before[at], held[at] = here[on], there[on]
-        return Walk(np.maximum(worth, least), costs, held, before)  # no less than without limits, whatever rounding did
+        return Walk(np.maximum(worth, least), costs, held, before)  # a limit never lowers a worth; rounding might
 
     def worths(
         self, prices: Float, target: float, weights: Float | None = None, alpha: float = 1.0

@@ -148,7 +148,7 @@ def _next_full(
     """
     below, above = level, np.inf  # all loads fit below, not above
     trial = max(trial, level) if bounded else level
-    done = [event.resource for event in events]  # nobody who rises needs them: they are over by rounding only
+    done = [event.resource for event in events]  # full: users who rise do not need them, and any excess is rounding
     while True:
         at = users.loads(events, trial)
         if at.rising == 0:

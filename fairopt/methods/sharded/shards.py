@@ -406,7 +406,7 @@ def _cut(source: ArrayLike, name: str = "", mapped: bool = False) -> list[Shard]
 def _on_disk(array: Any, mapped: bool) -> tuple[str, int, tuple[int, int]] | None:
     """The file, the offset and the strides of an array that a memory map shows; None of an array in memory.
 
-    Views that are not whole rows or columns are refused, and maps of what is no longer the file of that name.
+    Refused are views of other than whole rows or columns, and maps whose file was replaced or removed.
     """
     whole = array
     while isinstance(whole, np.ndarray) and not (

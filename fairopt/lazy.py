@@ -6,6 +6,9 @@ pool water-filling, prices and closed forms need neither.
 
 from __future__ import annotations
 
+import sys
+import threading
+import time
 from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -18,7 +21,7 @@ if TYPE_CHECKING:
     from scipy.sparse import csgraph
     from scipy.sparse import linalg as sparse_linalg
 
-__all__ = ["cp", "csgraph", "linalg", "load", "ndimage", "optimize", "sp", "sparse_linalg", "vq"]
+__all__ = ["cp", "csgraph", "linalg", "load", "ndimage", "optimize", "seconds_since", "sp", "sparse_linalg", "vq"]
 
 PACKAGES = {
     "cp": "cvxpy", "sp": "scipy.sparse", "csgraph": "scipy.sparse.csgraph", "sparse_linalg": "scipy.sparse.linalg",
@@ -26,16 +29,36 @@ PACKAGES = {
 }  # fmt: skip
 
 
+IMPORTING = threading.RLock()  # held during imports, which a time limit must not stop in the middle
+_IMPORTS: list[tuple[float, float]] = []  # when each began, on the clock of `time.perf_counter`, and its seconds
+
+
+def _imported(name: str) -> ModuleType:
+    """A module; the time of its first import is kept for `seconds_since`."""
+    if name in sys.modules:
+        return import_module(name)  # which waits where another thread imports it
+    with IMPORTING:
+        begun, before = time.perf_counter(), len(_IMPORTS)
+        module = import_module(name)
+        _IMPORTS[before:] = [(begun, time.perf_counter() - begun)]  # in place of those within it
+    return module
+
+
+def seconds_since(begun: float) -> float:
+    """Seconds that imports took which began at a time or later."""
+    return sum(seconds for start, seconds in _IMPORTS if start >= begun)
+
+
 class _Lazy(ModuleType):
     """A module in place of one that is imported when an attribute of it is asked for."""
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(import_module(self.__name__), name)
+        return getattr(_imported(self.__name__), name)
 
 
 def load() -> None:
     """Import CVXPY now, and with it SciPy: before a clock runs, or before processes are forked."""
-    import_module("cvxpy")
+    _imported("cvxpy")
 
 
 if not TYPE_CHECKING:

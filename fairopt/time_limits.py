@@ -125,7 +125,7 @@ class Limit:
         """Raise `_OutOfTime` where the call works, from the hard end on until it has ended."""
         wait = max(self.hard - time.perf_counter(), 0.0)
         while not self._ended.wait(wait):
-            with self._lock:
+            with lazy.IMPORTING, self._lock:
                 if self._ended.is_set() or not self._at_work():
                     return
                 if not self._inner:
@@ -149,9 +149,9 @@ def _raise_in(thread: int, kind: type[BaseException]) -> None:
     ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), ctypes.py_object(kind))
 
 
-def begin(seconds: float | None) -> float:
-    """When a call begins: with a time limit once CVXPY is there, since an import must not be stopped in the middle."""
-    if seconds is not None:
+def begin(seconds: float | None, needs_cvxpy: bool = True) -> float:
+    """When a call begins: with a time limit once CVXPY is there, if it is needed, so that its import is not counted."""
+    if seconds is not None and needs_cvxpy:
         lazy.load()
     return time.perf_counter()
 

@@ -169,6 +169,8 @@ seen()
 pool = fo.Instance([[2, 3], [2, 1]], [6, 4], task_limits=[1, None])
 for policy in (fo.DRF(), fo.NashWelfare(), fo.FDS(alpha=2), fo.NoFairness(), fo.MLFDRS()):
     policy.allocate(fo.Instance([[2, 3], [2, 1]], [6, 4]))
+for policy in (fo.DRF(), fo.NashWelfare(), fo.NoFairness()):
+    policy.allocate(fo.Instance([[2, 3], [2, 1]], [6, 4]), time_limit=60)
 seen()
 fo.datasets.write(pool, "pool")
 from fairopt.cli import main

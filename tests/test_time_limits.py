@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import fairopt as fo
-from fairopt import time_limits
+from fairopt import lazy, time_limits
 from fairopt.formulation import apart, solver_process, solvers
 from fairopt.methods import dispatch, infeasible
 from fairopt.proofs import gate
@@ -272,3 +272,22 @@ def test_a_search_for_what_conflicts_ends_in_time() -> None:
     assert within_limit(60.0, past, work, lambda limit: "late") == "late"
     with pytest.raises(_OutOfTime):
         Limit(1.0, past).stop()
+
+
+def test_a_limit_does_not_stop_an_import_in_the_middle() -> None:
+    done = []
+
+    def work() -> str:
+        with lazy.IMPORTING:
+            time.sleep(0.15)  # beyond the limit and the grace
+            done.append("import")
+        while True:
+            pass
+
+    assert within_limit(0.01, time.perf_counter(), work, lambda limit: "late") == "late"
+    assert done == ["import"]
+
+
+def test_imports_since_the_beginning_of_a_call_are_not_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lazy, "_IMPORTS", [(1.0, 0.5), (3.0, 0.25)])
+    assert (lazy.seconds_since(0.0), lazy.seconds_since(2.0), lazy.seconds_since(4.0)) == (0.75, 0.25, 0)

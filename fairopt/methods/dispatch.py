@@ -23,7 +23,7 @@ from fairopt.blocks.base import ByUser, blocks_within, is_ours
 from fairopt.blocks.constraints import Constraint
 from fairopt.blocks.efficiency import FairnessEfficiency
 from fairopt.blocks.model import Point
-from fairopt.blocks.objectives import AlphaFair, Leximin, Objective, Total
+from fairopt.blocks.objectives import AlphaFair, Leximin, MaxMin, Objective, Total
 from fairopt.blocks.shares import Share, Tasks, asked_once
 from fairopt.certificate import Try
 from fairopt.errors import Infeasible, InvalidBlock, NotCertified, OutOfDomain, nearest
@@ -89,7 +89,7 @@ def allocate(
     ``general`` replaces `solve_number` as the general method, and ``start`` is a guess at the prices, in natural units
     by server row; `Prepared` gives both.
     """
-    begun = begin(time_limit)
+    begun = begin(time_limit, method == "cone" or solver is not None or not _on_free_pool(policy, instance))
     settings = checked_settings(instance, method, solver, solver_options, time_limit, verbose)
     settings = replace(settings, general=general, start=start)
     if settings.solver and method not in ("auto", "cone", "parametric"):
@@ -110,6 +110,12 @@ def allocate(
         raise_stopped(policy, limit, begun)
 
     return within_limit(time_limit, begun, work, late)
+
+
+def _on_free_pool(policy: Any, instance: Instance) -> bool:
+    """Whether methods for one pool without constraints solve a policy: they need neither CVXPY nor SciPy."""
+    free = not policy.constraints and type(policy.objective) in (Leximin, MaxMin, AlphaFair, Total)
+    return free and isinstance(instance, Instance) and instance.n_servers == 1
 
 
 def checked_settings(

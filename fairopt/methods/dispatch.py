@@ -38,6 +38,7 @@ from fairopt.methods.cluster.alpha_fair import alpha_fair_on_servers_applies, so
 from fairopt.methods.cluster.leximin import leximin_on_servers_applies, solve_leximin_on_servers
 from fairopt.methods.cone.leximin import solve_leximin
 from fairopt.methods.cone.newton import newton_applies, solve_by_newton
+from fairopt.methods.cone.orders import orders_apply, share_of, solve_by_orders
 from fairopt.methods.cone.parametric import only_parametric, parametric_applies, search_by_prices, search_sums
 from fairopt.methods.cone.solve import solve_number
 from fairopt.methods.many_rows import solve_with_rows
@@ -239,6 +240,10 @@ def _solve_by_cones(program: Program, settings: Settings) -> Answer:
         first = _search(program, settings)
         if first.ok or only_parametric(program):
             return first
+    if orders_apply(program):
+        first = best(program, solve_by_orders(program, settings, _fair_levels(program, settings)))
+        if first.ok or settings.late:
+            return first
     solve = settings.general or solve_number
     answer = best(program, solve(program, settings), most=1 if search else None)
     if answer.ok:
@@ -281,6 +286,18 @@ def _search(program: Program, settings: Settings) -> Answer:
     label = program.instance.users[user]
     note = f"user {label!r} could run {could[user]:.6g} tasks, not {held[user]:.6g}, while no other user runs fewer"
     return replace(answer, note=f"Pareto-dominated, as optima with little emphasis on efficiency can be: {note}")
+
+
+def _fair_levels(program: Program, settings: Settings) -> Float:
+    """Levels by user of an alpha-fair answer, from which the order of ordered weights is not far."""
+    share = share_of(program)
+    try:
+        fair = Program(program.given, AlphaFair(2, share), program.constraints)
+        tasks = _solve_with(fair, replace(settings, general=None, start=None, solver=None, options={}), "auto").tasks
+    except OutOfDomain:  # the constraints leave a user nothing
+        tasks = program.size[program.pairs.user]
+    point = program.point(tasks)
+    return np.asarray(point.share(share) / point.weights)
 
 
 def _hand_out_leftover(program: Program, answer: Answer, settings: Settings) -> Answer:

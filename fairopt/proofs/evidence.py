@@ -122,7 +122,7 @@ class Solved:
     """A cone program with the values and dual values of a solver.
 
     The expression maximised is `ConeModel.maximand`, or the objective in another ``unit``, or ``stands_in``, which has
-    the same optimum as the objective, and relates to it in no other way.
+    the same optimum as the objective, and relates to it in no other way but for its unit, if that is given.
     """
 
     model: ConeModel
@@ -133,7 +133,7 @@ class Solved:
     def maximand(self) -> tuple[cp.Expression, float | None]:
         """The expression that was maximised, and natural units per unit of it; None for an increasing transform."""
         if self.stands_in is not None:
-            return self.stands_in, None
+            return self.stands_in, self.unit
         if self.unit is None:
             return self.model.maximand
         return cp.sum(self.model.program.objective.expression(self.model.model)) / self.unit, self.unit

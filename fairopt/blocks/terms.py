@@ -1,8 +1,7 @@
 """Polynomials and conditions on them, in which blocks say what they are, for `prove`.
 
 A `Term` is built by ``+``, ``-``, ``*`` and whole powers from symbols and numbers, a `Condition` by comparing terms, and
-by ``&``, ``|`` and ``~``. Both can be written for solvers (SMT-LIB, logic QF_NRA), and evaluated where symbols have
-values.
+by ``&``, ``|`` and ``~``. Both are written for solvers (SMT-LIB), and evaluated where symbols have values.
 """
 
 from __future__ import annotations
@@ -12,7 +11,12 @@ from fractions import Fraction
 from functools import reduce
 from typing import Any
 
-__all__ = ["FALSE", "TRUE", "Condition", "Number", "Term", "all_of", "any_of", "number", "total"]
+__all__ = [
+    "FALSE", "TRUE", "Condition", "Number", "Term", "all_of", "any_of", "is_largest", "number", "product",
+    "simple_fraction", "total",
+]  # fmt: skip
+
+LARGEST = 12  # of numerator over denominator, and denominators, of fractions as powers
 
 Value = Any  # what symbols stand for where terms are evaluated: fractions or floats
 
@@ -24,6 +28,14 @@ class _Expression:
 
     def __init__(self, of: str | Fraction | bool, *arguments: _Expression) -> None:
         self.of, self.arguments = of, arguments
+
+    @property
+    def degree(self) -> int:
+        """The degree as a polynomial, of a condition the highest degree of its terms."""
+        if not self.arguments:
+            return int(isinstance(self, Term) and isinstance(self.of, str))
+        degrees = [part.degree for part in self.arguments]
+        return sum(degrees) if self.of == "*" else max(degrees)
 
     def symbols(self) -> Iterator[str]:
         """The names of all symbols within, each as often as it stands there."""
@@ -175,9 +187,26 @@ def number(value: object) -> Term:
     raise TypeError(f"{value!r} in a condition; give whole numbers, fractions.Fraction or terms")
 
 
+def simple_fraction(value: float) -> Fraction | None:
+    """A number as a fraction of small whole numbers, such as 3/2; None if it is none of those."""
+    near = Fraction(value).limit_denominator(LARGEST) if abs(value) <= LARGEST else None
+    return near if near is not None and float(near) == value else None
+
+
 def total(terms: Iterable[Number]) -> Term:
     """The sum of terms, 0 of none."""
     return reduce(_sum, map(number, terms), number(0))
+
+
+def product(terms: Iterable[Number]) -> Term:
+    """The product of terms, 1 of none."""
+    return reduce(_product, map(number, terms), number(1))
+
+
+def is_largest(term: Term, others: Iterable[Number]) -> Condition:
+    """That a term is the largest of others."""
+    values = list(others)
+    return all_of([*(term >= value for value in values), any_of(term == value for value in values)])
 
 
 def all_of(conditions: Iterable[Condition]) -> Condition:

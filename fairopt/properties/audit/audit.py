@@ -195,6 +195,8 @@ class AuditSettings:
     seed: int
     seconds: float | None
     tell: Listener
+    shapes: tuple[tuple[int, int], ...] = SHAPES  # users and resources of the pools that are drawn
+    only: bool = False  # whether witnesses have one of these shapes too
 
     @property
     def positive(self) -> bool:
@@ -203,7 +205,7 @@ class AuditSettings:
 
     def accepts(self, pools: Batch) -> NDArray[np.bool_]:
         """Which pools fulfil the conditions."""
-        fine = np.ones(len(pools), dtype=bool)
+        fine = np.full(len(pools), not self.only or pools.demands.shape[1:] in self.shapes)
         if self.positive:
             fine &= (pools.demands > 0).all(axis=(1, 2))
         if "no completely dominant user" in self.conditions:
@@ -300,6 +302,17 @@ class PropertySearch:
                 if self.candidates and s.each_answer < SLOW:  # not shrunk: it takes milliseconds
                     self._verify(counterexample_of(self.name, *self.candidates[0]))
 
+    def confirmed(self, case: Counterexample) -> Witness | None:
+        """The witness that a case found elsewhere makes, shrunk where the search measures a loss on its instance."""
+        s = self.setting
+        found = measure(s.mechanism, self.name, Batch.of_instance(case.instance), self.lies, s.positive, TRIES)
+        if found.margin[0] > NOTICED:
+            self.candidates.append((found, 0))
+            self._prove()
+        if self.witness is None:
+            self._verify(case)
+        return self.witness
+
     def finding(self) -> Finding:
         """The results so far, as a finding."""
         return Finding(
@@ -339,10 +352,10 @@ class PropertySearch:
     def _drawn_pools(self) -> Iterator[tuple[str, Batch]]:
         """Families in turn, in every shape, as many of each."""
         s, options = self.setting, {"weights": self.setting.weights, "limits": self.setting.limits}
-        size = int(np.clip(-(-s.max_examples // (len(SHAPES) * len(FAMILIES))), 1, LARGEST_CHUNK))
-        self.shapes = list(SHAPES)
+        size = int(np.clip(-(-s.max_examples // (len(s.shapes) * len(FAMILIES))), 1, LARGEST_CHUNK))
+        self.shapes = list(s.shapes)
         while self.shapes:
-            for shape in SHAPES:
+            for shape in s.shapes:
                 for family in FAMILIES if shape in self.shapes else ():
                     if shape not in self.shapes:
                         break

@@ -73,10 +73,10 @@ number of users, demands above 0, equal weights and no task limits
         return f"{self.property}: {self.verdict}{by}; {self.shown()}"
 
     def shown(self) -> str:
-        """The witness, or the statement with what was tried for it, in words."""
+        """The witness, or the statement, with what was tried where nothing is known, in words."""
         if self.witness is not None:
             return str(self.witness)
-        return "; ".join([self.statement, *self.tried])
+        return "; ".join([self.statement, *(self.tried if self.verdict == "unknown" else ())])
 
     def to_dict(self) -> dict[str, Any]:
         """The proof as plain lists, numbers and strings."""

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from fairopt.blocks.algebra import Objective
-from fairopt.blocks.objectives import AlphaFair, Leximin, MaxMin
+from fairopt.blocks.objectives import AlphaFair, Leximin, MaxMin, Total
 from fairopt.blocks.shares import Share
 from fairopt.blocks.symbols import OutcomeSymbols, ShareSymbols, Symbols, UserSymbols
 from fairopt.blocks.terms import FALSE, Condition, Term, all_of, any_of, number, total
@@ -27,6 +27,7 @@ PROVABLE = (
 )  # fmt: skip
 LIES = ("strategy-proof", "strategy-proof-boosting")
 TWO_OUTCOMES = (*LIES, "population-monotone", "resource-monotone")
+OPEN = (Leximin, MaxMin, AlphaFair, Total)  # their conditions hold of some users among others
 CONCRETE = (2, 3, 4)  # numbers of users of the statements in which a solution is looked for
 
 
@@ -239,8 +240,10 @@ def gains(b: Builder, user: UserSymbols, liar: UserSymbols) -> Condition:
 def queries(question: Question) -> Iterator[Query]:
     """Relaxations, of which one without solutions is a proof, and then statements of which a solution is an instance."""
     q = question
-    if q.by_bundles and q.property not in TWO_OUTCOMES:
+    if isinstance(q.objective, OPEN) and q.property not in TWO_OUTCOMES:
         yield _one_outcome(q)
+    if q.by_bundles and not q.levels and q.property in TWO_OUTCOMES[:3]:
+        yield _market(q)
     if q.levels and q.by_bundles and q.positive and not q.limits:
         yield from _common_level(q)
     for n in CONCRETE if q.users is None else (q.users,):
@@ -290,6 +293,23 @@ def _common_level(q: Question) -> Iterator[Query]:
     for loads in (first, second):
         b.add(*(load <= 1 for load in loads), any_of(load == 1 for load in loads))
     yield b.query("one user, and the load of any number of others, who all have the same level", None)
+
+
+def _market(q: Question) -> Query:
+    """Alpha-fair: where prices rise, the others' load falls, in sum over resources (the law of demand)."""
+    b = Builder(q)
+    first, then = (b.symbols.row(f"others{name}", q.resources, at_least=0) for name in ("", "_then"))
+    user = b.user("1", weight=number(1))  # the unit of weights
+    if q.property in LIES:
+        after, leaver = b.user("lie", weight=number(1), limit=user.limit), [number(0)] * q.resources
+        b.add(gains(b, user, after))
+    else:
+        after, leaver = b.again(user, "1_then"), b.symbols.row("leaver", q.resources, at_least=0)
+        b.add(after.tasks < user.tasks)
+    one = b.outcome("", [user], [total(loads) for loads in zip(user.bundle, first, leaver, strict=True)])
+    two = b.outcome("_then", [after], [y + r for y, r in zip(after.bundle, then, strict=True)])
+    b.add(total((p - r) * (x - y) for p, r, x, y in zip(two.prices, one.prices, then, first, strict=True)) <= 0)
+    return b.query("one user, and the load of any number of others, which falls where prices rise", None)
 
 
 def _growth(b: Builder, one: UserSymbols, two: UserSymbols) -> Iterator[Condition]:

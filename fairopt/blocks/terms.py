@@ -1,6 +1,6 @@
 """Polynomials and conditions on them, in which blocks say what they are, for `prove`.
 
-A `Term` is built by ``+``, ``-``, ``*`` and whole powers from symbols and numbers, a `Condition` by comparing terms, and
+A `Term` is built by ``+``, ``-``, ``*`` and whole powers from symbols and numbers, a `Condition` by comparing terms and
 by ``&``, ``|`` and ``~``. Both are written for solvers (SMT-LIB), and evaluated where symbols have values.
 """
 

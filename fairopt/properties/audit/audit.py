@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fairopt.accessor import later
 from fairopt.allocation import Allocation
 from fairopt.blocks.objectives import Objective
 from fairopt.errors import InvalidBlock, OutOfDomain, nearest
@@ -60,7 +61,7 @@ def audit(
     mechanism: Any, properties: str | Iterable[str] = USUAL, instances: Iterable[Instance] | None = None, *,
     positive: bool = False, conditions: str | Iterable[str] = (), weights: bool = False, limits: bool = False,
     servers: int = 1, max_examples: int = 2000, seed: int = 0, seconds: float | None = None,
-    found: Callable[[Finding], None] | None = None,
+    found: Callable[[Finding], None] | None = None, prove: bool = False,
 ) -> AuditReport:  # fmt: skip
     """Search for instances on which a mechanism breaks a property; shrink and verify what is found.
 
@@ -95,6 +96,9 @@ def audit(
         Time limit of each property.
     found : callable, optional
         Called with each `Finding` as soon as it is known.
+    prove : bool, default False
+        Try to prove what is not refuted, as `fairopt.prove` does, for 1 to 4 resources; 10 seconds for each. Needs the
+        extra ``prove``.
 
     Returns
     -------
@@ -149,6 +153,8 @@ def audit(
                 search = PropertySearch(setting, name, random)
                 search.run(given)
                 findings.append(search.finding())
+                if prove and search.witness is None and not search.interrupted:
+                    findings[-1] = replace(findings[-1], proved=later("audit.prove")(setting, name))
                 if found is not None:
                     found(findings[-1])
                 if search.interrupted:

@@ -20,7 +20,7 @@ from fairopt.blocks.efficiency import single_term
 from fairopt.blocks.objectives import AlphaFair, Leximin, MaxMin
 from fairopt.blocks.symbols import OutcomeSymbols, ShareSymbols, Symbols
 from fairopt.blocks.terms import Term
-from fairopt.errors import FairoptError, InvalidBlock, InvalidInstance, nearest
+from fairopt.errors import FairoptError, InvalidBlock, InvalidInstance, OutOfDomain, nearest
 from fairopt.instance import Instance
 from fairopt.policy import Policy, is_mechanism, label
 from fairopt.progress import by_itself, tell
@@ -38,6 +38,7 @@ __all__ = ["prove"]
 FIRST = 1.0  # seconds for proofs, before instances are drawn as well
 LEMMA = 10.0  # seconds for each of the two lemmas on a share
 EXAMPLES, SEARCHING = 600, 5.0  # instances that are drawn, and seconds
+AUDITED, EACH = (1, 2, 3, 4), 10.0  # numbers of resources, and seconds for each, where an audit asks
 DENOMINATORS = (10, 1_000, 10**6, 10**15)  # largest ones of the numbers of a witness, while it is none
 
 
@@ -121,6 +122,21 @@ def prove(
     return ProofReport(label(policy), kind.words, tuple(proofs))
 
 
+def of_finding(setting: AuditSettings, name: str) -> str:
+    """What is proved of a property that an audit has not refuted, in words; empty if nothing is."""
+    if name not in PROVABLE or setting.servers > 1 or set(setting.conditions) - {"positive demands"}:
+        return ""
+    proved = []
+    for resources in AUDITED:
+        kind = Kind(setting.mechanism, resources, None, setting.positive, setting.weights, setting.limits)
+        with contextlib.suppress(OutOfDomain):  # as 3-DF on two resources
+            if (found := _Attempt(kind, name, EACH, False).proof()).verdict == "proved":
+                proved.append(resources)
+            if found.interrupted:
+                break
+    return f"proved for {', '.join(map(str, proved))} resource{'s' * (proved != [1])} and any number of users" * bool(proved)
+
+
 def _whole(value: Any, name: str, least: int) -> None:
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
         raise InvalidBlock(f"{name} is {value!r}; give a whole number, {least} or more")
@@ -144,7 +160,7 @@ class Kind:
         return (
             f"on every pool of {self.resources} resource{'s' * (self.resources != 1)} with {many}, demands "
             f"{'above 0' if self.positive else 'of 0 or more'}, {'any' if self.weights else 'equal'} weights and "
-            f"{'any' if self.limits else 'no'} task limits"
+            f"{'any positive' if self.limits else 'no'} task limits"
         )
 
     def question(self, name: str) -> Question | str:
@@ -164,10 +180,8 @@ class Kind:
         symbols = Symbols()
         if shares[0].conditions(ShareSymbols(symbols.row("ratio", self.resources), Term("share"), symbols)) is None:
             return f"{shares[0]!r} does not say what it is in polynomials; write {type(shares[0]).__name__}.conditions"
-        if type(objective) not in (Leximin, MaxMin, AlphaFair):
-            said = objective.conditions(OutcomeSymbols([], symbols.row("slack", self.resources), symbols))
-            if said is None:
-                return f"{objective!r} does not say what it is in polynomials; write {type(objective).__name__}.conditions"
+        if objective.conditions(OutcomeSymbols([], symbols.row("slack", self.resources), symbols)) is None:
+            return f"{objective!r} does not say what it is in polynomials; write {type(objective).__name__}.conditions"
         require_said(question)
         return question
 
@@ -331,7 +345,7 @@ def _cases(question: Question, query: Query, values: dict[str, Fraction]) -> Ite
     for top in DENOMINATORS:
         users = range(1, query.users + 1)
         weights = [values.get(f"weight_{k}", one).limit_denominator(top) for k in users]
-        limits = [values.get(f"limit_{k}", None) for k in users]
+        limits = [values.get(f"limit_{k}") for k in users]
         try:
             instance = Instance(
                 [[float(v) for v in demands(k, top)] for k in users], np.ones(question.resources),

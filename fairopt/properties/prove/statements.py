@@ -9,6 +9,7 @@ says nothing.
 
 from __future__ import annotations
 
+import builtins
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -46,12 +47,12 @@ class Question:
     degree: int | None = None  # of the share, where proved
     grows: bool = False  # whether it is proved that the share grows with bundles
 
-    @property
+    @builtins.property
     def levels(self) -> bool:
         """Whether the answer is the leximin one."""
         return isinstance(self.objective, (Leximin, MaxMin))
 
-    @property
+    @builtins.property
     def by_bundles(self) -> bool:
         """Whether users are described by bundles, levels and tasks; else by ratios, coefficients and tasks."""
         smooth = isinstance(self.objective, AlphaFair) and self.objective.alpha > 0
@@ -238,7 +239,7 @@ def gains(b: Builder, user: UserSymbols, liar: UserSymbols) -> Condition:
 
 
 def queries(question: Question) -> Iterator[Query]:
-    """Relaxations, of which one without solutions is a proof, and then statements of which a solution is an instance."""
+    """Relaxations, of which one without solutions is a proof; then statements of which a solution is an instance."""
     q = question
     if isinstance(q.objective, OPEN) and q.property not in TWO_OUTCOMES:
         yield _one_outcome(q)

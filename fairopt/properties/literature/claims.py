@@ -92,6 +92,7 @@ class Claim:
     cases: tuple[Case, ...] = ()  # instances that decide it: where something fails as claimed, they prove the claim
     searched: int = 0  # instances searched for a counterexample; none was found unless the verdict is ``refuted``
     note: str = ""  # what is ambiguous, and the reading taken
+    machine: str = ""  # what `prove` says of the property, by numbers of users n and resources m; empty for nothing
 
     def __post_init__(self) -> None:
         if self.paper not in PAPERS:

@@ -2,9 +2,9 @@
 
 Every statement is of one pool, positive demands, any number of users and equal weights (of weighted DRF any). A verdict
 stands under each number of resources: P proved, R refuted by a witness computed again, ``?`` neither within the limit;
-a star marks properties that no source claims of the notion, or denies. With ``--drawn`` the statements that are proved
-are tried on so many drawn pools each, and one that fails ends the run. With ``--claims`` what is proved of each claim of
-the literature is written beside it.
+a star marks properties of which no source says anything for the notion. With ``--drawn`` the statements that are proved
+are tried on so many drawn pools each, and one that fails ends the run. With ``--claims`` what is proved of each claim
+of the literature is written beside it.
 
 Run: python benchmarks/prove.py [--time-limit 20] [--resources 1,2,3,4] [--drawn 100000] [--claims] [--only fds]
 """

@@ -84,7 +84,10 @@ class Term(_Expression):
         return _sum(number(other), self)
 
     def __sub__(self, other: Number) -> Term:
-        return self if number(other).of == 0 else Term("-", self, number(other))
+        less = number(other)
+        if isinstance(self.of, Fraction) and isinstance(less.of, Fraction):
+            return number(self.of - less.of)
+        return self if less.of == 0 else Term("-", self, less)
 
     def __rsub__(self, other: Number) -> Term:
         return number(other) - self
@@ -233,10 +236,14 @@ def _joined(word: str, conditions: Iterable[Condition], decides: bool) -> Condit
 
 
 def _sum(one: Term, other: Term) -> Term:
+    if isinstance(one.of, Fraction) and isinstance(other.of, Fraction):
+        return number(one.of + other.of)
     return other if one.of == 0 else one if other.of == 0 else Term("+", *_flat("+", one), *_flat("+", other))
 
 
 def _product(one: Term, other: Term) -> Term:
+    if isinstance(one.of, Fraction) and isinstance(other.of, Fraction):
+        return number(one.of * other.of)
     if one.of == 0 or other.of == 0:
         return number(0)
     return other if one.of == 1 else one if other.of == 1 else Term("*", *_flat("*", one), *_flat("*", other))

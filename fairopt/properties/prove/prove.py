@@ -134,7 +134,9 @@ def of_finding(setting: AuditSettings, name: str) -> str:
                 proved.append(resources)
             if found.interrupted:
                 break
-    return f"proved for {', '.join(map(str, proved))} resource{'s' * (proved != [1])} and any number of users" * bool(proved)
+    if not proved:
+        return ""
+    return f"proved for {', '.join(map(str, proved))} resource{'s' * (proved != [1])} and any number of users"
 
 
 def _whole(value: Any, name: str, least: int) -> None:

@@ -23,6 +23,7 @@ from fairopt.properties.prove.statements import Query
 __all__ = ["PROVERS", "Answer", "answers", "require"]
 
 PROVERS = {"z3": "z3-solver", "cvc5": "cvc5"}  # and the packages that they come in
+PROCESSES = os.cpu_count() or 1  # at a time
 PROCESS = Path(__file__).with_name("prover_process.py")
 
 
@@ -58,7 +59,7 @@ def answers(
     done: queue.Queue[Answer] = queue.Queue()
     try:
         while waiting:
-            while left and len(running) < (os.cpu_count() or 1):
+            while left and len(running) < PROCESSES:
                 _start(left.pop(0), prover, running, done)
             try:
                 answer = done.get(timeout=max(min(end - time.perf_counter(), pause), 0.0))

@@ -79,7 +79,10 @@ def _outcome(question: Question, answer: Allocation, c: Float) -> tuple[list[Con
     """Conditions of an answer, without those on prices that are not unique, and the numbers of all symbols in it."""
     instance, b = answer.instance, Builder(replace(question, degree=None))
     users = range(instance.n_users)
-    b.closed("", [b.user(str(k + 1)) for k in users])
+    outcome = b.closed("", [b.user(str(k + 1)) for k in users])
+    said = question.objective.conditions(outcome)
+    assert said is not None
+    b.add(said)
     values: dict[str, float] = {}
     for k in users:
         weight = float(instance.weights[k])

@@ -10,10 +10,12 @@ says nothing.
 from __future__ import annotations
 
 import builtins
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import permutations
 
 from fairopt.blocks.algebra import Objective
+from fairopt.blocks.base import is_ours
 from fairopt.blocks.objectives import AlphaFair, Leximin, MaxMin, Total
 from fairopt.blocks.shares import Share
 from fairopt.blocks.symbols import OutcomeSymbols, ShareSymbols, Symbols, UserSymbols
@@ -179,11 +181,20 @@ class Builder:
         slack = self.symbols.row(f"slack{name}", self.question.resources, at_least=0)
         if loads is not None:
             self.add(*(load + left == 1 for load, left in zip(loads, slack, strict=True)))
-        found = OutcomeSymbols(users, slack, self.symbols, name)
-        said = self.question.objective.conditions(found)
-        assert said is not None
-        self.add(said)
-        return found
+        return OutcomeSymbols(users, slack, self.symbols, name)
+
+    def answers(self, *outcomes: OutcomeSymbols) -> None:
+        """Add that these outcomes are answers, with the users of an objective of one's own in any order."""
+        objective, first = self.question.objective, range(len(outcomes[0].users))
+
+        def said(outcome: OutcomeSymbols, order: Iterable[int]) -> Condition:
+            ordered = [outcome.users[k] for k in order if k < len(outcome.users)]
+            found = objective.conditions(replace(outcome, users=ordered))
+            assert found is not None
+            return found
+
+        orders = [tuple(first)] if is_ours(objective) else permutations(first)
+        self.add(any_of(all_of(said(outcome, order) for outcome in outcomes) for order in orders))
 
     def closed(self, name: str, users: list[UserSymbols]) -> OutcomeSymbols:
         """An outcome of these users and no others."""
@@ -223,6 +234,11 @@ def fails(b: Builder, outcome: OutcomeSymbols, weight: Term, other: UserSymbols 
     return has_less(user, lambda i: user.bundle[i] < other.held[i], q.resources)
 
 
+def fewer(then: Term, before: Term) -> Condition:
+    """That a user runs fewer tasks then."""
+    return then < before
+
+
 def gains(b: Builder, user: UserSymbols, liar: UserSymbols) -> Condition:
     """That a user is better off by a lie, of larger demands where only these are asked about."""
     q = b.question
@@ -247,6 +263,8 @@ def queries(question: Question) -> Iterator[Query]:
         yield _market(q)
     if q.levels and q.by_bundles and q.positive and not q.limits:
         yield from _common_level(q)
+    if q.by_bundles and q.property == "resource-monotone" and q.resources == 1 and not q.limits:
+        yield _one_resource(q)
     for n in CONCRETE if q.users is None else (q.users,):
         if q.levels and q.by_bundles and q.property in TWO_OUTCOMES[:3] and not (q.users is None and q.positive):
             yield _moving(q, n)
@@ -263,6 +281,7 @@ def _one_outcome(q: Question) -> Query:
         # of each resource, and of what all pay, some user has at least the average by weight; all weights add up to 1
         named += [b.user(f"most_{i + 1}") for i in b.resources] if q.levels else [b.user("payer")]
     outcome = b.outcome("", named)
+    b.answers(outcome)
     if len(named) > 1 and other is None:
         if q.levels:
             b.add(*(named[i + 1].bundle[i] >= 1 - outcome.slack[i] for i in b.resources))
@@ -287,7 +306,7 @@ def _common_level(q: Question) -> Iterator[Query]:
             b.add(*_growth(b, user, liar))
     elif q.property == "population-monotone":
         leaver, t = b.symbols.row("leaver", q.resources), b.symbols.new("times")
-        b.add(t < 1)
+        b.add(fewer(t, number(1)))
         second, first = [t * r for r in first], [r + y for r, y in zip(first, leaver, strict=True)]
     else:
         return
@@ -306,11 +325,20 @@ def _market(q: Question) -> Query:
         b.add(gains(b, user, after))
     else:
         after, leaver = b.again(user, "1_then"), b.symbols.row("leaver", q.resources, at_least=0)
-        b.add(after.tasks < user.tasks)
+        b.add(fewer(after.tasks, user.tasks))
     one = b.outcome("", [user], [total(loads) for loads in zip(user.bundle, first, leaver, strict=True)])
     two = b.outcome("_then", [after], [y + r for y, r in zip(after.bundle, then, strict=True)])
+    b.answers(one, two)
     b.add(total((p - r) * (x - y) for p, r, x, y in zip(two.prices, one.prices, then, first, strict=True)) <= 0)
     return b.query("one user, and the load of any number of others, which falls where prices rise", None)
+
+
+def _one_resource(q: Question) -> Query:
+    """On one resource all shares change by the same factor, so that all tasks do when its capacity grows."""
+    b = Builder(q)
+    load, part, t = (b.symbols.new(name) for name in ("load", "part", "times"))
+    b.add(load == 1, part <= 1, t * part * load == 1, fewer(t, number(1)))
+    return b.query("one resource, of which all users use more or all use less", None)
 
 
 def _growth(b: Builder, one: UserSymbols, two: UserSymbols) -> Iterator[Condition]:
@@ -321,12 +349,12 @@ def _growth(b: Builder, one: UserSymbols, two: UserSymbols) -> Iterator[Conditio
     def share(user: UserSymbols) -> Term:
         return user.level * user.tasks ** (d - 1) if d > 1 else user.level
 
-    def smaller(a: UserSymbols, c: UserSymbols, compare: Callable[[Term, Term], Condition]) -> Condition:
+    def all_of_bundles(a: UserSymbols, c: UserSymbols, compare: Callable[[Term, Term], Condition]) -> Condition:
         return all_of(compare(x, y) for x, y in zip(a.bundle, c.bundle, strict=True))
 
     if d:
-        yield ~smaller(one, two, Term.__lt__) | (share(one) < share(two))
-        yield ~smaller(two, one, Term.__lt__) | (share(two) < share(one))
+        yield ~all_of_bundles(one, two, Term.__lt__) | (share(one) < share(two))
+        yield ~all_of_bundles(two, one, Term.__lt__) | (share(two) < share(one))
         tasks = [a * two.tasks <= c * one.tasks for a, c in zip(one.bundle, two.bundle, strict=True)]
         yield ~all_of(tasks) | (one.level * two.tasks <= two.level * one.tasks)
 
@@ -342,9 +370,8 @@ def _moving(q: Question, n: int) -> Query:
         after = [liar, *(b.moved(user, f"{k + 2}_then") for k, user in enumerate(users[1:]))]
     else:
         after = [b.moved(user, f"{k + 1}_then") for k, user in enumerate(users[:-1])]
-        b.add(after[0].tasks < users[0].tasks)
-    b.closed("", users)
-    b.closed("_then", after)
+        b.add(fewer(after[0].tasks, users[0].tasks))
+    b.answers(b.closed("", users), b.closed("_then", after))
     return b.query(f"{n} users whose bundles, tasks and levels grow or fall together", n)
 
 
@@ -352,24 +379,22 @@ def _concrete(q: Question, n: int) -> Query:
     """All of n users, as they are."""
     b = Builder(q)
     users = [b.user(str(k + 1), number(1) if k == 0 else None) for k in range(n)]
-    outcome, weight = b.closed("", users), total(user.weight for user in users)
-    if q.property not in TWO_OUTCOMES:
-        b.add(fails(b, outcome, weight, users[1] if n > 1 else None))
-    elif q.property in LIES:
+    first, after = b.closed("", users), list[UserSymbols]()
+    if q.property in LIES:
         liar = b.user("lie", number(1), users[0].limit)
         b.add(gains(b, users[0], liar))
-        b.closed("_then", [liar, *(b.again(user, f"{k + 2}_then") for k, user in enumerate(users[1:]))])
+        after = [liar, *(b.again(user, f"{k + 2}_then") for k, user in enumerate(users[1:]))]
     elif q.property == "population-monotone":
         after = [b.again(user, f"{k + 1}_then") for k, user in enumerate(users[:-1])]
-        b.add(after[0].tasks < users[0].tasks if after else FALSE)
-        if after:
-            b.closed("_then", after)
-    else:
+        b.add(fewer(after[0].tasks, users[0].tasks) if after else FALSE)
+    elif q.property == "resource-monotone":
         parts = b.symbols.row("part", q.resources)  # of the grown capacities, that the first ones were
         b.add(*(part <= 1 for part in parts))
         after = [b.again(user, f"{k + 1}_then", parts) for k, user in enumerate(users)]
-        b.add(after[0].tasks < users[0].tasks)
-        b.closed("_then", after)
+        b.add(fewer(after[0].tasks, users[0].tasks))
+    else:
+        b.add(fails(b, first, total(user.weight for user in users), users[1] if n > 1 else None))
+    b.answers(first, *([b.closed("_then", after)] if after else []))
     return b.query(f"{n} users", n, exact=True)
 
 

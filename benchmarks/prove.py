@@ -36,6 +36,8 @@ NOTIONS: dict[str, Any] = {
     **{f"{p}-norm {a}": fo.PNormFairness(p, float(a)) for p in (1, 2, 3) for a in ALPHAS},
     "most tasks": fo.NoFairness(), "MLF-DRS": fo.MLFDRS(), "H-FFMRA": fo.HFFMRA(),
 }  # fmt: skip
+# Claims about several servers, and about instances of which no statements are made.
+ON_SERVERS, RESTRICTED = ("drfh", "ps-dsf"), ("all have the same dominant", "no completely dominant")
 SHORT = {"proved": "P", "refuted": "R", "unknown": "?"}
 
 
@@ -84,16 +86,20 @@ def contradict(notion: Any, kind: str, m: int, weights: bool, examples: int) -> 
 
 
 def of_claim(claim: literature.Claim, args: Any) -> str:
-    """What is proved of a claim's mechanism and property, in words; empty where nothing can be stated."""
+    """What is proved of a claim's mechanism and property on one pool, in words; empty where nothing can be stated."""
     mechanism = claim.make()
-    if claim.property not in PROVABLE or type(mechanism) is not Policy or mechanism.constraints:
+    restricted = any(words in claim.conditions for words in RESTRICTED) or claim.mechanism in ON_SERVERS
+    if restricted or claim.property not in PROVABLE or type(mechanism) is not Policy or mechanism.constraints:
         return ""
     found: dict[str, list[int]] = {}
 
     def verdict(words: str, m: int, **options: Any) -> str:
-        proof = fo.prove(mechanism, claim.property, resources=m, time_limit=args.time_limit, **options)
-        if proof.verdict != "unknown":
-            found.setdefault(f"{proof.verdict}{' by z3' * bool(proof.provers)}, {words}", []).append(m)
+        options |= {"weights": claim.about.startswith("weighted"), "time_limit": args.time_limit}
+        proof = fo.prove(mechanism, claim.property, resources=m, **options)
+        if proof.verdict == "proved" or (proof.verdict == "refuted" and not options.get("users")):
+            among = words.replace("any n", "").removeprefix(", ") if proof.verdict == "refuted" else words
+            by = " by z3, " if proof.provers else ", " * bool(among)
+            found.setdefault(f"{proof.verdict}{by}{among}", []).append(m)
         return proof.verdict
 
     for m in args.resources:
@@ -113,7 +119,7 @@ def write_claims(args: Any) -> None:
     with path.open(newline="", encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
     for row, claim in zip(rows, literature.claims(), strict=True):
-        key = claim.mechanism, claim.property
+        key = f"{claim.mechanism} {claim.about.startswith('weighted')} {claim.conditions}", claim.property
         if key not in done:
             try:
                 done[key] = of_claim(claim, args)

@@ -78,7 +78,7 @@ def main() -> None:
 
         with suppress(OSError, AttributeError):
             ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
-    print(json.dumps(PROVERS[sys.argv[1]](sys.stdin.read())))
+    sys.stdout.write(json.dumps(PROVERS[sys.argv[1]](sys.stdin.read())))
 
 
 if __name__ == "__main__":

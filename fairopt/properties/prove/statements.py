@@ -275,7 +275,10 @@ def queries(question: Question) -> Iterator[Query]:
 def _one_outcome(q: Question) -> Query:
     """Named users among any number of others: conditions of the named ones, compared among themselves, still hold."""
     b = Builder(q)
-    user, other = b.user("1"), b.user("2") if q.property == "envy-free" else None
+    said = not (q.grows and q.positive and q.property == "envy-free")  # else all that is needed of the share is:
+    user, other = b.user("1", said=said), b.user("2", said=said) if q.property == "envy-free" else None
+    if other is not None and not said:
+        b.add(*_growth(b, user, other))
     named, weight = [user] if other is None else [user, other], number(1)
     if q.property in ("sharing-incentive", "bottleneck"):
         # of each resource, and of what all pay, some user has at least the average by weight; all weights add up to 1
@@ -342,7 +345,7 @@ def _one_resource(q: Question) -> Query:
 
 
 def _growth(b: Builder, one: UserSymbols, two: UserSymbols) -> Iterator[Condition]:
-    """What growth of the share and its degree say of two users: of their bundles, and of what a task needs."""
+    """What growth of the share and its degree say of two users: of their bundles, and with lies of what a task needs."""
     d = b.question.degree
     assert d is not None
 
@@ -355,6 +358,8 @@ def _growth(b: Builder, one: UserSymbols, two: UserSymbols) -> Iterator[Conditio
     if d:
         yield ~all_of_bundles(one, two, Term.__lt__) | (share(one) < share(two))
         yield ~all_of_bundles(two, one, Term.__lt__) | (share(two) < share(one))
+        if b.question.property not in LIES:
+            return
         tasks = [a * two.tasks <= c * one.tasks for a, c in zip(one.bundle, two.bundle, strict=True)]
         yield ~all_of(tasks) | (one.level * two.tasks <= two.level * one.tasks)
 

@@ -43,13 +43,13 @@ SHORT = {"proved": "P", "refuted": "R", "unknown": "?"}
 
 def table(args: Any) -> list[dict[str, Any]]:
     """A row for each notion and property; written while it grows."""
-    claimed = {(of_notion(claim.about), claim.property) for claim in literature.claims()}
+    claimed = {(family, claim.property) for claim in literature.claims() for family in of_notion(claim.about)}
     rows = []
     for name, notion in NOTIONS.items():
         if args.only and not name.lower().startswith(args.only.lower()):
             continue
         for kind in PROVABLE:
-            star = "" if (of_notion(name), kind) in claimed else "*"
+            star = "*" * all((family, kind) not in claimed for family in of_notion(name))
             row: dict[str, Any] = {"notion": name, "property": kind + star}
             for m in args.resources:
                 begun = time.perf_counter()
@@ -70,10 +70,11 @@ def table(args: Any) -> list[dict[str, Any]]:
     return rows
 
 
-def of_notion(words: str) -> str:
-    """The family of a notion, as claims name it: FDS of ``FDS, beta > 1`` and of ``FDS 2``."""
-    first, _, alpha = words.partition(",")[0].partition(" ")
-    return "p-norm" if first.endswith("-norm") and alpha else {"2-DF": "k-DF", "3-DF": "k-DF"}.get(first, first)
+def of_notion(words: str) -> set[str]:
+    """The families of notions, as claims name them: FDS of ``FDS, beta > 1`` and of ``FDS 2``."""
+    if words[0].isdigit() and "norm" in words:
+        return {"p-norm" if " " in words else words}
+    return {{"2-DF": "k-DF", "3-DF": "k-DF"}.get(word, word) for word in words.replace(",", "").split()}
 
 
 def contradict(notion: Any, kind: str, m: int, weights: bool, examples: int) -> None:

@@ -29,8 +29,13 @@ FEW = 3  # programs after which all rows that imply the others are made
 WHOLE = 200_000  # of them at most: HiGHS takes 4 s for a sum of shares of 2,000 users under 120,000
 
 
-def solve_with_rows(program: Program, settings: Settings, solve: Callable[[Program], Answer]) -> Answer:
-    """The answer of a program with `Program.many_rows`, by programs with some of these."""
+def solve_with_rows(
+    program: Program, settings: Settings, solve: Callable[[Program], Answer], fast: Callable[[Program], Answer | None]
+) -> Answer:
+    """The answer of a program with `Program.many_rows`, by programs with some of these.
+
+    If that with none of them is not enough, ``fast`` is asked for an answer with all.
+    """
     blocks, n = program.many_rows, program.instance.n_users
     made: list[dict[int, None]] = [{} for _ in blocks]
     tried: tuple[Try, ...] = ()
@@ -47,6 +52,9 @@ def solve_with_rows(program: Program, settings: Settings, solve: Callable[[Progr
             answer.note = found.note
             best = min(best, answer, key=lambda one: (not one.ok, one.gap + one.violation + one.block_violation))
         if answer.ok or settings.late or (whole and not found.ok):
+            break
+        if k == 0 and (known := fast(program)) is not None and known.ok:
+            best, tried = known, tried + known.tried
             break
         each = max(1, MADE // n)
         more: list[Indices | None] = [] if whole or (found.ok and k + 1 < FEW) else [_all_of(program, b) for b in blocks]

@@ -403,14 +403,15 @@ class EnvyFree(ManyRows):
         return (np.arange(n)[:, None] * n + whom).ravel(), by.ravel()
 
     def implying(self, instance: Instance, most: int) -> Rows | None:
-        """On one pool ``x_j >= v_jk x_k``, and the row of j and k follows from those of j and l and of l and k where one
+        """If all may run everywhere, with the same demands, ``x_j >= v_jk x_k`` for total tasks, and the row of j and k follows from those of j and l and of l and k where one
         resource i is scarce in both: ``v_jl v_lk = d_li / d_ji d_ki / d_li = v_jk``.
 
         So those of the pairs are left where i is scarce and no user lies between them, in the order in which l is above
         j if ``d_li' / d_li >= d_ji' / d_ji`` for all resources i'.
         """
         n, found, total = instance.n_users, [np.zeros(0, dtype=np.intp)], 0
-        if instance.n_servers > 1 or n > MANY:
+        alike = instance.n_servers == 1 or (instance.demands.ndim == 2 and instance.everywhere)
+        if not alike or n > MANY:
             return None
         demands = instance.per_server_demands[:, 0]
         for i in range(instance.n_resources):

@@ -13,13 +13,13 @@ from dataclasses import replace
 
 import numpy as np
 
-from fairopt.blocks.constraints import ManyRows
+from fairopt.blocks.constraints import MadeRows, ManyRows
 from fairopt.certificate import BLOCK_TOLERANCE, Try
-from fairopt.formulation.program import Indices, Program
+from fairopt.formulation.program import ConeModel, Indices, Program
 from fairopt.methods.settings import Settings
 from fairopt.progress import tell
 from fairopt.proofs import conditions, gate
-from fairopt.proofs.evidence import FewerRows, Proposal
+from fairopt.proofs.evidence import FewerRows, Proposal, Solved
 from fairopt.proofs.gate import Answer
 
 PART = 0.01  # of the tolerance: rows broken by more are made
@@ -27,6 +27,7 @@ MADE = 40_000  # rows made at once, about: programs with more take long, and few
 MOST = 100  # programs
 FEW = 3  # programs after which all rows that imply the others are made
 WHOLE = 200_000  # of them at most: HiGHS takes 4 s for a sum of shares of 2,000 users under 120,000
+IDLE = 1e-13  # of the largest price of a row: smaller ones are what a solver leaves
 
 
 def solve_with_rows(
@@ -47,7 +48,7 @@ def solve_with_rows(
         found = solve(fewer)
         tried += found.tried
         if found.evidence is not None:
-            evidence = FewerRows(fewer, found.evidence, rows)
+            evidence = _charged(program, FewerRows(fewer, found.evidence, rows))
             answer = gate.judge(program, Proposal(found.method, found.tasks, evidence, found.solver))
             answer.note = found.note
             best = min(best, answer, key=lambda one: (not one.ok, one.gap + one.violation + one.block_violation))
@@ -56,25 +57,54 @@ def solve_with_rows(
         if k == 0 and (known := fast(program)) is not None and known.ok:
             best, tried = known, tried + known.tried
             break
-        each = max(1, MADE // n)
-        more: list[Indices | None] = [] if whole or (found.ok and k + 1 < FEW) else [_all_of(program, b) for b in blocks]
-        if more and None not in [one if one is None else 0 for one in more]:
-            whole, made = True, [{} for _ in blocks]
-        elif found.evidence is None:
+        every = None if whole or (found.ok and k + 1 < FEW) else _implying(program)
+        if every is not None:
+            whole, made = True, [dict.fromkeys(rows.tolist()) for rows in every]
+            continue
+        if found.evidence is None:
             break
-        else:
-            broken = conditions.broken_rows(program, answer.tasks, each)
-            more = [at[by > PART * BLOCK_TOLERANCE] for at, by in broken]
-        n_made = sum(map(len, made))
-        for own, new in zip(made, more, strict=True):
-            own.update(dict.fromkeys(new.tolist()))
+        broken, n_made = conditions.broken_rows(program, answer.tasks, max(1, MADE // n)), sum(map(len, made))
+        for own, (at, by) in zip(made, broken, strict=True):
+            own.update(dict.fromkeys(at[by > PART * BLOCK_TOLERANCE].tolist()))
         if sum(map(len, made)) == n_made:
             break
     return replace(best, tried=tried)
 
 
-def _all_of(program: Program, block: ManyRows) -> Indices | None:
-    """Rows that imply all others, or all; None of too many."""
-    n = program.instance.n_users
-    found = block.implying(program.instance, WHOLE)
-    return np.flatnonzero(~np.eye(n, dtype=bool)) if found is None and n * n <= WHOLE else found
+def _implying(program: Program) -> list[Indices] | None:
+    """Rows of each block that imply all of it; None of too many."""
+    n, found = program.instance.n_users, []
+    for block in program.many_rows:
+        rows = block.implying(program.instance, WHOLE)
+        if rows is None and n * n > WHOLE:
+            return None
+        found.append(np.flatnonzero(~np.eye(n, dtype=bool)) if rows is None else rows)
+    return found
+
+
+def _charged(program: Program, evidence: FewerRows) -> FewerRows:
+    """The evidence of a solver without rows of no price, so that files and proofs have those that bind only."""
+    solved = evidence.found
+    if not isinstance(solved, Solved) or solved.stands_in is not None:
+        return evidence
+    kept: dict[ManyRows, tuple[int, ...]] = dict.fromkeys(program.many_rows, ())
+    prices, others = {}, [solved.model.capacity, *solved.model.box]
+    for block, _, condition in solved.model.rest:
+        if not isinstance(block, MadeRows):
+            others.append(condition)
+            continue
+        dual = conditions.dual_values(condition)
+        if len(dual) != len(block.made):
+            return evidence
+        some = dual > IDLE * dual.max(initial=0.0)
+        kept[block.block], prices[block.block] = tuple(np.array(block.made)[some].tolist()), dual[some]
+    fewer = program.with_rows(kept)
+    model = ConeModel(fewer, solved.model.model.solver)
+    same = iter(others)
+    for block, condition in [(None, c) for c in (model.capacity, *model.box)] + [(b, c) for b, _, c in model.rest]:
+        if isinstance(block, MadeRows):
+            condition.dual_variables[0].save_value(prices[block.block])
+            continue
+        for ours, theirs in zip(condition.dual_variables, next(same).dual_variables, strict=True):
+            ours.save_value(theirs.value)
+    return FewerRows(fewer, Solved(model, unit=solved.unit), tuple(kept.values()))

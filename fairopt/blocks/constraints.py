@@ -403,11 +403,10 @@ class EnvyFree(ManyRows):
         return (np.arange(n)[:, None] * n + whom).ravel(), by.ravel()
 
     def implying(self, instance: Instance, most: int) -> Rows | None:
-        """If all may run everywhere, with the same demands, ``x_j >= v_jk x_k`` for total tasks, and the row of j and k follows from those of j and l and of l and k where one
-        resource i is scarce in both: ``v_jl v_lk = d_li / d_ji d_ki / d_li = v_jk``.
-
-        So those of the pairs are left where i is scarce and no user lies between them, in the order in which l is above
-        j if ``d_li' / d_li >= d_ji' / d_ji`` for all resources i'.
+        """If all may run everywhere, with the same demands, the row of users j and k is ``x_j >= v_jk x_k`` for total
+        tasks. It follows from those of j and l and of l and k where one resource i is scarce in both:
+        ``v_jl v_lk = d_li / d_ji d_ki / d_li = v_jk``. So those of the pairs are left where i is scarce and no user lies
+        between them, in the order in which l is above j if ``d_li' / d_li >= d_ji' / d_ji`` for all resources i'.
         """
         n, found, total = instance.n_users, [np.zeros(0, dtype=np.intp)], 0
         alike = instance.n_servers == 1 or (instance.demands.ndim == 2 and instance.everywhere)
@@ -425,8 +424,7 @@ class EnvyFree(ManyRows):
             start = np.flatnonzero(np.diff(kind.ravel()[order], prepend=-1))
             after = np.roll(order, -1)
             after[np.append(start[1:], len(order)) - 1] = order[start]
-            alike = users[order] * n + users[after]
-            found.append(alike[order != after])
+            found.append((users[order] * n + users[after])[order != after])
             above = np.ones((len(kinds), len(kinds)), dtype=bool)
             for ratio in kinds.T:
                 above &= ratio >= ratio[:, None]

@@ -53,8 +53,9 @@ _REFUSED = (
     "HIGHS returned status kError for option", "Unrecognized settings", "incompatible function arguments",
     "Error parsing inputs",  # SCS before 3.3
 )  # fmt: skip
-LARGE = 200_000  # numbers of a linear program for which HiGHS is asked for its interior point: of sums of shares of 1,000
-# users under 48,000 rows of two users each simplex took 3.7 s and the interior point 0.9 s, of 2,000 users 30 and 4 s
+# Numbers of a linear program for which HiGHS is asked for its interior point: sums of shares of 1,000 users under
+# 48,000 rows of two users each took 3.7 s by simplex and 0.9 s so, of 2,000 users under 122,000 rows 30 and 4 s.
+LARGE = 200_000
 LINEAR_CHAIN = ("HIGHS", "CLARABEL", "ECOS", "SCS")
 CONE_CHAIN = ("CLARABEL", "ECOS", "SCS")
 # Solvers that catch Ctrl-C and return as if they had failed: the field and the codes that tell. (ECOS close to the

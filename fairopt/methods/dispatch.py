@@ -166,8 +166,8 @@ def _solve_tier(program: Program, settings: Settings, method: str) -> Answer:
             return best(program, solve_bundles(program, settings, method))
     program.refuse_hopeless()
     if program.many_rows and method in ("auto", "cone") and not only_parametric(program):
-        solve, fast = (partial(one, settings=settings, method=method) for one in (_solve_with, _solve_fast))
-        return solve_with_rows(program, settings, solve, fast)
+        solve = partial(_solve_with, settings=settings, method=method)
+        return solve_with_rows(program, settings, solve, partial(_solve_fast, settings=settings, method=method))
     return _solve_with(program, settings, method)
 
 

@@ -101,9 +101,10 @@ def _charged(program: Program, evidence: FewerRows) -> FewerRows:
     fewer = program.with_rows(kept)
     model = ConeModel(fewer, solved.model.model.solver)
     same = iter(others)
-    for block, condition in [(None, c) for c in (model.capacity, *model.box)] + [(b, c) for b, _, c in model.rest]:
-        if isinstance(block, MadeRows):
-            condition.dual_variables[0].save_value(prices[block.block])
+    of_rows = {id(condition): block.block for block, _, condition in model.rest if isinstance(block, MadeRows)}
+    for condition in (model.capacity, *model.box, *(condition for _, _, condition in model.rest)):
+        if id(condition) in of_rows:
+            condition.dual_variables[0].save_value(prices[of_rows[id(condition)]])
             continue
         for ours, theirs in zip(condition.dual_variables, next(same).dual_variables, strict=True):
             ours.save_value(theirs.value)

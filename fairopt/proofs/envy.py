@@ -99,25 +99,41 @@ class Point:
 
 def pulled_gap(evidence: Pulled, tasks: Float) -> float:
     """How far tasks are from the condition, relatively."""
-    program, at, pulls = evidence.program, evidence.at(tasks), evidence.pulls
+    program, at = evidence.program, evidence.at(tasks)
     if not (np.isfinite(at.level) & (at.level > 0)).all():
         return np.inf
     loads, usable = program.pairs.loads, program.usable
-    roots = np.where(at.at_low, 0.0, at.level)[roots_of(pulls, at)]
-    left = np.maximum(usable - loads @ tasks, 0.0)
-    near, needs = left <= NEAR * usable, loads > 0
-    top = np.where(needs, roots, 0.0).max(axis=1)
-    by = np.where(needs & near[:, None], top[:, None], np.inf)
-    stops = stops_of(pulls, at, np.where(at.at_high, 0.0, by.min(axis=0)))
-    allowed = np.where(at.at_high[stops], 0.0, by.min(axis=0)[stops])
+    _, stops, tops = _roots_and_stops(evidence, at, tasks)
+    allowed = np.where(at.at_high, 0.0, tops.min(axis=0))[stops]
     gap = float(np.max(np.maximum(allowed / at.level - 1.0, 0.0), initial=0.0))
-    first = by.argmin(axis=0)[stops]  # the resource that stops each user below its limit
-    free = ~at.at_high[stops]
-    for i in np.unique(first[free]):
-        stopped = np.unique(stops[free & (first == i)])
+    left, free = np.maximum(usable - loads @ tasks, 0.0), ~at.at_high[stops]
+    by = tops.argmin(axis=0)[stops]  # the resource that stops each user below its limit
+    for i in np.unique(by[free]):
         if left[i] > ROUNDING * usable[i]:
+            stopped = np.unique(stops[free & (by == i)])
             gap = max(gap, float(left[i] / (loads[i, stopped] @ tasks[stopped])))
     return gap if gap == gap else np.inf
+
+
+def pulling_rows(evidence: Pulled, tasks: Float) -> list[int]:
+    """The rows, by number, by which `pulled_gap` proves that tasks are fair."""
+    n, (roots, stops, _) = len(tasks), _roots_and_stops(evidence, evidence.at(tasks), tasks)
+    all_rows = np.concatenate([np.arange(n) * n + roots, stops * n + np.arange(n)])
+    return [int(row) for row in np.unique(all_rows) if row // n != row % n]
+
+
+def _roots_and_stops(evidence: Pulled, at: Point, tasks: Float) -> tuple[Indices, Indices, Float]:
+    """By whom users are pulled, whom they pull, and the level to which each resource that is nearly full may lower its
+    users, infinite for who does not need it: shape (n_resources, n_users).
+    """
+    program, pulls = evidence.program, evidence.pulls
+    loads, usable = program.pairs.loads, program.usable
+    roots = roots_of(pulls, at)
+    base = np.where(at.at_low, 0.0, at.level)[roots]
+    near = usable - loads @ tasks <= NEAR * usable
+    top = np.where(loads > 0, base, 0.0).max(axis=1)
+    tops = np.where((loads > 0) & near[:, None], top[:, None], np.inf)
+    return roots, stops_of(pulls, at, np.where(at.at_high, 0.0, tops.min(axis=0))), tops
 
 
 def roots_of(pulls: Pulls, at: Point) -> Indices:

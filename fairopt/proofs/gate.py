@@ -137,8 +137,8 @@ def _judged(program: Program, proposal: Proposal) -> Answer:
     if isinstance(evidence, UserPrices):
         return _measured(program, method, tasks, users.judge_user_prices(program, evidence, near, tasks))
     if isinstance(evidence, Pulled):
-        broken = (float(by.max(initial=0.0)) for _, by in conditions.broken_rows(program, tasks))
-        of_blocks = max(conditions.bounds_violation(program, tasks), *broken)
+        short = [float(by.max(initial=0.0)) for _, by in conditions.broken_rows(program, tasks)]
+        of_blocks = max(conditions.bounds_violation(program, tasks), *short)
         return _measured(program, method, tasks, Bounded(pulled_gap(evidence, tasks), of_blocks, evidence.prices))
     if isinstance(evidence, CapacityPrices):
         return _measured(program, method, tasks, cone_programs.judge_prices(program, evidence.prices, tasks))

@@ -58,9 +58,9 @@ def _fill(program: Program, evidence: Pulled) -> tuple[Float, Float] | None:
         floor, slope = _risen(pulls, loads, usable, floor, np.where(rising, 1 / c, 0.0), limits)
         full = loads @ floor >= usable * (1 - CLOSE)
         if prices is None:  # of the resource that is full first, if a limit does not come before
-            rates = loads @ slope
-            lowest = rates * (full & ~(floor * c >= limits * (1 - CLOSE)).any())
-            prices = np.divide(1.0, lowest, out=np.zeros(len(usable)), where=lowest > 0) / max(int((lowest > 0).sum()), 1)
+            rates = np.where(full & ~(floor * c >= limits * (1 - CLOSE)).any(), loads @ slope, 0.0)
+            held = rates > 0
+            prices = np.divide(1.0, rates, out=np.zeros(len(usable)), where=held) / max(int(held.sum()), 1)
         needed = (loads[full] > 0).any(axis=0)
         stopped = rising & ((pulls.room(np.where(needed, floor, np.inf)) <= floor * (1 + CLOSE))
                             | (floor >= most * (1 - CLOSE)))  # fmt: skip

@@ -405,8 +405,8 @@ class EnvyFree(ManyRows):
     def implying(self, instance: Instance, most: int) -> Rows | None:
         """If all may run everywhere, with the same demands, the row of users j and k is ``x_j >= v_jk x_k`` for total
         tasks. It follows from those of j and l and of l and k where one resource i is scarce in both:
-        ``v_jl v_lk = d_li / d_ji d_ki / d_li = v_jk``. So those of the pairs are left where i is scarce and no user lies
-        between them, in the order in which l is above j if ``d_li' / d_li >= d_ji' / d_ji`` for all resources i'.
+        ``v_jl v_lk = d_li / d_ji d_ki / d_li = v_jk``. So those of the pairs are left where i is scarce and no user
+        lies between them, in the order in which l is above j if ``d_li' / d_li >= d_ji' / d_ji`` for all resources i'.
         """
         n, found, total = instance.n_users, [np.zeros(0, dtype=np.intp)], 0
         alike = instance.n_servers == 1 or (instance.demands.ndim == 2 and instance.everywhere)

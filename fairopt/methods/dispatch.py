@@ -231,17 +231,12 @@ def best(program: Program, proposals: Proposals, most: int | None = None) -> Ans
         for attempt in answer.tried:
             log.info("%s", attempt)
         tried += answer.tried
-        if found is None or _missing(answer) <= _missing(found):
+        if found is None or answer.missing() <= found.missing():
             found = answer
         if limit is not None:
             limit.proposed, limit.found = None, replace(found, tried=tried)
     found = found or gate.nothing(program)
     return found if found.tried == tried else replace(found, tried=tried)
-
-
-def _missing(answer: Answer) -> tuple[bool, float]:
-    """A key that is smaller for better answers: certified first, then by gap and violations."""
-    return not answer.ok, answer.gap + answer.violation + answer.block_violation
 
 
 def _solve_by_cones(program: Program, settings: Settings) -> Answer:
@@ -263,7 +258,7 @@ def _solve_by_cones(program: Program, settings: Settings) -> Answer:
         second = best(program, solve_by_newton(program, settings))
     else:
         return answer
-    return replace(min(second, answer, key=_missing), tried=answer.tried + second.tried)
+    return replace(min(second, answer, key=Answer.missing), tried=answer.tried + second.tried)
 
 
 def _search(program: Program, settings: Settings) -> Answer:

@@ -51,7 +51,7 @@ def solve_with_rows(
             evidence = _charged(program, FewerRows(fewer, found.evidence, rows))
             answer = gate.judge(program, Proposal(found.method, found.tasks, evidence, found.solver))
             answer.note = found.note
-            best = min(best, answer, key=lambda one: (not one.ok, one.gap + one.violation + one.block_violation))
+            best = min(best, answer, key=Answer.missing)
         if answer.ok or settings.late or (whole and not found.ok):
             break
         if k == 0 and (known := fast(program)) is not None and known.ok:
@@ -68,6 +68,9 @@ def solve_with_rows(
             own.update(dict.fromkeys(at[by > PART * BLOCK_TOLERANCE].tolist()))
         if sum(map(len, made)) == n_made:
             break
+    if not (best.ok or settings.late) and n * n <= WHOLE:  # by all solvers, which are judged by all rows
+        last = solve(program)
+        best, tried = min(best, last, key=Answer.missing), tried + last.tried
     return replace(best, tried=tried)
 
 

@@ -82,6 +82,10 @@ class Answer:
         """Whether the answer can be certified."""
         return within_tolerance(self.gap, self.violation, self.block_violation)
 
+    def missing(self) -> tuple[bool, float]:
+        """A key that is smaller for better answers: certified first, then by gap and violations."""
+        return not self.ok, self.gap + self.violation + self.block_violation
+
 
 def nothing(program: Program, method: str = "cone") -> Answer:
     """Zero tasks, of which nothing is proved."""

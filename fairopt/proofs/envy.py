@@ -4,7 +4,7 @@ With ``u_j`` tasks per weight and ``v_jk = min_i d_ki / d_ji``, no user envies a
 User j is *pulled* by k where this is an equality (each user is pulled by itself): j cannot fall unless k does, and k
 cannot rise unless j does. So a point is max-min fair if every user k pulls a user j (which may be k) who is at its
 limit, or needs a full resource each user of which is pulled by one at its lower bound or at a level of at most that of
-k (Proposition 7.13).
+k (Proposition 4.14).
 """
 
 from __future__ import annotations

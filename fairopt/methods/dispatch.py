@@ -42,6 +42,7 @@ from fairopt.methods.cone.parametric import only_parametric, parametric_applies,
 from fairopt.methods.cone.solve import solve_number
 from fairopt.methods.many_rows import solve_with_rows
 from fairopt.methods.pool import solve as pool
+from fairopt.methods.pool.envy import pulled_applies, solve_pulled
 from fairopt.methods.pool.ordered import ordered_applies, solve_ordered
 from fairopt.methods.settings import Proposals, Settings
 from fairopt.proofs import gate
@@ -55,6 +56,7 @@ log = logging.getLogger("fairopt")
 # Methods to try before the general one: the name, whether it is exact for a program, and the solution.
 FAST = (
     ("water-filling", pool.waterfilling_applies, pool.solve_waterfilling),
+    ("water-filling", pulled_applies, solve_pulled),
     ("prices", pool.alpha_fair_applies, pool.solve_alpha_fair),
     ("prices", ordered_applies, solve_ordered),
     ("prices", alpha_fair_on_servers_applies, solve_alpha_fair_on_servers),
@@ -63,7 +65,7 @@ FAST = (
     ("levels", leximin_on_servers_applies, solve_leximin_on_servers),
 )
 EXACT_FOR = {
-    "water-filling": "exact for Leximin and MaxMin on one pool (or identical servers)",
+    "water-filling": "exact for Leximin and MaxMin on one pool (or identical servers), under EnvyFree too",
     "prices": "exact for AlphaFair with alpha > 0, OrderedWeighted and sums of one concave function per user "
     "(`by_user`) on one pool (or identical servers), and on several servers for AlphaFair with alpha from 0.05 to 5 "
     "and for MaxMin",
@@ -164,34 +166,46 @@ def _solve_tier(program: Program, settings: Settings, method: str) -> Answer:
             return best(program, solve_bundles(program, settings, method))
     program.refuse_hopeless()
     if program.many_rows and method in ("auto", "cone") and not only_parametric(program):
-        return solve_with_rows(program, settings, partial(_solve_with, settings=settings, method=method))
+        solve = partial(_solve_with, settings=settings, method=method)
+        return solve_with_rows(program, settings, solve, partial(_solve_fast, settings=settings, method=method))
     return _solve_with(program, settings, method)
 
 
 def _solve_with(program: Program, settings: Settings, method: str) -> Answer:
     """Solve one objective with all rows of its conditions."""
-    tried: tuple[Try, ...] = ()
     if method == "parametric" and parametric_applies(program):
         return _search(program, settings)
-    if settings.solver is None and method != "cone":
-        for name, applies, solve in FAST:
-            if method in ("auto", name) and applies(program):
-                with stage(f"the method {name}"):
-                    answer = best(program, solve(program, settings))
-                if answer.ok or method == name:
-                    return answer
-                tried += answer.tried
-        if method != "auto":
-            raise OutOfDomain(
-                f"{method} is {EXACT_FOR[method]}, under limits and reserves only; not for {program.objective!r} on "
-                f"{program.given!r}; use method='auto'"
-            )
+    fast = _solve_fast(program, settings, method)
+    if fast is not None and (fast.ok or method != "auto"):
+        return fast
+    tried = () if fast is None else fast.tried
+    if settings.solver is None and method not in ("auto", "cone"):
+        raise OutOfDomain(
+            f"{method} is {EXACT_FOR[method]}, under limits and reserves only; not for {program.objective!r} on "
+            f"{program.given!r}; use method='auto'"
+        )
     given = program.given
     if settings.deadline is not None and solvers.may_overrun("CLARABEL", given.n_users * given.capacities.size):
         apart.start()
     with stage("writing programs for CVXPY"):
         answer = _solve_by_cones(program, settings)
     return replace(answer, tried=tried + answer.tried) if tried else answer
+
+
+def _solve_fast(program: Program, settings: Settings, method: str) -> Answer | None:
+    """The answer of the first method of `FAST` that is certified, else of the last that applies; None if none does."""
+    answer, tried = None, tuple[Try, ...]()
+    if settings.solver is not None or method == "cone":
+        return None
+    for name, applies, solve in FAST:
+        if method in ("auto", name) and applies(program):
+            with stage(f"the method {name}"):
+                answer = best(program, solve(program, settings))
+            tried += answer.tried
+            answer = replace(answer, tried=tried)
+            if answer.ok or method == name:
+                break
+    return answer
 
 
 def best(program: Program, proposals: Proposals, most: int | None = None) -> Answer:
@@ -217,17 +231,12 @@ def best(program: Program, proposals: Proposals, most: int | None = None) -> Ans
         for attempt in answer.tried:
             log.info("%s", attempt)
         tried += answer.tried
-        if found is None or _missing(answer) <= _missing(found):
+        if found is None or answer.missing() <= found.missing():
             found = answer
         if limit is not None:
             limit.proposed, limit.found = None, replace(found, tried=tried)
     found = found or gate.nothing(program)
     return found if found.tried == tried else replace(found, tried=tried)
-
-
-def _missing(answer: Answer) -> tuple[bool, float]:
-    """A key that is smaller for better answers: certified first, then by gap and violations."""
-    return not answer.ok, answer.gap + answer.violation + answer.block_violation
 
 
 def _solve_by_cones(program: Program, settings: Settings) -> Answer:
@@ -249,7 +258,7 @@ def _solve_by_cones(program: Program, settings: Settings) -> Answer:
         second = best(program, solve_by_newton(program, settings))
     else:
         return answer
-    return replace(min(second, answer, key=_missing), tried=answer.tried + second.tried)
+    return replace(min(second, answer, key=Answer.missing), tried=answer.tried + second.tried)
 
 
 def _search(program: Program, settings: Settings) -> Answer:

@@ -22,6 +22,7 @@ from fairopt.formulation.program import ConeModel, Float, Indices, Program
 from fairopt.lazy import cp
 from fairopt.proofs.conditions import dual_values
 from fairopt.proofs.conic import ConicConditions, further_conditions
+from fairopt.proofs.envy import Pulled
 from fairopt.proofs.servers import LevelUnits
 
 Settle = Callable[[Chunk], None]
@@ -163,8 +164,8 @@ class FewerRows:
 
 
 Evidence = (
-    FewerRows | CapacityPrices | Bottlenecked | FairPrices | TotalPrices | RowPrices | UserPrices | HeldLevels | Solved
-    | Tangents | Division
+    FewerRows | CapacityPrices | Bottlenecked | Pulled | FairPrices | TotalPrices | RowPrices | UserPrices | HeldLevels
+    | Solved | Tangents | Division
 )
 
 
@@ -187,7 +188,7 @@ class Proposal:
 PLAIN: dict[type, tuple[str, ...]] = {  # name in files, and fields
     Bottlenecked: ("bottlenecks", "order", "prices"), FairPrices: ("fair prices", "log_prices", "level"),
     TotalPrices: ("total prices", "prices"), CapacityPrices: ("capacity prices", "prices"),
-    RowPrices: ("row prices", "prices"), UserPrices: ("user prices", "prices", "of_sum"),
+    Pulled: ("pulled", "prices"), RowPrices: ("row prices", "prices"), UserPrices: ("user prices", "prices", "of_sum"),
 }  # fmt: skip
 
 
@@ -237,6 +238,8 @@ def restored(program: Program, held: Mapping[str, Any], solver: str | None) -> E
         return RowPrices(LevelUnits(program), _numbers(held["prices"], (instance.n_resources, instance.n_servers)))
     if kind == "user prices":
         return _user_prices(program, held)
+    if kind == "pulled":
+        return Pulled(program)
     if kind == "capacity prices":
         return CapacityPrices(program, _numbers(held["prices"], (len(program.usable_rows),)))
     if program.pool_share is None:

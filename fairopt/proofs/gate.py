@@ -18,6 +18,7 @@ from fairopt import lazy
 from fairopt.allocation import Allocation, feasibility, holdings_violation
 from fairopt.blocks.base import is_ours
 from fairopt.blocks.bundle_model import cut_at_limits
+from fairopt.blocks.constraints import EnvyFree
 from fairopt.blocks.model import Point
 from fairopt.blocks.objectives import Leximin, MaxMin, OrderedWeighted, Total
 from fairopt.blocks.shares import Share
@@ -29,6 +30,7 @@ from fairopt.formulation.whole import whole_instance
 from fairopt.instance import Instance
 from fairopt.proofs import conditions, cone_programs, levels, plane, servers, users
 from fairopt.proofs.cone_programs import Bounded
+from fairopt.proofs.envy import Pulled, pulled_gap
 from fairopt.proofs.evidence import (
     Bottlenecked,
     CapacityPrices,
@@ -79,6 +81,10 @@ class Answer:
     def ok(self) -> bool:
         """Whether the answer can be certified."""
         return within_tolerance(self.gap, self.violation, self.block_violation)
+
+    def missing(self) -> tuple[bool, float]:
+        """A key that is smaller for better answers: certified first, then by gap and violations."""
+        return not self.ok, self.gap + self.violation + self.block_violation
 
 
 def nothing(program: Program, method: str = "cone") -> Answer:
@@ -134,6 +140,10 @@ def _judged(program: Program, proposal: Proposal) -> Answer:
     near, tasks = tasks, conditions.repair(program, tasks)
     if isinstance(evidence, UserPrices):
         return _measured(program, method, tasks, users.judge_user_prices(program, evidence, near, tasks))
+    if isinstance(evidence, Pulled):
+        short = [float(by.max(initial=0.0)) for _, by in conditions.broken_rows(program, tasks)]
+        of_blocks = max(conditions.bounds_violation(program, tasks), *short)
+        return _measured(program, method, tasks, Bounded(pulled_gap(evidence, tasks), of_blocks, evidence.prices))
     if isinstance(evidence, CapacityPrices):
         return _measured(program, method, tasks, cone_programs.judge_prices(program, evidence.prices, tasks))
     if isinstance(evidence, Solved):
@@ -181,6 +191,9 @@ def _can_prove(program: Program, evidence: Evidence) -> bool:
         return isinstance(program, BundleProgram) and evidence is program.division
     if isinstance(evidence, Solved):
         return evidence.model.program is program and not isinstance(objective, Leximin)
+    if isinstance(evidence, Pulled):
+        fits = evidence.program is program and program.single and all(type(c) is EnvyFree for c in program.rest)
+        return fits and bool(program.rest) and isinstance(objective, (Leximin, MaxMin))
     if isinstance(evidence, CapacityPrices):
         return evidence.program is program and not program.rest and isinstance(objective, OrderedWeighted)
     if isinstance(evidence, HeldLevels):

@@ -36,6 +36,7 @@ from fairopt.methods.arrays import Float
 from fairopt.methods.bundles import solve_bundles
 from fairopt.methods.cluster.alpha_fair import alpha_fair_on_servers_applies, solve_alpha_fair_on_servers
 from fairopt.methods.cluster.leximin import leximin_on_servers_applies, solve_leximin_on_servers
+from fairopt.methods.cluster.sums import solve_sum_on_servers, sum_on_servers_applies
 from fairopt.methods.cone.leximin import solve_leximin
 from fairopt.methods.cone.newton import newton_applies, solve_by_newton
 from fairopt.methods.cone.parametric import only_parametric, parametric_applies, search_by_prices, search_sums
@@ -60,6 +61,7 @@ FAST = (
     ("prices", alpha_fair_on_servers_applies, solve_alpha_fair_on_servers),
     ("linear", pool.max_sum_applies, pool.solve_max_sum),
     ("prices", pool.sum_applies, pool.solve_sum),
+    ("prices", sum_on_servers_applies, solve_sum_on_servers),
     ("levels", leximin_on_servers_applies, solve_leximin_on_servers),
 )
 EXACT_FOR = {

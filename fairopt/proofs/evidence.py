@@ -22,7 +22,7 @@ from fairopt.formulation.program import ConeModel, Float, Indices, Program
 from fairopt.lazy import cp
 from fairopt.proofs.conditions import dual_values
 from fairopt.proofs.conic import ConicConditions, further_conditions
-from fairopt.proofs.servers import LevelUnits
+from fairopt.proofs.servers import RowUnits, units_of
 
 Settle = Callable[[Chunk], None]
 
@@ -71,9 +71,13 @@ class CapacityPrices:
 
 @dataclass(frozen=True)
 class RowPrices:
-    """Alpha-fairness and max-min on several servers: prices of shape (n_resources, n_servers), in units of level."""
+    """Alpha-fairness, max-min and sums of one concave function per user on several servers.
 
-    units: LevelUnits
+    ``prices`` (n_resources, n_servers) are per whole capacity, in units of level; in natural units of the objective
+    where it is a sum.
+    """
+
+    units: RowUnits
     prices: Float
 
 
@@ -234,7 +238,7 @@ def restored(program: Program, held: Mapping[str, Any], solver: str | None) -> E
         return FewerRows(fewer, restored(fewer, held["found"], solver), made)
     if kind == "row prices":
         instance = program.instance
-        return RowPrices(LevelUnits(program), _numbers(held["prices"], (instance.n_resources, instance.n_servers)))
+        return RowPrices(units_of(program), _numbers(held["prices"], (instance.n_resources, instance.n_servers)))
     if kind == "user prices":
         return _user_prices(program, held)
     if kind == "capacity prices":

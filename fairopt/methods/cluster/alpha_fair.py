@@ -16,6 +16,7 @@ from fairopt.formulation.program import Program
 from fairopt.methods.arrays import Float
 from fairopt.methods.cluster.interior_point import Interior
 from fairopt.methods.cluster.responses import solve_by_responses
+from fairopt.methods.cluster.worths import Powers
 from fairopt.methods.settings import Proposals, Settings
 from fairopt.progress import tell
 from fairopt.proofs.evidence import Proposal, RowPrices
@@ -68,7 +69,7 @@ def solve_alpha_fair_on_servers(program: Program, settings: Settings) -> Proposa
             answer = yield _proposal(units, *found, "solved", begun)
             if answer is not None and answer.ok:
                 return
-        point = Interior(units.demands, units.usable, groups, alpha, limits, units.takes)
+        point = Interior(units.demands, units.usable, Powers(groups, alpha), limits, units.takes)
         for k in range(STEPS):
             tell(f"prices, step {k + 1}")
             if point.done(DONE, EACH) or settings.late or not point.step():

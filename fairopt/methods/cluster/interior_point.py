@@ -29,6 +29,7 @@ import numpy as np
 from fairopt.formulation.demands_at_prices import Demands, by_pair, cheapest_of
 from fairopt.lazy import linalg
 from fairopt.methods.arrays import Float, Int
+from fairopt.methods.cluster.worths import Worths
 
 BACK = 0.995  # part of the way to the nearest bound that a step goes
 SMALLEST_CENTRE = 1e-4  # a step aims at products no smaller than this part of the present ones
@@ -40,14 +41,14 @@ JITTER = 1e-14  # of the diagonal, after scaling: a matrix that is singular but 
 
 
 class Interior:
-    """A point strictly inside all bounds, and Newton steps towards the optimum of weighted alpha-fairness.
+    """A point strictly inside all bounds, and Newton steps towards the optimum of a sum over groups of users.
 
-    Users come in groups that share one level: each alone for alpha-fairness; all together for max-min, where maximising
-    the logarithm of the common level (alpha = 1, weight 1) is the same as maximising the level.
+    Users come in groups that share one level: each alone for alpha-fairness and other sums; all together for max-min,
+    where maximising the logarithm of the common level is the same as maximising the level.
 
     ``demands`` are those of a unit of level. ``usable`` (n_resources, n_servers) is the fraction of each capacity that
-    may be used, positive. ``weights`` and ``limits`` (n_groups,) are the groups' weights and highest levels, positive
-    or infinite. ``alpha`` is positive. Where limits are not on levels, ``takes`` (n_users, n_servers) is the part of
+    may be used, positive. ``worths`` are of groups, what one more unit of their level is worth, and ``limits``
+    (n_groups,) their highest levels, positive or infinite. Where limits are not on levels, ``takes`` (n_users, n_servers) is the part of
     the user's limit that a unit of level takes, 0 for users without one; ``limits`` are then levels that cannot be
     exceeded.
 
@@ -58,35 +59,35 @@ class Interior:
     parts of limits, rents enter margins, and both are of shape (n_users,).
 
     Writing p and σ for prices and slack, z and y for parts and margins, τ and ν for room and rents, a point on the
-    central path has ``p σ = z y = τ ν = mu`` and, for each group with worth ``h = ν + sum of the soft minima``,
-    ``alpha log(level) + log h = log w``. The logarithmic form treats levels and prices over many decades alike.
+    central path has ``p σ = z y = τ ν = mu`` and, for each group, what one more unit of its level is worth is ``h = ν +
+    sum of the soft minima``. Logarithms of both treat levels and prices over many decades alike.
     """
 
     def __init__(
-        self, demands: Demands, usable: Float, weights: Float, alpha: float, limits: Float, takes: Float | None = None
+        self, demands: Demands, usable: Float, worths: Worths, limits: Float, takes: Float | None = None
     ) -> None:
-        self.demands, self.usable, self.alpha = demands, usable, alpha
-        self.log_weights = np.log(weights)
-        self.together = len(weights) == 1 and demands.n_users > 1
+        self.demands, self.usable, self.worths = demands, usable, worths
+        self.together = len(limits) == 1 and demands.n_users > 1
         self.takes, self.limits = takes, limits
         self.limited = np.isfinite(limits) if takes is None else takes.max(axis=1) > 0
-        self._start(weights)
+        self._start()
 
-    def _start(self, weights: Float) -> None:
+    def _start(self) -> None:
         """Start at equal prices, scaled so that users spend what capacities earn, and at half of the true minima."""
-        demands, alpha, takes = self.demands, self.alpha, self.takes
+        demands, takes = self.demands, self.takes
         shape = (demands.n_users, demands.n_servers)
         bounded = np.isfinite(self.limits)
         prices = np.ones_like(self.usable)
         worth = self._by_group(0.5 * demands.cheapest(prices))
-        self.prices = prices * self._scale(weights, worth, float((self.usable * prices).sum()))
+        budget = min(float((self.usable * prices).sum()), 0.5 * float(self.limits @ worth))
+        self.prices = prices * self.worths.scale(worth, self.limits, budget)
         self.softest = 0.5 * demands.cheapest(self.prices)
         worth = self._by_group(self.softest)
-        wanted = (weights / worth) ** (1 / alpha)
+        wanted = self.worths.wanted(worth, np.ones(len(worth)))
         centre = float((np.minimum(wanted, self.limits) * worth).sum()) / (shape[0] * shape[1])
         # where a limit holds a group back, its rent is far above the other numbers, and the room below it far below
         at_limit = np.where(bounded, self.limits, 1.0)
-        rents = np.maximum(weights * at_limit**-alpha - worth, 0.0)
+        rents = np.maximum(self.worths.at(at_limit) - worth, 0.0)
         room = np.clip(centre / np.maximum(rents, 1e-300), 1e-30 * at_limit, 0.5 * at_limit)
         self.levels = np.minimum(wanted, np.where(bounded, at_limit - room, np.inf))
         if takes is None:
@@ -96,7 +97,7 @@ class Interior:
         else:
             self.rents = np.where(self.limited, centre, 0.0)
             if not self.together:  # at limits levels are worth more than they cost, and rents make up for it
-                self.softest = np.maximum(self.softest, weights * self.levels**-alpha)
+                self.softest = np.maximum(self.softest, self.worths.at(self.levels))
         self.margins, self.parts, self._ratios, self._dmargins, self._dparts = (by_pair(*shape) for _ in range(5))
         by_user = self._by_user(self.levels)
         for users in demands.chunks():
@@ -112,20 +113,6 @@ class Interior:
             self.room = np.where(self.limited, np.maximum(1.0 - self._taken(), 0.5), 1.0)
         self.used = demands.all_loads(self.parts)
         self.slack = np.maximum(self.usable - self.used, 0.5 * self.usable)
-
-    def _scale(self, weights: Float, worth: Float, budget: float) -> float:
-        """The factor on prices at which the levels wanted cost the budget, or half of the cost of all limits."""
-        at_limits = float(self.limits @ worth)
-        wanted = (weights / worth) ** (1 / self.alpha)
-        budget = min(budget, 0.5 * at_limits)
-        if not np.isfinite(self.limits).any():
-            return float((float(wanted @ worth) / budget) ** self.alpha)
-        low, high = -700.0, 700.0
-        for _ in range(50):
-            middle = 0.5 * (low + high)
-            spent = float(np.minimum(wanted * np.exp(-middle / self.alpha), self.limits) @ worth)
-            low, high = (middle, high) if spent > budget else (low, middle)
-        return float(np.exp(middle))
 
     def _taken(self) -> Float:
         """The part of each user's own limit that its parts take."""
@@ -146,8 +133,8 @@ class Interior:
 
     @property
     def disagreement(self) -> Float:
-        """``log w - alpha log(level) - log(worth)`` of each group."""
-        return self.log_weights - self.alpha * np.log(self.levels) - np.log(self.worth)
+        """The logarithm of what a level is worth to each group at its level, less that of `worth`."""
+        return self.worths.logs(self.levels) - np.log(self.worth)
 
     @property
     def cheapest(self) -> Float:
@@ -190,8 +177,8 @@ class Interior:
 
     def step(self) -> float:
         """Move by one Newton step with a corrector: how far, from 0 to 1; 0 where no step can be computed."""
-        response = self.alpha * self.worth / self.levels
-        own = None
+        self._pull = self.worths.pull(self.levels, self.worth)
+        response, own = self._pull.stiffness, None
         if self.takes is None:
             response = response + self.rents / self.room
         else:
@@ -226,7 +213,7 @@ class Interior:
         ``pushed`` (n_resources, n_servers) their loads with the pushes on slack, ``target`` the latter alone; ``aim``
         the changes of the products of room and rents.
         """
-        pull = self.worth * self.disagreement
+        pull = self._pull.excess
         if self.takes is None:
             pull = pull - aim / self.room
         else:  # without a limit rents are zero, and so is what moves them
@@ -325,27 +312,30 @@ class Interior:
         self.rents = self.rents + length * move.rents
         self.room = np.where(self.limited, self.room + length * move.room, 1.0)
         self.levels = self.levels + length * move.levels if self.together else self.parts.sum(axis=1)
-        if not self.together and self.alpha != 1:
+        if not self.together:
             self._settle()
         self.used = self.demands.all_loads(self.parts)
 
     def _settle(self) -> None:
-        """Bring levels and worths that have drifted apart nearer: far from alpha = 1 their relation is not linear."""
-        weights, alpha = np.exp(self.log_weights), self.alpha
+        """Bring levels and worths that have drifted apart nearer, where their relation is far from linear."""
         far = np.abs(self.disagreement) > FAR
         if not far.any():
             return
-        if alpha < 1:  # the worth hardly depends on the level
-            aim = weights * self.levels**-alpha - self.rents
+        elasticity = self.worths.elasticity(self.levels)
+        far &= elasticity != 1  # there logarithms are linear
+        steep = far & (elasticity < 1) & (self.softest > 0)
+        if steep.any():  # the worth hardly depends on the level
+            aim = self.worths.at(self.levels) - self.rents
             top = self.softest + (1.0 - 1.0 / SETTLE) * self.margins.min(axis=1)
-            softest = np.where(far & (self.softest > 0), np.clip(aim, self.softest / SETTLE, top), self.softest)
+            softest = np.where(steep, np.clip(aim, self.softest / SETTLE, top), self.softest)
             self.margins -= (softest - self.softest)[:, None]
             self.softest = softest
         if self.takes is None:
-            rents = np.clip(weights * self.levels**-alpha - self.softest, self.rents / SETTLE, self.rents * SETTLE)
+            aim = self.worths.at(self.levels) - self.softest
+            rents = np.clip(aim, self.rents / SETTLE, self.rents * SETTLE)
             self.rents = np.where(far & self.limited & (self.softest + rents > 0), rents, self.rents)
         taken = self.levels if self.takes is None else self._taken()
-        levels = np.clip((weights / self.worth) ** (1.0 / alpha), self.levels / SETTLE, self.levels * SETTLE)
+        levels = self.worths.wanted(self.worth, self.levels, self.levels / SETTLE, self.levels * SETTLE)
         top = np.where(self.limited, (1.0 + (1.0 - 1.0 / SETTLE) * self.room / taken) * self.levels, np.inf)
         levels = np.where(far, np.minimum(levels, top), self.levels)
         self.parts *= (levels / self.levels)[:, None]

@@ -1,0 +1,146 @@
+"""What one more unit of level is worth to groups of users: a power of their level, or a function of each user's own."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import NamedTuple
+
+import numpy as np
+
+from fairopt.blocks.marginal import CURVED, Marginal, PowerMarginal
+from fairopt.methods.arrays import Float
+
+SAMPLE = 300  # users of whom the scale of first prices is found
+CLOSE = 0.1  # of its logarithm
+ROUNDS = 12
+LEAST = 1e-6  # level from which users start who want nothing at first prices
+STRAIGHT = 1e-12  # elasticity below which a function is a line but for rounding
+
+
+class Pull(NamedTuple):
+    """By how much a level is worth more than it costs, and how fast that falls as the level rises; by group.
+
+    On the scale on which Newton's step is more nearly exact.
+    """
+
+    excess: Float
+    stiffness: Float
+
+
+class Worths(ABC):
+    """Marginal worths of levels, positive and falling."""
+
+    @abstractmethod
+    def at(self, levels: Float) -> Float:
+        """The worth of one more unit at levels."""
+
+    @abstractmethod
+    def logs(self, levels: Float) -> Float:
+        """The logarithm of that."""
+
+    @abstractmethod
+    def elasticity(self, levels: Float) -> Float:
+        """By how much the logarithm of the worth falls as that of the level rises."""
+
+    @abstractmethod
+    def wanted(self, worth: Float, start: Float, low: Float | float = LEAST, high: Float | float = np.inf) -> Float:
+        """Levels at which one more unit is worth so much, between bounds, from a guess."""
+
+    @abstractmethod
+    def pull(self, levels: Float, worth: Float) -> Pull:
+        """How levels are drawn to where one more unit is worth so much."""
+
+    @abstractmethod
+    def scale(self, worth: Float, limits: Float, budget: float) -> float:
+        """The factor on worths at which the levels wanted, up to limits, cost the budget."""
+
+
+class Powers(Worths):
+    """``weights * level^-alpha``, with weights by group."""
+
+    def __init__(self, weights: Float, alpha: float) -> None:
+        self.weights, self.alpha, self.log_weights = weights, alpha, np.log(weights)
+
+    def at(self, levels: Float) -> Float:
+        return np.asarray(self.weights * levels**-self.alpha)
+
+    def logs(self, levels: Float) -> Float:
+        return np.asarray(self.log_weights - self.alpha * np.log(levels))
+
+    def elasticity(self, levels: Float) -> Float:
+        return np.full(len(levels), self.alpha)
+
+    def wanted(self, worth: Float, start: Float, low: Float | float = 0.0, high: Float | float = np.inf) -> Float:
+        return np.clip((self.weights / worth) ** (1 / self.alpha), low, high)
+
+    def pull(self, levels: Float, worth: Float) -> Pull:
+        return Pull(worth * (self.logs(levels) - np.log(worth)), self.alpha * worth / levels)
+
+    def scale(self, worth: Float, limits: Float, budget: float) -> float:
+        wanted = (self.weights / worth) ** (1 / self.alpha)
+        if not np.isfinite(limits).any():
+            return float((float(wanted @ worth) / budget) ** self.alpha)
+        low, high = -700.0, 700.0
+        for _ in range(50):
+            middle = 0.5 * (low + high)
+            spent = float(np.minimum(wanted * np.exp(-middle / self.alpha), limits) @ worth)
+            low, high = (middle, high) if spent > budget else (low, middle)
+        return float(np.exp(middle))
+
+
+class Curves(Worths):
+    """The derivatives of a sum of one concave function per user.
+
+    ``marginal`` is by tasks, ``per_level`` (n_users,) are tasks per unit of level, and ``unit`` is that of worths.
+    """
+
+    def __init__(self, marginal: Marginal, per_level: Float, unit: float) -> None:
+        self.marginal, self.per_level, self.unit = marginal, per_level, unit
+
+    def _both(self, levels: Float) -> tuple[Float, Float]:
+        """Worths, and the fall of each as the level rises by a factor of e."""
+        tasks, per = levels * self.per_level, self.per_level / self.unit
+        slope, curvature = self.marginal.both(tasks)
+        return slope * per, -curvature * tasks * per
+
+    def at(self, levels: Float) -> Float:
+        return self.marginal.slope(levels * self.per_level) * (self.per_level / self.unit)
+
+    def logs(self, levels: Float) -> Float:
+        return np.log(self.at(levels))
+
+    def elasticity(self, levels: Float) -> Float:
+        worth, falls = self._both(levels)
+        return falls / worth
+
+    def wanted(self, worth: Float, start: Float, low: Float | float = LEAST, high: Float | float = np.inf) -> Float:
+        per = self.per_level
+        cost = worth * (self.unit / per)
+        return self.marginal.response(cost, low * per, high * per, start * per) / per
+
+    def pull(self, levels: Float, worth: Float) -> Pull:
+        mine, falls = self._both(levels)
+        falls = np.maximum(falls, STRAIGHT * np.abs(mine))
+        part = worth / mine
+        powers = (falls > CURVED * mine) & (mine > 0) & (part > 0)
+        excess = np.where(powers, -worth * np.log(np.where(powers, part, 1.0)), mine - worth)
+        return Pull(excess, np.where(powers, falls * part, falls) / levels)
+
+    def scale(self, worth: Float, limits: Float, budget: float) -> float:
+        """By Newton's steps on logarithms, of some of the users, who spend their part of the budget."""
+        whole, some = self, slice(None, None, max(len(worth) // SAMPLE, 1))
+        if isinstance(self.marginal, PowerMarginal):
+            part = float(worth[some].sum() / worth.sum())
+            whole, worth, limits = Curves(self.marginal.take(some), self.per_level[some], self.unit), worth[some], limits[some]
+            budget *= part
+        log, levels = 0.0, np.ones(len(worth))
+        log = float(np.log(np.median(whole.at(levels) / worth)))
+        for _ in range(ROUNDS):
+            levels = whole.wanted(worth * np.exp(log), levels, high=limits)
+            spent = levels * worth
+            falls = np.where(levels < limits, spent / np.maximum(whole.elasticity(levels), CURVED), 0.0)
+            over = float(np.log(spent.sum() / budget))
+            if abs(over) <= CLOSE:
+                break
+            log += float(np.clip(over * spent.sum() / max(float(falls.sum()), 1e-300), -5.0, 5.0))
+        return float(np.exp(log))

@@ -61,7 +61,7 @@ def solve_sum_on_servers(program: Program, settings: Settings) -> Proposals:
         units = RowUnits(program, program.size[:, None])
         size = program.size
         unit = float(marginal.slope(size) @ size)
-        point = Interior(units.demands, units.usable, Curves(marginal, size, unit), units.limits)
+        point = Interior(units.demands, units.usable, Curves(marginal, size, unit, units.reach), units.limits)
         for k in range(STEPS):
             tell(f"prices, step {k + 1}")
             if point.done(DONE, EACH) or settings.late or not point.step():

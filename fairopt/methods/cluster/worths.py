@@ -94,8 +94,8 @@ class Curves(Worths):
     ``marginal`` is by tasks, ``per_level`` (n_users,) are tasks per unit of level, and ``unit`` is that of worths.
     """
 
-    def __init__(self, marginal: Marginal, per_level: Float, unit: float) -> None:
-        self.marginal, self.per_level, self.unit = marginal, per_level, unit
+    def __init__(self, marginal: Marginal, per_level: Float, unit: float, reach: Float) -> None:
+        self.marginal, self.per_level, self.unit, self.reach = marginal, per_level, unit, reach
 
     def _both(self, levels: Float) -> tuple[Float, Float]:
         """Worths, and the fall of each as the level rises by a factor of e."""
@@ -114,9 +114,9 @@ class Curves(Worths):
         return falls / worth
 
     def wanted(self, worth: Float, start: Float, low: Float | float = LEAST, high: Float | float = np.inf) -> Float:
-        per = self.per_level
+        per, high = self.per_level, np.minimum(high, self.reach)
         cost = worth * (self.unit / per)
-        return self.marginal.response(cost, low * per, high * per, start * per) / per
+        return self.marginal.response(cost, np.minimum(low, high) * per, high * per, np.minimum(start, high) * per) / per
 
     def pull(self, levels: Float, worth: Float) -> Pull:
         mine, falls = self._both(levels)
@@ -129,16 +129,18 @@ class Curves(Worths):
     def scale(self, worth: Float, limits: Float, budget: float) -> float:
         """By Newton's steps on logarithms, of some of the users, who spend their part of the budget."""
         whole, some = self, slice(None, None, max(len(worth) // SAMPLE, 1))
+        budget = min(budget, 0.5 * float(self.reach @ worth))
         if isinstance(self.marginal, PowerMarginal):
             part = float(worth[some].sum() / worth.sum())
-            whole, worth, limits = Curves(self.marginal.take(some), self.per_level[some], self.unit), worth[some], limits[some]
+            whole = Curves(self.marginal.take(some), self.per_level[some], self.unit, self.reach[some])
+            worth, limits = worth[some], limits[some]
             budget *= part
         log, levels = 0.0, np.ones(len(worth))
         log = float(np.log(np.median(whole.at(levels) / worth)))
         for _ in range(ROUNDS):
             levels = whole.wanted(worth * np.exp(log), levels, high=limits)
             spent = levels * worth
-            falls = np.where(levels < limits, spent / np.maximum(whole.elasticity(levels), CURVED), 0.0)
+            falls = np.where(levels < np.minimum(limits, whole.reach), spent / np.maximum(whole.elasticity(levels), CURVED), 0.0)
             over = float(np.log(spent.sum() / budget))
             if abs(over) <= CLOSE:
                 break

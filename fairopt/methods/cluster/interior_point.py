@@ -91,7 +91,7 @@ class Interior:
         room = np.clip(centre / np.maximum(rents, 1e-300), 1e-30 * at_limit, 0.5 * at_limit)
         self.levels = np.minimum(wanted, np.where(bounded, at_limit - room, np.inf))
         if takes is None:
-            self.room = np.where(self.levels < wanted, room, self.limits - self.levels)
+            self.room = np.where(wanted >= at_limit - room, room, self.limits - self.levels)
             self.room[~self.limited] = 1.0
             self.rents = np.where(self.limited, np.maximum(centre / self.room, rents), 0.0)
         else:
@@ -155,7 +155,7 @@ class Interior:
         of the worth of all levels. ``each`` is for what a user below its limit pays for capacities that are not full,
         with its products: at large alpha the rich hardly count in the sum. Users who share one level are not tested.
         """
-        paid = self._by_user(self.levels) * self.cheapest
+        paid = self._by_user(np.maximum(self.levels, self.worths.least)) * self.cheapest
         excess, unit = float((self.used / self.usable).max()) - 1.0, float(self.levels @ self.worth)
         if self.takes is None:
             unit = max(float(paid.sum()), 1e-3 * unit)
@@ -238,7 +238,7 @@ class Interior:
         totals = self.parts.sum(axis=1)
         nothing = np.zeros_like(totals)
         # products shrink together, each in proportion to what its user pays or its capacity earns
-        by_user = np.ones_like(totals) if self.together else self.levels * self.cheapest
+        by_user = np.ones_like(totals) if self.together else np.maximum(self.levels, self.worths.little) * self.cheapest
         by_user /= by_user.mean()
         by_group = limited * (1.0 if self.together and takes is None else by_user)
         by_row = np.ones_like(slack) if self.together else self.usable * self.prices

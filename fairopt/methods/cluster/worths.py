@@ -11,9 +11,9 @@ from fairopt.blocks.marginal import CURVED, Marginal, PowerMarginal
 from fairopt.methods.arrays import Float
 
 SAMPLE = 300  # users of whom the scale of first prices is found
-CLOSE = 0.1  # of its logarithm
-ROUNDS = 12
-LEAST = 1e-6  # level from which users start who want nothing at first prices
+CLOSE = 0.2  # of its logarithm
+ROUNDS = 20
+LEAST, LITTLE = 1e-6, 1e-3  # levels, which are about 1
 STRAIGHT = 1e-12  # elasticity below which a function is a line but for rounding
 
 
@@ -28,7 +28,13 @@ class Pull(NamedTuple):
 
 
 class Worths(ABC):
-    """Marginal worths of levels, positive and falling."""
+    """Marginal worths of levels, positive and falling.
+
+    ``least`` is a level below which users count as if they had that much, and ``little`` the same for the pace at which
+    they get there: functions of finite slope at zero may leave users nothing.
+    """
+
+    least = little = 0.0
 
     @abstractmethod
     def at(self, levels: Float) -> Float:
@@ -94,6 +100,8 @@ class Curves(Worths):
     ``marginal`` is by tasks, ``per_level`` (n_users,) are tasks per unit of level, and ``unit`` is that of worths.
     """
 
+    least, little = LEAST, LITTLE
+
     def __init__(self, marginal: Marginal, per_level: Float, unit: float, reach: Float) -> None:
         self.marginal, self.per_level, self.unit, self.reach = marginal, per_level, unit, reach
 
@@ -135,14 +143,20 @@ class Curves(Worths):
             whole = Curves(self.marginal.take(some), self.per_level[some], self.unit, self.reach[some])
             worth, limits = worth[some], limits[some]
             budget *= part
-        log, levels = 0.0, np.ones(len(worth))
-        log = float(np.log(np.median(whole.at(levels) / worth)))
+        first, levels = np.minimum(np.ones(len(worth)), whole.reach), np.minimum(limits, whole.reach)
+        low = float(np.log((whole.at(levels) / worth).min()))
+        high = float(np.log((whole.at(np.minimum(LEAST, levels)) / worth).max()))
+        log, levels = float(np.log(np.median(whole.at(first) / worth))), first
         for _ in range(ROUNDS):
             levels = whole.wanted(worth * np.exp(log), levels, high=limits)
             spent = levels * worth
-            falls = np.where(levels < np.minimum(limits, whole.reach), spent / np.maximum(whole.elasticity(levels), CURVED), 0.0)
             over = float(np.log(spent.sum() / budget))
             if abs(over) <= CLOSE:
                 break
-            log += float(np.clip(over * spent.sum() / max(float(falls.sum()), 1e-300), -5.0, 5.0))
+            low, high = (log, high) if over > 0 else (low, log)
+            inside = (levels > LEAST) & (levels < np.minimum(limits, whole.reach))
+            falls = float((spent / np.maximum(whole.elasticity(levels), CURVED))[inside].sum())
+            log += over * float(spent.sum()) / falls if falls > 0 else np.inf
+            if not low < log < high:
+                log = 0.5 * (low + high)
         return float(np.exp(log))

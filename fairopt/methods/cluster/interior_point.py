@@ -70,24 +70,29 @@ class Interior:
         self.together = len(limits) == 1 and demands.n_users > 1
         self.takes, self.limits = takes, limits
         self.limited = np.isfinite(limits) if takes is None else takes.max(axis=1) > 0
-        self._start()
+        self.extra: Float | float = 0.0
+        self._start(self._first())
 
-    def _start(self) -> None:
-        """Start at equal prices, scaled so that users spend what capacities earn, and at half of the true minima."""
+    def _first(self) -> Float:
+        """Equal prices, scaled so that users spend what capacities earn, half of the true minima, and levels wanted."""
+        prices = np.ones_like(self.usable)
+        worth = self._by_group(0.5 * self.demands.cheapest(prices))
+        budget = min(float((self.usable * prices).sum()), 0.5 * float(self.limits @ worth))
+        self.prices = prices * self.worths.scale(worth, self.limits, budget)
+        self.softest = 0.5 * self.demands.cheapest(self.prices)
+        worth = self._by_group(self.softest)
+        return self.worths.wanted(worth, np.ones(len(worth)))
+
+    def _start(self, wanted: Float) -> None:
+        """Start near the levels wanted at the first prices."""
         demands, takes = self.demands, self.takes
         shape = (demands.n_users, demands.n_servers)
         bounded = np.isfinite(self.limits)
-        prices = np.ones_like(self.usable)
-        worth = self._by_group(0.5 * demands.cheapest(prices))
-        budget = min(float((self.usable * prices).sum()), 0.5 * float(self.limits @ worth))
-        self.prices = prices * self.worths.scale(worth, self.limits, budget)
-        self.softest = 0.5 * demands.cheapest(self.prices)
         worth = self._by_group(self.softest)
-        wanted = self.worths.wanted(worth, np.ones(len(worth)))
         centre = float((np.minimum(wanted, self.limits) * worth).sum()) / (shape[0] * shape[1])
         # where a limit holds a group back, its rent is far above the other numbers, and the room below it far below
         at_limit = np.where(bounded, self.limits, 1.0)
-        rents = np.maximum(self.worths.at(at_limit) - worth, 0.0)
+        rents = np.maximum(self.worths.at(at_limit) - self.extra - worth, 0.0)
         room = np.clip(centre / np.maximum(rents, 1e-300), 1e-30 * at_limit, 0.5 * at_limit)
         self.levels = np.minimum(wanted, np.where(bounded, at_limit - room, np.inf))
         if takes is None:
@@ -97,7 +102,7 @@ class Interior:
         else:
             self.rents = np.where(self.limited, centre, 0.0)
             if not self.together:  # at limits levels are worth more than they cost, and rents make up for it
-                self.softest = np.maximum(self.softest, self.worths.at(self.levels))
+                self.softest = np.maximum(self.softest, self.worths.at(self.levels) - self.extra)
         self.margins, self.parts, self._ratios, self._dmargins, self._dparts = (by_pair(*shape) for _ in range(5))
         by_user = self._by_user(self.levels)
         for users in demands.chunks():
@@ -127,8 +132,8 @@ class Interior:
 
     @property
     def worth(self) -> Float:
-        """The marginal worth of each group's level: soft minima and rent."""
-        worth = self._by_group(self.softest)
+        """The marginal worth of each group's level: soft minima, rent, and what is paid besides (``extra``)."""
+        worth = self._by_group(self.softest) + self.extra
         return worth + self.rents if self.takes is None else worth
 
     @property
@@ -143,6 +148,11 @@ class Interior:
         return out
 
     @property
+    def charged(self) -> Float:
+        """What each user pays for a unit of level."""
+        return self.cheapest
+
+    @property
     def complementarity(self) -> float:
         """The sum of all products that are zero at the optimum."""
         pairs = float(np.einsum("js,js->", self.parts, self.margins))
@@ -155,8 +165,8 @@ class Interior:
         of the worth of all levels. ``each`` is for what a user below its limit pays for capacities that are not full,
         with its products: at large alpha the rich hardly count in the sum. Users who share one level are not tested.
         """
-        paid = self._by_user(np.maximum(self.levels, self.worths.least)) * self.cheapest
-        excess, unit = float((self.used / self.usable).max()) - 1.0, float(self.levels @ self.worth)
+        paid = self._by_user(np.maximum(self.levels, self.worths.least)) * self.charged
+        excess, unit = float((self.used / self.usable).max()) - 1.0, float(self.levels @ np.abs(self.worth))
         if self.takes is None:
             unit = max(float(paid.sum()), 1e-3 * unit)
         else:
@@ -206,7 +216,7 @@ class Interior:
 
     def _solve(
         self, system: PriceSystem, sums: Float, taken: Float, pushed: Float, target: Float, aim: Float
-    ) -> _Move:  # fmt: skip
+    ) -> Move:  # fmt: skip
         """Changes for given pushes; writes those of margins to ``_dmargins``.
 
         ``sums`` (n_users,) are the pushes on each user's parts, added up, and ``taken`` the same in parts of limits;
@@ -230,15 +240,15 @@ class Interior:
             more, room = (aim + self.rents * levels) / self.room * self.limited, -levels
         else:
             room = (aim - self.room * more) / rents * self.limited
-        return _Move(prices, slack, softest, levels, more, room)
+        return Move(prices, slack, softest, levels, more, room)
 
-    def _corrected(self, system: PriceSystem) -> _Move | None:
+    def _corrected(self, system: PriceSystem) -> Move | None:
         """The direction of the step, or None if there is none; writes changes by pair to ``_dparts``, ``_dmargins``."""
         slack, limited, takes = self.slack, self.limited, self.takes
         totals = self.parts.sum(axis=1)
         nothing = np.zeros_like(totals)
         # products shrink together, each in proportion to what its user pays or its capacity earns
-        by_user = np.ones_like(totals) if self.together else np.maximum(self.levels, self.worths.little) * self.cheapest
+        by_user = np.ones_like(totals) if self.together else np.maximum(self.levels, self.worths.little) * self.charged
         by_user /= by_user.mean()
         by_group = limited * (1.0 if self.together and takes is None else by_user)
         by_row = np.ones_like(slack) if self.together else self.usable * self.prices
@@ -292,17 +302,17 @@ class Interior:
             self._dparts[users] -= self._ratios[users] * self._dmargins[users]
         return move
 
-    def _shrink(self, move: _Move) -> float:
+    def _shrink(self, move: Move) -> float:
         """The largest relative fall of a number that must stay positive, but for those by pair."""
         at = self.limited
         falls = (
             -move.prices / self.prices, -move.slack / self.slack, -move.levels / self.levels,
-            -(self._by_group(move.softest) + (move.rents if self.takes is None else 0.0)) / self.worth,
+            -(self._by_group(move.softest) + move.extra + (move.rents if self.takes is None else 0.0)) / self.worth,
             -move.rents[at] / self.rents[at], -move.room[at] / self.room[at],
         )  # fmt: skip
         return max(float(fall.max(initial=0.0)) for fall in falls)
 
-    def _go(self, length: float, move: _Move) -> None:
+    def _go(self, length: float, move: Move) -> None:
         for users in self.demands.chunks():
             self.parts[users] += length * self._dparts[users]
             self.margins[users] += length * self._dmargins[users]
@@ -310,6 +320,7 @@ class Interior:
         self.slack = self.slack + length * move.slack
         self.softest = self.softest + length * move.softest
         self.rents = self.rents + length * move.rents
+        self.extra = self.extra + length * move.extra
         self.room = np.where(self.limited, self.room + length * move.room, 1.0)
         self.levels = self.levels + length * move.levels if self.together else self.parts.sum(axis=1)
         if not self.together:
@@ -325,13 +336,13 @@ class Interior:
         far &= elasticity != 1  # there logarithms are linear
         steep = far & (elasticity < 1) & (self.softest > 0)
         if steep.any():  # the worth hardly depends on the level
-            aim = self.worths.at(self.levels) - self.rents
+            aim = self.worths.at(self.levels) - self.rents - self.extra
             top = self.softest + (1.0 - 1.0 / SETTLE) * self.margins.min(axis=1)
             softest = np.where(steep, np.clip(aim, self.softest / SETTLE, top), self.softest)
             self.margins -= (softest - self.softest)[:, None]
             self.softest = softest
         if self.takes is None:
-            aim = self.worths.at(self.levels) - self.softest
+            aim = self.worths.at(self.levels) - self.softest - self.extra
             rents = np.clip(aim, self.rents / SETTLE, self.rents * SETTLE)
             self.rents = np.where(far & self.limited & (self.softest + rents > 0), rents, self.rents)
         taken = self.levels if self.takes is None else self._taken()
@@ -343,7 +354,7 @@ class Interior:
         self.levels = levels
 
 
-class _Move(NamedTuple):
+class Move(NamedTuple):
     """Changes of a point but for those by pair."""
 
     prices: Float
@@ -352,6 +363,7 @@ class _Move(NamedTuple):
     levels: Float
     rents: Float
     room: Float
+    extra: Float | float = 0.0
 
 
 class PriceSystem(ABC):

@@ -43,8 +43,8 @@ def _bends(marginal: Marginal, size: Float, most: Float) -> bool:
     """Whether all functions grow and bend at typical tasks and at the most that are possible."""
     if isinstance(marginal, PowerMarginal):
         curved = [(factor, alpha) for factor, _, alpha in marginal.curved]
-        known = all(SMALLEST_ALPHA <= alpha <= LARGEST_ALPHA and (factor >= 0).all() for factor, alpha in curved)
-        return known and bool((sum(factor for factor, _ in curved) > 0).all())
+        known = all(SMALLEST_ALPHA <= alpha <= LARGEST_ALPHA and (factor > 0).all() for factor, alpha in curved)
+        return known and len(curved) > 0
     for x in (np.minimum(size, most), most):
         slope, curvature = marginal.both(x)
         if not ((slope > 0) & (curvature < 0) & (slope < np.inf)).all():

@@ -28,7 +28,7 @@ class Pull(NamedTuple):
 
 
 class Worths(ABC):
-    """Marginal worths of levels, positive and falling.
+    """Marginal worths of levels, falling, and all of one sign.
 
     ``least`` is a level below which users count as if they had that much, and ``little`` the same for the pace at which
     they get there: functions of finite slope at zero may leave users nothing.
@@ -42,7 +42,7 @@ class Worths(ABC):
 
     @abstractmethod
     def logs(self, levels: Float) -> Float:
-        """The logarithm of that."""
+        """The logarithm of its size."""
 
     @abstractmethod
     def elasticity(self, levels: Float) -> Float:
@@ -62,13 +62,15 @@ class Worths(ABC):
 
 
 class Powers(Worths):
-    """``weights * level^-alpha``, with weights by group."""
+    """``weights * level^-alpha``, with weights by group; for alpha below 0 less than nothing."""
 
     def __init__(self, weights: Float, alpha: float) -> None:
         self.weights, self.alpha, self.log_weights = weights, alpha, np.log(weights)
+        if alpha < 0:
+            self.least, self.little = LEAST, LITTLE
 
     def at(self, levels: Float) -> Float:
-        return np.asarray(self.weights * levels**-self.alpha)
+        return np.asarray(np.copysign(self.weights * levels**-self.alpha, self.alpha))
 
     def logs(self, levels: Float) -> Float:
         return np.asarray(self.log_weights - self.alpha * np.log(levels))
@@ -80,7 +82,7 @@ class Powers(Worths):
         return np.clip((self.weights / worth) ** (1 / self.alpha), low, high)
 
     def pull(self, levels: Float, worth: Float) -> Pull:
-        return Pull(worth * (self.logs(levels) - np.log(worth)), self.alpha * worth / levels)
+        return Pull(worth * (self.logs(levels) - np.log(np.abs(worth))), self.alpha * worth / levels)
 
     def scale(self, worth: Float, limits: Float, budget: float) -> float:
         wanted = (self.weights / worth) ** (1 / self.alpha)

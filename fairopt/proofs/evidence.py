@@ -83,9 +83,10 @@ class RowPrices:
 
 @dataclass(frozen=True)
 class UserPrices:
-    """A sum of one concave function per user on one pool: prices per whole capacity, in natural units of the objective.
+    """A sum of one concave function per user: prices by row of `Pairs.loads`, per whole capacity, in natural units of
+    the objective.
 
-    ``of_sum`` is the price of the sum of shares where that is fixed (`TotalIs`), of either sign.
+    It proves a sum on one pool; on several servers only the most even shares of a fixed sum (`Tangents`). ``of_sum`` is the price of the sum of shares where that is fixed (`TotalIs`), of either sign.
     """
 
     program: Program
@@ -259,10 +260,8 @@ def restored(program: Program, held: Mapping[str, Any], solver: str | None) -> E
 
 
 def _user_prices(program: Program, held: Mapping[str, Any]) -> UserPrices:
-    """`UserPrices` of one pool."""
-    if not program.single:
-        raise ValueError("user prices for a program of several servers")
-    return UserPrices(program, _numbers(held["prices"], program.usable.shape), float(held["of_sum"]))
+    """`UserPrices` of a program."""
+    return UserPrices(program, _numbers(held["prices"], program.usable_rows.shape), float(held["of_sum"]))
 
 
 def _levels(program: Program, held: Mapping[str, Any], solver: str | None) -> HeldLevels:

@@ -37,11 +37,16 @@ def alpha_fair_on_servers_applies(program: Program) -> bool:
 
     On several different servers, without lower bounds or conditions that link users, where all users can run something.
     """
-    objective, instance = program.objective, program.instance
-    if program.empty or instance.n_servers == 1 or program.rest or (program.low > 0).any():
-        return False
     edge = program.alpha_fair
-    if not (isinstance(objective, MaxMin) if edge is None else SMALLEST_ALPHA <= edge.alpha <= LARGEST_ALPHA):
+    if not (isinstance(program.objective, MaxMin) if edge is None else SMALLEST_ALPHA <= edge.alpha <= LARGEST_ALPHA):
+        return False
+    return prices_on_servers(program)
+
+
+def prices_on_servers(program: Program) -> bool:
+    """Whether conditions are such that the interior point finds prices on several different servers."""
+    instance = program.instance
+    if program.empty or program.single or program.rest or (program.low > 0).any():
         return False
     unknowns = min(instance.n_users, instance.n_servers * instance.n_resources)
     return unknowns <= LARGEST_SYSTEM and bool((program.most > 0).all())

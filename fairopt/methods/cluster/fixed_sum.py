@@ -103,7 +103,7 @@ def most_even(units: LevelUnits, weights: Float, beta: float, mean: float | None
         point = FixedSum(units, worths, weights, mean)
     for k in range(STEPS):
         tell(f"prices, step {k + 1}")
-        if point.done(DONE, EACH) or point.done(EMPTY, np.inf, np.inf) or not point.step():
+        if point.done(DONE, EACH) or point.complementarity <= EMPTY * float(point.levels @ np.abs(point.worth)) or not point.step():
             break
     if not point.done(NEARLY, np.inf):
         return None

@@ -14,7 +14,7 @@ from fairopt.blocks.marginal import Marginal, PowerMarginal
 from fairopt.certificate import Try
 from fairopt.formulation.program import Program
 from fairopt.methods.arrays import Float
-from fairopt.methods.cluster.alpha_fair import DONE, EACH, LARGEST_ALPHA, LARGEST_SYSTEM, SMALLEST_ALPHA, STEPS
+from fairopt.methods.cluster.alpha_fair import DONE, EACH, LARGEST_ALPHA, SMALLEST_ALPHA, STEPS, prices_on_servers
 from fairopt.methods.cluster.interior_point import Interior
 from fairopt.methods.cluster.worths import Curves
 from fairopt.methods.settings import Proposals, Settings
@@ -29,11 +29,7 @@ def sum_on_servers_applies(program: Program) -> bool:
     Every user's function has to grow and to bend at all numbers of tasks that are possible: users for whom more tasks
     are worth the same from some number on would tie.
     """
-    instance = program.instance
-    if program.empty or program.single or program.rest or (program.low > 0).any() or program.alpha_fair is not None:
-        return False
-    unknowns = min(instance.n_users, instance.n_servers * instance.n_resources)
-    if unknowns > LARGEST_SYSTEM or not (program.most > 0).all():
+    if program.alpha_fair is not None or not prices_on_servers(program):
         return False
     marginal = program.marginal
     return marginal is not None and _bends(marginal, program.size, program.most)

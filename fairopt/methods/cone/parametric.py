@@ -279,6 +279,16 @@ class _ServerSearch(_PriceSearch):
         self.weights = self.program.instance.weights / self.program.instance.weights.sum()
         return super().run()
 
+    def solve(self, mean: float | None, gap: float) -> str:
+        """At the mean, or nearer to one that was solved: close to an end prices may be too far apart for floats."""
+        status = super().solve(mean, gap)
+        for _ in range(HALVINGS):
+            if status == "optimal" or mean is None:
+                break
+            mean = 0.5 * (mean + min(self.slopes, key=lambda other: abs(other - mean), default=self.least))
+            status = super().solve(mean, gap)
+        return status
+
     def optimum(self, asked: Program, mean: float | None) -> tuple[Float, Solved | UserPrices] | str:
         with np.errstate(all="ignore"):  # NaN stops the steps
             found = most_even(self.units, self.weights, self.objective.beta, mean)

@@ -46,8 +46,9 @@ from fairopt.methods.pool import solve as pool
 from fairopt.methods.pool.ordered import ordered_applies, solve_ordered
 from fairopt.methods.settings import Proposals, Settings
 from fairopt.proofs import gate
+from fairopt.proofs.conditions import rise_at_prices, room_left
 from fairopt.proofs.conic import MATRICES, has_matrices
-from fairopt.proofs.evidence import Proposal
+from fairopt.proofs.evidence import Proposal, Tangents, UserPrices
 from fairopt.proofs.gate import Answer
 from fairopt.time_limits import FIX, Limit, begin, checked, current, stage, within_limit
 
@@ -261,10 +262,12 @@ def _search(program: Program, settings: Settings) -> Answer:
     answer = best(program, search_sums(program, settings, solve))
     if not answer.ok or not only_parametric(program):
         return answer
-    held = program.pairs.sum(answer.tasks)
-    if program.single and not program.rest:
-        could = held + pool.room_left(program, answer.tasks)
-    else:
+    held, size = program.pairs.sum(answer.tasks), DOMINATED * program.size
+    alone = np.zeros(len(held)) if program.rest else room_left(program, answer.tasks)
+    could = held + alone
+    if not (program.single and not program.rest) and not (alone > DOMINATED * np.maximum(held, size)).any():
+        if _hardly_rise(program, answer, DOMINATED * np.maximum(held, size)):
+            return answer
         (share,) = program.objective.share_blocks()
         if share.coefficients(program.instance).ndim == 2:  # the same share is another number of tasks elsewhere
             share = Tasks()
@@ -276,13 +279,23 @@ def _search(program: Program, settings: Settings) -> Answer:
         if not more.ok:
             return replace(answer, note="whether the answer is Pareto-dominated was not decided")
         could = program.pairs.sum(more.tasks)
-    gain = (could - held) / np.maximum(held, DOMINATED * program.size)
+    gain = (could - held) / np.maximum(held, size)
     user = int(np.argmax(gain))
     if gain[user] <= DOMINATED:
         return answer
     label = program.instance.users[user]
     note = f"user {label!r} could run {could[user]:.6g} tasks, not {held[user]:.6g}, while no other user runs fewer"
     return replace(answer, note=f"Pareto-dominated, as optima with little emphasis on efficiency can be: {note}")
+
+
+def _hardly_rise(program: Program, answer: Answer, most: Float) -> bool:
+    """Whether the prices of the search prove that no user could have so many more tasks while no other has fewer."""
+    assert isinstance(answer.evidence, Tangents)
+    could = np.full(len(most), np.inf)
+    for cut, _, found in answer.evidence.cuts:
+        if isinstance(found, UserPrices) and cut.pairs is program.pairs:
+            could = np.minimum(could, rise_at_prices(program, found.prices, answer.tasks))
+    return bool((could <= most).all())
 
 
 def _hand_out_leftover(program: Program, answer: Answer, settings: Settings) -> Answer:

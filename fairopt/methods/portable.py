@@ -45,7 +45,7 @@ from fairopt.proofs.evidence import (
 from fairopt.proofs.lagrangian import Lagrangian
 from fairopt.proofs.levels import combined_holdings
 from fairopt.proofs.plane import LEAST, log_mean, tangent_of
-from fairopt.proofs.servers import best_worths
+from fairopt.proofs.servers import LevelUnits, best_worths
 
 ROWS = 160_000
 LARGE = 1_000  # numbers of a policy without conditions
@@ -254,6 +254,8 @@ def _row_prices(program: Program, tasks: Float, evidence: RowPrices) -> dict[str
     is lowest.
     """
     units = evidence.units
+    if not isinstance(units, LevelUnits):
+        return _prices(program, evidence.prices.T.ravel())
     prices = np.where(units.needed, np.maximum(evidence.prices, 0.0), 0.0)
     if program.alpha_fair is not None:
         return _prices(program, prices.T.ravel() * program.instance.weights.sum(), unit=units.unit)

@@ -86,7 +86,8 @@ class UserPrices:
     """A sum of one concave function per user: prices by row of `Pairs.loads`, per whole capacity, in natural units of
     the objective.
 
-    It proves a sum on one pool; on several servers only the most even shares of a fixed sum (`Tangents`). ``of_sum`` is the price of the sum of shares where that is fixed (`TotalIs`), of either sign.
+    ``of_sum`` is the price of the sum of shares where that is fixed (`TotalIs`), of either sign. On several servers
+    they prove only the most even shares of a fixed sum (`Tangents`).
     """
 
     program: Program

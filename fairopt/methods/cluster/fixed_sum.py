@@ -37,6 +37,7 @@ class FixedSum(Interior):
 
     @property
     def charged(self) -> Float:
+        """What a unit of level is worth, as without scarce capacities users pay nothing."""
         return np.abs(self.worth)
 
     def _first(self) -> Float:
@@ -53,6 +54,7 @@ class FixedSum(Interior):
         return wanted
 
     def done(self, tolerance: float, each: float) -> bool:
+        """Whether the sum is right as well."""
         return abs(float(self.row @ self.levels) / self.total - 1.0) <= tolerance and super().done(tolerance, each)
 
     def _corrected(self, system: PriceSystem) -> Move | None:
@@ -79,7 +81,11 @@ class FixedSum(Interior):
         by = short / float(self.row @ column.levels)
         for users in self.demands.chunks():
             self._dmargins[users] += by * self._column_margins[users]
-        return Move(*(a + by * b for a, b in zip(move, column, strict=True)))
+        return Move(
+            move.prices + by * column.prices, move.slack + by * column.slack, move.softest + by * column.softest,
+            move.levels + by * column.levels, move.rents + by * column.rents, move.room + by * column.room,
+            by * column.extra,
+        )  # fmt: skip
 
 
 class Even(NamedTuple):
@@ -103,7 +109,8 @@ def most_even(units: LevelUnits, weights: Float, beta: float, mean: float | None
         point = FixedSum(units, worths, weights, mean)
     for k in range(STEPS):
         tell(f"prices, step {k + 1}")
-        if point.done(DONE, EACH) or point.complementarity <= EMPTY * float(point.levels @ np.abs(point.worth)) or not point.step():
+        empty = point.complementarity <= EMPTY * float(point.levels @ np.abs(point.worth))
+        if empty or point.done(DONE, EACH) or not point.step():
             break
     if not point.done(NEARLY, np.inf):
         return None

@@ -48,9 +48,9 @@ class Interior:
 
     ``demands`` are those of a unit of level. ``usable`` (n_resources, n_servers) is the fraction of each capacity that
     may be used, positive. ``worths`` are of groups, what one more unit of their level is worth, and ``limits``
-    (n_groups,) their highest levels, positive or infinite. Where limits are not on levels, ``takes`` (n_users, n_servers) is the part of
-    the user's limit that a unit of level takes, 0 for users without one; ``limits`` are then levels that cannot be
-    exceeded.
+    (n_groups,) their highest levels, positive or infinite. Where limits are not on levels, ``takes`` (n_users,
+    n_servers) is the part of the user's limit that a unit of level takes, 0 for users without one; ``limits`` are then
+    levels that cannot be exceeded.
 
     ``prices`` (per whole capacity) and ``slack`` (what is left of each) are of shape (n_resources, n_servers); the
     levels that users hold by server, ``parts``, and the costs of servers beyond the soft minimum, ``margins``, of shape

@@ -10,15 +10,14 @@ import numpy as np
 from fairopt.blocks.marginal import CURVED, Marginal, PowerMarginal
 from fairopt.methods.arrays import Float
 
-SAMPLE = 300  # users of whom the scale of first prices is found
-CLOSE = 0.2  # of its logarithm
-ROUNDS = 20
 LEAST, LITTLE = 1e-6, 1e-3  # levels, which are about 1
+SAMPLE, ENOUGH = 300, 0.2  # users who tell the scale of first prices, and the precision of its logarithm
+ROUNDS = 20  # in which it is found; three to six are usual
 STRAIGHT = 1e-12  # elasticity below which a function is a line but for rounding
 
 
 class Pull(NamedTuple):
-    """By how much a level is worth more than it costs, and how fast that falls as the level rises; by group.
+    """By how much a level is worth more than is paid for it, and how fast that falls as the level rises; by group.
 
     On the scale on which Newton's step is more nearly exact.
     """
@@ -28,10 +27,10 @@ class Pull(NamedTuple):
 
 
 class Worths(ABC):
-    """Marginal worths of levels, falling, and all of one sign.
+    """Marginal worths of levels: falling, and all of one sign.
 
     ``least`` is a level below which users count as if they had that much, and ``little`` the same for the pace at which
-    they get there: functions of finite slope at zero may leave users nothing.
+    products shrink: where worths are finite at zero, users may end with nothing.
     """
 
     least = little = 0.0
@@ -46,7 +45,7 @@ class Worths(ABC):
 
     @abstractmethod
     def elasticity(self, levels: Float) -> Float:
-        """By how much the logarithm of the worth falls as that of the level rises."""
+        """By how much that logarithm falls as that of the level rises."""
 
     @abstractmethod
     def wanted(self, worth: Float, start: Float, low: Float | float = LEAST, high: Float | float = np.inf) -> Float:
@@ -58,11 +57,11 @@ class Worths(ABC):
 
     @abstractmethod
     def scale(self, worth: Float, limits: Float, budget: float) -> float:
-        """The factor on worths at which the levels wanted, up to limits, cost the budget."""
+        """The factor on worths at which the levels wanted, up to limits, cost about the budget."""
 
 
 class Powers(Worths):
-    """``weights * level^-alpha``, with weights by group; for alpha below 0 less than nothing."""
+    """``weights * level^-alpha``, with weights by group; below nothing for alpha below 0."""
 
     def __init__(self, weights: Float, alpha: float) -> None:
         self.weights, self.alpha, self.log_weights = weights, alpha, np.log(weights)
@@ -70,21 +69,27 @@ class Powers(Worths):
             self.least, self.little = LEAST, LITTLE
 
     def at(self, levels: Float) -> Float:
+        """The power."""
         return np.asarray(np.copysign(self.weights * levels**-self.alpha, self.alpha))
 
     def logs(self, levels: Float) -> Float:
+        """Without the power, which may overflow."""
         return np.asarray(self.log_weights - self.alpha * np.log(levels))
 
     def elasticity(self, levels: Float) -> Float:
+        """Alpha for all."""
         return np.full(len(levels), self.alpha)
 
     def wanted(self, worth: Float, start: Float, low: Float | float = 0.0, high: Float | float = np.inf) -> Float:
+        """In closed form."""
         return np.clip((self.weights / worth) ** (1 / self.alpha), low, high)
 
     def pull(self, levels: Float, worth: Float) -> Pull:
+        """On logarithms, where powers are linear."""
         return Pull(worth * (self.logs(levels) - np.log(np.abs(worth))), self.alpha * worth / levels)
 
     def scale(self, worth: Float, limits: Float, budget: float) -> float:
+        """In closed form without limits, else by halving."""
         wanted = (self.weights / worth) ** (1 / self.alpha)
         if not np.isfinite(limits).any():
             return float((float(wanted @ worth) / budget) ** self.alpha)
@@ -97,9 +102,10 @@ class Powers(Worths):
 
 
 class Curves(Worths):
-    """The derivatives of a sum of one concave function per user.
+    """The derivatives of a sum of one concave function per user, that are positive.
 
-    ``marginal`` is by tasks, ``per_level`` (n_users,) are tasks per unit of level, and ``unit`` is that of worths.
+    ``marginal`` is by tasks, ``per_level`` (n_users,) are tasks per unit of level, and ``unit`` is that of worths. No
+    user can exceed its level of ``reach`` (n_users,).
     """
 
     least, little = LEAST, LITTLE
@@ -108,27 +114,32 @@ class Curves(Worths):
         self.marginal, self.per_level, self.unit, self.reach = marginal, per_level, unit, reach
 
     def _both(self, levels: Float) -> tuple[Float, Float]:
-        """Worths, and the fall of each as the level rises by a factor of e."""
+        """Worths, and how fast they fall by the logarithm of the level."""
         tasks, per = levels * self.per_level, self.per_level / self.unit
         slope, curvature = self.marginal.both(tasks)
         return slope * per, -curvature * tasks * per
 
     def at(self, levels: Float) -> Float:
+        """The first derivative."""
         return self.marginal.slope(levels * self.per_level) * (self.per_level / self.unit)
 
     def logs(self, levels: Float) -> Float:
+        """Of the first derivative."""
         return np.log(self.at(levels))
 
     def elasticity(self, levels: Float) -> Float:
+        """By the second derivative."""
         worth, falls = self._both(levels)
         return falls / worth
 
     def wanted(self, worth: Float, start: Float, low: Float | float = LEAST, high: Float | float = np.inf) -> Float:
+        """By Newton's steps, within reach."""
         per, high = self.per_level, np.minimum(high, self.reach)
-        cost = worth * (self.unit / per)
-        return self.marginal.response(cost, np.minimum(low, high) * per, high * per, np.minimum(start, high) * per) / per
+        low, start = np.minimum(low, high), np.minimum(start, high)
+        return self.marginal.response(worth * (self.unit / per), low * per, high * per, start * per) / per
 
     def pull(self, levels: Float, worth: Float) -> Pull:
+        """On logarithms where elasticities are large."""
         mine, falls = self._both(levels)
         falls = np.maximum(falls, STRAIGHT * np.abs(mine))
         part = worth / mine
@@ -137,27 +148,27 @@ class Curves(Worths):
         return Pull(excess, np.where(powers, falls * part, falls) / levels)
 
     def scale(self, worth: Float, limits: Float, budget: float) -> float:
-        """By Newton's steps on logarithms, of some of the users, who spend their part of the budget."""
-        whole, some = self, slice(None, None, max(len(worth) // SAMPLE, 1))
+        """By Newton's steps on logarithms between bounds, of some users, who have their part of the budget."""
         budget = min(budget, 0.5 * float(self.reach @ worth))
+        one, most = self, np.minimum(limits, self.reach)
         if isinstance(self.marginal, PowerMarginal):
-            part = float(worth[some].sum() / worth.sum())
-            whole = Curves(self.marginal.take(some), self.per_level[some], self.unit, self.reach[some])
-            worth, limits = worth[some], limits[some]
-            budget *= part
-        first, levels = np.minimum(np.ones(len(worth)), whole.reach), np.minimum(limits, whole.reach)
-        low = float(np.log((whole.at(levels) / worth).min()))
-        high = float(np.log((whole.at(np.minimum(LEAST, levels)) / worth).max()))
-        log, levels = float(np.log(np.median(whole.at(first) / worth))), first
+            some = slice(None, None, max(len(worth) // SAMPLE, 1))
+            budget *= float(worth[some].sum() / worth.sum())
+            one = Curves(self.marginal.take(some), self.per_level[some], self.unit, self.reach[some])
+            worth, most = worth[some], most[some]
+        low = float(np.log((one.at(most) / worth).min()))
+        high = float(np.log((one.at(np.minimum(LEAST, most)) / worth).max()))
+        levels = np.minimum(1.0, one.reach)
+        log = float(np.log(np.median(one.at(levels) / worth)))
         for _ in range(ROUNDS):
-            levels = whole.wanted(worth * np.exp(log), levels, high=limits)
+            levels = one.wanted(worth * np.exp(log), levels, high=most)
             spent = levels * worth
             over = float(np.log(spent.sum() / budget))
-            if abs(over) <= CLOSE:
+            if abs(over) <= ENOUGH:
                 break
             low, high = (log, high) if over > 0 else (low, log)
-            inside = (levels > LEAST) & (levels < np.minimum(limits, whole.reach))
-            falls = float((spent / np.maximum(whole.elasticity(levels), CURVED))[inside].sum())
+            inside = (levels > LEAST) & (levels < most)
+            falls = float((spent / np.maximum(one.elasticity(levels), CURVED))[inside].sum())
             log += over * float(spent.sum()) / falls if falls > 0 else np.inf
             if not low < log < high:
                 log = 0.5 * (low + high)

@@ -1,9 +1,8 @@
 """`FairnessEfficiency` by a certified search along the sum of shares.
 
 At a fixed sum of shares the measure grows with the evenness of the shares (a power mean of them), which is concave. Its
-optimum, by prices under nothing but bounds on tasks, and else by a cone program, has multipliers that bound the evenness at every other sum by
-a line. The measure along these lines bounds it
-from above (`fairopt.proofs.plane`). The search solves the program at the sum where the bound is highest, until bound
+optimum, by prices under nothing but bounds on tasks, and else by a cone program, has multipliers that bound the
+evenness at every other sum by a line. The measure along these lines bounds it from above (`fairopt.proofs.plane`). The search solves the program at the sum where the bound is highest, until bound
 and best point agree. Outside the concave region the measure may have several local optima (with two users and beta =
 1/2 or -1, for example), which such a bound cannot miss.
 """
@@ -23,11 +22,12 @@ from fairopt.lazy import cp
 from fairopt.methods.arrays import Float
 from fairopt.methods.cluster.alpha_fair import prices_on_servers
 from fairopt.methods.cluster.fixed_sum import most_even
+from fairopt.methods.cluster.sums import solve_sum_on_servers
 from fairopt.methods.cone.solve import by_chain, solve_problem
 from fairopt.methods.pool import interior
 from fairopt.methods.settings import Proposals, Settings
 from fairopt.progress import tell
-from fairopt.proofs import conditions, plane
+from fairopt.proofs import conditions, gate, plane
 from fairopt.proofs.evidence import Proposal, Solved, Tangents, UserPrices
 from fairopt.proofs.gate import Answer
 from fairopt.proofs.servers import LevelUnits
@@ -61,8 +61,7 @@ def only_parametric(program: Program) -> bool:
 
 
 def search_by_prices(program: Program, settings: Settings) -> bool:
-    """Whether prices solve what the search asks: under bounds on tasks, on servers task limits, and no solver asked for.
-    """
+    """Whether prices solve what the search asks: under bounds on tasks (on servers limits), and no solver asked for."""
     if settings.solver is not None or program.rest:
         return False
     return bool((program.usable > 0).all()) if program.single else prices_on_servers(program)
@@ -77,7 +76,15 @@ def search_sums(program: Program, settings: Settings, solve: Solve) -> Proposals
         asked = Program(program.given, other, program.constraints)
         return asked, solve(asked)
 
-    total, largest = part(Total(objective.share))
+    def largest_sum() -> tuple[Program, Answer]:
+        asked = Program(program.given, Total(objective.share), program.constraints)
+        if settings.solver is None and prices_on_servers(asked) and asked.marginal is not None:
+            answer = gate.judge(asked, next(solve_sum_on_servers(asked, settings)))
+            if answer.ok:
+                return asked, answer
+        return asked, solve(asked)
+
+    total, largest = largest_sum()
     ends: list[tuple[Program, Answer] | None] = [(total, largest), None]
     starts = [largest.tasks]
     if program.low.any() or conditions.violation_at(program, program.zero_point()[0]) > 0:
@@ -285,7 +292,8 @@ class _ServerSearch(_PriceSearch):
         for _ in range(HALVINGS):
             if status == "optimal" or mean is None:
                 break
-            mean = 0.5 * (mean + min(self.slopes, key=lambda other: abs(other - mean), default=self.least))
+            solved = np.array([*self.slopes] or [self.least])
+            mean = 0.5 * (mean + float(solved[np.abs(solved - mean).argmin()]))
             status = super().solve(mean, gap)
         return status
 

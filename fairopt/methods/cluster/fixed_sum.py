@@ -19,16 +19,20 @@ from fairopt.progress import tell
 from fairopt.proofs.servers import LevelUnits
 
 DONE, EACH = 1e-11, 1e-6  # lines are as close as their prices, and the search compares many
-NEARLY, EMPTY = 1e-7, 1e-14  # enough where products are so small that rounding ends the steps
+EMPTY = 1e-14  # products at which rounding ends the steps
+NEARLY, FITS = 1e-8, 1e-2  # products that are enough, and how far tasks are then from what fits: they are cut down
 
 
 class FixedSum(Interior):
-    """`Interior` where ``row @ levels`` is ``total``, at a price: ``extra`` is that price times the row."""
+    """`Interior` where ``row @ levels`` is ``total``, at a price: ``extra`` is that price times the row.
+
+    Limits are on levels.
+    """
 
     def __init__(self, units: LevelUnits, worths: Powers, row: Float, total: float) -> None:
         self.row, self.total = row, total
         self._column_margins = by_pair(units.demands.n_users, units.demands.n_servers)
-        super().__init__(units.demands, units.usable, worths, units.limits, units.takes)
+        super().__init__(units.demands, units.usable, worths, units.limits)
 
     @property
     def price(self) -> float:
@@ -61,15 +65,12 @@ class FixedSum(Interior):
         """With what one more unit of the price of the sum changes."""
         nothing = np.zeros(len(self.row))
         pull = -self.row
-        prices, softest, _, more = system.solve(
+        prices, softest, _, _ = system.solve(
             system.response * pull, nothing, np.zeros_like(self.prices), 0.0, self._column_margins
         )
         levels = system.response * (pull - softest)
-        if self.takes is None:
-            more, room = self.rents * levels / self.room * self.limited, -levels
-        else:
-            room = -self.room * more / np.where(self.limited, self.rents, 1.0) * self.limited
-        self._column = Move(prices, -self.slack / self.prices * prices, softest, levels, more, room, self.row)
+        rents = self.rents * levels / self.room * self.limited
+        self._column = Move(prices, -self.slack / self.prices * prices, softest, levels, rents, -levels, self.row)
         return super()._corrected(system)
 
     def _solve(
@@ -99,12 +100,12 @@ class Even(NamedTuple):
 def most_even(units: LevelUnits, weights: Float, beta: float, mean: float | None) -> Even | None:
     """The most even shares of a mean, or of any for None: largest ``sign(beta) sum_j w_j u(z_j)``; None if not found.
 
-    ``weights`` add up to 1, so that the mean is ``weights @ levels``.
+    ``weights`` add up to 1, so that the mean is ``weights @ levels``. Limits are on levels.
     """
     worths = Powers(weights, beta)
     point: Interior
     if mean is None:
-        point = Interior(units.demands, units.usable, worths, units.limits, units.takes)
+        point = Interior(units.demands, units.usable, worths, units.limits)
     else:
         point = FixedSum(units, worths, weights, mean)
     for k in range(STEPS):
@@ -112,6 +113,7 @@ def most_even(units: LevelUnits, weights: Float, beta: float, mean: float | None
         empty = point.complementarity <= EMPTY * float(point.levels @ np.abs(point.worth))
         if empty or point.done(DONE, EACH) or not point.step():
             break
-    if not point.done(NEARLY, np.inf):
+    worth, excess = float(point.levels @ np.abs(point.worth)), float((point.used / point.usable).max()) - 1.0
+    if not (point.complementarity <= NEARLY * worth and excess <= FITS):
         return None
     return Even(point.parts, point.prices, point.price if isinstance(point, FixedSum) else 0.0)

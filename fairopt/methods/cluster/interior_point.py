@@ -98,11 +98,13 @@ class Interior:
         if takes is None:
             self.room = np.where(wanted >= at_limit - room, room, self.limits - self.levels)
             self.room[~self.limited] = 1.0
-            self.rents = np.where(self.limited, np.maximum(centre / self.room, rents), 0.0)
+            beside = worth + self.extra  # where levels are worth less than nothing, rents leave it so
+            most = np.where(beside < 0, np.maximum(rents, -0.5 * beside), np.inf)
+            self.rents = np.where(self.limited, np.minimum(np.maximum(centre / self.room, rents), most), 0.0)
         else:
             self.rents = np.where(self.limited, centre, 0.0)
             if not self.together:  # at limits levels are worth more than they cost, and rents make up for it
-                self.softest = np.maximum(self.softest, self.worths.at(self.levels) - self.extra)
+                self.softest = np.maximum(self.softest, self.worths.at(self.levels))
         self.margins, self.parts, self._ratios, self._dmargins, self._dparts = (by_pair(*shape) for _ in range(5))
         by_user = self._by_user(self.levels)
         for users in demands.chunks():

@@ -2,9 +2,10 @@
 
 At a fixed sum of shares the measure grows with the evenness of the shares (a power mean of them), which is concave. Its
 optimum, by prices under nothing but bounds on tasks, and else by a cone program, has multipliers that bound the
-evenness at every other sum by a line. The measure along these lines bounds it from above (`fairopt.proofs.plane`). The search solves the program at the sum where the bound is highest, until bound
-and best point agree. Outside the concave region the measure may have several local optima (with two users and beta =
-1/2 or -1, for example), which such a bound cannot miss.
+evenness at every other sum by a line. The measure along these lines bounds it from above (`fairopt.proofs.plane`). The
+search solves the program at the sum where the bound is highest, until bound and best point agree. Outside the concave
+region the measure may have several local optima (with two users and beta = 1/2 or -1, for example), which such a bound
+cannot miss.
 """
 
 from __future__ import annotations
@@ -64,7 +65,11 @@ def search_by_prices(program: Program, settings: Settings) -> bool:
     """Whether prices solve what the search asks: under bounds on tasks (on servers limits), and no solver asked for."""
     if settings.solver is not None or program.rest:
         return False
-    return bool((program.usable > 0).all()) if program.single else prices_on_servers(program)
+    if program.single:
+        return bool((program.usable > 0).all())
+    # lines charge no rents of limits, which shares that differ by server need
+    free = not (np.isfinite(program.high).any() and conditions.bounds_are_charged(program))
+    return free and prices_on_servers(program)
 
 
 def search_sums(program: Program, settings: Settings, solve: Solve) -> Proposals:

@@ -132,8 +132,8 @@ class Objective(Block):
     def by_user(self, instance: Instance) -> Marginal | None:
         """The derivatives by the tasks of each user, if the objective adds up one concave function for each user.
 
-        Then it is solved by prices of resources on one pool, alone and in sums, without a cone solver. What is proved
-        rests on `expression`; mistakes here only cost time.
+        Then it is solved by prices of resources, alone and in sums, without a cone solver; on several servers where the
+        functions grow and have no straight parts. What is proved rests on `expression`; mistakes here only cost time.
 
         Parameters
         ----------

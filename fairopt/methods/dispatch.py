@@ -36,6 +36,7 @@ from fairopt.methods.arrays import Float
 from fairopt.methods.bundles import solve_bundles
 from fairopt.methods.cluster.alpha_fair import alpha_fair_on_servers_applies, solve_alpha_fair_on_servers
 from fairopt.methods.cluster.leximin import leximin_on_servers_applies, solve_leximin_on_servers
+from fairopt.methods.cluster.sums import solve_sum_on_servers, sum_on_servers_applies
 from fairopt.methods.cone.leximin import solve_leximin
 from fairopt.methods.cone.newton import newton_applies, solve_by_newton
 from fairopt.methods.cone.parametric import only_parametric, parametric_applies, search_by_prices, search_sums
@@ -46,8 +47,9 @@ from fairopt.methods.pool.envy import pulled_applies, solve_pulled
 from fairopt.methods.pool.ordered import ordered_applies, solve_ordered
 from fairopt.methods.settings import Proposals, Settings
 from fairopt.proofs import gate
+from fairopt.proofs.conditions import rise_at_prices, room_left
 from fairopt.proofs.conic import MATRICES, has_matrices
-from fairopt.proofs.evidence import Proposal
+from fairopt.proofs.evidence import Proposal, Tangents, UserPrices
 from fairopt.proofs.gate import Answer
 from fairopt.time_limits import FIX, Limit, begin, checked, current, stage, within_limit
 
@@ -62,13 +64,14 @@ FAST = (
     ("prices", alpha_fair_on_servers_applies, solve_alpha_fair_on_servers),
     ("linear", pool.max_sum_applies, pool.solve_max_sum),
     ("prices", pool.sum_applies, pool.solve_sum),
+    ("prices", sum_on_servers_applies, solve_sum_on_servers),
     ("levels", leximin_on_servers_applies, solve_leximin_on_servers),
 )
 EXACT_FOR = {
     "water-filling": "exact for Leximin and MaxMin on one pool (or identical servers), under EnvyFree too",
     "prices": "exact for AlphaFair with alpha > 0, OrderedWeighted and sums of one concave function per user "
-    "(`by_user`) on one pool (or identical servers), and on several servers for AlphaFair with alpha from 0.05 to 5 "
-    "and for MaxMin",
+    "(`by_user`) on one pool (or identical servers), and on several servers for MaxMin, for AlphaFair with alpha from "
+    "0.05 to 5 and for such sums",
     "linear": "exact for Total and AlphaFair(0) on one pool (or identical servers)",
     "levels": "exact for Leximin on several servers of a share with the same coefficients on each",
     "parametric": "exact for FairnessEfficiency wherever it has an optimum, but for AlphaFair's edge and beta = 1",
@@ -268,10 +271,12 @@ def _search(program: Program, settings: Settings) -> Answer:
     answer = best(program, search_sums(program, settings, solve))
     if not answer.ok or not only_parametric(program):
         return answer
-    held = program.pairs.sum(answer.tasks)
-    if program.single and not program.rest:
-        could = held + pool.room_left(program, answer.tasks)
-    else:
+    held, size = program.pairs.sum(answer.tasks), DOMINATED * program.size
+    alone = np.zeros(len(held)) if program.rest else room_left(program, answer.tasks)
+    could = held + alone
+    if not (program.single and not program.rest) and not (alone > DOMINATED * np.maximum(held, size)).any():
+        if _hardly_rise(program, answer, DOMINATED * np.maximum(held, size)):
+            return answer
         (share,) = program.objective.share_blocks()
         if share.coefficients(program.instance).ndim == 2:  # the same share is another number of tasks elsewhere
             share = Tasks()
@@ -283,13 +288,23 @@ def _search(program: Program, settings: Settings) -> Answer:
         if not more.ok:
             return replace(answer, note="whether the answer is Pareto-dominated was not decided")
         could = program.pairs.sum(more.tasks)
-    gain = (could - held) / np.maximum(held, DOMINATED * program.size)
+    gain = (could - held) / np.maximum(held, size)
     user = int(np.argmax(gain))
     if gain[user] <= DOMINATED:
         return answer
     label = program.instance.users[user]
     note = f"user {label!r} could run {could[user]:.6g} tasks, not {held[user]:.6g}, while no other user runs fewer"
     return replace(answer, note=f"Pareto-dominated, as optima with little emphasis on efficiency can be: {note}")
+
+
+def _hardly_rise(program: Program, answer: Answer, most: Float) -> bool:
+    """Whether the prices of the search prove that no user could have so many more tasks while no other has fewer."""
+    assert isinstance(answer.evidence, Tangents)
+    could = np.full(len(most), np.inf)
+    for cut, _, found in answer.evidence.cuts:
+        if isinstance(found, UserPrices) and cut.pairs is program.pairs:
+            could = np.minimum(could, rise_at_prices(program, found.prices, answer.tasks))
+    return bool((could <= most).all())
 
 
 def _hand_out_leftover(program: Program, answer: Answer, settings: Settings) -> Answer:

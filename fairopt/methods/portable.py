@@ -48,7 +48,7 @@ from fairopt.proofs.gate import Answer
 from fairopt.proofs.lagrangian import Lagrangian
 from fairopt.proofs.levels import combined_holdings
 from fairopt.proofs.plane import LEAST, log_mean, tangent_of
-from fairopt.proofs.servers import best_worths
+from fairopt.proofs.servers import LevelUnits, best_worths
 
 ROWS, PAIRS = 160_000, 4_000_000  # rows of envy-freeness that become fractions, and that are looked at as floats
 LARGE = 1_000  # numbers of a policy without conditions
@@ -295,6 +295,8 @@ def _row_prices(program: Program, tasks: Float, evidence: RowPrices) -> dict[str
     is lowest.
     """
     units = evidence.units
+    if not isinstance(units, LevelUnits):
+        return _prices(program, evidence.prices.T.ravel())
     prices = np.where(units.needed, np.maximum(evidence.prices, 0.0), 0.0)
     if program.alpha_fair is not None:
         return _prices(program, prices.T.ravel() * program.instance.weights.sum(), unit=units.unit)

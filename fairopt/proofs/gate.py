@@ -49,6 +49,7 @@ from fairopt.proofs.evidence import (
 from fairopt.proofs.maximal import Placed, highest_level
 from fairopt.proofs.pool import ROUNDING, Bottlenecks, PoolProof, Sums, Worth, bottlenecks, proof_on_pool, totals, worth
 from fairopt.proofs.psdsf import largest_gain, tasks_alone_on_one
+from fairopt.proofs.servers import LevelUnits
 
 
 @dataclass
@@ -128,8 +129,11 @@ def _judged(program: Program, proposal: Proposal) -> Answer:
     if isinstance(evidence, (Bottlenecked, FairPrices, TotalPrices)):
         return _on_one_pool(program, method, tasks, evidence)
     if isinstance(evidence, RowPrices):
-        table = servers.repaired(evidence.units, program.pairs.table(tasks))
+        near = program.pairs.table(tasks)
+        table = servers.repaired(evidence.units, near)
         tasks = table[program.pairs.user, program.pairs.server]
+        if not isinstance(evidence.units, LevelUnits):
+            return _measured(program, method, tasks, users.judge_row_prices(evidence, near, tasks))
         gap, prices = servers.judge_row_prices(evidence.units, evidence.prices, table)
         return _measured(program, method, tasks, Bounded(gap, 0.0, prices.T.ravel()))
     if isinstance(evidence, FewerRows):
@@ -203,7 +207,9 @@ def _can_prove(program: Program, evidence: Evidence) -> bool:
         return plane.belongs(program, evidence)
     if isinstance(evidence, RowPrices):
         free = not program.rest and not (program.low > 0).any()
-        return evidence.units.program is program and free and (fair is not None or isinstance(objective, MaxMin))
+        of_level = isinstance(evidence.units, LevelUnits)
+        known = fair is not None or isinstance(objective, MaxMin) if of_level else program.marginal is not None
+        return evidence.units.program is program and free and known
     if isinstance(evidence, UserPrices):
         return evidence.program is program and program.single and not program.rest
     if evidence.pool.program is not program or not program.single:

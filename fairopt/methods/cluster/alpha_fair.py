@@ -16,6 +16,7 @@ from fairopt.formulation.program import Program
 from fairopt.methods.arrays import Float
 from fairopt.methods.cluster.interior_point import Interior
 from fairopt.methods.cluster.responses import solve_by_responses
+from fairopt.methods.cluster.worths import Powers
 from fairopt.methods.settings import Proposals, Settings
 from fairopt.progress import tell
 from fairopt.proofs.evidence import Proposal, RowPrices
@@ -36,11 +37,16 @@ def alpha_fair_on_servers_applies(program: Program) -> bool:
 
     On several different servers, without lower bounds or conditions that link users, where all users can run something.
     """
-    objective, instance = program.objective, program.instance
-    if program.empty or instance.n_servers == 1 or program.rest or (program.low > 0).any():
-        return False
     edge = program.alpha_fair
-    if not (isinstance(objective, MaxMin) if edge is None else SMALLEST_ALPHA <= edge.alpha <= LARGEST_ALPHA):
+    if not (isinstance(program.objective, MaxMin) if edge is None else SMALLEST_ALPHA <= edge.alpha <= LARGEST_ALPHA):
+        return False
+    return prices_on_servers(program)
+
+
+def prices_on_servers(program: Program) -> bool:
+    """Whether conditions are such that the interior point finds prices on several different servers."""
+    instance = program.instance
+    if program.empty or program.single or program.rest or (program.low > 0).any():
         return False
     unknowns = min(instance.n_users, instance.n_servers * instance.n_resources)
     return unknowns <= LARGEST_SYSTEM and bool((program.most > 0).all())
@@ -68,7 +74,7 @@ def solve_alpha_fair_on_servers(program: Program, settings: Settings) -> Proposa
             answer = yield _proposal(units, *found, "solved", begun)
             if answer is not None and answer.ok:
                 return
-        point = Interior(units.demands, units.usable, groups, alpha, limits, units.takes)
+        point = Interior(units.demands, units.usable, Powers(groups, alpha), limits, units.takes)
         for k in range(STEPS):
             tell(f"prices, step {k + 1}")
             if point.done(DONE, EACH) or settings.late or not point.step():

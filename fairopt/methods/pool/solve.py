@@ -59,16 +59,6 @@ def fill_leftover(program: Program, share: Share, tasks: Float) -> Float | None:
     return users.tasks
 
 
-def room_left(program: Program, tasks: Float) -> Float:
-    """How many more tasks each user of a pool could run by itself, while all others run theirs."""
-    loads = program.pairs.loads
-    left = np.maximum(program.usable - loads @ tasks, 0.0)
-    room = np.maximum(program.high - tasks, 0.0)
-    for ratio, rest in zip(loads, left, strict=True):
-        room = np.fmin(room, rest / ratio)  # 0 / 0: no demand of a resource that is full
-    return room
-
-
 def alpha_fair_applies(program: Program) -> bool:
     """Whether prices are exact: alpha-fairness, alpha > 0, on one pool with nothing but bounds on tasks."""
     fair = program.alpha_fair

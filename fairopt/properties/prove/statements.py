@@ -345,7 +345,7 @@ def _one_resource(q: Question) -> Query:
 
 
 def _growth(b: Builder, one: UserSymbols, two: UserSymbols) -> Iterator[Condition]:
-    """What growth of the share and its degree say of two users: of their bundles, and with lies of what a task needs."""
+    """What growth of the share and its degree say of two users: of their bundles, and with lies of their demands."""
     d = b.question.degree
     assert d is not None
 

@@ -158,11 +158,11 @@ class Kind:
     @property
     def words(self) -> str:
         """The instances, in words."""
+        demands = "above 0" if self.positive else "of 0 or more (where the notion is defined)"
         many = "any number of users" if self.users is None else f"{self.users} user{'s' * (self.users != 1)}"
         return (
-            f"on every pool of {self.resources} resource{'s' * (self.resources != 1)} with {many}, demands "
-            f"{'above 0' if self.positive else 'of 0 or more'}, {'any' if self.weights else 'equal'} weights and "
-            f"{'any positive' if self.limits else 'no'} task limits"
+            f"on every pool of {self.resources} resource{'s' * (self.resources != 1)} with {many}, demands {demands}, "
+            f"{'any' if self.weights else 'equal'} weights and {'any positive' if self.limits else 'no'} task limits"
         )
 
     def question(self, name: str) -> Question | str:

@@ -113,13 +113,18 @@ class Builder:
             if said:
                 self.add(self._share(y, s if q.degree == 1 else self._coefficient(found, name)))
         else:
-            g, c = self.symbols.row(f"ratio_{name}", q.resources, *shape), new(f"coefficient_{name}")
+            g, c = self.symbols.row(f"ratio_{name}", q.resources, *shape), self._of_task(name)
             self.add(self._share(g, c))
             y = [u * r for r in g]
             found = UserSymbols(u, u * c, y, w, t, g, g, c, self._held(name, y), q.positive)
         if not q.positive:
             self.add(any_of(r > 0 for r in found.pattern))
         return found
+
+    def _of_task(self, name: str) -> Term:
+        """The share of one task, which may be zero where users are not levelled."""
+        zero = (0,) if self.question.objective.levels_users else (None, 0)
+        return self.symbols.new(f"coefficient_{name}", *zero)
 
     def _coefficient(self, user: UserSymbols, name: str) -> Term:
         """The share of the bundle, taken as the demands of one task: ``c(y) = s u^(d-1)``, for degree 0 ``c u = s``."""
@@ -137,7 +142,7 @@ class Builder:
         """A user in another outcome, with the same demands; its ratios are multiplied by parts where they are given."""
         g, y, c, s = user.ratios, user.bundle, user.coefficient, user.level
         if parts is not None and g:
-            g, c = [r * part for r, part in zip(g, parts, strict=True)], self.symbols.new(f"coefficient_{name}")
+            g, c = [r * part for r, part in zip(g, parts, strict=True)], self._of_task(name)
             self.add(self._share(g, c))
         elif parts is not None:
             y, s = [r * part for r, part in zip(y, parts, strict=True)], self.symbols.new(f"level_{name}")

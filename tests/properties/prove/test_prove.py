@@ -143,7 +143,8 @@ def test_the_contrary_of_a_theorem_is_not_proved(name, monkeypatch):
 def test_totals_of_shares_that_are_zero_for_some_users():
     one = fo.Policy(fo.Total(fo.ResourceShare(0)))
     assert fo.prove(one, "pe", resources=2).verdict == "proved"
-    assert fo.prove(one, "pe", resources=2, positive=False, time_limit=3).verdict != "proved"  # who needs none of it may get nothing
+    # who needs none of it may get nothing
+    assert fo.prove(one, "pe", resources=2, positive=False, time_limit=3).verdict != "proved"
 
 
 def test_wrong_lemmas_are_not_proved():

@@ -271,11 +271,11 @@ def _search(program: Program, settings: Settings) -> Answer:
     answer = best(program, search_sums(program, settings, solve))
     if not answer.ok or not only_parametric(program):
         return answer
-    held, size = program.pairs.sum(answer.tasks), DOMINATED * program.size
-    alone = np.zeros(len(held)) if program.rest else room_left(program, answer.tasks)
-    could = held + alone
-    if not (program.single and not program.rest) and not (alone > DOMINATED * np.maximum(held, size)).any():
-        if _hardly_rise(program, answer, DOMINATED * np.maximum(held, size)):
+    held = program.pairs.sum(answer.tasks)
+    unit = np.maximum(held, DOMINATED * program.size)
+    could = held if program.rest else held + room_left(program, answer.tasks)
+    if (program.rest or not program.single) and (could - held <= DOMINATED * unit).all():
+        if _hardly_rise(program, answer, DOMINATED * unit):
             return answer
         (share,) = program.objective.share_blocks()
         if share.coefficients(program.instance).ndim == 2:  # the same share is another number of tasks elsewhere
@@ -288,7 +288,7 @@ def _search(program: Program, settings: Settings) -> Answer:
         if not more.ok:
             return replace(answer, note="whether the answer is Pareto-dominated was not decided")
         could = program.pairs.sum(more.tasks)
-    gain = (could - held) / np.maximum(held, size)
+    gain = (could - held) / unit
     user = int(np.argmax(gain))
     if gain[user] <= DOMINATED:
         return answer

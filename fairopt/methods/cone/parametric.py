@@ -81,7 +81,7 @@ def search_sums(program: Program, settings: Settings, solve: Solve) -> Proposals
         asked = Program(program.given, other, program.constraints)
         return asked, solve(asked)
 
-    def largest_sum() -> tuple[Program, Answer]:
+    def largest_sum() -> tuple[Program, Answer]:  # only a bound: that prices leave ties open does not matter
         asked = Program(program.given, Total(objective.share), program.constraints)
         if settings.solver is None and prices_on_servers(asked) and asked.marginal is not None:
             answer = gate.judge(asked, next(solve_sum_on_servers(asked, settings)))
@@ -295,7 +295,7 @@ class _ServerSearch(_PriceSearch):
         """At the mean, or nearer to one that was solved: close to an end prices may be too far apart for floats."""
         status = super().solve(mean, gap)
         for _ in range(HALVINGS):
-            if status == "optimal" or mean is None:
+            if status == "optimal" or mean is None or self.settings.late:
                 break
             solved = np.array([*self.slopes] or [self.least])
             mean = 0.5 * (mean + float(solved[np.abs(solved - mean).argmin()]))

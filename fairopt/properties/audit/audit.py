@@ -154,7 +154,7 @@ def audit(
                 search.run(given)
                 findings.append(search.finding())
                 if prove and search.witness is None and not search.interrupted:
-                    findings[-1] = replace(findings[-1], proved=later("audit.prove")(setting, name))
+                    findings[-1] = replace(findings[-1], proved=search.proved())
                 if found is not None:
                     found(findings[-1])
                 if search.interrupted:
@@ -318,6 +318,10 @@ class PropertySearch:
         if self.witness is None:
             self._verify(case)
         return self.witness
+
+    def proved(self) -> str:
+        """What is proved by machine of the property, in words; empty if nothing is."""
+        return str(later("PropertySearch.proved")(self.setting, self.name))
 
     def finding(self) -> Finding:
         """The results so far, as a finding."""

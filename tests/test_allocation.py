@@ -1,9 +1,9 @@
 """Allocations: what is derived, prices against re-solved optima, metrics by definition, files, and how they print."""
 
 import dataclasses
-import re
 import json
 import math
+import re
 import sys
 
 import numpy as np

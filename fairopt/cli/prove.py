@@ -9,11 +9,13 @@ import typer
 
 from fairopt.cli.application import app, guarded
 from fairopt.cli.commands import WHAT_POLICY, AsJson
-from fairopt.cli.progress import STOPPED, complain, console_for, working
+from fairopt.cli.progress import LAST_WORDS, STOPPED, complain, console_for, working
 from fairopt.policies.registry import named_policy
 from fairopt.policy import label
-from fairopt.properties.prove.proof import ProofReport
+from fairopt.progress import tell
+from fairopt.properties.prove.proof import Proof, ProofReport
 from fairopt.properties.prove.prove import prove as by_machine
+from fairopt.properties.prove.statements import PROVABLE
 from fairopt.report import files
 
 PROVE = """Prove that a property holds on every pool of a kind, or find a pool on which it fails.
@@ -58,21 +60,37 @@ def prove(
     if save is not None and property is None:
         raise typer.BadParameter("give --property: one proof is saved", param_hint="--save")
     notion = named_policy(policy)
-    with working(f"proof of {label(notion)}"):
-        found = by_machine(
-            notion, property, resources=resources, users=users, positive=not zeros, weights=weights, limits=limits,
-            time_limit=time_limit, cross_check=cross_check,
-        )  # fmt: skip
-    if as_json:
-        typer.echo(files.as_json(found.to_dict()))
-    elif isinstance(found, ProofReport):
-        console_for().print(found)
-    else:
-        console_for().print(f"{found.mechanism}: {found}", markup=False, soft_wrap=True)
-    if save is not None and not isinstance(found, ProofReport):
-        found.save(save)
+    known: list[Proof] = []
+
+    def show() -> None:
+        if as_json:
+            told = known[0].to_dict() if property is not None and known else [proof.to_dict() for proof in known]
+            typer.echo(files.as_json(told))
+        elif property is None:
+            console_for().print(ProofReport.of(known))
+        for proof in known if property is not None and not as_json else ():
+            console_for().print(f"{proof.mechanism}: {proof}", markup=False, soft_wrap=True)
+
+    def last_words() -> None:  # where compiled code does not return to Python
+        show()
+        complain(LAST_WORDS)
+
+    with working(f"proof of {label(notion)}", last_words=last_words):
+        for name in PROVABLE if property is None else (property,):
+            tell(name, len(known), len(PROVABLE) if property is None else 1)
+            found = by_machine(
+                notion, name, resources=resources, users=users, positive=not zeros, weights=weights, limits=limits,
+                time_limit=time_limit, cross_check=cross_check,
+            )  # fmt: skip
+            assert isinstance(found, Proof)
+            known.append(found)
+            if found.interrupted:
+                break
+    show()
+    if save is not None:
+        known[0].save(save)
         if not as_json:
             console_for().print(f"written: {save}", markup=False)
-    if found.interrupted:
-        complain("stopped by Ctrl-C")
+    if known[-1].interrupted:
+        complain(LAST_WORDS)
         raise typer.Exit(STOPPED)

@@ -238,10 +238,10 @@ def tables(found: Iterable[Claim] = TABLE, reasons: bool = False) -> list[Render
         rows = [claim for claim in chosen if claim.paper == paper]
         if not rows:
             continue
-        columns = ("where", "claim", "verdict", "by machine, on one pool", "why")
+        columns = ("where", "claim", "verdict", "by machine", "why")
         table = Table(*columns, box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
-        for column, ratio in zip(table.columns, (13, 24, 10, 18, 35), strict=True):
-            column.ratio = ratio
+        for column, ratio in zip(table.columns, (15, 28, 12, 15, 30), strict=True):
+            column.ratio, column.overflow = ratio, "fold"
         table.expand = True
         for claim in rows:
             refuted = claim.verdict == "refuted"

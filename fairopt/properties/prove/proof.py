@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -135,6 +136,12 @@ class ProofReport(ByProperty[Proof]):
     mechanism: str
     about: str
     proofs: tuple[Proof, ...]
+
+    @classmethod
+    def of(cls, proofs: Sequence[Proof]) -> ProofReport:
+        """The report of proofs about the same notion and instances."""
+        about = proofs[0].statement.partition(": ")[2] if proofs else ""
+        return cls(proofs[0].mechanism if proofs else "nothing is known", about, tuple(proofs))
 
     _done = "tried"
     _columns = ("property", "verdict", "by", "what shows it")

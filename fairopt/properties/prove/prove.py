@@ -119,7 +119,7 @@ def prove(
             proofs.append(_Attempt(kind, name, float(time_limit), cross_check).proof())
             if proofs[-1].interrupted:
                 break
-    return ProofReport(label(policy), kind.words, tuple(proofs))
+    return ProofReport.of(proofs)
 
 
 def of_finding(setting: AuditSettings, name: str) -> str:

@@ -17,18 +17,15 @@ class Symbols:
         self.known: list[Condition] = []
         self.roots: dict[str, tuple[Term, Term, int]] = {}  # by their text: the symbol, of what, and which root
 
-    def new(self, name: str, above: int | None = 0, at_least: int | None = None) -> Term:
-        """A symbol that is larger than ``above``, or at least ``at_least``."""
+    def new(self, name: str, zero: bool = False) -> Term:
+        """A symbol for a number above 0, or that may be 0."""
         symbol = Term(name)
-        if at_least is not None:
-            self.known.append(symbol >= at_least)
-        elif above is not None:
-            self.known.append(symbol > above)
+        self.known.append(symbol >= 0 if zero else symbol > 0)
         return symbol
 
-    def row(self, name: str, size: int, above: int | None = 0, at_least: int | None = None) -> list[Term]:
-        """Symbols that are larger than ``above``, or at least ``at_least``, by number."""
-        return [self.new(f"{name}_{i + 1}", above, at_least) for i in range(size)]
+    def row(self, name: str, size: int, zero: bool = False) -> list[Term]:
+        """So many of these, by number."""
+        return [self.new(f"{name}_{i + 1}", zero) for i in range(size)]
 
     def root(self, value: Number, power: int) -> Term:
         """The root of a term that is not negative: a new symbol, unless this root was asked for before."""
@@ -37,7 +34,7 @@ class Symbols:
             return of
         key = f"{power} {of}"
         if key not in self.roots:
-            root = self.new(f"root_{len(self.roots) + 1}", at_least=0)
+            root = self.new(f"root_{len(self.roots) + 1}", zero=True)
             self.known.append(root**power == of)
             self.roots[key] = root, of, power
         return self.roots[key][0]
@@ -80,9 +77,6 @@ class UserSymbols:
         The task limit over the weight.
     ratios, coefficient : sequence of Term, Term
         What one task needs, and the share of one task.
-    held : sequence of Term
-        What the user holds, over the weight: more than ``bundle`` where bundles are shared out. To be said by
-        objectives of bundles.
     """
 
     tasks: Term
@@ -93,7 +87,6 @@ class UserSymbols:
     pattern: Sequence[Term]  # positive where the user needs a resource
     ratios: Sequence[Term]
     coefficient: Term
-    held: Sequence[Term]
     positive: bool
 
     def needs(self, resource: int) -> Condition:
@@ -137,7 +130,7 @@ class OutcomeSymbols:
     def prices(self) -> Sequence[Term]:
         """Prices of whole capacities: at least 0, and 0 where something is left."""
         if not self._prices:
-            self._prices += self._symbols.row(f"price{self._name}", len(self.slack), at_least=0)
+            self._prices += self._symbols.row(f"price{self._name}", len(self.slack), zero=True)
             self._symbols.known += [any_of([p == 0, self.full(i)]) for i, p in enumerate(self._prices)]
         return self._prices
 

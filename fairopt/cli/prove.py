@@ -12,10 +12,8 @@ from fairopt.cli.commands import WHAT_POLICY, AsJson
 from fairopt.cli.progress import LAST_WORDS, STOPPED, complain, console_for, working
 from fairopt.policies.registry import named_policy
 from fairopt.policy import label
-from fairopt.progress import tell
 from fairopt.properties.prove.proof import Proof, ProofReport
 from fairopt.properties.prove.prove import prove as by_machine
-from fairopt.properties.prove.statements import PROVABLE
 from fairopt.report import files
 
 PROVE = """Prove that a property holds on every pool of a kind, or find a pool on which it fails.
@@ -63,29 +61,25 @@ def prove(
     known: list[Proof] = []
 
     def show() -> None:
+        found = ProofReport.of(known) if property is None else known[0] if known else None
+        if found is None:
+            return
         if as_json:
-            told = known[0].to_dict() if property is not None and known else [proof.to_dict() for proof in known]
-            typer.echo(files.as_json(told))
-        elif property is None:
-            console_for().print(ProofReport.of(known))
-        for proof in known if property is not None and not as_json else ():
-            console_for().print(f"{proof.mechanism}: {proof}", markup=False, soft_wrap=True)
+            typer.echo(files.as_json(found.to_dict()))
+        elif isinstance(found, ProofReport):
+            console_for().print(found)
+        else:
+            typer.echo(f"{found.mechanism}: {found}")
 
     def last_words() -> None:  # where compiled code does not return to Python
         show()
         complain(LAST_WORDS)
 
     with working(f"proof of {label(notion)}", last_words=last_words):
-        for name in PROVABLE if property is None else (property,):
-            tell(name, len(known), len(PROVABLE) if property is None else 1)
-            found = by_machine(
-                notion, name, resources=resources, users=users, positive=not zeros, weights=weights, limits=limits,
-                time_limit=time_limit, cross_check=cross_check,
-            )  # fmt: skip
-            assert isinstance(found, Proof)
-            known.append(found)
-            if found.interrupted:
-                break
+        by_machine(
+            notion, property, resources=resources, users=users, positive=not zeros, weights=weights, limits=limits,
+            time_limit=time_limit, cross_check=cross_check, found=known.append,
+        )  # fmt: skip
     show()
     if save is not None:
         known[0].save(save)

@@ -245,7 +245,7 @@ def restored(program: Program, held: Mapping[str, Any], solver: str | None) -> E
     if kind == "user prices":
         return _user_prices(program, held)
     if kind == "pulled":
-        return Pulled(program)
+        return Pulled(program, None if held["prices"] is None else _numbers(held["prices"], program.usable.shape))
     if kind == "capacity prices":
         return CapacityPrices(program, _numbers(held["prices"], (len(program.usable_rows),)))
     if program.pool_share is None:

@@ -37,7 +37,10 @@ from fairopt.properties.monotone import population_monotone, resource_monotone
 from fairopt.properties.names import OF_ALLOCATIONS, percent, property_name, zero_if_noise
 from fairopt.properties.uncertainty import error_bound
 
-__all__ = ["CONDITIONS", "USUAL", "AuditSettings", "PropertySearch", "audit", "search_instance", "witness_of_lie"]
+__all__ = [
+    "CONDITIONS", "USUAL", "AuditSettings", "PropertySearch", "audit", "require_whole", "search_instance",
+    "witness_of_lie",
+]  # fmt: skip
 
 CONDITIONS = ("positive demands", "no completely dominant user", "boosting only")
 USUAL = ("pareto", "sharing-incentive", "envy-free", "strategy-proof")
@@ -125,9 +128,9 @@ def audit(
     names = list(dict.fromkeys(map(property_name, _texts(properties, "properties", USUAL))))
     if not names:
         raise InvalidBlock("no properties to audit; give some such as ['pe', 'si', 'ef', 'sp']")
-    _check_whole(max_examples, "max_examples", 1)
-    _check_whole(servers, "servers", 1)
-    _check_whole(seed, "seed", 0)
+    require_whole(max_examples, "max_examples", 1)
+    require_whole(servers, "servers", 1)
+    require_whole(seed, "seed", 0)
     if seconds is not None and not (isinstance(seconds, (int, float)) and seconds > 0):
         raise InvalidBlock(f"seconds is {seconds!r}; give a number > 0, or None")
     known = _conditions(conditions, positive)
@@ -172,7 +175,8 @@ def _texts(given: Any, name: str, usual: tuple[str, ...]) -> list[str]:
     return [given] if isinstance(given, str) else list(given)
 
 
-def _check_whole(value: Any, name: str, least: int) -> None:
+def require_whole(value: Any, name: str, least: int) -> None:
+    """`InvalidBlock` unless a value is a whole number, ``least`` or more."""
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
         raise InvalidBlock(f"{name} is {value!r}; give a whole number, {least} or more")
 
@@ -203,6 +207,7 @@ class AuditSettings:
     tell: Listener
     shapes: tuple[tuple[int, int], ...] = SHAPES  # users and resources of the pools that are drawn
     only: bool = False  # whether witnesses have one of these shapes too
+    shrinking: float = SHRINKING  # seconds for each candidate
 
     @property
     def positive(self) -> bool:
@@ -451,7 +456,7 @@ class PropertySearch:
         s.tell(f"{self.name}: shrinking and verifying a witness", None, None)
         self.candidates.sort(key=lambda c: -min(float(c[0].margin[c[1]]), 1e6))
         for found, b in self.candidates[:ATTEMPTS]:
-            shrinker = Shrinker(s.mechanism, self.name, s.positive, s.accepts, s.seed, SHRINKING, s.each_answer)
+            shrinker = Shrinker(s.mechanism, self.name, s.positive, s.accepts, s.seed, s.shrinking, s.each_answer)
             self._believe(*shrinker.smallest(found, b))
             if self.witness is not None:
                 break

@@ -161,9 +161,8 @@ class Finding:
         if not self.instances:
             return "no instance was answered"
         stopped = " (interrupted)" if self.interrupted else ""
-        if self.proved:
-            return f"{self.proved}; not refuted on {self.instances:,} instances{stopped}"
-        return f"not refuted on {self.instances:,} instance{'s' * (self.instances != 1)}{stopped}"
+        found = f"not refuted on {self.instances:,} instance{'s' * (self.instances != 1)}{stopped}"
+        return f"{self.proved}; {found}" if self.proved else found
 
     def remarks(self) -> list[str]:
         """What was searched, what was left out and what failed, in words."""

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, field, replace
 from fractions import Fraction
 from typing import Any
 
@@ -19,19 +19,18 @@ import numpy as np
 from fairopt.blocks.efficiency import single_term
 from fairopt.blocks.objectives import AlphaFair, Leximin, MaxMin
 from fairopt.blocks.symbols import OutcomeSymbols, ShareSymbols, Symbols
-from fairopt.blocks.terms import Term
 from fairopt.errors import FairoptError, InvalidBlock, InvalidInstance, OutOfDomain, nearest
 from fairopt.instance import Instance
 from fairopt.policy import Policy, is_mechanism, label
 from fairopt.progress import by_itself, tell
-from fairopt.properties.audit.audit import AuditSettings, PropertySearch
+from fairopt.properties.audit.audit import AuditSettings, PropertySearch, require_whole
 from fairopt.properties.audit.findings import Witness
 from fairopt.properties.exact.confirm import Counterexample, verified
 from fairopt.properties.names import MEANING, property_name
 from fairopt.properties.prove.proof import Proof, ProofReport
 from fairopt.properties.prove.provers import Answer, answers, require
 from fairopt.properties.prove.said import degree_of, require_said
-from fairopt.properties.prove.statements import CONCRETE, PROVABLE, Query, Question, lemma, queries
+from fairopt.properties.prove.statements import PROVABLE, Kind, Query, Question, lemma, queries
 
 __all__ = ["prove"]
 
@@ -45,6 +44,7 @@ DENOMINATORS = (10, 1_000, 10**6, 10**15)  # largest ones of the numbers of a wi
 def prove(
     policy: Any, property: str | None = None, *, resources: int, users: int | None = None, positive: bool = True,
     weights: bool = False, limits: bool = False, time_limit: float = 60.0, cross_check: bool = False,
+    found: Callable[[Proof], None] | None = None,
 ) -> Proof | ProofReport:  # fmt: skip
     """Prove by machine that a property holds on every pool of a kind, or find an instance on which it fails.
 
@@ -70,6 +70,8 @@ def prove(
         Seconds for each property.
     cross_check : bool, default False
         Ask cvc5 as well about what z3 has proved, and say which of them proved it.
+    found : callable, optional
+        Called with each `Proof` as soon as it is known.
 
     Returns
     -------
@@ -99,100 +101,77 @@ def prove(
     """
     if not is_mechanism(policy):
         raise InvalidBlock(f"prove({policy!r}): give a policy, such as DRF()")
-    _whole(resources, "resources", 1)
+    require_whole(resources, "resources", 1)
     if users is not None:
-        _whole(users, "users", 1)
+        require_whole(users, "users", 1)
     if isinstance(time_limit, bool) or not isinstance(time_limit, (int, float)) or not time_limit > 0:
         raise InvalidBlock(f"time_limit is {time_limit!r}; give a number of seconds > 0")
+    names = PROVABLE if property is None else (property_name(property),)
+    if names[0] not in PROVABLE:
+        raise InvalidBlock(f"no proofs are made of {names[0]}; {nearest(names[0], PROVABLE)}")
     for prover in ("z3", "cvc5") if cross_check else ("z3",):
         require(prover)
-    kind = Kind(policy, int(resources), users, bool(positive), bool(weights), bool(limits))
-    if property is not None:
-        name = property_name(property)
-        if name not in PROVABLE:
-            raise InvalidBlock(f"no proofs are made of {name}; {nearest(name, PROVABLE)}")
-        return _Attempt(kind, name, float(time_limit), cross_check).proof()
-    proofs: list[Proof] = []
+    kind = Kind(
+        resources=int(resources), users=users, positive=bool(positive), weights=bool(weights), limits=bool(limits)
+    )
+    question, proofs = stated(policy, kind), list[Proof]()
     with by_itself() as report:
-        for done, name in enumerate(PROVABLE):
-            report(f"{label(policy)}: {name}", done, len(PROVABLE))
-            proofs.append(_Attempt(kind, name, float(time_limit), cross_check).proof())
+        for done, name in enumerate(names):
+            report(f"{label(policy)}: {name}", done, len(names))
+            proofs.append(_Attempt(policy, kind, question, name, float(time_limit), cross_check).proof())
+            if found is not None:
+                found(proofs[-1])
             if proofs[-1].interrupted:
                 break
-    return ProofReport.of(proofs)
+    return ProofReport.of(proofs) if property is None else proofs[0]
 
 
 def of_finding(setting: AuditSettings, name: str) -> str:
     """What is proved of a property that an audit has not refuted, in words; empty if nothing is."""
+    require("z3")
     if name not in PROVABLE or setting.servers > 1 or set(setting.conditions) - {"positive demands"}:
         return ""
     proved = []
     for resources in AUDITED:
-        kind = Kind(setting.mechanism, resources, None, setting.positive, setting.weights, setting.limits)
+        kind = Kind(resources=resources, positive=setting.positive, weights=setting.weights, limits=setting.limits)
         with contextlib.suppress(OutOfDomain):  # as 3-DF on two resources
-            if (found := _Attempt(kind, name, EACH, False).proof()).verdict == "proved":
-                proved.append(resources)
+            question = stated(setting.mechanism, kind)
+            found = _Attempt(setting.mechanism, kind, question, name, EACH, False).proof()
+            proved += [str(resources)] * (found.verdict == "proved")
             if found.interrupted:
-                break
-    if not proved:
-        return ""
-    return f"proved for {', '.join(map(str, proved))} resource{'s' * (proved != [1])} and any number of users"
+                raise KeyboardInterrupt
+    return f"proved for {', '.join(proved)} resource{'s' * (proved != ['1'])} and any number of users" * bool(proved)
 
 
-def _whole(value: Any, name: str, least: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
-        raise InvalidBlock(f"{name} is {value!r}; give a whole number, {least} or more")
-
-
-@dataclass(frozen=True)
-class Kind:
-    """Which instances are asked about, of which notion."""
-
-    policy: Any
-    resources: int
-    users: int | None
-    positive: bool
-    weights: bool
-    limits: bool
-
-    @property
-    def words(self) -> str:
-        """The instances, in words."""
-        demands = "above 0" if self.positive else "of 0 or more (where the notion is defined)"
-        many = "any number of users" if self.users is None else f"{self.users} user{'s' * (self.users != 1)}"
-        return (
-            f"on every pool of {self.resources} resource{'s' * (self.resources != 1)} with {many}, demands {demands}, "
-            f"{'any' if self.weights else 'equal'} weights and {'any positive' if self.limits else 'no'} task limits"
-        )
-
-    def question(self, name: str) -> Question | str:
-        """The question that provers are asked, or why there is none."""
-        policy = self.policy
-        if type(policy) is not Policy:
-            return f"{label(policy)} is no policy of blocks, which could say what they are"
-        if policy.constraints:
-            return f"{label(policy)} has constraints, of which no statements are made"
-        objective = single_term(policy.objective)
-        shares = objective.share_blocks()
-        if len(shares) != 1:
-            return f"{objective!r} has {len(shares)} shares; statements are made of one"
-        question = Question(
-            objective, shares[0], name, self.resources, self.users, self.positive, self.weights, self.limits
-        )
-        symbols = Symbols()
-        if shares[0].conditions(ShareSymbols(symbols.row("ratio", self.resources), Term("share"), symbols)) is None:
-            return f"{shares[0]!r} does not say what it is in polynomials; write {type(shares[0]).__name__}.conditions"
-        if objective.conditions(OutcomeSymbols([], symbols.row("slack", self.resources), symbols)) is None:
-            return f"{objective!r} does not say what it is in polynomials; write {type(objective).__name__}.conditions"
-        require_said(question)
-        return question
+def stated(policy: Any, kind: Kind) -> Question | str:
+    """What provers are asked of a notion, but for the property, or why they are not asked."""
+    if type(policy) is not Policy:
+        return f"{label(policy)} is not made of blocks that say what they are"
+    if policy.constraints:
+        return f"{label(policy)} has constraints, of which no statements are made"
+    objective = single_term(policy.objective)
+    shares = objective.share_blocks()
+    if len(shares) != 1 or objective.of_bundles:
+        what = "decides bundles" if objective.of_bundles else f"has {len(shares)} shares"
+        return f"{objective!r} {what}; statements are made of tasks and one share"
+    symbols = Symbols()
+    user = ShareSymbols(symbols.row("ratio", kind.resources), symbols.new("share"), symbols)
+    outcome = OutcomeSymbols([], symbols.row("slack", kind.resources), symbols)
+    for block, said in ((shares[0], shares[0].conditions(user)), (objective, objective.conditions(outcome))):
+        if said is None:
+            return f"{block!r} does not say what it is in polynomials; write {type(block).__name__}.conditions"
+    question = Question(**asdict(kind), objective=objective, share=shares[0], name="pareto")
+    require_said(question)
+    return question
 
 
 @dataclass
 class _Attempt:
     """The proof of one property, in the making."""
 
+    policy: Any
     kind: Kind
+    question: Question | str
     name: str
     seconds: float
     cross_check: bool
@@ -213,18 +192,17 @@ class _Attempt:
         provers: tuple[str, ...] = ()
         interrupted = False
         try:
-            question = self.kind.question(self.name)
-            if isinstance(question, str):
-                self.tried.append(question)
-                self._search(min(self.left, SEARCHING))
+            if isinstance(self.question, str):
+                self.tried.append(self.question)
+                self._search()
             else:
-                provers = self._ask(question)
+                provers = self._ask(replace(self.question, name=self.name))
         except KeyboardInterrupt:
             interrupted = True
             self.tried.append("stopped by Ctrl-C")
         verdict = "refuted" if self.witness is not None else "proved" if provers else "unknown"
         return Proof(
-            label(self.kind.policy), self.kind.policy, self.name, verdict, f"{MEANING[self.name]}: {self.kind.words}",
+            label(self.policy), self.policy, self.name, verdict, f"{MEANING[self.name]}: {self.kind.words}",
             self.witness, tuple(self.tried), provers, time.perf_counter() - self.begun,
             tuple(self.used) if provers else (), interrupted,
         )  # fmt: skip
@@ -239,11 +217,11 @@ class _Attempt:
                     return self._checked_again() if self.witness is None else ()
                 if not searched and time.perf_counter() - begun > FIRST:
                     searched = True
-                    self._search(min(self.left, SEARCHING))
+                    self._search()
                     if self.witness is not None:
                         return ()
         if not searched:
-            self._search(min(max(self.left, 0.1), SEARCHING))
+            self._search()
         if self.left <= 0:
             self.tried.append(f"stopped after {self.seconds:g} seconds")
         return ()
@@ -262,20 +240,19 @@ class _Attempt:
         """The question with the degree of the share, and whether it grows, as far as these are proved."""
         if not isinstance(question.objective, (Leximin, MaxMin, AlphaFair)):
             return question
-        key = question.share, question.resources, question.positive
-        if key not in _LEMMAS:
-            asked, guess = [lemma(question, None)], degree_of(question)
-            if guess is not None:
-                asked.append(lemma(question, guess))
-            with contextlib.closing(answers(asked, "z3", min(LEMMA, self.left / 2))) as found:
-                proved = [answer.query for answer in found if answer is not None and answer.answer == "unsat"]
-            _LEMMAS[key] = guess, [query if query in proved else None for query in asked]
-        guess, lemmas = _LEMMAS[key]
-        self.used += [query for query in lemmas if query is not None]
-        degree = guess if lemmas[1:] and lemmas[1] is not None else None
+        guess = degree_of(question)
+        asked = [lemma(question, degree) for degree in (None, guess)[: 1 + (guess is not None)]]
+        new = [query for query in asked if query.text not in _LEMMAS]
+        with contextlib.closing(answers(new, "z3", min(LEMMA, self.left / 2))) as found:
+            for answer in found:
+                if answer is not None and answer.answer != "unknown":
+                    _LEMMAS[answer.query.text] = answer.answer == "unsat"
+        holds = [_LEMMAS.get(query.text, False) for query in asked]
+        self.used += [query for query, held in zip(asked, holds, strict=True) if held]
+        degree = guess if all(holds[1:]) else None
         if degree is None:
             self.tried.append(f"{question.share!r}: not proved that multiples of demands have multiples of the share")
-        return replace(question, degree=degree, grows=lemmas[0] is not None)
+        return replace(question, degree=degree, grows=holds[0])
 
     def _checked_again(self) -> tuple[str, ...]:
         """The provers that agree: with ``cross_check`` cvc5 is asked as well."""
@@ -295,19 +272,21 @@ class _Attempt:
 
     # -- instances ------------------------------------------------------------------------------------------------
 
-    def _audit(self, seconds: float) -> PropertySearch:
+    def _audit(self) -> PropertySearch:
         """The search of the audit among instances of this kind only."""
-        kind = self.kind
-        conditions = ("positive demands",) * kind.positive
-        shapes = tuple((n, kind.resources) for n in (CONCRETE if kind.users is None else (kind.users,)))
+        kind, seconds = self.kind, min(max(self.left, 0.0), SEARCHING)
+        shapes = tuple((n, kind.resources) for n in kind.concrete)
         setting = AuditSettings(
-            kind.policy, conditions, kind.weights, kind.limits, 1, EXAMPLES, 0, seconds, tell, shapes, True
-        )
+            self.policy, ("positive demands",) * kind.positive, kind.weights, kind.limits, servers=1,
+            max_examples=EXAMPLES, seed=0, seconds=seconds, tell=tell, shapes=shapes, only=True, shrinking=seconds,
+        )  # fmt: skip
         return PropertySearch(setting, self.name)
 
-    def _search(self, seconds: float) -> None:
-        """Draw instances, as an audit does."""
-        search = self._audit(seconds)
+    def _search(self) -> None:
+        """Draw instances, as an audit does, if there is time."""
+        if self.left <= 0:
+            return
+        search = self._audit()
         search.run(None)
         if search.interrupted:
             raise KeyboardInterrupt
@@ -319,15 +298,15 @@ class _Attempt:
         """Whether one of the cases is a witness; it is shrunk."""
         for case in cases:
             with contextlib.suppress(FairoptError):  # rounded numbers need not be an instance of the domain
-                if verified(self.kind.policy, case).believed:
-                    self.witness = self._audit(SEARCHING).confirmed(case)
+                if verified(self.policy, case).believed:
+                    self.witness = self._audit().confirmed(case)
             if self.witness is not None:
                 return True
-        self.tried.append("that solution is no witness when computed again")
+        self.tried.append("the property does not fail there when the answer is computed again")
         return False
 
 
-_LEMMAS: dict[Any, tuple[int | None, list[Query | None]]] = {}  # by share, resources, positive: what was proved of it
+_LEMMAS: dict[str, bool] = {}  # whether a lemma holds, by its text
 
 
 def _cases(question: Question, query: Query, values: dict[str, Fraction]) -> Iterator[Counterexample]:
@@ -355,13 +334,13 @@ def _cases(question: Question, query: Query, values: dict[str, Fraction]) -> Ite
                 task_limits=[None if t is None else float(t * w) for t, w in zip(limits, weights, strict=True)],
             )  # fmt: skip
             lie, changed = None, None
-            if question.property.startswith("strategy-proof"):
+            if question.name.startswith("strategy-proof"):
                 lie = tuple(float(v) for v in demands("lie", top))
-            elif question.property == "population-monotone":
+            elif question.name == "population-monotone":
                 changed = instance.select_users(range(query.users - 1))
-            elif question.property == "resource-monotone":
+            elif question.name == "resource-monotone":
                 parts = [values.get(f"part_{i}", one) for i in resources]
                 changed = instance.with_capacities([[float(1 / part) for part in parts]])
-            yield Counterexample(question.property, instance, 0, lie, changed)
+            yield Counterexample(question.name, instance, 0, lie, changed)
         except InvalidInstance:  # a demand that is rounded to 0
             continue

@@ -12,7 +12,7 @@ import sys
 from contextlib import suppress
 from typing import Any
 
-DIGITS = 40  # of numbers that are no fractions
+DIGITS = 40  # of irrational numbers
 
 
 ROUNDS = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0)  # seconds that each procedure of z3 is given, one after the other

@@ -81,8 +81,8 @@ def _start(query: Query, prover: str, running: set[subprocess.Popen[str]], done:
         text.write(query.text)
         text.seek(0)
         process = subprocess.Popen(
-            [sys.executable, "-I", str(PROCESS), prover], stdin=text, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-            text=True,
+            [sys.executable, "-P", str(PROCESS), prover], stdin=text, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            text=True, env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
         )  # fmt: skip
     running.add(process)
     begun = time.perf_counter()

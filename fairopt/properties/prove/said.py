@@ -38,7 +38,7 @@ def require_said(question: Question) -> None:
             continue
         for j in range(instance.n_users):
             _require_share(question, instance.ratios[j].tolist(), float(c[j]))
-        if question.objective.of_bundles or (c == 0).any():
+        if (c == 0).any():
             continue
         known, values = _outcome(question, answer, c)
         wrong = [condition for condition in known if not condition.holds(values, NEAR)]

@@ -9,7 +9,6 @@ says nothing.
 
 from __future__ import annotations
 
-import builtins
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import permutations
@@ -21,7 +20,7 @@ from fairopt.blocks.shares import Share
 from fairopt.blocks.symbols import OutcomeSymbols, ShareSymbols, Symbols, UserSymbols
 from fairopt.blocks.terms import FALSE, Condition, Term, all_of, any_of, number, total
 
-__all__ = ["PROVABLE", "Query", "Question", "lemma", "queries"]
+__all__ = ["PROVABLE", "Kind", "Query", "Question", "lemma", "queries"]
 
 # The properties that statements are made of, with what fails, in the order of reports.
 PROVABLE = (
@@ -29,32 +28,54 @@ PROVABLE = (
     "population-monotone", "resource-monotone",
 )  # fmt: skip
 LIES = ("strategy-proof", "strategy-proof-boosting")
-TWO_OUTCOMES = (*LIES, "population-monotone", "resource-monotone")
+OF_USERS = (*LIES, "population-monotone")  # one user says something else, or leaves
+TWO_OUTCOMES = (*OF_USERS, "resource-monotone")
 OPEN = (Leximin, MaxMin, AlphaFair, Total)  # their conditions hold of some users among others
 CONCRETE = (2, 3, 4)  # numbers of users of the statements in which a solution is looked for
 
 
-@dataclass(frozen=True)
-class Question:
-    """What is asked: a notion, a property, and of which instances."""
+@dataclass(frozen=True, kw_only=True)
+class Kind:
+    """Which instances are asked about."""
+
+    resources: int
+    users: int | None = None  # None for any number
+    positive: bool = True
+    weights: bool = False
+    limits: bool = False
+
+    @property
+    def words(self) -> str:
+        """The instances, in words."""
+        demands = "above 0" if self.positive else "of 0 or more (where the notion is defined)"
+        many = "any number of users" if self.users is None else f"{self.users} user{'s' * (self.users != 1)}"
+        return (
+            f"on every pool of {self.resources} resource{'s' * (self.resources != 1)} with {many}, demands {demands}, "
+            f"{'any' if self.weights else 'equal'} weights and {'any positive' if self.limits else 'no'} task limits"
+        )
+
+    @property
+    def concrete(self) -> tuple[int, ...]:
+        """The numbers of users for which a solution is looked for."""
+        return CONCRETE if self.users is None else (self.users,)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Question(Kind):
+    """Which property of which notion is asked about."""
 
     objective: Objective
     share: Share
-    property: str
-    resources: int
-    users: int | None  # None for any number
-    positive: bool
-    weights: bool
-    limits: bool
+    name: str  # of the property
     degree: int | None = None  # of the share, where proved
-    grows: bool = False  # whether it is proved that the share grows with bundles
+    grows: bool = False  # whether it is proved that the share grows with bundles, where the degree is
 
-    @builtins.property
+    @property
     def levels(self) -> bool:
         """Whether the answer is the leximin one."""
         return isinstance(self.objective, (Leximin, MaxMin))
 
-    @builtins.property
+    @property
     def by_bundles(self) -> bool:
         """Whether users are described by bundles, levels and tasks; else by ratios, coefficients and tasks."""
         smooth = isinstance(self.objective, AlphaFair) and self.objective.alpha > 0
@@ -102,29 +123,27 @@ class Builder:
         """A user of its own demands; without ``said`` nothing is said of how its share follows from them."""
         q, new = self.question, self.symbols.new
         w = weight if weight is not None else new(f"weight_{name}") if q.weights else number(1)
-        u = new(f"tasks_{name}", *((0,) if q.by_bundles or not said else (None, 0)))
+        by_bundle = q.by_bundles or not said
+        u = new(f"tasks_{name}", zero=not by_bundle)
         t = limit if limit is not None or not q.limits else new(f"limit_{name}")
         if t is not None:
             self.add(u <= t)
-        shape = (0,) if q.positive else (None, 0)
-        if q.by_bundles or not said:
-            y, s = self.symbols.row(f"bundle_{name}", q.resources, *shape), new(f"level_{name}")
-            found = UserSymbols(u, s, y, w, t, y, (), s, y, q.positive)
+        if by_bundle:
+            y, s = self.symbols.row(f"bundle_{name}", q.resources, not q.positive), new(f"level_{name}")
+            found = UserSymbols(u, s, y, w, t, y, (), s, q.positive)
             if said:
-                self.add(self._share(y, s if q.degree == 1 else self._coefficient(found, name)))
+                self.add(self.share(y, s if q.degree == 1 else self._coefficient(found, name)))
         else:
-            g, c = self.symbols.row(f"ratio_{name}", q.resources, *shape), self._of_task(name)
-            self.add(self._share(g, c))
-            y = [u * r for r in g]
-            found = UserSymbols(u, u * c, y, w, t, g, g, c, self._held(name, y), q.positive)
+            g, c = self.symbols.row(f"ratio_{name}", q.resources, not q.positive), self._of_task(name)
+            self.add(self.share(g, c))
+            found = UserSymbols(u, u * c, [u * r for r in g], w, t, g, g, c, q.positive)
         if not q.positive:
             self.add(any_of(r > 0 for r in found.pattern))
         return found
 
     def _of_task(self, name: str) -> Term:
         """The share of one task, which may be zero where users are not levelled."""
-        zero = (0,) if self.question.objective.levels_users else (None, 0)
-        return self.symbols.new(f"coefficient_{name}", *zero)
+        return self.symbols.new(f"coefficient_{name}", zero=not self.question.objective.levels_users)
 
     def _coefficient(self, user: UserSymbols, name: str) -> Term:
         """The share of the bundle, taken as the demands of one task: ``c(y) = s u^(d-1)``, for degree 0 ``c u = s``."""
@@ -133,7 +152,8 @@ class Builder:
         self.add(user.level * user.tasks ** (degree - 1) == c if degree else user.level == c * user.tasks)
         return c
 
-    def _share(self, ratios: Sequence[Term], c: Term) -> Condition:
+    def share(self, ratios: Sequence[Term], c: Term) -> Condition:
+        """That a coefficient is the share of a task with these ratios."""
         said = self.question.share.conditions(ShareSymbols(ratios, c, self.symbols))
         assert said is not None
         return said
@@ -143,26 +163,19 @@ class Builder:
         g, y, c, s = user.ratios, user.bundle, user.coefficient, user.level
         if parts is not None and g:
             g, c = [r * part for r, part in zip(g, parts, strict=True)], self._of_task(name)
-            self.add(self._share(g, c))
+            self.add(self.share(g, c))
         elif parts is not None:
             y, s = [r * part for r, part in zip(y, parts, strict=True)], self.symbols.new(f"level_{name}")
             as_demands = replace(user, level=s)
-            self.add(self._share(y, s if self.question.degree == 1 else self._coefficient(as_demands, name)))
+            self.add(self.share(y, s if self.question.degree == 1 else self._coefficient(as_demands, name)))
         if not g:
             found = scaled(replace(user, bundle=y, level=s), self.symbols.new(f"times_{name}"))
         else:
-            u = self.symbols.new(f"tasks_{name}", None, 0)
-            y = [u * r for r in g]
-            found = replace(user, tasks=u, level=u * c, ratios=g, coefficient=c, bundle=y, held=self._held(name, y))
+            u = self.symbols.new(f"tasks_{name}", zero=True)
+            found = replace(user, tasks=u, level=u * c, ratios=g, coefficient=c, bundle=[u * r for r in g])
         if found.limit is not None:
             self.add(found.tasks <= found.limit)
         return found
-
-    def _held(self, name: str, bundle: list[Term]) -> list[Term]:
-        """What a user holds: the bundle, or something of its own where bundles are shared out."""
-        if not self.question.objective.of_bundles:
-            return bundle
-        return self.symbols.row(f"held_{name}", len(bundle), None, 0)
 
     def moved(self, user: UserSymbols, name: str) -> UserSymbols:
         """A user in another outcome, of whose new numbers only this is said: all are larger, the same or smaller."""
@@ -183,7 +196,7 @@ class Builder:
 
     def outcome(self, name: str, users: list[UserSymbols], loads: list[Term] | None = None) -> OutcomeSymbols:
         """An outcome of all users, or of ``users`` among others who are not named, with these loads."""
-        slack = self.symbols.row(f"slack{name}", self.question.resources, at_least=0)
+        slack = self.symbols.row(f"slack{name}", self.question.resources, zero=True)
         if loads is not None:
             self.add(*(load + left == 1 for load, left in zip(loads, slack, strict=True)))
         return OutcomeSymbols(users, slack, self.symbols, name)
@@ -212,8 +225,7 @@ class Builder:
 
 def scaled(user: UserSymbols, by: Term) -> UserSymbols:
     """A user that runs so many times as many tasks."""
-    y = [by * r for r in user.bundle]
-    return replace(user, tasks=by * user.tasks, level=by * user.level, bundle=y, held=y)
+    return replace(user, tasks=by * user.tasks, level=by * user.level, bundle=[by * r for r in user.bundle])
 
 
 # -- what fails ------------------------------------------------------------------------------------------------------
@@ -227,16 +239,16 @@ def has_less(user: UserSymbols, than: Callable[[int], Condition], size: int) -> 
 def fails(b: Builder, outcome: OutcomeSymbols, weight: Term, other: UserSymbols | None) -> Condition:
     """That the first user shows that a property of one outcome fails; ``weight`` is that of all users."""
     q, user = b.question, outcome.users[0]
-    if q.property == "pareto":
+    if q.name == "pareto":
         return has_less(user, lambda i: outcome.slack[i] > 0, q.resources)
-    if q.property == "sharing-incentive":
+    if q.name == "sharing-incentive":
         return has_less(user, lambda i: weight * user.bundle[i] < 1, q.resources)
-    if q.property == "bottleneck":
+    if q.name == "bottleneck":
         short = (any_of([outcome.slack[i] > 0, weight * user.bundle[i] < 1]) for i in b.resources)
         return all_of([user.below_limit, *short])
     if other is None:
         return FALSE
-    return has_less(user, lambda i: user.bundle[i] < other.held[i], q.resources)
+    return has_less(user, lambda i: user.bundle[i] < other.bundle[i], q.resources)
 
 
 def fewer(then: Term, before: Term) -> Condition:
@@ -247,8 +259,8 @@ def fewer(then: Term, before: Term) -> Condition:
 def gains(b: Builder, user: UserSymbols, liar: UserSymbols) -> Condition:
     """That a user is better off by a lie, of larger demands where only these are asked about."""
     q = b.question
-    more = has_less(user, lambda i: liar.held[i] > user.bundle[i], q.resources)
-    if q.property == "strategy-proof":
+    more = has_less(user, lambda i: liar.bundle[i] > user.bundle[i], q.resources)
+    if q.name == "strategy-proof":
         return more
     if user.ratios:
         return all_of([more, *(r >= t for r, t in zip(liar.ratios, user.ratios, strict=True))])
@@ -262,30 +274,28 @@ def gains(b: Builder, user: UserSymbols, liar: UserSymbols) -> Condition:
 def queries(question: Question) -> Iterator[Query]:
     """Relaxations, of which one without solutions is a proof; then statements of which a solution is an instance."""
     q = question
-    if isinstance(q.objective, OPEN) and q.property not in TWO_OUTCOMES:
+    if isinstance(q.objective, OPEN) and q.name not in TWO_OUTCOMES:
         yield _one_outcome(q)
-    if q.by_bundles and not q.levels and q.property in TWO_OUTCOMES[:3]:
+    if q.by_bundles and not q.levels and q.name in OF_USERS:
         yield _market(q)
     if q.levels and q.by_bundles and q.positive and not q.limits:
         yield from _common_level(q)
-    if q.by_bundles and q.property == "resource-monotone" and q.resources == 1 and not q.limits:
+    if q.by_bundles and q.name == "resource-monotone" and q.resources == 1 and not q.limits:
         yield _one_resource(q)
-    for n in CONCRETE if q.users is None else (q.users,):
-        if q.levels and q.by_bundles and q.property in TWO_OUTCOMES[:3] and not (q.users is None and q.positive):
-            yield _moving(q, n)
-    for n in CONCRETE if q.users is None else (q.users,):
-        yield _concrete(q, n)
+    if q.levels and q.by_bundles and q.name in OF_USERS and not (q.users is None and q.positive):
+        yield from (_moving(q, n) for n in q.concrete)
+    yield from (_concrete(q, n) for n in q.concrete)
 
 
 def _one_outcome(q: Question) -> Query:
     """Named users among any number of others: conditions of the named ones, compared among themselves, still hold."""
     b = Builder(q)
-    said = not (q.grows and q.positive and q.property == "envy-free")  # else all that is needed of the share is:
-    user, other = b.user("1", said=said), b.user("2", said=said) if q.property == "envy-free" else None
+    said = not (q.grows and q.by_bundles and q.positive and q.name == "envy-free")  # else growth is all that is needed
+    user, other = b.user("1", said=said), b.user("2", said=said) if q.name == "envy-free" else None
     if other is not None and not said:
         b.add(*_growth(b, user, other))
     named, weight = [user] if other is None else [user, other], number(1)
-    if q.property in ("sharing-incentive", "bottleneck"):
+    if q.name in ("sharing-incentive", "bottleneck"):
         # of each resource, and of what all pay, some user has at least the average by weight; all weights add up to 1
         named += [b.user(f"most_{i + 1}") for i in b.resources] if q.levels else [b.user("payer")]
     outcome = b.outcome("", named)
@@ -303,16 +313,16 @@ def _common_level(q: Question) -> Iterator[Query]:
     """Leximin where all need everything: one level, so that the others' load moves with it."""
     b = Builder(q)
     user = b.user("1", weight=number(1), said=not q.grows)  # the unit of weights
-    others = b.symbols.row("others", q.resources, at_least=0)
+    others = b.symbols.row("others", q.resources, zero=True)
     first = [y + r for y, r in zip(user.bundle, others, strict=True)]
-    if q.property in LIES:
+    if q.name in LIES:
         liar = b.user("lie", weight=number(1), said=not q.grows)
         t = b.symbols.new("times")
         b.add(liar.level == t * user.level, gains(b, user, liar))
         second = [y + t * r for y, r in zip(liar.bundle, others, strict=True)]
         if q.grows:  # all that is needed of the share
             b.add(*_growth(b, user, liar))
-    elif q.property == "population-monotone":
+    elif q.name == "population-monotone":
         leaver, t = b.symbols.row("leaver", q.resources), b.symbols.new("times")
         b.add(fewer(t, number(1)))
         second, first = [t * r for r in first], [r + y for r, y in zip(first, leaver, strict=True)]
@@ -326,13 +336,13 @@ def _common_level(q: Question) -> Iterator[Query]:
 def _market(q: Question) -> Query:
     """Alpha-fair: where prices rise, the others' load falls, in sum over resources (the law of demand)."""
     b = Builder(q)
-    first, then = (b.symbols.row(f"others{name}", q.resources, at_least=0) for name in ("", "_then"))
+    first, then = (b.symbols.row(f"others{name}", q.resources, zero=True) for name in ("", "_then"))
     user = b.user("1", weight=number(1))  # the unit of weights
-    if q.property in LIES:
+    if q.name in LIES:
         after, leaver = b.user("lie", weight=number(1), limit=user.limit), [number(0)] * q.resources
         b.add(gains(b, user, after))
     else:
-        after, leaver = b.again(user, "1_then"), b.symbols.row("leaver", q.resources, at_least=0)
+        after, leaver = b.again(user, "1_then"), b.symbols.row("leaver", q.resources, zero=True)
         b.add(fewer(after.tasks, user.tasks))
     one = b.outcome("", [user], [total(loads) for loads in zip(user.bundle, first, leaver, strict=True)])
     two = b.outcome("_then", [after], [y + r for y, r in zip(after.bundle, then, strict=True)])
@@ -363,18 +373,18 @@ def _growth(b: Builder, one: UserSymbols, two: UserSymbols) -> Iterator[Conditio
     if d:
         yield ~all_of_bundles(one, two, Term.__lt__) | (share(one) < share(two))
         yield ~all_of_bundles(two, one, Term.__lt__) | (share(two) < share(one))
-        if b.question.property not in LIES:
+        if b.question.name not in LIES:
             return
         tasks = [a * two.tasks <= c * one.tasks for a, c in zip(one.bundle, two.bundle, strict=True)]
         yield ~all_of(tasks) | (one.level * two.tasks <= two.level * one.tasks)
 
 
 def _moving(q: Question, n: int) -> Query:
-    """Leximin of n users: each other's bundle, tasks and level grow or fall together, by whatever."""
+    """Leximin of n users: the bundle, tasks and level of each of the others all grow, all fall or all stay."""
     b = Builder(q)
     # weights: the first user's is 1; others' bundles stand for those times their weights, of which levels are not asked
     users = [b.user("1", weight=number(1)), *(b.user(str(k + 1), number(1), said=False) for k in range(1, n))]
-    if q.property in LIES:
+    if q.name in LIES:
         liar = b.user("lie", weight=number(1), limit=users[0].limit)
         b.add(gains(b, users[0], liar))
         after = [liar, *(b.moved(user, f"{k + 2}_then") for k, user in enumerate(users[1:]))]
@@ -390,14 +400,14 @@ def _concrete(q: Question, n: int) -> Query:
     b = Builder(q)
     users = [b.user(str(k + 1), number(1) if k == 0 else None) for k in range(n)]
     first, after = b.closed("", users), list[UserSymbols]()
-    if q.property in LIES:
+    if q.name in LIES:
         liar = b.user("lie", number(1), users[0].limit)
         b.add(gains(b, users[0], liar))
         after = [liar, *(b.again(user, f"{k + 2}_then") for k, user in enumerate(users[1:]))]
-    elif q.property == "population-monotone":
+    elif q.name == "population-monotone":
         after = [b.again(user, f"{k + 1}_then") for k, user in enumerate(users[:-1])]
         b.add(fewer(after[0].tasks, users[0].tasks) if after else FALSE)
-    elif q.property == "resource-monotone":
+    elif q.name == "resource-monotone":
         parts = b.symbols.row("part", q.resources)  # of the grown capacities, that the first ones were
         b.add(*(part <= 1 for part in parts))
         after = [b.again(user, f"{k + 1}_then", parts) for k, user in enumerate(users)]
@@ -414,9 +424,8 @@ def _concrete(q: Question, n: int) -> Query:
 def lemma(question: Question, degree: int | None) -> Query:
     """That a share has this degree, or, without one, that it grows with bundles and falls with none of them."""
     b = Builder(question)
-    zeros = degree is not None and not question.positive
-    shape = (None, 0) if zeros else (0,)
-    less, more = (b.symbols.row(name, question.resources, *shape) for name in ("less", "more"))
+    zero = degree is not None and not question.positive
+    less, more = (b.symbols.row(name, question.resources, zero) for name in ("less", "more"))
     few, many = b.symbols.new("share_of_less"), b.symbols.new("share_of_more")
     if degree is None:
         b.add(*(x <= y for x, y in zip(less, more, strict=True)))
@@ -427,5 +436,5 @@ def lemma(question: Question, degree: int | None) -> Query:
         more = [t * x for x in less]
         b.add(any_of([many < t**degree * few, many > t**degree * few]))
         words = f"demands times t have a share times t^{degree}"
-    b.add(b._share(less, few), b._share(more, many))
+    b.add(b.share(less, few), b.share(more, many))
     return b.query(words, None)

@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 import fairopt as fo
-from fairopt.blocks.terms import all_of
+from fairopt.blocks.terms import all_of, product
 from fairopt.cli.application import app, register
 from fairopt.errors import InvalidBlock, MissingExtra, OutOfDomain
 from fairopt.properties.literature.claims import claims
@@ -39,7 +39,7 @@ def one_at_a_time(monkeypatch):
 @pytest.fixture
 def nothing_drawn(monkeypatch):
     """Leave out the search of audits, so that provers decide alone."""
-    monkeypatch.setattr(module._Attempt, "_search", lambda self, seconds: None)
+    monkeypatch.setattr(module._Attempt, "_search", lambda self: None)
 
 
 # -- verdicts --------------------------------------------------------------------------------------------------------
@@ -112,9 +112,11 @@ def test_solutions_of_provers_become_instances(policy, name, options, nothing_dr
 
 
 def question(policy, name, resources=2, users=None, degree=1, **options):
-    options = {"positive": True, "weights": False, "limits": False, **options}
     objective = policy.objective
-    return Question(objective, objective.share_blocks()[0], name, resources, users, degree=degree, **options)
+    (share,) = objective.share_blocks()
+    return Question(
+        objective=objective, share=share, name=name, resources=resources, users=users, degree=degree, **options
+    )
 
 
 @dataclass(frozen=True, repr=False)
@@ -253,6 +255,32 @@ def test_a_notion_of_ones_own_is_proved_by_what_its_blocks_say():
     assert fo.prove(fo.Policy(Roots()), "pe", resources=2, users=2).verdict == "proved"
 
 
+@dataclass(frozen=True, repr=False)
+class WithProduct(fo.Share):
+    """A sum with a product, which grows and is of no degree."""
+
+    def per_task(self, instance):
+        return instance.ratios.sum(axis=-1) + instance.ratios.prod(axis=-1)
+
+    def conditions(self, symbols):
+        return symbols.coefficient == sum(symbols.ratios) + product(symbols.ratios)
+
+
+def test_shares_without_a_degree_are_stated_by_ratios(nothing_drawn):
+    for objective in (fo.Leximin(WithProduct()), fo.AlphaFair(1, WithProduct())):
+        assert fo.prove(fo.Policy(objective), "pe", resources=2).verdict == "proved"
+        found = fo.prove(fo.Policy(objective), "ef", resources=2, users=2, time_limit=5)
+        assert "not proved that multiples of demands" in found.tried[0]
+
+
+def test_a_lemma_that_was_not_settled_is_asked_again(monkeypatch, nothing_drawn):
+    monkeypatch.setattr(module, "_LEMMAS", {})
+    with monkeypatch.context() as hurried:
+        hurried.setattr(module, "LEMMA", 0.0)
+        assert "not proved that multiples" in fo.prove(DRF, "sp", resources=2, time_limit=3).tried[0]
+    assert fo.prove(DRF, "sp", resources=2).verdict == "proved"
+
+
 def test_what_cannot_be_stated_is_unknown_in_one_line(nothing_drawn):
     mute = replace_conditions(MeanShare)
     found = fo.prove(fo.Policy(fo.Leximin(mute())), "pe", resources=2)
@@ -260,7 +288,7 @@ def test_what_cannot_be_stated_is_unknown_in_one_line(nothing_drawn):
     assert "Mute() does not say what it is in polynomials; write Mute.conditions" in str(found)
     for policy, words in (
         (fo.Policy(fo.Leximin(), [fo.EnvyFree()]), "has constraints"),
-        (fo.BottleneckFairness(), "no policy of blocks"),
+        (fo.BottleneckFairness(), "is not made of blocks"),
         (fo.FDS(0.1234567), "AlphaFair(0.1234567) does not say"),
         (fo.Policy(fo.AlphaFair(1) + fo.Total(fo.Tasks())), "2 shares"),
     ):

@@ -125,7 +125,8 @@ def _judged(program: Program, proposal: Proposal) -> Answer:
         table = servers.repaired(evidence.units, program.pairs.table(tasks))
         tasks = table[program.pairs.user, program.pairs.server]
         gap, prices = servers.judge_row_prices(evidence.units, evidence.prices, table)
-        return _measured(program, method, tasks, Bounded(gap, 0.0, prices.T.ravel()))
+        short = conditions.bounds_violation(program, tasks)
+        return _measured(program, method, tasks, Bounded(gap, short, prices.T.ravel()))
     if isinstance(evidence, FewerRows):
         answer = _judged(evidence.program, replace(proposal, evidence=evidence.found))
         broken = [by.max(initial=0.0) for _, by in conditions.broken_rows(program, answer.tasks)]
@@ -189,8 +190,8 @@ def _can_prove(program: Program, evidence: Evidence) -> bool:
     if isinstance(evidence, Tangents):
         return plane.belongs(program, evidence)
     if isinstance(evidence, RowPrices):
-        free = not program.rest and not (program.low > 0).any()
-        return evidence.units.program is program and free and (fair is not None or isinstance(objective, MaxMin))
+        of_level = fair is not None or isinstance(objective, MaxMin)
+        return evidence.units.program is program and not program.rest and of_level
     if isinstance(evidence, UserPrices):
         return evidence.program is program and program.single and not program.rest
     if evidence.pool.program is not program or not program.single:

@@ -15,6 +15,7 @@ from fairopt.blocks.model import Point
 from fairopt.blocks.powers import boxcox
 from fairopt.formulation.demands_at_prices import cheapest_of, demands_of
 from fairopt.formulation.program import Float, Indices, Program
+from fairopt.proofs.lagrangian import EPS
 
 ROUNDING = 1e-12  # of a limit
 ROUNDS = 3  # of Newton's method on the bound on max-min, which is piecewise linear where users have limits of their own
@@ -26,7 +27,7 @@ class LevelUnits:
 
     ``unit`` is a level of 1, in shares per weight; ``per_level`` (n_users, 1) or (n_users, n_servers) are tasks per
     unit of level; ``limits`` and ``reach`` (n_users,) are levels at the task limits, on the best server, and levels
-    that no user can exceed. Where a task is worth different levels on different servers, ``takes`` (n_users, n_servers)
+    that no user can exceed; ``floors`` (n_users,) are those at the lower bounds, 0 where shares differ by server. Where a task is worth different levels on different servers, ``takes`` (n_users, n_servers)
     is the part of the user's limit that a unit of level takes, 0 for users without a limit; else None.
     """
 
@@ -47,7 +48,9 @@ class LevelUnits:
         self.usable = np.where(self.needed, program.usable[:, None], 1.0)
         self.limits, self.takes = program.high / self.per_level[:, 0], None
         self.reach = program.most / self.per_level[:, 0]
+        self.floors = program.low / self.per_level[:, 0]
         if c.shape[1] > 1:
+            self.floors = np.zeros(len(c))
             self.limits = np.where(self.eligible, program.high[:, None] / self.per_level, 0.0).max(axis=1)
             alone = (instance.tasks_alone_within(program.usable) / self.per_level).sum(axis=1)
             self.reach = np.minimum(alone, self.limits)
@@ -156,12 +159,20 @@ def _max_min_gap(units: LevelUnits, prices: Float, point: Point) -> tuple[float,
 
 
 def best_worths(units: LevelUnits, prices: Float, value: float) -> tuple[float, Float]:
-    """The least bound on the smallest level in units, near a value of it, and what a level is worth to users there."""
+    """The least bound on the smallest level in units, near a value of it, and what a level is worth to users there.
+
+    Users who must have more in any case pay for that much, and a higher smallest level is worth nothing to them.
+    """
     best: tuple[float, Float] = np.inf, np.ones(units.demands.n_users)
     target = value / units.unit
     for _ in range(1 if units.takes is None else ROUNDS):
         worths, rents = units.worths(prices, target)
-        target = float(((units.usable * prices).sum() + rents.sum()) / worths.sum())  # NaN where all is free
+        must = np.where(units.floors > target, worths, 0.0)
+        paid, given = (units.usable * prices).sum() + rents.sum(), must @ units.floors
+        worths = worths - must
+        if given > 0:  # rounded up, and nothing where the lower bounds do not fit
+            paid = np.maximum(paid - given + EPS * (paid + given), 0.0)
+        target = float(paid / worths.sum())  # NaN where all is free
         if target < best[0]:
             best = target, worths
     return best
@@ -171,17 +182,20 @@ def _fair_gap(units: LevelUnits, prices: Float, point: Point) -> tuple[float, Fl
     """Gap by the Lagrangian dual function at prices p, with level z_j per user, h_j and rent_j by `LevelUnits.worths`.
 
     The bound is ``sum_j (max_z (w_j u(z) - h_j z) + rent_j) + sum_si p_si u_si``, where ``u(z) = (z^(1-alpha) - 1) /
-    (1-alpha)``, and ``z_j = (w_j / h_j)^(1/alpha)`` up to the user's reach. Without limits of their own h_j is the
-    smallest cost of j on any server.
+    (1-alpha)``, and ``z_j = (w_j / h_j)^(1/alpha)`` between the user's lower bound and its reach. Without limits of
+    their own h_j is the smallest cost of j on any server.
     """
     objective, edge = units.program.objective, units.program.alpha_fair
     assert edge is not None
     alpha, weights = edge.alpha, point.weights / point.weights.sum()
     worths, rents = units.worths(prices, np.inf, weights, alpha)
-    levels = np.minimum((weights / worths) ** (1.0 / alpha), units.reach)
-    worth = float((weights * boxcox(levels, 1.0 - alpha)).sum()) - float(worths @ levels) + float(rents.sum())
+    levels = np.minimum(np.maximum((weights / worths) ** (1.0 / alpha), units.floors), units.reach)
+    paid, spent = float((units.usable * prices).sum()), float(worths @ levels)
+    worth = float((weights * boxcox(levels, 1.0 - alpha)).sum()) - spent + float(rents.sum())
     majorant = edge.majorant(point)
-    bound, value = worth + float((units.usable * prices).sum()), majorant.value(point)
+    bound, value = worth + paid, majorant.value(point)
+    if units.floors.any():  # what lower bounds cost may be far more than the objective
+        bound += EPS * (paid + spent)
     slope = majorant.unit
     if isinstance(objective, FairnessEfficiency):
         slope *= objective.of_alpha_fair(edge.value(point))[1]

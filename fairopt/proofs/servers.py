@@ -19,6 +19,7 @@ from fairopt.proofs.lagrangian import EPS
 
 ROUNDING = 1e-12  # of a limit
 ROUNDS = 3  # of Newton's method on the bound on max-min, which is piecewise linear where users have limits of their own
+MORE = 100  # the same where they have lower bounds, and a round is one sum
 
 
 class LevelUnits:
@@ -159,22 +160,33 @@ def _max_min_gap(units: LevelUnits, prices: Float, point: Point) -> tuple[float,
 
 
 def best_worths(units: LevelUnits, prices: Float, value: float) -> tuple[float, Float]:
-    """The least bound on the smallest level in units, near a value of it, and what a level is worth to users there.
-
-    Users who must have more in any case pay for that much, and a higher smallest level is worth nothing to them.
-    """
+    """The least bound on the smallest level in units, near a value of it, and what a level is worth to users there."""
+    if units.floors.any():
+        return _above_floors(units, prices)
     best: tuple[float, Float] = np.inf, np.ones(units.demands.n_users)
     target = value / units.unit
     for _ in range(1 if units.takes is None else ROUNDS):
         worths, rents = units.worths(prices, target)
-        must = np.where(units.floors > target, worths, 0.0)
-        paid, given = (units.usable * prices).sum() + rents.sum(), must @ units.floors
-        worths = worths - must
-        if given > 0:  # rounded up, and nothing where the lower bounds do not fit
-            paid = np.maximum(paid - given + EPS * (paid + given), 0.0)
-        target = float(paid / worths.sum())  # NaN where all is free
+        target = float(((units.usable * prices).sum() + rents.sum()) / worths.sum())  # NaN where all is free
         if target < best[0]:
             best = target, worths
+    return best
+
+
+def _above_floors(units: LevelUnits, prices: Float) -> tuple[float, Float]:
+    """The same with lower bounds l_j: the level Z with ``sum_j worth_j max(Z, l_j) = sum_si p_si u_si``.
+
+    A level is worth nothing to users who must have more in any case, and pay for that much. By Newton's method from
+    above: the left side is convex in Z, and any set of such users gives a bound.
+    """
+    worths, paid, floors = units.demands.cheapest(prices), float((units.usable * prices).sum()), units.floors
+    best, counts = (np.inf, np.ones(len(floors))), worths
+    for _ in range(MORE):
+        given = float((worths - counts) @ floors)
+        target = float(np.maximum(paid - given + EPS * (paid + given), 0.0) / counts.sum())  # rounded up; NaN where all is free
+        if not target < best[0]:
+            break
+        best, counts = (target, counts), np.where(floors > target, 0.0, worths)
     return best
 
 

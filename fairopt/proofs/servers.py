@@ -28,8 +28,9 @@ class LevelUnits:
 
     ``unit`` is a level of 1, in shares per weight; ``per_level`` (n_users, 1) or (n_users, n_servers) are tasks per
     unit of level; ``limits`` and ``reach`` (n_users,) are levels at the task limits, on the best server, and levels
-    that no user can exceed; ``floors`` (n_users,) are those at the lower bounds, 0 where shares differ by server. Where a task is worth different levels on different servers, ``takes`` (n_users, n_servers)
-    is the part of the user's limit that a unit of level takes, 0 for users without a limit; else None.
+    that no user can exceed; ``floors`` (n_users,) are levels at the lower bounds. Where a task is worth different
+    levels on different servers, ``takes`` (n_users, n_servers) is the part of the user's limit that a unit of level
+    takes, 0 for users without a limit, else None, and floors are 0: bounds hold without them.
     """
 
     def __init__(self, program: Program) -> None:
@@ -183,7 +184,8 @@ def _above_floors(units: LevelUnits, prices: Float) -> tuple[float, Float]:
     best, counts = (np.inf, np.ones(len(floors))), worths
     for _ in range(MORE):
         given = float((worths - counts) @ floors)
-        target = float(np.maximum(paid - given + EPS * (paid + given), 0.0) / counts.sum())  # rounded up; NaN where all is free
+        rest = np.maximum(paid - given + EPS * (paid + given), 0.0)  # rounded up
+        target = float(rest / counts.sum())  # NaN where all is free
         if not target < best[0]:
             break
         best, counts = (target, counts), np.where(floors > target, 0.0, worths)

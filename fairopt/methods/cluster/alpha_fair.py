@@ -27,8 +27,9 @@ from fairopt.proofs.servers import LevelUnits
 # What a single user could still have in addition is 4e-8 at 2, 6e-5 at 5, and 7% at 10, so alpha ends at 5.
 SMALLEST_ALPHA, LARGEST_ALPHA = 0.05, 5.0
 LARGEST_SYSTEM = 3000  # users or prices, whichever are fewer: beyond, factoring a dense system takes seconds a step
-STEPS = 300  # 7 to 10 are typical; at alpha = 0.05 a tenth of those over four decades took more than 60. On 10,000 users
-# and 27 servers whose resources vary independently it took up to 130, as very many users almost tie
+# 7 to 10 are typical; at alpha = 0.05 a tenth of those over four decades took more than 60, and 10,000 users of which
+# very many almost tie on 27 servers, whose resources vary independently, up to 130
+STEPS = 300
 DONE = 1e-8  # one more step would give about 1e-10
 CLEAR = 1e-7  # of what lower bounds ask for: by so much more than there is, so that solvers see it too
 EACH = 1e-4  # of what a user pays; without it, one of 148 random answers at alpha = 5 left a user room for 43% more

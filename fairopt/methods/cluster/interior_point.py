@@ -173,7 +173,9 @@ class Interior:
     @property
     def held(self) -> Float:
         """The level of each user."""
-        return self.floors.held(self.levels) if self.floors is not None and self.together else self._by_user(self.levels)
+        if self.floors is not None and self.together:
+            return self.floors.held(self.levels)
+        return self._by_user(self.levels)
 
     @property
     def worth(self) -> Float:

@@ -12,6 +12,7 @@ import numpy as np
 
 from fairopt.blocks.efficiency import FairnessEfficiency
 from fairopt.blocks.model import Point
+from fairopt.blocks.objectives import MaxMin
 from fairopt.blocks.powers import boxcox
 from fairopt.formulation.demands_at_prices import cheapest_of, demands_of
 from fairopt.formulation.program import Float, Indices, Program
@@ -22,35 +23,45 @@ ROUNDS = 3  # of Newton's method on the bound on max-min, which is piecewise lin
 MORE = 100  # the same where they have lower bounds, and a round is one sum
 
 
-class LevelUnits:
-    """A program of one share in units of level (share per weight, in multiples of about the max-min level): numbers
-    near 1.
+class RowUnits:
+    """A program of several servers in multiples of what users about run, by the server rows that may be used.
 
-    ``unit`` is a level of 1, in shares per weight; ``per_level`` (n_users, 1) or (n_users, n_servers) are tasks per
-    unit of level; ``limits`` and ``reach`` (n_users,) are levels at the task limits, on the best server, and levels
-    that no user can exceed; ``floors`` (n_users,) are levels at the lower bounds. Where a task is worth different
-    levels on different servers, ``takes`` (n_users, n_servers) is the part of the user's limit that a unit of level
-    takes, 0 for users without a limit, else None, and floors are 0: bounds hold without them.
+    ``per_level`` (n_users, 1) or (n_users, n_servers) are tasks per unit of level, ``limits``, ``reach`` and ``floors``
+    (n_users,) levels at the task limits, levels that no user can exceed, and those at the lower bounds.
     """
 
-    def __init__(self, program: Program) -> None:
-        self.program = program
-        instance, objective = program.instance, program.objective
-        (share,) = objective.share_blocks()
-        c = share.coefficients(instance)
-        self.unit = Point(instance, np.zeros((0, 0))).level(share)
+    def __init__(self, program: Program, per_level: Float) -> None:
+        self.program, self.per_level = program, per_level
+        instance = program.instance
         self.eligible = instance.eligible
-        c = np.where(self.eligible, c, 1.0) if c.ndim == 2 else c[:, None]
-        self.per_level = instance.weights[:, None] * (self.unit / c)
         closed = program.usable <= 0
         if closed.any():
             self.eligible = self.eligible & ~(instance.per_server_demands[:, :, closed] > 0).any(axis=2)
         self.demands = demands_of(instance.demands, program.whole_capacities, self.per_level, self.eligible)
         self.needed = self.demands.all_loads(self.eligible.astype(float)) > 0
         self.usable = np.where(self.needed, program.usable[:, None], 1.0)
-        self.limits, self.takes = program.high / self.per_level[:, 0], None
-        self.reach = program.most / self.per_level[:, 0]
+        self.limits, self.reach = program.high / self.per_level[:, 0], program.most / self.per_level[:, 0]
         self.floors = program.low / self.per_level[:, 0]
+
+
+class LevelUnits(RowUnits):
+    """A program of one share in units of level (share per weight, in multiples of about the max-min level): numbers
+    near 1.
+
+    ``unit`` is a level of 1, in shares per weight; ``limits`` are on the best server. Where a task is worth different
+    levels on different servers, ``takes`` (n_users, n_servers) is the part of the user's limit that a unit of level
+    takes, 0 for users without a limit; else None. Where shares differ by server ``floors`` are 0: bounds on the
+    objective hold without them.
+    """
+
+    def __init__(self, program: Program) -> None:
+        instance = program.instance
+        (share,) = program.objective.share_blocks()
+        c = share.coefficients(instance)
+        self.unit = Point(instance, np.zeros((0, 0))).level(share)
+        c = np.where(instance.eligible, c, 1.0) if c.ndim == 2 else c[:, None]
+        super().__init__(program, instance.weights[:, None] * (self.unit / c))
+        self.takes = None
         if c.shape[1] > 1:
             self.floors = np.zeros(len(c))
             self.limits = np.where(self.eligible, program.high[:, None] / self.per_level, 0.0).max(axis=1)
@@ -129,7 +140,13 @@ class Walk(NamedTuple):
     before: Indices
 
 
-def repaired(units: LevelUnits, tasks: Float) -> Float:
+def units_of(program: Program) -> RowUnits:
+    """The units of a program: of level, or of tasks where an objective is not of one share."""
+    of_level = program.alpha_fair is not None or isinstance(program.objective, MaxMin)
+    return LevelUnits(program) if of_level else RowUnits(program, program.size[:, None])
+
+
+def repaired(units: RowUnits, tasks: Float) -> Float:
     """Tasks (n_users, n_servers) scaled to within capacities and limits."""
     program = units.program
     load = (units.demands.all_loads(tasks / units.per_level) / units.usable).max(axis=0)

@@ -17,10 +17,11 @@ from fairopt.methods import infeasible
 from fairopt.methods.arrays import Float
 from fairopt.methods.cluster.interior_point import Interior
 from fairopt.methods.cluster.responses import solve_by_responses
+from fairopt.methods.cluster.worths import Powers
 from fairopt.methods.settings import Proposals, Settings
 from fairopt.progress import tell
 from fairopt.proofs.evidence import Proposal, RowPrices
-from fairopt.proofs.servers import LevelUnits
+from fairopt.proofs.servers import LevelUnits, RowUnits
 
 # From 0.05 to 5 all of 214 random instances (1 to 200 users, 2 to 7 servers, weights, limits, demands over up to four
 # decades) were certified, at 10 all but 1, at 20 all but 25; at 0.01 and 100 most of those over four decades were not.
@@ -41,22 +42,23 @@ def alpha_fair_on_servers_applies(program: Program) -> bool:
     On several different servers, without conditions that link users, where all users can run something; with lower
     bounds where the share is one number per user, and some user's limit is above its own.
     """
-    objective, instance = program.objective, program.instance
-    if program.empty or instance.n_servers == 1 or program.rest:
-        return False
     edge = program.alpha_fair
-    if not (isinstance(objective, MaxMin) if edge is None else SMALLEST_ALPHA <= edge.alpha <= LARGEST_ALPHA):
+    if not (isinstance(program.objective, MaxMin) if edge is None else SMALLEST_ALPHA <= edge.alpha <= LARGEST_ALPHA):
         return False
-    if program.low.any() and not _above_bounds(program):
+    if program.low.any():
+        (share,) = program.objective.share_blocks()
+        if share.coefficients(program.instance).ndim == 2:
+            return False
+    return prices_on_servers(program)
+
+
+def prices_on_servers(program: Program) -> bool:
+    """Whether conditions are such that the interior point finds prices on several different servers."""
+    instance = program.instance
+    if program.empty or program.single or program.rest:
         return False
     unknowns = min(instance.n_users, instance.n_servers * instance.n_resources)
-    return unknowns <= LARGEST_SYSTEM and bool((program.most > 0).all())
-
-
-def _above_bounds(program: Program) -> bool:
-    """Whether some user can have more than its lower bound, and a task is worth the same share wherever it runs."""
-    (share,) = program.objective.share_blocks()
-    return share.coefficients(program.instance).ndim == 1 and bool((program.low < program.high).any())
+    return unknowns <= LARGEST_SYSTEM and bool((program.most > 0).all() and (program.low < program.high).any())
 
 
 def solve_alpha_fair_on_servers(program: Program, settings: Settings) -> Proposals:
@@ -81,10 +83,10 @@ def solve_alpha_fair_on_servers(program: Program, settings: Settings) -> Proposa
             answer = yield _proposal(units, *found, "solved", begun)
             if answer is not None and answer.ok:
                 return
-        point = Interior(units.demands, units.usable, groups, alpha, limits, units.takes, units.floors)
+        point = Interior(units.demands, units.usable, Powers(groups, alpha), limits, units.takes, units.floors)
         for k in range(STEPS):
             tell(f"prices, step {k + 1}")
-            if _impossible(units, point.prices):
+            if impossible(units, point.prices):
                 infeasible.explain(program)
                 return
             if point.done(DONE, EACH) or settings.late or not point.step():
@@ -92,7 +94,7 @@ def solve_alpha_fair_on_servers(program: Program, settings: Settings) -> Proposa
     yield _proposal(units, point.parts, point.prices, "time limit reached" if settings.late else "solved", begun)
 
 
-def _impossible(units: LevelUnits, prices: Float) -> bool:
+def impossible(units: RowUnits, prices: Float) -> bool:
     """Whether lower bounds cannot all hold: one is above what the user alone can have, or all together cost more than
     capacities earn at some prices.
     """

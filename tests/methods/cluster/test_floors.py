@@ -13,6 +13,7 @@ import fairopt as fo
 from fairopt.formulation.program import Program
 from fairopt.methods.cluster.alpha_fair import alpha_fair_on_servers_applies as applies
 from fairopt.methods.cluster.interior_point import Interior
+from fairopt.methods.cluster.worths import Powers
 from fairopt.proofs.evidence import Proposal, RowPrices
 from fairopt.proofs.gate import judge
 from fairopt.proofs.servers import LevelUnits
@@ -111,6 +112,22 @@ def test_bounds_that_leave_no_room_end_at_the_right_answer(name: str) -> None:
     assert mean(instance, OBJECTIVES[name], a.tasks) == pytest.approx(expected, rel=2e-6)
 
 
+@pytest.mark.parametrize("objective", [
+    fo.AlphaFair(0.5) + 0.1 * fo.Total(), fo.AlphaFair(2) + fo.AlphaFair(0.5, fo.Tasks()),
+    fo.AlphaFair(1) + 10 * fo.Total(fo.Tasks()),
+], ids=repr)  # fmt: skip
+@pytest.mark.parametrize("limits", [0.0, 0.5])
+def test_sums_agree_with_the_cone_route(objective: Any, limits: float) -> None:
+    instance = instance_of(7, limits=limits)
+    free = fo.Policy(objective).allocate(instance).tasks
+    least = np.where(np.arange(8) % 3 == 0, np.minimum(1.2 * free, instance.task_limits), 0.0)
+    for asked in (fo.MinTasks(least), fo.SharingIncentive()):
+        a, b = (fo.Policy(objective, [asked]).allocate(instance, method=m) for m in ("prices", "cone"))
+        assert len(a.certificate.tried) == 1 and a.objective == pytest.approx(b.objective, rel=1e-6)
+    with pytest.raises(fo.Infeasible, match="MinTasks"):
+        fo.Policy(objective, [fo.MinTasks(0.5 * instance.tasks_alone.sum(axis=1))]).allocate(instance)
+
+
 def test_one_user_whose_own_slice_is_all_there_is() -> None:
     instance = fo.Instance([[1, 2]], PAIR)
     for objective in OBJECTIVES.values():
@@ -175,7 +192,8 @@ def test_steps_keep_rooms_what_levels_say(together: bool) -> None:
     units = LevelUnits(Program(instance, objective, (fo.SharingIncentive(),)))
     weights = np.ones(1) if together else instance.weights / instance.weights.sum()
     limits = units.limits.min(keepdims=True) if together else units.limits
-    point = Interior(units.demands, units.usable, weights, 1.0 if together else 2.0, limits, None, units.floors)
+    worths = Powers(weights, 1.0 if together else 2.0)
+    point = Interior(units.demands, units.usable, worths, limits, None, units.floors)
     floors = point.floors
     assert floors is not None
     for _ in range(6):

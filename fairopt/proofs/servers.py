@@ -19,6 +19,7 @@ from fairopt.formulation.program import Float, Indices, Program
 from fairopt.proofs.lagrangian import EPS
 
 ROUNDING = 1e-12  # of a limit
+NEAR = 1e-6  # of a lower bound: users who hold no more than that above it do not give way
 ROUNDS = 3  # of Newton's method on the bound on max-min, which is piecewise linear where users have limits of their own
 MORE = 100  # the same where they have lower bounds, and a round is one sum
 
@@ -147,14 +148,40 @@ def units_of(program: Program) -> RowUnits:
 
 
 def repaired(units: RowUnits, tasks: Float) -> Float:
-    """Tasks (n_users, n_servers) scaled to within capacities and limits."""
+    """Tasks (n_users, n_servers) scaled to within capacities and limits, and raised to lower bounds if possible."""
     program = units.program
     load = (units.demands.all_loads(tasks / units.per_level) / units.usable).max(axis=0)
     room = np.where(load > 1 - 5e-14, (1 - 1e-13) / load, 1.0)  # below 1 by more than the rounding of sums
     tasks = tasks * np.where(units.eligible, room, 0.0)
     total = tasks.sum(axis=1)
     tasks *= np.where(total >= program.high, program.high * (1 - 1e-15) / total, 1.0)[:, None]
-    return tasks
+    return _lifted(units, tasks) if units.floors.any() else tasks
+
+
+def _lifted(units: RowUnits, tasks: Float) -> Float:
+    """Tasks of users below their lower bounds raised to these, where users above theirs leave or can make room."""
+    program, total = units.program, tasks.sum(axis=1)
+    short = np.flatnonzero(total < program.low)
+    if not len(short):
+        return tasks
+    above = (total > program.low * (1 + NEAR))[:, None]
+
+    def kept(tasks: Float) -> Float:
+        """What is left of capacities to users who are above their bounds."""
+        held: Float = units.demands.all_loads(np.where(above, 0.0, tasks / units.per_level))
+        return units.usable * (1 - 5e-14) - held
+
+    room = np.maximum(kept(tasks), 0.0).T * program.whole_capacities
+    demands = program.instance.per_server_demands[short]
+    fits = np.divide(room, demands, out=np.full(demands.shape, np.inf), where=demands > 0).min(axis=2)
+    fits *= units.eligible[short]
+    raised = tasks.copy()
+    raised[short] += fits * ((program.low[short] * (1 + 1e-15) - total[short]) / fits.sum(axis=1))[:, None]
+    may, left = units.demands.all_loads(np.where(above, tasks / units.per_level, 0.0)), kept(raised)
+    part = np.where(left >= 0, np.where(may > left, left / may, 1.0), -1.0).min(axis=0)
+    if not (part[raised[short].sum(axis=0) > 0] >= 0).all():  # they do not fit
+        return tasks
+    return np.where(above, tasks * np.clip(part, 0.0, 1.0), raised)
 
 
 def judge_row_prices(units: LevelUnits, prices: Float, tasks: Float) -> tuple[float, Float]:

@@ -10,13 +10,14 @@ import pytest
 from oracle.instances import log_uniform
 
 import fairopt as fo
+from fairopt.allocation import feasibility
 from fairopt.formulation.program import Program
 from fairopt.methods.cluster.alpha_fair import alpha_fair_on_servers_applies as applies
 from fairopt.methods.cluster.interior_point import Interior
 from fairopt.methods.cluster.worths import Powers
 from fairopt.proofs.evidence import Proposal, RowPrices
 from fairopt.proofs.gate import judge
-from fairopt.proofs.servers import LevelUnits
+from fairopt.proofs.servers import LevelUnits, repaired
 
 PAIR = [[6.0, 4.0], [3.0, 9.0]]
 OBJECTIVES = {
@@ -162,12 +163,29 @@ def test_no_prices_bound_below_the_optimum_and_bounds_that_break_are_not_certifi
     best = solved(instance, objective, least)
     program = Program(instance, objective, (fo.MinTasks(least),))
     at, units = program.gather(best.tasks_by_server), LevelUnits(program)
-    lower = fo.Policy(objective, [fo.MinTasks(0.99 * least)]).allocate(instance)
     for some in (rng.uniform(0, 1, (2, 3)), 10 ** rng.uniform(-9, 9, (2, 3)), np.zeros((2, 3))):
         found = judge(program, Proposal("prices", 0.9 * at, RowPrices(units, some)))
-        assert found.gap >= 0.1 - 1e-5 and not found.ok
-    short = judge(program, Proposal("prices", program.gather(lower.tasks_by_server), RowPrices(units, np.ones((2, 3)))))
+        achieved = mean(instance, objective, program.expand(found.tasks).sum(axis=1))
+        assert found.gap >= 1.0 - achieved / mean(instance, objective, best.tasks) - 2e-6 and not found.ok
+    asked = np.where(least > 0, 0.5 * instance.tasks_alone.sum(axis=1), 0.0)  # more than there is
+    program = Program(instance, objective, (fo.MinTasks(asked),))
+    prices = np.array(best.evidence[0]["prices"])
+    short = judge(program, Proposal("prices", at, RowPrices(LevelUnits(program), prices)))
     assert short.block_violation >= 1e-3 and not short.ok
+
+
+@np.errstate(all="ignore")  # as the gate does
+def test_the_repair_keeps_lower_bounds() -> None:
+    instance = instance_of(6)
+    least = np.where(np.arange(8) % 2, 1.1 * fo.FDS(1).allocate(instance).tasks, 0.0)
+    a = solved(instance, fo.AlphaFair(1), least)
+    units = LevelUnits(Program(instance, fo.AlphaFair(1), (fo.MinTasks(least),)))
+    found = repaired(units, a.tasks_by_server * (1 + 1e-5))
+    assert feasibility(instance, found) == 0.0 and (found.sum(axis=1) >= least).all()
+    np.testing.assert_allclose(found.sum(axis=1), a.tasks, rtol=1e-4)
+    asked = units.program.instance.tasks_alone.sum(axis=1)  # no room for these
+    units = LevelUnits(Program(instance, fo.AlphaFair(1), (fo.MinTasks(asked),)))
+    assert feasibility(instance, repaired(units, a.tasks_by_server)) == 0.0
 
 
 def test_saved_answers_are_proved(tmp_path: Any) -> None:

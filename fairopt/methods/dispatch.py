@@ -184,8 +184,8 @@ def _solve_with(program: Program, settings: Settings, method: str) -> Answer:
     tried = () if fast is None else fast.tried
     if settings.solver is None and method not in ("auto", "cone"):
         raise OutOfDomain(
-            f"{method} is {EXACT_FOR[method]}, under limits and reserves only; not for {program.objective!r} on "
-            f"{program.given!r}; use method='auto'"
+            f"{method} is {EXACT_FOR[method]}, under bounds on tasks and reserves only; not for {program.objective!r} "
+            f"on {program.given!r}; use method='auto'"
         )
     given = program.given
     if settings.deadline is not None and solvers.may_overrun("CLARABEL", given.n_users * given.capacities.size):

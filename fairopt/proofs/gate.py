@@ -135,7 +135,8 @@ def _judged(program: Program, proposal: Proposal) -> Answer:
         if not isinstance(evidence.units, LevelUnits):
             return _measured(program, method, tasks, users.judge_row_prices(evidence, near, tasks))
         gap, prices = servers.judge_row_prices(evidence.units, evidence.prices, table)
-        return _measured(program, method, tasks, Bounded(gap, 0.0, prices.T.ravel()))
+        under = conditions.bounds_violation(program, tasks)
+        return _measured(program, method, tasks, Bounded(gap, under, prices.T.ravel()))
     if isinstance(evidence, FewerRows):
         answer = _judged(evidence.program, replace(proposal, evidence=evidence.found))
         broken = [by.max(initial=0.0) for _, by in conditions.broken_rows(program, answer.tasks)]
@@ -206,10 +207,9 @@ def _can_prove(program: Program, evidence: Evidence) -> bool:
     if isinstance(evidence, Tangents):
         return plane.belongs(program, evidence)
     if isinstance(evidence, RowPrices):
-        free = not program.rest and not (program.low > 0).any()
         of_level = isinstance(evidence.units, LevelUnits)
         known = fair is not None or isinstance(objective, MaxMin) if of_level else program.marginal is not None
-        return evidence.units.program is program and free and known
+        return evidence.units.program is program and not program.rest and known
     if isinstance(evidence, UserPrices):
         return evidence.program is program and program.single and not program.rest
     if evidence.pool.program is not program or not program.single:

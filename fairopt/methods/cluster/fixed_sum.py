@@ -74,10 +74,11 @@ class FixedSum(Interior):
         return super()._corrected(system)
 
     def _solve(
-        self, system: PriceSystem, sums: Float, taken: Float, pushed: Float, target: Float, aim: Float
+        self, system: PriceSystem, sums: Float, taken: Float, pushed: Float, target: Float, aim: Float,
+        raised: Float | None = None,
     ) -> Move:  # fmt: skip
         """Changes at which the sum is what it has to be."""
-        move, column = super()._solve(system, sums, taken, pushed, target, aim), self._column
+        move, column = super()._solve(system, sums, taken, pushed, target, aim, raised), self._column
         short = self.total - float(self.row @ (self.levels + move.levels))
         by = short / float(self.row @ column.levels)
         for users in self.demands.chunks():

@@ -13,8 +13,17 @@ import numpy as np
 from fairopt.blocks.marginal import Marginal, PowerMarginal
 from fairopt.certificate import Try
 from fairopt.formulation.program import Program
+from fairopt.methods import infeasible
 from fairopt.methods.arrays import Float
-from fairopt.methods.cluster.alpha_fair import DONE, EACH, LARGEST_ALPHA, SMALLEST_ALPHA, STEPS, prices_on_servers
+from fairopt.methods.cluster.alpha_fair import (
+    DONE,
+    EACH,
+    LARGEST_ALPHA,
+    SMALLEST_ALPHA,
+    STEPS,
+    impossible,
+    prices_on_servers,
+)
 from fairopt.methods.cluster.interior_point import Interior
 from fairopt.methods.cluster.worths import Curves
 from fairopt.methods.settings import Proposals, Settings
@@ -24,7 +33,7 @@ from fairopt.proofs.servers import RowUnits
 
 
 def sum_on_servers_applies(program: Program) -> bool:
-    """Whether prices of a sum over users are exact on several different servers, under nothing but task limits.
+    """Whether prices of a sum over users are exact on several different servers, under bounds on tasks only.
 
     Every user's function has to grow and to bend at all numbers of tasks that are possible: users for whom more tasks
     are worth the same from some number on would tie.
@@ -57,9 +66,13 @@ def solve_sum_on_servers(program: Program, settings: Settings) -> Proposals:
         units = RowUnits(program, program.size[:, None])
         size = program.size
         unit = float(marginal.slope(size) @ size)
-        point = Interior(units.demands, units.usable, Curves(marginal, size, unit, units.reach), units.limits)
+        worths = Curves(marginal, size, unit, units.reach)
+        point = Interior(units.demands, units.usable, worths, units.limits, None, units.floors)
         for k in range(STEPS):
             tell(f"prices, step {k + 1}")
+            if impossible(units, point.prices):
+                infeasible.explain(program)
+                return
             if point.done(DONE, EACH) or settings.late or not point.step():
                 break
         tasks = np.where(units.eligible, point.parts * units.per_level, 0.0)

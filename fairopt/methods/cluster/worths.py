@@ -56,8 +56,8 @@ class Worths(ABC):
         """How levels are drawn to where one more unit is worth so much."""
 
     @abstractmethod
-    def scale(self, worth: Float, limits: Float, budget: float) -> float:
-        """The factor on worths at which the levels wanted, up to limits, cost about the budget."""
+    def scale(self, worth: Float, limits: Float, budget: float, least: Float | float = 0.0) -> float:
+        """The factor on worths at which the levels wanted, between bounds, cost about the budget."""
 
 
 class Powers(Worths):
@@ -88,15 +88,15 @@ class Powers(Worths):
         """On logarithms, where powers are linear."""
         return Pull(worth * (self.logs(levels) - np.log(np.abs(worth))), self.alpha * worth / levels)
 
-    def scale(self, worth: Float, limits: Float, budget: float) -> float:
-        """In closed form without limits, else by halving."""
+    def scale(self, worth: Float, limits: Float, budget: float, least: Float | float = 0.0) -> float:
+        """In closed form without bounds, else by halving."""
         wanted = (self.weights / worth) ** (1 / self.alpha)
-        if not np.isfinite(limits).any():
+        if not np.isfinite(limits).any() and not np.any(least):
             return float((float(wanted @ worth) / budget) ** self.alpha)
         low, high = -700.0, 700.0
         for _ in range(50):
             middle = 0.5 * (low + high)
-            spent = float(np.minimum(wanted * np.exp(-middle / self.alpha), limits) @ worth)
+            spent = float(np.clip(wanted * np.exp(-middle / self.alpha), least, limits) @ worth)
             low, high = (middle, high) if spent > budget else (low, middle)
         return float(np.exp(middle))
 
@@ -147,27 +147,28 @@ class Curves(Worths):
         excess = np.where(powers, -worth * np.log(np.where(powers, part, 1.0)), mine - worth)
         return Pull(excess, np.where(powers, falls * part, falls) / levels)
 
-    def scale(self, worth: Float, limits: Float, budget: float) -> float:
+    def scale(self, worth: Float, limits: Float, budget: float, least: Float | float = 0.0) -> float:
         """By Newton's steps on logarithms between bounds, of some users, who have their part of the budget."""
-        budget = min(budget, 0.5 * float(self.reach @ worth))
+        least = np.maximum(least, np.full_like(worth, LEAST))
+        budget = min(budget, 0.5 * float((self.reach + least) @ worth))
         one, most = self, np.minimum(limits, self.reach)
         if isinstance(self.marginal, PowerMarginal):
             some = slice(None, None, max(len(worth) // SAMPLE, 1))
             budget *= float(worth[some].sum() / worth.sum())
             one = Curves(self.marginal.take(some), self.per_level[some], self.unit, self.reach[some])
-            worth, most = worth[some], most[some]
+            worth, most, least = worth[some], most[some], least[some]
         low = float(np.log((one.at(most) / worth).min()))
         high = float(np.log((one.at(np.minimum(LEAST, most)) / worth).max()))
         levels = np.minimum(1.0, one.reach)
         log = float(np.log(np.median(one.at(levels) / worth)))
         for _ in range(ROUNDS):
-            levels = one.wanted(worth * np.exp(log), levels, high=most)
+            levels = one.wanted(worth * np.exp(log), levels, least, most)
             spent = levels * worth
             over = float(np.log(spent.sum() / budget))
             if abs(over) <= ENOUGH:
                 break
             low, high = (log, high) if over > 0 else (low, log)
-            inside = (levels > LEAST) & (levels < most)
+            inside = (levels > least) & (levels < most)
             falls = float((spent / np.maximum(one.elasticity(levels), CURVED))[inside].sum())
             log += over * float(spent.sum()) / falls if falls > 0 else np.inf
             if not low < log < high:

@@ -272,7 +272,6 @@ def test_demands_may_be_single_floats() -> None:
         (fo.AlphaFair(1) + fo.Total(), (), "a sum"),
         (fo.FairnessEfficiency(2, -2), (), "off the edge"),
         (fo.AlphaFair(1), (fo.EnvyFree(),), "users are linked"),
-        (fo.AlphaFair(1), (fo.MinTasks(0.1),), "lower bounds"),
     ],
 )
 def test_it_leaves_what_it_cannot_do_to_the_cone_route(objective: Any, constraints: Any, why: str) -> None:

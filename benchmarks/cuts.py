@@ -80,8 +80,12 @@ def cases() -> dict[str, tuple[Callable[[int], fo.Policy], tuple[int, ...], bool
         "Leximin, EnvyFree": (lambda n: fo.Policy(fo.Leximin(), envy_free), (200, 400, 2_000, 10_000), False, 1),
         "MaxMin(Tasks), EnvyFree": (
             lambda n: fo.Policy(fo.MaxMin(fo.Tasks()), envy_free), (200, 400, 2_000), False, 1),
-        "Leximin(Tasks), EnvyFree": (lambda n: fo.Policy(fo.Leximin(fo.Tasks()), envy_free), (200, 400), False, 1),
-        "Total, EnvyFree": (lambda n: fo.Policy(fo.Total(), envy_free), (200, 400), False, 1),
+        "Leximin(Tasks), EnvyFree": (
+            lambda n: fo.Policy(fo.Leximin(fo.Tasks()), envy_free), (200, 400, 2_000, 10_000), False, 1),
+        "AlphaFair(.5), EnvyFree": (lambda n: fo.Policy(fo.AlphaFair(0.5), envy_free), (200, 400, 2_000), False, 0),
+        "AlphaFair(.5) + Total, EnvyFree": (
+            lambda n: fo.Policy(fo.AlphaFair(0.5) + 0.1 * fo.Total(), envy_free), (200, 400, 2_000), False, 0),
+        "Total, EnvyFree": (lambda n: fo.Policy(fo.Total(), envy_free), (200, 400, 2_000), False, 1),
     }  # fmt: skip
 
 

@@ -108,6 +108,8 @@ if TYPE_CHECKING:
     from fairopt.properties.checks import check
     from fairopt.properties.misreports.best import Misreport, best_misreport
     from fairopt.properties.monotone import population_monotone, resource_monotone
+    from fairopt.properties.prove.proof import Proof, ProofReport
+    from fairopt.properties.prove.prove import prove
     from fairopt.properties.verdicts import PropertyReport, Verdict
     from fairopt.report import Comparison, compare
     from fairopt.tradeoff import preferences
@@ -125,15 +127,15 @@ __all__ = [
     "FairShareBase", "FairnessEfficiency", "FairoptError", "Finding", "Frontier", "GlobalAggregateResource",
     "Heterogeneity", "Infeasible", "Instance", "InvalidBlock", "InvalidInstance", "Job", "KDominantShare", "Leximin",
     "Marginal", "MaxMin", "MaxShare", "MaxTasks", "MinShare", "MinTasks", "Misreport", "MissingExtra", "Model",
-    "NaivePerServer",
-    "NashWelfare", "NoFairness", "NotCertified", "NotConcave", "Objective", "OrderedWeighted", "OutOfDomain",
-    "OutOfMemory", "PNormFairness", "PNormShare", "Policy", "Prepared", "PropertyReport", "Purchase", "Reserve",
-    "ResourceShare", "Scheduler", "Sensitivity", "SequentialMinMax", "ShardedAllocation", "Share", "SharingIncentive",
-    "SolverUnavailable", "StandAloneShare", "Task", "Tasks", "Timeline", "Total", "Trace", "Try", "Unbounded",
-    "Verdict", "Verification", "WeightedLog", "Witness", "allocate_many", "allocate_sharded", "audit", "best_misreport",
-    "bottleneck_fairness", "check", "compare", "datasets", "frontier", "heterogeneity", "known_policies", "metrics",
-    "named_policy", "no_tradeoff", "population_monotone", "preferences", "progress", "read", "read_jobs", "replay",
-    "resource_monotone", "sensitivity", "simulate", "verify",
+    "NaivePerServer", "NashWelfare", "NoFairness", "NotCertified", "NotConcave", "Objective", "OrderedWeighted",
+    "OutOfDomain", "OutOfMemory", "PNormFairness", "PNormShare", "Policy", "Prepared", "Proof", "ProofReport",
+    "PropertyReport", "Purchase", "Reserve", "ResourceShare", "Scheduler", "Sensitivity", "SequentialMinMax",
+    "ShardedAllocation", "Share", "SharingIncentive", "SolverUnavailable", "StandAloneShare", "Task", "Tasks",
+    "Timeline", "Total", "Trace", "Try", "Unbounded", "Verdict", "Verification", "WeightedLog", "Witness",
+    "allocate_many", "allocate_sharded", "audit", "best_misreport", "bottleneck_fairness", "check", "compare",
+    "datasets", "frontier", "heterogeneity", "known_policies", "metrics", "named_policy", "no_tradeoff",
+    "population_monotone", "preferences", "progress", "prove", "read", "read_jobs", "replay", "resource_monotone",
+    "sensitivity", "simulate", "verify",
 ]  # fmt: skip
 
 
@@ -180,6 +182,8 @@ _NAMES = {
     "properties.checks": "check",
     "properties.misreports.best": "Misreport best_misreport",
     "properties.monotone": "population_monotone resource_monotone",
+    "properties.prove.proof": "Proof ProofReport",
+    "properties.prove.prove": "prove",
     "properties.verdicts": "PropertyReport Verdict",
     "report": "Comparison compare",
     "tradeoff.agreement": "Agreement Heterogeneity heterogeneity no_tradeoff",

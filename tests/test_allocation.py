@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import math
+import re
 import sys
 
 import numpy as np
@@ -352,15 +353,18 @@ def same(a, b):
     assert b.instance == a.instance
     assert b.policy == a.policy
     assert b.policy.name == a.policy.name
-    assert b.certificate == a.certificate
-    assert b.objective == a.objective
+    # gap and value are computed again from the tasks: their last digits may differ
+    assert b.certificate.gap == pytest.approx(a.certificate.gap, abs=1e-14)
+    assert dataclasses.replace(b.certificate, gap=a.certificate.gap) == a.certificate
+    assert b.objective == pytest.approx(a.objective, rel=1e-14)
     for name in ("tasks_by_server", "tasks", "prices"):
         assert_array_equal(getattr(b, name), getattr(a, name))
     for name in ("bundles", "usage", "leftover", "shares"):  # added up again
         assert_allclose(getattr(b, name), getattr(a, name), rtol=ROUNDED, atol=ROUNDED * a.instance.capacities.max())
     same_metrics(a, b)
-    assert repr(b) == repr(a)
-    assert b._repr_html_() == a._repr_html_()
+    for shown in (repr, fo.Allocation._repr_html_):
+        here, there = (re.sub(r"gap [\d.e+-]+", "gap", shown(one)) for one in (a, b))
+        assert here == there
 
 
 @pytest.mark.parametrize(

@@ -35,7 +35,7 @@ ORDER = (
 LEVEL = {room: level for level, rooms in enumerate(ORDER) for room in rooms}
 OPTIONAL = {
     "matplotlib", "pandas", "pyarrow", "narwhals", "polars", "yaml", "dask", "distributed", "nbclient", "nbformat",
-    "ecos", "pytest",
+    "ecos", "pytest", "z3", "cvc5",
 }  # fmt: skip
 NEEDS_ITS_EXTRA = {"testing": {"hypothesis"}}  # the whole room is for those who have it
 

@@ -14,6 +14,7 @@
 * `marginal`: the derivatives of an objective by the tasks of each user, where it adds up one function for each.
 * `powers`: Box-Cox powers, and logarithms of sums.
 * `ranked`: ordered weights against costs: the best levels within bounds, and the weights that prove them best.
+* `terms`: polynomials and conditions on them. `symbols`: what blocks say by them of themselves, for proofs.
 * `sorting`: sorting as linear conditions, for ordered weights.
 """
 

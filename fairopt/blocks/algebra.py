@@ -15,6 +15,8 @@ from fairopt.blocks.majorant import Majorant
 from fairopt.blocks.marginal import Marginal, added
 from fairopt.blocks.model import Model, Point
 from fairopt.blocks.shares import Share, nobody_has, require_share
+from fairopt.blocks.symbols import OutcomeSymbols
+from fairopt.blocks.terms import Condition
 from fairopt.errors import InvalidBlock, OutOfDomain
 from fairopt.instance import Instance
 from fairopt.lazy import cp
@@ -68,6 +70,40 @@ class Objective(Block):
         """
         raise InvalidBlock(f"{type(self).__name__} has no expression(model); write it")
 
+    def conditions(self, symbols: OutcomeSymbols) -> Condition | None:
+        """What makes an outcome the answer on one pool, in polynomials, for `prove`; None, the default, if not said.
+
+        Parameters
+        ----------
+        symbols : OutcomeSymbols
+            Offers ``users``, each with ``tasks``, ``level``, ``ratios``, ``coefficient``, ``weight``, ``at_limit`` and
+            ``below_limit``; ``prices`` of whole capacities and ``task_price(user)``; ``full(resource)``; and
+            ``root(value, power)``.
+
+        Returns
+        -------
+        Condition or None
+            Comparisons by ``==``, ``<=``, ..., combined by ``&``, ``|`` and ``~``: the optimality conditions.
+
+        Examples
+        --------
+        The sum of the square roots of tasks: the derivative, 1 over twice the root, is the price of a task.
+
+        >>> import cvxpy as cp, fairopt as fo
+        >>> from dataclasses import dataclass
+        >>> from fairopt.blocks.terms import all_of
+        >>> @dataclass(frozen=True, repr=False)
+        ... class Roots(fo.Objective):
+        ...     def expression(self, model):
+        ...         return cp.sum(cp.sqrt(model.tasks))
+        ...     def conditions(self, symbols):
+        ...         tasks = ((user, user.tasks * user.weight) for user in symbols.users)
+        ...         return all_of(2 * symbols.root(x, 2) * symbols.task_price(user) == 1 for user, x in tasks)
+        >>> fo.Policy(Roots()).allocate(fo.Instance([[1], [1]], [4])).tasks.round(4)
+        array([2., 2.])
+        """
+        return None
+
     def solver_form(self, model: Model) -> cp.Expression | None:
         """An increasing transform that suits solvers better, used where the objective stands alone; None for none."""
         return None
@@ -96,8 +132,8 @@ class Objective(Block):
     def by_user(self, instance: Instance) -> Marginal | None:
         """The derivatives by the tasks of each user, if the objective adds up one concave function for each user.
 
-        Then it is solved by prices of resources on one pool, alone and in sums, without a cone solver. What is proved
-        rests on `expression`; mistakes here only cost time.
+        Then it is solved by prices of resources, alone and in sums, without a cone solver; on several servers where the
+        functions grow and have no straight parts. What is proved rests on `expression`; mistakes here only cost time.
 
         Parameters
         ----------

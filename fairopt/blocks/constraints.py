@@ -25,6 +25,7 @@ Float = NDArray[np.float64]
 Rows = NDArray[np.intp]
 
 BLOCK = 262_144  # entries of rows made or looked at together
+MANY = 4_000  # users of whom a table of pairs is held in memory
 
 
 class Constraint(Block):
@@ -301,6 +302,10 @@ class ManyRows(Constraint):
         """
         raise InvalidBlock(f"{type(self).__name__} has no broken(point, least)")
 
+    def implying(self, instance: Instance, most: int) -> Rows | None:
+        """Rows that imply all others; None where these are not known, or are more than ``most``."""
+        return None
+
 
 @dataclass(frozen=True, repr=False)
 class MadeRows(Constraint):
@@ -396,6 +401,43 @@ class EnvyFree(ManyRows):
             most = np.take_along_axis(runs, whom[users], axis=1)
             by[users] = (most - point.tasks[users, None]) / np.maximum(most, least[users, None])
         return (np.arange(n)[:, None] * n + whom).ravel(), by.ravel()
+
+    def implying(self, instance: Instance, most: int) -> Rows | None:
+        """If all may run everywhere, with the same demands, the row of users j and k is ``x_j >= v_jk x_k`` for total
+        tasks. It follows from those of j and l and of l and k where one resource i is scarce in both:
+        ``v_jl v_lk = d_li / d_ji d_ki / d_li = v_jk``. So those of the pairs are left where i is scarce and no user
+        lies between them, in the order in which l is above j if ``d_li' / d_li >= d_ji' / d_ji`` for all resources i'.
+        """
+        n, found, total = instance.n_users, [np.zeros(0, dtype=np.intp)], 0
+        alike = instance.n_servers == 1 or (instance.demands.ndim == 2 and instance.everywhere)
+        if not alike or n > MANY:
+            return None
+        demands = instance.per_server_demands[:, 0]
+        for i in range(instance.n_resources):
+            users = np.flatnonzero(demands[:, i] > 0)
+            if not len(users):
+                continue
+            with np.errstate(divide="ignore"):  # rounded, so that proportional demands are alike
+                per_scarce = np.log(demands[users] / demands[users, i, None]).round(12)
+            kinds, first, kind = np.unique(per_scarce, axis=0, return_index=True, return_inverse=True)
+            order = np.argsort(kind.ravel(), kind="stable")  # users of one kind follow each other in a circle
+            start = np.flatnonzero(np.diff(kind.ravel()[order], prepend=-1))
+            after = np.roll(order, -1)
+            after[np.append(start[1:], len(order)) - 1] = order[start]
+            found.append((users[order] * n + users[after])[order != after])
+            above = np.ones((len(kinds), len(kinds)), dtype=bool)
+            for ratio in kinds.T:
+                above &= ratio >= ratio[:, None]
+            np.fill_diagonal(above, False)
+            bits = np.packbits(above, axis=1)
+            for j, ups in enumerate(map(np.flatnonzero, above)):
+                if len(ups):
+                    next_to_j = bits[j] & ~np.bitwise_or.reduce(bits[ups], axis=0)
+                    found.append(users[first[j]] * n + users[first[np.flatnonzero(np.unpackbits(next_to_j))]])
+                    total += len(found[-1])
+            if total > most:
+                return None
+        return np.unique(np.concatenate(found))
 
 
 def tasks_on_bundles(instance: Instance, users: Rows, held: Float) -> Float:

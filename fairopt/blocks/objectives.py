@@ -18,6 +18,8 @@ from fairopt.blocks.model import Model, Point
 from fairopt.blocks.powers import log_inverse_boxcox
 from fairopt.blocks.shares import DominantShare, Share
 from fairopt.blocks.sorting import sorted_from_below
+from fairopt.blocks.symbols import OutcomeSymbols, UserSymbols
+from fairopt.blocks.terms import Condition, all_of, any_of, simple_fraction
 from fairopt.errors import InvalidBlock
 from fairopt.instance import Instance
 from fairopt.lazy import cp
@@ -74,6 +76,9 @@ class Total(_Ratio):
 
     def value(self, point: Point) -> float:
         return float(point.share(self.share).sum())
+
+    def conditions(self, symbols: OutcomeSymbols) -> Condition:
+        return _of_total(symbols)
 
     def by_user(self, instance: Instance) -> PowerMarginal | None:
         c = self.share.coefficients(instance)
@@ -166,6 +171,20 @@ class AlphaFair(Objective):
             value = unit * self.majorant(point).value(point) + shift
         return float(value) if np.isfinite(value) else -np.inf
 
+    def conditions(self, symbols: OutcomeSymbols) -> Condition | None:
+        """With level ``v^b`` and alpha = a/b, a bundle costs ``v^(b-a)`` per weight, and at a limit no more."""
+        alpha = simple_fraction(self.alpha)
+        if not alpha:
+            return None if alpha is None else _of_total(symbols)
+        a, b = alpha.as_integer_ratio()
+
+        def spends(user: UserSymbols) -> Condition:
+            v = symbols.root(user.level, b)
+            pays, worth = v ** max(a - b, 0) * symbols.cost(user), v ** max(b - a, 0)
+            return any_of([all_of([user.below_limit, pays == worth]), all_of([user.at_limit, pays <= worth])])
+
+        return all_of(map(spends, symbols.users))
+
     def by_user(self, instance: Instance) -> PowerMarginal | None:
         c, w = self.share.coefficients(instance, self.levels_users), instance.weights
         return PowerMarginal([PowerTerm(c / w, w, self.alpha)]) if c.ndim == 1 else None
@@ -205,6 +224,10 @@ class _Smallest(_Ratio):
 
     def value(self, point: Point) -> float:
         return float((point.share(self.share) / point.weights).min(initial=np.inf))
+
+    def conditions(self, symbols: OutcomeSymbols) -> Condition:
+        """Those of the leximin answer, which that of max-min is too."""
+        return all_of(map(symbols.stopped, symbols.users))
 
     def loss(self, best: Point, gap: float, point: Point) -> float:
         """The gap counts twice: one of bottlenecks bounds the smallest level by its square (`proofs.pool`)."""
@@ -344,6 +367,16 @@ class Leximin(_Smallest):
             f"{self!r} is an order, not a number: it cannot be added, multiplied or bounded. "
             "Use MaxMin for its first level, or Leximin(...).then(other) to choose among ties"
         )
+
+
+def _of_total(symbols: OutcomeSymbols) -> Condition:
+    """A task's share is at most its price where the user runs fewer than it may, and at least where it runs any."""
+
+    def best(user: UserSymbols) -> Condition:
+        share, price = user.coefficient, symbols.task_price(user)
+        return all_of([any_of([user.at_limit, share <= price]), any_of([user.tasks == 0, share >= price])])
+
+    return all_of(map(best, symbols.users))
 
 
 def _mean(weights: Float) -> Float:

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
+from fractions import Fraction
+from math import prod
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fairopt.blocks.base import Block, ByUser, asked, is_ours, parameter, resource_name
+from fairopt.blocks.symbols import ShareSymbols
+from fairopt.blocks.terms import Condition, all_of, any_of, is_largest, product, simple_fraction, total
 from fairopt.errors import InvalidBlock, OutOfDomain
 from fairopt.instance import Instance
 
@@ -56,6 +61,38 @@ class Share(Block):
         ndarray of shape (n_users,), or (n_users, n_servers) where demands differ by server
         """
         raise InvalidBlock(f"{type(self).__name__} has no per_task(instance); write it")
+
+    def conditions(self, symbols: ShareSymbols) -> Condition | None:
+        """What the share of one task is, in polynomials, for `prove`; None, the default, if that is not said.
+
+        Parameters
+        ----------
+        symbols : ShareSymbols
+            Offers ``ratios``, what a task needs of each resource as a part of its capacity, ``coefficient``, the share
+            of one task, and ``root(value, power)``.
+
+        Returns
+        -------
+        Condition or None
+            Comparisons by ``==``, ``<=``, ..., combined by ``&``, ``|`` and ``~``, that hold only where ``coefficient``
+            is the share.
+
+        Examples
+        --------
+        The mean of the ratios, of which `prove` then knows as much as of shares that ship:
+
+        >>> import fairopt as fo
+        >>> from dataclasses import dataclass
+        >>> @dataclass(frozen=True, repr=False)
+        ... class MeanShare(fo.Share):
+        ...     def per_task(self, instance):
+        ...         return instance.ratios.mean(axis=-1)
+        ...     def conditions(self, symbols):
+        ...         return symbols.coefficient * len(symbols.ratios) == sum(symbols.ratios)
+        >>> fo.Policy(fo.Leximin(MeanShare())).allocate(fo.Instance([[1, 0], [1, 1]], [2, 2])).tasks
+        array([1.33333333, 0.66666667])
+        """
+        return None
 
     @property
     def by_row(self) -> bool:
@@ -196,6 +233,9 @@ class Tasks(Share):
     def per_task(self, instance: Instance) -> Float:
         return np.ones(instance.n_users)
 
+    def conditions(self, symbols: ShareSymbols) -> Condition:
+        return symbols.coefficient == 1
+
 
 @dataclass(frozen=True, repr=False)
 class DominantShare(Share):
@@ -215,6 +255,9 @@ class DominantShare(Share):
 
     def per_task(self, instance: Instance) -> Float:
         return instance.dominant_shares
+
+    def conditions(self, symbols: ShareSymbols) -> Condition:
+        return is_largest(symbols.coefficient, symbols.ratios)
 
 
 @dataclass(frozen=True, repr=False)
@@ -289,9 +332,7 @@ class KDominantShare(Share):
 
     def per_task(self, instance: Instance) -> Float:
         if self.k > instance.n_resources:
-            raise OutOfDomain(
-                f"{self!r} on {instance.n_resources} resource(s): k is larger; give k <= {instance.n_resources}"
-            )
+            raise self._too_large(instance.n_resources)
         ratios = instance.ratios
         if self.k == 1:
             product = instance.dominant_shares
@@ -304,6 +345,32 @@ class KDominantShare(Share):
             product = functools.reduce(np.multiply, largest)
         factor = self._rank_factor(instance)
         return product * (factor if np.ndim(factor) == 0 or product.ndim == 1 else np.asarray(factor)[:, None])
+
+    def conditions(self, symbols: ShareSymbols) -> Condition | None:
+        g, c, k = symbols.ratios, symbols.coefficient, self.k
+        if not self.by_row:
+            return None
+        if k > len(g):
+            raise self._too_large(len(g))
+        held: Any = self.rank_weights
+        factor = Fraction(1) if held is None else prod(map(Fraction, held[:k]), start=Fraction(1))
+        whole = is_largest(c, (factor * product(some) for some in itertools.combinations(g, k)))
+        if self.short == "refuse":
+            return whole
+        # users of fewer than k resources: all products of their positive ratios
+        few = (
+            all_of([
+                c == factor * product(g[i] for i in some),
+                *(r > 0 if i in some else r == 0 for i, r in enumerate(g)),
+            ])
+            for size in range(1, k)
+            for some in itertools.combinations(range(len(g)), size)
+        )  # fmt: skip
+        enough = any_of(all_of(r > 0 for r in some) for some in itertools.combinations(g, k))
+        return any_of([enough & whole, *few])
+
+    def _too_large(self, n_resources: int) -> OutOfDomain:
+        return OutOfDomain(f"{self!r} on {n_resources} resource(s): k is larger; give k <= {n_resources}")
 
     def why_zero(self, instance: Instance, user: int) -> str:
         return (
@@ -363,6 +430,18 @@ class PNormShare(Share):
             raise OutOfDomain(f"{self!r} is beyond the range of floats for p = {self.p:g}; give a larger p, or 0")
         return norms
 
+    def conditions(self, symbols: ShareSymbols) -> Condition | None:
+        g, c = symbols.ratios, symbols.coefficient
+        if self.p == 0:
+            return c == 1
+        if np.isinf(self.p):
+            return is_largest(c, g)
+        p = simple_fraction(self.p)
+        if p is None:
+            return None
+        a, b = p.as_integer_ratio()
+        return symbols.root(c, b) ** a == total(symbols.root(r, b) ** a for r in g)
+
 
 @dataclass(frozen=True, repr=False)
 class ResourceShare(Share):
@@ -389,6 +468,15 @@ class ResourceShare(Share):
     def per_task(self, instance: Instance) -> Float:
         return instance.ratios[..., instance.resource_index(self.resource)]
 
+    def conditions(self, symbols: ShareSymbols) -> Condition | None:
+        names = [f"resource{i + 1}" for i in range(len(symbols.ratios))]  # those of instances without labels
+        where = names.index(self.resource) if self.resource in names else self.resource
+        if isinstance(where, str):
+            return None
+        if not 0 <= where < len(names):
+            raise OutOfDomain(f"{self!r} on {len(names)} resource(s): give an index below {len(names)}")
+        return symbols.coefficient == symbols.ratios[where]
+
     def why_zero(self, instance: Instance, user: int) -> str:
         return "it demands none of this resource; choose another share, or leave the user out"
 
@@ -410,3 +498,6 @@ class StandAloneShare(Share):
 
     def per_task(self, instance: Instance) -> Float:
         return 1.0 / instance.tasks_alone_within(np.ones(instance.n_resources), everywhere=True).sum(axis=1)
+
+    def conditions(self, symbols: ShareSymbols) -> Condition:
+        return is_largest(symbols.coefficient, symbols.ratios)

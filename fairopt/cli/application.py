@@ -36,7 +36,7 @@ START = """Fair shares of a cluster: certified allocations under any fairness no
 COMMANDS = {
     **dict.fromkeys(("solve", "compare", "policies", "solvers", "demo"), "commands"), "audit": "audit",
     "replay": "audit", "buy": "buy", "claims": "claims", "convert": "convert", "frontier": "frontier", "plot": "plot",
-    "prefer": "prefer", "shards": "shards", "simulate": "simulate", "verify": "verify",
+    "prefer": "prefer", "prove": "prove", "shards": "shards", "simulate": "simulate", "verify": "verify",
 }  # fmt: skip
 app = typer.Typer(
     name="fairopt", no_args_is_help=True, rich_markup_mode="rich", pretty_exceptions_enable=False,

@@ -60,6 +60,8 @@ def audit(
     servers: Annotated[int, typer.Option(
         metavar="N", help="Draw clusters of 2 to N servers instead of pools; much slower.")] = 1,
     max_examples: Annotated[int, typer.Option(metavar="N", help="Instances per property.")] = 2000,
+    prove: Annotated[bool, typer.Option(
+        "--prove", help="Try to prove what is not refuted, as 'fairopt prove' does.")] = False,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the random draws.")] = 0,
     save: Annotated[Path | None, typer.Option(help="Write the audit to a .json file, for 'fairopt replay'.")] = None,
     as_json: AsJson = False,
@@ -90,7 +92,7 @@ def audit(
     with working(f"audit of {name}", last_words=last_words):
         report = search(
             mechanism, property or USUAL, positive=positive, conditions=conditions, weights=weights, limits=limits,
-            servers=servers, max_examples=max_examples, seed=seed, found=known.append,
+            servers=servers, max_examples=max_examples, seed=seed, found=known.append, prove=prove,
         )  # fmt: skip
     show(report)
     if report.interrupted:

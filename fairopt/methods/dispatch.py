@@ -36,6 +36,7 @@ from fairopt.methods.arrays import Float
 from fairopt.methods.bundles import solve_bundles
 from fairopt.methods.cluster.alpha_fair import alpha_fair_on_servers_applies, solve_alpha_fair_on_servers
 from fairopt.methods.cluster.leximin import leximin_on_servers_applies, solve_leximin_on_servers
+from fairopt.methods.cluster.sums import solve_sum_on_servers, sum_on_servers_applies
 from fairopt.methods.cone.leximin import solve_leximin
 from fairopt.methods.cone.newton import newton_applies, solve_by_newton
 from fairopt.methods.cone.orders import orders_apply, share_of, solve_by_orders
@@ -43,11 +44,13 @@ from fairopt.methods.cone.parametric import only_parametric, parametric_applies,
 from fairopt.methods.cone.solve import solve_number
 from fairopt.methods.many_rows import solve_with_rows
 from fairopt.methods.pool import solve as pool
+from fairopt.methods.pool.envy import pulled_applies, solve_pulled
 from fairopt.methods.pool.ordered import ordered_applies, solve_ordered
 from fairopt.methods.settings import Proposals, Settings
 from fairopt.proofs import gate
+from fairopt.proofs.conditions import rise_at_prices, room_left
 from fairopt.proofs.conic import MATRICES, has_matrices
-from fairopt.proofs.evidence import Proposal
+from fairopt.proofs.evidence import Proposal, Tangents, UserPrices
 from fairopt.proofs.gate import Answer
 from fairopt.time_limits import FIX, Limit, begin, checked, current, stage, within_limit
 
@@ -56,18 +59,20 @@ log = logging.getLogger("fairopt")
 # Methods to try before the general one: the name, whether it is exact for a program, and the solution.
 FAST = (
     ("water-filling", pool.waterfilling_applies, pool.solve_waterfilling),
+    ("water-filling", pulled_applies, solve_pulled),
     ("prices", pool.alpha_fair_applies, pool.solve_alpha_fair),
     ("prices", ordered_applies, solve_ordered),
     ("prices", alpha_fair_on_servers_applies, solve_alpha_fair_on_servers),
     ("linear", pool.max_sum_applies, pool.solve_max_sum),
     ("prices", pool.sum_applies, pool.solve_sum),
+    ("prices", sum_on_servers_applies, solve_sum_on_servers),
     ("levels", leximin_on_servers_applies, solve_leximin_on_servers),
 )
 EXACT_FOR = {
-    "water-filling": "exact for Leximin and MaxMin on one pool (or identical servers)",
+    "water-filling": "exact for Leximin and MaxMin on one pool (or identical servers), under EnvyFree too",
     "prices": "exact for AlphaFair with alpha > 0, OrderedWeighted and sums of one concave function per user "
-    "(`by_user`) on one pool (or identical servers), and on several servers for AlphaFair with alpha from 0.05 to 5 "
-    "and for MaxMin",
+    "(`by_user`) on one pool (or identical servers), and on several servers for MaxMin, for AlphaFair with alpha from "
+    "0.05 to 5 and for such sums",
     "linear": "exact for Total and AlphaFair(0) on one pool (or identical servers)",
     "levels": "exact for Leximin on several servers of a share with the same coefficients on each",
     "parametric": "exact for FairnessEfficiency wherever it has an optimum, but for AlphaFair's edge and beta = 1",
@@ -165,34 +170,46 @@ def _solve_tier(program: Program, settings: Settings, method: str) -> Answer:
             return best(program, solve_bundles(program, settings, method))
     program.refuse_hopeless()
     if program.many_rows and method in ("auto", "cone") and not only_parametric(program):
-        return solve_with_rows(program, settings, partial(_solve_with, settings=settings, method=method))
+        solve = partial(_solve_with, settings=settings, method=method)
+        return solve_with_rows(program, settings, solve, partial(_solve_fast, settings=settings, method=method))
     return _solve_with(program, settings, method)
 
 
 def _solve_with(program: Program, settings: Settings, method: str) -> Answer:
     """Solve one objective with all rows of its conditions."""
-    tried: tuple[Try, ...] = ()
     if method == "parametric" and parametric_applies(program):
         return _search(program, settings)
-    if settings.solver is None and method != "cone":
-        for name, applies, solve in FAST:
-            if method in ("auto", name) and applies(program):
-                with stage(f"the method {name}"):
-                    answer = best(program, solve(program, settings))
-                if answer.ok or method == name:
-                    return answer
-                tried += answer.tried
-        if method != "auto":
-            raise OutOfDomain(
-                f"{method} is {EXACT_FOR[method]}, under limits and reserves only; not for {program.objective!r} on "
-                f"{program.given!r}; use method='auto'"
-            )
+    fast = _solve_fast(program, settings, method)
+    if fast is not None and (fast.ok or method != "auto"):
+        return fast
+    tried = () if fast is None else fast.tried
+    if settings.solver is None and method not in ("auto", "cone"):
+        raise OutOfDomain(
+            f"{method} is {EXACT_FOR[method]}, under bounds on tasks and reserves only; not for {program.objective!r} "
+            f"on {program.given!r}; use method='auto'"
+        )
     given = program.given
     if settings.deadline is not None and solvers.may_overrun("CLARABEL", given.n_users * given.capacities.size):
         apart.start()
     with stage("writing programs for CVXPY"):
         answer = _solve_by_cones(program, settings)
     return replace(answer, tried=tried + answer.tried) if tried else answer
+
+
+def _solve_fast(program: Program, settings: Settings, method: str) -> Answer | None:
+    """The answer of the first method of `FAST` that is certified, else of the last that applies; None if none does."""
+    answer, tried = None, tuple[Try, ...]()
+    if settings.solver is not None or method == "cone":
+        return None
+    for name, applies, solve in FAST:
+        if method in ("auto", name) and applies(program):
+            with stage(f"the method {name}"):
+                answer = best(program, solve(program, settings))
+            tried += answer.tried
+            answer = replace(answer, tried=tried)
+            if answer.ok or method == name:
+                break
+    return answer
 
 
 def best(program: Program, proposals: Proposals, most: int | None = None) -> Answer:
@@ -218,17 +235,12 @@ def best(program: Program, proposals: Proposals, most: int | None = None) -> Ans
         for attempt in answer.tried:
             log.info("%s", attempt)
         tried += answer.tried
-        if found is None or _missing(answer) <= _missing(found):
+        if found is None or answer.missing() <= found.missing():
             found = answer
         if limit is not None:
             limit.proposed, limit.found = None, replace(found, tried=tried)
     found = found or gate.nothing(program)
     return found if found.tried == tried else replace(found, tried=tried)
-
-
-def _missing(answer: Answer) -> tuple[bool, float]:
-    """A key that is smaller for better answers: certified first, then by gap and violations."""
-    return not answer.ok, answer.gap + answer.violation + answer.block_violation
 
 
 def _solve_by_cones(program: Program, settings: Settings) -> Answer:
@@ -254,7 +266,7 @@ def _solve_by_cones(program: Program, settings: Settings) -> Answer:
         second = best(program, solve_by_newton(program, settings))
     else:
         return answer
-    return replace(min(second, answer, key=_missing), tried=answer.tried + second.tried)
+    return replace(min(second, answer, key=Answer.missing), tried=answer.tried + second.tried)
 
 
 def _search(program: Program, settings: Settings) -> Answer:
@@ -265,9 +277,11 @@ def _search(program: Program, settings: Settings) -> Answer:
     if not answer.ok or not only_parametric(program):
         return answer
     held = program.pairs.sum(answer.tasks)
-    if program.single and not program.rest:
-        could = held + pool.room_left(program, answer.tasks)
-    else:
+    unit = np.maximum(held, DOMINATED * program.size)
+    could = held if program.rest else held + room_left(program, answer.tasks)
+    if (program.rest or not program.single) and (could - held <= DOMINATED * unit).all():
+        if _hardly_rise(program, answer, DOMINATED * unit):
+            return answer
         (share,) = program.objective.share_blocks()
         if share.coefficients(program.instance).ndim == 2:  # the same share is another number of tasks elsewhere
             share = Tasks()
@@ -279,7 +293,7 @@ def _search(program: Program, settings: Settings) -> Answer:
         if not more.ok:
             return replace(answer, note="whether the answer is Pareto-dominated was not decided")
         could = program.pairs.sum(more.tasks)
-    gain = (could - held) / np.maximum(held, DOMINATED * program.size)
+    gain = (could - held) / unit
     user = int(np.argmax(gain))
     if gain[user] <= DOMINATED:
         return answer
@@ -294,10 +308,20 @@ def _fair_levels(program: Program, settings: Settings) -> Float:
     try:
         fair = Program(program.given, AlphaFair(2, share), program.constraints)
         tasks = _solve_with(fair, replace(settings, general=None, start=None, solver=None, options={}), "auto").tasks
-    except OutOfDomain:  # the constraints leave a user nothing
+    except (OutOfDomain, Infeasible):  # the constraints leave a user nothing
         tasks = program.size[program.pairs.user]
     point = program.point(tasks)
     return np.asarray(point.share(share) / point.weights)
+
+
+def _hardly_rise(program: Program, answer: Answer, most: Float) -> bool:
+    """Whether the prices of the search prove that no user could have so many more tasks while no other has fewer."""
+    assert isinstance(answer.evidence, Tangents)
+    could = np.full(len(most), np.inf)
+    for cut, _, found in answer.evidence.cuts:
+        if isinstance(found, UserPrices) and cut.pairs is program.pairs:
+            could = np.minimum(could, rise_at_prices(program, found.prices, answer.tasks))
+    return bool((could <= most).all())
 
 
 def _hand_out_leftover(program: Program, answer: Answer, settings: Settings) -> Answer:

@@ -28,6 +28,7 @@ from fairopt.proofs import verify
 from fairopt.proofs.conditions import charged_conditions, dual_values, linear_rows, values_kept
 from fairopt.proofs.cone_programs import Scaled, by_prices, lagrangian_of
 from fairopt.proofs.conic import ConicConditions
+from fairopt.proofs.envy import Pulled, pulling_rows
 from fairopt.proofs.evidence import (
     Bottlenecked,
     CapacityPrices,
@@ -40,14 +41,16 @@ from fairopt.proofs.evidence import (
     Tangents,
     TotalPrices,
     UserPrices,
+    plain,
     restored,
 )
+from fairopt.proofs.gate import Answer
 from fairopt.proofs.lagrangian import Lagrangian
 from fairopt.proofs.levels import combined_holdings
 from fairopt.proofs.plane import LEAST, log_mean, tangent_of
-from fairopt.proofs.servers import best_worths
+from fairopt.proofs.servers import LevelUnits, best_worths
 
-ROWS = 160_000
+ROWS, PAIRS = 160_000, 4_000_000  # rows of envy-freeness that become fractions, and that are looked at as floats
 LARGE = 1_000  # numbers of a policy without conditions
 UNREADABLE = (FairoptError, verify.CannotCheck, verify.Fault, LookupError, TypeError, ValueError)
 
@@ -65,19 +68,54 @@ def portable(allocation: Allocation, data: Mapping[str, Any]) -> dict[str, Any]:
     given = {repr(share): share.per_task(instance).tolist() for share in shares}
     if decides_bundles(policy.objective):  # prices follow from bases and parts
         return {"given": given | _own_bases(instance, blocks), "proof": [{"kind": "bundles"}]}
+    more: dict[str, Any] = {}
     try:
         # large pools are solved in less time than their numbers take to become fractions, which only rows need
         plain = not (policy.constraints or isinstance(policy.objective, Tiers) or instance.demands.ndim == 3 or given)
         large = instance.eligible.size * instance.n_resources > LARGE
-        many = [block for block in policy.constraints if isinstance(block, ManyRows)]
-        if many and instance.n_users**2 > ROWS:
-            raise verify.CannotCheck(f"{many[0]!r} has more than {ROWS:,} rows, which are too many for fractions")
-        cluster = None if plain and large else verify.Cluster({**data, "given": given})
         with np.errstate(all="ignore"):
-            proof = list(_entries(allocation, cluster))
+            fresh = _solved_again(allocation)
+            if any(isinstance(block, ManyRows) for block in policy.constraints):
+                more = {"binding": _binding(allocation, fresh)}
+            cluster = None if plain and large else verify.Cluster({**data, "given": given, **more})
+            proof = list(_entries(allocation, cluster, fresh))
     except UNREADABLE as error:
         proof = [{"why": str(error)}]
-    return {"given": given, "proof": proof}
+    return {"given": given, **more, "proof": proof}
+
+
+def _solved_again(allocation: Allocation) -> list[tuple[Program, Answer]]:
+    """The tiers of an allocation that has no evidence, with new answers; none of others."""
+    policy, instance, kept = allocation.policy, allocation.instance, allocation.evidence
+    if kept and all(kept):
+        return []
+    if allocation.placement is not None:
+        instance = whole_instance(instance, number_of(tiers_of(policy.objective)[0]), tuple(policy.constraints))
+    return solve_tiers(policy, instance, Settings(), "auto")
+
+
+def _binding(allocation: Allocation, fresh: Sequence[tuple[Program, Answer]]) -> list[list[int]] | None:
+    """The rows of envy-freeness that evidence charges, as pairs of users; None where it may charge all."""
+    instance, active = allocation.instance, np.flatnonzero(allocation.instance.task_limits > 0)
+    n, found = len(active), dict[int, None]()
+    alike = instance.demands.ndim == 2 and instance.everywhere
+    many = verify.CannotCheck(f"envy-freeness of {n:,} users has too many rows for fractions")
+    if n * n > (PAIRS if alike else ROWS):
+        raise many
+    for k, held in enumerate([plain(answer.evidence) for _, answer in fresh] or allocation.evidence):
+        kind = held and held["kind"]
+        if held and kind == "rows":
+            found |= dict.fromkeys(row for rows in held["made"] for row in rows)
+        elif held and kind == "pulled" and k == 0:
+            tier = tiers_of(allocation.policy.objective)[0]
+            program = Program(instance, tier, tuple(allocation.policy.constraints))
+            tasks = np.asarray(held.get("tasks", allocation.tasks_by_server), dtype=float)
+            found |= dict.fromkeys(pulling_rows(Pulled(program), program.gather(tasks)))
+        elif n * n <= ROWS:
+            return None
+        else:
+            raise many
+    return [[int(active[row // n]), int(active[row % n])] for row in found]
 
 
 def _own_bases(instance: Instance, blocks: Iterable[Block]) -> dict[str, Any]:
@@ -92,8 +130,10 @@ def _own_bases(instance: Instance, blocks: Iterable[Block]) -> dict[str, Any]:
     return given
 
 
-def _entries(allocation: Allocation, cluster: verify.Cluster | None) -> Iterator[dict[str, Any]]:
-    """Evidence by tier; solved once more for it where the allocation has none. Of whole tasks only that of the first
+def _entries(
+    allocation: Allocation, cluster: verify.Cluster | None, fresh: Sequence[tuple[Program, Answer]]
+) -> Iterator[dict[str, Any]]:  # fmt: skip
+    """Evidence by tier, of ``fresh`` answers where the allocation has none. Of whole tasks only that of the first
     tier's divisible answer.
     """
     policy, instance, kept = allocation.policy, allocation.instance, allocation.evidence
@@ -102,7 +142,6 @@ def _entries(allocation: Allocation, cluster: verify.Cluster | None) -> Iterator
     tiers, whole = tiers_of(policy.objective), allocation.placement is not None
     if whole:
         tiers, instance = tiers[:1], whole_instance(instance, number_of(tiers[0]), constraints)
-    fresh = [] if kept and all(kept) else solve_tiers(policy, instance, Settings(), "auto")
     for k, objective in enumerate(tiers):
         program = fresh[k][0] if fresh else Program(instance, objective, constraints)
         if program.empty:
@@ -172,6 +211,8 @@ def _entry(program: Program, tasks: Float, evidence: Evidence | None, rows: Sequ
     """Evidence of a program, whose constraints have these rows in `verify`, as a dict of numbers and lists."""
     if isinstance(evidence, Bottlenecked):
         return {"kind": "bottlenecks"}
+    if isinstance(evidence, Pulled):
+        return {"kind": "pulled"}
     if isinstance(evidence, FairPrices):
         return _prices(program, np.exp(evidence.log_prices), unit=evidence.level)
     if isinstance(evidence, (TotalPrices, UserPrices)):
@@ -254,6 +295,8 @@ def _row_prices(program: Program, tasks: Float, evidence: RowPrices) -> dict[str
     is lowest.
     """
     units = evidence.units
+    if not isinstance(units, LevelUnits):
+        return _prices(program, evidence.prices.T.ravel())
     prices = np.where(units.needed, np.maximum(evidence.prices, 0.0), 0.0)
     if program.alpha_fair is not None:
         return _prices(program, prices.T.ravel() * program.instance.weights.sum(), unit=units.unit)

@@ -4,6 +4,7 @@
 * `evidence`: what a method proposes: a point with prices, levels or multipliers, and these as plain data for files.
 * `conditions`: repair of points, violations of conditions, and their charges at multipliers.
 * `pool`: bottlenecks and dual bounds on one pool. `users`: sums of one function per user.
+* `envy`: bottlenecks where no user may envy another.
 * `servers`: the dual bound on several servers.
 * `levels`: leximin on several servers and under constraints.
 * `cone_programs`: answers of cone programs, over tasks and over bundles. `lagrangian`, `conic`: their bounds.

@@ -64,6 +64,34 @@ def repair(program: Program, tasks: Float) -> Float:
     return tasks / np.where(worst > 1 + ROUNDING, worst, 1.0)[pairs.server]
 
 
+def room_left(program: Program, tasks: Float) -> Float:
+    """How many more tasks each user could run by itself, while all others run theirs, shape (n_users,)."""
+    pairs, loads = program.pairs, program.pairs.loads
+    left = np.maximum(program.usable_rows - loads @ tasks, 0.0)
+    room = np.full(len(pairs), np.inf)
+    if program.single:
+        for ratio, rest in zip(loads, left, strict=True):
+            room = np.fmin(room, rest / ratio)  # 0 / 0: no demand of a resource that is full
+    else:
+        entries = sp.coo_array(loads)
+        np.minimum.at(room, entries.col, left[entries.row] / entries.data)
+    return np.minimum(pairs.sum(room), np.maximum(program.high - pairs.sum(tasks), 0.0))
+
+
+def rise_at_prices(program: Program, prices: Float, tasks: Float) -> Float:
+    """How many more tasks each user could run at most while none runs fewer, by any prices by row, shape (n_users,).
+
+    A task is worth no more than it costs where that is least; so all rises together cost no more than what capacities
+    are worth beyond the tasks.
+    """
+    pairs, prices = program.pairs, np.maximum(prices, 0.0)
+    worth, held = pairs.min(pairs.loads.T @ prices), pairs.sum(tasks)
+    paid = float(prices @ program.usable_rows)
+    spare = max(paid - float(worth @ held), 0.0) + 2 * EPS * paid
+    with np.errstate(divide="ignore"):
+        return np.minimum(spare / worth, np.maximum(program.high - held, 0.0))
+
+
 def broken_rows(program: Program, tasks: Float, each: int = 1) -> list[tuple[Indices, Float]]:
     """For each of `Program.many_rows` the most broken rows, ``each`` of every user, and by how much."""
     point = program.point(tasks)

@@ -22,7 +22,8 @@ from fairopt.formulation.program import ConeModel, Float, Indices, Program
 from fairopt.lazy import cp
 from fairopt.proofs.conditions import dual_values
 from fairopt.proofs.conic import ConicConditions, further_conditions
-from fairopt.proofs.servers import LevelUnits
+from fairopt.proofs.envy import Pulled
+from fairopt.proofs.servers import RowUnits, units_of
 
 Settle = Callable[[Chunk], None]
 
@@ -71,17 +72,23 @@ class CapacityPrices:
 
 @dataclass(frozen=True)
 class RowPrices:
-    """Alpha-fairness and max-min on several servers: prices of shape (n_resources, n_servers), in units of level."""
+    """Alpha-fairness, max-min and sums of one concave function per user on several servers.
 
-    units: LevelUnits
+    ``prices`` (n_resources, n_servers) are per whole capacity, in units of level; in natural units of the objective
+    where it is a sum.
+    """
+
+    units: RowUnits
     prices: Float
 
 
 @dataclass(frozen=True)
 class UserPrices:
-    """A sum of one concave function per user on one pool: prices per whole capacity, in natural units of the objective.
+    """A sum of one concave function per user: prices by row of `Pairs.loads`, per whole capacity, in natural units of
+    the objective.
 
-    ``of_sum`` is the price of the sum of shares where that is fixed (`TotalIs`), of either sign.
+    ``of_sum`` is the price of the sum of shares where that is fixed (`TotalIs`), of either sign. On several servers
+    they prove only the most even shares of a fixed sum (`Tangents`).
     """
 
     program: Program
@@ -163,8 +170,8 @@ class FewerRows:
 
 
 Evidence = (
-    FewerRows | CapacityPrices | Bottlenecked | FairPrices | TotalPrices | RowPrices | UserPrices | HeldLevels | Solved
-    | Tangents | Division
+    FewerRows | CapacityPrices | Bottlenecked | Pulled | FairPrices | TotalPrices | RowPrices | UserPrices | HeldLevels
+    | Solved | Tangents | Division
 )
 
 
@@ -187,7 +194,7 @@ class Proposal:
 PLAIN: dict[type, tuple[str, ...]] = {  # name in files, and fields
     Bottlenecked: ("bottlenecks", "order", "prices"), FairPrices: ("fair prices", "log_prices", "level"),
     TotalPrices: ("total prices", "prices"), CapacityPrices: ("capacity prices", "prices"),
-    RowPrices: ("row prices", "prices"), UserPrices: ("user prices", "prices", "of_sum"),
+    Pulled: ("pulled", "prices"), RowPrices: ("row prices", "prices"), UserPrices: ("user prices", "prices", "of_sum"),
 }  # fmt: skip
 
 
@@ -211,7 +218,7 @@ def plain(evidence: Evidence | None) -> dict[str, Any] | None:
         return {"kind": "tangents", "ends": ends, "cuts": cuts}
     if isinstance(evidence, Solved):
         duals = [dual_values(condition).tolist() for condition in _conditions(evidence.model)]
-        return {"kind": "duals", "duals": duals, "stands_in": evidence.stands_in is not None}
+        return {"kind": "duals", "duals": duals, "stands_in": evidence.stands_in is not None, "unit": evidence.unit}
     return None
 
 
@@ -234,9 +241,11 @@ def restored(program: Program, held: Mapping[str, Any], solver: str | None) -> E
         return FewerRows(fewer, restored(fewer, held["found"], solver), made)
     if kind == "row prices":
         instance = program.instance
-        return RowPrices(LevelUnits(program), _numbers(held["prices"], (instance.n_resources, instance.n_servers)))
+        return RowPrices(units_of(program), _numbers(held["prices"], (instance.n_resources, instance.n_servers)))
     if kind == "user prices":
         return _user_prices(program, held)
+    if kind == "pulled":
+        return Pulled(program, None if held["prices"] is None else _numbers(held["prices"], program.usable.shape))
     if kind == "capacity prices":
         return CapacityPrices(program, _numbers(held["prices"], (len(program.usable_rows),)))
     if program.pool_share is None:
@@ -255,10 +264,8 @@ def restored(program: Program, held: Mapping[str, Any], solver: str | None) -> E
 
 
 def _user_prices(program: Program, held: Mapping[str, Any]) -> UserPrices:
-    """`UserPrices` of one pool."""
-    if not program.single:
-        raise ValueError("user prices for a program of several servers")
-    return UserPrices(program, _numbers(held["prices"], program.usable.shape), float(held["of_sum"]))
+    """`UserPrices` of a program."""
+    return UserPrices(program, _numbers(held["prices"], program.usable_rows.shape), float(held["of_sum"]))
 
 
 def _levels(program: Program, held: Mapping[str, Any], solver: str | None) -> HeldLevels:
@@ -314,7 +321,12 @@ def _solved(program: Program, held: Mapping[str, Any], solver: str | None) -> So
         values = _numbers(dual, (len(dual_values(condition)),))
         if len(condition.dual_variables) == 1:  # dual values of cones are not charged
             condition.dual_variables[0].save_value(values.reshape(condition.shape, order="F"))
-    return Solved(model, model.maximand[0] if held["stands_in"] else None)
+    unit = held.get("unit")
+    if unit is None:
+        return Solved(model, model.maximand[0] if held["stands_in"] else None)
+    if not 0 < float(unit) < np.inf:
+        raise ValueError(f"{unit!r} is no unit")
+    return Solved(model, cp.Constant(0.0) if held["stands_in"] else None, float(unit))  # with a unit it is not read
 
 
 def _conditions(model: ConeModel) -> list[cp.Constraint]:

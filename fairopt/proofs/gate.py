@@ -18,6 +18,7 @@ from fairopt import lazy
 from fairopt.allocation import Allocation, feasibility, holdings_violation
 from fairopt.blocks.base import is_ours
 from fairopt.blocks.bundle_model import cut_at_limits
+from fairopt.blocks.constraints import EnvyFree
 from fairopt.blocks.model import Point
 from fairopt.blocks.objectives import Leximin, MaxMin, OrderedWeighted, Total
 from fairopt.blocks.shares import Share
@@ -29,6 +30,7 @@ from fairopt.formulation.whole import whole_instance
 from fairopt.instance import Instance
 from fairopt.proofs import conditions, cone_programs, levels, plane, servers, users
 from fairopt.proofs.cone_programs import Bounded
+from fairopt.proofs.envy import Pulled, pulled_gap
 from fairopt.proofs.evidence import (
     Bottlenecked,
     CapacityPrices,
@@ -47,6 +49,7 @@ from fairopt.proofs.evidence import (
 from fairopt.proofs.maximal import Placed, highest_level
 from fairopt.proofs.pool import ROUNDING, Bottlenecks, PoolProof, Sums, Worth, bottlenecks, proof_on_pool, totals, worth
 from fairopt.proofs.psdsf import largest_gain, tasks_alone_on_one
+from fairopt.proofs.servers import LevelUnits
 
 
 @dataclass
@@ -79,6 +82,10 @@ class Answer:
     def ok(self) -> bool:
         """Whether the answer can be certified."""
         return within_tolerance(self.gap, self.violation, self.block_violation)
+
+    def missing(self) -> tuple[bool, float]:
+        """A key that is smaller for better answers: certified first, then by gap and violations."""
+        return not self.ok, self.gap + self.violation + self.block_violation
 
 
 def nothing(program: Program, method: str = "cone") -> Answer:
@@ -122,10 +129,14 @@ def _judged(program: Program, proposal: Proposal) -> Answer:
     if isinstance(evidence, (Bottlenecked, FairPrices, TotalPrices)):
         return _on_one_pool(program, method, tasks, evidence)
     if isinstance(evidence, RowPrices):
-        table = servers.repaired(evidence.units, program.pairs.table(tasks))
+        near = program.pairs.table(tasks)
+        table = servers.repaired(evidence.units, near)
         tasks = table[program.pairs.user, program.pairs.server]
+        if not isinstance(evidence.units, LevelUnits):
+            return _measured(program, method, tasks, users.judge_row_prices(evidence, near, tasks))
         gap, prices = servers.judge_row_prices(evidence.units, evidence.prices, table)
-        return _measured(program, method, tasks, Bounded(gap, 0.0, prices.T.ravel()))
+        under = conditions.bounds_violation(program, tasks)
+        return _measured(program, method, tasks, Bounded(gap, under, prices.T.ravel()))
     if isinstance(evidence, FewerRows):
         answer = _judged(evidence.program, replace(proposal, evidence=evidence.found))
         broken = [by.max(initial=0.0) for _, by in conditions.broken_rows(program, answer.tasks)]
@@ -134,6 +145,10 @@ def _judged(program: Program, proposal: Proposal) -> Answer:
     near, tasks = tasks, conditions.repair(program, tasks)
     if isinstance(evidence, UserPrices):
         return _measured(program, method, tasks, users.judge_user_prices(program, evidence, near, tasks))
+    if isinstance(evidence, Pulled):
+        short = [float(by.max(initial=0.0)) for _, by in conditions.broken_rows(program, tasks)]
+        of_blocks = max(conditions.bounds_violation(program, tasks), *short)
+        return _measured(program, method, tasks, Bounded(pulled_gap(evidence, tasks), of_blocks, evidence.prices))
     if isinstance(evidence, CapacityPrices):
         return _measured(program, method, tasks, cone_programs.judge_prices(program, evidence.prices, tasks))
     if isinstance(evidence, Solved):
@@ -181,6 +196,9 @@ def _can_prove(program: Program, evidence: Evidence) -> bool:
         return isinstance(program, BundleProgram) and evidence is program.division
     if isinstance(evidence, Solved):
         return evidence.model.program is program and not isinstance(objective, Leximin)
+    if isinstance(evidence, Pulled):
+        fits = evidence.program is program and program.single and all(type(c) is EnvyFree for c in program.rest)
+        return fits and bool(program.rest) and isinstance(objective, (Leximin, MaxMin))
     if isinstance(evidence, CapacityPrices):
         return evidence.program is program and not program.rest and isinstance(objective, OrderedWeighted)
     if isinstance(evidence, HeldLevels):
@@ -189,8 +207,9 @@ def _can_prove(program: Program, evidence: Evidence) -> bool:
     if isinstance(evidence, Tangents):
         return plane.belongs(program, evidence)
     if isinstance(evidence, RowPrices):
-        free = not program.rest and not (program.low > 0).any()
-        return evidence.units.program is program and free and (fair is not None or isinstance(objective, MaxMin))
+        of_level = isinstance(evidence.units, LevelUnits)
+        known = fair is not None or isinstance(objective, MaxMin) if of_level else program.marginal is not None
+        return evidence.units.program is program and not program.rest and known
     if isinstance(evidence, UserPrices):
         return evidence.program is program and program.single and not program.rest
     if evidence.pool.program is not program or not program.single:

@@ -252,7 +252,7 @@ class Lagrangian:
         terms = [(self._per_unit(p.c), p.factor, p.alpha) for p in powers]
         constant += factor * self.back
         if not ranked:
-            return _added(_best_response(cost, terms, self.low, self.high), constant), []
+            return added(best_response(cost, terms, self.low, self.high), constant), []
         left = np.maximum(cost - np.nan_to_num(self._slopes(powers), posinf=0.0), 0.0)
         weight = sum(r.factor * sum(r.v) for r in ranked)
         pinned = self.at >= self.high * (1 - 1e-7)
@@ -265,14 +265,14 @@ class Lagrangian:
                 theta = r.mixture(c * self.at, left * part / c, pinned, tie) if tie else r.sorted_by(c * self.high)
                 charged = charged - theta * c - EPS * (np.abs(charged) + theta * c)
                 mixtures.append(theta)
-            top = _added(_best_response(charged, terms, self.low, self.high), constant)
+            top = added(best_response(charged, terms, self.low, self.high), constant)
             if top < best[0] or not best[1]:
                 best = top, mixtures
         if len(ranked) == 1 and np.isfinite(self.high).all():
             c = self._per_unit(ranked[0].c)
             theta = ranked[0].cheapest(left / c, c * self.low, c * self.high)
             charged = cost - theta * c - EPS * (np.abs(cost) + theta * c)
-            top = _added(_best_response(charged, terms, self.low, self.high), constant)
+            top = added(best_response(charged, terms, self.low, self.high), constant)
             if top < best[0]:
                 best = top, [theta]
         return best
@@ -284,7 +284,7 @@ def _nowhere_zero(c: Float) -> Float:
     return np.where(c > 0, c, np.where(smallest < np.inf, smallest, 1.0))
 
 
-def _added(parts: Float, constant: float) -> float:
+def added(parts: Float, constant: float) -> float:
     """A sum, rounded up."""
     return float(parts.sum() + constant + EPS * (np.abs(parts).sum() + abs(constant)))
 
@@ -295,7 +295,7 @@ def _of_one_term(cost: Float, c: Float, factor: Float, alpha: float, low: Float,
     return np.clip(np.where((cost > 0) | (factor < 0), x, high), low, high)
 
 
-def _best_response(cost: Float, terms: Sequence[tuple[Float, Float, float]], low: Float, high: Float) -> Float:
+def best_response(cost: Float, terms: Sequence[tuple[Float, Float, float]], low: Float, high: Float) -> Float:
     """``max over low <= x <= high of sum_t factor_t boxcox(c_t x; 1 - alpha_t) - cost x`` per user, from above."""
     constant = np.zeros(len(cost))
     curved = []

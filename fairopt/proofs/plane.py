@@ -144,11 +144,12 @@ def tangent_of(program: Program, evidence: Solved | UserPrices, tasks: Float) ->
 
 
 def _charged(program: Program, evidence: UserPrices, total: float | None) -> Multipliers:
-    """What prices of resources and of the sum of shares charge on one pool."""
+    """What prices of resources and of the sum of shares charge."""
     multipliers = Multipliers(np.maximum(evidence.prices, 0.0), np.zeros(len(program.pairs)))
     if total is not None:
         (share,) = program.objective.share_blocks()
-        multipliers.pair_cost = (evidence.of_sum / total) * share.coefficients(program.instance)
+        c = program.pairs.of(share.coefficients(program.instance))
+        multipliers.pair_cost = (evidence.of_sum / total) * c
         multipliers.constant, multipliers.constant_size = evidence.of_sum, abs(evidence.of_sum)
     return multipliers
 
@@ -213,10 +214,10 @@ def belongs(program: Program, evidence: Tangents) -> bool:
 
 
 def _is_of(evidence: Solved | UserPrices, cut: Program) -> bool:
-    """Whether evidence is of a program; prices of users are of one pool whose other conditions are bounds."""
+    """Whether evidence is of a program; prices of users are of one whose other conditions are bounds."""
     if isinstance(evidence, Solved):
         return evidence.model.program is cut
-    return evidence.program is cut and cut.single and all(type(block) is TotalIs for block in cut.rest)
+    return evidence.program is cut and all(type(block) is TotalIs for block in cut.rest)
 
 
 def gap_of(

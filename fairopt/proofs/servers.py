@@ -12,42 +12,59 @@ import numpy as np
 
 from fairopt.blocks.efficiency import FairnessEfficiency
 from fairopt.blocks.model import Point
+from fairopt.blocks.objectives import MaxMin
 from fairopt.blocks.powers import boxcox
 from fairopt.formulation.demands_at_prices import cheapest_of, demands_of
 from fairopt.formulation.program import Float, Indices, Program
+from fairopt.proofs.lagrangian import EPS
 
 ROUNDING = 1e-12  # of a limit
+NEAR = 1e-6  # of a lower bound: users who hold no more than that above it do not give way
 ROUNDS = 3  # of Newton's method on the bound on max-min, which is piecewise linear where users have limits of their own
+MORE = 100  # the same where they have lower bounds, and a round is one sum
 
 
-class LevelUnits:
-    """A program of one share in units of level (share per weight, in multiples of about the max-min level): numbers
-    near 1.
+class RowUnits:
+    """A program of several servers in multiples of what users about run, by the server rows that may be used.
 
-    ``unit`` is a level of 1, in shares per weight; ``per_level`` (n_users, 1) or (n_users, n_servers) are tasks per
-    unit of level; ``limits`` and ``reach`` (n_users,) are levels at the task limits, on the best server, and levels
-    that no user can exceed. Where a task is worth different levels on different servers, ``takes`` (n_users, n_servers)
-    is the part of the user's limit that a unit of level takes, 0 for users without a limit; else None.
+    ``per_level`` (n_users, 1) or (n_users, n_servers) are tasks per unit of level, ``limits``, ``reach`` and ``floors``
+    (n_users,) levels at the task limits, levels that no user can exceed, and those at the lower bounds.
     """
 
-    def __init__(self, program: Program) -> None:
-        self.program = program
-        instance, objective = program.instance, program.objective
-        (share,) = objective.share_blocks()
-        c = share.coefficients(instance)
-        self.unit = Point(instance, np.zeros((0, 0))).level(share)
+    def __init__(self, program: Program, per_level: Float) -> None:
+        self.program, self.per_level = program, per_level
+        instance = program.instance
         self.eligible = instance.eligible
-        c = np.where(self.eligible, c, 1.0) if c.ndim == 2 else c[:, None]
-        self.per_level = instance.weights[:, None] * (self.unit / c)
         closed = program.usable <= 0
         if closed.any():
             self.eligible = self.eligible & ~(instance.per_server_demands[:, :, closed] > 0).any(axis=2)
         self.demands = demands_of(instance.demands, program.whole_capacities, self.per_level, self.eligible)
         self.needed = self.demands.all_loads(self.eligible.astype(float)) > 0
         self.usable = np.where(self.needed, program.usable[:, None], 1.0)
-        self.limits, self.takes = program.high / self.per_level[:, 0], None
-        self.reach = program.most / self.per_level[:, 0]
+        self.limits, self.reach = program.high / self.per_level[:, 0], program.most / self.per_level[:, 0]
+        self.floors = program.low / self.per_level[:, 0]
+
+
+class LevelUnits(RowUnits):
+    """A program of one share in units of level (share per weight, in multiples of about the max-min level): numbers
+    near 1.
+
+    ``unit`` is a level of 1, in shares per weight; ``limits`` are on the best server. Where a task is worth different
+    levels on different servers, ``takes`` (n_users, n_servers) is the part of the user's limit that a unit of level
+    takes, 0 for users without a limit; else None. Where shares differ by server ``floors`` are 0: bounds on the
+    objective hold without them.
+    """
+
+    def __init__(self, program: Program) -> None:
+        instance = program.instance
+        (share,) = program.objective.share_blocks()
+        c = share.coefficients(instance)
+        self.unit = Point(instance, np.zeros((0, 0))).level(share)
+        c = np.where(instance.eligible, c, 1.0) if c.ndim == 2 else c[:, None]
+        super().__init__(program, instance.weights[:, None] * (self.unit / c))
+        self.takes = None
         if c.shape[1] > 1:
+            self.floors = np.zeros(len(c))
             self.limits = np.where(self.eligible, program.high[:, None] / self.per_level, 0.0).max(axis=1)
             alone = (instance.tasks_alone_within(program.usable) / self.per_level).sum(axis=1)
             self.reach = np.minimum(alone, self.limits)
@@ -124,15 +141,47 @@ class Walk(NamedTuple):
     before: Indices
 
 
-def repaired(units: LevelUnits, tasks: Float) -> Float:
-    """Tasks (n_users, n_servers) scaled to within capacities and limits."""
+def units_of(program: Program) -> RowUnits:
+    """The units of a program: of level, or of tasks where an objective is not of one share."""
+    of_level = program.alpha_fair is not None or isinstance(program.objective, MaxMin)
+    return LevelUnits(program) if of_level else RowUnits(program, program.size[:, None])
+
+
+def repaired(units: RowUnits, tasks: Float) -> Float:
+    """Tasks (n_users, n_servers) scaled to within capacities and limits, and raised to lower bounds if possible."""
     program = units.program
     load = (units.demands.all_loads(tasks / units.per_level) / units.usable).max(axis=0)
     room = np.where(load > 1 - 5e-14, (1 - 1e-13) / load, 1.0)  # below 1 by more than the rounding of sums
     tasks = tasks * np.where(units.eligible, room, 0.0)
     total = tasks.sum(axis=1)
     tasks *= np.where(total >= program.high, program.high * (1 - 1e-15) / total, 1.0)[:, None]
-    return tasks
+    return _lifted(units, tasks) if units.floors.any() else tasks
+
+
+def _lifted(units: RowUnits, tasks: Float) -> Float:
+    """Tasks of users below their lower bounds raised to these, where users above theirs leave or can make room."""
+    program, total = units.program, tasks.sum(axis=1)
+    short = np.flatnonzero(total < program.low)
+    if not len(short):
+        return tasks
+    above = (total > program.low * (1 + NEAR))[:, None]
+
+    def kept(tasks: Float) -> Float:
+        """What is left of capacities to users who are above their bounds."""
+        held: Float = units.demands.all_loads(np.where(above, 0.0, tasks / units.per_level))
+        return units.usable * (1 - 5e-14) - held
+
+    room = np.maximum(kept(tasks), 0.0).T * program.whole_capacities
+    demands = program.instance.per_server_demands[short]
+    fits = np.divide(room, demands, out=np.full(demands.shape, np.inf), where=demands > 0).min(axis=2)
+    fits *= units.eligible[short]
+    raised = tasks.copy()
+    raised[short] += fits * ((program.low[short] * (1 + 1e-15) - total[short]) / fits.sum(axis=1))[:, None]
+    may, left = units.demands.all_loads(np.where(above, tasks / units.per_level, 0.0)), kept(raised)
+    part = np.where(left >= 0, np.where(may > left, left / may, 1.0), -1.0).min(axis=0)
+    if not (part[raised[short].sum(axis=0) > 0] >= 0).all():  # they do not fit
+        return tasks
+    return np.where(above, tasks * np.clip(part, 0.0, 1.0), raised)
 
 
 def judge_row_prices(units: LevelUnits, prices: Float, tasks: Float) -> tuple[float, Float]:
@@ -157,6 +206,8 @@ def _max_min_gap(units: LevelUnits, prices: Float, point: Point) -> tuple[float,
 
 def best_worths(units: LevelUnits, prices: Float, value: float) -> tuple[float, Float]:
     """The least bound on the smallest level in units, near a value of it, and what a level is worth to users there."""
+    if units.floors.any():
+        return _above_floors(units, prices)
     best: tuple[float, Float] = np.inf, np.ones(units.demands.n_users)
     target = value / units.unit
     for _ in range(1 if units.takes is None else ROUNDS):
@@ -167,21 +218,42 @@ def best_worths(units: LevelUnits, prices: Float, value: float) -> tuple[float, 
     return best
 
 
+def _above_floors(units: LevelUnits, prices: Float) -> tuple[float, Float]:
+    """The same with lower bounds l_j: the level Z with ``sum_j worth_j max(Z, l_j) = sum_si p_si u_si``.
+
+    A level is worth nothing to users who must have more in any case, and pay for that much. By Newton's method from
+    above: the left side is convex in Z, and any set of such users gives a bound.
+    """
+    worths, paid, floors = units.demands.cheapest(prices), float((units.usable * prices).sum()), units.floors
+    best, counts = (np.inf, np.ones(len(floors))), worths
+    for _ in range(MORE):
+        given = float((worths - counts) @ floors)
+        rest = np.maximum(paid - given + EPS * (paid + given), 0.0)  # rounded up
+        target = float(rest / counts.sum())  # NaN where all is free
+        if not target < best[0]:
+            break
+        best, counts = (target, counts), np.where(floors > target, 0.0, worths)
+    return best
+
+
 def _fair_gap(units: LevelUnits, prices: Float, point: Point) -> tuple[float, Float]:
     """Gap by the Lagrangian dual function at prices p, with level z_j per user, h_j and rent_j by `LevelUnits.worths`.
 
     The bound is ``sum_j (max_z (w_j u(z) - h_j z) + rent_j) + sum_si p_si u_si``, where ``u(z) = (z^(1-alpha) - 1) /
-    (1-alpha)``, and ``z_j = (w_j / h_j)^(1/alpha)`` up to the user's reach. Without limits of their own h_j is the
-    smallest cost of j on any server.
+    (1-alpha)``, and ``z_j = (w_j / h_j)^(1/alpha)`` between the user's lower bound and its reach. Without limits of
+    their own h_j is the smallest cost of j on any server.
     """
     objective, edge = units.program.objective, units.program.alpha_fair
     assert edge is not None
     alpha, weights = edge.alpha, point.weights / point.weights.sum()
     worths, rents = units.worths(prices, np.inf, weights, alpha)
-    levels = np.minimum((weights / worths) ** (1.0 / alpha), units.reach)
-    worth = float((weights * boxcox(levels, 1.0 - alpha)).sum()) - float(worths @ levels) + float(rents.sum())
+    levels = np.minimum(np.maximum((weights / worths) ** (1.0 / alpha), units.floors), units.reach)
+    paid, spent = float((units.usable * prices).sum()), float(worths @ levels)
+    worth = float((weights * boxcox(levels, 1.0 - alpha)).sum()) - spent + float(rents.sum())
     majorant = edge.majorant(point)
-    bound, value = worth + float((units.usable * prices).sum()), majorant.value(point)
+    bound, value = worth + paid, majorant.value(point)
+    if units.floors.any():  # what lower bounds cost may be far more than the objective
+        bound += EPS * (paid + spent)
     slope = majorant.unit
     if isinstance(objective, FairnessEfficiency):
         slope *= objective.of_alpha_fair(edge.value(point))[1]

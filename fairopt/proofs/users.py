@@ -1,10 +1,10 @@
-"""Sums of one concave function per user on one pool: the bound by weak duality, at tangents.
+"""Sums of one concave function per user: the bound by weak duality, at tangents.
 
 A concave function lies below its tangent at any point. So with tangents at what users would run at prices p no
 allocation is worth more than the tangents and what capacities cost allow, user by user over its range: the bound of
-`lagrangian`. At the optimum the slope of a user's tangent is the price of a task, and nothing is lost. The derivatives
-of blocks of the user's own that methods use are not trusted: tangents of such blocks are those of their CVXPY
-expressions, if these are concave.
+`lagrangian`. On several servers a task costs what it costs where that is least. At the optimum the slope of a user's
+tangent is the price of a task, and nothing is lost. The derivatives of blocks of the user's own that methods use are
+not trusted: tangents of such blocks are those of their CVXPY expressions, if these are concave.
 """
 
 from __future__ import annotations
@@ -18,35 +18,70 @@ from fairopt.formulation.program import ConeModel, Float, Program
 from fairopt.lazy import cp
 from fairopt.proofs import conditions
 from fairopt.proofs.cone_programs import Bounded
-from fairopt.proofs.evidence import UserPrices
-from fairopt.proofs.lagrangian import EPS, Lagrangian, Multipliers
+from fairopt.proofs.evidence import RowPrices, UserPrices
+from fairopt.proofs.lagrangian import EPS, Lagrangian, Multipliers, added, best_response
 
 
 def judge_user_prices(program: Program, evidence: UserPrices, near: Float, tasks: Float) -> Bounded:
     """Bound how much better than the tasks any others can be; ``near`` are tasks close to those wanted at prices."""
-    objective, prices = program.objective, np.maximum(evidence.prices, 0.0)
+    prices = np.maximum(evidence.prices, 0.0)
     marginal = program.marginal
-    short = conditions.bounds_violation(program, tasks)
     if marginal is None:
-        return Bounded(np.inf, short, None)
+        return _bounded(program, tasks, np.inf, None)
     at = marginal.response(prices @ program.pairs.loads, program.low, program.most, near)
     touched = _tangent(program, np.where(at > 0, at, near))
     if touched is None:
-        return Bounded(np.inf, short, prices)
+        return _bounded(program, tasks, np.inf, prices)
     majorant, worth = touched
     charged = Multipliers(prices, -worth, size=np.abs(worth))
-    point = program.point(tasks)
-    value = objective.value(point)
-    top = Lagrangian(program, majorant, charged, point)(1.0)
-    gap = in_units(top - value, objective.unit(point), value) if np.isfinite(top) else np.inf
-    return Bounded(gap, short, prices)
+    return _bounded(program, tasks, Lagrangian(program, majorant, charged, program.point(tasks))(1.0), prices)
+
+
+def judge_row_prices(evidence: RowPrices, near: Float, tasks: Float) -> Bounded:
+    """The same on several servers, with ``near`` of shape (n_users, n_servers), in chunks of users."""
+    units, program = evidence.units, evidence.units.program
+    marginal, demands, per_level = program.marginal, units.demands, units.per_level
+    prices = np.where(units.needed, np.maximum(evidence.prices, 0.0), 0.0)
+    by_row = prices.T.ravel()
+    held = near.sum(axis=1)
+    assert marginal is not None
+    at = marginal.response(demands.cheapest(prices) / per_level[:, 0], program.low, program.most, held)
+    part = np.where(at > 0, at / held, 1.0)
+    touched = _tangent(program, (near * part[:, None])[program.pairs.user, program.pairs.server])
+    if touched is None:
+        return _bounded(program, tasks, np.inf, by_row)
+    majorant, worth = touched
+    by_user = len(worth) == demands.n_users
+    table = worth[:, None] if by_user else program.pairs.table(worth)
+    net = np.empty(demands.n_users)
+    for users in demands.chunks():
+        cost = demands.costs(prices, users) / per_level[users]
+        cost -= table[users] + EPS * (cost + np.abs(table[users]))  # rounded down
+        net[users] = cost.min(axis=1)
+    paid = (1.0 + EPS) * float((units.usable * prices).sum())
+    top = added(best_response(net, [], program.low, program.most), majorant.constant + paid)
+    return _bounded(program, tasks, top, by_row)
+
+
+def _bounded(program: Program, tasks: Float, top: float, prices: Float | None) -> Bounded:
+    """The gap that a bound leaves."""
+    gap = np.inf
+    if np.isfinite(top):
+        point = program.point(tasks)
+        value = program.objective.value(point)
+        gap = in_units(top - value, program.objective.unit(point), value)
+    return Bounded(gap, conditions.bounds_violation(program, tasks), prices)
 
 
 def _tangent(program: Program, at: Float) -> tuple[Majorant, Float] | None:
-    """The tangent of the objective: a constant, rounded up, and slopes (n_users,); None where it has none."""
+    """The tangent of the objective at tasks by pair: a constant, rounded up, and slopes; None where it has none.
+
+    Slopes are by pair, or by user where all blocks are ours.
+    """
     cone: ConeModel | None = None
-    value, size, worth = 0.0, 0.0, np.zeros(len(at))
-    point = program.point(at)
+    point, pairs = program.point(at), program.pairs
+    held = point.tasks
+    value, size, worth = 0.0, 0.0, np.zeros(len(held))
     for factor, term in program.objective.terms():
         if factor == 0:
             continue
@@ -54,7 +89,8 @@ def _tangent(program: Program, at: Float) -> tuple[Majorant, Float] | None:
             marginal = term.by_user(program.instance)
             if marginal is None:
                 return None
-            slope, here = marginal.slope(at), term.value(point)
+            slope, here = marginal.slope(held), term.value(point)
+            size += factor * (abs(here) + float(np.abs(slope) @ held))
         else:
             cone = cone or ConeModel(program)
             expression = cp.sum(written(term, cone.model))
@@ -63,8 +99,13 @@ def _tangent(program: Program, at: Float) -> tuple[Majorant, Float] | None:
             if found is None:
                 return None
             slope, here = found[1], found[0].constant + float(found[1] @ at)
+            size += factor * (abs(here) + float(np.abs(slope) @ at))
+        if len(slope) > len(worth):
+            worth = worth[pairs.user]
+        elif len(slope) < len(worth):
+            slope = slope[pairs.user]
         value, worth = value + factor * here, worth + factor * slope
-        size += factor * (abs(here) + float(np.abs(slope) @ at))
     if not np.isfinite(size):
         return None
-    return Majorant(constant=value - float(worth @ at) + EPS * size), worth
+    tangent = float(worth @ (held if len(worth) == len(held) else at))
+    return Majorant(constant=value - tangent + EPS * size), worth

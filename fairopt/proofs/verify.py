@@ -332,6 +332,15 @@ class Cluster:
         self.step_by_step = False  # whether levels of a leximin are proved given the earlier ones only
         # objectives that may not fall below levels, as `Goal` counts, and the unit of each level's tolerance
         self.kept: list[tuple[Block, Fraction, Fraction]] = []
+        self.binding = None if data.get("binding") is None else [self.pair(pair) for pair in data["binding"]]
+        self.no_envy = False  # whether the policy asks for envy-freeness
+
+    def pair(self, named: Any) -> tuple[int, int]:
+        """Two users, by number."""
+        j, k = named if isinstance(named, list) and len(named) == 2 else (-1, -1)
+        if type(j) is not int or type(k) is not int or not (0 <= j < self.n and 0 <= k < self.n and j != k):
+            raise Fault(f"binding: {named!r} are not two users")
+        return j, k
 
     def total(self, j: int) -> Fraction:
         """The tasks of a user on all servers."""
@@ -458,7 +467,10 @@ class Cluster:
             pairs = zip(self.active, self.active[1:], strict=False)
             return [(per[b] | {pair: -v for pair, v in per[a].items()}, ZERO, True) for a, b in pairs]
         elif name == "EnvyFree":
-            return self._envy()
+            self.no_envy, named = True, self.binding
+            if named is None:
+                named = [(j, k) for j in self.active for k in self.active if j != k]
+            return [row for j, k in named if (row := self.envy(j, k)) is not None]
         elif name == "AtLeast":
             return self._level(condition)
         else:
@@ -511,20 +523,34 @@ class Cluster:
                 row[j, s] -= factor * c[j][s]
         return [(row, -level, False)]
 
-    def _envy(self) -> Rows:
-        """``(w_j / w_k) sum_s x_ks min_i d_ksi / d_jsi - x_j <= 0``, user by user, without rows of no possible envy."""
-        rows: Rows = []
+    def envy(self, j: int, k: int) -> Row | None:
+        """``(w_j / w_k) sum_s x_ks min_i d_ksi / d_jsi - x_j <= 0``; None of users of whom j can never envy k."""
+        theirs = {}
+        for s in {*self.open[k]} & {*self.open[j]} if self.limits[j] != 0 != self.limits[k] else ():
+            mine, other = self.demands[j][s], self.demands[k][s]
+            runs = min((b / a for a, b in zip(mine, other, strict=True) if a > 0), default=ZERO)
+            if runs > 0:
+                theirs[k, s] = runs * self.weights[j] / self.weights[k]
+        return (theirs | {(j, s): Fraction(-1) for s in self.open[j]}, ZERO, False) if theirs else None
+
+    def envies(self) -> list[str]:
+        """Who envies whom, of all pairs. Where all may run everywhere, with the same demands, floats leave few to look
+        at: j does not envy k if ``x_k d_ki / w_k <= x_j d_ji / w_j`` for any resource i that j needs.
+        """
+        faults, near, wide = list[str](), [self.active] * self.n, 1 + float(OF_BLOCKS) / 2
+        if not self.by_server and all(len(self.open[j]) == self.servers for j in self.active):
+            holds = [[float(d * self.total(j) / self.weights[j]) for d in self.demands[j][0]] for j in range(self.n)]
+            numbers = [v for row in holds for v in row if v]
+            if min(numbers, default=1.0) > 1e-150 and max(numbers, default=1.0) < 1e150:
+                own = [[(i, v * wide) for i, v in enumerate(row) if v] for row in holds]
+                near = [[k for k in self.active if all(holds[k][i] > v for i, v in own[j])] for j in range(self.n)]
         for j in self.active:
-            for k in self.active:
-                theirs = {}
-                for s in set(self.open[k]) & set(self.open[j]) if k != j else ():
-                    mine, other = self.demands[j][s], self.demands[k][s]
-                    runs = min((b / a for a, b in zip(mine, other, strict=True) if a > 0), default=ZERO)
-                    if runs > 0:
-                        theirs[k, s] = runs * self.weights[j] / self.weights[k]
-                if theirs:
-                    rows.append((theirs | {(j, s): Fraction(-1) for s in self.open[j]}, ZERO, False))
-        return rows
+            for k in near[j]:
+                row = None if j == k else self.envy(j, k)
+                excess, size = (ZERO, ZERO) if row is None else excess_of(self, row)
+                if excess > OF_BLOCKS * size:
+                    faults.append(f"user {self.users[j]!r} envies {self.users[k]!r} by {float(excess / size):.2g}")
+        return faults
 
     def places(self) -> dict[Place, Fraction]:
         """What may be used of each resource on each server row."""
@@ -559,6 +585,7 @@ class Cluster:
             excess, size = excess_of(self, row)
             if excess > OF_BLOCKS * size:
                 faults.append(f"row {k} of the policy's conditions is violated by {float(excess / size):.2g}")
+        faults += self.envies() if self.no_envy else []
         below = [kept for kept, level, unit in self.kept if value_of(self, kept) < level - OF_BLOCKS * unit]
         return faults + [f"{kept.text} is below its level" for kept in below]
 
@@ -985,6 +1012,59 @@ def bottlenecks(cluster: Cluster, c: Table) -> Fraction:
     return max(errors.values(), default=over) + over
 
 
+def pulled(cluster: Cluster, c: Table, rows: Rows) -> Fraction:
+    """The gap of max-min fairness without envy on one pool, each level given those before it.
+
+    User j is pulled by k if no less than the tasks of j is free of envy of k, but for a part e. If neither j nor k nor
+    any user at a level of at most that of k may fall, and k rises, then j rises. So k can rise by no more than a user j
+    whom it pulls: to j's limit, or by what a resource has left, what the rows of its users who are pulled by such
+    levels leave open, and what its other users may fall to the level of k, as a part of j's load.
+    """
+    users, resources = cluster.active, range(cluster.m)
+    envy: dict[tuple[int, int], Row] = {}
+    for pair in cluster.binding or []:
+        row = cluster.envy(*pair)
+        if row is not None:
+            envy[pair] = row
+    if len(rows) % max(len(envy), 1) or rows != [*envy.values()] * (len(rows) // max(len(envy), 1)):
+        raise Fault("rows are not those of envy-freeness alone")
+    if any(len(cluster.open[j]) < cluster.servers for j in users):
+        raise Fault("pulled users are evidence for one pool")
+    total = {j: cluster.total(j) for j in users}
+    level = {j: s / cluster.weights[j] for j, s in cluster.shares(c).items()}
+    if any(v <= 0 for v in level.values()):
+        raise Fault("a user who takes part has no share")
+    room = [cluster.capacity[i] * cluster.usable[i] for i in resources]
+    loads = {j: [d * total[j] for d in cluster.demands[j][0]] for j in users}
+    used = [added(needs[i] for needs in loads.values()) for i in resources]
+    over = max([ZERO, *(u / r - 1 for u, r in zip(used, room, strict=True) if u)])
+    left = [r * (1 + over) - u for r, u in zip(room, used, strict=True)]
+    # by whom each user is pulled at the lowest level (0 of a lower bound), and how loosely
+    base = {j: (ZERO if total[j] <= cluster.low[j] * (1 + ROUNDING) else v, ROUNDING) for j, v in level.items()}
+    root = {j: (v, ZERO if v else ROUNDING) for j, (v, _) in base.items()}
+    pulls: dict[int, list[tuple[int, Fraction]]] = {j: [(j, ZERO)] for j in users}
+    for (j, k), (of_pairs, _, _) in envy.items():
+        loose = total[j] / (of_pairs[k, 0] * total[k]) - 1
+        if loose <= ROUNDING:
+            pulls[k].append((j, max(loose, ZERO)))
+            root[j] = min(root[j], (base[k][0], max(loose, ZERO) + (ZERO if base[k][0] else ROUNDING)))
+    top = [max((root[j][0] for j in users if loads[j][i]), default=ZERO) for i in resources]
+    loosely = [added(loads[j][i] * root[j][1] for j in users) for i in resources]
+    worst = over
+    for k in users:
+        rises = []
+        for j, loose in pulls[k]:
+            high = cluster.high[j]
+            if high is not None and total[j] >= high * (1 - ROUNDING):
+                rises.append((1 + loose) * high * (1 + over) / total[j] - 1)
+            rises += [
+                (1 + loose) * (1 + (left[i] + loosely[i] + used[i] * max(top[i] / level[k] - 1, 0)) / load) - 1
+                for i, load in enumerate(loads[j]) if load
+            ]  # fmt: skip
+        worst = max(worst, up(min(rises)))
+    return worst
+
+
 def levels(cluster: Cluster, c: Table, rows: Rows, held: Sequence[Mapping[str, Any]]) -> Fraction:
     """The gap of a leximin by prices that hold each user below its limit, level by level.
 
@@ -1380,7 +1460,7 @@ def gap_of_tier(cluster: Cluster, objective: Block, rows: Rows, held: Mapping[st
     if held.get("tasks") and objective.name in ("Leximin", "MaxMin"):
         return gap_of_earlier(cluster, objective, rows, held)
     kind = held.get("kind")
-    if objective.name in ("Leximin", "MaxMin") and kind in ("bottlenecks", "levels"):
+    if objective.name in ("Leximin", "MaxMin") and kind in ("bottlenecks", "levels", "pulled"):
         below, above = cluster.coefficients(objective.share)
         pairs = [(j, s) for j in cluster.active for s in cluster.open[j]]
         norm = max((above[j][s] / below[j][s] - 1 for j, s in pairs if below[j][s]), default=ZERO)
@@ -1389,9 +1469,10 @@ def gap_of_tier(cluster: Cluster, objective: Block, rows: Rows, held: Mapping[st
             with_limits = any(len(one.get("rows") or ()) > len(rows) for one in held["levels"])
             more = limits_as_rows(cluster) if with_limits else []
             return norm + levels(cluster, below, rows + more, held["levels"])
-        if rows or cluster.kept or cluster.by_server or not alike:
+        if (rows and kind != "pulled") or cluster.kept or cluster.by_server or not alike:
             raise Fault("bottlenecks are evidence for one pool without further conditions")
-        return norm + bottlenecks(cluster, below)
+        cluster.step_by_step |= kind == "pulled" and objective.name == "Leximin"
+        return norm + (bottlenecks(cluster, below) if kind == "bottlenecks" else pulled(cluster, below, rows))
     if kind == "lines" and len(objective.terms) == 1 and objective.terms[0][1].name == "FairnessEfficiency":
         return Plane(cluster, objective.terms[0][1], rows).gap(held)
     if kind != "prices":

@@ -8,6 +8,7 @@
 * `uncertainty`: how far off tasks may be, judging by the gap of a certificate.
 * `misreports`: what a user can gain by reporting false demands.
 * `audit`: the search for instances that break a property of a mechanism.
+* `prove`: theorems by machine, for every instance of a kind.
 * `exact`: witnesses confirmed by an independent computation.
 * `literature`: what papers claim of mechanisms, with verdicts.
 """

@@ -13,37 +13,52 @@ import numpy as np
 from fairopt.blocks.objectives import MaxMin
 from fairopt.certificate import Try
 from fairopt.formulation.program import Program
+from fairopt.methods import infeasible
 from fairopt.methods.arrays import Float
 from fairopt.methods.cluster.interior_point import Interior
 from fairopt.methods.cluster.responses import solve_by_responses
+from fairopt.methods.cluster.worths import Powers
 from fairopt.methods.settings import Proposals, Settings
 from fairopt.progress import tell
 from fairopt.proofs.evidence import Proposal, RowPrices
-from fairopt.proofs.servers import LevelUnits
+from fairopt.proofs.servers import LevelUnits, RowUnits
 
 # From 0.05 to 5 all of 214 random instances (1 to 200 users, 2 to 7 servers, weights, limits, demands over up to four
 # decades) were certified, at 10 all but 1, at 20 all but 25; at 0.01 and 100 most of those over four decades were not.
 # What a single user could still have in addition is 4e-8 at 2, 6e-5 at 5, and 7% at 10, so alpha ends at 5.
 SMALLEST_ALPHA, LARGEST_ALPHA = 0.05, 5.0
 LARGEST_SYSTEM = 3000  # users or prices, whichever are fewer: beyond, factoring a dense system takes seconds a step
-STEPS = 100  # 7 to 10 are typical; at alpha = 0.05 a tenth of those over four decades took more than 60
+# 7 to 10 are typical; at alpha = 0.05 a tenth of those over four decades took more than 60, and 10,000 users of which
+# very many almost tie on 27 servers, whose resources vary independently, up to 130
+STEPS = 300
 DONE = 1e-8  # one more step would give about 1e-10
+CLEAR = 1e-7  # of what lower bounds ask for: by so much more than there is, so that solvers see it too
 EACH = 1e-4  # of what a user pays; without it, one of 148 random answers at alpha = 5 left a user room for 43% more
 
 
 def alpha_fair_on_servers_applies(program: Program) -> bool:
     """Whether it is `AlphaFair` (alpha from 0.05 to 5), its case of `FairnessEfficiency` or `MaxMin`, on servers.
 
-    On several different servers, without lower bounds or conditions that link users, where all users can run something.
+    On several different servers, without conditions that link users, where all users can run something; with lower
+    bounds where the share is one number per user, and some user's limit is above its own.
     """
-    objective, instance = program.objective, program.instance
-    if program.empty or instance.n_servers == 1 or program.rest or (program.low > 0).any():
-        return False
     edge = program.alpha_fair
-    if not (isinstance(objective, MaxMin) if edge is None else SMALLEST_ALPHA <= edge.alpha <= LARGEST_ALPHA):
+    if not (isinstance(program.objective, MaxMin) if edge is None else SMALLEST_ALPHA <= edge.alpha <= LARGEST_ALPHA):
+        return False
+    if program.low.any():
+        (share,) = program.objective.share_blocks()
+        if share.coefficients(program.instance).ndim == 2:
+            return False
+    return prices_on_servers(program)
+
+
+def prices_on_servers(program: Program) -> bool:
+    """Whether conditions are such that the interior point finds prices on several different servers."""
+    instance = program.instance
+    if program.empty or program.single or program.rest:
         return False
     unknowns = min(instance.n_users, instance.n_servers * instance.n_resources)
-    return unknowns <= LARGEST_SYSTEM and bool((program.most > 0).all())
+    return unknowns <= LARGEST_SYSTEM and bool((program.most > 0).all() and (program.low < program.high).any())
 
 
 def solve_alpha_fair_on_servers(program: Program, settings: Settings) -> Proposals:
@@ -68,12 +83,27 @@ def solve_alpha_fair_on_servers(program: Program, settings: Settings) -> Proposa
             answer = yield _proposal(units, *found, "solved", begun)
             if answer is not None and answer.ok:
                 return
-        point = Interior(units.demands, units.usable, groups, alpha, limits, units.takes)
+        point = Interior(units.demands, units.usable, Powers(groups, alpha), limits, units.takes, units.floors)
         for k in range(STEPS):
             tell(f"prices, step {k + 1}")
+            if impossible(units, point.prices):
+                infeasible.explain(program)
+                return
             if point.done(DONE, EACH) or settings.late or not point.step():
                 break
     yield _proposal(units, point.parts, point.prices, "time limit reached" if settings.late else "solved", begun)
+
+
+def impossible(units: RowUnits, prices: Float) -> bool:
+    """Whether lower bounds cannot all hold: one is above what the user alone can have, or all together cost more than
+    capacities earn at some prices.
+    """
+    floors = units.floors
+    if not floors.any():
+        return False
+    if (floors > units.reach * (1.0 + CLEAR)).any():
+        return True
+    return float(floors @ units.demands.cheapest(prices)) > (1.0 + CLEAR) * float((units.usable * prices).sum())
 
 
 def _proposal(units: LevelUnits, parts: Float, prices: Float, status: str, begun: float) -> Proposal:

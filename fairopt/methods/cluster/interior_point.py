@@ -22,6 +22,7 @@ from known prices was measured to save one step of seven, so there is none.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -29,6 +30,8 @@ import numpy as np
 from fairopt.formulation.demands_at_prices import Demands, by_pair, cheapest_of
 from fairopt.lazy import linalg
 from fairopt.methods.arrays import Float, Int
+from fairopt.methods.cluster.floors import NARROW, Floors, Lift
+from fairopt.methods.cluster.worths import Worths
 
 BACK = 0.995  # part of the way to the nearest bound that a step goes
 SMALLEST_CENTRE = 1e-4  # a step aims at products no smaller than this part of the present ones
@@ -40,16 +43,17 @@ JITTER = 1e-14  # of the diagonal, after scaling: a matrix that is singular but 
 
 
 class Interior:
-    """A point strictly inside all bounds, and Newton steps towards the optimum of weighted alpha-fairness.
+    """A point strictly inside all bounds, and Newton steps towards the optimum of a sum over groups of users.
 
-    Users come in groups that share one level: each alone for alpha-fairness; all together for max-min, where maximising
-    the logarithm of the common level (alpha = 1, weight 1) is the same as maximising the level.
+    Users come in groups that share one level: each alone for alpha-fairness and other sums; all together for max-min,
+    where maximising the logarithm of the common level is the same as maximising the level.
 
     ``demands`` are those of a unit of level. ``usable`` (n_resources, n_servers) is the fraction of each capacity that
-    may be used, positive. ``weights`` and ``limits`` (n_groups,) are the groups' weights and highest levels, positive
-    or infinite. ``alpha`` is positive. Where limits are not on levels, ``takes`` (n_users, n_servers) is the part of
-    the user's limit that a unit of level takes, 0 for users without one; ``limits`` are then levels that cannot be
-    exceeded.
+    may be used, positive. ``worths`` are of groups, what one more unit of their level is worth, and ``limits``
+    (n_groups,) their highest levels, positive or infinite. Where limits are not on levels, ``takes`` (n_users,
+    n_servers) is the part of the user's limit that a unit of level takes, 0 for users without one; ``limits`` are then
+    levels that cannot be exceeded. ``least`` (n_users,) are users' lowest levels, where some have one above 0 and
+    limits are on levels; see `Floors`.
 
     ``prices`` (per whole capacity) and ``slack`` (what is left of each) are of shape (n_resources, n_servers); the
     levels that users hold by server, ``parts``, and the costs of servers beyond the soft minimum, ``margins``, of shape
@@ -58,47 +62,75 @@ class Interior:
     parts of limits, rents enter margins, and both are of shape (n_users,).
 
     Writing p and σ for prices and slack, z and y for parts and margins, τ and ν for room and rents, a point on the
-    central path has ``p σ = z y = τ ν = mu`` and, for each group with worth ``h = ν + sum of the soft minima``,
-    ``alpha log(level) + log h = log w``. The logarithmic form treats levels and prices over many decades alike.
+    central path has ``p σ = z y = τ ν = mu`` and, for each group, what one more unit of its level is worth is ``h = ν +
+    sum of the soft minima``. Logarithms of both treat levels and prices over many decades alike.
     """
 
     def __init__(
-        self, demands: Demands, usable: Float, weights: Float, alpha: float, limits: Float, takes: Float | None = None
-    ) -> None:
-        self.demands, self.usable, self.alpha = demands, usable, alpha
-        self.log_weights = np.log(weights)
-        self.together = len(weights) == 1 and demands.n_users > 1
+        self, demands: Demands, usable: Float, worths: Worths, limits: Float, takes: Float | None = None,
+        least: Float | None = None,
+    ) -> None:  # fmt: skip
+        self.demands, self.usable, self.worths = demands, usable, worths
+        self.together = len(limits) == 1 and demands.n_users > 1
+        self.floors = None if least is None or not least.any() else Floors(least, self.together)
+        if self.floors is not None and not self.together:
+            limits = np.maximum(limits, self.floors.least * (1.0 + NARROW))
         self.takes, self.limits = takes, limits
         self.limited = np.isfinite(limits) if takes is None else takes.max(axis=1) > 0
-        self._start(weights)
+        self.extra: Float | float = 0.0
+        self._start(self._first())
 
-    def _start(self, weights: Float) -> None:
-        """Start at equal prices, scaled so that users spend what capacities earn, and at half of the true minima."""
-        demands, alpha, takes = self.demands, self.alpha, self.takes
+    def _first(self) -> Float:
+        """Equal prices, scaled so that users spend what capacities earn, half of the true minima, and levels wanted."""
+        prices = np.ones_like(self.usable)
+        worth, budget = self._by_group(0.5 * self.demands.cheapest(prices)), float((self.usable * prices).sum())
+        least: Float | float = 0.0
+        if self.floors is not None:
+            if self.together:
+                return self._first_above_floors(prices, budget)
+            least = self.floors.least
+        budget = min(budget, 0.5 * float((self.limits + least) @ worth))
+        self.prices = prices * self.worths.scale(worth, self.limits, budget, least)
+        self.softest = 0.5 * self.demands.cheapest(self.prices)
+        worth = self._by_group(self.softest)
+        return self.worths.wanted(worth, np.ones(len(worth)))
+
+    def _first_above_floors(self, prices: Float, budget: float) -> Float:
+        """The same where users share a level, but for those whose lower bounds are above it."""
+        assert self.floors is not None
+        softest = 0.5 * self.demands.cheapest(prices)
+        level, cost = self.floors.common(softest, budget)
+        self.prices, self.softest = prices / (level * cost), softest / (level * cost)
+        return np.array([level])
+
+    def _start(self, wanted: Float) -> None:
+        """Start near the levels wanted at the first prices."""
+        demands, takes = self.demands, self.takes
         shape = (demands.n_users, demands.n_servers)
         bounded = np.isfinite(self.limits)
-        prices = np.ones_like(self.usable)
-        worth = self._by_group(0.5 * demands.cheapest(prices))
-        self.prices = prices * self._scale(weights, worth, float((self.usable * prices).sum()))
-        self.softest = 0.5 * demands.cheapest(self.prices)
         worth = self._by_group(self.softest)
-        wanted = (weights / worth) ** (1 / alpha)
+        if self.floors is not None and self.together:
+            worth = 1.0 / wanted
         centre = float((np.minimum(wanted, self.limits) * worth).sum()) / (shape[0] * shape[1])
         # where a limit holds a group back, its rent is far above the other numbers, and the room below it far below
         at_limit = np.where(bounded, self.limits, 1.0)
-        rents = np.maximum(weights * at_limit**-alpha - worth, 0.0)
+        rents = np.maximum(self.worths.at(at_limit) - self.extra - worth, 0.0)
         room = np.clip(centre / np.maximum(rents, 1e-300), 1e-30 * at_limit, 0.5 * at_limit)
         self.levels = np.minimum(wanted, np.where(bounded, at_limit - room, np.inf))
         if takes is None:
-            self.room = np.where(self.levels < wanted, room, self.limits - self.levels)
+            self.room = np.where(wanted >= at_limit - room, room, self.limits - self.levels)
             self.room[~self.limited] = 1.0
-            self.rents = np.where(self.limited, np.maximum(centre / self.room, rents), 0.0)
+            beside = worth + self.extra  # where levels are worth less than nothing, rents leave it so
+            most = np.where(beside < 0, np.maximum(rents, -0.5 * beside), np.inf)
+            self.rents = np.where(self.limited, np.minimum(np.maximum(centre / self.room, rents), most), 0.0)
         else:
             self.rents = np.where(self.limited, centre, 0.0)
             if not self.together:  # at limits levels are worth more than they cost, and rents make up for it
-                self.softest = np.maximum(self.softest, weights * self.levels**-alpha)
+                self.softest = np.maximum(self.softest, self.worths.at(self.levels))
+        if self.floors is not None:
+            self._start_above_floors(centre)
         self.margins, self.parts, self._ratios, self._dmargins, self._dparts = (by_pair(*shape) for _ in range(5))
-        by_user = self._by_user(self.levels)
+        by_user = self.held
         for users in demands.chunks():
             self.margins[users] = demands.costs(self.prices, users) - self.softest[users, None]
             if takes is not None:
@@ -113,19 +145,22 @@ class Interior:
         self.used = demands.all_loads(self.parts)
         self.slack = np.maximum(self.usable - self.used, 0.5 * self.usable)
 
-    def _scale(self, weights: Float, worth: Float, budget: float) -> float:
-        """The factor on prices at which the levels wanted cost the budget, or half of the cost of all limits."""
-        at_limits = float(self.limits @ worth)
-        wanted = (weights / worth) ** (1 / self.alpha)
-        budget = min(budget, 0.5 * at_limits)
-        if not np.isfinite(self.limits).any():
-            return float((float(wanted @ worth) / budget) ** self.alpha)
-        low, high = -700.0, 700.0
-        for _ in range(50):
-            middle = 0.5 * (low + high)
-            spent = float(np.minimum(wanted * np.exp(-middle / self.alpha), self.limits) @ worth)
-            low, high = (middle, high) if spent > budget else (low, middle)
-        return float(np.exp(middle))
+    def _start_above_floors(self, centre: float) -> None:
+        """Start above lower bounds, with refunds and rents that make up for the worth of levels there."""
+        floors, cost = self.floors, self.softest
+        assert floors is not None
+        if self.together:
+            floors.start_together(float(self.levels[0]), cost, centre)
+            return
+        levels = floors.start_alone(self.levels, self.limits, cost, centre)
+        moved = levels > self.levels
+        self.room = np.where(moved & self.limited, self.limits - levels, self.room)
+        self.levels = levels
+        lacks = self.worths.at(levels) - cost
+        least = np.minimum(centre / np.where(lacks > 0, floors.above[0], self.room), cost)
+        rents = np.where(self.limited, np.where(lacks > 0, least + lacks, least), 0.0)
+        self.rents = np.where(floors.at, rents, self.rents)
+        floors.refunds[0] = np.where(floors.at, np.maximum(self.rents - lacks, 0.0), 0.0)
 
     def _taken(self) -> Float:
         """The part of each user's own limit that its parts take."""
@@ -139,15 +174,25 @@ class Interior:
         return np.broadcast_to(by_group, (self.demands.n_users,)) if self.together else by_group
 
     @property
+    def held(self) -> Float:
+        """The level of each user."""
+        if self.floors is not None and self.together:
+            return self.floors.held(self.levels)
+        return self._by_user(self.levels)
+
+    @property
     def worth(self) -> Float:
-        """The marginal worth of each group's level: soft minima and rent."""
-        worth = self._by_group(self.softest)
+        """The marginal worth of each group's level: soft minima, rent, and what is paid besides (``extra``), less
+        refunds.
+        """
+        softest = self.softest if self.floors is None else self.floors.worth(self.softest)
+        worth = self._by_group(softest) + self.extra
         return worth + self.rents if self.takes is None else worth
 
     @property
     def disagreement(self) -> Float:
-        """``log w - alpha log(level) - log(worth)`` of each group."""
-        return self.log_weights - self.alpha * np.log(self.levels) - np.log(self.worth)
+        """The logarithm of what a level is worth to each group at its level, less that of `worth`."""
+        return self.worths.logs(self.levels) - np.log(self.worth)
 
     @property
     def cheapest(self) -> Float:
@@ -156,9 +201,16 @@ class Interior:
         return out
 
     @property
+    def charged(self) -> Float:
+        """What each user pays for a unit of level."""
+        return self.cheapest
+
+    @property
     def complementarity(self) -> float:
         """The sum of all products that are zero at the optimum."""
         pairs = float(np.einsum("js,js->", self.parts, self.margins))
+        if self.floors is not None:
+            pairs += self.floors.products
         return pairs + float((self.prices * self.slack).sum()) + float((self.room * self.rents)[self.limited].sum())
 
     def done(self, tolerance: float, each: float) -> bool:
@@ -168,10 +220,11 @@ class Interior:
         of the worth of all levels. ``each`` is for what a user below its limit pays for capacities that are not full,
         with its products: at large alpha the rich hardly count in the sum. Users who share one level are not tested.
         """
-        paid = self._by_user(self.levels) * self.cheapest
-        excess, unit = float((self.used / self.usable).max()) - 1.0, float(self.levels @ self.worth)
+        paid = np.maximum(self.held, self.worths.least) * self.charged
+        excess, unit = float((self.used / self.usable).max()) - 1.0, float(self.levels @ np.abs(self.worth))
         if self.takes is None:
-            unit = max(float(paid.sum()), 1e-3 * unit)
+            spent = max(float(paid.sum()), 1e-3 * unit)
+            unit = spent if self.floors is None else min(spent, unit)  # lower bounds may cost more than all is worth
         else:
             paid = np.maximum(paid - self.rents * (1.0 - self.room), 0.0)
             excess = max(excess, float(self._taken().max()) - 1.0)
@@ -190,10 +243,15 @@ class Interior:
 
     def step(self) -> float:
         """Move by one Newton step with a corrector: how far, from 0 to 1; 0 where no step can be computed."""
-        response = self.alpha * self.worth / self.levels
-        own = None
+        self._pull = self.worths.pull(self.levels, self.worth)
+        response, own, beside = self._pull.stiffness, None, None
         if self.takes is None:
             response = response + self.rents / self.room
+            if self.floors is not None and self.together:
+                *beside, falls = self.floors.follows
+                response = response + falls
+            elif self.floors is not None:
+                response = response + self.floors.slopes[0]
         else:
             own = self.takes, np.where(self.limited, self.room / np.maximum(self.rents, 1e-300), 1.0)
         response = 1.0 / response
@@ -201,7 +259,7 @@ class Interior:
             np.divide(self.parts[users], self.margins[users], out=self._ratios[users])
         kind = ByUsers if self.demands.n_users < self.prices.size else ByPrices
         try:
-            system = kind(self.demands, self._ratios, self.slack / self.prices, response, self.together, own)
+            system = kind(self.demands, self._ratios, self.slack / self.prices, response, self.together, own, beside)
         except (np.linalg.LinAlgError, ValueError):  # NaN or infinite, or not positive definite
             return 0.0
         move = self._corrected(system)
@@ -218,22 +276,31 @@ class Interior:
         return length
 
     def _solve(
-        self, system: PriceSystem, sums: Float, taken: Float, pushed: Float, target: Float, aim: Float
-    ) -> _Move:  # fmt: skip
+        self, system: PriceSystem, sums: Float, taken: Float, pushed: Float, target: Float, aim: Float,
+        raised: Float | None = None,
+    ) -> Move:  # fmt: skip
         """Changes for given pushes; writes those of margins to ``_dmargins``.
 
         ``sums`` (n_users,) are the pushes on each user's parts, added up, and ``taken`` the same in parts of limits;
         ``pushed`` (n_resources, n_servers) their loads with the pushes on slack, ``target`` the latter alone; ``aim``
-        the changes of the products of room and rents.
+        the changes of the products of room and rents, and ``raised`` those of `Floors`.
         """
-        pull = self.worth * self.disagreement
+        pull = self._pull.excess
         if self.takes is None:
             pull = pull - aim / self.room
         else:  # without a limit rents are zero, and so is what moves them
             rents = np.where(self.limited, self.rents, 1.0)
             missing = np.where(self.limited, 1.0 - self._taken() - self.room, 0.0)
             taken = missing - taken - aim / rents
-        short = self._by_user(self.levels) - self.parts.sum(axis=1) if self.together else system.response * pull
+        push, floors = np.zeros(len(sums)), self.floors
+        if floors is not None and raised is not None:
+            push = floors.push(raised)
+            if self.together:
+                push += np.where(floors.at, floors.refunds.sum(axis=0) - self.softest, 0.0)
+                pull = pull - float((raised[1] / floors.above[1] - system.joins * push)[floors.at].sum())
+            else:
+                pull = pull + push
+        short = self.held - self.parts.sum(axis=1) + system.give * push if self.together else system.response * pull
         common = float(pull[0]) if self.together else 0.0
         prices, softest, level, more = system.solve(short - sums, taken, pushed, common, self._dmargins)
         # not the sum over servers of the parts' changes: far below its worth at a limit, that is all rounding
@@ -243,26 +310,37 @@ class Interior:
             more, room = (aim + self.rents * levels) / self.room * self.limited, -levels
         else:
             room = (aim - self.room * more) / rents * self.limited
-        return _Move(prices, slack, softest, levels, more, room)
+        lift = None
+        if floors is not None and raised is not None:
+            rises = levels[None]
+            if self.together:
+                alone = system.give * (push - softest)
+                rises = np.stack([alone + system.joins * level, alone - system.give * floors.slopes[0] * level])
+            lift = floors.lift(raised, rises)
+        return Move(prices, slack, softest, levels, more, room, lift=lift)
 
-    def _corrected(self, system: PriceSystem) -> _Move | None:
+    def _corrected(self, system: PriceSystem) -> Move | None:
         """The direction of the step, or None if there is none; writes changes by pair to ``_dparts``, ``_dmargins``."""
         slack, limited, takes = self.slack, self.limited, self.takes
         totals = self.parts.sum(axis=1)
         nothing = np.zeros_like(totals)
         # products shrink together, each in proportion to what its user pays or its capacity earns
-        by_user = np.ones_like(totals) if self.together else self.levels * self.cheapest
+        by_user = np.ones_like(totals) if self.together else np.maximum(self.levels, self.worths.little) * self.charged
         by_user /= by_user.mean()
         by_group = limited * (1.0 if self.together and takes is None else by_user)
         by_row = np.ones_like(slack) if self.together else self.usable * self.prices
         by_row /= by_row.mean()
         n_products = float(by_user.sum()) * self.parts.shape[1] + float(by_group.sum()) + float(by_row.sum())
+        floors = self.floors
+        if floors is not None:
+            n_products += float(by_user[floors.at].sum()) * len(floors.above)
         products = self.complementarity
         missing = self.usable - self.used - slack
 
         # first towards products of zero, to see how long a step would be
         own = nothing if takes is None else -self._taken()
-        look = self._solve(system, -totals, own, -self.used - missing - slack, -slack, -self.room * self.rents)
+        raised = None if floors is None else floors.aims(None, 0.0)
+        look = self._solve(system, -totals, own, -self.used - missing - slack, -slack, -self.room * self.rents, raised)
         shrink = second = 0.0
         sums, inverse_sums = np.empty_like(totals), np.empty_like(totals)
         taken, inverse_taken = (nothing, nothing) if takes is None else (np.empty_like(totals), np.empty_like(totals))
@@ -291,6 +369,8 @@ class Interior:
             return None
         length = min(1.0, 1.0 / shrink)
         second += float((look.prices * look.slack).sum()) + float(look.room @ look.rents)
+        if look.lift is not None:
+            second += float((look.lift.above * look.lift.refunds).sum())
         left = max((1.0 - length) * products + length**2 * second, 0.0) / products
         centre = max(min(left, 1.0) ** 3, SMALLEST_CENTRE) * products / n_products
 
@@ -299,23 +379,26 @@ class Interior:
         aim = (centre * by_group - self.room * self.rents - look.room * look.rents) * limited
         sums += centre * inverse_sums
         loads += centre * inverse_loads - missing + target
-        move = self._solve(system, sums, taken + centre * inverse_taken, loads, target, aim)
+        raised = None if floors is None else floors.aims(look.lift, centre * by_user)
+        move = self._solve(system, sums, taken + centre * inverse_taken, loads, target, aim, raised)
         for users in self.demands.chunks():
             self._dparts[users] += (centre * by_user[users, None]) / self.margins[users]
             self._dparts[users] -= self._ratios[users] * self._dmargins[users]
         return move
 
-    def _shrink(self, move: _Move) -> float:
+    def _shrink(self, move: Move) -> float:
         """The largest relative fall of a number that must stay positive, but for those by pair."""
-        at = self.limited
+        at, softest, first = self.limited, move.softest, 0.0
+        if self.floors is not None and move.lift is not None:
+            softest, first = self.floors.worth(softest, move.lift.refunds), self.floors.shrink(move.lift)
         falls = (
             -move.prices / self.prices, -move.slack / self.slack, -move.levels / self.levels,
-            -(self._by_group(move.softest) + (move.rents if self.takes is None else 0.0)) / self.worth,
+            -(self._by_group(softest) + move.extra + (move.rents if self.takes is None else 0.0)) / self.worth,
             -move.rents[at] / self.rents[at], -move.room[at] / self.room[at],
         )  # fmt: skip
-        return max(float(fall.max(initial=0.0)) for fall in falls)
+        return max(first, *(float(fall.max(initial=0.0)) for fall in falls))
 
-    def _go(self, length: float, move: _Move) -> None:
+    def _go(self, length: float, move: Move) -> None:
         for users in self.demands.chunks():
             self.parts[users] += length * self._dparts[users]
             self.margins[users] += length * self._dmargins[users]
@@ -323,37 +406,53 @@ class Interior:
         self.slack = self.slack + length * move.slack
         self.softest = self.softest + length * move.softest
         self.rents = self.rents + length * move.rents
+        self.extra = self.extra + length * move.extra
         self.room = np.where(self.limited, self.room + length * move.room, 1.0)
         self.levels = self.levels + length * move.levels if self.together else self.parts.sum(axis=1)
-        if not self.together and self.alpha != 1:
+        if self.floors is not None and move.lift is not None:
+            self.floors.go(length, move.lift)
+        if not self.together:
             self._settle()
         self.used = self.demands.all_loads(self.parts)
 
     def _settle(self) -> None:
-        """Bring levels and worths that have drifted apart nearer: far from alpha = 1 their relation is not linear."""
-        weights, alpha = np.exp(self.log_weights), self.alpha
+        """Bring levels and worths that have drifted apart nearer, where their relation is far from linear."""
         far = np.abs(self.disagreement) > FAR
         if not far.any():
             return
-        if alpha < 1:  # the worth hardly depends on the level
-            aim = weights * self.levels**-alpha - self.rents
+        floors, refunds = self.floors, np.zeros_like(self.levels) if self.floors is None else self.floors.refunds[0]
+        elasticity = self.worths.elasticity(self.levels)
+        far &= elasticity != 1  # there logarithms are linear
+        steep = far & (elasticity < 1) & (self.softest > 0)
+        if steep.any():  # the worth hardly depends on the level
+            aim = self.worths.at(self.levels) - self.rents - self.extra + refunds
             top = self.softest + (1.0 - 1.0 / SETTLE) * self.margins.min(axis=1)
-            softest = np.where(far & (self.softest > 0), np.clip(aim, self.softest / SETTLE, top), self.softest)
+            softest = np.where(steep, np.clip(aim, self.softest / SETTLE, top), self.softest)
             self.margins -= (softest - self.softest)[:, None]
             self.softest = softest
         if self.takes is None:
-            rents = np.clip(weights * self.levels**-alpha - self.softest, self.rents / SETTLE, self.rents * SETTLE)
-            self.rents = np.where(far & self.limited & (self.softest + rents > 0), rents, self.rents)
+            beside = self.softest - refunds
+            aim = self.worths.at(self.levels) - beside - self.extra
+            rents = np.clip(aim, self.rents / SETTLE, self.rents * SETTLE)
+            self.rents = np.where(far & self.limited & (beside + rents > 0), rents, self.rents)
+        if floors is not None:
+            beside = self.softest + self.rents
+            aim = np.clip(beside - self.worths.at(self.levels), refunds / SETTLE, refunds * SETTLE)
+            floors.refunds[0] = np.where(far & floors.at & (beside > aim), aim, refunds)
         taken = self.levels if self.takes is None else self._taken()
-        levels = np.clip((weights / self.worth) ** (1.0 / alpha), self.levels / SETTLE, self.levels * SETTLE)
+        levels = self.worths.wanted(self.worth, self.levels, self.levels / SETTLE, self.levels * SETTLE)
         top = np.where(self.limited, (1.0 + (1.0 - 1.0 / SETTLE) * self.room / taken) * self.levels, np.inf)
         levels = np.where(far, np.minimum(levels, top), self.levels)
+        if floors is not None:
+            bottom = np.where(floors.at, self.levels - (1.0 - 1.0 / SETTLE) * floors.above[0], 0.0)
+            levels = np.maximum(levels, bottom)
+            floors.above[0] = np.where(floors.at, floors.above[0] + (levels - self.levels), 1.0)
         self.parts *= (levels / self.levels)[:, None]
         self.room = np.where(self.limited, self.room - taken * (levels / self.levels - 1.0), 1.0)
         self.levels = levels
 
 
-class _Move(NamedTuple):
+class Move(NamedTuple):
     """Changes of a point but for those by pair."""
 
     prices: Float
@@ -362,6 +461,8 @@ class _Move(NamedTuple):
     levels: Float
     rents: Float
     room: Float
+    extra: Float | float = 0.0
+    lift: Lift | None = None
 
 
 class PriceSystem(ABC):
@@ -373,9 +474,11 @@ class PriceSystem(ABC):
         B p - sum_j V_j v_j = pushed,    B = block-diagonal in servers: sum_j θ_js g_jsi g_jsk, plus slack / prices
         v_j / a_j - V_j . p = lack_j + level,    a_j = 1 / (response_j + sum_s θ_js)
 
-    where users who share one level have no response of their own, and ``sum_j v_j + level / response = pull``. Where
-    prices are fewer, users are eliminated (`ByPrices`: a system in S m prices); where users are fewer, prices are,
-    server by server, as each server's block is small (`ByUsers`: a system in n users). Both are symmetric and positive.
+    where users who share one level have no response of their own, and ``sum_j v_j + level / response = pull``. With a
+    lower bound of its own such a user has one, and follows the level by a part k_j: ``k_j level`` above and ``sum_j k_j
+    v_j`` (``beside``: the responses, and k). Where prices are fewer, users are eliminated (`ByPrices`: a system in S m
+    prices); where users are fewer, prices are, server by server, as each server's block is small (`ByUsers`: a system
+    in n users). Both are symmetric and positive.
 
     Of 3,300 solves of random instances (1 to 60 users, 2 to 150 servers, demands and capacities over up to seven
     decades, zeros, ties, weights, limits, counts) 7 were not certified by users and 8 by prices, 7 of them the same.
@@ -394,11 +497,15 @@ class PriceSystem(ABC):
 
     def __init__(
         self, demands: Demands, ratios: Float, per_price: Float, response: Float, together: bool,
-        own: tuple[Float, Float] | None = None,
+        own: tuple[Float, Float] | None = None, beside: Sequence[Float] | None = None,
     ) -> None:  # fmt: skip
         self.demands, self.ratios, self.per_price, self.together = demands, ratios, per_price, together
         self.response, self.own = response, own
-        self._factor(np.zeros(demands.n_users) if together else response)
+        if beside is not None:
+            self.give, self.joins = beside
+        else:
+            self.give, self.joins = np.zeros(demands.n_users) if together else response, np.ones(demands.n_users)
+        self._factor(self.give)
 
     @abstractmethod
     def _factor(self, give: Float) -> None:
@@ -464,8 +571,9 @@ class ByPrices(PriceSystem):
                 matrix -= other.T @ other
             blocks += demands.curvature(own, users)
             if self.together:
-                self.shared += a @ stacked
-                self.inertia += float(weights.sum())
+                joins = self.joins[users]
+                self.shared += (a * joins) @ stacked
+                self.inertia += float(weights @ joins**2)
             stacked *= np.sqrt(a)[:, None]
             matrix -= stacked.T @ stacked
         server = np.arange(s)
@@ -517,13 +625,13 @@ class ByPrices(PriceSystem):
         for users in self.demands.chunks():
             right += self.demands.loads(self.ratios[users] * self._falls(offset, rents, users), users)
         flat, level = right.ravel(), 0.0
-        common = pull - float(offset.sum())
+        common = pull - float(self.joins @ offset)
         if self.together:
             flat = flat + self.shared * (common / self.inertia)
         flat = self.unit * linalg.cho_solve(self.factor, self.unit * flat, check_finite=False)
         if self.together:
             level = float(common - self.shared @ flat) / self.inertia
-        prices, along, across = flat.reshape(pushed.shape), lack + level, own_lack.copy()
+        prices, along, across = flat.reshape(pushed.shape), lack + self.joins * level, own_lack.copy()
         for users in self.demands.chunks():
             change = dmargins[users]
             change[:] = self.demands.price(prices, users)
@@ -589,7 +697,7 @@ class ByUsers(PriceSystem):
             matrix[n + every, every] += both
             matrix[n + every, n + every] += np.einsum("js,js,js->j", self.ratios, takes, takes) + ease
         if self.together:
-            matrix[:n, :n] += self.response[0]
+            matrix[:n, :n] += self.response[0] * np.outer(self.joins, self.joins)
         self.factor, self.unit = factored(matrix)
 
     def solve(
@@ -600,10 +708,10 @@ class ByUsers(PriceSystem):
         white = np.einsum("iks,ks->is", self.inverse, pushed)
         right = (lack if self.own is None else np.concatenate([lack, own_lack])) + flat @ white.ravel()
         if self.together:
-            right[:n] += self.response[0] * pull
+            right[:n] += self.response[0] * pull * self.joins
         falls = self.unit * linalg.cho_solve(self.factor, self.unit * right, check_finite=False)
         softest, rents = falls[:n], falls[n:] if self.own is not None else own_lack
-        level = float(self.response[0] * (pull - softest.sum())) if self.together else 0.0
+        level = float(self.response[0] * (pull - self.joins @ softest)) if self.together else 0.0
         white += (falls @ flat).reshape(white.shape)
         prices = np.einsum("iks,is->ks", self.inverse, white)
         for users in self.demands.chunks():

@@ -37,6 +37,7 @@ from fairopt.methods.arrays import Bool, Float, Int
 from fairopt.methods.cluster.exact_levels import ExactProgram, LevelOptimum
 from fairopt.methods.cluster.interior_point import Interior
 from fairopt.methods.cluster.level_program import LevelProgram, choosing_at_first
+from fairopt.methods.cluster.worths import Powers
 from fairopt.methods.settings import Proposals, Settings
 from fairopt.progress import tell
 from fairopt.proofs.evidence import HeldLevels, Holding, Proposal
@@ -249,7 +250,7 @@ class _LevelsOnServers:
             demands = demands_of(instance.demands[self.models], capacities, rates[:, None], may)
             needed = demands.all_loads(may.astype(float)) > 0
             usable = np.where(needed, program.usable[:, None], 1.0)
-            interior = Interior(demands, usable, np.ones(1), 1.0, np.full(1, np.inf))
+            interior = Interior(demands, usable, Powers(np.ones(1), 1.0), np.full(1, np.inf))
             for k in range(STEPS):
                 tell(f"a first guess, step {k + 1}")
                 if settings.late or interior.done(NEAR, NEAR) or not interior.step():

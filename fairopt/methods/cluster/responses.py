@@ -21,6 +21,7 @@ from fairopt.formulation.demands_at_prices import by_pair, demands_of
 from fairopt.lazy import optimize
 from fairopt.methods.arrays import Bool, Float
 from fairopt.methods.cluster.interior_point import Interior
+from fairopt.methods.cluster.worths import Powers
 from fairopt.proofs.servers import LevelUnits
 
 MANY, FEW = 5_000, 12  # users from which on, and capacities up to which it is quicker than the interior point
@@ -170,7 +171,7 @@ def _of_sample(units: LevelUnits, weights: Float | None, alpha: float) -> tuple[
     groups, limits = np.ones(1), units.limits[some].min(keepdims=True)
     if weights is not None:
         groups, limits = weights[some] / weights[some].sum(), units.limits[some]
-    point = Interior(demands, units.usable, groups, alpha, limits, units.takes[some])
+    point = Interior(demands, units.usable, Powers(groups, alpha), limits, units.takes[some])
     for _ in range(ENOUGH):
         if point.done(ROUGH, np.inf):
             break

@@ -17,6 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from fairopt.blocks.algebra import written
+from fairopt.blocks.base import is_ours
 from fairopt.blocks.objectives import Objective, OrderedWeighted
 from fairopt.blocks.ranked import padded
 from fairopt.blocks.shares import Share
@@ -38,10 +39,14 @@ NOTHING = 1e-13  # part of the mean weight that is none
 
 
 def orders_apply(program: Program) -> bool:
-    """Whether the objective has ordered weights, of one share, and too many users and steps for all rows."""
-    ranked = _ranked(program.objective)
-    n = program.instance.n_users
-    return len({t.share for _, t in ranked}) == 1 and n * sum(len(t.steps(n)) for _, t in ranked) > ROWS
+    """Whether the objective has ordered weights, of one share, and too many users and steps for all rows.
+
+    Other terms are of fairopt's own, whose tangents the proof knows.
+    """
+    ranked, n = _ranked(program.objective), program.instance.n_users
+    if len({t.share for _, t in ranked}) != 1 or not all(is_ours(t) for _, t in program.objective.terms()):
+        return False
+    return n * sum(len(t.steps(n)) for _, t in ranked) > ROWS
 
 
 def _ranked(objective: Objective) -> list[tuple[float, OrderedWeighted]]:
@@ -98,7 +103,8 @@ class _Orders:
     """The programs by one solver."""
 
     def __init__(self, program: Program, solver: str, settings: Settings, first: Float) -> None:
-        own = {"direct_solve_method": "qdldl"} if solver == "CLARABEL" else {}  # the rows are sparse: faer takes ten times as long
+        # the rows are sparse: Clarabel's own choice of a factorisation takes ten times as long
+        own = {"direct_solve_method": "qdldl"} if solver == "CLARABEL" else {}
         self.settings = replace(settings, options={**own, **settings.options})
         self.program, self.solver = program, solver
         n = program.instance.n_users

@@ -1,11 +1,11 @@
 """`FairnessEfficiency` by a certified search along the sum of shares.
 
 At a fixed sum of shares the measure grows with the evenness of the shares (a power mean of them), which is concave. Its
-optimum, by prices on one pool and else by a cone program, has multipliers that bound the evenness at every other sum by
-a line. The measure along these lines bounds it
-from above (`fairopt.proofs.plane`). The search solves the program at the sum where the bound is highest, until bound
-and best point agree. Outside the concave region the measure may have several local optima (with two users and beta =
-1/2 or -1, for example), which such a bound cannot miss.
+optimum, by prices under nothing but bounds on tasks, and else by a cone program, has multipliers that bound the
+evenness at every other sum by a line. The measure along these lines bounds it from above (`fairopt.proofs.plane`). The
+search solves the program at the sum where the bound is highest, until bound and best point agree. Outside the concave
+region the measure may have several local optima (with two users and beta = 1/2 or -1, for example), which such a bound
+cannot miss.
 """
 
 from __future__ import annotations
@@ -21,15 +21,19 @@ from fairopt.certificate import GAP_TOLERANCE, Try
 from fairopt.formulation.program import ConeModel, Program
 from fairopt.lazy import cp
 from fairopt.methods.arrays import Float
+from fairopt.methods.cluster.alpha_fair import prices_on_servers
+from fairopt.methods.cluster.fixed_sum import most_even
+from fairopt.methods.cluster.sums import solve_sum_on_servers
 from fairopt.methods.cone.solve import by_chain, solve_problem
 from fairopt.methods.pool import interior
 from fairopt.methods.settings import Proposals, Settings
 from fairopt.progress import tell
-from fairopt.proofs import conditions, plane
+from fairopt.proofs import conditions, gate, plane
 from fairopt.proofs.evidence import Proposal, Solved, Tangents, UserPrices
 from fairopt.proofs.gate import Answer
+from fairopt.proofs.servers import LevelUnits
 
-PRICES = "prices"  # of one pool, instead of a solver
+PRICES = "prices"  # instead of a solver
 MISSING = "no prices found"
 HALVINGS = 8  # of the way to a mean, where the prices of the nearest one are too far off
 FINE = 1e-9  # a gap that is asked for, as long as programs still reduce it: optima are flat
@@ -58,10 +62,14 @@ def only_parametric(program: Program) -> bool:
 
 
 def search_by_prices(program: Program, settings: Settings) -> bool:
-    """Whether prices solve what the search asks: one pool, nothing but bounds on tasks, and no solver asked for."""
-    if settings.solver is not None or not program.single or program.rest:
+    """Whether prices solve what the search asks: under bounds on tasks (on servers limits), and no solver asked for."""
+    if settings.solver is not None or program.rest:
         return False
-    return bool((program.usable > 0).all())
+    if program.single:
+        return bool((program.usable > 0).all())
+    # lines charge no rents of limits, which shares that differ by server need
+    free = not (np.isfinite(program.high).any() and conditions.bounds_are_charged(program))
+    return free and prices_on_servers(program)
 
 
 def search_sums(program: Program, settings: Settings, solve: Solve) -> Proposals:
@@ -73,7 +81,15 @@ def search_sums(program: Program, settings: Settings, solve: Solve) -> Proposals
         asked = Program(program.given, other, program.constraints)
         return asked, solve(asked)
 
-    total, largest = part(Total(objective.share))
+    def largest_sum() -> tuple[Program, Answer]:  # only a bound: that prices leave ties open does not matter
+        asked = Program(program.given, Total(objective.share), program.constraints)
+        if settings.solver is None and prices_on_servers(asked) and asked.marginal is not None:
+            answer = gate.judge(asked, next(solve_sum_on_servers(asked, settings)))
+            if answer.ok:
+                return asked, answer
+        return asked, solve(asked)
+
+    total, largest = largest_sum()
     ends: list[tuple[Program, Answer] | None] = [(total, largest), None]
     starts = [largest.tasks]
     if program.low.any() or conditions.violation_at(program, program.zero_point()[0]) > 0:
@@ -87,7 +103,8 @@ def search_sums(program: Program, settings: Settings, solve: Solve) -> Proposals
         starts += [poorest.tasks, _levelled(level, poorest.tasks, objective)]
 
     def propose(name: str) -> Iterator[Proposal]:
-        search = (_PriceSearch if name == PRICES else _Search)(program, name, settings, ends, starts)
+        kind = _Search if name != PRICES else _PoolSearch if program.single else _ServerSearch
+        search = kind(program, name, settings, ends, starts)
         status = search.run()
         attempt = Try(name, f"{status} ({len(search.cuts)} programs)", 0.0)
         largest, smallest = (end and (end[0], _proposal(end[1])) for end in ends)
@@ -232,6 +249,7 @@ class _Search:
         """The most even shares of one mean, or of all: a candidate, and a line."""
         fixed = () if mean is None else (TotalIs(mean * self.unit, self.objective.share),)
         asked = Program(self.program.given, self.objective.evenness, (*self.program.constraints, *fixed))
+        asked.pairs = self.program.pairs  # the same instance
         tell(f"search along the sum of shares by {self.solver}, gap {gap:.1e}")
         found = self.optimum(asked, mean)
         if isinstance(found, str):
@@ -256,7 +274,47 @@ class _Search:
 
 
 class _PriceSearch(_Search):
-    """The search on one pool by prices, each time from those of the nearest mean."""
+    """The search by prices; it begins with the most even shares of any sum, where these are not zero."""
+
+    def run(self) -> str:
+        if self.objective.beta > 0:
+            self.solve(None, np.inf)
+        return super().run()
+
+
+class _ServerSearch(_PriceSearch):
+    """The search on several servers, each time from the same start."""
+
+    def run(self) -> str:
+        with np.errstate(all="ignore"):
+            self.units = LevelUnits(self.program)
+        self.weights = self.program.instance.weights / self.program.instance.weights.sum()
+        return super().run()
+
+    def solve(self, mean: float | None, gap: float) -> str:
+        """At the mean, or nearer to one that was solved: close to an end prices may be too far apart for floats."""
+        status = super().solve(mean, gap)
+        for _ in range(HALVINGS):
+            if status == "optimal" or mean is None or self.settings.late:
+                break
+            solved = np.array([*self.slopes] or [self.least])
+            mean = 0.5 * (mean + float(solved[np.abs(solved - mean).argmin()]))
+            status = super().solve(mean, gap)
+        return status
+
+    def optimum(self, asked: Program, mean: float | None) -> tuple[Float, Solved | UserPrices] | str:
+        with np.errstate(all="ignore"):  # NaN stops the steps
+            found = most_even(self.units, self.weights, self.objective.beta, mean)
+            if found is None:
+                return MISSING
+            tasks = np.where(self.units.eligible, found.parts * self.units.per_level, 0.0)
+        pairs = asked.pairs
+        evidence = UserPrices(asked, found.prices.T.ravel(), found.price * (mean or 0.0))
+        return tasks[pairs.user, pairs.server], evidence
+
+
+class _PoolSearch(_PriceSearch):
+    """The search on one pool, each time from the prices of the nearest mean."""
 
     def run(self) -> str:
         majorant = self.objective.evenness.majorant(self.program.point(self.tasks))
@@ -264,8 +322,6 @@ class _PriceSearch(_Search):
         self.problem = interior.of_program(self.program, PowerMarginal(majorant.powers))
         self.row = self.objective.share.coefficients(self.program.instance) / self.unit  # shares count in the mean
         self.prices: dict[float, Float] = {}  # by mean, last of the mean
-        if self.objective.beta > 0:
-            self.solve(None, np.inf)
         return super().run()
 
     def optimum(self, asked: Program, mean: float | None) -> tuple[Float, Solved | UserPrices] | str:

@@ -33,6 +33,7 @@ COUNTS = 0.3  # part of its users' budgets from which on a price is best changed
 REDUNDANT = 1e-12  # smaller singular values are zero: resources full for the same users have no unique prices
 ROUNDS = 80  # at one claim; four to ten are usual
 WIDE = 600.0  # logarithms of prices beyond which exponentials may overflow
+FREE = 1e-6  # of a capacity: what an interior point leaves of resources that are free
 EXACT = 1e-12  # residual to reach where no sample gave a first guess
 NEARLY = 1e-3  # residual at which the next claim may come
 FINE = 1e-10  # gap below which no second try is made
@@ -91,6 +92,12 @@ def price_tries(users: AlphaFairUsers, alpha: float, guess: Float | None = None)
             return
         yield log_prices
         guess = log_prices
+
+
+def of_free_resources(log_prices: Float, left: Float, alpha: float) -> Float:
+    """Prices of which those of resources with room ``left`` (n_resources,) are such that the last claim fills it."""
+    room = np.log(np.maximum(left, FREE) / CLAIMS[-1])
+    return np.where(left > FREE, log_prices.max() - room * max(alpha, 1.0), log_prices)
 
 
 def _prices_without_guess(users: AlphaFairUsers, alpha: float, enough: float) -> Float | None:

@@ -26,6 +26,7 @@ from fairopt.progress import tell
 BACK = 0.995  # part of the way to the nearest bound that a step goes
 STEPS = 80  # from cold; 10 to 25 are usual
 WARM_STEPS = 30  # from known prices; 5 to 15 are usual
+QUICK_STEPS = 15  # where another method is at hand; 5 to 8 are usual
 DONE = 1e-12  # products and residuals, of what all tasks are worth
 COLD, WARM = 0.1, 1e-3  # first products, of what the tasks of a user are worth
 NEARLY = 1e-9  # products and residuals where rounding ends the steps
@@ -119,11 +120,17 @@ def sample_of(program: Program, problem: PoolProblem) -> PoolProblem | None:
 
 
 def solve_pool(
-    problem: PoolProblem, sample: PoolProblem | None = None, guesses: Sequence[Float] = ()
+    problem: PoolProblem, sample: PoolProblem | None = None, guesses: Sequence[Float] = (), quick: bool = False
 ) -> PoolInterior | None:  # fmt: skip
-    """The optimum, from guesses at the prices, if any, else from those of a sample; None if no start leads there."""
+    """The optimum, from guesses at the prices, if any, else from those of a sample; None if no start leads there.
+
+    With ``quick`` from the first start only, if that takes few steps.
+    """
     if not len(problem.low):
         return None
+    if quick:
+        point, _ = next(_starts(problem, sample, guesses))
+        return point if point.run(QUICK_STEPS) else None
     tried = []
     for point, steps in _starts(problem, sample, guesses):
         if point.run(steps):

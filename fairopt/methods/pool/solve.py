@@ -19,12 +19,13 @@ from fairopt.formulation.program import Program
 from fairopt.methods import infeasible
 from fairopt.methods.arrays import Float
 from fairopt.methods.pool import interior
-from fairopt.methods.pool.alpha_fair import FINE, AlphaFairPool, price_tries
+from fairopt.methods.pool.alpha_fair import FINE, AlphaFairPool, of_free_resources, price_tries
 from fairopt.methods.pool.max_sum import MaxSumPool, find_mix
 from fairopt.methods.pool.waterfilling import WaterfillingPool, find_events
 from fairopt.methods.settings import Proposals, Settings
 from fairopt.proofs.evidence import Bottlenecked, FairPrices, Proposal, TotalPrices, UserPrices
 
+FEW = 200  # users whose first guess is an interior point's: 2 users took 1.9 ms so, and 2.7 to 7 ms without
 NO_MORE = 1e-11  # of a capacity: what tasks at prices may be over, before they are scaled to fit
 
 
@@ -58,16 +59,6 @@ def fill_leftover(program: Program, share: Share, tasks: Float) -> Float | None:
     return users.tasks
 
 
-def room_left(program: Program, tasks: Float) -> Float:
-    """How many more tasks each user of a pool could run by itself, while all others run theirs."""
-    loads = program.pairs.loads
-    left = np.maximum(program.usable - loads @ tasks, 0.0)
-    room = np.maximum(program.high - tasks, 0.0)
-    for ratio, rest in zip(loads, left, strict=True):
-        room = np.fmin(room, rest / ratio)  # 0 / 0: no demand of a resource that is full
-    return room
-
-
 def alpha_fair_applies(program: Program) -> bool:
     """Whether prices are exact: alpha-fairness, alpha > 0, on one pool with nothing but bounds on tasks."""
     fair = program.alpha_fair
@@ -77,8 +68,8 @@ def alpha_fair_applies(program: Program) -> bool:
 def solve_alpha_fair(program: Program, settings: Settings) -> Proposals:
     """Alpha-fairness by prices, which are its evidence; raises `Infeasible` if the lower bounds do not fit.
 
-    The prices in ``settings.start`` are a first guess. A second proposal follows where the gap of the first is larger
-    than rounding.
+    The prices in ``settings.start`` are a first guess; of few users those of an interior point, which takes half as
+    many steps as lowered claims. A second proposal follows where the gap of the first is larger than rounding.
     """
     fair = program.alpha_fair
     assert fair is not None
@@ -90,14 +81,20 @@ def solve_alpha_fair(program: Program, settings: Settings) -> Proposals:
     if settings.start is not None and np.isfinite(settings.start).all():
         whole = np.maximum(settings.start[0] * program.instance.total_capacities, 1e-300)
         guess = np.log(whole) - (1.0 - fair.alpha) * np.log(users.level)
+    elif pool.n <= FEW and program.marginal is not None:
+        with np.errstate(all="ignore"):
+            found = interior.solve_pool(interior.of_program(program, program.marginal), quick=True)
+            if found is not None:
+                prices = np.log(found.prices) - (1.0 - fair.alpha) * np.log(users.level)
+                guess = of_free_resources(prices, found.slack / pool.usable, fair.alpha)
     best, gap = None, np.inf
     for log_prices in price_tries(users, fair.alpha, guess):
         answer = yield _at_prices(users, log_prices, begun)
-        found = np.inf if answer is None else answer.gap
-        if best is not None and found > gap:  # the tasks of the better try were overwritten
+        found_gap = np.inf if answer is None else answer.gap
+        if best is not None and found_gap > gap:  # the tasks of the better try were overwritten
             yield _at_prices(users, best, begun)
             return
-        best, gap = log_prices, found
+        best, gap = log_prices, found_gap
         if gap <= FINE:
             return
     if best is None:

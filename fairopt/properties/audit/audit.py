@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fairopt.accessor import later
 from fairopt.allocation import Allocation
 from fairopt.blocks.objectives import Objective
 from fairopt.errors import InvalidBlock, OutOfDomain, nearest
@@ -36,7 +37,10 @@ from fairopt.properties.monotone import population_monotone, resource_monotone
 from fairopt.properties.names import OF_ALLOCATIONS, percent, property_name, zero_if_noise
 from fairopt.properties.uncertainty import error_bound
 
-__all__ = ["CONDITIONS", "USUAL", "AuditSettings", "PropertySearch", "audit", "search_instance", "witness_of_lie"]
+__all__ = [
+    "CONDITIONS", "USUAL", "AuditSettings", "PropertySearch", "audit", "require_whole", "search_instance",
+    "witness_of_lie",
+]  # fmt: skip
 
 CONDITIONS = ("positive demands", "no completely dominant user", "boosting only")
 USUAL = ("pareto", "sharing-incentive", "envy-free", "strategy-proof")
@@ -60,7 +64,7 @@ def audit(
     mechanism: Any, properties: str | Iterable[str] = USUAL, instances: Iterable[Instance] | None = None, *,
     positive: bool = False, conditions: str | Iterable[str] = (), weights: bool = False, limits: bool = False,
     servers: int = 1, max_examples: int = 2000, seed: int = 0, seconds: float | None = None,
-    found: Callable[[Finding], None] | None = None,
+    found: Callable[[Finding], None] | None = None, prove: bool = False,
 ) -> AuditReport:  # fmt: skip
     """Search for instances on which a mechanism breaks a property; shrink and verify what is found.
 
@@ -95,6 +99,9 @@ def audit(
         Time limit of each property.
     found : callable, optional
         Called with each `Finding` as soon as it is known.
+    prove : bool, default False
+        Try to prove what is not refuted, as `fairopt.prove` does, for 1 to 4 resources; 10 seconds for each. Needs the
+        extra ``prove``.
 
     Returns
     -------
@@ -121,9 +128,9 @@ def audit(
     names = list(dict.fromkeys(map(property_name, _texts(properties, "properties", USUAL))))
     if not names:
         raise InvalidBlock("no properties to audit; give some such as ['pe', 'si', 'ef', 'sp']")
-    _check_whole(max_examples, "max_examples", 1)
-    _check_whole(servers, "servers", 1)
-    _check_whole(seed, "seed", 0)
+    require_whole(max_examples, "max_examples", 1)
+    require_whole(servers, "servers", 1)
+    require_whole(seed, "seed", 0)
     if seconds is not None and not (isinstance(seconds, (int, float)) and seconds > 0):
         raise InvalidBlock(f"seconds is {seconds!r}; give a number > 0, or None")
     known = _conditions(conditions, positive)
@@ -149,6 +156,8 @@ def audit(
                 search = PropertySearch(setting, name, random)
                 search.run(given)
                 findings.append(search.finding())
+                if prove and search.witness is None and not search.interrupted:
+                    findings[-1] = replace(findings[-1], proved=search.proved())
                 if found is not None:
                     found(findings[-1])
                 if search.interrupted:
@@ -166,7 +175,8 @@ def _texts(given: Any, name: str, usual: tuple[str, ...]) -> list[str]:
     return [given] if isinstance(given, str) else list(given)
 
 
-def _check_whole(value: Any, name: str, least: int) -> None:
+def require_whole(value: Any, name: str, least: int) -> None:
+    """`InvalidBlock` unless a value is a whole number, ``least`` or more."""
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
         raise InvalidBlock(f"{name} is {value!r}; give a whole number, {least} or more")
 
@@ -195,6 +205,9 @@ class AuditSettings:
     seed: int
     seconds: float | None
     tell: Listener
+    shapes: tuple[tuple[int, int], ...] = SHAPES  # users and resources of the pools that are drawn
+    only: bool = False  # whether witnesses have one of these shapes too
+    shrinking: float = SHRINKING  # seconds for each candidate
 
     @property
     def positive(self) -> bool:
@@ -203,7 +216,7 @@ class AuditSettings:
 
     def accepts(self, pools: Batch) -> NDArray[np.bool_]:
         """Which pools fulfil the conditions."""
-        fine = np.ones(len(pools), dtype=bool)
+        fine = np.full(len(pools), not self.only or pools.demands.shape[1:] in self.shapes)
         if self.positive:
             fine &= (pools.demands > 0).all(axis=(1, 2))
         if "no completely dominant user" in self.conditions:
@@ -300,6 +313,21 @@ class PropertySearch:
                 if self.candidates and s.each_answer < SLOW:  # not shrunk: it takes milliseconds
                     self._verify(counterexample_of(self.name, *self.candidates[0]))
 
+    def confirmed(self, case: Counterexample) -> Witness | None:
+        """The witness that a case found elsewhere makes, shrunk where the search measures a loss on its instance."""
+        s = self.setting
+        found = measure(s.mechanism, self.name, Batch.of_instance(case.instance), self.lies, s.positive, TRIES)
+        if found.margin[0] > NOTICED:
+            self.candidates.append((found, 0))
+            self._prove()
+        if self.witness is None:
+            self._verify(case)
+        return self.witness
+
+    def proved(self) -> str:
+        """What is proved by machine of the property, in words; empty if nothing is."""
+        return str(later("PropertySearch.proved")(self.setting, self.name))
+
     def finding(self) -> Finding:
         """The results so far, as a finding."""
         return Finding(
@@ -339,10 +367,10 @@ class PropertySearch:
     def _drawn_pools(self) -> Iterator[tuple[str, Batch]]:
         """Families in turn, in every shape, as many of each."""
         s, options = self.setting, {"weights": self.setting.weights, "limits": self.setting.limits}
-        size = int(np.clip(-(-s.max_examples // (len(SHAPES) * len(FAMILIES))), 1, LARGEST_CHUNK))
-        self.shapes = list(SHAPES)
+        size = int(np.clip(-(-s.max_examples // (len(s.shapes) * len(FAMILIES))), 1, LARGEST_CHUNK))
+        self.shapes = list(s.shapes)
         while self.shapes:
-            for shape in SHAPES:
+            for shape in s.shapes:
                 for family in FAMILIES if shape in self.shapes else ():
                     if shape not in self.shapes:
                         break
@@ -428,7 +456,7 @@ class PropertySearch:
         s.tell(f"{self.name}: shrinking and verifying a witness", None, None)
         self.candidates.sort(key=lambda c: -min(float(c[0].margin[c[1]]), 1e6))
         for found, b in self.candidates[:ATTEMPTS]:
-            shrinker = Shrinker(s.mechanism, self.name, s.positive, s.accepts, s.seed, SHRINKING, s.each_answer)
+            shrinker = Shrinker(s.mechanism, self.name, s.positive, s.accepts, s.seed, s.shrinking, s.each_answer)
             self._believe(*shrinker.smallest(found, b))
             if self.witness is not None:
                 break

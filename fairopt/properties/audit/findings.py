@@ -127,6 +127,8 @@ class Finding:
         Number of instances that seemed to break the property, but could not be verified.
     unconfirmed : tuple of Unconfirmed
         Some of them.
+    proved : str
+        What was proved by machine, in words, where that was asked for; empty if nothing was.
 
     Examples
     --------
@@ -149,6 +151,7 @@ class Finding:
     interrupted: bool = False
     unverified: int = 0
     unconfirmed: tuple[Unconfirmed, ...] = ()
+    proved: str = ""
 
     @builtins.property
     def verdict(self) -> str:
@@ -158,7 +161,8 @@ class Finding:
         if not self.instances:
             return "no instance was answered"
         stopped = " (interrupted)" if self.interrupted else ""
-        return f"not refuted on {self.instances:,} instance{'s' * (self.instances != 1)}{stopped}"
+        found = f"not refuted on {self.instances:,} instance{'s' * (self.instances != 1)}{stopped}"
+        return f"{self.proved}; {found}" if self.proved else found
 
     def remarks(self) -> list[str]:
         """What was searched, what was left out and what failed, in words."""
@@ -183,7 +187,7 @@ class Finding:
         return {
             "property": self.property, "refuted": self.refuted, "verdict": self.verdict, "instances": self.instances,
             "skipped": self.skipped, "searched": self.searched, "seconds": self.seconds,
-            "interrupted": self.interrupted, "unverified": self.unverified,
+            "interrupted": self.interrupted, "proved": self.proved, "unverified": self.unverified,
             "hits": {k: {"tried": t, "hits": h, "seconds": s} for k, (t, h, s) in self.hits.items()},
             "witness": None if w is None else {
                 "instance": w.instance.to_dict(), "sentence": w.sentence, "margin": plain(w.margin), "user": w.user,

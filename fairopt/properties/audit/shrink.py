@@ -124,7 +124,8 @@ class Shrinker:
                 if self._late or shape > (pool.n_users, np.inf):
                     break
                 pools = random_pools(rng, "integers", shape, number, positive=self.positive, **options)
-                if (proved := self._first_proved(pools)) is not None:
+                pools = pools[self.accepts(pools)]
+                if len(pools) and (proved := self._first_proved(pools)) is not None:
                     return proved
         return None
 

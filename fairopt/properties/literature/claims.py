@@ -92,6 +92,7 @@ class Claim:
     cases: tuple[Case, ...] = ()  # instances that decide it: where something fails as claimed, they prove the claim
     searched: int = 0  # instances searched for a counterexample; none was found unless the verdict is ``refuted``
     note: str = ""  # what is ambiguous, and the reading taken
+    machine: str = ""  # what `prove` says of the property, by numbers of users n and resources m; empty for nothing
 
     def __post_init__(self) -> None:
         if self.paper not in PAPERS:
@@ -208,13 +209,13 @@ def markdown(found: Iterable[Claim] = TABLE) -> str:
     --------
     >>> from fairopt.properties.literature.claims import claims, markdown
     >>> print(markdown(claims("slides")).splitlines()[2])
-    | Jiang and Wu 2018, slide DRF | DRF satisfies pareto | proved |
+    | Jiang and Wu 2018, slide DRF | DRF satisfies pareto | proved | proved by z3, any n: m = 2, 3 |
     """
     chosen = tuple(found)
-    lines = ["| paper | claim | verdict |", "|---|---|---|"]
+    lines = ["| paper | claim | verdict | by machine, on one pool |", "|---|---|---|---|"]
     for claim in chosen:
         verdict = f"**{claim.verdict}**" if claim.verdict == "refuted" else claim.verdict
-        lines.append(f"| {claim.paper}, {claim.where} | {_claimed(claim)} | {verdict} |")
+        lines.append(f"| {claim.paper}, {claim.where} | {_claimed(claim)} | {verdict} | {claim.machine} |")
     refuted = [claim for claim in chosen if claim.verdict == "refuted"]
     if refuted:
         lines += ["", "Refuted by:", ""]
@@ -237,15 +238,17 @@ def tables(found: Iterable[Claim] = TABLE, reasons: bool = False) -> list[Render
         rows = [claim for claim in chosen if claim.paper == paper]
         if not rows:
             continue
-        table = Table("where", "claim", "verdict", "why", box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
-        for column, ratio in zip(table.columns, (15, 30, 11, 44), strict=True):
-            column.ratio = ratio
+        columns = ("where", "claim", "verdict", "by machine", "why")
+        table = Table(*columns, box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
+        for column, ratio in zip(table.columns, (15, 28, 12, 15, 30), strict=True):
+            column.ratio, column.overflow = ratio, "fold"
         table.expand = True
         for claim in rows:
             refuted = claim.verdict == "refuted"
             why = _evidence(claim, notes=reasons) if reasons or refuted or claim.cases else ""
             style = "bold red" if refuted else ""
-            table.add_row(Text(claim.where), Text(_claimed(claim)), Text(claim.verdict, style=style), Text(why))
+            said = claim.where, _claimed(claim), Text(claim.verdict, style=style), claim.machine, why
+            table.add_row(*(cell if isinstance(cell, Text) else Text(cell) for cell in said))
         parts += [Text(f"{paper}: {title}", style="bold"), table]
     return parts
 

@@ -42,7 +42,7 @@ def demands_and_loads(rng: np.random.Generator, n: int, servers: int, m: int, by
 
 def written_out(
     g: np.ndarray, ratios: np.ndarray, per_price: np.ndarray, response: np.ndarray, together: bool, right: np.ndarray,
-    own: tuple[np.ndarray, np.ndarray] | None,
+    own: tuple[np.ndarray, np.ndarray] | None, beside: tuple[np.ndarray, np.ndarray] | None,
 ) -> np.ndarray:  # fmt: skip
     """Prices (server by server), soft minima, the common level and falls of rents from one dense system."""
     n, servers, m = g.shape
@@ -54,10 +54,11 @@ def written_out(
         matrix[block, servers * m : servers * m + n] = -(g[:, s].T * ratios[:, s])
         matrix[servers * m : servers * m + n, block] = -(g[:, s].T * ratios[:, s]).T
     users = np.arange(servers * m, servers * m + n)
-    matrix[users, users] = ratios.sum(axis=1) + (0.0 if together else response)
+    give, joins = (np.zeros(n), np.ones(n)) if beside is None else beside
+    matrix[users, users] = ratios.sum(axis=1) + (give if together else response)
     if together:
-        matrix[users, users[-1] + 1] = -1.0
-        matrix[users[-1] + 1, users] = 1.0
+        matrix[users, users[-1] + 1] = -joins
+        matrix[users[-1] + 1, users] = joins
         matrix[users[-1] + 1, users[-1] + 1] = 1.0 / response[0]
     if own is not None:
         takes, ease = own
@@ -75,9 +76,9 @@ def written_out(
 @pytest.mark.parametrize("together", [False, True])
 @pytest.mark.parametrize("by_server", [False, True])
 @pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize("limits", [False, True])
+@pytest.mark.parametrize("with_", ["nothing", "limits", "lower bounds"])
 def test_both_ways_solve_the_whole_system(
-    kind: type[PriceSystem], together: bool, by_server: bool, size: tuple[int, int, int], limits: bool
+    kind: type[PriceSystem], together: bool, by_server: bool, size: tuple[int, int, int], with_: str
 ) -> None:
     rng = np.random.default_rng(sum(size))
     n, servers, m = size
@@ -85,12 +86,14 @@ def test_both_ways_solve_the_whole_system(
     ratios, per_price = 10 ** rng.uniform(-3, 3, (n, servers)), 10 ** rng.uniform(-2, 2, (m, servers))
     response = rng.uniform(0.5, 2, 1 if together else n)
     lack, pushed, pull = rng.normal(size=n), rng.normal(size=(m, servers)), float(rng.normal()) if together else 0.0
+    limits = with_ == "limits"
     own = (rng.uniform(0.5, 2, (n, servers)), 10 ** rng.uniform(-2, 2, n)) if limits else None
+    beside = (rng.uniform(0, 2, n), rng.uniform(0, 1, n)) if together and with_ == "lower bounds" else None
     own_lack = rng.normal(size=n)
     right = np.concatenate([pushed.T.ravel(), lack, [pull] if together else [], own_lack if limits else []])
-    whole = written_out(g, ratios, per_price, response, together, right, own)
+    whole = written_out(g, ratios, per_price, response, together, right, own, beside)
     dmargins = np.empty((n, servers))
-    system = kind(demands, ratios, per_price, response, together, own)
+    system = kind(demands, ratios, per_price, response, together, own, beside)
     prices, softest, level, rents = system.solve(lack, own_lack, pushed, pull, dmargins)
     unit = np.abs(whole).max()
     np.testing.assert_allclose(prices.T.ravel(), whole[: servers * m], atol=1e-8 * unit)

@@ -518,3 +518,13 @@ def test_a_user_without_the_share_is_named_in_a_large_instance_too() -> None:
     demands[17_003, 1] = 0
     with pytest.raises(fo.OutOfDomain, match="user 'user17004'"):
         fair(2, fo.KDominantShare(2)).allocate(fo.Instance(demands, [9, 18]))
+
+
+def test_few_users_of_many_resources_take_few_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An interior point knows which resources are free, whose prices took most of the steps."""
+    made, state = [], prices_module._PriceState.__init__
+    monkeypatch.setattr(prices_module._PriceState, "__init__", lambda *a: made.append(1) or state(*a))
+    for alpha, m in ((0.5, 4), (1, 8), (2, 4), (5, 2)):
+        demands = np.random.default_rng(m).uniform(0.1, 4, (2, m))
+        assert fo.FDS(alpha).allocate(fo.Instance(demands, np.full(m, 10.0))).certificate.gap < 1e-12
+    assert len(made) <= 12

@@ -212,8 +212,8 @@ def exactly_held(instance: fo.Instance, capacities: np.ndarray, c: np.ndarray) -
 
 def test_the_method_is_refused_where_it_is_not_exact() -> None:
     two = fo.Instance([[1, 2]], [[1, 2], [2, 1]])
-    envy_free = fo.Policy(fo.Leximin(), [fo.EnvyFree()])
-    for policy, instance in ((fo.DRF(), two), (fo.FDS(2), two.pooled()), (envy_free, two.pooled())):
+    linked = fo.Policy(fo.Leximin(), [fo.EqualShares()])
+    for policy, instance in ((fo.DRF(), two), (fo.FDS(2), two.pooled()), (linked, two.pooled())):
         with pytest.raises(fo.OutOfDomain):
             policy.allocate(instance, method="water-filling")
 

@@ -612,7 +612,7 @@ def test_markdown_has_a_line_for_each_claim_and_each_refutation():
     lines = text.splitlines()
     assert sum(line.startswith("| ") for line in lines) == len(literature.claims()) + 1
     assert sum(line.startswith("* ") for line in lines) == len(refuted)
-    assert all(line.count("|") == 4 for line in lines if line.startswith("| "))
+    assert all(line.count("|") == 5 for line in lines if line.startswith("| "))
 
 
 def test_command_prints_tables_of_80_columns(run):

@@ -1,0 +1,253 @@
+"""Polynomials and conditions on them, in which blocks say what they are, for `prove`.
+
+A `Term` is built by ``+``, ``-``, ``*`` and whole powers from symbols and numbers, a `Condition` by comparing terms and
+by ``&``, ``|`` and ``~``. Both are written for solvers (SMT-LIB), and evaluated where symbols have values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from fractions import Fraction
+from functools import reduce
+from typing import Any
+
+__all__ = [
+    "FALSE", "TRUE", "Condition", "Number", "Term", "all_of", "any_of", "is_largest", "number", "product",
+    "simple_fraction", "total",
+]  # fmt: skip
+
+LARGEST = 12  # of numerator over denominator, and denominators, of fractions as powers
+
+Value = Any  # what symbols stand for where terms are evaluated: fractions or floats
+
+
+class _Expression:
+    """An operator with its arguments: SMT-LIB's own, or a symbol's name, or a number, without any."""
+
+    __slots__ = ("arguments", "of")
+
+    def __init__(self, of: str | Fraction | bool, *arguments: _Expression) -> None:
+        self.of, self.arguments = of, arguments
+
+    @property
+    def degree(self) -> int:
+        """The degree as a polynomial, of a condition the highest degree of its terms."""
+        if not self.arguments:
+            return int(isinstance(self, Term) and isinstance(self.of, str))
+        degrees = [part.degree for part in self.arguments]
+        return sum(degrees) if self.of == "*" else max(degrees)
+
+    def symbols(self) -> Iterator[str]:
+        """The names of all symbols within, each as often as it stands there."""
+        left: list[_Expression] = [self]
+        while left:
+            one = left.pop()
+            left += one.arguments
+            if not one.arguments and isinstance(one.of, str):
+                yield one.of
+
+    def __str__(self) -> str:
+        """SMT-LIB."""
+        if self.arguments:
+            return f"({self.of} {' '.join(map(str, self.arguments))})"
+        if isinstance(self.of, bool):
+            return str(self.of).lower()
+        if isinstance(self.of, Fraction):
+            top = f"{abs(self.of.numerator)}.0"
+            size = top if self.of.denominator == 1 else f"(/ {top} {self.of.denominator}.0)"
+            return size if self.of >= 0 else f"(- {size})"
+        return self.of
+
+    __repr__ = __str__
+    __hash__ = object.__hash__
+
+
+class Term(_Expression):
+    """A polynomial with rational coefficients.
+
+    Examples
+    --------
+    >>> from fairopt.blocks.terms import Term
+    >>> x, y = Term("x"), Term("y")
+    >>> x * x - 2 * y
+    (- (* x x) (* 2.0 y))
+    >>> (x * x - 2 * y).value({"x": 3, "y": 1})
+    Fraction(7, 1)
+    """
+
+    __slots__ = ()
+
+    def __add__(self, other: Number) -> Term:
+        return _sum(self, number(other))
+
+    def __radd__(self, other: Number) -> Term:
+        return _sum(number(other), self)
+
+    def __sub__(self, other: Number) -> Term:
+        less = number(other)
+        if isinstance(self.of, Fraction) and isinstance(less.of, Fraction):
+            return number(self.of - less.of)
+        return self if less.of == 0 else Term("-", self, less)
+
+    def __rsub__(self, other: Number) -> Term:
+        return number(other) - self
+
+    def __mul__(self, other: Number) -> Term:
+        return _product(self, number(other))
+
+    def __rmul__(self, other: Number) -> Term:
+        return _product(number(other), self)
+
+    def __pow__(self, power: int) -> Term:
+        return reduce(_product, [self] * power, number(1))
+
+    def __lt__(self, other: Number) -> Condition:
+        return Condition("<", self, number(other))
+
+    def __le__(self, other: Number) -> Condition:
+        return Condition("<=", self, number(other))
+
+    def __gt__(self, other: Number) -> Condition:
+        return Condition(">", self, number(other))
+
+    def __ge__(self, other: Number) -> Condition:
+        return Condition(">=", self, number(other))
+
+    def __eq__(self, other: object) -> Condition:  # type: ignore[override]
+        return Condition("=", self, number(other))
+
+    def __ne__(self, other: object) -> Condition:  # type: ignore[override]
+        return ~(self == other)
+
+    __hash__ = object.__hash__
+
+    def value(self, values: Mapping[str, Value]) -> Value:
+        """The number that it is where symbols have these values."""
+        if not self.arguments:
+            return self.of if isinstance(self.of, Fraction) else Fraction(1) * values[str(self.of)]
+        parts = [part.value(values) for part in self.arguments if isinstance(part, Term)]
+        if self.of == "-":
+            return parts[0] - parts[1]
+        return reduce((lambda a, b: a + b) if self.of == "+" else (lambda a, b: a * b), parts)
+
+
+Number = Term | Fraction | int
+
+
+class Condition(_Expression):
+    """A statement about terms that holds or does not.
+
+    Examples
+    --------
+    >>> from fairopt.blocks.terms import Term
+    >>> x = Term("x")
+    >>> (x > 1) | ~(x * x <= 4)
+    (or (> x 1.0) (not (<= (* x x) 4.0)))
+    >>> ((x > 1) | (x * x > 4)).holds({"x": -3})
+    True
+    """
+
+    __slots__ = ()
+
+    def __and__(self, other: Condition) -> Condition:
+        return all_of([self, other])
+
+    def __or__(self, other: Condition) -> Condition:
+        return any_of([self, other])
+
+    def __invert__(self) -> Condition:
+        return Condition(not self.of) if isinstance(self.of, bool) else Condition("not", self)
+
+    def __bool__(self) -> bool:
+        raise TypeError("a condition on symbols is neither true nor false; combine conditions by &, | and ~")
+
+    def holds(self, values: Mapping[str, Value], within: float | Fraction = 0) -> bool:
+        """Whether it holds where symbols have these values; comparisons may be off by ``within``, relative to 1."""
+        if isinstance(self.of, bool):
+            return self.of
+        parts = [part for part in self.arguments if isinstance(part, Condition)]
+        if parts:
+            if self.of == "not":
+                return not parts[0].holds(values, -within)
+            return (all if self.of == "and" else any)(part.holds(values, within) for part in parts)
+        left, right = (part.value(values) for part in self.arguments if isinstance(part, Term))
+        room = within * (1 + abs(left) + abs(right))
+        if self.of == "=":
+            return bool(abs(left - right) <= abs(room))
+        above = left - right if self.of in (">", ">=") else right - left
+        return bool(above + room > 0 if self.of in ("<", ">") else above + room >= 0)
+
+
+TRUE, FALSE = Condition(True), Condition(False)
+
+
+def number(value: object) -> Term:
+    """A term of a number; floats are refused, since a solver would take their last digits as given."""
+    if isinstance(value, Term):
+        return value
+    if isinstance(value, (int, Fraction)) and not isinstance(value, bool):
+        return Term(Fraction(value))
+    raise TypeError(f"{value!r} in a condition; give whole numbers, fractions.Fraction or terms")
+
+
+def simple_fraction(value: float) -> Fraction | None:
+    """A number as a fraction of small whole numbers, such as 3/2; None if it is none of those."""
+    near = Fraction(value).limit_denominator(LARGEST) if abs(value) <= LARGEST else None
+    return near if near is not None and float(near) == value else None
+
+
+def total(terms: Iterable[Number]) -> Term:
+    """The sum of terms, 0 of none."""
+    return reduce(_sum, map(number, terms), number(0))
+
+
+def product(terms: Iterable[Number]) -> Term:
+    """The product of terms, 1 of none."""
+    return reduce(_product, map(number, terms), number(1))
+
+
+def is_largest(term: Term, others: Iterable[Number]) -> Condition:
+    """That a term is the largest of others."""
+    values = list(others)
+    return all_of([*(term >= value for value in values), any_of(term == value for value in values)])
+
+
+def all_of(conditions: Iterable[Condition]) -> Condition:
+    """That all hold."""
+    return _joined("and", conditions, False)
+
+
+def any_of(conditions: Iterable[Condition]) -> Condition:
+    """That one of them holds."""
+    return _joined("or", conditions, True)
+
+
+def _joined(word: str, conditions: Iterable[Condition], decides: bool) -> Condition:
+    """Conditions joined into one, flat; ``decides`` is the truth value of one that decides for all."""
+    flat: list[Condition] = []
+    for condition in conditions:
+        if condition.of is decides:
+            return Condition(decides)
+        if condition.of == word:
+            flat += [part for part in condition.arguments if isinstance(part, Condition)]
+        elif condition.of is not (not decides):
+            flat.append(condition)
+    return Condition(not decides) if not flat else flat[0] if len(flat) == 1 else Condition(word, *flat)
+
+
+def _sum(one: Term, other: Term) -> Term:
+    if isinstance(one.of, Fraction) and isinstance(other.of, Fraction):
+        return number(one.of + other.of)
+    return other if one.of == 0 else one if other.of == 0 else Term("+", *_flat("+", one), *_flat("+", other))
+
+
+def _product(one: Term, other: Term) -> Term:
+    if isinstance(one.of, Fraction) and isinstance(other.of, Fraction):
+        return number(one.of * other.of)
+    if one.of == 0 or other.of == 0:
+        return number(0)
+    return other if one.of == 1 else one if other.of == 1 else Term("*", *_flat("*", one), *_flat("*", other))
+
+
+def _flat(word: str, term: Term) -> tuple[_Expression, ...]:
+    return term.arguments if term.of == word else (term,)

@@ -1,0 +1,346 @@
+"""`prove`: whether a property holds on every instance of a kind, by machine.
+
+What a notion is, in polynomials, comes from its blocks (`conditions`); what it means that a property fails, from
+`statements`. Provers look for real numbers that fulfil both. The search of the audit runs beside them, and every
+solution is made an instance and computed again before the property is called refuted.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, field, replace
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from fairopt.blocks.efficiency import single_term
+from fairopt.blocks.objectives import AlphaFair, Leximin, MaxMin
+from fairopt.blocks.symbols import OutcomeSymbols, ShareSymbols, Symbols
+from fairopt.errors import FairoptError, InvalidBlock, InvalidInstance, OutOfDomain, nearest
+from fairopt.instance import Instance
+from fairopt.policy import Policy, is_mechanism, label
+from fairopt.progress import by_itself, tell
+from fairopt.properties.audit.audit import AuditSettings, PropertySearch, require_whole
+from fairopt.properties.audit.findings import Witness
+from fairopt.properties.exact.confirm import Counterexample, verified
+from fairopt.properties.names import MEANING, property_name
+from fairopt.properties.prove.proof import Proof, ProofReport
+from fairopt.properties.prove.provers import Answer, answers, require
+from fairopt.properties.prove.said import degree_of, require_said
+from fairopt.properties.prove.statements import PROVABLE, Kind, Query, Question, lemma, queries
+
+__all__ = ["prove"]
+
+FIRST = 1.0  # seconds for proofs, before instances are drawn as well
+LEMMA = 10.0  # seconds for each of the two lemmas on a share
+EXAMPLES, SEARCHING = 600, 5.0  # instances that are drawn, and seconds
+AUDITED, EACH = (1, 2, 3, 4), 10.0  # numbers of resources, and seconds for each, where an audit asks
+DENOMINATORS = (10, 1_000, 10**6, 10**15)  # largest ones of the numbers of a witness, while it is none
+
+
+def prove(
+    policy: Any, property: str | None = None, *, resources: int, users: int | None = None, positive: bool = True,
+    weights: bool = False, limits: bool = False, time_limit: float = 60.0, cross_check: bool = False,
+    found: Callable[[Proof], None] | None = None,
+) -> Proof | ProofReport:  # fmt: skip
+    """Prove by machine that a property holds on every pool of a kind, or find an instance on which it fails.
+
+    Solvers of real arithmetic (SMT) are asked for demands, answer and, say, a lie, at which the property fails: where
+    there are none, it is a theorem for all real demands. Needs the extra ``prove``.
+
+    Parameters
+    ----------
+    policy : Policy or other mechanism
+        Notions of one share without further constraints; for others the verdict is unknown, unless an instance refutes.
+    property : str, optional
+        A name or short form; by default all: ``pareto``, ``sharing-incentive``, ``envy-free``, ``strategy-proof``,
+        ``strategy-proof-boosting``, ``bottleneck``, ``population-monotone``, ``resource-monotone``.
+    resources : int
+        Number of resources.
+    users : int, optional
+        Number of users; by default any number.
+    positive : bool, default True
+        Positive demands only, in instances and in reports; else demands may be zero.
+    weights, limits : bool, default False
+        Any weights, and any task limits, instead of equal weights and none.
+    time_limit : float, default 60
+        Seconds for each property.
+    cross_check : bool, default False
+        Ask cvc5 as well about what z3 has proved, and say which of them proved it.
+    found : callable, optional
+        Called with each `Proof` as soon as it is known.
+
+    Returns
+    -------
+    Proof, or ProofReport without ``property``
+        ``proved`` with the statement, ``refuted`` with a confirmed witness, or ``unknown`` with what was tried. Ctrl-C
+        returns what is known so far.
+
+    Raises
+    ------
+    MissingExtra
+        If a prover is not installed.
+    InvalidBlock
+        If an argument is invalid, or a block says something else of itself than it computes.
+
+    Notes
+    -----
+    Proofs rest on what blocks say of themselves (`Share.conditions`, `Objective.conditions`), which is compared with
+    what they compute on drawn instances, on the encodings of ``docs/methods``, and on the prover.
+
+    Examples
+    --------
+    >>> import fairopt as fo
+    >>> fo.prove(fo.KDF(2), "sp-boosting", resources=3, weights=True).verdict
+    'proved'
+    >>> fo.prove(fo.KDF(2), "si", resources=2).verdict
+    'refuted'
+    """
+    if not is_mechanism(policy):
+        raise InvalidBlock(f"prove({policy!r}): give a policy, such as DRF()")
+    require_whole(resources, "resources", 1)
+    if users is not None:
+        require_whole(users, "users", 1)
+    if isinstance(time_limit, bool) or not isinstance(time_limit, (int, float)) or not time_limit > 0:
+        raise InvalidBlock(f"time_limit is {time_limit!r}; give a number of seconds > 0")
+    names = PROVABLE if property is None else (property_name(property),)
+    if names[0] not in PROVABLE:
+        raise InvalidBlock(f"no proofs are made of {names[0]}; {nearest(names[0], PROVABLE)}")
+    for prover in ("z3", "cvc5") if cross_check else ("z3",):
+        require(prover)
+    kind = Kind(
+        resources=int(resources), users=users, positive=bool(positive), weights=bool(weights), limits=bool(limits)
+    )
+    question, proofs = stated(policy, kind), list[Proof]()
+    with by_itself() as report:
+        for done, name in enumerate(names):
+            report(f"{label(policy)}: {name}", done, len(names))
+            proofs.append(_Attempt(policy, kind, question, name, float(time_limit), cross_check).proof())
+            if found is not None:
+                found(proofs[-1])
+            if proofs[-1].interrupted:
+                break
+    return ProofReport.of(proofs) if property is None else proofs[0]
+
+
+def of_finding(setting: AuditSettings, name: str) -> str:
+    """What is proved of a property that an audit has not refuted, in words; empty if nothing is."""
+    require("z3")
+    if name not in PROVABLE or setting.servers > 1 or set(setting.conditions) - {"positive demands"}:
+        return ""
+    proved = []
+    for resources in AUDITED:
+        kind = Kind(resources=resources, positive=setting.positive, weights=setting.weights, limits=setting.limits)
+        with contextlib.suppress(OutOfDomain):  # as 3-DF on two resources
+            question = stated(setting.mechanism, kind)
+            found = _Attempt(setting.mechanism, kind, question, name, EACH, False).proof()
+            proved += [str(resources)] * (found.verdict == "proved")
+            if found.interrupted:
+                raise KeyboardInterrupt
+    return f"proved for {', '.join(proved)} resource{'s' * (proved != ['1'])} and any number of users" * bool(proved)
+
+
+def stated(policy: Any, kind: Kind) -> Question | str:
+    """What provers are asked of a notion, but for the property, or why they are not asked."""
+    if type(policy) is not Policy:
+        return f"{label(policy)} is not made of blocks that say what they are"
+    if policy.constraints:
+        return f"{label(policy)} has constraints, of which no statements are made"
+    objective = single_term(policy.objective)
+    shares = objective.share_blocks()
+    if len(shares) != 1 or objective.of_bundles:
+        what = "decides bundles" if objective.of_bundles else f"has {len(shares)} shares"
+        return f"{objective!r} {what}; statements are made of tasks and one share"
+    symbols = Symbols()
+    user = ShareSymbols(symbols.row("ratio", kind.resources), symbols.new("share"), symbols)
+    outcome = OutcomeSymbols([], symbols.row("slack", kind.resources), symbols)
+    for block, said in ((shares[0], shares[0].conditions(user)), (objective, objective.conditions(outcome))):
+        if said is None:
+            return f"{block!r} does not say what it is in polynomials; write {type(block).__name__}.conditions"
+    question = Question(**asdict(kind), objective=objective, share=shares[0], name="pareto")
+    require_said(question)
+    return question
+
+
+@dataclass
+class _Attempt:
+    """The proof of one property, in the making."""
+
+    policy: Any
+    kind: Kind
+    question: Question | str
+    name: str
+    seconds: float
+    cross_check: bool
+    tried: list[str] = field(default_factory=list)
+    used: list[Query] = field(default_factory=list)
+    witness: Witness | None = None
+
+    def __post_init__(self) -> None:
+        self.begun = time.perf_counter()
+
+    @property
+    def left(self) -> float:
+        """Seconds that are left."""
+        return self.begun + self.seconds - time.perf_counter()
+
+    def proof(self) -> Proof:
+        """The verdict, also after Ctrl-C."""
+        provers: tuple[str, ...] = ()
+        interrupted = False
+        try:
+            if isinstance(self.question, str):
+                self.tried.append(self.question)
+                self._search()
+            else:
+                provers = self._ask(replace(self.question, name=self.name))
+        except KeyboardInterrupt:
+            interrupted = True
+            self.tried.append("stopped by Ctrl-C")
+        verdict = "refuted" if self.witness is not None else "proved" if provers else "unknown"
+        return Proof(
+            label(self.policy), self.policy, self.name, verdict, f"{MEANING[self.name]}: {self.kind.words}",
+            self.witness, tuple(self.tried), provers, time.perf_counter() - self.begun,
+            tuple(self.used) if provers else (), interrupted,
+        )  # fmt: skip
+
+    def _ask(self, question: Question) -> tuple[str, ...]:
+        """The provers that proved it; else there may be a witness."""
+        question = self._with_lemmas(question)
+        begun, searched = time.perf_counter(), False
+        with contextlib.closing(answers(queries(question), "z3", self.left, FIRST)) as asked:
+            for answer in asked:
+                if answer is not None and self._settles(answer, question):
+                    return self._checked_again() if self.witness is None else ()
+                if not searched and time.perf_counter() - begun > FIRST:
+                    searched = True
+                    self._search()
+                    if self.witness is not None:
+                        return ()
+        if not searched:
+            self._search()
+        if self.left <= 0:
+            self.tried.append(f"stopped after {self.seconds:g} seconds")
+        return ()
+
+    def _settles(self, answer: Answer, question: Question) -> bool:
+        """Whether an answer proves the statement, or gives a witness; what it says is kept."""
+        query = answer.query
+        if answer.answer == "unsat" and query.users in (None, question.users):
+            self.used.append(query)
+            return True
+        said = {"unsat": "no solution", "sat": "a solution"}.get(answer.answer, f"unknown {answer.why}".strip())
+        self.tried.append(f"{query.words}: {said}")
+        return answer.answer == "sat" and query.exact and self._confirmed(_cases(question, query, answer.values))
+
+    def _with_lemmas(self, question: Question) -> Question:
+        """The question with the degree of the share, and whether it grows, as far as these are proved."""
+        if not isinstance(question.objective, (Leximin, MaxMin, AlphaFair)):
+            return question
+        guess = degree_of(question)
+        asked = [lemma(question, degree) for degree in (None, guess)[: 1 + (guess is not None)]]
+        new = [query for query in asked if query.text not in _LEMMAS]
+        with contextlib.closing(answers(new, "z3", min(LEMMA, self.left / 2))) as found:
+            for answer in found:
+                if answer is not None and answer.answer != "unknown":
+                    _LEMMAS[answer.query.text] = answer.answer == "unsat"
+        holds = [_LEMMAS.get(query.text, False) for query in asked]
+        self.used += [query for query, held in zip(asked, holds, strict=True) if held]
+        degree = guess if all(holds[1:]) else None
+        if degree is None:
+            self.tried.append(f"{question.share!r}: not proved that multiples of demands have multiples of the share")
+        return replace(question, degree=degree, grows=holds[0])
+
+    def _checked_again(self) -> tuple[str, ...]:
+        """The provers that agree: with ``cross_check`` cvc5 is asked as well."""
+        if not self.cross_check:
+            return ("z3",)
+        with contextlib.closing(answers(self.used, "cvc5", self.left)) as asked:
+            found = [answer for answer in asked if answer is not None]
+        wrong = [answer.query.words for answer in found if answer.answer == "sat"]
+        if wrong:
+            self.tried.append(f"z3 finds no solution and cvc5 one: {wrong[0]}")
+            return ()
+        agreed = sum(answer.answer == "unsat" for answer in found)
+        if agreed == len(self.used):
+            return ("z3", "cvc5")
+        self.tried.append(f"cvc5 proved {agreed} of {len(self.used)} statements of z3 and gave no answer to the others")
+        return ("z3",)
+
+    # -- instances ------------------------------------------------------------------------------------------------
+
+    def _audit(self) -> PropertySearch:
+        """The search of the audit among instances of this kind only."""
+        kind, seconds = self.kind, min(max(self.left, 0.0), SEARCHING)
+        shapes = tuple((n, kind.resources) for n in kind.concrete)
+        setting = AuditSettings(
+            self.policy, ("positive demands",) * kind.positive, kind.weights, kind.limits, servers=1,
+            max_examples=EXAMPLES, seed=0, seconds=seconds, tell=tell, shapes=shapes, only=True, shrinking=seconds,
+        )  # fmt: skip
+        return PropertySearch(setting, self.name)
+
+    def _search(self) -> None:
+        """Draw instances, as an audit does, if there is time."""
+        if self.left <= 0:
+            return
+        search = self._audit()
+        search.run(None)
+        if search.interrupted:
+            raise KeyboardInterrupt
+        self.witness = search.witness
+        if self.witness is None:
+            self.tried.append(f"{search.tried:,} drawn instances: {search.finding().verdict}")
+
+    def _confirmed(self, cases: Iterator[Counterexample]) -> bool:
+        """Whether one of the cases is a witness; it is shrunk."""
+        for case in cases:
+            with contextlib.suppress(FairoptError):  # rounded numbers need not be an instance of the domain
+                if verified(self.policy, case).believed:
+                    self.witness = self._audit().confirmed(case)
+            if self.witness is not None:
+                return True
+        self.tried.append("the property does not fail there when the answer is computed again")
+        return False
+
+
+_LEMMAS: dict[str, bool] = {}  # whether a lemma holds, by its text
+
+
+def _cases(question: Question, query: Query, values: dict[str, Fraction]) -> Iterator[Counterexample]:
+    """The instance of a solution, in ever longer fractions."""
+    assert query.users is not None
+    one, resources = Fraction(1), range(1, question.resources + 1)
+
+    def demands(user: object, top: int) -> list[Fraction]:
+        """What a task needs, by whichever symbols there are, relative to the largest."""
+        if f"ratio_{user}_1" in values:
+            found = [values[f"ratio_{user}_{i}"] for i in resources]
+        else:
+            tasks = values.get(f"tasks_{user}", one)
+            found = [values.get(f"bundle_{user}_{i}", one) / tasks for i in resources]
+        return [v.limit_denominator(top) for v in found]
+
+    for top in DENOMINATORS:
+        users = range(1, query.users + 1)
+        weights = [values.get(f"weight_{k}", one).limit_denominator(top) for k in users]
+        limits = [values.get(f"limit_{k}") for k in users]
+        try:
+            instance = Instance(
+                [[float(v) for v in demands(k, top)] for k in users], np.ones(question.resources),
+                weights=[float(w) for w in weights],
+                task_limits=[None if t is None else float(t * w) for t, w in zip(limits, weights, strict=True)],
+            )  # fmt: skip
+            lie, changed = None, None
+            if question.name.startswith("strategy-proof"):
+                lie = tuple(float(v) for v in demands("lie", top))
+            elif question.name == "population-monotone":
+                changed = instance.select_users(range(query.users - 1))
+            elif question.name == "resource-monotone":
+                parts = [values.get(f"part_{i}", one) for i in resources]
+                changed = instance.with_capacities([[float(1 / part) for part in parts]])
+            yield Counterexample(question.name, instance, 0, lie, changed)
+        except InvalidInstance:  # a demand that is rounded to 0
+            continue

@@ -1,0 +1,102 @@
+"""z3 and cvc5, each asked in a process of its own, so that no question takes longer than it may."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import queue
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Generator, Iterable
+from dataclasses import dataclass, field
+from fractions import Fraction
+from importlib.util import find_spec
+from pathlib import Path
+
+from fairopt.errors import MissingExtra
+from fairopt.properties.prove.statements import Query
+
+__all__ = ["PROVERS", "Answer", "answers", "require"]
+
+PROVERS = {"z3": "z3-solver", "cvc5": "cvc5"}  # and the packages that they come in
+PROCESSES = os.cpu_count() or 1  # at a time
+PROCESS = Path(__file__).with_name("prover_process.py")
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a prover says of a statement: ``unsat`` proves it, ``sat`` gives a solution; else ``unknown`` and why."""
+
+    query: Query
+    prover: str
+    answer: str
+    seconds: float
+    values: dict[str, Fraction] = field(default_factory=dict)
+    why: str = ""
+
+
+def require(prover: str) -> None:
+    """`MissingExtra` unless a prover is installed."""
+    if find_spec(prover) is None:
+        raise MissingExtra(PROVERS[prover], "prove", f"proofs by {prover}")
+
+
+def answers(
+    queries: Iterable[Query], prover: str, seconds: float, pause: float = math.inf
+) -> Generator[Answer | None, None, None]:
+    """What a prover says, in the order in which it does: as many at a time as there are processors.
+
+    None comes whenever there is nothing new for ``pause`` seconds. After ``seconds`` what is left is unknown. When the
+    generator is closed, all processes are ended.
+    """
+    end = time.perf_counter() + seconds
+    left, running = list(queries), set[subprocess.Popen[str]]()
+    waiting = len(left)
+    done: queue.Queue[Answer] = queue.Queue()
+    try:
+        while waiting:
+            while left and len(running) < PROCESSES:
+                _start(left.pop(0), prover, running, done)
+            try:
+                answer = done.get(timeout=max(min(end - time.perf_counter(), pause), 0.0))
+            except queue.Empty:
+                if time.perf_counter() >= end:
+                    return
+                yield None
+                continue
+            waiting -= 1
+            yield answer
+    finally:
+        for process in list(running):
+            process.kill()
+
+
+def _start(query: Query, prover: str, running: set[subprocess.Popen[str]], done: queue.Queue[Answer]) -> None:
+    """Ask in a new process, with a thread that waits for it."""
+    with tempfile.TemporaryFile("w+", encoding="utf-8") as text:
+        text.write(query.text)
+        text.seek(0)
+        process = subprocess.Popen(
+            [sys.executable, "-P", str(PROCESS), prover], stdin=text, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            text=True, env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+        )  # fmt: skip
+    running.add(process)
+    begun = time.perf_counter()
+
+    def wait() -> None:
+        out, errors = process.communicate()
+        seconds = time.perf_counter() - begun
+        running.discard(process)
+        if process.returncode:
+            why = (errors.strip().splitlines() or [f"ended with code {process.returncode}"])[-1]
+            done.put(Answer(query, prover, "unknown", seconds, why=why))
+            return
+        said = json.loads(out)
+        values = {name: Fraction(value) for name, value in said.get("values", {}).items()}
+        done.put(Answer(query, prover, said["answer"], seconds, values))
+
+    threading.Thread(target=wait, daemon=True).start()

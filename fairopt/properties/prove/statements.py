@@ -1,0 +1,440 @@
+"""Statements for provers: that a property fails, in polynomials over the reals; no solution is a theorem.
+
+Capacities are 1, by units. A user is described by its bundle, what its tasks need by weight, and its level, its share
+over its weight: the bundle y, the level s and the tasks u of a share of degree d have ``c(y) = s u^(d-1)``, so that for
+degree 1 tasks do not occur at all. In a second outcome a user who says the same has all three times one number. Each
+relaxation below has more solutions than the outcomes have, never fewer: that it has none is a proof, that it has one
+says nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import permutations
+
+from fairopt.blocks.algebra import Objective
+from fairopt.blocks.base import is_ours
+from fairopt.blocks.objectives import AlphaFair, Leximin, MaxMin, Total
+from fairopt.blocks.shares import Share
+from fairopt.blocks.symbols import OutcomeSymbols, ShareSymbols, Symbols, UserSymbols
+from fairopt.blocks.terms import FALSE, Condition, Term, all_of, any_of, number, total
+
+__all__ = ["PROVABLE", "Kind", "Query", "Question", "lemma", "queries"]
+
+# The properties that statements are made of, with what fails, in the order of reports.
+PROVABLE = (
+    "pareto", "sharing-incentive", "envy-free", "strategy-proof", "strategy-proof-boosting", "bottleneck",
+    "population-monotone", "resource-monotone",
+)  # fmt: skip
+LIES = ("strategy-proof", "strategy-proof-boosting")
+OF_USERS = (*LIES, "population-monotone")  # one user says something else, or leaves
+TWO_OUTCOMES = (*OF_USERS, "resource-monotone")
+OPEN = (Leximin, MaxMin, AlphaFair, Total)  # their conditions hold of some users among others
+CONCRETE = (2, 3, 4)  # numbers of users of the statements in which a solution is looked for
+
+
+@dataclass(frozen=True, kw_only=True)
+class Kind:
+    """Which instances are asked about."""
+
+    resources: int
+    users: int | None = None  # None for any number
+    positive: bool = True
+    weights: bool = False
+    limits: bool = False
+
+    @property
+    def words(self) -> str:
+        """The instances, in words."""
+        demands = "above 0" if self.positive else "of 0 or more (where the notion is defined)"
+        many = "any number of users" if self.users is None else f"{self.users} user{'s' * (self.users != 1)}"
+        return (
+            f"on every pool of {self.resources} resource{'s' * (self.resources != 1)} with {many}, demands {demands}, "
+            f"{'any' if self.weights else 'equal'} weights and {'any positive' if self.limits else 'no'} task limits"
+        )
+
+    @property
+    def concrete(self) -> tuple[int, ...]:
+        """The numbers of users for which a solution is looked for."""
+        return CONCRETE if self.users is None else (self.users,)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Question(Kind):
+    """Which property of which notion is asked about."""
+
+    objective: Objective
+    share: Share
+    name: str  # of the property
+    degree: int | None = None  # of the share, where proved
+    grows: bool = False  # whether it is proved that the share grows with bundles, where the degree is
+
+    @property
+    def levels(self) -> bool:
+        """Whether the answer is the leximin one."""
+        return isinstance(self.objective, (Leximin, MaxMin))
+
+    @property
+    def by_bundles(self) -> bool:
+        """Whether users are described by bundles, levels and tasks; else by ratios, coefficients and tasks."""
+        smooth = isinstance(self.objective, AlphaFair) and self.objective.alpha > 0
+        return self.degree is not None and (self.levels or smooth)
+
+
+@dataclass(frozen=True)
+class Query:
+    """Conditions for a prover, and what it means that nothing fulfils them.
+
+    ``users`` is the number of users that it is about, None for any; with ``exact`` a solution is an instance.
+    """
+
+    words: str
+    conditions: tuple[Condition, ...]
+    users: int | None
+    exact: bool = False
+
+    @property
+    def text(self) -> str:
+        """SMT-LIB."""
+        names = sorted({name for condition in self.conditions for name in condition.symbols()})
+        logic = "QF_LRA" if all(condition.degree <= 1 for condition in self.conditions) else "QF_NRA"
+        lines = [f"; {self.words}", f"(set-logic {logic})"]
+        lines += [f"(declare-fun {name} () Real)" for name in names]
+        return "\n".join([*lines, *(f"(assert {condition})" for condition in self.conditions), "(check-sat)", ""])
+
+
+class Builder:
+    """A statement in the making: symbols of users and outcomes, and the conditions so far."""
+
+    def __init__(self, question: Question) -> None:
+        self.question, self.symbols = question, Symbols()
+
+    @property
+    def resources(self) -> range:
+        """The resources by number."""
+        return range(self.question.resources)
+
+    def add(self, *conditions: Condition) -> None:
+        """Add conditions."""
+        self.symbols.known += conditions
+
+    def user(self, name: str, weight: Term | None = None, limit: Term | None = None, said: bool = True) -> UserSymbols:
+        """A user of its own demands; without ``said`` nothing is said of how its share follows from them."""
+        q, new = self.question, self.symbols.new
+        w = weight if weight is not None else new(f"weight_{name}") if q.weights else number(1)
+        by_bundle = q.by_bundles or not said
+        u = new(f"tasks_{name}", zero=not by_bundle)
+        t = limit if limit is not None or not q.limits else new(f"limit_{name}")
+        if t is not None:
+            self.add(u <= t)
+        if by_bundle:
+            y, s = self.symbols.row(f"bundle_{name}", q.resources, not q.positive), new(f"level_{name}")
+            found = UserSymbols(u, s, y, w, t, y, (), s, q.positive)
+            if said:
+                self.add(self.share(y, s if q.degree == 1 else self._coefficient(found, name)))
+        else:
+            g, c = self.symbols.row(f"ratio_{name}", q.resources, not q.positive), self._of_task(name)
+            self.add(self.share(g, c))
+            found = UserSymbols(u, u * c, [u * r for r in g], w, t, g, g, c, q.positive)
+        if not q.positive:
+            self.add(any_of(r > 0 for r in found.pattern))
+        return found
+
+    def _of_task(self, name: str) -> Term:
+        """The share of one task, which may be zero where users are not levelled."""
+        return self.symbols.new(f"coefficient_{name}", zero=not self.question.objective.levels_users)
+
+    def _coefficient(self, user: UserSymbols, name: str) -> Term:
+        """The share of the bundle, taken as the demands of one task: ``c(y) = s u^(d-1)``, for degree 0 ``c u = s``."""
+        degree, c = self.question.degree, self.symbols.new(f"coefficient_{name}")
+        assert degree is not None
+        self.add(user.level * user.tasks ** (degree - 1) == c if degree else user.level == c * user.tasks)
+        return c
+
+    def share(self, ratios: Sequence[Term], c: Term) -> Condition:
+        """That a coefficient is the share of a task with these ratios."""
+        said = self.question.share.conditions(ShareSymbols(ratios, c, self.symbols))
+        assert said is not None
+        return said
+
+    def again(self, user: UserSymbols, name: str, parts: list[Term] | None = None) -> UserSymbols:
+        """A user in another outcome, with the same demands; its ratios are multiplied by parts where they are given."""
+        g, y, c, s = user.ratios, user.bundle, user.coefficient, user.level
+        if parts is not None and g:
+            g, c = [r * part for r, part in zip(g, parts, strict=True)], self._of_task(name)
+            self.add(self.share(g, c))
+        elif parts is not None:
+            y, s = [r * part for r, part in zip(y, parts, strict=True)], self.symbols.new(f"level_{name}")
+            as_demands = replace(user, level=s)
+            self.add(self.share(y, s if self.question.degree == 1 else self._coefficient(as_demands, name)))
+        if not g:
+            found = scaled(replace(user, bundle=y, level=s), self.symbols.new(f"times_{name}"))
+        else:
+            u = self.symbols.new(f"tasks_{name}", zero=True)
+            found = replace(user, tasks=u, level=u * c, ratios=g, coefficient=c, bundle=[u * r for r in g])
+        if found.limit is not None:
+            self.add(found.tasks <= found.limit)
+        return found
+
+    def moved(self, user: UserSymbols, name: str) -> UserSymbols:
+        """A user in another outcome, of whose new numbers only this is said: all are larger, the same or smaller."""
+        found = self.user(name, weight=user.weight, limit=user.limit, said=False)
+
+        def together(compare: Callable[[Term, Term], Condition]) -> Condition:
+            moves = (
+                any_of([
+                    all_of([user.needs(i), found.needs(i), compare(found.bundle[i], user.bundle[i])]),
+                    all_of([~user.needs(i), ~found.needs(i)]),
+                ])
+                for i in self.resources
+            )  # fmt: skip
+            return all_of([compare(found.tasks, user.tasks), compare(found.level, user.level), *moves])
+
+        self.add(any_of([together(Term.__gt__), together(lambda a, b: a == b), together(Term.__lt__)]))
+        return found
+
+    def outcome(self, name: str, users: list[UserSymbols], loads: list[Term] | None = None) -> OutcomeSymbols:
+        """An outcome of all users, or of ``users`` among others who are not named, with these loads."""
+        slack = self.symbols.row(f"slack{name}", self.question.resources, zero=True)
+        if loads is not None:
+            self.add(*(load + left == 1 for load, left in zip(loads, slack, strict=True)))
+        return OutcomeSymbols(users, slack, self.symbols, name)
+
+    def answers(self, *outcomes: OutcomeSymbols) -> None:
+        """Add that these outcomes are answers, with the users of an objective of one's own in any order."""
+        objective, first = self.question.objective, range(len(outcomes[0].users))
+
+        def said(outcome: OutcomeSymbols, order: Iterable[int]) -> Condition:
+            ordered = [outcome.users[k] for k in order if k < len(outcome.users)]
+            found = objective.conditions(replace(outcome, users=ordered))
+            assert found is not None
+            return found
+
+        orders = [tuple(first)] if is_ours(objective) else permutations(first)
+        self.add(any_of(all_of(said(outcome, order) for outcome in outcomes) for order in orders))
+
+    def closed(self, name: str, users: list[UserSymbols]) -> OutcomeSymbols:
+        """An outcome of these users and no others."""
+        return self.outcome(name, users, [total(u.weight * u.bundle[i] for u in users) for i in self.resources])
+
+    def query(self, words: str, users: int | None, exact: bool = False) -> Query:
+        """The statement."""
+        return Query(words, tuple(self.symbols.known), users, exact)
+
+
+def scaled(user: UserSymbols, by: Term) -> UserSymbols:
+    """A user that runs so many times as many tasks."""
+    return replace(user, tasks=by * user.tasks, level=by * user.level, bundle=[by * r for r in user.bundle])
+
+
+# -- what fails ------------------------------------------------------------------------------------------------------
+
+
+def has_less(user: UserSymbols, than: Callable[[int], Condition], size: int) -> Condition:
+    """That a user may run more tasks, and of every resource that it needs has less than something else."""
+    return all_of([user.below_limit, *(any_of([~user.needs(i), than(i)]) for i in range(size))])
+
+
+def fails(b: Builder, outcome: OutcomeSymbols, weight: Term, other: UserSymbols | None) -> Condition:
+    """That the first user shows that a property of one outcome fails; ``weight`` is that of all users."""
+    q, user = b.question, outcome.users[0]
+    if q.name == "pareto":
+        return has_less(user, lambda i: outcome.slack[i] > 0, q.resources)
+    if q.name == "sharing-incentive":
+        return has_less(user, lambda i: weight * user.bundle[i] < 1, q.resources)
+    if q.name == "bottleneck":
+        short = (any_of([outcome.slack[i] > 0, weight * user.bundle[i] < 1]) for i in b.resources)
+        return all_of([user.below_limit, *short])
+    if other is None:
+        return FALSE
+    return has_less(user, lambda i: user.bundle[i] < other.bundle[i], q.resources)
+
+
+def fewer(then: Term, before: Term) -> Condition:
+    """That a user runs fewer tasks then."""
+    return then < before
+
+
+def gains(b: Builder, user: UserSymbols, liar: UserSymbols) -> Condition:
+    """That a user is better off by a lie, of larger demands where only these are asked about."""
+    q = b.question
+    more = has_less(user, lambda i: liar.bundle[i] > user.bundle[i], q.resources)
+    if q.name == "strategy-proof":
+        return more
+    if user.ratios:
+        return all_of([more, *(r >= t for r, t in zip(liar.ratios, user.ratios, strict=True))])
+    larger = (r * user.tasks >= t * liar.tasks for r, t in zip(liar.bundle, user.bundle, strict=True))
+    return all_of([more, *larger])
+
+
+# -- statements ------------------------------------------------------------------------------------------------------
+
+
+def queries(question: Question) -> Iterator[Query]:
+    """Relaxations, of which one without solutions is a proof; then statements of which a solution is an instance."""
+    q = question
+    if isinstance(q.objective, OPEN) and q.name not in TWO_OUTCOMES:
+        yield _one_outcome(q)
+    if q.by_bundles and not q.levels and q.name in OF_USERS:
+        yield _market(q)
+    if q.levels and q.by_bundles and q.positive and not q.limits:
+        yield from _common_level(q)
+    if q.by_bundles and q.name == "resource-monotone" and q.resources == 1 and not q.limits:
+        yield _one_resource(q)
+    if q.levels and q.by_bundles and q.name in OF_USERS and not (q.users is None and q.positive):
+        yield from (_moving(q, n) for n in q.concrete)
+    yield from (_concrete(q, n) for n in q.concrete)
+
+
+def _one_outcome(q: Question) -> Query:
+    """Named users among any number of others: conditions of the named ones, compared among themselves, still hold."""
+    b = Builder(q)
+    said = not (q.grows and q.by_bundles and q.positive and q.name == "envy-free")  # else growth is all that is needed
+    user, other = b.user("1", said=said), b.user("2", said=said) if q.name == "envy-free" else None
+    if other is not None and not said:
+        b.add(*_growth(b, user, other))
+    named, weight = [user] if other is None else [user, other], number(1)
+    if q.name in ("sharing-incentive", "bottleneck"):
+        # of each resource, and of what all pay, some user has at least the average by weight; all weights add up to 1
+        named += [b.user(f"most_{i + 1}") for i in b.resources] if q.levels else [b.user("payer")]
+    outcome = b.outcome("", named)
+    b.answers(outcome)
+    if len(named) > 1 and other is None:
+        if q.levels:
+            b.add(*(named[i + 1].bundle[i] >= 1 - outcome.slack[i] for i in b.resources))
+        else:
+            b.add(outcome.cost(named[1]) >= total(outcome.prices))
+    b.add(fails(b, outcome, weight, other))
+    return b.query("named users among any number of others", None)
+
+
+def _common_level(q: Question) -> Iterator[Query]:
+    """Leximin where all need everything: one level, so that the others' load moves with it."""
+    b = Builder(q)
+    user = b.user("1", weight=number(1), said=not q.grows)  # the unit of weights
+    others = b.symbols.row("others", q.resources, zero=True)
+    first = [y + r for y, r in zip(user.bundle, others, strict=True)]
+    if q.name in LIES:
+        liar = b.user("lie", weight=number(1), said=not q.grows)
+        t = b.symbols.new("times")
+        b.add(liar.level == t * user.level, gains(b, user, liar))
+        second = [y + t * r for y, r in zip(liar.bundle, others, strict=True)]
+        if q.grows:  # all that is needed of the share
+            b.add(*_growth(b, user, liar))
+    elif q.name == "population-monotone":
+        leaver, t = b.symbols.row("leaver", q.resources), b.symbols.new("times")
+        b.add(fewer(t, number(1)))
+        second, first = [t * r for r in first], [r + y for r, y in zip(first, leaver, strict=True)]
+    else:
+        return
+    for loads in (first, second):
+        b.add(*(load <= 1 for load in loads), any_of(load == 1 for load in loads))
+    yield b.query("one user, and the load of any number of others, who all have the same level", None)
+
+
+def _market(q: Question) -> Query:
+    """Alpha-fair: where prices rise, the others' load falls, in sum over resources (the law of demand)."""
+    b = Builder(q)
+    first, then = (b.symbols.row(f"others{name}", q.resources, zero=True) for name in ("", "_then"))
+    user = b.user("1", weight=number(1))  # the unit of weights
+    if q.name in LIES:
+        after, leaver = b.user("lie", weight=number(1), limit=user.limit), [number(0)] * q.resources
+        b.add(gains(b, user, after))
+    else:
+        after, leaver = b.again(user, "1_then"), b.symbols.row("leaver", q.resources, zero=True)
+        b.add(fewer(after.tasks, user.tasks))
+    one = b.outcome("", [user], [total(loads) for loads in zip(user.bundle, first, leaver, strict=True)])
+    two = b.outcome("_then", [after], [y + r for y, r in zip(after.bundle, then, strict=True)])
+    b.answers(one, two)
+    b.add(total((p - r) * (x - y) for p, r, x, y in zip(two.prices, one.prices, then, first, strict=True)) <= 0)
+    return b.query("one user, and the load of any number of others, which falls where prices rise", None)
+
+
+def _one_resource(q: Question) -> Query:
+    """On one resource all shares change by the same factor, so that all tasks do when its capacity grows."""
+    b = Builder(q)
+    load, part, t = (b.symbols.new(name) for name in ("load", "part", "times"))
+    b.add(load == 1, part <= 1, t * part * load == 1, fewer(t, number(1)))
+    return b.query("one resource, of which all users use more or all use less", None)
+
+
+def _growth(b: Builder, one: UserSymbols, two: UserSymbols) -> Iterator[Condition]:
+    """What growth of the share and its degree say of two users: of their bundles, and with lies of their demands."""
+    d = b.question.degree
+    assert d is not None
+
+    def share(user: UserSymbols) -> Term:
+        return user.level * user.tasks ** (d - 1) if d > 1 else user.level
+
+    def all_of_bundles(a: UserSymbols, c: UserSymbols, compare: Callable[[Term, Term], Condition]) -> Condition:
+        return all_of(compare(x, y) for x, y in zip(a.bundle, c.bundle, strict=True))
+
+    if d:
+        yield ~all_of_bundles(one, two, Term.__lt__) | (share(one) < share(two))
+        yield ~all_of_bundles(two, one, Term.__lt__) | (share(two) < share(one))
+        if b.question.name not in LIES:
+            return
+        tasks = [a * two.tasks <= c * one.tasks for a, c in zip(one.bundle, two.bundle, strict=True)]
+        yield ~all_of(tasks) | (one.level * two.tasks <= two.level * one.tasks)
+
+
+def _moving(q: Question, n: int) -> Query:
+    """Leximin of n users: the bundle, tasks and level of each of the others all grow, all fall or all stay."""
+    b = Builder(q)
+    # weights: the first user's is 1; others' bundles stand for those times their weights, of which levels are not asked
+    users = [b.user("1", weight=number(1)), *(b.user(str(k + 1), number(1), said=False) for k in range(1, n))]
+    if q.name in LIES:
+        liar = b.user("lie", weight=number(1), limit=users[0].limit)
+        b.add(gains(b, users[0], liar))
+        after = [liar, *(b.moved(user, f"{k + 2}_then") for k, user in enumerate(users[1:]))]
+    else:
+        after = [b.moved(user, f"{k + 1}_then") for k, user in enumerate(users[:-1])]
+        b.add(fewer(after[0].tasks, users[0].tasks))
+    b.answers(b.closed("", users), b.closed("_then", after))
+    return b.query(f"{n} users whose bundles, tasks and levels grow or fall together", n)
+
+
+def _concrete(q: Question, n: int) -> Query:
+    """All of n users, as they are."""
+    b = Builder(q)
+    users = [b.user(str(k + 1), number(1) if k == 0 else None) for k in range(n)]
+    first, after = b.closed("", users), list[UserSymbols]()
+    if q.name in LIES:
+        liar = b.user("lie", number(1), users[0].limit)
+        b.add(gains(b, users[0], liar))
+        after = [liar, *(b.again(user, f"{k + 2}_then") for k, user in enumerate(users[1:]))]
+    elif q.name == "population-monotone":
+        after = [b.again(user, f"{k + 1}_then") for k, user in enumerate(users[:-1])]
+        b.add(fewer(after[0].tasks, users[0].tasks) if after else FALSE)
+    elif q.name == "resource-monotone":
+        parts = b.symbols.row("part", q.resources)  # of the grown capacities, that the first ones were
+        b.add(*(part <= 1 for part in parts))
+        after = [b.again(user, f"{k + 1}_then", parts) for k, user in enumerate(users)]
+        b.add(fewer(after[0].tasks, users[0].tasks))
+    else:
+        b.add(fails(b, first, total(user.weight for user in users), users[1] if n > 1 else None))
+    b.answers(first, *([b.closed("_then", after)] if after else []))
+    return b.query(f"{n} users", n, exact=True)
+
+
+# -- lemmas ----------------------------------------------------------------------------------------------------------
+
+
+def lemma(question: Question, degree: int | None) -> Query:
+    """That a share has this degree, or, without one, that it grows with bundles and falls with none of them."""
+    b = Builder(question)
+    zero = degree is not None and not question.positive
+    less, more = (b.symbols.row(name, question.resources, zero) for name in ("less", "more"))
+    few, many = b.symbols.new("share_of_less"), b.symbols.new("share_of_more")
+    if degree is None:
+        b.add(*(x <= y for x, y in zip(less, more, strict=True)))
+        b.add(any_of([few > many, all_of([few == many, *(x < y for x, y in zip(less, more, strict=True))])]))
+        words = "the share grows with demands"
+    else:
+        t = b.symbols.new("times")
+        more = [t * x for x in less]
+        b.add(any_of([many < t**degree * few, many > t**degree * few]))
+        words = f"demands times t have a share times t^{degree}"
+    b.add(b.share(less, few), b.share(more, many))
+    return b.query(words, None)

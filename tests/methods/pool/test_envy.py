@@ -1,0 +1,107 @@
+"""Leximin and max-min on one pool without envy, against cone programs and all rows by hand."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import fairopt as fo
+from fairopt.formulation.program import Program
+from fairopt.methods.pool.envy import pulled_applies
+from fairopt.proofs import gate
+from fairopt.proofs.envy import Pulled
+from fairopt.proofs.evidence import Proposal
+
+TASKS = fo.Tasks()
+
+
+def drawn(seed: int) -> tuple[fo.Instance, list[fo.Constraint]]:
+    """A pool with zeros, proportional demands, limits, weights and further bounds."""
+    rng = np.random.default_rng(seed)
+    n, m = int(rng.integers(2, 7)), int(rng.integers(1, 4))
+    demands = rng.integers(0, 4, (n, m)).astype(float) if seed % 2 else rng.uniform(0.1, 4, (n, m))
+    demands[demands.sum(axis=1) == 0] = 1
+    demands[-1] = demands[0] * rng.choice([1, 0.3, 2]) if seed % 3 == 0 else demands[-1]
+    limits = np.where(rng.random(n) < 0.5, rng.uniform(0.05, 3, n), np.inf) if seed % 4 < 2 else None
+    more: list[fo.Constraint] = [fo.MinTasks(0.01), fo.MaxShare(0.4), fo.Reserve(0, 0.2)]
+    instance = fo.Instance(demands, rng.uniform(2, 20, m), weights=rng.uniform(0.3, 3, n), task_limits=limits)
+    return instance, [fo.EnvyFree(), *more[seed % 5 : seed % 5 + 1]]
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_levels_are_those_of_cone_programs_and_no_worse_point_is_proved(seed: int, tmp_path: Path) -> None:
+    instance, constraints = drawn(seed)
+    policy = fo.Policy(fo.Leximin(TASKS), constraints)
+    a = policy.allocate(instance, method="water-filling")
+    np.testing.assert_allclose(a.tasks, policy.allocate(instance, method="cone").tasks, rtol=1e-6)
+    program = Program(instance, policy.objective, tuple(constraints))
+    tasks = program.gather(a.tasks_by_server)
+    for wrong in (0.999 * tasks, tasks * (1 - 1e-4 * np.eye(len(tasks))[seed % len(tasks)])):
+        assert not gate.judge(program, Proposal("wrong", wrong, Pulled(program))).ok
+    path = policy.allocate(instance).save(tmp_path / "a.json")
+    assert fo.verify(path).ok
+    data = json.loads(path.read_text())
+    for k in range(len(tasks)):
+        lower = {**data, "tasks_by_server": [[v * (1 - 1e-5 * (j == k)) for v in row]
+                                             for j, row in enumerate(data["tasks_by_server"])]}  # fmt: skip
+        path.write_text(json.dumps(lower))
+        assert not fo.verify(path).ok
+
+
+def test_prices_are_derivatives_of_the_lowest_level() -> None:
+    instance = fo.Instance([[2, 3], [2, 1], [1, 4]], [6, 4])
+    policy = fo.Policy(fo.MaxMin(TASKS), [fo.EnvyFree()])
+    a, step = policy.allocate(instance), 1e-4
+    assert a.certificate.method == "water-filling"
+    for i in range(2):
+        more = np.array([6.0, 4.0]) + step * np.eye(2)[i]
+        rise = (policy.allocate(fo.Instance(instance.demands, more)).objective - a.objective) / step
+        assert a.prices[0, i] == pytest.approx(rise, abs=1e-6)
+
+
+def test_it_is_for_levels_on_one_pool_under_envy_freeness_and_bounds() -> None:
+    pool, servers = fo.Instance([[2, 3], [2, 1]], [6, 4]), fo.Instance([[2, 3], [2, 1]], [[6, 4], [3, 3]])
+    envy_free, others = [fo.EnvyFree()], [fo.EnvyFree(), fo.EqualShares()]
+    assert pulled_applies(Program(pool, fo.Leximin(TASKS), envy_free))
+    assert not pulled_applies(Program(pool, fo.Leximin(TASKS), others))
+    assert not pulled_applies(Program(pool, fo.Total(), envy_free))
+    assert not pulled_applies(Program(servers, fo.Leximin(), envy_free))
+    program = Program(pool, fo.Leximin(TASKS), others)
+    assert not gate.judge(program, Proposal("other conditions", np.ones(2), Pulled(program))).ok
+
+
+def test_the_rows_that_imply_the_others_do() -> None:
+    """By closure: the largest products along chains of rows are those of all rows."""
+    for seed in range(40):
+        instance, _ = drawn(seed)
+        n, d = instance.n_users, instance.demands
+        rows = fo.EnvyFree().implying(instance, 10**6)
+        assert rows is not None and len(rows) <= n * (n - 1)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            worth = np.where(d[:, None] > 0, d[None] / d[:, None], np.inf).min(axis=2)
+        np.fill_diagonal(worth, 1.0)
+        known = np.eye(n)
+        known.flat[rows] = worth.flat[rows]
+        for _ in range(n):
+            known = np.maximum(known, (known[:, :, None] * known).max(axis=1))
+        np.testing.assert_allclose(known, worth, rtol=1e-9)
+    assert fo.EnvyFree().implying(instance, 0) is None or len(rows) == 0
+
+
+def test_sums_of_many_users_have_files_with_the_rows_that_bind(tmp_path: Path) -> None:
+    rng = np.random.default_rng(5)
+    many = fo.Instance(rng.uniform(0.1, 4, (60, 2)), [60, 60])
+    path = fo.Policy(fo.Total(), [fo.EnvyFree()]).allocate(many).save(tmp_path / "a.json")
+    data = json.loads(path.read_text())
+    assert 0 < len(data["binding"]) < 60 and fo.verify(path).ok
+    for binding, said in (([[0, 0]], "are not two users"), ([[0, 60]], "are not two users"), ([], "not proved")):
+        path.write_text(json.dumps({**data, "binding": binding}))
+        assert not fo.verify(path).ok and said in str(fo.verify(path))
+    tasks = [row[:] for row in data["tasks_by_server"]]
+    envied = data["binding"][0][0]
+    tasks[envied][0] *= 0.999
+    path.write_text(json.dumps({**data, "binding": [], "tasks_by_server": tasks}))
+    assert f"user {many.users[envied]!r} envies" in str(fo.verify(path))

@@ -1,0 +1,416 @@
+"""Theorems by machine: verdicts, witnesses, what is never proved, files, limits of time, and what cannot be stated."""
+
+import json
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import fairopt as fo
+from fairopt.blocks.terms import all_of, product
+from fairopt.cli.application import app, register
+from fairopt.errors import InvalidBlock, MissingExtra, OutOfDomain
+from fairopt.properties.literature.claims import claims
+from fairopt.properties.prove import prove as module
+from fairopt.properties.prove import provers, statements
+from fairopt.properties.prove.provers import answers
+from fairopt.properties.prove.statements import PROVABLE, Question, lemma, queries
+
+pytest.importorskip("z3", reason="proofs need the extra prove")
+pytest.importorskip("cvc5", reason="proofs are checked by cvc5, of the extra prove")
+
+DRF, ASSET = fo.DRF(), fo.Policy(fo.Leximin(fo.PNormShare(1)))
+EUCLID = fo.Policy(fo.Leximin(fo.PNormShare(2)))
+
+
+def verdicts(query, *names):
+    """What provers say of a statement."""
+    return [answer.answer for name in names for answer in answers([query], name, 30.0) if answer is not None]
+
+
+@pytest.fixture(autouse=True)
+def one_at_a_time(monkeypatch):
+    """Ask provers one at a time, as tests run side by side."""
+    monkeypatch.setattr(provers, "PROCESSES", 1)
+
+
+@pytest.fixture
+def nothing_drawn(monkeypatch):
+    """Leave out the search of audits, so that provers decide alone."""
+    monkeypatch.setattr(module._Attempt, "_search", lambda self: None)
+
+
+# -- verdicts --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("policy", "name", "resources", "options"),
+    [
+        (DRF, "sp", 4, {"weights": True}),
+        (DRF, "si", 3, {"positive": False, "limits": True}),
+        (DRF, "ef", 3, {"positive": False, "limits": True, "weights": True}),
+        (DRF, "sp", 3, {"positive": False, "limits": True, "weights": True, "users": 3}),
+        (DRF, "rm", 1, {}),
+        (ASSET, "sp", 3, {"weights": True}),
+        (EUCLID, "sp", 4, {"weights": True}),
+        (fo.KDF(2), "sp-boosting", 4, {"weights": True}),
+        (fo.KDF(2), "pm", 3, {}),
+        (fo.FDS(1), "si", 3, {"weights": True}),
+        (fo.FDS(1), "bf", 3, {}),
+        (fo.FDS(2), "ef", 3, {"weights": True}),
+        (fo.FDS(1.5), "pe", 3, {"limits": True}),
+        (fo.FDS(2), "sp", 1, {}),
+        (fo.NoFairness(), "pe", 3, {}),
+    ],
+)
+def test_theorems(policy, name, resources, options):
+    found = fo.prove(policy, name, resources=resources, **options)
+    assert (found.verdict, found.provers) == ("proved", ("z3",))
+    assert found.queries and found.witness is None
+    assert f"{resources} resource" in found.statement
+
+
+def test_refutations_come_with_witnesses_that_are_computed_again_and_replayed(tmp_path):
+    for policy, name, how in ((fo.KDF(2), "si", "exact fractions"), (fo.FDS(1), "rm", "conditions to 30 digits")):
+        proof = fo.prove(policy, name, resources=2)
+        assert proof.verdict == "refuted" and how in proof.witness.verified
+        assert proof.witness.instance.n_resources == 2
+        path = proof.save(tmp_path / "found.json")
+        assert [replayed.refutes for replayed in fo.replay(path)] == [True]
+
+
+def test_a_report_of_all_properties():
+    report = fo.prove(DRF, resources=1, weights=True)
+    assert list(report) == list(PROVABLE) and {proof.verdict for proof in report.values()} == {"proved"}
+    assert report["sp"] is report["strategy-proof"]
+    assert [row["provers"] for row in report.rows()] == ["z3"] * len(PROVABLE)
+    assert "any number of users, demands above 0, any weights" in report._repr_html_()
+    assert len(report.to_dict()["proofs"]) == len(PROVABLE)
+
+
+@pytest.mark.parametrize(
+    ("policy", "name", "options"),
+    [
+        (fo.KDF(2), "si", {"weights": True}),
+        (fo.KDF(2), "sp", {}),
+        (fo.GFJ(2), "ef", {}),
+        (DRF, "pm", {"positive": False, "users": 3}),
+        (DRF, "rm", {"users": 2}),
+    ],
+)
+def test_solutions_of_provers_become_instances(policy, name, options, nothing_drawn):
+    found = fo.prove(policy, name, resources=2, **options)
+    assert found.verdict == "refuted"
+    assert found.witness.margin > 1e-9
+    if "users" in options:
+        assert found.witness.instance.n_users == options["users"]
+
+
+# -- nothing false is proved -----------------------------------------------------------------------------------------
+
+
+def question(policy, name, resources=2, users=None, degree=1, **options):
+    objective = policy.objective
+    (share,) = objective.share_blocks()
+    return Question(
+        objective=objective, share=share, name=name, resources=resources, users=users, degree=degree, **options
+    )
+
+
+@dataclass(frozen=True, repr=False)
+class AllButTheLast(fo.Objective):
+    """Leximin that ignores the last user, who need not be stopped by anything."""
+
+    share: fo.Share = field(default_factory=fo.DominantShare)
+
+    def conditions(self, symbols):
+        return all_of(symbols.stopped(user) for user in symbols.users[:-1])
+
+
+@pytest.mark.parametrize("name", ["sharing-incentive", "envy-free", "population-monotone"])
+def test_leximin_that_ignores_a_user_is_not_proved(name):
+    q = question(fo.Policy(AllButTheLast()), name, users=2 + (name[0] == "p"), degree=None)
+    assert all(verdicts(query, "z3") == ["sat"] for query in queries(q) if query.exact)
+
+
+@pytest.mark.parametrize("name", ["sharing-incentive", "envy-free", "strategy-proof", "population-monotone"])
+def test_the_contrary_of_a_theorem_is_not_proved(name, monkeypatch):
+    """With the sign of the failure turned, statements have solutions: their other conditions contradict nothing."""
+    less, more = statements.fails, statements.gains
+    monkeypatch.setattr(statements, "fails", lambda *given: ~less(*given))
+    monkeypatch.setattr(statements, "gains", lambda *given: ~more(*given))
+    monkeypatch.setattr(statements, "fewer", lambda a, b: a >= b)
+    for options in ({}, {"positive": False, "users": 3}):
+        for query in queries(question(DRF, name, **options)):
+            assert verdicts(query, "z3") == ["sat"], query.words
+
+
+def test_totals_of_shares_that_are_zero_for_some_users(nothing_drawn):
+    one = fo.Policy(fo.Total(fo.ResourceShare(0)))
+    assert fo.prove(one, "pe", resources=2).verdict == "proved"
+    # who needs none of it may get nothing
+    assert fo.prove(one, "pe", resources=2, positive=False, time_limit=3).verdict != "proved"
+
+
+def test_wrong_lemmas_are_not_proved():
+    q = question(fo.KDF(2), "pe", 3)
+    assert verdicts(lemma(q, 2), "z3", "cvc5") == ["unsat", "unsat"]
+    assert verdicts(lemma(q, 1), "z3") == ["sat"]
+    assert verdicts(lemma(question(fo.GFJ(1), "pe", 3), None), "z3") == ["sat"]  # the share of a task is always 1
+
+
+@dataclass(frozen=True, repr=False)
+class Doubled(fo.Share):
+    """The dominant share, of which the first user's is doubled: it does not say so."""
+
+    def per_task(self, instance):
+        return instance.dominant_shares * np.where(np.arange(instance.n_users) == 0, 2.0, 1.0)
+
+    def conditions(self, symbols):
+        return fo.DominantShare().conditions(symbols)
+
+
+@dataclass(frozen=True, repr=False)
+class AtMost(fo.Share):
+    """What it says holds for more than what it computes."""
+
+    def per_task(self, instance):
+        return instance.dominant_shares
+
+    def conditions(self, symbols):
+        return all_of(symbols.coefficient >= ratio for ratio in symbols.ratios)
+
+
+@dataclass(frozen=True, repr=False)
+class Roots(fo.Objective):
+    """The sum of the square roots of tasks; ``half`` of the price is said where ``wrong``."""
+
+    wrong: bool = False
+
+    def share_blocks(self):
+        return (fo.Tasks(),)
+
+    def expression(self, model):
+        import cvxpy as cp
+
+        return cp.sum(cp.sqrt(model.tasks))
+
+    def conditions(self, symbols):
+        tasks = ((user, user.tasks * user.weight) for user in symbols.users)
+        return all_of((1 + self.wrong) * 2 * symbols.root(x, 2) * symbols.task_price(user) == 1 for user, x in tasks)
+
+
+@pytest.mark.parametrize(
+    ("objective", "words"),
+    [
+        (fo.Leximin(Doubled()), "Doubled.*conditions do not hold for its coefficient"),
+        (fo.Leximin(AtMost()), "AtMost.*conditions hold for .* as well as for its coefficient"),
+        (Roots(wrong=True), "Roots.*conditions do not hold for its answer"),
+    ],
+)
+def test_blocks_that_say_something_else_than_they_compute_are_refused(objective, words):
+    with pytest.raises(InvalidBlock, match=words):
+        fo.prove(fo.Policy(objective), "ef", resources=2)
+
+
+@pytest.mark.parametrize("limits", [False, True])
+@pytest.mark.parametrize(
+    "objective",
+    [
+        *(fo.Leximin(share) for share in (fo.DominantShare(), fo.KDominantShare(2), fo.PNormShare(1.5), fo.Tasks())),
+        *(fo.Leximin(share) for share in (fo.ResourceShare(0), fo.StandAloneShare(), fo.PNormShare(0))), fo.MaxMin(),
+        fo.Leximin(fo.KDominantShare(2, short="positive")), fo.Leximin(fo.KDominantShare(2, rank_weights=(1, 2))),
+        fo.AlphaFair(0.5), fo.AlphaFair(1), fo.AlphaFair(1.5, fo.Tasks()), fo.AlphaFair(2), fo.AlphaFair(0),
+        fo.Total(fo.Tasks()), fo.Total(fo.PNormShare(1)), Roots(),
+    ],
+    ids=repr,
+)  # fmt: skip
+def test_blocks_are_what_they_say(objective, limits):
+    from fairopt.properties.prove.said import require_said
+
+    for positive in (True, False):
+        if not isinstance(objective, Roots) or not limits:
+            q = question(fo.Policy(objective), "pe", 2, positive=positive, limits=limits, weights=True)
+            require_said(q)
+
+
+# -- a notion of one's own -------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, repr=False)
+class MeanShare(fo.Share):
+    """The mean of the ratios."""
+
+    def per_task(self, instance):
+        return instance.ratios.mean(axis=-1)
+
+    def conditions(self, symbols):
+        return symbols.coefficient * len(symbols.ratios) == sum(symbols.ratios)
+
+
+def test_a_notion_of_ones_own_is_proved_by_what_its_blocks_say():
+    assert fo.prove(fo.Policy(fo.Leximin(MeanShare())), "sp", resources=3).verdict == "proved"
+    assert fo.prove(fo.Policy(Roots()), "pe", resources=2, users=2).verdict == "proved"
+
+
+@dataclass(frozen=True, repr=False)
+class WithProduct(fo.Share):
+    """A sum with a product, which grows and is of no degree."""
+
+    def per_task(self, instance):
+        return instance.ratios.sum(axis=-1) + instance.ratios.prod(axis=-1)
+
+    def conditions(self, symbols):
+        return symbols.coefficient == sum(symbols.ratios) + product(symbols.ratios)
+
+
+def test_shares_without_a_degree_are_stated_by_ratios(nothing_drawn):
+    for objective in (fo.Leximin(WithProduct()), fo.AlphaFair(1, WithProduct())):
+        assert fo.prove(fo.Policy(objective), "pe", resources=2).verdict == "proved"
+        found = fo.prove(fo.Policy(objective), "ef", resources=2, users=2, time_limit=5)
+        assert "not proved that multiples of demands" in found.tried[0]
+
+
+def test_a_lemma_that_was_not_settled_is_asked_again(monkeypatch, nothing_drawn):
+    monkeypatch.setattr(module, "_LEMMAS", {})
+    with monkeypatch.context() as hurried:
+        hurried.setattr(module, "LEMMA", 0.0)
+        assert "not proved that multiples" in fo.prove(DRF, "sp", resources=2, time_limit=3).tried[0]
+    assert fo.prove(DRF, "sp", resources=2).verdict == "proved"
+
+
+def test_what_cannot_be_stated_is_unknown_in_one_line(nothing_drawn):
+    mute = replace_conditions(MeanShare)
+    found = fo.prove(fo.Policy(fo.Leximin(mute())), "pe", resources=2)
+    assert found.verdict == "unknown"
+    assert "Mute() does not say what it is in polynomials; write Mute.conditions" in str(found)
+    for policy, words in (
+        (fo.Policy(fo.Leximin(), [fo.EnvyFree()]), "has constraints"),
+        (fo.BottleneckFairness(), "is not made of blocks"),
+        (fo.FDS(0.1234567), "AlphaFair(0.1234567) does not say"),
+        (fo.Policy(fo.AlphaFair(1) + fo.Total(fo.Tasks())), "2 shares"),
+    ):
+        found = fo.prove(policy, "pe", resources=2)
+        assert found.verdict == "unknown" and words in found.tried[0]
+
+
+def replace_conditions(kind):
+    """A share without conditions."""
+
+    @dataclass(frozen=True, repr=False)
+    class Mute(fo.Share):
+        def per_task(self, instance):
+            return kind().per_task(instance)
+
+    return Mute
+
+
+# -- files, provers, limits ------------------------------------------------------------------------------------------
+
+
+def test_saved_proofs_are_checked_by_both_provers(tmp_path):
+    for policy, name in ((DRF, "sp"), (fo.KDF(2), "sp-boosting")):
+        proof = fo.prove(policy, name, resources=2, weights=True, cross_check=True)
+        assert proof.provers == ("z3", "cvc5")
+        text = proof.save(tmp_path / "proof.smt2").read_text()
+        parts = text.split("(reset)\n")
+        assert len(parts) == len(proof.queries)
+        for part in parts:
+            assert verdicts(SimpleNamespace(text=part), "z3", "cvc5") == ["unsat", "unsat"]
+
+
+def test_what_cannot_be_saved(tmp_path, nothing_drawn):
+    with pytest.raises(InvalidBlock, match=r"saved as SMT-LIB.*\.smt2"):
+        fo.prove(DRF, "pe", resources=1).save(tmp_path / "x.json")
+    with pytest.raises(InvalidBlock, match="there is nothing to save"):
+        fo.prove(fo.BottleneckFairness(), "pe", resources=1).save(tmp_path / "x.json")
+
+
+def test_a_limit_of_time_ends_in_unknown(monkeypatch, nothing_drawn):
+    monkeypatch.setattr(module, "queries", lambda q: iter([statements._concrete(question(fo.GFJ(5), "pm", 4), 4)]))
+    found = fo.prove(DRF, "pm", resources=4, time_limit=0.3)
+    assert (found.verdict, found.tried[-1]) == ("unknown", "stopped after 0.3 seconds")
+
+
+def test_ctrl_c_returns_what_is_known(monkeypatch):
+    asked = []
+
+    def interrupted(*given):
+        asked.append(given)
+        if len(asked) > 3:
+            raise KeyboardInterrupt
+        return queries(*given)
+
+    monkeypatch.setattr(module, "queries", interrupted)
+    report = fo.prove(DRF, resources=2)
+    assert [proof.verdict for proof in report.proofs] == ["proved"] * 3 + ["unknown"]
+    assert report.interrupted and report.proofs[-1].tried[-1] == "stopped by Ctrl-C"
+
+
+def test_a_missing_prover(monkeypatch):
+    monkeypatch.setattr(provers, "find_spec", lambda name: None)
+    with pytest.raises(MissingExtra, match=r"fairopt\[prove\]"):
+        fo.prove(DRF, "pe", resources=2)
+
+
+def test_a_prover_that_fails_is_no_proof(monkeypatch):
+    monkeypatch.setattr(provers, "PROCESS", provers.PROCESS.with_name("nothing_there.py"))
+    [answer] = answers([next(queries(question(DRF, "pe")))], "z3", 30.0)
+    assert answer.answer == "unknown" and "nothing_there" in answer.why
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"resources": 0}, "resources is 0"),
+        ({"users": True}, "users is True"),
+        ({"time_limit": 0}, "time_limit is 0"),
+        ({"property": "ef1"}, "no proofs are made of ef1"),
+        ({"property": "fair"}, "no property 'fair'"),
+        ({"policy": 3}, r"prove\(3\)"),
+    ],
+)
+def test_errors(change, words):
+    with pytest.raises(InvalidBlock, match=words):
+        fo.prove(**({"policy": DRF, "property": "pe", "resources": 2} | change))
+
+
+def test_outside_its_domain():
+    with pytest.raises(OutOfDomain, match="give k <= 1"):
+        fo.prove(fo.KDF(2), "pe", resources=1)
+
+
+# -- where it is used ------------------------------------------------------------------------------------------------
+
+
+def test_audits_prove_what_they_do_not_refute():
+    report = fo.audit(fo.KDF(2), ["pe", "si"], positive=True, max_examples=40, prove=True)
+    assert report["pe"].verdict == (
+        "proved for 2, 3, 4 resources and any number of users; not refuted on 40 instances"
+    )
+    assert report["si"].refuted and report["si"].proved == ""
+
+
+def test_the_command(tmp_path):
+    register(["prove"])
+    where = tmp_path / "ef.smt2"
+    words = ["prove", "-p", "drf", "--property", "ef", "--resources", "2", "--save", str(where)]
+    found = CliRunner().invoke(app, words)
+    assert found.exit_code == 0 and "proved by z3" in found.output and where.exists()
+    found = CliRunner().invoke(app, ["prove", "-p", "2df", "--property", "si", "--resources", "2", "--json"])
+    assert json.loads(found.output)["verdict"] == "refuted"
+
+
+def test_claims_and_proofs_agree():
+    """What is claimed of all instances and proved by hand is nowhere refuted by machine, and the other way round."""
+    stated = [claim for claim in claims() if claim.machine and claim.says in ("satisfies", "violates")]
+    assert len(stated) > 20
+    for claim in stated:
+        holds = (claim.says == "satisfies") == (claim.verdict == "proved")
+        proved, refuted = "proved" in claim.machine, "refuted" in claim.machine
+        if claim.conditions == "" and holds:
+            assert not refuted, claim
+        if not holds:
+            assert refuted or not proved, claim

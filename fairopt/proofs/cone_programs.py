@@ -176,8 +176,8 @@ def _tangent_gap(
 ) -> tuple[float, Float]:
     """Gap and prices by the tangent of the objective at the tasks, for objectives without a closer majorant."""
     cone, objective, (form, factor) = evidence.model, program.objective, evidence.maximand
-    own = factor is not None and evidence.stands_in is None
-    natural = form * factor if own else cp.sum(objective.expression(cone.model))
+    of_form = factor is not None and evidence.stands_in is None
+    natural = form * factor if of_form else cp.sum(objective.expression(cone.model))
     alone = all(v.id == cone.unknowns.id for v in natural.variables())  # else it is not a bound
     touched = conditions.tangent(cone, natural, tasks) if alone else None
     scale = 1.0 if factor is None else factor

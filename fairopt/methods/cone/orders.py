@@ -18,9 +18,8 @@ import numpy as np
 
 from fairopt.blocks.algebra import written
 from fairopt.blocks.base import is_ours
-from fairopt.blocks.objectives import Objective, OrderedWeighted
+from fairopt.blocks.objectives import MaxMin, OrderedWeighted
 from fairopt.blocks.ranked import padded
-from fairopt.blocks.shares import Share
 from fairopt.formulation.program import ConeModel, Program
 from fairopt.lazy import cp, csgraph, sp
 from fairopt.methods import infeasible
@@ -39,24 +38,22 @@ NOTHING = 1e-13  # part of the mean weight that is none
 
 
 def orders_apply(program: Program) -> bool:
-    """Whether the objective has ordered weights, of one share, and too many users and steps for all rows.
+    """Whether the objective has ordered weights with too many users and steps for all rows.
 
-    Other terms are of fairopt's own, whose tangents the proof knows.
+    Other terms are of fairopt's own, whose tangents the proof knows, and none of them sorts: a proof splits prices
+    among terms that do.
     """
-    ranked, n = _ranked(program.objective), program.instance.n_users
-    if len({t.share for _, t in ranked}) != 1 or not all(is_ours(t) for _, t in program.objective.terms()):
+    terms = [t for _, t in program.objective.terms()]
+    sorting = [t for t in terms if isinstance(t, (OrderedWeighted, MaxMin))]
+    if len(sorting) != 1 or not isinstance(sorting[0], OrderedWeighted) or not all(map(is_ours, terms)):
         return False
-    return n * sum(len(t.steps(n)) for _, t in ranked) > ROWS
+    n = program.instance.n_users
+    return n * len(sorting[0].steps(n)) > ROWS
 
 
-def _ranked(objective: Objective) -> list[tuple[float, OrderedWeighted]]:
-    """The terms that are ordered weights, with their factors."""
-    return [(c, t) for c, t in objective.terms() if type(t) is OrderedWeighted and c > 0]
-
-
-def share_of(program: Program) -> Share:
-    """The share that is sorted."""
-    return _ranked(program.objective)[0][1].share
+def sorted_term(program: Program) -> tuple[float, OrderedWeighted]:
+    """The term of ordered weights, with its factor."""
+    return next((c, t) for c, t in program.objective.terms() if isinstance(t, OrderedWeighted))
 
 
 def solve_by_orders(program: Program, settings: Settings, first: Float) -> Proposals:
@@ -107,17 +104,17 @@ class _Orders:
         own = {"direct_solve_method": "qdldl"} if solver == "CLARABEL" else {}
         self.settings = replace(settings, options={**own, **settings.options})
         self.program, self.solver = program, solver
-        n = program.instance.n_users
-        ranked, share = _ranked(program.objective), share_of(program)
-        weights = sum((c * padded(t.weights, n) for c, t in ranked), start=np.zeros(n))
+        n, (factor, term) = program.instance.n_users, sorted_term(program)
+        weights = factor * padded(term.weights, n)
         self.cone = cone = ConeModel(program, solver)
-        self.unit = cone.model.level(share) * float(weights.sum())
+        self.unit = cone.model.level(term.share) * float(weights.sum())
         weights /= weights.sum()
         self.groups = grouped(np.where(weights > NOTHING / n, weights, 0.0))
-        self.shares = cone.model.relative_share(share)
-        rest = [(c, t) for c, t in program.objective.terms() if (c, t) not in ranked]
-        others = [cp.sum(written(t, cone.model)) * (c / self.unit) for c, t in rest]
-        self.others: cp.Expression = sum(others, start=cp.Constant(0.0))
+        self.shares = cone.model.relative_share(term.share)
+        others = ((c, t) for c, t in program.objective.terms() if t is not term)
+        self.others: cp.Expression = sum(
+            (cp.sum(written(t, cone.model)) * (c / self.unit) for c, t in others), start=cp.Constant(0.0)
+        )
         self.orders: list[_Order] = []
         self._take(np.argsort(first, kind="stable"))
 

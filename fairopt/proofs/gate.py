@@ -279,11 +279,11 @@ def allocation(
     bundles are returned unchanged where the answer has them but for rounding.
     """
     (first, started), (last, final) = judged[0], judged[-1]
-    table = _keep_given(last.expand(final.tasks), point)
+    table = _keep_given(found := last.expand(final.tasks), point)
     held = None if final.bundles is None else _keep_given(last.expand_rows(final.bundles), bundles)
     gaps = [_gap_at_the_end(program, answer, table, held) for program, answer in judged[:-1]] + [final.gap]
     value = 0.0 if first.empty else started.value
-    if last is not first and not first.empty:
+    if (last is not first or (table is not found and not np.array_equal(table, found))) and not first.empty:
         value = first.objective.value(first.point(*_gathered(first, table, held)))
     prices = None if started.prices is None else first.expand_prices(started.prices)
     certificate = _certificate(

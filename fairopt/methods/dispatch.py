@@ -39,6 +39,7 @@ from fairopt.methods.cluster.leximin import leximin_on_servers_applies, solve_le
 from fairopt.methods.cluster.sums import solve_sum_on_servers, sum_on_servers_applies
 from fairopt.methods.cone.leximin import solve_leximin
 from fairopt.methods.cone.newton import newton_applies, solve_by_newton
+from fairopt.methods.cone.orders import orders_apply, solve_by_orders, sorted_term
 from fairopt.methods.cone.parametric import only_parametric, parametric_applies, search_by_prices, search_sums
 from fairopt.methods.cone.solve import solve_number
 from fairopt.methods.many_rows import solve_with_rows
@@ -251,6 +252,12 @@ def _solve_by_cones(program: Program, settings: Settings) -> Answer:
         first = _search(program, settings)
         if first.ok or only_parametric(program):
             return first
+    if orders_apply(program):
+        by_orders = best(program, solve_by_orders(program, settings, _fair_levels(program, settings)))
+        if by_orders.ok or settings.late:
+            return by_orders
+        rest = best(program, (settings.general or solve_number)(program, settings))
+        return replace(min(rest, by_orders, key=Answer.missing), tried=by_orders.tried + rest.tried)
     solve = settings.general or solve_number
     answer = best(program, solve(program, settings), most=1 if search else None)
     if answer.ok:
@@ -295,6 +302,18 @@ def _search(program: Program, settings: Settings) -> Answer:
     label = program.instance.users[user]
     note = f"user {label!r} could run {could[user]:.6g} tasks, not {held[user]:.6g}, while no other user runs fewer"
     return replace(answer, note=f"Pareto-dominated, as optima with little emphasis on efficiency can be: {note}")
+
+
+def _fair_levels(program: Program, settings: Settings) -> Float:
+    """Levels by user of an alpha-fair answer, from which the order of ordered weights is not far."""
+    _, term = sorted_term(program)
+    try:
+        fair = Program(program.given, AlphaFair(2, term.share), program.constraints)
+        tasks = _solve_with(fair, replace(settings, general=None, start=None, solver=None, options={}), "auto").tasks
+    except (OutOfDomain, Infeasible):  # the constraints leave a user nothing
+        tasks = program.size[program.pairs.user]
+    point = program.point(tasks)
+    return np.asarray(point.share(term.share) / point.weights)
 
 
 def _hardly_rise(program: Program, answer: Answer, most: Float) -> bool:

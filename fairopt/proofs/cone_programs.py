@@ -52,8 +52,10 @@ def judge_solved(program: Program, evidence: Solved, tasks: Float) -> Bounded:
             low, high = point.scaled(1 - STEP), point.scaled(1 + STEP)
             run = majorant.unit * (majorant.value(high) - majorant.value(low))
             prices = prices * ((objective.value(high) - objective.value(low)) / run if run else 0.0)
-        if evidence.stands_in is not None or {v.id for v in form.variables()} != {cone.unknowns.id}:
+        if {v.id for v in form.variables()} != {cone.unknowns.id}:
             per_form = None
+    if evidence.stands_in is not None:  # no bound on the objective
+        per_form = None
     assumed = ""
     if not gap <= GAP_TOLERANCE and per_form:
         cone.unknowns.save_value(tasks / cone.scale)
@@ -174,7 +176,8 @@ def _tangent_gap(
 ) -> tuple[float, Float]:
     """Gap and prices by the tangent of the objective at the tasks, for objectives without a closer majorant."""
     cone, objective, (form, factor) = evidence.model, program.objective, evidence.maximand
-    natural = cp.sum(objective.expression(cone.model)) if factor is None else form * factor
+    of_form = factor is not None and evidence.stands_in is None
+    natural = form * factor if of_form else cp.sum(objective.expression(cone.model))
     alone = all(v.id == cone.unknowns.id for v in natural.variables())  # else it is not a bound
     touched = conditions.tangent(cone, natural, tasks) if alone else None
     scale = 1.0 if factor is None else factor

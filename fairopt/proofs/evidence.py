@@ -129,7 +129,7 @@ class Solved:
     """A cone program with the values and dual values of a solver.
 
     The expression maximised is `ConeModel.maximand`, or the objective in another ``unit``, or ``stands_in``, which has
-    the same optimum as the objective, and relates to it in no other way.
+    the same optimum as the objective, and relates to it in no other way but for its unit, if that is given.
     """
 
     model: ConeModel
@@ -140,7 +140,7 @@ class Solved:
     def maximand(self) -> tuple[cp.Expression, float | None]:
         """The expression that was maximised, and natural units per unit of it; None for an increasing transform."""
         if self.stands_in is not None:
-            return self.stands_in, None
+            return self.stands_in, self.unit
         if self.unit is None:
             return self.model.maximand
         return cp.sum(self.model.program.objective.expression(self.model.model)) / self.unit, self.unit
@@ -218,7 +218,7 @@ def plain(evidence: Evidence | None) -> dict[str, Any] | None:
         return {"kind": "tangents", "ends": ends, "cuts": cuts}
     if isinstance(evidence, Solved):
         duals = [dual_values(condition).tolist() for condition in _conditions(evidence.model)]
-        return {"kind": "duals", "duals": duals, "stands_in": evidence.stands_in is not None}
+        return {"kind": "duals", "duals": duals, "stands_in": evidence.stands_in is not None, "unit": evidence.unit}
     return None
 
 
@@ -321,7 +321,12 @@ def _solved(program: Program, held: Mapping[str, Any], solver: str | None) -> So
         values = _numbers(dual, (len(dual_values(condition)),))
         if len(condition.dual_variables) == 1:  # dual values of cones are not charged
             condition.dual_variables[0].save_value(values.reshape(condition.shape, order="F"))
-    return Solved(model, model.maximand[0] if held["stands_in"] else None)
+    unit = held.get("unit")
+    if unit is None:
+        return Solved(model, model.maximand[0] if held["stands_in"] else None)
+    if not 0 < float(unit) < np.inf:
+        raise ValueError(f"{unit!r} is no unit")
+    return Solved(model, cp.Constant(0.0) if held["stands_in"] else None, float(unit))  # with a unit it is not read
 
 
 def _conditions(model: ConeModel) -> list[cp.Constraint]:

@@ -197,7 +197,7 @@ def test_where_limits_decide_nothing_is_scarce():
 # -- metrics -------------------------------------------------------------------------------------
 
 
-@settings(max_examples=15)
+@settings(max_examples=10)
 @given(st.sampled_from(sorted(INSTANCES)), st.sampled_from(["DRF", "FDS(2)", "most"]))
 def test_metrics_by_definition(instance, policy):
     a = allocated(instance, policy)

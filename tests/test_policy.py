@@ -378,7 +378,7 @@ def clusters(draw):
 UNIQUE = ["drf", "fds:2", "nash", "fds:0.5", "tsf"]  # tasks in total are unique at the optimum
 
 
-@settings(max_examples=12)
+@settings(max_examples=8)
 @given(instance=clusters(), random=st.randoms(use_true_random=False), name=st.sampled_from(UNIQUE))
 def test_the_order_of_users_does_not_matter(instance, random, name):
     order = list(range(instance.n_users))
@@ -393,7 +393,7 @@ def test_the_order_of_users_does_not_matter(instance, random, name):
     assert list(b.to_frame().index) == [instance.users[j] for j in order]
 
 
-@settings(max_examples=12)
+@settings(max_examples=8)
 @given(instance=clusters(), scale=st.floats(1e-3, 1e3), name=st.sampled_from(["drf", "fds:2", "nash"]))
 def test_units_of_resources_and_of_weights_do_not_matter(instance, scale, name):
     units = scale ** np.arange(1, instance.n_resources + 1)
@@ -405,7 +405,7 @@ def test_units_of_resources_and_of_weights_do_not_matter(instance, scale, name):
     assert_allclose(b.tasks, a.tasks, rtol=2e-4, atol=1e-6)
 
 
-@settings(max_examples=12)
+@settings(max_examples=8)
 @given(instance=clusters(), name=st.sampled_from(sorted(POLICIES)))
 def test_what_is_returned_is_certified_and_feasible_on_the_data(instance, name):
     if name == "2df" and instance.n_resources < 2:
@@ -418,7 +418,7 @@ def test_what_is_returned_is_certified_and_feasible_on_the_data(instance, name):
     assert (a.tasks_by_server[~instance.eligible] == 0).all()
 
 
-@settings(max_examples=12)
+@settings(max_examples=8)
 @given(instance=clusters(), name=st.sampled_from(UNIQUE))
 def test_the_same_question_has_the_same_answer(instance, name):
     a, b = (POLICIES[name].allocate(instance) for _ in range(2))

@@ -94,7 +94,7 @@ def test_counterexamples_shrink_to_the_smallest_there_is() -> None:
     def differ(i: fo.Instance) -> bool:
         return not np.allclose(fo.DRF().allocate(i).tasks, fo.NashWelfare().allocate(i).tasks, rtol=1e-3)
 
-    found = find(instances(), differ, settings=settings(database=None, max_examples=150, derandomize=True))
+    found = find(instances(), differ, settings=settings(database=None, max_examples=75, derandomize=True))
     assert found.n_users == 2 and found.n_resources == 2 and found.demands.max() <= 2 and found.capacities.max() <= 2
 
 
@@ -137,14 +137,14 @@ def test_what_is_drawn_without_an_instance_is_defined_for_all(
     assert hasattr(notion, "allocate")
 
 
-@settings(max_examples=12)
+@settings(max_examples=8)
 @given(st.data())
 def test_every_policy_that_is_drawn_for_an_instance_has_a_certified_answer(data: st.DataObject) -> None:
     instance = data.draw(ANY)
     assert data.draw(policies(instance)).allocate(instance).certificate.ok
 
 
-@settings(max_examples=12)
+@settings(max_examples=8)
 @given(st.data())
 def test_every_notion_that_is_drawn_for_an_instance_has_a_certified_answer(data: st.DataObject) -> None:
     instance = data.draw(ANY)

@@ -365,7 +365,7 @@ def test_envy_freeness_of_many_users_is_measured_by_all_rows_and_solved_with_few
     assert a.objective == pytest.approx(best, rel=1e-6)
 
 
-@settings(max_examples=50)
+@settings(max_examples=25)
 @given(clusters(), st.integers(0, 2**32 - 1), st.integers(1, 4))
 def test_broken_rows_are_those_by_which_the_conditions_are_most_violated(instance, seed, each):
     pairs, n = Pairs(instance), instance.n_users

@@ -34,7 +34,7 @@ def test_the_problem_has_the_same_optimum(policy: fo.Policy, instance: fo.Instan
 
 
 @given(clusters())
-@settings(max_examples=10)
+@settings(max_examples=7)
 def test_problems_of_any_cluster_have_the_same_optimum(instance: fo.Instance) -> None:
     for policy in (fo.NoFairness(), fo.Policy(fo.MaxMin(), [fo.MinShare(1e-3)])):
         problem = policy.problem(instance)

@@ -97,7 +97,7 @@ def test_a_million_users_have_no_python_objects_for_labels():
     assert log_uniform(1_000_000, weights=True, limits=True, seed=13)._users is None
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(st.data())
 def test_any_parameters_in_their_ranges_give_an_instance(data):
     m = data.draw(st.integers(1, 5))

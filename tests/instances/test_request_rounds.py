@@ -96,7 +96,7 @@ def test_capacity_that_is_not_provisioned_makes_shortage_with_the_same_requests(
     assert_allclose(in_fair_shares(short)[..., 1].max() * 0.25, in_fair_shares(plenty)[..., 1].max(), rtol=0.2)
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(st.data())
 def test_any_parameters_in_their_ranges_give_an_instance(data):
     servers = data.draw(st.integers(1, 6))

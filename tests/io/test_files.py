@@ -61,7 +61,7 @@ def same(a: Instance, b: Instance) -> bool:
     return True
 
 
-often = settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
+often = settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck))
 
 
 @often

@@ -41,7 +41,7 @@ JSON_VALUES = st.recursive(
 )  # fmt: skip
 
 
-@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(value=JSON_VALUES, ascii_only=st.booleans())
 def test_all_that_json_writes_is_read(file, value, ascii_only):
     path = file(json.dumps({"value": value}, ensure_ascii=ascii_only))

@@ -157,7 +157,7 @@ def test_without_pyarrow_the_pip_line_is_told(folder, monkeypatch):
         write(demo(), place, "parquet")
 
 
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(at=st.integers(0, len(GOOD) - 1), new=st.binary(max_size=5), drop=st.integers(0, 20))
 def test_no_change_of_a_file_raises_anything_but_invalid_instance(folder, at, new, drop):
     try:

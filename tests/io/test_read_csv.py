@@ -210,7 +210,7 @@ def test_a_cell_without_end_is_refused(tables):
         read(tables("user,cpu,memory\n" + "x" * 200_000 + ",1,2\n"))
 
 
-fuzz = settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+fuzz = settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 SNIPPETS = st.sampled_from(["user", "cpu", "memory", "servers", ",", "\n", "1", "-1", "1e999", '"', "s1", "|"])
 
 

@@ -195,7 +195,7 @@ def test_changing_the_schema_one_was_given_changes_no_other():
     assert schema()["properties"]
 
 
-fuzz = settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+fuzz = settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.sampled_from(["a", "b", "s", "t", "", 0, 1, 2]),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["a", "b", "s"]), inner, max_size=2),

@@ -155,7 +155,7 @@ PIECES = st.sampled_from(
 )  # fmt: skip
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(content=st.binary(max_size=100) | st.lists(PIECES, max_size=40).map("".join).map(str.encode))
 def test_no_content_raises_anything_but_invalid_instance(text, content):
     try:

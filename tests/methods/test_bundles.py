@@ -41,7 +41,7 @@ class Given(fo.BundleBase):
         return kinds.get(self.kind, ones * 1j)
 
 
-@settings(max_examples=12)
+@settings(max_examples=8)
 @given(st.integers(0, 2**32 - 1), st.integers(1, 4), st.integers(1, 3), st.booleans())
 def test_cone_programs_find_the_closed_form(seed, n, servers, by_server):
     instance = cluster(np.random.default_rng(seed), n, servers, 2, by_server).replace(weights=None)
@@ -111,7 +111,7 @@ def test_a_resource_in_bytes_beside_one_in_cores(policy, solver):
     assert question.answer(wrong).gap > 1e-3
 
 
-@settings(max_examples=15)
+@settings(max_examples=10)
 @given(st.integers(0, 2**32 - 1), st.integers(1, 4), st.integers(1, 2), st.integers(1, 3))
 def test_gap_bounds_the_true_distance(seed, n, servers, m):
     rng = np.random.default_rng(seed)
@@ -200,7 +200,7 @@ def test_aggregate_parts_on_top_of_another_objective():
     assert free.objective > a.objective + 1e-3
 
 
-@settings(max_examples=10)
+@settings(max_examples=7)
 @given(st.integers(0, 2**32 - 1), st.integers(1, 4), st.integers(1, 3), st.booleans())
 def test_aggregate_parts_hold_under_leximin_and_on_bundles(seed, n, servers, by_server):
     instance = cluster(np.random.default_rng(seed), n, servers, 2, by_server).replace(weights=None)

@@ -123,7 +123,7 @@ BLOCKS = [
 
 
 @given(clusters(max_users=3, max_servers=2), st.lists(st.sampled_from(BLOCKS), min_size=1, max_size=4, unique_by=repr))
-@settings(max_examples=12)
+@settings(max_examples=8)
 def test_dropping_any_one_that_is_named_makes_the_others_feasible(
     instance: fo.Instance, constraints: list[fo.Constraint]
 ) -> None:
@@ -145,7 +145,7 @@ def largest_common_share(error: fo.Infeasible) -> float:
 @given(clusters(max_users=3, max_servers=2), st.sampled_from([0.9, 3, 30]), st.lists(st.sampled_from([
     fo.MaxTasks(2), fo.MaxShare(0.3), fo.EqualShares(fo.Tasks()), fo.MinTasks(0.01), fo.EnvyFree(),
 ]), max_size=2, unique_by=repr))  # fmt: skip
-@settings(max_examples=10)
+@settings(max_examples=7)
 def test_the_largest_common_share_can_be_had_and_no_more(
     instance: fo.Instance, level: float, others: list[fo.Constraint]
 ) -> None:

@@ -112,7 +112,7 @@ def changes_of(draw: st.DrawFn, instance: fo.Instance, zeros: bool) -> dict[str,
     return out
 
 
-@settings(max_examples=15)
+@settings(max_examples=10)
 @given(st.data())
 def test_changes_and_the_way_back_give_the_answers_of_the_changed_instance(data: st.DataObject) -> None:
     policy = data.draw(st.sampled_from([*KEPT, *OTHERS]))

@@ -49,7 +49,7 @@ def loops(draw):
 
 
 @given(loops())
-@settings(max_examples=30)
+@settings(max_examples=15)
 def test_decisions_are_those_of_plain_loops_in_fractions(loop):
     capacities, options, steps = loop
     exact = OracleScheduler(capacities, **options)
@@ -259,7 +259,7 @@ def averages(history, half_life, now):
 
 
 @given(st.integers(0, 10**6))
-@settings(max_examples=15)
+@settings(max_examples=10)
 def test_with_a_half_life_the_smallest_decayed_average_is_first(seed):
     rng = np.random.default_rng(seed)
     half_life, now = float(rng.choice([1, 5, 30])), float(rng.choice([0, 1e6]))

@@ -40,7 +40,7 @@ def runs(draw):
     return np.array(servers, dtype=float), jobs
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(runs(), st.sampled_from(["skip", "stop"]), st.sampled_from(["share", "arrival"]))
 def test_every_task_runs_once_within_capacities_as_the_exact_scheduler_decides(run, on_misfit, order):
     capacities, jobs = run

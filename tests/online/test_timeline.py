@@ -41,7 +41,7 @@ def timelines(draw):
     return fo.simulate([[2, 2], [1, 3]], jobs, fo.PNormShare(1))
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(timelines(), st.lists(st.floats(-2, 30), max_size=5), st.sampled_from([1, 4_000_000]))
 def test_functions_of_time_are_sums_over_the_tasks_that_run(made, moments, most):
     moments = np.array([*moments, *made.start[:4], *made.end[-4:]])

@@ -46,7 +46,7 @@ def most(question: tuple[np.ndarray, np.ndarray, np.ndarray], a: float, b: float
     return float(-found.fun)
 
 
-@settings(max_examples=12)  # six programs each
+@settings(max_examples=8)  # six programs each
 @given(questions())
 def test_the_corners_reach_as_far_as_any_program_in_every_direction(question: tuple) -> None:
     corners = frontier(*question)

@@ -74,14 +74,14 @@ def test_the_example_of_the_paper():
 
 
 @given(arrivals())
-@settings(max_examples=15)
+@settings(max_examples=10)
 def test_every_step_is_as_in_fractions(instance):
     found = [s.tasks for s in fo.DynamicDRF().steps(instance)]
     np.testing.assert_allclose(found, np.array(in_fractions(instance), dtype=float), rtol=1e-9, atol=1e-12)
 
 
 @given(arrivals())
-@settings(max_examples=15)
+@settings(max_examples=10)
 def test_steps_take_nothing_back_and_are_fair_to_all_present(instance):
     n, slices = instance.n_users, instance.own_slices
     steps = [s.tasks for s in fo.DynamicDRF().steps(instance)]

@@ -58,7 +58,7 @@ def by_the_paper(instance):
 
 
 @given(st.one_of(instances(), instances(most_servers=3)))
-@settings(max_examples=15)
+@settings(max_examples=10)
 def test_it_is_the_rule_of_the_paper_under_first_fit(instance):
     a = fo.SequentialMinMax().allocate(instance)
     assert a.tasks_by_server.tolist() == by_the_paper(instance).tolist()
@@ -66,7 +66,7 @@ def test_it_is_the_rule_of_the_paper_under_first_fit(instance):
 
 
 @given(instances())
-@settings(max_examples=15)
+@settings(max_examples=10)
 def test_on_one_pool_no_user_has_less_than_its_slice_runs_whole_and_no_whole_answer_dominates(instance):
     a = fo.SequentialMinMax().allocate(instance)
     assert (a.tasks >= np.floor(instance.own_slices * (1 + 1e-12))).all()
@@ -76,7 +76,7 @@ def test_on_one_pool_no_user_has_less_than_its_slice_runs_whole_and_no_whole_ans
 
 
 @given(instances(weighted=False))
-@settings(max_examples=15)
+@settings(max_examples=10)
 def test_with_equal_weights_no_user_could_run_two_tasks_more_on_what_another_holds(instance):
     a = fo.SequentialMinMax().allocate(instance)
     assert fo.check(a, "ef1-own").holds
@@ -167,7 +167,7 @@ def test_tasks_where_a_user_may_not_run_are_violations():
 
 
 @given(instances(most_servers=2))
-@settings(max_examples=15)
+@settings(max_examples=10)
 def test_the_gap_bounds_every_divisible_answer(instance):
     if not (instance.task_limits > 0).any():
         return

@@ -22,7 +22,7 @@ def drawn(seed, n, servers, m, by_server, policy):
 
 
 @pytest.mark.parametrize("policy", EVERY, ids=repr)
-@settings(max_examples=8)
+@settings(max_examples=5)
 @given(st.integers(0, 2**32 - 1), st.integers(1, 4), st.integers(1, 3), st.integers(1, 3), st.booleans())
 def test_nobody_exceeds_a_capacity_a_limit_or_leaves_where_it_may_run(policy, seed, n, servers, m, by_server):
     instance = drawn(seed, n, servers, m, by_server, policy)
@@ -67,7 +67,7 @@ def test_counts_are_as_many_servers(policy, seed, n, servers):
 
 
 @pytest.mark.parametrize("policy", [p for p in EVERY if p != fo.HFFMRA("raw")], ids=repr)
-@settings(max_examples=8)
+@settings(max_examples=5)
 @given(st.integers(0, 2**32 - 1), st.integers(1, 4), st.integers(1, 3))
 def test_memory_in_mb_or_gb_changes_nothing(policy, seed, n, servers):
     instance = drawn(seed, n, servers, 2, False, policy)

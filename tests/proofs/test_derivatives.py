@@ -175,7 +175,7 @@ def questions(draw: st.DrawFn) -> tuple[fo.Instance, Any, list[fo.Constraint], d
 
 
 @given(questions())
-@settings(max_examples=12)
+@settings(max_examples=8)
 def test_prices_are_the_exact_slopes_of_linear_programs(question: Any) -> None:
     instance, objective, constraints, held_as = question
     try:
@@ -197,7 +197,7 @@ def test_prices_are_the_exact_slopes_of_linear_programs(question: Any) -> None:
 
 
 @given(pools(max_users=5, max_resources=3), st.booleans(), st.data())
-@settings(max_examples=12)
+@settings(max_examples=8)
 def test_prices_of_every_level_are_the_exact_slopes_of_water_filling(
     instance: fo.Instance, of_tasks: bool, data: st.DataObject
 ) -> None:
@@ -293,7 +293,7 @@ def test_levels_with_many_ties_are_those_of_answers_found_anew(seed: int) -> Non
 
 
 @given(pools(max_users=3, max_resources=2), st.sampled_from([0.5, 1.0, 2.0, 4.0]), st.sampled_from(SHARES))
-@settings(max_examples=10)
+@settings(max_examples=7)
 def test_prices_of_alpha_fairness_are_slopes_of_the_search_over_sets_of_scarce_resources(
     instance: fo.Instance, alpha: float, share: fo.Share
 ) -> None:
@@ -356,7 +356,7 @@ def test_prices_are_slopes_of_answers_found_anew(k: int) -> None:
 
         size = np.nan_to_num(a.prices_left, posinf=0.0).max() + 1e-3 * abs(a.objective) / instance.capacities.max()
         for s, i in np.ndindex(instance.capacities.shape):
-            if instance is servers and (s + i + k) % 2:  # the other resource of this row with other objectives
+            if (s + i + k) % 2:  # the other resource of this row with other objectives
                 continue
             try:
                 slopes = curved_sides(value, instance.capacities, s, i)
@@ -368,7 +368,7 @@ def test_prices_are_slopes_of_answers_found_anew(k: int) -> None:
                 if not np.isnan(slope):
                     assert abs(found - slope) <= 2e-4 * size + 1e-4 * abs(slope), (constraint, s, i, found, slope)
                     checked += 1
-    assert checked >= 6
+    assert checked >= 4
 
 
 # -- shares ------------------------------------------------------------------------------------------------------------
@@ -586,7 +586,7 @@ def test_a_user_near_its_limit_by_chance_does_not_decide_the_level_of_many() -> 
     st.lists(st.integers(1, 5), min_size=8, max_size=8),
     st.lists(st.sampled_from([-1, 0, 1]), min_size=4, max_size=4),
 )
-@settings(max_examples=12)
+@settings(max_examples=8)
 def test_least_over_a_permutahedron_is_that_over_all_mixtures_of_its_corners(
     weights: list[int], numbers: list[int], bounds: list[int]
 ) -> None:

@@ -83,7 +83,7 @@ def test_no_proof_reads_what_a_solver_claims_of_itself() -> None:
 
 
 @given(pools(max_users=4, max_resources=3), st.integers(0, 2**32 - 1))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 def test_no_prices_certify_a_total_that_can_be_exceeded(instance: fo.Instance, seed: int) -> None:
     rng = np.random.default_rng(seed)
     program = Program(instance, fo.Total(fo.Tasks()), ())
@@ -97,7 +97,7 @@ def test_no_prices_certify_a_total_that_can_be_exceeded(instance: fo.Instance, s
 
 
 @given(clusters(), st.integers(0, 2**32 - 1), st.sampled_from([0.0, 1e-8, 1e-3, 0.3]))
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=8, deadline=None)
 def test_no_holdings_certify_levels_that_are_not_those_of_leximin(
     instance: fo.Instance, seed: int, away: float
 ) -> None:

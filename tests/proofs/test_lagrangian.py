@@ -63,7 +63,7 @@ def value(objective: fo.Objective, program: Program, tasks: np.ndarray, majorant
 
 @pytest.mark.parametrize("objective", OBJECTIVES, ids=repr)
 @given(seed=st.integers(0, 2**16), by_server=st.booleans(), scale=st.sampled_from([0.0, 0.01, 1.0, 100.0, 1e6]))
-@settings(max_examples=12)
+@settings(max_examples=8)
 def test_no_feasible_point_beats_the_bound_at_any_prices(
     objective: fo.Objective, seed: int, by_server: bool, scale: float
 ) -> None:
@@ -87,7 +87,7 @@ def test_no_feasible_point_beats_the_bound_at_any_prices(
 
 @pytest.mark.parametrize("objective", OBJECTIVES, ids=repr)
 @given(seed=st.integers(0, 2**16), by_server=st.booleans())
-@settings(max_examples=12)
+@settings(max_examples=8)
 def test_a_majorant_is_above_the_objective_and_touches_it(objective: fo.Objective, seed: int, by_server: bool) -> None:
     rng, instance = drawn(seed, by_server)
     program = Program(instance, objective, ())
@@ -156,7 +156,7 @@ def bottleneck_gap(program: Program, tasks: np.ndarray) -> float:
 
 
 @given(pools(limits=False), st.floats(1e-4, 0.5))
-@settings(max_examples=30)
+@settings(max_examples=15)
 def test_the_bottleneck_gap_is_zero_at_the_leximin_only(instance: fo.Instance, part: float) -> None:
     program = Program(instance, fo.Leximin(), ())
     a = fo.DRF().allocate(instance)
@@ -243,7 +243,7 @@ def test_feasibility_with_no_capacity_a_limit_of_zero_and_a_reserve() -> None:
 
 
 @given(seed=st.integers(0, 2**16), by_server=st.booleans(), size=st.sampled_from([0.0, 0.5, 1.0, 1.5, 1e6]))
-@settings(max_examples=25)
+@settings(max_examples=12)
 def test_repair_makes_anything_feasible_and_leaves_the_feasible_alone(seed: int, by_server: bool, size: float) -> None:
     rng, instance = drawn(seed, by_server)
     program = Program(instance, fo.Total(), [fo.Reserve(0, 0.25)])

@@ -80,7 +80,7 @@ def solved(data: st.DataObject, alpha: float, floors: bool = False) -> Solved:
 
 @pytest.mark.parametrize("alpha", ALPHAS)
 @given(data=st.data(), spread=st.sampled_from([0.0, 0.01, 1.0]))
-@settings(max_examples=12)
+@settings(max_examples=8)
 def test_the_bound_is_that_of_the_lagrangian(alpha: float, data: st.DataObject, spread: float) -> None:
     case = solved(data, alpha, floors=data.draw(st.booleans()))
     rng = np.random.default_rng(data.draw(st.integers(0, 99)))
@@ -95,7 +95,7 @@ def test_the_bound_is_that_of_the_lagrangian(alpha: float, data: st.DataObject, 
 
 @pytest.mark.parametrize("alpha", ALPHAS)
 @given(data=st.data(), spread=st.sampled_from([0.01, 1.0, 30.0]))
-@settings(max_examples=10)
+@settings(max_examples=7)
 def test_prices_that_are_wrong_weaken_the_bound_and_never_break_it(
     alpha: float, data: st.DataObject, spread: float
 ) -> None:
@@ -111,7 +111,7 @@ def test_prices_that_are_wrong_weaken_the_bound_and_never_break_it(
 
 @pytest.mark.parametrize("alpha", ALPHAS)
 @given(data=st.data(), factor=st.sampled_from([1 - 1e-5, 0.5, 1e-3]))
-@settings(max_examples=10)
+@settings(max_examples=7)
 def test_tasks_scaled_down_have_the_gap_that_they_give_up(alpha: float, data: st.DataObject, factor: float) -> None:
     case = solved(data, alpha)
     found, best = case.worth(case.tasks)
@@ -126,7 +126,7 @@ def test_tasks_scaled_down_have_the_gap_that_they_give_up(alpha: float, data: st
 
 @pytest.mark.parametrize("alpha", ALPHAS)
 @given(data=st.data(), factor=st.sampled_from([1 + 1e-8, 2.0, 1e6]))
-@settings(max_examples=10)
+@settings(max_examples=7)
 def test_tasks_scaled_up_exceed_a_capacity_or_a_limit(alpha: float, data: st.DataObject, factor: float) -> None:
     case = solved(data, alpha)
     found, _ = case.worth(case.tasks * factor)
@@ -265,7 +265,7 @@ def test_what_lower_bounds_hold_makes_no_rest_of_a_capacity_small() -> None:
 
 @pytest.mark.parametrize("limits", (False, True))
 @given(st.integers(0, 2**32 - 1))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 def test_the_smallest_level_below_its_limit_can_grow_by_no_more_than_the_gap_says(limits: bool, seed: int) -> None:
     """Under lower bounds too: those below their limits all at (1 + gap)^2 times their smallest level do not fit."""
     rng = np.random.default_rng(seed)

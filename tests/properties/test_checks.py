@@ -26,7 +26,7 @@ TWO = fo.Instance(
     [[40, 8, 8], [8, 5, 1]], [200, 200, 200], users=["batch", "web"], resources=["bandwidth", "memory", "cpu"]
 )  # fmt: skip
 CLUSTER_004 = fo.Instance([[[1, 4], [2, 5]], [[3, 1], [4, 3]]], [[9, 18], [10, 20]])
-FAST = settings(max_examples=20)
+FAST = settings(max_examples=10)
 
 
 def of(instance: fo.Instance, tasks: Any, bundles: Any = None) -> fo.Allocation:
@@ -191,7 +191,7 @@ def relative_gains(a: fo.Allocation) -> np.ndarray:
     return np.divide(largest_gains(a), unit, out=np.zeros(len(unit)), where=unit > 0)
 
 
-@settings(max_examples=20)
+@settings(max_examples=10)
 @given(allocations())
 def test_the_margin_is_the_largest_gain_of_any_one_user_relative_to_what_it_runs(a: fo.Allocation) -> None:
     verdict, largest = check(a, "pe")["pe"], relative_gains(a).max(initial=0.0)

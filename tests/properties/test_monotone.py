@@ -32,7 +32,7 @@ def test_a_departure_that_hurts_under_nash_welfare():
     assert "when user 'c' leaves, user 'b'" in str(verdict)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(pools(max_users=4, max_resources=3).filter(lambda instance: (instance.demands > 0).all()))
 def test_drf_is_population_monotone_on_positive_demands(instance):
     """Ghodsi et al. 2011: with weights and limits."""
@@ -63,7 +63,7 @@ def test_drf_is_not_resource_monotone():
     )
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(pools(max_users=4, max_resources=1))
 def test_drf_is_resource_monotone_with_one_resource(instance):
     """More of the only resource raises the level of every user."""

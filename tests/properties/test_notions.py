@@ -152,7 +152,7 @@ def test_drf_wastes_nothing_and_leaves_no_user_below_its_slice_or_envious(instan
     assert envies(a) <= 1e-9
 
 
-@settings(max_examples=90)
+@settings(max_examples=45)
 @given(st.data())
 def test_no_user_gains_under_drf_by_any_lie(data: st.DataObject) -> None:
     """DRF is strategy-proof, with zeros, weights and task limits."""
@@ -172,7 +172,7 @@ def test_under_2df_it_pays_to_ask_for_less() -> None:
     assert tasks_received(fo.KDF(2).allocate(lie), truth, 0) == pytest.approx(2 / 3)
 
 
-@settings(max_examples=20)
+@settings(max_examples=10)
 @given(st.data())
 def test_no_user_gains_under_drfh_by_any_lie(data: st.DataObject) -> None:
     """DRFH is strategy-proof where every user may run on every server."""
@@ -226,7 +226,7 @@ def test_on_one_pool_several_notions_are_drf(instance: fo.Instance) -> None:
     )
 
 
-@settings(max_examples=20)
+@settings(max_examples=10)
 @given(CLUSTERS, st.sampled_from([fo.DRFH(), fo.TSF(), fo.KDF(2, short="positive")]))
 def test_levelling_shares_wastes_nothing_on_several_servers(instance: fo.Instance, policy: fo.Policy) -> None:
     """DRFH, TSF and k-DF are Pareto-efficient on several servers, with placement, counts, weights and limits."""
@@ -237,21 +237,21 @@ def test_levelling_shares_wastes_nothing_on_several_servers(instance: fo.Instanc
     assert could_be_better(a) <= SLACK
 
 
-@settings(max_examples=20)
+@settings(max_examples=10)
 @given(OPEN)
 def test_drfh_leaves_no_user_envious(instance: fo.Instance) -> None:
     """DRFH is envy-free where every user may run on every server."""
     assert envies(fo.DRFH().allocate(instance)) <= SLACK
 
 
-@settings(max_examples=20)
+@settings(max_examples=10)
 @given(OPEN)
 def test_tsf_gives_a_sharing_incentive(instance: fo.Instance) -> None:
     """Under TSF no user is below its own slice of every server: those slices are feasible, and level."""
     assert below_own_slice(fo.TSF().allocate(instance)) <= SLACK
 
 
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(OPEN)
 def test_drf_on_each_server_alone_keeps_its_promises_without_limits(instance: fo.Instance) -> None:
     """DRF on each server alone gives a sharing incentive and no envy, since it does so on every server."""
@@ -268,7 +268,7 @@ FAMILIES = [
 ]  # fmt: skip
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(POOLS, st.sampled_from(FAMILIES))
 def test_families_waste_nothing(instance: fo.Instance, policy: fo.Policy) -> None:
     """FDS, GFJ and p-norm fairness (lam on the concave side), Nash welfare and most tasks are Pareto-efficient."""
@@ -282,7 +282,7 @@ def test_nash_welfare_keeps_all_promises_but_truth(instance: fo.Instance) -> Non
     assert max(below_own_slice(a), envies(a), complains(a)) <= play(a)
 
 
-@settings(max_examples=20)
+@settings(max_examples=10)
 @given(CLUSTERS)
 def test_nash_welfare_keeps_its_promises_on_several_servers(instance: fo.Instance) -> None:
     """So it does, save for complaints, on several servers with placement and counts."""
@@ -297,7 +297,7 @@ def test_bottleneck_fairness_leaves_no_justified_complaint(instance: fo.Instance
     assert complains(a) <= play(a)
 
 
-@settings(max_examples=20)
+@settings(max_examples=10)
 @given(OPEN, st.data(), st.sampled_from([0, 0.5, 1, 2]))
 def test_blocks_of_constraints_do_what_they_say(instance: fo.Instance, data: st.DataObject, alpha: float) -> None:
     """SharingIncentive() and EnvyFree() make any objective keep these promises."""
@@ -376,7 +376,7 @@ def test_checks_agree_with_these_formulas(name: str) -> None:
     asked = POOLS if name == "bottleneck" else CLUSTERS
     said = set()
 
-    @settings(max_examples=50)
+    @settings(max_examples=25)
     @given(st.data())
     def test(data: st.DataObject) -> None:
         instance = data.draw(asked)

@@ -28,7 +28,7 @@ def small(draw: st.DrawFn) -> fo.Instance:
     return fo.Instance([draw(row) for _ in range(n)], [draw(st.integers(2, 12)) for _ in range(m)])
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(small(), st.sampled_from(SHARES))
 def test_it_holds_where_some_most_efficient_point_has_equal_shares(instance: fo.Instance, share: fo.Share) -> None:
     found = fo.no_tradeoff(instance, share)
@@ -44,7 +44,7 @@ def test_it_holds_where_some_most_efficient_point_has_equal_shares(instance: fo.
     np.testing.assert_allclose(found.shortfall, float(1 - sum(equal) / sum(corners[0])), atol=1e-9)
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(small(), st.sampled_from(SHARES))
 def test_proposition_7_holds_where_the_tight_capacities_are_independent(
     instance: fo.Instance, share: fo.Share
@@ -55,7 +55,7 @@ def test_proposition_7_holds_where_the_tight_capacities_are_independent(
         assert found.condition == found.holds
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(small())
 def test_corollary_5_needs_no_premise_but_strictness(instance: fo.Instance) -> None:
     corners = max_sum(ExactPool.of(instance), [Fraction(1)] * instance.n_users)

@@ -37,7 +37,7 @@ def pools(draw: st.DrawFn) -> fo.Instance:
 
 
 @given(pools())
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=8, deadline=None)
 def test_rows_are_the_measures_of_each_policy_solved_alone(instance: fo.Instance) -> None:
     found = fo.frontier(fo.FDS, instance, {"alpha": ALPHAS})
     part = instance.task_limits > 0
@@ -140,7 +140,7 @@ def test_worst_cases_come_near_the_bound_and_not_above(n: int, alpha: float) -> 
 
 
 @given(st.integers(2, 30), st.floats(0.05, 50), st.data())
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=10, deadline=None)
 def test_no_supporting_line_gives_a_price_above_the_bound(n: int, alpha: float, data: st.DataObject) -> None:
     """The fair point z of ``{u in [0,1]^n: g.u <= 1}`` has ``z_j = (g_j K)^(-1/alpha)``; the most is a knapsack."""
     g = np.sort(data.draw(st.lists(st.floats(0.01, 1), min_size=n, max_size=n)))
@@ -151,7 +151,7 @@ def test_no_supporting_line_gives_a_price_above_the_bound(n: int, alpha: float, 
 
 
 @given(pools(), st.sampled_from([0.3, 1, 3]))
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=8, deadline=None)
 def test_price_is_within_its_bound_wherever_there_is_one(instance: fo.Instance, alpha: float) -> None:
     for family in (fo.FDS, fo.GFJ):
         found = fo.frontier(family, instance, {"alpha": [alpha]})

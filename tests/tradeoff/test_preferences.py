@@ -68,7 +68,7 @@ a_lam = st.integers(-300, 300).map(lambda k: k / 100)
 
 
 @given(share_rows, a_beta)
-@settings(max_examples=15)
+@settings(max_examples=10)
 def test_logarithms_are_within_their_error_of_the_measure_in_50_digits(rows: Any, beta: float) -> None:
     shares, weights = np.array(rows[0]), np.array(rows[1])
     fairness, about = log_fairness(shares, weights, beta)
@@ -88,7 +88,7 @@ def test_logarithms_are_within_their_error_of_the_measure_in_50_digits(rows: Any
 
 
 @given(share_rows, a_beta, a_lam)
-@settings(max_examples=15)
+@settings(max_examples=10)
 def test_compatible_means_strictly_better_in_50_digits(rows: Any, beta: float, lam: float) -> None:
     options, weights = np.array(rows[0]), np.array(rows[1])
     instance = fo.Instance(np.full((len(weights), 1), 1e-9), [1], weights=weights)
@@ -103,7 +103,7 @@ def test_compatible_means_strictly_better_in_50_digits(rows: Any, beta: float, l
 
 
 @given(share_rows, a_beta, a_lam)
-@settings(max_examples=12)
+@settings(max_examples=8)
 def test_the_interval_holds_exactly_the_compatible_emphases(rows: Any, beta: float, lam: float) -> None:
     options, n = rows[0], len(rows[0])
     lower, upper = prefer.intervals(options, range(n), "gfj", betas=[beta])
@@ -195,7 +195,7 @@ def test_without_ties_each_point_is_compatible_with_one_ranking() -> None:
 
 
 @given(share_rows, a_beta, st.floats(1e-3, 1e3))
-@settings(max_examples=15)
+@settings(max_examples=10)
 def test_options_of_another_scale_have_the_same_intervals(rows: Any, beta: float, factor: float) -> None:
     one, other = (
         np.nan_to_num(prefer.intervals(np.array(rows[0]) * f, range(len(rows[0])), "gfj", betas=[beta]), nan=7.0)

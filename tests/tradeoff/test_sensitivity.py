@@ -211,7 +211,7 @@ def test_a_demand_or_a_capacity_of_zero_has_no_derivative() -> None:
 # -- ranges ---------------------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(st.integers(0, 10**6), st.sampled_from(["drf", "gfj"]))
 def test_within_the_range_the_same_resources_are_full_and_beyond_it_others_are(seed: int, name: str) -> None:
     random = np.random.default_rng(seed)

@@ -294,19 +294,22 @@ class MisreportSearch:
         begun = time.perf_counter()
         climbed = np.zeros(len(self.truth), dtype=bool)
 
-        def batch(name: str, most: int, make: Callable[[slice], Float]) -> None:
-            tally = self.tallies.setdefault(name, Tally())
-            step = max(ROWS // most, 1)
+        def batch(makers: dict[str, Callable[[slice], Float]], most: int) -> None:
+            step = max(ROWS // (most * len(makers)), 1)
             for first in range(0, len(self.truth), step):
-                tell(f"lies: {name}, users", first, len(self.truth))
+                tell(f"lies: {'climb' if 'climb' in makers else 'families'}, users", first, len(self.truth))
                 where = slice(first, first + step)
                 truth, room = self.truth[where], self.room[where]
-                told, lies = legal(make(where), truth, room, boosting, positive, self.servers)
-                pays, better = self.judge(name, where, told, lies)
-                tally.hits += int((better & ~climbed[where] if name == "climb" else pays).sum())
-                climbed[where] |= better & (name == "climb")
-                if tally.hits and tally.first is None:
-                    tally.first = time.perf_counter() - begun
+                made = {
+                    name: legal(make(where), truth, room, boosting, positive, self.servers)
+                    for name, make in makers.items()
+                }
+                for name, (pays, better) in self.judge(where, made).items():
+                    tally = self.tallies[name]
+                    tally.hits += int((better & ~climbed[where] if name == "climb" else pays).sum())
+                    climbed[where] |= better & (name == "climb")
+                    if tally.hits and tally.first is None:
+                        tally.first = time.perf_counter() - begun
 
         def members(name: str) -> Callable[[slice], Float]:
             return lambda w: reports(name, self.truth[w], self.room[w], rng, each, self.servers)
@@ -314,36 +317,40 @@ class MisreportSearch:
         def around(length: float) -> Callable[[slice], Float]:
             return lambda w: climbs(self.best[w], length, rng, per_round)
 
-        for name in families:
-            batch(name, each, members(name))
+        if families:
+            batch({name: members(name) for name in families}, each)
         for length in np.geomspace(LONGEST, SHORTEST, rounds):
-            batch("climb", per_round, around(float(length)))
+            batch({"climb": around(float(length))}, per_round)
 
-    def judge(self, name: str, where: slice, told: Float, lies: Bool) -> tuple[Bool, Bool]:
-        """Try the reports (n_cases, K, M) that are lies for the cases of a slice, and keep those that pay most.
+    def judge(self, where: slice, made: dict[str, tuple[Float, Bool]]) -> dict[str, tuple[Bool, Bool]]:
+        """Try the reports (n_cases, K, M) of each family that are lies, at once, and keep those that pay most.
 
-        Returns masks of the cases in which one of them pays, and in which it pays more than any before.
+        Returns by family masks of the cases in which one of them pays, and in which it pays more than any before.
         """
+        told = np.concatenate([reported for reported, _ in made.values()], axis=1)
+        lies = np.concatenate([are for _, are in made.values()], axis=1)
         case, k = np.nonzero(lies)
-        self.tallies[name].tried += len(case)
-        if not len(case):
-            return np.zeros(len(told), dtype=bool), np.zeros(len(told), dtype=bool)
-        tasks, faults = self.attempt(told[case, k], where.start + case)
-        self.faults += [(int(where.start + case[r]), told[case[r], k[r]], error) for r, error in faults]
         lying = np.full(lies.shape, -np.inf)
-        lying[case, k] = np.where(np.isnan(tasks), -np.inf, tasks)
-        truthful, rows = self.truthful[where], np.arange(len(told))
-        at = lying.argmax(axis=1)
-        most, chosen = lying[rows, at], told[rows, at]
-        with np.errstate(divide="ignore", invalid="ignore"):
-            gain = np.where(truthful > 0, most / truthful - 1.0, np.where(most > 0, np.inf, 0.0))
-        pays = most - truthful > np.maximum(NOISE * truthful, FLOOR * self.alone[where])
-        better = pays & (gain > self.gain[where])
-        place = where.start + np.flatnonzero(better)
-        self.gain[place], self.best[place], self.family[place] = gain[better], chosen[better], name
-        if len(self.truth) == 1 and better.any():
-            self.kept.append((float(gain[0]), chosen[0], name))
-        return pays, better
+        if len(case):
+            tasks, faults = self.attempt(told[case, k], where.start + case)
+            self.faults += [(int(where.start + case[r]), told[case[r], k[r]], error) for r, error in faults]
+            lying[case, k] = np.where(np.isnan(tasks), -np.inf, tasks)
+        truthful, rows, found, first = self.truthful[where], np.arange(len(told)), {}, 0
+        for name, (reported, are) in made.items():
+            own, first = lying[:, first : first + are.shape[1]], first + are.shape[1]
+            self.tallies.setdefault(name, Tally()).tried += int(are.sum())
+            at = own.argmax(axis=1)
+            most, chosen = own[rows, at], reported[rows, at]
+            with np.errstate(divide="ignore", invalid="ignore"):
+                gain = np.where(truthful > 0, most / truthful - 1.0, np.where(most > 0, np.inf, 0.0))
+            pays = most - truthful > np.maximum(NOISE * truthful, FLOOR * self.alone[where])
+            better = pays & (gain > self.gain[where])
+            place = where.start + np.flatnonzero(better)
+            self.gain[place], self.best[place], self.family[place] = gain[better], chosen[better], name
+            if len(self.truth) == 1 and better.any():
+                self.kept.append((float(gain[0]), chosen[0], name))
+            found[name] = pays, better
+        return found
 
 
 def search_on_pools(mechanism: Any, pools: Batch, user: NDArray[np.int64], truthful: Float) -> MisreportSearch:

@@ -390,7 +390,7 @@ def _moving(q: Question, n: int) -> Query:
         after = [liar, *(b.moved(user, f"{k + 2}_then") for k, user in enumerate(users[1:]))]
     else:
         after = [b.moved(user, f"{k + 1}_then") for k, user in enumerate(users[:-1])]
-        b.add(fewer(after[0].tasks, users[0].tasks))
+        b.add(fewer(after[0].tasks, users[0].tasks) if after else FALSE)
     b.answers(b.closed("", users), b.closed("_then", after))
     return b.query(f"{n} users whose bundles, tasks and levels grow or fall together", n)
 

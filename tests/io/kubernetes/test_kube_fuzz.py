@@ -11,7 +11,7 @@ from fairopt.datasets import kubernetes
 from fairopt.errors import InvalidInstance
 from fairopt.instance import Instance
 
-fuzz = settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+fuzz = settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 LEAVES = (
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5) | st.sampled_from(kube_fuzz.VALUES)
 )

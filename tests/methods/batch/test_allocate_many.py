@@ -99,7 +99,7 @@ def test_water_filling_is_the_exact_leximin(name: str, given_: dict[str, Any]) -
 
 
 @BY_POLICY
-@settings(max_examples=8)
+@settings(max_examples=5)
 @given(batches())
 def test_it_agrees_with_one_by_one(policy: fo.Policy, given_: dict[str, Any]) -> None:
     found = allocate_many(policy, **given_)
@@ -113,7 +113,7 @@ def test_it_agrees_with_one_by_one(policy: fo.Policy, given_: dict[str, Any]) ->
 
 
 @pytest.mark.parametrize("alpha", [0.01, 0.1, 0.5, 1, 2, 5, 20, 100])
-@settings(max_examples=10)
+@settings(max_examples=7)
 @given(batches())
 def test_alpha_fairness_is_where_the_optimality_conditions_hold(alpha: float, given_: dict[str, Any]) -> None:
     found = allocate_many(fo.FDS(alpha), **given_)
@@ -133,7 +133,7 @@ def test_alpha_fairness_is_where_the_optimality_conditions_hold(alpha: float, gi
         assert (abs(found.tasks[b][part] - right) <= atol).all()
 
 
-@settings(max_examples=12)
+@settings(max_examples=8)
 @given(batches(), st.sampled_from([fo.Tasks(), fo.DominantShare()]))
 def test_the_largest_sum_is_that_of_a_linear_program(given_: dict[str, Any], share: fo.Share) -> None:
     found = allocate_many(fo.Policy(fo.Total(share)), **given_)
@@ -287,7 +287,7 @@ def test_a_simplex_without_patience_still_ends(monkeypatch: pytest.MonkeyPatch) 
 
 
 @BY_POLICY
-@settings(max_examples=8)
+@settings(max_examples=5)
 @given(batches(), st.sampled_from([0.0, np.nan]))
 def test_padding_changes_nothing(policy: fo.Policy, given_: dict[str, Any], filler: float) -> None:
     size, n, m = given_["demands"].shape

@@ -81,7 +81,7 @@ def agree(instance: fo.Instance, objective: fo.Objective) -> None:
 
 
 @pytest.mark.parametrize("name", OBJECTIVES)
-@settings(max_examples=8)
+@settings(max_examples=5)
 @given(instance=clusters())
 def test_prices_agree_with_the_cone_route(name: str, instance: fo.Instance) -> None:
     objective = OBJECTIVES[name]

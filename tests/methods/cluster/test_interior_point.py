@@ -167,7 +167,7 @@ def best_level(instance: fo.Instance) -> float:
 
 
 @pytest.mark.parametrize("kind", ["limits", "ties", "by server", "plain"])
-@settings(max_examples=12)
+@settings(max_examples=8)
 @given(n=st.integers(1, 12), servers=st.integers(2, 40), m=st.integers(1, 4), seed=st.integers(0, 10_000))
 def test_max_min_of_few_users_on_many_servers_is_that_of_a_linear_program(
     kind: str, n: int, servers: int, m: int, seed: int
@@ -254,7 +254,7 @@ def with_few_values(draw: st.DrawFn) -> fo.Instance:
     return fo.Instance(demands, capacities, eligible=eligible)
 
 
-@settings(max_examples=30)
+@settings(max_examples=15)
 @given(instance=with_few_values())
 def test_servers_are_of_one_class_where_capacities_eligibility_and_demands_are_equal(instance: fo.Instance) -> None:
     classes: list[int] = []

@@ -70,7 +70,7 @@ def several(instance: fo.Instance) -> fo.Instance:
 
 
 @given(clusters())
-@settings(max_examples=15)
+@settings(max_examples=10)
 def test_agrees_with_one_program_per_user(instance: fo.Instance) -> None:
     several(instance)
     for share in SHARES:
@@ -81,7 +81,7 @@ def test_agrees_with_one_program_per_user(instance: fo.Instance) -> None:
 
 
 @given(clusters(max_users=4), st.sampled_from([0.25, 0.5, 1.0]))
-@settings(max_examples=12)
+@settings(max_examples=8)
 def test_under_lower_bounds_it_agrees_or_finds_none_as_the_oracle(instance: fo.Instance, part: float) -> None:
     several(instance)
     share = fo.Tasks()
@@ -101,7 +101,7 @@ def test_under_lower_bounds_it_agrees_or_finds_none_as_the_oracle(instance: fo.I
 
 
 @given(clusters(max_users=4))
-@settings(max_examples=12)
+@settings(max_examples=8)
 def test_agrees_with_the_general_route_under_sharing_incentive(instance: fo.Instance) -> None:
     several(instance)
     policy = fo.Policy(fo.Leximin(fo.StandAloneShare()), [fo.SharingIncentive()])
@@ -176,7 +176,7 @@ def test_who_needs_little_of_what_is_full_stays_with_the_others(little: float) -
 
 
 @given(clusters(), st.randoms(use_true_random=False))
-@settings(max_examples=12)
+@settings(max_examples=8)
 def test_the_order_of_users_and_servers_does_not_matter(instance: fo.Instance, random: object) -> None:
     several(instance)
     users, servers = list(range(instance.n_users)), list(range(instance.n_servers))
@@ -192,7 +192,7 @@ def test_the_order_of_users_and_servers_does_not_matter(instance: fo.Instance, r
 
 
 @given(clusters(max_users=4), st.integers(2, 3))
-@settings(max_examples=12)
+@settings(max_examples=8)
 def test_identical_servers_merge_exactly(instance: fo.Instance, copies: int) -> None:
     several(instance)
     rows = np.repeat(np.arange(instance.n_servers), copies)
@@ -210,7 +210,7 @@ def test_identical_servers_merge_exactly(instance: fo.Instance, copies: int) -> 
 
 
 @given(clusters(max_users=4), st.integers(2, 4))
-@settings(max_examples=12)
+@settings(max_examples=8)
 def test_a_user_split_into_equal_parts_gets_the_same_in_all(instance: fo.Instance, parts: int) -> None:
     several(instance)
     rows = np.repeat(np.arange(instance.n_users), parts)

@@ -56,7 +56,7 @@ def assert_same_levels(found: np.ndarray, right: np.ndarray, tolerance: float = 
 
 @pytest.mark.parametrize("solver", EXACT)
 @given(instance=pools())
-@settings(max_examples=6)
+@settings(max_examples=5)
 def test_programs_agree_with_water_filling(solver: str, instance: fo.Instance) -> None:
     for share in (fo.DominantShare(), fo.Tasks()):
         policy = fo.Policy(fo.Leximin(share))
@@ -66,7 +66,7 @@ def test_programs_agree_with_water_filling(solver: str, instance: fo.Instance) -
 
 
 @given(pools())
-@settings(max_examples=10)
+@settings(max_examples=7)
 def test_scs_agrees_or_says_that_it_cannot(instance: fo.Instance) -> None:
     a = fo.DRF().allocate(instance)
     try:
@@ -110,7 +110,7 @@ def test_worked_examples_by_each_solver(
 
 
 @given(clusters())
-@settings(max_examples=8)
+@settings(max_examples=5)
 def test_several_servers_agree_with_one_program_per_user(instance: fo.Instance) -> None:
     for share in (fo.DominantShare(), fo.StandAloneShare(), fo.Tasks()):
         a = fo.Policy(fo.Leximin(share)).allocate(instance, method="cone")
@@ -237,19 +237,19 @@ def compare(instance: fo.Instance, constraints: list[fo.Constraint], polytope: P
 
 
 @given(clusters(max_users=4))
-@settings(max_examples=7)
+@settings(max_examples=5)
 def test_under_envy_freeness(instance: fo.Instance) -> None:
     compare(instance, [fo.EnvyFree()], envy_free(instance))
 
 
 @given(clusters(max_users=4))
-@settings(max_examples=7)
+@settings(max_examples=5)
 def test_under_sharing_incentive(instance: fo.Instance) -> None:
     compare(instance, [fo.SharingIncentive()], tasks_at_least(instance, slices(instance)))
 
 
 @given(clusters(max_users=4), st.sampled_from([0.01, 0.05, 0.2]))
-@settings(max_examples=7)
+@settings(max_examples=5)
 def test_under_a_smallest_share(instance: fo.Instance, level: float) -> None:
     polytope, mu = Polytope.of(instance), instance.dominant_shares
     for j in range(instance.n_users):
@@ -258,7 +258,7 @@ def test_under_a_smallest_share(instance: fo.Instance, level: float) -> None:
 
 
 @given(clusters(max_users=4), st.lists(st.integers(1, 9).map(lambda k: k / 4), min_size=4, max_size=4))
-@settings(max_examples=7)
+@settings(max_examples=5)
 def test_under_most_tasks(instance: fo.Instance, high: list[float]) -> None:
     polytope, high = Polytope.of(instance), high[: instance.n_users]
     for j, v in enumerate(high):
@@ -267,7 +267,7 @@ def test_under_most_tasks(instance: fo.Instance, high: list[float]) -> None:
 
 
 @given(clusters(max_users=4), st.sampled_from([0.25, 0.5]))
-@settings(max_examples=7)
+@settings(max_examples=5)
 def test_under_a_reserve(instance: fo.Instance, fraction: float) -> None:
     polytope = Polytope.of(instance)
     for s in range(instance.n_servers):
@@ -278,7 +278,7 @@ def test_under_a_reserve(instance: fo.Instance, fraction: float) -> None:
 
 
 @given(clusters(max_users=4))
-@settings(max_examples=7)
+@settings(max_examples=5)
 def test_under_equal_shares(instance: fo.Instance) -> None:
     polytope, mu, w = Polytope.of(instance), instance.dominant_shares, instance.weights
     for j in range(1, instance.n_users):
@@ -287,7 +287,7 @@ def test_under_equal_shares(instance: fo.Instance) -> None:
 
 
 @given(clusters(max_users=4), st.sampled_from([0.5, 0.9, 1.01]))
-@settings(max_examples=7)
+@settings(max_examples=5)
 def test_under_a_number_of_tasks(instance: fo.Instance, part: float) -> None:
     polytope, ones = Polytope.of(instance), np.ones(instance.eligible.shape)
     level = part * polytope.maximise(ones)[0]
@@ -321,7 +321,7 @@ def test_a_whole_resource_in_reserve_leaves_the_others_theirs() -> None:
 
 
 @given(clusters(max_users=4), st.integers(2, 3))
-@settings(max_examples=7)
+@settings(max_examples=5)
 def test_identical_servers_merge_exactly_and_spread_equally(instance: fo.Instance, copies: int) -> None:
     rows = np.repeat(np.arange(instance.n_servers), copies)
     repeated = instance.replace(
@@ -416,7 +416,7 @@ def test_the_unit_of_all_numbers_does_not_matter(scale: float) -> None:
 
 
 @given(clusters(max_users=4), st.randoms(use_true_random=False))
-@settings(max_examples=7)
+@settings(max_examples=5)
 def test_the_order_of_users_does_not_matter(instance: fo.Instance, random: object) -> None:
     order = list(range(instance.n_users))
     random.shuffle(order)  # type: ignore[attr-defined]

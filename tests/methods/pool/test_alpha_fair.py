@@ -89,7 +89,7 @@ def assert_optimal(
 
 @pytest.mark.parametrize("alpha", ALPHAS)
 @given(data=st.data())
-@settings(max_examples=12)
+@settings(max_examples=8)
 def test_the_answer_meets_the_conditions_of_an_optimum(alpha: float, data: st.DataObject) -> None:
     instance = data.draw(pools())
     share = SHARES[data.draw(st.sampled_from(shares_for(instance)))]
@@ -101,7 +101,7 @@ def test_the_answer_meets_the_conditions_of_an_optimum(alpha: float, data: st.Da
 
 @pytest.mark.parametrize("alpha", EXTREME)
 @given(data=st.data())
-@settings(max_examples=12)
+@settings(max_examples=8)
 def test_the_answer_at_extreme_alphas_is_certified(alpha: float, data: st.DataObject) -> None:
     instance = data.draw(pools())
     share = SHARES[data.draw(st.sampled_from(shares_for(instance)))]
@@ -126,7 +126,7 @@ def test_the_objective_is_that_of_the_cone_route(alpha: float, data: st.DataObje
 
 @pytest.mark.parametrize("alpha", (0.5, 1.0, 2.0, 5.0))
 @given(data=st.data())
-@settings(max_examples=10)
+@settings(max_examples=7)
 def test_tasks_are_those_of_the_search_over_sets_of_scarce_resources(alpha: float, data: st.DataObject) -> None:
     instance = data.draw(pools(max_users=4, max_resources=3))
     assume((instance.task_limits > 0).all())
@@ -139,7 +139,7 @@ def test_tasks_are_those_of_the_search_over_sets_of_scarce_resources(alpha: floa
 
 @pytest.mark.parametrize("alpha", (0.1, 0.5, 1.0, 2.0, 20.0))
 @given(data=st.data())
-@settings(max_examples=12)
+@settings(max_examples=8)
 def test_lower_bounds_hold_and_the_rest_is_optimal(alpha: float, data: st.DataObject) -> None:
     instance = data.draw(pools(limits=False))
     alone = instance.tasks_alone[:, 0]
@@ -153,7 +153,7 @@ def test_lower_bounds_hold_and_the_rest_is_optimal(alpha: float, data: st.DataOb
 
 
 @given(pools(limits=False), st.sampled_from((0.5, 1.0, 2.0)))
-@settings(max_examples=15)
+@settings(max_examples=10)
 def test_the_sharing_incentive_holds(instance: fo.Instance, alpha: float) -> None:
     slices = instance.weights / instance.weights.sum() * instance.tasks_alone[:, 0]
     a = fair(alpha, fo.Tasks(), fo.SharingIncentive()).allocate(instance)
@@ -238,7 +238,7 @@ def test_alpha_towards_infinity_tends_to_water_filling(name: str, seed: int) -> 
 
 
 @given(pools())
-@settings(max_examples=12)
+@settings(max_examples=8)
 def test_alpha_1_gives_the_same_tasks_for_every_share(instance: fo.Instance) -> None:
     tasks = [fair(1, SHARES[name]).allocate(instance).tasks for name in shares_for(instance)]
     for other in tasks[1:]:
@@ -249,7 +249,7 @@ def test_alpha_1_gives_the_same_tasks_for_every_share(instance: fo.Instance) -> 
 
 
 @given(pools(), st.sampled_from((0.5, 1.0, 2.0, 5.0)), st.randoms(use_true_random=False))
-@settings(max_examples=12)
+@settings(max_examples=8)
 def test_the_order_of_users_and_resources_does_not_matter(instance: fo.Instance, alpha: float, random: Any) -> None:
     order, columns = list(range(instance.n_users)), list(range(instance.n_resources))
     random.shuffle(order)
@@ -264,7 +264,7 @@ def test_the_order_of_users_and_resources_does_not_matter(instance: fo.Instance,
 
 
 @given(pools(), st.sampled_from((0.5, 1.0, 2.0, 5.0)), st.integers(-12, 12), st.integers(-12, 12))
-@settings(max_examples=12)
+@settings(max_examples=8)
 def test_the_units_of_resources_do_not_matter(instance: fo.Instance, alpha: float, p: int, q: int) -> None:
     units = 10.0 ** np.where(np.arange(instance.n_resources) % 2, p, q)
     other = instance.replace(demands=instance.demands * units, capacities=instance.capacities * units)
@@ -273,7 +273,7 @@ def test_the_units_of_resources_do_not_matter(instance: fo.Instance, alpha: floa
 
 
 @given(pools(limits=False), st.sampled_from((0.5, 1.0, 2.0)), st.integers(-6, 6))
-@settings(max_examples=12)
+@settings(max_examples=8)
 def test_a_common_factor_on_weights_does_not_matter(instance: fo.Instance, alpha: float, power: int) -> None:
     a = fair(alpha).allocate(instance)
     b = fair(alpha).allocate(instance.with_weights(instance.weights * 10.0**power))

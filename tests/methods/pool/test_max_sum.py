@@ -106,7 +106,7 @@ def assert_right(answer: Answer, value: float, tolerance: float = 1e-12) -> None
 
 @pytest.mark.parametrize("name", SHARES)
 @given(instance=pools(max_users=4, max_resources=3))
-@settings(max_examples=12)
+@settings(max_examples=8)
 def test_it_is_the_largest_total_in_exact_fractions(name: str, instance: fo.Instance) -> None:
     share = SHARES[name]
     if name == "two dominant" and instance.n_resources == 1:
@@ -117,7 +117,7 @@ def test_it_is_the_largest_total_in_exact_fractions(name: str, instance: fo.Inst
 
 
 @given(pools(max_users=4, max_resources=3), st.data())
-@settings(max_examples=12)
+@settings(max_examples=8)
 def test_it_is_exact_with_lower_bounds_and_reserves(instance: fo.Instance, data: st.DataObject) -> None:
     floors = data.draw(st.lists(st.integers(0, 4), min_size=instance.n_users, max_size=instance.n_users))
     reserve = fo.Reserve(0, data.draw(st.sampled_from([0.0, 0.25, 1.0])))
@@ -268,7 +268,7 @@ class _Given(fo.Share):
 
 
 @given(pools(max_users=4, max_resources=3), st.lists(st.integers(0, 5), min_size=3, max_size=3))
-@settings(max_examples=15)
+@settings(max_examples=10)
 def test_no_prices_prove_less_than_the_optimum(instance: fo.Instance, prices: list[int]) -> None:
     program = Program(instance, fo.Total(), ())
     if program.empty:

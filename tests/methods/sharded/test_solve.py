@@ -144,7 +144,7 @@ def test_everybody_at_its_limit_leaves_capacity_free(policy: fo.Policy, tmp_path
     np.testing.assert_allclose(a.leftover, 79)
 
 
-@settings(max_examples=12)
+@settings(max_examples=8)
 @given(pools(limits=False), st.lists(st.integers(0, 6), max_size=4), st.sampled_from(list(POLICIES.values())))
 def test_any_cut_of_the_users_gives_the_answer_of_one_shard(
     instance: fo.Instance, cuts: list[int], policy: fo.Policy

@@ -14,7 +14,7 @@ POLICIES = [fo.DRF(), fo.NashWelfare(), fo.FDS(0.5), fo.NoFairness(), fo.GFJ(bet
 
 
 @given(clusters())
-@settings(max_examples=12)
+@settings(max_examples=8)
 def test_rounded_tasks_fit_on_individual_servers_and_within_limits(instance: fo.Instance) -> None:
     for policy in (fo.DRF(), fo.NashWelfare(), fo.NoFairness()):
         a = policy.allocate(instance, integral="rounded")
@@ -23,7 +23,7 @@ def test_rounded_tasks_fit_on_individual_servers_and_within_limits(instance: fo.
 
 
 @given(clusters())
-@settings(max_examples=15)
+@settings(max_examples=10)
 def test_nothing_fits_any_more(instance: fo.Instance) -> None:
     a = fo.DRF().allocate(instance, integral="rounded")
     each = instance.individual()

@@ -26,7 +26,7 @@ NUMERIC = [fo.FDS(0.5), fo.FDS(1), fo.FDS(5), fo.GFJ(2), fo.PNormFairness(1.5, 2
 
 
 @given(pools())
-@settings(max_examples=40)
+@settings(max_examples=20)
 def test_leximin_in_fractions_is_that_of_the_oracle(instance: fo.Instance) -> None:
     pool = ExactPool.of(instance)
     if 0 in pool.limits:
@@ -38,7 +38,7 @@ def test_leximin_in_fractions_is_that_of_the_oracle(instance: fo.Instance) -> No
 
 @pytest.mark.parametrize("policy", EXACT, ids=lambda p: p.name or repr(p))
 @given(pools(max_users=4, max_resources=3))
-@settings(max_examples=12)
+@settings(max_examples=8)
 def test_exact_answers_are_those_of_the_methods(policy: fo.Policy, instance: fo.Instance) -> None:
     if instance.n_resources < 2 or not instance.task_limits.any():  # 2-DF is not defined; no user takes part
         return
@@ -54,7 +54,7 @@ def test_exact_answers_are_those_of_the_methods(policy: fo.Policy, instance: fo.
 
 @pytest.mark.parametrize("policy", NUMERIC, ids=lambda p: p.name)
 @given(pools(max_users=4, max_resources=3))
-@settings(max_examples=10)
+@settings(max_examples=7)
 def test_alpha_fair_answers_are_those_of_the_methods(policy: fo.Policy, instance: fo.Instance) -> None:
     again = recomputed(policy, instance)
     alone = np.minimum(instance.tasks_alone[:, 0], instance.task_limits)

@@ -158,7 +158,7 @@ def test_boosting_does_not_pay_under_2df_on_positive_demands():
 # -- who is not accused -----------------------------------------------------------------------------------------
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(pools(max_users=4, max_resources=3), st.integers(0, 2**31))
 def test_no_lie_pays_under_drf(instance, seed):
     """DRF is strategy-proof: with zeros, weights and limits."""
@@ -294,11 +294,11 @@ def test_the_same_seed_gives_the_same_lies():
     assert (first.demands != other.demands).any()
 
 
-def test_progress_names_each_family():
+def test_progress_tells_families_from_the_climb():
     said = []
     with progress(lambda what, done, of: said.append(what)):
         best_lies(fo.DRF(), Batch.of([[[1, 1]]], [1, 1]), tries=20)
-    assert list(dict.fromkeys(said)) == ["instances", *(f"lies: {family}, users" for family in (*FAMILIES, "climb"))]
+    assert list(dict.fromkeys(said)) == ["instances", "lies: families, users", "lies: climb, users"]
 
 
 @pytest.mark.parametrize("user", ["nobody", 2, -1, True, None])

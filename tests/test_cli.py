@@ -290,7 +290,7 @@ def test_compare_writes_use_by_type_to_every_kind_of_file(run: Any, tmp_path: Pa
     assert "| policy | T4 | no GPU |" in (tmp_path / "t.md").read_text()
 
 
-@pytest.mark.parametrize("name", ["p.png", "p.pdf"])
+@pytest.mark.parametrize("name", ["p.pdf"])
 def test_compare_draws_types_of_servers(run: Any, tmp_path: Path, name: str) -> None:
     pytest.importorskip("matplotlib", reason="matplotlib is in the extra plots")
     result = run("compare", "typed", "-p", "drf", "--plot", "shares.png", "--plot-types", name)
@@ -305,7 +305,7 @@ def test_compare_draws_no_picture_without_an_answer(run: Any, tmp_path: Path) ->
     assert not (tmp_path / "p.png").exists()
 
 
-@pytest.mark.parametrize("name", ["p.png", "p.svg"])
+@pytest.mark.parametrize("name", ["p.svg"])
 def test_compare_draws(run: Any, tmp_path: Path, name: str) -> None:
     pytest.importorskip("matplotlib", reason="matplotlib is in the extra plots")
     assert run("compare", "cluster", "-p", "drf", "-p", "2df", "--plot", name).exit_code == 0

@@ -72,7 +72,7 @@ def test_the_ending_decides_the_format(run: Any, name: str, start: bytes) -> Non
 @pytest.mark.parametrize("kind", plots.KINDS)
 def test_every_kind_is_drawn_and_explained_in_the_help(run: Any, kind: str) -> None:
     more = ["--axis", "bandwidth", "--axis", "memory"] if kind == "demands" else []
-    assert run("cluster", "-p", "drf", "-p", "nash", "--kind", kind, *more).exit_code == 0
+    assert run("cluster", "-p", "drf", "--kind", kind, *more).exit_code == 0
     assert f"\n   {kind} " in run("--help").stdout
 
 

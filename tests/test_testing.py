@@ -94,7 +94,7 @@ def test_counterexamples_shrink_to_the_smallest_there_is() -> None:
     def differ(i: fo.Instance) -> bool:
         return not np.allclose(fo.DRF().allocate(i).tasks, fo.NashWelfare().allocate(i).tasks, rtol=1e-3)
 
-    found = find(instances(), differ, settings=settings(database=None, max_examples=75, derandomize=True))
+    found = find(instances(), differ, settings=settings(database=None, max_examples=40, derandomize=True))
     assert found.n_users == 2 and found.n_resources == 2 and found.demands.max() <= 2 and found.capacities.max() <= 2
 
 

@@ -28,7 +28,7 @@ def typed(n_classes: int, resources: list[str], names: str) -> fo.Instance:
 LIKE_OPENB = typed(27, ["cpu_milli", "memory_mib", "gpu_milli"], "openb-node-")
 LIKE_KUBE = typed(6, ["cpu", "memory", "ephemeral-storage", "nvidia.com/gpu"], "general.16: general-")
 POLICIES = ["drf", "h-ffmra", "nash", "most-tasks"]
-COMPARED = {"openb": fo.compare(POLICIES[:3], LIKE_OPENB), "kube": fo.compare([*POLICIES[::2], "tsf"], LIKE_KUBE)}
+COMPARED = {"openb": fo.compare(POLICIES[:3], LIKE_OPENB), "kube": fo.compare(["drf", "nash"], LIKE_KUBE)}
 
 
 @cache
@@ -41,8 +41,7 @@ def drawn(name: str, kind: str, size: tuple[float, float] | None) -> Any:
 
 PICTURES = [
     *(("kube", kind, None) for kind in plots.KINDS), *(("openb", kind, (5, 3)) for kind in plots.KINDS),
-    ("kube", "utilisation", (5, 3)), ("kube", "envy", (5, 3)), ("kube", "shares", (12, 7)),
-    ("openb", "utilisation", None),
+    ("kube", "utilisation", (5, 3)), ("openb", "utilisation", None),
 ]  # fmt: skip
 
 

@@ -237,7 +237,7 @@ def test_prices_of_every_level_are_the_exact_slopes_of_water_filling(
                 assert price == pytest.approx(slope, rel=1e-7, abs=1e-7 * float(z / room[i]))
 
 
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", range(6))
 def test_prices_of_every_level_are_the_slopes_of_leximin_on_servers(seed: int) -> None:
     rng = np.random.default_rng(seed)
     instance = cluster(rng, 4, 3, 2, by_server=seed % 4 == 3)
@@ -356,7 +356,7 @@ def test_prices_are_slopes_of_answers_found_anew(k: int) -> None:
 
         size = np.nan_to_num(a.prices_left, posinf=0.0).max() + 1e-3 * abs(a.objective) / instance.capacities.max()
         for s, i in np.ndindex(instance.capacities.shape):
-            if (s + i + k) % 2:  # the other resource of this row with other objectives
+            if (s + i + k) % 2 or s != k // 2 % len(instance.capacities):  # the others with other objectives
                 continue
             try:
                 slopes = curved_sides(value, instance.capacities, s, i)

@@ -234,7 +234,7 @@ GROWING = [
 @pytest.mark.parametrize("servers", [1, 3])
 def test_certified_answers_of_notions_that_grow_with_every_share_are_efficient(servers: int) -> None:
     rng, seen = np.random.default_rng(servers), 0
-    for trial in range(30 if servers == 1 else 6):
+    for trial in range(16 if servers == 1 else 4):
         small = trial % 2
         instance = cluster(rng, 5, servers, 3) if small else log_uniform(rng, 20, 3, servers, limits=0.4)
         for policy in GROWING:
@@ -242,13 +242,13 @@ def test_certified_answers_of_notions_that_grow_with_every_share_are_efficient(s
             verdict = check(a, "pe")["pe"]
             assert verdict.holds and verdict.margin < 2e-7, (policy, instance.to_dict(), verdict.margin)
             seen += 1
-    assert seen == (300 if servers == 1 else 60)
+    assert seen == (160 if servers == 1 else 40)
 
 
 @pytest.mark.parametrize("servers", [1, 3])
 def test_what_solvers_leave_over_accuses_no_notion(servers: int) -> None:
     rng, seen = np.random.default_rng(servers), 0
-    for trial in range(4):
+    for trial in range(2):
         instance = log_uniform(rng, 12, 3, servers, limits=0.3, decades=2, zeros=0)
         for policy in (fo.DRF(), fo.KDF(2), fo.NoFairness(), fo.FDS(0.5), fo.FDS(1), fo.FDS(2), fo.FDS(5)):
             try:
@@ -258,7 +258,7 @@ def test_what_solvers_leave_over_accuses_no_notion(servers: int) -> None:
             verdict = check(a, "pe")["pe"]
             assert verdict.holds, (policy, instance.to_dict(), str(verdict))
             seen += 1
-    assert seen >= 20
+    assert seen >= 10
 
 
 def halved(a: fo.Allocation, user: int) -> fo.Allocation:

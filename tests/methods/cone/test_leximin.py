@@ -66,7 +66,7 @@ def test_programs_agree_with_water_filling(solver: str, instance: fo.Instance) -
 
 
 @given(pools())
-@settings(max_examples=7)
+@settings(max_examples=5)
 def test_scs_agrees_or_says_that_it_cannot(instance: fo.Instance) -> None:
     a = fo.DRF().allocate(instance)
     try:
@@ -464,7 +464,7 @@ def right_levels(seed: int) -> np.ndarray:
     return brute(cluster(np.random.default_rng(seed), 4, 3, 2), fo.DominantShare())
 
 
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", range(5))
 @pytest.mark.parametrize("noise", [1e-9, 1e-7, 1e-5, 1e-2])
 def test_noise_on_what_a_solver_says_gives_no_wrong_leximin(seed: int, noise: float) -> None:
     rng = np.random.default_rng(seed)

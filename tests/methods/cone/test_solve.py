@@ -83,7 +83,7 @@ def gap_in_shares(objective: fo.Objective, instance: fo.Instance, a: fo.Allocati
 
 @pytest.mark.parametrize("alpha", [0.5, 0.99, 1, 1.01, 2, 5])
 @given(instance=pools(max_users=4, max_resources=3))
-@settings(max_examples=7)
+@settings(max_examples=5)
 def test_alpha_fair_is_the_independent_optimum(alpha: float, instance: fo.Instance) -> None:
     part = instance.select_users(instance.task_limits > 0)
     a = fo.FDS(alpha).allocate(instance, method="cone")
@@ -116,7 +116,7 @@ def test_alpha_fair_is_the_best_of_two_users(alpha: float, share: fo.Share) -> N
 
 @pytest.mark.parametrize("alpha", [1, 2, 5, 20, 100])
 @given(instance=pools(max_users=4, max_resources=3, limits=False))
-@settings(max_examples=7)
+@settings(max_examples=5)
 def test_alpha_fair_leaves_nothing_that_a_user_could_use(alpha: float, instance: fo.Instance) -> None:
     """Every user needs something that is full, to one in a thousand, even where the objective is flat."""
     a = fo.FDS(alpha).allocate(instance, method="cone")
@@ -186,7 +186,7 @@ def test_the_sum_is_that_of_linprog(solver: str, instance: fo.Instance) -> None:
 
 
 @given(instance=clusters())
-@settings(max_examples=8)
+@settings(max_examples=6)
 def test_max_min_is_that_of_linprog(instance: fo.Instance) -> None:
     share = fo.DominantShare()
     top = ordered(Polytope.of(instance), share.coefficients(instance), instance.weights, np.array([1.0]))
@@ -194,7 +194,7 @@ def test_max_min_is_that_of_linprog(instance: fo.Instance) -> None:
 
 
 @given(instance=clusters(), v=st.lists(st.integers(0, 4), min_size=1, max_size=7).map(lambda v: sorted(v)[::-1]))
-@settings(max_examples=8)
+@settings(max_examples=6)
 def test_ordered_weights_are_those_of_linprog(instance: fo.Instance, v: list[int]) -> None:
     v = [v[0] + 1, *v[1:]]
     c = fo.DominantShare().coefficients(instance)
@@ -289,7 +289,7 @@ def test_tiers_choose_among_ties() -> None:
 
 
 @given(clusters(max_users=4))
-@settings(max_examples=7)
+@settings(max_examples=5)
 def test_leximin_then_tasks_keeps_the_levels(instance: fo.Instance) -> None:
     a = fo.Policy(fo.Leximin().then(fo.Total(fo.Tasks()))).allocate(instance)
     b = fo.Policy(fo.Leximin()).allocate(instance)
@@ -315,7 +315,7 @@ def test_fairness_efficiency_may_be_the_first_tier(objective: fo.Objective) -> N
     ids=repr,
 )  # fmt: skip
 @given(seed=st.integers(0, 2**16), by_server=st.booleans())
-@settings(max_examples=5)
+@settings(max_examples=4)
 def test_no_feasible_point_is_better(objective: fo.Objective, seed: int, by_server: bool) -> None:
     rng = np.random.default_rng(seed)
     instance = cluster(rng, int(rng.integers(1, 6)), int(rng.integers(1, 4)), 2, by_server=by_server)
@@ -536,16 +536,18 @@ def right_answer(policy: fo.Policy) -> fo.Allocation:
 
 
 def lies() -> list[Any]:
-    """Each policy under half of the wrong duals, by turns, and with the right ones."""
+    """Each policy under a third of the wrong duals, by turns, and with the right ones."""
     pairs = ((policy, duals, i + k) for i, duals in enumerate(DUALS) for k, policy in enumerate(LIED_TO))
-    return [pytest.param(p, d, id=f"{d}-{p!r}") for p, d, turn in pairs if d == "same" or turn % 2]
+    return [pytest.param(p, d, id=f"{d}-{p!r}") for p, d, turn in pairs if d == "same" or turn % 3 == 1]
 
 
 @pytest.mark.parametrize(("policy", "duals"), lies())
 def test_a_misleading_solver_gives_no_wrong_answer(policy: fo.Policy, duals: str) -> None:
     right = right_answer(policy)
     objective = policy.objective
-    for name, point in POINTS.items():
+    for turn, (name, point) in enumerate(POINTS.items(), LIED_TO.index(policy)):
+        if name in ("none", "too much", "NaN", "huge") and turn % 2:  # half of them for each policy
+            continue
         if duals != "same" and name not in ("half", "one user"):  # whose faults only duals could hide
             continue
         with lying(point, DUALS[duals]):
@@ -626,7 +628,7 @@ def test_an_objective_that_ends_between_here_and_half_is_still_judged(shift: flo
 
 @pytest.mark.parametrize(
     ("scale", "share"),
-    [(1e3, fo.Tasks()), (1e12, fo.DominantShare()), (1e15, fo.Tasks()), (1e18, fo.Tasks()), (1e18, fo.DominantShare())],
+    [(1e3, fo.Tasks()), (1e12, fo.DominantShare()), (1e18, fo.Tasks()), (1e18, fo.DominantShare())],
     ids=repr,
 )
 def test_half_the_optimum_is_refused_in_any_units(scale: float, share: fo.Share) -> None:

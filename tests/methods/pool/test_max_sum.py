@@ -197,7 +197,7 @@ HARD = [
 WORTH = [fo.Tasks(), fo.DominantShare(), fo.PNormShare(1), fo.ResourceShare(0)]
 
 
-@pytest.mark.parametrize(("name", "share"), [(name, WORTH[(k + i) % 4]) for k, name in enumerate(HARD) for i in (0, 1)])
+@pytest.mark.parametrize(("name", "share"), [(name, WORTH[k % 4]) for k, name in enumerate(HARD)])
 def test_hard_cases_are_proved_right(name: str, share: fo.Share) -> None:
     instance, constraints = hard()[name]
     answer = solve(instance, fo.Total(share), *constraints)
@@ -307,7 +307,7 @@ def test_lower_bounds_that_do_not_fit_are_infeasible() -> None:
 
 def test_extra_memory_stays_under_half_of_the_demands() -> None:
     rng = np.random.default_rng(0)
-    n = 300_000
+    n = 200_000
     demands = rng.uniform(1, 10, (n, 4))
     program = Program(fo.Instance(demands, demands.sum(axis=0) * 0.3, task_limits=np.ones(n)), fo.Total(), ())
     tracemalloc.start()

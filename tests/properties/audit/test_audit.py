@@ -69,7 +69,7 @@ PLANTED = {
 def test_planted_faults_are_found(fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "SHRINKING", 0.1)  # seconds: they are solved one by one
     change, broken = PLANTED[fault]
-    report = audit(Changed(fault, change), sorted(broken | {"pareto"}), max_examples=24)
+    report = audit(Changed(fault, change), sorted(broken | {"pareto"}), max_examples=16)
     assert broken <= {f.property for f in report.findings if f.refuted}
     for finding in report.findings:
         if finding.witness is not None and finding.property != "strategy-proof":
@@ -80,9 +80,9 @@ def test_planted_faults_are_found(fault: str, monkeypatch: pytest.MonkeyPatch) -
 @pytest.mark.parametrize("seed", range(6))
 def test_drf_is_never_accused(seed: int) -> None:
     more = {"weights": seed % 2 == 1, "limits": seed % 3 == 0}
-    report = audit(fo.DRF(), FOUR, max_examples=100, seed=seed, positive=seed % 5 == 0, **more)
+    report = audit(fo.DRF(), FOUR, max_examples=60, seed=seed, positive=seed % 5 == 0, **more)
     assert not any(f.refuted or f.n_faults for f in report.findings)
-    assert all(f.instances == 100 and not f.skipped for f in report.findings)
+    assert all(f.instances == 60 and not f.skipped for f in report.findings)
 
 
 @pytest.mark.parametrize(
@@ -97,7 +97,7 @@ def test_what_holds_is_not_refuted(policy: Any, name: str) -> None:
 
 
 FALSE = [
-    (fo.KDF(2), "ef"), (fo.FDS(0.5), "si"), (fo.FDS(2), "sp"), (fo.NoFairness(), "ef"), (fo.MLFDRS(), "pe"),
+    (fo.KDF(2), "ef"), (fo.FDS(0.5), "si"), (fo.GFJ(2), "sp"), (fo.NoFairness(), "ef"), (fo.MLFDRS(), "pe"),
     (fo.HFFMRA(), "sp-boosting"), (fo.DRF(), "bf"), (fo.DRF(), "rm"), (fo.GFJ(2), "pm"),
 ]  # fmt: skip
 
@@ -327,7 +327,7 @@ def test_an_inefficiency_of_tied_optima_that_a_check_shows_is_shown_by_the_audit
     assert witness.verified.startswith("its own answer, run again") and "two methods differ by" in witness.verified
     assert replay(report.save(tmp_path / "found.json"), TIED)[0].refutes
     monkeypatch.setattr(module, "SHRINKING", 0.1)
-    drawn = audit(TIED, ["pe"], max_examples=40)["pe"].witness
+    drawn = audit(TIED, ["pe"], max_examples=16)["pe"].witness
     assert drawn is not None and not check(TIED.allocate(drawn.instance), "pe")["pe"].holds
 
 

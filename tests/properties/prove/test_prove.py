@@ -54,11 +54,11 @@ def nothing_drawn(monkeypatch):
         (DRF, "sp", 3, {"positive": False, "limits": True, "weights": True, "users": 3}),
         (DRF, "rm", 1, {}),
         (ASSET, "sp", 3, {"weights": True}),
-        (EUCLID, "sp", 4, {"weights": True}),
+        (EUCLID, "sp", 3, {"weights": True}),
         (fo.KDF(2), "sp-boosting", 4, {"weights": True}),
         (fo.KDF(2), "pm", 3, {}),
-        (fo.FDS(1), "si", 3, {"weights": True}),
-        (fo.FDS(1), "bf", 3, {}),
+        (fo.FDS(1), "si", 2, {"weights": True}),
+        (fo.FDS(1), "bf", 2, {}),
         (fo.FDS(2), "ef", 3, {"weights": True}),
         (fo.FDS(1.5), "pe", 3, {"limits": True}),
         (fo.FDS(2), "sp", 1, {}),
@@ -157,7 +157,7 @@ def test_totals_of_shares_that_are_zero_for_some_users(nothing_drawn):
     one = fo.Policy(fo.Total(fo.ResourceShare(0)))
     assert fo.prove(one, "pe", resources=2).verdict == "proved"
     # who needs none of it may get nothing
-    assert fo.prove(one, "pe", resources=2, positive=False, time_limit=3).verdict != "proved"
+    assert fo.prove(one, "pe", resources=2, positive=False, time_limit=1).verdict != "proved"
 
 
 def test_wrong_lemmas_are_not_proved():
@@ -275,7 +275,7 @@ class WithProduct(fo.Share):
 def test_shares_without_a_degree_are_stated_by_ratios(nothing_drawn):
     for objective in (fo.Leximin(WithProduct()), fo.AlphaFair(1, WithProduct())):
         assert fo.prove(fo.Policy(objective), "pe", resources=2).verdict == "proved"
-        found = fo.prove(fo.Policy(objective), "ef", resources=2, users=2, time_limit=1)
+        found = fo.prove(fo.Policy(objective), "ef", resources=2, users=2, time_limit=0.3)
         assert "not proved that multiples of demands" in found.tried[0]
 
 
@@ -283,7 +283,7 @@ def test_a_lemma_that_was_not_settled_is_asked_again(monkeypatch, nothing_drawn)
     monkeypatch.setattr(module, "_LEMMAS", {})
     with monkeypatch.context() as hurried:
         hurried.setattr(module, "LEMMA", 0.0)
-        assert "not proved that multiples" in fo.prove(DRF, "sp", resources=2, time_limit=1).tried[0]
+        assert "not proved that multiples" in fo.prove(DRF, "sp", resources=2, time_limit=0.3).tried[0]
     assert fo.prove(DRF, "sp", resources=2).verdict == "proved"
 
 

@@ -117,7 +117,7 @@ def test_a_majorant_is_above_the_objective_and_touches_it(objective: fo.Objectiv
 
 
 @pytest.mark.parametrize("objective", [fo.AlphaFair(1), fo.AlphaFair(3), fo.Total(fo.Tasks()), fo.MaxMin()], ids=repr)
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_a_worse_point_has_a_gap_as_large_as_what_it_gives_up(objective: fo.Objective, seed: int) -> None:
     rng = np.random.default_rng(seed)
     instance = log_uniform(rng, 8, 3, limits=0.3)
@@ -183,7 +183,7 @@ def test_who_has_more_on_the_same_bottleneck_is_a_gap() -> None:
 # -- cone programs ---------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("kind", ["linear", "square root", "logarithm", "norm", "entropy", "power"])
 def test_the_conic_bound_is_above_the_optimum_and_close(kind: str, seed: int) -> None:
     rng = np.random.default_rng(seed)

@@ -22,7 +22,7 @@ POLICIES = (
 )  # fmt: skip
 
 
-def pools(seed, size=40, n=3, m=3, least=0):
+def pools(seed, size=24, n=3, m=3, least=0):
     rng = np.random.default_rng(seed)
     demands = rng.integers(least, 6, size=(size, n, m)).astype(float)
     demands[..., 0] += ~demands.any(axis=2)

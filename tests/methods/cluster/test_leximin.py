@@ -374,7 +374,7 @@ def test_levels_over_twelve_decades() -> None:
 @pytest.mark.parametrize(("seed", "decades"), [(0, 2), (1, 4), (0, 8), (1, 12), (0, 20)])
 def test_right_or_refused_over_many_decades(seed: int, decades: int) -> None:
     """Where the general method finds no certified answer, there is nothing to compare with."""
-    instance = log_uniform(np.random.default_rng(seed), 15, 3, servers=4, limits=0.3, decades=decades)
+    instance = log_uniform(np.random.default_rng(seed), 10, 3, servers=4, limits=0.3, decades=decades)
     for share in (fo.DominantShare(), fo.StandAloneShare()):
         answer, levels = answered(instance, share)
         assert answer.ok or decades > 2
@@ -504,7 +504,7 @@ APART = fo.Instance([[1], [1], [1]], [[1], [10]], eligible=[[1, 0], [0, 1], [0, 
         lambda f: None,
     ],
 )
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 def test_what_is_not_so_is_not_certified(seed: int, change: Change) -> None:
     """The answer is right or refused; on APART each of these lies changes it."""
     instance = APART if seed == 0 else log_uniform(np.random.default_rng(seed), 8, 2, servers=3, decades=1)
@@ -567,7 +567,7 @@ def test_level_and_amounts_that_lie_together_are_found_out() -> None:
             np.testing.assert_allclose(tasks, [4.5, 4.5], rtol=1e-6)
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(6))
 def test_tasks_moved_from_one_user_to_another_are_refused(seed: int) -> None:
     rng = np.random.default_rng(seed)
     program = Program(log_uniform(rng, 8, 2, servers=3, limits=0.3, decades=1), fo.Leximin(), ())

@@ -92,7 +92,7 @@ def test_drf_is_never_accused(seed: int) -> None:
     ids=str,
 )  # fmt: skip
 def test_what_holds_is_not_refuted(policy: Any, name: str) -> None:
-    size = 30 if isinstance(policy, fo.BottleneckFairness) else 400
+    size = 30 if isinstance(policy, fo.BottleneckFairness) else 200
     assert not audit(policy, [name], positive=True, max_examples=size)[name].refuted
 
 

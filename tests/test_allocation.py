@@ -486,7 +486,7 @@ def as_first_format(data):
 
 @pytest.mark.parametrize(
     ("instance", "policy"),
-    [(("pool", "servers", "by server", "one idle")[(k + i) % 4], policy)
+    [(("pool", "servers", "by server", "one idle")[(k + i + 1) % 4], policy)
      for k, policy in enumerate(sorted(POLICIES)) for i in (0, 2)],
 )  # fmt: skip
 def test_a_file_of_the_first_format_is_loaded_and_certified(tmp_path, instance, policy):

@@ -239,7 +239,7 @@ def grow(figure: Any, ax: Any, wanted: Size, columns: int, rows: int) -> None:
     """Resize a figure so that its panels have the wanted size; None keeps a side."""
     if wanted == (None, None):
         return
-    for _ in range(2):  # the width of a colour bar depends on that of the panels
+    for _ in range(2 if len(figure.axes) > columns * rows else 1):  # the width of a colour bar depends on the panels
         lay_out(figure)
         sides = zip(figure.get_size_inches(), measured(ax), wanted, (columns, rows), strict=True)
         legends = [legend.get_window_extent().height / figure.dpi + 0.1 for legend in figure.legends]

@@ -217,6 +217,8 @@ class AuditSettings:
     def accepts(self, pools: Batch) -> NDArray[np.bool_]:
         """Which pools fulfil the conditions."""
         fine = np.full(len(pools), not self.only or pools.demands.shape[1:] in self.shapes)
+        if self.only and not self.weights:
+            fine &= (pools.weights == pools.weights[:, :1]).all(axis=1)
         if self.positive:
             fine &= (pools.demands > 0).all(axis=(1, 2))
         if "no completely dominant user" in self.conditions:

@@ -325,7 +325,7 @@ def _cases(question: Question, query: Query, values: dict[str, Fraction]) -> Ite
 
     for top in DENOMINATORS:
         users = range(1, query.users + 1)
-        weights = [values.get(f"weight_{k}", one).limit_denominator(top) for k in users]
+        weights = [values.get(f"weight_{k if question.weights else 1}", one).limit_denominator(top) for k in users]
         limits = [values.get(f"limit_{k}") for k in users]
         try:
             instance = Instance(

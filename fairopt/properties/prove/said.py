@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairopt.allocation import Allocation
+from fairopt.blocks.base import is_ours
 from fairopt.blocks.symbols import ShareSymbols, Symbols
 from fairopt.blocks.terms import Condition, Term
 from fairopt.errors import InvalidBlock, NoAnswer
@@ -25,11 +26,16 @@ Float = NDArray[np.float64]
 
 DRAWN = 8  # pools
 EXACT, NEAR = 1e-9, 1e-5  # how far off conditions may be, for shares and for answers
+WEIGHTS = (1.0, 3.0)  # times all weights, for objectives of one's own
 OFF = (0.99, 1.01)  # times a coefficient: then conditions may not hold
 
 
 def require_said(question: Question) -> None:
-    """`InvalidBlock` where conditions of the share or the objective do not hold for what these compute."""
+    """`InvalidBlock` where conditions of the share or the objective do not hold for what these compute.
+
+    Also where an objective of one's own speaks of prices, and no answer on any pool has prices to compare with.
+    """
+    compared = is_ours(question.objective)
     for instance in _drawn(question):
         try:
             c = question.share.coefficients(instance)
@@ -41,12 +47,18 @@ def require_said(question: Question) -> None:
         if (c == 0).any():
             continue
         known, values = _outcome(question, answer, c)
-        wrong = [condition for condition in known if not condition.holds(values, NEAR)]
+        compared |= values.keys() >= set(known[-1].symbols())
+        wrong = [one for one in known if values.keys() >= set(one.symbols()) and not one.holds(values, NEAR)]
         if wrong:
             raise InvalidBlock(
                 f"{question.objective!r}.conditions do not hold for its answer {answer.tasks.tolist()} with demands "
                 f"{instance.demands.tolist()} and capacities {instance.capacities[0].tolist()}: {wrong[0]}"
             )
+    if not compared:
+        raise InvalidBlock(
+            f"{question.objective!r}.conditions speak of prices, and none of its answers on {DRAWN} drawn pools has "
+            "prices of which no others are as good: they cannot be compared; say which users are stopped instead"
+        )
 
 
 def _drawn(question: Question) -> list[Instance]:
@@ -55,13 +67,16 @@ def _drawn(question: Question) -> list[Instance]:
         rng, "integers", (n, question.resources), DRAWN, positive=question.positive, weights=question.weights,
         limits=question.limits,
     )  # fmt: skip
-    return [pools.instance(b) for b in range(len(pools))]
+    drawn = [pools.instance(b) for b in range(len(pools))]
+    if is_ours(question.objective):
+        return drawn
+    return [one.replace(weights=WEIGHTS[k % 2] * one.weights) for k, one in enumerate(drawn)]
 
 
 def _require_share(question: Question, ratios: list[float], c: float) -> None:
     """`InvalidBlock` unless conditions hold for a coefficient, and not for others."""
     share = question.share
-    for factor in (1.0, *OFF) if c > 0 else ():
+    for factor in (1.0, *OFF) if c > 0 else (1.0,):
         symbols, names = Symbols(), [Term(f"ratio_{i}") for i in range(len(ratios))]
         said = share.conditions(ShareSymbols(names, Term("coefficient"), symbols))
         assert said is not None
@@ -76,10 +91,10 @@ def _require_share(question: Question, ratios: list[float], c: float) -> None:
 
 
 def _outcome(question: Question, answer: Allocation, c: Float) -> tuple[list[Condition], dict[str, float]]:
-    """Conditions of an answer, without those on prices that are not unique, and the numbers of all symbols in it."""
+    """Conditions of an answer, the objective's last, and the numbers of symbols in it, but for prices not unique."""
     instance, b = answer.instance, Builder(replace(question, degree=None))
     users = range(instance.n_users)
-    outcome = b.closed("", [b.user(str(k + 1)) for k in users])
+    outcome = b.closed("", [b.user(str(k + 1), b.symbols.new(f"weight_{k + 1}")) for k in users])
     said = question.objective.conditions(outcome)
     assert said is not None
     b.add(said)
@@ -96,7 +111,7 @@ def _outcome(question: Question, answer: Allocation, c: Float) -> tuple[list[Con
     if prices is not None and left is not None and np.allclose(prices, left, rtol=1e-6, atol=0.0):
         values |= {f"price_{i + 1}": float(p) for i, p in enumerate(prices[0] * instance.capacities[0])}
     _with_roots(b.symbols, values)
-    return [one for one in b.symbols.known if values.keys() >= set(one.symbols())], values
+    return b.symbols.known, values
 
 
 def _with_roots(symbols: Symbols, values: dict[str, float]) -> None:

@@ -398,10 +398,12 @@ def _moving(q: Question, n: int) -> Query:
 def _concrete(q: Question, n: int) -> Query:
     """All of n users, as they are."""
     b = Builder(q)
-    users = [b.user(str(k + 1), number(1) if k == 0 else None) for k in range(n)]
+    # the first weight is the unit of weights, but for objectives of one's own, which may see how large all are
+    unit = number(1) if is_ours(q.objective) else b.symbols.new("weight_1")
+    users = [b.user(str(k + 1), unit if k == 0 or not q.weights else None) for k in range(n)]
     first, after = b.closed("", users), list[UserSymbols]()
     if q.name in LIES:
-        liar = b.user("lie", number(1), users[0].limit)
+        liar = b.user("lie", unit, users[0].limit)
         b.add(gains(b, users[0], liar))
         after = [liar, *(b.again(user, f"{k + 2}_then") for k, user in enumerate(users[1:]))]
     elif q.name == "population-monotone":

@@ -327,7 +327,7 @@ def test_an_inefficiency_of_tied_optima_that_a_check_shows_is_shown_by_the_audit
     assert witness.verified.startswith("its own answer, run again") and "two methods differ by" in witness.verified
     assert replay(report.save(tmp_path / "found.json"), TIED)[0].refutes
     monkeypatch.setattr(module, "SHRINKING", 0.1)
-    drawn = audit(TIED, ["pe"], max_examples=16)["pe"].witness
+    drawn = audit(TIED, ["pe"], max_examples=40)["pe"].witness
     assert drawn is not None and not check(TIED.allocate(drawn.instance), "pe")["pe"].holds
 
 

@@ -208,11 +208,63 @@ class Roots(fo.Objective):
         return all_of((1 + self.wrong) * 2 * symbols.root(x, 2) * symbols.task_price(user) == 1 for user, x in tasks)
 
 
+@dataclass(frozen=True, repr=False)
+class Excess(fo.Share):
+    """What a user needs more of the first resource; of users who do not, the conditions know nothing."""
+
+    def per_task(self, instance):
+        return np.maximum(instance.ratios[:, 0] - instance.ratios[:, 1], 0)
+
+    def conditions(self, symbols):
+        return symbols.coefficient == symbols.ratios[0] - symbols.ratios[1]
+
+
+@dataclass(frozen=True, repr=False)
+class LogsAndLine(fo.Objective):
+    """The logarithms of tasks, and a line that vanishes where all weights are 1, but not where they are 3."""
+
+    def share_blocks(self):
+        return (fo.Tasks(),)
+
+    def expression(self, model):
+        import cvxpy as cp
+
+        return cp.sum(cp.log(model.tasks)) + cp.sum(cp.multiply(model.weights - 1, model.tasks))
+
+    def conditions(self, symbols):
+        tasks = ((user, user.tasks * user.weight) for user in symbols.users)
+        return all_of(1 + (user.weight - 1) * x == x * symbols.task_price(user) for user, x in tasks)
+
+
+@dataclass(frozen=True, repr=False)
+class NotSo(fo.Objective):
+    """The least tasks, of which prices are not told; it says that it is Nash welfare."""
+
+    def share_blocks(self):
+        return (fo.Tasks(),)
+
+    def expression(self, model):
+        import cvxpy as cp
+
+        return cp.min(model.tasks)
+
+    def conditions(self, symbols):
+        return all_of(user.tasks * symbols.task_price(user) == 1 for user in symbols.users)
+
+
+def test_equal_weights_need_not_be_1_for_objectives_of_ones_own():
+    found = fo.prove(fo.Policy(LogsAndLine()), "ef", resources=1, users=2)
+    weights = found.witness.instance.weights
+    assert found.verdict == "refuted" and weights[0] == weights[1] != 1
+
+
 @pytest.mark.parametrize(
     ("objective", "words"),
     [
         (fo.Leximin(Doubled()), "Doubled.*conditions do not hold for its coefficient"),
         (fo.Leximin(AtMost()), "AtMost.*conditions hold for .* as well as for its coefficient"),
+        (fo.Total(Excess()), "Excess.*conditions do not hold for its coefficient 0"),
+        (NotSo(), "NotSo.*conditions speak of prices, and none of its answers"),
         (Roots(wrong=True), "Roots.*conditions do not hold for its answer"),
     ],
 )

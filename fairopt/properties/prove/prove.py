@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from fairopt.blocks.base import is_ours
 from fairopt.blocks.efficiency import single_term
 from fairopt.blocks.objectives import AlphaFair, Leximin, MaxMin
 from fairopt.blocks.symbols import OutcomeSymbols, ShareSymbols, Symbols
@@ -38,6 +39,7 @@ FIRST = 1.0  # seconds for proofs, before instances are drawn as well
 LEMMA = 10.0  # seconds for each of the two lemmas on a share
 EXAMPLES, SEARCHING = 600, 5.0  # instances that are drawn, and seconds
 AUDITED, EACH = (1, 2, 3, 4), 10.0  # numbers of resources, and seconds for each, where an audit asks
+ORDERED = 5  # users of objectives of one's own
 DENOMINATORS = (10, 1_000, 10**6, 10**15)  # largest ones of the numbers of a witness, while it is none
 
 
@@ -154,6 +156,8 @@ def stated(policy: Any, kind: Kind) -> Question | str:
     if len(shares) != 1 or objective.of_bundles:
         what = "decides bundles" if objective.of_bundles else f"has {len(shares)} shares"
         return f"{objective!r} {what}; statements are made of tasks and one share"
+    if kind.users is not None and kind.users > ORDERED and not is_ours(objective):
+        return f"{objective!r} is stated in every order of users, too many of {kind.users}; give users <= {ORDERED}"
     symbols = Symbols()
     user = ShareSymbols(symbols.row("ratio", kind.resources), symbols.new("share"), symbols)
     outcome = OutcomeSymbols([], symbols.row("slack", kind.resources), symbols)

@@ -354,6 +354,11 @@ def test_what_cannot_be_stated_is_unknown_in_one_line(nothing_drawn):
         assert found.verdict == "unknown" and words in found.tried[0]
 
 
+def test_objectives_of_ones_own_are_stated_for_few_users(nothing_drawn):
+    found = fo.prove(fo.Policy(Roots()), "pe", resources=2, users=9)
+    assert found.verdict == "unknown" and "every order of users, too many of 9; give users <= 5" in found.tried[0]
+
+
 def replace_conditions(kind):
     """A share without conditions."""
 

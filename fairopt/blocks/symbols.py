@@ -49,7 +49,7 @@ class ShareSymbols:
     ratios : sequence of Term
         What one task needs of each resource, as a part of its capacity; at least 0.
     coefficient : Term
-        The share of one task, larger than 0.
+        The share of one task: larger than 0, and where users are not levelled, as in totals, 0 too.
     """
 
     ratios: Sequence[Term]

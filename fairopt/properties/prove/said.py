@@ -26,7 +26,7 @@ Float = NDArray[np.float64]
 
 DRAWN = 8  # pools
 EXACT, NEAR = 1e-9, 1e-5  # how far off conditions may be, for shares and for answers
-WEIGHTS = (1.0, 3.0)  # times all weights, for objectives of one's own
+WEIGHTS = (1.0, 3.0)  # times all weights, for blocks of one's own
 OFF = (0.99, 1.01)  # times a coefficient: then conditions may not hold
 
 
@@ -68,7 +68,7 @@ def _drawn(question: Question) -> list[Instance]:
         limits=question.limits,
     )  # fmt: skip
     drawn = [pools.instance(b) for b in range(len(pools))]
-    if is_ours(question.objective):
+    if is_ours(question.objective) and is_ours(question.share):
         return drawn
     return [one.replace(weights=WEIGHTS[k % 2] * one.weights) for k, one in enumerate(drawn)]
 
@@ -82,7 +82,7 @@ def _require_share(question: Question, ratios: list[float], c: float) -> None:
         assert said is not None
         values = {str(name): v for name, v in zip(names, ratios, strict=True)} | {"coefficient": c * factor}
         _with_roots(symbols, values)
-        if said.holds(values, EXACT) != (factor == 1.0):
+        if all(one.holds(values, EXACT) for one in (said, *symbols.known)) != (factor == 1.0):
             what = "do not hold for" if factor == 1.0 else f"hold for {c * factor:g} as well as for"
             raise InvalidBlock(
                 f"{share!r}.conditions {what} its coefficient {c:g} of a task that needs the parts "

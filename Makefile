@@ -20,9 +20,10 @@ help: ## this list
 demo: $(STAMP) ## compare policies on a small cluster; pictures go to demo-out/
 	@$(BIN)/fairopt demo
 
+# Compiled modules are kept, as each of many processes would compile anew.
 test: lint ## lint, then all tests: the package's, the docstrings', the documentation's and the notebooks'
 	@echo "== tests (pytest, $(WORKERS) workers)"
-	@PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -q -n $(WORKERS)  # each of many processes would compile anew
+	@PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -q -n $(WORKERS)
 
 lowest: $(STAMP) ## tests on the lowest versions that pyproject.toml allows (Python 3.11 or 3.12), in .venv/lowest
 	@$(BIN)/python -m venv --clear $(LOWEST)

@@ -252,13 +252,13 @@ def _solve_by_cones(program: Program, settings: Settings) -> Answer:
         first = _search(program, settings)
         if first.ok or only_parametric(program):
             return first
-    if orders_apply(program):
-        by_orders = best(program, solve_by_orders(program, settings, _fair_levels(program, settings)))
-        if by_orders.ok or settings.late:
-            return by_orders
-        rest = best(program, (settings.general or solve_number)(program, settings))
-        return replace(min(rest, by_orders, key=Answer.missing), tried=by_orders.tried + rest.tried)
     solve = settings.general or solve_number
+    if orders_apply(program):
+        answer = best(program, solve_by_orders(program, settings, _fair_levels(program, settings)))
+        if not (answer.ok or settings.late):
+            rest = best(program, solve(program, settings))
+            answer = replace(min(rest, answer, key=Answer.missing), tried=answer.tried + rest.tried)
+        return _hand_out_leftover(program, answer, settings) if answer.ok else answer
     answer = best(program, solve(program, settings), most=1 if search else None)
     if answer.ok:
         return _hand_out_leftover(program, answer, settings)

@@ -325,7 +325,7 @@ def _solved(program: Program, held: Mapping[str, Any], solver: str | None) -> So
     if unit is None:
         return Solved(model, model.maximand[0] if held["stands_in"] else None)
     if not 0 < float(unit) < np.inf:
-        raise ValueError(f"{unit!r} is no unit")
+        raise ValueError(f"the unit is {unit!r}, and must be a number > 0")
     return Solved(model, cp.Constant(0.0) if held["stands_in"] else None, float(unit))  # with a unit it is not read
 
 

@@ -84,17 +84,24 @@ def solve_alpha_fair_on_servers(program: Program, settings: Settings) -> Proposa
             if answer is not None and answer.ok:
                 return
         point = Interior(units.demands, units.usable, Powers(groups, alpha), limits, units.takes, units.floors)
+    yield from solved_by_steps(units, point, 1.0, settings, begun)
+
+
+def solved_by_steps(units: RowUnits, point: Interior, unit: float, settings: Settings, begun: float) -> Proposals:
+    """The last point of the steps, with prices times a unit; `Infeasible` where lower bounds cannot hold."""
+    with np.errstate(all="ignore"):  # NaN stops the steps, and is judged like any answer
         for k in range(STEPS):
             tell(f"prices, step {k + 1}")
-            if impossible(units, point.prices):
-                infeasible.explain(program)
+            if _impossible(units, point.prices):
+                infeasible.explain(units.program)
                 return
             if point.done(DONE, EACH) or settings.late or not point.step():
                 break
-    yield _proposal(units, point.parts, point.prices, "time limit reached" if settings.late else "solved", begun)
+    status = "time limit reached" if settings.late else "solved"
+    yield _proposal(units, point.parts, point.prices * unit, status, begun)
 
 
-def impossible(units: RowUnits, prices: Float) -> bool:
+def _impossible(units: RowUnits, prices: Float) -> bool:
     """Whether lower bounds cannot all hold: one is above what the user alone can have, or all together cost more than
     capacities earn at some prices.
     """
@@ -106,7 +113,7 @@ def impossible(units: RowUnits, prices: Float) -> bool:
     return float(floors @ units.demands.cheapest(prices)) > (1.0 + CLEAR) * float((units.usable * prices).sum())
 
 
-def _proposal(units: LevelUnits, parts: Float, prices: Float, status: str, begun: float) -> Proposal:
+def _proposal(units: RowUnits, parts: Float, prices: Float, status: str, begun: float) -> Proposal:
     """Tasks from parts of level, with prices as evidence."""
     pairs = units.program.pairs
     with np.errstate(all="ignore"):

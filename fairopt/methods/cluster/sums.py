@@ -11,24 +11,12 @@ import time
 import numpy as np
 
 from fairopt.blocks.marginal import Marginal, PowerMarginal
-from fairopt.certificate import Try
 from fairopt.formulation.program import Program
-from fairopt.methods import infeasible
 from fairopt.methods.arrays import Float
-from fairopt.methods.cluster.alpha_fair import (
-    DONE,
-    EACH,
-    LARGEST_ALPHA,
-    SMALLEST_ALPHA,
-    STEPS,
-    impossible,
-    prices_on_servers,
-)
+from fairopt.methods.cluster.alpha_fair import LARGEST_ALPHA, SMALLEST_ALPHA, prices_on_servers, solved_by_steps
 from fairopt.methods.cluster.interior_point import Interior
 from fairopt.methods.cluster.worths import Curves
 from fairopt.methods.settings import Proposals, Settings
-from fairopt.progress import tell
-from fairopt.proofs.evidence import Proposal, RowPrices
 from fairopt.proofs.servers import RowUnits
 
 
@@ -68,17 +56,4 @@ def solve_sum_on_servers(program: Program, settings: Settings) -> Proposals:
         unit = float(marginal.slope(size) @ size)
         worths = Curves(marginal, size, unit, units.reach)
         point = Interior(units.demands, units.usable, worths, units.limits, None, units.floors)
-        for k in range(STEPS):
-            tell(f"prices, step {k + 1}")
-            if impossible(units, point.prices):
-                infeasible.explain(program)
-                return
-            if point.done(DONE, EACH) or settings.late or not point.step():
-                break
-        tasks = np.where(units.eligible, point.parts * units.per_level, 0.0)
-    status = "time limit reached" if settings.late else "solved"
-    pairs = program.pairs
-    yield Proposal(
-        "prices", tasks[pairs.user, pairs.server], RowPrices(units, point.prices * unit),
-        attempt=Try("prices", status, time.perf_counter() - begun),
-    )  # fmt: skip
+    yield from solved_by_steps(units, point, unit, settings, begun)

@@ -142,7 +142,9 @@ def of_finding(setting: AuditSettings, name: str) -> str:
             proved += [str(resources)] * (found.verdict == "proved")
             if found.interrupted:
                 raise KeyboardInterrupt
-    return f"proved for {', '.join(proved)} resource{'s' * (proved != ['1'])} and any number of users" * bool(proved)
+    if not proved:
+        return ""
+    return f"proved for {', '.join(proved)} resource{'s' * (proved != ['1'])} and any number of users"
 
 
 def stated(policy: Any, kind: Kind) -> Question | str:

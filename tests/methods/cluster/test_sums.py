@@ -9,6 +9,7 @@ from typing import Any
 import cvxpy as cp
 import numpy as np
 import pytest
+from oracle import sums
 from oracle.concave import maximise
 from scipy.optimize import linprog
 
@@ -41,16 +42,7 @@ class Logs(fo.Objective):
         return fo.Marginal(lambda x: f * (1 + x) ** -c, lambda x: -f * c * (1 + x) ** (-c - 1))
 
 
-SUMS = [
-    fo.AlphaFair(0.5) + 0.1 * fo.Total(),
-    fo.AlphaFair(2) + fo.AlphaFair(0.5, fo.Tasks()),
-    fo.AlphaFair(1) + 100 * fo.Total(fo.Tasks()),
-    fo.AlphaFair(0.05) + fo.Total(),
-    fo.AlphaFair(5) + fo.Total(),
-    3 * fo.AlphaFair(1, fo.Tasks()),
-    Logs(),
-    Logs(10.0) + fo.AlphaFair(3),
-]
+SUMS = [*sums.SUMS, Logs(), Logs(10.0) + fo.AlphaFair(3)]
 
 
 def limited(seed: int, n: int, servers: int = 3, m: int = 2, by_server: bool = False, part: float = 0.5) -> fo.Instance:

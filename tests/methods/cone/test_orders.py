@@ -68,16 +68,26 @@ def test_other_conditions_and_terms(monkeypatch: pytest.MonkeyPatch, constraint:
     assert a.objective == pytest.approx(whole.objective, rel=1e-6)
 
 
-def test_where_one_order_gains_nothing_several_are_kept(always: None) -> None:
-    """Three equal users on a server each, of whom any two compete: at one level all orders are as good."""
-    instance = fo.Instance(
-        [[1.0], [1.0], [1.0], [2.0]], [[2.0], [2.0], [2.0]],
-        eligible=[[True, True, False], [False, True, True], [True, False, True], [True, True, True]],
-    )  # fmt: skip
-    for v in ((4.0, 3.0, 2.0, 1.0), (1.0, 1.0, 0.5, 0.0), (1.0, 0.9, 0.8, 0.7)):
-        a = fo.Policy(fo.OrderedWeighted(v)).allocate(instance)
-        assert "program" in a.certificate.tried[-1].status
-        assert a.objective == pytest.approx(by_hand(instance, v), rel=1e-6)
+def test_where_one_order_gains_nothing_several_are_kept(always: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second order is as good as the first, and both together are proved best."""
+    instance = fo.Instance([[3, 2], [3, 4], [1, 2]], [[3, 7], [5, 4]], eligible=[[True, False], [True] * 2, [True] * 2])
+    take, kept = orders._Orders._take, []
+
+    def counted(programs: Any, users: Any) -> None:
+        take(programs, users)
+        kept.append(len(programs.orders))
+
+    monkeypatch.setattr(orders._Orders, "_take", counted)
+    a = fo.Policy(fo.OrderedWeighted((7, 7, 6))).allocate(instance)
+    assert kept == [1, 2] and a.certificate.tried[-1].status == "optimal (2 programs)"
+    assert a.objective == pytest.approx(by_hand(instance, (7, 7, 6)), rel=1e-6)
+
+
+def test_what_no_weight_counts_is_handed_out_on_one_pool(always: None) -> None:
+    """The poorest alone counts, and the second resource suffices for more than that of the last user."""
+    pool = fo.Instance([[1, 0], [1, 1], [0, 1]], [2, 9])
+    a = fo.Policy(fo.OrderedWeighted((1,))).allocate(pool, method="cone")
+    assert fo.check(a)["pareto"].holds
 
 
 def test_users_are_not_too_many_for_the_proof() -> None:

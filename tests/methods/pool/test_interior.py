@@ -10,7 +10,7 @@ from typing import Any
 import cvxpy as cp
 import numpy as np
 import pytest
-from oracle import exact_lp
+from oracle import exact_lp, sums
 from oracle.concave import maximise
 from oracle.instances import log_uniform
 
@@ -37,16 +37,7 @@ class Roots(fo.Objective):
         return fo.Marginal(lambda x: p * x ** (p - 1), lambda x: p * (p - 1) * x ** (p - 2))
 
 
-SUMS = [
-    fo.AlphaFair(0.5) + 0.1 * fo.Total(),
-    fo.AlphaFair(2) + fo.AlphaFair(0.5, fo.Tasks()),
-    fo.AlphaFair(1) + 100 * fo.Total(fo.Tasks()),
-    fo.AlphaFair(0.05) + fo.Total(),
-    fo.AlphaFair(5) + fo.Total(),
-    3 * fo.AlphaFair(1, fo.Tasks()),
-    Roots(),
-    Roots() + 0.1 * fo.Total(fo.Tasks()),
-]
+SUMS = [*sums.SUMS, Roots(), Roots() + 0.1 * fo.Total(fo.Tasks())]
 
 
 def power_sum(c: Float, factor: Float, alpha: float) -> Any:

@@ -207,8 +207,11 @@ class _Attempt:
             interrupted = True
             self.tried.append("stopped by Ctrl-C")
         verdict = "refuted" if self.witness is not None else "proved" if provers else "unknown"
+        words = f"{MEANING[self.name]}: {self.kind.words}"
+        if isinstance(self.question, Question) and isinstance(self.question.objective, MaxMin):
+            words += ", in the leximin answer"  # of all that are max-min, the one that fairopt gives on a pool
         return Proof(
-            label(self.policy), self.policy, self.name, verdict, f"{MEANING[self.name]}: {self.kind.words}",
+            label(self.policy), self.policy, self.name, verdict, words,
             self.witness, tuple(self.tried), provers, time.perf_counter() - self.begun,
             tuple(self.used) if provers else (), interrupted,
         )  # fmt: skip

@@ -87,6 +87,11 @@ def test_one_user_shares_with_nobody(options):
         assert fo.prove(DRF, name, resources=2, users=1, **options).verdict == "proved"
 
 
+def test_max_min_is_proved_of_its_leximin_answer():
+    found = fo.prove(fo.Policy(fo.MaxMin()), "pe", resources=2, positive=False)
+    assert found.verdict == "proved" and found.statement.endswith("no task limits, in the leximin answer")
+
+
 def test_a_report_of_all_properties():
     report = fo.prove(DRF, resources=1, weights=True)
     assert list(report) == list(PROVABLE) and {proof.verdict for proof in report.values()} == {"proved"}

@@ -28,11 +28,14 @@ class RowUnits:
     """A program of several servers in multiples of what users about run, by the server rows that may be used.
 
     ``per_level`` (n_users, 1) or (n_users, n_servers) are tasks per unit of level, ``limits``, ``reach`` and ``floors``
-    (n_users,) levels at the task limits, levels that no user can exceed, and those at the lower bounds.
+    (n_users,) levels at the task limits, levels that no user can exceed, and those at the lower bounds. Where a task is
+    worth different levels on different servers, ``takes`` (n_users, n_servers) is the part of the user's limit that a
+    unit of level takes, 0 for users without a limit; else None.
     """
 
     def __init__(self, program: Program, per_level: Float) -> None:
         self.program, self.per_level = program, per_level
+        self.takes: Float | None = None
         instance = program.instance
         self.eligible = instance.eligible
         closed = program.usable <= 0
@@ -49,10 +52,8 @@ class LevelUnits(RowUnits):
     """A program of one share in units of level (share per weight, in multiples of about the max-min level): numbers
     near 1.
 
-    ``unit`` is a level of 1, in shares per weight; ``limits`` are on the best server. Where a task is worth different
-    levels on different servers, ``takes`` (n_users, n_servers) is the part of the user's limit that a unit of level
-    takes, 0 for users without a limit; else None. Where shares differ by server ``floors`` are 0: bounds on the
-    objective hold without them.
+    ``unit`` is a level of 1, in shares per weight; ``limits`` are on the best server. Where shares differ by server
+    ``floors`` are 0: bounds on the objective hold without them.
     """
 
     def __init__(self, program: Program) -> None:
@@ -62,7 +63,6 @@ class LevelUnits(RowUnits):
         self.unit = Point(instance, np.zeros((0, 0))).level(share)
         c = np.where(instance.eligible, c, 1.0) if c.ndim == 2 else c[:, None]
         super().__init__(program, instance.weights[:, None] * (self.unit / c))
-        self.takes = None
         if c.shape[1] > 1:
             self.floors = np.zeros(len(c))
             self.limits = np.where(self.eligible, program.high[:, None] / self.per_level, 0.0).max(axis=1)

@@ -13,8 +13,7 @@ import numpy as np
 from fairopt.blocks.marginal import Marginal, PowerMarginal
 from fairopt.formulation.program import Program
 from fairopt.methods.arrays import Float
-from fairopt.methods.cluster.alpha_fair import LARGEST_ALPHA, SMALLEST_ALPHA, prices_on_servers, solved_by_steps
-from fairopt.methods.cluster.interior_point import Interior
+from fairopt.methods.cluster.alpha_fair import LARGEST_ALPHA, SMALLEST_ALPHA, by_steps, prices_on_servers
 from fairopt.methods.cluster.worths import Curves
 from fairopt.methods.settings import Proposals, Settings
 from fairopt.proofs.servers import RowUnits
@@ -55,5 +54,4 @@ def solve_sum_on_servers(program: Program, settings: Settings) -> Proposals:
         size = program.size
         unit = float(marginal.slope(size) @ size)
         worths = Curves(marginal, size, unit, units.reach)
-        point = Interior(units.demands, units.usable, worths, units.limits, None, units.floors)
-    yield from solved_by_steps(units, point, unit, settings, begun)
+    yield by_steps(units, worths, units.limits, unit, settings, begun)

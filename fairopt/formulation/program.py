@@ -249,17 +249,19 @@ class ConeModel:
         loads = self.model.loads
         self.capacity = (loads if len(rows) == loads.shape[0] else loads[rows]) <= program.usable_rows[rows]
         tasks = self.model.tasks
-        self.limited = np.flatnonzero(np.isfinite(program.high) & program.speaks_of_tasks)
-        self.limits: cp.Constraint | None = None
-        if len(self.limited):
-            high = program.high[self.limited]
+        self.bounds: list[tuple[Indices, Float, Float, Float]] = []  # users, units of tasks, least and most of these
+        limited = np.flatnonzero(np.isfinite(program.high) & program.speaks_of_tasks)
+        if len(limited):
+            high = program.high[limited]
             held = high > 0
-            unit = np.where(held, np.maximum(high, 1e-300), program.size[self.limited])
-            self.limits = cp.multiply(tasks[self.limited], 1.0 / unit) <= held.astype(float)
-            self.box.append(self.limits)
+            unit = np.where(held, np.maximum(high, 1e-300), program.size[limited])
+            self.bounds.append((limited, unit, np.full(len(unit), -np.inf), held.astype(float)))
+            self.box.append(cp.multiply(tasks[limited], 1.0 / unit) <= held.astype(float))
         floors = np.flatnonzero(program.low > 0)
         if len(floors):
-            self.box.append(cp.multiply(tasks[floors], 1.0 / program.low[floors]) >= 1)
+            low = program.low[floors]
+            self.bounds.append((floors, low, np.ones(len(low)), np.full(len(low), np.inf)))
+            self.box.append(cp.multiply(tasks[floors], 1.0 / low) >= 1)
         self.rest: list[tuple[Constraint, str, cp.Constraint]] = []
         for constraint in program.rest:
             model = self.model if is_ours(constraint) else self.model_as_given()

@@ -36,6 +36,7 @@ SLICE = GAP_TOLERANCE / VIOLATION_TOLERANCE  # a tolerated gap per tolerated par
 ABOVE = 1e-9  # relatively: users so much above a level rose beyond it
 TIE = 1e-7  # relatively: costs as near as this may be equal, since interior point methods leave 1e-8 between them
 ROUNDING = 1e-14  # relatively: sums as near as this are equal, and costs at prices that were polished
+NEARBY = 0.5  # of all prices: polished ones are less where costs cannot all be equal, and are not used
 FAINT = 100.0  # roundings of a sum: who pays no more is charged with it
 LEFT = 1e-8  # relatively: what a solver may leave of a level
 DENSE = 4_000_000  # entries of a matrix that is factorised rather than iterated with
@@ -187,7 +188,8 @@ class _Levels:
         for holding in holdings:  # in the order in which users were held
             c = self.charge(holding, self.tie)
             if not (self.further and self.further.curved) and self.hangs_on_noise(c):
-                c = self.charge(self.polished(c), tie=ROUNDING)
+                near = self.polished(c)
+                c = c if near is c.holding else self.charge(near, tie=ROUNDING)
             mine = c.holding.users
             spare = c.spare + np.where(c.cost * c.floors <= FAINT * c.rounding, c.rounding, 0.0)
             rise = np.maximum((c.floors + spare / c.cost) / values - 1.0, 0.0)
@@ -321,9 +323,15 @@ class _Levels:
             change = sparse_linalg.lsqr(away, away.sum(axis=1), atol=1e-16, btol=1e-16, iter_lim=20 * away.shape[1])[0]
         charges[some] *= 1.0 - change
         rows = len(holding.prices)
-        if further is None or holding.dual is None:
-            return replace(holding, prices=charges)
-        return replace(holding, prices=charges[:rows], dual=holding.dual * charges[rows:][further.cone_of_row])
+        near = replace(holding, prices=charges[:rows])
+        if further is not None and holding.dual is not None:
+            near = replace(near, dual=holding.dual * charges[rows:][further.cone_of_row])
+        return near if self.worth(near) >= NEARBY * self.worth(holding) else holding
+
+    def worth(self, holding: Holding) -> float:
+        """The size of all prices of a holding together."""
+        further = 0.0 if holding.dual is None else float(np.abs(holding.dual).sum())
+        return float(np.abs(holding.prices) @ self.program.usable_rows) + further
 
     def beside(self, c: _Charged, rise: Float) -> Mask:
         """Users at the level of others whom the same prices provably hold: all of them need the same full resources."""

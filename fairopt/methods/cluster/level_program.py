@@ -21,22 +21,19 @@ first by primal steps; by dual steps, the default, up to as long as the first.
 from __future__ import annotations
 
 import time
-from typing import Any
 
 import numpy as np
 
 from fairopt.lazy import sp
 from fairopt.methods.arrays import Bool, Float, Int
 from fairopt.methods.cluster.exact_levels import Basic, LevelOptimum
+from fairopt.methods.simplex import BASIC, TOLERANCE, UPPER, Simplex
 
-TOLERANCE, SMALLEST = 1e-10, 1e-12  # the tightest that HiGHS takes
 TIED = 1e-9  # a pair that gains a group less than this part of what it pays is not added
 MORE = 5  # columns added to a group at once
 AT_ONCE = 500  # settled groups that begin to choose at once because prices ask for it
 SOME, CHOOSING = 4, 500  # pairs of a group that are columns at first, on average, and how many groups always may choose
 SPREAD = 2.0  # times the square root of groups times servers: how many choose at first, and are drawn at each level
-DUAL, PRIMAL = 1, 4  # HiGHS's numbers of simplex strategies
-LOWER, BASIC, UPPER = 0, 1, 2  # HiGHS's numbers of places in a basis
 
 
 def choosing_at_first(n_groups: int, n_servers: int, n_rows: int) -> int:
@@ -58,8 +55,6 @@ class LevelProgram:
         self, loads: sp.csc_array, group: Int, usable: Float, home: Int, choosing: Bool, columns: Int, unit: Float,
         rates: Float, bases: Float, low: Float,
     ) -> None:  # fmt: skip
-        import highspy  # comes with CVXPY, and takes a quarter of a second to import
-
         self.loads, self.group, self.home, self.usable = loads, group, home, usable
         self.unit, self.rates, self.bases, self.low = unit, rates, bases, low
         self.n_rows, self.n_groups = len(usable), len(unit)
@@ -73,14 +68,7 @@ class LevelProgram:
         self.of_row, self.of_level = np.full(self.n_rows, BASIC), BASIC
         self.of_pair[home] = True  # as z rises, a row is full first
         self.of_row[int((loads[:, home] @ rates / np.where(usable > 0, usable, np.inf)).argmax())] = UPPER
-        self.highs: Any = highspy.Highs()  # type: ignore[no-untyped-call]
-        options: dict[str, Any] = {
-            "output_flag": False, "solver": "simplex", "simplex_strategy": PRIMAL, "parallel": "off",
-            "small_matrix_value": SMALLEST, "primal_feasibility_tolerance": TOLERANCE,
-            "dual_feasibility_tolerance": TOLERANCE,
-        }  # fmt: skip
-        for name, value in options.items():
-            self.highs.setOptionValue(name, value)
+        self.simplex = Simplex()
         self.rng = np.random.default_rng(0)
         self.passed = False  # whether HiGHS has the present program
 
@@ -135,11 +123,10 @@ class LevelProgram:
         while True:
             if not self.passed:
                 self._pass()
-            if not self._run(deadline):
+            if not self.simplex.run(deadline):
                 return None
+            values, duals = self.simplex.values, self.simplex.duals
             self._read_basis()
-            solution = self.highs.getSolution()
-            values, duals = np.array(solution.col_value), np.array(solution.row_dual)
             more = self._worth_adding(duals)
             if not len(more):
                 level = float(values[0])
@@ -153,9 +140,7 @@ class LevelProgram:
             self.passed = False
 
     def _pass(self) -> None:
-        """Give HiGHS the present program and basis. It refuses numbers beyond 1e15, and then `_run` finds nothing."""
-        from highspy import HighsBasis, HighsBasisStatus, HighsLp, MatrixFormat
-
+        """Give HiGHS the present program and basis."""
         chosen, self.columns = np.flatnonzero(self.choosing), np.flatnonzero(self.column)
         self.chosen, self.floored = chosen, np.flatnonzero(self.low > 0)
         settled, unit, loads = np.flatnonzero(~self.choosing), self.unit[chosen], self.loads
@@ -183,55 +168,28 @@ class LevelProgram:
             low = place[group] >= 0
             rows, columns = [*rows, place[group][low]], [*columns, number[low]]
             values.append(np.ones(int(low.sum())))
+        shape = n_all, 1 + len(group)
         order = np.concatenate(columns).argsort(kind="stable")
-        model = HighsLp()
-        model.num_row_, model.num_col_ = n_all, 1 + len(group)
-        model.col_cost_ = np.append(-float(self.n_groups), np.zeros(len(group)))  # the payment of a group is near 1
-        model.col_lower_ = np.zeros(1 + len(group))
-        model.col_upper_ = np.append(np.inf, np.where(self.closed[self.columns], 0.0, np.inf))
         least = [np.full(n_rows, -np.inf), self.bases[chosen] / unit, (self.low / self.unit)[self.floored]]
-        model.row_lower_ = np.concatenate(least)
-        model.row_upper_ = np.append(self.usable - taken, np.full(n_all - n_rows, np.inf))
-        model.a_matrix_.format_ = MatrixFormat.kColwise
-        model.a_matrix_.start_ = np.searchsorted(np.concatenate(columns)[order], np.arange(2 + len(group)))
-        model.a_matrix_.index_ = np.concatenate(rows)[order]
-        model.a_matrix_.value_ = np.concatenate(values)[order]
-        self.highs.passModel(model)
-        status = [HighsBasisStatus.kLower, HighsBasisStatus.kBasic, HighsBasisStatus.kUpper]
-        basis = HighsBasis()
-        basis.col_status = [status[k] for k in [self.of_level, *self.of_pair[self.columns].tolist()]]
-        on_rows = [self.of_row, self.of_group[chosen], self.of_low[self.floored]]
-        basis.row_status = [status[k] for k in np.concatenate(on_rows).tolist()]
-        basis.valid = True
-        self.highs.setBasis(basis)
+        starts = np.searchsorted(np.concatenate(columns)[order], np.arange(shape[1] + 1))
+        places = np.concatenate([self.of_row, self.of_group[chosen], self.of_low[self.floored]])
+        self.simplex.give(
+            np.append(-float(self.n_groups), np.zeros(len(group))),  # the payment of a group is near 1
+            (np.zeros(1 + len(group)), np.append(np.inf, np.where(self.closed[self.columns], 0.0, np.inf))),
+            (np.concatenate(least), np.append(self.usable - taken, np.full(n_all - n_rows, np.inf))),
+            sp.csc_array((np.concatenate(values)[order], np.concatenate(rows)[order], starts), shape=shape),
+            (np.append(self.of_level, self.of_pair[self.columns]).astype(np.intp), places.astype(np.intp)),
+        )
         self.passed = True
 
     def _read_basis(self) -> None:
         """Keep what is basic for the next program."""
-        basis = self.highs.getBasis()
-        columns, rows = ([int(one) for one in by] for by in (basis.col_status, basis.row_status))
-        self.of_level, self.of_row = columns[0], np.array(rows[: self.n_rows])
-        self.of_pair[self.columns] = np.array(columns[1:]) == BASIC
-        of_groups = np.array(rows[self.n_rows :]) == BASIC
-        self.of_group[self.chosen], self.of_low[self.floored] = np.split(of_groups, [len(self.chosen)])
-
-    def _run(self, deadline: float | None) -> bool:
-        """Whether HiGHS finds an optimum with the present columns."""
-        from highspy import HighsModelStatus
-
-        highs = self.highs
-        for strategy in (PRIMAL, DUAL):
-            if deadline is not None:
-                highs.setOptionValue("time_limit", highs.getRunTime() + max(deadline - time.perf_counter(), 0.0))
-            highs.setOptionValue("simplex_strategy", strategy)
-            highs.run()
-            status, found = highs.getModelStatus(), highs.getSolution()
-            there = found.value_valid and found.dual_valid and len(found.col_value) == len(self.columns) + 1
-            if status == HighsModelStatus.kOptimal and there:
-                return True
-            if strategy == PRIMAL:
-                highs.clearSolver()
-        return bool(status == HighsModelStatus.kUnknown and there)  # nearly optimal: the certificate decides
+        columns, rows = self.simplex.of_columns, self.simplex.of_rows
+        self.of_level, self.of_row = int(columns[0]), rows[: self.n_rows]
+        self.of_pair[self.columns] = columns[1:] == BASIC
+        self.of_group[self.chosen], self.of_low[self.floored] = np.split(
+            rows[self.n_rows :] == BASIC, [len(self.chosen)]
+        )
 
     def _worth_adding(self, duals: Float) -> Int:
         """The cheapest few pairs of each group among those that cost less than the group pays."""

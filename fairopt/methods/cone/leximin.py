@@ -12,7 +12,6 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from functools import partial
 
 import numpy as np
 
@@ -21,13 +20,12 @@ from fairopt.certificate import Try
 from fairopt.formulation import solvers
 from fairopt.formulation.pool_users import Pool
 from fairopt.formulation.program import ConeModel, Program
-from fairopt.lazy import cp
-from fairopt.methods import infeasible
 from fairopt.methods.arrays import Bool, Float, Int
-from fairopt.methods.cone.solve import _SolverFailed, by_chain, linear_only, solve_problem
+from fairopt.methods.cone.levels import STEP, Asked, ByCvxpy, BySimplex, Found, LevelPrograms
+from fairopt.methods.cone.solve import _SolverFailed, by_chain, linear_only
 from fairopt.methods.settings import Proposals, Settings
 from fairopt.progress import tell
-from fairopt.proofs.conditions import bounds_are_charged, dual_values, repair, row_prices
+from fairopt.proofs.conditions import repair
 from fairopt.proofs.conic import further_conditions
 from fairopt.proofs.evidence import Bottlenecked, Evidence, HeldLevels, Holding, Proposal
 from fairopt.proofs.lagrangian import Multipliers
@@ -66,7 +64,6 @@ class _LeximinPrograms:
         self.cone = ConeModel(program, solver)
         assert isinstance(program.objective, Leximin)
         self.share = program.objective.share
-        self.relative = self.cone.model.relative_share(self.share)  # s / (w L)
         self.level = self.cone.model.level(self.share)
         unit = program.instance.weights * self.level
         c = self.share.coefficients(program.instance)
@@ -78,16 +75,16 @@ class _LeximinPrograms:
                 self.cap = np.where(np.isfinite(program.high), self.c * program.high, np.inf)
         self.further = further_conditions(self.cone)
         self.curved = self.further is not None and self.further.curved
-        self.loss = cp.Variable(nonneg=True) if self.curved else 0.0  # of earlier levels, in parts of 1 / worth
-        self.in_cones = [] if self.further is None else self.further.conditions(self.cone.unknowns)
-        self.base = self.cone.all_constraints
-        if self.further is not None:
-            box = [] if bounds_are_charged(program) else self.cone.box
-            self.base = [self.cone.capacity, *box, *self.in_cones]
+        per_task = program.pairs.of(self.c)
+        linear = not self.curved and (self.further is not None or not (self.cone.rest or self.cone.required))
+        self.programs: LevelPrograms
+        if settings.solver is None and solver == "HIGHS" and linear:
+            self.programs = BySimplex(self.cone, self.further, per_task, settings)
+        else:
+            self.programs = ByCvxpy(self.cone, self.further, per_task, settings, solver, worth)
         self.shut = np.zeros(len(program.pairs), dtype=bool)  # pairs where users hold nothing at all optima so far
         self.dual: Float | None = None  # of the further conditions, after the last program
         self.sizes: Float | None = None
-        self.solves = 0
 
     @property
     def _on_one_pool(self) -> bool:
@@ -100,40 +97,18 @@ class _LeximinPrograms:
             tasks, evidence = self._fill()
         except _SolverFailed as failure:
             return Proposal("cone", attempt=Try(self.solver, str(failure), 0.0))
-        return Proposal("cone", tasks, evidence, attempt=Try(self.solver, f"optimal ({self.solves} programs)", 0.0))
+        status = f"optimal ({self.programs.solves} programs)"
+        return Proposal("cone", tasks, evidence, attempt=Try(self.solver, status, 0.0))
 
-    def _solve(self, objective: cp.Expression, conditions: list[cp.Constraint]) -> None:
-        if self.settings.late:
-            raise _SolverFailed("time limit reached")
-        self.solves += 1
-        problem = cp.Problem(cp.Maximize(objective), [*self.base, *conditions])
-        explain = partial(infeasible.explain, self.program)
-        attempt, found = solve_problem(problem, self.cone.unknowns, self.solver, self.settings, explain=explain)
-        if not found:
-            raise _SolverFailed(f"{attempt.status} at program {self.solves} {attempt.message}".strip())
-
-    def _floors(self, floor: Float, users: Bool, loss: cp.Variable | float = 0.0) -> list[cp.Constraint]:
-        rows = np.flatnonzero(users & (floor > 0))
-        return [cp.multiply(self.relative[rows], 1.0 / floor[rows]) + loss / self.worth >= 1] if len(rows) else []
-
-    def _common_level(self, rising: Bool, floor: Float) -> tuple[float, Float]:
-        """The largest level of the rising users while the others keep their floors, and the duals by rising user."""
-        z = cp.Variable()
-        rows = np.flatnonzero(rising)
-        above = self.relative[rows] - z >= 0
-        self._solve(z - self.loss, [above, *self._floors(floor, ~rising, self.loss)])
-        theta = np.zeros(len(floor))
-        theta[rows] = np.maximum(dual_values(above), 0.0)
-        return float(z.value), theta
+    def _common_level(self, rising: Bool, floor: Float) -> Found:
+        """The largest level of the rising users while the others keep their floors."""
+        return self.programs.solve(Asked(np.where(rising, 0.0, floor), rising.astype(float), ~rising))
 
     def _reaches(self, level: float, rising: Bool, floor: Float, start: Float) -> bool:
         """Whether all rising users can be at ``min(limit, level)`` together, by a program that is always feasible."""
-        target = np.minimum(self.cap, level)
-        t = cp.Variable()
-        rows = np.flatnonzero(rising)
-        way = self.relative[rows] - cp.multiply(target[rows] - start[rows], t) >= start[rows]
-        self._solve(t, [way, t <= 1, *self._floors(floor, ~rising)])
-        return bool(float(t.value) >= 1 - 1e-9)
+        way = np.where(rising, np.minimum(self.cap, level) - start, 0.0)
+        found = self.programs.solve(Asked(np.where(rising, start, floor), way, np.zeros_like(rising), 1.0))
+        return found.level >= 1 - 1e-9
 
     def _fill(self) -> tuple[Float, Evidence]:
         program = self.program
@@ -145,7 +120,8 @@ class _LeximinPrograms:
         previous = 0.0
         while rising.any():
             tell(f"levels by {self.solver}, users settled", n - int(rising.sum()), n)
-            level, theta = self._common_level(rising, floor)
+            found = self._common_level(rising, floor)
+            level = found.level
             pinned = np.zeros(n, dtype=bool)
             if level >= self.cap[rising].min() * (1 - 1e-9):  # a limit holds all rising users back
                 at_limit = self._limits_below_bottleneck(rising, floor, previous)
@@ -156,11 +132,12 @@ class _LeximinPrograms:
                 if pinned.any():
                     floor = np.where(rising & pinned, self.cap, floor)
                     rising &= ~pinned
-                    level, theta = self._common_level(rising, floor)
+                    found = self._common_level(rising, floor)
+                    level = found.level
             if not np.isfinite(level) or level <= 0:
                 raise _SolverFailed(f"level {level:.3g}")
             tasks = repair(program, self.cone.tasks())
-            charged = self._charged(tasks, rising)
+            charged = self._charged(found, tasks, rising)
             cost = self._costs(charged)
             if prices is None:
                 prices = self._level_prices(charged, cost, rising, tasks) if not pinned.any() else 0.0 * charged.prices
@@ -175,13 +152,14 @@ class _LeximinPrograms:
                 stuck &= ~weak | firm
                 held.append(replace(why, users=np.flatnonzero(firm)))
             if self.cone.rest or not stuck.any():
-                doubt = rising & ~stuck & (np.asarray(self.relative.value) <= level * (1 + RISING))
+                levels = self.programs.relative @ self.cone.unknowns.value
+                doubt = rising & ~stuck & (levels <= level * (1 + RISING))
                 if doubt.any():
                     more, why = self._confirm(rising, doubt, level, floor)
                     stuck |= more
                     held.append(replace(why, users=np.flatnonzero(more)))
             if not stuck.any():
-                stuck = rising & (theta >= 0.5 * theta.max())  # the certificate shows the loss
+                stuck = rising & (found.duals >= 0.5 * found.duals[rising].max())  # the certificate shows the loss
                 held = [replace(held[0], users=np.flatnonzero(stuck))]
             floor = np.where(stuck, np.minimum(level, self.cap), floor)
             rising &= ~stuck
@@ -209,35 +187,30 @@ class _LeximinPrograms:
 
     def _confirm(self, rising: Bool, doubt: Bool, level: float, floor: Float) -> tuple[Bool, Holding]:
         """The doubtful users who cannot rise, and what holds them, by programs that raise all by a small step."""
-        step = 1e-3
-        doubt = doubt.copy()
+        doubt, near = doubt.copy(), 1 - 1e-10
         while True:
-            rows, others = np.flatnonzero(doubt), np.flatnonzero(rising & ~doubt)
-            rise = cp.Variable(len(rows), nonneg=True)
-            hold = [self.relative[others] / level >= 1 - 1e-10] if len(others) else []
-            up = self.relative[rows] / level - step * rise >= 1 - 1e-10
-            kept = self._floors(floor * (1 - 1e-10), ~rising, self.loss)
-            self._solve(cp.sum(rise) / len(rows) - self.loss / step, [up, rise <= 1, *hold, *kept])
-            rose = step * np.maximum(np.asarray(rise.value), 0.0)
-            up_now = rose > RISING
+            bases, rates = np.where(rising, 0.0, floor * near), rising.astype(float)
+            found = self.programs.solve(Asked(bases, rates, ~rising, level * near, doubt))
+            up_now = doubt & (STEP * found.rose > RISING)
             if not up_now.any():
                 tasks = repair(self.program, self.cone.tasks())
-                return doubt, self._holding(rows, self._charged(tasks, rising))
-            doubt[rows[up_now]] = False
+                return doubt, self._holding(np.flatnonzero(doubt), self._charged(found, tasks, rising))
+            doubt &= ~up_now
             if not doubt.any():
-                return doubt, Holding(rows[:0], np.zeros(len(self.program.usable_rows)))
+                return doubt, Holding(np.flatnonzero(doubt), np.zeros(len(self.program.usable_rows)))
 
-    def _charged(self, tasks: Float, rising: Bool) -> Multipliers:
+    def _charged(self, found: Found, tasks: Float, rising: Bool) -> Multipliers:
         """Multipliers of the last program, without prices that are rounding."""
         program, pairs = self.program, self.program.pairs
-        prices = row_prices(program, self.cone.capacity)
+        prices = found.prices
         worth = prices * program.usable_rows
         slack = program.usable_rows - pairs.loads @ tasks
         noise = (worth <= NOISE * worth.max(initial=0.0)) & (slack > NOISE)
         prices = np.where(noise, 0.0, prices)
         if self.further is None:
             return Multipliers(prices, np.zeros(len(pairs)))
-        self.dual, self.sizes = self.further.dual(self.in_cones), self.further.sizes()
+        assert found.dual is not None
+        self.dual, self.sizes = found.dual, self.further.sizes()
         out = self.further.charges(self.dual, self.sizes, len(prices))
         if self.curved:
             values = pairs.sum(tasks * pairs.of(self.c))
@@ -298,7 +271,7 @@ class _LeximinPrograms:
             noise = np.maximum(TIE * cheapest, NOISE * 100 * size / pairs.of(self.c))  # costs may cancel
             dearer = unused & ~self.shut & (by_pair > cheapest + noise)
             if dearer.any():
-                self.base.append(self.cone.unknowns[np.flatnonzero(dearer)] == 0)
+                self.programs.close(dearer)
                 self.shut |= dearer
 
     def _level_prices(self, charged: Multipliers, cost: Float, rising: Bool, tasks: Float) -> Float:
@@ -314,8 +287,8 @@ class _LeximinPrograms:
                 tasks: Float = np.clip(floor / self.c, program.low, program.high)
             return tasks, Bottlenecked(Pool(program, self.share), prices=prices)
         if not len(holdings):
-            z = cp.Variable()
-            self._solve(z, [z <= 1, *self._floors(floor * (1 - 1e-10), floor > 0)])
+            none = np.zeros(len(floor))
+            self.programs.solve(Asked(floor * (1 - 1e-10), none, none > 0, 1.0))
         tasks = self.cone.tasks()
         if not self.cone.rest:  # a user above its level, held there by nothing, is brought down to it
             held = program.pairs.sum(tasks * program.pairs.of(self.c))

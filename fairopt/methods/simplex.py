@@ -1,0 +1,97 @@
+"""A linear program in HiGHS that changes a little, solved by simplex steps from the basis of the last one."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import numpy as np
+
+from fairopt.lazy import sp
+from fairopt.methods.arrays import Float, Int
+
+TOLERANCE, SMALLEST = 1e-10, 1e-12  # the tightest that HiGHS takes
+DUAL, PRIMAL = 1, 4  # HiGHS's numbers of simplex strategies
+LOWER, BASIC, UPPER, FREE = 0, 1, 2, 3  # HiGHS's numbers of places in a basis
+
+
+class Simplex:
+    """Minimise ``costs @ x`` under bounds on x and on rows, as given last.
+
+    After `run` there are ``values`` and ``duals`` of columns and rows, and their places in the basis, ``of_columns``
+    and ``of_rows``.
+    """
+
+    def __init__(self) -> None:
+        import highspy  # comes with CVXPY, and takes a quarter of a second to import
+
+        self.highs: Any = highspy.Highs()  # type: ignore[no-untyped-call]
+        options: dict[str, Any] = {
+            "output_flag": False, "solver": "simplex", "simplex_strategy": PRIMAL, "parallel": "off",
+            "small_matrix_value": SMALLEST, "primal_feasibility_tolerance": TOLERANCE,
+            "dual_feasibility_tolerance": TOLERANCE,
+        }  # fmt: skip
+        for name, value in options.items():
+            self.highs.setOptionValue(name, value)
+        self.infeasible = False
+
+    def give(
+        self, costs: Float, bounds: tuple[Float, Float], rows: tuple[Float, Float], matrix: sp.csc_array,
+        basis: tuple[Int, Int] | None, size: float = 1.0,
+    ) -> None:  # fmt: skip
+        """Pass the program, and the places of columns and rows in a basis.
+
+        HiGHS is given multiples of a ``size`` of all bounds and costs, as its tolerances are absolute.
+
+        HiGHS refuses numbers beyond 1e15, and then `run` finds nothing.
+        """
+        from highspy import HighsBasis, HighsBasisStatus, HighsLp, MatrixFormat
+
+        model, self.size = HighsLp(), size
+        model.num_col_, model.num_row_ = len(costs), len(rows[0])
+        model.col_cost_, (model.col_lower_, model.col_upper_) = costs * size, (b * size for b in bounds)
+        model.row_lower_, model.row_upper_ = (b * size for b in rows)
+        model.a_matrix_.format_ = MatrixFormat.kColwise
+        model.a_matrix_.start_, model.a_matrix_.index_ = matrix.indptr, matrix.indices
+        model.a_matrix_.value_ = matrix.data
+        self.highs.passModel(model)
+        self.n_columns = len(costs)
+        if basis is None:
+            return
+        place = {LOWER: HighsBasisStatus.kLower, BASIC: HighsBasisStatus.kBasic, UPPER: HighsBasisStatus.kUpper}
+        place[FREE] = HighsBasisStatus.kZero
+        kept = HighsBasis()
+        kept.col_status, kept.row_status = ([place[k] for k in by.tolist()] for by in basis)
+        kept.valid = True
+        self.highs.setBasis(kept)
+
+    def run(self, deadline: float | None, first: int = PRIMAL, interior: bool = False) -> bool:
+        """Whether HiGHS finds an optimum, by the strategy that comes first or, from scratch, the other one.
+
+        With ``interior`` by an interior point first, which is moved to a basis.
+        """
+        from highspy import HighsModelStatus
+
+        highs = self.highs
+        for strategy in (first, PRIMAL + DUAL - first):
+            highs.setOptionValue("solver", "ipm" if interior and strategy == first else "simplex")
+            if deadline is not None:
+                highs.setOptionValue("time_limit", highs.getRunTime() + max(deadline - time.perf_counter(), 0.0))
+            highs.setOptionValue("simplex_strategy", strategy)
+            highs.run()
+            status, found = highs.getModelStatus(), highs.getSolution()
+            there = found.value_valid and found.dual_valid and len(found.col_value) == self.n_columns
+            self.infeasible = status == HighsModelStatus.kInfeasible
+            if status == HighsModelStatus.kOptimal and there:
+                break
+            if strategy == first:
+                highs.clearSolver()
+        else:
+            if not (status == HighsModelStatus.kUnknown and there):  # nearly optimal: the certificate decides
+                return False
+        basis = highs.getBasis()
+        self.of_columns, self.of_rows = (
+            np.array([int(k) for k in by], dtype=np.intp) for by in (basis.col_status, basis.row_status)
+        )
+        self.values, self.duals = np.array(found.col_value) / self.size, np.array(found.row_dual) / self.size
+        return True

@@ -4,6 +4,7 @@
 * `settings`: solver, options and time limit of one call. `arrays`: types of arrays.
 * `pool`: one pool. `cluster`: several servers. `bundles`: policies that decide bundles.
 * `cone`: any convex policy, by CVXPY.
+* `simplex`: a linear program in HiGHS that changes a little from solve to solve.
 * `many_rows`: conditions with very many rows, of which a program gets those that an answer breaks.
 * `infeasible`: an irreducible set of constraints that conflict, and the message of `Infeasible`.
 * `batch`: many small instances at once. `sharded`: more users than fit into one array.

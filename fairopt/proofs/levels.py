@@ -302,7 +302,8 @@ class _Levels:
         if further is not None and holding.dual is not None:
             slopes, on_others = further.slopes(holding.dual)
             to_others = sp.csr_array(sp.hstack([sp.csr_array((on_others.shape[0], len(charges))), on_others]))
-            charges = np.concatenate([charges, np.ones(slopes.shape[1])])  # multiples of what each cone charges
+            charging = np.bincount(further.cone_of_row, holding.dual != 0, slopes.shape[1]) > 0
+            charges = np.concatenate([charges, charging])  # multiples of what each cone charges
             by_unit = sp.csr_array(sp.hstack([by_unit, slopes]))
         some = np.flatnonzero(charges)
         free = there & (c.by_pair <= TIE * c.noise) if c.further else np.zeros(len(there), dtype=bool)  # cost nothing

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from fairopt.formulation import solvers
+from fairopt.methods.cone.levels import Asked, BySimplex, Found
 from fairopt.proofs import conic
 
 Change = Callable[[NDArray[np.floating[Any]]], Any]
@@ -87,7 +88,14 @@ def bounded(
 @contextmanager
 def lying(point: Change = nothing, duals: Change = nothing, status: str | None = None) -> Iterator[None]:
     """Every solver's point and dual values are changed before fairopt sees them."""
-    honest, find = solvers.run, conic.conic_bound
+    honest, find, steps = solvers.run, conic.conic_bound, BySimplex._solve
+
+    def stepped(programs: BySimplex, asked: Asked) -> Found:
+        found, unknowns = steps(programs, asked), programs.cone.unknowns
+        unknowns.save_value(np.asarray(point(np.array(unknowns.value))))
+        of_users, prices = np.asarray(duals(found.duals)), np.asarray(duals(found.prices))
+        further = None if found.dual is None else np.asarray(duals(found.dual))
+        return found._replace(duals=of_users, prices=prices, dual=further)
 
     def run(problem: cp.Problem, solver: str, **options: Any) -> Any:
         attempt = honestly(problem, solver, honest, options)
@@ -100,9 +108,9 @@ def lying(point: Change = nothing, duals: Change = nothing, status: str | None =
                     dual.save_value(np.asarray(duals(np.array(dual.value, dtype=float))))
         return attempt if status is None else type(attempt)(solver, status, attempt.seconds)
 
-    solvers.run = run
+    solvers.run, BySimplex._solve = run, stepped  # type: ignore[method-assign]
     conic.conic_bound = lambda problem, unknowns, top: bounded(problem, unknowns, top, find)
     try:
         yield
     finally:
-        solvers.run, conic.conic_bound = honest, find
+        solvers.run, conic.conic_bound, BySimplex._solve = honest, find, steps  # type: ignore[method-assign]

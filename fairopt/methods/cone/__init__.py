@@ -2,6 +2,7 @@
 
 * `solve`: one objective as one program, by solvers in turn until one is certified.
 * `leximin`: leximin under any constraints, as a sequence of programs.
+* `levels`: the program of one level, by CVXPY or kept in HiGHS.
 * `parametric`: the part of the (beta, lambda) plane that is not concave, as a search along one parameter.
 * `orders`: ordered weights by programs in which the order of users is fixed.
 * `newton`: Newton's method for users' objectives that vary by more orders of magnitude than solvers resolve.

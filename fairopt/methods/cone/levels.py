@@ -75,7 +75,11 @@ class LevelPrograms(ABC):
         if self.settings.late:
             raise _SolverFailed("time limit reached")
         self.solves += 1
-        return self._solve(asked)
+        found = self._solve(asked)
+        if not np.isfinite(self.cone.unknowns.value).all():
+            raise _SolverFailed(f"no numbers at program {self.solves}")
+        dual = None if found.dual is None else np.nan_to_num(found.dual)
+        return found._replace(duals=np.nan_to_num(found.duals), prices=np.nan_to_num(found.prices), dual=dual)
 
     @abstractmethod
     def _solve(self, asked: Asked) -> Found:

@@ -30,13 +30,13 @@ from fairopt.properties.exact.confirm import Counterexample, verified
 from fairopt.properties.names import MEANING, property_name
 from fairopt.properties.prove.proof import Proof, ProofReport
 from fairopt.properties.prove.provers import Answer, answers, require
-from fairopt.properties.prove.said import degree_of, require_said
-from fairopt.properties.prove.statements import PROVABLE, Kind, Query, Question, lemma, queries
+from fairopt.properties.prove.said import degree_of, require_said, seems_alike
+from fairopt.properties.prove.statements import PROVABLE, Kind, Query, Question, alike, lemma, queries
 
 __all__ = ["prove"]
 
 FIRST = 1.0  # seconds for proofs, before instances are drawn as well
-LEMMA = 10.0  # seconds for each of the two lemmas on a share
+LEMMA = 10.0  # seconds for the lemmas on a share
 EXAMPLES, SEARCHING = 600, 5.0  # instances that are drawn, and seconds
 AUDITED, EACH = (1, 2, 3, 4), 10.0  # numbers of resources, and seconds for each, where an audit asks
 ORDERED = 5  # users of objectives of one's own
@@ -246,11 +246,14 @@ class _Attempt:
         return answer.answer == "sat" and query.exact and self._confirmed(_cases(question, query, answer.values))
 
     def _with_lemmas(self, question: Question) -> Question:
-        """The question with the degree of the share, and whether it grows, as far as these are proved."""
+        """The question with what is proved of the share: its degree, whether it grows, and changes for all alike."""
         if not isinstance(question.objective, (Leximin, MaxMin, AlphaFair)):
             return question
         guess = degree_of(question)
         asked = [lemma(question, degree) for degree in (None, guess)[: 1 + (guess is not None)]]
+        of_degree = len(asked)
+        if question.name == "resource-monotone" and question.resources > 1 and question.levels and question.positive:
+            asked += [alike(question)] * seems_alike(question)
         new = [query for query in asked if query.text not in _LEMMAS]
         with contextlib.closing(answers(new, "z3", min(LEMMA, self.left / 2))) as found:
             for answer in found:
@@ -258,10 +261,10 @@ class _Attempt:
                     _LEMMAS[answer.query.text] = answer.answer == "unsat"
         holds = [_LEMMAS.get(query.text, False) for query in asked]
         self.used += [query for query, held in zip(asked, holds, strict=True) if held]
-        degree = guess if all(holds[1:]) else None
+        degree = guess if all(holds[1:of_degree]) else None
         if degree is None:
             self.tried.append(f"{question.share!r}: not proved that multiples of demands have multiples of the share")
-        return replace(question, degree=degree, grows=holds[0])
+        return replace(question, degree=degree, grows=holds[0], alike=any(holds[of_degree:]))
 
     def _checked_again(self) -> tuple[str, ...]:
         """The provers that agree: with ``cross_check`` cvc5 is asked as well."""

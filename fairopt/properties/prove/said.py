@@ -20,7 +20,7 @@ from fairopt.policy import Policy
 from fairopt.properties.audit.random_instances import random_pools
 from fairopt.properties.prove.statements import Builder, Question
 
-__all__ = ["degree_of", "require_said"]
+__all__ = ["degree_of", "require_said", "seems_alike"]
 
 Float = NDArray[np.float64]
 
@@ -118,6 +118,15 @@ def _with_roots(symbols: Symbols, values: dict[str, float]) -> None:
     """Add the numbers of roots, in the order in which they were asked for."""
     for root, of, power in symbols.roots.values():
         values[str(root)] = max(float(of.value(values)), 0.0) ** (1.0 / power)
+
+
+def seems_alike(question: Question) -> bool:
+    """Whether a change of capacities seems to change the shares of all users by one factor."""
+    rng = np.random.default_rng(0)
+    instance = random_pools(rng, "integers", (4, question.resources), 1, positive=True).instance(0)
+    grown = instance.with_capacities(instance.capacities * rng.uniform(1.0, 2.0, instance.capacities.shape))
+    rates = question.share.coefficients(grown) / question.share.coefficients(instance)
+    return bool(np.allclose(rates, rates[0], rtol=1e-9, atol=0.0))
 
 
 def degree_of(question: Question) -> int | None:

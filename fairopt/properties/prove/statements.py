@@ -20,7 +20,7 @@ from fairopt.blocks.shares import Share
 from fairopt.blocks.symbols import OutcomeSymbols, ShareSymbols, Symbols, UserSymbols
 from fairopt.blocks.terms import FALSE, Condition, Term, all_of, any_of, number, total
 
-__all__ = ["PROVABLE", "Kind", "Query", "Question", "lemma", "queries"]
+__all__ = ["PROVABLE", "Kind", "Query", "Question", "alike", "lemma", "queries"]
 
 # The properties that statements are made of, with what fails, in the order of reports.
 PROVABLE = (
@@ -69,6 +69,7 @@ class Question(Kind):
     name: str  # of the property
     degree: int | None = None  # of the share, where proved
     grows: bool = False  # whether it is proved that the share grows with bundles, where the degree is
+    alike: bool = False  # whether it is proved that larger capacities change the shares of all users by one factor
 
     @property
     def levels(self) -> bool:
@@ -280,8 +281,9 @@ def queries(question: Question) -> Iterator[Query]:
         yield _market(q)
     if q.levels and q.by_bundles and q.positive and not q.limits:
         yield from _common_level(q)
-    if q.by_bundles and q.name == "resource-monotone" and q.resources == 1 and not q.limits:
-        yield _one_resource(q)
+    together = q.resources == 1 or (q.alike and q.levels and q.positive)
+    if q.by_bundles and q.name == "resource-monotone" and together and not q.limits:
+        yield _one_factor(q)
     if q.levels and q.by_bundles and q.name in OF_USERS and not (q.users is None and q.positive):
         yield from (_moving(q, n) for n in q.concrete)
     yield from (_concrete(q, n) for n in q.concrete)
@@ -351,12 +353,15 @@ def _market(q: Question) -> Query:
     return b.query("one user, and the load of any number of others, which falls where prices rise", None)
 
 
-def _one_resource(q: Question) -> Query:
-    """On one resource all shares change by the same factor, so that all tasks do when its capacity grows."""
+def _one_factor(q: Question) -> Query:
+    """Where capacities change all shares by one factor, all tasks change by one when capacities grow."""
     b = Builder(q)
-    load, part, t = (b.symbols.new(name) for name in ("load", "part", "times"))
-    b.add(load == 1, part <= 1, t * part * load == 1, fewer(t, number(1)))
-    return b.query("one resource, of which all users use more or all use less", None)
+    loads, parts = (b.symbols.row(name, q.resources, zero=name == "load") for name in ("load", "part"))
+    t = b.symbols.new("times")
+    b.add(*(part <= 1 for part in parts), fewer(t, number(1)))
+    for used in (loads, [t * part * load for part, load in zip(parts, loads, strict=True)]):
+        b.add(*(load <= 1 for load in used), any_of(load == 1 for load in used))
+    return b.query("the load of users who all run more tasks by one factor, or all fewer", None)
 
 
 def _growth(b: Builder, one: UserSymbols, two: UserSymbols) -> Iterator[Condition]:
@@ -440,3 +445,17 @@ def lemma(question: Question, degree: int | None) -> Query:
         words = f"demands times t have a share times t^{degree}"
     b.add(b.share(less, few), b.share(more, many))
     return b.query(words, None)
+
+
+def alike(question: Question) -> Query:
+    """That larger capacities change the shares of any two users by the same factor."""
+    b = Builder(question)
+    parts, rates = b.symbols.row("part", question.resources), []
+    for name in ("one", "other"):
+        demands = b.symbols.row(name, question.resources)
+        before, after = b.symbols.new(f"{name}_before"), b.symbols.new(f"{name}_after")
+        b.add(b.share(demands, before), b.share([p * r for p, r in zip(parts, demands, strict=True)], after))
+        rates.append((before, after))
+    (one, one_then), (other, other_then) = rates
+    b.add(~(one * other_then == other * one_then))
+    return b.query("capacities change the shares of all users by one factor", None)

@@ -16,6 +16,7 @@ from oracle.instances import cluster, clusters, log_uniform, pools
 from oracle.lies import lying
 
 import fairopt as fo
+from fairopt.formulation import solvers
 from fairopt.formulation.program import Program
 from fairopt.methods.cone.leximin import solve_leximin
 from fairopt.methods.dispatch import best
@@ -485,6 +486,34 @@ def test_noise_on_what_a_solver_says_gives_no_wrong_leximin(seed: int, noise: fl
 def test_a_solver_that_moves_no_user_is_not_believed() -> None:
     with lying(lambda x: 0.0 * x), pytest.raises(fo.NotCertified):
         by_programs(fo.DRFH(), APART)
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_linear_programs_stay_in_highs_and_agree_with_those_of_cvxpy(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    instance = log_uniform(np.random.default_rng(seed), 20, 3, servers=3, limits=0.3, decades=1.0)
+    policy = fo.Policy(fo.Leximin(fo.Tasks()), [fo.EnvyFree(), fo.MaxShare(0.4)])
+    other = policy.allocate(instance, solver="HIGHS")  # asked for by name, through CVXPY
+
+    def none(*given: object, **options: object) -> None:
+        raise AssertionError("written by CVXPY")
+
+    monkeypatch.setattr(solvers, "run", none)
+    a = by_programs(policy, instance)
+    assert a.certificate.solver == "HIGHS"
+    assert programs(a) > 10
+    assert_same_levels(levels(a, fo.Tasks()), levels(other, fo.Tasks()))
+
+
+@pytest.mark.parametrize("seed", [205, 569])
+def test_prices_that_cannot_be_polished_stay_as_they_are(seed: int) -> None:
+    """Costs that are nearly equal cannot all be equal there: least squares would make all prices zero."""
+    rng = np.random.default_rng(seed)
+    users, servers = int(rng.integers(3, 16)), int(rng.integers(2, 5))
+    instance = log_uniform(rng, users, 3, servers=servers, limits=0.4)
+    a = by_programs(fo.Policy(fo.Leximin(fo.Tasks()), [fo.EnvyFree(), fo.MaxShare(0.3)]), instance)
+    assert {t.solver for t in a.certificate.tried} == {"HIGHS"}
 
 
 def test_the_gap_of_each_level_is_recorded() -> None:

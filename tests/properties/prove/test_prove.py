@@ -16,7 +16,7 @@ from fairopt.properties.literature.claims import claims
 from fairopt.properties.prove import prove as module
 from fairopt.properties.prove import provers, statements
 from fairopt.properties.prove.provers import answers
-from fairopt.properties.prove.statements import PROVABLE, Question, lemma, queries
+from fairopt.properties.prove.statements import PROVABLE, Question, alike, lemma, queries
 
 pytest.importorskip("z3", reason="proofs need the extra prove")
 pytest.importorskip("cvc5", reason="proofs are checked by cvc5, of the extra prove")
@@ -53,6 +53,7 @@ def nothing_drawn(monkeypatch):
         (DRF, "ef", 3, {"positive": False, "limits": True, "weights": True}),
         (DRF, "sp", 3, {"positive": False, "limits": True, "weights": True, "users": 3}),
         (DRF, "rm", 1, {}),
+        (fo.KDF(3), "rm", 3, {"weights": True}),  # a product of all demands
         (ASSET, "sp", 3, {"weights": True}),
         (EUCLID, "sp", 3, {"weights": True}),
         (fo.KDF(2), "sp-boosting", 4, {"weights": True}),
@@ -170,6 +171,9 @@ def test_wrong_lemmas_are_not_proved():
     assert verdicts(lemma(q, 2), "z3", "cvc5") == ["unsat", "unsat"]
     assert verdicts(lemma(q, 1), "z3") == ["sat"]
     assert verdicts(lemma(question(fo.GFJ(1), "pe", 3), None), "z3") == ["sat"]  # the share of a task is always 1
+    assert verdicts(alike(question(fo.KDF(3), "rm", 3)), "z3", "cvc5") == ["unsat", "unsat"]
+    for other in (q, question(DRF, "rm", 2)):
+        assert verdicts(alike(other), "z3") == ["sat"]
 
 
 @dataclass(frozen=True, repr=False)

@@ -69,11 +69,11 @@ def cases() -> dict[str, Case]:
     for limits, name in ((False, "leximin on servers"), (True, "leximin on servers, limits")):
         lowest, ways = lambda a: float((a.shares / a.instance.weights).min()), {"max-min prices": price_solve}
         drawn = partial(leximin.cluster, servers=27, limits=limits, seed=1)
-        out[name] = Case((1_000, 5_000, 20_000), lambda n, drawn=drawn: (fo.DRFH(), drawn(n)), ways, lowest)
+        out[name] = Case((1_000, 5_000, 20_000, 100_000), lambda n, drawn=drawn: (fo.DRFH(), drawn(n)), ways, lowest)
     for beta, lam in ((2.0, -1.0), (0.5, 0.5)):
         ways = {"FDS(2)": (10**6, lambda _, i: fo.FDS(2).allocate(i))}
         notion = fo.FDS(beta=beta, lam=lam)
-        out[f"FDS({beta}, {lam})"] = Case(SIZES[:2], lambda n, notion=notion: (notion, pool(n)), ways)
+        out[f"FDS({beta}, {lam})"] = Case(SIZES, lambda n, notion=notion: (notion, pool(n)), ways)
     ways = {"FDS(.5)": (10**6, lambda _, i: fo.FDS(0.5).allocate(i)),
             "Clarabel": (10_000, lambda policy, i: float(policy.problem(i).solve(solver="CLARABEL")))}  # fmt: skip
     out["AlphaFair(.5) + Total"] = Case(SIZES, lambda n: (of(fo.AlphaFair(0.5) + 0.1 * fo.Total()), pool(n)), ways)

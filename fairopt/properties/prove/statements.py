@@ -292,7 +292,8 @@ def queries(question: Question) -> Iterator[Query]:
 def _one_outcome(q: Question) -> Query:
     """Named users among any number of others: conditions of the named ones, compared among themselves, still hold."""
     b = Builder(q)
-    said = not (q.grows and q.by_bundles and q.positive and q.name == "envy-free")  # else growth is all that is needed
+    # of several resources growth is all that is needed of the share; of one, alpha below 1 needs more
+    said = q.resources == 1 or not (q.grows and q.by_bundles and q.positive and q.name == "envy-free")
     user, other = b.user("1", said=said), b.user("2", said=said) if q.name == "envy-free" else None
     if other is not None and not said:
         b.add(*_growth(b, user, other))

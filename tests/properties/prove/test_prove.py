@@ -63,6 +63,7 @@ def nothing_drawn(monkeypatch):
         (fo.FDS(2), "ef", 3, {"weights": True}),
         (fo.FDS(1.5), "pe", 3, {"limits": True}),
         (fo.FDS(2), "sp", 1, {}),
+        (fo.FDS(0.5), "ef", 1, {}),
         (fo.NoFairness(), "pe", 3, {}),
     ],
 )

@@ -15,6 +15,7 @@ import numpy as np
 
 from fairopt.formulation import solvers
 from fairopt.formulation.program import ConeModel
+from fairopt.formulation.solvers import LATE
 from fairopt.lazy import cp, sp
 from fairopt.methods import infeasible
 from fairopt.methods.arrays import Bool, Float, Int
@@ -73,7 +74,7 @@ class LevelPrograms(ABC):
     def solve(self, asked: Asked) -> Found:
         """The optimum; `_SolverFailed` where the solver finds none."""
         if self.settings.late:
-            raise _SolverFailed("time limit reached")
+            raise _SolverFailed(LATE)
         self.solves += 1
         found = self._solve(asked)
         if not np.isfinite(self.cone.unknowns.value).all():
@@ -201,7 +202,7 @@ class BySimplex(LevelPrograms):
         else:
             if simplex.infeasible:
                 infeasible.explain(self.program)
-            raise _SolverFailed(f"no optimum of program {self.solves}")
+            raise _SolverFailed(LATE if self.settings.late else f"no optimum of program {self.solves}")
         self.basis = simplex.of_columns, simplex.of_rows
         values, duals = simplex.values, -simplex.duals
         duals[np.abs(duals) <= ROUNDING * np.abs(duals).max(initial=0.0)] = 0.0

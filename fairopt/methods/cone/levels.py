@@ -24,6 +24,7 @@ from fairopt.methods.settings import Settings
 from fairopt.methods.simplex import DUAL, PRIMAL, Simplex
 from fairopt.proofs.conditions import bounds_are_charged, dual_values, row_prices
 from fairopt.proofs.conic import ConicConditions
+from fairopt.time_limits import stage
 
 STEP = 1e-3  # of a level: how far users are tried to rise
 # Multiples of all numbers that HiGHS is given, in turn. Its tolerance is 1e-10, and what it leaves of a level can be
@@ -174,6 +175,11 @@ class BySimplex(LevelPrograms):
         self.basis: tuple[Int, Int] | None = None
 
     def _solve(self, asked: Asked) -> Found:
+        with stage("the solver HIGHS (and giving it programs)"):
+            return self._by_steps(asked)
+
+    def _by_steps(self, asked: Asked) -> Found:
+        """The optimum, by simplex steps from the last one."""
         units, n = asked.units(self.level), len(asked.bases)
         per = np.divide(1.0, units, out=np.zeros(n), where=units > 0)
         rise = np.zeros(n, dtype=bool) if asked.rise is None else asked.rise

@@ -36,7 +36,6 @@ SLICE = GAP_TOLERANCE / VIOLATION_TOLERANCE  # a tolerated gap per tolerated par
 ABOVE = 1e-9  # relatively: users so much above a level rose beyond it
 TIE = 1e-7  # relatively: costs as near as this may be equal, since interior point methods leave 1e-8 between them
 ROUNDING = 1e-14  # relatively: sums as near as this are equal, and costs at prices that were polished
-NEARBY = 0.5  # of all prices: polished ones are less where costs cannot all be equal, and are not used
 FAINT = 100.0  # roundings of a sum: who pays no more is charged with it
 LEFT = 1e-8  # relatively: what a solver may leave of a level
 DENSE = 4_000_000  # entries of a matrix that is factorised rather than iterated with
@@ -188,8 +187,7 @@ class _Levels:
         for holding in holdings:  # in the order in which users were held
             c = self.charge(holding, self.tie)
             if not (self.further and self.further.curved) and self.hangs_on_noise(c):
-                near = self.polished(c)
-                c = c if near is c.holding else self.charge(near, tie=ROUNDING)
+                c = self.charge(self.polished(c), tie=ROUNDING)
             mine = c.holding.users
             spare = c.spare + np.where(c.cost * c.floors <= FAINT * c.rounding, c.rounding, 0.0)
             rise = np.maximum((c.floors + spare / c.cost) / values - 1.0, 0.0)
@@ -200,7 +198,9 @@ class _Levels:
             to_peak = c.peak / values - 1.0
             excess[mine] = np.minimum(excess, np.maximum(rise, to_peak))[mine]
             self.held_by[mine], self.to_peak[mine] = len(self.before), np.maximum(to_peak, 0.0)[mine]
-            dear = self.pairs.sum(np.where(c.over > 0, self.held, 0.0))
+            beyond = np.maximum(values - c.floors, 0.0)  # users above the level hold nothing that costs anything
+            dear = np.where(c.cost * beyond > c.rounding, beyond, 0.0)
+            dear = np.maximum(dear, self.pairs.sum(np.where(c.over > 0, self.held, 0.0)))
             bought = np.max(dear / values, initial=0.0, where=values > 0)
             gaps.append(float(np.max([*excess[mine], c.spare / spent, taken, bought, self.moved(c, excess, lower)])))
             self.before.append(c)
@@ -296,8 +296,9 @@ class _Levels:
         holding, further = c.holding, self.further
         charges, by_unit = np.maximum(holding.prices, 0.0), sp.csr_array(self.pairs.loads.T)
         there = self.cheaply_held(c)
-        if not c.further:
-            charges[np.unique(by_unit[np.flatnonzero(there & self.above(c)[self.user])].indices)] = 0.0
+        used = np.unique(by_unit[np.flatnonzero(there & self.above(c)[self.user])].indices)
+        worth = charges[used] * self.program.usable_rows[used]  # other conditions may leave costs that cancel
+        charges[used[worth <= (TIE * float(np.abs(c.cost) @ c.floors) if c.further else np.inf)]] = 0.0
         to_others = sp.csr_array((0, len(charges)))
         if further is not None and holding.dual is not None:
             slopes, on_others = further.slopes(holding.dual)
@@ -324,15 +325,9 @@ class _Levels:
             change = sparse_linalg.lsqr(away, away.sum(axis=1), atol=1e-16, btol=1e-16, iter_lim=20 * away.shape[1])[0]
         charges[some] *= 1.0 - change
         rows = len(holding.prices)
-        near = replace(holding, prices=charges[:rows])
-        if further is not None and holding.dual is not None:
-            near = replace(near, dual=holding.dual * charges[rows:][further.cone_of_row])
-        return near if self.worth(near) >= NEARBY * self.worth(holding) else holding
-
-    def worth(self, holding: Holding) -> float:
-        """The size of all prices of a holding together."""
-        further = 0.0 if holding.dual is None else float(np.abs(holding.dual).sum())
-        return float(np.abs(holding.prices) @ self.program.usable_rows) + further
+        if further is None or holding.dual is None:
+            return replace(holding, prices=charges)
+        return replace(holding, prices=charges[:rows], dual=holding.dual * charges[rows:][further.cone_of_row])
 
     def beside(self, c: _Charged, rise: Float) -> Mask:
         """Users at the level of others whom the same prices provably hold: all of them need the same full resources."""

@@ -209,7 +209,7 @@ def markdown(found: Iterable[Claim] = TABLE) -> str:
     --------
     >>> from fairopt.properties.literature.claims import claims, markdown
     >>> print(markdown(claims("slides")).splitlines()[2])
-    | Jiang and Wu 2018, slide DRF | DRF satisfies pareto | proved | proved by z3, any n: m = 2, 3 |
+    | Jiang and Wu 2018, slide DRF | DRF satisfies pareto | proved | proved by z3, any n: m = 2, 3, 4 |
     """
     chosen = tuple(found)
     lines = ["| paper | claim | verdict | by machine, on one pool |", "|---|---|---|---|"]

@@ -22,12 +22,12 @@ class Simplex:
     and ``of_rows``.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, verbose: bool = False) -> None:
         import highspy  # comes with CVXPY, and takes a quarter of a second to import
 
         self.highs: Any = highspy.Highs()  # type: ignore[no-untyped-call]
         options: dict[str, Any] = {
-            "output_flag": False, "solver": "simplex", "simplex_strategy": PRIMAL, "parallel": "off",
+            "output_flag": verbose, "solver": "simplex", "simplex_strategy": PRIMAL, "parallel": "off",
             "small_matrix_value": SMALLEST, "primal_feasibility_tolerance": TOLERANCE,
             "dual_feasibility_tolerance": TOLERANCE,
         }  # fmt: skip

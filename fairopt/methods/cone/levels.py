@@ -172,7 +172,7 @@ class BySimplex(LevelPrograms):
         self.low, self.high = np.concatenate(low), np.concatenate(high)
         self.others = slice(len(program.pairs), len(program.pairs) + n_others)
         self.closed = np.zeros(len(program.pairs), dtype=bool)
-        self.simplex, self.level = Simplex(), 1.0
+        self.simplex, self.level = Simplex(settings.verbose), 1.0
         self.basis: tuple[Int, Int] | None = None
 
     def _solve(self, asked: Asked) -> Found:

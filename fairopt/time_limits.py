@@ -21,15 +21,39 @@ from typing import Any, NoReturn, TypeVar
 from fairopt import lazy
 from fairopt.errors import InvalidBlock, NotCertified
 
-__all__ = ["Limit", "begin", "checked", "current", "stage", "within_limit"]
+__all__ = ["Clock", "Limit", "begin", "checked", "current", "stage", "within_limit"]
 
 BEYOND, GRACE = 0.3, 0.05  # parts of a limit, and seconds, that proofs may take beyond it: of 0.5 and 0.5 promised
 AGAIN = 0.1  # seconds until `_OutOfTime` is raised again: foreign code may have swallowed it
 FIX = "Fix: give it more time_limit"
+SHORTEST = 1e-3  # seconds that a step gets where less is left: a limit is positive
 FEW = 0.02  # of the time: stages that took less are not told
 
 Result = TypeVar("Result")
 _LIMIT: ContextVar[Limit | None] = ContextVar("fairopt.time_limit", default=None)
+
+
+class Clock:
+    """What is left of a call's ``time_limit``, asked between the steps of the call's own loops.
+
+    A loop stops, and keeps what it has, where the clock is ``late``; a step that takes a limit itself gets ``left``.
+    """
+
+    def __init__(self, time_limit: Any) -> None:
+        self.time_limit = checked(time_limit)
+        self._begun = time.perf_counter()
+
+    @property
+    def late(self) -> bool:
+        """Whether the time is up; never without a limit."""
+        return self.time_limit is not None and time.perf_counter() - self._begun >= self.time_limit
+
+    @property
+    def left(self) -> float | None:
+        """Seconds until the limit, as a ``time_limit`` for a step: positive, and None without a limit."""
+        if self.time_limit is None:
+            return None
+        return max(self._begun + self.time_limit - time.perf_counter(), SHORTEST)
 
 
 class _OutOfTime(BaseException):

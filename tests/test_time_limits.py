@@ -16,7 +16,7 @@ from fairopt import lazy, time_limits
 from fairopt.formulation import apart, solver_process, solvers
 from fairopt.methods import dispatch, infeasible
 from fairopt.proofs import gate
-from fairopt.time_limits import Limit, _OutOfTime, current, stage, within_limit
+from fairopt.time_limits import Clock, Limit, _OutOfTime, current, stage, within_limit
 
 CLUSTER = fo.Instance([[40, 8, 8], [8, 5, 1]], [200, 200, 200])
 SERVERS = fo.Instance([[40, 8, 8], [8, 5, 1]], [[200, 200, 200], [50, 90, 70]])
@@ -291,3 +291,14 @@ def test_a_limit_does_not_stop_an_import_in_the_middle() -> None:
 def test_imports_since_the_beginning_of_a_call_are_not_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lazy, "_IMPORTS", [(1.0, 0.5), (3.0, 0.25)])
     assert (lazy.seconds_since(0.0), lazy.seconds_since(2.0), lazy.seconds_since(4.0)) == (0.75, 0.25, 0)
+
+
+def test_a_clock_gives_steps_what_is_left_of_the_limit() -> None:
+    clock = Clock(60.0)
+    first = clock.left
+    assert first is not None and 59 < first <= 60 and not clock.late
+    over_at_once = Clock(1e-9)
+    assert over_at_once.late and over_at_once.left == time_limits.SHORTEST
+    assert Clock(None).left is None and not Clock(None).late
+    with pytest.raises(fo.InvalidBlock, match="time_limit is 0"):
+        Clock(0)

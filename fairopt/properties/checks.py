@@ -14,7 +14,7 @@ from fairopt.allocation import Allocation
 from fairopt.errors import InvalidBlock, InvalidInstance, OutOfDomain
 from fairopt.policies.bottleneck import bottleneck_fairness
 from fairopt.policy import is_mechanism, label
-from fairopt.properties.envy import envy, up_to_one_of_theirs, up_to_one_own
+from fairopt.properties.envy import LESS_ONE_OF_THEIRS, LESS_ONE_OWN, TASKS, envy
 from fairopt.properties.names import (
     NOISE,
     OF_ALLOCATIONS,
@@ -162,9 +162,9 @@ def _sharing_incentive(allocation: Allocation, tol: float) -> Verdict:
 
 
 def _envy_free(allocation: Allocation, tol: float) -> Verdict:
-    found = envy(allocation)
+    found = envy(allocation, TASKS, tol)
     margin = float(found.largest.max(initial=-1.0))
-    enviers = int((found.largest > tol).sum())
+    enviers = len(found.enviers(tol))
     if not enviers:
         words = "no user would run more tasks on what another holds"
         return Verdict("envy-free", True, margin, found, words)
@@ -178,9 +178,9 @@ def _envy_free(allocation: Allocation, tol: float) -> Verdict:
 
 def _up_to_one(name: str, allocation: Allocation, tol: float) -> Verdict:
     theirs = name == "ef1"
-    found = envy(allocation, up_to_one_of_theirs if theirs else up_to_one_own)
+    found = envy(allocation, LESS_ONE_OF_THEIRS if theirs else LESS_ONE_OWN, tol)
     margin = float(found.largest.max(initial=-1.0))
-    enviers = int((found.largest > tol).sum())
+    enviers = len(found.enviers(tol))
     if not enviers:
         of = "less one of the other's tasks" if theirs else "after one of its own"
         return Verdict(name, True, margin, found, f"no user could run more whole tasks on what another holds, {of}")

@@ -75,7 +75,7 @@ class Share(Block):
         -------
         Condition or None
             Comparisons by ``==``, ``<=``, ..., combined by ``&``, ``|`` and ``~``, that hold only where ``coefficient``
-            is the share.
+            is the share. Numbers in them are whole or ``Fraction``. They are compared with `per_task` on drawn pools.
 
         Examples
         --------

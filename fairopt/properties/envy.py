@@ -118,15 +118,16 @@ def at_own_weights(runs: Float, weights: Float, of_others: Float, limits: Float)
 
 
 def envy(
-    allocation: Allocation, counting: Counting = TASKS, tol: float = 1e-6, time_limit: float | None = None
+    allocation: Allocation, counting: Counting = TASKS, tol: float = 1e-6, clock: Clock | None = None
 ) -> Envy:
     """Compare what every user runs with what it would run on each other user's bundle, per weight and cut at limits.
 
     Bundles are those that the policy decides; otherwise tasks times demands. Of more than 5,000 users only envy above
-    ``tol`` is searched for. Among bundles on which a user would run as many tasks it envies that with the most of the
-    first resource, then of the next; then the first in the order of users.
+    ``tol`` is searched for, and where the clock is late the users left are counted. Among bundles on which a user would
+    run as many tasks it envies that with the most of the first resource, then of the next; then the first in the order
+    of users.
     """
-    search = _Search(allocation, counting, tol, Clock(time_limit))
+    search = _Search(allocation, counting, tol, clock or Clock(None))
     n = allocation.instance.n_users
     if n > 1:
         for group in _groups(allocation, counting):

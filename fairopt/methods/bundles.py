@@ -37,9 +37,10 @@ def solve_bundles(program: BundleProgram, settings: Settings, method: str) -> Pr
     """
     division = program.division
     if method == "closed" and division is None:
+        under = ", ".join(map(str, program.constraints)) or "no constraints"
         raise OutOfDomain(
             f"closed is exact for WeightedLog under GlobalAggregateResource and AtMostRequested only, not for "
-            f"{program.objective!r} under {list(program.constraints)!r}; use method='auto'"
+            f"{program.objective} under {under}; use method='auto'"
         )
     if division is not None:
         if (method != "cone" and settings.solver is None) or not len(program.triples):  # or there are no bundles
@@ -96,6 +97,6 @@ def _refuse_infeasible(cone: BundleConeModel) -> None:
     """Raise `Infeasible` with an irreducible set of the policy's constraints; return if they can hold after all."""
     always = [cone.capacity, *cone.box, *cone.required]
     asked = {k: [condition] for k, (constraint, _, condition) in enumerate(cone.rest) if not constraint.added}
-    blocks = tuple(dict.fromkeys(f"`{cone.rest[k][0]!r}`" for k in infeasible.irreducible(asked, always)))
+    blocks = tuple(dict.fromkeys(f"`{cone.rest[k][0]}`" for k in infeasible.irreducible(asked, always)))
     if blocks:
         raise Infeasible(f"{' and '.join(blocks)} cannot hold within the capacities", blocks)

@@ -57,7 +57,7 @@ def _groups(program: Program, cone: ConeModel) -> Groups:
         before = len(model.required)
         view = model if is_ours(constraint) else cone.model_as_given()
         conditions = list(checked_conditions(constraint, view).values())
-        name = f"`{constraint!r}`"
+        name = f"`{constraint}`"
         while name in groups:  # another block that prints alike
             name += " (another)"
         groups[name] = (constraint, conditions + model.required[before:])

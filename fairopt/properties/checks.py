@@ -22,6 +22,7 @@ from fairopt.properties.names import (
     USUAL_CHECKS,
     percent,
     property_name,
+    when_late,
     zero_if_noise,
 )
 from fairopt.properties.pareto import dominating
@@ -138,7 +139,7 @@ def _pareto(allocation: Allocation, tol: float, clock: Clock) -> Verdict:
     words = "no user can run more tasks unless another runs fewer"
     if holds and found.bound > tol:
         words = "no user was found who can run more tasks unless another runs fewer, but a gain of "
-        words += f"{percent(found.bound)} is not ruled out {_late(clock)}"
+        words += f"{percent(found.bound)} is not ruled out {when_late(clock)}"
         return Verdict("pareto", None, found.margin, found, words)
     for user, gain in found.gains.items():  # of one user at most
         if not holds:
@@ -175,7 +176,7 @@ def _envy(name: str, allocation: Allocation, tol: float, clock: Clock) -> Verdic
     found = envy(allocation, COUNTINGS[name], tol, clock)
     enviers = found.enviers(tol)
     known = found.largest if found.left == 0 else np.minimum(found.largest, tol)
-    left = f"{found.left:,} users (up to {found.pairs_left:,} pairs) were not compared {_late(clock)}"
+    left = f"{found.left:,} users (up to {found.pairs_left:,} pairs) were not compared {when_late(clock)}"
     if len(enviers):
         j = int(enviers[found.largest[enviers].argmax()])
         words = _ENVIED[name](found, allocation, j) + _also(len(enviers), "envies another", "envy another")
@@ -208,11 +209,6 @@ def _bottleneck(allocation: Allocation, tol: float, clock: Clock) -> Verdict:
     found = bottleneck_fairness(allocation, tol)
     margin = 0.0 if found.holds else 1.0 - found.best_share / found.entitlement
     return Verdict("bottleneck", found.holds, margin, found, str(found))
-
-
-def _late(clock: Clock) -> str:
-    """When something was left, for sentences."""
-    return f"when the time limit of {clock.time_limit or 0.0:g} s was over"
 
 
 COUNTINGS = {"envy-free": TASKS, "ef1": LESS_ONE_OF_THEIRS, "ef1-own": LESS_ONE_OWN}

@@ -37,6 +37,7 @@ BLOCK = 262_144  # pairs compared in a row
 ROUNDING = 1e-9  # relative: so much below a whole number of tasks is that number
 EPS = float(np.finfo(float).eps)
 NORMAL = float(np.finfo(float).tiny) / EPS  # sums of at least this are right to some parts of EPS
+FEW = 64  # users for whom a tree takes longer than to compare them with all
 NEAREST = 4  # bundles that the tree is asked for: one, and others within its error
 LEADERS = 16  # bundles that all others are compared with at a time, to leave out those that they dominate
 WORTH = 0.1  # of the bundles or users, to be settled by such a step, or else it was the last
@@ -128,9 +129,13 @@ def envy(
     of users.
     """
     search = _Search(allocation, counting, tol, clock or Clock(None))
-    n = allocation.instance.n_users
+    n, done = allocation.instance.n_users, 0
     if n > 1:
         for group in _groups(allocation, counting):
+            if done and search.clock.late:  # groups may be as many as users
+                search.left += n - done
+                break
+            done += len(group.users)
             if search.matrix is None:
                 search.run(group)
             else:
@@ -203,8 +208,9 @@ def _groups(allocation: Allocation, counting: Counting) -> Iterator[_Group]:
         where, group = np.ones((1, instance.n_servers), dtype=bool), np.zeros(len(users), dtype=np.intp)
         if not instance.everywhere:
             where, group = np.unique(instance.eligible, axis=0, return_inverse=True)
+        by_server = np.ascontiguousarray(allocation.tasks_by_server.T)
         for k, servers in enumerate(where):
-            tasks = allocation.tasks if servers.all() else allocation.tasks_by_server[:, servers].sum(axis=1)
+            tasks = allocation.tasks if servers.all() else by_server[servers].sum(axis=0)
             held = (instance.demands * tasks[:, None])[:, None]
             if counting.less_theirs:
                 held = np.maximum(held - instance.demands[:, None], 0.0)
@@ -286,7 +292,7 @@ class _Search:
         users = group.users
         most = group.held.max(axis=0)[None], None if group.less_one is None else group.less_one.max(axis=0)[None]
         users = self.settle(users, group.score(users, *most)[:, 0])
-        if len(users) and group.in_one_part:
+        if len(users) > FEW and group.in_one_part:
             own = group.score(users, group.held[users, None])
             alone = self.relative(users, own)[0][:, 0] > self.above  # who could run that much more on what it holds
             self.nearest(group, users[~alone])

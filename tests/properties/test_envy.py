@@ -58,6 +58,7 @@ def test_the_search_finds_exactly_what_comparing_all_pairs_finds(
 ) -> None:
     kind, counting = request.node.callspec.id, COUNTINGS[name]
     monkeypatch.setattr(module, "WHOLE", 0)
+    monkeypatch.setattr(module, "FEW", 0)
     if "few" in kind:
         monkeypatch.setattr(module, "LEADERS", 1)
     if "no ties" in kind:
@@ -83,6 +84,7 @@ def test_the_search_finds_exactly_what_comparing_all_pairs_finds(
 def test_a_user_without_tasks_envies_the_bundle_on_which_it_would_run_most(monkeypatch: pytest.MonkeyPatch) -> None:
     instance = fo.Instance([[0, 3, 0, 1], [2, 2, 1, 3], [2, 3, 0, 1], [1, 1, 3, 1]], [1e3] * 4)
     monkeypatch.setattr(module, "WHOLE", 0)
+    monkeypatch.setattr(module, "FEW", 0)
     monkeypatch.setattr(module, "NEAREST", 2)
     assert envy(by_hand(instance, [0, 0.75, 0.75, 0.5])).whom.tolist() == [2, -1, -1, -1]
 
@@ -161,6 +163,7 @@ class SoonLate(Clock):
 
 def test_users_found_to_envy_before_the_time_is_over_stay_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "WHOLE", 0)
+    monkeypatch.setattr(module, "FEW", 0)
     a = fo.KDF(2).allocate(pool(1000))
     complete, part = envy(a), envy(a, clock=SoonLate(1))
     assert 700 < part.left <= 1000 - 256 and part.pairs_left == part.left * 999
@@ -175,6 +178,7 @@ def test_a_verdict_is_open_where_the_time_was_over_before_a_user_was_found_to_en
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(module, "WHOLE", 0)
+    monkeypatch.setattr(module, "FEW", 0)
     a = fo.KDF(2).allocate(pool(1000))
     report = fo.check(a, ["si", "ef"], time_limit=1e-9)
     assert report["ef"].holds is None and report["ef"].margin <= 1e-6

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import MISSING, fields, is_dataclass
-from typing import Any
+from functools import cache
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,6 +37,12 @@ class Block:
                     f"it changes; make it a subclass of fairopt.{kind}, and call {base.__name__}(...) in what it writes"
                 )
 
+    def __new__(cls, *_: Any, **__: Any) -> Self:
+        """Refuse classes of which two with other parameters could not be told apart."""
+        if not _ships(cls) and (fault := _not_frozen(cls)):
+            raise InvalidBlock(fault)
+        return super().__new__(cls)
+
     def __repr__(self) -> str:
         """Code that makes this block again: required parameters first, defaults left out."""
         words: list[str] = []
@@ -46,6 +54,44 @@ class Block:
                 continue
             words.append(_literal(value) if k == len(words) else f"{field.name}={_literal(value)}")
         return f"{type(self).__name__}({', '.join(words)})"
+
+
+@cache
+def _not_frozen(kind: type) -> str:
+    """Why the fields of a class are not all that tells its blocks apart, with the fix; empty where they are."""
+    name, order = kind.__name__, kind.__mro__
+    made_by = next((k for k in order if "__dataclass_params__" in vars(k)), None)
+    below = [k for k in order[: order.index(made_by) if made_by else -1] if not _ships(k)]
+    takes = [*inspect.signature(kind.__init__).parameters][1:] if any("__init__" in vars(k) for k in below) else []
+    annotated = [a for k in below for a in inspect.get_annotations(k).values() if "ClassVar" not in str(a)]
+    if made_by is None or takes or annotated:
+        as_fields = f", with its parameters as fields ({', '.join(f'`{p}: float`' for p in takes)}) instead of __init__"
+        return (
+            f"{name} is not a frozen dataclass, so blocks with other parameters could not be told apart; add the lines "
+            "`from dataclasses import dataclass` and, above the class, `@dataclass(frozen=True, repr=False)`"
+            + (as_fields if takes else "")
+        )
+    settings = vars(made_by)["__dataclass_params__"]
+    by_fields = "and blocks are told apart by their fields"
+    if not (settings.frozen and settings.eq):
+        lacks = "is not frozen" if settings.eq else "does not compare its fields"
+        return (
+            f"{name} is a dataclass that {lacks}, {by_fields}; write `@dataclass(frozen=True, repr=False)` above it"
+        )
+    held = {field.name: field for field in fields(kind)}
+    for field in held.values():
+        if not field.compare or field.hash is False:
+            return (
+                f"{name} leaves its field {field.name!r} out of comparisons, {by_fields}; "
+                f"give {field.name!r} no compare=False and no hash=False"
+            )
+    for parameter in [*inspect.signature(kind.__init__).parameters][1:]:
+        if parameter not in held:
+            return (
+                f"{name}.__init__ takes {parameter!r}, which is no field, {by_fields}; "
+                f"make it one, as `{parameter}: float`, and leave out __init__"
+            )
+    return ""
 
 
 def _ships(kind: type) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import json
 import pickle
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -512,11 +512,16 @@ def test_totals_over_24_decades_are_right_or_refused() -> None:
         assert a.shares.sum() == pytest.approx(right, rel=1e-6)
 
 
+@dataclass(frozen=True, repr=False)
 class Cap(fo.Constraint):
     """A block that prints as others of its class do."""
 
-    def __init__(self, user: int, most: float, least: float = 0.0) -> None:
-        self.user, self.most, self.least = user, most, least
+    user: int = field(repr=False)
+    most: float = field(repr=False)
+    least: float = field(default=0.0, repr=False)
+
+    def __repr__(self) -> str:
+        return "Cap()"
 
     def constraints(self, model):
         return {"cap": model.tasks[self.user] <= self.most, "floor": model.tasks[self.user] >= self.least}

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, fields, is_dataclass
 from functools import cache
-from typing import Any, Self
+from typing import Any, ClassVar, NoReturn, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fairopt.errors import InvalidBlock
+from fairopt.errors import FairoptError, InvalidBlock
 from fairopt.labels import by_label
 
 OPEN = ("Block", "Share", "Objective", "Constraint", "BundleBase")  # what users' own blocks may subclass
@@ -25,6 +25,8 @@ class Block:
 
     # NumPy would otherwise take `np.float64(2) * block` apart element by element.
     __array_ufunc__ = None
+
+    instead: ClassVar[str] = "blocks are not numbers"  # what to write in place of an operator that is not defined
 
     def __init_subclass__(cls, **options: Any) -> None:
         """Refuse subclasses of blocks that ship: their shortcuts would not know of the change."""
@@ -94,6 +96,28 @@ def _not_frozen(kind: type) -> str:
     return ""
 
 
+def refuse_operator(block: Block, sign: str, other: object = None, reflected: bool = False) -> NoReturn:
+    """Raise `InvalidBlock` for an operator that is not defined, with what to write instead."""
+    sides = (repr(other), repr(block)) if reflected else (repr(block), repr(other))
+    written = f"{sign}{block!r}" if sign in ("-", "+") and other is None else f" {sign} ".join(sides)
+    raise InvalidBlock(f"{written} is not defined: {block.instead}")
+
+
+def _refusing(sign: str, reflected: bool = False) -> Callable[[Block, object], NoReturn]:
+    def operator(self: Block, other: object) -> NoReturn:
+        refuse_operator(self, sign, other, reflected)
+
+    return operator
+
+
+for _name, _sign in {"add": "+", "sub": "-", "mul": "*", "truediv": "/", "pow": "**", "matmul": "@"}.items():
+    setattr(Block, f"__{_name}__", _refusing(_sign))
+    setattr(Block, f"__r{_name}__", _refusing(_sign, reflected=True))
+for _name, _sign in {"lt": "<", "le": "<=", "gt": ">", "ge": ">="}.items():
+    setattr(Block, f"__{_name}__", _refusing(_sign))
+del _name, _sign
+
+
 def _ships(kind: type) -> bool:
     """Whether a class is fairopt's."""
     return kind.__module__.split(".")[0] == "fairopt"
@@ -117,22 +141,48 @@ def blocks_within(value: Any) -> Iterator[Block]:
 
 
 def asked(block: Block, method: str, view: Any) -> Any:
-    """What a method of a block returns; `InvalidBlock` with the fix for None, and for a label as an index."""
+    """What a method of a block returns; `InvalidBlock` with the fix for None, and for what CVXPY does not take."""
     name = f"{type(block).__name__}.{method}"
     try:
         found = getattr(block, method)(view)
-    except (IndexError, ValueError) as error:
-        if not _of_label(error):
-            raise
-        where, instance = ("model.instance", view.instance) if hasattr(view, "instance") else ("instance", view)
-        raise InvalidBlock(
-            f"{name} uses a label as an index ({error}); use its position, as x[{where}.user_index("
-            f"{instance.users[0]!r})]. Users: {_first(instance.users)}; resources, by resource_index: "
-            f"{_first(instance.resources)}"
-        ) from error
+    except FairoptError:
+        raise
+    except Exception as error:
+        if fault := _fault(error, view):
+            raise InvalidBlock(f"{name} {fault}") from error
+        error.add_note(f"in {name} of {block!r}")
+        raise
     if found is None:
         raise InvalidBlock(f"{name} returned None; is a `return` missing?")
     return found
+
+
+_OF_CVXPY = "write it by functions of CVXPY, as cp.log, cp.sum or cp.maximum"
+# What users of CVXPY come across, by a part of what it says, or what NumPy and Python say of its expressions.
+_TRAPS = {
+    "Strict inequalities": "compares by `<` or `>`, as `max` and `min` do; write `<=` or `>=`, cp.maximum or "
+    "cp.minimum",
+    "truth value of a constraint": "asks whether a condition holds, as `if`, `and` and chains such as `0 <= x <= 1` "
+    "do, before any tasks are known; give each condition by itself",
+    "calling a NumPy function": f"applies a function of NumPy to an expression; {_OF_CVXPY}",
+    "unexpected keyword argument 'out'": f"applies a function of NumPy to an expression; {_OF_CVXPY}",
+    "must be real number, not": f"applies a function of Python to an expression; {_OF_CVXPY}",
+}
+
+
+def _fault(error: Exception, view: Any) -> str:
+    """What a block's method does wrong that CVXPY or NumPy refuses, with the fix; empty for other errors in it."""
+    if isinstance(error, (IndexError, ValueError)) and _of_label(error):
+        where, instance = ("model.instance", view.instance) if hasattr(view, "instance") else ("instance", view)
+        return (
+            f"uses a label as an index ({error}); use its position, as x[{where}.user_index("
+            f"{instance.users[0]!r})]. Users: {_first(instance.users)}; resources, by resource_index: "
+            f"{_first(instance.resources)}"
+        )
+    if hasattr(view, "instance"):  # expressions of CVXPY
+        said = next((fault for words, fault in _TRAPS.items() if words in str(error)), "")
+        return said or (f"cannot be written ({error})" if _raised_by(error) in ("cvxpy", "numpy") else "")
+    return ""
 
 
 def _first(labels: Sequence[str]) -> str:
@@ -140,13 +190,18 @@ def _first(labels: Sequence[str]) -> str:
     return ", ".join(map(repr, labels[:4])) + (", ..." if len(labels) > 4 else "")
 
 
-def _of_label(error: Exception) -> bool:
-    """Whether NumPy or CVXPY was given a text as an index."""
+def _raised_by(error: Exception) -> str:
+    """The package whose code raised an error."""
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next
-    by_cvxpy = trace is not None and str(trace.tb_frame.f_globals.get("__name__")).startswith("cvxpy")
-    return "only integers, slices" in str(error) or (by_cvxpy and "invalid literal for int" in str(error))
+    return "" if trace is None else str(trace.tb_frame.f_globals.get("__name__")).split(".")[0]
+
+
+def _of_label(error: Exception) -> bool:
+    """Whether NumPy or CVXPY was given a text as an index."""
+    by_cvxpy = _raised_by(error) == "cvxpy" and "invalid literal for int" in str(error)
+    return "only integers, slices" in str(error) or by_cvxpy
 
 
 def _literal(value: Any) -> str:

@@ -595,19 +595,6 @@ def test_conditions_without_a_gradient_are_held(atom: str) -> None:
     np.testing.assert_allclose(a.tasks, [3, 3, 3], rtol=1e-6)
 
 
-@dataclass(frozen=True, repr=False)
-class Vector(fo.Objective):
-    """An objective that forgets to add up."""
-
-    def expression(self, model):
-        return model.tasks
-
-
-def test_an_objective_that_is_no_number_is_told() -> None:
-    with pytest.raises(fo.InvalidBlock, match=r"Vector\.expression gave .*; give a CVXPY expression of one number"):
-        fo.Policy(Vector()).allocate(SMALL)
-
-
 # -- conditions --------------------------------------------------------------------------------------------------------
 
 

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from fairopt.accessor import later
 from fairopt.certificate import Certificate
+from fairopt.display import label
 from fairopt.instance import Instance
 
 if TYPE_CHECKING:
@@ -395,7 +396,7 @@ class Allocation:
         return later("Allocation.plot")(self, kind, ax, users, resources)
 
     def __repr__(self) -> str:
-        name = getattr(self.policy, "name", None) or repr(self.policy)
+        name = label(self.policy)
         shown = np.array2string(self.tasks, precision=4, threshold=6, edgeitems=3)
         return f"<Allocation by {name} of {self.instance!r}: tasks {shown}; {self.certificate}>"
 

@@ -9,7 +9,7 @@ from typing import ClassVar, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from fairopt.blocks.base import Block, asked, is_ours, parameter, refuse_operator
+from fairopt.blocks.base import Block, asked, brief, is_ours, parameter, refuse_operator
 from fairopt.blocks.constraints import Constraint, MinShare
 from fairopt.blocks.majorant import Majorant
 from fairopt.blocks.marginal import Marginal, added
@@ -210,7 +210,7 @@ class Objective(Block):
                 share.coefficients(instance, levelled=True)
             elif instance.n_users and nobody_has(share, instance):
                 raise OutOfDomain(
-                    f"{share!r} is zero for every user, so {self!r} is the same for every allocation; choose another "
+                    f"{share} is zero for every user, so {self} is the same for every allocation; choose another "
                     "share, or leave the objective out"
                 )
 
@@ -238,7 +238,7 @@ class Objective(Block):
         if isinstance(factor, Block):
             refuse_operator(self, "*", factor)
         self._refuse_arithmetic()
-        number = parameter(factor, f"the factor of {self!r}", low=0.0, high=1e300, fix="give a finite number >= 0: "
+        number = parameter(factor, f"the factor of {self}", low=0.0, high=1e300, fix="give a finite number >= 0: "
                            "a negative multiple of a concave objective is not concave")  # fmt: skip
         parts = tuple((number * c, t) for c, t in self.terms())
         return parts[0][1] if len(parts) == 1 and parts[0][0] == 1 else Sum(parts)
@@ -246,14 +246,14 @@ class Objective(Block):
     __rmul__ = __mul__
 
     def __neg__(self, *other: object) -> NoReturn:
-        raise InvalidBlock(f"a minus beside {self!r} is not concave; only add, or multiply by numbers >= 0")
+        raise InvalidBlock(f"a minus beside {self} is not concave; only add, or multiply by numbers >= 0")
 
     __sub__ = __rsub__ = __neg__
 
     def __ge__(self, level: object) -> AtLeast:
         self._refuse_arithmetic()
         return AtLeast(
-            self, parameter(level, f"the level of {self!r}", low=-1e300, high=1e300, fix="give a finite number")
+            self, parameter(level, f"the level of {self}", low=-1e300, high=1e300, fix="give a finite number")
         )
 
     def then(self, other: Objective) -> Tiers:
@@ -277,7 +277,7 @@ class Objective(Block):
         array([1., 2.])
         """
         if not isinstance(other, Objective):
-            raise InvalidBlock(f"then({other!r}): give an objective")
+            raise InvalidBlock(f"then({brief(other)}): give an objective")
         return Tiers((*tiers_of(self), *tiers_of(other)))
 
     def _refuse_arithmetic(self) -> None:
@@ -326,7 +326,13 @@ class Sum(Objective):
         return self.parts
 
     def __repr__(self) -> str:
-        return " + ".join(repr(t) if c == 1 else f"{c!r} * {t!r}" for c, t in self.parts)
+        return self._joined(repr)
+
+    def __str__(self) -> str:
+        return self._joined(str)
+
+    def _joined(self, text: Callable[[object], str]) -> str:
+        return " + ".join(text(t) if c == 1 else f"{c!r} * {text(t)}" for c, t in self.parts)
 
 
 @dataclass(frozen=True, repr=False)
@@ -359,12 +365,18 @@ class Tiers(Objective):
 
     def _refuse_arithmetic(self) -> None:
         raise InvalidBlock(
-            f"{self!r} is an order, not a number: it cannot be added, multiplied or bounded; give it alone"
+            f"{self} is an order, not a number: it cannot be added, multiplied or bounded; give it alone"
         )
 
     def __repr__(self) -> str:
-        first = f"({self.tiers[0]!r})" if isinstance(self.tiers[0], Sum) else repr(self.tiers[0])
-        return first + "".join(f".then({t!r})" for t in self.tiers[1:])
+        return self._joined(repr)
+
+    def __str__(self) -> str:
+        return self._joined(str)
+
+    def _joined(self, text: Callable[[object], str]) -> str:
+        first = f"({text(self.tiers[0])})" if isinstance(self.tiers[0], Sum) else text(self.tiers[0])
+        return first + "".join(f".then({text(t)})" for t in self.tiers[1:])
 
 
 @dataclass(frozen=True, repr=False)
@@ -396,6 +408,9 @@ class AtLeast(Constraint):
 
     def __repr__(self) -> str:
         return f"{self.objective!r} >= {self.level!r}"
+
+    def __str__(self) -> str:
+        return f"{self.objective} >= {self.level!r}"
 
 
 @dataclass(frozen=True, repr=False)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from fairopt.blocks.base import brief
 from fairopt.blocks.terms import FALSE, TRUE, Condition, Number, Term, all_of, any_of, number, total
 from fairopt.errors import InvalidBlock
 
@@ -168,4 +169,4 @@ def said_by(block: Any, symbols: ShareSymbols | OutcomeSymbols) -> Condition | N
         raise InvalidBlock(f"{name}: {error}") from error
     if found is None or isinstance(found, Condition):
         return found
-    raise InvalidBlock(f"{name} returned {found!r}; give comparisons of symbols, combined by &, | and ~")
+    raise InvalidBlock(f"{name} returned {brief(found)}; give comparisons of symbols, combined by &, | and ~")

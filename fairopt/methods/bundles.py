@@ -38,9 +38,10 @@ def solve_bundles(program: BundleProgram, settings: Settings, method: str) -> Pr
     """
     division = program.division
     if method == "closed" and division is None:
+        under = ", ".join(map(str, program.constraints)) or "no constraints"
         raise OutOfDomain(
             f"closed is exact for WeightedLog under GlobalAggregateResource and AtMostRequested only, not for "
-            f"{program.objective!r} under {list(program.constraints)!r}; use method='auto'"
+            f"{program.objective} under {under}; use method='auto'"
         )
     if division is not None:
         if (method != "cone" and settings.solver is None) or not len(program.triples):  # or there are no bundles
@@ -99,6 +100,6 @@ def _refuse_infeasible(cone: BundleConeModel) -> None:
     asked = {k: [condition] for k, (constraint, _, condition) in enumerate(cone.rest) if not constraint.added}
     found = [cone.rest[k] for k in infeasible.irreducible(asked, always)]
     if found:
-        said = [f"`{block!r}`" if is_ours(block) else f"{name!r} of `{block!r}`" for block, name, _ in found]
-        blocks = tuple(dict.fromkeys(f"`{block!r}`" for block, _, _ in found))
+        said = [f"`{block}`" if is_ours(block) else f"{name!r} of `{block}`" for block, name, _ in found]
+        blocks = tuple(dict.fromkeys(f"`{block}`" for block, _, _ in found))
         raise Infeasible(f"{' and '.join(dict.fromkeys(said))} cannot hold within the capacities", blocks)

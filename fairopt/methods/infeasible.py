@@ -73,13 +73,13 @@ def _groups(program: Program, cone: ConeModel) -> dict[str, _Group]:
         before = len(model.required)
         view = model if is_ours(constraint) else cone.model_as_given()
         conditions = checked_conditions(constraint, view) | _required(cone, before)
-        groups[_new(f"`{constraint!r}`", groups)] = _Group(constraint, conditions)
+        groups[_new(f"`{constraint}`", groups)] = _Group(constraint, conditions)
     for _, term in program.objective.terms():
         if not is_ours(term):
             before = len(model.required)
             domain = _numbered(cp.sum(written(term, model)).domain) | _required(cone, before)
             if domain:
-                groups[_new(f"the domain of `{term!r}`", groups)] = _Group(None, domain, True)
+                groups[_new(f"the domain of `{term}`", groups)] = _Group(None, domain, True)
     return groups
 
 
@@ -161,7 +161,7 @@ def _how_far(
             if found is None:
                 continue
             if isinstance(block, AtLeast):
-                return f"; at most {found.at * (abs(block.level) or 1.0):.4g} can be had for `{block.objective!r}`"
+                return f"; at most {found.at * (abs(block.level) or 1.0):.4g} can be had for `{block.objective}`"
             who = _users_in(program, cone, conditions[row], found.multipliers)
             what = "the domain" if of_domain else repr(row)
             return found.in_words(what, f" of {_users(program, who)}" if len(who) else "")

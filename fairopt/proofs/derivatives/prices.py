@@ -153,7 +153,7 @@ def share_prices(allocation: Allocation) -> Float | None:
     parts_of = [(c, t) for c, t in objective.terms() if c > 0] if _decides_tasks(allocation) else []
     if len(parts_of) != 1 or not is_ours(parts_of[0][1]):
         raise InvalidBlock(
-            f"no share stands for the value of {objective!r}: share_prices are of a single objective of fairopt that "
+            f"no share stands for the value of {objective}: share_prices are of a single objective of fairopt that "
             "decides tasks; read prices, in units of the objective, or allocate by one of its parts"
         )
     optimum = Optimum(allocation, TIES[0])

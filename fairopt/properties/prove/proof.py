@@ -97,9 +97,10 @@ number of users, demands above 0, equal weights and no task limits
     def to_dict(self) -> dict[str, Any]:
         """The proof as plain lists, numbers and strings."""
         return {
-            "mechanism": self.mechanism, "property": self.property, "verdict": self.verdict,
-            "statement": self.statement, "assumption": self.assumption, "tried": list(self.tried),
-            "provers": list(self.provers), "seconds": self.seconds, "interrupted": self.interrupted,
+            "mechanism": self.mechanism, "policy": repr(self.policy), "property": self.property,
+            "verdict": self.verdict, "statement": self.statement, "assumption": self.assumption,
+            "tried": list(self.tried), "provers": list(self.provers), "seconds": self.seconds,
+            "interrupted": self.interrupted,
             "witness": None if self.witness is None else self.finding().to_dict()["witness"],
             "smt": [query.text for query in self.queries],
         }  # fmt: skip

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from fairopt.blocks.base import is_ours
+from fairopt.blocks.base import brief, is_ours
 from fairopt.blocks.efficiency import single_term
 from fairopt.blocks.objectives import AlphaFair, Leximin, MaxMin
 from fairopt.blocks.symbols import OutcomeSymbols, ShareSymbols, Symbols, said_by
@@ -104,7 +104,7 @@ def prove(
     'refuted'
     """
     if not is_mechanism(policy):
-        raise InvalidBlock(f"prove({policy!r}): give a policy, such as DRF()")
+        raise InvalidBlock(f"prove({brief(policy)}): give a policy, such as DRF()")
     require_whole(resources, "resources", 1)
     if users is not None:
         require_whole(users, "users", 1)
@@ -162,15 +162,15 @@ def stated(policy: Any, kind: Kind) -> Question | str:
     shares = objective.share_blocks()
     if len(shares) != 1 or objective.of_bundles:
         what = "decides bundles" if objective.of_bundles else f"has {len(shares)} shares"
-        return f"{objective!r} {what}; statements are made of tasks and one share"
+        return f"{objective} {what}; statements are made of tasks and one share"
     if kind.users is not None and kind.users > ORDERED and not is_ours(objective):
-        return f"{objective!r} is stated in every order of users, too many of {kind.users}; give users <= {ORDERED}"
+        return f"{objective} is stated in every order of users, too many of {kind.users}; give users <= {ORDERED}"
     symbols = Symbols()
     user = ShareSymbols(symbols.row("ratio", kind.resources), symbols.new("share"), symbols)
     outcome = OutcomeSymbols([], symbols.row("slack", kind.resources), symbols)
     for block, said in ((shares[0], said_by(shares[0], user)), (objective, said_by(objective, outcome))):
         if said is None:
-            return f"{block!r} does not say what it is in polynomials; write {type(block).__name__}.conditions"
+            return f"{block} does not say what it is in polynomials; write {type(block).__name__}.conditions"
     question = Question(**asdict(kind), objective=objective, share=shares[0], name="pareto")
     return replace(question, assumption=require_said(question))
 
@@ -268,7 +268,7 @@ class _Attempt:
         self.used += [query for query, held in zip(asked, holds, strict=True) if held]
         degree = guess if all(holds[1:of_degree]) else None
         if degree is None:
-            self.tried.append(f"{question.share!r}: not proved that multiples of demands have multiples of the share")
+            self.tried.append(f"{question.share}: not proved that multiples of demands have multiples of the share")
         return replace(question, degree=degree, grows=holds[0], alike=any(holds[of_degree:]))
 
     def _checked_again(self) -> tuple[str, ...]:

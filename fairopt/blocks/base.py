@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, fields, is_dataclass
-from functools import cache
 from typing import Any, ClassVar, NoReturn, Self
 
 import numpy as np
@@ -43,7 +42,9 @@ class Block:
 
     def __new__(cls, *_: Any, **__: Any) -> Self:
         """Refuse classes of which two with other parameters could not be told apart."""
-        if not _ships(cls) and (fault := _not_frozen(cls)):
+        if cls not in _FAULTS:
+            _FAULTS[cls] = "" if _ships(cls) else _not_frozen(cls)
+        if fault := _FAULTS[cls]:
             raise InvalidBlock(fault)
         return super().__new__(cls)
 
@@ -70,13 +71,16 @@ class Block:
         return f"{type(self).__name__}({', '.join(words)})"
 
 
-@cache
+_FAULTS: dict[type, str] = {}  # by class: what `_not_frozen` said
+
+
 def _not_frozen(kind: type) -> str:
     """Why the fields of a class are not all that tells its blocks apart, with the fix; empty where they are."""
     name, order = kind.__name__, kind.__mro__
     made_by = next((k for k in order if "__dataclass_params__" in vars(k)), None)
     below = [k for k in order[: order.index(made_by) if made_by else -1] if not _ships(k)]
-    takes = [*inspect.signature(kind.__init__).parameters][1:] if any("__init__" in vars(k) for k in below) else []
+    parameters = [*inspect.signature(next(vars(k)["__init__"] for k in order if "__init__" in vars(k))).parameters][1:]
+    takes = parameters if any("__init__" in vars(k) for k in below) else []
     annotated = [a for k in below for a in inspect.get_annotations(k).values() if "ClassVar" not in str(a)]
     if made_by is None or takes or annotated:
         as_fields = f", with its parameters as fields ({', '.join(f'`{p}: float`' for p in takes)}) instead of __init__"
@@ -99,7 +103,7 @@ def _not_frozen(kind: type) -> str:
                 f"{name} leaves its field {field.name!r} out of comparisons, {by_fields}; "
                 f"give {field.name!r} no compare=False and no hash=False"
             )
-    for parameter in [*inspect.signature(kind.__init__).parameters][1:]:
+    for parameter in parameters:
         if parameter not in held:
             return (
                 f"{name}.__init__ takes {parameter!r}, which is no field, {by_fields}; "

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal, NoReturn, TypeVar
 
 from fairopt.allocation import Allocation
-from fairopt.blocks.base import brief
+from fairopt.blocks.base import blocks_within, brief, require_hashable
 from fairopt.blocks.constraints import Constraint
 from fairopt.blocks.objectives import Objective
 from fairopt.display import label
@@ -76,6 +76,8 @@ class Policy:
                 raise InvalidBlock(
                     f"{brief(constraint)} among the constraints is not a constraint; give blocks such as MinShare(0.1)"
                 )
+        for block in blocks_within((objective, held)):
+            require_hashable(block)
         self.objective = objective
         self.constraints = held
         self.name = name

@@ -112,6 +112,19 @@ def _not_frozen(kind: type) -> str:
     return ""
 
 
+def require_hashable(block: Block) -> None:
+    """`InvalidBlock` for a block of the user's own with a list, dict or array, which do not tell blocks apart."""
+    for field in () if is_ours(block) or not is_dataclass(block) else fields(block):
+        value = getattr(block, field.name)
+        try:
+            hash(value)
+        except TypeError as error:
+            raise InvalidBlock(
+                f"{type(block).__name__} holds {brief(value)} in its field {field.name!r}, and blocks compare and hash "
+                "by their fields; give a tuple, and of a dict a tuple of pairs"
+            ) from error
+
+
 def refuse_operator(block: Block, sign: str, other: object = None, reflected: bool = False) -> NoReturn:
     """Raise `InvalidBlock` for an operator that is not defined, with what to write instead."""
     sides = (brief(other), brief(block))

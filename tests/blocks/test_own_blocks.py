@@ -96,6 +96,20 @@ def test_an_equation_of_convex_things_is_not_convex() -> None:
         fo.Policy(fo.Total(), [Cond(lambda m: {"round": cp.sum_squares(m.tasks) == 1})]).allocate(POOL)
 
 
+@pytest.mark.parametrize("value", [[1.0], np.ones(2), {"a": 1}, ([1.0],)], ids=repr)
+def test_a_field_that_does_not_hash_is_refused_by_the_policy_with_what_to_give(value: Any) -> None:
+    @dataclass(frozen=True, repr=False)
+    class Priced(fo.Share):
+        prices: Any
+
+        def per_task(self, instance: fo.Instance) -> np.ndarray:
+            return instance.dominant_shares
+
+    for objective in (fo.Leximin(Priced(value)), fo.MaxMin() + fo.Total(Priced(value))):
+        with pytest.raises(fo.InvalidBlock, match=r"Priced holds .* in its field 'prices', .*give a tuple"):
+            fo.Policy(objective)
+
+
 def test_complex_coefficients_are_refused() -> None:
     with pytest.raises(fo.InvalidBlock, match="give an array of numbers"):
         fo.Policy(fo.Total(Part(lambda i: np.array([1j, 2])))).allocate(POOL)

@@ -114,13 +114,14 @@ def _not_frozen(kind: type) -> str:
 
 def require_hashable(block: Block) -> None:
     """`InvalidBlock` for a block of the user's own with a list, dict or array, which do not tell blocks apart."""
-    for field in () if is_ours(block) or not is_dataclass(block) else fields(block):
-        value = getattr(block, field.name)
+    held: tuple[Any, ...] = fields(block) if is_dataclass(block) else ()
+    for name in [] if is_ours(block) else [field.name for field in held]:
+        value = getattr(block, name)
         try:
             hash(value)
         except TypeError as error:
             raise InvalidBlock(
-                f"{type(block).__name__} holds {brief(value)} in its field {field.name!r}, and blocks compare and hash "
+                f"{type(block).__name__} holds {brief(value)} in its field {name!r}, and blocks compare and hash "
                 "by their fields; give a tuple, and of a dict a tuple of pairs"
             ) from error
 

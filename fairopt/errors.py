@@ -82,7 +82,8 @@ class Infeasible(NoAnswer):
     Attributes
     ----------
     conflict : tuple of str
-        An irreducible set of constraints that cannot hold together: without any one of them the others can.
+        An irreducible set of constraints that cannot hold together: without any one of them the others can. The domain
+        of an objective of your own, as where a logarithm is defined, is one of them.
 
     Examples
     --------

@@ -256,6 +256,8 @@ class Policy:
         -------
         Allocation
             Optimal for the problem as it is (for `Leximin` and tiers: for its first level), feasible for the instance.
+            Its ``policy`` is this one where the problem is that of `problem`, and else says that it was changed by
+            hand.
 
         Raises
         ------
@@ -270,8 +272,9 @@ class Policy:
         >>> tasks = problem.var_dict["tasks"]
         >>> changed = cp.Problem(problem.objective, [*problem.constraints, tasks[1] <= 6 * tasks[0]])
         >>> _ = changed.solve(solver="HIGHS")
-        >>> fo.NoFairness().read(changed, cluster).tasks.round(4)
-        array([ 2.2727, 13.6364])
+        >>> answer = fo.NoFairness().read(changed, cluster)
+        >>> answer.tasks.round(4), answer.policy.name
+        (array([ 2.2727, 13.6364]), 'most tasks as changed by hand')
         """
         return read_problem(self, problem, instance)
 

@@ -174,14 +174,16 @@ class Objective(Block):
         return in_units(here - self.value(point), worth if worth < np.inf else self.unit(best), here) + gap
 
     def unit(self, point: Point) -> float:
-        """A unit for gaps: `drop`, or where that is 0 the distance to the value at equal parts of the servers.
+        """A unit for gaps: `drop`, or where that is 0 the distance to the value towards equal parts of the servers.
 
         Infinite for a multiple by 0, of which every point is an optimum.
         """
         if not any(factor for factor, _ in self.terms()):
             return np.inf
         drop = self.drop(point)
-        return drop if drop > 0 else abs(self.value(point.typical()) - self.value(point))
+        if drop > 0:
+            return drop
+        return abs(self.value(point) - within(lambda part: self.value(point.towards_typical(part)), 1.0)[1])
 
     def drop(self, point: Point) -> float:
         """By how much the objective falls from the point towards zero tasks."""
@@ -452,10 +454,22 @@ def fall(value: Callable[[float], float]) -> float:
     """By how much a function, given at parts of a point from 0 to 1, falls on the way from the point to zero.
 
     The smaller of the fall to half of the point and the slope along that way, since the fall alone grows like
-    ``2^alpha`` for alpha-fairness and would let anything pass.
+    ``2^alpha`` for alpha-fairness and would let anything pass. Where half of the point is outside the domain, so that
+    the slope may grow without bound too, the way is halved until its end is inside.
     """
-    here, step = value(1.0), 1e-4
-    return min(abs(here - value(0.5)), abs(here - value(1.0 - step)) / step)
+    here = value(1.0)
+    way, there = within(lambda part: value(1.0 - part), 0.5)
+    step = min(1e-4, way)
+    return min(abs(here - there), abs(here - value(1.0 - step)) / step)
+
+
+def within(value: Callable[[float], float], way: float) -> tuple[float, float]:
+    """The first of a way, its half, its quarter, ... at which a function is finite, and its value there."""
+    with np.errstate(all="ignore"):
+        for part in way * 0.5 ** np.arange(50):
+            if np.isfinite(there := value(float(part))):
+                break
+    return float(part), there
 
 
 def _holds(condition: cp.Constraint) -> bool:

@@ -414,13 +414,7 @@ def objective_form(objective: Objective, model: Model, unknowns: cp.Variable) ->
         form = cp.sum(written(objective, model))
         _refuse_whole_numbers(objective, form, model)
         warn_of_loops(objective, [form])
-        values = []
-        for at in (1.0, 1.0 - 1e-4):
-            unknowns.save_value(np.full(unknowns.shape, at))
-            values.append(form.value)
-        unknowns.save_value(None)
-        full, near = (float(v) if v is not None and np.isfinite(v) else 0.0 for v in values)
-        factor = abs(full - near) / 1e-4 or abs(full) or 1.0  # so that the solver's tolerances mean something
+        factor = _scale(form, unknowns)
         form = form / factor
     if not form.is_concave():
         parts = [t for _, t in objective.terms() if not cp.sum(t.expression(model)).is_concave()]
@@ -429,3 +423,25 @@ def objective_form(objective: Objective, model: Model, unknowns: cp.Variable) ->
             "write it with concave atoms of increasing arguments, or use another objective"
         )
     return form, factor
+
+
+def _scale(form: cp.Expression, unknowns: cp.Variable) -> float:
+    """How fast an expression grows with unknowns near 1, so that the solver's tolerances mean something.
+
+    Where it is not defined there, at the nearest of their halves, doubles, quarters, ... where it is.
+    """
+    found = 1.0
+    for at in (1.0, *(2.0 ** (k * sign) for k in range(1, 20) for sign in (1, -1))):
+        values = []
+        for part in (at, at * (1.0 - 1e-4)):
+            unknowns.save_value(np.full(unknowns.shape, part))
+            with np.errstate(all="ignore"):
+                values.append(form.value)
+        if values[0] is None:  # variables of its own
+            break
+        if np.isfinite(values).all():
+            full, near = map(float, values)
+            found = abs(full - near) / 1e-4 or abs(full) or 1.0
+            break
+    unknowns.save_value(None)
+    return found

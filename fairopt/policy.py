@@ -53,7 +53,7 @@ class Policy:
     --------
     >>> import fairopt as fo
     >>> mine = fo.Policy(
-    ...     fo.AlphaFair(1, fo.KDominantShare(2)) + 0.1 * fo.Total(fo.Tasks()),
+    ...     fo.AlphaFair(2, fo.KDominantShare(2)) + 0.1 * fo.Total(fo.Tasks()),
     ...     constraints=[fo.SharingIncentive(), fo.EnvyFree()],
     ... )
     >>> a = mine.allocate(fo.Instance([[40, 8, 8], [8, 5, 1]], [200, 200, 200]))

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairopt.blocks.shares import Share, best_server
+from fairopt.blocks.shares import Share, best_server, require_share
 from fairopt.instance import Instance
 from fairopt.lazy import cp, sp
 
@@ -255,6 +255,7 @@ class Model(_View):
 
     def share(self, block: Share) -> cp.Expression:
         """Shares of each user, shape (n_users,)."""
+        require_share(block, "model.share(share)")
         return self.sum_by_user(self.pairs.of(block.coefficients(self.instance)))
 
     def relative_share(self, block: Share) -> cp.Expression:

@@ -10,7 +10,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from fractions import Fraction
 from math import prod
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,6 +47,8 @@ class Share(Block):
     >>> fo.Policy(fo.Leximin(MeanShare())).allocate(fo.Instance([[1, 0], [1, 1]], [2, 2])).tasks
     array([1.33333333, 0.66666667])
     """
+
+    instead: ClassVar[str] = "a share is not a number; write objectives and bounds of it, as MinShare(0.1, share)"
 
     def per_task(self, instance: Instance) -> Float:
         """The share of one task of each user: the coefficients c.
@@ -165,6 +167,8 @@ class Share(Block):
                 return self._asked(parent[0])[parent[1]]
         found = asked(self, "per_task", instance)
         try:
+            if np.iscomplexobj(found):
+                raise ValueError("complex numbers")
             c = np.asarray(found, dtype=float)
         except (TypeError, ValueError) as error:
             raise InvalidBlock(f"{self}.per_task gave {brief(found)}; give an array of numbers") from error
@@ -213,7 +217,7 @@ def require_share(share: object, block: object) -> None:
     """`InvalidBlock` unless the share of a block is one: brackets are easily left out."""
     if not isinstance(share, Share):
         given = f"{share.__name__} without brackets" if isinstance(share, type) else brief(share)
-        owner = getattr(block, "__name__", type(block).__name__)
+        owner = block if isinstance(block, str) else getattr(block, "__name__", type(block).__name__)
         raise InvalidBlock(f"the share of {owner} is {given}; give one such as DominantShare() or Tasks()")
 
 

@@ -83,7 +83,7 @@ def named_policy(text: str) -> Any:
     ----------
     text : str
         ``drf``; ``kdf:k=3``; ``fds:alpha=2``; ``my_package.notions:MINE``; ``path/to/file.py:MINE``; or blocks such
-        as ``AlphaFair(1, KDominantShare(2)) + 0.1 * Total(Tasks())``.
+        as ``AlphaFair(2, KDominantShare(2)) + 0.1 * Total(Tasks())``.
 
     Returns
     -------

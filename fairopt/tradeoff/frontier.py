@@ -19,9 +19,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairopt.accessor import later
-from fairopt.blocks.base import brief
+from fairopt.blocks.base import blocks_within, brief, is_ours
 from fairopt.display import LONG, shorter
 from fairopt.errors import FairoptError, InvalidBlock, InvalidInstance, MissingExtra, nearest
+from fairopt.formulation.problem import natural_problem
 from fairopt.instance import Instance
 from fairopt.io.json_text import read_json_text
 from fairopt.io.saving import write_whole
@@ -86,7 +87,7 @@ class Frontier:
     columns: dict[str, NDArray[Any]]
     tasks_by_user: Float
     drf: dict[str, Any]
-    _of: dict[str, str]
+    _of: dict[str, Any]
 
     def __len__(self) -> int:
         return len(self.tasks_by_user)
@@ -259,7 +260,7 @@ def frontier(
     InvalidBlock
         If the grid is empty, has more than two parameters, a value that is NaN, or a parameter that the family does not
         take or has already; if the family makes no mechanism; if the file is of another family (or constraints) or
-        grid.
+        grid, or blocks of your own had other values then.
     InvalidInstance
         If the file is of another instance, or not of a frontier.
 
@@ -288,8 +289,10 @@ def frontier(
     under = {tuple(map(repr, m.constraints)) if isinstance(m, Policy) else () for m in made if not isinstance(m, dict)}
     if len(under) == 1 and (constraints := ", ".join(*under)):
         name += f" with {constraints}"
-    of = {"instance": _digest(instance.to_dict()), "grid": _digest(axes), "family": _digest(list(map(repr, made)))}
     path = None if resume is None else Path(resume)
+    of: dict[str, Any] = {"instance": _digest(instance.to_dict()), "grid": _digest(axes)}
+    of["family"] = _digest([_told_apart(mechanism) for mechanism in made])
+    of["values"] = [_values(mechanism, instance) for mechanism in made]
     rows: list[Row] = _read(path, of) if path is not None and path.exists() else [{} for _ in made]
     rows = [mechanism if isinstance(mechanism, dict) else row for mechanism, row in zip(made, rows, strict=True)]
     points = [(k, grid_points[k], made[k]) for k, row in enumerate(rows) if not row.keys() & {"method", "error"}]
@@ -381,19 +384,71 @@ def _made(make: Callable[..., Any], name: str, point: dict[str, Any]) -> Any:
     return mechanism
 
 
-def _read(path: Path, of: dict[str, str]) -> list[Row]:
+def _read(path: Path, of: dict[str, Any]) -> list[Row]:
     """The rows in a file of the same sweep."""
     expected = "expected a file that frontier(..., resume=) or Frontier.save made"
     data = read_json_text(path, expected)
     if data.pop("digest", None) != _digest(data) or data["format"] != FORMAT:  # else `save` made all of it
         raise InvalidInstance(f"{path}: not a frontier, or changed after it was written; {expected}")
+    if "values" not in data["of"]:
+        raise InvalidBlock(
+            f"{path} is of an earlier version of fairopt, which did not keep all that tells notions apart; give the "
+            "name of a new file"
+        )
     for key, wrong in (("instance", InvalidInstance), ("grid", InvalidBlock), ("family", InvalidBlock)):
         if data["of"][key] != of[key]:
             more = " (or other constraints)" if key == "family" else ""
             raise wrong(f"{path} is of another {key}{more}; give what it was made with, or the name of a new file")
+    if not all(map(_same, data["of"]["values"], of["values"])):
+        raise InvalidBlock(
+            f"{path} was made with blocks of your own that had other values at the same tasks: their code, or what it "
+            "reads, was changed; give the name of a new file"
+        )
     for row in data["rows"]:
         row["tasks_by_user"] = list((row["tasks_by_user"] or {}).values()) or None
     return [{key: value for key, value in row.items() if value is not None} for row in data["rows"]]
+
+
+def _told_apart(part: Any, within: tuple[Any, ...] = ()) -> Any:
+    """What tells a mechanism from others, for JSON: classes and all that they hold, since a repr may leave some out."""
+    if any(part is outer for outer in within):
+        return "itself"
+    if isinstance(part, np.ndarray):
+        return [repr(part.dtype), part.tolist()]
+    if isinstance(part, Mapping):
+        part = [*part.items()]
+    elif hasattr(part, "__dict__") and not callable(part):
+        part = [type(part).__qualname__, vars(part)]
+    if isinstance(part, (list, tuple)):
+        return [_told_apart(inner, (*within, part)) for inner in part]
+    return getattr(part, "__qualname__", None) or repr(part)
+
+
+@np.errstate(all="ignore")
+def _values(mechanism: Any, instance: Instance) -> list[float | None]:
+    """What a policy's problem is worth at some tasks where blocks are the user's own, whose code may change."""
+    blocks = (mechanism.objective, mechanism.constraints) if isinstance(mechanism, Policy) else ()
+    if all(map(is_ours, blocks_within(blocks))):
+        return []
+    try:
+        problem = natural_problem(mechanism, instance)
+    except FairoptError:  # the row will say so
+        return []
+    draw = np.random.default_rng(0)
+    even = instance.tasks_alone.sum(axis=1) / instance.n_users
+    for variable in problem.variables():
+        part = draw.uniform(0.5, 1.0, variable.shape)
+        of_users = variable.shape[:1] == even.shape
+        variable.save_value(part * even.reshape(-1, *[1] * (variable.ndim - 1)) if of_users else part)
+    found = [problem.objective.expr, *(argument for condition in problem.constraints for argument in condition.args)]
+    values = [np.nan if part.value is None else part.value for part in found]
+    return [_plain(float(np.sum(value * draw.uniform(1.0, 2.0, np.shape(value))))) for value in values]
+
+
+def _same(held: Sequence[float | None], now: Sequence[float | None]) -> bool:
+    """Whether values are the same but for rounding."""
+    one, other = (np.array(values, dtype=float) for values in (held, now))
+    return one.shape == other.shape and np.allclose(one, other, rtol=1e-9, atol=0.0, equal_nan=True)
 
 
 def _digest(data: Any) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -89,6 +90,7 @@ def test_weights_hold_on_each_server() -> None:
     np.testing.assert_allclose(a.tasks_by_server, [[1, 2], [3, 6]])
 
 
+@dataclass(frozen=True, repr=False)
 class Own(fo.Share):
     """The dominant share, as a share of one's own."""
 

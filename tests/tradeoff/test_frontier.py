@@ -1,6 +1,7 @@
 """Frontiers: measures by definition, bounds against worst cases, files to go on from, Ctrl-C, and bad input."""
 
 import functools
+import hashlib
 import json
 import sys
 from dataclasses import dataclass
@@ -332,6 +333,72 @@ def test_a_file_of_another_sweep_is_refused(
     with pytest.raises(error, match=words):
         fo.frontier(**{**asked, **change}, resume=path)
     assert path.read_bytes() == before
+
+
+def hidden(k: float) -> type[fo.Share]:
+    """A share that prints alike for every parameter, by its own repr, and another that holds its factor elsewhere."""
+
+    @dataclass(frozen=True, repr=False)
+    class Scaled(fo.Share):
+        power: float
+
+        def per_task(self, instance: fo.Instance) -> np.ndarray:
+            return instance.dominant_shares ** (self.power * k)
+
+        def __repr__(self) -> str:
+            return "Scaled()"
+
+    return Scaled
+
+
+class Told:
+    """A mechanism whose repr leaves its parameter out."""
+
+    def __init__(self, alpha: float, share: fo.Share) -> None:
+        self.policy = fo.Policy(fo.AlphaFair(alpha, share))
+
+    def allocate(self, instance: fo.Instance) -> fo.Allocation:
+        return self.policy.allocate(instance)
+
+    def __repr__(self) -> str:
+        return "Told()"
+
+
+@pytest.mark.parametrize(
+    "one, other, words",
+    [
+        (hidden(1.0)(1.0), hidden(1.0)(3.0), "another family"),
+        (hidden(1.0)(1.0), hidden(3.0)(1.0), "other values at the same tasks"),
+    ],
+)
+def test_a_file_of_a_notion_that_prints_alike_but_says_something_else_is_refused(
+    tmp_path: Path, one: fo.Share, other: fo.Share, words: str
+) -> None:
+    grid, path = {"alpha": [0.5, 2]}, tmp_path / "f.json"
+    assert repr(one) == repr(other)
+    first = fo.frontier(lambda alpha: fo.Policy(fo.AlphaFair(alpha, one)), SECTION_V, grid, resume=path)
+    again = fo.frontier(lambda alpha: fo.Policy(fo.AlphaFair(alpha, one)), SECTION_V, grid, resume=path)
+    np.testing.assert_array_equal(first["tasks"], again["tasks"])
+    with pytest.raises(fo.InvalidBlock, match=words):
+        fo.frontier(lambda alpha: fo.Policy(fo.AlphaFair(alpha, other)), SECTION_V, grid, resume=path)
+
+
+def test_a_file_of_a_mechanism_that_prints_alike_but_holds_something_else_is_refused(tmp_path: Path) -> None:
+    grid, path = {"alpha": [0.5, 2]}, tmp_path / "f.json"
+    fo.frontier(functools.partial(Told, share=fo.DominantShare()), SECTION_V, grid, resume=path)
+    fo.frontier(functools.partial(Told, share=fo.DominantShare()), SECTION_V, grid, resume=path)
+    with pytest.raises(fo.InvalidBlock, match="another family"):
+        fo.frontier(functools.partial(Told, share=fo.Tasks()), SECTION_V, grid, resume=path)
+
+
+def test_a_file_of_an_earlier_version_is_refused_by_name(tmp_path: Path) -> None:
+    path = fo.frontier(fo.FDS, SECTION_V, {"alpha": [1]}).save(tmp_path / "f.json")
+    data = json.loads(path.read_text())
+    del data["of"]["values"], data["digest"]
+    data["digest"] = hashlib.sha256(json.dumps(data).encode()).hexdigest()
+    path.write_text(json.dumps(data))
+    with pytest.raises(fo.InvalidBlock, match="earlier version of fairopt"):
+        fo.frontier(fo.FDS, SECTION_V, {"alpha": [1]}, resume=path)
 
 
 def test_a_file_of_the_parameters_in_another_order_is_refused(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from fractions import Fraction
 from itertools import combinations, combinations_with_replacement, permutations, product
 from typing import Any
@@ -492,6 +493,7 @@ def test_a_share_that_is_not_defined_names_the_user() -> None:
         allocate_many(fo.KDF(3), demands, [4, 4])
 
 
+@dataclass(frozen=True, repr=False)
 class Own(fo.Share):
     def per_task(self, instance: fo.Instance) -> np.ndarray:
         return np.ones(instance.n_users)

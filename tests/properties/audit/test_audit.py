@@ -3,7 +3,7 @@
 import html
 import json
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -303,6 +303,7 @@ def test_what_could_not_be_verified_is_said(monkeypatch: pytest.MonkeyPatch, tmp
     assert replay(report.save(tmp_path / "found.json")) == ()
 
 
+@dataclass(frozen=True, repr=False)
 class First(fo.Objective):
     """As many tasks of the first user as fit: the others may run any number, so optima are tied."""
 

@@ -40,6 +40,9 @@ def left_out(by_user: Mapping[Any, Any], name: str, missing: Sequence[str], shap
 
 def as_floats(values: Any, name: str) -> Float:
     """A read-only float array: float32 and float64 arrays as views, anything else converted."""
+    if np.ma.is_masked(values):  # NumPy would take what is under the mask
+        count = int(np.ma.getmaskarray(values).sum())
+        raise InvalidInstance(f"{name} are masked (missing) in {count} places; give numbers there")
     try:
         array = np.asarray(values)
         if array.dtype not in (np.float32, np.float64):

@@ -687,3 +687,10 @@ def test_notes_of_a_reader_stay_with_the_instance_and_are_no_part_of_the_questio
 def test_units_must_not_make_two_resources_look_alike():
     with pytest.raises(InvalidInstance, match=r"'m' and 'm \(GiB\)' would both read 'm \(GiB\)'"):
         Instance([[1, 2]], [8, 64], resources=["m", "m (GiB)"], units={"m": "GiB"})
+
+
+def test_masked_numbers_are_refused():
+    """NumPy would take what is under the mask."""
+    with pytest.raises(InvalidInstance, match=r"demands are masked .missing. in 1 places"):
+        Instance(np.ma.masked_array([[1.0, 2.0]], mask=[[False, True]]), [1, 1])
+    assert Instance(np.ma.masked_array([[1.0, 2.0]]), [1, 1]).demands.tolist() == [[1, 2]]

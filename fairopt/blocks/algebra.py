@@ -448,7 +448,23 @@ def written(objective: Objective, model: Model | Point) -> cp.Expression:
             f"{type(objective).__name__}.expression gave {what}; give a CVXPY expression of one real number, as by "
             "cp.sum(model.tasks)"
         )
+    if isinstance(found, cp.Expression) and isinstance(model, Model):
+        refuse_unknown_numbers(objective, found, "its expression")
     return found
+
+
+def refuse_unknown_numbers(block: Block, part: cp.Expression | cp.Constraint, what: str) -> None:
+    """`InvalidBlock` for NaN, infinite numbers and parameters without a value in what a block of the user's wrote."""
+    if is_ours(block):
+        return
+    for one in part.parameters():
+        if one.value is None:
+            raise InvalidBlock(f"{block}: {what} has the parameter {one}, which has no value; use a number")
+    for constant in part.constants():
+        numbers = constant.value.data if hasattr(constant.value, "tocsr") else constant.value
+        wrong = np.ravel(numbers)[~np.isfinite(np.ravel(numbers))]
+        if len(wrong):
+            raise InvalidBlock(f"{block}: {what} holds {wrong[0]}; give finite numbers, and no row without a bound")
 
 
 def in_units(excess: float, unit: float, value: float) -> float:

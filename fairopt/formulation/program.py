@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairopt.blocks.algebra import AtLeast, written
+from fairopt.blocks.algebra import AtLeast, refuse_unknown_numbers, written
 from fairopt.blocks.base import Block, asked, blocks_within, brief, is_ours
 from fairopt.blocks.constraints import Constraint, MadeRows, ManyRows, MinShare
 from fairopt.blocks.efficiency import FairnessEfficiency
@@ -349,7 +349,10 @@ def require_instance(instance: object) -> None:
 
 
 def checked_conditions(constraint: Constraint, model: Model) -> dict[str, cp.Constraint]:
-    """A constraint's conditions by name; `InvalidBlock` if it returns others, `NotConcave` if one is not convex."""
+    """A constraint's conditions by name, without those that hold whatever the tasks.
+
+    `InvalidBlock` if it returns others, `NotConcave` if one is not convex, and `Infeasible` if one never holds.
+    """
     conditions = asked(constraint, "constraints", model)
     if not isinstance(conditions, dict):
         raise InvalidBlock(
@@ -359,10 +362,13 @@ def checked_conditions(constraint: Constraint, model: Model) -> dict[str, cp.Con
         if not isinstance(condition, cp.Constraint):
             raise InvalidBlock(f"{constraint} gave {condition!r} under {name!r}; give a cvxpy constraint")
         _refuse_whole_numbers(constraint, condition, model)
+        refuse_unknown_numbers(constraint, condition, f"its condition {name!r}")
         if not condition.is_dcp():
             raise NotConcave(f"{constraint}: its condition {name!r} is not convex ({condition})")
+        if not condition.variables() and not condition.value():
+            raise Infeasible(f"{name!r} of `{constraint}` cannot hold, whatever the tasks", (f"`{constraint}`",))
     warn_of_loops(constraint, conditions.values())
-    return conditions
+    return {name: condition for name, condition in conditions.items() if condition.variables()}
 
 
 def _refuse_whole_numbers(block: Block, part: cp.Expression | cp.Constraint, model: Model) -> None:

@@ -53,6 +53,8 @@ OBJECTIVES: list[tuple[Callable[[fo.Model], Any], str]] = [
     (lambda m: cp.sum(m.tasks) > 1, "compares by `<` or `>`"), (lambda m: max(*m.tasks), "as `max` and `min` do"),
     (lambda m: np.log(m.tasks).sum(), OF_CVXPY), (lambda m: np.sum(m.tasks), OF_CVXPY),
     (lambda m: math.log(m.tasks[0]), OF_CVXPY), (lambda m: cp.sum(m.tasks + np.ones(3)), "cannot be written"),
+    (lambda m: cp.sum(m.tasks) * cp.Parameter(name="p"), "has the parameter p, which has no value; use a number"),
+    (lambda m: cp.sum(m.tasks) + np.inf, "its expression holds inf"),
     (lambda m: m.share("cpu"), "the share of model.share.share. is 'cpu'; give one such as DominantShare"),
 ]  # fmt: skip
 
@@ -79,6 +81,9 @@ CONDITIONS: list[tuple[Callable[[fo.Model], Any], str]] = [
     (lambda m: {"a": m.tasks == "x"}, "cannot be written .*'x'"),
     (lambda m: {"a": m.tasks <= np.ones(3)}, r"cannot be written .*\(3,\)"),
     (lambda m: {"a": np.max(m.tasks) <= 1}, OF_CVXPY),
+    (lambda m: {"a": m.tasks <= np.array([1, np.inf])}, "'a' holds inf; give finite .* no row without a bound"),
+    (lambda m: {"a": cp.sum(m.tasks) * np.nan <= 1}, "condition 'a' holds nan"),
+    (lambda m: {"a": m.tasks[0] <= cp.Parameter(name="p")}, "condition 'a' has the parameter p, which has no value"),
 ]  # fmt: skip
 
 
@@ -89,6 +94,15 @@ def test_what_is_no_dict_of_conditions_is_refused_with_what_is_wanted(
     for objective in (fo.Total(), fo.Leximin()):
         with pytest.raises(fo.InvalidBlock, match=says):
             fo.Policy(objective, [Cond(write)]).allocate(POOL)
+
+
+def test_conditions_that_no_tasks_change_hold_or_cannot_hold() -> None:
+    for objective in (fo.Total(), fo.Leximin(), fo.AlphaFair(1)):
+        held = fo.Policy(objective, [Cond(lambda m: {"a": cp.Constant(0) <= 0, "b": m.tasks[0] <= 0.5})])
+        tasks = held.allocate(POOL).tasks
+        assert tasks[0] <= 0.5 + 1e-9 and tasks.sum() == pytest.approx(2)
+        with pytest.raises(fo.Infeasible, match=r"'a' of `Cond.*` cannot hold, whatever the tasks"):
+            fo.Policy(objective, [Cond(lambda m: {"a": cp.Constant(1) <= 0})]).allocate(POOL)
 
 
 def test_an_equation_of_convex_things_is_not_convex() -> None:

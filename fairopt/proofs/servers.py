@@ -62,7 +62,7 @@ class LevelUnits(RowUnits):
         c = share.coefficients(instance)
         self.unit = Point(instance, np.zeros((0, 0))).level(share)
         c = np.where(instance.eligible, c, 1.0) if c.ndim == 2 else c[:, None]
-        super().__init__(program, instance.weights[:, None] * (self.unit / c))
+        super().__init__(program, instance.weights[:, None] * self.unit / c)
         if c.shape[1] > 1:
             self.floors = np.zeros(len(c))
             self.limits = np.where(self.eligible, program.high[:, None] / self.per_level, 0.0).max(axis=1)

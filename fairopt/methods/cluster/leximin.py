@@ -101,7 +101,7 @@ class _LevelsOnServers:
         instance, objective = program.instance, program.objective
         assert isinstance(objective, Leximin)
         self.unit = Point(instance, np.zeros((0, 0))).level(objective.share)
-        self.per_level = instance.weights * (self.unit / objective.share.coefficients(instance))  # tasks
+        self.per_level = instance.weights * self.unit / objective.share.coefficients(instance)  # tasks
         self.users = np.flatnonzero(program.most > 0)
         self.caps = program.high / self.per_level
         self.height = np.zeros(instance.n_users)

@@ -21,6 +21,7 @@ import numpy as np
 
 from fairopt.blocks.constraints import MaxShare, MaxTasks, MinShare, MinTasks, Reserve
 from fairopt.blocks.efficiency import FairnessEfficiency
+from fairopt.blocks.model import require_level
 from fairopt.blocks.objectives import AlphaFair, Leximin, MaxMin
 from fairopt.blocks.shares import Share
 from fairopt.certificate import Certificate
@@ -184,6 +185,9 @@ class ShardedUsers:
         self.sampled = [sample for _, _, sample in opened if sample is not None]
         started = [start for _, start, _ in opened if start is not None]
         self.started = Start.of_all(started) if started else None
+        if self.started is not None:
+            with np.errstate(divide="ignore"):
+                require_level(float(1.0 / self.started.rates.max()), self.program.objective.share_blocks()[0])
         self.level = 1.0
         if fair is not None and self.started is not None:
             self.level = unit_level(self.started.rates, self.usable, self.started.first_limit, fair.alpha)

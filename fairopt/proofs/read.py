@@ -147,7 +147,8 @@ def _gap_of_tasks(
     if block is not None and majorant is not None:
         is_natural = block.majorant_is_natural
         if is_natural or isinstance(block, FairnessEfficiency):
-            charged = multipliers.times(float(1.0 / np.float64(majorant.unit if is_natural else 1.0)))  # in its own units
+            per_unit = float(1.0 / np.float64(majorant.unit)) if is_natural else 1.0  # of the majorant
+            charged = multipliers.times(per_unit)
             gap = lagrangian_bound(program, majorant, block, charged, tasks, natural=is_natural).gap
     if gap <= GAP_TOLERANCE:
         return gap, ""

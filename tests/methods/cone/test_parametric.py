@@ -236,3 +236,13 @@ def test_a_misleading_solver_gives_no_wrong_answer() -> None:
             except fo.NotCertified:
                 refused += 1
     assert refused >= 4
+
+
+def test_a_search_that_has_one_sum_left_does_not_solve_the_same_program_again() -> None:
+    """SCS took 2 s for each of 52 equal programs, whose bound stayed infinite."""
+    instance = fo.Instance([[1, 0, 0], [3, 4, 4], [3, 5, 4], [4, 0, 4], [4, 5, 4], [0, 6, 6]], [1, 19, 5])
+    first = 2.0 * fo.MaxMin(fo.Tasks()) + fo.Total()
+    with pytest.raises(fo.NotCertified) as refused:
+        fo.Policy(first.then(fo.FairnessEfficiency(3, -0.7))).allocate(instance, solver="CLARABEL")
+    programs = [int(n) for t in refused.value.tried for n in re.findall(r"\((\d+) programs\)", t.status)]
+    assert programs and max(programs) <= 5

@@ -116,8 +116,8 @@ class Pool:
 
     def require_level(self, rates: Float) -> None:
         """`OutOfDomain` if the level at which loads of ``rates`` per level fill a resource is beyond floats."""
-        with np.errstate(divide="ignore"):
-            require_level(float(1.0 / np.max(rates)), self.share, self.instance)
+        most = float(rates.max())
+        require_level(1.0 / most if most else np.inf, self.share, self.instance)
 
     @property
     def step(self) -> int:

@@ -138,7 +138,7 @@ class Bottlenecks(NamedTuple):
         user who could give way has a larger ``s / w``. The rest of a resource is compared with what the users hold whom
         it stops above their lower bounds, or the lowest at theirs if there are none, unless it is within rounding.
         """
-        if np.isnan(self.lowest) or not np.isfinite(self.top).all():
+        if self.lowest != self.lowest or not self.top.max() < np.inf:
             return np.inf
         with np.errstate(divide="ignore", invalid="ignore"):
             slack = self.slack(usable)

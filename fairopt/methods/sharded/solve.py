@@ -186,8 +186,8 @@ class ShardedUsers:
         started = [start for _, start, _ in opened if start is not None]
         self.started = Start.of_all(started) if started else None
         if self.started is not None:
-            with np.errstate(divide="ignore"):
-                require_level(float(1.0 / self.started.rates.max()), self.program.objective.share_blocks()[0])
+            most = float(self.started.rates.max())
+            require_level(1.0 / most if most else np.inf, self.program.objective.share_blocks()[0])
         self.level = 1.0
         if fair is not None and self.started is not None:
             self.level = unit_level(self.started.rates, self.usable, self.started.first_limit, fair.alpha)

@@ -200,7 +200,7 @@ def _max_min_gap(units: LevelUnits, prices: Float, point: Point) -> tuple[float,
     """
     objective, limit = units.program.objective, float(units.limits.min())
     bound, worths = best_worths(units, prices, objective.value(point))
-    natural = prices * (units.unit / float(worths.sum())) if bound < limit else np.zeros_like(prices)
+    natural = prices * (units.unit / worths.sum()) if bound < limit else np.zeros_like(prices)
     return objective.relative_gap(units.unit * min(bound, limit), objective.value(point), point), natural
 
 

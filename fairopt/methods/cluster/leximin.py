@@ -237,7 +237,7 @@ class _LevelsOnServers:
         few = int(np.ceil(COLUMNS * (1.0 + n_servers / n_groups)))
         left = last[np.searchsorted(group[last], group)] - np.arange(len(group))
         columns = np.sort(order[left < few])
-        return 1.0 / float((spread / usable).max()), (home, choosing, columns)
+        return float(1.0 / np.float64((spread / usable).max())), (home, choosing, columns)
 
     def _parts(self, rates: Float, settings: Settings) -> tuple[Float, Interior | None]:
         """About how groups spread over servers at the max-min level without limits, positive where they may run."""

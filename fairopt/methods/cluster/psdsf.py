@@ -225,7 +225,11 @@ def _next_full(slopes: Float, start: Float, top: Float, room: Float) -> tuple[fl
         if not rises[k]:
             if k == len(at) - 1:
                 continue  # all users are at a limit before it is full
-            k = int(np.flatnonzero(rises[:k])[-1])
+            before = np.flatnonzero(rises[:k])
+            if len(before):
+                k = int(before[-1])
+            elif not slope[k, i] > 0:  # users who rise by far less than others are first
+                continue
         reach = float(at[k] + (room[i] - load[k, i]) / slope[k, i])
         if reach < level:
             level, full = reach, i

@@ -263,7 +263,7 @@ def unit_level(rates: Float, usable: Float, first_limit: float, alpha: float) ->
     Above alpha = 1 the poorest count most, so the unit is not above the level of the first user at its limit.
     """
     with np.errstate(divide="ignore"):
-        level = 1.0 / float(np.max(rates / usable))
+        level = float(1.0 / np.max(rates / usable))
     return min(level, first_limit) if alpha > 1 else level
 
 

@@ -105,7 +105,7 @@ class _Sweeps:
         loads = instance.per_server_demands / np.where(capacity > 0, capacity, 1.0)
         self.loads = np.where(instance.eligible[:, :, None], loads * self.unit[:, :, None], 0.0)
         single = tasks_alone_on_one(instance)
-        self.rise = single / self.unit * in_range(instance.weights)[:, None]  # tasks per unit of level
+        self.rise = single / single.max() * (in_range(instance.weights)[:, None] / self.unit)  # tasks per unit of level
         self.limits = instance.task_limits / self.unit[:, 0]
         # The order of servers may decide between several equilibria, so it does not depend on the order given: the most
         # useful ones come first. Numbers are sorted before they are added, so that the order of users has no effect.

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 Float = NDArray[np.float64]
 
+SPREAD = 1e100  # between weights
+
 
 class Changes(dict[Any, Any]):
     """A dict by user that leaves the users it does not name as they are."""
@@ -187,6 +189,17 @@ def check_per_user(instance: Instance, array: Float, name: str, right: NDArray[n
     if not right.all():
         j = int(np.flatnonzero(~right)[0])
         raise InvalidInstance(f"{name} of user {instance.users[j]!r} is {array[j]}; {fix}")
+
+
+def check_spread(instance: Instance) -> None:
+    """Check that no weight is so small beside another that floats lose what its user gets."""
+    smallest, largest = instance.weights.min(initial=np.inf), instance.weights.max(initial=0.0)
+    if smallest < largest / SPREAD:
+        one, other = (instance.users[int(find(instance.weights))] for find in (np.argmin, np.argmax))
+        raise InvalidInstance(
+            f"weights of user {one!r} is {smallest:.3g}, and of user {other!r} {largest:.3g}, more than {SPREAD:g} "
+            "times as much: floats lose what the first one gets; give weights that are nearer, or leave the user out"
+        )
 
 
 def checked_counts(instance: Instance, counts: ArrayLike | None) -> NDArray[np.int64]:

@@ -19,7 +19,7 @@ from fairopt.blocks.base import Block, asked, blocks_within, brief, is_ours
 from fairopt.blocks.constraints import Constraint, MadeRows, ManyRows, MinShare
 from fairopt.blocks.efficiency import FairnessEfficiency
 from fairopt.blocks.marginal import Marginal
-from fairopt.blocks.model import Model, Pairs, Point
+from fairopt.blocks.model import Model, Pairs, Point, in_range
 from fairopt.blocks.objectives import AlphaFair, Leximin, MaxMin, Objective, Total
 from fairopt.blocks.shares import Share
 from fairopt.errors import Infeasible, InvalidBlock, NotConcave, OutOfDomain
@@ -146,12 +146,16 @@ class Program:
 
     @cached_property
     def size(self) -> Float:
-        """About how many tasks each user runs, the unit of its unknowns, shape (n_users,)."""
+        """About how many tasks each user runs, the unit of its unknowns, shape (n_users,).
+
+        No less than its lower bound, which else a solver may take for infeasible (weights of 1 and 1e12).
+        """
         instance = self.instance
         mu = instance.dominant_shares
         best = np.where(instance.eligible, mu, np.inf).min(axis=1) if mu.ndim == 2 else mu
-        size = instance.common_level(best) * instance.weights / best
-        return np.minimum(size, np.where(self.high > 0, self.high, np.inf))
+        weights = in_range(instance.weights)
+        size = instance.common_level(best, weights) * weights / best
+        return np.minimum(np.maximum(size, self.low), np.where(self.high > 0, self.high, np.inf))
 
     @cached_property
     def most(self) -> Float:

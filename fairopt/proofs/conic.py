@@ -223,11 +223,12 @@ class ConicConditions:
         y = _balanced(y, none, to_others, self.dims)
         terms = abs(to_others) @ np.abs(y)
         left = np.abs(to_others @ y) + EPS * terms
-        worth = float(self.right @ y) + float((left * REACH * np.maximum(1.0, sizes)).sum())
+        rest = float((left * REACH * np.maximum(1.0, sizes)).sum())
+        worth, whole = float(self.right @ y) + rest, float(np.abs(self.right) @ np.abs(y)) + rest
         if (left > CANCELLED * terms.max(initial=0.0)).any():
             worth = np.inf
         size = (abs(to_ours) @ np.abs(y)) / self.scale
-        return Multipliers(np.zeros(n_rows), (to_ours @ y) / self.scale, worth, size=size)
+        return Multipliers(np.zeros(n_rows), (to_ours @ y) / self.scale, worth, size=size, constant_size=whole)
 
     def charging_nothing(self, y: Float, costs: Float, free: Mask) -> Float:
         """A point near y at which ``free`` pairs of users who are not held cost nothing, where cones allow that.

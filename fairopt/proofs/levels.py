@@ -30,7 +30,7 @@ from fairopt.formulation.program import Float, Mask, Program
 from fairopt.lazy import sp, sparse_linalg
 from fairopt.proofs.conic import ASSUMED, ConicConditions
 from fairopt.proofs.evidence import HeldLevels, Holding
-from fairopt.proofs.lagrangian import Multipliers
+from fairopt.proofs.lagrangian import EPS, Multipliers
 
 SLICE = GAP_TOLERANCE / VIOLATION_TOLERANCE  # a tolerated gap per tolerated part of a capacity
 ABOVE = 1e-9  # relatively: users so much above a level rose beyond it
@@ -181,7 +181,7 @@ class _Levels:
     def judge(self, holdings: Sequence[Holding]) -> tuple[float, tuple[float, ...]]:
         """See `judge_levels`."""
         values = self.values
-        excess = np.where(self.most > 0, np.minimum(self.limits, self.most) / values - 1.0, 0.0)
+        excess = np.where(self.program.most > 0, np.minimum(self.limits, self.most) / values - 1.0, 0.0)
         excess = np.maximum(excess, 0.0)
         gaps: list[float] = []
         for holding in holdings:  # in the order in which users were held
@@ -243,6 +243,8 @@ class _Levels:
         cheapest = np.maximum(cost, 0.0)[self.user]
         noise = cheapest if further is None else np.maximum(cheapest, size / self.per_task)  # costs may cancel
         worth = np.float64(prices @ program.usable_rows + (0.0 if further is None else further.constant))
+        terms = float(prices @ program.usable_rows) + (0.0 if further is None else further.constant_size)
+        terms = max(terms, float(np.abs(paid).sum()))  # they may cancel
         if further is None:  # a sum of terms that are not negative: a difference loses what is below its rounding
             idle = program.usable_rows - self.used
             beyond = np.where(self.held > 0, by_pair - cost[self.user], 0.0)
@@ -250,10 +252,10 @@ class _Levels:
             spare += float(np.where(beyond > ROUNDING / 2 * noise, beyond, 0.0) @ self.held)
             spare += float((np.where(self.values > 0, cost * self.values, 0.0) - paid).sum())
         else:  # points meet further conditions up to a tolerance only
-            spare = float(worth - paid.sum())
+            spare = float(worth - paid.sum()) + EPS * terms
             if np.isfinite(worth) and spare <= ROUNDING * abs(worth):
                 spare = 0.0
-        rounding = ROUNDING * max(abs(worth), np.abs(paid).sum())
+        rounding = ROUNDING * terms
         missing = np.where(shut, np.maximum(cost[self.user] - by_pair, 0.0), 0.0)
         added = []
         for earlier in self.before:  # added until what an earlier level closed is no cheaper than the rest

@@ -656,3 +656,13 @@ def test_each_thread_asks_for_itself():
     with ThreadPoolExecutor(4) as threads:
         found = list(threads.map(lambda _: policy.allocate(SERVERS).tasks, range(8)))
     assert len(ASKED) == 8 and all((tasks == found[0]).all() for tasks in found)
+
+
+def test_a_product_of_ratios_beyond_the_range_of_floats_is_said_to_be_that() -> None:
+    tiny, huge = fo.Instance([[1e-200, 1e-200]], [1, 1]), fo.Instance([[1e200, 1e200]], [1, 1])
+    with pytest.raises(fo.OutOfDomain, match=r"a zero KDominantShare\(2\): its product of ratios is beyond the range"):
+        fo.KDF(2).allocate(tiny)
+    with pytest.raises(fo.OutOfDomain, match=r"user 'user1' has KDominantShare\(2\) of inf per task, beyond the range"):
+        fo.KDF(2).allocate(huge)
+    with pytest.raises(fo.OutOfDomain, match="demands fewer than k = 2 resources"):
+        fo.KDF(2).allocate(fo.Instance([[1, 0]], [1, 1]))

@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from fairopt.blocks.model import in_range
 from fairopt.instance import Instance
 from fairopt.lazy import sp
 from fairopt.methods.arrays import Float, Int
@@ -104,7 +105,7 @@ class _Sweeps:
         loads = instance.per_server_demands / np.where(capacity > 0, capacity, 1.0)
         self.loads = np.where(instance.eligible[:, :, None], loads * self.unit[:, :, None], 0.0)
         single = tasks_alone_on_one(instance)
-        self.rise = single / single.max() * (instance.weights[:, None] / self.unit)  # tasks per unit of level
+        self.rise = single / single.max() * (in_range(instance.weights)[:, None] / self.unit)  # tasks per unit of level
         self.limits = instance.task_limits / self.unit[:, 0]
         # The order of servers may decide between several equilibria, so it does not depend on the order given: the most
         # useful ones come first. Numbers are sorted before they are added, so that the order of users has no effect.
@@ -224,7 +225,11 @@ def _next_full(slopes: Float, start: Float, top: Float, room: Float) -> tuple[fl
         if not rises[k]:
             if k == len(at) - 1:
                 continue  # all users are at a limit before it is full
-            k = int(np.flatnonzero(rises[:k])[-1])
+            before = np.flatnonzero(rises[:k])
+            if len(before):
+                k = int(before[-1])
+            elif not slope[k, i] > 0:  # users who rise by far less than others are first
+                continue
         reach = float(at[k] + (room[i] - load[k, i]) / slope[k, i])
         if reach < level:
             level, full = reach, i

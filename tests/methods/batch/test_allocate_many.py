@@ -519,3 +519,9 @@ def test_other_policies_are_refused_with_the_way_out(policy: fo.Policy, message:
 def test_what_is_not_a_policy_is_refused() -> None:
     with pytest.raises(fo.FairoptError, match="not a policy"):
         allocate_many("drf", **GOOD)
+
+
+def test_levels_beyond_the_range_of_floats_name_the_instance() -> None:
+    weights = [[1.0, 1.0], [1e308, 5e307]]
+    with pytest.raises(fo.OutOfDomain, match=r"instance 1 \(counted from 0\): .*user 'user1' with weight 1e\+308"):
+        fo.allocate_many(fo.Policy(fo.Leximin(fo.Tasks())), [[[1e15], [1e15]]] * 2, [1.0], weights=weights)

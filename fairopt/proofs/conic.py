@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 import time
+import warnings
 from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass
@@ -107,7 +108,9 @@ def _compiled(problem: cp.Problem) -> tuple[dict[str, Any], Any, Any] | None:
         return None
     try:
         options = {"use_quad_obj": False}
-        data, chain, inverse = problem.get_problem_data("CLARABEL", ignore_dpp=True, solver_opts=options)
+        with warnings.catch_warnings():  # of powers that are approximated for solvers without power cones
+            warnings.filterwarnings("ignore", ".* is being approximated", UserWarning)
+            data, chain, inverse = problem.get_problem_data("CLARABEL", ignore_dpp=True, solver_opts=options)
     except cp.error.SolverError:
         return None
     return data, chain, inverse
@@ -286,7 +289,7 @@ class ConicConditions:
         """
         rows = sp.csr_array(sp.vstack([self.on_others.T, self.on_ours.T.tocsr()[free]]))
         aim = np.concatenate([np.zeros(self.on_others.shape[1]), costs * self.scale[free]])
-        with_aim = sp.csr_array(sp.hstack([rows, aim[:, None]]))
+        with_aim = sp.csr_array(sp.hstack([rows, sp.csr_array(aim[:, None])]))
         found, least, cones = y, CANCELLED, self.cone_of_row
         for _ in range(NEWTON):
             y = _into_dual_cone(y, self.dims)

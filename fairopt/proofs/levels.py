@@ -246,7 +246,7 @@ class _Levels:
         by_pair = size = np.asarray(pairs.loads.T @ prices).ravel()
         if further is not None and further.size is not None:
             by_pair, size = by_pair + further.pair_cost, size + further.size
-        worth = np.float64(prices @ program.usable_rows + (0.0 if further is None else further.constant))
+        worth = float(prices @ program.usable_rows) + (0.0 if further is None else further.constant)
         if self.further is not None and self.further.curved and holding.dual is not None and holding.sizes is not None:
             given = holding.dual, holding.sizes, prices, pairs.loads, program.usable_rows
             by_pair, worth = self.further.exact_charges(*given)

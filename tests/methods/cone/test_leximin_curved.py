@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 from dataclasses import dataclass
 
 import cvxpy as cp
@@ -166,3 +167,21 @@ def test_where_solvers_differ_the_levels_of_a_single_point_are_the_same() -> Non
     instance, policy = fo.datasets.log_uniform(6, 3, seed=1), fo.Policy(fo.Leximin(fo.Tasks()), [Spread(0.01)])
     tasks = [policy.allocate(instance, solver=solver).tasks for solver in ("CLARABEL", "SCS")]
     np.testing.assert_allclose(tasks[0], tasks[1], rtol=1e-7)
+
+
+@dataclass(frozen=True)
+class LargestNorm(fo.Constraint):
+    """The 3.3-norm of shares is at a level or below: CVXPY approximates its power unless asked for power cones."""
+
+    level: float
+
+    def constraints(self, model: fo.Model) -> dict[str, cp.Constraint]:
+        return {"norm": cp.pnorm(model.share(SHARE), 3.3) <= self.level}
+
+
+def test_powers_that_cvxpy_approximates_leak_no_warning() -> None:
+    instance = fo.Instance([[1, 2], [2, 1]], [4, 4])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        fo.Policy(fo.Leximin(), [LargestNorm(0.3)]).allocate(instance)
+        fo.Policy(fo.AlphaFair(0.3).then(fo.Leximin())).allocate(instance)

@@ -108,8 +108,8 @@ def _compiled(problem: cp.Problem) -> tuple[dict[str, Any], Any, Any] | None:
         return None
     try:
         options = {"use_quad_obj": False}
-        with warnings.catch_warnings():  # of powers that are approximated for solvers without power cones
-            warnings.filterwarnings("ignore", ".* is being approximated", UserWarning)
+        with warnings.catch_warnings():  # of how CVXPY compiles, as `solvers.run` passes over
+            warnings.simplefilter("ignore")
             data, chain, inverse = problem.get_problem_data("CLARABEL", ignore_dpp=True, solver_opts=options)
     except cp.error.SolverError:
         return None

@@ -332,6 +332,42 @@ def test_ranges_of_other_variables_of_a_problem_hold() -> None:
     assert policy.read(capped, instance).tasks.sum() == pytest.approx(10)
 
 
+@dataclass(frozen=True)
+class Apart(fo.Constraint):
+    """A measure of how far dominant shares are apart is zero."""
+
+    measure: str
+
+    def constraints(self, model: fo.Model) -> dict[str, cp.Constraint]:
+        s = model.share(fo.DominantShare())
+        apart = s - cp.sum(s) / s.size
+        conditions = {
+            "norm": cp.norm(apart) <= 0, "abs": cp.abs(apart) <= 0, "squares": cp.sum_squares(apart) <= 0,
+            "beside 1": 1 + cp.norm(apart) <= 1,
+        }  # fmt: skip
+        return {"apart": conditions[self.measure]}
+
+
+@pytest.mark.parametrize("measure", ["norm", "abs", "squares", "beside 1"])
+def test_a_measure_that_cancels_to_rounding_is_zero(measure: str) -> None:
+    cluster = fo.Instance([[4, 1], [1, 3], [2, 2]], [9, 18])
+    objective = fo.MaxMin() if measure == "squares" else fo.AlphaFair(1)
+    a = fo.Policy(objective, [Apart(measure)]).allocate(cluster)
+    np.testing.assert_allclose(a.shares, 0.375, rtol=1e-9)
+
+
+@pytest.mark.parametrize("difference", [1e-3, 1e-5])
+def test_a_measure_that_cancels_is_as_far_from_zero_as_its_arguments_relative_to_their_terms(difference: float) -> None:
+    x = cp.Variable(2)
+    x.save_value(np.array([3.0, 3.0 * (1 + difference)]))
+    apart = x[0] - x[1]
+    rows = (cp.norm(apart) <= 0, cp.abs(apart) <= 0, cp.square(apart) <= 0, 1 + cp.abs(apart) <= 1, apart >= 0)
+    for row in rows:
+        assert relative_violation(row) == pytest.approx(difference / 2, rel=1.0)
+    assert relative_violation(cp.norm(1e6 * apart) <= 0) == relative_violation(cp.norm(apart) <= 0)
+    assert relative_violation(cp.sqrt(x[0]) >= cp.sqrt(x[0].value) * (1 + difference)) > difference / 2
+
+
 def test_what_is_added_to_both_sides_of_a_row_hides_no_violation() -> None:
     policy, instance = fo.Policy(fo.Total(fo.Tasks())), fo.Instance([[1], [1]], [100])
     problem = policy.problem(instance)

@@ -102,7 +102,7 @@ def solve(standard: Standard, points: Sequence[Point]) -> Iterator[tuple[int, Ro
     """The rows of points, one after the other, until the clock of the sweep is late."""
     prices, clock = None, standard.clock
     for place, parameters, mechanism in points:
-        if clock.late:
+        if standard.clock.late:
             return
         try:
             if type(mechanism).allocate is Policy.allocate:
@@ -141,10 +141,10 @@ def solve_in_processes(standard: Standard, points: Sequence[Point], processes: i
         for connection in busy:
             connection.send(parts.pop())
         while busy and not standard.clock.late:
-            for connection in wait(busy, standard.clock.left):
-                assert isinstance(connection, Connection)
+            for ready in wait(busy, standard.clock.left):
+                assert isinstance(ready, Connection)
                 try:
-                    said = connection.recv()
+                    said = ready.recv()
                 except EOFError as error:
                     raise RuntimeError(
                         "a process of the frontier was ended from outside, perhaps for want of memory; give fewer "
@@ -155,9 +155,9 @@ def solve_in_processes(standard: Standard, points: Sequence[Point], processes: i
                 if said is not None:
                     yield said
                 elif parts:
-                    connection.send(parts.pop())
+                    ready.send(parts.pop())
                 else:
-                    busy.remove(connection)
+                    busy.remove(ready)
 
 
 @contextmanager

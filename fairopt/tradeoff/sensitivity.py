@@ -84,6 +84,8 @@ class Sensitivity:
         The allocation that changes.
     held : bool
         Whether coefficients of shares are held.
+    time_limit : float, optional
+        Seconds for all derivatives and ranges together.
 
     Examples
     --------

@@ -168,7 +168,7 @@ class Prepared:
     def __repr__(self) -> str:
         kept = [f"{m.unknowns.size} unknowns for {m.solver}" for m in self._models.values()]
         words = f"keeps a compiled program of {' and '.join(kept)}" if kept else "keeps no compiled program"
-        return f"Prepared({self.policy!r}, {self.instance!r}; {words})"
+        return f"Prepared({self.policy}, {self.instance!r}; {words})"
 
 
 class KeptModel(ConeModel):

@@ -1523,11 +1523,12 @@ def violations(cluster: Cluster, data: Mapping[str, Any], rows: Rows, exactly: b
 
 def proved(data: Mapping[str, Any]) -> tuple[Fraction | None, str, list[str]]:
     """The gap of a saved allocation, what it is a gap of, and what is not feasible; of whole tasks what they lose."""
-    cluster = Cluster(data)
-    policy = block(str(data["policy"]))
+    cluster, text = Cluster(data), str(data["policy"])
+    by_hand = text.endswith(" as changed by hand")  # of a problem that the file does not hold
+    policy = None if by_hand else block(text)
     if not isinstance(policy, Block) or policy.name != "Policy":
         why = [str(held["why"]) for held in data.get("proof") or () if held.get("why")]
-        raise CannotCheck("; ".join(why) or f"{data['policy']} is a mechanism, not the optimum of one objective")
+        raise CannotCheck("; ".join(why) or f"{text} is a mechanism, not the optimum of one objective")
     objective, conditions = policy.given["objective"], policy.given.get("constraints", [])
     if data.get("bundles") is not None:
         bundles = numbers(data["bundles"], "bundles", cluster.n, cluster.servers, cluster.m)

@@ -153,7 +153,7 @@ def no_tradeoff(
     begin(time_limit)
     clock = Clock(time_limit)
     most = Policy(Total(Tasks()), name="most tasks").allocate(instance, time_limit=clock.left)
-    equally = Policy(Total(Tasks()), [EqualShares(share)], name=f"equal {share!r}")
+    equally = Policy(Total(Tasks()), [EqualShares(share)], name=f"equal {share}")
     equal = equally.allocate(instance, time_limit=clock.left)
     shortfall = max(0.0, 1 - float(equal.tasks.sum()) / float(most.tasks.sum()))
     some, room = instance.taking_part(part), instance.capacities * instance.counts[:, None]

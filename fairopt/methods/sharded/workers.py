@@ -17,7 +17,7 @@ import numpy as np
 
 from fairopt.blocks.constraints import Constraint
 from fairopt.blocks.objectives import Objective
-from fairopt.errors import InvalidBlock, InvalidInstance, MissingExtra, SolverUnavailable
+from fairopt.errors import InvalidBlock, MissingExtra, SolverUnavailable
 from fairopt.formulation.pool_users import Pool
 from fairopt.formulation.program import Program
 from fairopt.instance import Instance
@@ -169,8 +169,9 @@ class LoadedShard:
                 write_whole(Path(path), lambda file: pq.write_table(table, file))
             else:
                 write_whole(Path(path), lambda file: np.save(file, tasks))
-        except InvalidInstance as error:
-            raise InvalidBlock(f"{error}; this process and all workers write there") from error
+        except OSError as error:
+            error.add_note("this process and all workers write there")
+            raise
         return load
 
 
@@ -243,7 +244,7 @@ class DaskWorkers:
                 live, silent = answering(self.client, pickle.loads, content)
             except (ImportError, AttributeError) as error:
                 raise SolverUnavailable(
-                    f"the Dask workers cannot load {self.problem.objective!r} ({error}); install there what is "
+                    f"the Dask workers cannot load {self.problem.objective} ({error}); install there what is "
                     "installed here, or send a module of your own with client.upload_file(path)"
                 ) from error
             deadline.check(0, len(self.shards))

@@ -215,9 +215,11 @@ def _solve_in_step(policy: Policy, pools: Batch, found: Outcomes) -> NDArray[np.
         found.outside[:] = True
         return here
     try:
-        many = allocate_batch(policy, pools[here])
+        many = allocate_batch(policy, pools[here], clock := _clock())
     except OutOfDomain:  # a kind that `allocate_batch` does not solve
         return everything
+    if clock.late and not many.ok.all():
+        raise OutOfTime
     found.outside[:] = ~inside
     found.keep(here[many.ok], many.tasks[many.ok])
     for b in np.flatnonzero(~many.ok):

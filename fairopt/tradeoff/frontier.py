@@ -29,6 +29,7 @@ from fairopt.io.saving import write_whole
 from fairopt.policies.registry import named_family
 from fairopt.policy import Policy, is_mechanism
 from fairopt.progress import by_itself
+from fairopt.time_limits import Clock, begin
 from fairopt.tradeoff.sweep import MEASURES, TEXTS, Row, Standard, failed, solve, solve_in_processes
 
 __all__ = ["Frontier", "frontier"]
@@ -72,6 +73,8 @@ class Frontier:
         Tasks of each user, NaN without an answer.
     drf : dict
         The measures of DRF by name, with ``tasks_by_user``, to compare with.
+    late : bool
+        Whether the time limit came before all points were reached.
 
     Examples
     --------
@@ -88,6 +91,7 @@ class Frontier:
     tasks_by_user: Float
     drf: dict[str, Any]
     _of: dict[str, Any]
+    late: bool = False
 
     def __len__(self) -> int:
         return len(self.tasks_by_user)
@@ -99,13 +103,13 @@ class Frontier:
 
     @property
     def asked(self) -> NDArray[np.bool_]:
-        """Points that were reached before Ctrl-C: the others have neither a method nor an error, shape (n_points,)."""
+        """Points reached before Ctrl-C or a time limit: others have neither method nor error, shape (n_points,)."""
         return np.array([m is not None or e is not None for m, e in zip(self["method"], self["error"], strict=True)])
 
     @property
     def interrupted(self) -> bool:
         """Whether Ctrl-C came before all points were reached."""
-        return not bool(self.asked.all())
+        return not self.late and not bool(self.asked.all())
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -147,6 +151,7 @@ class Frontier:
         return {
             "format": FORMAT, "family": self.family, "grid": {k: list(map(_plain, v)) for k, v in self.grid.items()},
             "rows": rows, "pareto": self.pareto().tolist(), "notes": list(self.notes), "interrupted": self.interrupted,
+            "late": self.late,
         }  # fmt: skip
 
     def to_frame(self) -> Any:
@@ -224,6 +229,7 @@ class Frontier:
         failed, asked = sum(e is not None for e in self["error"]), int(self.asked.sum())
         without = f"; {failed} without an answer" if failed else ""
         stopped = f"; interrupted after {asked}" if self.interrupted else ""
+        stopped = f"; {len(self) - asked} not reached before the time limit" if self.late else stopped
         return f"<Frontier of {shorter(self.family, LONG)} over {axes} on {self.instance!r}{without}{stopped}>"
 
     def _repr_html_(self) -> str:
@@ -232,7 +238,7 @@ class Frontier:
 
 def frontier(
     family: Callable[..., Any] | str, instance: Instance, grid: Mapping[str, Sequence[Any]], *, processes: int = 1,
-    resume: str | os.PathLike[str] | None = None,
+    resume: str | os.PathLike[str] | None = None, time_limit: float | None = None,
 ) -> Frontier:  # fmt: skip
     """Sweep over one or two parameters of a family of notions, and measure fairness and efficiency of each point.
 
@@ -249,11 +255,14 @@ def frontier(
         Processes that share the points; mechanisms are sent to them, so that they must be picklable.
     resume : str or path, optional
         A ``.json`` file that keeps the rows as they come. If it exists, its points are not solved again.
+    time_limit : float, optional
+        Seconds for the call. Points that it stops are not errors, and ``resume`` goes on with them.
 
     Returns
     -------
     Frontier
-        Ctrl-C returns the rows so far: `Frontier.interrupted`, and ``asked`` is False for the rest.
+        Ctrl-C and the time limit return the rows so far: `Frontier.interrupted` or `Frontier.late`, and ``asked`` is
+        False for the rest.
 
     Raises
     ------
@@ -303,10 +312,13 @@ def frontier(
         columns |= {key: np.array([row.get(key) for row in rows], dtype=object) for key in TEXTS}
         nothing = np.full(instance.n_users, np.nan)
         tasks = np.array([row.get("tasks_by_user", nothing) for row in rows])
-        return Frontier(name, instance, axes, columns, tasks, standard.drf, of)
+        late = clock.late and any(not row.keys() & {"method", "error"} for row in rows)
+        return Frontier(name, instance, axes, columns, tasks, standard.drf, of, late)
 
+    begin(time_limit)
+    clock = Clock(time_limit)
     with by_itself() as tell:
-        standard = Standard(instance)
+        standard = Standard(instance, clock)
         if path is not None:
             so_far().save(path)  # before points are solved, in case it cannot be written
         try:

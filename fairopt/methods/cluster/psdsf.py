@@ -60,7 +60,9 @@ def equilibrium(instance: Instance, deadline: float | None = None) -> Float:
             nearest, least = tasks, gain
         return least <= CLOSE or (deadline is not None and time.perf_counter() > deadline)
 
-    now, moved = sweeps.swept(sweeps.nothing, 5)
+    now, moved = sweeps.swept(sweeps.nothing, 5, deadline)
+    if deadline is not None and time.perf_counter() > deadline:
+        return now.tasks * sweeps.unit
     further, still, near = now, moved, FIRST
     for k in range(STEPS):
         tell(f"servers in balance, step {k + 1}")
@@ -116,13 +118,18 @@ class _Sweeps:
             users = np.flatnonzero(instance.eligible[:, s])
             self.servers.append((int(s), users, self.loads[users, s], self.rise[users, s]))
 
-    def swept(self, now: _HeldTasks, times: int) -> tuple[_HeldTasks, float]:
-        """Tasks after some rounds of filling each server again, and the part of tasks that the last round moved."""
+    def swept(self, now: _HeldTasks, times: int, deadline: float | None = None) -> tuple[_HeldTasks, float]:
+        """Tasks after some rounds of filling each server again, and the part of tasks that the last round moved.
+
+        After the deadline they are those so far, which are within capacities if the tasks given are.
+        """
         tasks, held = now.tasks.copy(), now.held.copy()
         moved = 0.0
         for _ in range(times):
             before, total = tasks.copy(), tasks.sum(axis=1)
             for s, users, loads, rise in self.servers:
+                if deadline is not None and time.perf_counter() > deadline:
+                    return _HeldTasks(tasks, held), np.inf
                 low = np.maximum(total[users] - tasks[users, s], 0.0)
                 filled = _fill_server(loads, rise, low, self.limits[users])
                 tasks[users, s], held[users, s] = filled

@@ -390,6 +390,8 @@ class Allocation:
         ------
         InvalidInstance
             If the name ends otherwise.
+        OSError
+            If it cannot be written there.
         MissingExtra
             For Parquet without pyarrow.
 

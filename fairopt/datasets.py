@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from importlib import resources as package_files
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fairopt.errors import within_memory
@@ -30,10 +31,11 @@ from fairopt.instances.random import log_uniform
 from fairopt.instances.request_rounds import RequestRounds
 from fairopt.io.arguments import Arguments
 from fairopt.io.clusterdata import read_clusterdata
-from fairopt.io.csv_folder import read_tables
+from fairopt.io.csv_folder import read_servers, read_tables
 from fairopt.io.files import read_path, write
 from fairopt.io.frames import read_frames
 from fairopt.io.openb import read_openb
+from fairopt.io.parquet import read_servers as read_servers_of_parquet
 from fairopt.io.text_files import about
 
 if TYPE_CHECKING:
@@ -106,6 +108,11 @@ def read(
         return _instance_of(read_path(
             path, users=users, tasks=tasks, at=at, pods=pods, capacity_scale=capacity_scale, backlog=backlog
         ))  # fmt: skip
+
+
+def servers_alone(table: Path) -> Instance:
+    """The servers in ``servers.csv`` or ``servers.parquet``, without users."""
+    return _instance_of((read_servers_of_parquet if table.suffix == ".parquet" else read_servers)(table))
 
 
 def demo() -> Instance:

@@ -403,7 +403,7 @@ BAD_INPUT = {
     "malformed JSON": ("solve broken.json", "InvalidInstance: broken.json"),
     "text in a number": ("solve worded", "many"),
     "ending that cannot be written": ("solve cluster --out a.xls", "InvalidBlock: cannot write a.xls"),
-    "folder to write to is missing": ("solve cluster --out no/a.json", "there is no folder no"),
+    "folder to write to is missing": ("solve cluster --out no/a.json", "make the folder no first"),
     "picture of an unknown kind": ("compare cluster -p drf --plot a.gif", "ends in .png or .pdf or .svg"),
     "types in a picture of an unknown kind": ("compare cluster -p drf --plot-types a.gif", "ends in .png or .pdf"),
     "two pictures of one name": ("compare cluster -p drf --plot a.png --plot-types a.png", "would both write a.png"),
@@ -561,7 +561,7 @@ def test_what_cannot_be_written_is_told_before_anything_is_solved(run: Any, opti
     name = "d.json" if option == "--out" else "d.png"
     (tmp_path / name).mkdir()
     done = run("compare", "cluster", "-p", "drf", option, str(tmp_path / name))
-    assert done.exit_code == 2 and "it is a folder" in done.stderr
+    assert done.exit_code == 2 and "IsADirectoryError" in done.stderr
 
 
 @pytest.mark.parametrize(
@@ -583,7 +583,8 @@ def test_what_was_there_outlives_a_disk_that_is_full(run: Any, tmp_path: Path, m
     monkeypatch.setattr(os, "fsync", full)
     done = run(*command.split(), name)
     said = done.stderr.splitlines()
-    assert done.exit_code == 2 and len(said) == 1 and name in said[0] and "(No space left on device)" in said[0]
+    assert done.exit_code == 2 and len(said) == 1
+    assert f"No space left on device: '{name}'; what was there is kept" in said[0]
     assert (tmp_path / name).read_text() == "older"
     assert [path for path in sorted(tmp_path.iterdir()) if path.name != ".hypothesis"] == before
 
@@ -615,7 +616,8 @@ def test_a_missing_extra_is_said_before_anything_is_solved(run: Any, monkeypatch
 
 def test_a_link_that_leads_back_to_itself_is_one_line(run: Any, tmp_path: Path) -> None:
     (tmp_path / "x.json").symlink_to("x.json")
-    assert "leads back to itself" in one_line(run("solve", "cluster", "--out", "x.json"))
+    said = one_line(run("solve", "cluster", "--out", "x.json"))
+    assert "Too many levels of symbolic links: 'x.json'; give another name" in said
 
 
 @pytest.mark.parametrize("command", ["solve cluster", "compare cluster -p drf", "solve servers.json -p ps-dsf"])
@@ -666,10 +668,12 @@ ODD = "from fairopt.cli import main; import os, sys; sys.argv = ['fairopt', *{wo
      ("sys.stderr = None; os.close(2)", ["policies", "--json"], 0, ""),
      ("os.dup2(os.open('/dev/full', 1), 1)", ["policies", "--json"], 2, "stdout cannot be written (No space"),
      ("os.dup2(os.open('/dev/full', 1), 1)", ["--help"], 2, "stdout cannot be written (No space"),
-     (NO_READER, ["policies"], 1, ""), (NO_READER, ["policies", "--json"], 1, ""), (NO_READER, ["--help"], 1, ""),
+     (NO_READER, ["policies"], 0, ""), (NO_READER, ["policies", "--json"], 0, ""), (NO_READER, ["--help"], 0, ""),
+     (NO_READER, ["solve", "nowhere"], 2, "nowhere does not exist"),
      ("sys.stdout.reconfigure(encoding='latin-1')", ["solve", "x.json", "--json", "--out", NOT_UTF8], 0, ""),
      ("sys.stdout.reconfigure(encoding='latin-1')", ["solve", "x.json", "--out", NOT_UTF8], 0, "")],
-    ids=["closed", "no stderr", "full", "help", "no reader", "no reader json", "no reader help", "latin json", "latin"],
+    ids=["closed", "no stderr", "full", "help", "no reader", "no reader json", "no reader help", "no reader error",
+         "latin json", "latin"],
 )  # fmt: skip
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
 def test_streams_that_cannot_take_what_is_said(tmp_path: Path, first: str, words: Any, code: int, said: str) -> None:

@@ -60,6 +60,10 @@ WRONG = {
     "some names": (["demands.npy", "-c", "a=1", "-c", "2", "-c", "3"], "a name of its own"),
     "a name twice": (["users.parquet", "-c", "cpu=1", "-c", "cpu=2"], "a name of its own"),
     "no such column": (["users.parquet", "-c", "cpus=1"], "did you mean 'cpu'"),
+    "a column without capacity": (
+        ["users.parquet", "-c", "cpu=1", "-c", "memory=1"], "users.parquet' has a column 'bandwidth'"
+    ),
+    "no capacities": (["users.parquet"], "capacities are missing"),
     "no names for Parquet": (["users.parquet", "-c", "1"], "capacities have no names"),
     "too few": (["demands.npy", "-c", "1"], "shard 'demands.npy"),
     "no capacity": (["demands.npy", "-c", "1", "-c", "0", "-c", "1"], "'resource2' is 0"),
@@ -76,3 +80,23 @@ def test_what_is_wrong_is_told_in_one_line(run: Any, case: str) -> None:
     done = run(*arguments)
     assert done.exit_code in (1, 2)
     assert words in done.stderr and len(done.stderr.strip().splitlines()) == 1
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_a_folder_of_both_tables_has_the_users_and_the_capacities(run: Any, kind: str) -> None:
+    weights, limits = [1, 2, 1], [None, 3, None]
+    two = fo.Instance(DEMANDS, [[150] * 3, [25] * 3], counts=[1, 2], weights=weights, task_limits=limits,
+                      resources=["bandwidth", "memory", "cpu"], units={"memory": "GiB"})  # fmt: skip
+    fo.datasets.write(two, "both", kind)
+    told = json.loads(run("both", "--json").stdout)
+    assert told["users"] == 3 and told["resources"] == ["bandwidth", "memory [GiB]", "cpu"]
+    np.testing.assert_allclose(told["usage"], fo.DRF().allocate(two.pooled()).usage[0], rtol=1e-12)
+    more = json.loads(run("both", "-c", "cpu=9", "-c", "memory [GiB]=9", "-c", "bandwidth=9", "--json").stdout)
+    assert more["users"] == 3 and more["capacities"] == [9, 9, 9]
+
+
+def test_a_folder_of_both_tables_and_a_third_is_not_read_in_part(run: Any, tmp_path: Path) -> None:
+    by_server = fo.Instance([[[1.0], [2.0]]], [[1], [1]])
+    fo.datasets.write(by_server, "both", "csv")
+    done = run("both")
+    assert done.exit_code == 2 and "both has users.csv, servers.csv and demands.csv: demands differ" in done.stderr

@@ -53,8 +53,6 @@ def guarded(command: _Command) -> _Command:
         try:
             with signals.raising():
                 return command(*arguments, **options)
-        except BrokenPipeError:  # of `fairopt ... | head`
-            raise
         except (FairoptError, OSError, MemoryError) as error:
             complain(told(error))
             raise typer.Exit(exit_code(error)) from None

@@ -16,7 +16,6 @@ from fairopt.cli.progress import console_for, working
 from fairopt.cli.values import labelled_number
 from fairopt.instance import Instance
 from fairopt.io.assemble import NO_USERS
-from fairopt.io.csv_folder import read_servers
 
 __all__ = ["Source", "reading", "say_notes"]
 
@@ -65,7 +64,7 @@ class Source:
         """The instance without its users; a folder may hold servers.csv alone."""
         alone = Path(self.path) / "servers.csv"
         if alone.is_file() and not (alone.with_name("users.csv")).exists():
-            instance = Instance(**read_servers(alone).values)
+            instance = datasets.servers_alone(alone)
         else:
             with working(f"reading {self.path}"):
                 instance = datasets.read(self.path, **self.options)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import errno
 import os
 import signal
 import socket
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
 from fairopt import signals
 from fairopt.display import sentence
@@ -32,14 +31,7 @@ def console_for(stderr: bool = False) -> Console:
     """A console on the present stdout or stderr."""
     from rich.console import Console
 
-    console = Console(stderr=stderr, highlight=False)
-    console.on_broken_pipe = _closed  # type: ignore[method-assign]  # rich exits itself, as policies may not
-    return console
-
-
-def _closed() -> NoReturn:
-    """A reader such as ``head`` has enough: the program ends without a word."""
-    raise BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE))
+    return Console(stderr=stderr, highlight=False)
 
 
 def complain(line: str) -> None:

@@ -20,14 +20,16 @@ from fairopt.policies.registry import named_policy
 from fairopt.policy import label
 from fairopt.report import files
 
-SHARDS = """Share out one pool among more users than fit into memory, from Parquet folders or .npy files.
+SHARDS = """Share out one pool among more users than fit into memory, from tables or .npy files.
 
-A Parquet table has a column per resource, and may have weight, task_limit and user. Without workers, one shard is in \
-memory at a time.
+A table of users has a column per resource, each with a capacity, and may have weight, task_limit and user. A folder \
+with users.parquet and servers.parquet (or .csv) has the capacities too. Without workers, one shard is in memory at a \
+time.
 
 \b
 [bold]Examples[/]
   fairopt shards users/ -c cpu=64000 -c gpu=800 --policy drf
+  fairopt shards cluster/ --policy drf
   fairopt shards demands.npy -c 64000 -c 800 --policy fds:alpha=2 --out tasks/
   fairopt shards users/ -c cpu=64000 -c gpu=800 --workers 4 --memory 3GB
   fairopt shards users/ -c cpu=64000 -c gpu=800 --scheduler tcp://10.0.0.1:8786"""
@@ -37,9 +39,11 @@ memory at a time.
 @guarded
 def shards(
     source: Annotated[str, typer.Argument(
-        show_default=False, metavar="SOURCE", help="A Parquet file or folder, a .npy file, or a folder of these.")],
-    capacity: Annotated[list[str], typer.Option(
-        "--capacity", "-c", help="NAME=UNITS in the pool, or UNITS where the source has no names; repeat it.")],
+        show_default=False, metavar="SOURCE", help="A Parquet file or folder, a .npy file or a folder of these, or "
+        "a folder with tables of users and servers.")],
+    capacity: Annotated[list[str] | None, typer.Option(
+        "--capacity", "-c", help="NAME=UNITS in the pool, or UNITS where the source has no names; repeat it. "
+        "Default: those of the table of servers.")] = None,
     policy: Annotated[str, typer.Option("--policy", "-p", help=WHAT_POLICY)] = "drf",
     out: Annotated[Path | None, typer.Option(help="A new folder for the tasks, in an existing one.")] = None,
     workers: Annotated[int, typer.Option(min=0, help="Number of Dask workers to start here.")] = 0,
@@ -66,8 +70,10 @@ def shards(
         console.print(f"written: {out}", markup=False)
 
 
-def _units(given: list[str]) -> Any:
-    """Capacities as a dict by name, or as a list without names."""
+def _units(given: list[str] | None) -> Any:
+    """Capacities as a dict by name, as a list without names, or None."""
+    if not given:
+        return None
     pairs = [text.rpartition("=") for text in given]
     try:
         numbers = [float(value) for _, _, value in pairs]

@@ -5,9 +5,11 @@ from __future__ import annotations
 import codecs
 import contextlib
 import errno
+import io
 import os
 import sys
 from collections.abc import Iterator
+from typing import Any
 
 from fairopt.cli.progress import complain
 from fairopt.errors import FairoptError
@@ -27,6 +29,33 @@ def _escape(error: UnicodeError) -> tuple[str, int]:
     return "".join(f"\\u{units[k : k + 2].hex()}" for k in range(0, len(units), 2)), error.end
 
 
+class _UntilClosed(io.FileIO):
+    """stdout or stderr, which drops what is written after its reader has gone, as of ``fairopt ... | head``.
+
+    The work goes on: files are still to be written, and the exit code says what was found.
+    """
+
+    def __init__(self, stream: Any) -> None:
+        super().__init__(stream.fileno(), "w", closefd=False)
+        self.before = stream  # without it the file would be closed
+
+    def write(self, content: Any) -> int:
+        try:
+            return super().write(content) or 0
+        except BrokenPipeError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), self.fileno())
+            return len(content)
+
+
+def _taking_all(stream: Any) -> Any:
+    """A stream on the same file that spells out what its encoding lacks; itself if it is not on a file."""
+    buffer = getattr(stream, "buffer", None)
+    if not isinstance(getattr(buffer, "raw", buffer), io.FileIO):
+        return stream
+    buffer = io.BufferedWriter(_UntilClosed(stream))
+    return io.TextIOWrapper(buffer, stream.encoding, errors=ESCAPED, line_buffering=stream.line_buffering)
+
+
 def told(error: Exception) -> str:
     """The line about an error that ends a command."""
     if isinstance(error, MemoryError) and not isinstance(error, FairoptError):
@@ -34,12 +63,12 @@ def told(error: Exception) -> str:
         return f"OutOfMemory: this does not fit into memory ({why}); take a smaller cluster, or more memory"
     if isinstance(error, OSError) and error.filename is None and error.errno in _OF_OUTPUT:
         return f"stdout cannot be written ({error.strerror}); make room there, or send it elsewhere"
-    return f"{type(error).__name__}: {error}"
+    return "; ".join([f"{type(error).__name__}: {error}", *getattr(error, "__notes__", ())])
 
 
 @contextlib.contextmanager
 def streams() -> Iterator[None]:
-    """Spell out what stdout and stderr cannot encode; end with a line where stdout is closed or full."""
+    """Spell out what stdout and stderr cannot encode; end with a line where stdout is closed at first, or full."""
     codecs.register_error(ESCAPED, _escape)
     if sys.stderr is None:  # closed: without it the next file would be taken for it
         os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
@@ -47,9 +76,8 @@ def streams() -> Iterator[None]:
     if sys.stdout is None:
         complain("stdout is closed; send it to a file, or to /dev/null")
         raise SystemExit(UNWRITTEN)
-    for stream in (sys.stdout, sys.stderr):
-        if hasattr(stream, "reconfigure"):
-            stream.reconfigure(errors=ESCAPED)
+    sys.stdout.flush()
+    sys.stdout, sys.stderr = _taking_all(sys.stdout), _taking_all(sys.stderr)
     try:
         yield
     except SystemExit as end:

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from fairopt.instance import Instance
 
 __all__ = [
-    "ABOUT_DEMANDS", "TableColumns", "arguments_of_tables", "eligibility", "headers_of", "named", "refuse_name",
-    "refuse_other_unit", "tables_of",
+    "ABOUT_DEMANDS", "TableColumns", "arguments_of_servers", "arguments_of_tables", "eligibility", "headers_of",
+    "named", "refuse_name", "refuse_other_unit", "tables_of",
 ]  # fmt: skip
 
 # A column is names, numbers (infinity for no limit) or lists of names (None for everywhere).
@@ -75,6 +75,12 @@ def arguments_of_tables(users: InputTable, servers: InputTable, demands: InputTa
         units=units, notes=notes,
     )  # fmt: skip
     return Arguments(values, (users.path, servers.path))
+
+
+def arguments_of_servers(servers: InputTable) -> Arguments:
+    """The servers of an instance without users, in the table of servers alone."""
+    nothing: dict[str, Any] = {name: [] for name in ("user", *resource_headers(servers))}
+    return arguments_of_tables(InputTable(servers.path, nothing, 0, []), servers)
 
 
 def resource_headers(servers: InputTable) -> list[str]:

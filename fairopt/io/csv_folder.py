@@ -13,9 +13,9 @@ import numpy as np
 
 from fairopt.errors import InvalidInstance
 from fairopt.io.arguments import Arguments
-from fairopt.io.assemble import ABOUT_DEMANDS, arguments_of_tables, named, refuse_name, resource_headers, tables_of
+from fairopt.io.assemble import ABOUT_DEMANDS, arguments_of_servers, arguments_of_tables, named, refuse_name, tables_of
 from fairopt.io.saving import replacing
-from fairopt.io.tables import LONGEST_CELL, InputTable, escaped, read_table
+from fairopt.io.tables import LONGEST_CELL, escaped, read_table
 
 if TYPE_CHECKING:
     from fairopt.instance import Instance
@@ -36,9 +36,7 @@ def read_tables(
 
 def read_servers(path: Path) -> Arguments:
     """Read the servers of an instance without users from the CSV file of servers alone."""
-    servers = read_table(path, required=("server",))
-    nothing: dict[str, Any] = {name: [] for name in ("user", *resource_headers(servers))}
-    return arguments_of_tables(InputTable(str(path), nothing, 0, []), servers)
+    return arguments_of_servers(read_table(path, required=("server",)))
 
 
 def write_tables(instance: Instance, folder: Path, removing: Sequence[Path] = ()) -> None:

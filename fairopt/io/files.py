@@ -223,8 +223,9 @@ def write(instance: Instance, path: str | os.PathLike[str], kind: str | None = N
     Raises
     ------
     InvalidInstance
-        If such a file could not hold it, as CSV the name ``" a"``, or `read` would not find it there, or it cannot be
-        written there.
+        If such a file could not hold it, as CSV the name ``" a"``, or `read` would not find it there.
+    OSError
+        If it cannot be written there.
     MissingExtra
         If the library that writes Parquet or YAML is not installed.
 

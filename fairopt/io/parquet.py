@@ -11,7 +11,7 @@ import numpy as np
 
 from fairopt.errors import InvalidInstance, MissingExtra
 from fairopt.io.arguments import Arguments
-from fairopt.io.assemble import ABOUT_DEMANDS, TableColumns, arguments_of_tables, tables_of
+from fairopt.io.assemble import ABOUT_DEMANDS, TableColumns, arguments_of_servers, arguments_of_tables, tables_of
 from fairopt.io.frames import table_of
 from fairopt.io.saving import replacing
 from fairopt.io.tables import InputTable
@@ -20,7 +20,7 @@ from fairopt.io.text_files import check_file
 if TYPE_CHECKING:
     from fairopt.instance import Instance
 
-__all__ = ["pyarrow_for", "read_parquet", "write_parquet"]
+__all__ = ["pyarrow_for", "read_parquet", "read_servers", "write_parquet"]
 
 
 def read_parquet(
@@ -30,6 +30,11 @@ def read_parquet(
     """Read an instance from Parquet files with the columns of `fairopt.datasets.read`; messages count rows from 0."""
     servers, users = _table(servers_path, ("server",)), _table(users_path, ("user",))
     return arguments_of_tables(users, servers, None if demands_path is None else _table(demands_path, ABOUT_DEMANDS))
+
+
+def read_servers(path: Path) -> Arguments:
+    """Read the servers of an instance without users from the Parquet file of servers alone."""
+    return arguments_of_servers(_table(path, ("server",)))
 
 
 def _table(path: str | os.PathLike[str], required: Sequence[str]) -> InputTable:

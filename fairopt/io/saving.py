@@ -14,9 +14,16 @@ from typing import BinaryIO
 from fairopt import signals
 from fairopt.errors import InvalidInstance
 
-__all__ = ["replacing", "write_whole"]
+__all__ = ["replacing", "unwritable", "write_whole"]
 
 _FULL = (None, errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # None: of numpy, where less was written than asked
+
+
+def unwritable(path: Path, number: int, fix: str, problem: str = "") -> OSError:
+    """Python's error of a number (as `FileNotFoundError`) about a path, with the fix as a note."""
+    error = OSError(number, problem or os.strerror(number), str(path)[:1000])
+    error.add_note(fix)
+    return error
 
 
 def write_whole(path: Path, content: str | Callable[[BinaryIO], object]) -> None:
@@ -41,6 +48,9 @@ def replacing(
         targets = [Path(os.path.realpath(file)) for file in files]
     except ValueError as error:  # a NUL character
         raise InvalidInstance(f"{str(files[0])!r} is not the name of a file ({error}); give another name") from error
+    for file, target in zip(files, targets, strict=True):
+        if os.path.lexists(target) and not (target.is_file() and os.access(target, os.W_OK)):
+            raise unwritable(file, errno.EACCES, "give another name", "This is not a file that may be replaced")
     parts = [_beside(target) for target in targets]
     signals.unfinished.update(parts)
     made = [] if folder is None else [one for one in (folder, *folder.parents) if not os.path.lexists(one)]
@@ -48,9 +58,6 @@ def replacing(
     try:
         if folder is not None:
             folder.mkdir(parents=True, exist_ok=True)
-        for file, target in zip(files, targets, strict=True):
-            if os.path.lexists(target) and not (target.is_file() and os.access(target, os.W_OK)):
-                raise InvalidInstance(f"{file} is there and is not a file that may be replaced; give another name")
         with ExitStack() as stack:
             streams = [stack.enter_context(part.open("xb")) for part in parts]
             yield streams
@@ -67,8 +74,7 @@ def replacing(
         fix = "give a name in a folder that is there and where you may write"
         if error.errno in _FULL:
             fix = "what was there is kept; make room, or give a name on another disk"
-        where = " and ".join(str(file)[:1000] for file in files)
-        raise InvalidInstance(f"{where} cannot be written ({error.strerror or error}); {fix}") from error
+        raise unwritable(files[0], error.errno or errno.ENOSPC, fix, error.strerror or str(error)) from error
     finally:
         for part in parts:
             with suppress(OSError):  # it is in its place, or was never made

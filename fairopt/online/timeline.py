@@ -363,7 +363,9 @@ class Timeline:
         Raises
         ------
         InvalidInstance
-            If the name does not end so, or it cannot be written there.
+            If the name does not end so.
+        OSError
+            If it cannot be written there.
 
         Examples
         --------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Callable
 from importlib.util import find_spec
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from fairopt.allocation import Allocation
 from fairopt.errors import InvalidBlock, MissingExtra
 from fairopt.io.files import is_read_as
-from fairopt.io.saving import write_whole
+from fairopt.io.saving import unwritable, write_whole
 from fairopt.report.frames import csv_text, user_rows
 
 if TYPE_CHECKING:
@@ -35,13 +36,13 @@ def check(path: Path | None, endings: tuple[str, ...], *inputs: str) -> None:
         raise InvalidBlock(f"cannot write {path}; give a name that ends in {' or '.join(endings)}")
     target = Path(os.path.realpath(path))
     if target.is_symlink():
-        raise InvalidBlock(f"cannot write {path}: it is a link that leads back to itself; give another name")
+        raise unwritable(path, errno.ELOOP, "give another name")
     if not target.parent.is_dir():
-        raise InvalidBlock(f"cannot write {path}: there is no folder {path.parent}; make it first")
+        raise unwritable(path, errno.ENOENT, f"make the folder {path.parent} first")
     if path.is_dir():
-        raise InvalidBlock(f"cannot write {path}: it is a folder; give another name")
+        raise unwritable(path, errno.EISDIR, "give another name")
     if not os.access(path if path.exists() else target.parent, os.W_OK):
-        raise InvalidBlock(f"cannot write {path}: writing is not allowed there; give another place")
+        raise unwritable(path, errno.EACCES, "give another place")
     for one in inputs:
         if is_read_as(path, one):
             raise InvalidBlock(f"cannot write {path}: the input {one} is read from it; give another name")

@@ -206,7 +206,9 @@ class Frontier:
         Raises
         ------
         InvalidInstance
-            If the name does not end in ``.json``, or it cannot be written there.
+            If the name does not end in ``.json``.
+        OSError
+            If it cannot be written there.
         """
         if Path(path).suffix.lower() != ".json":
             raise InvalidInstance(f"cannot write {path}; give a name that ends in .json, or use to_frame().to_csv()")

@@ -17,13 +17,14 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from fairopt import datasets
 from fairopt.errors import InvalidInput, InvalidInstance, MissingExtra, NoAnswer, NotCertified, nearest
 from fairopt.formulation.pool_users import rows_in_a_chunk
 from fairopt.instance import Instance
@@ -99,13 +100,14 @@ class Shard(ABC):
 
 @dataclass(frozen=True)
 class ArrayShard(Shard):
-    """Rows of an array in memory."""
+    """Rows of an array in memory, with their weights and task limits if they have any."""
 
     demands: Float
+    about: Mapping[str, Float] = field(default_factory=dict)
 
     def read(self) -> dict[str, Any]:
         """The rows."""
-        return {"demands": self.demands}
+        return {"demands": self.demands, **self.about}
 
 
 @dataclass(frozen=True)
@@ -363,6 +365,8 @@ def shards_of(source: Any, resources: Sequence[str] | None) -> list[Shard]:
         ]
     elif isinstance(source, (str, Path)):
         shards = _files(Path(source), resources)
+    elif isinstance(source, Instance):
+        shards = _users_of(source, resources)
     elif type(source).__module__.split(".")[0] == "dask":
         shards = _blocks(source)
     else:
@@ -481,24 +485,81 @@ def _files(path: Path, resources: Sequence[str] | None) -> list[Shard]:
     return out
 
 
-def _row_groups(path: Path, name: str, resources: Sequence[str] | None) -> list[Shard]:
-    about = _parquet_file(path).metadata
+def with_servers(source: Any, capacities: Any) -> tuple[Any, Any]:
+    """Of a folder with tables of users and of servers the users, and the capacities of all servers unless given.
+
+    Other sources are as they are.
+    """
+    folder = Path(source) if isinstance(source, (str, Path)) else None
+    for ending in (".parquet", ".csv") if folder is not None else ():
+        users, servers, demands = (Path(source, f"{name}{ending}") for name in ("users", "servers", "demands"))
+        if not (users.exists() and servers.exists()):
+            continue
+        others = {p.name for e in (".npy", ".parquet", ".csv") for p in Path(source).glob(f"*{e}")}
+        strange = sorted(others - {users.name, servers.name})
+        if strange:
+            why = "demands differ by server, and shards share one pool" if demands.exists() else "it would not be read"
+            raise InvalidInstance(
+                f"{source!s} has {users.name}, {servers.name} and {strange[0]}: {why}; give the table of users alone"
+            )
+        of = datasets.servers_alone(servers) if ending == ".parquet" else datasets.read(source)
+        if capacities is None:
+            capacities = dict(zip(_columns(of), of.total_capacities.tolist(), strict=True))
+        return users if ending == ".parquet" else of, capacities
+    if capacities is None:
+        raise InvalidInstance(
+            "capacities are missing; give one for each resource, or a folder with users.parquet and servers.parquet"
+        )
+    return source, capacities
+
+
+def _columns(instance: Instance) -> list[str]:
+    """The columns of resources in a table, as ``memory [GiB]``."""
+    units = instance.units or ("",) * instance.n_resources
+    return [f"{name} [{unit}]" if unit else name for name, unit in zip(instance.resources, units, strict=True)]
+
+
+def _users_of(instance: Instance, resources: Sequence[str] | None) -> list[Shard]:
+    """The users of an instance on one pool."""
+    where = _columns(instance) + ([] if instance.everywhere else ["servers"])
+    _check_columns("users.csv", where, resources)
+    demands = instance.demands[:, [where.index(name) for name in resources or ()]]
+    about = {"weights": instance.weights, "task_limits": instance.task_limits}
+    return [
+        replace(shard, about={name: of[shard.first :][: shard.n_rows] for name, of in about.items()})
+        for shard in _cut(demands, "users.csv") if isinstance(shard, ArrayShard)
+    ]  # fmt: skip
+
+
+def _check_columns(path: str, columns: Sequence[str], resources: Sequence[str] | None) -> None:
+    """Require that each column of a table of users is about users or has a capacity, and that these have names."""
     if resources is None:
         raise InvalidInstance(
-            "capacities have no names, and a Parquet table is read by column; give a dict such as {'cpu': 64, 'gpu': 8}"
+            "capacities have no names, and a table is read by column; give a dict such as {'cpu': 64, 'gpu': 8}"
         )
     for resource in resources:
         if resource in ("user", *ABOUT_USERS):
             raise InvalidInstance(
-                f"a resource is called {resource!r}, which in a Parquet table is a column about users; "
+                f"a resource is called {resource!r}, which in a table is a column about users; "
                 "rename the column and the capacity"
             )
-    out: list[Shard] = []
+        if resource not in columns:
+            raise InvalidInstance(f"{path!r} has no column {resource!r}; {nearest(resource, columns)}")
+    for column in columns:
+        if column not in (*resources, "user", *ABOUT_USERS):
+            fix = "remove it: users share one pool" if column == "servers" else "give one, or remove the column"
+            raise InvalidInstance(f"{path!r} has a column {column!r}, for which there is no capacity; {fix}")
+
+
+def _row_groups(path: Path, name: str, resources: Sequence[str] | None) -> list[Shard]:
+    file = _parquet_file(path)
+    _check_columns(str(path), file.schema_arrow.names, resources)
+    about, out = file.metadata, list[Shard]()
     first, groups = 0, about.num_row_groups
     for group in range(groups):
         part = name if groups == 1 else f"{name}, row group {group}"
         n_rows = about.row_group(group).num_rows
-        out.append(ParquetShard(part, first, str(path.resolve()), group, tuple(resources), n_rows=n_rows))
+        out.append(ParquetShard(part, first, str(path.resolve()), group, tuple(resources or ()), n_rows=n_rows))
         first += n_rows
     return out
 

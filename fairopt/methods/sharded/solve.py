@@ -6,6 +6,7 @@ Each round asks every shard the same question (loads at a level, or responses to
 
 from __future__ import annotations
 
+import errno
 import json
 import logging
 import shutil
@@ -27,12 +28,12 @@ from fairopt.certificate import Certificate
 from fairopt.errors import Infeasible, InvalidBlock, NotCertified, OutOfDomain, within_memory
 from fairopt.formulation.pool_users import Pool, bounds_fit
 from fairopt.instance import Instance
-from fairopt.io.saving import write_whole
+from fairopt.io.saving import unwritable, write_whole
 from fairopt.labels import refuse_labels
 from fairopt.methods.arrays import Float
 from fairopt.methods.pool.alpha_fair import FINE, AlphaFairPool, Response, price_tries, unit_level
 from fairopt.methods.pool.waterfilling import Event, Loads, Start, find_events
-from fairopt.methods.sharded.shards import ParquetShard, Shard, changed, named_capacities, shards_of
+from fairopt.methods.sharded.shards import ParquetShard, Shard, changed, named_capacities, shards_of, with_servers
 from fairopt.methods.sharded.waiting import Deadline
 from fairopt.methods.sharded.workers import DaskWorkers, InProcess, LoadedShard, ShardedProblem
 from fairopt.progress import tell, within
@@ -254,7 +255,7 @@ class ShardedUsers:
 
 @within_memory("one of the shards", "make shards smaller, several files instead of one, or take more memory")
 def allocate_sharded(
-    policy: Any, source: Any, *, capacities: Any, client: Any = None, out: str | Path | None = None,
+    policy: Any, source: Any, *, capacities: Any = None, client: Any = None, out: str | Path | None = None,
     time_limit: float | None = None,
 ) -> ShardedAllocation:  # fmt: skip
     """Share out one pool among users in shards, exactly.
@@ -267,9 +268,11 @@ def allocate_sharded(
     source : ndarray, dask.array.Array, str, Path, or list of these
         Demands per task, users x resources: an array or memory map, a ``.npy`` file, a Parquet file (a column per
         resource, and optionally ``weight``, ``task_limit`` and the label ``user``), a folder of either with its
-        subfolders, or a Dask array. A shard is a row group, a block, an array of a list, or a million rows.
-    capacities : array-like of shape (n_resources,) or dict by resource
-        Units in the pool, positive; a dict for Parquet, since it names the columns to read.
+        subfolders, a folder with ``users.parquet`` and ``servers.parquet`` (or ``.csv``), or a Dask array. A shard is a
+        row group, a block, an array of a list, or a million rows.
+    capacities : array-like of shape (n_resources,) or dict by resource, optional
+        Units in the pool, positive; a dict for tables, in which each column of a resource needs one. Default: what all
+        servers of the folder have.
     client : distributed.Client, optional
         Client of a Dask cluster whose workers read and keep the shards (they must reach the files; arrays in memory
         are sent to them). Without one, this process reads the shards one after the other, in every round.
@@ -289,6 +292,8 @@ def allocate_sharded(
         If a source or shard is wrong; names the shard, and the row (counted from 0 in its array or file).
     InvalidBlock
         If ``out``, ``client`` or ``time_limit`` cannot be used.
+    OSError
+        If ``out`` cannot be written.
     OutOfDomain
         If the policy does not treat each user by its own row.
     Infeasible
@@ -323,6 +328,7 @@ def allocate_sharded(
     begun, deadline = time.perf_counter(), Deadline(time_limit)
     _require_by_row(policy)
     refuse_labels(source=source, capacities=capacities)
+    source, capacities = with_servers(source, capacities)
     values, names = named_capacities(capacities)
     shards = shards_of(source, names)
     resources = names or tuple(f"resource{i + 1}" for i in range(len(values)))
@@ -420,7 +426,7 @@ def _solve_in_shards(users: ShardedUsers) -> Judged:
 def new_folder(out: str | Path | None) -> Iterator[Path | None]:
     """A new folder to write to, renamed to ``out`` at the end, and removed if anything fails.
 
-    Raises `InvalidBlock` at once if it cannot be made or that name is taken.
+    Raises `InvalidBlock` at once if that name is taken, and `OSError` if it cannot be made.
     """
     if out is None:
         yield None
@@ -433,7 +439,8 @@ def new_folder(out: str | Path | None) -> Iterator[Path | None]:
     try:
         unfinished.mkdir()
     except OSError as error:
-        raise InvalidBlock(f"{str(folder)!r} cannot be made ({error}); give a new folder in one that exists") from error
+        fix = "give a new folder in one that exists"
+        raise unwritable(folder, error.errno or errno.EIO, fix, error.strerror or str(error)) from error
     try:
         yield unfinished
         unfinished.rename(folder)

@@ -17,7 +17,7 @@ import numpy as np
 
 from fairopt.blocks.constraints import Constraint
 from fairopt.blocks.objectives import Objective
-from fairopt.errors import InvalidBlock, InvalidInstance, MissingExtra, SolverUnavailable
+from fairopt.errors import InvalidBlock, MissingExtra, SolverUnavailable
 from fairopt.formulation.pool_users import Pool
 from fairopt.formulation.program import Program
 from fairopt.instance import Instance
@@ -169,8 +169,9 @@ class LoadedShard:
                 write_whole(Path(path), lambda file: pq.write_table(table, file))
             else:
                 write_whole(Path(path), lambda file: np.save(file, tasks))
-        except InvalidInstance as error:
-            raise InvalidBlock(f"{error}; this process and all workers write there") from error
+        except OSError as error:
+            error.add_note("this process and all workers write there")
+            raise
         return load
 
 

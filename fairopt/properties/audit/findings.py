@@ -272,7 +272,7 @@ class AuditReport(ByProperty[Finding]):
     def save(self, path: str | Path) -> Path:
         """Write it as JSON to a path that ends in ``.json``, for `replay` to check again; return the path.
 
-        `InvalidBlock` for another ending, `InvalidInstance` where it cannot be written.
+        `InvalidBlock` for another ending, `OSError` where it cannot be written.
         """
         where = Path(path)
         if where.suffix.lower() != ".json":

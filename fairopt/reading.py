@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+import warnings
 from collections.abc import Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -12,7 +13,7 @@ from typing import Any
 import numpy as np
 from pydantic import TypeAdapter
 
-from fairopt.allocation import Allocation, feasibility, holdings_violation
+from fairopt.allocation import CHANGED, Allocation, ChangedByHand, feasibility, holdings_violation
 from fairopt.blocks.algebra import tiers_of
 from fairopt.blocks.bundle_model import BundlePoint, cut_at_limits, tasks_in_bundles
 from fairopt.blocks.model import Point
@@ -33,6 +34,7 @@ from fairopt.proofs import gate
 
 FORMAT = "fairopt.allocation/3"
 FORMATS = (FORMAT, "fairopt.allocation/2", "fairopt.allocation/1")  # 1 held no evidence, 2 none that `verify` reads
+NOT_HELD = "its problem was changed by hand, and the file does not hold the problem"
 CERTIFICATE = TypeAdapter(Certificate)
 
 
@@ -54,7 +56,14 @@ def save(allocation: Allocation, path: Path, evidence: bool = True) -> Path:
         "evidence": list(allocation.evidence) if evidence else [],
         "placement": None if allocation.placement is None else allocation.placement.tolist(),
     }
-    if not isinstance(allocation.policy, Policy):
+    if isinstance(allocation.policy, ChangedByHand):
+        data["proof"] = [{"why": NOT_HELD}]
+        warnings.warn(
+            f"{path}: {NOT_HELD}; of the file `load` and `verify` can prove that the tasks fit, not that they are "
+            "optimal. To keep a proof, write the change as a block of a policy",
+            stacklevel=3,
+        )
+    elif not isinstance(allocation.policy, Policy):
         why = f"{label(allocation.policy)} is a mechanism, not the optimum of one objective"
         data["proof"] = [{"why": why}]
     elif evidence:
@@ -124,7 +133,7 @@ def _judged_again(loaded: Allocation, evidence: Any, claim: Certificate) -> Allo
     """The same allocation with a certificate of what can be proved now."""
     policy, instance, tasks = loaded.policy, loaded.instance, loaded.tasks_by_server
     if isinstance(policy, str):
-        note = "its policy is known as text only"
+        note = NOT_HELD if policy.endswith(CHANGED) else "its policy is known as text only"
     elif not loaded.certificate.violation <= VIOLATION_TOLERANCE:
         note = "it is not feasible"
     elif isinstance(policy, Policy) and loaded.placement is not None:

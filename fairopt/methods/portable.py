@@ -231,7 +231,7 @@ def _entry(program: Program, tasks: Float, evidence: Evidence | None, rows: Sequ
         return _lines(evidence, rows)
     if isinstance(evidence, FewerRows):
         return _of_fewer(program, tasks, evidence, rows)
-    raise verify.CannotCheck(f"{program.objective!r} has no evidence that is portable")
+    raise verify.CannotCheck(f"{program.objective} has no evidence that is portable")
 
 
 def _of_fewer(
@@ -357,7 +357,7 @@ def _solved(program: Program, tasks: Float, evidence: Solved, rows: Sequence[ver
     """Dual values of a solver in natural units of the objective; of alpha-fairness alone, of shares in a unit."""
     found = lagrangian_of(program, evidence, tasks)
     if found is None:
-        raise verify.CannotCheck(f"{program.objective!r} has no bound that is portable")
+        raise verify.CannotCheck(f"{program.objective} has no bound that is portable")
     point, fair, unit = program.point(tasks), program.alpha_fair, 1.0
     scale = found.factor * found.lagrangian.majorant.unit
     if fair is not None and fair.alpha > 0:

@@ -24,10 +24,9 @@ evidence (`divided`). Whole tasks are proved to fit, with what they lose at most
 Every kind of evidence belongs to some policies only (`KINDS`), and every key of a file has a meaning (`policy_of`).
 
 Sections: numbers; the policy, from its text; the instance (feasibility is `Cluster.infeasible`); which instance it is
-(`digest`); numbers to maximise (sums, alpha-fairness, ordered weights: `bound`); fairness and efficiency; leximin; bundles; whole tasks; files
-(`proved`, `verify`). Numbers, policy, instance and files serve every policy, of the other sections each kind of policy
-needs its own.
-
+(`digest`); numbers to maximise (sums, alpha-fairness, ordered weights: `bound`); fairness and efficiency; leximin;
+bundles; whole tasks; files (`proved`, `verify`). Numbers, policy, instance and files serve every policy, of the other
+sections each kind of policy needs its own.
 Numbers are fractions; logarithms, powers and norms are enclosed between two of them: `decimal` rounds ``ln`` and
 ``exp`` correctly. Sums are rounded outwards to `BITS` bits, as exact ones grow with the number of users.
 """
@@ -1930,7 +1929,8 @@ def proved(data: Mapping[str, Any], cluster: Cluster, policy: Block | None) -> t
     """The gap of a saved allocation, more words on it, and what is not feasible; of whole tasks what they lose."""
     if policy is None:
         why = "; ".join(str(held["why"]) for held in data.get("proof") or () if held.get("why"))
-        block(str(data["policy"]))  # says what is not one of fairopt's
+        if not why:
+            block(str(data["policy"]))  # says what is not one of fairopt's
         raise CannotCheck(why or f"{short(str(data['policy']))} is a mechanism, not the optimum of one objective")
     objective, conditions = policy.given["objective"], policy.given.get("constraints", [])
     if data.get("bundles") is not None:

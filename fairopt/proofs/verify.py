@@ -27,6 +27,7 @@ Sections: numbers; the policy, from its text; the instance (feasibility is `Clus
 (`digest`); numbers to maximise (sums, alpha-fairness, ordered weights: `bound`); fairness and efficiency; leximin;
 bundles; whole tasks; files (`proved`, `verify`). Numbers, policy, instance and files serve every policy, of the other
 sections each kind of policy needs its own.
+
 Numbers are fractions; logarithms, powers and norms are enclosed between two of them: `decimal` rounds ``ln`` and
 ``exp`` correctly. Sums are rounded outwards to `BITS` bits, as exact ones grow with the number of users.
 """

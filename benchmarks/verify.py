@@ -144,7 +144,8 @@ WHERE: dict[str, str] = {  # by kind a pattern of the path of what is changed
     "counts": r"instance/counts/\d+", "eligibility": r"instance/eligible/\d+/\d+", "coefficient": r"given/.*\d",
     "bundle": r"bundles/.*\d", "placement": r"placement/.*\d",
 }  # fmt: skip
-KINDS = (*WHERE, "policy", "another proof", "another policy", "exchange", "tasks moved", "tasks scaled", "key deleted", "file cut")
+KINDS = (*WHERE, "policy", "another proof", "another policy", "exchange", "tasks moved", "tasks scaled", "key deleted",
+         "file cut")  # fmt: skip
 
 
 def leaves(data: Any, path: str = "") -> list[str]:

@@ -449,18 +449,21 @@ class Allocation:
         return later("Allocation.save")(self, Path(path), evidence)
 
     @classmethod
-    def load(cls, path: str | Path) -> Allocation:
+    def load(cls, path: str | Path, policy: Any = None) -> Allocation:
         """Read a file of `save`. Nothing in it is executed, and its certificate is made again.
 
         Parameters
         ----------
         path : str or Path
             A file that `save` wrote.
+        policy : Policy or other mechanism, optional
+            The policy of the file, needed to certify answers where it has blocks of your own. It must have the same
+            text as that in the file.
 
         Returns
         -------
         Allocation
-            ``policy`` is rebuilt from blocks of fairopt; a policy with blocks of your own stays text.
+            ``policy`` is rebuilt from blocks of fairopt; a policy with blocks of your own that is not given stays text.
 
         Raises
         ------
@@ -475,7 +478,7 @@ class Allocation:
         >>> loaded.policy, loaded.certificate.ok
         (Policy(AlphaFair(1), name='FDS(alpha=1)'), True)
         """
-        return later("Allocation.load")(Path(path))
+        return later("Allocation.load")(Path(path), policy)
 
 
 def used_by(instance: Instance, tasks_by_server: Float) -> Float:

@@ -76,10 +76,14 @@ def save(allocation: Allocation, path: Path, evidence: bool = True) -> Path:
     return path
 
 
-def load(path: Path) -> Allocation:
+def load(path: Path, policy: Any = None) -> Allocation:
     """See `Allocation.load`."""
     data = _read_saved(path)
-    policy: Any
+    if policy is not None and repr(policy) != data.get("policy"):
+        raise InvalidInstance(
+            f"{path}: it is an answer of {_named(data.get('policy'))}, not of {_named(policy)}; give the policy "
+            "that it was saved with"
+        )
     try:
         instance = Instance.from_dict(data["instance"])
         tasks = np.asarray(data["tasks_by_server"], dtype=float).reshape(-1, instance.n_servers)
@@ -90,7 +94,7 @@ def load(path: Path) -> Allocation:
         bundles = None if data["bundles"] is None else np.asarray(data["bundles"], dtype=float)
         placement = None if data.get("placement") is None else np.asarray(data["placement"], dtype=float)
         objective = float(data["objective"])
-        policy = mechanism_or_text(str(data["policy"]))
+        policy = mechanism_or_text(str(data["policy"])) if policy is None else policy
         if prices is not None and prices.shape != instance.capacities.shape:
             raise ValueError(f"prices of shape {prices.shape}")
         if bundles is not None:
@@ -127,6 +131,11 @@ def load(path: Path) -> Allocation:
         )
     loaded = _judged_again(loaded, data.get("evidence"), claim)
     return gate.as_saved(loaded, claim)
+
+
+def _named(policy: Any) -> str:
+    """A policy in a message."""
+    return policy[:120] if isinstance(policy, str) else repr(policy)[:120]
 
 
 def _judged_again(loaded: Allocation, evidence: Any, claim: Certificate) -> Allocation:

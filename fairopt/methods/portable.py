@@ -183,7 +183,7 @@ def _proving(
     best = _gap(cluster, objective, rows, entry), entry
     final, own = cluster.tasks, {"tasks": entry["tasks"]} if "tasks" in entry else {}
     for near in NEAR:
-        if best[0] <= verify.GAP / 4:
+        if best[0] <= float(verify.GAP) / 4:
             break
         if own:
             cluster.tasks = cluster.near = verify.numbers(entry["tasks"], "tasks", cluster.n, cluster.servers)

@@ -27,11 +27,12 @@ from fairopt.progress import by_itself, tell
 from fairopt.properties.audit.audit import AuditSettings, PropertySearch, require_whole
 from fairopt.properties.audit.findings import Witness
 from fairopt.properties.exact.confirm import Counterexample, verified
-from fairopt.properties.names import MEANING, property_name
+from fairopt.properties.names import MEANING, property_name, when_late
 from fairopt.properties.prove.proof import Proof, ProofReport
 from fairopt.properties.prove.provers import Answer, answers, require
 from fairopt.properties.prove.said import degree_of, require_said, seems_alike
 from fairopt.properties.prove.statements import PROVABLE, Kind, Query, Question, alike, lemma, queries
+from fairopt.time_limits import Clock
 
 __all__ = ["prove"]
 
@@ -69,7 +70,7 @@ def prove(
     weights, limits : bool, default False
         Any weights, and any task limits, instead of equal weights and none.
     time_limit : float, default 60
-        Seconds for each property.
+        Seconds for each property; of the first, also for comparing what blocks say with what they compute.
     cross_check : bool, default False
         Ask cvc5 as well about what z3 has proved, and say which of them proved it.
     found : callable, optional
@@ -118,11 +119,13 @@ def prove(
     kind = Kind(
         resources=int(resources), users=users, positive=bool(positive), weights=bool(weights), limits=bool(limits)
     )
-    question, proofs = stated(policy, kind), list[Proof]()
+    clock, proofs = Clock(time_limit), list[Proof]()
+    question = stated(policy, kind, clock)
     with by_itself() as report:
         for done, name in enumerate(names):
             report(f"{label(policy)}: {name}", done, len(names))
-            proofs.append(_Attempt(policy, kind, question, name, float(time_limit), cross_check).proof())
+            proofs.append(_Attempt(policy, kind, question, name, clock, cross_check).proof())
+            clock = Clock(time_limit)
             if found is not None:
                 found(proofs[-1])
             if proofs[-1].interrupted:
@@ -139,8 +142,9 @@ def of_finding(setting: AuditSettings, name: str) -> str:
     for resources in AUDITED:
         kind = Kind(resources=resources, positive=setting.positive, weights=setting.weights, limits=setting.limits)
         with contextlib.suppress(OutOfDomain):  # as 3-DF on two resources
-            question = stated(setting.mechanism, kind)
-            found = _Attempt(setting.mechanism, kind, question, name, EACH, False).proof()
+            clock = Clock(EACH)
+            question = stated(setting.mechanism, kind, clock)
+            found = _Attempt(setting.mechanism, kind, question, name, clock, False).proof()
             if found.verdict == "proved":
                 proved.append(str(resources))
                 assumed.add(found.assumption)
@@ -152,7 +156,7 @@ def of_finding(setting: AuditSettings, name: str) -> str:
     return "; ".join([words, *sorted(filter(None, assumed))])
 
 
-def stated(policy: Any, kind: Kind) -> Question | str:
+def stated(policy: Any, kind: Kind, clock: Clock) -> Question | str:
     """What provers are asked of a notion, but for the property, or why they are not asked."""
     if type(policy) is not Policy:
         return f"{label(policy)} is not made of blocks that say what they are"
@@ -172,7 +176,10 @@ def stated(policy: Any, kind: Kind) -> Question | str:
         if said is None:
             return f"{block} does not say what it is in polynomials; write {type(block).__name__}.conditions"
     question = Question(**asdict(kind), objective=objective, share=shares[0], name="pareto")
-    return replace(question, assumption=require_said(question))
+    assumption = require_said(question, clock)
+    if assumption is None:
+        return f"what its blocks say was not compared with all that they compute {when_late(clock)}"
+    return replace(question, assumption=assumption)
 
 
 @dataclass
@@ -183,19 +190,17 @@ class _Attempt:
     kind: Kind
     question: Question | str
     name: str
-    seconds: float
+    clock: Clock  # of the first property from before the question was stated
     cross_check: bool
     tried: list[str] = field(default_factory=list)
     used: list[Query] = field(default_factory=list)
     witness: Witness | None = None
 
-    def __post_init__(self) -> None:
-        self.begun = time.perf_counter()
-
     @property
     def left(self) -> float:
         """Seconds that are left."""
-        return self.begun + self.seconds - time.perf_counter()
+        assert self.clock.time_limit is not None
+        return self.clock.time_limit - self.clock.seconds
 
     def proof(self) -> Proof:
         """The verdict, also after Ctrl-C."""
@@ -217,7 +222,7 @@ class _Attempt:
         assumption = "" if isinstance(self.question, str) else self.question.assumption
         return Proof(
             label(self.policy), self.policy, self.name, verdict, ", ".join(filter(None, (words, assumption))),
-            self.witness, tuple(self.tried), provers, time.perf_counter() - self.begun,
+            self.witness, tuple(self.tried), provers, self.clock.seconds,
             tuple(self.used) if provers else (), interrupted, assumption,
         )  # fmt: skip
 
@@ -237,7 +242,7 @@ class _Attempt:
         if not searched:
             self._search()
         if self.left <= 0:
-            self.tried.append(f"stopped after {self.seconds:g} seconds")
+            self.tried.append(f"stopped after {self.clock.time_limit:g} seconds")
         return ()
 
     def _settles(self, answer: Answer, question: Question) -> bool:

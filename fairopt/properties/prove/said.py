@@ -20,6 +20,7 @@ from fairopt.instance import Instance
 from fairopt.policy import Policy
 from fairopt.properties.audit.random_instances import random_pools
 from fairopt.properties.prove.statements import Builder, Kind, Question
+from fairopt.time_limits import Clock
 
 __all__ = ["degree_of", "require_said", "seems_alike"]
 
@@ -36,8 +37,10 @@ WEIGHTS = (1.0, 3.0)  # times all weights, for blocks of one's own
 OFF = (0.99, 1.01)  # times a coefficient: then conditions may not hold
 
 
-def require_said(question: Question) -> str:
+def require_said(question: Question, clock: Clock) -> str | None:
     """What a proof takes for granted of blocks of one's own, in words; empty where all blocks are fairopt's.
+
+    None where the time was over before all was compared: of less nothing is taken for granted.
 
     `InvalidBlock` where conditions of the share or the objective do not hold for what these compute. Also where there
     is nothing to compare: the notion is defined on none of the drawn pools, or an objective of one's own speaks of
@@ -52,10 +55,14 @@ def require_said(question: Question) -> str:
         except NoAnswer:  # not every notion is defined on every instance
             continue
         for j in range(instance.n_users):
+            if clock.late:
+                return None
             _require_share(question, instance.ratios[j].tolist(), float(c[j]))
         shares += 1
         if k >= DRAWN + (0 if ours else WIDE_ANSWERS) or (c == 0).any():
             continue
+        if clock.late:
+            return None
         try:
             answer = Policy(objective).allocate(instance)
         except (NoAnswer, NotCertified):

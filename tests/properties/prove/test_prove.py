@@ -19,6 +19,7 @@ from fairopt.properties.prove import provers, said, statements
 from fairopt.properties.prove.proof import ProofReport
 from fairopt.properties.prove.provers import answers
 from fairopt.properties.prove.statements import PROVABLE, Question, alike, lemma, queries
+from fairopt.time_limits import Clock
 
 pytest.importorskip("z3", reason="proofs need the extra prove")
 pytest.importorskip("cvc5", reason="proofs are checked by cvc5, of the extra prove")
@@ -390,7 +391,7 @@ def test_blocks_are_what_they_say(objective, limits):
     for positive in (False,) if limits else (True, False):
         if not isinstance(objective, Roots) or not limits:
             q = question(fo.Policy(objective), "pe", 2, positive=positive, limits=limits, weights=True)
-            assert bool(said.require_said(q)) == isinstance(objective, Roots)
+            assert bool(said.require_said(q, Clock(None))) == isinstance(objective, Roots)
 
 
 @pytest.mark.parametrize("objective", SHIPPED, ids=repr)
@@ -401,7 +402,7 @@ def test_shipped_blocks_are_what_they_say_at_ratios_over_many_decades(objective,
     monkeypatch.setattr(said, "WIDE_ANSWERS", 9)
     monkeypatch.setattr(said, "DRAWN", 0)
     for options in ({}, {"positive": False, "limits": True, "weights": True}):
-        assert "on 15 drawn pools" in said.require_said(question(fo.Policy(objective), "pe", 3, **options))
+        assert "on 15 drawn pools" in said.require_said(question(fo.Policy(objective), "pe", 3, **options), Clock(None))
 
 
 # -- a notion of one's own -------------------------------------------------------------------------------------------
@@ -636,3 +637,11 @@ def test_claims_and_proofs_agree():
             assert not refuted, claim
         if not holds:
             assert refuted or not proved, claim
+
+
+@pytest.mark.parametrize("looks", [0, 1, 3])  # within users, before an answer, between pools
+def test_blocks_not_compared_in_time_prove_nothing(monkeypatch, looks):
+    late = iter([False] * looks)
+    monkeypatch.setattr(Clock, "late", property(lambda self: next(late, True)))
+    proof = fo.prove(fo.DRF(), "pe", resources=1, users=2, time_limit=60)
+    assert proof.verdict == "unknown" and "was not compared with all that they compute when the time" in proof.tried[0]

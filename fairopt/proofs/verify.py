@@ -42,7 +42,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 
-
 class Fraction:
     """A fraction n / d with d > 0, in lowest terms only where a sum would grow without: five times as fast as those of
     the standard library, which reduce each result.

@@ -1074,59 +1074,116 @@ class Plane:
 # -- leximin --------------------------------------------------------------------------------------------------------
 
 
-def bottlenecks(cluster: Cluster, c: Table) -> Fraction:
-    """The gap of max-min fairness on one pool, where it needs no evidence: every user is at a bound, or needs a full
-    resource on which no user who could give way has a higher level ``s / w`` (Bertsekas and Gallager 1992).
-
-    Servers are added up and eligibility is left out: what is max-min fair with more allowed is so with less. Rounding
-    is followed from level to level, since a user with a trace of a resource moves far where others move little. A level
-    falls by what earlier ones may take, as a part of the loads that remain. It rises by the rest of a resource and what
-    others may free, as a part of the user's load and of those whom no other resource stops, as they rise with it.
+def bottlenecks(cluster: Cluster, below: Table, above: Table, lowest: bool) -> Fraction:
+    """The gap on one pool, where max-min fairness needs no evidence: levels are computed again (`Water`), and those of
+    the file are compared with them; only the ``lowest`` ones if the objective looks at no other.
     """
-    users, resources = cluster.active, range(cluster.m)
-    total = {j: cluster.total(j) for j in users}
-    level = {j: s / cluster.weights[j] for j, s in cluster.shares(c).items()}
-    loads = {j: {i: d * total[j] for i, d in enumerate(cluster.demands[j][0]) if d * total[j]} for j in users}
-    room = [cluster.capacity[i] * cluster.usable[i] for i in resources]
-    used = [added(row.get(i, ZERO) for row in loads.values()) for i in resources]
-    over = max([ZERO, *(u / r - 1 for u, r in zip(used, room, strict=True) if u)])
-    rest = [r * (1 + over) - u for r, u in zip(room, used, strict=True)]
-    near = [i for i in resources if rest[i] <= 2 * GAP * room[i]]
-    limits = {j: high for j in users if (high := cluster.high[j]) is not None and total[j] >= high * (1 - ROUNDING)}
-    gives = {j for j in users if total[j] > cluster.low[j] * (1 + ROUNDING)}
-    sole = {j for j in gives if j not in limits and sum(i in loads[j] for i in near) == 1}
-    top = [max((level[j] for j in gives if i in loads[j]), default=ZERO) for i in resources]
-    rising, remaining, moved = ([ZERO] * cluster.m for _ in range(3))
-    for j, row in loads.items():
-        for i, v in row.items():
-            rising[i] += v if j in sole else 0
-            remaining[i] += v if j in gives else 0
-            moved[i] += 0 if j in gives else v * max(1 - cluster.low[j] / total[j], ZERO)
-    groups: list[list[int]] = []
-    for j in sorted(users, key=level.__getitem__):
-        if not groups or level[j] > level[groups[-1][0]] * (1 + ROUNDING):
-            groups.append([])
-        groups[-1].append(j)
-    errors: dict[int, Fraction] = {}
-    for group in groups:
-        falls = (max(moved[i] - rest[i], ZERO) / remaining[i] for i in resources if remaining[i])
-        fall = max(falls, default=ZERO)
-        for j in group:
-            rises = [
-                (rest[i] + moved[i] + max(remaining[i] - loads[j][i], 0) * (max(top[i] / level[j] - 1, 0) + fall))
-                / (rising[i] if j in sole else rising[i] + loads[j][i])
-                for i in near if i in loads[j] and level[j] >= top[i] * (1 - GAP)
-            ]  # fmt: skip
-            if j in limits:
-                rises = [limits[j] * (1 + over) / total[j] - 1 if limits[j] else ZERO]
-            if not rises:
-                raise Fault(f"user {cluster.users[j]!r} is below its limit, and no full resource holds it at its level")
-            errors[j] = up(max(min(rises), fall))
-        for j in group:
-            for i, v in loads[j].items():
-                moved[i] = up(moved[i] + v * errors[j])
-                remaining[i] -= v if j in gives else 0
-    return max(errors.values(), default=over) + over
+    if any(row != cluster.capacities[0] for row in cluster.capacities):
+        raise Fault("bottlenecks are evidence for one pool, or for servers that are alike")
+    if any(len(cluster.open[j]) < cluster.servers for j in cluster.active):
+        raise Fault("bottlenecks are evidence for servers where all users may run")
+    gap = ZERO
+    for bits in (BITS, 10 * BITS):  # where users need traces of a full resource, bounds lose digits
+        water = Water(cluster, below, above, bits)
+        water.fill()
+        least, most = ({j: end(sizes[k] * cluster.total(j)) for j, sizes in water.sizes.items()}
+                       for k, end in ((0, math.floor), (1, math.ceil)))  # fmt: skip
+        if min(least.values()) <= 0:
+            raise Fault("a user who takes part has no share")
+        if lowest:
+            best = min(water.upper.values())
+            gap = Fraction(max(best - min(least.values()), 0), best)
+        else:
+            rise = max(((water.upper[j] - z) << bits) // z for j, z in least.items())
+            fall = max(((z - water.lower[j]) << bits) // z for j, z in most.items())
+            gap = Fraction(max(rise, fall, -1) + 1, 1 << bits)
+        if gap <= GAP:
+            break
+    return gap
+
+
+class Water:
+    """Max-min fair levels on a pool, between two integers for each user, by water-filling (Proposition 15.5).
+
+    Levels are multiples of ``2^-bits`` of a unit near the largest, loads are multiples of ``1 / full``. ``sizes`` are
+    levels of one task, ``rates`` loads by user and resource of a level of 1, ``low`` and ``high`` levels at bounds,
+    each from below and from above. ``lower`` and ``upper`` are the results.
+    """
+
+    def __init__(self, cluster: Cluster, below: Table, above: Table, bits: int) -> None:
+        largest = max(cluster.total(j) * below[j][0] / cluster.weights[j] for j in cluster.active)
+        shift = bits - largest.numerator.bit_length() + largest.denominator.bit_length()
+        scale, self.full = Fraction(2) ** shift, 1 << 2 * bits
+        room = [c * part / self.full for c, part in zip(cluster.capacity, cluster.usable, strict=True)]
+        self.sizes, self.rates = dict[int, tuple[Fraction, Fraction]](), dict[int, dict[int, tuple[Any, int]]]()
+        self.low, self.high = dict[int, tuple[int, int]](), dict[int, tuple[int, int]]()
+        for j in cluster.active:
+            per, needs = scale / cluster.weights[j], cluster.demands[j][0]
+            least, most = self.sizes[j] = below[j][0] * per, above[j][0] * per
+            if least <= 0:
+                raise Fault(f"a task of user {cluster.users[j]!r} is no share")
+            high = cluster.high[j] if all(r for d, r in zip(needs, room, strict=True) if d) else ZERO
+            self.low[j] = math.floor(cluster.low[j] * least), math.ceil(cluster.low[j] * most)
+            if high is not None:
+                self.high[j] = math.floor(high * least), max(math.ceil(high * most), self.low[j][1])
+            self.rates[j] = {i: (d // (r * most) or d / (r * most), -(-d // (r * least)))  # exactly if below 1
+                             for i, (d, r) in enumerate(zip(needs, room, strict=True)) if d and r}  # fmt: skip
+        self.lower, self.upper = dict[int, int](), dict[int, int]()
+        self.fixed, self.slope = [0] * cluster.m, [0] * cluster.m  # at a level t loads are at most fixed + slope * t
+
+    def fill(self) -> None:
+        """Raise the level of all users together from 0, and settle those whom a full resource or a limit stops."""
+        level, rising = 0, set[int]()
+        starts, ends = ([(at, stops, j) for j, (_, at) in bounds.items()]
+                        for stops, bounds in ((False, self.low), (True, self.high)))  # fmt: skip
+        turns = sorted(starts + ends, reverse=True)
+        for low, _, j in starts:
+            self.add(j, low, 0)
+        closed = set[int]()
+        while len(self.lower) < len(self.low):
+            left = [(self.full - a - b * level, b) for a, b in zip(self.fixed, self.slope, strict=True)]
+            full = {i for i, (rest, b) in enumerate(left) if rest < max(b, 1)} - closed
+            if full:
+                self.settle(full, level, rising)
+                closed |= full
+                continue
+            reach = min((level + rest // b for rest, b in left if b), default=None)
+            if not turns or (reach is not None and turns[-1][0] > reach):
+                level = reach or level
+                continue
+            at, stops, j = turns.pop()
+            level = max(level, at)
+            if j in self.lower:
+                continue
+            if stops:
+                self.lower[j], self.upper[j] = self.high[j]
+                rising.remove(j)
+            else:
+                rising.add(j)
+            self.add(j, at if stops else -at, -1 if stops else 1)
+
+    def add(self, j: int, level: int, times: int) -> None:
+        """Add the loads of a user at a fixed level, and of one who rises, ``times`` 1 or -1."""
+        for i, (_, rate) in self.rates[j].items():
+            self.fixed[i] += rate * level
+            self.slope[i] += rate * times
+
+    def settle(self, full: set[int], level: int, rising: set[int]) -> None:
+        """Bound the levels of users who need a full resource, by what its other users leave of it at least."""
+        least = dict(self.lower)
+        for j in self.rates.keys() - least.keys():
+            low, high = self.low[j][0], self.high.get(j)
+            least[j] = max(low, level if high is None else min(level, high[0]))
+        spare = dict.fromkeys(full, self.full)
+        for j, of_user in self.rates.items():
+            for i in full.intersection(of_user):
+                spare[i] -= math.floor(of_user[i][0]) * least[j]
+        for j in [j for j, of_user in self.rates.items() if j not in self.lower and not full.isdisjoint(of_user)]:
+            most = least[j] + min(max(spare[i], 0) // rate for i, (rate, _) in self.rates[j].items() if i in full) + 1
+            self.lower[j], self.upper[j] = least[j], min(most, self.high[j][1]) if j in self.high else most
+            rises = j in rising
+            self.add(j, self.upper[j] - (0 if rises else self.low[j][1]), -1 if rises else 0)
+            rising.discard(j)
 
 
 def pulled(cluster: Cluster, c: Table, rows: Rows) -> Fraction:
@@ -1589,7 +1646,9 @@ def gap_of_tier(cluster: Cluster, objective: Block, rows: Rows, held: Mapping[st
         if (rows and kind != "pulled") or cluster.kept or cluster.by_server or not alike:
             raise Fault("bottlenecks are evidence for one pool without further conditions")
         cluster.step_by_step |= kind == "pulled" and objective.name == "Leximin"
-        return norm + (bottlenecks(cluster, below) if kind == "bottlenecks" else pulled(cluster, below, rows))
+        if kind == "bottlenecks":
+            return bottlenecks(cluster, below, above, objective.name == "MaxMin")
+        return norm + pulled(cluster, below, rows)
     if kind == "lines" and len(objective.terms) == 1 and objective.terms[0][1].name == "FairnessEfficiency":
         return Plane(cluster, objective.terms[0][1], rows).gap(held)
     if kind != "prices":

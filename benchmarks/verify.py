@@ -3,7 +3,8 @@
 Draws of fuzz.py are allocated, saved with and without evidence, and verified: by kind how many certified answers are
 ``proved``, ``not proved`` or ``cannot`` be checked this way, with medians of milliseconds. Then each file is changed in
 one place: a number of tasks, a price, a capacity, a parameter in the policy's text, ... by a factor, a part of 1e-12 to
-1e2 of it, its sign, zero, NaN, a string; a key deleted, two users exchanged, the file cut. Of the changed files
+1e2 of it, its sign, zero, NaN, a string; a key deleted, two users exchanged, the file cut; or it gets
+the proof or the policy of another file. Of the changed files
 
 refused    are not proved.
 right      are proved, and the references of fuzz.py, which share no code with fairopt, agree: capacities, limits and
@@ -14,6 +15,7 @@ undecided  are proved, and the reference's own bound is not close enough to say.
 Instances of users of one's own shares are read with the coefficients of the file. Ctrl-C prints what was done.
 
 Run: python benchmarks/verify.py [--files 1000 --mutations 1000 --seed 1 --categories pools,tiers --start 0]
+     python benchmarks/verify.py --kinds "another proof,another policy" --files 500 --mutations 10000
 """
 
 from __future__ import annotations
@@ -142,7 +144,8 @@ WHERE: dict[str, str] = {  # by kind a pattern of the path of what is changed
     "counts": r"instance/counts/\d+", "eligibility": r"instance/eligible/\d+/\d+", "coefficient": r"given/.*\d",
     "bundle": r"bundles/.*\d", "placement": r"placement/.*\d",
 }  # fmt: skip
-KINDS = (*WHERE, "policy", "exchange", "tasks moved", "tasks scaled", "key deleted", "file cut")
+KINDS = (*WHERE, "policy", "another proof", "another policy", "exchange", "tasks moved", "tasks scaled", "key deleted",
+         "file cut")  # fmt: skip
 
 
 def leaves(data: Any, path: str = "") -> list[str]:
@@ -171,6 +174,30 @@ def changed(rng: Rng, value: Any) -> Any:
     return one_of(rng, *others)
 
 
+EARLIER: list[Data] = []  # proofs and policies of files before, of any kind
+ENTRIES: tuple[Data, ...] = (  # one of each kind, which fit two users of a pool at least
+    {"kind": "bottlenecks"}, {"kind": "pulled"}, {"kind": "bundles"}, {"kind": "empty"},
+)  # fmt: skip
+
+
+def of_another(rng: Rng, data: Data, part: str) -> None:
+    """Put another file's proof or policy into a file, with other tasks most of the time."""
+    other = EARLIER[rng.integers(len(EARLIER))]
+    if part == "another policy":
+        data["policy"] = other["policy"]
+    elif rng.random() < 0.5:
+        data["proof"] = [dict(one_of(rng, *ENTRIES))]
+        n = len(data["tasks_by_server"])
+        data["binding"] = [[int(j), int(k)] for j, k in rng.integers(n, size=(n, 2)) if j != k]
+        if rng.random() < 0.5:
+            del data["binding"]
+    else:
+        data["proof"] = other["proof"]
+    if rng.random() < 0.7:  # any feasible tasks, so that what is proved of them is mostly wrong
+        tasks = np.array(data["tasks_by_server"])
+        data["tasks_by_server"] = (tasks * rng.uniform(0.3, 1, tasks.shape)).tolist()
+
+
 def mutated(rng: Rng, text: str, kind: str) -> str | None:
     """A file with one change of a kind; None if it has nothing of the kind."""
     if kind == "file cut":
@@ -186,6 +213,8 @@ def mutated(rng: Rng, text: str, kind: str) -> str | None:
             return None
         held, key = holder(data, paths[rng.integers(len(paths))])
         held[key] = changed(rng, held[key]) if kind != "users of a level" else int(rng.integers(-1, n + 1))
+    elif kind.startswith("another"):
+        of_another(rng, data, kind)
     elif kind == "policy":
         data["policy"] = changed_policy(rng, data["policy"])
     elif kind == "exchange":
@@ -312,9 +341,11 @@ def judged(text: str) -> tuple[str, str]:
     return "WRONG", wrong
 
 
-def attacked(rng: Rng, text: str, path: Path, tallies: dict[str, Counter[str]], bad: list[Data]) -> None:
+def attacked(
+    rng: Rng, text: str, path: Path, tallies: dict[str, Counter[str]], bad: list[Data], kinds: list[str]
+) -> None:  # fmt: skip
     """Verify one changed file, and judge it if it is proved."""
-    kind = KINDS[rng.integers(len(KINDS))]
+    kind = kinds[rng.integers(len(kinds))]
     file = mutated(rng, text, kind)
     if file is None or file == text:
         return
@@ -334,7 +365,7 @@ def attacked(rng: Rng, text: str, path: Path, tallies: dict[str, Counter[str]], 
 
 def main() -> None:
     """Print both tables, and write what is wrong beside them."""
-    o = arguments(str(__doc__), files=1000, mutations=1000, seed=1, categories=list(DRAWS), start=0)
+    o = arguments(str(__doc__), files=1000, mutations=1000, seed=1, categories=list(DRAWS), start=0, kinds=list(KINDS))
     answers: dict[str, Tally] = defaultdict(Tally)
     attacks: dict[str, Counter[str]] = {kind: Counter() for kind in KINDS}
     bad: list[Data] = []
@@ -362,8 +393,10 @@ def main() -> None:
                             "draw": [category, tried - 1]})  # fmt: skip
                 continue
             proved += 1
+            of_this = json.loads(text)
+            EARLIER.append({"proof": of_this["proof"], "policy": of_this["policy"]})
             while sum(map(Counter.total, attacks.values())) * o.files < done * o.mutations:
-                attacked(rng, text, path, attacks, bad)
+                attacked(rng, text, path, attacks, bad, o.kinds)
     title = f"seed {o.seed}, {(time.perf_counter() - begun) / 60:.1f} minutes"
     OUT.mkdir(exist_ok=True)
     (OUT / "verify-bad.json").write_text(json.dumps(bad, indent=1), encoding="utf-8")

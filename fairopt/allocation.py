@@ -13,16 +13,50 @@ from numpy.typing import NDArray
 
 from fairopt.accessor import later
 from fairopt.certificate import Certificate
+from fairopt.display import label
 from fairopt.instance import Instance
 
 if TYPE_CHECKING:
     from fairopt.proofs.derivatives.prices import LevelPrices
 
-__all__ = ["Allocation"]
+__all__ = ["Allocation", "ChangedByHand"]
 
 Float = NDArray[np.float64]
 
+CHANGED = " as changed by hand"
 ROUNDING = 1e-12  # of a capacity: less left over is none
+
+
+@dataclass(frozen=True, repr=False)
+class ChangedByHand:
+    """A policy whose problem was changed before `Policy.read`: it names the answer, which another objective or other
+    conditions made.
+
+    Attributes
+    ----------
+    policy : Policy
+        The policy that `Policy.read` was called of.
+
+    Examples
+    --------
+    >>> import cvxpy as cp, fairopt as fo
+    >>> policy, pool = fo.NoFairness(), fo.Instance([[1], [1]], [2])
+    >>> problem = policy.problem(pool)
+    >>> changed = cp.Problem(problem.objective, [*problem.constraints, problem.var_dict["tasks"] <= 1])
+    >>> _ = changed.solve(solver="HIGHS")
+    >>> policy.read(changed, pool).policy
+    Policy(Total(Tasks()), name='most tasks') as changed by hand
+    """
+
+    policy: Any
+
+    @property
+    def name(self) -> str:
+        """Name in tables and messages."""
+        return (self.policy.name or repr(self.policy)) + CHANGED
+
+    def __repr__(self) -> str:
+        return repr(self.policy) + CHANGED
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -36,7 +70,7 @@ class Allocation:
     instance : Instance
         The instance, as given.
     policy : Policy or other mechanism
-        The policy that was solved.
+        The policy that was solved; `ChangedByHand` of one whose problem was changed before `Policy.read`.
     tasks_by_server : ndarray of shape (n_users, n_servers)
         Tasks of each user on each server row.
     certificate : Certificate
@@ -139,7 +173,8 @@ class Allocation:
     @cached_property
     def shares(self) -> Float:
         """Shares of each user by the objective's first share (dominant shares where it names none)."""
-        objective = getattr(self.policy, "objective", None)
+        policy = self.policy.policy if isinstance(self.policy, ChangedByHand) else self.policy
+        objective = getattr(policy, "objective", None)
         blocks = objective.share_blocks() if objective is not None else ()
         return self.share(blocks[0]) if blocks else self._dominant_shares
 
@@ -181,12 +216,12 @@ class Allocation:
         of other constraints and eligibility, so that a resource of which a server has none has price 0. Where `Reserve`
         keeps a fraction f free, ``1 - f`` of the unit can be used.
 
-        Computed from the blocks, the instance and the tasks. For blocks of your own, and for a problem that was changed
-        before `Policy.read`, these are the dual values of the method if they satisfy the conditions of an optimum (then
-        they lie between the derivatives from the right and from the left), and None otherwise, as for
-        `FairnessEfficiency` where it is not concave. Policies that decide
-        bundles give the dual values of their proof; mechanisms without an objective have no prices, nor have whole
-        tasks: what they are worth has jumps as a function of capacities.
+        Computed from the blocks, the instance and the tasks. For blocks of your own these are the dual values of the
+        method if they satisfy the conditions of an optimum (then they lie between the derivatives from the right and
+        from the left), and None otherwise, as for `FairnessEfficiency` where it is not concave, and for a problem that
+        was changed before `Policy.read`. Policies that decide bundles give the dual values of their proof; mechanisms
+        without an objective have no prices, nor have whole tasks: what they are worth has jumps as a function of
+        capacities.
 
         Examples
         --------
@@ -361,7 +396,7 @@ class Allocation:
         return later("Allocation.plot")(self, kind, ax, users, resources)
 
     def __repr__(self) -> str:
-        name = getattr(self.policy, "name", None) or repr(self.policy)
+        name = label(self.policy)
         shown = np.array2string(self.tasks, precision=4, threshold=6, edgeitems=3)
         return f"<Allocation by {name} of {self.instance!r}: tasks {shown}; {self.certificate}>"
 
@@ -386,6 +421,11 @@ class Allocation:
         -------
         Path
 
+        Warns
+        -----
+        UserWarning
+            If its problem was changed by hand: of such a file only that the tasks fit can be proved.
+
         Raises
         ------
         InvalidInstance
@@ -406,18 +446,21 @@ class Allocation:
         return later("Allocation.save")(self, Path(path), evidence)
 
     @classmethod
-    def load(cls, path: str | Path) -> Allocation:
+    def load(cls, path: str | Path, policy: Any = None) -> Allocation:
         """Read a file of `save`. Nothing in it is executed, and its certificate is made again.
 
         Parameters
         ----------
         path : str or Path
             A file that `save` wrote.
+        policy : Policy or other mechanism, optional
+            The policy of the file, needed to certify answers where it has blocks of your own. It must have the same
+            text as that in the file.
 
         Returns
         -------
         Allocation
-            ``policy`` is rebuilt from blocks of fairopt; a policy with blocks of your own stays text.
+            ``policy`` is rebuilt from blocks of fairopt; a policy with blocks of your own that is not given stays text.
 
         Raises
         ------
@@ -432,7 +475,7 @@ class Allocation:
         >>> loaded.policy, loaded.certificate.ok
         (Policy(AlphaFair(1), name='FDS(alpha=1)'), True)
         """
-        return later("Allocation.load")(Path(path))
+        return later("Allocation.load")(Path(path), policy)
 
 
 def used_by(instance: Instance, tasks_by_server: Float) -> Float:

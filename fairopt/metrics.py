@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fairopt.allocation import Allocation, part_of_capacity
+from fairopt.blocks.base import brief
 from fairopt.blocks.measure import log_fairness
 from fairopt.errors import InvalidBlock, OutOfDomain, nearest
 from fairopt.instance import Instance
@@ -303,7 +304,7 @@ def f_beta(values: ArrayLike, beta: float, weights: ArrayLike | None = None) -> 
         raise OutOfDomain(f"f_beta is of finite numbers >= 0, some > 0, and a finite beta other than 0; got {beta=}")
     w = np.ones(len(u)) if weights is None else np.asarray(weights, dtype=np.float64).ravel()
     if len(w) != len(u) or not (np.isfinite(w).all() and (w > 0).all()):
-        raise OutOfDomain(f"f_beta of {len(u)} values got the weights {weights!r}; give as many, finite and > 0")
+        raise OutOfDomain(f"f_beta of {len(u)} values got the weights {brief(weights)}; give as many, finite and > 0")
     size = np.exp(log_fairness(u[None], w / w.sum(), beta)[0][0])
     return float(size if beta <= 1 else -size)
 

@@ -7,8 +7,10 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal, NoReturn, TypeVar
 
 from fairopt.allocation import Allocation
+from fairopt.blocks.base import brief
 from fairopt.blocks.constraints import Constraint
 from fairopt.blocks.objectives import Objective
+from fairopt.display import label
 from fairopt.errors import InvalidBlock, within_memory
 from fairopt.formulation.problem import natural_problem
 from fairopt.instance import Instance
@@ -62,17 +64,17 @@ class Policy:
     def __init__(self, objective: Objective, constraints: Iterable[Constraint] = (), name: str | None = None) -> None:
         if not isinstance(objective, Objective):
             raise InvalidBlock(
-                f"Policy({objective!r}): give an objective, such as Leximin(DominantShare()) or AlphaFair(1)"
+                f"Policy({brief(objective)}): give an objective, such as Leximin(DominantShare()) or AlphaFair(1)"
             )
         if isinstance(constraints, Constraint):
             constraints = (constraints,)
         if not isinstance(constraints, Iterable):
-            raise InvalidBlock(f"constraints are {constraints!r}; give a list of blocks such as [MinShare(0.1)]")
+            raise InvalidBlock(f"constraints are {brief(constraints)}; give a list of blocks such as [MinShare(0.1)]")
         held = tuple(constraints)
         for constraint in held:
             if not isinstance(constraint, Constraint):
                 raise InvalidBlock(
-                    f"{constraint!r} among the constraints is not a constraint; give blocks such as MinShare(0.1)"
+                    f"{brief(constraint)} among the constraints is not a constraint; give blocks such as MinShare(0.1)"
                 )
         self.objective = objective
         self.constraints = held
@@ -212,7 +214,7 @@ class Policy:
         >>> most.allocate(fo.Instance([[40, 8, 8], [8, 5, 1]], [200, 200, 200])).tasks
         array([ 2.5, 12.5])
         """
-        name = self.name and f"{self.name} under {', '.join(map(repr, constraints))}"
+        name = self.name and f"{self.name} under {', '.join(map(str, constraints))}"
         return Policy(self.objective, (*self.constraints, *constraints), name)
 
     def problem(self, instance: Instance) -> cp.Problem:
@@ -254,6 +256,8 @@ class Policy:
         -------
         Allocation
             Optimal for the problem as it is (for `Leximin` and tiers: for its first level), feasible for the instance.
+            Its ``policy`` is this one where the problem is that of `problem`, and else says that it was changed by
+            hand.
 
         Raises
         ------
@@ -268,8 +272,9 @@ class Policy:
         >>> tasks = problem.var_dict["tasks"]
         >>> changed = cp.Problem(problem.objective, [*problem.constraints, tasks[1] <= 6 * tasks[0]])
         >>> _ = changed.solve(solver="HIGHS")
-        >>> fo.NoFairness().read(changed, cluster).tasks.round(4)
-        array([ 2.2727, 13.6364])
+        >>> answer = fo.NoFairness().read(changed, cluster)
+        >>> answer.tasks.round(4), answer.policy.name
+        (array([ 2.2727, 13.6364]), 'most tasks as changed by hand')
         """
         return read_problem(self, problem, instance)
 
@@ -282,9 +287,16 @@ class Policy:
         return hash((self.objective, self.constraints))
 
     def __repr__(self) -> str:
-        words = [repr(self.objective)]
+        return self._written(repr)
+
+    def __str__(self) -> str:
+        """The policy in names and messages, where long parameters of blocks are shortened."""
+        return self._written(str)
+
+    def _written(self, text: Callable[[object], str]) -> str:
+        words = [text(self.objective)]
         if self.constraints:
-            words.append(f"constraints=[{', '.join(map(repr, self.constraints))}]")
+            words.append(f"constraints=[{', '.join(map(text, self.constraints))}]")
         if self.name is not None:
             words.append(f"name={self.name!r}")
         return f"Policy({', '.join(words)})"
@@ -293,14 +305,6 @@ class Policy:
 def is_mechanism(given: Any) -> bool:
     """Whether something has ``allocate`` to be asked for allocations; classes and functions make what has."""
     return callable(getattr(given, "allocate", None)) and not (inspect.isclass(given) or inspect.isfunction(given))
-
-
-def label(mechanism: Any) -> str:
-    """The name of a mechanism in tables and messages: its name, its repr, or its class where it has no repr."""
-    if name := getattr(mechanism, "name", None):
-        return str(name)
-    text = repr(mechanism)
-    return type(mechanism).__name__ if text == object.__repr__(mechanism) else text
 
 
 def accepted(mechanism: Any, **options: Any) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+import warnings
 from collections.abc import Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -12,7 +13,7 @@ from typing import Any
 import numpy as np
 from pydantic import TypeAdapter
 
-from fairopt.allocation import Allocation, feasibility, holdings_violation
+from fairopt.allocation import CHANGED, Allocation, ChangedByHand, feasibility, holdings_violation
 from fairopt.blocks.algebra import tiers_of
 from fairopt.blocks.bundle_model import BundlePoint, cut_at_limits, tasks_in_bundles
 from fairopt.blocks.model import Point
@@ -33,6 +34,7 @@ from fairopt.proofs import gate
 
 FORMAT = "fairopt.allocation/3"
 FORMATS = (FORMAT, "fairopt.allocation/2", "fairopt.allocation/1")  # 1 held no evidence, 2 none that `verify` reads
+NOT_HELD = "its problem was changed by hand, and the file does not hold the problem"
 CERTIFICATE = TypeAdapter(Certificate)
 
 
@@ -54,7 +56,14 @@ def save(allocation: Allocation, path: Path, evidence: bool = True) -> Path:
         "evidence": list(allocation.evidence) if evidence else [],
         "placement": None if allocation.placement is None else allocation.placement.tolist(),
     }
-    if not isinstance(allocation.policy, Policy):
+    if isinstance(allocation.policy, ChangedByHand):
+        data["proof"] = [{"why": NOT_HELD}]
+        warnings.warn(
+            f"{path}: {NOT_HELD}; of the file `load` and `verify` can prove that the tasks fit, not that they are "
+            "optimal. To keep a proof, write the change as a block of a policy",
+            stacklevel=3,
+        )
+    elif not isinstance(allocation.policy, Policy):
         why = f"{label(allocation.policy)} is a mechanism, not the optimum of one objective"
         data["proof"] = [{"why": why}]
     elif evidence:
@@ -67,10 +76,14 @@ def save(allocation: Allocation, path: Path, evidence: bool = True) -> Path:
     return path
 
 
-def load(path: Path) -> Allocation:
+def load(path: Path, policy: Any = None) -> Allocation:
     """See `Allocation.load`."""
     data = _read_saved(path)
-    policy: Any
+    if policy is not None and repr(policy) != data.get("policy"):
+        raise InvalidInstance(
+            f"{path}: it is an answer of {_named(data.get('policy'))}, not of {_named(policy)}; give the policy "
+            "that it was saved with"
+        )
     try:
         instance = Instance.from_dict(data["instance"])
         tasks = np.asarray(data["tasks_by_server"], dtype=float).reshape(-1, instance.n_servers)
@@ -81,7 +94,7 @@ def load(path: Path) -> Allocation:
         bundles = None if data["bundles"] is None else np.asarray(data["bundles"], dtype=float)
         placement = None if data.get("placement") is None else np.asarray(data["placement"], dtype=float)
         objective = float(data["objective"])
-        policy = mechanism_or_text(str(data["policy"]))
+        policy = mechanism_or_text(str(data["policy"])) if policy is None else policy
         if prices is not None and prices.shape != instance.capacities.shape:
             raise ValueError(f"prices of shape {prices.shape}")
         if bundles is not None:
@@ -120,11 +133,16 @@ def load(path: Path) -> Allocation:
     return gate.as_saved(loaded, claim)
 
 
+def _named(policy: Any) -> str:
+    """A policy in a message."""
+    return policy[:120] if isinstance(policy, str) else repr(policy)[:120]
+
+
 def _judged_again(loaded: Allocation, evidence: Any, claim: Certificate) -> Allocation:
     """The same allocation with a certificate of what can be proved now."""
     policy, instance, tasks = loaded.policy, loaded.instance, loaded.tasks_by_server
     if isinstance(policy, str):
-        note = "its policy is known as text only"
+        note = NOT_HELD if policy.endswith(CHANGED) else "its policy is known as text only"
     elif not loaded.certificate.violation <= VIOLATION_TOLERANCE:
         note = "it is not feasible"
     elif isinstance(policy, Policy) and loaded.placement is not None:

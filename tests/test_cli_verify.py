@@ -10,12 +10,16 @@ from typer.testing import CliRunner, Result
 import fairopt as fo
 from fairopt.cli import app
 
+CLUSTER = fo.Instance([[40, 8, 8], [8, 5, 1]], [200, 200, 200])
+
 
 @pytest.fixture
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     """A terminal in a folder with a proved answer, one of more tasks than fit, and what is no answer."""
     monkeypatch.chdir(tmp_path)
-    answer = fo.DRF().allocate(fo.Instance([[40, 8, 8], [8, 5, 1]], [200, 200, 200])).save("drf.json")
+    answer = fo.DRF().allocate(CLUSTER).save("drf.json")
+    fo.datasets.write(CLUSTER, "cluster.json")
+    fo.datasets.write(CLUSTER.with_weights([1, 2]), "other")
     changed = json.loads(answer.read_text()) | {"tasks_by_server": [[2.5], [12.6]]}
     Path("changed.json").write_text(json.dumps(changed))
     Path("cut.json").write_text(answer.read_text()[:100])
@@ -28,7 +32,21 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 def test_a_proved_answer_is_said_to_be(run: Any) -> None:
     result = run("drf.json")
-    assert result.exit_code == 0 and result.stdout == "proved: gap <= 0.0e+00 of Leximin()\n"
+    assert result.exit_code == 0 and result.stdout.startswith("proved: gap <= 1.")
+    assert " of Leximin(), for 2 users, 1 server, 3 resources (SHA-256 " in result.stdout
+
+
+def test_the_cluster_of_an_answer_is_compared_with_the_readers(run: Any) -> None:
+    assert run("drf.json", "--input", "cluster.json").exit_code == 0
+    result = run("drf.json", "--input", "other")
+    assert result.exit_code == 1 and "user 'user2': weight 1.0 in the file, 2.0 in the instance given" in result.stdout
+    assert run("drf.json", "--input", "other", "--weight", "user2=1").exit_code == 0
+
+
+def test_a_time_limit_is_said_to_be_over(run: Any) -> None:
+    result = run("drf.json", "--time-limit", "1e-9")
+    assert result.exit_code == 1 and "not proved in 1e-09 s: nothing is proved yet" in result.stdout
+    assert run("drf.json", "--time-limit", "0").exit_code == 2
 
 
 def test_what_is_wrong_is_said_of_each_file(run: Any) -> None:

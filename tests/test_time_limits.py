@@ -189,13 +189,17 @@ def test_a_process_that_ends_is_an_error_of_the_solver(
     )  # fmt: skip
 
 
-def test_another_process_gives_the_same_answer(nobody_at_hand: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_process_gives_the_same_answer_and_prints_nothing(
+    nobody_at_hand: None, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.setattr(solvers, "_LONG", 0)
     policy = fo.Policy(fo.OrderedWeighted((3, 2)))
     here = policy.allocate(SERVERS, solver="CLARABEL")
     there = policy.allocate(SERVERS, solver="CLARABEL", time_limit=60)
     assert there.certificate.ok and np.array_equal(here.tasks, there.tasks)
     (process,) = apart._idle
+    assert fo.NoFairness().allocate(SERVERS, solver="HIGHS", time_limit=60).certificate.ok
+    assert capfd.readouterr() == ("", "")
     with pytest.raises(fo.InvalidBlock, match="CLARABEL refuses its solver_options"):
         policy.allocate(SERVERS, solver="CLARABEL", solver_options={"no_such": 1}, time_limit=60)
     assert apart._idle == [process]  # it goes on after an error

@@ -9,7 +9,7 @@ from typing import ClassVar, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from fairopt.blocks.base import Block, asked, parameter
+from fairopt.blocks.base import Block, asked, brief, parameter
 from fairopt.blocks.constraints import Constraint, MinShare
 from fairopt.blocks.majorant import Majorant
 from fairopt.blocks.marginal import Marginal, added
@@ -174,14 +174,16 @@ class Objective(Block):
         return in_units(here - self.value(point), worth if worth < np.inf else self.unit(best), here) + gap
 
     def unit(self, point: Point) -> float:
-        """A unit for gaps: `drop`, or where that is 0 the distance to the value at equal parts of the servers.
+        """A unit for gaps: `drop`, or where that is 0 the distance to the value towards equal parts of the servers.
 
         Infinite for a multiple by 0, of which every point is an optimum.
         """
         if not any(factor for factor, _ in self.terms()):
             return np.inf
         drop = self.drop(point)
-        return drop if drop > 0 else abs(self.value(point.typical()) - self.value(point))
+        if drop > 0:
+            return drop
+        return abs(self.value(point) - within(lambda part: self.value(point.towards_typical(part)), 1.0)[1])
 
     def drop(self, point: Point) -> float:
         """By how much the objective falls from the point towards zero tasks."""
@@ -204,7 +206,7 @@ class Objective(Block):
                 share.coefficients(instance, levelled=True)
             elif instance.n_users and nobody_has(share, instance):
                 raise OutOfDomain(
-                    f"{share!r} is zero for every user, so {self!r} is the same for every allocation; choose another "
+                    f"{share} is zero for every user, so {self} is the same for every allocation; choose another "
                     "share, or leave the objective out"
                 )
 
@@ -232,7 +234,7 @@ class Objective(Block):
         if isinstance(factor, Block):
             return NotImplemented
         self._refuse_arithmetic()
-        number = parameter(factor, f"the factor of {self!r}", low=0.0, high=1e300, fix="give a finite number >= 0: "
+        number = parameter(factor, f"the factor of {self}", low=0.0, high=1e300, fix="give a finite number >= 0: "
                            "a negative multiple of a concave objective is not concave")  # fmt: skip
         parts = tuple((number * c, t) for c, t in self.terms())
         return parts[0][1] if len(parts) == 1 and parts[0][0] == 1 else Sum(parts)
@@ -240,14 +242,14 @@ class Objective(Block):
     __rmul__ = __mul__
 
     def __neg__(self, *other: object) -> NoReturn:
-        raise InvalidBlock(f"a minus beside {self!r} is not concave; only add, or multiply by numbers >= 0")
+        raise InvalidBlock(f"a minus beside {self} is not concave; only add, or multiply by numbers >= 0")
 
     __sub__ = __rsub__ = __neg__
 
     def __ge__(self, level: object) -> AtLeast:
         self._refuse_arithmetic()
         return AtLeast(
-            self, parameter(level, f"the level of {self!r}", low=-1e300, high=1e300, fix="give a finite number")
+            self, parameter(level, f"the level of {self}", low=-1e300, high=1e300, fix="give a finite number")
         )
 
     def then(self, other: Objective) -> Tiers:
@@ -271,7 +273,7 @@ class Objective(Block):
         array([1., 2.])
         """
         if not isinstance(other, Objective):
-            raise InvalidBlock(f"then({other!r}): give an objective")
+            raise InvalidBlock(f"then({brief(other)}): give an objective")
         return Tiers((*tiers_of(self), *tiers_of(other)))
 
     def _refuse_arithmetic(self) -> None:
@@ -320,7 +322,13 @@ class Sum(Objective):
         return self.parts
 
     def __repr__(self) -> str:
-        return " + ".join(repr(t) if c == 1 else f"{c!r} * {t!r}" for c, t in self.parts)
+        return self._joined(repr)
+
+    def __str__(self) -> str:
+        return self._joined(str)
+
+    def _joined(self, text: Callable[[object], str]) -> str:
+        return " + ".join(text(t) if c == 1 else f"{c!r} * {text(t)}" for c, t in self.parts)
 
 
 @dataclass(frozen=True, repr=False)
@@ -353,12 +361,18 @@ class Tiers(Objective):
 
     def _refuse_arithmetic(self) -> None:
         raise InvalidBlock(
-            f"{self!r} is an order, not a number: it cannot be added, multiplied or bounded; give it alone"
+            f"{self} is an order, not a number: it cannot be added, multiplied or bounded; give it alone"
         )
 
     def __repr__(self) -> str:
-        first = f"({self.tiers[0]!r})" if isinstance(self.tiers[0], Sum) else repr(self.tiers[0])
-        return first + "".join(f".then({t!r})" for t in self.tiers[1:])
+        return self._joined(repr)
+
+    def __str__(self) -> str:
+        return self._joined(str)
+
+    def _joined(self, text: Callable[[object], str]) -> str:
+        first = f"({text(self.tiers[0])})" if isinstance(self.tiers[0], Sum) else text(self.tiers[0])
+        return first + "".join(f".then({text(t)})" for t in self.tiers[1:])
 
 
 @dataclass(frozen=True, repr=False)
@@ -390,6 +404,9 @@ class AtLeast(Constraint):
 
     def __repr__(self) -> str:
         return f"{self.objective!r} >= {self.level!r}"
+
+    def __str__(self) -> str:
+        return f"{self.objective} >= {self.level!r}"
 
 
 @dataclass(frozen=True, repr=False)
@@ -437,10 +454,22 @@ def fall(value: Callable[[float], float]) -> float:
     """By how much a function, given at parts of a point from 0 to 1, falls on the way from the point to zero.
 
     The smaller of the fall to half of the point and the slope along that way, since the fall alone grows like
-    ``2^alpha`` for alpha-fairness and would let anything pass.
+    ``2^alpha`` for alpha-fairness and would let anything pass. Where half of the point is outside the domain, so that
+    the slope may grow without bound too, the way is halved until its end is inside.
     """
-    here, step = value(1.0), 1e-4
-    return min(abs(here - value(0.5)), abs(here - value(1.0 - step)) / step)
+    here = value(1.0)
+    way, there = within(lambda part: value(1.0 - part), 0.5)
+    step = min(1e-4, way)
+    return min(abs(here - there), abs(here - value(1.0 - step)) / step)
+
+
+def within(value: Callable[[float], float], way: float) -> tuple[float, float]:
+    """The first of a way, its half, its quarter, ... at which a function is finite, and its value there."""
+    with np.errstate(all="ignore"):
+        for part in way * 0.5 ** np.arange(50):
+            if np.isfinite(there := value(float(part))):
+                break
+    return float(part), there
 
 
 def _holds(condition: cp.Constraint) -> bool:

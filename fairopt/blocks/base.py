@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, fields, is_dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fairopt.display import LONG, sentence, shorter
 from fairopt.errors import InvalidBlock
 from fairopt.labels import by_label
 
+PART = 40  # letters of a parameter from which on names and messages shorten it
 OPEN = ("Block", "Share", "Objective", "Constraint", "BundleBase")  # what users' own blocks may subclass
 
 
@@ -37,6 +39,16 @@ class Block:
 
     def __repr__(self) -> str:
         """Code that makes this block again: required parameters first, defaults left out."""
+        return self._written(_literal)
+
+    def __str__(self) -> str:
+        """The block in names and messages: its repr on one line, in which long parameters are shortened."""
+        text = repr(self)
+        if len(text) <= LONG and text.isprintable():
+            return text
+        return self._written(brief) if type(self).__repr__ is Block.__repr__ else shorter(sentence(text), LONG)
+
+    def _written(self, literal: Callable[[Any], str]) -> str:
         words: list[str] = []
         held: tuple[Any, ...] = fields(self) if is_dataclass(self) else ()
         for k, field in enumerate(held):
@@ -44,7 +56,7 @@ class Block:
             default = field.default_factory() if field.default_factory is not MISSING else field.default
             if type(value) is type(default) and value == default:
                 continue
-            words.append(_literal(value) if k == len(words) else f"{field.name}={_literal(value)}")
+            words.append(literal(value) if k == len(words) else f"{field.name}={literal(value)}")
         return f"{type(self).__name__}({', '.join(words)})"
 
 
@@ -114,6 +126,51 @@ def _literal(value: Any) -> str:
     return repr(value)
 
 
+def brief(value: Any, most: int = PART) -> str:
+    """A value in names and messages: its repr on one line, of many numbers the first and how many there are.
+
+    Examples
+    --------
+    >>> brief(tuple(range(300)))
+    '(0, 1, 2, 3, 4, 5, ... 300 numbers)'
+    """
+    if isinstance(value, Block):
+        return str(value)
+    if isinstance(value, ByUser):
+        value = dict(value.pairs)
+    if isinstance(value, np.ndarray):
+        value = value.tolist()
+    text = _literal(value)
+    if len(text) > most and isinstance(value, (tuple, list, Mapping)):
+        return _first_parts(value, most)
+    return shorter(sentence(text), most)
+
+
+def _first_parts(value: Any, most: int) -> str:
+    """The first parts of many, those of rows one by one, and how many there are."""
+    parts = list(_parts(value))
+    what = "numbers" if all(isinstance(part, (int, float)) for part in parts) else "values"
+    end = f"... {len(parts)} {what}"
+    kept, room = list[str](), most - len(end) - 2
+    for part in parts:
+        word = f"{part:.4g}" if isinstance(part, float) else brief(part, most)
+        kept.append(part if isinstance(value, Mapping) else word)
+        room -= len(kept[-1]) + 2
+        if room < 0:
+            break
+    opened, closed = "{}" if isinstance(value, Mapping) else "[]" if isinstance(value, list) else "()"
+    return f"{opened}{', '.join([*kept[:-1], end])}{closed}"
+
+
+def _parts(value: Any) -> Iterator[Any]:
+    """What is in a value at any depth, one by one; entries of a dict as text."""
+    for part in value:
+        if isinstance(part, (tuple, list)):
+            yield from _parts(part)
+        else:
+            yield f"{part!r}: {brief(value[part], PART // 2)}" if isinstance(value, Mapping) else part
+
+
 class ByUser:
     """A dict by user, frozen: numbers, or tuples of numbers."""
 
@@ -161,7 +218,7 @@ def per_user_parameter(value: Any, name: str) -> PerUser:
     except OverflowError as error:
         raise InvalidBlock(f"{name} holds a whole number too large for a float; give a smaller one") from error
     except (TypeError, ValueError) as error:
-        raise InvalidBlock(f"{name} is {value!r}; give a number, an array by user or a dict by user") from error
+        raise InvalidBlock(f"{name} is {brief(value)}; give a number, an array by user or a dict by user") from error
     bad = np.flatnonzero(np.atleast_1d(~(np.isfinite(numbers) & (numbers >= 0))))
     if len(bad):
         user = repr(frozen.pairs[bad[0]][0]) if isinstance(frozen, ByUser) else f"number {bad[0] + 1}"
@@ -184,7 +241,7 @@ def parameter(value: Any, name: str, *, low: float = -np.inf, high: float = np.i
     except OverflowError as error:
         raise InvalidBlock(f"{name} is a whole number too large for a float; give a smaller one") from error
     except (TypeError, ValueError) as error:
-        raise InvalidBlock(f"{name} is {value!r}; give a number") from error
+        raise InvalidBlock(f"{name} is {brief(value)}; give a number") from error
     if not low <= number <= high:
         raise InvalidBlock(f"{name} is {number:g}; {fix or f'give a number from {low:g} to {high:g}'}")
     return number

@@ -120,6 +120,11 @@ class BundlePoint(Point):
         bundles = np.where(instance.eligible[:, :, None], part, 0.0)
         return BundlePoint(instance, bundles, cut_at_limits(instance, tasks_in_bundles(instance, bundles)))
 
+    def towards_typical(self, part: float) -> BundlePoint:
+        there = self.typical()
+        tasks = self.tasks_by_server + part * (there.tasks_by_server - self.tasks_by_server)
+        return BundlePoint(self.instance, self._bundles + part * (there.bundles - self._bundles), tasks)
+
 
 def tasks_within(bundles: Float, demands: Float) -> Float:
     """Tasks that bundles have room for, ``min_i b_i / d_i`` over the last axis: infinitely many if they need nothing.

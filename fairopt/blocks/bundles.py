@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from fairopt.blocks.base import Block
+from fairopt.blocks.base import Block, brief
 from fairopt.blocks.constraints import Constraint
 from fairopt.blocks.model import Model, Point
 from fairopt.blocks.objectives import Objective
@@ -115,7 +115,7 @@ class FairShareBase(BundleBase):
         if len(differs):
             a, b = instance.users[0], instance.users[int(differs[0])]
             raise OutOfDomain(
-                f"{self!r} is not defined for unequal weights (user {a!r} {w[0]:g}, user {b!r} {w[differs[0]]:g}); "
+                f"{self} is not defined for unequal weights (user {a!r} {w[0]:g}, user {b!r} {w[differs[0]]:g}); "
                 "give .with_weights(1), on the command line --equal-weights"
             )
         eligible, groups = instance.eligible, instance.dominance
@@ -171,7 +171,7 @@ class WeightedLog(Objective):
 
     def __post_init__(self) -> None:
         if isinstance(self.base, type) or not callable(getattr(self.base, "weights", None)):
-            given = f"{self.base.__name__} without brackets" if isinstance(self.base, type) else repr(self.base)
+            given = f"{self.base.__name__} without brackets" if isinstance(self.base, type) else brief(self.base)
             raise InvalidBlock(f"the base of WeightedLog is {given}; give a block such as FairShareBase()")
 
     def expression(self, model: Model) -> cp.Expression:
@@ -210,17 +210,17 @@ class WeightedLog(Objective):
             base = np.asarray(self.base.weights(instance))
             base = base if base.dtype == np.float64 else base.astype(np.float64, casting="safe")
         except (TypeError, ValueError) as error:
-            raise InvalidBlock(f"{self.base!r}.weights gave no array of numbers; give floats ({error})") from error
+            raise InvalidBlock(f"{self.base}.weights gave no array of numbers; give floats ({error})") from error
         if isinstance(self.base, FairShareBase):
             return base
         if base.shape != (instance.n_users, instance.n_servers, instance.n_resources):
-            raise InvalidBlock(f"{self.base!r}.weights gave shape {base.shape}; give (users, servers, resources)")
+            raise InvalidBlock(f"{self.base}.weights gave shape {base.shape}; give (users, servers, resources)")
         base = np.where(instance.eligible[:, :, None] & (instance.capacities > 0), base, 0.0)
         wrong = ~(np.isfinite(base) & (base >= 0))
         if wrong.any():
             j, s, i = np.argwhere(wrong)[0]
             raise InvalidBlock(
-                f"{self.base!r}.weights gave user {instance.users[j]!r} {base[j, s, i]} of {instance.resources[i]!r} "
+                f"{self.base}.weights gave user {instance.users[j]!r} {base[j, s, i]} of {instance.resources[i]!r} "
                 f"on server {instance.servers[s]!r}; give finite numbers >= 0"
             )
         return base

@@ -220,9 +220,9 @@ class MinShare(_ShareBound):
         if len(never):
             j = int(never[0])
             raise Infeasible(
-                f"`{self!r}` asks for {least[j]:.4g} of user {instance.users[j]!r}, whose {self.share!r} is always "
+                f"`{self}` asks for {least[j]:.4g} of user {instance.users[j]!r}, whose {self.share} is always "
                 f"zero: {self.share.why_zero(instance, j)}",
-                (f"`{self!r}`",),
+                (f"`{self}`",),
             )
 
     def constraints(self, model: Model) -> dict[str, cp.Constraint]:
@@ -355,7 +355,7 @@ class EnvyFree(ManyRows):
         n = instance.n_users
         if self.max_users is not None and n > self.max_users:
             raise InvalidBlock(
-                f"`{self!r}` on {n} users would have {n * (n - 1):,} rows; its limit is {self.max_users} users. "
+                f"`{self}` on {n} users would have {n * (n - 1):,} rows; its limit is {self.max_users} users. "
                 f"Raise it with EnvyFree(max_users={n}), leave it out, or group equal users"
             )
 

@@ -147,6 +147,11 @@ class Point(_View):
         """Another point: an equal part of what each user could run alone, of its limit where that is less."""
         return Point(self.instance, _equal_parts(self.instance))
 
+    def towards_typical(self, part: float) -> Point:
+        """The point after a part of the way to `typical`."""
+        there = self.typical()
+        return Point(self.instance, self.tasks_by_server + part * (there.tasks_by_server - self.tasks_by_server))
+
 
 class Model(_View):
     """An instance as CVXPY expressions in one vector of unknowns, a number per (user, server) pair.

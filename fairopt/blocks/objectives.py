@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairopt.blocks.algebra import Objective, Sum, Tiers
-from fairopt.blocks.base import parameter
+from fairopt.blocks.base import brief, parameter
 from fairopt.blocks.constraints import MinShare
 from fairopt.blocks.majorant import Majorant, PowerTerm, RankedTerm, ratio_gap
 from fairopt.blocks.marginal import PowerMarginal
@@ -293,7 +293,7 @@ class OrderedWeighted(_Ratio):
         v = tuple(parameter(x, "a weight of OrderedWeighted", low=0.0, high=1e300) for x in np.atleast_1d(self.weights))
         if any(b > a for a, b in pairwise(v)):
             raise InvalidBlock(
-                f"weights {v} of OrderedWeighted grow; give v_1 >= v_2 >= ..., the largest for the poorest"
+                f"weights {brief(v)} of OrderedWeighted grow; give v_1 >= v_2 >= ..., the largest for the poorest"
             )
         if not v or v[0] == 0:
             raise InvalidBlock("weights of OrderedWeighted are all zero; give at least one positive")
@@ -364,7 +364,7 @@ class Leximin(_Smallest):
 
     def _refuse_arithmetic(self) -> None:
         raise InvalidBlock(
-            f"{self!r} is an order, not a number: it cannot be added, multiplied or bounded. "
+            f"{self} is an order, not a number: it cannot be added, multiplied or bounded. "
             "Use MaxMin for its first level, or Leximin(...).then(other) to choose among ties"
         )
 

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairopt.blocks.base import Block, ByUser, asked, is_ours, parameter, resource_name
+from fairopt.blocks.base import Block, ByUser, asked, brief, is_ours, parameter, resource_name
 from fairopt.blocks.symbols import ShareSymbols
 from fairopt.blocks.terms import Condition, all_of, any_of, is_largest, product, simple_fraction, total
 from fairopt.errors import InvalidBlock, OutOfDomain
@@ -75,7 +75,7 @@ class Share(Block):
         -------
         Condition or None
             Comparisons by ``==``, ``<=``, ..., combined by ``&``, ``|`` and ``~``, that hold only where ``coefficient``
-            is the share.
+            is the share. Numbers in them are whole or ``Fraction``. They are compared with `per_task` on drawn pools.
 
         Examples
         --------
@@ -133,14 +133,14 @@ class Share(Block):
         wrong = relevant & ~(np.isfinite(c) & (c >= 0))
         if wrong.any():
             j = int(np.argwhere(wrong)[0][0])
-            raise InvalidBlock(f"{self!r}.per_task gave user {instance.users[j]!r} {c[j]}; give finite numbers >= 0")
+            raise InvalidBlock(f"{self}.per_task gave user {instance.users[j]!r} {c[j]}; give finite numbers >= 0")
         zero = relevant & (c == 0)
         if levelled and zero.any():
             j, *server = np.argwhere(zero)[0].tolist()
             why, where = self.why_zero(instance, j), ""
             if server and not is_ours(self) and (c[j] > 0).any():
                 where, why = f" on server {instance.servers[server[0]]!r}", "set eligible to False there"
-            raise OutOfDomain(f"user {instance.users[j]!r} has a zero {self!r}{where}: {why}")
+            raise OutOfDomain(f"user {instance.users[j]!r} has a zero {self}{where}: {why}")
         return c
 
     def _asked(self, instance: Instance) -> Float:
@@ -167,9 +167,9 @@ class Share(Block):
         try:
             c = np.asarray(found, dtype=float)
         except (TypeError, ValueError) as error:
-            raise InvalidBlock(f"{self!r}.per_task gave {found!r}; give an array of numbers") from error
+            raise InvalidBlock(f"{self}.per_task gave {brief(found)}; give an array of numbers") from error
         if c.shape != (n,) and c.shape != (n, servers):
-            raise InvalidBlock(f"{self!r}.per_task gave shape {c.shape}; give ({n},) or ({n}, {servers})")
+            raise InvalidBlock(f"{self}.per_task gave shape {c.shape}; give ({n},) or ({n}, {servers})")
         return c
 
     def why_zero(self, instance: Instance, user: int) -> str:
@@ -212,7 +212,7 @@ def nobody_has(share: Share, instance: Instance) -> bool:
 def require_share(share: object, block: object) -> None:
     """`InvalidBlock` unless the share of a block is one: brackets are easily left out."""
     if not isinstance(share, Share):
-        given = f"{share.__name__} without brackets" if isinstance(share, type) else repr(share)
+        given = f"{share.__name__} without brackets" if isinstance(share, type) else brief(share)
         owner = getattr(block, "__name__", type(block).__name__)
         raise InvalidBlock(f"the share of {owner} is {given}; give one such as DominantShare() or Tasks()")
 
@@ -296,7 +296,7 @@ class KDominantShare(Share):
             try:
                 object.__setattr__(self, "rank_weights", self._frozen(self.rank_weights))
             except (TypeError, ValueError) as error:
-                given = f"rank_weights are {self.rank_weights!r} ({error})"
+                given = f"rank_weights are {brief(self.rank_weights)} ({error})"
                 raise InvalidBlock(f"{given}; give numbers by rank, or those by user") from error
 
     def _frozen(self, given: Any) -> tuple[float, ...] | tuple[tuple[float, ...], ...] | ByUser:
@@ -309,7 +309,7 @@ class KDominantShare(Share):
     def _ranks(self, given: Any) -> tuple[float, ...]:
         ranks = tuple(parameter(w, "a rank weight") for w in np.atleast_1d(given))
         if len(ranks) < self.k or not all(0 < w < np.inf for w in ranks):
-            raise InvalidBlock(f"rank_weights hold {given!r}; give at least k = {self.k} numbers > 0 each time")
+            raise InvalidBlock(f"rank_weights hold {brief(given)}; give at least k = {self.k} numbers > 0 each time")
         return ranks
 
     def _rank_factor(self, instance: Instance) -> float | Float:
@@ -370,7 +370,7 @@ class KDominantShare(Share):
         return any_of([enough & whole, *few])
 
     def _too_large(self, n_resources: int) -> OutOfDomain:
-        return OutOfDomain(f"{self!r} on {n_resources} resource(s): k is larger; give k <= {n_resources}")
+        return OutOfDomain(f"{self} on {n_resources} resource(s): k is larger; give k <= {n_resources}")
 
     def why_zero(self, instance: Instance, user: int) -> str:
         return (
@@ -427,7 +427,7 @@ class PNormShare(Share):
         with np.errstate(over="ignore"):
             norms = mu * ((instance.ratios / safe) ** self.p).sum(axis=-1) ** (1.0 / self.p)
         if not np.isfinite(norms).all():
-            raise OutOfDomain(f"{self!r} is beyond the range of floats for p = {self.p:g}; give a larger p, or 0")
+            raise OutOfDomain(f"{self} is beyond the range of floats for p = {self.p:g}; give a larger p, or 0")
         return norms
 
     def conditions(self, symbols: ShareSymbols) -> Condition | None:
@@ -474,7 +474,7 @@ class ResourceShare(Share):
         if isinstance(where, str):
             return None
         if not 0 <= where < len(names):
-            raise OutOfDomain(f"{self!r} on {len(names)} resource(s): give an index below {len(names)}")
+            raise OutOfDomain(f"{self} on {len(names)} resource(s): give an index below {len(names)}")
         return symbols.coefficient == symbols.ratios[where]
 
     def why_zero(self, instance: Instance, user: int) -> str:

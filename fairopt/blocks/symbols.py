@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
+from fairopt.blocks.base import brief
 from fairopt.blocks.terms import FALSE, TRUE, Condition, Number, Term, all_of, any_of, number, total
+from fairopt.errors import InvalidBlock
 
-__all__ = ["OutcomeSymbols", "ShareSymbols", "Symbols", "UserSymbols"]
+__all__ = ["OutcomeSymbols", "ShareSymbols", "Symbols", "UserSymbols", "said_by"]
 
 
 class Symbols:
@@ -155,3 +158,15 @@ class OutcomeSymbols:
             return all_of([self.full(i), user.needs(i), *lower])
 
         return any_of([user.at_limit, *map(stops, range(len(self.slack)))])
+
+
+def said_by(block: Any, symbols: ShareSymbols | OutcomeSymbols) -> Condition | None:
+    """What a share or an objective says in `conditions`, None if nothing; `InvalidBlock`, with its name, if wrong."""
+    name = f"{type(block).__name__}.conditions"
+    try:
+        found = block.conditions(symbols)
+    except InvalidBlock as error:
+        raise InvalidBlock(f"{name}: {error}") from error
+    if found is None or isinstance(found, Condition):
+        return found
+    raise InvalidBlock(f"{name} returned {brief(found)}; give comparisons of symbols, combined by &, | and ~")

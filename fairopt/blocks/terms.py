@@ -11,6 +11,8 @@ from fractions import Fraction
 from functools import reduce
 from typing import Any
 
+from fairopt.errors import InvalidBlock
+
 __all__ = [
     "FALSE", "TRUE", "Condition", "Number", "Term", "all_of", "any_of", "is_largest", "number", "product",
     "simple_fraction", "total",
@@ -130,6 +132,13 @@ class Term(_Expression):
             return parts[0] - parts[1]
         return reduce((lambda a, b: a + b) if self.of == "+" else (lambda a, b: a * b), parts)
 
+    def size(self, sizes: Mapping[str, Value]) -> Value:
+        """The sum of the sizes of what is added or subtracted, where symbols have these sizes."""
+        if not self.arguments:
+            return abs(self.of if isinstance(self.of, Fraction) else sizes[str(self.of)])
+        parts = [part.size(sizes) for part in self.arguments if isinstance(part, Term)]
+        return reduce((lambda a, b: a * b) if self.of == "*" else (lambda a, b: a + b), parts)
+
 
 Number = Term | Fraction | int
 
@@ -159,19 +168,26 @@ class Condition(_Expression):
         return Condition(not self.of) if isinstance(self.of, bool) else Condition("not", self)
 
     def __bool__(self) -> bool:
-        raise TypeError("a condition on symbols is neither true nor false; combine conditions by &, | and ~")
+        raise InvalidBlock("a condition on symbols is neither true nor false; combine conditions by &, | and ~")
 
-    def holds(self, values: Mapping[str, Value], within: float | Fraction = 0) -> bool:
-        """Whether it holds where symbols have these values; comparisons may be off by ``within``, relative to 1."""
+    def holds(
+        self, values: Mapping[str, Value], within: float | Fraction = 0, sizes: Mapping[str, Value] | None = None
+    ) -> bool:
+        """Whether it holds where symbols have these values.
+
+        Comparisons may be off by ``within``, relative to the sizes of what they add up: no number is small by itself.
+        A symbol's size is its value unless ``sizes`` says otherwise.
+        """
         if isinstance(self.of, bool):
             return self.of
         parts = [part for part in self.arguments if isinstance(part, Condition)]
         if parts:
             if self.of == "not":
-                return not parts[0].holds(values, -within)
-            return (all if self.of == "and" else any)(part.holds(values, within) for part in parts)
-        left, right = (part.value(values) for part in self.arguments if isinstance(part, Term))
-        room = within * (1 + abs(left) + abs(right))
+                return not parts[0].holds(values, -within, sizes)
+            return (all if self.of == "and" else any)(part.holds(values, within, sizes) for part in parts)
+        terms = [part for part in self.arguments if isinstance(part, Term)]
+        left, right = (term.value(values) for term in terms)
+        room = within * sum(term.size(sizes or values) for term in terms) if within else 0
         if self.of == "=":
             return bool(abs(left - right) <= abs(room))
         above = left - right if self.of in (">", ">=") else right - left
@@ -187,7 +203,7 @@ def number(value: object) -> Term:
         return value
     if isinstance(value, (int, Fraction)) and not isinstance(value, bool):
         return Term(Fraction(value))
-    raise TypeError(f"{value!r} in a condition; give whole numbers, fractions.Fraction or terms")
+    raise InvalidBlock(f"{value!r} in a condition; give whole numbers, fractions.Fraction or terms")
 
 
 def simple_fraction(value: float) -> Fraction | None:

@@ -65,8 +65,8 @@ def buy(
         rows, advice = found.purchases(costs), found.advice(costs)
     if as_json:
         plain = [asdict(row) | {"no_end": isinf(row.up_to)} for row in rows]
-        typer.echo(files.as_json({"format": "fairopt.purchases/1", "policy": label(mechanism), "advice": advice,
-                                  "purchases": plain}))  # fmt: skip
+        typer.echo(files.as_json({"format": "fairopt.purchases/1", "policy": label(mechanism),
+                                  "blocks": repr(mechanism), "advice": advice, "purchases": plain}))  # fmt: skip
     else:
         titles = Column("resource", shortened([row.name for row in rows[:MOST]]), right=False)
         by = ("tasks_per_cost", "per cost") if costs else ("tasks_per_percent", "per 1 %")

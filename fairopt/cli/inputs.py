@@ -17,7 +17,7 @@ from fairopt.cli.values import labelled_number
 from fairopt.instance import Instance
 from fairopt.io.assemble import NO_USERS
 
-__all__ = ["Source", "reading", "say_notes"]
+__all__ = ["Source", "comparing", "reading", "say_notes"]
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 _PANEL = "Options of the input"
@@ -31,6 +31,9 @@ def _option(name: str, help: str, metavar: str | None = None) -> Any:
     return typer.Option(name, help=help, metavar=metavar, rich_help_panel=_PANEL)
 
 
+_COMPARED = Annotated[str | None, typer.Option(
+    "--input", metavar="INPUT", help="The cluster that the answers should be for, to compare: any INPUT of 'solve'.",
+    rich_help_panel=_PANEL)]  # fmt: skip
 _PATH = Annotated[str, typer.Argument(show_default=False, metavar="INPUT", help=_INPUT)]
 _OPTIONS: dict[str, Any] = {
     "users": Annotated[str | None, _option(
@@ -93,21 +96,31 @@ def say_notes(notes: Iterable[str]) -> None:
 
 def reading(command: _Command) -> _Command:
     """Give a command, whose first parameter is a `Source`, the argument INPUT and its options; below ``@guarded``."""
+    return _taking(command, inspect.Parameter("input", inspect.Parameter.POSITIONAL_ONLY, annotation=_PATH))
+
+
+def comparing(command: _Command) -> _Command:
+    """Give a command, whose first parameter is a `Source` or None, the option ``--input`` and those of an input."""
+    keyword = inspect.Parameter.KEYWORD_ONLY
+    return _taking(command, inspect.Parameter("input", keyword, annotation=_COMPARED, default=None))
+
+
+def _taking(command: _Command, path: inspect.Parameter) -> _Command:
     signature = inspect.signature(command, eval_str=True)
     _, *others = signature.parameters.values()
 
     @functools.wraps(command)
-    def run(input: str, **given: Any) -> Any:
+    def run(input: str | None = None, **given: Any) -> Any:
         options = {name: given.pop(name) for name in _OPTIONS}
         changes = {name: options.pop(name) for name in ("equal_weights", "pooled", "weight")}
         asked = {name: value for name, value in options.items() if value is not None and value is not False}
-        return command(Source(input, asked, **changes), **given)
+        return command(None if input is None else Source(input, asked, **changes), **given)
 
-    path = inspect.Parameter("input", inspect.Parameter.POSITIONAL_ONLY, annotation=_PATH)
     added = [
         inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=kind, default=None)
         for name, kind in _OPTIONS.items()
     ]
     kept = [one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in others]
-    run.__signature__ = signature.replace(parameters=[path, *kept, *added])  # type: ignore[attr-defined]
+    parameters = [path, *kept, *added] if path.kind is inspect.Parameter.POSITIONAL_ONLY else [*kept, path, *added]
+    run.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
     return run  # type: ignore[return-value]

@@ -20,7 +20,9 @@ PROVE = """Prove that a property holds on every pool of a kind, or find a pool o
 
 Solvers of real arithmetic (z3; with --cross-check cvc5 too) are asked for demands at which the property fails. Where \
 there are none it is proved, for all real demands and, unless --users is given, for any number of users; where there \
-are, the smallest that is found is computed again by other means. Install with pip install 'fairopt\\[prove]'.
+are, the smallest that is found is computed again by other means. Of blocks of your own the theorem assumes what their \
+`conditions` state, which is compared with what they compute on drawn pools. Install with \
+pip install 'fairopt\\[prove]'.
 
 Properties: pareto (pe), sharing-incentive (si), envy-free (ef), strategy-proof (sp), strategy-proof-boosting \
 (sp-boosting), bottleneck (bf), population-monotone (pm), resource-monotone (rm).

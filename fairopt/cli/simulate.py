@@ -190,7 +190,7 @@ def _rule(text: str) -> tuple[str, Share, str]:
     elif isinstance(found.objective, (Leximin, MaxMin)):
         return label(found), found.objective.share, "share"
     else:
-        problem = f"maximises {found.objective!r}, and task by task one share is levelled"
+        problem = f"maximises {found.objective}, and task by task one share is levelled"
     raise InvalidBlock(
         f"policy {text!r} {problem}; give one of Leximin or MaxMin alone, as drf, 2df, kdf:k=3, tsf or "
         f"'Leximin(PNormShare(2))', or {FIRST_COME}"

@@ -10,9 +10,11 @@ import typer
 
 from fairopt.cli.application import app, guarded
 from fairopt.cli.commands import AsJson
+from fairopt.cli.inputs import Source, comparing
 from fairopt.cli.progress import console_for, working
 from fairopt.proofs import verify as checker
 from fairopt.report import files
+from fairopt.time_limits import checked
 
 VERIFY = """Prove saved allocations again, by arithmetic alone and without a solver.
 
@@ -20,26 +22,35 @@ From the file alone: loads, limits and conditions in exact fractions, and a boun
 prices that the file holds. The check is one file of Python's standard library, fairopt/proofs/verify.py, which runs \
 without fairopt too: python verify.py answer.json.
 
-The exit code is 0 if all files are proved, else 1.
+The answer says for which cluster it is, by size and digest; --input compares it with yours, any input of the other \
+commands, and names what differs. The exit code is 0 if all files are proved, else 1.
 
 \b
 [bold]Examples[/]
   fairopt solve cluster/ --policy drf --out answer.json
   fairopt verify answer.json
+  fairopt verify answer.json --input cluster/
   fairopt verify answers/*.json --json"""
+
+
+Seconds = Annotated[float | None, typer.Option(metavar="SECONDS", help="Seconds for each file.")]
 
 
 @app.command(no_args_is_help=True, help=VERIFY)
 @guarded
+@comparing
 def verify(
+    source: Source | None,
     paths: Annotated[list[Path], typer.Argument(metavar="FILE...", help="JSON files of 'solve --out' or save.")],
-    as_json: AsJson = False,
+    as_json: AsJson = False, time_limit: Seconds = None,
 ) -> None:  # fmt: skip
     """Prove saved allocations again."""
+    checked(time_limit)
+    instance = None if source is None else source.read()
     found: dict[str, checker.Verification] = {}
     for path in paths:
         with working(str(path), verbose=False):
-            found[str(path)] = checker.verify(path)
+            found[str(path)] = checker.verify(path, instance, time_limit=time_limit)
         if not as_json:
             name = f"{path}: " if len(paths) > 1 else ""
             console_for().print(f"{name}{found[str(path)]}", markup=False, soft_wrap=True)

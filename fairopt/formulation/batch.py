@@ -225,7 +225,7 @@ class Batch:
             c = per_task[b, user]
             why = share.why_zero(self._labelled, user) if c == 0 else "give demands within the range of floats"
             who = _place((where.start + b, user)) if levelled or c else f"every user of {_place((where.start + b,))}"
-            raise OutOfDomain(f"{who} has {share!r} = {c:g}: {why}")
+            raise OutOfDomain(f"{who} has {share} = {c:g}: {why}")
         return BatchChunk(
             np.ascontiguousarray(demands.transpose(1, 2, 0)), np.ascontiguousarray(capacities.T),
             np.ascontiguousarray(weights.T), np.ascontiguousarray(limits.T), np.ascontiguousarray(per_task.T),

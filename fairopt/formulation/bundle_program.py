@@ -45,7 +45,7 @@ class BundleProgram(Program):
         self, instance: Instance, objective: Objective, constraints: Sequence[Constraint], merge: bool = True
     ) -> None:
         if isinstance(objective, Leximin):
-            raise InvalidBlock(f"{objective!r} beside an objective over bundles; give MaxMin, which is a number")
+            raise InvalidBlock(f"{objective} beside an objective over bundles; give MaxMin, which is a number")
         super().__init__(instance, objective, constraints, merge)
         self.merge = self.instance.n_servers < self.unmerged.n_servers  # bundles are large: no copy without need
 
@@ -55,7 +55,7 @@ class BundleProgram(Program):
             return
         for constraint in self.constraints:
             if isinstance(constraint, EnvyFree):
-                raise InvalidBlock(f"{constraint!r} is not convex where bundles are decided; leave it out")
+                raise InvalidBlock(f"{constraint} is not convex where bundles are decided; leave it out")
             constraint.check(self.instance)
         self.rest = list(self.constraints)
         if self.speaks_of_tasks:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from typing import Any
 
@@ -17,7 +18,7 @@ from fairopt.blocks.shares import asked_once
 from fairopt.formulation.bundle_program import BundleProgram, program_class
 from fairopt.formulation.program import Indices, Mask, Program, checked_conditions, require_instance, warn_of_loops
 from fairopt.instance import Instance
-from fairopt.lazy import cp
+from fairopt.lazy import cp, sp
 
 TASKS, BUNDLES = "tasks", "bundles"  # names of the variables
 
@@ -69,7 +70,7 @@ def natural_problem(policy: Any, instance: Instance) -> cp.Problem:
                 conditions.append(_named("task limits", model.tasks[limited] <= part.task_limits[limited]))
         for block in policy.constraints:
             named = checked_conditions(block, model if is_ours(block) else of_all).items()
-            conditions += [_named(f"{block!r}: {name}", condition) for name, condition in named]
+            conditions += [_named(f"{block}: {name}", condition) for name, condition in named]
         objective = cp.sum(written(program.objective, model))
         warn_of_loops(program.objective, [objective])
         conditions += model.required
@@ -107,3 +108,52 @@ def _zero(name: str, variable: cp.Expression, where: Mask) -> list[cp.Constraint
 def _named(name: str, condition: cp.Constraint) -> cp.Constraint:
     condition.set_label(name)
     return condition
+
+
+def same_problem(one: cp.Problem, other: cp.Problem) -> bool:
+    """Whether two problems have the same objective and conditions, in any order, with the same numbers."""
+    return _Written(one).parts == _Written(other).parts
+
+
+class _Written:
+    """The objective and the sorted conditions of a problem as digests: its variables by name, or by first occurrence.
+
+    Names are those of `natural_problem`; variables that blocks add have others each time.
+    """
+
+    def __init__(self, problem: cp.Problem) -> None:
+        self.variables: dict[int, str] = {}
+        self.known: dict[int, bytes] = {}  # expressions are shared between conditions
+        objective = self.digest(problem.objective)
+        self.parts = [objective, *sorted(map(self.digest, problem.constraints))]
+
+    def digest(self, part: Any) -> bytes:
+        """What an expression, a condition or a number is."""
+        if (known := self.known.get(id(part))) is not None:
+            return known
+        said, held = self._opened(part)
+        out = hashlib.sha256(type(part).__name__.encode() + said)
+        for inner in held:
+            out.update(self.digest(inner))
+        if isinstance(part, (cp.Expression, cp.Constraint)):
+            self.known[id(part)] = out.digest()
+        return out.digest()
+
+    def _opened(self, part: Any) -> tuple[bytes, Sequence[Any]]:
+        """What is said of a part itself, and the parts that it holds."""
+        if isinstance(part, cp.Variable):
+            own = f"own {len(self.variables)}"
+            name = self.variables.setdefault(part.id, part.name() if part.name() in (TASKS, BUNDLES) else own)
+            return repr((name, part.shape, sorted(part.attributes.items(), key=str))).encode(), ()
+        if isinstance(part, (cp.Constant, cp.Parameter)):
+            return b"", [part.value]
+        if isinstance(part, cp.Constraint):
+            return b"", [*part.args, *part.get_data()[:-1]]  # the last is its id
+        if isinstance(part, (cp.Expression, cp.Maximize, cp.Minimize)):
+            return b"", [*part.args, *(part.get_data() or ())]
+        if sp.issparse(part):
+            rows = sp.csr_array(part)
+            return b"", [rows.shape, rows.indptr, rows.indices, rows.data]
+        if isinstance(part, np.ndarray) and part.dtype != object:
+            return repr((part.shape, part.dtype.str)).encode() + np.ascontiguousarray(part).tobytes(), ()
+        return (b"", part) if isinstance(part, (list, tuple)) else (repr(part).encode(), ())

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairopt.blocks.algebra import AtLeast, written
-from fairopt.blocks.base import Block, asked, blocks_within, is_ours
+from fairopt.blocks.base import Block, asked, blocks_within, brief, is_ours
 from fairopt.blocks.constraints import Constraint, MadeRows, ManyRows, MinShare
 from fairopt.blocks.efficiency import FairnessEfficiency
 from fairopt.blocks.marginal import Marginal
@@ -112,12 +112,12 @@ class Program:
         if found is None or all(is_ours(t) for _, t in self.objective.terms()):
             return found
         if not isinstance(found, Marginal):
-            raise InvalidBlock(f"{self.objective!r}.by_user gave {found!r}; give a fairopt.Marginal, or None")
+            raise InvalidBlock(f"{self.objective}.by_user gave {brief(found)}; give a fairopt.Marginal, or None")
         for name in ("slope", "curvature"):
             shape = np.shape(getattr(found, name)(np.ones(n)))
             if shape != (n,):
                 raise InvalidBlock(
-                    f"{self.objective!r}.by_user: `{name}` gave shape {shape} for tasks of shape ({n},); give a number "
+                    f"{self.objective}.by_user: `{name}` gave shape {shape} for tasks of shape ({n},); give a number "
                     "for each user, as 0 * x + 1"
                 )
         return found
@@ -135,7 +135,7 @@ class Program:
         if starved.any():
             user = self.instance.users[int(np.flatnonzero(starved)[0])]
             raise OutOfDomain(
-                f"the constraints leave user {user!r} no tasks at all, so {objective!r} is minus infinity for every "
+                f"the constraints leave user {user!r} no tasks at all, so {objective} is minus infinity for every "
                 "allocation; loosen them, give the user a task limit of 0, or use alpha < 1"
             )
 
@@ -353,14 +353,14 @@ def checked_conditions(constraint: Constraint, model: Model) -> dict[str, cp.Con
     conditions = asked(constraint, "constraints", model)
     if not isinstance(conditions, dict):
         raise InvalidBlock(
-            f"{constraint!r}.constraints gave {type(conditions).__name__}; give a dict of conditions by name"
+            f"{constraint}.constraints gave {type(conditions).__name__}; give a dict of conditions by name"
         )
     for name, condition in conditions.items():
         if not isinstance(condition, cp.Constraint):
-            raise InvalidBlock(f"{constraint!r} gave {condition!r} under {name!r}; give a cvxpy constraint")
+            raise InvalidBlock(f"{constraint} gave {condition!r} under {name!r}; give a cvxpy constraint")
         _refuse_whole_numbers(constraint, condition, model)
         if not condition.is_dcp():
-            raise NotConcave(f"{constraint!r}: its condition {name!r} is not convex ({condition})")
+            raise NotConcave(f"{constraint}: its condition {name!r} is not convex ({condition})")
     warn_of_loops(constraint, conditions.values())
     return conditions
 
@@ -370,7 +370,7 @@ def _refuse_whole_numbers(block: Block, part: cp.Expression | cp.Constraint, mod
     for variable in set(part.variables()) - set(model.unknowns.variables()):
         if variable.attributes["boolean"] or variable.attributes["integer"]:
             raise NotConcave(
-                f"{block!r} has a variable of whole numbers ({variable}), and only convex programs are solved; "
+                f"{block} has a variable of whole numbers ({variable}), and only convex programs are solved; "
                 "write the condition without it, and for whole tasks give allocate(..., integral=True)"
             )
 
@@ -382,7 +382,7 @@ def warn_of_loops(block: Block, parts: Iterable[Any]) -> None:
     count = sum(map(cp.utilities.debug_tools.node_count, parts))
     if count >= cp.utilities.debug_tools.MAX_NODES:
         warnings.warn(
-            f"{block!r} makes {count:,} CVXPY expressions, which are slow to compile; write it with vectors instead of "
+            f"{block} makes {count:,} CVXPY expressions, which are slow to compile; write it with vectors instead of "
             "a loop over users, as cp.sum(cp.log(model.tasks))",
             stacklevel=2,
         )
@@ -397,9 +397,9 @@ def _refuse_impossible(constraint: Constraint, idle: Instance) -> None:
     if (least > 0).any():
         j = int(np.flatnonzero(least > 0)[0])
         raise Infeasible(
-            f"`{constraint!r}` asks for {least[j]:.4g} {what} of user {idle.users[j]!r}, whose task limit is 0; "
+            f"`{constraint}` asks for {least[j]:.4g} {what} of user {idle.users[j]!r}, whose task limit is 0; "
             "raise the limit or leave the user out of the constraint",
-            (f"`{constraint!r}`", "the task limits"),
+            (f"`{constraint}`", "the task limits"),
         )
 
 
@@ -414,18 +414,34 @@ def objective_form(objective: Objective, model: Model, unknowns: cp.Variable) ->
         form = cp.sum(written(objective, model))
         _refuse_whole_numbers(objective, form, model)
         warn_of_loops(objective, [form])
-        values = []
-        for at in (1.0, 1.0 - 1e-4):
-            unknowns.save_value(np.full(unknowns.shape, at))
-            values.append(form.value)
-        unknowns.save_value(None)
-        full, near = (float(v) if v is not None and np.isfinite(v) else 0.0 for v in values)
-        factor = abs(full - near) / 1e-4 or abs(full) or 1.0  # so that the solver's tolerances mean something
+        factor = _scale(form, unknowns)
         form = form / factor
     if not form.is_concave():
         parts = [t for _, t in objective.terms() if not cp.sum(t.expression(model)).is_concave()]
         raise NotConcave(
-            f"{(parts or [objective])[0]!r} is not concave by CVXPY's rules ({form.curvature.lower()}); "
+            f"{(parts or [objective])[0]} is not concave by CVXPY's rules ({form.curvature.lower()}); "
             "write it with concave atoms of increasing arguments, or use another objective"
         )
     return form, factor
+
+
+def _scale(form: cp.Expression, unknowns: cp.Variable) -> float:
+    """How fast an expression grows with unknowns near 1, so that the solver's tolerances mean something.
+
+    Where it is not defined there, at the nearest of their halves, doubles, quarters, ... where it is.
+    """
+    found = 1.0
+    for at in (1.0, *(2.0 ** (k * sign) for k in range(1, 20) for sign in (1, -1))):
+        values = []
+        for part in (at, at * (1.0 - 1e-4)):
+            unknowns.save_value(np.full(unknowns.shape, part))
+            with np.errstate(all="ignore"):
+                values.append(form.value)
+        if values[0] is None:  # variables of its own
+            break
+        if np.isfinite(values).all():
+            full, near = map(float, values)
+            found = abs(full - near) / 1e-4 or abs(full) or 1.0
+            break
+    unknowns.save_value(None)
+    return found

@@ -1,4 +1,4 @@
-"""The process of `apart`: solves what it reads. It imports nothing of fairopt, but CVXPY.
+"""The process of `apart`: solves what it reads. It imports CVXPY, and of fairopt runs `highs` alone, by its path.
 
 Read are ``sys.path`` and then requests: seconds, and a pickle of what to do and its data. Written are pairs: True and
 the result, or False and an exception, or a text if the request cannot be read. The process ends when there is nothing
@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import os
 import pickle
+import runpy
 import signal
 import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 
@@ -76,6 +78,8 @@ def main() -> None:
     os.dup2(2, 1)  # what solvers print is no result
     sys.path[:] = pickle.load(source)
     import cvxpy  # noqa: F401  # for the first request, while there is none
+
+    runpy.run_path(str(Path(__file__).with_name("highs.py")))["silence_banner"]()
 
     while True:
         try:

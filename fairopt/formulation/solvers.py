@@ -15,6 +15,7 @@ import numpy as np
 from fairopt.certificate import Try
 from fairopt.errors import InvalidBlock, SolverUnavailable, nearest
 from fairopt.formulation import apart
+from fairopt.formulation.highs import silence_banner
 from fairopt.lazy import cp, optimize
 from fairopt.time_limits import current, stage
 
@@ -125,7 +126,9 @@ def run(
     of up to 3e-6: more than a certificate allows. ``"pdlp_optimality_tolerance": 1e-8`` is tighter.
     """
     asked: dict[str, Any] = dict((_LOOSER if looser else TIGHT).get(solver, {}))
-    if solver == "HIGHS":  # PDLP prints whatever log_to_console says, unless output_flag is off
+    if solver == "HIGHS":
+        silence_banner()
+        # PDLP prints whatever log_to_console says, unless output_flag is off
         asked["output_flag"] = verbose
         if size(problem) > LARGE:
             asked["solver"] = "ipm"

@@ -11,6 +11,7 @@ from functools import partial
 
 import numpy as np
 
+from fairopt.blocks.base import is_ours
 from fairopt.blocks.bundle_model import cut_at_limits, tasks_in_bundles
 from fairopt.errors import Infeasible, OutOfDomain
 from fairopt.formulation import solvers
@@ -37,9 +38,10 @@ def solve_bundles(program: BundleProgram, settings: Settings, method: str) -> Pr
     """
     division = program.division
     if method == "closed" and division is None:
+        under = ", ".join(map(str, program.constraints)) or "no constraints"
         raise OutOfDomain(
             f"closed is exact for WeightedLog under GlobalAggregateResource and AtMostRequested only, not for "
-            f"{program.objective!r} under {list(program.constraints)!r}; use method='auto'"
+            f"{program.objective} under {under}; use method='auto'"
         )
     if division is not None:
         if (method != "cone" and settings.solver is None) or not len(program.triples):  # or there are no bundles
@@ -96,6 +98,8 @@ def _refuse_infeasible(cone: BundleConeModel) -> None:
     """Raise `Infeasible` with an irreducible set of the policy's constraints; return if they can hold after all."""
     always = [cone.capacity, *cone.box, *cone.required]
     asked = {k: [condition] for k, (constraint, _, condition) in enumerate(cone.rest) if not constraint.added}
-    blocks = tuple(dict.fromkeys(f"`{cone.rest[k][0]!r}`" for k in infeasible.irreducible(asked, always)))
-    if blocks:
-        raise Infeasible(f"{' and '.join(blocks)} cannot hold within the capacities", blocks)
+    found = [cone.rest[k] for k in infeasible.irreducible(asked, always)]
+    if found:
+        said = [f"`{block}`" if is_ours(block) else f"{name!r} of `{block}`" for block, name, _ in found]
+        blocks = tuple(dict.fromkeys(f"`{block}`" for block, _, _ in found))
+        raise Infeasible(f"{' and '.join(dict.fromkeys(said))} cannot hold within the capacities", blocks)

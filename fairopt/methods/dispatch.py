@@ -144,7 +144,7 @@ def solve_tiers(policy: Any, instance: Instance, settings: Settings, method: str
     program_of = program_class(policy.objective)
     tiers = tiers_of(policy.objective)
     if program_of is BundleProgram and method not in ("auto", "cone", "closed"):
-        raise OutOfDomain(f"{method} is {EXACT_FOR[method]}; {policy.objective!r} decides bundles; use method='auto'")
+        raise OutOfDomain(f"{method} is {EXACT_FOR[method]}; {policy.objective} decides bundles; use method='auto'")
     constraints: tuple[Constraint, ...] = tuple(policy.constraints)
     judged: list[tuple[Program, Answer]] = []
     for k, objective in enumerate(tiers):
@@ -185,7 +185,7 @@ def _solve_with(program: Program, settings: Settings, method: str) -> Answer:
     tried = () if fast is None else fast.tried
     if settings.solver is None and method not in ("auto", "cone"):
         raise OutOfDomain(
-            f"{method} is {EXACT_FOR[method]}, under bounds on tasks and reserves only; not for {program.objective!r} "
+            f"{method} is {EXACT_FOR[method]}, under bounds on tasks and reserves only; not for {program.objective} "
             f"on {program.given!r}; use method='auto'"
         )
     given = program.given

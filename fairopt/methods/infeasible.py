@@ -1,22 +1,36 @@
-"""Why no allocation satisfies all constraints: an irreducible set of constraints that conflict, by name."""
+"""Why no allocation satisfies all constraints: an irreducible set of constraints that conflict, by name.
+
+The domain of a user's objective is a constraint too: CVXPY knows where a logarithm or a root is defined.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
+from fairopt.blocks.algebra import AtLeast, written
 from fairopt.blocks.base import is_ours
 from fairopt.blocks.constraints import Constraint, MinShare, MinTasks, SharingIncentive
 from fairopt.errors import Infeasible
 from fairopt.formulation import solvers
-from fairopt.formulation.program import ConeModel, Program, checked_conditions
+from fairopt.formulation.program import ConeModel, Float, Indices, Program, checked_conditions
 from fairopt.lazy import cp
 from fairopt.progress import tell
+from fairopt.proofs.conditions import gradient_of, values_kept
 
 Name = TypeVar("Name")
-Groups = dict[str, tuple[Constraint | None, "list[cp.Constraint]"]]  # by name: the block, if any, and its conditions
+
+PART = 1e-3  # of the largest multiplier: a user with a smaller one is not named
+
+
+class _Group(NamedTuple):
+    """What may take part in a conflict: conditions by name, and the block that they are of, if any."""
+
+    block: Constraint | None
+    conditions: dict[str, cp.Constraint]
+    of_domain: bool = False
 
 
 def explain(program: Program, cone: ConeModel | None = None) -> None:
@@ -27,41 +41,80 @@ def explain(program: Program, cone: ConeModel | None = None) -> None:
     """
     whole, cone = cone is not None, cone or ConeModel(program)
     groups = _groups(program, cone)
-    names = tuple(irreducible({name: conditions for name, (_, conditions) in groups.items()}))
+    names = tuple(irreducible({name: list(group.conditions.values()) for name, group in groups.items()}))
     if not names:
         return
-    if len(names) == 1:
-        sentence = f"{names[0]} cannot hold"
+    rows = _rows(groups, names)
+    said = [_said(groups[name], name, rows) for name in names]
+    if len(said) == 1:
+        sentence = f"{said[0]} cannot hold" + (" together" if len(rows[names[0]]) > 1 else "")
     else:
-        sentence = f"{', '.join(names[:-1])} and {names[-1]} cannot hold together"
+        sentence = f"{', '.join(said[:-1])} and {said[-1]} cannot hold together"
     if whole:
         raise Infeasible(f"{sentence} in whole tasks; in divisible tasks they can", names)
-    raise Infeasible(sentence + _how_far(program, cone, groups, names), names)
+    raise Infeasible(sentence + _how_far(program, cone, groups, names, rows), names)
 
 
-def _groups(program: Program, cone: ConeModel) -> Groups:
+def _groups(program: Program, cone: ConeModel) -> dict[str, _Group]:
     instance, model = program.instance, cone.model
-    groups: Groups = {}
+    groups: dict[str, _Group] = {}
     limited = np.flatnonzero(np.isfinite(instance.task_limits))
     for i, resource in enumerate(instance.resources):
         rows = np.arange(instance.n_servers) * instance.n_resources + i
         rows = rows[np.isin(rows, program.capacity_rows)]
         if len(rows):
-            groups[f"the capacity of {resource}"] = (None, cone.within_capacity(rows))
+            groups[f"the capacity of {resource}"] = _Group(None, _numbered(cone.within_capacity(rows)))
     if len(limited):
         unit = 1.0 / instance.task_limits[limited]
-        groups["the task limits"] = (None, [cp.multiply(model.tasks[limited], unit) <= 1])
+        groups["the task limits"] = _Group(None, {"": cp.multiply(model.tasks[limited], unit) <= 1})
     for constraint in program.constraints:
         if constraint.added:
             continue
         before = len(model.required)
         view = model if is_ours(constraint) else cone.model_as_given()
-        conditions = list(checked_conditions(constraint, view).values())
-        name = f"`{constraint!r}`"
-        while name in groups:  # another block that prints alike
-            name += " (another)"
-        groups[name] = (constraint, conditions + model.required[before:])
+        conditions = checked_conditions(constraint, view) | _required(cone, before)
+        groups[_new(f"`{constraint}`", groups)] = _Group(constraint, conditions)
+    for _, term in program.objective.terms():
+        if not is_ours(term):
+            before = len(model.required)
+            domain = _numbered(cp.sum(written(term, model)).domain) | _required(cone, before)
+            if domain:
+                groups[_new(f"the domain of `{term}`", groups)] = _Group(None, domain, True)
     return groups
+
+
+def _new(name: str, groups: Mapping[str, _Group]) -> str:
+    """The name, changed where another block prints alike."""
+    while name in groups:
+        name += " (another)"
+    return name
+
+
+def _required(cone: ConeModel, before: int) -> dict[str, cp.Constraint]:
+    """The conditions that a block has required by now, on variables of its own."""
+    return {f"required {k}": c for k, c in _numbered(cone.model.required[before:]).items()}
+
+
+def _numbered(conditions: Iterable[cp.Constraint]) -> dict[str, cp.Constraint]:
+    """Conditions without names, by number."""
+    return {str(k): condition for k, condition in enumerate(conditions, start=1)}
+
+
+def _rows(groups: Mapping[str, _Group], names: Sequence[str]) -> dict[str, list[str]]:
+    """Of groups in conflict the names of those conditions that are needed for it."""
+    rows = {name: list(groups[name].conditions) for name in names}
+    for name in names:
+        if len(rows[name]) > 1:
+            others = [groups[other].conditions[row] for other in names if other != name for row in rows[other]]
+            rows[name] = irreducible({row: [groups[name].conditions[row]] for row in rows[name]}, others) or rows[name]
+    return rows
+
+
+def _said(group: _Group, name: str, rows: Mapping[str, Sequence[str]]) -> str:
+    """A group in conflict, with the names of the conditions that a block of the user's own gave it."""
+    if group.block is None or is_ours(group.block):
+        return name
+    return f"{' and '.join(map(repr, rows[name]))} of {name}"
 
 
 def _feasible(conditions: Iterable[cp.Constraint]) -> bool:
@@ -87,29 +140,136 @@ def irreducible(groups: Mapping[Name, Sequence[cp.Constraint]], always: Sequence
     return kept
 
 
-def _how_far(program: Program, cone: ConeModel, groups: Groups, names: tuple[str, ...]) -> str:
-    """For a lower bound in the conflict: the part of it that all other conditions leave room for."""
+def _how_far(
+    program: Program, cone: ConeModel, groups: Mapping[str, _Group], names: Sequence[str],
+    rows: Mapping[str, Sequence[str]],
+) -> str:  # fmt: skip
+    """For a bound in the conflict: what all other conditions leave room for, and whose bound it is."""
     for name in names:
-        constraint, _ = groups[name]
-        if not isinstance(constraint, (MinShare, MinTasks, SharingIncentive)):
+        block = groups[name].block
+        of_bounds = isinstance(block, (MinShare, MinTasks, SharingIncentive))
+        if of_bounds and (said := _part_of_bounds(program, cone, groups, name, block)):
+            return said
+    for name in names:
+        block, conditions, of_domain = groups[name]
+        if not of_domain and (block is None or (is_ours(block) and not isinstance(block, AtLeast))):
             continue
-        bounds = constraint.bounds(program.instance)
-        if bounds is None:
-            continue
-        floors = np.flatnonzero(bounds[0] > 0)
-        most = min(float((program.most[floors] / bounds[0][floors]).min()), 1.0)
-        if most == 0:
-            return _as_words(constraint, name, 0.0)
-        factor = cp.Variable(nonneg=True)  # as a part of the most that a single user could have, near 1
-        wanted = cp.multiply(cone.model.tasks[floors], 1.0 / (most * bounds[0][floors])) >= factor
-        others = [c for other, (_, conditions) in groups.items() if other != name for c in conditions]
-        problem = cp.Problem(cp.Maximize(factor), [wanted, factor <= 1, *others])
-        if "optimal" in solvers.statuses(problem):  # does not try further solvers
-            return _as_words(constraint, name, most * float(factor.value))
+        for row in rows[name]:
+            others = [c for other, g in groups.items() for k, c in g.conditions.items() if (other, k) != (name, row)]
+            named = [groups[other].conditions[k] for other in names for k in rows[other] if (other, k) != (name, row)]
+            found = _nearest(conditions[row], others) or _nearest(conditions[row], named)  # if others conflict too
+            if found is None:
+                continue
+            if isinstance(block, AtLeast):
+                return f"; at most {found.at * (abs(block.level) or 1.0):.4g} can be had for `{block.objective}`"
+            who = _users_in(program, cone, conditions[row], found.multipliers)
+            what = "the domain" if of_domain else repr(row)
+            return found.in_words(what, f" of {_users(program, who)}" if len(who) else "")
     return ""
 
 
-def _as_words(constraint: Any, name: str, factor: float) -> str:
+def _part_of_bounds(
+    program: Program, cone: ConeModel, groups: Mapping[str, _Group], name: str, block: Constraint
+) -> str:
+    """The part of a lower bound on tasks that all other conditions leave room for."""
+    bounds = block.bounds(program.instance)
+    if bounds is None:
+        return ""
+    floors = np.flatnonzero(bounds[0] > 0)
+    most = min(float((program.most[floors] / bounds[0][floors]).min()), 1.0)
+    users = f" of {_users(program, floors)}"
+    if most == 0:
+        return _as_words(block, name, users, 0.0)
+    factor = cp.Variable(nonneg=True)  # as a part of the most that a single user could have, near 1
+    wanted = cp.multiply(cone.model.tasks[floors], 1.0 / (most * bounds[0][floors])) >= factor
+    others = [c for other, group in groups.items() if other != name for c in group.conditions.values()]
+    problem = cp.Problem(cp.Maximize(factor), [wanted, factor <= 1, *others])
+    if "optimal" in solvers.statuses(problem):  # does not try further solvers
+        return _as_words(block, name, users, most * float(factor.value))
+    return ""
+
+
+def _as_words(constraint: Constraint, name: str, users: str, factor: float) -> str:
     if isinstance(constraint, MinShare) and isinstance(constraint.level, float):
         return f"; the largest common share is {factor * constraint.level:.4g}"
-    return f"; there is room for {factor:.4g} times what {name} asks"
+    if isinstance(constraint, MinTasks) and isinstance(constraint.tasks, float):
+        return f"; the largest common number of tasks is {factor * constraint.tasks:.4g}"
+    return f"; there is room for {factor:.4g} times what {name} asks{users}"
+
+
+def _users(program: Program, who: Indices) -> str:
+    """Users by label: all, or the first three and how many others."""
+    if 3 < len(who) == program.instance.n_users:
+        return "all users"
+    labels = [repr(program.instance.users[j]) for j in who[:3]]
+    if len(who) > 3:
+        return f"users {', '.join(labels)} and {len(who) - 3} more"
+    return f"user {labels[0]}" if len(labels) == 1 else f"users {', '.join(labels[:-1])} and {labels[-1]}"
+
+
+class _Nearest(NamedTuple):
+    """How near to a condition the others let one come, and the multipliers of its rows.
+
+    ``kind`` is "least" or "most" where all rows ask for at least, or at most, the same level, and come to ``at``;
+    "part" where they ask for different levels, of which there is room for the part ``at``; else "missed", by ``at``.
+    """
+
+    kind: str
+    at: float
+    multipliers: Float
+
+    def in_words(self, what: str, whose: str) -> str:
+        """The end of a message."""
+        at = f"{self.at:.4g}"
+        if self.kind == "least" and what == "the domain":
+            return f"; the largest common level{whose} is {at}"
+        return {
+            "least": f"; at most {at} can be had for {what}{whose}",
+            "most": f"; {what}{whose} comes to at least {at}",
+            "part": f"; there is room for {at} times what {what} asks{whose}",
+            "missed": f"; {what}{whose} is missed by at least {at}",
+        }[self.kind]
+
+
+def _nearest(condition: cp.Constraint, others: Sequence[cp.Constraint]) -> _Nearest | None:
+    """How near to a condition others let one come; None for cones and equations, and where no solver finds out."""
+    if not isinstance(condition, cp.constraints.Inequality):
+        return None
+    low, high = condition.args
+    level, kind = _level(low, high)
+    size = float(np.abs(level).max(initial=0.0)) or 1.0
+    if kind != "missed" and np.ptp(level) > 1e-12 * size:
+        kind = "part" if kind == "least" and (level > 0).all() else "missed"
+    short = cp.Variable(nonneg=True)
+    wanted = cp.multiply(high - low, 1.0 / (level if kind == "part" else size)) + short >= 0
+    if "optimal" not in solvers.statuses(cp.Problem(cp.Minimize(short), [wanted, *others])):
+        return None
+    by, multipliers = float(short.value), np.abs(np.ravel(wanted.dual_value, order="F"))
+    if kind in ("least", "most"):
+        return _Nearest(kind, float(np.mean(level)) + by * (size if kind == "most" else -size), multipliers)
+    return _Nearest(kind, max(1.0 - by, 0.0) if kind == "part" else by * size, multipliers)
+
+
+def _level(low: cp.Expression, high: cp.Expression) -> tuple[Float, str]:
+    """The constant that ``low <= high`` compares the rest with, and whether it is the least or most that is allowed."""
+    room, zero = high - low, np.zeros((high - low).shape)
+    if room.is_affine():
+        with values_kept(room.variables()):
+            for variable in room.variables():
+                variable.save_value(np.zeros(variable.shape))
+            constant = zero + np.asarray(room.value, dtype=float)
+        if low.is_constant() or (not high.is_constant() and (constant < 0).all()):
+            return -constant, "least"
+        return constant, "most" if high.is_constant() or (constant > 0).all() else "missed"
+    if high.is_constant():
+        return zero + high.value, "most"
+    return (zero + low.value, "least") if low.is_constant() else (zero, "missed")
+
+
+def _users_in(program: Program, cone: ConeModel, condition: cp.Constraint, multipliers: Float) -> Indices:
+    """The users on whom those rows of a condition depend that have multipliers."""
+    slopes = gradient_of(condition.args[1] - condition.args[0], cone.unknowns)
+    if slopes is None:
+        return np.zeros(0, dtype=np.intp)
+    rows = multipliers > PART * multipliers.max(initial=0.0)
+    return np.unique(program.pairs.user[np.flatnonzero(abs(slopes) @ rows.astype(float))])

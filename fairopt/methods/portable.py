@@ -183,7 +183,7 @@ def _proving(
     best = _gap(cluster, objective, rows, entry), entry
     final, own = cluster.tasks, {"tasks": entry["tasks"]} if "tasks" in entry else {}
     for near in NEAR:
-        if best[0] <= verify.GAP / 4:
+        if best[0] <= float(verify.GAP) / 4:
             break
         if own:
             cluster.tasks = cluster.near = verify.numbers(entry["tasks"], "tasks", cluster.n, cluster.servers)
@@ -231,7 +231,7 @@ def _entry(program: Program, tasks: Float, evidence: Evidence | None, rows: Sequ
         return _lines(evidence, rows)
     if isinstance(evidence, FewerRows):
         return _of_fewer(program, tasks, evidence, rows)
-    raise verify.CannotCheck(f"{program.objective!r} has no evidence that is portable")
+    raise verify.CannotCheck(f"{program.objective} has no evidence that is portable")
 
 
 def _of_fewer(
@@ -357,7 +357,7 @@ def _solved(program: Program, tasks: Float, evidence: Solved, rows: Sequence[ver
     """Dual values of a solver in natural units of the objective; of alpha-fairness alone, of shares in a unit."""
     found = lagrangian_of(program, evidence, tasks)
     if found is None:
-        raise verify.CannotCheck(f"{program.objective!r} has no bound that is portable")
+        raise verify.CannotCheck(f"{program.objective} has no bound that is portable")
     point, fair, unit = program.point(tasks), program.alpha_fair, 1.0
     scale = found.factor * found.lagrangian.majorant.unit
     if fair is not None and fair.alpha > 0:

@@ -162,10 +162,13 @@ class Prepared:
                 return old
         return KeptModel(program, settings, limited, floored)
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_models": {}}  # solvers' objects cannot be pickled: the copy compiles again
+
     def __repr__(self) -> str:
         kept = [f"{m.unknowns.size} unknowns for {m.solver}" for m in self._models.values()]
         words = f"keeps a compiled program of {' and '.join(kept)}" if kept else "keeps no compiled program"
-        return f"Prepared({self.policy!r}, {self.instance!r}; {words})"
+        return f"Prepared({self.policy}, {self.instance!r}; {words})"
 
 
 class KeptModel(ConeModel):

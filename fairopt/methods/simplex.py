@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from fairopt.formulation.highs import silence_banner
 from fairopt.lazy import sp
 from fairopt.methods.arrays import Float, Int
 
@@ -25,6 +26,7 @@ class Simplex:
     def __init__(self, verbose: bool = False) -> None:
         import highspy  # comes with CVXPY, and takes a quarter of a second to import
 
+        silence_banner()
         self.highs: Any = highspy.Highs()  # type: ignore[no-untyped-call]
         options: dict[str, Any] = {
             "output_flag": verbose, "solver": "simplex", "simplex_strategy": PRIMAL, "parallel": "off",

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from fairopt.formulation.highs import silence_banner
 from fairopt.formulation.program import Float
 from fairopt.lazy import cp
 from fairopt.proofs import verify
@@ -127,6 +128,7 @@ class Supporting:
         users = cp.Variable(len(self.high))
         ends = [users[self.user] >= cp.multiply(end[self.user], self.worth) for end in (self.low, self.high)]
         problem = cp.Problem(cp.Minimize(self.bound + cp.sum(users)), [*self.conditions, *ends])
+        silence_banner()
         try:
             problem.solve(solver=cp.HIGHS, highs_options=OPTIONS)
         except (cp.error.SolverError, ValueError) as error:

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from fairopt.blocks.base import brief
 from fairopt.blocks.shares import DominantShare, Share
 from fairopt.errors import InvalidBlock, InvalidInstance, nearest
 from fairopt.instance import Instance
@@ -259,7 +260,7 @@ class Scheduler:
         order: str = "share", half_life: float | None = None,
     ) -> None:  # fmt: skip
         if not isinstance(share, Share):
-            raise InvalidBlock(f"share is {share!r}; give a share such as DominantShare() or KDominantShare(2)")
+            raise InvalidBlock(f"share is {brief(share)}; give a share such as DominantShare() or KDominantShare(2)")
         for name, value, known in (
             ("on_misfit", on_misfit, ("skip", "stop")), ("order", order, ("share", "arrival")),
         ):  # fmt: skip
@@ -313,7 +314,7 @@ class Scheduler:
     def __repr__(self) -> str:
         many = f"{sum(self.running.values()):,} tasks running, {sum(self.waiting.values()):,} waiting"
         who = f"{counted(len(self._users), 'user')} on {counted(self.instance.n_servers, 'server')}"
-        return f"<Scheduler of {self.share!r}: {who}, {many}>"
+        return f"<Scheduler of {self.share}: {who}, {many}>"
 
     # -- what is told ---------------------------------------------------------------------------------------------
 

@@ -237,4 +237,4 @@ def _name(scheduler: Any) -> str:
         return label(scheduler)
     usual = {"placement": "first-fit", "on_misfit": "skip", "order": "share", "half_life": None}
     given = {key: getattr(scheduler, key) for key in usual}
-    return ", ".join([repr(scheduler.share), *(f"{key}={v!r}" for key, v in given.items() if v != usual[key])])
+    return ", ".join([str(scheduler.share), *(f"{key}={v!r}" for key, v in given.items() if v != usual[key])])

@@ -11,6 +11,7 @@ from contextvars import ContextVar
 from functools import lru_cache
 from typing import Any, TypeAlias
 
+from fairopt.display import shorter
 from fairopt.errors import InvalidBlock, MissingExtra
 
 __all__ = [
@@ -134,15 +135,6 @@ def fit_numbers(ax: Any, room: Inches) -> None:
 
 
 # -- names ------------------------------------------------------------------------------------------------------------
-
-
-def shorter(name: str, most: int = 26) -> str:
-    """A name on one line; a long one loses its middle."""
-    shown = "".join(c if c.isprintable() else " " for c in name)
-    if len(shown) > most:  # names that begin alike often end differently
-        end = (most - 1) // 2
-        shown = shown[: most - 1 - end] + "…" + shown[len(shown) - end :]
-    return shown
 
 
 def escaped(name: str) -> str:

@@ -286,8 +286,8 @@ def _titled(allocation: Allocation, name: str) -> str:
     policy = allocation.policy
     if not isinstance(policy, Policy) or policy.name is not None or name != label(policy):
         return name
-    under = ", ".join(map(repr, policy.constraints))
-    return f"{policy.objective!r}" + (f" under {under}" if under else "")
+    under = ", ".join(map(str, policy.constraints))
+    return f"{policy.objective}" + (f" under {under}" if under else "")
 
 
 def _tasks(allocation: Allocation) -> str:

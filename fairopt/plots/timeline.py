@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from fairopt.display import LONG, shorter
 from fairopt.errors import InvalidBlock, nearest
 from fairopt.online.timeline import Timeline, moments_of
 from fairopt.plots.common import (
@@ -228,7 +229,7 @@ def _plan(
 
 def _share_name(run: Timeline) -> str:
     """The share that is measured, as text."""
-    return run.share if isinstance(run.share, str) else repr(run.share)
+    return shorter(str(run.share), LONG)
 
 
 def _look(k: int) -> dict[str, Any]:

@@ -7,6 +7,7 @@ import warnings
 from typing import Any
 
 from fairopt.blocks import bundles, constraints, efficiency, objectives, shares
+from fairopt.display import LONG
 from fairopt.errors import FairoptError, InvalidBlock, nearest
 from fairopt.policies.bottleneck import BottleneckFairness
 from fairopt.policies.dynamic import DynamicDRF
@@ -39,7 +40,7 @@ def parse_policy(text: str) -> Policy:
     """
     value = _read(text)
     if isinstance(value, objectives.Objective):
-        return Policy(value, name=text.strip())
+        return _named(value, text)
     if not isinstance(value, Policy):
         raise InvalidBlock(
             f"{_cut(text)!r} is not an objective or a policy; write one such as AlphaFair(1), or the name drf"
@@ -68,8 +69,13 @@ def mechanism_or_text(text: str) -> Any:
     except FairoptError:
         return text
     if isinstance(value, objectives.Objective):
-        return Policy(value, name=text.strip())
+        return _named(value, text)
     return value if isinstance(value, (Policy, *MECHANISMS.values())) else text
+
+
+def _named(objective: objectives.Objective, text: str) -> Policy:
+    """A policy that is named as it was written, a long text in short."""
+    return Policy(objective, name=text.strip() if len(text.strip()) <= LONG else str(objective))
 
 
 def _read(text: str, example: str = "AlphaFair(1)") -> Any:

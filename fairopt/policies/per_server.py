@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairopt.allocation import Allocation
-from fairopt.blocks.base import ByUser, blocks_within, is_ours
+from fairopt.blocks.base import ByUser, blocks_within, brief, is_ours
 from fairopt.blocks.bundle_model import BundlePoint, cut_at_limits
 from fairopt.blocks.model import Point
 from fairopt.blocks.shares import Share
@@ -76,7 +76,7 @@ class NaivePerServer:
 
     def __post_init__(self) -> None:
         if not is_mechanism(self.policy):
-            raise InvalidBlock(f"NaivePerServer({self.policy!r}): give a policy, such as DRF()")
+            raise InvalidBlock(f"NaivePerServer({brief(self.policy)}): give a policy, such as DRF()")
 
     @property
     def name(self) -> str:

@@ -8,6 +8,7 @@ from typing import Literal
 import numpy as np
 
 from fairopt.allocation import Allocation
+from fairopt.blocks.base import brief
 from fairopt.blocks.shares import DominantShare, Share, asked_once
 from fairopt.errors import InvalidBlock, NotCertified, OutOfDomain
 from fairopt.formulation.program import Float, require_instance
@@ -65,13 +66,13 @@ class SequentialMinMax:
 
     def __post_init__(self) -> None:
         if not isinstance(self.share, Share):
-            raise InvalidBlock(f"SequentialMinMax({self.share!r}): give a share, such as DominantShare()")
+            raise InvalidBlock(f"SequentialMinMax({brief(self.share)}): give a share, such as DominantShare()")
         placement_rule(self.placement)
 
     @property
     def name(self) -> str:
         """Name in tables and messages."""
-        share = "" if self.share == DominantShare() else repr(self.share)
+        share = "" if self.share == DominantShare() else str(self.share)
         rule = self.placement if isinstance(self.placement, str) else getattr(self.placement, "__name__", "own rule")
         said = ", ".join(filter(None, (share, "" if rule == "first-fit" else rule)))
         return f"SequentialMinMax({said})" if said else "SequentialMinMax"
@@ -162,7 +163,7 @@ def _alike(instance: Instance, share: Share) -> Float:
     low, high = np.where(instance.eligible, c, np.inf).min(axis=1), np.where(instance.eligible, c, 0.0).max(axis=1)
     if (apart := high > low).any():
         user = instance.users[int(apart.argmax())]
-        raise OutOfDomain(f"{share!r} of one task of user {user!r} differs by server; use one that is the same on each")
+        raise OutOfDomain(f"{share} of one task of user {user!r} differs by server; use one that is the same on each")
     return high
 
 

@@ -10,6 +10,7 @@ beyond their size at the answer is assumed, and the certificate states it.
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass
@@ -102,7 +103,9 @@ def _compiled(problem: cp.Problem) -> tuple[dict[str, Any], Any, Any] | None:
         return None
     try:
         options = {"use_quad_obj": False}
-        data, chain, inverse = problem.get_problem_data("CLARABEL", ignore_dpp=True, solver_opts=options)
+        with warnings.catch_warnings():  # of how CVXPY compiles, as `solvers.run` passes over
+            warnings.simplefilter("ignore")
+            data, chain, inverse = problem.get_problem_data("CLARABEL", ignore_dpp=True, solver_opts=options)
     except cp.error.SolverError:
         return None
     return data, chain, inverse

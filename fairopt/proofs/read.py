@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairopt.allocation import Allocation, feasibility, holdings_violation
+from fairopt.allocation import Allocation, ChangedByHand, feasibility, holdings_violation
 from fairopt.blocks.algebra import in_units
 from fairopt.blocks.bundle_model import cut_at_limits, tasks_in_bundles
 from fairopt.blocks.efficiency import FairnessEfficiency
@@ -20,9 +20,9 @@ from fairopt.blocks.model import Point
 from fairopt.blocks.objectives import Objective
 from fairopt.blocks.shares import asked_once
 from fairopt.certificate import GAP_TOLERANCE
-from fairopt.errors import InvalidBlock, NotCertified, NotConcave
+from fairopt.errors import FairoptError, InvalidBlock, NotCertified, NotConcave
 from fairopt.formulation.bundle_program import BundleProgram, decides_bundles
-from fairopt.formulation.problem import BUNDLES, TASKS, can_hold, first_program
+from fairopt.formulation.problem import BUNDLES, TASKS, can_hold, first_program, natural_problem, same_problem
 from fairopt.formulation.program import Float, Program, require_instance
 from fairopt.instance import Instance
 from fairopt.lazy import cp
@@ -38,7 +38,7 @@ def read_problem(policy: Any, problem: cp.Problem, instance: Instance) -> Alloca
     begun = time.perf_counter()
     found = judge_problem(policy, problem, instance)
     found.solver = getattr(problem.solver_stats, "solver_name", None)
-    made = gate.of_problem(policy, instance, found, begun)
+    made = gate.of_problem(_still(policy, problem, instance), instance, found, begun)
     if not made.certificate.ok:
         fix = MATRICES if has_matrices(problem) else "solve it with tighter tolerances or another solver"
         raise NotCertified(
@@ -47,6 +47,15 @@ def read_problem(policy: Any, problem: cp.Problem, instance: Instance) -> Alloca
             best=made,
         )
     return made
+
+
+def _still(policy: Any, problem: cp.Problem, instance: Instance) -> Any:
+    """The policy, if it makes this problem of the instance; else `ChangedByHand`."""
+    try:
+        same = same_problem(problem, natural_problem(policy, instance))
+    except FairoptError:  # it makes none, so this one is another policy's
+        same = False
+    return policy if same else ChangedByHand(policy)
 
 
 def judge_problem(policy: Any, problem: cp.Problem, instance: Instance) -> Answer:

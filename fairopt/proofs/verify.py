@@ -16,14 +16,17 @@ linear function, in closed form:
   v, for every k (`mixture`),
 * a linear function over ``low <= total tasks <= high`` is largest at one end, on the user's best server (`bound`).
 
-Leximin is max-min fairness (Radunović and Le Boudec 2007): see `bottlenecks` for one pool and `levels` for servers.
+Leximin is max-min fairness (Radunović and Le Boudec 2007): on one pool its levels are computed again (`Water`), on
+servers prices hold users at their levels (`levels`).
 Of tiers each is bounded given that earlier objectives keep the values that they have in the file. Bundles need no
 evidence (`divided`). Whole tasks are proved to fit, with what they lose at most of the divisible optimum (`lost`).
 
-Sections: numbers; the policy, from its text; the instance (feasibility is `Cluster.infeasible`); numbers to maximise
-(sums, alpha-fairness, ordered weights: `bound`); fairness and efficiency; leximin; bundles; whole tasks; files
-(`proved`, `verify`). Numbers, policy, instance and files serve every policy, of the other sections each kind of policy
-needs its own.
+Every kind of evidence belongs to some policies only (`KINDS`), and every key of a file has a meaning (`policy_of`).
+
+Sections: numbers; the policy, from its text; the instance (feasibility is `Cluster.infeasible`); which instance it is
+(`digest`); numbers to maximise (sums, alpha-fairness, ordered weights: `bound`); fairness and efficiency; leximin;
+bundles; whole tasks; files (`proved`, `verify`). Numbers, policy, instance and files serve every policy, of the other
+sections each kind of policy needs its own.
 
 Numbers are fractions; logarithms, powers and norms are enclosed between two of them: `decimal` rounds ``ln`` and
 ``exp`` correctly. Sums are rounded outwards to `BITS` bits, as exact ones grow with the number of users.
@@ -32,12 +35,14 @@ Numbers are fractions; logarithms, powers and norms are enclosed between two of 
 from __future__ import annotations
 
 import ast
+import hashlib
 import json
 import math
 import sys
+import time
 from bisect import bisect_right
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from decimal import MAX_EMAX, MIN_EMIN, ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -51,6 +56,8 @@ class Fraction:
     __slots__ = ("d", "n")
 
     def __init__(self, n: Any = 0, d: int = 1) -> None:
+        self.n: int
+        self.d: int
         self.n, self.d = (n, d) if type(n) is int else n.as_integer_ratio()
 
     def as_integer_ratio(self) -> tuple[int, int]:
@@ -71,6 +78,9 @@ class Fraction:
 
     def __ceil__(self) -> int:
         return -(-self.n // self.d)
+
+    def __floor__(self) -> int:
+        return self.n // self.d
 
     def __bool__(self) -> bool:
         return self.n != 0
@@ -165,6 +175,24 @@ class Fault(Exception):
     """What is wrong with the file."""
 
 
+class Late(Exception):
+    """The time is up."""
+
+
+class Clock:
+    """The time limit of a call, asked between steps, and what is proved so far (``done``)."""
+
+    def __init__(self, seconds: float | None = None) -> None:
+        if seconds is not None and not seconds > 0:
+            raise ValueError(f"time_limit is {seconds!r}, and must be seconds > 0, or None")
+        self.end, self.done = math.inf if seconds is None else time.perf_counter() + seconds, list[str]()
+
+    def check(self) -> None:
+        """Stop where the time is up."""
+        if time.perf_counter() > self.end:
+            raise Late
+
+
 @dataclass(frozen=True)
 class Verification:
     """The outcome of `verify`.
@@ -179,19 +207,31 @@ class Verification:
         What is proved, or why it is not, in a sentence.
     faults : tuple of str
         What is wrong and where; empty if the answer is proved.
+    policy : str
+        The policy as the file has it, whole; ``statement`` cuts what is long.
+    size : dict
+        The numbers of users, (individual) servers and resources.
+    digest : str
+        The SHA-256 of the instance (`digest`), whole.
+    not_proved : tuple of str
+        Keys of files that the proof leaves out.
 
     Examples
     --------
     >>> import pathlib, tempfile, fairopt as fo
     >>> a = fo.DRF().allocate(fo.Instance([[40, 8, 8], [8, 5, 1]], [200, 200, 200]))
     >>> print(fo.verify(a.save(pathlib.Path(tempfile.mkdtemp()) / "drf.json")))
-    proved: gap <= 0.0e+00 of Leximin()
+    proved: gap <= 1.4e-60 of Leximin(), for 2 users, 1 server, 3 resources (SHA-256 ...)
     """
 
     ok: bool
     gap: float
     statement: str
     faults: tuple[str, ...] = ()
+    policy: str = ""
+    size: Mapping[str, int] = field(default_factory=dict)
+    digest: str = ""
+    not_proved: tuple[str, ...] = ("objective", "prices", "certificate", "evidence")
 
     def __str__(self) -> str:
         return "\n".join([self.statement, *(f"  {fault}" for fault in self.faults)])
@@ -246,6 +286,12 @@ def down(x: Fraction) -> Fraction:
     return -up(-x)
 
 
+def dyadic(x: Fraction) -> Fraction:
+    """At least x, with a power of 2 as denominator, so that sums of many keep a common one."""
+    scale = 1 << BITS + max(x.d.bit_length() - x.n.bit_length(), 0)
+    return Fraction(-((-x.n * scale) // x.d), scale)
+
+
 def enclosed(low: Decimal, high: Decimal) -> Between:
     """Fractions around two decimals, which are moved outwards where they are tiny."""
     if max(abs(low), abs(high)) > LARGEST:
@@ -268,11 +314,11 @@ def _log(x: Fraction) -> tuple[Decimal, Decimal]:
     """
     low, high = _decimals(x)
     y = Decimal(math.log(low)) if low > LEAST and high < MOST else Decimal(0)
-    if abs(y) > FAR_FROM_0:
-        inverse = DOWN.exp(-y)
+    if y.copy_abs() > FAR_FROM_0:
+        inverse = DOWN.exp(y.copy_negate())  # an operator would round to fewer digits
         r = DOWN.subtract(DOWN.multiply(low, DOWN.next_minus(inverse)), 1)
         s = UP.subtract(UP.multiply(high, UP.next_plus(inverse)), 1)
-        if max(abs(r), abs(s)) < NEAR_0:
+        if max(r.copy_abs(), s.copy_abs()) < NEAR_0:
             return DOWN.add(y, DOWN.subtract(*_log_of_more(r))), UP.add(y, UP.add(*_log_of_more(s)))
     return DOWN.next_minus(DOWN.ln(low)), UP.next_plus(UP.ln(high))
 
@@ -281,7 +327,7 @@ def _log_of_more(r: Decimal) -> tuple[Decimal, Decimal]:
     """About ``ln(1 + r)`` for a small r, and by how much this is off at most, with all rounding to 50 digits."""
     square = UP.multiply(r, r)
     about = DOWN.add(r, DOWN.multiply(square, DOWN.subtract(DOWN.divide(r, 3), HALF)))
-    return about, UP.add(UP.multiply(square, square), UP.multiply(abs(r), OFF))
+    return about, UP.add(UP.multiply(square, square), UP.multiply(r.copy_abs(), OFF))
 
 
 def log(x: Fraction) -> Between:
@@ -422,8 +468,8 @@ class Cluster:
     each resource that may be used.
     """
 
-    def __init__(self, data: Mapping[str, Any]) -> None:
-        held = data["instance"]
+    def __init__(self, data: Mapping[str, Any], clock: Clock | None = None) -> None:
+        held, self.clock = data["instance"], clock or Clock()
         self.users, self.resources = list(held["users"]), list(held["resources"])
         self.n, self.m, self.servers = len(self.users), len(self.resources), len(held["servers"])
         n, m, servers = self.n, self.m, self.servers
@@ -456,6 +502,7 @@ class Cluster:
             for j in range(n)
         ]  # fmt: skip
         for j, user in enumerate(self.users):
+            self.clock.check()
             if not self.open[j] or not all(any(self.demands[j][s]) for s in self.open[j]):
                 raise Fault(f"user {user!r} may run nowhere, or needs nothing where it may")
         self.active = [j for j in range(n) if self.limits[j] != 0]
@@ -466,6 +513,7 @@ class Cluster:
         self.given = data.get("given") or {}
         if any(text.partition("(")[0] in PARAMETERS for text in self.given):
             raise Fault("coefficients are given of a share that has the name of one of fairopt's")
+        self._most: dict[int, Fraction] = {}  # until a condition is imposed
         self._coefficients: dict[str, tuple[Table, Table]] = {}
         self.step_by_step = False  # whether levels of a leximin are proved given the earlier ones only
         # objectives that may not fall below levels, as `Goal` counts, and the unit of each level's tolerance
@@ -473,7 +521,7 @@ class Cluster:
         self.binding = None if data.get("binding") is None else [self.pair(pair) for pair in data["binding"]]
         if self.binding is None and not charges_rows(data.get("proof")):
             self.binding = []
-        self.no_envy = False  # whether the policy asks for envy-freeness
+        self.imposed, self.envied = set[str](), dict[tuple[int, int], Row]()  # conditions by name; rows of `EnvyFree`
 
     def pair(self, named: Any) -> tuple[int, int]:
         """Two users, by number."""
@@ -494,6 +542,11 @@ class Cluster:
 
     def most(self, j: int) -> Fraction:
         """A bound on a user's total tasks."""
+        if j not in self._most:
+            self._most[j] = self._largest(j)
+        return self._most[j]
+
+    def _largest(self, j: int) -> Fraction:
         alone = [self.alone(j, s, self.usable) for s in self.open[j]]
         bounds = [self.high[j]] if any(a is None for a in alone) else [self.high[j], added(filter(None, alone))]
         most = min((b for b in bounds if b is not None), default=None)
@@ -591,6 +644,7 @@ class Cluster:
     def impose(self, condition: Block) -> Rows:
         """Fold a condition that is a bound or a reserve into `low`, `high` and `usable`; the rows of the others."""
         name, given = condition.name, condition.given
+        self.imposed.add(name)
         if name in ("MinTasks", "MaxTasks"):
             bounds = self.of_user(given["tasks"], condition.text, name == "MaxTasks")
             for j in self.active:
@@ -603,6 +657,7 @@ class Cluster:
                 self._bound_tasks(j, entitled if limit is None else min(entitled, limit), False)
         elif name == "Reserve":
             i, part = self.resource(given["resource"]), number(given["fraction"], condition.text, 0)
+            self._most.clear()
             self.usable[i] = min(self.usable[i], number(1 - part, f"what {condition.text} leaves", 0))
         elif name in ("MinShare", "MaxShare"):
             return self._share_bounds(condition)
@@ -612,11 +667,13 @@ class Cluster:
             pairs = zip(self.active, self.active[1:], strict=False)
             return [(per[b] | {pair: -v for pair, v in per[a].items()}, ZERO, True) for a, b in pairs]
         elif name == "EnvyFree":
-            self.no_envy, named = True, self.binding
+            named = self.binding
             if named is None:
                 self._few(len(self.active) ** 2, PAIRS)
                 named = [(j, k) for j in self.active for k in self.active if j != k]
-            return [row for j, k in named if (row := self.envy(j, k)) is not None]
+            found = {pair: row for pair in named if (row := self.envied.get(pair) or self.envy(*pair)) is not None}
+            self.envied |= found
+            return list(found.values())
         elif name == "AtLeast":
             return self._level(condition)
         else:
@@ -624,11 +681,12 @@ class Cluster:
         return []
 
     def _bound_tasks(self, j: int, bound: Fraction | None, from_above: bool) -> None:
+        self._most.pop(j, None)
         if bound is None:
             return
         if not from_above:
             self.low[j] = max(self.low[j], bound)
-        elif self.high[j] is None or bound < self.high[j]:  # type: ignore[operator]
+        elif self.high[j] is None or bound < self.high[j]:
             self.high[j] = bound
 
     def _share_bounds(self, condition: Block) -> Rows:
@@ -683,6 +741,7 @@ class Cluster:
         """Who envies whom, of all pairs."""
         faults = list[str]()
         for j, others in self.perhaps_envied().items():
+            self.clock.check()
             for k in others:
                 row = None if j == k else self.envy(j, k)
                 excess, size = (ZERO, ZERO) if row is None else excess_of(self, row)
@@ -731,6 +790,7 @@ class Cluster:
         """What the tasks violate by more than the tolerances, each capacity and row relative to its own size."""
         faults = []
         for (s, i), usable in self.places().items():
+            self.clock.check()
             load, room = self.load(s, i), self.room[s][i]
             if load > room * (1 + VIOLATION):
                 over = f"by {float(load / room - 1):.2g} of it" if room else "of 0"
@@ -751,7 +811,7 @@ class Cluster:
             excess, size = excess_of(self, row)
             if excess > OF_BLOCKS * size:
                 faults.append(f"row {k} of the policy's conditions is violated by {float(excess / size):.2g}")
-        faults += self.envies() if self.no_envy else []
+        faults += self.envies() if "EnvyFree" in self.imposed else []
         below = [kept for kept, level, unit in self.kept if value_of(self, kept) < level - OF_BLOCKS * unit]
         return faults + [f"{kept.text} is below its level" for kept in below]
 
@@ -769,6 +829,63 @@ def excess_of(cluster: Cluster, row: Row) -> tuple[Fraction, Fraction]:
     terms = [v * cluster.tasks[j][s] for (j, s), v in of_pairs.items()]
     excess, most = sum(terms, -bound), added(t for t in terms if t > 0)
     return max(excess, -excess if equal else ZERO, ZERO), max(abs(bound), most, most - sum(terms))
+
+
+# -- which instance ---------------------------------------------------------------------------------------------------
+
+
+def entries(held: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """An instance as `Instance.to_dict` gives it, by resource, server and user in the order of labels: what decides
+    answers, in one form. Eligibility is that of servers which have all that the user needs, and demands that are the
+    same on all of these stand once.
+    """
+    names, servers = held["resources"], held["servers"]
+    in_order = sorted(range(len(servers)), key=servers.__getitem__)
+
+    def plain(v: Any) -> Any:  # 1 and 1.0, 0.0 and -0.0 are one number
+        return v if v is None or float(v) != v else float(v) + 0.0
+
+    for name in sorted(names):
+        yield f"resource {name!r}", {}
+    for s in in_order:
+        capacities = {f"capacity of {name!r}": plain(c) for name, c in zip(names, held["capacities"][s], strict=True)}
+        yield f"server {servers[s]!r}", {"count": plain(held["counts"][s])} | capacities
+    for j in sorted(range(len(held["users"])), key=held["users"].__getitem__):
+        row = held["demands"][j]
+        by_server = row if row and isinstance(row[0], list) else [row] * len(servers)
+        runs = [
+            s for s in in_order
+            if (held["eligible"] is None or held["eligible"][j][s])
+            and all(c or not d for d, c in zip(by_server[s], held["capacities"][s], strict=True))
+        ]  # fmt: skip
+        fields = {"weight": plain(held["weights"][j]), "task limit": plain(held["task_limits"][j])}
+        fields["servers"] = None if len(runs) == len(servers) else [servers[s] for s in runs]
+        same = all(by_server[s] == by_server[runs[0]] for s in runs)
+        for s in runs[:1] if same else runs:
+            where = "" if same else f" on {servers[s]!r}"
+            fields |= {f"demand of {name!r}{where}": plain(d) for name, d in zip(names, by_server[s], strict=True)}
+        yield f"user {held['users'][j]!r}", fields
+
+
+def digest(held: Mapping[str, Any]) -> str:
+    """The SHA-256 of the lines of JSON that hold the `entries` of an instance, with sorted keys."""
+    found = hashlib.sha256()
+    for entry in entries(held):
+        found.update(json.dumps(entry, sort_keys=True).encode() + b"\n")
+    return found.hexdigest()
+
+
+def differences(held: Mapping[str, Any], other: Mapping[str, Any], most: int = 20) -> list[str]:
+    """What differs between the instance of a file and another one, by user, server, resource and field."""
+    mine, theirs = dict(entries(held)), dict(entries(other))
+    out = [f"{one} is in the file only" for one in mine if one not in theirs]
+    out += [f"{one} is not in the file" for one in theirs if one not in mine]
+    for one in mine.keys() & theirs.keys():
+        a, b = mine[one], theirs[one]
+        out += [f"{one}: {name} {a.get(name)} in the file, {b.get(name)} in the instance given"
+                for name in sorted(a.keys() | b.keys()) if a.get(name) != b.get(name)]  # fmt: skip
+    out.sort()
+    return out[:most] + [f"and {len(out) - most:,} more"] * (len(out) > most)
 
 
 # -- numbers to maximise ----------------------------------------------------------------------------------------------
@@ -903,6 +1020,7 @@ class Evidence:
                 need = zip(self.prices[s], cluster.demands[j][s], strict=True)
                 self.cost[j][s] = added(p * d for p, d in need if d)
         for times, (row, _, _) in zip(self.rows, rows, strict=True):
+            cluster.clock.check()
             for (j, s), v in row.items():
                 self.cost[j][s] += times * v
         self.of_rows = added(times * bound for times, (_, bound, _) in zip(self.rows, rows, strict=True))
@@ -938,6 +1056,7 @@ def bound(goal: Goal, evidence: Evidence, worth_of_rooms: Fraction) -> Fraction:
                 worth[j][s] += u * term.above[j][s]
     total = up(goal.constant.high + worth_of_rooms)
     for j in cluster.active:
+        cluster.clock.check()
         rest = {s: worth[j][s] - evidence.cost[j][s] for s in cluster.open[j]}
         total = up(total + best_of_user(goal, j, rest))
     return total
@@ -1056,6 +1175,9 @@ class Plane:
 
     def linear(self, factors: Mapping[int, Fraction], held: Mapping[str, Any]) -> Fraction:
         """An upper bound on a sum of multiples of shares, by prices."""
+        only(held, LINE, "a line of the evidence")
+        if held.get("kind", "prices") != "prices" or held.get("unit", 1) != 1 or held.get("mixtures"):
+            raise Fault("lines are proved by prices in natural units, without mixtures")
         goal = Goal(self.cluster)
         for j, factor in factors.items():
             for s in self.cluster.open[j]:
@@ -1135,14 +1257,25 @@ class Plane:
 # -- leximin --------------------------------------------------------------------------------------------------------
 
 
-def bottlenecks(cluster: Cluster, below: Table, above: Table, lowest: bool) -> Fraction:
+def on_one_pool(cluster: Cluster, objective: Block) -> tuple[Table, Fraction]:
+    """Coefficients on one pool, or on servers that are one, and the relative error of what is known of them."""
+    below, above = cluster.coefficients(objective.share)
+    same = all(row == cluster.capacities[0] for row in cluster.capacities)
+    if cluster.by_server or not same or any(len(cluster.open[j]) < cluster.servers for j in cluster.active):
+        raise Fault("this is evidence for one pool, or for servers that are alike and open to all")
+    if cluster.kept or not cluster.alike(objective.share):
+        raise Fault("this is evidence for tasks that are worth the same everywhere, without levels that are kept")
+    return below, max((above[j][0] / below[j][0] - 1 for j in cluster.active if below[j][0]), default=ZERO)
+
+
+def bottlenecks(cluster: Cluster, objective: Block, rows: Rows, held: Mapping[str, Any]) -> Fraction:
     """The gap on one pool, where max-min fairness needs no evidence: levels are computed again (`Water`), and those of
-    the file are compared with them; only the ``lowest`` ones if the objective looks at no other.
+    the file are compared with them; only the lowest ones if the objective looks at no other.
     """
-    if any(row != cluster.capacities[0] for row in cluster.capacities):
-        raise Fault("bottlenecks are evidence for one pool, or for servers that are alike")
-    if any(len(cluster.open[j]) < cluster.servers for j in cluster.active):
-        raise Fault("bottlenecks are evidence for servers where all users may run")
+    if rows:
+        raise Fault("bottlenecks are evidence without conditions other than bounds")
+    on_one_pool(cluster, objective)
+    below, above = cluster.coefficients(objective.share)
     gap = ZERO
     for bits in (BITS, 10 * BITS):  # where users need traces of a full resource, bounds lose digits
         water = Water(cluster, below, above, bits)
@@ -1151,7 +1284,7 @@ def bottlenecks(cluster: Cluster, below: Table, above: Table, lowest: bool) -> F
                        for k, end in ((0, math.floor), (1, math.ceil)))  # fmt: skip
         if min(least.values()) <= 0:
             raise Fault("a user who takes part has no share")
-        if lowest:
+        if objective.name == "MaxMin":
             best = min(water.upper.values())
             gap = Fraction(max(best - min(least.values()), 0), best)
         else:
@@ -1167,18 +1300,19 @@ class Water:
     """Max-min fair levels on a pool, between two integers for each user, by water-filling (Proposition 15.5).
 
     Levels are multiples of ``2^-bits`` of a unit near the largest, loads are multiples of ``1 / full``. ``sizes`` are
-    levels of one task, ``rates`` loads by user and resource of a level of 1, ``low`` and ``high`` levels at bounds,
-    each from below and from above. ``lower`` and ``upper`` are the results.
+    levels of one task, ``rates`` loads by user and resource of a level of 1 (from below exact where they are less than
+    1), ``low`` and ``high`` levels at bounds, each from below and from above. ``lower`` and ``upper`` are the results.
     """
 
     def __init__(self, cluster: Cluster, below: Table, above: Table, bits: int) -> None:
         largest = max(cluster.total(j) * below[j][0] / cluster.weights[j] for j in cluster.active)
-        shift = bits - largest.numerator.bit_length() + largest.denominator.bit_length()
-        scale, self.full = Fraction(2) ** shift, 1 << 2 * bits
+        shift = bits - largest.n.bit_length() + largest.d.bit_length()
+        scale, self.full = Fraction(1 << shift) if shift > 0 else Fraction(1, 1 << -shift), 1 << 2 * bits
         room = [c * part / self.full for c, part in zip(cluster.capacity, cluster.usable, strict=True)]
         self.sizes, self.rates = dict[int, tuple[Fraction, Fraction]](), dict[int, dict[int, tuple[Any, int]]]()
         self.low, self.high = dict[int, tuple[int, int]](), dict[int, tuple[int, int]]()
         for j in cluster.active:
+            cluster.clock.check()
             per, needs = scale / cluster.weights[j], cluster.demands[j][0]
             least, most = self.sizes[j] = below[j][0] * per, above[j][0] * per
             if least <= 0:
@@ -1187,9 +1321,9 @@ class Water:
             self.low[j] = math.floor(cluster.low[j] * least), math.ceil(cluster.low[j] * most)
             if high is not None:
                 self.high[j] = math.floor(high * least), max(math.ceil(high * most), self.low[j][1])
-            self.rates[j] = {i: (d // (r * most) or d / (r * most), -(-d // (r * least)))  # exactly if below 1
+            self.rates[j] = {i: (math.floor(d / (r * most)) or d / (r * most), math.ceil(d / (r * least)))
                              for i, (d, r) in enumerate(zip(needs, room, strict=True)) if d and r}  # fmt: skip
-        self.lower, self.upper = dict[int, int](), dict[int, int]()
+        self.clock, self.lower, self.upper = cluster.clock, dict[int, int](), dict[int, int]()
         self.fixed, self.slope = [0] * cluster.m, [0] * cluster.m  # at a level t loads are at most fixed + slope * t
 
     def fill(self) -> None:
@@ -1202,6 +1336,7 @@ class Water:
             self.add(j, low, 0)
         closed = set[int]()
         while len(self.lower) < len(self.low):
+            self.clock.check()
             left = [(self.full - a - b * level, b) for a, b in zip(self.fixed, self.slope, strict=True)]
             full = {i for i, (rest, b) in enumerate(left) if rest < max(b, 1)} - closed
             if full:
@@ -1240,14 +1375,15 @@ class Water:
             for i in full.intersection(of_user):
                 spare[i] -= math.floor(of_user[i][0]) * least[j]
         for j in [j for j, of_user in self.rates.items() if j not in self.lower and not full.isdisjoint(of_user)]:
-            most = least[j] + min(max(spare[i], 0) // rate for i, (rate, _) in self.rates[j].items() if i in full) + 1
+            rates = ((max(spare[i], 0), rate) for i, (rate, _) in self.rates[j].items() if i in full)
+            most = least[j] + 1 + min(r // rate if type(rate) is int else math.floor(r / rate) for r, rate in rates)
             self.lower[j], self.upper[j] = least[j], min(most, self.high[j][1]) if j in self.high else most
             rises = j in rising
             self.add(j, self.upper[j] - (0 if rises else self.low[j][1]), -1 if rises else 0)
             rising.discard(j)
 
 
-def pulled(cluster: Cluster, c: Table, rows: Rows) -> Fraction:
+def pulled(cluster: Cluster, objective: Block, rows: Rows, held: Mapping[str, Any]) -> Fraction:
     """The gap of max-min fairness without envy on one pool, each level given those before it.
 
     User j is pulled by k if no less than the tasks of j is free of envy of k, but for a part e. If neither j nor k nor
@@ -1255,16 +1391,11 @@ def pulled(cluster: Cluster, c: Table, rows: Rows) -> Fraction:
     whom it pulls: to j's limit, or by what a resource has left, what the rows of its users who are pulled by such
     levels leave open, and what its other users may fall to the level of k, as a part of j's load.
     """
-    users, resources = cluster.active, range(cluster.m)
-    envy: dict[tuple[int, int], Row] = {}
-    for pair in cluster.binding or []:
-        row = cluster.envy(*pair)
-        if row is not None:
-            envy[pair] = row
-    if len(rows) % max(len(envy), 1) or rows != [*envy.values()] * (len(rows) // max(len(envy), 1)):
-        raise Fault("rows are not those of envy-freeness alone")
-    if any(len(cluster.open[j]) < cluster.servers for j in users):
-        raise Fault("pulled users are evidence for one pool")
+    users, resources, envy = cluster.active, range(cluster.m), cluster.envied
+    if not {*map(id, rows)} <= {*map(id, envy.values())}:
+        raise Fault("pulled users are no evidence under conditions other than bounds and EnvyFree")
+    c, norm = on_one_pool(cluster, objective)
+    cluster.step_by_step |= objective.name == "Leximin"
     total = {j: cluster.total(j) for j in users}
     level = {j: s / cluster.weights[j] for j, s in cluster.shares(c).items()}
     if any(v <= 0 for v in level.values()):
@@ -1287,6 +1418,7 @@ def pulled(cluster: Cluster, c: Table, rows: Rows) -> Fraction:
     loosely = [added(loads[j][i] * root[j][1] for j in users) for i in resources]
     worst = over
     for k in users:
+        cluster.clock.check()
         rises = []
         for j, loose in pulls[k]:
             high = cluster.high[j]
@@ -1297,10 +1429,10 @@ def pulled(cluster: Cluster, c: Table, rows: Rows) -> Fraction:
                 for i, load in enumerate(loads[j]) if load
             ]  # fmt: skip
         worst = max(worst, up(min(rises)))
-    return worst
+    return worst + norm
 
 
-def levels(cluster: Cluster, c: Table, rows: Rows, held: Sequence[Mapping[str, Any]]) -> Fraction:
+def levels(cluster: Cluster, objective: Block, rows: Rows, held: Mapping[str, Any]) -> Fraction:
     """The gap of a leximin by prices that hold each user below its limit, level by level.
 
     ``lower`` and ``upper`` are bounds on the users' levels z* at the optimum. Let E be the users of earlier levels, and
@@ -1313,6 +1445,9 @@ def levels(cluster: Cluster, c: Table, rows: Rows, held: Sequence[Mapping[str, A
     their levels, this says less: each level is bounded given the earlier ones. What their slack could buy at the prices
     is added then, and the statement says so (`Cluster.step_by_step`).
     """
+    c, above = cluster.coefficients(objective.share)
+    if any(len(one.get("rows") or ()) > len(rows) for one in held["levels"]):
+        rows = rows + limits_as_rows(cluster)
     stored = {j: s / cluster.weights[j] for j, s in cluster.shares(c).items()}
     if any(v <= 0 for v in stored.values()):
         raise Fault("a user who takes part has no share")
@@ -1327,24 +1462,26 @@ def levels(cluster: Cluster, c: Table, rows: Rows, held: Sequence[Mapping[str, A
     else:  # within limits, and divided by what exceeds a capacity, so that they are feasible to the last digit
         over = [r / u for place, r in room.items() if (u := cluster.load(*place)) > r]
         z = {j: down(min(v, most[j]) * min(over, default=ONE)) for j, v in stored.items()}
-    loads = {
-        (s, i): {j: cluster.demands[j][s][i] * cluster.tasks[j][s] * z[j] / stored[j] for j in users}
-        for s, i in room
+    units = {  # of a level of 1
+        (s, i): {j: dyadic(cluster.demands[j][s][i] * cluster.tasks[j][s] / stored[j]) for j in users} for s, i in room
     }
+    loads = {place: {j: dyadic(v * z[j]) for j, v in of_users.items()} for place, of_users in units.items()}
     broken = [excess_of(cluster, row)[0] for row in rows]
     below = [max(level - value_of(cluster, other), ZERO) for other, level, _ in cluster.kept]
     steps: list[tuple[list[int], Evidence | None]] = [([j], None) for j in users if most[j] <= z[j] * (1 + GAP)]
-    for k, one in enumerate(held):
+    for k, one in enumerate(held["levels"]):
+        only(one, LEVEL, f"level {k} of the evidence")
         steps.append(([users[u] for u in one["users"]], Evidence(cluster, one, rows, len(cluster.kept))))
         if not one["users"]:
             raise Fault(f"level {k} holds no users")
     lower, upper = dict.fromkeys(users, ZERO), dict(most)
     proved: set[int] = set()
     for now, prices in sorted(steps, key=lambda step: min(z[j] for j in step[0])):
+        cluster.clock.check()
         others = [j for j in users if j not in proved]
         if not others:
             break
-        shrink, alone = scaled_down(room, z, upper, loads, proved)
+        shrink, alone = scaled_down(room, z, upper, units, loads, proved)
         factors = {j: max(upper[j] / z[j], ONE) if j in proved else 1 - shrink for j in users}
         given |= alone or (linked and not stays_feasible(cluster, rows, broken, below, factors))
         level = min(z[j] for j in others) * (ONE if given and linked else 1 - shrink)
@@ -1362,7 +1499,9 @@ def levels(cluster: Cluster, c: Table, rows: Rows, held: Sequence[Mapping[str, A
     if missing:
         raise Fault(f"no prices hold user {missing[0]!r}")
     cluster.step_by_step |= given
-    return max(max(upper[j] / v - 1, 1 - lower[j] / v, ZERO) for j, v in stored.items())
+    pairs = [(j, s) for j in users for s in cluster.open[j]]
+    norm = max((above[j][s] / c[j][s] - 1 for j, s in pairs if c[j][s]), default=ZERO)
+    return norm + max(max(upper[j] / v - 1, 1 - lower[j] / v, ZERO) for j, v in stored.items())
 
 
 def stays_feasible(
@@ -1382,17 +1521,17 @@ def stays_feasible(
 
 
 def scaled_down(
-    room: Mapping[tuple[int, int], Fraction], z: Mapping[int, Fraction], upper: Mapping[int, Fraction],
-    loads: Mapping[tuple[int, int], Mapping[int, Fraction]], proved: set[int],
+    room: Mapping[Place, Fraction], z: Mapping[int, Fraction], upper: Mapping[int, Fraction],
+    units: Mapping[Place, Mapping[int, Fraction]], loads: Mapping[Place, Mapping[int, Fraction]], proved: set[int],
 ) -> tuple[Fraction, bool]:  # fmt: skip
     """By what part all other users shrink so that the ``proved`` ones fit at their upper bounds, and whether these
     exceed a capacity that no other uses.
     """
     shrink, alone = ZERO, False
-    rise = {j: upper[j] / z[j] - 1 for j in proved if upper[j] > z[j]}
+    rise = {j: dyadic(upper[j] - z[j]) for j in proved if upper[j] > z[j]}
     for place, of_users in loads.items():
-        more = added(rise[j] * v for j, v in of_users.items() if j in rise)
-        left = max(room[place] - added(of_users.values()), ZERO) if more else ZERO
+        more = added(v * units[place][j] for j, v in rise.items())
+        left = room[place] - added(of_users.values()) if more else ZERO
         if more > left:
             others = added(v for j, v in of_users.items() if j not in proved)
             shrink, alone = max(shrink, (more - left) / others if others else ZERO), alone or not others
@@ -1522,6 +1661,7 @@ def divided(
     fractions = next((users.fractions(c) for c in aggregates.values()), None)
     for s, q in enumerate(cluster.counts):
         for i, c in enumerate(cluster.capacities[s]):
+            cluster.clock.check()
             bases, where = users.bases(base, s, i), f"{cluster.resources[i]!r} on server {s}"
             capped = "AtMostRequested" in names and users.short(s, i)
             groups = users.split(s, i) if fractions else [list(users.first[s])]
@@ -1593,6 +1733,7 @@ def misplaced(cluster: Cluster, placement: Any) -> list[str]:
         faults.append("placement: tasks are not whole")
     for s, q in enumerate(cluster.counts):
         for k in range(begin, begin + q):
+            cluster.clock.check()
             for i, room in enumerate(cluster.capacities[s]):
                 used = added(cluster.demands[j][s][i] * row[k] for j, row in enumerate(placed) if row[k])
                 if used > room * min(1 + VIOLATION, cluster.usable[i] * (1 + OF_BLOCKS)):
@@ -1688,32 +1829,8 @@ def keep(cluster: Cluster, tier: Block) -> Rows:
     return []
 
 
-def gap_of_tier(cluster: Cluster, objective: Block, rows: Rows, held: Mapping[str, Any]) -> Fraction:
-    """The gap of one objective under rows and kept levels."""
-    if held.get("why"):
-        raise CannotCheck(held["why"])
-    if held.get("tasks") and objective.name in ("Leximin", "MaxMin"):
-        return gap_of_earlier(cluster, objective, rows, held)
-    kind = held.get("kind")
-    if objective.name in ("Leximin", "MaxMin") and kind in ("bottlenecks", "levels", "pulled"):
-        below, above = cluster.coefficients(objective.share)
-        pairs = [(j, s) for j in cluster.active for s in cluster.open[j]]
-        norm = max((above[j][s] / below[j][s] - 1 for j, s in pairs if below[j][s]), default=ZERO)
-        alike = cluster.alike(objective.share)
-        if kind == "levels":
-            with_limits = any(len(one.get("rows") or ()) > len(rows) for one in held["levels"])
-            more = limits_as_rows(cluster) if with_limits else []
-            return norm + levels(cluster, below, rows + more, held["levels"])
-        if (rows and kind != "pulled") or cluster.kept or cluster.by_server or not alike:
-            raise Fault("bottlenecks are evidence for one pool without further conditions")
-        cluster.step_by_step |= kind == "pulled" and objective.name == "Leximin"
-        if kind == "bottlenecks":
-            return bottlenecks(cluster, below, above, objective.name == "MaxMin")
-        return norm + pulled(cluster, below, rows)
-    if kind == "lines" and len(objective.terms) == 1 and objective.terms[0][1].name == "FairnessEfficiency":
-        return Plane(cluster, objective.terms[0][1], rows).gap(held)
-    if kind != "prices":
-        raise CannotCheck("the file holds no evidence that can be checked by itself")
+def priced(cluster: Cluster, objective: Block, rows: Rows, held: Mapping[str, Any]) -> Fraction:
+    """The gap of a sum of objectives, by prices."""
     unit = number(held.get("unit", 1), "unit")
     if unit <= 0 or (unit != 1 and len(objective.terms) > 1):
         raise Fault("unit is not positive, or changes the proportions of a sum")
@@ -1723,6 +1840,70 @@ def gap_of_tier(cluster: Cluster, objective: Block, rows: Rows, held: Mapping[st
     evidence = Evidence(cluster, held, rows, len(cluster.kept))
     bounded.keep(evidence)
     return relative_gap(objective, alone, bound(bounded, evidence, evidence.worth(cluster.places())))
+
+
+def lined(cluster: Cluster, objective: Block, rows: Rows, held: Mapping[str, Any]) -> Fraction:
+    """The gap of `FairnessEfficiency` alone, by lines."""
+    if len(objective.terms) > 1:
+        raise Fault("lines are evidence for one objective")
+    return Plane(cluster, objective.terms[0][1], rows).gap(held)
+
+
+class Kind(NamedTuple):
+    """Evidence that belongs to some policies only: ``objectives`` it may prove (alone, or as ``terms`` of a sum), the
+    condition of the policy that it ``needs``, its ``keys``, and its gap.
+    """
+
+    objectives: tuple[str, ...]
+    terms: bool
+    needs: str
+    keys: tuple[str, ...]
+    gap: Callable[[Cluster, Block, Rows, Mapping[str, Any]], Fraction]
+
+
+PRICES = ("prices", "rows", "kept", "mixtures")
+LEVEL = ("users", *PRICES, "costs")
+LINE = ("levels", "slope", "kind", "unit", *PRICES)
+SUMS = ("Total", "AlphaFair", "MaxMin", "OrderedWeighted", "FairnessEfficiency")
+KINDS = {
+    "bottlenecks": Kind(("Leximin", "MaxMin"), False, "", (), bottlenecks),
+    "pulled": Kind(("Leximin", "MaxMin"), False, "EnvyFree", (), pulled),
+    "levels": Kind(("Leximin", "MaxMin"), False, "", ("levels",), levels),
+    "prices": Kind(SUMS, True, "", ("unit", *PRICES), priced),
+    "lines": Kind(("FairnessEfficiency",), True, "", ("lines", "largest", "smallest"), lined),
+}
+# keys of a file, of which `Verification.not_proved` are claims of the package or what `load` judges again; and of its
+# instance
+FILE = ("format", "policy", "objective", "certificate", "instance", "tasks_by_server", "prices", "bundles", "evidence",
+        "placement", "given", "proof", "binding")  # fmt: skip
+INSTANCE = ("users", "resources", "servers", "server_types", "units", "demands", "capacities", "weights", "task_limits",
+            "eligible", "counts")  # fmt: skip
+FORMATS = ("fairopt.allocation/3", "fairopt.allocation/2", "fairopt.allocation/1")
+
+
+def only(held: Mapping[str, Any], keys: Iterable[str], what: str) -> None:
+    """Refuse other keys than those that are read."""
+    more = held.keys() - {*keys}
+    if more:
+        raise Fault(f"{what} has the key {min(more)!r}, which has no meaning there")
+
+
+def gap_of_tier(cluster: Cluster, objective: Block, rows: Rows, held: Mapping[str, Any]) -> Fraction:
+    """The gap of one objective under rows and kept levels, by evidence of a kind that belongs to it (`KINDS`)."""
+    if held.get("why"):
+        raise CannotCheck(held["why"])
+    if held.get("tasks") and objective.name in ("Leximin", "MaxMin"):
+        return gap_of_earlier(cluster, objective, rows, held)
+    kind = KINDS.get(held.get("kind", ""))
+    names = {term.name for _, term in objective.terms}
+    if kind is None or not names <= {*OBJECTIVES}:
+        raise CannotCheck("the file holds no evidence that can be checked by itself")
+    of_kind = names if kind.terms else {objective.name}
+    if not of_kind <= {*kind.objectives}:
+        raise Fault(f"{held['kind']} are no evidence of {objective.text}")
+    if kind.needs and kind.needs not in cluster.imposed:
+        raise Fault(f"{held['kind']} are evidence under {kind.needs} only, which the policy does not ask for")
+    return kind.gap(cluster, objective, rows, held)
 
 
 def gap_of_earlier(cluster: Cluster, objective: Block, rows: Rows, held: Mapping[str, Any]) -> Fraction:
@@ -1758,23 +1939,86 @@ def violations(cluster: Cluster, data: Mapping[str, Any], rows: Rows, exactly: b
     return faults if data.get("placement") is None else faults + misplaced(cluster, data["placement"])
 
 
-def proved(data: Mapping[str, Any]) -> tuple[Fraction | None, str, list[str]]:
-    """The gap of a saved allocation, what it is a gap of, and what is not feasible; of whole tasks what they lose."""
-    cluster = Cluster(data)
-    policy = block(str(data["policy"]))
+class Claim(NamedTuple):
+    """What a file claims to be the optimum ``of``, for which instance, with which coefficients taken as given."""
+
+    of: str
+    size: dict[str, int]
+    digest: str
+    given: tuple[str, ...]
+
+    @classmethod
+    def made(cls, data: Mapping[str, Any], policy: Block | None) -> Claim:
+        """The claim of a file whose instance was checked."""
+        held, of = data["instance"], short(str(data["policy"]))
+        if policy is not None:
+            conditions = [short(condition.text) for condition in policy.given.get("constraints", [])]
+            of = short(policy.given["objective"].text) + " under " * bool(conditions) + ", ".join(conditions)
+        size = {"users": len(held["users"]), "servers": sum(held["counts"]), "resources": len(held["resources"])}
+        return cls(of, size, digest(held), tuple(data.get("given") or ()))
+
+    def said(self, how: str = "") -> str:
+        """In words; ``how`` stands behind the policy."""
+        sizes = ", ".join(f"{count:,} {what[: -1 if count == 1 else None]}" for what, count in self.size.items())
+        taken = f"; the coefficients of {', '.join(map(short, self.given))} are taken as given" if self.given else ""
+        return f"{self.of}{how}, for {sizes} (SHA-256 {self.digest[:16]}){taken}"
+
+
+def short(text: str, most: int = 200) -> str:
+    """A text, without its middle if it is long."""
+    return text if len(text) <= most else f"{text[: most // 2]} ... {text[-most // 2 :]}"
+
+
+def policy_of(data: Mapping[str, Any]) -> Block | None:
+    """The policy of a file, None if it is a mechanism or holds more than fairopt's blocks; every key has a meaning."""
+    text, given = str(data["policy"]), data.get("given") or {}
+    only(data, FILE, "the file")
+    only(data["instance"], INSTANCE, "the instance")
+    try:
+        policy = block(text)
+    except CannotCheck:
+        return None
     if not isinstance(policy, Block) or policy.name != "Policy":
-        why = [str(held["why"]) for held in data.get("proof") or () if held.get("why")]
-        raise CannotCheck("; ".join(why) or f"{data['policy']} is a mechanism, not the optimum of one objective")
+        return None
+    tiers = tiers_of(policy.given["objective"])
+    for k, held in enumerate(data.get("proof") or []):
+        kind = KINDS.get(held.get("kind", ""))
+        earlier = ("tasks",) if k < len(tiers) - 1 and data.get("placement") is None else ()
+        whole = ("divisible",) if data.get("placement") is not None else ()
+        only(held, ("kind", "why", *earlier, *whole, *(kind.keys if kind else ())), f"entry {k} of the proof")
+    if data.get("binding") is not None and "EnvyFree" not in {c.name for c in policy.given.get("constraints", [])}:
+        raise Fault("binding holds pairs of users, and the policy does not ask for envy-freeness")
+    foreign = [share for share in given if share not in text]
+    if foreign:
+        raise Fault(f"coefficients are given of {short(foreign[0])}, which the policy does not have")
+    if data.get("bundles") is not None and data.get("placement") is not None:
+        raise Fault("an answer is of bundles or of whole tasks, not of both")
+    return policy
+
+
+def tiers_of(objective: Block) -> list[Block]:
+    """The tiers of an objective; itself without any."""
+    return objective.given["tiers"] if objective.name == "Tiers" else [objective]
+
+
+def proved(data: Mapping[str, Any], cluster: Cluster, policy: Block | None) -> tuple[Fraction | None, str, list[str]]:
+    """The gap of a saved allocation, more words on it, and what is not feasible; of whole tasks what they lose."""
+    if policy is None:
+        why = "; ".join(str(held["why"]) for held in data.get("proof") or () if held.get("why"))
+        if not why:
+            block(str(data["policy"]))  # says what is not one of fairopt's
+        raise CannotCheck(why or f"{short(str(data['policy']))} is a mechanism, not the optimum of one objective")
     objective, conditions = policy.given["objective"], policy.given.get("constraints", [])
     if data.get("bundles") is not None:
         bundles = numbers(data["bundles"], "bundles", cluster.n, cluster.servers, cluster.m)
         gap, faults = divided(cluster, objective, conditions, bundles)
-        return gap, objective.text, violations(cluster, data, [], exactly=True) + faults
+        return gap, "", violations(cluster, data, [], exactly=True) + faults
     rows = [row for condition in conditions for row in cluster.impose(condition)]
     faults = violations(cluster, data, rows)
     if faults or (not cluster.active and data.get("placement") is None):
-        return ZERO, objective.text, faults
-    tiers = objective.given["tiers"] if objective.name == "Tiers" else [objective]
+        return ZERO, "", faults
+    cluster.clock.done.append("capacities, limits, eligibility and conditions hold")
+    tiers = tiers_of(objective)
     terms = [term for tier in tiers for _, term in tier.terms]
     known: list[tuple[str, tuple[str, ...]]] = [(term.name, OBJECTIVES) for term in terms]
     known += [(term.share.name, SHARES) for term in terms]
@@ -1790,17 +2034,28 @@ def proved(data: Mapping[str, Any]) -> tuple[Fraction | None, str, list[str]]:
     gap = ZERO
     for tier, held in zip(tiers, evidence, strict=True):
         gap = max(gap, gap_of_tier(cluster, tier, rows, held))
+        cluster.clock.done.append(f"{short(tier.text)} is proved to a gap of {rounded_up(at_least(gap))}")
         rows = rows + (keep(cluster, tier) if tier is not tiers[-1] else [])
-    return gap, objective.text + ", each level given those before it" * cluster.step_by_step, faults
+    return gap, ", each level given those before it" * cluster.step_by_step, faults
 
 
-def verify(path: str | Path) -> Verification:
+def at_least(gap: Fraction) -> float:
+    """The smallest float that is no less."""
+    return next(f for f in (float(gap), math.nextafter(float(gap), math.inf)) if Fraction(f) >= gap)
+
+
+def verify(path: str | Path, instance: Any = None, *, time_limit: float | None = None) -> Verification:
     """Prove a saved allocation again by arithmetic alone, from the file alone.
 
     Parameters
     ----------
     path : str or Path
         A JSON file that `Allocation.save` wrote.
+    instance : Instance, optional
+        The instance that the answer should be for. Where the file holds another one, the answer is not proved, and the
+        faults say what differs. Order of users, servers and resources, notes, units and types of servers do not count.
+    time_limit : float, optional
+        Seconds; reading the file is not stopped. What is proved until then is said in ``statement``.
 
     Returns
     -------
@@ -1816,41 +2071,64 @@ def verify(path: str | Path) -> Verification:
     Examples
     --------
     >>> import pathlib, tempfile, fairopt as fo
-    >>> a = fo.DRF().allocate(fo.Instance([[40, 8, 8], [8, 5, 1]], [200, 200, 200]))
-    >>> file = a.save(pathlib.Path(tempfile.mkdtemp()) / "drf.json")
-    >>> fo.verify(file).ok
+    >>> cluster = fo.Instance([[40, 8, 8], [8, 5, 1]], [200, 200, 200])
+    >>> file = fo.DRF().allocate(cluster).save(pathlib.Path(tempfile.mkdtemp()) / "drf.json")
+    >>> fo.verify(file, cluster).ok
     True
+    >>> print(fo.verify(file, cluster.with_weights([1, 2])))
+    not proved for the instance given, from which that of the file differs:
+      user 'user2': weight 1.0 in the file, 2.0 in the instance given
     """
+    clock = Clock(time_limit)
     try:
-        data = json.loads(Path(path).read_text(encoding="utf-8"))
-        if not isinstance(data, dict) or not str(data.get("format")).startswith("fairopt.allocation/"):
-            raise Fault("not a file that Allocation.save wrote as JSON")
-        unchecked = ""
+        data = read(path)
+        policy, cluster = policy_of(data), Cluster(data, clock)
+        claim, unchecked = Claim.made(data, policy), ""
+        if instance is not None and (others := differences(data["instance"], instance.to_dict())):
+            said = "not proved for the instance given, from which that of the file differs:"
+            return Verification(False, math.inf, said, tuple(others), str(data["policy"]), claim.size, claim.digest)
         try:
-            gap, of, faults = proved(data)
+            gap, how, faults = proved(data, cluster, policy)
         except CannotCheck as reason:
-            unchecked, gap, of, faults = str(reason), None, "", violations(Cluster(data), data, [])
-        shown = math.inf
-        if gap is not None:
-            shown = next(f for f in (float(gap), math.nextafter(float(gap), math.inf)) if Fraction(f) >= gap)
+            unchecked, gap, how = str(reason), None, ""
+            faults = violations(Cluster(data, clock), data, [])
+        shown = math.inf if gap is None else at_least(gap)
+    except Late:
+        so_far = "; ".join(clock.done) or "nothing is proved yet"
+        return Verification(False, math.inf, f"not proved in {time_limit:g} s: {so_far}")
     except (Fault, OSError, ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError) as e:
         said = str(e) if isinstance(e, (Fault, OSError)) else f"not a whole allocation ({e!r})"
-        if isinstance(e, (UnicodeDecodeError, json.JSONDecodeError)):
-            said = "not JSON; load a Parquet file by Allocation.load, and save it as .json"
         return Verification(False, math.inf, "not proved:", (said,))
+    about = (str(data["policy"]), claim.size, claim.digest)
     if faults:
         count = f"{len(faults)} fault{'s' * (len(faults) > 1)}"
-        return Verification(False, math.inf, f"not feasible, {count}:", tuple(faults))
+        return Verification(False, math.inf, f"not feasible, {count}:", tuple(faults), *about)
     if unchecked:
         said = f"cannot be checked this way: {unchecked}; capacities, limits and eligibility hold"
-        return Verification(False, math.inf, said)
-    taken = f"; the coefficients of {', '.join(data['given'])} are taken as given" if data.get("given") else ""
+        return Verification(False, math.inf, said, (), *about)
     if data.get("placement") is not None:
-        return Verification(True, shown, f"proved: whole tasks that fit; {of}{taken}")
+        return Verification(True, shown, f"proved: whole tasks that fit; {how}; of {claim.said()}", (), *about)
     if shown > GAP:
-        short = f"the evidence proves {of} only to a gap of {shown:.1e}"
-        return Verification(False, shown, "not proved:", (short + taken,))
-    return Verification(True, shown, f"proved: gap <= {rounded_up(shown)} of {of}{taken}")
+        what = f"the evidence proves only a gap of {shown:.1e} of {claim.said(how)}"
+        return Verification(False, shown, "not proved:", (what,), *about)
+    return Verification(True, shown, f"proved: gap <= {rounded_up(shown)} of {claim.said(how)}", (), *about)
+
+
+def read(path: str | Path) -> dict[str, Any]:
+    """A saved allocation, of which no key stands twice."""
+
+    def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        if len(dict(pairs)) < len(pairs):
+            raise Fault("a key stands twice")
+        return dict(pairs)
+
+    try:
+        data = json.loads(Path(path).read_text(encoding="utf-8"), object_pairs_hook=once)
+    except (UnicodeDecodeError, json.JSONDecodeError) as error:
+        raise Fault("not JSON; load a Parquet file by Allocation.load, and save it as .json") from error
+    if not isinstance(data, dict) or data.get("format") not in FORMATS:
+        raise Fault("not a file that Allocation.save wrote as JSON")
+    return data
 
 
 def rounded_up(x: float) -> str:

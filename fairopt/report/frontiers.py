@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from fairopt.display import LONG, shorter
 from fairopt.report import markup
 from fairopt.report.tables import MOST, Column, Table, numbers, percents
 from fairopt.tradeoff.frontier import Frontier
@@ -31,7 +32,7 @@ def frontier_table(frontier: Frontier) -> Table:
     ]
     fewer = "" if len(shown) == len(frontier) else f" ({len(shown)} of {len(frontier):,} points)"
     filled = [[c for c in group if {*c.cells} != {"-"}] for group in groups]
-    return Table(f"{frontier.family} on {frontier.instance!r}{fewer}", first, filled)
+    return Table(f"{shorter(frontier.family, LONG)} on {frontier.instance!r}{fewer}", first, filled)
 
 
 def _shown(frontier: Frontier) -> list[int]:

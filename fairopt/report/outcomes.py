@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fairopt.allocation import Allocation
+from fairopt.blocks.base import brief
 from fairopt.errors import FairoptError, InvalidBlock
 from fairopt.instance import Instance
 from fairopt.policies.registry import named_policy
@@ -51,14 +52,14 @@ def mechanisms(policies: Any) -> dict[str, Any]:
     if isinstance(policies, str) or is_mechanism(policies):
         policies = [policies]
     if not isinstance(policies, Iterable):
-        raise InvalidBlock(f"{policies!r} is not a list of policies; give some, as [fo.DRF(), 'kdf:k=2']")
+        raise InvalidBlock(f"{brief(policies)} is not a list of policies; give some, as [fo.DRF(), 'kdf:k=2']")
     given: Iterable[tuple[str | None, Any]]
     given = policies.items() if isinstance(policies, Mapping) else ((None, p) for p in policies)
     out: dict[str, Any] = {}
     for name, made in given:
         mechanism = named_policy(made) if isinstance(made, str) else made
         if not is_mechanism(mechanism):
-            raise InvalidBlock(f"{mechanism!r} has no allocate(instance); give a Policy, or a name as 'drf'")
+            raise InvalidBlock(f"{brief(mechanism)} has no allocate(instance); give a Policy, or a name as 'drf'")
         plain = name or label(mechanism)
         names = [plain, *(f"{plain} ({k})" for k in range(2, len(out) + 2))]
         out[next(n for n in names if n not in out)] = mechanism

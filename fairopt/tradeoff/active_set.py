@@ -103,7 +103,7 @@ class ActiveSet:
     def start(self, tasks: Float) -> None:
         """Find what is held at an answer, and its multipliers; tasks are (n_users, n_servers)."""
         if isinstance(self.term, FairnessEfficiency) and len(self.w) > MOST:
-            raise _NoRate(f"equations of all users together, as of {self.term!r}, are solved for up to {MOST:,}")
+            raise _NoRate(f"equations of all users together, as of {self.term}, are solved for up to {MOST:,}")
         x = np.maximum(self.pairs.of(tasks), 0.0)
         least = FULL * self.instance.tasks_alone.sum(axis=1)[self.user] if self.linear else 0.0
         for _ in range(AGAIN):  # answers may be too inexact to tell what is held before they are polished

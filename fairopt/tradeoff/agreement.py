@@ -144,7 +144,7 @@ def no_tradeoff(instance: Instance, share: Share | None = None) -> Agreement:
     if not len(part):
         raise OutOfDomain("there are no users with a task limit above 0; add some")
     most = Policy(Total(Tasks()), name="most tasks").allocate(instance)
-    equal = Policy(Total(Tasks()), [EqualShares(share)], name=f"equal {share!r}").allocate(instance)
+    equal = Policy(Total(Tasks()), [EqualShares(share)], name=f"equal {share}").allocate(instance)
     shortfall = max(0.0, 1 - float(equal.tasks.sum()) / float(most.tasks.sum()))
     some, room = instance.taking_part(part), instance.capacities * instance.counts[:, None]
     exactly, sums = None, np.full(room.shape, np.nan)

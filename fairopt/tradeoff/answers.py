@@ -110,7 +110,7 @@ class Options(NamedTuple):
 def checked_options(options: Any, share: Share, instance: Instance | None) -> Options:
     """Options in any form, with tasks in the order of the instance's users."""
     if not isinstance(instance, Instance) and (instance is not None or share != Tasks()):
-        raise InvalidBlock(f"instance is {instance!r}, and {share!r} depends on it; give an Instance (fairopt prefer: "
+        raise InvalidBlock(f"instance is {instance!r}, and {share} depends on it; give an Instance (fairopt prefer: "
                            "--instance), or measure tasks (gfj)")  # fmt: skip
     if isinstance(options, (list, tuple)):
         options = dict(enumerate(options))
@@ -131,7 +131,7 @@ def checked_options(options: Any, share: Share, instance: Instance | None) -> Op
     _check_fit(names, tasks, instance)
     per_task, part = share.coefficients(instance, levelled=True), instance.task_limits > 0
     if per_task.ndim == 2:
-        raise InvalidInstance(f"{share!r} differs by server, and options are tasks in total; pool the servers")
+        raise InvalidInstance(f"{share} differs by server, and options are tasks in total; pool the servers")
     shares = (tasks * per_task)[:, part]
     for i in np.flatnonzero(shares.sum(axis=1) == 0):
         raise InvalidInstance(f"the shares of option {names[i]!r} add up to 0; leave it out")

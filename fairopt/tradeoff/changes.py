@@ -69,7 +69,7 @@ def elasticities(share: Share, instance: Instance) -> tuple[Float, Float]:
         down = up * (above | (level.sum(axis=1, keepdims=True) <= room))
     elif type(share) not in (Tasks, PNormShare):
         raise OutOfDomain(
-            f"by how much {share!r} changes with capacities and demands is not known; give held=True for derivatives "
+            f"by how much {share} changes with capacities and demands is not known; give held=True for derivatives "
             "with its coefficients held"
         )
     total = instance.total_capacities

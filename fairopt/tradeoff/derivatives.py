@@ -260,12 +260,12 @@ def _term(policy: Any) -> tuple[Objective, float]:
     known = (AlphaFair, FairnessEfficiency, Total, Leximin, MaxMin)
     if len(terms) != 1 or not is_ours(terms[0][1]) or not isinstance(terms[0][1], known):
         raise OutOfDomain(
-            f"derivatives of {objective!r} are not known; they are of one AlphaFair, concave FairnessEfficiency, "
+            f"derivatives of {objective} are not known; they are of one AlphaFair, concave FairnessEfficiency, "
             "Total, Leximin or MaxMin"
         )
     factor, term = terms[0]
     if isinstance(term, FairnessEfficiency) and not term.concave:
-        raise OutOfDomain(f"{term!r} is not concave, and its optimum can jump; derivatives are of the concave region")
+        raise OutOfDomain(f"{term} is not concave, and its optimum can jump; derivatives are of the concave region")
     return term, factor
 
 

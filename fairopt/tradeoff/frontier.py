@@ -19,6 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairopt.accessor import later
+from fairopt.blocks.base import brief
+from fairopt.display import LONG, shorter
 from fairopt.errors import FairoptError, InvalidBlock, InvalidInstance, MissingExtra, nearest
 from fairopt.instance import Instance
 from fairopt.io.json_text import read_json_text
@@ -221,7 +223,7 @@ class Frontier:
         failed, asked = sum(e is not None for e in self["error"]), int(self.asked.sum())
         without = f"; {failed} without an answer" if failed else ""
         stopped = f"; interrupted after {asked}" if self.interrupted else ""
-        return f"<Frontier of {self.family} over {axes} on {self.instance!r}{without}{stopped}>"
+        return f"<Frontier of {shorter(self.family, LONG)} over {axes} on {self.instance!r}{without}{stopped}>"
 
     def _repr_html_(self) -> str:
         return later("Frontier._repr_html_")(self)
@@ -307,10 +309,10 @@ def frontier(
         try:
             found = solve_in_processes(standard, points, processes) if processes > 1 else solve(standard, points)
             due = time.perf_counter() + PATIENCE
-            tell(name, len(made) - len(points), len(made))
+            tell(shorter(name, LONG), len(made) - len(points), len(made))
             for done, (place, row) in enumerate(found, len(made) - len(points) + 1):
                 rows[place] = row
-                tell(name, done, len(made))
+                tell(shorter(name, LONG), done, len(made))
                 if path is not None and (begun := time.perf_counter()) > due:
                     so_far().save(path)
                     due = time.perf_counter() + max(PATIENCE, 10 * (time.perf_counter() - begun))
@@ -328,7 +330,8 @@ def _family(family: Any) -> tuple[Callable[..., Any], str]:
     if isinstance(family, str):
         return named_family(family), family
     if not callable(family) or is_mechanism(family):
-        raise InvalidBlock(f"the family is {family!r}; give a function of parameters that makes a policy, as fo.FDS")
+        fix = "give a function of parameters that makes a policy, as fo.FDS"
+        raise InvalidBlock(f"the family is {brief(family)}; {fix}")
     parts = functools.partial(family)  # a partial of a partial is one
     fixed = ", ".join([*map(repr, parts.args), *(f"{k}={v!r}" for k, v in parts.keywords.items())])
     return family, getattr(parts.func, "__name__", type(parts.func).__name__) + (f"({fixed})" if fixed else "")
@@ -337,7 +340,8 @@ def _family(family: Any) -> tuple[Callable[..., Any], str]:
 def _checked_grid(grid: Any, make: Callable[..., Any], name: str) -> dict[str, tuple[Any, ...]]:
     """The values of each parameter; `InvalidBlock` for what cannot be swept."""
     if not isinstance(grid, Mapping) or not 1 <= len(grid) <= 2:
-        raise InvalidBlock(f'grid is {grid!r}; give the values of one or two parameters, as {{"alpha": [0, 0.5, 1]}}')
+        fix = 'give the values of one or two parameters, as {"alpha": [0, 0.5, 1]}'
+        raise InvalidBlock(f"grid is {brief(grid)}; {fix}")
     signature = inspect.signature(make)
     try:
         signature.bind(**grid)
@@ -354,7 +358,7 @@ def _checked_grid(grid: Any, make: Callable[..., Any], name: str) -> dict[str, t
             raise InvalidBlock(f"{key!r} is the name of a column, so a parameter cannot have it; give it another name")
         listed = tuple(values) if isinstance(values, Iterable) and not isinstance(values, str) else ()
         if not listed:
-            raise InvalidBlock(f"grid[{key!r}] is {values!r}; give some values, as [0, 0.5, 1]")
+            raise InvalidBlock(f"grid[{key!r}] is {brief(values)}; give some values, as [0, 0.5, 1]")
         out[key] = tuple(v.item() if isinstance(v, np.generic) else v for v in listed)
         for value in out[key]:
             if not isinstance(value, (bool, int, float, str)) or value != value:
@@ -372,7 +376,8 @@ def _made(make: Callable[..., Any], name: str, point: dict[str, Any]) -> Any:
         error.add_note(f"at the point {point} of the frontier")
         raise
     if not is_mechanism(mechanism):
-        raise InvalidBlock(f"{name} makes {mechanism!r} of {point}, which has no allocate(instance); return a policy")
+        fix = "which has no allocate(instance); return a policy"
+        raise InvalidBlock(f"{name} makes {brief(mechanism)} of {point}, {fix}")
     return mechanism
 
 

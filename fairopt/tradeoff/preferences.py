@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fairopt.accessor import later
+from fairopt.blocks.base import brief
 from fairopt.blocks.efficiency import FairnessEfficiency
 from fairopt.blocks.measure import log_fairness, log_total
 from fairopt.blocks.shares import Share
@@ -392,12 +393,12 @@ def _share(family: Family) -> Share:
     except TypeError as error:
         missing = str(error).partition("missing a required argument: ")[2].strip("'")
         lack = f"needs {missing}, as pnorm:p=2" if missing else "takes no beta and lam; give fds, gfj or pnorm:p=2"
-        raise InvalidBlock(f"family {family!r} {lack}") from error
+        raise InvalidBlock(f"family {brief(family)} {lack}") from error
     one, other = (make(beta=beta, lam=lam) for beta, lam in ((2.0, -0.5), (0.5, 1.0)))
     measure, second = (getattr(made, "objective", made) for made in (one, other))
     if not isinstance(measure, FairnessEfficiency) or second != replace(measure, beta=0.5, lam=1.0):
-        made = f"makes {one!r} and {other!r}"
-        raise InvalidBlock(f"family {family!r} {made}; give one that makes FairnessEfficiency(beta, lam) of one share")
+        fix = "give one that makes FairnessEfficiency(beta, lam) of one share"
+        raise InvalidBlock(f"family {brief(family)} makes {one} and {other}; {fix}")
     return measure.share
 
 

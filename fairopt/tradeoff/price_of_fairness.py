@@ -60,7 +60,7 @@ def price_bound(mechanism: object, instance: Instance) -> float | str:
         return why + "it is known for equal weights"
     (share,) = term.share_blocks()
     if not _equal_alone(instance, share):
-        return why + f"users alone have different largest {share!r}, and it assumes equal"
+        return why + f"users alone have different largest {share}, and it assumes equal"
     return largest_price(alpha, instance.n_users)
 
 

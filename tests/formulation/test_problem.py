@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from pathlib import Path
+
 import cvxpy as cp
 import forked
 import numpy as np
@@ -10,6 +13,7 @@ from hypothesis import given, settings
 from oracle.instances import cluster, clusters
 
 import fairopt as fo
+from fairopt.formulation.problem import same_problem
 
 CLUSTER = fo.Instance([[40, 8, 8], [8, 5, 1]], [200, 200, 200])
 TWO = fo.Instance([[0.2, 1], [1, 0.2]], [[2, 12], [12, 2]])
@@ -251,3 +255,90 @@ print(*(w.message for w in caught), sep="|")
 def test_a_loop_over_many_users_is_named_and_cvxpy_is_silent() -> None:
     said = forked.run("-c", LOOP).stdout.split("|")
     assert len(said) == 1 and said[0].startswith("Roots() makes ") and "vectors instead of a loop" in said[0]
+
+
+# -- whose problem it is ---------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, repr=False)
+class Levelled(fo.Objective):
+    """An objective with a variable of its own."""
+
+    def expression(self, model: fo.Model) -> cp.Expression:
+        level = cp.Variable()
+        model.required.append(model.tasks >= level)
+        return level
+
+
+SERVERS = fo.Instance([[1, 2], [3, 1]], [[9, 8], [4, 6]], task_limits=[None, 2])
+WRITTEN = [
+    fo.FDS(1), fo.DRF(), fo.NoFairness(), fo.HFFMRA("raw"), fo.GFJ(2), fo.Policy(Levelled()),
+    fo.Policy(fo.OrderedWeighted((2, 1)) + fo.Total(), [fo.EnvyFree(), fo.MinShare(0.01), fo.Reserve(0, 0.1)]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("instance", [CLUSTER, SERVERS], ids=["pool", "servers"])
+@pytest.mark.parametrize("policy", WRITTEN, ids=repr)
+def test_a_policy_writes_the_same_problem_twice_and_another_for_other_numbers(
+    policy: fo.Policy, instance: fo.Instance
+) -> None:
+    problem = policy.problem(instance)
+    assert same_problem(problem, policy.problem(instance.replace()))
+    assert same_problem(cp.Problem(problem.objective, problem.constraints[::-1]), problem)
+    assert not same_problem(problem, policy.problem(instance.with_capacities(1.1 * instance.capacities)))
+    assert not same_problem(problem, policy.with_constraints(fo.MaxTasks(3)).problem(instance))
+    assert not same_problem(cp.Problem(problem.objective, problem.constraints[1:]), problem)
+    assert not same_problem(cp.Problem(cp.Minimize(-problem.objective.expr), problem.constraints), problem)
+    assert not same_problem(cp.Problem(2 * problem.objective, problem.constraints), problem)
+
+
+def test_the_answer_of_an_unchanged_problem_is_the_policys_whatever_solved_it() -> None:
+    policy = fo.FDS(1)
+    for solver in ("CLARABEL", "ECOS", "SCS"):
+        problem = policy.problem(CLUSTER)
+        problem.solve(solver=solver, **({"eps": 1e-9} if solver == "SCS" else {}))
+        assert policy.read(problem, CLUSTER).policy is policy
+    rebuilt = cp.Problem(cp.Maximize(problem.objective.expr), problem.constraints)
+    assert policy.read(rebuilt, CLUSTER).policy is policy
+
+
+def test_an_answer_of_a_problem_that_was_changed_says_so_in_name_tables_and_file(tmp_path: Path) -> None:
+    pool, policy = fo.Instance([[1], [1]], [2]), fo.Policy(fo.AlphaFair(1))
+    problem = policy.problem(pool)
+    tasks = problem.var_dict["tasks"]
+    changed = cp.Problem(cp.Maximize(cp.sum(cp.sqrt(tasks)) + tasks[0]), problem.constraints)
+    changed.solve(solver="CLARABEL")
+    answer = policy.read(changed, pool)
+    assert answer.certificate.ok and answer.tasks[0] > 1.8
+    assert repr(answer.policy) == answer.policy.name == "Policy(AlphaFair(1)) as changed by hand"
+    for shown in (repr(answer), answer._repr_html_(), repr(fo.check(answer))):
+        assert "AlphaFair(1)) as changed by hand" in shown
+    np.testing.assert_allclose(answer.shares, answer.tasks / 2)
+    assert answer.prices is None
+    with pytest.warns(UserWarning, match="its problem was changed by hand, .* can prove that the tasks fit, not that"):
+        file = answer.save(tmp_path / "changed.json")
+    loaded = fo.Allocation.load(file)
+    assert str(loaded.policy) == answer.policy.name and not loaded.certificate.ok
+    assert "changed by hand" in loaded.certificate.note
+    assert not fo.verify(file).ok and "changed by hand" in fo.verify(file).statement
+
+
+def test_a_parameter_of_another_value_and_another_instance_are_changes() -> None:
+    @dataclass(frozen=True, repr=False)
+    class AtMost(fo.Constraint):
+        def constraints(self, model: fo.Model) -> dict[str, cp.Constraint]:
+            return {"at most": model.tasks <= cp.Parameter(value=3.0)}
+
+    policy = fo.NoFairness().with_constraints(AtMost())
+    problem = policy.problem(CLUSTER)
+    problem.solve(solver="HIGHS")
+    assert policy.read(problem, CLUSTER).policy is policy
+    (at_most,) = problem.parameters()
+    at_most.value = 2.0
+    problem.solve(solver="HIGHS")
+    assert "changed by hand" in repr(policy.read(problem, CLUSTER).policy)
+    at_most.value = 3.0
+    smaller = CLUSTER.with_capacities(CLUSTER.capacities[0] * 0.9)
+    problem = policy.problem(smaller)
+    problem.solve(solver="HIGHS")
+    assert "changed by hand" in repr(policy.read(problem, CLUSTER).policy)

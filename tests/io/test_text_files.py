@@ -218,7 +218,7 @@ def test_every_save_into_a_folder_that_is_not_there_is_an_error_of_the_system(tm
         with pytest.raises(FileNotFoundError, match=rf"nowhere/{name}") as caught:
             allocation.save(tmp_path / "nowhere" / name)
         assert caught.value.__notes__ and caught.value.filename.endswith(name)
-    with pytest.raises(FileNotFoundError, match="nowhere/a.json"):
+    with pytest.raises(FileNotFoundError, match=r"nowhere/a\.json"):
         fo.audit(fo.DRF(), max_examples=1).save(tmp_path / "nowhere" / "a.json")
 
 

@@ -267,3 +267,77 @@ def test_where_conditions_hold_at_nothing_only_nothing_is_the_answer(objective: 
     instance = fo.Instance([[1], [2]], [1], weights=[1, 2])  # equal tasks, and none envies another: 2 x = x
     answer = fo.Policy(objective, [fo.EqualShares(fo.Tasks()), fo.EnvyFree()]).allocate(instance)
     assert answer.certificate.ok and answer.tasks.tolist() == [0, 0]
+
+
+# -- what can be had ------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, repr=False)
+class Two(fo.Constraint):
+    least: float
+    most: float = np.inf
+
+    def constraints(self, model: fo.Model) -> dict[str, cp.Constraint]:
+        s = model.share(fo.DominantShare())
+        return {"first": s >= self.least} | ({"second": s[0] <= self.most} if self.most < 1 else {})
+
+
+@dataclass(frozen=True, repr=False)
+class Written(fo.Constraint):
+    kind: str
+
+    def constraints(self, model: fo.Model) -> dict[str, cp.Constraint]:
+        x = model.tasks
+        return {
+            "apart": {"far": x[0] >= 2 * x[1] + 3, "near": cp.norm(x - cp.sum(x) / 2) <= 0.1},
+            "differs": {"wanted": x >= np.array([2.0, 6.0])},
+            "equal": {"same": x[0] == x[1] + 5},
+            "fewest": {"few": cp.sum(x) <= 3, "many": cp.sum(x) >= 4},
+        }[self.kind]
+
+
+@pytest.mark.parametrize(
+    "constraint, capacity, says",
+    [
+        (Two(0.6), 2, "the capacity of cpu and 'first' of `Two(0.6)` cannot hold together; "
+                      "at most 0.5 can be had for 'first' of users 'a' and 'b'"),
+        (Two(0.4, 0.3), 2, "'first' and 'second' of `Two(0.4, 0.3)` cannot hold together; "
+                           "at most 0.3 can be had for 'first' of user 'a'"),
+        (Written("apart"), 4, "'far' and 'near' of `Written('apart')` cannot hold together; "
+                              "at most 0.1414 can be had for 'far' of users 'a' and 'b'"),
+        (Written("differs"), 4, "; there is room for 0.5 times what 'wanted' asks of users 'a' and 'b'"),
+        (Written("equal"), 4, "the capacity of cpu and 'same' of `Written('equal')` cannot hold together"),
+        (Written("fewest"), 9, "'few' and 'many' of `Written('fewest')` cannot hold together; "
+                               "'few' of users 'a' and 'b' comes to at least 4"),
+        (fo.Total(fo.Tasks()) >= 8, 7, "; at most 7 can be had for `Total(Tasks())`"),
+        (fo.MinTasks({"a": 4, "b": 4}), 7,
+         "; there is room for 0.875 times what `MinTasks({'a': 4.0, 'b': 4.0})` asks of users 'a' and 'b'"),
+        (fo.MinTasks(4), 7, "; the largest common number of tasks is 3.5"),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_the_message_names_the_condition_its_users_and_what_can_be_had(
+    constraint: fo.Constraint, capacity: float, says: str
+) -> None:
+    pool = fo.Instance([[1], [1]], [capacity], users=["a", "b"], resources=["cpu"])
+    assert str(conflict(fo.Policy(fo.Total(), [constraint]), pool)).endswith(says)
+
+
+def test_of_many_users_three_are_named() -> None:
+    pool = fo.Instance([[1]] * 6, [5], users=list("abcdef"))
+    error = conflict(fo.Policy(fo.Total(), [fo.MinTasks(dict.fromkeys("abcde", 2))]), pool)
+    assert str(error).endswith("asks of users 'a', 'b', 'c' and 2 more")
+    error = conflict(fo.Policy(fo.Total(), [fo.MinTasks(tuple(range(1, 7)))]), pool)
+    assert str(error).endswith("asks of all users")
+
+
+def test_conditions_that_an_objective_requires_are_named() -> None:
+    @dataclass(frozen=True, repr=False)
+    class Levelled(fo.Objective):
+        def expression(self, model: fo.Model) -> cp.Expression:
+            level = cp.Variable(nonneg=True)
+            model.required.append(model.tasks >= 3 + level)
+            return level
+
+    error = conflict(fo.Policy(Levelled()), fo.Instance([[1], [1]], [4], resources=["cpu"]))
+    assert error.conflict == ("the capacity of cpu", "the domain of `Levelled()`")

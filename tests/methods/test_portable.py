@@ -74,6 +74,16 @@ def test_coefficients_of_a_share_of_ones_own_are_taken_as_given_and_said_to_be(t
     assert proof.ok and "the coefficients of Mean() are taken as given" in proof.statement
 
 
+def test_a_policy_of_ones_own_is_certified_where_it_is_given_to_load(tmp_path: Path) -> None:
+    policy = fo.Policy(fo.AlphaFair(1, Mean()))
+    path = policy.allocate(POOL).save(tmp_path / "own.json")
+    assert not fo.Allocation.load(path).certificate.ok
+    loaded = fo.Allocation.load(path, policy)
+    assert loaded.certificate.ok and loaded.policy is policy
+    with pytest.raises(fo.InvalidInstance, match="not of Policy"):
+        fo.Allocation.load(path, fo.DRF())
+
+
 @pytest.mark.parametrize("policy", [
     fo.FDS(beta=2, lam=-0.1), fo.FDS(beta=-1, lam=0), fo.Policy(fo.FairnessEfficiency(0.5, 3, fo.PNormShare(2))),
     fo.Policy(fo.FairnessEfficiency(-2, 0.5, fo.Tasks()), [fo.MinTasks(0.5), fo.Total(fo.Tasks()) >= 3]),

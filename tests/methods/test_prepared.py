@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable
 from typing import Any
 
@@ -91,6 +92,15 @@ def same(policy: fo.Policy, prepared: Prepared, solver: str | None = None, **cha
 
 def kept(prepared: Prepared) -> list[KeptModel]:
     return list(prepared._models.values())
+
+
+def test_a_prepared_policy_can_be_sent_to_another_process_after_it_was_used() -> None:
+    prepared = fo.NoFairness().prepare(fo.Instance([[40, 8, 8], [8, 5, 1]], [[200, 200, 200], [50, 90, 70]]))
+    answer = prepared.allocate()
+    assert answer.certificate.solver == "HIGHS" and kept(prepared)
+    copy = pickle.loads(pickle.dumps(prepared))
+    assert not kept(copy)
+    assert copy.allocate().tasks == pytest.approx(answer.tasks)
 
 
 # -- the same answers ------------------------------------------------------------------------------------------

@@ -17,6 +17,7 @@ from fairopt.blocks.efficiency import single_term
 from fairopt.blocks.objectives import AlphaFair, Leximin, MaxMin, Objective, Total
 from fairopt.blocks.shares import Share
 from fairopt.certificate import GAP_TOLERANCE, VIOLATION_TOLERANCE
+from fairopt.display import label
 from fairopt.errors import InvalidBlock, NotCertified, OutOfDomain
 from fairopt.formulation.batch import Batch, BatchChunk, wrong_shape
 from fairopt.methods import dispatch
@@ -90,7 +91,7 @@ class Allocations:
         return gate.of_batch(self.policy, instance, self.tasks[b, users], found, self.seconds / len(self))
 
     def __repr__(self) -> str:
-        name = getattr(self.policy, "name", None) or repr(self.policy)
+        name = label(self.policy)
         size, n, m = self._batch.demands.shape
         verdict = "all certified" if self.ok.all() else f"{int((~self.ok).sum())} NOT certified"
         alone = f", {int(self.one_by_one.sum())} one by one" if self.one_by_one.any() else ""
@@ -182,17 +183,17 @@ def _method_for(policy: Any) -> tuple[str, Objective, Share, Callable[[BatchChun
     """
     objective = getattr(policy, "objective", None)
     if not isinstance(objective, Objective):
-        raise InvalidBlock(f"{policy!r} is not a policy: it has no objective; allocate one by one")
+        raise InvalidBlock(f"{policy} is not a policy: it has no objective; allocate one by one")
     if policy.constraints:
         raise OutOfDomain(
-            f"allocate_many solves policies without constraints, not {policy.constraints[0]!r}; "
+            f"allocate_many solves policies without constraints, not {policy.constraints[0]}; "
             "use task_limits for limits on tasks, or allocate one by one: policy.allocate(instance)"
         )
     single = single_term(objective)
     share = next(iter(single.share_blocks()), None)
     if share is None or not (is_ours(single) and is_ours(share)):
         raise OutOfDomain(
-            f"{objective!r} is not made of fairopt's own blocks, which treat each user by its own row; "
+            f"{objective} is not made of fairopt's own blocks, which treat each user by its own row; "
             "allocate one by one: policy.allocate(instance)"
         )
     if isinstance(single, (Leximin, MaxMin)):
@@ -202,7 +203,7 @@ def _method_for(policy: Any) -> tuple[str, Objective, Share, Callable[[BatchChun
     if isinstance(single, AlphaFair):
         return "prices", single, share, partial(alpha_fair_of_chunk, alpha=single.alpha)
     raise OutOfDomain(
-        f"allocate_many solves Leximin, MaxMin, AlphaFair and Total of one share, not {objective!r}; "
+        f"allocate_many solves Leximin, MaxMin, AlphaFair and Total of one share, not {objective}; "
         "allocate one by one: policy.allocate(instance)"
     )
 

@@ -19,7 +19,7 @@ from fairopt.methods.arrays import Float
 from fairopt.methods.cone.solve import chain_of, solve_problem
 from fairopt.methods.settings import Proposals, Settings
 from fairopt.progress import tell
-from fairopt.proofs.conditions import gradient_of
+from fairopt.proofs.conditions import gradient_of, number
 from fairopt.proofs.evidence import Proposal, Solved
 
 # Where the slope falls by e in a tenth of a task, three users on two servers took 80 steps to move by 6 tasks.
@@ -41,8 +41,7 @@ def solve_by_newton(program: Program, settings: Settings) -> Proposals:
     begun, name = time.perf_counter(), chain_of(settings, linear=False)[0]
     model = ConeModel(program, name)
     unknowns, natural = model.unknowns, cp.sum(program.objective.expression(model.model))
-    problem = cp.Problem(cp.Minimize(cp.sum_squares(unknowns - 1)), model.all_constraints)
-    at, steps = _unknowns_at_best(problem, name, settings, model), 0
+    at, steps = _start(natural, name, settings, model), 0
     while at is not None and steps < _STEPS and not settings.late:
         shape = _shape(natural, unknowns, at)
         if shape is None:
@@ -62,6 +61,18 @@ def solve_by_newton(program: Program, settings: Settings) -> Proposals:
         at = None if to is None else _uphill(natural, unknowns, at, to)
     attempt = Try(name, f"not converged ({steps} programs)", time.perf_counter() - begun)
     yield Proposal("newton", solver=name, attempt=attempt)
+
+
+def _start(natural: cp.Expression, name: str, settings: Settings, model: ConeModel) -> Float | None:
+    """An even allocation, or where the objective is not defined there, one far inside its domain; None without one."""
+    problem = cp.Problem(cp.Minimize(cp.sum_squares(model.unknowns - 1)), model.all_constraints)
+    at = _unknowns_at_best(problem, name, settings, model)
+    if at is not None and not np.isfinite(_value(natural, model.unknowns, at)):
+        room = cp.Variable()
+        inside = [c.args[1] - c.args[0] >= room for c in natural.domain if isinstance(c, cp.constraints.Inequality)]
+        problem = cp.Problem(cp.Maximize(room), [*model.all_constraints, *inside, room <= 1])
+        at = _unknowns_at_best(problem, name, settings, model)
+    return at
 
 
 def _unknowns_at_best(problem: cp.Problem, name: str, settings: Settings, model: ConeModel) -> Float | None:
@@ -87,14 +98,15 @@ def _shape(natural: cp.Expression, unknowns: cp.Variable, at: Float) -> tuple[Fl
 
 def _uphill(natural: cp.Expression, unknowns: cp.Variable, at: Float, to: Float) -> Float | None:
     """The first point on the way back from a step with a higher value than before; None if there is none."""
-
-    def value(point: Float) -> float:
-        unknowns.save_value(point)
-        return float("nan") if natural.value is None else float(natural.value)
-
-    here = value(at)
+    here = _value(natural, unknowns, at)
     for part in 0.5 ** np.arange(30):
         point = at + part * (to - at)
-        if value(point) > here:
+        if _value(natural, unknowns, point) > here:
             return point
     return None
+
+
+def _value(natural: cp.Expression, unknowns: cp.Variable, point: Float) -> float:
+    unknowns.save_value(point)
+    with np.errstate(all="ignore"):
+        return number(natural)

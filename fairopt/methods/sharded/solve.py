@@ -25,6 +25,7 @@ from fairopt.blocks.efficiency import FairnessEfficiency
 from fairopt.blocks.objectives import AlphaFair, Leximin, MaxMin
 from fairopt.blocks.shares import Share
 from fairopt.certificate import Certificate
+from fairopt.display import label
 from fairopt.errors import Infeasible, InvalidBlock, NotCertified, OutOfDomain, within_memory
 from fairopt.formulation.pool_users import Pool, bounds_fit
 from fairopt.instance import Instance
@@ -144,7 +145,7 @@ class ShardedAllocation:
         }  # fmt: skip
 
     def __repr__(self) -> str:
-        name = getattr(self.policy, "name", None) or repr(self.policy)
+        name = label(self.policy)
         count = len(self.shards)
         return (
             f"<ShardedAllocation by {name} of {self.n_users:,} users x {len(self.resources)} resources in {count} "
@@ -456,7 +457,7 @@ def _require_by_row(policy: Any) -> None:
         objective = objective.alpha_fair() or objective
     if not isinstance(objective, (Leximin, MaxMin)) and not (isinstance(objective, AlphaFair) and objective.alpha > 0):
         raise OutOfDomain(
-            f"{policy!r} is not solved in shards; that takes a policy with Leximin, MaxMin or AlphaFair (alpha > 0) of "
+            f"{policy} is not solved in shards; that takes a policy with Leximin, MaxMin or AlphaFair (alpha > 0) of "
             "one share. Use its .allocate in memory"
         )
     shares = [objective.share]
@@ -464,14 +465,14 @@ def _require_by_row(policy: Any) -> None:
         values = [getattr(constraint, f.name) for f in fields(constraint)]
         if type(constraint) not in PLAIN or not all(isinstance(v, (int, float, str, Share)) for v in values):
             raise OutOfDomain(
-                f"{constraint!r} cannot be used on users in shards, which takes MinTasks, MaxTasks, MinShare or "
+                f"{constraint} cannot be used on users in shards, which takes MinTasks, MaxTasks, MinShare or "
                 "MaxShare with one number for all, or Reserve. Give limits by user as a column task_limit"
             )
         shares += [value for value in values if isinstance(value, Share)]
     for share in shares:
         if not share.by_row:
             raise OutOfDomain(
-                f"{share!r} may depend on all users at once, so they cannot be in shards; if a user's coefficient "
+                f"{share} may depend on all users at once, so they cannot be in shards; if a user's coefficient "
                 "depends on its own demands and the capacities alone, say `by_row = True` in the block"
             )
 

@@ -244,7 +244,7 @@ class DaskWorkers:
                 live, silent = answering(self.client, pickle.loads, content)
             except (ImportError, AttributeError) as error:
                 raise SolverUnavailable(
-                    f"the Dask workers cannot load {self.problem.objective!r} ({error}); install there what is "
+                    f"the Dask workers cannot load {self.problem.objective} ({error}); install there what is "
                     "installed here, or send a module of your own with client.upload_file(path)"
                 ) from error
             deadline.check(0, len(self.shards))

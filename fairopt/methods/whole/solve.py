@@ -39,7 +39,7 @@ def allocate_whole(
     if integral is not True and integral != ROUNDED:
         raise InvalidBlock(f"integral is {integral!r}; give True, 'rounded' or False")
     if decides_bundles(policy.objective):
-        raise InvalidBlock(f"{policy.objective!r} decides bundles, not tasks, so it takes no integral; leave it out")
+        raise InvalidBlock(f"{policy.objective} decides bundles, not tasks, so it takes no integral; leave it out")
 
     def late(limit: Limit) -> Allocation:
         raise_stopped(policy, limit, begun)

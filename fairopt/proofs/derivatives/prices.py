@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from fairopt.allocation import ChangedByHand
 from fairopt.blocks.base import is_ours
 from fairopt.blocks.efficiency import FairnessEfficiency
 from fairopt.blocks.objectives import Leximin, Objective
@@ -81,10 +82,13 @@ class Prices:
 def prices(allocation: Allocation) -> Prices | None:
     """Derivatives of the objective (of its first level, or first tier) by each capacity.
 
-    None where the tasks do not satisfy the optimality conditions of the policy, and for blocks of the user's own
-    without evidence that satisfies them, and for `FairnessEfficiency` where it is not concave, as multipliers are no
-    derivatives there. For a policy that does not decide tasks, the evidence itself, if any.
+    None where the tasks do not satisfy the optimality conditions of the policy, for blocks of the user's own without
+    evidence that satisfies them, for a problem that was changed by hand, and for `FairnessEfficiency` where it is not
+    concave, as multipliers are no derivatives there. For a policy that does not decide tasks, the evidence itself, if
+    any.
     """
+    if isinstance(allocation.policy, ChangedByHand):
+        return None
     if not _decides_tasks(allocation):
         evidence = allocation.evidence_prices
         return None if evidence is None else Prices(evidence, evidence)
@@ -149,7 +153,7 @@ def share_prices(allocation: Allocation) -> Float | None:
     parts_of = [(c, t) for c, t in objective.terms() if c > 0] if _decides_tasks(allocation) else []
     if len(parts_of) != 1 or not is_ours(parts_of[0][1]):
         raise InvalidBlock(
-            f"no share stands for the value of {objective!r}: share_prices are of a single objective of fairopt that "
+            f"no share stands for the value of {objective}: share_prices are of a single objective of fairopt that "
             "decides tasks; read prices, in units of the objective, or allocate by one of its parts"
         )
     optimum = Optimum(allocation, TIES[0])

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from fairopt.accessor import later
 from fairopt.allocation import Allocation
+from fairopt.blocks.base import brief
 from fairopt.blocks.objectives import Objective
 from fairopt.errors import InvalidBlock, OutOfDomain, nearest
 from fairopt.formulation.batch import Batch, is_one_pool
@@ -124,7 +125,8 @@ def audit(
     user 'user2' runs 0.3333 tasks, where its own slice would run 0.5: ... (verified: exact fractions)
     """
     if not is_mechanism(mechanism):
-        raise InvalidBlock(f"audit({mechanism!r}): give a policy, such as DRF(), or anything with .allocate(instance)")
+        fix = "give a policy, such as DRF(), or anything with .allocate(instance)"
+        raise InvalidBlock(f"audit({brief(mechanism)}): {fix}")
     names = list(dict.fromkeys(map(property_name, _texts(properties, "properties", USUAL))))
     if not names:
         raise InvalidBlock("no properties to audit; give some such as ['pe', 'si', 'ef', 'sp']")

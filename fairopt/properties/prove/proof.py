@@ -11,10 +11,21 @@ from typing import Any
 from fairopt.errors import InvalidBlock
 from fairopt.io.saving import write_whole
 from fairopt.properties.audit.findings import AuditReport, Finding, Witness
-from fairopt.properties.prove.statements import Query
+from fairopt.properties.prove.statements import Query, comment, glossary
 from fairopt.properties.verdicts import ByProperty
 
 __all__ = ["Proof", "ProofReport"]
+
+# How a saved proof is read.
+READING = (
+    "Each answer below must be unsat. The last statement is a relaxation of the property's failure: every pool of the "
+    "kind on which the property fails, with its answers, is a solution of it, and it may have others. Without any, the "
+    'property never fails. Those before it are facts on the share. "For all pools, answers and lies" needs no '
+    "quantifiers, since each symbol stands for any real number. What else was left out, and why nothing is lost by it, "
+    "stands before each statement. Propositions are those of chapter 16 of Methods and proofs (docs/methods/machine.md "
+    "in the sources of fairopt).",
+    "Capacities are 1, by units. What symbols stand for:",
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,6 +44,9 @@ class Proof:
         Whether it holds on all these instances; whether it fails on one; or neither is known.
     statement : str
         What is proved, or was asked: of which instances, and what is assumed.
+    assumption : str
+        What is assumed of blocks of one's own: that they compute what their `conditions` state, and on how many drawn
+        pools the two were compared. Empty where all blocks are fairopt's.
     witness : Witness or None
         Where it is refuted: an instance, confirmed by the independent computation of audits.
     tried : tuple of str
@@ -68,6 +82,7 @@ number of users, demands above 0, equal weights and no task limits
     seconds: float = 0.0
     queries: tuple[Query, ...] = ()
     interrupted: bool = False
+    assumption: str = ""
 
     def __str__(self) -> str:
         by = f" by {' and '.join(self.provers)}" if self.provers else ""
@@ -82,9 +97,10 @@ number of users, demands above 0, equal weights and no task limits
     def to_dict(self) -> dict[str, Any]:
         """The proof as plain lists, numbers and strings."""
         return {
-            "mechanism": self.mechanism, "property": self.property, "verdict": self.verdict,
-            "statement": self.statement, "tried": list(self.tried), "provers": list(self.provers),
-            "seconds": self.seconds, "interrupted": self.interrupted,
+            "mechanism": self.mechanism, "policy": repr(self.policy), "property": self.property,
+            "verdict": self.verdict, "statement": self.statement, "assumption": self.assumption,
+            "tried": list(self.tried), "provers": list(self.provers), "seconds": self.seconds,
+            "interrupted": self.interrupted,
             "witness": None if self.witness is None else self.finding().to_dict()["witness"],
             "smt": [query.text for query in self.queries],
         }  # fmt: skip
@@ -107,8 +123,9 @@ number of users, demands above 0, equal weights and no task limits
             raise InvalidBlock(f"{where}: {kind}; give a name that ends in {needed}")
         if self.witness is not None:
             return AuditReport(self.mechanism, self.policy, (self.finding(),)).save(where)
-        heading = f"; {self.mechanism}, {self.property}: {self.statement}\n; each answer must be unsat\n"
-        write_whole(where, heading + "(reset)\n".join(query.text for query in self.queries))
+        heading = [comment(f"{self.mechanism}, {self.property}: {self.statement}."), *map(comment, READING)]
+        heading.append(glossary(self.queries))
+        write_whole(where, "\n".join([*heading, ""]) + "(reset)\n".join(query.text for query in self.queries))
         return where
 
 

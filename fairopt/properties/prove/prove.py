@@ -16,10 +16,10 @@ from typing import Any
 
 import numpy as np
 
-from fairopt.blocks.base import is_ours
+from fairopt.blocks.base import brief, is_ours
 from fairopt.blocks.efficiency import single_term
 from fairopt.blocks.objectives import AlphaFair, Leximin, MaxMin
-from fairopt.blocks.symbols import OutcomeSymbols, ShareSymbols, Symbols
+from fairopt.blocks.symbols import OutcomeSymbols, ShareSymbols, Symbols, said_by
 from fairopt.errors import FairoptError, InvalidBlock, InvalidInstance, OutOfDomain, nearest
 from fairopt.instance import Instance
 from fairopt.policy import Policy, is_mechanism, label
@@ -90,8 +90,10 @@ def prove(
 
     Notes
     -----
-    Proofs rest on what blocks say of themselves (`Share.conditions`, `Objective.conditions`), which is compared with
-    what they compute on drawn instances, on the encodings of ``docs/methods``, and on the prover.
+    Proofs rest on what blocks say of themselves (`Share.conditions`, `Objective.conditions`), on the encodings of
+    ``docs/methods``, and on the prover. What a block of one's own says is compared with what it computes on drawn
+    pools, of which some have ratios from 1e-15 to 1,000; a block that differs elsewhere only makes a false theorem, so
+    the statement ends in this assumption, with the number of pools.
 
     Examples
     --------
@@ -102,7 +104,7 @@ def prove(
     'refuted'
     """
     if not is_mechanism(policy):
-        raise InvalidBlock(f"prove({policy!r}): give a policy, such as DRF()")
+        raise InvalidBlock(f"prove({brief(policy)}): give a policy, such as DRF()")
     require_whole(resources, "resources", 1)
     if users is not None:
         require_whole(users, "users", 1)
@@ -133,18 +135,21 @@ def of_finding(setting: AuditSettings, name: str) -> str:
     require("z3")
     if name not in PROVABLE or setting.servers > 1 or set(setting.conditions) - {"positive demands"}:
         return ""
-    proved = []
+    proved, assumed = [], set[str]()
     for resources in AUDITED:
         kind = Kind(resources=resources, positive=setting.positive, weights=setting.weights, limits=setting.limits)
         with contextlib.suppress(OutOfDomain):  # as 3-DF on two resources
             question = stated(setting.mechanism, kind)
             found = _Attempt(setting.mechanism, kind, question, name, EACH, False).proof()
-            proved += [str(resources)] * (found.verdict == "proved")
+            if found.verdict == "proved":
+                proved.append(str(resources))
+                assumed.add(found.assumption)
             if found.interrupted:
                 raise KeyboardInterrupt
     if not proved:
         return ""
-    return f"proved for {', '.join(proved)} resource{'s' * (proved != ['1'])} and any number of users"
+    words = f"proved for {', '.join(proved)} resource{'s' * (proved != ['1'])} and any number of users"
+    return "; ".join([words, *sorted(filter(None, assumed))])
 
 
 def stated(policy: Any, kind: Kind) -> Question | str:
@@ -157,18 +162,17 @@ def stated(policy: Any, kind: Kind) -> Question | str:
     shares = objective.share_blocks()
     if len(shares) != 1 or objective.of_bundles:
         what = "decides bundles" if objective.of_bundles else f"has {len(shares)} shares"
-        return f"{objective!r} {what}; statements are made of tasks and one share"
+        return f"{objective} {what}; statements are made of tasks and one share"
     if kind.users is not None and kind.users > ORDERED and not is_ours(objective):
-        return f"{objective!r} is stated in every order of users, too many of {kind.users}; give users <= {ORDERED}"
+        return f"{objective} is stated in every order of users, too many of {kind.users}; give users <= {ORDERED}"
     symbols = Symbols()
     user = ShareSymbols(symbols.row("ratio", kind.resources), symbols.new("share"), symbols)
     outcome = OutcomeSymbols([], symbols.row("slack", kind.resources), symbols)
-    for block, said in ((shares[0], shares[0].conditions(user)), (objective, objective.conditions(outcome))):
+    for block, said in ((shares[0], said_by(shares[0], user)), (objective, said_by(objective, outcome))):
         if said is None:
-            return f"{block!r} does not say what it is in polynomials; write {type(block).__name__}.conditions"
+            return f"{block} does not say what it is in polynomials; write {type(block).__name__}.conditions"
     question = Question(**asdict(kind), objective=objective, share=shares[0], name="pareto")
-    require_said(question)
-    return question
+    return replace(question, assumption=require_said(question))
 
 
 @dataclass
@@ -210,10 +214,11 @@ class _Attempt:
         words = f"{MEANING[self.name]}: {self.kind.words}"
         if isinstance(self.question, Question) and isinstance(self.question.objective, MaxMin):
             words += ", in the leximin answer"  # of all that are max-min, the one that fairopt gives on a pool
+        assumption = "" if isinstance(self.question, str) else self.question.assumption
         return Proof(
-            label(self.policy), self.policy, self.name, verdict, words,
+            label(self.policy), self.policy, self.name, verdict, ", ".join(filter(None, (words, assumption))),
             self.witness, tuple(self.tried), provers, time.perf_counter() - self.begun,
-            tuple(self.used) if provers else (), interrupted,
+            tuple(self.used) if provers else (), interrupted, assumption,
         )  # fmt: skip
 
     def _ask(self, question: Question) -> tuple[str, ...]:
@@ -263,7 +268,7 @@ class _Attempt:
         self.used += [query for query, held in zip(asked, holds, strict=True) if held]
         degree = guess if all(holds[1:of_degree]) else None
         if degree is None:
-            self.tried.append(f"{question.share!r}: not proved that multiples of demands have multiples of the share")
+            self.tried.append(f"{question.share}: not proved that multiples of demands have multiples of the share")
         return replace(question, degree=degree, grows=holds[0], alike=any(holds[of_degree:]))
 
     def _checked_again(self) -> tuple[str, ...]:

@@ -5,6 +5,7 @@ A proof rests on what blocks say, so that a block that says something else than 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -12,65 +13,101 @@ from numpy.typing import NDArray
 
 from fairopt.allocation import Allocation
 from fairopt.blocks.base import is_ours
-from fairopt.blocks.symbols import ShareSymbols, Symbols
+from fairopt.blocks.symbols import ShareSymbols, Symbols, said_by
 from fairopt.blocks.terms import Condition, Term
-from fairopt.errors import InvalidBlock, NoAnswer
+from fairopt.errors import InvalidBlock, NoAnswer, NotCertified
 from fairopt.instance import Instance
 from fairopt.policy import Policy
 from fairopt.properties.audit.random_instances import random_pools
-from fairopt.properties.prove.statements import Builder, Question
+from fairopt.properties.prove.statements import Builder, Kind, Question
 
 __all__ = ["degree_of", "require_said", "seems_alike"]
 
 Float = NDArray[np.float64]
 
-DRAWN = 8  # pools
-EXACT, NEAR = 1e-9, 1e-5  # how far off conditions may be, for shares and for answers
+DRAWN = 8  # pools of small whole numbers
+WIDE_SHARES, WIDE_ANSWERS = 64, 12  # pools of ratios over many decades for blocks of one's own; answers are solved for
+DECADES = ((-3.0, 0.0), (-8.0, 1.0), (-15.0, 3.0))  # of ratios, in turn; a notion may change below any of them
+ENDS = 0.1  # the part of ratios that are at an end of the decades, so that the smallest and the largest meet in a user
+TIED = 0.2  # the part of ratios that are those of the resource before
+USERS = (2, 3, 1, 4, 5)  # of pools of any number of users, in turn
+EXACT, NEAR, NEAR_WIDE = 1e-9, 1e-5, 1e-3  # how far off conditions may be: of shares, answers, answers on wide pools
 WEIGHTS = (1.0, 3.0)  # times all weights, for blocks of one's own
 OFF = (0.99, 1.01)  # times a coefficient: then conditions may not hold
 
 
-def require_said(question: Question) -> None:
-    """`InvalidBlock` where conditions of the share or the objective do not hold for what these compute.
+def require_said(question: Question) -> str:
+    """What a proof takes for granted of blocks of one's own, in words; empty where all blocks are fairopt's.
 
-    Also where an objective of one's own speaks of prices, and no answer on any pool has prices to compare with.
+    `InvalidBlock` where conditions of the share or the objective do not hold for what these compute. Also where there
+    is nothing to compare: the notion is defined on none of the drawn pools, or an objective of one's own speaks of
+    prices, and no answer on any of them has prices to compare with.
     """
-    compared = is_ours(question.objective)
-    for instance in _drawn(question):
+    share, objective = question.share, question.objective
+    ours, priced = is_ours(objective), is_ours(objective)
+    shares = answers = 0
+    for k, instance in enumerate(_drawn(question)):
         try:
-            c = question.share.coefficients(instance)
-            answer = Policy(question.objective).allocate(instance)
+            c = share.coefficients(instance)
         except NoAnswer:  # not every notion is defined on every instance
             continue
         for j in range(instance.n_users):
             _require_share(question, instance.ratios[j].tolist(), float(c[j]))
-        if (c == 0).any():
+        shares += 1
+        if k >= DRAWN + (0 if ours else WIDE_ANSWERS) or (c == 0).any():
             continue
-        known, values = _outcome(question, answer, c)
-        compared |= values.keys() >= set(known[-1].symbols())
-        wrong = [one for one in known if values.keys() >= set(one.symbols()) and not one.holds(values, NEAR)]
-        if wrong:
-            raise InvalidBlock(
-                f"{question.objective!r}.conditions do not hold for its answer {answer.tasks.tolist()} with demands "
-                f"{instance.demands.tolist()} and capacities {instance.capacities[0].tolist()}: {wrong[0]}"
-            )
-    if not compared:
+        try:
+            answer = Policy(objective).allocate(instance)
+        except (NoAnswer, NotCertified):
+            continue
+        answers += 1
+        priced |= _require_answer(question, answer, c, NEAR if k < DRAWN else NEAR_WIDE)
+    for block, compared in ((share, shares), (objective, answers)):
+        if not compared and not is_ours(block):
+            raise InvalidBlock(f"{block} is defined on none of the drawn pools, so that nothing can be compared")
+    if not priced:
         raise InvalidBlock(
-            f"{question.objective!r}.conditions speak of prices, and none of its answers on {DRAWN} drawn pools has "
+            f"{objective}.conditions speak of prices, and none of its answers on {answers} drawn pools has "
             "prices of which no others are as good: they cannot be compared; say which users are stopped instead"
         )
+    taken = [] if is_ours(share) else [f"{share} states, compared with per_task on {shares} drawn pools"]
+    taken += [] if ours else [f"{objective} states, compared with its answers on {answers} drawn pools"]
+    return " and ".join(f"for conditions as {words}" for words in taken)
 
 
-def _drawn(question: Question) -> list[Instance]:
+def _drawn(question: Question) -> Iterator[Instance]:
+    """Pools of small whole numbers and, for blocks of one's own, of wide ratios."""
     rng, n = np.random.default_rng(0), question.users or 3
     pools = random_pools(
         rng, "integers", (n, question.resources), DRAWN, positive=question.positive, weights=question.weights,
         limits=question.limits,
     )  # fmt: skip
-    drawn = [pools.instance(b) for b in range(len(pools))]
-    if is_ours(question.objective) and is_ours(question.share):
-        return drawn
-    return [one.replace(weights=WEIGHTS[k % 2] * one.weights) for k, one in enumerate(drawn)]
+    own = not (is_ours(question.objective) and is_ours(question.share))
+    for k in range(DRAWN):
+        instance = pools.instance(k)
+        yield instance.replace(weights=WEIGHTS[k % 2] * instance.weights) if own else instance
+    if own:
+        for k in range(WIDE_ANSWERS if is_ours(question.share) else WIDE_SHARES):
+            yield wide_pool(question, rng, k)
+
+
+def wide_pool(kind: Kind, rng: np.random.Generator, k: int) -> Instance:
+    """A pool whose ratios are log-uniform over many decades, with ties, ratios at the ends, and zeros where allowed."""
+    n, m = kind.users or USERS[k % len(USERS)], kind.resources
+    low, high = DECADES[k % len(DECADES)]
+    ratios = 10.0 ** rng.uniform(low, high, (n, m))
+    ratios = np.where(rng.random((n, m)) < ENDS, 10.0 ** rng.choice([low, high], (n, m)), ratios)
+    tied = rng.random((n, m)) < TIED
+    for i in range(1, m):
+        ratios[:, i] = np.where(tied[:, i], ratios[:, i - 1], ratios[:, i])
+    if not kind.positive:
+        gone = rng.random((n, m)) < 0.3
+        gone[np.arange(n), rng.integers(0, m, n)] = False
+        ratios[gone] = 0.0
+    capacities = 2.0 ** rng.integers(-10, 21, m)  # powers of two keep ties
+    weights = WEIGHTS[k % 2] * (rng.integers(1, 5, n) if kind.weights else np.ones(n))
+    limits = rng.choice([0.125, 0.5, np.inf], n) / ratios.max(axis=1) if kind.limits else None
+    return Instance(ratios * capacities, capacities, weights=weights, task_limits=limits)
 
 
 def _require_share(question: Question, ratios: list[float], c: float) -> None:
@@ -78,46 +115,74 @@ def _require_share(question: Question, ratios: list[float], c: float) -> None:
     share = question.share
     for factor in (1.0, *OFF) if c > 0 else (1.0,):
         symbols, names = Symbols(), [Term(f"ratio_{i}") for i in range(len(ratios))]
-        said = share.conditions(ShareSymbols(names, Term("coefficient"), symbols))
+        said = said_by(share, ShareSymbols(names, Term("coefficient"), symbols))
         assert said is not None
         values = {str(name): v for name, v in zip(names, ratios, strict=True)} | {"coefficient": c * factor}
-        _with_roots(symbols, values)
-        if all(one.holds(values, EXACT) for one in (said, *symbols.known)) != (factor == 1.0):
+        sizes = _with_roots(symbols, values, values)
+        if all(one.holds(values, EXACT, sizes) for one in (said, *symbols.known)) != (factor == 1.0):
             what = "do not hold for" if factor == 1.0 else f"hold for {c * factor:g} as well as for"
             raise InvalidBlock(
-                f"{share!r}.conditions {what} its coefficient {c:g} of a task that needs the parts "
+                f"{share}.conditions {what} its coefficient {c:g} of a task that needs the parts "
                 f"{', '.join(f'{v:g}' for v in ratios)} of the capacities; make them say what per_task computes"
             )
 
 
-def _outcome(question: Question, answer: Allocation, c: Float) -> tuple[list[Condition], dict[str, float]]:
-    """Conditions of an answer, the objective's last, and the numbers of symbols in it, but for prices not unique."""
+def _require_answer(question: Question, answer: Allocation, c: Float, within: float) -> bool:
+    """`InvalidBlock` unless conditions hold for an answer; whether all their symbols have values, as prices may not."""
+    known, sizes, values = _outcome(question, answer, c)
+    for one in known:
+        if values.keys() >= set(one.symbols()) and not one.holds(values, within, sizes):
+            parts = one.arguments if one.of == "and" else (one,)
+            wrong = [p for p in parts if isinstance(p, Condition) and not p.holds(values, within, sizes)]
+            raise InvalidBlock(
+                f"{question.objective}.conditions do not hold for its answer {answer.tasks.tolist()} with demands "
+                f"{answer.instance.demands.tolist()} and capacities {answer.instance.capacities[0].tolist()}: "
+                f"{(wrong or [one])[0]}"
+            )
+    return values.keys() >= set(known[-1].symbols())
+
+
+def _outcome(
+    question: Question, answer: Allocation, c: Float
+) -> tuple[list[Condition], dict[str, float], dict[str, float]]:
+    """Conditions of an answer, the objective's last, the sizes of symbols, and their values but for prices not unique.
+
+    What may be zero by rounding has the size of what it is a part of: of a capacity, of all that a user could run, of
+    all prices.
+    """
     instance, b = answer.instance, Builder(replace(question, degree=None))
     users = range(instance.n_users)
     outcome = b.closed("", [b.user(str(k + 1), b.symbols.new(f"weight_{k + 1}")) for k in users])
-    said = question.objective.conditions(outcome)
+    said = said_by(question.objective, outcome)
     assert said is not None
     b.add(said)
-    values: dict[str, float] = {}
+    values, sizes = dict[str, float](), dict[str, float]()
     for k in users:
-        weight = float(instance.weights[k])
-        limit = min(float(instance.task_limits[k]), 2.0 * float(instance.tasks_alone[k, 0]))
+        weight, alone = float(instance.weights[k]), float(instance.tasks_alone[k, 0])
+        limit = min(float(instance.task_limits[k]), 2.0 * alone)
         values |= {f"ratio_{k + 1}_{i + 1}": float(v) for i, v in enumerate(instance.ratios[k])}
         values |= {f"tasks_{k + 1}": float(answer.tasks[k]) / weight, f"limit_{k + 1}": limit / weight}
         values |= {f"weight_{k + 1}": weight, f"coefficient_{k + 1}": float(c[k])}
+        sizes[f"tasks_{k + 1}"] = alone / weight
     room = 1.0 - instance.ratios.T @ answer.tasks
     values |= {f"slack_{i + 1}": max(float(v), 0.0) for i, v in enumerate(room)}
+    sizes |= {f"slack_{i + 1}": 1.0 for i in range(len(room))}
     prices, left = answer.prices, answer.prices_left
     if prices is not None and left is not None and np.allclose(prices, left, rtol=1e-6, atol=0.0):
-        values |= {f"price_{i + 1}": float(p) for i, p in enumerate(prices[0] * instance.capacities[0])}
-    _with_roots(b.symbols, values)
-    return b.symbols.known, values
+        whole = (prices[0] * instance.capacities[0]).tolist()
+        values |= {f"price_{i + 1}": p for i, p in enumerate(whole)}
+        sizes |= {f"price_{i + 1}": sum(whole) for i in range(len(whole))}
+    return b.symbols.known, _with_roots(b.symbols, values, values | sizes), values
 
 
-def _with_roots(symbols: Symbols, values: dict[str, float]) -> None:
-    """Add the numbers of roots, in the order in which they were asked for."""
+def _with_roots(symbols: Symbols, values: dict[str, float], sizes: dict[str, float]) -> dict[str, float]:
+    """Add the numbers of roots, in the order in which they were asked for; all sizes, with those of roots."""
+    sizes = dict(sizes)
     for root, of, power in symbols.roots.values():
-        values[str(root)] = max(float(of.value(values)), 0.0) ** (1.0 / power)
+        if sizes.keys() >= set(of.symbols()):
+            values[str(root)] = max(float(of.value(values)), 0.0) ** (1.0 / power)
+            sizes[str(root)] = float(of.size(sizes)) ** (1.0 / power)
+    return sizes
 
 
 def seems_alike(question: Question) -> bool:

@@ -9,6 +9,7 @@ says nothing.
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import permutations
@@ -17,7 +18,7 @@ from fairopt.blocks.algebra import Objective
 from fairopt.blocks.base import is_ours
 from fairopt.blocks.objectives import AlphaFair, Leximin, MaxMin, Total
 from fairopt.blocks.shares import Share
-from fairopt.blocks.symbols import OutcomeSymbols, ShareSymbols, Symbols, UserSymbols
+from fairopt.blocks.symbols import OutcomeSymbols, ShareSymbols, Symbols, UserSymbols, said_by
 from fairopt.blocks.terms import FALSE, Condition, Term, all_of, any_of, number, total
 
 __all__ = ["PROVABLE", "Kind", "Query", "Question", "alike", "lemma", "queries"]
@@ -32,6 +33,30 @@ OF_USERS = (*LIES, "population-monotone")  # one user says something else, or le
 TWO_OUTCOMES = (*OF_USERS, "resource-monotone")
 OPEN = (Leximin, MaxMin, AlphaFair, Total)  # their conditions hold of some users among others
 CONCRETE = (2, 3, 4)  # numbers of users of the statements in which a solution is looked for
+WIDTH = 118  # of comments
+
+# What symbols stand for, by the words before their first number or user; "A" is a user, "i" a resource.
+GLOSSARY = {
+    "ratio": "ratio_A_i: what one task of user A needs of resource i, as a part of the capacity",
+    "bundle": "bundle_A_i: what the tasks of user A need of resource i, as a part of the capacity, over A's weight",
+    "tasks": "tasks_A: the number of tasks of user A, over its weight",
+    "level": "level_A: the share of user A, over its weight",
+    "coefficient": "coefficient_A: the share of one task of user A, or of one that needs the bundle of A",
+    "weight": "weight_A: the weight of user A",
+    "limit": "limit_A: the task limit of user A, over its weight",
+    "slack": "slack_i: the part of resource i that is left",
+    "price": "price_i: the price of all of resource i",
+    "root": "root_k: a root, by what its power is",
+    "others": "others_i: the load of all users without a name on resource i, as a part of the capacity",
+    "leaver": "leaver_i: the load of the user who leaves on resource i",
+    "load": "load_i: the load of all users on resource i, as a part of the capacity",
+    "part": "part_i: the smaller capacity of resource i, as a part of the larger",
+    "times": "times, times_A: a factor, as from the first to the second outcome",
+    "less": "less_i, share_of_less: what a task needs, and its share",
+    "more": "more_i, share_of_more: the same of another task",
+    "one": "one_i, one_before, one_after: what a task needs, its share, and its share with larger capacities",
+    "other": "other_i, other_before, other_after: the same of another user",
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,6 +94,7 @@ class Question(Kind):
     name: str  # of the property
     degree: int | None = None  # of the share, where proved
     grows: bool = False  # whether it is proved that the share grows with bundles, where the degree is
+    assumption: str = ""  # what is taken for granted of blocks of one's own, in words
     alike: bool = False  # whether it is proved that larger capacities change the shares of all users by one factor
 
     @property
@@ -94,22 +120,47 @@ class Query:
     conditions: tuple[Condition, ...]
     users: int | None
     exact: bool = False
+    why: str = ""  # no solution is a proof: what was left out, and where it is argued that nothing is lost by it
+    notes: tuple[tuple[int, str], ...] = ()  # what the conditions from this one on say
+
+    @property
+    def symbols(self) -> list[str]:
+        """The names of all symbols."""
+        return sorted({name for condition in self.conditions for name in condition.symbols()})
 
     @property
     def text(self) -> str:
-        """SMT-LIB."""
-        names = sorted({name for condition in self.conditions for name in condition.symbols()})
+        """SMT-LIB, with the reduction and what each assertion says as comments."""
         logic = "QF_LRA" if all(condition.degree <= 1 for condition in self.conditions) else "QF_NRA"
-        lines = [f"; {self.words}", f"(set-logic {logic})"]
-        lines += [f"(declare-fun {name} () Real)" for name in names]
-        return "\n".join([*lines, *(f"(assert {condition})" for condition in self.conditions), "(check-sat)", ""])
+        lines = [comment(f"Asked: {self.words}."), comment(self.why), f"(set-logic {logic})"]
+        lines += [f"(declare-fun {name} () Real)" for name in self.symbols]
+        for k, condition in enumerate(self.conditions):
+            lines += [comment(note) for at, note in self.notes if at == k]
+            lines.append(f"(assert {condition})")
+        return "\n".join([*filter(None, lines), "(check-sat)", ""])
+
+
+def comment(text: str) -> str:
+    """A paragraph as comments of SMT-LIB; no part of it, as a name, can end a comment."""
+    return textwrap.fill(
+        text, WIDTH, initial_indent="; ", subsequent_indent="; ", break_long_words=False, break_on_hyphens=False
+    )
+
+
+def glossary(queries: Iterable[Query]) -> str:
+    """What the symbols of statements stand for, as comments."""
+    names = {name for query in queries for name in query.symbols}
+    used = [words for start, words in GLOSSARY.items() if any(n == start or n.startswith(f"{start}_") for n in names)]
+    then = ["..._then: the same in the second outcome"] * any("_then" in name for name in names)
+    lie = ["A = lie: user 1 when it reports other demands"] * any("_lie" in name for name in names)
+    return "\n".join(comment(f"  {words}") for words in (*used, *then, *lie))
 
 
 class Builder:
     """A statement in the making: symbols of users and outcomes, and the conditions so far."""
 
     def __init__(self, question: Question) -> None:
-        self.question, self.symbols = question, Symbols()
+        self.question, self.symbols, self.notes = question, Symbols(), list[tuple[int, str]]()
 
     @property
     def resources(self) -> range:
@@ -120,9 +171,14 @@ class Builder:
         """Add conditions."""
         self.symbols.known += conditions
 
+    def note(self, words: str) -> None:
+        """Say what the conditions that follow say."""
+        self.notes.append((len(self.symbols.known), words))
+
     def user(self, name: str, weight: Term | None = None, limit: Term | None = None, said: bool = True) -> UserSymbols:
         """A user of its own demands; without ``said`` nothing is said of how its share follows from them."""
         q, new = self.question, self.symbols.new
+        self.note(f"user {name}" if said else f"user {name}, of whose share nothing is said yet")
         w = weight if weight is not None else new(f"weight_{name}") if q.weights else number(1)
         by_bundle = q.by_bundles or not said
         u = new(f"tasks_{name}", zero=not by_bundle)
@@ -155,12 +211,14 @@ class Builder:
 
     def share(self, ratios: Sequence[Term], c: Term) -> Condition:
         """That a coefficient is the share of a task with these ratios."""
-        said = self.question.share.conditions(ShareSymbols(ratios, c, self.symbols))
+        self.note(f"its share, as {self.question.share}.conditions states it")
+        said = said_by(self.question.share, ShareSymbols(ratios, c, self.symbols))
         assert said is not None
         return said
 
     def again(self, user: UserSymbols, name: str, parts: list[Term] | None = None) -> UserSymbols:
         """A user in another outcome, with the same demands; its ratios are multiplied by parts where they are given."""
+        self.note(f"user {name}: the same user in the second outcome")
         g, y, c, s = user.ratios, user.bundle, user.coefficient, user.level
         if parts is not None and g:
             g, c = [r * part for r, part in zip(g, parts, strict=True)], self._of_task(name)
@@ -192,11 +250,13 @@ class Builder:
             )  # fmt: skip
             return all_of([compare(found.tasks, user.tasks), compare(found.level, user.level), *moves])
 
+        self.note("its bundle, tasks and level are all larger than in the first outcome, or the same, or smaller")
         self.add(any_of([together(Term.__gt__), together(lambda a, b: a == b), together(Term.__lt__)]))
         return found
 
     def outcome(self, name: str, users: list[UserSymbols], loads: list[Term] | None = None) -> OutcomeSymbols:
         """An outcome of all users, or of ``users`` among others who are not named, with these loads."""
+        self.note(f"the {'second' if name else 'first'} outcome: what is left" + ", and used" * (loads is not None))
         slack = self.symbols.row(f"slack{name}", self.question.resources, zero=True)
         if loads is not None:
             self.add(*(load + left == 1 for load, left in zip(loads, slack, strict=True)))
@@ -208,10 +268,11 @@ class Builder:
 
         def said(outcome: OutcomeSymbols, order: Iterable[int]) -> Condition:
             ordered = [outcome.users[k] for k in order if k < len(outcome.users)]
-            found = objective.conditions(replace(outcome, users=ordered))
+            found = said_by(objective, replace(outcome, users=ordered))
             assert found is not None
             return found
 
+        self.note(f"outcomes are answers, as {objective}.conditions states it" + " (16.3)" * is_ours(objective))
         orders = [tuple(first)] if is_ours(objective) else permutations(first)
         self.add(any_of(all_of(said(outcome, order) for outcome in outcomes) for order in orders))
 
@@ -219,9 +280,20 @@ class Builder:
         """An outcome of these users and no others."""
         return self.outcome(name, users, [total(u.weight * u.bundle[i] for u in users) for i in self.resources])
 
-    def query(self, words: str, users: int | None, exact: bool = False) -> Query:
-        """The statement."""
-        return Query(words, tuple(self.symbols.known), users, exact)
+    def fails(self, condition: Condition, words: str = "the property fails") -> None:
+        """Add what the property rules out."""
+        self.note(words)
+        self.add(condition)
+
+    def query(self, words: str, users: int | None, why: str, exact: bool = False) -> Query:
+        """The statement; ``why`` says what was left out, and why that is sound."""
+        q = self.question
+        if q.by_bundles:
+            why += (
+                f" Demands times t have a share times t^{q.degree}, as a statement of this file proves. So a user is "
+                "given by its bundle, level and tasks instead of by its demands (Proposition 16.2)."
+            )
+        return Query(words, tuple(self.symbols.known), users, exact, why, tuple(self.notes))
 
 
 def scaled(user: UserSymbols, by: Term) -> UserSymbols:
@@ -269,6 +341,13 @@ def gains(b: Builder, user: UserSymbols, liar: UserSymbols) -> Condition:
     return all_of([more, *larger])
 
 
+# why parts of what is known may be left out
+BY_GROWTH = " Of the share only that it grows with bundles is kept, which a statement of this file proves (16.6)."
+_ALL_BUT_ONE = [
+    f"Left out are all users but {who}: their number, demands and weights, of which only their load is kept."
+    for who in ("user 1 and who leaves", "user 1")
+]
+
 # -- statements ------------------------------------------------------------------------------------------------------
 
 
@@ -298,60 +377,83 @@ def _one_outcome(q: Question) -> Query:
     if other is not None and not said:
         b.add(*_growth(b, user, other))
     named, weight = [user] if other is None else [user, other], number(1)
+    why = (
+        "Left out are all users but those named below: their number, demands, weights and tasks, and that loads are "
+        "sums over users. The definition of an answer compares users one by one, so what it says of the named ones, "
+        "compared among themselves, holds in every answer that they are part of (Proposition 16.4)."
+    )
     if q.name in ("sharing-incentive", "bottleneck"):
         # of each resource, and of what all pay, some user has at least the average by weight; all weights add up to 1
         named += [b.user(f"most_{i + 1}") for i in b.resources] if q.levels else [b.user("payer")]
+        mean = "bundle of resource i: user most_i" if q.levels else "cost of a bundle: user payer"
+        why += f" All weights add up to 1, by their unit; so some user has at least the mean, by weight, {mean}."
     outcome = b.outcome("", named)
     b.answers(outcome)
     if len(named) > 1 and other is None:
+        b.note("these users have at least the mean, which is the load, or the sum of the prices")
         if q.levels:
             b.add(*(named[i + 1].bundle[i] >= 1 - outcome.slack[i] for i in b.resources))
         else:
             b.add(outcome.cost(named[1]) >= total(outcome.prices))
-    b.add(fails(b, outcome, weight, other))
-    return b.query("named users among any number of others", None)
+    b.fails(fails(b, outcome, weight, other))
+    return b.query("named users among any number of others", None, why + BY_GROWTH * (not said))
 
 
 def _common_level(q: Question) -> Iterator[Query]:
     """Leximin where all need everything: one level, so that the others' load moves with it."""
     b = Builder(q)
     user = b.user("1", weight=number(1), said=not q.grows)  # the unit of weights
+    b.note("the load of the others")
     others = b.symbols.row("others", q.resources, zero=True)
     first = [y + r for y, r in zip(user.bundle, others, strict=True)]
     if q.name in LIES:
         liar = b.user("lie", weight=number(1), said=not q.grows)
         t = b.symbols.new("times")
-        b.add(liar.level == t * user.level, gains(b, user, liar))
+        b.fails(liar.level == t * user.level, "all users have one level, which is so many times as high with the lie")
+        b.fails(gains(b, user, liar))
         second = [y + t * r for y, r in zip(liar.bundle, others, strict=True)]
         if q.grows:  # all that is needed of the share
             b.add(*_growth(b, user, liar))
     elif q.name == "population-monotone":
         leaver, t = b.symbols.row("leaver", q.resources), b.symbols.new("times")
-        b.add(fewer(t, number(1)))
+        b.fails(fewer(t, number(1)))
         second, first = [t * r for r in first], [r + y for r, y in zip(first, leaver, strict=True)]
     else:
         return
-    for loads in (first, second):
+    for loads, which in ((first, "first"), (second, "second")):
+        b.note(f"the loads of the {which} outcome: some resource is full")
         b.add(*(load <= 1 for load in loads), any_of(load == 1 for load in loads))
-    yield b.query("one user, and the load of any number of others, who all have the same level", None)
+    why = (
+        f"{_ALL_BUT_ONE[q.name in LIES]} All need every resource and have no limits, so that in an answer all have one "
+        "level and some resource is full; where the level is t times as high, so is the load of those who report the "
+        "same (Proposition 16.5)."
+    )
+    words = "one user, and the load of any number of others, who all have the same level"
+    yield b.query(words, None, why + BY_GROWTH * q.grows)
 
 
 def _market(q: Question) -> Query:
     """Alpha-fair: where prices rise, the others' load falls, in sum over resources (the law of demand)."""
     b = Builder(q)
+    b.note("the load of the others, in both outcomes")
     first, then = (b.symbols.row(f"others{name}", q.resources, zero=True) for name in ("", "_then"))
     user = b.user("1", weight=number(1))  # the unit of weights
     if q.name in LIES:
         after, leaver = b.user("lie", weight=number(1), limit=user.limit), [number(0)] * q.resources
-        b.add(gains(b, user, after))
+        b.fails(gains(b, user, after))
     else:
         after, leaver = b.again(user, "1_then"), b.symbols.row("leaver", q.resources, zero=True)
-        b.add(fewer(after.tasks, user.tasks))
+        b.fails(fewer(after.tasks, user.tasks))
     one = b.outcome("", [user], [total(loads) for loads in zip(user.bundle, first, leaver, strict=True)])
     two = b.outcome("_then", [after], [y + r for y, r in zip(after.bundle, then, strict=True)])
     b.answers(one, two)
+    b.note("the law of demand")
     b.add(total((p - r) * (x - y) for p, r, x, y in zip(two.prices, one.prices, then, first, strict=True)) <= 0)
-    return b.query("one user, and the load of any number of others, which falls where prices rise", None)
+    why = (
+        f"{_ALL_BUT_ONE[q.name in LIES]} Each of the others answers prices by the tasks that are best for it, so that "
+        "the change of their load times the change of prices, added up over resources, is at most 0 (Proposition 16.8)."
+    )
+    return b.query("one user, and the load of any number of others, which falls where prices rise", None, why)
 
 
 def _one_factor(q: Question) -> Query:
@@ -359,16 +461,24 @@ def _one_factor(q: Question) -> Query:
     b = Builder(q)
     loads, parts = (b.symbols.row(name, q.resources, zero=name == "load") for name in ("load", "part"))
     t = b.symbols.new("times")
-    b.add(*(part <= 1 for part in parts), fewer(t, number(1)))
+    b.add(*(part <= 1 for part in parts))
+    b.fails(fewer(t, number(1)))
     for used in (loads, [t * part * load for part, load in zip(parts, loads, strict=True)]):
+        b.note("the loads of an outcome: some resource is full")
         b.add(*(load <= 1 for load in used), any_of(load == 1 for load in used))
-    return b.query("the load of users who all run more tasks by one factor, or all fewer", None)
+    why = (
+        "Left out are all users, of whom only their load is kept. Larger capacities change the shares of all by one "
+        "factor: of one resource always, of several by a statement of this file. Then the tasks of all change by one "
+        "factor: of one resource by Proposition 16.8, of several, where all have one level, by 16.9."
+    )
+    return b.query("the load of users who all run more tasks by one factor, or all fewer", None, why)
 
 
 def _growth(b: Builder, one: UserSymbols, two: UserSymbols) -> Iterator[Condition]:
     """What growth of the share and its degree say of two users: of their bundles, and with lies of their demands."""
     d = b.question.degree
     assert d is not None
+    b.note("the share grows with bundles")
 
     def share(user: UserSymbols) -> Term:
         return user.level * user.tasks ** (d - 1) if d > 1 else user.level
@@ -392,13 +502,18 @@ def _moving(q: Question, n: int) -> Query:
     users = [b.user("1", weight=number(1)), *(b.user(str(k + 1), number(1), said=False) for k in range(1, n))]
     if q.name in LIES:
         liar = b.user("lie", weight=number(1), limit=users[0].limit)
-        b.add(gains(b, users[0], liar))
+        b.fails(gains(b, users[0], liar))
         after = [liar, *(b.moved(user, f"{k + 2}_then") for k, user in enumerate(users[1:]))]
     else:
         after = [b.moved(user, f"{k + 1}_then") for k, user in enumerate(users[:-1])]
-        b.add(fewer(after[0].tasks, users[0].tasks) if after else FALSE)
+        b.fails(fewer(after[0].tasks, users[0].tasks) if after else FALSE)
     b.answers(b.closed("", users), b.closed("_then", after))
-    return b.query(f"{n} users whose bundles, tasks and levels grow or fall together", n)
+    why = (
+        f"All {n} users are here. Left out is that bundle, tasks and level of a user who reports the same change by "
+        "one factor: kept is that all grow, all fall or all stay. Left out is also how the shares of all but user 1 "
+        "follow from their demands, and their weights, which are in their bundles (Proposition 16.7)."
+    )
+    return b.query(f"{n} users whose bundles, tasks and levels grow or fall together", n, why)
 
 
 def _concrete(q: Question, n: int) -> Query:
@@ -410,20 +525,21 @@ def _concrete(q: Question, n: int) -> Query:
     first, after = b.closed("", users), list[UserSymbols]()
     if q.name in LIES:
         liar = b.user("lie", unit, users[0].limit)
-        b.add(gains(b, users[0], liar))
+        b.fails(gains(b, users[0], liar))
         after = [liar, *(b.again(user, f"{k + 2}_then") for k, user in enumerate(users[1:]))]
     elif q.name == "population-monotone":
         after = [b.again(user, f"{k + 1}_then") for k, user in enumerate(users[:-1])]
-        b.add(fewer(after[0].tasks, users[0].tasks) if after else FALSE)
+        b.fails(fewer(after[0].tasks, users[0].tasks) if after else FALSE)
     elif q.name == "resource-monotone":
         parts = b.symbols.row("part", q.resources)  # of the grown capacities, that the first ones were
         b.add(*(part <= 1 for part in parts))
         after = [b.again(user, f"{k + 1}_then", parts) for k, user in enumerate(users)]
-        b.add(fewer(after[0].tasks, users[0].tasks))
+        b.fails(fewer(after[0].tasks, users[0].tasks))
     else:
-        b.add(fails(b, first, total(user.weight for user in users), users[1] if n > 1 else None))
+        b.fails(fails(b, first, total(user.weight for user in users), users[1] if n > 1 else None))
     b.answers(first, *([b.closed("_then", after)] if after else []))
-    return b.query(f"{n} users", n, exact=True)
+    why = f"All {n} users are here, and nothing is left out: a solution is an instance (Propositions 16.2 and 16.3)."
+    return b.query(f"{n} users", n, why, exact=True)
 
 
 # -- lemmas ----------------------------------------------------------------------------------------------------------
@@ -436,16 +552,19 @@ def lemma(question: Question, degree: int | None) -> Query:
     less, more = (b.symbols.row(name, question.resources, zero) for name in ("less", "more"))
     few, many = b.symbols.new("share_of_less"), b.symbols.new("share_of_more")
     if degree is None:
+        b.note("what a task needs, and more of it")
         b.add(*(x <= y for x, y in zip(less, more, strict=True)))
-        b.add(any_of([few > many, all_of([few == many, *(x < y for x, y in zip(less, more, strict=True))])]))
+        same = all_of([few == many, *(x < y for x, y in zip(less, more, strict=True))])
+        b.fails(any_of([few > many, same]), "the share falls, or stays where all demands are larger")
         words = "the share grows with demands"
     else:
         t = b.symbols.new("times")
         more = [t * x for x in less]
-        b.add(any_of([many < t**degree * few, many > t**degree * few]))
+        b.fails(any_of([many < t**degree * few, many > t**degree * few]), "the share is not so many times as large")
         words = f"demands times t have a share times t^{degree}"
-    b.add(b.share(less, few), b.share(more, many))
-    return b.query(words, None)
+    b.add(b.share(less, few))
+    b.add(b.share(more, many))
+    return b.query(words, None, "A fact on the share that other statements use; nothing is left out.")
 
 
 def alike(question: Question) -> Query:
@@ -455,8 +574,10 @@ def alike(question: Question) -> Query:
     for name in ("one", "other"):
         demands = b.symbols.row(name, question.resources)
         before, after = b.symbols.new(f"{name}_before"), b.symbols.new(f"{name}_after")
-        b.add(b.share(demands, before), b.share([p * r for p, r in zip(parts, demands, strict=True)], after))
+        b.add(b.share(demands, before))
+        b.add(b.share([p * r for p, r in zip(parts, demands, strict=True)], after))
         rates.append((before, after))
     (one, one_then), (other, other_then) = rates
-    b.add(~(one * other_then == other * one_then))
-    return b.query("capacities change the shares of all users by one factor", None)
+    b.fails(~(one * other_then == other * one_then), "the factors differ")
+    why = "A fact on the share that other statements use; nothing is left out."
+    return b.query("capacities change the shares of all users by one factor", None, why)

@@ -1,6 +1,7 @@
 """Theorems by machine: verdicts, witnesses, what is never proved, files, limits of time, and what cannot be stated."""
 
 import json
+import re
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 
@@ -14,7 +15,8 @@ from fairopt.cli.application import app, register
 from fairopt.errors import InvalidBlock, MissingExtra, OutOfDomain
 from fairopt.properties.literature.claims import claims
 from fairopt.properties.prove import prove as module
-from fairopt.properties.prove import provers, statements
+from fairopt.properties.prove import provers, said, statements
+from fairopt.properties.prove.proof import ProofReport
 from fairopt.properties.prove.provers import answers
 from fairopt.properties.prove.statements import PROVABLE, Question, alike, lemma, queries
 
@@ -34,6 +36,12 @@ def verdicts(query, *names):
 def one_at_a_time(monkeypatch):
     """Ask provers one at a time, as tests run side by side."""
     monkeypatch.setattr(provers, "PROCESSES", 1)
+
+
+@pytest.fixture(autouse=True)
+def few_answers(monkeypatch):
+    """Compare objectives of one's own on fewer wide pools, as some of these take several cone solvers."""
+    monkeypatch.setattr(said, "WIDE_ANSWERS", 3)
 
 
 @pytest.fixture
@@ -262,6 +270,87 @@ class NotSo(fo.Objective):
         return all_of(user.tasks * symbols.task_price(user) == 1 for user in symbols.users)
 
 
+@dataclass(frozen=True, repr=False)
+class SumOfSmall(fo.Share):
+    """The dominant share, as it says, of tasks that need a thousandth of some capacity; of smaller ones the sum."""
+
+    def per_task(self, instance):
+        ratios = instance.ratios
+        return np.where(ratios.max(axis=1) < 1e-3, ratios.sum(axis=1), ratios.max(axis=1))
+
+    def conditions(self, symbols):
+        return fo.DominantShare().conditions(symbols)
+
+
+@dataclass(frozen=True, repr=False)
+class ShareOfUsers(fo.Share):
+    """The first ratio, as it says of three users; of others by their number."""
+
+    def per_task(self, instance):
+        return instance.ratios[:, 0] * instance.n_users / 3
+
+    def conditions(self, symbols):
+        return symbols.coefficient == symbols.ratios[0]
+
+
+@dataclass(frozen=True, repr=False)
+class Nothing(fo.Share):
+    """A share that is defined nowhere."""
+
+    def per_task(self, instance):
+        raise OutOfDomain("nowhere")
+
+    def conditions(self, symbols):
+        return symbols.coefficient == 1
+
+
+@dataclass(frozen=True, repr=False)
+class LogsOfSmall(fo.Objective):
+    """The square roots of tasks, as it says; the logarithms of tasks where some need less than a thousandth."""
+
+    def share_blocks(self):
+        return (fo.Tasks(),)
+
+    def expression(self, model):
+        import cvxpy as cp
+
+        small = model.instance.ratios.min() < 1e-3
+        return cp.sum(cp.log(model.tasks) if small else cp.sqrt(model.tasks))
+
+    def conditions(self, symbols):
+        return Roots().conditions(symbols)
+
+
+def test_objectives_that_differ_at_small_ratios_only_are_refused():
+    with pytest.raises(InvalidBlock, match=r"LogsOfSmall\(\).conditions do not hold for its answer"):
+        fo.prove(fo.Policy(LogsOfSmall()), "pe", resources=2, users=2)
+
+
+def test_answers_without_prices_to_compare_are_refused(monkeypatch):
+    monkeypatch.setattr(said, "WIDE_ANSWERS", 0)  # on wide pools its prices are known
+    with pytest.raises(InvalidBlock, match=r"NotSo.*conditions speak of prices, and none of its answers on 8 drawn"):
+        fo.prove(fo.Policy(NotSo()), "ef", resources=2)
+
+
+@dataclass(frozen=True, repr=False)
+class Half(fo.Share):
+    """Half a ratio, which is no fraction; or what is no condition."""
+
+    said: object = 0.5
+
+    def per_task(self, instance):
+        return instance.ratios[:, 0] / 2
+
+    def conditions(self, symbols):
+        return symbols.coefficient == self.said * symbols.ratios[0] if self.said == 0.5 else self.said
+
+
+def test_what_is_no_condition_is_refused_by_name():
+    for given, words in ((0.5, "0.5 in a condition; give whole numbers"), ("c", "returned 'c'; give comparisons")):
+        with pytest.raises(InvalidBlock, match=rf"Half.conditions:? {words}"):
+            fo.prove(fo.Policy(fo.Leximin(Half(given))), "ef", resources=2)
+
+
 def test_equal_weights_need_not_be_1_for_objectives_of_ones_own():
     found = fo.prove(fo.Policy(LogsAndLine()), "ef", resources=1, users=2)
     weights = found.witness.instance.weights
@@ -274,7 +363,10 @@ def test_equal_weights_need_not_be_1_for_objectives_of_ones_own():
         (fo.Leximin(Doubled()), "Doubled.*conditions do not hold for its coefficient"),
         (fo.Leximin(AtMost()), "AtMost.*conditions hold for .* as well as for its coefficient"),
         (fo.Total(Excess()), "Excess.*conditions do not hold for its coefficient 0"),
-        (NotSo(), "NotSo.*conditions speak of prices, and none of its answers"),
+        (NotSo(), r"NotSo\(\).conditions do not hold for its answer"),
+        (fo.Leximin(SumOfSmall()), r"SumOfSmall\(\).conditions do not hold for its coefficient"),
+        (fo.Leximin(ShareOfUsers()), r"ShareOfUsers\(\).conditions do not hold for its coefficient"),
+        (fo.Leximin(Nothing()), r"Nothing\(\) is defined on none of the drawn pools"),
         (Roots(wrong=True), "Roots.*conditions do not hold for its answer"),
     ],
 )
@@ -283,25 +375,33 @@ def test_blocks_that_say_something_else_than_they_compute_are_refused(objective,
         fo.prove(fo.Policy(objective), "ef", resources=2)
 
 
-@pytest.mark.parametrize("limits", [False, True])
-@pytest.mark.parametrize(
-    "objective",
-    [
-        *(fo.Leximin(share) for share in (fo.DominantShare(), fo.KDominantShare(2), fo.PNormShare(1.5), fo.Tasks())),
-        *(fo.Leximin(share) for share in (fo.ResourceShare(0), fo.StandAloneShare(), fo.PNormShare(0))), fo.MaxMin(),
-        fo.Leximin(fo.KDominantShare(2, short="positive")), fo.Leximin(fo.KDominantShare(2, rank_weights=(1, 2))),
-        fo.AlphaFair(0.5), fo.AlphaFair(1), fo.AlphaFair(1.5, fo.Tasks()), fo.AlphaFair(2), fo.AlphaFair(0),
-        fo.Total(fo.Tasks()), fo.Total(fo.PNormShare(1)), Roots(),
-    ],
-    ids=repr,
+SHIPPED = (
+    *(fo.Leximin(share) for share in (fo.DominantShare(), fo.KDominantShare(2), fo.PNormShare(1.5), fo.Tasks())),
+    *(fo.Leximin(share) for share in (fo.ResourceShare(0), fo.StandAloneShare(), fo.PNormShare(0))), fo.MaxMin(),
+    fo.Leximin(fo.KDominantShare(2, short="positive")), fo.Leximin(fo.KDominantShare(2, rank_weights=(1, 2))),
+    fo.AlphaFair(0.5), fo.AlphaFair(1), fo.AlphaFair(1.5, fo.Tasks()), fo.AlphaFair(2), fo.AlphaFair(0),
+    fo.Total(fo.Tasks()), fo.Total(fo.PNormShare(1)),
 )  # fmt: skip
-def test_blocks_are_what_they_say(objective, limits):
-    from fairopt.properties.prove.said import require_said
 
+
+@pytest.mark.parametrize("limits", [False, True])
+@pytest.mark.parametrize("objective", [*SHIPPED, Roots()], ids=repr)
+def test_blocks_are_what_they_say(objective, limits):
     for positive in (False,) if limits else (True, False):
         if not isinstance(objective, Roots) or not limits:
             q = question(fo.Policy(objective), "pe", 2, positive=positive, limits=limits, weights=True)
-            require_said(q)
+            assert bool(said.require_said(q)) == isinstance(objective, Roots)
+
+
+@pytest.mark.parametrize("objective", SHIPPED, ids=repr)
+def test_shipped_blocks_are_what_they_say_at_ratios_over_many_decades(objective, monkeypatch):
+    """The draws to which blocks of one's own are held."""
+    monkeypatch.setattr(said, "is_ours", lambda block: False)
+    monkeypatch.setattr(said, "WIDE_SHARES", 15)
+    monkeypatch.setattr(said, "WIDE_ANSWERS", 9)
+    monkeypatch.setattr(said, "DRAWN", 0)
+    for options in ({}, {"positive": False, "limits": True, "weights": True}):
+        assert "on 15 drawn pools" in said.require_said(question(fo.Policy(objective), "pe", 3, **options))
 
 
 # -- a notion of one's own -------------------------------------------------------------------------------------------
@@ -321,6 +421,21 @@ class MeanShare(fo.Share):
 def test_a_notion_of_ones_own_is_proved_by_what_its_blocks_say():
     assert fo.prove(fo.Policy(fo.Leximin(MeanShare())), "sp", resources=3).verdict == "proved"
     assert fo.prove(fo.Policy(Roots()), "pe", resources=2, users=2).verdict == "proved"
+
+
+def test_theorems_on_blocks_of_ones_own_say_what_they_assume_of_them(tmp_path, monkeypatch):
+    monkeypatch.setattr(module, "AUDITED", (1,))
+    policy = fo.Policy(fo.Leximin(MeanShare()))
+    assumed = "for conditions as MeanShare() states, compared with per_task on 72 drawn pools"
+    proof = fo.prove(policy, "pe", resources=1)
+    report = ProofReport.of([proof])
+    assert proof.assumption == proof.to_dict()["assumption"] == assumed
+    assert proof.statement.endswith(f"no task limits, {assumed}")
+    text = " ".join(proof.save(tmp_path / "pe.smt2").read_text().replace("\n; ", " ").split())
+    for told in (str(proof), str(report), report._repr_html_(), report.about, text):
+        assert assumed in told
+    assert assumed in fo.audit(policy, ["pe"], positive=True, max_examples=10, prove=True)["pe"].verdict
+    assert fo.prove(DRF, "pe", resources=1).assumption == ""
 
 
 @dataclass(frozen=True, repr=False)
@@ -392,6 +507,40 @@ def test_saved_proofs_are_checked_by_both_provers(tmp_path):
         assert len(parts) == len(proof.queries)
         for part in parts:
             assert verdicts(SimpleNamespace(text=part), "z3", "cvc5") == ["unsat", "unsat"]
+
+
+@pytest.mark.parametrize(
+    ("policy", "name", "options", "words"),
+    [
+        (DRF, "envy-free", {"grows": True}, r"all users but those named .*\(Proposition 16.4\).* it grows .*\(16.6\)"),
+        (DRF, "sharing-incentive", {}, "add up to 1, by their unit; .* at least the mean, .* user most_i"),
+        (fo.FDS(1), "sharing-incentive", {}, "add up to 1, by their unit; .* at least the mean, .* user payer"),
+        (DRF, "strategy-proof", {}, r"all users but user 1: .*have one level .*\(Proposition 16.5\)"),
+        (DRF, "population-monotone", {}, r"all users but user 1 and who leaves: .*\(Proposition 16.5\)"),
+        (fo.FDS(2), "strategy-proof", {"resources": 1}, r"answers prices .*\(Proposition 16.8\)"),
+        (fo.KDF(2), "resource-monotone", {"degree": 2, "alike": True}, "all users, .* by 16.9. Demands times t"),
+        (DRF, "strategy-proof", {"positive": False, "users": 2}, r"grow, all fall or all stay.*\(Proposition 16.7\)"),
+        (DRF, "pareto", {"users": 2}, "All 2 users are here, and nothing is left out"),
+    ],
+)  # fmt: skip
+def test_statements_say_what_was_left_out_and_why(policy, name, options, words):
+    for query in queries(question(policy, name, **options)):
+        text = query.text.replace("\n; ", " ")
+        if re.search(words, text):
+            assert text.index("Left out" if "Left" in text else "All 2 users") < text.index("(set-logic")
+            assert "; the property fails\n(assert" in query.text
+            return
+    pytest.fail("no statement says so")
+
+
+def test_saved_proofs_say_what_their_symbols_stand_for_and_hold_names_as_comments(tmp_path):
+    proof = fo.prove(fo.Policy(fo.Leximin(), name="x\n(assert false)\n"), "ef", resources=1)
+    text = proof.save(tmp_path / "ef.smt2").read_text()
+    assert "(assert false)" in text and "\n(assert false)" not in text
+    for words in ("level_A: the share of user A, over its weight", "docs/methods/machine.md", "relaxation"):
+        assert words in text.split("(set-logic")[0]
+    symbols = set(re.findall(r"declare-fun ([a-z_]+?)(?:_\d|_lie|_then| )", text))
+    assert all(re.search(rf";  .*\b{name}", text) for name in symbols), symbols
 
 
 def test_what_cannot_be_saved(tmp_path, nothing_drawn):

@@ -1,0 +1,212 @@
+"""What `verify` claims: for which policy and cluster, by which evidence, and never more than exact fractions say."""
+
+import json
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from oracle.fractions_waterfill import leximin
+
+import fairopt as fo
+from fairopt.proofs import verify as checker
+
+POOL = fo.Instance([[40, 8, 8], [8, 5, 1]], [200, 200, 200], users=["batch", "web"])
+KINDS: dict[str, dict[str, Any]] = {
+    "bottlenecks": {"kind": "bottlenecks"}, "pulled": {"kind": "pulled"},
+    "levels": {"kind": "levels", "levels": [{"users": [0, 1], "prices": [[1.0]]}]},
+    "prices": {"kind": "prices", "prices": [[0.1]], "mixtures": [[0.5, 0.5]]},
+    "lines": {"kind": "lines", "lines": [{"levels": [1, 1], "slope": 1, "prices": [[0]]}]},
+}  # fmt: skip
+
+
+def changed(file: Path, **entries: Any) -> Path:
+    """A file with other entries."""
+    file.write_text(json.dumps(json.loads(file.read_text()) | entries))
+    return file
+
+
+def test_binding_pairs_prove_nothing_where_the_policy_has_no_envy_freeness(tmp_path: Path) -> None:
+    limited = fo.Instance([[1], [1]], [10], task_limits=[1, None])
+    file = fo.DRF().allocate(limited).save(tmp_path / "a.json")  # (1, 9)
+    assert fo.verify(file).ok
+    changed(file, tasks_by_server=[[1.0], [1.0]], binding=[[0, 1]], proof=[{"kind": "pulled"}])
+    found = fo.verify(file)
+    assert not found.ok and "binding holds pairs of users" in str(found)
+    data = json.loads(file.read_text())
+    del data["binding"]
+    file.write_text(json.dumps(data))
+    assert "pulled are evidence under EnvyFree only" in str(fo.verify(file))
+
+
+@pytest.mark.parametrize("policy", [
+    "Leximin(Tasks())", "MaxMin(Tasks())", "Total(Tasks())", "AlphaFair(1, Tasks())", "FairnessEfficiency(2, -0.1)",
+    "OrderedWeighted((2, 1), Tasks())", "MaxMin(Tasks()) + Total(Tasks())",
+])  # fmt: skip
+@pytest.mark.parametrize("kind", KINDS)
+def test_evidence_of_a_kind_proves_only_policies_that_it_belongs_to(kind: str, policy: str, tmp_path: Path) -> None:
+    file = fo.DRF().allocate(fo.Instance([[1], [1]], [10])).save(tmp_path / "a.json")
+    for tasks, text in (([[1.0], [1.0]], f"Policy({policy})"), ([[3.0], [7.0]], f"Policy({policy}, [EnvyFree()])")):
+        changed(file, tasks_by_server=tasks, policy=text, proof=[KINDS[kind]])
+        assert not fo.verify(file).ok
+    changed(file, tasks_by_server=[[5.0], [5.0]], policy=f"Policy({policy})")
+    objectives = checker.KINDS[kind].objectives
+    if not any(name in policy for name in objectives):
+        assert "are no evidence of" in str(fo.verify(file))
+
+
+@pytest.mark.parametrize(("where", "said"), [
+    (("extra",), "the file has the key 'extra'"), (("instance", "extra"), "the instance has the key 'extra'"),
+    (("proof", 0, "prices"), "entry 0 of the proof has the key 'prices'"),
+    (("proof", 0, "tasks"), "entry 0 of the proof has the key 'tasks'"),
+    (("given", "Mine()"), "coefficients are given of Mine()"),
+])  # fmt: skip
+def test_keys_that_have_no_meaning_are_refused(where: tuple[Any, ...], said: str, tmp_path: Path) -> None:
+    file = fo.DRF().allocate(POOL).save(tmp_path / "a.json")
+    data = json.loads(file.read_text())
+    held = data | {"given": {}}
+    for key in where[:-1]:
+        held = held[key]
+    held[where[-1]] = [[1.0]]
+    file.write_text(json.dumps(held if len(where) == 1 else data | {"given": held if "given" in where else {}}))
+    found = fo.verify(file)
+    assert not found.ok and said in str(found)
+
+
+def test_a_key_that_stands_twice_is_refused(tmp_path: Path) -> None:
+    file = fo.DRF().allocate(POOL).save(tmp_path / "a.json")
+    file.write_text(file.read_text().replace('"weights"', '"weights": [1.0, 2.0], "weights"'))
+    assert "a key stands twice" in str(fo.verify(file))
+
+
+def test_users_within_rounding_of_a_level_do_not_hide_the_errors_that_they_make_above_it(tmp_path: Path) -> None:
+    e, t = 2.0**-40, 2.0**-42
+    trace = fo.Instance([[1, 0], [2.0**-20, 1], [0, t]], [1 - e + 2.0**-20, 1 + 1.5 * t])
+    file = fo.Policy(fo.Leximin(fo.Tasks())).allocate(trace).save(tmp_path / "a.json")
+    assert fo.verify(file).ok  # (1, 1, 5.5)
+    found = fo.verify(changed(file, tasks_by_server=[[1 - e], [1.0], [1.5]]))
+    assert not found.ok and found.gap == pytest.approx(5.5 / 1.5 - 1)
+
+
+def near_ties(rng: np.random.Generator) -> tuple[Any, ...]:
+    """A tiny pool with numbers that are equal up to 2^-2 to 2^-50, and traces of resources."""
+    n, m = int(rng.integers(2, 5)), int(rng.integers(1, 4))
+
+    def near() -> float:
+        return float(rng.integers(1, 4)) * (1 + float(rng.integers(-1, 2)) * 2.0 ** -int(rng.integers(2, 51)))
+
+    if rng.random() < 0.3:  # errors of the first user move the second, and those of the second the third, by far more
+        part, trace = (2.0 ** -int(rng.integers(*between)) for between in ((1, 25), (15, 45)))
+        return [[1, 0], [part, 1], [0, trace]], [1 + part, 1 + 1.5 * trace], [1] * 3, [None] * 3, [0] * 3
+    demands = [[near() * 2.0 ** -int(rng.integers(0, 51) * (rng.random() < 0.4)) * (rng.random() < 0.7)
+                for _ in range(m)] for _ in range(n)]  # fmt: skip
+    for row in demands:
+        row[0] = row[0] if any(row) else near()
+    weights, limits = [near() for _ in range(n)], [near() if rng.random() < 0.3 else None for _ in range(n)]
+    low = [near() / 16 * (rng.random() < 0.2) for _ in range(n)]
+    return demands, [2 * near() for _ in range(m)], weights, limits, low
+
+
+def test_no_gap_on_a_pool_is_below_the_exact_distance_from_leximin() -> None:
+    rng, tried, far = np.random.default_rng(3), 0, 0
+    for _ in range(400):
+        demands, capacities, weights, limits, low = near_ties(rng)
+        n = len(demands)
+        exact = leximin(demands, capacities, [1] * n, weights, limits, low)
+        if exact is None:
+            continue
+        other = [w * (1 + float(rng.integers(-1, 2)) * 2.0 ** -int(rng.integers(20, 51))) for w in weights]
+        answer = leximin(demands, capacities, [1] * n, other, limits, low) if rng.random() < 0.7 else exact
+        assert answer is not None
+        tasks = [float(x) for x in answer]
+        data = {"tasks_by_server": [[x] for x in tasks], "instance": {
+            "users": list(map(str, range(n))), "resources": list(map(str, range(len(capacities)))), "servers": ["pool"],
+            "demands": demands, "capacities": [capacities], "weights": weights, "task_limits": limits, "counts": [1],
+            "eligible": None}}  # fmt: skip
+        cluster = checker.Cluster(data)
+        cluster.low = [checker.Fraction(v) for v in low]
+        true = max(max(e / Fraction(x) - 1, 1 - e / Fraction(x)) for x, e in zip(tasks, exact, strict=True))
+        found = checker.bottlenecks(cluster, checker.block("Leximin(Tasks())"), [], {})
+        gap = Fraction(*found.as_integer_ratio())
+        assert true <= gap <= true + Fraction(1, 10**20)
+        best, mine = (min(Fraction(x) / Fraction(w) for x, w in zip(xs, weights, strict=True)) for xs in (exact, tasks))
+        lowest = checker.bottlenecks(cluster, checker.block("MaxMin(Tasks())"), [], {})
+        assert Fraction(*lowest.as_integer_ratio()) >= 1 - mine / best
+        tried, far = tried + 1, far + (true > 1e-6)
+    assert tried > 300 and far > 10
+
+
+def test_the_sentence_says_the_policy_with_its_conditions_and_the_cluster(tmp_path: Path) -> None:
+    limited = fo.Policy(fo.Leximin(fo.Tasks()), [fo.MaxTasks(3), fo.MinTasks({"web": 1.5})])
+    found = fo.verify(limited.allocate(POOL).save(tmp_path / "a.json"))
+    assert " of Leximin(Tasks()) under MaxTasks(3), MinTasks({'web': 1.5}), for 2 users, 1 server, 3" in str(found)
+    assert f"(SHA-256 {found.digest[:16]})" in str(found) and found.digest == checker.digest(POOL.to_dict())
+    shared = fo.Instance([[[1, 4], [2, 5]], [[3, 1], [4, 3]]], [[9, 18], [10, 20]], counts=[2, 1])
+    found = fo.verify(fo.HFFMRA().allocate(shared).save(tmp_path / "b.json"))
+    assert " under GlobalAggregateResource(), AtMostRequested(), for 2 users, 3 servers" in str(found)
+    many = fo.Policy(fo.Leximin(), [fo.MaxTasks({f"user{j}": j for j in range(1, 100)})])
+    found = fo.verify(many.allocate(fo.Instance(np.ones((99, 1)), [99])).save(tmp_path / "c.json"))
+    assert len(str(found)) < 500 and "user50" in found.policy
+
+
+def test_the_digest_is_of_what_decides_answers() -> None:
+    first = fo.Instance(
+        [[1, 2], [3, 0.0]], [[4, 8], [5, 0]], users=["a", "b"], servers=["s", "t"], resources=["cpu", "gpu"],
+        weights=[1, 2],
+    )  # fmt: skip
+    held = checker.digest(first.to_dict())
+    swapped = fo.Instance(
+        [[-0.0, 3], [2, 1]], [[0, 5], [8, 4]], users=["b", "a"], servers=["t", "s"], resources=["gpu", "cpu"],
+        weights={"a": 1, "b": 2}, units={"cpu": "core"}, eligible={"a": ["s"]}, notes=["read"],
+    )  # fmt: skip
+    by_server = first.replace(demands=first.per_server_demands)  # a cannot run on t, which has no GPU
+    assert checker.digest(swapped.to_dict()) == checker.digest(by_server.to_dict()) == held
+    assert not checker.differences(first.to_dict(), swapped.to_dict())
+    changes: list[dict[str, Any]] = [
+        {"weights": [1, 2 + 1e-15]}, {"task_limits": [None, 3]}, {"counts": [1, 2]}, {"capacities": [[4, 8], [6, 0]]},
+        {"demands": [[1, 2], [3, 1]]}, {"users": ["a", "c"]}, {"eligible": {"b": ["t"]}},
+    ]  # fmt: skip
+    assert len({held, *(checker.digest(first.replace(**change).to_dict()) for change in changes)}) == len(changes) + 1
+
+
+def test_another_cluster_than_the_readers_is_named_by_user_and_field(tmp_path: Path) -> None:
+    file = fo.DRF().allocate(POOL).save(tmp_path / "a.json")
+    assert fo.verify(file, POOL).ok
+    other = POOL.replace(weights=[1, 3], capacities=[200, 190, 200])
+    found = fo.verify(file, other)
+    assert not found.ok and found.faults == (
+        "server 'pool': capacity of 'resource2' 200.0 in the file, 190.0 in the instance given",
+        "user 'web': weight 1.0 in the file, 3.0 in the instance given",
+    )
+    alone = fo.verify(file, POOL.select_users([1]))
+    assert alone.faults == ("user 'batch' is in the file only",)
+
+
+@pytest.mark.parametrize("policy", [
+    fo.DRF(), fo.NashWelfare(), fo.HFFMRA(), fo.Policy(fo.AlphaFair(2).then(fo.Total(fo.Tasks())), [fo.EnvyFree()]),
+], ids=repr)  # fmt: skip
+def test_a_time_limit_ends_with_what_was_proved(
+    policy: fo.Policy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = policy.allocate(POOL).save(tmp_path / "a.json")
+    asked, said = [0], set()
+    whole = fo.verify(file, time_limit=100)
+    assert whole.ok
+    for steps in range(0, 60, 3):
+
+        def check(_: Any, steps: int = steps) -> None:
+            asked[0] += 1
+            if asked[0] > steps:
+                raise checker.Late
+
+        asked[0] = 0
+        monkeypatch.setattr(checker.Clock, "check", check)
+        found = fo.verify(file, time_limit=100)
+        assert found.ok or found.statement.startswith("not proved in 100 s: ")
+        said.add(found.statement)
+    assert "not proved in 100 s: nothing is proved yet" in said
+    if policy.constraints and not policy.name:
+        assert any("conditions hold; AlphaFair(2) is proved to a gap of" in one for one in said)
+    with pytest.raises(ValueError, match="time_limit is 0"):
+        fo.verify(file, time_limit=0)

@@ -10,7 +10,7 @@ ok       What is certified is true: the objective (each sorted level of a leximi
          program, or a share that is levelled is zero.
 open     No better point is known, but the reference's own bound is not close enough to say more.
 wrong    Something else is certified.
-refused  `NotCertified`.
+refused  `NotCertified`, which is right for most ``lies``.
 crashed  Any other exception, and `Infeasible`, `Unbounded`, `OutOfDomain`, ... that are untrue.
 
 pools    The fast methods on one server: all objectives and shares; ``servers`` on several, demands by server too.
@@ -30,6 +30,8 @@ own      Bounded objectives of one's own: sums of concave functions of each user
 rows     Conditions of one's own with rows of sizes from 1e-8 to 1e8: given, required by a block, or by an objective.
 load     Answers of all notions, saved and loaded: what `save` wrote may not be refused.
 edited   The same, with all tasks halved in the file: that may not be certified.
+wild     Weights, capacities and tasks in units of 1e-298 to 1e298. Errors that name the range of floats are true.
+lies     The same, with tasks or evidence of the methods spoilt before the gate, or such tasks read.
 
 Without ``--seconds`` each category gets ``--draws``; with it each gets those first, and what time is left goes to the
 category that has had least of it. Ctrl-C prints the table of what was done. Another checkout of the package is asked

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from inspect import getsource
 from typing import Any
 
@@ -10,6 +12,7 @@ import cvxpy as cp
 import numpy as np
 
 import fairopt as fo
+from fairopt.proofs import gate
 
 
 @dataclass(frozen=True, repr=False)
@@ -296,9 +299,60 @@ class Draw:
         if kind == "prepared":
             changed = ", ".join(f"{key}={value!r}" for key, value in self.how[1].items())
             return f"answer = {policy}.prepare({', '.join([written(self.given), *words])}).allocate({changed})"
+        if kind == "lie":
+            return "\n".join(_lie(policy, self.given, *self.how[3:]))
         if kind == "whole":
             words.append("integral=True")
         return f"answer = {policy}.allocate({', '.join([written(self.given), *words])})"
+
+
+def _lie(policy: str, given: dict[str, Any], tried: str, part: float, by_user: bool) -> list[str]:
+    """A wrong point, or wrong evidence, beside what a method or a problem's dual values prove."""
+    if tried != "read":
+        return [f"with spoilt({tried!r}, {part!r}, {by_user}):", f"    answer = {policy}.allocate({written(given)})"]
+    return [
+        f"policy, instance = {policy}, {written(given)}", "problem = policy.problem(instance)",
+        "for variable in problem.variables():",
+        f"    variable.value = np.full(variable.shape, {part!r})",
+        "answer = policy.read(problem, instance)",
+    ]  # fmt: skip
+
+
+@contextmanager
+def spoilt(what: str, part: float, by_user: bool) -> Iterator[None]:
+    """What every method proposes is changed before the gate sees it: its tasks, or prices of its evidence."""
+    honest = gate.judge
+
+    def less(values: Any) -> Any:
+        if values is None or not np.size(values):
+            return values
+        factor = np.ones(np.shape(values))
+        factor[:1] = part
+        return values * (factor if by_user else part)
+
+    def judge(program: Any, proposal: Any) -> Any:
+        evidence = proposal.evidence
+        if what == "tasks" and proposal.tasks is not None:
+            if getattr(evidence, "settle", None) is not None:
+                evidence.pool.each(evidence.settle)
+                evidence.settle = None
+            proposal = replace(proposal, tasks=less(np.array(proposal.tasks)))
+        elif what == "evidence" and evidence is not None:
+            for name in ("prices", "log_prices"):
+                if getattr(evidence, name, None) is not None:
+                    value = getattr(evidence, name)
+                    value = value + np.log(max(part, 1e-300)) if name == "log_prices" else less(value)
+                    proposal = replace(proposal, evidence=replace(evidence, **{name: value}))
+            if hasattr(evidence, "holdings"):
+                held = [replace(h, prices=less(h.prices)) for h in evidence.holdings]
+                proposal = replace(proposal, evidence=replace(evidence, holdings=held))
+        return honest(program, proposal)
+
+    gate.judge = judge
+    try:
+        yield
+    finally:
+        gate.judge = honest
 
 
 def _read(policy: str, given: dict[str, Any], solver: str, changes: tuple[Any, ...], spoilt: bool) -> list[str]:
@@ -334,6 +388,10 @@ def _read(policy: str, given: dict[str, Any], solver: str, changes: tuple[Any, .
 def asked_of(draw: Draw) -> tuple[dict[str, Any], Any]:
     """The instance and the policy that an answer is of, as if it had been asked for at once."""
     given, policy, kind = draw.given, draw.policy, draw.how[0]
+    if kind in ("wild", "lie"):
+        given = draw.how[1]
+    if kind == "lie" and draw.how[3] == "read" and isinstance(policy.objective, fo.Leximin):
+        policy = fo.Policy(fo.MaxMin(policy.objective.share), policy.constraints)  # its first level
     if kind == "prepared":
         given = given | draw.how[1]
     if kind != "read":
@@ -354,6 +412,9 @@ def asked_of(draw: Draw) -> tuple[dict[str, Any], Any]:
             kinds = {"linear": Linear, "least": Smallest, "roots": Roots, "logarithms": Logarithms}
             objective = kinds[change](tuple(map(float, values[0])) if values else (1.0,) * n)
     return given, fo.Policy(objective, constraints)
+
+
+NAMES["spoilt"] = spoilt
 
 
 def written(given: dict[str, Any]) -> str:

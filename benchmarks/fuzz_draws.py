@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
@@ -460,6 +461,75 @@ def scales(rng: Rng) -> Draw:
     return Draw(given, a_policy(rng, *sizes(given)))
 
 
+EXPONENTS = (0, 0, 0, 1, -1, 43, -43, 330, -330, 520, -520, 830, -830, 990, -990)  # of 2
+
+
+def wild(rng: Rng) -> Draw:
+    return _wild(rng, "wild")
+
+
+def lies(rng: Rng) -> Draw:
+    what = one_of(rng, "read", "tasks", "tasks", "evidence", "evidence")
+    parts = (0.0, 0.5, 2.0, 1e13, 1e-13, 1e200) if what == "evidence" else (0.0, 0.5, 0.999, 1e-200)
+    return _wild(rng, "lie", what, one_of(rng, *parts), bool(rng.random() < 0.5))
+
+
+def _wild(rng: Rng, *how: Any) -> Draw:
+    """An instance of small numbers in other units of weights, resources and tasks, which change no share."""
+    given = any_instance(rng)
+    n, m = sizes(given)
+    policy: Any = a_policy(rng, n, m)
+    if rng.random() < 0.4:
+        blocks = [b for b in (_block(rng, given),) if not isinstance(b, (fo.MinTasks, fo.MaxTasks))]
+        policy = fo.Policy(an_objective(rng, n, m), blocks)
+    elif rng.random() < 0.1 and how == ("wild",):
+        policy = one_of(rng, fo.PSDSF(), fo.NaivePerServer(fo.DRF()))
+    objective = getattr(policy, "objective", None)
+    if how[1:2] == ("read",) and type(objective).__name__ == "Tiers":
+        policy = fo.Policy(objective := fo.MaxMin())
+    if isinstance(policy, fo.NaivePerServer):
+        given.pop("task_limits", None)
+    given.setdefault("weights", [1] * n)
+    if isinstance(objective, (fo.Leximin, fo.MaxMin, fo.OrderedWeighted)) and rng.random() < 0.3:
+        given["weights"] = in_units(given["weights"], [int(one_of(rng, *EXPONENTS[:5])) * 3 for _ in range(n)])
+    while True:
+        weight, task = int(one_of(rng, *EXPONENTS)), int(one_of(rng, *EXPONENTS))
+        if type(objective).__name__ == "Sum":  # its parts grow at different rates
+            weight = task = 0
+        if "KDominantShare" in repr(policy):  # and so do shares of one ratio and of two
+            task = 0
+        units = [int(one_of(rng, *EXPONENTS)) for _ in range(m)]
+        scaled = given | {
+            "demands": in_units(given["demands"], [unit + task for unit in units]),
+            "capacities": in_units(given["capacities"], units), "weights": in_units(given["weights"], weight),
+        }  # fmt: skip
+        if "task_limits" in given:
+            scaled["task_limits"] = in_units(given["task_limits"], -task)
+        if all(map(held, scaled.values())):
+            return Draw(scaled, policy, {}, (how[0], given, task, *how[1:]))
+
+
+def in_units(values: Any, exponent: Any) -> Any:
+    """Numbers times powers of two, by resource where there are several."""
+    if isinstance(values, list):
+        each = isinstance(exponent, list) and not isinstance(values[0], list)
+        by_entry = exponent if each else [exponent] * len(values)
+        return [in_units(v, e) for v, e in zip(values, by_entry, strict=True)]
+    if values is None:
+        return None
+    try:
+        return math.ldexp(values, exponent) or (values and math.inf)
+    except OverflowError:
+        return math.inf
+
+
+def held(values: Any) -> bool:
+    """Whether floats hold numbers in all their digits."""
+    if isinstance(values, list):
+        return all(map(held, values))
+    return values is None or values == 0 or 1e-300 < values < 1e300
+
+
 def rounded(values: Any) -> Any:
     """Numbers of few digits."""
     return [rounded(v) for v in values] if np.ndim(values) else digits(values)
@@ -711,7 +781,7 @@ CATEGORIES: dict[str, Callable[[Rng], Draw]] = {
     "solvers": solvers, "prepared": prepared, "bundles": bundles, "by-server": by_server, "ps-dsf": psdsf,
     "bottleneck": bottleneck, "whole": whole, "batches": batches,
     "shares": shares, "alpha": alpha, "wide": wide, "read": read, "traces": traces, "own": own, "rows": rows,
-    "load": load, "edited": edited,
+    "load": load, "edited": edited, "wild": wild, "lies": lies,
 }  # fmt: skip
 
 

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from fairopt.accessor import later
 from fairopt.certificate import Certificate
 from fairopt.display import label
+from fairopt.errors import InvalidBlock
 from fairopt.instance import Instance
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ class ChangedByHand:
     @property
     def name(self) -> str:
         """Name in tables and messages."""
-        return (self.policy.name or repr(self.policy)) + CHANGED
+        return label(self.policy) + CHANGED
 
     def __repr__(self) -> str:
         return repr(self.policy) + CHANGED
@@ -164,6 +165,8 @@ class Allocation:
         >>> fo.DRF().allocate(cluster).share(fo.ResourceShare("memory"))
         array([0.1   , 0.3125])
         """
+        if isinstance(block, type) or not hasattr(block, "coefficients"):  # shares are of a later room
+            raise InvalidBlock(f"share({block!r}): give a share, such as DominantShare() or ResourceShare('cpu')")
         instance, part = self.instance, self._taking_part
         if len(part) == 0:
             return np.zeros(instance.n_users)

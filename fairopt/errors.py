@@ -10,8 +10,12 @@ from __future__ import annotations
 
 import difflib
 import errno
+import re
+import sysconfig
+import traceback
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 
@@ -82,7 +86,8 @@ class Infeasible(NoAnswer):
     Attributes
     ----------
     conflict : tuple of str
-        An irreducible set of constraints that cannot hold together: without any one of them the others can.
+        An irreducible set of constraints that cannot hold together: without any one of them the others can. The domain
+        of an objective of your own, as where a logarithm is defined, is one of them.
 
     Examples
     --------
@@ -261,3 +266,24 @@ def nearest(name: object, known: Iterable[object]) -> str:
 def _short(name: str) -> str:
     """A name, cut where it is very long: names come from files."""
     return name if len(name) <= LONGEST_NAME else f"{name[: LONGEST_NAME - 1]}…"
+
+
+_OF_FRAME = re.compile(r'File "(.+)", line (\d+), in (.+)\n +(.*)')  # as Python prints a traceback
+
+
+def own_lines(error: BaseException) -> list[str]:
+    """Where an error was raised in the user's own files, outermost first; also in another process.
+
+    Left out are lines of fairopt, of Python and of installed packages.
+    """
+    frames = [(f.filename, f.lineno, f.name, f.line) for f in traceback.extract_tb(error.__traceback__)]
+    if type(error.__cause__).__name__ == "_RemoteTraceback":  # of concurrent.futures, which keeps it as text
+        frames += [(file, int(line), name, code) for file, line, name, code in _OF_FRAME.findall(str(error.__cause__))]
+    others = [Path(__file__).parent, *(Path(sysconfig.get_path(name)) for name in ("stdlib", "purelib", "platlib"))]
+    lines = []
+    for file, line, name, code in frames:
+        path = Path(file)
+        if path.is_file() and not any(path.resolve().is_relative_to(other.resolve()) for other in others):
+            shown = path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
+            lines.append(f"{shown}, line {line}, in {name}: {code}")
+    return list(dict.fromkeys(lines))  # once each, where a function calls itself

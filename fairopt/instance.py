@@ -129,6 +129,7 @@ class Instance:
         self.weights: Float = validation.frozen(self.per_user(values["weights"], "weights", default=1.0))
         right = (self.weights > 0) & (self.weights < np.inf)
         validation.check_per_user(self, self.weights, "weights", right, "give a positive finite number")
+        validation.check_spread(self)
         limits = self.per_user(values["task_limits"], "task_limits", default=np.inf, unlimited=True)
         self.task_limits: Float = validation.frozen(limits)
         validation.check_per_user(self, limits, "task_limits", limits >= 0, "give 0 or more, or None")
@@ -504,21 +505,22 @@ class Instance:
             return self.ratios
         return np.where(self.eligible[:, :, None], self.ratios, np.inf).min(axis=1)
 
-    def common_level(self, per_task: Float) -> float:
+    def common_level(self, per_task: Float, weights: Float | None = None) -> float:
         """The level at which shares, equal per weight, fill a resource; ``per_task`` is of shape (n_users,).
 
         Users of a zero share take no part. Exact on one pool without limits; an estimate where demands or capacities
-        differ by server.
+        differ by server. ``weights`` are others than the instance's. 0 or infinite beyond the range of floats.
         """
-        if self.n_users == 0:
+        if not (per_task > 0).any():
             return 1.0
-        tasks = np.divide(self.weights, per_task, out=np.zeros(self.n_users), where=per_task > 0)
+        weights = self.weights if weights is None else weights
+        tasks = np.divide(weights, per_task, out=np.zeros(self.n_users), where=per_task > 0)
         load = float((tasks @ self.cheapest_ratios).max())
-        if not load > 0:  # no user needs any one resource everywhere
+        if load == 0:  # no user needs any one resource everywhere
             mu = self.dominant_shares
             best = np.where(self.eligible, mu, np.inf).min(axis=1) if mu.ndim == 2 else mu
             load = float(tasks @ best)
-        return 1.0 / load if 0 < load < np.inf else 1.0
+        return 1.0 / load if load else np.inf
 
     @cached_property
     def dominant_shares(self) -> Float:

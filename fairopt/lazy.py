@@ -16,16 +16,19 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import cvxpy as cp
     import scipy.sparse as sp
-    from scipy import linalg, ndimage, optimize
+    from scipy import linalg, ndimage, optimize, spatial
     from scipy.cluster import vq
     from scipy.sparse import csgraph
     from scipy.sparse import linalg as sparse_linalg
 
-__all__ = ["cp", "csgraph", "linalg", "load", "ndimage", "optimize", "seconds_since", "sp", "sparse_linalg", "vq"]
+__all__ = [
+    "cp", "csgraph", "linalg", "load", "ndimage", "optimize", "seconds_since", "sp", "sparse_linalg", "spatial", "vq",
+]  # fmt: skip
 
 PACKAGES = {
     "cp": "cvxpy", "sp": "scipy.sparse", "csgraph": "scipy.sparse.csgraph", "sparse_linalg": "scipy.sparse.linalg",
-    "linalg": "scipy.linalg", "ndimage": "scipy.ndimage", "optimize": "scipy.optimize", "vq": "scipy.cluster.vq",
+    "linalg": "scipy.linalg", "ndimage": "scipy.ndimage", "optimize": "scipy.optimize", "spatial": "scipy.spatial",
+    "vq": "scipy.cluster.vq",
 }  # fmt: skip
 
 

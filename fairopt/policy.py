@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal, NoReturn, TypeVar
 
 from fairopt.allocation import Allocation
-from fairopt.blocks.base import brief
+from fairopt.blocks.base import blocks_within, brief, require_hashable
 from fairopt.blocks.constraints import Constraint
 from fairopt.blocks.objectives import Objective
 from fairopt.display import label
@@ -53,7 +53,7 @@ class Policy:
     --------
     >>> import fairopt as fo
     >>> mine = fo.Policy(
-    ...     fo.AlphaFair(1, fo.KDominantShare(2)) + 0.1 * fo.Total(fo.Tasks()),
+    ...     fo.AlphaFair(2, fo.KDominantShare(2)) + 0.1 * fo.Total(fo.Tasks()),
     ...     constraints=[fo.SharingIncentive(), fo.EnvyFree()],
     ... )
     >>> a = mine.allocate(fo.Instance([[40, 8, 8], [8, 5, 1]], [200, 200, 200]))
@@ -76,6 +76,8 @@ class Policy:
                 raise InvalidBlock(
                     f"{brief(constraint)} among the constraints is not a constraint; give blocks such as MinShare(0.1)"
                 )
+        for block in blocks_within((objective, held)):
+            require_hashable(block)
         self.objective = objective
         self.constraints = held
         self.name = name

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-__all__ = ["Listener", "additional_listener", "by_itself", "progress", "tell", "within"]
+__all__ = ["Listener", "by_itself", "progress", "tell", "within"]
 
 Listener = Callable[[str, int | None, int | None], object]
 
@@ -63,20 +63,6 @@ def within(name: str) -> Iterator[None]:
         yield
         return
     with progress(lambda what, done, total: outer(f"{name}: {what}", done, total)):
-        yield
-
-
-@contextmanager
-def additional_listener(callback: Listener) -> Iterator[None]:
-    """Call a second function, before the callback already set, with the progress of all work in the block."""
-    outer = _LISTENER.get()
-
-    def both(what: str, done: int | None, total: int | None) -> None:
-        callback(what, done, total)
-        if outer is not None:
-            outer(what, done, total)
-
-    with progress(both):
         yield
 
 

@@ -44,16 +44,21 @@ class Clock:
         self._begun = time.perf_counter()
 
     @property
+    def seconds(self) -> float:
+        """Seconds since the call began."""
+        return time.perf_counter() - self._begun
+
+    @property
     def late(self) -> bool:
         """Whether the time is up; never without a limit."""
-        return self.time_limit is not None and time.perf_counter() - self._begun >= self.time_limit
+        return self.time_limit is not None and self.seconds >= self.time_limit
 
     @property
     def left(self) -> float | None:
         """Seconds until the limit, as a ``time_limit`` for a step: positive, and None without a limit."""
         if self.time_limit is None:
             return None
-        return max(self._begun + self.time_limit - time.perf_counter(), SHORTEST)
+        return max(self.time_limit - self.seconds, SHORTEST)
 
 
 class _OutOfTime(BaseException):

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 Float = NDArray[np.float64]
 
+SPREAD = 1e100  # between weights
+
 
 class Changes(dict[Any, Any]):
     """A dict by user that leaves the users it does not name as they are."""
@@ -40,6 +42,9 @@ def left_out(by_user: Mapping[Any, Any], name: str, missing: Sequence[str], shap
 
 def as_floats(values: Any, name: str) -> Float:
     """A read-only float array: float32 and float64 arrays as views, anything else converted."""
+    if np.ma.is_masked(values):  # NumPy would take what is under the mask
+        count = int(np.ma.getmaskarray(values).sum())
+        raise InvalidInstance(f"{name} are masked (missing) in {count} places; give numbers there")
     try:
         array = np.asarray(values)
         if array.dtype not in (np.float32, np.float64):
@@ -184,6 +189,17 @@ def check_per_user(instance: Instance, array: Float, name: str, right: NDArray[n
     if not right.all():
         j = int(np.flatnonzero(~right)[0])
         raise InvalidInstance(f"{name} of user {instance.users[j]!r} is {array[j]}; {fix}")
+
+
+def check_spread(instance: Instance) -> None:
+    """Check that no weight is so small beside another that floats lose what its user gets."""
+    smallest, largest = instance.weights.min(initial=np.inf), instance.weights.max(initial=0.0)
+    if smallest < largest / SPREAD:
+        one, other = (instance.users[int(find(instance.weights))] for find in (np.argmin, np.argmax))
+        raise InvalidInstance(
+            f"weights of user {one!r} is {smallest:.3g}, and of user {other!r} {largest:.3g}, more than {SPREAD:g} "
+            "times as much: floats lose what the first one gets; give weights that are nearer, or leave the user out"
+        )
 
 
 def checked_counts(instance: Instance, counts: ArrayLike | None) -> NDArray[np.int64]:

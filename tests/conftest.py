@@ -12,6 +12,10 @@ gc.set_threshold(100_000, 50, 100)
 for library in ("OPENBLAS", "OMP", "MKL"):
     os.environ.setdefault(f"{library}_NUM_THREADS", "1")
 os.environ.setdefault("MPLBACKEND", "Agg")
+# What is printed, by subprocesses too, does not depend on the terminal that the tests are started from.
+for name in ("COLUMNS", "LINES", "FORCE_COLOR", "CLICOLOR_FORCE", "PY_COLORS", "NO_COLOR", "TTY_COMPATIBLE"):
+    os.environ.pop(name, None)
+os.environ["TERM"] = "dumb"
 # Workers of Dask are forked from a process that has imported what they need, which `forked` starts.
 os.environ.setdefault("DASK_DISTRIBUTED__WORKER__MULTIPROCESSING_METHOD", "forkserver")
 TESTS = str(Path(__file__).parent)

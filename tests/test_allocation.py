@@ -803,3 +803,9 @@ def test_a_file_name_must_say_which_format_it_is(tmp_path, name):
     with pytest.raises(fo.InvalidInstance, match=r"\.json or \.parquet"):
         a.save(tmp_path / name)
     assert not (tmp_path / name).exists()
+
+
+@pytest.mark.parametrize("given", [None, "cpu", fo.Tasks])
+def test_a_share_that_is_none_is_refused(given):
+    with pytest.raises(fo.InvalidBlock, match="give a share, such as DominantShare"):
+        allocated().share(given)

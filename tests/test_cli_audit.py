@@ -132,3 +132,9 @@ def test_what_is_found_is_kept_when_a_mechanism_does_not_come_back(tmp_path: Pat
     done = program.done()
     assert done.returncode == 130 and "sharing-incentive" in done.stdout
     assert json.loads((tmp_path / "known.json").read_text())["findings"][0]["property"] == "sharing-incentive"
+
+
+def test_the_time_limit_shows_what_was_found(run: Any) -> None:
+    done = run("audit", "drf", "--property", "sp", "--max-examples", "1000000", "--time-limit", "0.05")
+    assert done.exit_code == 0 and "(time limit)" in done.stdout
+    assert "time_limit is 0" in run("audit", "drf", "--time-limit", "0").stderr

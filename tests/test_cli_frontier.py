@@ -168,3 +168,10 @@ def test_more_best_points_than_rows_are_counted(run: Any) -> None:
     done = run("-f", "fds", "--alpha", "0:4:41")
     assert "(20 of 41 points)" in done.stdout and "left out: 21 points, 21 of them *" in done.stdout
     assert "left out" not in run("-f", "fds", "--alpha", "0:4:20").stdout
+
+
+def test_the_time_limit_shows_the_points_reached(run: Any) -> None:
+    done = run("-f", "fds", "--alpha", "0:10:11", "--time-limit", "1e-9")
+    assert done.exit_code == 0
+    assert "stopped by the time limit after 0 of 11 points" in done.stdout
+    assert json.loads(run("-f", "fds", "--alpha", "1", "--time-limit", "1e-9", "--json").stdout)["late"] is True

@@ -227,3 +227,11 @@ def test_pools_of_types_are_named_by_types(run: Any, tmp_path: Path) -> None:
 def test_options_of_a_picture_need_a_picture(run: Any, option: tuple[str, ...]) -> None:
     done = run("jobs.csv", *option)
     assert done.exit_code == 2 and "give --plot FILE too" in done.output
+
+
+def test_the_time_limit_shows_the_part_done(run: Any) -> None:
+    done = run("jobs.csv", "-p", "drf", "-p", "2df", "--time-limit", "1e-9", "--json")
+    assert done.exit_code == 0 and json.loads(done.stdout)["policies"]["DRF"]["interrupted"] is True
+    assert "stopped by the time limit after 0 of 2 policies" in done.stderr
+    assert run("jobs.csv", "-p", "drf", "--time-limit", "1e-9").exit_code == 0
+    assert "time_limit is -1" in run("jobs.csv", "--time-limit", "-1").stderr

@@ -687,3 +687,16 @@ def test_notes_of_a_reader_stay_with_the_instance_and_are_no_part_of_the_questio
 def test_units_must_not_make_two_resources_look_alike():
     with pytest.raises(InvalidInstance, match=r"'m' and 'm \(GiB\)' would both read 'm \(GiB\)'"):
         Instance([[1, 2]], [8, 64], resources=["m", "m (GiB)"], units={"m": "GiB"})
+
+
+def test_masked_numbers_are_refused():
+    """NumPy would take what is under the mask."""
+    with pytest.raises(InvalidInstance, match=r"demands are masked .missing. in 1 places"):
+        Instance(np.ma.masked_array([[1.0, 2.0]], mask=[[False, True]]), [1, 1])
+    assert Instance(np.ma.masked_array([[1.0, 2.0]]), [1, 1]).demands.tolist() == [[1, 2]]
+
+
+def test_weights_that_are_too_far_apart_are_refused_with_both_users() -> None:
+    with pytest.raises(InvalidInstance, match=r"user 'web' is 1e-60, and of user 'batch' 1e\+60, more than 1e\+100"):
+        two_users(weights=[1e60, 1e-60])
+    assert two_users(weights=[1e300, 1e250]).weights.tolist() == [1e300, 1e250]

@@ -15,6 +15,7 @@ import fairopt as fo
 from fairopt import lazy, time_limits
 from fairopt.formulation import apart, solver_process, solvers
 from fairopt.methods import dispatch, infeasible
+from fairopt.methods.cluster.psdsf import equilibrium
 from fairopt.proofs import gate
 from fairopt.time_limits import Clock, Limit, _OutOfTime, current, stage, within_limit
 
@@ -306,3 +307,32 @@ def test_a_clock_gives_steps_what_is_left_of_the_limit() -> None:
     assert Clock(None).left is None and not Clock(None).late
     with pytest.raises(fo.InvalidBlock, match="time_limit is 0"):
         Clock(0)
+
+
+# -- the best found by mechanisms of several steps ---------------------------------------------------------------
+
+
+def test_servers_solved_in_time_are_the_best_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = fo.datasets.log_uniform(20, 3, n_servers=9_000, different_servers=True, seed=1)
+    late = iter([False, *[True] * 100])
+    monkeypatch.setattr(Clock, "late", property(lambda self: next(late)))
+    with pytest.raises(fo.NotCertified) as caught:
+        fo.NaivePerServer(fo.DRF()).allocate(cluster, time_limit=600)
+    best = caught.value.best
+    used = best.tasks_by_server.sum(axis=0) > 0
+    assert used.any() and not used.all() and best.certificate.violation <= 1e-9 and not best.certificate.ok
+
+
+def test_users_who_arrived_in_time_have_their_tasks_in_the_best_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    pool = fo.Instance([[1, 1 / 2, 3 / 4], [1 / 2, 1, 3 / 4], [1 / 2, 1 / 2, 1]], [1, 1, 1])
+    late = iter([False, True])
+    monkeypatch.setattr(Clock, "late", property(lambda self: next(late)))
+    with pytest.raises(fo.NotCertified, match="after 2 of 3 users had arrived") as caught:
+        fo.DynamicDRF().allocate(pool, time_limit=60)
+    best = caught.value.best
+    assert best.tasks == pytest.approx([4 / 9, 4 / 9, 0]) and best.instance is pool and not best.certificate.ok
+
+
+def test_after_the_deadline_ps_dsf_stops_filling_servers() -> None:
+    servers = equilibrium(SERVERS, deadline=0.0)
+    assert servers.tolist() == [[0, 0], [0, 0]]

@@ -9,7 +9,7 @@ from typing import ClassVar, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from fairopt.blocks.base import Block, asked, brief, parameter
+from fairopt.blocks.base import Block, asked, brief, is_ours, parameter, refuse_operator
 from fairopt.blocks.constraints import Constraint, MinShare
 from fairopt.blocks.majorant import Majorant
 from fairopt.blocks.marginal import Marginal, added
@@ -52,6 +52,10 @@ class Objective(Block):
         if hasattr(self, "share"):
             require_share(self.share, self)
 
+    instead: ClassVar[str] = (
+        "objectives are added, multiplied by numbers >= 0 and kept above a level by `>=`, since other results are not "
+        "concave; bound shares from above by MaxShare(level, share) and tasks by MaxTasks(number)"
+    )
     majorant_is_natural: ClassVar[bool] = True  # False where `majorant` bounds a transform of the objective
     of_bundles: ClassVar[bool] = False  # whether it is of what users hold, which then need not be tasks times demands
 
@@ -223,7 +227,7 @@ class Objective(Block):
         if isinstance(other, (int, float)) and other == 0:  # so that sum([...]) works
             return self
         if not isinstance(other, Objective):
-            return NotImplemented
+            refuse_operator(self, "+", other)
         self._refuse_arithmetic()
         other._refuse_arithmetic()
         return Sum(self.terms() + other.terms())
@@ -232,7 +236,7 @@ class Objective(Block):
 
     def __mul__(self, factor: object) -> Objective:
         if isinstance(factor, Block):
-            return NotImplemented
+            refuse_operator(self, "*", factor)
         self._refuse_arithmetic()
         number = parameter(factor, f"the factor of {self}", low=0.0, high=1e300, fix="give a finite number >= 0: "
                            "a negative multiple of a concave objective is not concave")  # fmt: skip
@@ -432,14 +436,35 @@ class KeptShares(MinShare):
 
 
 def written(objective: Objective, model: Model | Point) -> cp.Expression:
-    """`Objective.expression`; `InvalidBlock` unless it is one number."""
+    """`Objective.expression`; `InvalidBlock` unless it is one real number, by the model's tasks an expression."""
     found = asked(objective, "expression", model)
-    if not isinstance(found, (cp.Expression, int, float, np.ndarray, np.number)) or np.size(found) != 1:
+    numbers = () if isinstance(model, Model) else (int, float, np.ndarray, np.number)
+    known = isinstance(found, (cp.Expression, *numbers))
+    if isinstance(found, cp.Expression) and not is_ours(objective):
+        known = found.is_real() and (bool(numbers) or not found.is_constant())
+    if not known or np.size(found) != 1:
         what = repr(found) if not np.ndim(found) else f"shape {np.shape(found)}"
         raise InvalidBlock(
-            f"{type(objective).__name__}.expression gave {what}; give a CVXPY expression of one number, as by cp.sum"
+            f"{type(objective).__name__}.expression gave {what}; give a CVXPY expression of one real number, as by "
+            "cp.sum(model.tasks)"
         )
+    if isinstance(found, cp.Expression) and isinstance(model, Model):
+        refuse_unknown_numbers(objective, found, "its expression")
     return found
+
+
+def refuse_unknown_numbers(block: Block, part: cp.Expression | cp.Constraint, what: str) -> None:
+    """`InvalidBlock` for NaN, infinite numbers and parameters without a value in what a block of the user's wrote."""
+    if is_ours(block):
+        return
+    for one in part.parameters():
+        if one.value is None:
+            raise InvalidBlock(f"{block}: {what} has the parameter {one}, which has no value; use a number")
+    for constant in part.constants():
+        numbers = constant.value.data if hasattr(constant.value, "tocsr") else constant.value
+        wrong = np.ravel(numbers)[~np.isfinite(np.ravel(numbers))]
+        if len(wrong):
+            raise InvalidBlock(f"{block}: {what} holds {wrong[0]}; give finite numbers, and no row without a bound")
 
 
 def in_units(excess: float, unit: float, value: float) -> float:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, fields, is_dataclass
-from typing import Any
+from typing import Any, ClassVar, NoReturn, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fairopt.display import LONG, sentence, shorter
-from fairopt.errors import InvalidBlock
+from fairopt.errors import FairoptError, InvalidBlock
 from fairopt.labels import by_label
 
 PART = 40  # letters of a parameter from which on names and messages shorten it
@@ -26,6 +27,8 @@ class Block:
     # NumPy would otherwise take `np.float64(2) * block` apart element by element.
     __array_ufunc__ = None
 
+    instead: ClassVar[str] = "blocks are not numbers"  # what to write in place of an operator that is not defined
+
     def __init_subclass__(cls, **options: Any) -> None:
         """Refuse subclasses of blocks that ship: their shortcuts would not know of the change."""
         super().__init_subclass__(**options)
@@ -36,6 +39,14 @@ class Block:
                     f"{cls.__name__} is a subclass of fairopt's {base.__name__}, whose shortcuts would not know what "
                     f"it changes; make it a subclass of fairopt.{kind}, and call {base.__name__}(...) in what it writes"
                 )
+
+    def __new__(cls, *_: Any, **__: Any) -> Self:
+        """Refuse classes of which two with other parameters could not be told apart."""
+        if cls not in _FAULTS:
+            _FAULTS[cls] = "" if _ships(cls) else _not_frozen(cls)
+        if fault := _FAULTS[cls]:
+            raise InvalidBlock(fault)
+        return super().__new__(cls)
 
     def __repr__(self) -> str:
         """Code that makes this block again: required parameters first, defaults left out."""
@@ -58,6 +69,83 @@ class Block:
                 continue
             words.append(literal(value) if k == len(words) else f"{field.name}={literal(value)}")
         return f"{type(self).__name__}({', '.join(words)})"
+
+
+_FAULTS: dict[type, str] = {}  # by class: what `_not_frozen` said
+
+
+def _not_frozen(kind: type) -> str:
+    """Why the fields of a class are not all that tells its blocks apart, with the fix; empty where they are."""
+    name, order = kind.__name__, kind.__mro__
+    made_by = next((k for k in order if "__dataclass_params__" in vars(k)), None)
+    below = [k for k in order[: order.index(made_by) if made_by else -1] if not _ships(k)]
+    parameters = [*inspect.signature(next(vars(k)["__init__"] for k in order if "__init__" in vars(k))).parameters][1:]
+    takes = parameters if any("__init__" in vars(k) for k in below) else []
+    annotated = [a for k in below for a in inspect.get_annotations(k).values() if "ClassVar" not in str(a)]
+    if made_by is None or takes or annotated:
+        as_fields = f", with its parameters as fields ({', '.join(f'`{p}: float`' for p in takes)}) instead of __init__"
+        return (
+            f"{name} is not a frozen dataclass, so blocks with other parameters could not be told apart; add the lines "
+            "`from dataclasses import dataclass` and, above the class, `@dataclass(frozen=True, repr=False)`"
+            + (as_fields if takes else "")
+        )
+    settings = vars(made_by)["__dataclass_params__"]
+    by_fields = "and blocks are told apart by their fields"
+    if not (settings.frozen and settings.eq):
+        lacks = "is not frozen" if settings.eq else "does not compare its fields"
+        return (
+            f"{name} is a dataclass that {lacks}, {by_fields}; write `@dataclass(frozen=True, repr=False)` above it"
+        )
+    held = {field.name: field for field in fields(kind)}
+    for field in held.values():
+        if not field.compare or field.hash is False:
+            return (
+                f"{name} leaves its field {field.name!r} out of comparisons, {by_fields}; "
+                f"give {field.name!r} no compare=False and no hash=False"
+            )
+    for parameter in parameters:
+        if parameter not in held:
+            return (
+                f"{name}.__init__ takes {parameter!r}, which is no field, {by_fields}; "
+                f"make it one, as `{parameter}: float`, and leave out __init__"
+            )
+    return ""
+
+
+def require_hashable(block: Block) -> None:
+    """`InvalidBlock` for a block of the user's own with a list, dict or array, which do not tell blocks apart."""
+    held: tuple[Any, ...] = fields(block) if is_dataclass(block) else ()
+    for name in [] if is_ours(block) else [field.name for field in held]:
+        value = getattr(block, name)
+        try:
+            hash(value)
+        except TypeError as error:
+            raise InvalidBlock(
+                f"{type(block).__name__} holds {brief(value)} in its field {name!r}, and blocks compare and hash "
+                "by their fields; give a tuple, and of a dict a tuple of pairs"
+            ) from error
+
+
+def refuse_operator(block: Block, sign: str, other: object = None, reflected: bool = False) -> NoReturn:
+    """Raise `InvalidBlock` for an operator that is not defined, with what to write instead."""
+    sides = (brief(other), brief(block))
+    written = f" {sign} ".join(sides if reflected else sides[::-1])
+    raise InvalidBlock(f"{written} is not defined: {block.instead}")
+
+
+def _refusing(sign: str, reflected: bool = False) -> Callable[[Block, object], NoReturn]:
+    def operator(self: Block, other: object) -> NoReturn:
+        refuse_operator(self, sign, other, reflected)
+
+    return operator
+
+
+for _name, _sign in {"add": "+", "sub": "-", "mul": "*", "truediv": "/", "pow": "**", "matmul": "@"}.items():
+    setattr(Block, f"__{_name}__", _refusing(_sign))
+    setattr(Block, f"__r{_name}__", _refusing(_sign, reflected=True))
+for _name, _sign in {"lt": "<", "le": "<=", "gt": ">", "ge": ">="}.items():
+    setattr(Block, f"__{_name}__", _refusing(_sign))
+del _name, _sign
 
 
 def _ships(kind: type) -> bool:
@@ -83,22 +171,48 @@ def blocks_within(value: Any) -> Iterator[Block]:
 
 
 def asked(block: Block, method: str, view: Any) -> Any:
-    """What a method of a block returns; `InvalidBlock` with the fix for None, and for a label as an index."""
+    """What a method of a block returns; `InvalidBlock` with the fix for None, and for what CVXPY does not take."""
     name = f"{type(block).__name__}.{method}"
     try:
         found = getattr(block, method)(view)
-    except (IndexError, ValueError) as error:
-        if not _of_label(error):
-            raise
-        where, instance = ("model.instance", view.instance) if hasattr(view, "instance") else ("instance", view)
-        raise InvalidBlock(
-            f"{name} uses a label as an index ({error}); use its position, as x[{where}.user_index("
-            f"{instance.users[0]!r})]. Users: {_first(instance.users)}; resources, by resource_index: "
-            f"{_first(instance.resources)}"
-        ) from error
+    except FairoptError:
+        raise
+    except Exception as error:
+        if fault := _fault(error, view):
+            raise InvalidBlock(f"{name} {fault}") from error
+        error.add_note(f"in {name} of {block}")
+        raise
     if found is None:
         raise InvalidBlock(f"{name} returned None; is a `return` missing?")
     return found
+
+
+_OF_CVXPY = "write it by functions of CVXPY, as cp.log, cp.sum or cp.maximum"
+# What users of CVXPY come across, by a part of what it says, or what NumPy and Python say of its expressions.
+_TRAPS = {
+    "Strict inequalities": "compares by `<` or `>`, as `max` and `min` do; write `<=` or `>=`, cp.maximum or "
+    "cp.minimum",
+    "truth value of a constraint": "asks whether a condition holds, as `if`, `and` and chains such as `0 <= x <= 1` "
+    "do, before any tasks are known; give each condition by itself",
+    "calling a NumPy function": f"applies a function of NumPy to an expression; {_OF_CVXPY}",
+    "unexpected keyword argument 'out'": f"applies a function of NumPy to an expression; {_OF_CVXPY}",
+    "must be real number, not": f"applies a function of Python to an expression; {_OF_CVXPY}",
+}
+
+
+def _fault(error: Exception, view: Any) -> str:
+    """What a block's method does wrong that CVXPY or NumPy refuses, with the fix; empty for other errors in it."""
+    if isinstance(error, (IndexError, ValueError)) and _of_label(error):
+        where, instance = ("model.instance", view.instance) if hasattr(view, "instance") else ("instance", view)
+        return (
+            f"uses a label as an index ({error}); use its position, as x[{where}.user_index("
+            f"{instance.users[0]!r})]. Users: {_first(instance.users)}; resources, by resource_index: "
+            f"{_first(instance.resources)}"
+        )
+    if hasattr(view, "instance"):  # expressions of CVXPY
+        said = next((fault for words, fault in _TRAPS.items() if words in str(error)), "")
+        return said or (f"cannot be written ({error})" if _raised_by(error) in ("cvxpy", "numpy") else "")
+    return ""
 
 
 def _first(labels: Sequence[str]) -> str:
@@ -106,13 +220,18 @@ def _first(labels: Sequence[str]) -> str:
     return ", ".join(map(repr, labels[:4])) + (", ..." if len(labels) > 4 else "")
 
 
-def _of_label(error: Exception) -> bool:
-    """Whether NumPy or CVXPY was given a text as an index."""
+def _raised_by(error: Exception) -> str:
+    """The package whose code raised an error."""
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next
-    by_cvxpy = trace is not None and str(trace.tb_frame.f_globals.get("__name__")).startswith("cvxpy")
-    return "only integers, slices" in str(error) or (by_cvxpy and "invalid literal for int" in str(error))
+    return "" if trace is None else str(trace.tb_frame.f_globals.get("__name__")).split(".")[0]
+
+
+def _of_label(error: Exception) -> bool:
+    """Whether NumPy or CVXPY was given a text as an index."""
+    by_cvxpy = _raised_by(error) == "cvxpy" and "invalid literal for int" in str(error)
+    return "only integers, slices" in str(error) or by_cvxpy
 
 
 def _literal(value: Any) -> str:

@@ -44,6 +44,8 @@ class BundleBase(Block):
            [4.5, 9. ]])
     """
 
+    instead: ClassVar[str] = "a base of bundles is not a number; write WeightedLog(base)"
+
     @property
     def by_server(self) -> bool:
         """Whether the weights on a server depend only on that server and the users.

@@ -45,6 +45,7 @@ class Constraint(Block):
     True
     """
 
+    instead: ClassVar[str] = "constraints are given in a list, as Policy(objective, [MinShare(0.1), MaxTasks(5)])"
     added: ClassVar[bool] = False  # True where a method adds it to those of a policy: never named in a conflict
 
     def constraints(self, model: Model) -> dict[str, cp.Constraint]:

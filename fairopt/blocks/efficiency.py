@@ -137,8 +137,9 @@ class FairnessEfficiency(Objective):
         With the sum of powers ``V = (1-b) F`` the measure is ``sgn(1-b) V^(1/b)``.
         """
         power = 1.0 - self.beta
-        measure = float(np.sign(power) * (power * value) ** (1.0 / self.beta))
-        return measure, measure / (self.beta * value)
+        with np.errstate(all="ignore"):  # the value may be beyond the range of floats
+            measure = np.sign(power) * np.float64(power * value) ** (1.0 / self.beta)
+            return float(measure), float(measure / (self.beta * value))
 
     def expression(self, model: Model) -> cp.Expression:
         """``-exp(-h)`` above beta = 1, h the solver form; the logarithm of the measure below (a transform)."""

@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairopt.blocks.shares import Share, best_server
+from fairopt.blocks.shares import Share, best_server, require_share
+from fairopt.errors import OutOfDomain
 from fairopt.instance import Instance
 from fairopt.lazy import cp, sp
 
@@ -20,6 +21,10 @@ __all__ = ["Model", "Pairs", "Point"]
 
 Float = NDArray[np.float64]
 Rows = NDArray[np.intp]
+
+# Shares per weight that floats hold in all their digits. With weights of 1e298 levels of 1e-299 became 0, or lost
+# digits: nothing was certified as their optimum, and other calls ended in divisions by zero.
+LEVELS = 1e-280, 1e280
 
 POWER_CONES = frozenset({"CLARABEL", "SCS", "MOSEK", "COPT", "CUCLARABEL"})
 
@@ -90,6 +95,29 @@ class Pairs:
         return sp.csr_array((values[keep], (rows[keep], columns[keep])), shape=shape)
 
 
+def in_range(weights: Float) -> Float:
+    """Weights divided by a power of two, so that the largest is between 1 and 2: only their ratios count."""
+    return weights / np.ldexp(1.0, np.frexp(weights.max(initial=1e-300))[1] - 1)
+
+
+def require_level(level: float, share: Share, instance: Instance | None = None) -> float:
+    """The level at which shares per weight fill a resource; `OutOfDomain` if it is not within `LEVELS`."""
+    least, most = LEVELS
+    if least < level < most:
+        return level
+    why = f"shares per weight, {share!r} / weight, are about {level:.3g}"
+    if instance is not None:
+        with np.errstate(all="ignore"):
+            c = best_server(share.coefficients(instance), instance)
+            loads = np.where(c > 0, instance.weights / c, 0.0) * instance.cheapest_ratios.max(axis=1)
+            j = int(np.argmax(np.nan_to_num(loads, nan=np.inf)))
+        why += f", as of user {instance.users[j]!r} with weight {instance.weights[j]:.3g} and {c[j]:.3g} per task"
+    raise OutOfDomain(
+        f"{why}; floats hold all digits of {least:g} to {most:g}: divide all weights by a common number (only their "
+        "ratios count), or count tasks in other units"
+    )
+
+
 class _View:
     """Names that `Model` and `Point` have in common."""
 
@@ -103,9 +131,15 @@ class _View:
     def level(self, share: Share) -> float:
         """About the max-min level of a share: the unit in which objectives are solved.
 
-        Exact on one pool without task limits; an upper bound of it elsewhere.
+        Exact on one pool without task limits; an upper bound of it elsewhere. `OutOfDomain` if it is not in `LEVELS`.
         """
-        return self.instance.common_level(best_server(share.coefficients(self.instance), self.instance))
+        level = self.instance.common_level(best_server(share.coefficients(self.instance), self.instance))
+        return require_level(level, share, self.instance)
+
+    def unweighted_level(self, share: Share) -> float:
+        """The same were all weights 1: the unit of sums of shares."""
+        c = best_server(share.coefficients(self.instance), self.instance)
+        return self.instance.common_level(c, np.ones(self.instance.n_users))
 
 
 def _equal_parts(instance: Instance) -> Float:
@@ -255,6 +289,7 @@ class Model(_View):
 
     def share(self, block: Share) -> cp.Expression:
         """Shares of each user, shape (n_users,)."""
+        require_share(block, "model.share(share)")
         return self.sum_by_user(self.pairs.of(block.coefficients(self.instance)))
 
     def relative_share(self, block: Share) -> cp.Expression:

@@ -31,18 +31,12 @@ Float = NDArray[np.float64]
 # n users times the steps of OrderedWeighted: beyond, a sorting network is smaller than a sum of k-smallest sums (300
 # users, all weights different: 5 s against 12 s; cutting planes had not converged after 400 programs).
 NETWORK_FROM = 10_000
-ROUNDED = 1e-12  # a bound below this part of a user's share of equal parts is what rounding leaves of zero
 
 
 class _Ratio(Objective):
     """An objective that is never negative and whose gap is relative to the bound."""
 
     def relative_gap(self, bound: float, value: float, point: Point) -> float:
-        """Relative to what any user gets of equal parts where conditions allow nothing: no rounding is 0 there."""
-        if value == 0.0 < bound:
-            least = float(min(point.typical().share(share).min() for share in self.share_blocks()))
-            if bound <= ROUNDED * least:
-                return bound / least
         return ratio_gap(bound, value)
 
     def loss(self, best: Point, gap: float, point: Point) -> float:
@@ -71,8 +65,8 @@ class Total(_Ratio):
         return cp.sum(model.share(self.share))
 
     def solver_form(self, model: Model) -> cp.Expression:
-        """The sum in units of the max-min level: coefficients near 1, since solvers' tolerances are absolute."""
-        return cp.sum(model.share(self.share)) / (model.level(self.share) * model.weights.mean())
+        """The sum in units of a level: coefficients near 1, since solvers' tolerances are absolute."""
+        return cp.sum(model.share(self.share)) / model.unweighted_level(self.share)
 
     def value(self, point: Point) -> float:
         return float(point.share(self.share).sum())
@@ -86,7 +80,7 @@ class Total(_Ratio):
 
     def majorant(self, point: Point) -> Majorant:
         """The objective itself, which is linear."""
-        n, level = point.instance.n_users, point.level(self.share)
+        n, level = point.instance.n_users, point.unweighted_level(self.share)
         relative = self.share.coefficients(point.instance) / level
         return Majorant(powers=(PowerTerm(relative, np.ones(n), 0.0),), constant=float(n), unit=level)
 

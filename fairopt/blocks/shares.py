@@ -10,7 +10,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from fractions import Fraction
 from math import prod
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +25,8 @@ __all__ = ["DominantShare", "KDominantShare", "PNormShare", "ResourceShare", "Sh
 
 Float = NDArray[np.float64]
 
+SMALLEST = 1e-305  # smaller floats have lost digits, or lose them in a product
+BEYOND = "beyond the range of floats (1e-305 to 1e308); count its tasks, or the resources that it needs, in other units"
 PART = 4_096  # users that are looked at together for one who has some of a share
 
 # Coefficients by the identities of share and instance; both are held, so that no other gets the same identity.
@@ -47,6 +49,8 @@ class Share(Block):
     >>> fo.Policy(fo.Leximin(MeanShare())).allocate(fo.Instance([[1, 0], [1, 1]], [2, 2])).tasks
     array([1.33333333, 0.66666667])
     """
+
+    instead: ClassVar[str] = "a share is not a number; write objectives and bounds of it, as MinShare(0.1, share)"
 
     def per_task(self, instance: Instance) -> Float:
         """The share of one task of each user: the coefficients c.
@@ -119,7 +123,8 @@ class Share(Block):
         Raises
         ------
         OutOfDomain
-            If a user's coefficient is zero where users are levelled: max-min would give it everything or nothing.
+            If a user's coefficient is zero where users are levelled: max-min would give it everything or nothing. If a
+            share of fairopt's is beyond the range of floats, as a product of three ratios of 1e-110.
         InvalidBlock
             If `per_task` returns another shape, a negative number or NaN.
         """
@@ -127,9 +132,13 @@ class Share(Block):
         if c.ndim == 2 and instance.n_servers == 1:
             c = c[:, 0]
         least = c.min(initial=np.inf)
-        if c.ndim == 1 and (least > 0 or (least == 0 and not levelled)) and c.max(initial=0.0) < np.inf:
+        if c.ndim == 1 and (least >= SMALLEST or (least == 0 and not levelled)) and c.max(initial=0.0) < np.inf:
             return c
         relevant = instance.eligible if c.ndim == 2 else True
+        lost = relevant & ((c == np.inf) | ((c > 0) & (c < SMALLEST)))
+        if is_ours(self) and lost.any():
+            j = int(np.argwhere(lost)[0][0])
+            raise OutOfDomain(f"user {instance.users[j]!r} has {self!r} of {c[lost][0]:.3g} per task, {BEYOND}")
         wrong = relevant & ~(np.isfinite(c) & (c >= 0))
         if wrong.any():
             j = int(np.argwhere(wrong)[0][0])
@@ -165,6 +174,8 @@ class Share(Block):
                 return self._asked(parent[0])[parent[1]]
         found = asked(self, "per_task", instance)
         try:
+            if np.iscomplexobj(found):
+                raise ValueError("complex numbers")
             c = np.asarray(found, dtype=float)
         except (TypeError, ValueError) as error:
             raise InvalidBlock(f"{self}.per_task gave {brief(found)}; give an array of numbers") from error
@@ -213,7 +224,7 @@ def require_share(share: object, block: object) -> None:
     """`InvalidBlock` unless the share of a block is one: brackets are easily left out."""
     if not isinstance(share, Share):
         given = f"{share.__name__} without brackets" if isinstance(share, type) else brief(share)
-        owner = getattr(block, "__name__", type(block).__name__)
+        owner = block if isinstance(block, str) else getattr(block, "__name__", type(block).__name__)
         raise InvalidBlock(f"the share of {owner} is {given}; give one such as DominantShare() or Tasks()")
 
 
@@ -373,6 +384,8 @@ class KDominantShare(Share):
         return OutOfDomain(f"{self} on {n_resources} resource(s): k is larger; give k <= {n_resources}")
 
     def why_zero(self, instance: Instance, user: int) -> str:
+        if np.count_nonzero(instance.per_server_demands[user].max(axis=0)) >= self.k:
+            return f"its product of ratios is {BEYOND}"
         return (
             f"it demands fewer than k = {self.k} resources; use KDominantShare({self.k}, short='positive'), "
             "a smaller k, or leave the user out"

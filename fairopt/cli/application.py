@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import sys
+import traceback
 from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import Annotated, Any, TypeVar
@@ -13,11 +14,12 @@ import typer
 from fairopt import signals
 from fairopt.cli.progress import LAST_WORDS, STOPPED, complain, stoppable
 from fairopt.cli.streams import TOO_LARGE, streams, told
-from fairopt.errors import FairoptError, InvalidInput, MissingExtra, SolverUnavailable
+from fairopt.errors import FairoptError, InvalidInput, MissingExtra, SolverUnavailable, own_lines
 
 __all__ = ["BAD_INPUT", "NOT_CERTIFIED", "app", "exit_code", "guarded", "main", "register"]
 
 NOT_CERTIFIED, BAD_INPUT = 1, 2
+MOST = 5  # lines of a file of the user's that are shown of an error
 EXIT_CODES = (
     "Exit code: 0 for certified answers only, 1 where there is none (not certified, infeasible, undefined), "
     "2 for bad input and for files that cannot be written, 3 where memory is too small, 130 when stopped by Ctrl-C, "
@@ -46,7 +48,10 @@ _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 
 def guarded(command: _Command) -> _Command:
-    """Show errors of fairopt and signals as one line on stderr and an exit code, without a traceback."""
+    """Show errors of fairopt and signals as one line on stderr and an exit code, without a traceback.
+
+    An error in a file of the user's, as of a policy, is shown with the lines of that file.
+    """
 
     @functools.wraps(command)
     def run(*arguments: Any, **options: Any) -> Any:
@@ -56,6 +61,15 @@ def guarded(command: _Command) -> _Command:
         except (FairoptError, OSError, MemoryError) as error:
             complain(told(error))
             raise typer.Exit(exit_code(error)) from None
+        except Exception as error:
+            lines = own_lines(error)
+            if not lines:  # of fairopt, which should see the whole of it
+                raise
+            words = traceback.TracebackException.from_exception(error).format_exception_only()  # with its notes
+            complain("; ".join(map(str.strip, words)))
+            for line in lines[-MOST:]:
+                complain(line)
+            raise typer.Exit(BAD_INPUT) from None
         except KeyboardInterrupt:
             complain(LAST_WORDS)
             raise typer.Exit(STOPPED) from None

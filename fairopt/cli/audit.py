@@ -63,6 +63,8 @@ def audit(
     prove: Annotated[bool, typer.Option(
         "--prove", help="Try to prove what is not refuted, as 'fairopt prove' does.")] = False,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the random draws.")] = 0,
+    time_limit: Annotated[float | None, typer.Option(
+        metavar="SECONDS", help="Seconds for all properties; what is found by then is shown.")] = None,
     save: Annotated[Path | None, typer.Option(help="Write the audit to a .json file, for 'fairopt replay'.")] = None,
     as_json: AsJson = False,
 ) -> None:  # fmt: skip
@@ -93,6 +95,7 @@ def audit(
         report = search(
             mechanism, property or USUAL, positive=positive, conditions=conditions, weights=weights, limits=limits,
             servers=servers, max_examples=max_examples, seed=seed, found=known.append, prove=prove,
+            time_limit=time_limit,
         )  # fmt: skip
     show(report)
     if report.interrupted:

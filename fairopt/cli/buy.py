@@ -19,6 +19,7 @@ from fairopt.policies.registry import named_policy
 from fairopt.policy import accepted, label
 from fairopt.report import files
 from fairopt.report.tables import Column, Table, numbers, shortened
+from fairopt.time_limits import Clock, begin
 from fairopt.tradeoff.sensitivity import checked_costs, sensitivity
 
 MOST = 20  # rows of the table
@@ -60,8 +61,11 @@ def buy(
     instance = source.read()
     costs = checked_costs(given, instance) if given else None
     with working(label(mechanism), verbose):
+        begin(time_limit)
+        clock = Clock(time_limit)
         options = accepted(mechanism, method=method, solver=solver, time_limit=time_limit, verbose=verbose)
-        found = sensitivity(mechanism.allocate(instance, **options))
+        answer = mechanism.allocate(instance, **options)
+        found = sensitivity(answer, time_limit=clock.left)
         rows, advice = found.purchases(costs), found.advice(costs)
     if as_json:
         plain = [asdict(row) | {"no_end": isinf(row.up_to)} for row in rows]

@@ -31,7 +31,7 @@ SOLVE = """Find the best allocation under one policy, and prove it.
 [bold]Examples[/]
   fairopt solve cluster/ --policy drf
   fairopt solve cluster.json --policy kdf:k=2 --out answer.json
-  fairopt solve cluster/ --policy "AlphaFair(1, KDominantShare(2))" --json
+  fairopt solve cluster/ --policy "AlphaFair(2, KDominantShare(2))" --json
   fairopt solve cluster/ --policy my_notions.py:MINE --solver SCS
   fairopt solve cluster/ -p most-tasks --constraint "SharingIncentive()" --weight web=2
   fairopt solve cluster/ --policy drf --integral
@@ -67,7 +67,7 @@ DEMO = """Compare policies on a small cluster that ships with fairopt, and expla
   fairopt demo --folder first-steps"""
 OWN_POLICIES = """
 [bold]With parameters[/]: kdf:k=3, fds:alpha=2, gfj:beta=2,lam=-0.5
-[bold]From blocks[/]: "AlphaFair(1, KDominantShare(2)) + 0.1 * Total(Tasks())" or
+[bold]From blocks[/]: "AlphaFair(2, KDominantShare(2)) + 0.1 * Total(Tasks())" or
   "Policy(Leximin(), constraints=[SharingIncentive()])"
 [bold]Your own[/]: in a file notions.py write
     import fairopt as fo

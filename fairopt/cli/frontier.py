@@ -75,6 +75,8 @@ def sweep(
     processes: Annotated[int, typer.Option(metavar="N", help="Processes that share the points.")] = 1,
     resume: Annotated[Path | None, typer.Option(
         metavar="FILE", help="Keep points in this file as they come, and go on from it if it exists.")] = None,
+    time_limit: Annotated[float | None, typer.Option(
+        metavar="SECONDS", help="Seconds for the sweep; the points reached are shown.")] = None,
     as_json: AsJson = False,
 ) -> None:  # fmt: skip
     """Sweep over parameters of a family."""
@@ -98,7 +100,7 @@ def sweep(
         complain(LAST_WORDS + (f"; {resume} keeps points, and the same command goes on" if resume else ""))
 
     with working(family, last_words=last_words):
-        result = frontier(make, instance, axes, processes=processes, resume=resume)
+        result = frontier(make, instance, axes, processes=processes, resume=resume, time_limit=time_limit)
     if as_json:
         typer.echo(files.as_json(result.to_dict()))
     else:

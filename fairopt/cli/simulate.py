@@ -29,6 +29,7 @@ from fairopt.policy import Policy, label
 from fairopt.progress import within
 from fairopt.report import files
 from fairopt.report.timelines import timeline_data, timeline_remarks, timelines_table, write_tasks
+from fairopt.time_limits import Clock, checked
 
 FIRST_COME = "fcfs"
 UNFIT = re.compile(r"[^\w.=-]+")  # for the name of a file
@@ -91,6 +92,8 @@ def replay_jobs(
         metavar="FROM TO", help="The picture: the first and the last moment.")] = None,
     out: Annotated[Path | None, typer.Option(
         help="Write .csv with all tasks, or .json that Timeline.load reads; of several policies one each.")] = None,
+    time_limit: Annotated[float | None, typer.Option(
+        metavar="SECONDS", help="Seconds for all policies; the part done is shown.")] = None,
     as_json: AsJson = False,
 ) -> None:  # fmt: skip
     """Replay jobs task by task."""
@@ -104,6 +107,7 @@ def replay_jobs(
             raise InvalidBlock("distances are known at some moments only; give --fair 20, say")
     elif kind is not None or between is not None:
         raise InvalidBlock("--kind and --between are about a picture; give --plot FILE too")
+    checked(time_limit)
     rules: dict[str, tuple[Share, str]] = {}
     for text in policy or ["drf"]:
         plain, share, order = _rule(text)
@@ -160,22 +164,27 @@ def replay_jobs(
         whole = sum(np.isinf(run.until) for run in runs.values())
         complain(f"{LAST_WORDS} after {whole} of {len(rules)} policies")
 
-    stopped = False
+    stopped, clock = False, Clock(time_limit)
     try:
         with working(f"{len(trace):,} jobs", last_words=last_words):
             for name, scheduler in schedulers.items():
                 with within(name):
-                    runs[name] = simulate(cluster, trace, rules[name][0], scheduler=scheduler, name=name)
+                    runs[name] = simulate(
+                        cluster, trace, rules[name][0], scheduler=scheduler, name=name, time_limit=clock.left
+                    )
                 if stopped := runs[name].interrupted:
                     break
             else:
-                stopped = _measure(runs, fair)
+                stopped = _measure(runs, fair, clock)
     except KeyboardInterrupt:  # between two runs
         stopped = True
-    if stopped:
+    if stopped and not clock.late:
         last_words()
         raise typer.Exit(STOPPED)
     show()
+    if stopped:
+        complain(f"stopped by the time limit after {sum(np.isinf(run.until) for run in runs.values())} of {len(rules)} "
+                 "policies")
 
 
 def _rule(text: str) -> tuple[str, Share, str]:
@@ -208,14 +217,14 @@ def _by_types(trace: Trace, cluster: Instance) -> None:
             )
 
 
-def _measure(runs: dict[str, Timeline], fair: int) -> bool:
-    """Find the fair shares of all runs at the same moments; whether Ctrl-C ended the search."""
+def _measure(runs: dict[str, Timeline], fair: int, clock: Clock) -> bool:
+    """Find the fair shares of all runs at the same moments; whether Ctrl-C or the clock ended the search."""
     spans = [(run.table.arrival.min(), run.start.max()) for run in runs.values()]
     first, last = min(low for low, _ in spans), max(high for _, high in spans)
     moments = np.unique(first + (last - first) * (np.arange(fair) + 0.5) / max(fair, 1))
     for name, run in runs.items():
         with within(name):
-            runs[name] = run.with_fair_at(moments)
+            runs[name] = run.with_fair_at(moments, time_limit=clock.left)
         if runs[name].interrupted:
             return True
     return False

@@ -223,7 +223,8 @@ class Batch:
         if not defined.all():
             b, user = np.argwhere(~defined)[0].tolist()
             c = per_task[b, user]
-            why = share.why_zero(self._labelled, user) if c == 0 else "give demands within the range of floats"
+            one = self._labelled.with_demands(np.where(part[b, :, None], demands[b], 1.0))
+            why = share.why_zero(one, user) if c == 0 else "give demands within the range of floats"
             who = _place((where.start + b, user)) if levelled or c else f"every user of {_place((where.start + b,))}"
             raise OutOfDomain(f"{who} has {share} = {c:g}: {why}")
         return BatchChunk(

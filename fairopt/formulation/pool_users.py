@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from fairopt.blocks.model import require_level
 from fairopt.blocks.shares import Share, takes_windows
 from fairopt.formulation.program import Float, Indices, Program
 
@@ -112,6 +113,11 @@ class Pool:
         self.levelled = low is not None or (program.alpha_fair or program.objective).levels_users
         in_chunks = takes_windows(share, instance)
         self.coefficients = None if in_chunks else share.coefficients(instance, self.levelled)[::every]
+
+    def require_level(self, rates: Float) -> None:
+        """`OutOfDomain` if the level at which loads of ``rates`` per level fill a resource is beyond floats."""
+        most = float(rates.max())
+        require_level(1.0 / most if most else np.inf, self.share, self.instance)
 
     @property
     def step(self) -> int:

@@ -152,7 +152,8 @@ class _Written:
         if isinstance(part, (cp.Expression, cp.Maximize, cp.Minimize)):
             return b"", [*part.args, *(part.get_data() or ())]
         if sp.issparse(part):
-            rows = sp.csr_array(part)
+            given: Any = part
+            rows = sp.csr_array(given)
             return b"", [rows.shape, rows.indptr, rows.indices, rows.data]
         if isinstance(part, np.ndarray) and part.dtype != object:
             return repr((part.shape, part.dtype.str)).encode() + np.ascontiguousarray(part).tobytes(), ()

@@ -14,12 +14,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairopt.blocks.algebra import AtLeast, written
+from fairopt.blocks.algebra import AtLeast, refuse_unknown_numbers, written
 from fairopt.blocks.base import Block, asked, blocks_within, brief, is_ours
 from fairopt.blocks.constraints import Constraint, MadeRows, ManyRows, MinShare
 from fairopt.blocks.efficiency import FairnessEfficiency
 from fairopt.blocks.marginal import Marginal
-from fairopt.blocks.model import Model, Pairs, Point
+from fairopt.blocks.model import Model, Pairs, Point, in_range
 from fairopt.blocks.objectives import AlphaFair, Leximin, MaxMin, Objective, Total
 from fairopt.blocks.shares import Share
 from fairopt.errors import Infeasible, InvalidBlock, NotConcave, OutOfDomain
@@ -146,12 +146,16 @@ class Program:
 
     @cached_property
     def size(self) -> Float:
-        """About how many tasks each user runs, the unit of its unknowns, shape (n_users,)."""
+        """About how many tasks each user runs, the unit of its unknowns, shape (n_users,).
+
+        No less than its lower bound, which else a solver may take for infeasible (weights of 1 and 1e12).
+        """
         instance = self.instance
         mu = instance.dominant_shares
         best = np.where(instance.eligible, mu, np.inf).min(axis=1) if mu.ndim == 2 else mu
-        size = instance.common_level(best) * instance.weights / best
-        return np.minimum(size, np.where(self.high > 0, self.high, np.inf))
+        weights = in_range(instance.weights)
+        size = instance.common_level(best, weights) * weights / best
+        return np.minimum(np.maximum(size, self.low), np.where(self.high > 0, self.high, np.inf))
 
     @cached_property
     def most(self) -> Float:
@@ -349,7 +353,10 @@ def require_instance(instance: object) -> None:
 
 
 def checked_conditions(constraint: Constraint, model: Model) -> dict[str, cp.Constraint]:
-    """A constraint's conditions by name; `InvalidBlock` if it returns others, `NotConcave` if one is not convex."""
+    """A constraint's conditions by name, without those that hold whatever the tasks.
+
+    `InvalidBlock` if it returns others, `NotConcave` if one is not convex, and `Infeasible` if one never holds.
+    """
     conditions = asked(constraint, "constraints", model)
     if not isinstance(conditions, dict):
         raise InvalidBlock(
@@ -359,10 +366,13 @@ def checked_conditions(constraint: Constraint, model: Model) -> dict[str, cp.Con
         if not isinstance(condition, cp.Constraint):
             raise InvalidBlock(f"{constraint} gave {condition!r} under {name!r}; give a cvxpy constraint")
         _refuse_whole_numbers(constraint, condition, model)
+        refuse_unknown_numbers(constraint, condition, f"its condition {name!r}")
         if not condition.is_dcp():
             raise NotConcave(f"{constraint}: its condition {name!r} is not convex ({condition})")
+        if not condition.variables() and not condition.value():
+            raise Infeasible(f"{name!r} of `{constraint}` cannot hold, whatever the tasks", (f"`{constraint}`",))
     warn_of_loops(constraint, conditions.values())
-    return conditions
+    return {name: condition for name, condition in conditions.items() if condition.variables()}
 
 
 def _refuse_whole_numbers(block: Block, part: cp.Expression | cp.Constraint, model: Model) -> None:

@@ -58,7 +58,15 @@ def clarabel(a: Any, b: Any, c: Any, cones: dict[str, Any], options: dict[str, A
     return np.asarray(found.z), np.asarray(found.x)
 
 
-SOLVE: dict[str, Callable[..., Any]] = {"problem": problem, "CLARABEL": clarabel}
+def linprog(**program: Any) -> tuple[int, str, Any, Any]:
+    """Status, message, solution and multipliers of the inequalities of SciPy's linear program."""
+    from scipy.optimize import linprog
+
+    found = linprog(**program)
+    return found.status, found.message, found.x, None if found.x is None else found.ineqlin.marginals
+
+
+SOLVE: dict[str, Callable[..., Any]] = {"problem": problem, "CLARABEL": clarabel, "linprog": linprog}
 
 
 def _end_with_parent() -> None:

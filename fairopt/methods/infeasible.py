@@ -146,9 +146,7 @@ def _how_far(
 ) -> str:  # fmt: skip
     """For a bound in the conflict: what all other conditions leave room for, and whose bound it is."""
     for name in names:
-        block = groups[name].block
-        of_bounds = isinstance(block, (MinShare, MinTasks, SharingIncentive))
-        if of_bounds and (said := _part_of_bounds(program, cone, groups, name, block)):
+        if said := _part_of_bounds(program, cone, groups, name):
             return said
     for name in names:
         block, conditions, of_domain = groups[name]
@@ -168,10 +166,11 @@ def _how_far(
     return ""
 
 
-def _part_of_bounds(
-    program: Program, cone: ConeModel, groups: Mapping[str, _Group], name: str, block: Constraint
-) -> str:
-    """The part of a lower bound on tasks that all other conditions leave room for."""
+def _part_of_bounds(program: Program, cone: ConeModel, groups: Mapping[str, _Group], name: str) -> str:
+    """The part of a lower bound on tasks that all other conditions leave room for; empty for other conditions."""
+    block = groups[name].block
+    if not isinstance(block, (MinShare, MinTasks, SharingIncentive)):
+        return ""
     bounds = block.bounds(program.instance)
     if bounds is None:
         return ""

@@ -14,14 +14,19 @@ from fairopt.instance import Instance
 from fairopt.online.timeline import Timeline, moments_of
 from fairopt.policy import Policy
 from fairopt.progress import by_itself
+from fairopt.time_limits import Clock, begin
 
 __all__ = ["with_fair_at"]
 
 Float = NDArray[np.float64]
 
+LATE = "not reached before the time limit"
 
-def with_fair_at(timeline: Timeline, moments: ArrayLike) -> Timeline:
+
+def with_fair_at(timeline: Timeline, moments: ArrayLike, time_limit: float | None = None) -> Timeline:
     """See `Timeline.with_fair_at`; Ctrl-C leaves the rest NaN."""
+    begin(time_limit)
+    clock = Clock(time_limit)
     at = moments_of(moments, "fair_at")
     shares = np.full((len(at), len(timeline.users)), np.nan)
     errors: list[str | None] = ["interrupted"] * len(at)
@@ -30,8 +35,11 @@ def with_fair_at(timeline: Timeline, moments: ArrayLike) -> Timeline:
         try:
             for k in np.flatnonzero(at < timeline.until).tolist():
                 tell("fair shares", k, len(at))
+                if clock.late:
+                    errors[k], interrupted = LATE, True
+                    continue
                 try:
-                    shares[k] = _fair_shares(timeline, at[k])
+                    shares[k] = _fair_shares(timeline, at[k], clock.left)
                     errors[k] = None
                 except FairoptError as error:
                     errors[k] = f"{type(error).__name__}: {error}"
@@ -40,7 +48,7 @@ def with_fair_at(timeline: Timeline, moments: ArrayLike) -> Timeline:
     return replace(timeline, fair_at=at, fair_shares=shares, fair_errors=tuple(errors), interrupted=interrupted)
 
 
-def _fair_shares(timeline: Timeline, at: float) -> Float:
+def _fair_shares(timeline: Timeline, at: float, time_limit: float | None) -> Float:
     """Fair share of each user at a moment; 0 without tasks that run or wait."""
     table, cluster, n_users = timeline.table, timeline.cluster, len(timeline.users)
     present = np.bincount(table.kind, table.tasks * (table.arrival <= at), minlength=len(table.demands))
@@ -57,5 +65,5 @@ def _fair_shares(timeline: Timeline, at: float) -> Float:
         task_limits=present[kinds], eligible=np.array(eligible), resources=cluster.resources, servers=cluster.servers,
         server_types=cluster.server_types, users=[f"{timeline.users[j]} #{k}" for k, j in enumerate(user)],
     )  # fmt: skip
-    fair = per_task * Policy(Leximin(Tasks())).allocate(instance).tasks
+    fair = per_task * Policy(Leximin(Tasks())).allocate(instance, time_limit=time_limit).tasks
     return np.asarray(np.bincount(user, fair, minlength=n_users), dtype=float)

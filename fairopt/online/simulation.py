@@ -22,6 +22,7 @@ from fairopt.online.scheduler import Scheduler
 from fairopt.online.timeline import Timeline, moments_of
 from fairopt.policy import label
 from fairopt.progress import tell
+from fairopt.time_limits import Clock
 
 __all__ = ["simulate"]
 
@@ -31,7 +32,7 @@ OFTEN = 1000  # tasks that end between two reports of progress
 
 def simulate(
     capacities: ArrayLike | Mapping[str, Any] | Instance, jobs: Iterable[Job], share: Share = _DOMINANT, *,
-    scheduler: Any = None, fair_at: ArrayLike = (), name: str | None = None,
+    scheduler: Any = None, fair_at: ArrayLike = (), name: str | None = None, time_limit: float | None = None,
 ) -> Timeline:  # fmt: skip
     """Run jobs on servers task by task, event by event.
 
@@ -53,12 +54,14 @@ def simulate(
         `Timeline.distance`.
     name : str, optional
         What the run is called. Default: the share, or the scheduler.
+    time_limit : float, optional
+        Seconds for the call.
 
     Returns
     -------
     Timeline
-        Ctrl-C returns the part done: ``interrupted`` is True. Tasks that the scheduler never starts are counted in
-        ``unstarted``.
+        Ctrl-C and the time limit return the part done: ``interrupted`` is True. Tasks that the scheduler never starts
+        are counted in ``unstarted``.
 
     Raises
     ------
@@ -93,6 +96,7 @@ def simulate(
     >>> run.distance().round(3)
     array([0., 0.])
     """
+    clock = Clock(time_limit)
     moments = moments_of(fair_at, "fair_at")
     usual = Scheduler(capacities, share)
     for method in ("submit", "next_task", "finish") if scheduler is not None else ():
@@ -110,8 +114,8 @@ def simulate(
             raise InvalidInstance("the times of all jobs add up to more than floats hold; give them in a larger unit")
     run = _Run(usual if scheduler is None else scheduler, usual.instance, table)
     try:
-        run.events()
-        interrupted = False
+        run.events(clock)
+        interrupted = math.isfinite(run.until)
     except KeyboardInterrupt:
         interrupted = True
     job, server, start, end = (np.array(x[: len(run.end)]) for x in (run.task_job, run.task_server, run.start, run.end))
@@ -120,7 +124,7 @@ def simulate(
         np.zeros((0, len(table.users))), (), float(run.until), interrupted,
         _name(run.scheduler) if name is None else name,
     )  # fmt: skip
-    return timeline.with_fair_at(moments) if len(moments) else timeline
+    return timeline.with_fair_at(moments, time_limit=clock.left) if len(moments) else timeline
 
 
 class _Run:
@@ -135,8 +139,8 @@ class _Run:
         self.task_job, self.task_server = array("q"), array("q")
         self.start, self.end = array("d"), array("d")
 
-    def events(self) -> None:
-        """Run to the end."""
+    def events(self, clock: Clock) -> None:
+        """Run to the end, or until the clock is late."""
         jobs, requests = self.table.jobs, [self.table.requests[k] for k in self.table.kind.tolist()]
         next_task, finish = _with_time(self.scheduler.next_task), _with_time(self.scheduler.finish)
         takes = _keywords(self.scheduler.submit)
@@ -160,7 +164,7 @@ class _Run:
                 now = max(now, jobs[order[arrived]].arrival)
                 self.submit(order[arrived], takes, now)
                 arrived += 1
-            while (task := next_task(now)) is not None:
+            while (task := None if clock.late else next_task(now)) is not None:
                 job, s = self.place(task, now)
                 self.servers.take(requests[job], s)
                 self.left[job] -= 1
@@ -171,6 +175,8 @@ class _Run:
                 self.task_server.append(s)
                 self.start.append(now)
                 self.end.append(over)
+            if clock.late:
+                return
         self.until = math.inf
 
     def submit(self, k: int, takes: set[str], now: Any) -> None:

@@ -69,9 +69,9 @@ class Timeline:
     fair_errors : tuple of str or None
         Why the fair shares of a moment are unknown.
     until : float
-        Events before this moment are complete: infinity, unless Ctrl-C ended the simulation.
+        Events before this moment are complete: infinity, unless Ctrl-C or the time limit ended the simulation.
     interrupted : bool
-        Whether Ctrl-C ended the simulation, or the search for fair shares.
+        Whether Ctrl-C or the time limit ended the simulation, or the search for fair shares.
     name : str
         The scheduler, or the share it levels.
 
@@ -147,6 +147,8 @@ class Timeline:
         ----------
         times : array-like of shape (n_times,)
             Moments in any order.
+        time_limit : float, optional
+            Seconds for the call. Moments that are not reached are NaN, and ``fair_errors`` say so.
 
         Returns
         -------
@@ -220,7 +222,7 @@ class Timeline:
         fair = self.fair_shares.sum(axis=1)
         return part_of_capacity(self.shortfalls().sum(axis=1), fair, 0.0) + np.where(np.isnan(fair), np.nan, 0.0)
 
-    def with_fair_at(self, moments: ArrayLike) -> Timeline:
+    def with_fair_at(self, moments: ArrayLike, *, time_limit: float | None = None) -> Timeline:
         """The same timeline with the divisible optimum at other moments, as ``simulate(..., fair_at=moments)``.
 
         Parameters
@@ -232,7 +234,7 @@ class Timeline:
         -------
         Timeline
         """
-        return later("Timeline.with_fair_at")(self, moments)
+        return later("Timeline.with_fair_at")(self, moments, time_limit)
 
     def mean_utilisation(self) -> Float:
         """Part of each server in use, on average over the makespan, shape (n_servers, n_resources); NaN of nothing."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import NoReturn
 
 import numpy as np
 
@@ -21,7 +22,7 @@ from fairopt.methods.pool.solve import solve_waterfilling
 from fairopt.methods.settings import Settings
 from fairopt.progress import tell
 from fairopt.proofs import gate
-from fairopt.time_limits import begin, checked, within_limit
+from fairopt.time_limits import FIX, Clock, Limit, begin, within_limit
 
 __all__ = ["DynamicDRF"]
 
@@ -84,7 +85,28 @@ class DynamicDRF:
         array([2., 4.])
         """
         begun = begin(time_limit)
-        last = within_limit(checked(time_limit), begun, lambda: deque(self.steps(instance), maxlen=1))
+        clock, last, arrived = Clock(time_limit), deque[Allocation](maxlen=1), 0
+
+        def arrive() -> None:
+            nonlocal arrived
+            for step in self.steps(instance):
+                last.append(step)
+                arrived += 1
+                if clock.late and arrived < instance.n_users:
+                    stop()
+
+        def stop(limit: Limit | None = None) -> NoReturn:
+            words = f"the time limit was over after {arrived:,} of {instance.n_users:,} users had arrived"
+            held = None
+            if last:
+                program = Program(instance, Leximin(DominantShare()), ())
+                tasks = program.gather(last[0].tasks_by_server)
+                found = replace(gate.nothing(program, "water-filling"), tasks=tasks, block_violation=0.0)
+                held = gate.unfinished(self, program, found, None, begun)
+            spent = "" if limit is None else f": {limit.account()}"
+            raise NotCertified(f"{words}{spent}; .best is what they have. {FIX}", best=held)
+
+        within_limit(clock.time_limit, begun, arrive, stop)
         if last:
             return last[0]
         program = Program(instance, Leximin(DominantShare()), ())  # of no users

@@ -29,7 +29,7 @@ MECHANISMS: dict[str, Any] = {
 
 
 def parse_policy(text: str) -> Policy:
-    """A policy from text such as ``AlphaFair(1, KDominantShare(2)) + 0.1 * Total(Tasks())``.
+    """A policy from text such as ``AlphaFair(2, KDominantShare(2)) + 0.1 * Total(Tasks())``.
 
     An objective, or a whole ``Policy(..., constraints=[...])``; `InvalidBlock` for anything else.
 

@@ -21,10 +21,10 @@ from fairopt.formulation.program import require_instance
 from fairopt.instance import Instance
 from fairopt.methods.batch.allocate_many import allocate_many
 from fairopt.policy import accepted, is_mechanism, label
-from fairopt.progress import additional_listener, by_itself, tell, within
+from fairopt.progress import by_itself, tell, within
 from fairopt.proofs import gate
 from fairopt.proofs.gate import MeasuredPart
-from fairopt.time_limits import begin, checked, current, within_limit
+from fairopt.time_limits import SHORTEST, begin, checked, current, within_limit
 
 __all__ = ["NaivePerServer"]
 
@@ -163,10 +163,6 @@ class NaivePerServer:
         if objective is None or any(_by_label(share) for share in objective.share_blocks()):
             return None  # a batch has no labels
 
-        def watch(what: str, done: int | None, of: int | None) -> None:
-            if time.perf_counter() > deadline:
-                raise NotCertified(f"the time limit was over after {done} of {of} servers; give it more time_limit")
-
         demands = instance.demands
         if demands.ndim == 3:
             demands = demands[:, first].swapaxes(0, 1)
@@ -174,9 +170,10 @@ class NaivePerServer:
             demands = np.broadcast_to(demands, (len(first), *demands.shape))
         limits = np.where(takes_part, np.inf, 0.0)
         try:
-            with within("classes of servers"), additional_listener(watch):
+            with within("classes of servers"):
                 found = allocate_many(
-                    self.policy, demands, instance.capacities[first], weights=instance.weights, task_limits=limits
+                    self.policy, demands, instance.capacities[first], weights=instance.weights, task_limits=limits,
+                    time_limit=max(deadline - time.perf_counter(), SHORTEST),
                 )
         except (InvalidBlock, InvalidInstance, OutOfDomain):
             return None  # solved one by one, errors name the user and the server

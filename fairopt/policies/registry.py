@@ -17,7 +17,7 @@ from typing import Any, get_origin, get_type_hints
 from fairopt.blocks.base import Block
 from fairopt.blocks.constraints import Constraint
 from fairopt.blocks.shares import Share
-from fairopt.errors import FairoptError, InvalidBlock, nearest
+from fairopt.errors import FairoptError, InvalidBlock, nearest, own_lines
 from fairopt.policies.bottleneck import BottleneckFairness
 from fairopt.policies.bundles import FFMRA, HFFMRA, MLFDRS
 from fairopt.policies.dominant import DRF, DRFH, KDF, TSF
@@ -83,7 +83,7 @@ def named_policy(text: str) -> Any:
     ----------
     text : str
         ``drf``; ``kdf:k=3``; ``fds:alpha=2``; ``my_package.notions:MINE``; ``path/to/file.py:MINE``; or blocks such
-        as ``AlphaFair(1, KDominantShare(2)) + 0.1 * Total(Tasks())``.
+        as ``AlphaFair(2, KDominantShare(2)) + 0.1 * Total(Tasks())``.
 
     Returns
     -------
@@ -351,11 +351,11 @@ def _called(make: Callable[..., Any], text: str, parameters: dict[str, Any], fix
     """What a function or a class of the user's makes."""
     try:
         return make(**parameters)
-    except TypeError as error:
-        raise InvalidBlock(f"{text!r} cannot be called ({error}); give {fix}") from error
     except FairoptError:
         raise
     except (Exception, SystemExit) as error:
+        if isinstance(error, TypeError) and not own_lines(error):  # of the call, not of what is called
+            raise InvalidBlock(f"{text!r} cannot be called ({error}); give {fix}") from error
         raise InvalidBlock(f"{text!r} fails when called: {_told(error)}") from error
 
 
@@ -363,4 +363,5 @@ def _told(error: BaseException) -> str:
     """An exception of others' code in words."""
     if isinstance(error, SystemExit):
         return f"it exits (code {error.code!r}), and a policy must not"
-    return f"{type(error).__name__}: {error}"
+    lines = own_lines(error)
+    return f"{type(error).__name__}: {error}" + (f" ({lines[-1]})" if lines else "")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -12,6 +12,7 @@ from fairopt.blocks.algebra import AtLeast, fall
 from fairopt.blocks.base import is_ours
 from fairopt.blocks.constraints import Constraint
 from fairopt.blocks.majorant import Majorant
+from fairopt.certificate import BLOCK_TOLERANCE
 from fairopt.formulation.program import ConeModel, Float, Indices, Program
 from fairopt.lazy import cp, sp
 from fairopt.proofs.lagrangian import EPS, LinearRows, Multipliers
@@ -255,7 +256,8 @@ def relative_violation(condition: cp.Constraint, typical: Mapping[int, Float] | 
 
     Both sides of a homogeneous row may vanish, so terms count one by one, and constants on both sides count as one: a
     constant that is added to both changes nothing but the rounding of the row. ``typical`` are typical sizes of the
-    entries of variables, by the variable's id: a row is measured in no less than `TYPICAL` of its terms there.
+    entries of variables, by the variable's id: a row is measured in no less than `TYPICAL` of its terms there. A curved
+    term may vanish since its arguments cancel, as a norm of differences: see `_cancelled`.
     """
     if any(variable.value is None for variable in condition.variables()):  # one of a block's own, not solved for
         return np.inf
@@ -272,23 +274,65 @@ def relative_violation(condition: cp.Constraint, typical: Mapping[int, Float] | 
         return np.full(len(size), part[0] if len(part) == 1 else np.abs(part).max(initial=0.0))
 
     signs = (1.0, -1.0) if isinstance(condition, (cp.constraints.Inequality, cp.constraints.Equality)) else (1.0,) * 9
+    curved = []
     for sign, argument in zip(signs, condition.args, strict=False):
         for term, its_sign in _terms(argument, sign):
             value = np.asarray(term.value, dtype=float).ravel(order="F")
             rounding = np.maximum(rounding, by_row(np.abs(value)))
             if not term.is_affine():
                 size = np.maximum(size, by_row(np.abs(value)))
+                curved.append(term)
                 continue
-            for variable, gradient in term.grad.items():
-                slopes, at = as_matrix(gradient).T, np.asarray(variable.value, dtype=float).ravel(order="F")
-                value = value - slopes @ at
-                size = np.maximum(size, by_row(abs(slopes) @ np.abs(at)))
-                if typical is not None and variable.id in typical:
-                    size = np.maximum(size, by_row(TYPICAL * (abs(slopes) @ typical[variable.id])))
-            constant = constant + its_sign * by_row(value)
+            own, rest = _sizes(term, typical)
+            size, constant = np.maximum(size, by_row(own)), constant + its_sign * by_row(rest)
     size = np.maximum(size, np.abs(constant))
     beyond = np.maximum(violation - EPS * rounding, 0.0)
-    return float(np.max(beyond / np.where(size > 0, size, 1.0)))
+    relative = beyond / np.where(size > 0, size, 1.0)
+    if curved and relative.max() > BLOCK_TOLERANCE:
+        relative = np.minimum(relative, _cancelled(beyond, lambda part: sum(by_row(_grown(t, part)) for t in curved)))
+    return float(relative.max())
+
+
+def _sizes(term: cp.Expression, typical: Mapping[int, Float] | None = None) -> tuple[Float, Float]:
+    """The size of the variables' terms in each row of an affine expression, and its constant."""
+    value = np.asarray(term.value, dtype=float).ravel(order="F")
+    size = np.zeros(len(value))
+    for variable, gradient in term.grad.items():
+        slopes, at = as_matrix(gradient).T, np.asarray(variable.value, dtype=float).ravel(order="F")
+        value = value - slopes @ at
+        size = np.maximum(size, abs(slopes) @ np.abs(at))
+        if typical is not None and variable.id in typical:
+            size = np.maximum(size, TYPICAL * (abs(slopes) @ typical[variable.id]))
+    return size, value
+
+
+def _cancelled(beyond: Float, grown: Callable[[float], Float | int]) -> Float:
+    """The least part of the terms in curved terms' arguments that accounts for a violation, by row; infinite for none.
+
+    Linear rows are measured in terms that may cancel; so are the arguments of a norm or a square where they do. The
+    square of an argument that cancels to 1e-7 of its terms is 1e-14 of their square.
+    """
+    found = np.full(len(beyond), np.inf)
+    for part in np.geomspace(1.0, 1e-16, 65).tolist():
+        found = np.where(beyond <= grown(part), part, found)
+    return found
+
+
+def _grown(term: cp.Expression, part: float) -> Float:
+    """By how much a curved term changes where arguments that cancel move from 0 by a part of their terms' size."""
+    change = np.abs(_moved(term, part) - term.value).ravel(order="F")
+    return np.where(np.isfinite(change), change, 0.0)
+
+
+def _moved(expression: cp.Expression, part: float) -> Float:
+    """An expression's value where its affine arguments that cancel move from 0 by a part of their terms' size."""
+    if not expression.is_affine():
+        moved = [cp.Constant(_moved(argument, part)) for argument in expression.args]
+        return np.asarray(expression.copy(moved).value, dtype=float)
+    value = np.asarray(expression.value, dtype=float)
+    own, rest = _sizes(expression)
+    size = (own + np.abs(rest)).reshape(value.shape, order="F")
+    return np.asarray(value + np.where(np.abs(value) <= TYPICAL * size, np.copysign(part * size, value), 0.0))
 
 
 def _terms(expression: cp.Expression, sign: float) -> list[tuple[cp.Expression, float]]:

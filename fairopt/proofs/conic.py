@@ -9,18 +9,20 @@ beyond their size at the answer is assumed, and the certificate states it.
 
 from __future__ import annotations
 
+import math
 import time
 import warnings
 from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from fairopt.formulation import apart, solvers
-from fairopt.formulation.program import ConeModel, Float, Indices, Mask
+from fairopt.formulation.program import ConeModel, Float, Indices
 from fairopt.lazy import cp, sp, sparse_linalg
 from fairopt.proofs.conditions import bounds_are_charged
 from fairopt.proofs.lagrangian import EPS, Multipliers
@@ -28,6 +30,9 @@ from fairopt.time_limits import current, stage
 
 REACH = 100.0  # the assumed range of a variable of CVXPY's, in multiples of its size (at least 1) at the answer
 CANCELLED = 1e-11  # of the largest terms: less than this is left by rounding
+DENSE = 4_000_000  # entries of a matrix that is factorised rather than iterated with
+NEWTON = 10  # steps onto the boundaries of cones
+NEAR = 1e-3  # of a point: how far from the boundary of its cone it may be by a solver's noise
 MATRICES = (
     "conditions on matrices, such as X >> 0 or a bound on lambda_max, cannot be proved where they bind; write them by "
     "linear terms, norms, logarithms or powers"
@@ -208,9 +213,13 @@ class ConicConditions:
         if not self.on_others.shape[1]:
             return np.zeros(0)
         at = np.asarray(self.variable.value, dtype=float)
-        for variable, columns in self.further:
-            variable.save_value(at[columns].reshape(variable.shape, order="F"))
+        self.save(at)
         return np.abs(at)
+
+    def save(self, values: Float) -> None:
+        """Give variables of the blocks' own their values among those that CVXPY added."""
+        for variable, columns in self.further:
+            variable.save_value(values[columns].reshape(variable.shape, order="F"))
 
     def charges(self, y: Float, sizes: Float, n_rows: int) -> Multipliers:
         """What the conditions charge at a point near y, per task, and what they are worth.
@@ -223,36 +232,81 @@ class ConicConditions:
         y = _balanced(y, none, to_others, self.dims)
         terms = abs(to_others) @ np.abs(y)
         left = np.abs(to_others @ y) + EPS * terms
-        worth = float(self.right @ y) + float((left * REACH * np.maximum(1.0, sizes)).sum())
+        rest = float((left * REACH * np.maximum(1.0, sizes)).sum())
+        worth, whole = float(self.right @ y) + rest, float(np.abs(self.right) @ np.abs(y)) + rest
         if (left > CANCELLED * terms.max(initial=0.0)).any():
             worth = np.inf
         size = (abs(to_ours) @ np.abs(y)) / self.scale
-        return Multipliers(np.zeros(n_rows), (to_ours @ y) / self.scale, worth, size=size)
+        return Multipliers(np.zeros(n_rows), (to_ours @ y) / self.scale, worth, size=size, constant_size=whole)
 
-    def charging_nothing(self, y: Float, costs: Float, free: Mask) -> Float:
-        """A point near y at which ``free`` pairs of users who are not held cost nothing, where cones allow that.
+    def exact_charges(
+        self, y: Float, sizes: Float, prices: Float, loads: sp.csr_array, usable: Float
+    ) -> tuple[Float, float]:
+        """The costs of pairs by capacities at ``prices`` and by conditions at a point near y, and what these are worth.
 
-        ``costs`` (n_pairs,) are those of all conditions and capacities. In an exponential or power cone with one row on
-        free pairs alone and one row without variables, the multiplier of the first can be chosen, and that of the
-        second is the least that the dual cone allows.
+        As `charges`, with each sum rounded once: under curved conditions large multiples of a lower level's multipliers
+        prove a later one, and terms cancel.
         """
-        dims, alone = self.dims, np.diff(self.on_others.indptr) == 0
-        y = _balanced(y, np.zeros(self.on_others.shape[1]), self.on_others.T.tocsr(), dims)
-        powers: list[float | None] = [None] * dims.exp + [float(a) for a in dims.p3d]  # the last rows
-        for rows, power in zip(np.arange(len(y) - 3 * len(powers), len(y)).reshape(-1, 3), powers, strict=True):
-            pairs, per_unit = zip(*(self._on_pairs(r) for r in rows), strict=True)
-            own = [k for k in range(3) if alone[rows[k]] and len(pairs[k]) and free[pairs[k]].all()]
-            fixed = [k for k in range(3) if alone[rows[k]] and not len(pairs[k]) and self.right[rows[k]] > 0]
-            if len(own) == len(fixed) == 1 and (per_unit[own[0]] < 0).all():
-                y[rows[own[0]]] -= (costs[pairs[own[0]]] / per_unit[own[0]]).max()
-                y[rows[fixed[0]]] = _least(y[rows], fixed[0], power)
-        return y
+        to_others = sp.csr_array(self.on_others.T)
+        y = _balanced(y, np.zeros(self.on_others.shape[1]), to_others, self.dims)
+        at, rows, coefficients = self._alone
+        y[rows] = (coefficients * y[rows] - exact_sums(to_others[at], y)) / coefficients
+        y = _into_dual_cone(y, self.dims)
+        both = np.concatenate([prices, y])
+        per_task = sp.csr_array(sp.diags_array(1.0 / self.scale) @ self.on_ours.T)
+        costs = exact_sums(sp.csr_array(sp.hstack([sp.csr_array(loads).T, per_task])), both)
+        left = np.abs(exact_sums(to_others, y))
+        if (left > CANCELLED * (abs(to_others) @ np.abs(y)).max(initial=0.0)).any():
+            return costs, np.inf
+        of_sizes = float((left * REACH * np.maximum(1.0, sizes)).sum())
+        worth = sp.csr_array(np.concatenate([usable, self.right])[None, :])
+        return costs, float(exact_sums(worth, both)[0]) + of_sizes
 
-    def _on_pairs(self, row: int) -> tuple[Indices, Float]:
-        """The pairs that a row has, and what a unit of its multiplier charges for a task of each."""
-        part = slice(*self.on_ours.indptr[row : row + 2])
-        pairs: Indices = np.asarray(self.on_ours.indices[part], dtype=np.intp)
-        return pairs, np.asarray(self.on_ours.data[part] / self.scale[pairs])
+    @cached_property
+    def _alone(self) -> tuple[Indices, Indices, Float]:
+        """Variables that CVXPY added with a row that has no other one, these rows, and the coefficients there.
+
+        By the multipliers of these rows they cancel to rounding; linear rows first, and no first row of a second-order
+        cone, which follows from the others.
+        """
+        dims, columns = self.dims, sp.csc_array(self.on_others)
+        alone = np.diff(self.on_others.indptr) == 1
+        alone[dims.zero + dims.nonneg + np.cumsum([0, *dims.soc])[: len(dims.soc)].astype(int)] = False
+        found = []
+        for k in range(columns.shape[1]):
+            part = slice(*columns.indptr[k : k + 2])
+            place = np.flatnonzero(alone[columns.indices[part]])
+            if len(place):
+                found.append((k, columns.indices[part][place[0]], columns.data[part][place[0]]))
+        at, rows, coefficients = np.array(found).reshape(-1, 3).T
+        return at.astype(np.intp), rows.astype(np.intp), coefficients
+
+    def charging_nothing(self, y: Float, costs: Float, free: Indices) -> Float:
+        """A point near y at which ``free`` pairs, whose tasks cost ``costs`` by capacities, cost nothing in all.
+
+        At the optimum of a level, users above it cost nothing, and points are on the boundaries of their cones. A
+        solver leaves noise of the first order of both; without it, the bound is off by noise of the second order.
+        Newton's steps; y itself where these find no such point.
+        """
+        rows = sp.csr_array(sp.vstack([self.on_others.T, self.on_ours.T.tocsr()[free]]))
+        aim = np.concatenate([np.zeros(self.on_others.shape[1]), costs * self.scale[free]])
+        with_aim = sp.csr_array(sp.hstack([rows, sp.csr_array(aim[:, None])]))
+        found, least, cones = y, CANCELLED, self.cone_of_row
+        for _ in range(NEWTON):
+            y = _into_dual_cone(y, self.dims)
+            near = boundaries(y, self.dims)
+            left = np.concatenate([exact_sums(with_aim, np.append(y, 1.0)), [boundary.inside for boundary in near]])
+            terms = np.concatenate([np.abs(aim), abs(rows) @ np.abs(y)]).max(initial=0.0)
+            error = np.abs(left).max(initial=0.0)
+            if error <= least * terms:
+                found, least = y, error / max(terms, 1e-300)
+            elif least < CANCELLED:  # as near as rounding allows
+                break
+            size = np.zeros(cones.max(initial=-1) + 1)  # of a cone's point: what charges nothing stays so
+            np.maximum.at(size, cones, np.abs(y))
+            system = sp.vstack([rows, by_row(near, len(y))]) @ sp.diags_array(size[cones])
+            y = y - size[cones] * least_squares(system, left)
+        return found
 
     def slopes(self, y: Float) -> tuple[sp.csr_array, sp.csr_array]:
         """What each cone charges per task of each pair and for each of v: (n_pairs, n_cones) and (n_v, n_cones)."""
@@ -313,14 +367,90 @@ def _solve(data: dict[str, Any], dims: Any) -> tuple[Float | None, Float | None]
     return (y, z) if np.isfinite(y).all() and np.isfinite(z).all() else (None, None)
 
 
-def _least(y: Float, k: int, power: float | None) -> float:
-    """The least coordinate k at the others' values in a dual power cone, or (the second) dual exponential cone."""
-    if power is None:
-        return float(y[0] * (1.0 + np.log(y[2] / -y[0]))) if k == 1 and y[0] < 0 < y[2] else float(y[k])
-    if k == 2 or not y[1 - k] > 0:
-        return float(y[k])
-    a = power if k == 0 else 1.0 - power
-    return float(a * (abs(y[2]) / (y[1 - k] / (1.0 - a)) ** (1.0 - a)) ** (1.0 / a))
+def least_squares(matrix: Any, right: Float) -> Float:
+    """The smallest solution of equations with the least squares left."""
+    if np.prod(matrix.shape) <= DENSE:
+        return np.asarray(np.linalg.lstsq(matrix.toarray(), right, rcond=1e-15)[0])
+    return np.asarray(sparse_linalg.lsqr(sp.csr_array(matrix), right, atol=1e-16, btol=1e-16)[0])
+
+
+def exact_sums(matrix: sp.csr_array, at: Float) -> Float:
+    """The product of a matrix and a vector, each entry rounded once.
+
+    Products of floats are sums of two floats (Dekker 1971), and `math.fsum` adds up exactly.
+    """
+    left, right = matrix.data, at[matrix.indices]
+    product = left * right
+    (a, b), (c, d) = _halves(left), _halves(right)
+    rest = ((a * c - product) + a * d + b * c) + b * d
+    terms = np.stack([product, np.where(np.isfinite(rest), rest, 0.0)], axis=1).ravel()
+    ends = (2 * matrix.indptr).tolist()
+    if not np.isfinite(product).all():
+        return np.asarray(matrix @ at)
+    return np.array([math.fsum(terms[i:j].tolist()) for i, j in pairwise(ends)])
+
+
+def _halves(x: Float) -> tuple[Float, Float]:
+    """Floats as sums of two of half the digits."""
+    upper = 134217729.0 * x
+    upper = upper - (upper - x)
+    return upper, x - upper
+
+
+class Boundary(NamedTuple):
+    """A curved dual cone whose boundary a point is near: its rows, how far inside the point is, and the derivatives of
+    that, the second ones where they are asked for.
+    """
+
+    rows: slice
+    inside: float
+    slope: Float
+    bend: Float | None
+
+
+def boundaries(y: Float, dims: Any, bends: bool = False) -> list[Boundary]:
+    """The boundaries of curved dual cones that a point is near.
+
+    Near is what is nearer than `NEAR` of the point's size: where a primal point is at its cone's apex, the dual one is
+    anywhere in the cone.
+    """
+    at, found = dims.zero + dims.nonneg, list[Boundary]()
+    for size in dims.soc:
+        norm = float(np.linalg.norm(y[at + 1 : at + size]))
+        if norm > 0:
+            way = y[at + 1 : at + size] / norm
+            slope, bend = np.concatenate([[1.0], -way]), None
+            if bends:
+                bend = np.zeros((size, size))
+                bend[1:, 1:] = (np.outer(way, way) - np.eye(size - 1)) / norm
+            found.append(Boundary(slice(at, at + size), float(y[at]) - norm, slope, bend))
+        at += size
+    for _ in range(dims.exp):
+        u, v, w = y[at : at + 3].tolist()
+        if u < 0:  # w >= -u exp(v / u - 1)
+            e, way = np.exp(v / u - 1.0), np.array([-v / u, 1.0, 0.0])
+            slope, bend = np.array([e * (1.0 - v / u), e, 1.0]), e / u * np.outer(way, way)
+            found.append(Boundary(slice(at, at + 3), w + u * e, slope, bend))
+        at += 3
+    for power in dims.p3d:
+        a, (u, v, w) = float(power), y[at : at + 3].tolist()
+        b = 1.0 - a
+        if u > 0 and v > 0:  # (u / a)^a (v / b)^b >= |w|
+            most = (u / a) ** a * (v / b) ** b
+            slope = np.array([a * most / u, b * most / v, -np.sign(w)])
+            way = np.array([1.0 / u, -1.0 / v, 0.0])
+            bend = -a * b * most * np.outer(way, way)
+            found.append(Boundary(slice(at, at + 3), most - abs(w), slope, bend))
+        at += 3
+    return [f for f in found if np.isfinite(f.slope).all() and f.inside <= NEAR * np.abs(y[f.rows]).max()]
+
+
+def by_row(boundaries: Sequence[Boundary], size: int) -> sp.csr_array:
+    """The slopes of boundaries, as the rows of a matrix."""
+    slopes = sp.lil_array((len(boundaries), size))
+    for row, boundary in enumerate(boundaries):
+        slopes[row, boundary.rows] = boundary.slope
+    return sp.csr_array(slopes)
 
 
 def _into_dual_cone(y: Float, dims: Any) -> Float:

@@ -23,6 +23,7 @@ from fairopt.formulation.program import Float, Indices, Program
 from fairopt.lazy import optimize, sp
 
 EPS = 8 * float(np.finfo(float).eps)  # relative to the terms of a sum: more than the rounding error
+NOTHING = 0.25  # a bound that is this part of its own rounding is 0: the terms differ in their last digits at most
 
 
 class LinearRows(NamedTuple):
@@ -122,6 +123,10 @@ def lagrangian_bound(
         gap = _relative_gap(objective, float(found.fun), value, point)
         if gap < best.gap:
             best = LagrangianBound(float(found.fun), gap, float(best.factor * np.exp(found.x)))
+    if not best.gap <= GAP_TOLERANCE and objective.value(point) == value == 0.0:  # conditions may allow nothing
+        plain = Lagrangian(program, majorant, multipliers, point, eps=0.0)(best.factor)
+        if plain <= NOTHING * (best.value - plain):
+            return LagrangianBound(best.value, 0.0, best.factor)
     return LagrangianBound(best.value, max(float(best.gap), 0.0) if np.isfinite(best.gap) else np.inf, best.factor)
 
 
@@ -136,8 +141,10 @@ def _relative_gap(objective: Objective, top: float, value: float, point: Point) 
 class Lagrangian:
     """The Lagrangian bound as a function of a common factor on all multipliers."""
 
-    def __init__(self, program: Program, majorant: Majorant, multipliers: Multipliers, point: Point) -> None:
-        pairs = program.pairs
+    def __init__(
+        self, program: Program, majorant: Majorant, multipliers: Multipliers, point: Point, eps: float = EPS
+    ) -> None:
+        pairs, self.eps = program.pairs, eps
         self.program, self.majorant, self.multipliers = program, majorant, multipliers
         self.point, self.pairs = point, pairs
         powers = [p for m in (majorant, *(m for m, _ in multipliers.extra)) for p in m.powers]
@@ -151,7 +158,7 @@ class Lagrangian:
         cost = charged + multipliers.pair_cost
         size = charged + (np.abs(multipliers.pair_cost) if multipliers.size is None else multipliers.size)
         # rounded down, so that the bound is valid after cancellation too
-        self.by_pair, self.worth = (cost - EPS * size) / worth, np.zeros(len(pairs))
+        self.by_pair, self.worth = (cost - eps * size) / worth, np.zeros(len(pairs))
         self.linear = self.linear_extra = 0.0  # constants of linear terms, which are charged pair by pair
         if self.reference is not None:
             for p in majorant.powers:
@@ -166,7 +173,7 @@ class Lagrangian:
         self.cost = pairs.min(self.by_pair)
         paid = float(multipliers.prices @ program.usable_rows)
         self.back = paid + multipliers.constant
-        self.back += EPS * (paid + max(multipliers.constant_size, abs(multipliers.constant)))
+        self.back += eps * (paid + max(multipliers.constant_size, abs(multipliers.constant)))
         if self.reference is None:
             self.low, self.high = program.low, program.most
             self.at = point.tasks
@@ -242,17 +249,17 @@ class Lagrangian:
 
     def with_mixtures(self, factor: float) -> tuple[float, list[Float]]:
         """The bound, and for each ranked term the mixture of shares that it uses, by user."""
-        powers, ranked, constant = self._parts(factor)
+        (powers, ranked, constant), eps = self._parts(factor), self.eps
         if self.reference is None:
             cost = factor * self.cost
         else:
             by_pair = factor * self.by_pair
-            cost = self.pairs.min(by_pair - self.worth - EPS * (np.abs(by_pair) + np.abs(self.worth)))
+            cost = self.pairs.min(by_pair - self.worth - eps * (np.abs(by_pair) + np.abs(self.worth)))
             constant -= self.linear + factor * self.linear_extra
         terms = [(self._per_unit(p.c), p.factor, p.alpha) for p in powers]
         constant += factor * self.back
         if not ranked:
-            return added(best_response(cost, terms, self.low, self.high), constant), []
+            return added(best_response(cost, terms, self.low, self.high, eps), constant, eps), []
         left = np.maximum(cost - np.nan_to_num(self._slopes(powers), posinf=0.0), 0.0)
         weight = sum(r.factor * sum(r.v) for r in ranked)
         pinned = self.at >= self.high * (1 - 1e-7)
@@ -263,16 +270,16 @@ class Lagrangian:
                 c = self._per_unit(r.c)
                 part = r.factor * sum(r.v) / weight
                 theta = r.mixture(c * self.at, left * part / c, pinned, tie) if tie else r.sorted_by(c * self.high)
-                charged = charged - theta * c - EPS * (np.abs(charged) + theta * c)
+                charged = charged - theta * c - eps * (np.abs(charged) + theta * c)
                 mixtures.append(theta)
-            top = added(best_response(charged, terms, self.low, self.high), constant)
+            top = added(best_response(charged, terms, self.low, self.high, eps), constant, eps)
             if top < best[0] or not best[1]:
                 best = top, mixtures
         if len(ranked) == 1 and np.isfinite(self.high).all():
             c = self._per_unit(ranked[0].c)
             theta = ranked[0].cheapest(left / c, c * self.low, c * self.high)
-            charged = cost - theta * c - EPS * (np.abs(cost) + theta * c)
-            top = added(best_response(charged, terms, self.low, self.high), constant)
+            charged = cost - theta * c - eps * (np.abs(cost) + theta * c)
+            top = added(best_response(charged, terms, self.low, self.high, eps), constant, eps)
             if top < best[0]:
                 best = top, [theta]
         return best
@@ -284,9 +291,9 @@ def _nowhere_zero(c: Float) -> Float:
     return np.where(c > 0, c, np.where(smallest < np.inf, smallest, 1.0))
 
 
-def added(parts: Float, constant: float) -> float:
+def added(parts: Float, constant: float, eps: float = EPS) -> float:
     """A sum, rounded up."""
-    return float(parts.sum() + constant + EPS * (np.abs(parts).sum() + abs(constant)))
+    return float(parts.sum() + constant + eps * (np.abs(parts).sum() + abs(constant)))
 
 
 def _of_one_term(cost: Float, c: Float, factor: Float, alpha: float, low: Float, high: Float) -> Float:
@@ -295,13 +302,15 @@ def _of_one_term(cost: Float, c: Float, factor: Float, alpha: float, low: Float,
     return np.clip(np.where((cost > 0) | (factor < 0), x, high), low, high)
 
 
-def best_response(cost: Float, terms: Sequence[tuple[Float, Float, float]], low: Float, high: Float) -> Float:
+def best_response(
+    cost: Float, terms: Sequence[tuple[Float, Float, float]], low: Float, high: Float, eps: float = EPS
+) -> Float:
     """``max over low <= x <= high of sum_t factor_t boxcox(c_t x; 1 - alpha_t) - cost x`` per user, from above."""
     constant = np.zeros(len(cost))
     curved = []
     for c, factor, alpha in terms:
         if alpha == 0:
-            cost = cost - factor * c - EPS * (np.abs(cost) + np.abs(factor * c))
+            cost = cost - factor * c - eps * (np.abs(cost) + np.abs(factor * c))
             constant = constant - factor
         elif np.any(factor != 0):
             curved.append((c, factor, alpha))

@@ -28,14 +28,15 @@ from fairopt.blocks.objectives import Leximin
 from fairopt.certificate import GAP_TOLERANCE, VIOLATION_TOLERANCE
 from fairopt.formulation.program import Float, Mask, Program
 from fairopt.lazy import sp, sparse_linalg
-from fairopt.proofs.conic import ASSUMED, ConicConditions
+from fairopt.proofs.conic import ASSUMED, CANCELLED, ConicConditions
 from fairopt.proofs.evidence import HeldLevels, Holding
-from fairopt.proofs.lagrangian import Multipliers
+from fairopt.proofs.lagrangian import EPS, Multipliers
 
 SLICE = GAP_TOLERANCE / VIOLATION_TOLERANCE  # a tolerated gap per tolerated part of a capacity
 ABOVE = 1e-9  # relatively: users so much above a level rose beyond it
 TIE = 1e-7  # relatively: costs as near as this may be equal, since interior point methods leave 1e-8 between them
 ROUNDING = 1e-14  # relatively: sums as near as this are equal, and costs at prices that were polished
+ONCE = 2.5e-16  # relatively: what rounding once leaves
 FAINT = 100.0  # roundings of a sum: who pays no more is charged with it
 LEFT = 1e-8  # relatively: what a solver may leave of a level
 DENSE = 4_000_000  # entries of a matrix that is factorised rather than iterated with
@@ -104,7 +105,9 @@ def combined_holdings(program: Program, evidence: HeldLevels, tasks: Float) -> l
     return out
 
 
-def raised_to_bounds(program: Program, evidence: HeldLevels, tasks: Float) -> Float:
+def raised_to_bounds(
+    program: Program, further: ConicConditions | None, holdings: Sequence[Holding], tasks: Float
+) -> Float:
     """Tasks with levels raised to their bounds by what a solver left of them, at the cost of users of later levels.
 
     Under curved conditions later levels move by the square root of that, and their prices are worth its multiples.
@@ -112,8 +115,8 @@ def raised_to_bounds(program: Program, evidence: HeldLevels, tasks: Float) -> Fl
     pairs, later = program.pairs, np.ones(program.instance.n_users, dtype=bool)
     needs = sp.csc_array(pairs.loads)
     of_pair = np.repeat(np.arange(len(pairs)), np.diff(needs.indptr))
-    levels = _Levels(program, evidence.further, tasks)
-    for holding in evidence.holdings[:-1]:
+    levels = _Levels(program, further, tasks)
+    for holding in holdings:
         c, values = levels.charge(holding, levels.tie), levels.values
         levels.before.append(c)
         later[holding.users] = False
@@ -134,6 +137,14 @@ def raised_to_bounds(program: Program, evidence: HeldLevels, tasks: Float) -> Fl
         levels.used = pairs.loads @ tasks
         levels.values = pairs.sum(levels.held)
     return tasks
+
+
+def largest_rise(program: Program, further: ConicConditions | None, tasks: Float, holding: Holding) -> float:
+    """By how much the users of a holding could rise at most, relatively, by its prices alone; infinite for none."""
+    levels = _Levels(program, further, tasks)
+    c = levels.charge(holding, levels.tie)
+    costs = (np.maximum(c.cost, 0.0) * c.floors)[holding.users].sum()
+    return float(c.spare / costs) if costs > 0 and c.spare == c.spare else np.inf
 
 
 def further_charges(further: ConicConditions | None, holding: Holding) -> Multipliers | None:
@@ -181,7 +192,7 @@ class _Levels:
     def judge(self, holdings: Sequence[Holding]) -> tuple[float, tuple[float, ...]]:
         """See `judge_levels`."""
         values = self.values
-        excess = np.where(self.most > 0, np.minimum(self.limits, self.most) / values - 1.0, 0.0)
+        excess = np.where(self.program.most > 0, np.minimum(self.limits, self.most) / values - 1.0, 0.0)
         excess = np.maximum(excess, 0.0)
         gaps: list[float] = []
         for holding in holdings:  # in the order in which users were held
@@ -199,13 +210,21 @@ class _Levels:
             excess[mine] = np.minimum(excess, np.maximum(rise, to_peak))[mine]
             self.held_by[mine], self.to_peak[mine] = len(self.before), np.maximum(to_peak, 0.0)[mine]
             beyond = np.maximum(values - c.floors, 0.0)  # users above the level hold nothing that costs anything
-            dear = np.where(c.cost * beyond > c.rounding, beyond, 0.0)
+            dear = np.where((c.cost * beyond > c.rounding) & (c.cost > self.cancelled(c)), beyond, 0.0)
             dear = np.maximum(dear, self.pairs.sum(np.where(c.over > 0, self.held, 0.0)))
             bought = np.max(dear / values, initial=0.0, where=values > 0)
             gaps.append(float(np.max([*excess[mine], c.spare / spent, taken, bought, self.moved(c, excess, lower)])))
             self.before.append(c)
         gap = float(np.max([0.0, *gaps, *excess]))  # a NaN stays NaN
         return gap if np.isfinite(gap) else np.inf, tuple(gaps)
+
+    def cancelled(self, c: _Charged) -> Float:
+        """What rounding leaves of costs that cancel, as those of users above a level under curved conditions."""
+        if not (self.further and self.further.curved):
+            return np.zeros(len(self.values))
+        most = np.zeros(len(self.values))
+        np.maximum.at(most, self.user, np.where(self.held > 0, c.noise, 0.0))
+        return CANCELLED * most
 
     def moved(self, c: _Charged, excess: Float, lower: Mask) -> float:
         """The part of its level that users of lower levels would take by rising by an excess, under conditions besides
@@ -227,6 +246,13 @@ class _Levels:
         by_pair = size = np.asarray(pairs.loads.T @ prices).ravel()
         if further is not None and further.size is not None:
             by_pair, size = by_pair + further.pair_cost, size + further.size
+        worth = float(prices @ program.usable_rows) + (0.0 if further is None else further.constant)
+        terms = float(prices @ program.usable_rows) + (0.0 if further is None else further.constant_size)  # may cancel
+        exact = False
+        if self.further is not None and self.further.curved and holding.dual is not None and holding.sizes is not None:
+            given = holding.dual, holding.sizes, prices, pairs.loads, program.usable_rows
+            by_pair, worth = self.further.exact_charges(*given)
+            exact, terms = True, 0.0  # each sum is rounded once
         by_pair = np.where(program.closed_pairs, np.inf, by_pair / self.per_task)
         shut = np.zeros(len(by_pair), dtype=bool)
         for earlier in self.before:
@@ -242,7 +268,7 @@ class _Levels:
         paid = np.where(cost < 0, cost * self.most, np.where(floors > 0, cost * floors, 0.0))
         cheapest = np.maximum(cost, 0.0)[self.user]
         noise = cheapest if further is None else np.maximum(cheapest, size / self.per_task)  # costs may cancel
-        worth = np.float64(prices @ program.usable_rows + (0.0 if further is None else further.constant))
+        terms = max(terms, abs(worth), float(np.abs(paid).sum()))
         if further is None:  # a sum of terms that are not negative: a difference loses what is below its rounding
             idle = program.usable_rows - self.used
             beyond = np.where(self.held > 0, by_pair - cost[self.user], 0.0)
@@ -251,9 +277,13 @@ class _Levels:
             spare += float((np.where(self.values > 0, cost * self.values, 0.0) - paid).sum())
         else:  # points meet further conditions up to a tolerance only
             spare = float(worth - paid.sum())
-            if np.isfinite(worth) and spare <= ROUNDING * abs(worth):
-                spare = 0.0
-        rounding = ROUNDING * max(abs(worth), np.abs(paid).sum())
+            if self.further is not None and self.further.curved:  # large multiples of earlier levels may prove this one
+                spare = max(spare, 0.0) + (2 * ONCE if exact else EPS) * terms
+            else:
+                spare += EPS * terms
+                if np.isfinite(worth) and spare <= ROUNDING * abs(worth):
+                    spare = 0.0
+        rounding = ROUNDING * terms
         missing = np.where(shut, np.maximum(cost[self.user] - by_pair, 0.0), 0.0)
         added = []
         for earlier in self.before:  # added until what an earlier level closed is no cheaper than the rest

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 
 from fairopt.blocks.efficiency import FairnessEfficiency
+from fairopt.blocks.shares import SMALLEST
 from fairopt.formulation.pool_users import Chunk, Pool, cost, summed
 from fairopt.formulation.program import Float, Program
 
@@ -92,7 +93,7 @@ class Bottlenecks(NamedTuple):
     the capacity that those of them hold who are above their lower bounds, ``bare`` what the lowest of the others hold
     (infinite without any): a user at its lower bound need not rise when others do. ``spare`` is the part held by users
     above their lower bounds by rounding only. ``stray`` is the lowest level of users below their limit without such a
-    resource, and ``lowest`` that of all users.
+    resource, and ``lowest`` that of all users, NaN where floats have lost the level of a user who runs tasks.
     """
 
     feasible: Feasibility
@@ -137,6 +138,8 @@ class Bottlenecks(NamedTuple):
         user who could give way has a larger ``s / w``. The rest of a resource is compared with what the users hold whom
         it stops above their lower bounds, or the lowest at theirs if there are none, unless it is within rounding.
         """
+        if self.lowest != self.lowest or not self.top.max() < np.inf:
+            return np.inf
         with np.errstate(divide="ignore", invalid="ignore"):
             slack = self.slack(usable)
             held = np.where((self.held > 0) | np.isinf(self.bare), self.held, self.bare)
@@ -202,7 +205,10 @@ def bottlenecks(
                         bare[i] = ratios[i][lowest] @ x[lowest]
                 held[i] = ratios[i][who] @ x[who]
         stray = float(wants[left].min(initial=np.inf))
-        return Bottlenecks(feasible, top, least, held, bare, spare, stray, float(level.min()))
+        lowest = float(level.min())
+        if not lowest >= SMALLEST and not ((level >= SMALLEST) | (x == 0)).all():
+            lowest = np.nan
+        return Bottlenecks(feasible, top, least, held, bare, spare, stray, lowest)
 
     return combined(pool.each(look, settle))
 
@@ -230,7 +236,7 @@ class Worth(NamedTuple):
         if alpha == 1:
             value = self.value + self.weight * float(np.log(factor))
         else:
-            value = factor**power * (self.value + shift / power) - shift / power
+            value = float(np.float64(factor) ** power) * (self.value + shift / power) - shift / power
         return self._replace(feasible=self.feasible.scaled(factor), value=value)
 
     def gap(self, spent: float, alpha: float) -> float:

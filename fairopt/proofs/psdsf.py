@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from fairopt.blocks.model import in_range
 from fairopt.formulation.program import Float
 from fairopt.instance import Instance
 
@@ -46,7 +47,7 @@ def largest_gain(instance: Instance, tasks_by_server: Float) -> Gain:
     left = np.maximum(capacity * (1.0 - FULL) - np.einsum("jsi,js->si", demands, tasks), 0.0)
     alone, total = tasks_alone_on_one(instance)[part], tasks.sum(axis=1)[:, None]
     with np.errstate(all="ignore"):
-        level = total / alone / instance.weights[part, None]
+        level = total / alone / in_range(instance.weights)[part, None]
         gain: Float = np.broadcast_to(instance.task_limits[part, None] / total - 1.0, tasks.shape)
         for i in range(instance.n_resources):
             uses = demands[:, :, i] > 0

@@ -156,34 +156,45 @@ def _gap_of_tasks(
     if block is not None and majorant is not None:
         is_natural = block.majorant_is_natural
         if is_natural or isinstance(block, FairnessEfficiency):
-            charged = multipliers.times(1.0 / majorant.unit if is_natural else 1.0)  # in the majorant's own units
+            per_unit = float(1.0 / np.float64(majorant.unit)) if is_natural else 1.0  # of the majorant
+            charged = multipliers.times(per_unit)
             gap = lagrangian_bound(program, majorant, block, charged, tasks, natural=is_natural).gap
     if gap <= GAP_TOLERANCE:
         return gap, ""
     expression = problem.objective.expr
     value, unit = float(expression.value), _unit(problem, variable, program.expand(program.size[program.pairs.user]))
+
+    def measured(excess: float) -> float:
+        """The gap of an excess over the value: the block's own, else in a unit."""
+        if block is None or majorant is None or not block.majorant_is_natural:
+            return in_units(excess, unit, value)
+        here = majorant.value(program.point(tasks))
+        return max(block.relative_gap(here + excess / np.float64(majorant.unit), here, program.point(tasks)), 0.0)
+
     alone = all(v.id == variable.id for v in expression.variables())  # else a tangent in it is not a bound
     gradient = conditions.gradient_of(expression, variable) if alone else None
     if gradient is not None:
         worth = gradient.toarray().ravel()[place] * (1.0 if isinstance(problem.objective, cp.Maximize) else -1.0)
         least = program.pairs.min(multipliers.pair_cost - worth)
         reach = np.where(least < 0, program.most, program.low)
-        gap = min(gap, in_units(float(multipliers.constant - least @ reach + worth @ tasks), unit, value))
+        gap = min(gap, measured(float(multipliers.constant - least @ reach + worth @ tasks)))
     if gap <= GAP_TOLERANCE:
         return gap, ""
     top = np.zeros(variable.size)
     top[place] = program.most[program.pairs.user]
-    return min((gap, ""), _gap_by_conic_dual(problem, variable, top, value, unit))
+    excess, assumed = _excess_by_conic_dual(problem, variable, top, value, unit)
+    return min((gap, ""), (measured(excess), assumed))
 
 
-def _gap_by_conic_dual(
+def _excess_by_conic_dual(
     problem: cp.Problem, variable: cp.Variable, top: Float, value: float, unit: float
 ) -> tuple[float, str]:
-    """Gap by the dual of the problem's cone form, with the objective in its unit, and what that assumes."""
-    scale = (1.0 if isinstance(problem.objective, cp.Maximize) else -1.0) * (unit or 1.0)
+    """Excess of a bound by the dual of the problem's cone form, solved in the given unit, and what it assumes."""
+    unit = unit or 1.0
+    scale = unit if isinstance(problem.objective, cp.Maximize) else -unit
     form = problem.objective.expr / scale
     excess, assumed = conic_excess(form, problem.constraints, variable, top, value / scale)
-    return in_units(excess, float(unit > 0), value / scale), assumed
+    return excess * unit, assumed
 
 
 def _unit(problem: cp.Problem, variable: cp.Variable, typical: Float) -> float:
@@ -226,6 +237,7 @@ def _read_bundles(problem: cp.Problem, program: BundleProgram) -> Answer:
             value = float(expression.value)
             unit = _unit(problem, held, np.tile(capacity / max(n, 1), (n, 1)) * can_hold(program))
             top = np.tile(capacity, (n, 1)).ravel(order="F")
-            gap, assumed = _gap_by_conic_dual(problem, held, top, value, unit)
+            excess, assumed = _excess_by_conic_dual(problem, held, top, value, unit)
+            gap = in_units(excess, unit, value)
     violation = max(feasibility(instance, run), holdings_violation(instance, table))
     return Answer(run, gap, violation, "read", value, None, blocks, assumed=assumed, bundles=table)

@@ -62,7 +62,7 @@ class LevelUnits(RowUnits):
         c = share.coefficients(instance)
         self.unit = Point(instance, np.zeros((0, 0))).level(share)
         c = np.where(instance.eligible, c, 1.0) if c.ndim == 2 else c[:, None]
-        super().__init__(program, instance.weights[:, None] * (self.unit / c))
+        super().__init__(program, instance.weights[:, None] * self.unit / c)
         if c.shape[1] > 1:
             self.floors = np.zeros(len(c))
             self.limits = np.where(self.eligible, program.high[:, None] / self.per_level, 0.0).max(axis=1)
@@ -200,7 +200,7 @@ def _max_min_gap(units: LevelUnits, prices: Float, point: Point) -> tuple[float,
     """
     objective, limit = units.program.objective, float(units.limits.min())
     bound, worths = best_worths(units, prices, objective.value(point))
-    natural = prices * (units.unit / float(worths.sum())) if bound < limit else np.zeros_like(prices)
+    natural = prices * (units.unit / worths.sum()) if bound < limit else np.zeros_like(prices)
     return objective.relative_gap(units.unit * min(bound, limit), objective.value(point), point), natural
 
 

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -19,8 +23,11 @@ from fairopt.instance import Instance
 from fairopt.methods.batch.allocate_many import allocate_batch
 from fairopt.policy import Policy, label
 from fairopt.properties.units import quotient
+from fairopt.time_limits import Clock
 
-__all__ = ["Outcomes", "answers_otherwise", "checked", "differing", "outcomes_of"]
+__all__ = [
+    "OutOfTime", "Outcomes", "answering_until", "answers_otherwise", "checked", "differing", "outcomes_of", "time_left",
+]  # fmt: skip
 
 Float = NDArray[np.float64]
 Bool = NDArray[np.bool_]
@@ -29,6 +36,36 @@ Bool = NDArray[np.bool_]
 # pool of 3 x 3 with 2**8, 2**10, 2**12, 2**14 and 2**17 of them.
 SIDE_BY_SIDE = 2**10
 SAME = 1e-6  # of what a user could run alone: more between two calls says that a mechanism is random
+
+_CLOCK: ContextVar[Clock | None] = ContextVar("fairopt.answers", default=None)
+
+
+class OutOfTime(BaseException):
+    """The time of a search is over, between two answers; not an Exception, as those of mechanisms are faults."""
+
+
+def _clock() -> Clock:
+    return _CLOCK.get() or Clock(None)
+
+
+@contextmanager
+def answering_until(clock: Clock) -> Iterator[None]:
+    """Raise `OutOfTime` in the block where an answer is asked for and the clock is late."""
+    before = _CLOCK.set(clock)
+    try:
+        yield
+    finally:
+        _CLOCK.reset(before)
+
+
+def time_left(mechanism: Any) -> dict[str, Any]:
+    """The time limit of the next answer as an option of ``allocate``; none without a clock, or if it takes none."""
+    clock = _clock()
+    if clock.late:
+        raise OutOfTime
+    if clock.left is None or "time_limit" not in inspect.signature(mechanism.allocate).parameters:
+        return {}
+    return {"time_limit": clock.left}
 
 
 @dataclass(eq=False)
@@ -95,7 +132,12 @@ def checked(mechanism: Any, instance: Instance) -> Allocation:
     Raises `NotCertified` if a number is NaN, a capacity or a limit is exceeded, or its own certificate is not ok;
     `InvalidBlock` if it is not an allocation of this instance's users; and every exception of the mechanism.
     """
-    answer = mechanism.allocate(instance)
+    try:
+        answer = mechanism.allocate(instance, **time_left(mechanism))
+    except NotCertified:
+        if _clock().late:
+            raise OutOfTime from None
+        raise
     name = label(mechanism)
     shape = (instance.n_users, instance.n_servers)
     if not isinstance(answer, Allocation) or np.shape(answer.tasks_by_server) != shape:
@@ -173,9 +215,11 @@ def _solve_in_step(policy: Policy, pools: Batch, found: Outcomes) -> NDArray[np.
         found.outside[:] = True
         return here
     try:
-        many = allocate_batch(policy, pools[here])
+        many = allocate_batch(policy, pools[here], clock := _clock())
     except OutOfDomain:  # a kind that `allocate_batch` does not solve
         return everything
+    if clock.late and not many.ok.all():
+        raise OutOfTime
     found.outside[:] = ~inside
     found.keep(here[many.ok], many.tasks[many.ok])
     for b in np.flatnonzero(~many.ok):
@@ -215,7 +259,7 @@ def _solve_as_servers(policy: Policy, pools: Batch, where: Any, found: Outcomes)
     room = pools.capacities
     together = Instance(np.ascontiguousarray(pools.demands.swapaxes(0, 1)), room)
     try:
-        answer = policy.allocate(together)
+        answer = policy.allocate(together, **time_left(policy))
     except (NotCertified, OutOfDomain):  # solved one by one, the faulty pool shows
         return np.zeros(len(pools), dtype=bool)
     held = answer.bundles.swapaxes(0, 1)

@@ -14,7 +14,7 @@ from fairopt.allocation import Allocation
 from fairopt.errors import InvalidBlock, InvalidInstance, OutOfDomain
 from fairopt.policies.bottleneck import bottleneck_fairness
 from fairopt.policy import is_mechanism, label
-from fairopt.properties.envy import envy, up_to_one_of_theirs, up_to_one_own
+from fairopt.properties.envy import LESS_ONE_OF_THEIRS, LESS_ONE_OWN, TASKS, Envy, envy
 from fairopt.properties.names import (
     NOISE,
     OF_ALLOCATIONS,
@@ -22,11 +22,13 @@ from fairopt.properties.names import (
     USUAL_CHECKS,
     percent,
     property_name,
+    when_late,
     zero_if_noise,
 )
 from fairopt.properties.pareto import dominating
 from fairopt.properties.units import own_units, quotient
 from fairopt.properties.verdicts import PropertyReport, Verdict
+from fairopt.time_limits import Clock
 
 __all__ = ["OwnSlices", "check"]
 
@@ -45,7 +47,9 @@ class OwnSlices:
     worst: str | None  # the user who falls short most, or is closest to it; None without users
 
 
-def check(allocation: Allocation, properties: Any = None, tol: float = 1e-6) -> PropertyReport:
+def check(
+    allocation: Allocation, properties: Any = None, tol: float = 1e-6, time_limit: float | None = None
+) -> PropertyReport:
     """Hold one allocation to properties.
 
     Every margin is relative to what a user runs, or to what its own slice of the servers would run if that is more (for
@@ -56,7 +60,7 @@ def check(allocation: Allocation, properties: Any = None, tol: float = 1e-6) -> 
       its own slice: certified answers may be off by as much.
     * ``sharing-incentive``: how much more a user would run on its own slice of every server (`OwnSlices`).
     * ``envy-free``: how much more a user would run on what another holds, at its own weight and within its limit
-      (`Envy`, with the matrix).
+      (`Envy`, with the matrix of up to 5,000 users; of more users the margin is an upper bound where it holds).
     * ``ef1``, of whole tasks: how many more whole tasks a user could run on what another holds after one task of the
       other is taken away, where that helps most (`Envy`, its ``would_run`` and matrix of that). ``ef1-own``: the same
       with one task of the user's own taken from what it could run. Weights and limits count as in ``envy-free``, and a
@@ -75,6 +79,9 @@ def check(allocation: Allocation, properties: Any = None, tol: float = 1e-6) -> 
     tol : float, default 1e-6
         Margins up to this hold; from 1e-9. Optima are flat, so the tasks of a cone solver may be off by 1e-4 under a
         certified gap of 1e-6: judge its envy with a larger ``tol``.
+    time_limit : float, optional
+        Seconds. What could not be settled by then has the verdict ``holds=None``, open, and its sentence says how much
+        was left; a failure that was found stands.
 
     Returns
     -------
@@ -112,12 +119,12 @@ def check(allocation: Allocation, properties: Any = None, tol: float = 1e-6) -> 
         raise InvalidBlock(f"check(...) of {type(given).__name__}: {hint}")
     if isinstance(tol, bool) or not isinstance(tol, (int, float, np.number)) or not 1e-9 <= tol < 1:
         raise InvalidBlock(f"tol is {tol!r}; give a number from 1e-9 (what solvers leave) to below 1")
-    names = _chosen(properties, allocation)
+    clock, names = Clock(time_limit), _chosen(properties, allocation)
     _require_feasible(allocation, float(tol))
-    verdicts = tuple(CHECKS[p](allocation, float(tol)) for p in names)
+    verdicts = tuple(CHECKS[p](allocation, float(tol), clock) for p in names)
     if allocation.certificate.whole:  # which can seldom have what divisible tasks can
         verdicts = tuple(
-            v if v.holds or v.name in WHOLE else replace(v, sentence=f"{v.sentence} (in divisible tasks)")
+            v if v.holds is not False or v.name in WHOLE else replace(v, sentence=f"{v.sentence} (in divisible tasks)")
             for v in verdicts
         )
     return PropertyReport(f"{label(allocation.policy)} on {allocation.instance!r}", verdicts)
@@ -126,10 +133,14 @@ def check(allocation: Allocation, properties: Any = None, tol: float = 1e-6) -> 
 # -- each property -------------------------------------------------------------------------------------------------
 
 
-def _pareto(allocation: Allocation, tol: float) -> Verdict:
-    found, instance = dominating(allocation, tol), allocation.instance
+def _pareto(allocation: Allocation, tol: float, clock: Clock) -> Verdict:
+    found, instance = dominating(allocation, tol, clock), allocation.instance
     holds = found.margin <= tol
     words = "no user can run more tasks unless another runs fewer"
+    if holds and found.bound > tol:
+        words = "no user was found who can run more tasks unless another runs fewer, but a gain of "
+        words += f"{percent(found.bound)} is not ruled out {when_late(clock)}"
+        return Verdict("pareto", None, found.margin, found, words)
     for user, gain in found.gains.items():  # of one user at most
         if not holds:
             runs = allocation.tasks[instance.user_index(user)]
@@ -143,7 +154,7 @@ def _pareto(allocation: Allocation, tol: float) -> Verdict:
     return Verdict("pareto", holds, found.margin, found, words)
 
 
-def _sharing_incentive(allocation: Allocation, tol: float) -> Verdict:
+def _sharing_incentive(allocation: Allocation, tol: float, clock: Clock) -> Verdict:
     instance, tasks = allocation.instance, allocation.tasks
     slices, units = instance.own_slices, own_units(instance, tasks)
     short = quotient(slices - tasks, units, -1.0)
@@ -161,36 +172,38 @@ def _sharing_incentive(allocation: Allocation, tol: float) -> Verdict:
     return Verdict("sharing-incentive", False, margin, witness, words)
 
 
-def _envy_free(allocation: Allocation, tol: float) -> Verdict:
-    found = envy(allocation)
-    margin = float(found.largest.max(initial=-1.0))
-    enviers = int((found.largest > tol).sum())
-    if not enviers:
-        words = "no user would run more tasks on what another holds"
-        return Verdict("envy-free", True, margin, found, words)
-    assert found.envier is not None
-    below = allocation.instance.own_slices[allocation.instance.user_index(found.envier)] > found.runs
+def _envy(name: str, allocation: Allocation, tol: float, clock: Clock) -> Verdict:
+    found = envy(allocation, COUNTINGS[name], tol, clock)
+    enviers = found.enviers(tol)
+    known = found.largest if found.left == 0 else np.minimum(found.largest, tol)
+    left = f"{found.left:,} users (up to {found.pairs_left:,} pairs) were not compared {when_late(clock)}"
+    if len(enviers):
+        j = int(enviers[found.largest[enviers].argmax()])
+        words = _ENVIED[name](found, allocation, j) + _also(len(enviers), "envies another", "envy another")
+        words += f"; {left}" if found.left else ""
+        return Verdict(name, False, float(found.largest[j]), found, words)
+    words, margin = _UNENVIED[name], float(known.max(initial=-1.0))
+    if found.left:
+        return Verdict(name, None, margin, found, f"{words}, as far as is known: {left}")
+    return Verdict(name, True, margin, found, words)
+
+
+def _more_tasks(found: Envy, allocation: Allocation, j: int) -> str:
+    """How much more the envier, user j, would run on what another holds."""
     runs, would = _numbers(found.runs, found.would_run)
     words = f"user {found.envier!r} would run {would} tasks on what {found.envied!r} holds, but runs {runs}: envy of "
-    words += percent(margin) + " of its own slice" * bool(below) + _also(enviers, "envies another", "envy another")
-    return Verdict("envy-free", False, margin, found, words)
+    words += percent(found.largest[j])
+    return words + " of its own slice" * bool(allocation.instance.own_slices[j] > found.runs)
 
 
-def _up_to_one(name: str, allocation: Allocation, tol: float) -> Verdict:
-    theirs = name == "ef1"
-    found = envy(allocation, up_to_one_of_theirs if theirs else up_to_one_own)
-    margin = float(found.largest.max(initial=-1.0))
-    enviers = int((found.largest > tol).sum())
-    if not enviers:
-        of = "less one of the other's tasks" if theirs else "after one of its own"
-        return Verdict(name, True, margin, found, f"no user could run more whole tasks on what another holds, {of}")
+def _more_whole_tasks(found: Envy, _: Allocation, __: int, theirs: bool) -> str:
+    """How many more whole tasks the envier could run on what another holds, less one of the other's (``theirs``)."""
     runs, could = _numbers(found.runs, found.would_run + (not theirs))
     words = f"user {found.envier!r} could run {could} whole task{'s' * (could != '1')} on what {found.envied!r} holds"
-    words += " less one task" * theirs + f", but runs {runs}" + _also(enviers, "envies another", "envy another")
-    return Verdict(name, False, margin, found, words)
+    return words + " less one task" * theirs + f", but runs {runs}"
 
 
-def _bottleneck(allocation: Allocation, tol: float) -> Verdict:
+def _bottleneck(allocation: Allocation, tol: float, clock: Clock) -> Verdict:
     if allocation.instance.n_users == 0:
         return Verdict("bottleneck", True, 0.0, None, "no user has a justified complaint")
     found = bottleneck_fairness(allocation, tol)
@@ -198,10 +211,20 @@ def _bottleneck(allocation: Allocation, tol: float) -> Verdict:
     return Verdict("bottleneck", found.holds, margin, found, str(found))
 
 
+COUNTINGS = {"envy-free": TASKS, "ef1": LESS_ONE_OF_THEIRS, "ef1-own": LESS_ONE_OWN}
+_ENVIED: dict[str, Callable[[Envy, Allocation, int], str]] = {
+    "envy-free": _more_tasks,
+    "ef1": partial(_more_whole_tasks, theirs=True), "ef1-own": partial(_more_whole_tasks, theirs=False),
+}  # fmt: skip
+_UNENVIED = {
+    "envy-free": "no user would run more tasks on what another holds",
+    "ef1": "no user could run more whole tasks on what another holds, less one of the other's tasks",
+    "ef1-own": "no user could run more whole tasks on what another holds, after one of its own",
+}
 WHOLE = ("ef1", "ef1-own")  # of whole tasks
-CHECKS: dict[str, Callable[[Allocation, float], Verdict]] = {
-    "pareto": _pareto, "sharing-incentive": _sharing_incentive, "envy-free": _envy_free, "bottleneck": _bottleneck,
-    "ef1": partial(_up_to_one, "ef1"), "ef1-own": partial(_up_to_one, "ef1-own"),
+CHECKS: dict[str, Callable[[Allocation, float, Clock], Verdict]] = {
+    "pareto": _pareto, "sharing-incentive": _sharing_incentive, "bottleneck": _bottleneck,
+    **{name: partial(_envy, name) for name in COUNTINGS},
 }  # fmt: skip
 
 
@@ -237,8 +260,8 @@ def _require_feasible(allocation: Allocation, tol: float) -> None:
     if tasks.shape != (instance.n_users, instance.n_servers):
         wanted = instance.n_users, instance.n_servers
         raise InvalidInstance(f"tasks_by_server has shape {tasks.shape}; give {wanted}, a row per user")
-    holds = np.asarray(allocation.bundles)
-    if holds.shape != (*tasks.shape, instance.n_resources):
+    holds = None if allocation.given_bundles is None else np.asarray(allocation.given_bundles)
+    if holds is not None and holds.shape != (*tasks.shape, instance.n_resources):
         raise InvalidInstance(f"bundles have shape {holds.shape}; give {(*tasks.shape, instance.n_resources)}")
     if not instance.n_users:
         return
@@ -258,8 +281,7 @@ def _require_feasible(allocation: Allocation, tol: float) -> None:
     if len(over):
         j = int(over[0])
         raise InvalidInstance(f"user {instance.users[j]!r} runs {total[j]:.8g} tasks; its limit is {limits[j]:.8g}")
-    bad = np.argwhere(~np.isfinite(holds) | (holds < -tol * np.maximum(instance.capacities, 0.0)))
-    if len(bad):
+    if holds is not None and len(bad := np.argwhere(~np.isfinite(holds) | (holds < -tol * instance.capacities))):
         j, s, i = bad[0].tolist()
         raise InvalidInstance(
             f"user {instance.users[j]!r} holds {holds[j, s, i]} of {instance.resources[i]!r} on server "

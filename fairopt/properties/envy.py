@@ -1,24 +1,47 @@
-"""The envy matrix: which user would run more on what another holds."""
+"""Envy: which user would run more on what another holds; exact, mostly without going through all pairs.
+
+What user j could run on the bundle of k is a minimum over resources, and only the largest of these numbers over all k
+matters. Up to 5,000 users all pairs are compared. Beyond that bounds settle most users: the bundle that has the most of
+each resource that any user holds; and prices, since no bundle runs more than what the dearest one costs pays for. For
+the users left, a bundle runs more than a number of tasks if it dominates what these tasks need, so in logarithms the
+best bundle is the nearest one, in the largest difference of any resource, to a point far above the user: a k-d tree
+finds it. Trees compare rounded logarithms, so all bundles that are as near, up to their error, are compared exactly.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import time
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fairopt.allocation import Allocation
-from fairopt.blocks.constraints import tasks_of_each, tasks_on_bundles
+from fairopt.blocks.bundle_model import tasks_within
+from fairopt.errors import InvalidBlock
+from fairopt.instance import Instance
+from fairopt.lazy import optimize, spatial
+from fairopt.progress import tell
 from fairopt.properties.units import own_units, quotient
+from fairopt.time_limits import Clock
 
-__all__ = ["Envy", "at_own_weights", "envy", "tasks_on_others", "up_to_one_of_theirs", "up_to_one_own", "whole"]
+__all__ = ["LESS_ONE_OF_THEIRS", "LESS_ONE_OWN", "TASKS", "Counting", "Envy", "at_own_weights", "envy", "whole"]
 
 Float = NDArray[np.float64]
+Indices = NDArray[np.intp]
 
-WHOLE = 5_000  # users up to whom the matrix is kept: 200 MB
-BLOCK = 262_144  # pairs looked at in a row
+WHOLE = 5_000  # users up to whom all pairs are compared, and the matrix is kept: 200 MB
+BLOCK = 262_144  # pairs compared in a row
 ROUNDING = 1e-9  # relative: so much below a whole number of tasks is that number
+EPS = float(np.finfo(float).eps)
+NORMAL = float(np.finfo(float).tiny) / EPS  # sums of at least this are right to some parts of EPS
+FEW = 64  # users for whom a tree takes longer than to compare them with all
+NEAREST = 4  # bundles that the tree is asked for: one, and others within its error
+LEADERS = 16  # bundles that all others are compared with at a time, to leave out those that they dominate
+WORTH = 0.1  # of the bundles or users, to be settled by such a step, or else it was the last
+SHORT, LONG = 0.05, 0.2  # seconds that the users take who are looked up in the tree between two looks at the clock
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,81 +51,60 @@ class Envy:
     users: tuple[str, ...]  # labels of the rows and columns
     # How much more user j would run on what k holds, at its own weight, relative to what j runs (or to what its own
     # slice would run, if that is more): positive where j envies k, at least -1, and 0 on the diagonal; (n_users,
-    # n_users), or None for more than 5,000 users.
+    # n_users), or None for more than 5,000 users, or where time was short.
     matrix: Float | None
-    envier: str | None  # the pair with the largest entry off the diagonal; None with fewer than two users
+    envier: str | None  # the pair with the largest entry off the diagonal; None if no pair was found
     envied: str | None
     would_run: float  # tasks of the envier on what the envied holds, and on its own
     runs: float
-    largest: Float  # largest entry of each row off the diagonal, -1 without another user, (n_users,)
-    whom: NDArray[np.intp]  # index of the user it is for, -1 without another user, (n_users,)
+    # Largest entry of each row off the diagonal, -1 without another user, and the index of the user it is for, -1 if
+    # it is for none; (n_users,). For more than 5,000 users only entries above ``above`` are searched for: of users
+    # without one it is an upper bound, and for nobody.
+    largest: Float
+    whom: Indices
+    above: float = -np.inf
+    left: int = 0  # users for whom the time was short: an upper bound is all that is known of them
+
+    @property
+    def pairs_left(self) -> int:
+        """Pairs of users for whom the time was short."""
+        return self.left * (len(self.users) - 1)
+
+    def enviers(self, tol: float) -> Indices:
+        """Users who were found to envy by more than ``tol``, by index."""
+        return np.flatnonzero((self.largest > tol) & (self.whom >= 0))
 
     def pairs(self, tol: float = 1e-6) -> list[tuple[str, str, float]]:
         """Users who envy by more than ``tol``, whom they envy most, and by how much, the largest envy first."""
-        order = np.argsort(-self.largest, kind="stable")
-        enviers = (j for j in order.tolist() if self.largest[j] > tol)
-        return [(self.users[j], self.users[self.whom[j]], float(self.largest[j])) for j in enviers]
+        if tol < self.above:
+            raise InvalidBlock(f"envy up to {self.above:g} was not searched for, and {tol=!r}; check with that tol")
+        who = self.enviers(tol)
+        order = who[np.argsort(-self.largest[who], kind="stable")]
+        return [(self.users[j], self.users[self.whom[j]], float(self.largest[j])) for j in order.tolist()]
 
 
-def envy(allocation: Allocation, wanted: Callable[[Allocation, NDArray[np.intp]], Float] | None = None) -> Envy:
-    """Compare what every user runs with what it would run on each other user's bundle.
+@dataclass(frozen=True)
+class Counting:
+    """How the tasks are counted that a user could run on another's bundle."""
 
-    Bundles are those that the policy decides; otherwise tasks times demands. ``wanted`` may count otherwise than
-    `tasks_on_others` does.
-    """
-    wanted = wanted or tasks_on_others
-    instance, n = allocation.instance, allocation.instance.n_users
-    tasks = allocation.tasks
-    unit = own_units(instance, tasks)
-    matrix = np.zeros((n, n)) if n <= WHOLE else None
-    largest, whom, would = np.full(n, -1.0), np.full(n, -1, dtype=np.intp), np.zeros(n)
-    step = max(1, BLOCK // max(n, 1))
-    for first in range(0, n if n > 1 else 0, step):
-        rows = np.arange(first, min(first + step, n))
-        runs = wanted(allocation, rows)
-        relative = quotient(runs - tasks[rows, None], unit[rows, None])
-        relative[rows - first, rows] = -np.inf
-        whom[rows] = relative.argmax(axis=1)
-        largest[rows], would[rows] = relative[rows - first, whom[rows]], runs[rows - first, whom[rows]]
-        if matrix is not None:
-            relative[rows - first, rows] = 0.0
-            matrix[rows] = relative
-    if n < 2:
-        return Envy(instance.users, matrix, None, None, 0.0, 0.0, largest, whom)
-    j = int(largest.argmax())
-    pair = instance.users[j], instance.users[int(whom[j])]
-    return Envy(instance.users, matrix, *pair, float(would[j]), float(tasks[j]), largest, whom)
+    in_whole: bool = False
+    less_theirs: bool = False  # one task of the other is taken away, from the server where that costs most
+    less_own: bool = False  # one of the user's own
+
+    def tasks(self, score: Float, limits: Float) -> Float:
+        """Tasks that count, of what a bundle has room for."""
+        if not self.in_whole:
+            return np.minimum(score, limits)
+        return np.maximum(np.minimum(whole(score), whole(limits)) - float(self.less_own), 0.0)
+
+    def least(self, tasks: Float) -> Float:
+        """What a bundle needs room for if more than these are to count, or less."""
+        return (tasks + float(self.less_own)) / (1.0 + 2.0 * ROUNDING) if self.in_whole else tasks
 
 
-def tasks_on_others(allocation: Allocation, users: NDArray[np.intp]) -> Float:
-    """Tasks that some users would run on what each user holds, per weight, cut at their limits: (k, n_users).
-
-    ``min(T_j, (w_j / w_k) sum_s min_i b_ksi / d_jsi)`` over the servers where j may run.
-    """
-    instance = allocation.instance
-    demands, eligible = instance.demands[users], instance.eligible[users]
-    if allocation.given_bundles is None:
-        runs = tasks_on_bundles(instance, users, allocation.tasks_by_server)
-        return np.minimum(runs, instance.task_limits[users, None], out=runs)
-    runs = np.zeros((len(users), instance.n_users))
-    bundles = allocation.bundles
-    for s in range(instance.n_servers):
-        mine = demands if demands.ndim == 2 else demands[:, s]
-        runs += np.where(eligible[:, s, None], tasks_of_each(mine, bundles[:, s]), 0.0)
-    return at_own_weights(runs, instance.weights[users], instance.weights, instance.task_limits[users])
-
-
-def up_to_one_of_theirs(allocation: Allocation, users: NDArray[np.intp]) -> Float:
-    """Whole tasks that some users could run on what each user holds less one task, cut at their limits: (k, n_users).
-
-    The task is taken away from the server where that costs most; a row of identical servers counts as one.
-    """
-    return _whole_on_others(allocation, users, less_one=True)
-
-
-def up_to_one_own(allocation: Allocation, users: NDArray[np.intp]) -> Float:
-    """Whole tasks less one that some users could run on what each user holds, cut at their limits: (k, n_users)."""
-    return np.maximum(_whole_on_others(allocation, users, less_one=False) - 1.0, 0.0)
+TASKS = Counting()
+LESS_ONE_OF_THEIRS = Counting(in_whole=True, less_theirs=True)
+LESS_ONE_OWN = Counting(in_whole=True, less_own=True)
 
 
 def whole(tasks: Float) -> Float:
@@ -110,22 +112,328 @@ def whole(tasks: Float) -> Float:
     return np.floor(tasks * (1.0 + ROUNDING))
 
 
-def _whole_on_others(allocation: Allocation, users: NDArray[np.intp], less_one: bool) -> Float:
-    instance, bundles = allocation.instance, allocation.bundles
-    demands, per_task = instance.per_server_demands, instance.weights[users, None] / instance.weights
-    runs = np.zeros((len(users), instance.n_users))
-    cost = np.zeros(runs.shape)
-    for s in range(instance.n_servers):
-        mine, may_run = demands[users, s], instance.eligible[users, s, None]
-        here = np.where(may_run, whole(per_task * tasks_of_each(mine, bundles[:, s])), 0.0)
-        runs += here
-        if less_one:
-            rest = np.maximum(bundles[:, s] - demands[:, s], 0.0)
-            np.maximum(cost, here - np.where(may_run, whole(per_task * tasks_of_each(mine, rest)), 0.0), out=cost)
-    return np.minimum(runs - cost, whole(instance.task_limits[users, None]))
-
-
 def at_own_weights(runs: Float, weights: Float, of_others: Float, limits: Float) -> Float:
     """Tasks on others' bundles as envy compares them, (..., users, others): per weight, and cut at users' limits."""
     runs *= weights[..., :, None] / of_others[..., None, :]
     return np.minimum(runs, limits[..., :, None])
+
+
+def envy(
+    allocation: Allocation, counting: Counting = TASKS, tol: float = 1e-6, clock: Clock | None = None
+) -> Envy:
+    """Compare what every user runs with what it would run on each other user's bundle, per weight and cut at limits.
+
+    Bundles are those that the policy decides; otherwise tasks times demands. Of more than 5,000 users only envy above
+    ``tol`` is searched for, and where the clock is late the users left are counted. Among bundles on which a user would
+    run as many tasks it envies that with the most of the first resource, then of the next; then the first in the order
+    of users.
+    """
+    search = _Search(allocation, counting, tol, clock or Clock(None))
+    n, done = allocation.instance.n_users, 0
+    if n > 1:
+        for group in _groups(allocation, counting):
+            if done and search.clock.late:  # groups may be as many as users
+                search.left += n - done
+                break
+            done += len(group.users)
+            if search.matrix is None:
+                search.run(group)
+            else:
+                search.compare(group, group.users)
+        tell("envy: users", n, n)
+    return search.result()
+
+
+# -- what is compared -----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class _Group:
+    """Users to whom bundles are worth the same, but for their demands, weights and limits.
+
+    ``held`` (n_users, n_parts, n_resources) are what users hold, per weight: by server, or all in one part where that
+    makes no difference. ``less_one`` are the same less one task, where it matters from which server that is taken.
+    """
+
+    instance: Instance
+    counting: Counting
+    users: Indices
+    weights: Float  # of all users; a common factor does not matter
+    held: Float
+    less_one: Float | None = None
+
+    @property
+    def in_one_part(self) -> bool:
+        """Whether a bundle is worth a minimum over resources, and not a sum of these over servers."""
+        return self.held.shape[1] == 1
+
+    def needs(self, users: Indices) -> Float:
+        """Demands of some of them, (k, n_parts, n_resources); infinite where they may not run."""
+        if self.held.shape[1] < self.instance.n_servers:
+            return self.instance.demands[users][:, None]
+        eligible = self.instance.eligible[users][:, :, None]
+        return np.where(eligible, self.instance.per_server_demands[users], np.inf)
+
+    def score(self, users: Indices, held: Float | None = None, less_one: Float | None = None) -> Float:
+        """Tasks that bundles have room for, by default all, not cut at limits: (k, n_bundles).
+
+        Bundles are of shape (n_bundles, n_parts, n_resources), or (k, n_bundles, ...), each user's own choice.
+        Components that are larger never score less, to the last digit.
+        """
+        needs, weights = self.needs(users), self.weights[users, None]
+        held, less_one = (self.held, self.less_one) if held is None else (held, less_one)
+
+        def fits(bundles: Float, s: int) -> Float:
+            needed = needs[:, s].any(axis=1, keepdims=True)  # or it may not run there
+            return np.where(needed, weights * tasks_within(bundles[..., s, :], needs[:, None, s]), 0.0)
+
+        if self.in_one_part:
+            return fits(held, 0)
+        score = cost = np.zeros((len(users), held.shape[-3]))
+        for s in range(held.shape[-2]):
+            here = whole(fits(held, s)) if self.counting.in_whole else fits(held, s)
+            score = score + here
+            if less_one is not None:
+                cost = np.maximum(cost, here - whole(fits(less_one, s)))
+        return score - cost
+
+
+def _groups(allocation: Allocation, counting: Counting) -> Iterator[_Group]:
+    """All users, in groups."""
+    instance, users = allocation.instance, np.arange(allocation.instance.n_users)
+    weights = np.ldexp(instance.weights, -np.frexp(instance.weights.max())[1])  # so that no quotient overflows
+    per_weight, one = weights[:, None, None], instance.n_servers == 1
+    if allocation.given_bundles is None and instance.demands.ndim == 2 and (one or not counting.in_whole):
+        # what a task of k is worth to j is the same everywhere, so its tasks count where j may run
+        where, group = np.ones((1, instance.n_servers), dtype=bool), np.zeros(len(users), dtype=np.intp)
+        if not instance.everywhere:
+            where, group = np.unique(instance.eligible, axis=0, return_inverse=True)
+        by_server = np.ascontiguousarray(allocation.tasks_by_server.T)
+        for k, servers in enumerate(where):
+            tasks = allocation.tasks if servers.all() else by_server[servers].sum(axis=0)
+            held = (instance.demands * tasks[:, None])[:, None]
+            if counting.less_theirs:
+                held = np.maximum(held - instance.demands[:, None], 0.0)
+            yield _Group(instance, counting, users[group.ravel() == k], weights, held / per_weight)
+        return
+    held, less_one = allocation.bundles, None
+    if counting.less_theirs:
+        less = np.maximum(held - instance.per_server_demands, 0.0)
+        held, less_one = (less, None) if one else (held, less / per_weight)
+    yield _Group(instance, counting, users, weights, held / per_weight, less_one)
+
+
+# -- the search -----------------------------------------------------------------------------------------------
+
+
+class _Search:
+    """What is known of each user so far."""
+
+    def __init__(self, allocation: Allocation, counting: Counting, tol: float, clock: Clock) -> None:
+        self.instance, self.counting, self.clock = allocation.instance, counting, clock
+        self.tasks = allocation.tasks
+        self.unit = own_units(self.instance, self.tasks)
+        n = self.instance.n_users
+        self.matrix = np.zeros((n, n)) if n <= WHOLE else None
+        self.above = -np.inf if self.matrix is not None else tol
+        self.largest, self.whom = np.full(n, np.inf if n > 1 else -1.0), np.full(n, -1, dtype=np.intp)
+        self.would = np.zeros(n)
+        self.left = 0
+
+    def result(self) -> Envy:
+        """What was found."""
+        users, found = self.instance.users, np.flatnonzero(self.whom >= 0)
+        matrix = None if self.left else self.matrix
+        if not len(found):
+            return Envy(users, matrix, None, None, 0.0, 0.0, self.largest, self.whom, self.above, self.left)
+        j = int(found[self.largest[found].argmax()])
+        would, runs = float(self.would[j]), float(self.tasks[j])
+        pair = users[j], users[int(self.whom[j])]
+        return Envy(users, matrix, *pair, would, runs, self.largest, self.whom, self.above, self.left)
+
+    def relative(self, users: Indices, score: Float) -> tuple[Float, Float]:
+        """Envy of bundles by their scores (k, n_bundles), and the tasks that count."""
+        counted = self.counting.tasks(score, self.instance.task_limits[users, None])
+        return quotient(counted - self.tasks[users, None], self.unit[users, None]), counted
+
+    def note(self, users: Indices, whom: Indices, score: Float) -> None:
+        """Keep the best bundle of each of some users, if it is envied by more than is searched for."""
+        relative, counted = (a[:, 0] for a in self.relative(users, score[:, None]))
+        envied = relative > self.above
+        who = users[envied]
+        self.largest[who], self.whom[who], self.would[who] = relative[envied], whom[envied], counted[envied]
+        rest = users[~envied]
+        self.largest[rest] = np.minimum(self.largest[rest], self.above)
+
+    def compare(self, group: _Group, users: Indices, bundles: Indices | None = None) -> None:
+        """Compare some users of a group with all others, or with some bundles, none of them their own, in order."""
+        n = self.instance.n_users if bundles is None else len(bundles)
+        step, held = max(1, BLOCK // n), None if bundles is None else group.held[bundles]
+        for first in range(0, len(users), step):
+            if self.clock.late:
+                self.left += len(users) - first
+                return
+            tell("envy: users", int(users[first]), self.instance.n_users)
+            some = users[first : first + step]
+            rows, score = np.arange(len(some)), group.score(some, held)
+            if self.matrix is not None:
+                self.matrix[some] = self.relative(some, score)[0]
+                self.matrix[some, some] = 0.0
+            if bundles is None:
+                score[rows, some] = -np.inf
+                best = _largest_of_best(score, group.held)
+                self.note(some, best, score[rows, best])
+            else:
+                best = score.argmax(axis=1)
+                self.note(some, bundles[best], score[rows, best])
+
+    def run(self, group: _Group) -> None:
+        """Find the envy of a group's users: by bounds, by the tree, and for the users left by comparing with all."""
+        users = group.users
+        most = group.held.max(axis=0)[None], None if group.less_one is None else group.less_one.max(axis=0)[None]
+        users = self.settle(users, group.score(users, *most)[:, 0])
+        if len(users) > FEW and group.in_one_part:
+            own = group.score(users, group.held[users, None])
+            alone = self.relative(users, own)[0][:, 0] > self.above  # who could run that much more on what it holds
+            self.nearest(group, users[~alone])
+            users = users[alone]
+        self.compare(group, users)
+
+    def settle(self, users: Indices, most: Float) -> Indices:
+        """Users who may envy, where none of them scores more than ``most`` on a bundle."""
+        bound = self.relative(users, most[:, None])[0][:, 0]
+        self.largest[users] = np.minimum(self.largest[users], bound)
+        return users[bound > self.above]
+
+    def nearest(self, group: _Group, users: Indices) -> None:
+        """Find the envy of users who could not run more on what they hold than they run."""
+        held = group.held[:, 0]
+        largest = held.max(axis=0)
+        largest[largest <= 0] = 1.0
+        users = self.priced(group, users, held / largest, largest)
+        if not len(users):
+            return
+        bundles = _undominated(held, largest)
+        least, needs = self.above_which(users), group.needs(users)[:, 0]
+        tree = _Tree(held[bundles] / largest, needs, least, group.weights[users], largest)
+        unsure, first, size = [users[:0]], 0, NEAREST * 64
+        while first < len(users):
+            if self.clock.late:
+                self.left += len(users) - first
+                break
+            tell("envy: users", int(users[first]), self.instance.n_users)
+            begun, some = time.perf_counter(), slice(first, first + size)
+            first += size
+            distance, which = tree.query(some)
+            near = distance[:, 0] < np.inf
+            self.note(users[some][~near], users[some][~near], np.full(int((~near).sum()), -np.inf))
+            distance, which, who = distance[near], which[near], users[some][near]
+            known = (distance[:, -1] == np.inf) | (distance[:, -1] > distance[:, 0] + 2.0 * tree.error)
+            unsure.append(who[~known])
+            which, who = which[known], who[known]
+            score = group.score(who, held[np.append(bundles, 0)[which], None])
+            score[which == len(bundles)] = -np.inf
+            best = score.max(axis=1, initial=-np.inf)
+            among = np.where(score == best[:, None], which, len(bundles)).min(axis=1, initial=len(bundles))
+            self.note(who, bundles[among], best)
+            took = time.perf_counter() - begun
+            size = 2 * size if took < SHORT else max(size // 2, 1) if took > LONG else size
+        self.compare(group, np.concatenate(unsure), bundles)
+
+    def above_which(self, users: Indices) -> Float:
+        """Scores that are envied by as much as is searched for, or a little less."""
+        runs, more = self.tasks[users], self.above * self.unit[users]
+        return self.counting.least(runs + more - 8.0 * EPS * (np.abs(runs) + more))
+
+    def priced(self, group: _Group, users: Indices, held: Float, largest: Float) -> Indices:
+        """Users who may envy by bounds at prices of the largest amounts that are held, where these are 1.
+
+        Tasks on a bundle cost no more than the bundle. Any prices prove that; those are taken at which the users in
+        question pay alike, per weight, for what they run.
+        """
+        m = held.shape[1]
+        while len(users):
+            per_task = group.needs(users)[:, 0] / largest / group.weights[users, None]
+            costs = per_task * self.above_which(users)[:, None]
+            costs = costs[np.isfinite(costs).all(axis=1)]
+            prices, _ = optimize.nnls(costs.T @ costs, costs.sum(axis=0))
+            budget, price = float((held @ prices).max()), per_task @ prices
+            bound = np.divide(budget, price, out=np.full(len(users), np.inf), where=price > NORMAL)
+            left = self.settle(users, bound * (1.0 + (4 * m + 8) * EPS))
+            enough = len(users) - len(left) > WORTH * len(users)
+            users = left
+            if not enough:
+                break
+        return users
+
+
+class _Tree:
+    """Bundles in logarithms; the best of a user is the nearest to its point, which is ``reach`` above what it needs.
+
+    ``held`` (n_bundles, n_resources) are bundles as parts of the ``largest`` amounts. User j looks for bundles that
+    have room for more than ``tasks[j]``.
+    """
+
+    def __init__(self, held: Float, needs: Float, tasks: Float, weights: Float, largest: Float) -> None:
+        bundles = np.log(held, out=np.full(held.shape, np.inf), where=held > 0)
+        lowest = bundles.min(initial=0.0)
+        with np.errstate(divide="ignore"):
+            parts = [np.log(x) for x in (needs, np.maximum(tasks, NORMAL)[:, None], weights[:, None], largest)]
+        points = parts[0] + parts[1] - parts[2] - parts[3]
+        # a bundle below all others is too small for any, and further down the distances would only lose digits
+        points += np.maximum(lowest - 1.0 - points.max(axis=1, keepdims=True), 0.0)
+        lowest = min(lowest, points.min(initial=0.0, where=needs > 0))
+        nothing = lowest - 2.0  # stands for the logarithm of 0: below what any user needs
+        self.reach = 2.0 - 2.0 * nothing  # so that resources which a user does not need are never the farthest
+        self.points = np.where(needs > 0, self.reach + points, nothing / 2.0)
+        size = sum(float(np.abs(part[np.isfinite(part)]).max(initial=0.0)) for part in parts)
+        self.error = 16.0 * EPS * (self.reach + size)  # of distances
+        bundles[held <= 0] = nothing
+        # nodes cut in the middle took 7 microseconds a user for 1e6 bundles of one price, and balanced ones 580
+        self.tree = spatial.cKDTree(bundles, balanced_tree=False, compact_nodes=False)
+
+    def query(self, users: slice) -> tuple[Float, Indices]:
+        """Distances of the nearest bundles, and their positions; infinite for bundles that have too little room."""
+        furthest = self.reach + 2.0 * self.error
+        found: Any = self.tree.query(self.points[users], k=NEAREST, p=np.inf, distance_upper_bound=furthest)
+        return found
+
+
+def _largest_of_best(score: Float, held: Float) -> Indices:
+    """Of the bundles with the best score (k, n_bundles) that with the most of the first resource, then of the next."""
+    best = score == score.max(axis=1, keepdims=True)
+    several = np.flatnonzero(best.sum(axis=1) > 1)
+    for amounts in held.reshape(len(held), -1).T if len(several) else ():
+        among = np.where(best[several], amounts, -np.inf)
+        best[several] = among == among.max(axis=1, keepdims=True)
+    return best.argmax(axis=1)
+
+
+def _undominated(held: Float, largest: Float) -> Indices:
+    """Distinct bundles (n_bundles, n_resources) without most of those than which another has more, in order.
+
+    The order is that of `_largest_of_best`. Bundles whose product is largest are compared with all others, as long as
+    that leaves out many.
+    """
+    with np.errstate(divide="ignore"):
+        size = np.log(held / largest).sum(axis=1)
+    rest, kept = np.arange(len(held)), [np.zeros(0, dtype=np.intp)]
+    while len(rest) > LEADERS:
+        at = np.argpartition(-size[rest], LEADERS)[:LEADERS]
+        leaders, rest = rest[at], np.delete(rest, at)
+        kept.append(leaders)
+        free = np.ones(len(rest), dtype=bool)
+        columns = [np.ascontiguousarray(held[rest, i]) for i in range(held.shape[1])]
+        for leader in leaders:
+            less, other = np.ones(len(rest), dtype=bool), np.zeros(len(rest), dtype=bool)
+            for column, most in zip(columns, held[leader], strict=True):
+                less &= column <= most
+                other |= column < most
+            free &= ~(less & other)
+        before, rest = len(rest), rest[free]
+        if len(rest) > (1.0 - WORTH) * before:
+            break
+    rest = np.sort(np.concatenate([*kept, rest]))
+    order = rest[np.lexsort(tuple(-held[rest, i] for i in reversed(range(held.shape[1]))))]
+    new = np.append(True, (np.diff(held[order], axis=0) != 0).any(axis=1))
+    return order[new]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -14,11 +15,13 @@ from fairopt.errors import InvalidBlock, OutOfDomain
 from fairopt.formulation.program import require_instance
 from fairopt.instance import Instance
 from fairopt.policy import label
-from fairopt.properties.answers import checked
+from fairopt.progress import by_itself
+from fairopt.properties.answers import OutOfTime, answering_until, checked
 from fairopt.properties.misreports.best import FLOOR
-from fairopt.properties.names import zero_if_noise
+from fairopt.properties.names import when_late, zero_if_noise
 from fairopt.properties.uncertainty import error_bound
 from fairopt.properties.verdicts import Verdict
+from fairopt.time_limits import Clock
 
 __all__ = ["FACTORS", "Departure", "Growth", "population_monotone", "resource_monotone"]
 
@@ -53,7 +56,9 @@ class Growth:
     after: float
 
 
-def population_monotone(mechanism: Any, instance: Instance, tol: float = 1e-5) -> Verdict:
+def population_monotone(
+    mechanism: Any, instance: Instance, tol: float = 1e-5, time_limit: float | None = None
+) -> Verdict:
     """Check that no user runs fewer tasks when another user leaves.
 
     Parameters
@@ -64,6 +69,9 @@ def population_monotone(mechanism: Any, instance: Instance, tol: float = 1e-5) -
         Any number of servers. Users with a task limit of 0 do not leave.
     tol : float, default 1e-5
         Relative loss up to which the property holds. What the gaps of both answers leave open is not a loss.
+    time_limit : float, optional
+        Seconds. Where departures are left and no user was found to lose, the verdict is open (``holds=None``), and its
+        sentence says how many.
 
     Returns
     -------
@@ -90,12 +98,14 @@ def population_monotone(mechanism: Any, instance: Instance, tol: float = 1e-5) -
             yield instance.select_users(rest), rest, f"when user {users[k]!r} leaves", partial(Departure, users[k])
 
     none = "no user can leave", "no user runs fewer tasks when another leaves"
-    return _verdict("population-monotone", mechanism, instance, tol, departures(), none)
+    total = len(part) if len(part) > 1 else 0
+    return _verdict("population-monotone", mechanism, instance, tol, departures(), total, none, Clock(time_limit))
 
 
 def resource_monotone(
-    mechanism: Any, instance: Instance, tol: float = 1e-5, factors: Iterable[float] = FACTORS
-) -> Verdict:
+    mechanism: Any, instance: Instance, tol: float = 1e-5, factors: Iterable[float] = FACTORS,
+    time_limit: float | None = None,
+) -> Verdict:  # fmt: skip
     """Check that no user runs fewer tasks when a capacity grows.
 
     Parameters
@@ -108,6 +118,8 @@ def resource_monotone(
         As in `population_monotone`.
     factors : iterable of float, default 1.01 to 4
         By which a capacity grows.
+    time_limit : float, optional
+        As in `population_monotone`.
 
     Returns
     -------
@@ -135,9 +147,10 @@ def resource_monotone(
         if not 1.0 < factor < np.inf:
             raise InvalidBlock(f"a factor is {factor!r}; give finite numbers above 1")
     users = np.arange(instance.n_users)
+    places = np.argwhere(instance.capacities > 0) if len(users) else np.zeros((0, 2), dtype=np.intp)
 
     def growths() -> Iterable[Change]:
-        for s, i in np.argwhere(instance.capacities > 0) if len(users) else ():
+        for s, i in places:
             server, resource = instance.servers[s], instance.resources[i]
             where = "" if instance.n_servers == 1 else f" on server {server!r}"
             for factor in grown:
@@ -147,28 +160,42 @@ def resource_monotone(
                 yield instance.with_capacities(more), users, words, partial(Growth, server, resource, factor)
 
     none = "no capacity can grow", "no user runs fewer tasks when a capacity grows"
-    return _verdict("resource-monotone", mechanism, instance, tol, growths(), none)
+    total = len(places) * len(grown)
+    return _verdict("resource-monotone", mechanism, instance, tol, growths(), total, none, Clock(time_limit))
 
 
 def _verdict(
-    name: str, mechanism: Any, instance: Instance, tol: float, changes: Iterable[Change], none: tuple[str, str]
-) -> Verdict:
+    name: str, mechanism: Any, instance: Instance, tol: float, changes: Iterable[Change], total: int,
+    none: tuple[str, str], clock: Clock,
+) -> Verdict:  # fmt: skip
     """The largest loss of any user after any change, as a verdict; ``none`` are its sentences without one."""
-    before, unsure = _tasks_of(mechanism, instance)
     floor = FLOOR * instance.tasks_alone.sum(axis=1)
-    margin, shown, what = -np.inf, None, ""
-    for changed, kept, words, witness in changes:
-        try:
-            after, beside = _tasks_of(mechanism, changed)
-        except OutOfDomain:
-            continue
-        j, loss = _largest_loss(before[kept], after, floor[kept], unsure[kept] + beside)
-        if shown is None or loss > margin:
-            margin, shown = loss, witness(instance.users[kept[j]], float(before[kept[j]]), float(after[j]))
-            runs = f"{zero_if_noise(shown.after, shown.before):.6g} tasks instead of {shown.before:.6g}"
-            what = f"{words}, user {shown.loser!r} runs {runs} (-{loss:.3%})"
-    holds = margin <= tol
-    sentence = none[0] if shown is None else none[1] if holds else what
+    margin, shown, what, done = -np.inf, None, "", 0
+    limited = answering_until(clock) if clock.time_limit is not None else nullcontext()
+    try:
+        with by_itself() as tell, limited:
+            before, unsure = _tasks_of(mechanism, instance)
+            for changed, kept, words, witness in changes:
+                tell(f"{name}: {words}", done, total)
+                try:
+                    after, beside = _tasks_of(mechanism, changed)
+                except OutOfDomain:
+                    done += 1
+                    continue
+                done += 1
+                j, loss = _largest_loss(before[kept], after, floor[kept], unsure[kept] + beside)
+                if shown is None or loss > margin:
+                    margin, shown = loss, witness(instance.users[kept[j]], float(before[kept[j]]), float(after[j]))
+                    runs = f"{zero_if_noise(shown.after, shown.before):.6g} tasks instead of {shown.before:.6g}"
+                    what = f"{words}, user {shown.loser!r} runs {runs} (-{loss:.3%})"
+    except OutOfTime:
+        if not clock.late:  # it is another clock, of the search that asks
+            raise
+    holds: bool | None = margin <= tol
+    sentence = none[1] if holds and (shown is not None or done < total) else none[0] if holds else what
+    if left := total - done:
+        holds = None if holds else False
+        sentence += f", as far as was tried: {left:,} of {total:,} changes were left {when_late(clock)}"
     return Verdict(name, holds, 0.0 if shown is None else margin, shown, f"{label(mechanism)}: {sentence}")
 
 

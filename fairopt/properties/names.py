@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from fairopt.errors import InvalidBlock, nearest
+from fairopt.time_limits import Clock
 
 __all__ = [
     "ALIASES", "NOISE", "OF_ALLOCATIONS", "PROPERTIES", "USUAL_CHECKS", "canonical", "given_labels", "labelled",
-    "percent", "property_name", "zero_if_noise",
+    "percent", "property_name", "when_late", "zero_if_noise",
 ]  # fmt: skip
 
 NOISE = 1e-9  # relative: tasks and margins below are rounding, and sentences show them as 0
@@ -99,3 +100,14 @@ def percent(value: float) -> str:
         return "from none"
     hundredths = 100 * zero_if_noise(value, 1.0)
     return f"{hundredths:.3g}%" if abs(hundredths) < 1000 else f"{hundredths:,.0f}%"
+
+
+def when_late(clock: Clock) -> str:
+    """When something was left undone, for sentences.
+
+    Examples
+    --------
+    >>> when_late(Clock(2.5))
+    'when the time limit of 2.5 s was over'
+    """
+    return f"when the time limit of {clock.time_limit or 0.0:g} s was over"

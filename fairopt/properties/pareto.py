@@ -17,6 +17,8 @@ not: the last 1e-13 of a capacity counts as used up.
 
 from __future__ import annotations
 
+import logging
+import time
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -25,12 +27,17 @@ from numpy.typing import NDArray
 
 from fairopt.allocation import Allocation
 from fairopt.errors import NotCertified
+from fairopt.formulation import apart
 from fairopt.instance import Instance
 from fairopt.lazy import optimize, sp
+from fairopt.progress import tell
 from fairopt.properties.uncertainty import left_open
 from fairopt.properties.units import gain_units, own_units, quotient
+from fairopt.time_limits import Clock
 
 __all__ = ["Dominating", "dominating"]
+
+log = logging.getLogger("fairopt")
 
 Float = NDArray[np.float64]
 
@@ -89,13 +96,13 @@ class _GainProblem:
         return np.where(gains > self.counts, gains, 0.0)
 
 
-def dominating(allocation: Allocation, tol: float) -> Dominating:
+def dominating(allocation: Allocation, tol: float, clock: Clock | None = None) -> Dominating:
     """The allocation that dominates a feasible one by the largest gain of one user.
 
     Only tasks count, so resources that are handed out and that no user can use are free. On several servers gains up to
     ``tol`` are not looked for, ``margin`` and ``bound`` may be so far apart, and ``bound`` may stay further above a
     ``margin`` that is more than ``tol`` once 20 users were looked at one by one. `NotCertified` is raised if no
-    solver's answer settles whether a user can gain more than ``tol``.
+    solver's answer settles whether a user can gain more than ``tol``, unless the clock is late.
     """
     given, problem = allocation.instance, _gain_problem(allocation)
     nothing = Dominating(allocation.tasks_by_server, {}, 0.0, 0.0)
@@ -108,7 +115,7 @@ def dominating(allocation: Allocation, tol: float) -> Dominating:
         margin = bound = float(gains[user])
         best[user, 0] += margin * problem.unit[user]
     else:
-        search = _GainSearch(problem, tol)
+        search = _GainSearch(problem, tol, clock or Clock(None))
         search.run()
         user, best, margin, bound, gains = search.user, search.tasks, search.margin, search.bound, search.seen
     if margin == 0.0:
@@ -126,8 +133,7 @@ def _gain_problem(allocation: Allocation) -> _GainProblem:
     if instance.n_servers < given.n_servers:
         tasks = given.sum_by_class(tasks)
     total = tasks.sum(axis=1)
-    used = np.einsum("jsi,js->si", instance.per_server_demands, tasks)
-    capacities = instance.capacities * instance.counts[:, None]
+    used, capacities = _used(instance, tasks), instance.capacities * instance.counts[:, None]
     rounding = max(ROUNDING, float(np.finfo(float).eps) * instance.n_users**0.5)
     part = instance.task_limits > 0
     scale, unit = (np.where(part, of(instance, total), 1.0) for of in (own_units, gain_units))
@@ -140,6 +146,13 @@ def _gain_problem(allocation: Allocation) -> _GainProblem:
         np.maximum(tasks - open_part * total[:, None], 0.0), scale, unit,
         np.minimum(open_tasks / unit, always), always, np.where(part, np.maximum(most - total, 0.0) / unit, 0.0),
     )  # fmt: skip
+
+
+def _used(instance: Instance, tasks: Float) -> Float:
+    """Units that tasks use, (n_servers, n_resources), by sums of halves: one after the other 1e6 terms lost 4e-12."""
+    demands = instance.per_server_demands
+    servers, resources = range(instance.n_servers), range(instance.n_resources)
+    return np.array([[(demands[:, s, i] * tasks[:, s]).sum() for i in resources] for s in servers])
 
 
 def _leftover(problem: _GainProblem, units: Float) -> Float:
@@ -162,6 +175,7 @@ class _GainSearch:
 
     problem: _GainProblem
     tol: float
+    clock: Clock
     said: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -185,14 +199,15 @@ class _GainSearch:
         self._look(worth, np.where(q.room > enough, q.room, 0.0), None)
         looked = 0
         while (in_question := self._in_question()).any():
-            if self.margin > self.tol and looked == LOOKS:
+            if self.clock.late or (self.margin > self.tol and looked == LOOKS):
                 return
+            tell("Pareto efficiency: users in question", looked, looked + int(in_question.sum()))
             user = self.user if in_question[self.user] else int(np.where(in_question, self.most, 0.0).argmax())
             one = np.arange(len(worth)) == user
             self._look(one.astype(float), np.where(one, q.room, 0.0), user)
             looked += 1
             if self._in_question()[user]:
-                if self.margin > self.tol:
+                if self.margin > self.tol or self.clock.late:
                     return
                 raise NotCertified(
                     f"whether the allocation is Pareto-efficient could not be proved: {'; '.join(self.said)}. "
@@ -210,7 +225,9 @@ class _GainSearch:
         self.said.clear()
         for whole in (WHOLE, COARSE):
             for method in self.methods:
-                answer = _program(q, worth, room, method, whole)
+                if self.clock.late:
+                    return
+                answer = _program(q, worth, room, method, whole, self.clock)
                 if isinstance(answer, str):
                     self.said.append(f"{method}: {answer}")
                     continue
@@ -231,7 +248,9 @@ class _GainSearch:
                 self.said.append(f"{method}: user {name!r} gains between {self.margin:.3g} and {self.most[user]:.3g}")
 
 
-def _program(q: _GainProblem, worth: Float, room: Float, method: Method, whole: float) -> tuple[Float, Float] | str:
+def _program(
+    q: _GainProblem, worth: Float, room: Float, method: Method, whole: float, clock: Clock
+) -> tuple[Float, Float] | str:
     """Tasks and prices where the sum of worthy gains is largest; the tasks of every user may move.
 
     The unknowns are changes, so that no change at all is feasible to the last digit.
@@ -244,23 +263,44 @@ def _program(q: _GainProblem, worth: Float, room: Float, method: Method, whole: 
     capacity = whole * sp.csr_array((value, (row, np.tile(np.arange(pairs), m))), shape=(q.usable.size, pairs + n))
     mine = sp.csr_array((np.ones(pairs), (user, np.arange(pairs))), shape=(n, pairs))
     left = quotient(q.left, q.usable)
+    program: dict[str, Any] = {
+        "c": np.concatenate([np.zeros(pairs), -worth]), "A_ub": capacity, "b_ub": whole * left.ravel(),
+        "A_eq": sp.hstack([mine, -sp.eye_array(n)], format="csr"), "b_eq": np.zeros(n),
+        "bounds": np.column_stack([
+            np.concatenate([-q.tasks[user, server] / q.scale[user], np.zeros(n)]),
+            np.concatenate([np.full(pairs, np.inf), room * q.unit / q.scale]),
+        ]),
+        "method": method,
+    }  # fmt: skip
     for presolve in (True, False):  # presolve calls some programs infeasible, though no change at all is feasible
-        found: Any = optimize.linprog(  # type: ignore[call-overload]
-            np.concatenate([np.zeros(pairs), -worth]), A_ub=capacity, b_ub=whole * left.ravel(),
-            A_eq=sp.hstack([mine, -sp.eye_array(n)], format="csr"), b_eq=np.zeros(n),
-            bounds=np.column_stack([
-                np.concatenate([-q.tasks[user, server] / q.scale[user], np.zeros(n)]),
-                np.concatenate([np.full(pairs, np.inf), room * q.unit / q.scale]),
-            ]),
-            method=method, options={**PRECISE, "presolve": presolve, "maxiter": STEPS * (pairs + n)},
-        )  # fmt: skip
-        if found.status != INFEASIBLE:
+        options = {**PRECISE, "presolve": presolve, "maxiter": STEPS * (pairs + n), "time_limit": clock.left}
+        status, message, x, multipliers = _solved(program | {"options": options}, pairs, clock)
+        if status != INFEASIBLE:
             break
-    if found.x is None or found.ineqlin.marginals is None:
-        return str(found.message)
+    if x is None or multipliers is None:
+        return str(message)
     tasks = q.tasks.copy()
-    tasks[user, server] = np.maximum(tasks[user, server] + found.x[:pairs] * q.scale[user], 0.0)
-    return tasks, whole * np.maximum(-found.ineqlin.marginals, 0.0).reshape(q.usable.shape)
+    tasks[user, server] = np.maximum(tasks[user, server] + x[:pairs] * q.scale[user], 0.0)
+    return tasks, whole * np.maximum(-multipliers, 0.0).reshape(q.usable.shape)
+
+
+def _solved(program: dict[str, Any], pairs: int, clock: Clock) -> tuple[int, str, Any, Any]:
+    """Status, message, solution and multipliers of the inequalities of a linear program.
+
+    HiGHS looks at the time between steps, of which one of its interior point method took minutes for 20,000 users on 27
+    servers. So large programs are solved in a process of its own where there is a limit.
+    """
+    if pairs > MANY and clock.left is not None:
+        try:
+            answer: tuple[int, str, Any, Any] = apart.solve("linprog", time.perf_counter() + clock.left, **program)
+        except apart._Stopped:
+            return 1, "the time limit was over", None, None
+        except apart._CannotSend as error:
+            log.info("HiGHS is not run in a process of its own: %s", error)
+        else:
+            return answer
+    found: Any = optimize.linprog(**program)
+    return found.status, found.message, found.x, None if found.x is None else found.ineqlin.marginals
 
 
 def _bounds(q: _GainProblem, prices: Float) -> Float:

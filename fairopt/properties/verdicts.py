@@ -17,6 +17,8 @@ __all__ = ["ByProperty", "PropertyReport", "Verdict"]
 
 T = TypeVar("T")
 
+WORDS = {True: "yes", False: "NO", None: "open"}
+
 
 class ByProperty(Mapping[str, T]):
     """A mapping whose keys are properties, by any of their names; a table in notebooks and where Rich prints it."""
@@ -85,11 +87,12 @@ class Verdict:
     ----------
     name : str
         The property, by its canonical name.
-    holds : bool
-        Whether it holds within the tolerance that was asked for.
+    holds : bool or None
+        Whether it holds within the tolerance that was asked for; None where that is open, as the time was short.
     margin : float
         How badly it fails, relative and without units, positive where a user loses; each check says relative to what.
-        At most the tolerance where the property holds, and negative where there is room to spare.
+        At most the tolerance where the property holds, and negative where there is room to spare. Of an open verdict
+        it is the largest that was found.
     witness : object
         What shows it, also where the property holds: see each check.
     sentence : str
@@ -106,7 +109,7 @@ class Verdict:
     """
 
     name: str
-    holds: bool
+    holds: bool | None
     margin: float
     witness: Any
     sentence: str
@@ -160,12 +163,13 @@ class PropertyReport(ByProperty[Verdict]):
         return self.about
 
     def _row(self, entry: Verdict) -> tuple[bool, tuple[str, ...]]:
-        return not entry.holds, (entry.name, "yes" if entry.holds else "NO", entry.sentence)
+        return entry.holds is False, (entry.name, WORDS[entry.holds], entry.sentence)
 
     @property
-    def holds(self) -> bool:
-        """Whether all properties that were checked hold."""
-        return all(v.holds for v in self.verdicts)
+    def holds(self) -> bool | None:
+        """Whether all properties that were checked hold; None where none was found to fail and some are open."""
+        known = [v.holds for v in self.verdicts]
+        return False if False in known else None if None in known else True
 
     def rows(self) -> list[dict[str, Any]]:
         """One dict per verdict: ``property``, ``holds``, ``margin``, ``sentence``."""
@@ -180,10 +184,10 @@ class PropertyReport(ByProperty[Verdict]):
         return self["envy-free"].plot(ax=ax)
 
     def __str__(self) -> str:
-        width = max(map(len, self), default=0)
-        lines = [f"  {'yes' if v.holds else 'NO ':<3} {v.name:<{width}}  {v.sentence}" for v in self.verdicts]
+        width, first = max(map(len, self), default=0), 3 + (None in [v.holds for v in self.verdicts])
+        lines = [f"  {WORDS[v.holds]:<{first}} {v.name:<{width}}  {v.sentence}" for v in self.verdicts]
         return "\n".join([self.about, *lines])
 
     def __repr__(self) -> str:
-        words = ", ".join(f"{v.name}: {'yes' if v.holds else 'no'}" for v in self.verdicts)
+        words = ", ".join(f"{v.name}: {WORDS[v.holds].lower()}" for v in self.verdicts)
         return f"<PropertyReport of {self.about}; {words or 'nothing checked'}>"

@@ -72,8 +72,9 @@ def remarks(frontier: Frontier) -> Iterator[str]:
     for first, *others in alike.values():
         more = f" (and {len(others)} more alike)" if others else ""
         yield f"{_point(frontier, first, named=True)}: {frontier['error'][first]}{more}"
-    if frontier.interrupted:
-        yield f"stopped after {int(frontier.asked.sum()):,} of {len(frontier):,} points"
+    if frontier.interrupted or frontier.late:
+        why = " by the time limit" if frontier.late else ""
+        yield f"stopped{why} after {int(frontier.asked.sum()):,} of {len(frontier):,} points"
 
 
 def frontier_page(frontier: Frontier) -> str:

@@ -19,6 +19,7 @@ from fairopt.instance import Instance
 from fairopt.policy import Policy
 from fairopt.properties.exact.confirm import coefficients_of
 from fairopt.properties.exact.pool import ExactPool, max_sum
+from fairopt.time_limits import Clock, begin
 
 __all__ = ["Agreement", "Heterogeneity", "heterogeneity", "no_tradeoff"]
 
@@ -89,7 +90,9 @@ class Agreement:
         return "\n".join(self.reasons)
 
 
-def no_tradeoff(instance: Instance, share: Share | None = None) -> Agreement:
+def no_tradeoff(
+    instance: Instance, share: Share | None = None, *, time_limit: float | None = None
+) -> Agreement:  # fmt: skip
     """Test whether the most efficient allocation is also the fairest: equal shares with the largest number of tasks.
 
     Parameters
@@ -98,6 +101,8 @@ def no_tradeoff(instance: Instance, share: Share | None = None) -> Agreement:
         Users and servers.
     share : Share, default DominantShare()
         What is equal, per weight: dominant shares for FDS, `Tasks` for GFJ.
+    time_limit : float, optional
+        Seconds for the call. Fractions are left out where it is over after the two linear programs: ``exact`` is False.
 
     Returns
     -------
@@ -109,6 +114,8 @@ def no_tradeoff(instance: Instance, share: Share | None = None) -> Agreement:
         If these are not an instance and a share.
     OutOfDomain
         Without users that may run tasks, or if a user has a zero share.
+    NotCertified
+        If the linear programs take longer than the time limit.
 
     Notes
     -----
@@ -143,13 +150,16 @@ def no_tradeoff(instance: Instance, share: Share | None = None) -> Agreement:
     part = np.flatnonzero(instance.task_limits > 0)
     if not len(part):
         raise OutOfDomain("there are no users with a task limit above 0; add some")
-    most = Policy(Total(Tasks()), name="most tasks").allocate(instance)
-    equal = Policy(Total(Tasks()), [EqualShares(share)], name=f"equal {share}").allocate(instance)
+    begin(time_limit)
+    clock = Clock(time_limit)
+    most = Policy(Total(Tasks()), name="most tasks").allocate(instance, time_limit=clock.left)
+    equally = Policy(Total(Tasks()), [EqualShares(share)], name=f"equal {share}")
+    equal = equally.allocate(instance, time_limit=clock.left)
     shortfall = max(0.0, 1 - float(equal.tasks.sum()) / float(most.tasks.sum()))
     some, room = instance.taking_part(part), instance.capacities * instance.counts[:, None]
     exactly, sums = None, np.full(room.shape, np.nan)
     if instance.n_servers == 1:
-        exactly = _exactly(some, share)
+        exactly = None if clock.late else _exactly(some, share)
         c = share.coefficients(some)
         sums[0] = (some.weights / c) @ some.per_server_demands[:, 0] / np.where(room[0] > 0, room[0], np.nan)
     shortfall, always = exactly or (shortfall, None if shortfall <= SAME else False)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -19,6 +20,7 @@ from fairopt.blocks.shares import Share
 from fairopt.errors import OutOfDomain
 from fairopt.policy import label
 from fairopt.progress import tell
+from fairopt.time_limits import SHORTEST, Clock
 from fairopt.tradeoff.active_set import ActiveSet
 from fairopt.tradeoff.changes import Change, _NoRate, elasticities
 from fairopt.tradeoff.leximin import SAME, Levels, Pool
@@ -99,8 +101,8 @@ class Derivatives:
 class Analysis:
     """An allocation, the users who take part, identical servers merged, and what gives rates there."""
 
-    def __init__(self, allocation: Allocation, held: bool) -> None:
-        self.held, self.whole = held, allocation.instance
+    def __init__(self, allocation: Allocation, held: bool, time_limit: float | None = None) -> None:
+        self.held, self.whole, self.left = held, allocation.instance, time_limit
         self.term, self.factor = _term(allocation.policy)
         if self.whole.demands.ndim == 3:
             raise OutOfDomain("demands differ by server, and derivatives are of tasks that take the same everywhere")
@@ -134,21 +136,23 @@ class Analysis:
         shape = () if kind == "alpha" else getattr(self.instance, KINDS[kind]).shape
         n = len(self.part)
         tasks, welfare, reason = np.zeros((2, n, *shape)), np.zeros((2, *shape)), np.full(shape, "", dtype=object)
-        for count, at in enumerate(np.ndindex(shape) if n else ()):
-            tell(f"derivatives by {kind}", count, reason.size)
-            for k, side in enumerate((1, -1)):
-                try:
-                    moved, value = self.rates(kind, at, side)
-                except _NoRate as error:
-                    moved, value = np.full(n, np.nan), np.nan
-                    reason[at] = reason[at] or str(error)
-                tasks[(k, slice(None), *at)], welfare[(k, *at)] = side * moved, side * value
+        with self._timed() as clock:
+            for count, at in enumerate(np.ndindex(shape) if n else ()):
+                tell(f"derivatives by {kind}", count, reason.size)
+                for k, side in enumerate((1, -1)):
+                    try:
+                        moved, value = self.rates(kind, at, side, clock)
+                    except _NoRate as error:
+                        moved, value = np.full(n, np.nan), np.nan
+                        reason[at] = reason[at] or str(error)
+                    tasks[(k, slice(None), *at)], welfare[(k, *at)] = side * moved, side * value
 
         def ranges(side: int) -> Float:
             out = np.full(shape, side * np.inf)
-            for count, at in enumerate(np.ndindex(shape) if n else ()):
-                tell(f"ranges by {kind}", count, out.size)
-                out[at] = self.range(kind, at, side)
+            with self._timed() as clock:
+                for count, at in enumerate(np.ndindex(shape) if n else ()):
+                    tell(f"ranges by {kind}", count, out.size)
+                    out[at] = np.nan if clock.late else self.range(kind, at, side)
             return self._expand(kind, out, 0, side * np.inf)
 
         by_user = np.zeros((2, self.whole.n_users, *self._expand(kind, reason, 0, "").shape))
@@ -156,6 +160,15 @@ class Analysis:
         right, left = by_user + 0.0  # no negative zeros
         value, value_left = self._expand(kind, welfare, 1) + 0.0
         return Derivatives(kind, right, left, value, value_left, self._expand(kind, reason, 0, "").astype(str), ranges)
+
+    @contextmanager
+    def _timed(self) -> Iterator[Clock]:
+        """A clock of what is left of the time for all that is computed."""
+        clock = Clock(None if self.left is None else max(self.left, SHORTEST))
+        try:
+            yield clock
+        finally:
+            self.left = None if self.left is None else self.left - clock.seconds
 
     def _expand(self, kind: str, values: Any, axis: int, other: Any = 0.0) -> Any:
         """Values by the numbers of the analysis, for those of the instance as given."""
@@ -204,8 +217,10 @@ class Analysis:
         log_w = rates["weight"] / self.instance.weights
         return Change(rates["capacity"], rates["demand"], log_c, log_w, float(side) if kind == "alpha" else 0.0)
 
-    def rates(self, kind: str, at: Index, side: int) -> tuple[Float, float]:
+    def rates(self, kind: str, at: Index, side: int, clock: Clock) -> tuple[Float, float]:
         """Rates of tasks and of welfare along a change."""
+        if clock.late:
+            raise _NoRate("the time limit was over")
         change, w = self.change(kind, at, side), self.instance.weights
         moved = self.kernel.rates(change)[0]
         z = self.c * self.x / w

@@ -19,15 +19,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairopt.accessor import later
-from fairopt.blocks.base import brief
+from fairopt.blocks.base import blocks_within, brief, is_ours
 from fairopt.display import LONG, shorter
 from fairopt.errors import FairoptError, InvalidBlock, InvalidInstance, MissingExtra, nearest
+from fairopt.formulation.problem import natural_problem
 from fairopt.instance import Instance
 from fairopt.io.json_text import read_json_text
 from fairopt.io.saving import write_whole
 from fairopt.policies.registry import named_family
 from fairopt.policy import Policy, is_mechanism
 from fairopt.progress import by_itself
+from fairopt.time_limits import Clock, begin
 from fairopt.tradeoff.sweep import MEASURES, TEXTS, Row, Standard, failed, solve, solve_in_processes
 
 __all__ = ["Frontier", "frontier"]
@@ -71,6 +73,8 @@ class Frontier:
         Tasks of each user, NaN without an answer.
     drf : dict
         The measures of DRF by name, with ``tasks_by_user``, to compare with.
+    late : bool
+        Whether the time limit came before all points were reached.
 
     Examples
     --------
@@ -86,7 +90,8 @@ class Frontier:
     columns: dict[str, NDArray[Any]]
     tasks_by_user: Float
     drf: dict[str, Any]
-    _of: dict[str, str]
+    _of: dict[str, Any]
+    late: bool = False
 
     def __len__(self) -> int:
         return len(self.tasks_by_user)
@@ -98,13 +103,13 @@ class Frontier:
 
     @property
     def asked(self) -> NDArray[np.bool_]:
-        """Points that were reached before Ctrl-C: the others have neither a method nor an error, shape (n_points,)."""
+        """Points reached before Ctrl-C or a time limit: others have neither method nor error, shape (n_points,)."""
         return np.array([m is not None or e is not None for m, e in zip(self["method"], self["error"], strict=True)])
 
     @property
     def interrupted(self) -> bool:
         """Whether Ctrl-C came before all points were reached."""
-        return not bool(self.asked.all())
+        return not self.late and not bool(self.asked.all())
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -146,6 +151,7 @@ class Frontier:
         return {
             "format": FORMAT, "family": self.family, "grid": {k: list(map(_plain, v)) for k, v in self.grid.items()},
             "rows": rows, "pareto": self.pareto().tolist(), "notes": list(self.notes), "interrupted": self.interrupted,
+            "late": self.late,
         }  # fmt: skip
 
     def to_frame(self) -> Any:
@@ -223,6 +229,7 @@ class Frontier:
         failed, asked = sum(e is not None for e in self["error"]), int(self.asked.sum())
         without = f"; {failed} without an answer" if failed else ""
         stopped = f"; interrupted after {asked}" if self.interrupted else ""
+        stopped = f"; {len(self) - asked} not reached before the time limit" if self.late else stopped
         return f"<Frontier of {shorter(self.family, LONG)} over {axes} on {self.instance!r}{without}{stopped}>"
 
     def _repr_html_(self) -> str:
@@ -231,7 +238,7 @@ class Frontier:
 
 def frontier(
     family: Callable[..., Any] | str, instance: Instance, grid: Mapping[str, Sequence[Any]], *, processes: int = 1,
-    resume: str | os.PathLike[str] | None = None,
+    resume: str | os.PathLike[str] | None = None, time_limit: float | None = None,
 ) -> Frontier:  # fmt: skip
     """Sweep over one or two parameters of a family of notions, and measure fairness and efficiency of each point.
 
@@ -248,18 +255,21 @@ def frontier(
         Processes that share the points; mechanisms are sent to them, so that they must be picklable.
     resume : str or path, optional
         A ``.json`` file that keeps the rows as they come. If it exists, its points are not solved again.
+    time_limit : float, optional
+        Seconds for the call. Points that it stops are not errors, and ``resume`` goes on with them.
 
     Returns
     -------
     Frontier
-        Ctrl-C returns the rows so far: `Frontier.interrupted`, and ``asked`` is False for the rest.
+        Ctrl-C and the time limit return the rows so far: `Frontier.interrupted` or `Frontier.late`, and ``asked`` is
+        False for the rest.
 
     Raises
     ------
     InvalidBlock
         If the grid is empty, has more than two parameters, a value that is NaN, or a parameter that the family does not
         take or has already; if the family makes no mechanism; if the file is of another family (or constraints) or
-        grid.
+        grid, or blocks of your own had other values then.
     InvalidInstance
         If the file is of another instance, or not of a frontier.
 
@@ -288,8 +298,10 @@ def frontier(
     under = {tuple(map(repr, m.constraints)) if isinstance(m, Policy) else () for m in made if not isinstance(m, dict)}
     if len(under) == 1 and (constraints := ", ".join(*under)):
         name += f" with {constraints}"
-    of = {"instance": _digest(instance.to_dict()), "grid": _digest(axes), "family": _digest(list(map(repr, made)))}
     path = None if resume is None else Path(resume)
+    of: dict[str, Any] = {"instance": _digest(instance.to_dict()), "grid": _digest(axes)}
+    of["family"] = _digest([_told_apart(mechanism) for mechanism in made])
+    of["values"] = [_values(mechanism, instance) for mechanism in made]
     rows: list[Row] = _read(path, of) if path is not None and path.exists() else [{} for _ in made]
     rows = [mechanism if isinstance(mechanism, dict) else row for mechanism, row in zip(made, rows, strict=True)]
     points = [(k, grid_points[k], made[k]) for k, row in enumerate(rows) if not row.keys() & {"method", "error"}]
@@ -300,10 +312,13 @@ def frontier(
         columns |= {key: np.array([row.get(key) for row in rows], dtype=object) for key in TEXTS}
         nothing = np.full(instance.n_users, np.nan)
         tasks = np.array([row.get("tasks_by_user", nothing) for row in rows])
-        return Frontier(name, instance, axes, columns, tasks, standard.drf, of)
+        late = clock.late and any(not row.keys() & {"method", "error"} for row in rows)
+        return Frontier(name, instance, axes, columns, tasks, standard.drf, of, late)
 
+    begin(time_limit)
+    clock = Clock(time_limit)
     with by_itself() as tell:
-        standard = Standard(instance)
+        standard = Standard(instance, clock)
         if path is not None:
             so_far().save(path)  # before points are solved, in case it cannot be written
         try:
@@ -381,19 +396,71 @@ def _made(make: Callable[..., Any], name: str, point: dict[str, Any]) -> Any:
     return mechanism
 
 
-def _read(path: Path, of: dict[str, str]) -> list[Row]:
+def _read(path: Path, of: dict[str, Any]) -> list[Row]:
     """The rows in a file of the same sweep."""
     expected = "expected a file that frontier(..., resume=) or Frontier.save made"
     data = read_json_text(path, expected)
     if data.pop("digest", None) != _digest(data) or data["format"] != FORMAT:  # else `save` made all of it
         raise InvalidInstance(f"{path}: not a frontier, or changed after it was written; {expected}")
+    if "values" not in data["of"]:
+        raise InvalidBlock(
+            f"{path} is of an earlier version of fairopt, which did not keep all that tells notions apart; give the "
+            "name of a new file"
+        )
     for key, wrong in (("instance", InvalidInstance), ("grid", InvalidBlock), ("family", InvalidBlock)):
         if data["of"][key] != of[key]:
             more = " (or other constraints)" if key == "family" else ""
             raise wrong(f"{path} is of another {key}{more}; give what it was made with, or the name of a new file")
+    if not all(map(_same, data["of"]["values"], of["values"])):
+        raise InvalidBlock(
+            f"{path} was made with blocks of your own that had other values at the same tasks: their code, or what it "
+            "reads, was changed; give the name of a new file"
+        )
     for row in data["rows"]:
         row["tasks_by_user"] = list((row["tasks_by_user"] or {}).values()) or None
     return [{key: value for key, value in row.items() if value is not None} for row in data["rows"]]
+
+
+def _told_apart(part: Any, within: tuple[Any, ...] = ()) -> Any:
+    """What tells a mechanism from others, for JSON: classes and all that they hold, since a repr may leave some out."""
+    if any(part is outer for outer in within):
+        return "itself"
+    if isinstance(part, np.ndarray):
+        return [repr(part.dtype), part.tolist()]
+    if isinstance(part, Mapping):
+        part = [*part.items()]
+    elif hasattr(part, "__dict__") and not callable(part):
+        part = [type(part).__qualname__, vars(part)]
+    if isinstance(part, (list, tuple)):
+        return [_told_apart(inner, (*within, part)) for inner in part]
+    return getattr(part, "__qualname__", None) or repr(part)
+
+
+@np.errstate(all="ignore")
+def _values(mechanism: Any, instance: Instance) -> list[float | None]:
+    """What a policy's problem is worth at some tasks where blocks are the user's own, whose code may change."""
+    blocks = (mechanism.objective, mechanism.constraints) if isinstance(mechanism, Policy) else ()
+    if all(map(is_ours, blocks_within(blocks))):
+        return []
+    try:
+        problem = natural_problem(mechanism, instance)
+    except FairoptError:  # the row will say so
+        return []
+    draw = np.random.default_rng(0)
+    even = instance.tasks_alone.sum(axis=1) / instance.n_users
+    for variable in problem.variables():
+        part = draw.uniform(0.5, 1.0, variable.shape)
+        of_users = variable.shape[:1] == even.shape
+        variable.save_value(part * even.reshape(-1, *[1] * (variable.ndim - 1)) if of_users else part)
+    found = [problem.objective.expr, *(argument for condition in problem.constraints for argument in condition.args)]
+    values = [np.nan if part.value is None else part.value for part in found]
+    return [_plain(float(np.sum(value * draw.uniform(1.0, 2.0, np.shape(value))))) for value in values]
+
+
+def _same(held: Sequence[float | None], now: Sequence[float | None]) -> bool:
+    """Whether values are the same but for rounding."""
+    one, other = (np.array(values, dtype=float) for values in (held, now))
+    return one.shape == other.shape and np.allclose(one, other, rtol=1e-9, atol=0.0, equal_nan=True)
 
 
 def _digest(data: Any) -> str:

@@ -14,6 +14,7 @@ from fairopt.allocation import Allocation
 from fairopt.errors import InvalidBlock, MissingExtra, OutOfDomain, nearest
 from fairopt.instance import Instance
 from fairopt.policy import label
+from fairopt.time_limits import checked
 from fairopt.tradeoff.derivatives import KINDS, Analysis, Derivatives
 from fairopt.tradeoff.leximin import SAME
 
@@ -83,6 +84,8 @@ class Sensitivity:
         The allocation that changes.
     held : bool
         Whether coefficients of shares are held.
+    time_limit : float, optional
+        Seconds for all derivatives and ranges together.
 
     Examples
     --------
@@ -93,9 +96,9 @@ class Sensitivity:
     (array([[0.5774, 0.    ]]), array([-0.5736,  0.1912]))
     """
 
-    def __init__(self, allocation: Allocation, held: bool = False) -> None:
+    def __init__(self, allocation: Allocation, held: bool = False, time_limit: float | None = None) -> None:
         self.allocation, self.held = allocation, held
-        self._analysis = Analysis(allocation, held)
+        self._analysis = Analysis(allocation, held, checked(time_limit))
 
     @cached_property
     def capacities(self) -> Derivatives:
@@ -286,7 +289,7 @@ class Sensitivity:
         return f"<Sensitivity of {label(self.allocation.policy)}{held}: {self.allocation.instance!r}>"
 
 
-def sensitivity(allocation: Allocation, *, held: bool = False) -> Sensitivity:
+def sensitivity(allocation: Allocation, *, held: bool = False, time_limit: float | None = None) -> Sensitivity:
     """Derivatives of tasks, of their number and of welfare by capacities, demands, weights and alpha.
 
     They are those of the policy applied again to the changed instance: of dominant shares, for example, the
@@ -300,6 +303,9 @@ def sensitivity(allocation: Allocation, *, held: bool = False) -> Sensitivity:
         or `MaxMin`, and no constraints of its own.
     held : bool, default False
         Hold the coefficients of shares.
+    time_limit : float, optional
+        Seconds for all derivatives and ranges together, which are computed when they are first asked for. Those that
+        are not reached are NaN; the reason of a derivative says so.
 
     Returns
     -------
@@ -339,7 +345,7 @@ def sensitivity(allocation: Allocation, *, held: bool = False) -> Sensitivity:
         raise InvalidBlock(f"sensitivity({type(allocation).__name__}): give an Allocation, as fo.DRF().allocate(x)")
     if allocation.certificate.whole:
         raise OutOfDomain("whole tasks have no derivatives; ask about the divisible answer, without integral")
-    return Sensitivity(allocation, held)
+    return Sensitivity(allocation, held, time_limit)
 
 
 def checked_costs(costs: Mapping[str, float], instance: Instance) -> dict[str, float]:

@@ -2,26 +2,31 @@
 
 from __future__ import annotations
 
+import inspect
+import multiprocessing
 import pickle
 import signal
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from contextlib import contextmanager
+from multiprocessing.connection import Connection, wait
 from typing import Any, TypeAlias
 
 import numpy as np
 
+from fairopt import signals
 from fairopt.allocation import Allocation
 from fairopt.blocks.efficiency import FairnessEfficiency
 from fairopt.blocks.objectives import AlphaFair, Total
 from fairopt.blocks.shares import DominantShare, Share
 from fairopt.certificate import GAP_TOLERANCE
-from fairopt.errors import FairoptError, InvalidBlock
+from fairopt.errors import FairoptError, InvalidBlock, NotCertified
 from fairopt.instance import Instance
 from fairopt.methods import dispatch
 from fairopt.metrics import f_beta
 from fairopt.policies.dominant import DRF
 from fairopt.policies.tradeoff import NoFairness
 from fairopt.policy import Policy, label
+from fairopt.time_limits import Clock
 from fairopt.tradeoff.price_of_fairness import price_bound
 
 __all__ = ["MEASURES", "TEXTS", "Point", "Row", "Standard", "failed", "solve", "solve_in_processes"]
@@ -34,11 +39,15 @@ TEXTS = ("method", "error", "note", "dominated")
 MOST_POINTS = 16  # that a process solves between two reports; the first of them has no start
 
 
+class _OutOfTime(Exception):
+    """The time of the sweep was over before a point was measured."""
+
+
 class Standard:
     """What the points on one instance are measured against; NaN where that has no certified answer."""
 
-    def __init__(self, instance: Instance) -> None:
-        self.instance, self.part = instance, instance.task_limits > 0
+    def __init__(self, instance: Instance, clock: Clock) -> None:
+        self.instance, self.clock, self.part = instance, clock, instance.task_limits > 0
         self._taking_part = instance.taking_part(self.part)
         self._largest_sums: dict[Share, float] = {}
         self._lacking: list[str] = []  # why measures are NaN
@@ -49,7 +58,7 @@ class Standard:
 
     def _answer(self, policy: Policy) -> Allocation | None:
         try:
-            return policy.allocate(self.instance)
+            return policy.allocate(self.instance, time_limit=self.clock.left)
         except FairoptError as error:  # the answers of points are kept
             self._lacking.append(f"what is measured against {label(policy)} is NaN: {type(error).__name__}: {error}")
             return None
@@ -78,6 +87,8 @@ class Standard:
     def _largest_sum(self, share: Share) -> float:
         if share not in self._largest_sums:
             most = self._answer(Policy(Total(share)))
+            if most is None and self.clock.late:
+                raise _OutOfTime
             self._largest_sums[share] = float(most.shares.sum()) if most else np.nan
         return self._largest_sums[share]
 
@@ -88,17 +99,25 @@ def failed(error: FairoptError) -> Row:
 
 
 def solve(standard: Standard, points: Sequence[Point]) -> Iterator[tuple[int, Row]]:
-    """The rows of points, one after the other."""
-    prices = None
+    """The rows of points, one after the other, until the clock of the sweep is late."""
+    prices, clock = None, standard.clock
     for place, parameters, mechanism in points:
+        if standard.clock.late:
+            return
         try:
             if type(mechanism).allocate is Policy.allocate:
-                allocation = dispatch.allocate(mechanism, standard.instance, start=prices)
+                allocation = dispatch.allocate(mechanism, standard.instance, start=prices, time_limit=clock.left)
                 prices = allocation.evidence_prices
             else:
-                allocation = mechanism.allocate(standard.instance)
+                limited = clock.left is not None and "time_limit" in inspect.signature(mechanism.allocate).parameters
+                options = {"time_limit": clock.left} if limited else {}
+                allocation = mechanism.allocate(standard.instance, **options)
             row = standard.row(mechanism, allocation)
+        except _OutOfTime:
+            return
         except FairoptError as error:
+            if isinstance(error, NotCertified) and clock.late:
+                return
             row = failed(error)
         except Exception as error:  # of a user's mechanism
             error.add_note(f"at the point {parameters} of the frontier")
@@ -107,33 +126,78 @@ def solve(standard: Standard, points: Sequence[Point]) -> Iterator[tuple[int, Ro
 
 
 def solve_in_processes(standard: Standard, points: Sequence[Point], processes: int) -> Iterator[tuple[int, Row]]:
-    """The rows of points as they come, solved by several processes, some at a time."""
+    """The rows of points as they come, solved by several processes, some at a time.
+
+    The processes are killed when the clock of the sweep is late, or when the iterator ends otherwise, as by Ctrl-C.
+    """
     try:
         pickle.dumps(points)
     except Exception as error:  # whatever a class of the user's raises
         fix = "define their classes at the top of a module, or leave processes at 1"
         raise InvalidBlock(f"the mechanisms cannot be sent to other processes ({error}); {fix}") from error
     size = min(MOST_POINTS, len(points) // (4 * processes) + 1)
-    with ProcessPoolExecutor(processes, initializer=_begin, initargs=(standard,)) as pool:
-        try:
-            parts = [pool.submit(_in_process, points[k : k + size]) for k in range(0, len(points), size)]
-            for done in as_completed(parts):
-                yield from done.result()
-        except BaseException:  # Ctrl-C among them: what is at work ends, and no more is begun
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
+    parts = [points[k : k + size] for k in range(0, len(points), size)][::-1]
+    with _workers(standard, min(processes, len(parts))) as busy:
+        for connection in busy:
+            connection.send(parts.pop())
+        while busy and not standard.clock.late:
+            for ready in wait(busy, standard.clock.left):
+                assert isinstance(ready, Connection)
+                try:
+                    said = ready.recv()
+                except EOFError as error:
+                    raise RuntimeError(
+                        "a process of the frontier was ended from outside, perhaps for want of memory; give fewer "
+                        "processes"
+                    ) from error
+                if isinstance(said, BaseException):
+                    raise said
+                if said is not None:
+                    yield said
+                elif parts:
+                    ready.send(parts.pop())
+                else:
+                    busy.remove(ready)
 
 
-_STANDARD: list[Standard] = []  # that of a process made by `solve_in_processes`
+@contextmanager
+def _workers(standard: Standard, number: int) -> Iterator[list[Connection]]:
+    """Connections to processes that run `_work`, which are killed at the end of the block."""
+    connections, started = [], []
+    try:
+        with signals.kept_from_children():
+            for _ in range(number):
+                ours, theirs = multiprocessing.Pipe()
+                process = multiprocessing.Process(target=_work, args=(theirs, standard), daemon=True)
+                process.start()
+                started.append(process)
+                connections.append(ours)
+                theirs.close()
+        yield connections[:]
+    finally:
+        for process in started:
+            process.kill()
+        for process, connection in zip(started, connections, strict=False):
+            process.join()
+            connection.close()
 
 
-def _begin(standard: Standard) -> None:
+def _work(connection: Connection, standard: Standard) -> None:
+    """Receive points and send their rows one by one, then None, or what was raised; until the other end is gone."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the parent
-    _STANDARD[:] = [standard]
-
-
-def _in_process(points: Sequence[Point]) -> list[tuple[int, Row]]:
-    return list(solve(_STANDARD[0], points))
+    standard.clock = Clock(None)  # the parent looks at its own
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    while connection in wait([connection, parent.sentinel]):
+        try:
+            for row in solve(standard, connection.recv()):
+                connection.send(row)
+            connection.send(None)
+        except Exception as error:
+            try:
+                connection.send(error)
+            except Exception:  # of a user's class, which cannot be sent
+                connection.send(RuntimeError(f"{type(error).__name__}: {error}"))
 
 
 def _ratio(value: float, most: float) -> float:

@@ -440,6 +440,7 @@ def test_the_problem_refuses_the_same_constraints(what, error):
 
 
 def test_a_constraint_without_constraints_says_what_to_write():
+    @dataclasses.dataclass(frozen=True, repr=False)
     class Nothing(fo.Constraint):
         pass
 

@@ -479,6 +479,7 @@ def test_an_objective_of_ones_own_joins_sums_levels_and_tiers():
 
 
 def test_an_objective_without_expression_says_what_to_write():
+    @dataclasses.dataclass(frozen=True, repr=False)
     class Nothing(fo.Objective):
         pass
 

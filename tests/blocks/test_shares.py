@@ -2,6 +2,7 @@
 
 import copy
 import dataclasses
+import inspect
 import itertools
 import math
 import pickle
@@ -466,6 +467,7 @@ def test_a_share_of_ones_own_with_a_zero_is_out_of_domain():
 
 
 def test_a_share_without_per_task_says_what_to_write():
+    @dataclasses.dataclass(frozen=True, repr=False)
     class Nothing(fo.Share):
         pass
 
@@ -473,14 +475,51 @@ def test_a_share_without_per_task_says_what_to_write():
         fo.Policy(fo.Leximin(Nothing())).allocate(POOL)
 
 
-def test_a_share_that_is_no_dataclass_works_and_prints():
-    class Bare(fo.Share):
-        def per_task(self, instance):
-            return instance.ratios.mean(axis=-1)
+def by_hand(self, k):
+    object.__setattr__(self, "k", k)
 
-    policy = fo.Policy(fo.Leximin(Bare()))
-    assert "Bare" in repr(policy)
-    assert policy.allocate(POOL).certificate.ok
+
+def made(name, bases=(fo.Share,), kind=None, **held):
+    """A class as written in a module, as a dataclass of this kind."""
+    found = type(name, bases, {"per_task": lambda self, instance: instance.ratios.mean(axis=-1), **held})
+    return found if kind is None else dataclasses.dataclass(**kind)(found)
+
+
+FROZEN = {"frozen": True, "repr": False}
+K = {"__annotations__": {"k": float}}
+ONE = made("One", kind=FROZEN, **K)
+NOT_FROZEN = [
+    (made("Plain", __init__=by_hand), r"Plain is not a frozen dataclass.*above the class, `@dataclass\(frozen=True, "
+                                      r"repr=False\)`, with its parameters as fields \(`k: float`\)"),
+    (made("Bare"), r"Bare is not a frozen dataclass.*add the lines `from dataclasses import dataclass` and"),
+    (made("Soft", kind={}, **K), "Soft is a dataclass that is not frozen"),
+    (made("Equal", kind={"frozen": True, "eq": False}, **K), "does not compare its fields"),
+    (made("Hidden", kind=FROZEN, **K, k=dataclasses.field(compare=False)), "leaves its field 'k' out of comparisons"),
+    (made("Unhashed", kind=FROZEN, **K, k=dataclasses.field(hash=False)), "leaves its field 'k' out of comparisons"),
+    (made("Aside", kind=FROZEN, __annotations__={"m": float}, __init__=by_hand), "Aside.__init__ takes 'k', which is"),
+    (made("More", (ONE,), __init__=lambda self, k, m: None), r"More is not a frozen dataclass.*`k: float`, `m: float`"),
+    (made("Longer", (ONE,), __annotations__={"m": float}), "Longer is not a frozen dataclass"),
+    (type("Held", (fo.BundleBase,), {}), "Held is not a frozen dataclass"),
+    (type("Wanted", (fo.Objective,), {}), "Wanted is not a frozen dataclass"),
+    (type("Asked", (fo.Constraint,), {"__init__": by_hand}), "Asked is not a frozen dataclass"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("kind, says", NOT_FROZEN, ids=lambda case: getattr(case, "__name__", None))
+def test_a_block_whose_fields_do_not_tell_it_apart_is_refused_when_it_is_made(kind, says):
+    takes = 0 if kind.__init__ is object.__init__ else len(inspect.signature(kind.__init__).parameters) - 1
+    with pytest.raises(fo.InvalidBlock, match=says):
+        kind(*[1.0] * takes)
+
+
+def test_a_frozen_dataclass_and_what_only_overrides_its_methods_are_blocks():
+    other = made("Other", (ONE,))
+    mixed = made("Mixed", (type("Mixin", (), {"half": 0.5}), fo.Share), FROZEN, **K)
+    for kind in (ONE, other, mixed):
+        assert kind(2.0) == kind(2.0) != kind(3.0) and len({kind(2.0), kind(2.0), kind(3.0)}) == 2
+        assert copy.deepcopy(kind(2.0)) == kind(2.0)
+    assert other(2.0) != ONE(2.0) and repr(other(2.0)) == "Other(2)"
+    assert fo.Policy(fo.Leximin(other(2.0))).allocate(POOL).certificate.ok
 
 
 # -- asked once ------------------------------------------------------------------------------------------------------
@@ -535,27 +574,35 @@ def test_tiers_ask_a_share_of_ones_own_once():
     assert len(ASKED) == 1
 
 
-@dataclasses.dataclass(frozen=True, repr=False)
-class Table(fo.Share):
+class Numbers(list):
     """Numbers that comparing does not see."""
 
-    values: object = dataclasses.field(compare=False)
+    def __eq__(self, other):
+        return True
+
+    def __hash__(self):
+        return 0
+
+
+@dataclasses.dataclass(frozen=True, repr=False)
+class Table(fo.Share):
+    values: Numbers
 
     def per_task(self, instance):
-        return self.values
+        return np.array(self.values)
 
 
 def test_shares_that_compare_equal_are_told_apart():
-    one, other = Table(np.array([1.0, 2.0])), Table(np.array([4.0, 1.0]))
+    one, other = Table(Numbers([1.0, 2.0])), Table(Numbers([4.0, 1.0]))
     a = fo.Policy(fo.MaxMin(one), [fo.MaxShare(3, other)]).allocate(POOL)
-    assert_array_equal(a.share(one), one.values * a.tasks)
+    assert_array_equal(a.share(one), np.array(one.values) * a.tasks)
     assert a.share(other).max() <= 3 * (1 + 1e-9)
     twice = fo.Policy(fo.MaxMin(one), [fo.MaxShare(3, Table(other.values))]).allocate(POOL)
     assert_array_equal(twice.tasks, a.tasks)
 
 
 def test_what_a_share_says_may_change_between_allocations():
-    share = Table(np.array([1.0, 2.0]))
+    share = Table(Numbers([1.0, 2.0]))
     before = fo.Policy(fo.MaxMin(share)).allocate(POOL)
     share.values[:] = 2.0, 1.0
     after = fo.Policy(fo.MaxMin(share)).allocate(POOL)
@@ -609,3 +656,13 @@ def test_each_thread_asks_for_itself():
     with ThreadPoolExecutor(4) as threads:
         found = list(threads.map(lambda _: policy.allocate(SERVERS).tasks, range(8)))
     assert len(ASKED) == 8 and all((tasks == found[0]).all() for tasks in found)
+
+
+def test_a_product_of_ratios_beyond_the_range_of_floats_is_said_to_be_that() -> None:
+    tiny, huge = fo.Instance([[1e-200, 1e-200]], [1, 1]), fo.Instance([[1e200, 1e200]], [1, 1])
+    with pytest.raises(fo.OutOfDomain, match=r"a zero KDominantShare\(2\): its product of ratios is beyond the range"):
+        fo.KDF(2).allocate(tiny)
+    with pytest.raises(fo.OutOfDomain, match=r"user 'user1' has KDominantShare\(2\) of inf per task, beyond the range"):
+        fo.KDF(2).allocate(huge)
+    with pytest.raises(fo.OutOfDomain, match="demands fewer than k = 2 resources"):
+        fo.KDF(2).allocate(fo.Instance([[1, 0]], [1, 1]))

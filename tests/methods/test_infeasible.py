@@ -269,6 +269,13 @@ def test_where_conditions_hold_at_nothing_only_nothing_is_the_answer(objective: 
     assert answer.certificate.ok and answer.tasks.tolist() == [0, 0]
 
 
+def test_a_lower_bound_far_above_what_weights_give_can_hold() -> None:
+    """Unknowns in units of 1e-12 of what the bound asks for were infeasible to a solver."""
+    instance = fo.Instance([[1], [1], [5]], [[6], [9]], weights=[1e12, 2, 1])
+    answer = fo.Policy(fo.Total(), [fo.MinShare(0.03)]).allocate(instance)
+    assert answer.objective == pytest.approx(1) and answer.shares.min() >= 0.03 * (1 - 1e-9)
+
+
 # -- what can be had ------------------------------------------------------------------------------------------------
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -207,7 +208,8 @@ def test_users_are_looked_at_up_to_the_first_who_has_some_of_a_share() -> None:
         asked.append(instance.n_users)
         return instance.demands[:, 2]
 
-    share: Any = type("Third", (fo.Share,), {"per_task": per_task, "by_row": True})()
+    kind = type("Third", (fo.Share,), {"per_task": per_task, "by_row": True})
+    share: Any = dataclass(frozen=True, repr=False)(kind)()
     some = np.zeros((2 * PART + 5, 3))
     some[:, 0] = some[PART, 2] = 1.0
     many = fo.Instance(some, [9, 9, 9])

@@ -12,6 +12,7 @@ from oracle.scheduler import OracleScheduler
 
 import fairopt as fo
 from fairopt.online import fair
+from fairopt.time_limits import Clock
 
 
 def assert_same(one, other):
@@ -278,7 +279,7 @@ def test_fair_shares_heed_where_tasks_may_run():
 def test_a_moment_without_a_fair_optimum_is_nan_with_its_reason(monkeypatch):
     real = fo.Policy.allocate
 
-    def sometimes(policy, instance):
+    def sometimes(policy, instance, **_):
         if instance.n_users == 2:
             raise fo.NotCertified("no solver")
         return real(policy, instance)
@@ -334,3 +335,20 @@ def test_a_share_that_differs_by_server_is_refused():
 
     with pytest.raises(fo.InvalidBlock, match="of user 'a' differs by server"):
         fo.simulate([[4], [4]], [fo.Job("a", [1], 1)], ByServer())
+
+
+def test_the_time_limit_returns_the_part_done(monkeypatch: pytest.MonkeyPatch) -> None:
+    late = iter([False] * 9 + [True] * 1000)
+    monkeypatch.setattr(Clock, "late", property(lambda self: next(late)))
+    jobs = [fo.Job("a", [1], 10, tasks=60, arrival=k) for k in range(3)]
+    run = fo.simulate([4], jobs, fair_at=[0.0], time_limit=60)
+    assert run.interrupted and 0 < len(run.start) < 180 and np.isfinite(run.until)
+
+
+def test_fair_shares_that_the_time_limit_leaves_out_say_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    run = fo.simulate([4], [fo.Job("a", [1], 10, tasks=6)])
+    late = iter([False, True])
+    monkeypatch.setattr(Clock, "late", property(lambda self: next(late)))
+    found = run.with_fair_at([0.0, 5.0], time_limit=60)
+    assert found.fair_errors == (None, "not reached before the time limit") and found.interrupted
+    assert found.fair_shares.tolist()[0] == [1.0] and np.isnan(found.fair_shares[1]).all()

@@ -2,6 +2,7 @@
 
 import json
 import sys
+from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
@@ -192,6 +193,7 @@ def test_an_interrupted_timeline_is_the_same_when_loaded(tmp_path):
     assert_same(part, fo.Timeline.load(part.save(tmp_path / "part.json")))
 
 
+@dataclass(frozen=True, repr=False)
 class Own(fo.Share):
     def per_task(self, instance):
         return instance.ratios.sum(axis=-1) ** 2

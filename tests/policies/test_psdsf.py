@@ -143,3 +143,9 @@ def test_it_can_be_compared_and_pasted() -> None:
     found = outcome("PS-DSF", PSDSF(), fo.Instance([[1]], [[1], [2]]), time_limit=9, solver=None)
     assert found.allocation is not None and found.row()["certified"]
     assert "PS-DSF" in repr(found.allocation)
+
+
+def test_weights_and_tasks_of_any_size_say_nothing_of_who_gets_more() -> None:
+    """Levels beyond floats made it run on for ever, or look for a resource in none."""
+    plain, wild = fo.Instance([[4], [1]], [[11], [9]]), fo.Instance([[4e99], [1e99]], [[11], [9]], weights=[1e249] * 2)
+    np.testing.assert_allclose(PSDSF().allocate(wild).tasks, PSDSF().allocate(plain).tasks * 1e-99, rtol=1e-9)

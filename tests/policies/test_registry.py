@@ -172,8 +172,10 @@ def test_a_class_with_allocate_is_made_before_it_is_used(tmp_path):
 def test_a_partial_function_and_a_class_say_what_they_make(tmp_path):
     text = """
         import functools
+        from dataclasses import dataclass
         import fairopt as fo
         THREE = functools.partial(fo.KDF, 3)
+        @dataclass(frozen=True, repr=False)
         class Own(fo.Objective):
             def expression(self, model):
                 return model.tasks.sum()
@@ -217,7 +219,9 @@ def test_a_wrong_name_in_a_file_is_answered_with_the_nearest(tmp_path, name, mes
 
 def test_a_share_is_not_a_policy_and_is_told_to_be_put_in_one(tmp_path):
     text = """
+        from dataclasses import dataclass
         import fairopt as fo
+        @dataclass(frozen=True, repr=False)
         class GeoShare(fo.Share):
             def per_task(self, instance):
                 return instance.ratios.mean(axis=-1)

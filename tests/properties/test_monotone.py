@@ -10,8 +10,10 @@ from hypothesis import given, settings
 
 import fairopt as fo
 from fairopt.formulation.batch import Batch
+from fairopt.properties import monotone
 from fairopt.properties.audit.measure import measure
 from fairopt.properties.monotone import population_monotone, resource_monotone
+from fairopt.time_limits import Clock
 from tests.oracle import fractions_waterfill as oracle
 from tests.oracle.instances import pools
 
@@ -150,3 +152,47 @@ def test_pools_without_an_answer_have_no_margin(name):
     batch = Batch.of([[[1, 0], [1, 1], [2, 1]], [[1, 1], [2, 1], [1, 2]]], [4, 4])
     found = measure(fo.KDF(2), name, batch, np.random.default_rng(0), False)
     assert found.outside.tolist() == [True, False] and found.margin[0] == 0 and not found.faults
+
+
+# -- when the time is short -----------------------------------------------------------------------------------
+
+
+class LateAfter(Clock):
+    """A mechanism's answers, after some of which the clock is late."""
+
+    name = "DRF"
+
+    def __init__(self, answers):
+        super().__init__(60.0)
+        self.answers, self.limits = answers, []
+
+    @property
+    def late(self):
+        return len(self.limits) >= self.answers
+
+    def allocate(self, instance, time_limit=None):
+        self.limits.append(time_limit)
+        return fo.DRF().allocate(instance)
+
+
+@pytest.mark.parametrize(("search", "total"), [(population_monotone, 3), (resource_monotone, 6)])
+def test_a_verdict_is_open_where_changes_are_left_when_the_time_is_over(search, total, monkeypatch):
+    plenty = fo.Instance([[1], [2], [3]], [6])
+    for answers in (0, 1, 2, total):
+        clock = LateAfter(answers)
+        monkeypatch.setattr(monotone, "Clock", lambda limit, clock=clock: clock)
+        verdict = search(clock, plenty, time_limit=60)
+        left = total - max(answers - 1, 0)
+        assert verdict.holds is None and verdict.margin <= 0 and (verdict.witness is None) == (answers < 2)
+        assert str(verdict).endswith(f": {left} of {total} changes were left when the time limit of 60 s was over")
+        assert all(0 < limit <= 60 for limit in clock.limits)
+    monkeypatch.undo()
+    assert search(fo.DRF(), plenty, time_limit=60).holds and search(fo.DRF(), plenty, time_limit=1e-9).holds is None
+
+
+def test_a_loss_that_was_found_before_the_time_was_over_stands(monkeypatch):
+    clock = LateAfter(7)
+    monkeypatch.setattr(monotone, "Clock", lambda limit: clock)
+    verdict = resource_monotone(clock, GROWING, time_limit=60)
+    assert verdict.holds is False and (verdict.witness.loser, verdict.witness.factor) == ("b", 4)
+    assert "user 'b' runs 0.666667 tasks instead of 1 (-33.333%), as far as was tried: 6 of 12 changes" in str(verdict)

@@ -13,6 +13,7 @@ from scipy.optimize import brentq, minimize_scalar
 
 import fairopt as fo
 from fairopt.properties.exact.pool import ExactPool, max_sum
+from fairopt.time_limits import Clock
 
 SHARES = (fo.DominantShare(), fo.Tasks())
 
@@ -178,3 +179,11 @@ def test_slopes_of_chosen_users_and_resources_and_of_none() -> None:
         fo.heterogeneity(fo.Instance([[[1], [2]]], [[4], [4]]))
     with pytest.raises(fo.InvalidInstance, match="gpus"):
         fo.heterogeneity(three, resources=("cpu", "gpus"))
+
+
+def test_fractions_are_left_out_when_the_time_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Clock, "late", True)
+    found = fo.no_tradeoff(fo.Instance([[1, 4], [3, 1]], [9, 18]), time_limit=60)
+    assert not found.exact and not found.holds
+    with pytest.raises(fo.InvalidBlock, match="time_limit is 0"):
+        fo.no_tradeoff(fo.Instance([[1, 4], [3, 1]], [9, 18]), time_limit=0)

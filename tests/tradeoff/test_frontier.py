@@ -1,12 +1,15 @@
 """Frontiers: measures by definition, bounds against worst cases, files to go on from, Ctrl-C, and bad input."""
 
 import functools
+import hashlib
 import json
 import sys
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import forked
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -15,6 +18,7 @@ from hypothesis import strategies as st
 import fairopt as fo
 from fairopt.errors import NotCertified
 from fairopt.report.frontiers import frontier_table, remarks
+from fairopt.time_limits import Clock
 from fairopt.tradeoff import frontier as module
 from fairopt.tradeoff import sweep
 from fairopt.tradeoff.price_of_fairness import largest_price
@@ -334,6 +338,72 @@ def test_a_file_of_another_sweep_is_refused(
     assert path.read_bytes() == before
 
 
+def hidden(k: float) -> type[fo.Share]:
+    """A share that prints alike for every parameter, by its own repr, and another that holds its factor elsewhere."""
+
+    @dataclass(frozen=True, repr=False)
+    class Scaled(fo.Share):
+        power: float
+
+        def per_task(self, instance: fo.Instance) -> np.ndarray:
+            return instance.dominant_shares ** (self.power * k)
+
+        def __repr__(self) -> str:
+            return "Scaled()"
+
+    return Scaled
+
+
+class Told:
+    """A mechanism whose repr leaves its parameter out."""
+
+    def __init__(self, alpha: float, share: fo.Share) -> None:
+        self.policy = fo.Policy(fo.AlphaFair(alpha, share))
+
+    def allocate(self, instance: fo.Instance) -> fo.Allocation:
+        return self.policy.allocate(instance)
+
+    def __repr__(self) -> str:
+        return "Told()"
+
+
+@pytest.mark.parametrize(
+    "one, other, words",
+    [
+        (hidden(1.0)(1.0), hidden(1.0)(3.0), "another family"),
+        (hidden(1.0)(1.0), hidden(3.0)(1.0), "other values at the same tasks"),
+    ],
+)
+def test_a_file_of_a_notion_that_prints_alike_but_says_something_else_is_refused(
+    tmp_path: Path, one: fo.Share, other: fo.Share, words: str
+) -> None:
+    grid, path = {"alpha": [0.5, 2]}, tmp_path / "f.json"
+    assert repr(one) == repr(other)
+    first = fo.frontier(lambda alpha: fo.Policy(fo.AlphaFair(alpha, one)), SECTION_V, grid, resume=path)
+    again = fo.frontier(lambda alpha: fo.Policy(fo.AlphaFair(alpha, one)), SECTION_V, grid, resume=path)
+    np.testing.assert_array_equal(first["tasks"], again["tasks"])
+    with pytest.raises(fo.InvalidBlock, match=words):
+        fo.frontier(lambda alpha: fo.Policy(fo.AlphaFair(alpha, other)), SECTION_V, grid, resume=path)
+
+
+def test_a_file_of_a_mechanism_that_prints_alike_but_holds_something_else_is_refused(tmp_path: Path) -> None:
+    grid, path = {"alpha": [0.5, 2]}, tmp_path / "f.json"
+    fo.frontier(functools.partial(Told, share=fo.DominantShare()), SECTION_V, grid, resume=path)
+    fo.frontier(functools.partial(Told, share=fo.DominantShare()), SECTION_V, grid, resume=path)
+    with pytest.raises(fo.InvalidBlock, match="another family"):
+        fo.frontier(functools.partial(Told, share=fo.Tasks()), SECTION_V, grid, resume=path)
+
+
+def test_a_file_of_an_earlier_version_is_refused_by_name(tmp_path: Path) -> None:
+    path = fo.frontier(fo.FDS, SECTION_V, {"alpha": [1]}).save(tmp_path / "f.json")
+    data = json.loads(path.read_text())
+    del data["of"]["values"], data["digest"]
+    data["digest"] = hashlib.sha256(json.dumps(data).encode()).hexdigest()
+    path.write_text(json.dumps(data))
+    with pytest.raises(fo.InvalidBlock, match="earlier version of fairopt"):
+        fo.frontier(fo.FDS, SECTION_V, {"alpha": [1]}, resume=path)
+
+
 def test_a_file_of_the_parameters_in_another_order_is_refused(tmp_path: Path) -> None:
     grid = {"p": [0, 1], "alpha": [1, 2]}
     path = fo.frontier(fo.PNormFairness, SECTION_V, grid).save(tmp_path / "f.json")
@@ -405,7 +475,7 @@ def test_other_bad_arguments() -> None:
     for name in ("points.csv", "points"):
         with pytest.raises(fo.InvalidInstance, match=r"ends in \.json"):
             fo.frontier(fo.FDS, SECTION_V, {"alpha": [1]}, resume=name)
-    with pytest.raises(fo.InvalidInstance, match="cannot be written"):
+    with pytest.raises(FileNotFoundError, match="no/folder"):
         fo.frontier(fo.FDS, SECTION_V, {"alpha": [1]}, resume="no/folder/f.json")
     with pytest.raises(KeyError, match="did you mean 'fairness'"):
         fo.frontier(fo.FDS, SECTION_V, {"alpha": [1]})["fairnes"]
@@ -435,7 +505,7 @@ def test_not_certified_is_a_row(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_an_answer_without_a_standard_to_measure_it_by_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     class Refused:
-        def allocate(self, instance: fo.Instance) -> fo.Allocation:
+        def allocate(self, instance: fo.Instance, **_: Any) -> fo.Allocation:
             raise NotCertified("no proof")
 
     monkeypatch.setattr(sweep, "DRF", Refused)
@@ -483,3 +553,79 @@ def test_the_best_x_of_the_price_bound_is_never_beyond_where_it_is_looked_for(al
         others = (n - np.exp(log_x)) * np.exp(-power * log_x)
         anywhere = 1 - ((1 + others * np.exp(-log_x)) / (1 + others)).min()
         assert largest_price(alpha, n) >= anywhere - 1e-9
+
+
+# -- time limits and Ctrl-C -----------------------------------------------------------------------------------
+
+
+class Waits:
+    """DRF, which for some parameters never answers."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+
+    def allocate(self, instance: fo.Instance) -> fo.Allocation:
+        time.sleep(self.seconds)
+        return fo.DRF().allocate(instance)
+
+
+def test_at_the_time_limit_processes_end_and_the_points_reached_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    late = False
+
+    def hear(what: str, done: int | None, total: int | None) -> None:
+        nonlocal late
+        late = done == 1
+
+    monkeypatch.setattr(Clock, "late", property(lambda self: late))
+    with fo.progress(hear):
+        found = fo.frontier(Waits, SECTION_V, {"seconds": [0, 3600, 3600]}, processes=2, time_limit=60)
+    assert found.late and not found.interrupted and found.asked.tolist() == [True, False, False]
+    assert found["fairness"][0] == pytest.approx(100)
+    assert "2 not reached before the time limit" in repr(found)
+    assert "stopped by the time limit after 1 of 3 points" in remarks(found)
+
+
+def test_a_point_that_the_time_limit_stops_is_no_error_and_is_asked_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    solve, alphas = sweep.dispatch.allocate, {"alpha": [0, 0.5, 1]}
+    late = False
+
+    def slow(policy: Any, instance: fo.Instance, **options: Any) -> fo.Allocation:
+        nonlocal late
+        if late := policy == fo.FDS(0.5):
+            raise fo.NotCertified("the time limit was over")
+        return solve(policy, instance, **options)
+
+    monkeypatch.setattr(Clock, "late", property(lambda self: late))
+    monkeypatch.setattr(sweep.dispatch, "allocate", slow)
+    first = fo.frontier(fo.FDS, SECTION_V, alphas, resume=tmp_path / "kept.json", time_limit=60)
+    assert first.late and first.asked.tolist() == [True, False, False] and not any(first["error"])
+    monkeypatch.undo()
+    again = fo.frontier(fo.FDS, SECTION_V, alphas, resume=tmp_path / "kept.json")
+    assert again.asked.all() and not again.late and not any(again["error"])
+
+
+INTERRUPTED = """
+import multiprocessing, time
+import fairopt as fo
+from fairopt.tradeoff import sweep
+
+def solve(standard, points, solve=sweep.solve):
+    yield from solve(standard, points)
+    time.sleep(3600)
+
+multiprocessing.set_start_method("fork", force=True)
+sweep.solve = solve
+with fo.progress(lambda what, done, total: print("done", done, flush=True)):
+    found = fo.frontier(fo.FDS, fo.Instance([[1, 4], [3, 1]], [9, 18]), {"alpha": [0, 1, 2]}, processes=2)
+print(found.asked.tolist(), found.interrupted)
+"""
+
+
+@pytest.mark.skipif("fork" not in forked.METHODS, reason="only a forked process has what the program changed")
+def test_ctrl_c_ends_processes_that_are_at_work_and_keeps_the_points_reached() -> None:
+    program = forked.Program("-c", INTERRUPTED)
+    program.wait_for("done 2", program.out)
+    program.interrupt()
+    assert program.done().stdout.endswith("[True, True, False] True\n")

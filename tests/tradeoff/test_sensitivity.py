@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 import fairopt as fo
+from fairopt.time_limits import Clock
 
 Float = NDArray[np.floating[Any]]
 PAPER = fo.Instance([[1, 4], [3, 1]], [9, 18], resources=["cpu", "memory"], units={"memory": "GiB"})
@@ -434,3 +435,22 @@ def test_many_users_on_many_servers() -> None:
     tasks, _ = differences(fo.GFJ(1), instance, "capacity", (4, 1), 1e-2)
     np.testing.assert_allclose(found.tasks[:, 4, 1], tasks, atol=1e-5)
     assert np.isnan(found.upper[4, 1])  # tasks can be placed in several ways
+
+
+def test_what_the_time_limit_leaves_out_is_unknown_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = fo.Instance([[1, 4], [3, 1]], [9, 18], resources=["cpu", "memory"])
+    late = iter([False, False, True, True, True, True])
+    monkeypatch.setattr(Clock, "late", property(lambda self: next(late)))
+    s = fo.sensitivity(fo.GFJ(2).allocate(cluster), time_limit=60)
+    assert s.capacities.reason.tolist() == [["", "the time limit was over"]]
+    assert np.isfinite(s.capacities.total[0, 0]) and np.isnan(s.capacities.total[0, 1])
+    assert np.isnan(s.capacities.upper).all()
+
+
+def test_the_time_limit_is_for_all_derivatives_together() -> None:
+    s = fo.sensitivity(fo.GFJ(2).allocate(fo.Instance([[1, 4], [3, 1]], [9, 18])), time_limit=60)
+    assert s.capacities.reason.tolist() == [["", ""]]
+    after_rates = s._analysis.left
+    assert np.isfinite(s.capacities.upper).any() and s._analysis.left < after_rates < 60
+    with pytest.raises(fo.InvalidBlock, match="time_limit is 0"):
+        fo.sensitivity(s.allocation, time_limit=0)

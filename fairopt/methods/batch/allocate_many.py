@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property, partial
+from itertools import takewhile
 from typing import Any
 
 import numpy as np
@@ -29,6 +29,7 @@ from fairopt.progress import by_itself
 from fairopt.proofs import gate
 from fairopt.proofs.batch import judge_batch
 from fairopt.proofs.gate import MeasuredPart
+from fairopt.time_limits import Clock
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -47,6 +48,8 @@ class Allocations:
         ``water-filling``, ``prices`` or ``simplex``.
     one_by_one : ndarray of bool of shape (n_instances,)
         Which instances were solved again by `Policy.allocate`, since the method's answer was not certified.
+    asked : ndarray of bool of shape (n_instances,)
+        Which instances were reached before the time limit; the others have zero tasks and an infinite gap.
     seconds : float
         Time of the whole call.
 
@@ -66,11 +69,13 @@ class Allocations:
     violation: Float
     method: str
     one_by_one: Bool
+    asked: Bool
     seconds: float
     _batch: Batch = field(repr=False)
 
     def __post_init__(self) -> None:
-        for judged in (self.tasks, self.gap, self.violation, self.one_by_one):  # certified arrays cannot be changed
+        # certified arrays cannot be changed
+        for judged in (self.tasks, self.gap, self.violation, self.one_by_one, self.asked):
             judged.flags.writeable = False
 
     @cached_property
@@ -93,18 +98,22 @@ class Allocations:
     def __repr__(self) -> str:
         name = label(self.policy)
         size, n, m = self._batch.demands.shape
-        verdict = "all certified" if self.ok.all() else f"{int((~self.ok).sum())} NOT certified"
+        wrong, left = int((self.asked & ~self.ok).sum()), int((~self.asked).sum())
+        verdict = f"{wrong} NOT certified" if wrong else "all certified"
+        if left:
+            verdict = f"{left} not reached before the time limit, {verdict.replace('all', 'all others')}"
         alone = f", {int(self.one_by_one.sum())} one by one" if self.one_by_one.any() else ""
         return (
             f"<Allocations of {size} instance{'s' * (size != 1)} ({n} user{'s' * (n != 1)} x {m} "
-            f"resource{'s' * (m != 1)}) by {name}: {verdict}, largest gap {self.gap.max(initial=0.0):.1e}, "
-            f"by {self.method}{alone}>"
+            f"resource{'s' * (m != 1)}) by {name}: {verdict}, "
+            f"largest gap {self.gap[self.asked].max(initial=0.0):.1e}, by {self.method}{alone}>"
         )
 
 
 def allocate_many(
-    policy: Any, demands: ArrayLike, capacities: ArrayLike, *, weights: Any = None, task_limits: Any = None
-) -> Allocations:
+    policy: Any, demands: ArrayLike, capacities: ArrayLike, *, weights: Any = None, task_limits: Any = None,
+    time_limit: float | None = None,
+) -> Allocations:  # fmt: skip
     """Solve a policy on many instances of one pool each, microseconds apiece, and prove every answer.
 
     For max-min and leximin (`DRF`, `KDF`), alpha-fairness (`FDS`, `GFJ`, `NashWelfare`) and the largest sum of shares
@@ -120,6 +129,8 @@ def allocate_many(
         Units of each resource.
     weights, task_limits : scalar, array-like of shape (n_users,) or (n_instances, n_users), optional
         As in `Instance`, but everything by position: data frames and series with labels are refused.
+    time_limit : float, optional
+        Seconds for the call. Answers found by then are kept, and ``asked`` is False for the other instances.
 
     Returns
     -------
@@ -148,32 +159,35 @@ def allocate_many(
     array([[ 3., 10.],
            [95., 10.]])
     """
-    begun = time.perf_counter()
+    clock = Clock(time_limit)
     batch = Batch.of(demands, capacities, weights, task_limits)
     if not batch.n_users:
         raise wrong_shape(batch.demands.shape)
-    return allocate_batch(policy, batch, begun)
+    return allocate_batch(policy, batch, clock)
 
 
-def allocate_batch(policy: Any, batch: Batch, begun: float | None = None) -> Allocations:
-    """Solve a `Batch` as `allocate_many` does; ``begun`` is the time at which the call began."""
-    start = time.perf_counter() if begun is None else begun
+def allocate_batch(policy: Any, batch: Batch, clock: Clock | None = None) -> Allocations:
+    """Solve a `Batch` as `allocate_many` does, until the clock of the call is late."""
+    clock = Clock(None) if clock is None else clock
     method, single, share, solve = _method_for(policy)
     tasks = np.zeros((len(batch), batch.n_users))
-    gap, violation, alone = np.zeros(len(batch)), np.zeros(len(batch)), np.zeros(len(batch), dtype=bool)
+    gap, violation = np.full(len(batch), np.inf), np.zeros(len(batch))
+    alone, asked = np.zeros(len(batch), dtype=bool), np.zeros(len(batch), dtype=bool)
     with by_itself() as tell:
         tell("instances", 0, len(batch))
-        for where in batch.slices():
+        for where in takewhile(lambda _: not clock.late, batch.slices()):
             with np.errstate(all="ignore"):  # zeros and infinities are expected, and NaN is not certified
                 chunk = batch.chunk(where, share, single.levels_users)
                 found, prices = solve(chunk)
                 tasks[where] = found.T
                 gap[where], violation[where] = judge_batch(chunk, single, found, prices)
-            alone[where] = ~((gap[where] <= GAP_TOLERANCE) & (violation[where] <= VIOLATION_TOLERANCE))
-            for b in where.start + np.flatnonzero(alone[where]):
-                tasks[b], gap[b], violation[b] = _allocate_one(policy, batch, int(b))
+            asked[where] = True
+            certified = (gap[where] <= GAP_TOLERANCE) & (violation[where] <= VIOLATION_TOLERANCE)
+            for b in takewhile(lambda _: not clock.late, where.start + np.flatnonzero(~certified)):
+                alone[b] = True
+                tasks[b], gap[b], violation[b] = _allocate_one(policy, batch, int(b), clock.left)
             tell("instances", where.stop, len(batch))
-    return Allocations(policy, tasks, gap, violation, method, alone, time.perf_counter() - start, batch)
+    return Allocations(policy, tasks, gap, violation, method, alone, asked, clock.seconds, batch)
 
 
 def _method_for(policy: Any) -> tuple[str, Objective, Share, Callable[[BatchChunk], tuple[Float, Float | None]]]:
@@ -208,14 +222,16 @@ def _method_for(policy: Any) -> tuple[str, Objective, Share, Callable[[BatchChun
     )
 
 
-def _allocate_one(policy: Any, batch: Batch, b: int) -> tuple[Float, float, float]:
+def _allocate_one(policy: Any, batch: Batch, b: int, time_limit: float | None) -> tuple[Float, float, float]:
     """Tasks, gap and violation of one instance by `Policy.allocate`; the best found if none is certified."""
     instance, users = batch.taking_part(b)
     tasks = np.zeros(batch.n_users)
     try:
-        answer: Allocation | None = dispatch.allocate(policy, instance)
+        answer: Allocation | None = dispatch.allocate(policy, instance, time_limit=time_limit)
     except NotCertified as error:
         answer = error.best
+    except OutOfDomain as error:  # levels beyond the range of floats
+        raise OutOfDomain(f"instance {b} (counted from 0): {error}") from error
     if answer is None:
         return tasks, np.inf, 0.0
     tasks[users] = answer.tasks

@@ -46,12 +46,12 @@ class FixedSum(Interior):
 
     def _first(self) -> Float:
         """Start at equal levels, as without capacities, which are worth about half of what the sum is."""
-        wanted = np.minimum(np.full(len(self.row), self.total / float(self.row.sum())), self.limits)
+        wanted = np.minimum(np.full(len(self.row), self.total / np.float64(self.row.sum())), self.limits)
         worth = self.worths.at(wanted)
         part = (worth / self.row).min()
         self.extra = (0.5 if part > 0 else 1.5) * part * self.row
         half, free = 0.5 * self.demands.cheapest(np.ones_like(self.usable)), worth - self.extra
-        scale = float(free @ wanted) / float(half @ wanted)
+        scale = float(free @ wanted / np.float64(half @ wanted))
         if part < 0:
             scale = min(scale, float((0.5 * np.abs(self.extra) / half).min()))
         self.prices, self.softest = np.full_like(self.usable, scale), half * scale
@@ -59,7 +59,8 @@ class FixedSum(Interior):
 
     def done(self, tolerance: float, each: float) -> bool:
         """Whether the sum is right as well."""
-        return abs(float(self.row @ self.levels) / self.total - 1.0) <= tolerance and super().done(tolerance, each)
+        off = float(self.row @ self.levels / np.float64(self.total)) - 1.0
+        return abs(off) <= tolerance and super().done(tolerance, each)
 
     def _corrected(self, system: PriceSystem) -> Move | None:
         """With what one more unit of the price of the sum changes."""
@@ -80,7 +81,7 @@ class FixedSum(Interior):
         """Changes at which the sum is what it has to be."""
         move, column = super()._solve(system, sums, taken, pushed, target, aim, raised), self._column
         short = self.total - float(self.row @ (self.levels + move.levels))
-        by = short / float(self.row @ column.levels)
+        by = short / np.float64(self.row @ column.levels)  # 0 gives NaN, which ends the steps
         for users in self.demands.chunks():
             self._dmargins[users] += by * self._column_margins[users]
         return Move(

@@ -50,7 +50,7 @@ class Floors:
         """The level that users can share on a budget where each holds its lower bound at least, and what one more unit
         of it costs.
         """
-        low, high = 0.0, budget / float(cost.sum())
+        low, high = 0.0, budget / np.float64(cost.sum())
         for _ in range(60):
             middle = 0.5 * (low + high)
             over = float(np.maximum(middle, self.least) @ cost) > budget

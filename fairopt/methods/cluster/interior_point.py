@@ -582,7 +582,7 @@ class ByPrices(PriceSystem):
         diagonal = np.arange(m * s)
         matrix[diagonal, diagonal] += self.per_price.ravel()
         if self.together:
-            self.inertia += 1.0 / float(self.response[0])
+            self.inertia += float(1.0 / np.float64(self.response[0]))
             matrix += np.outer(self.shared, self.shared / self.inertia)
         self.factor, self.unit = factored(matrix)
 

@@ -101,7 +101,7 @@ class _LevelsOnServers:
         instance, objective = program.instance, program.objective
         assert isinstance(objective, Leximin)
         self.unit = Point(instance, np.zeros((0, 0))).level(objective.share)
-        self.per_level = instance.weights * (self.unit / objective.share.coefficients(instance))  # tasks
+        self.per_level = instance.weights * self.unit / objective.share.coefficients(instance)  # tasks
         self.users = np.flatnonzero(program.most > 0)
         self.caps = program.high / self.per_level
         self.height = np.zeros(instance.n_users)
@@ -237,7 +237,7 @@ class _LevelsOnServers:
         few = int(np.ceil(COLUMNS * (1.0 + n_servers / n_groups)))
         left = last[np.searchsorted(group[last], group)] - np.arange(len(group))
         columns = np.sort(order[left < few])
-        return 1.0 / float((spread / usable).max()), (home, choosing, columns)
+        return float(1.0 / np.float64((spread / usable).max())), (home, choosing, columns)
 
     def _parts(self, rates: Float, settings: Settings) -> tuple[Float, Interior | None]:
         """About how groups spread over servers at the max-min level without limits, positive where they may run."""

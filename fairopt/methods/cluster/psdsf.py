@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from fairopt.blocks.model import in_range
 from fairopt.instance import Instance
 from fairopt.lazy import sp
 from fairopt.methods.arrays import Float, Int
@@ -59,7 +60,9 @@ def equilibrium(instance: Instance, deadline: float | None = None) -> Float:
             nearest, least = tasks, gain
         return least <= CLOSE or (deadline is not None and time.perf_counter() > deadline)
 
-    now, moved = sweeps.swept(sweeps.nothing, 5)
+    now, moved = sweeps.swept(sweeps.nothing, 5, deadline)
+    if deadline is not None and time.perf_counter() > deadline:
+        return now.tasks * sweeps.unit
     further, still, near = now, moved, FIRST
     for k in range(STEPS):
         tell(f"servers in balance, step {k + 1}")
@@ -104,7 +107,7 @@ class _Sweeps:
         loads = instance.per_server_demands / np.where(capacity > 0, capacity, 1.0)
         self.loads = np.where(instance.eligible[:, :, None], loads * self.unit[:, :, None], 0.0)
         single = tasks_alone_on_one(instance)
-        self.rise = single / single.max() * (instance.weights[:, None] / self.unit)  # tasks per unit of level
+        self.rise = single / single.max() * (in_range(instance.weights)[:, None] / self.unit)  # tasks per unit of level
         self.limits = instance.task_limits / self.unit[:, 0]
         # The order of servers may decide between several equilibria, so it does not depend on the order given: the most
         # useful ones come first. Numbers are sorted before they are added, so that the order of users has no effect.
@@ -115,13 +118,18 @@ class _Sweeps:
             users = np.flatnonzero(instance.eligible[:, s])
             self.servers.append((int(s), users, self.loads[users, s], self.rise[users, s]))
 
-    def swept(self, now: _HeldTasks, times: int) -> tuple[_HeldTasks, float]:
-        """Tasks after some rounds of filling each server again, and the part of tasks that the last round moved."""
+    def swept(self, now: _HeldTasks, times: int, deadline: float | None = None) -> tuple[_HeldTasks, float]:
+        """Tasks after some rounds of filling each server again, and the part of tasks that the last round moved.
+
+        After the deadline they are those so far, which are within capacities if the tasks given are.
+        """
         tasks, held = now.tasks.copy(), now.held.copy()
         moved = 0.0
         for _ in range(times):
             before, total = tasks.copy(), tasks.sum(axis=1)
             for s, users, loads, rise in self.servers:
+                if deadline is not None and time.perf_counter() > deadline:
+                    return _HeldTasks(tasks, held), np.inf
                 low = np.maximum(total[users] - tasks[users, s], 0.0)
                 filled = _fill_server(loads, rise, low, self.limits[users])
                 tasks[users, s], held[users, s] = filled
@@ -224,7 +232,11 @@ def _next_full(slopes: Float, start: Float, top: Float, room: Float) -> tuple[fl
         if not rises[k]:
             if k == len(at) - 1:
                 continue  # all users are at a limit before it is full
-            k = int(np.flatnonzero(rises[:k])[-1])
+            before = np.flatnonzero(rises[:k])
+            if len(before):
+                k = int(before[-1])
+            elif not slope[k, i] > 0:  # users who rise by far less than others are first
+                continue
         reach = float(at[k] + (room[i] - load[k, i]) / slope[k, i])
         if reach < level:
             level, full = reach, i

@@ -3,6 +3,7 @@
 * `solve`: one objective as one program, by solvers in turn until one is certified.
 * `leximin`: leximin under any constraints, as a sequence of programs.
 * `levels`: the program of one level, by CVXPY or kept in HiGHS.
+* `single_point`: levels above one at which a curved condition leaves a single point, without programs.
 * `parametric`: the part of the (beta, lambda) plane that is not concave, as a search along one parameter.
 * `orders`: ordered weights by programs in which the order of users is fixed.
 * `newton`: Newton's method for users' objectives that vary by more orders of magnitude than solvers resolve.

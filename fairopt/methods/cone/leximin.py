@@ -22,6 +22,7 @@ from fairopt.formulation.pool_users import Pool
 from fairopt.formulation.program import ConeModel, Program
 from fairopt.methods.arrays import Bool, Float, Int
 from fairopt.methods.cone.levels import STEP, Asked, ByCvxpy, BySimplex, Found, LevelPrograms
+from fairopt.methods.cone.single_point import levels_above, single_point
 from fairopt.methods.cone.solve import _SolverFailed, by_chain, linear_only
 from fairopt.methods.settings import Proposals, Settings
 from fairopt.progress import tell
@@ -34,10 +35,11 @@ from fairopt.proofs.levels import further_charges, raised_to_bounds
 NOISE = 1e-9  # a price below this part of all, on a capacity with more than this left, is a solver's rounding
 TIE = 1e-9  # relative difference of costs that is rounding
 # What a level may be worth of those before it, both relatively: where a curved condition leaves later levels a single
-# point, prices of earlier ones are unbounded, and solvers fail. A level is then overstated by about 1 / WORTH at most,
+# point, prices of earlier ones are unbounded, and solvers fail. A level is then overstated by about 1 / worth at most,
 # and the earlier ones lose its square. With these CLARABEL certified all but one of 60 random pools under logarithms
 # or after alpha-fair tiers. Where demands are traces, earlier levels can be worth more.
-WORTH = (3e5, 1e5, np.inf)
+# `levels_above` is tried first.
+TRIES = ((3e5, True), (3e5, False), (1e5, False), (np.inf, False))
 RISING = 1e-6  # a user this far above the level, relatively, can rise
 
 
@@ -45,8 +47,8 @@ def solve_leximin(program: Program, settings: Settings) -> Proposals:
     """Leximin through CVXPY, by one solver after the other until one is certified."""
 
     def propose(name: str) -> Iterator[Proposal]:
-        for worth in WORTH if solvers.has_second_try(name) else WORTH[:1]:
-            levels = _LeximinPrograms(program, name, settings, worth)
+        for worth, single in TRIES if solvers.has_second_try(name) else TRIES[:2]:
+            levels = _LeximinPrograms(program, name, settings, worth, single)
             if linear_only(settings, name) and not solvers.all_linear(c for _, _, c in levels.cone.rest):
                 return
             yield levels.proposal()
@@ -59,8 +61,8 @@ def solve_leximin(program: Program, settings: Settings) -> Proposals:
 class _LeximinPrograms:
     """The programs of one solver, level after level."""
 
-    def __init__(self, program: Program, solver: str, settings: Settings, worth: float) -> None:
-        self.program, self.solver, self.settings, self.worth = program, solver, settings, worth
+    def __init__(self, program: Program, solver: str, settings: Settings, worth: float, single: bool) -> None:
+        self.program, self.solver, self.settings, self.single = program, solver, settings, single
         self.cone = ConeModel(program, solver)
         assert isinstance(program.objective, Leximin)
         self.share = program.objective.share
@@ -117,7 +119,7 @@ class _LeximinPrograms:
         floor = np.zeros(n)  # levels of frozen users, in units of the max-min level
         holdings: list[Holding] = []
         prices: Float | None = None
-        previous = 0.0
+        previous, single = 0.0, False
         while rising.any():
             tell(f"levels by {self.solver}, users settled", n - int(rising.sum()), n)
             found = self._common_level(rising, floor)
@@ -167,7 +169,37 @@ class _LeximinPrograms:
             holdings += held
             self._close(held, tasks)
             previous = level
-        return self._finish(floor, holdings, prices)
+            if self.curved and self.single and rising.any() and len(held) == 1:
+                above, values = self._above_single_point(holdings, rising)
+                holdings += above
+                for holding in above:
+                    floor[holding.users] = values[holding.users]
+                    rising[holding.users] = False
+                single = not rising.any()
+        return self._finish(floor, holdings, prices, single)
+
+    def _above_single_point(self, holdings: list[Holding], rising: Bool) -> tuple[list[Holding], Float]:
+        """What holds users above a level where a curved condition leaves a single point, and all levels there.
+
+        None where it does not. The unknowns become those of the point, and the level's own holding is proved there.
+        """
+        program, cone, further, none = self.program, self.cone, self.further, (list[Holding](), np.zeros(0))
+        if further is None or holdings[-1].dual is None or not holdings[-1].dual.any():
+            return none
+        near = np.asarray(cone.unknowns.value, dtype=float)
+        found = single_point(program, further, self.programs.relative, holdings[-1], near, rising)
+        if found is None:
+            return none
+        held, point, others = found
+        tasks = repair(program, point * cone.scale)
+        tasks = raised_to_bounds(program, further, [*holdings[:-1], held], tasks)
+        per_task = program.pairs.of(self.c)
+        above = levels_above(program, further, per_task, held, tasks, rising)
+        if above:
+            holdings[-1] = held
+            cone.unknowns.save_value(tasks / cone.scale)
+            further.save(others)
+        return above, program.pairs.sum(tasks * per_task)
 
     def _limits_below_bottleneck(self, rising: Bool, floor: Float, previous: float) -> Bool | None:
         """Users who meet their limit before the next bottleneck, by bisection over the limits; None if all do."""
@@ -215,8 +247,9 @@ class _LeximinPrograms:
         if self.curved:
             values = pairs.sum(tasks * pairs.of(self.c))
             above = rising & (values > values[rising].min() * (1 + RISING))
-            costs = np.asarray(pairs.loads.T @ prices).ravel() + out.pair_cost
-            self.dual = self.further.charging_nothing(self.dual, costs, above[pairs.user])
+            free = np.flatnonzero(above[pairs.user] & (tasks * pairs.of(self.c) > RISING * values[pairs.user]))
+            costs = np.asarray(pairs.loads.T @ prices).ravel()[free]
+            self.dual = self.further.charging_nothing(self.dual, costs, free)
             out = self.further.charges(self.dual, self.sizes, len(prices))
         return replace(out, prices=prices)
 
@@ -279,7 +312,9 @@ class _LeximinPrograms:
         paid = float(cost[self._poorest(rising, tasks)].sum())
         return charged.prices * (self.level / paid if paid > 0 else 0.0)
 
-    def _finish(self, floor: Float, holdings: list[Holding], prices: Float | None) -> tuple[Float, Evidence]:
+    def _finish(
+        self, floor: Float, holdings: list[Holding], prices: Float | None, single: bool
+    ) -> tuple[Float, Evidence]:
         """Tasks at the floors found, and the evidence: what holds users at each, or on one pool the bottlenecks."""
         program = self.program
         if self._on_one_pool:
@@ -298,6 +333,6 @@ class _LeximinPrograms:
         if prices is None:
             prices = np.zeros(program.pairs.loads.shape[0])
         evidence = HeldLevels(holdings, self.cone, prices, self.further)
-        if self.curved:
-            tasks = raised_to_bounds(program, evidence, repair(program, tasks))
+        if self.curved and not single:
+            tasks = raised_to_bounds(program, self.further, holdings[:-1], repair(program, tasks))
         return tasks, evidence

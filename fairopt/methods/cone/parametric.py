@@ -170,7 +170,7 @@ class _Search:
 
     def run(self) -> str:
         """Solve where the bound is highest, until it is reached or programs no longer lower it."""
-        before, status, polished, stalled = np.inf, "optimal", 0, 0
+        before, status, polished, stalled, solved = np.inf, "optimal", 0, 0, set[float]()
         if self.most - self.least <= NARROW * self.most:
             status = self.solve(None, np.inf)
         end = NEAR_END / max(1.0, *map(abs, self.objective.exponents))
@@ -184,13 +184,17 @@ class _Search:
                     break
                 if gap > GAP_TOLERANCE:
                     mean = self.apart(mean)
-                stalled = stalled + 1 if gap > 0.9 * before else 0
+                stalled = 0 if gap < 0.9 * before else stalled + 1
                 if stalled == STALLED:
                     break
                 before = min(gap, before)
             if self.settings.late:
                 return "time limit reached"
-            status = self.solve(float(np.clip(mean, self.least * (1 + end), self.most * (1 - end))), gap)
+            mean = float(np.clip(mean, self.least * (1 + end), self.most * (1 - end)))
+            if mean in solved:  # the same program has the same answer
+                break
+            solved.add(mean)
+            status = self.solve(mean, gap)
             if status != "optimal":
                 break
         return status

@@ -263,7 +263,7 @@ def unit_level(rates: Float, usable: Float, first_limit: float, alpha: float) ->
     Above alpha = 1 the poorest count most, so the unit is not above the level of the first user at its limit.
     """
     with np.errstate(divide="ignore"):
-        level = 1.0 / float(np.max(rates / usable))
+        level = float(1.0 / np.max(rates / usable))
     return min(level, first_limit) if alpha > 1 else level
 
 
@@ -286,6 +286,7 @@ class AlphaFairPool:
         parts = pool.each(self._start)
         self.rates: Float = np.sum([rates for rates, _ in parts], axis=0)
         self.first_limit = min(limit for _, limit in parts)
+        pool.require_level(self.rates)
         self.level = unit_level(self.rates, self.usable, self.first_limit, alpha)
 
     @classmethod

@@ -160,8 +160,8 @@ def _earned(problem: PoolProblem, tasks: Float) -> Float:
     m = problem.n_free
     per_price = 1.0 / problem.usable[:m]
     prices = np.zeros(len(problem.usable))
-    worth = float(np.abs(problem.marginal.slope(tasks)) @ tasks)
-    prices[:m] = per_price * (worth / float(per_price @ (problem.ratios[:m] @ tasks)))
+    worth = np.abs(problem.marginal.slope(tasks)) @ tasks
+    prices[:m] = per_price * (worth / (per_price @ (problem.ratios[:m] @ tasks)))
     return prices
 
 

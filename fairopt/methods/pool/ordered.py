@@ -109,6 +109,8 @@ class _Pieces:
     def solve(self) -> bool:
         """Solve the program: prices, and levels as the mixture of its rows; whether that was possible."""
         rows, right = np.array(self.rows), np.array(self.right)
+        if not (np.isfinite(rows).all() and np.isfinite(right).all()):  # levels beyond the range of floats
+            return False
         size = np.maximum(np.abs(rows[:, :-1]).max(axis=1, initial=0.0), np.where(rows[:, -1] > 0, 1.0, 1e-300))
         bounds = [(0.0, None)] * len(self.usable) + [(None, None)]
         found: Any = optimize.linprog(  # type: ignore[call-overload]

@@ -22,6 +22,7 @@ from fairopt.methods.arrays import Bool, Float
 KINDS = 6  # up to so many resources, users are counted by the set of resources that they need: at most 64 sets
 FULL = 1e-14  # of a capacity: rounding of sums over users
 NEAR = 0.03  # of a level at which loads were added up: so near, differences from it lose no digits
+TURN = 1e-15  # of a level: where a user turns, as a quotient of its tasks and as a product, is the same but for that
 SMALL = 1e-3  # of a slope that was added up: below, differences from it have lost digits
 
 
@@ -131,7 +132,7 @@ def find_events(users: WaterfillingUsers, usable: Float) -> Filled | None:
             break
         resource, reached, slope = found
         level = max(reached, level)
-        if k == 0 and level <= start.first_limit:
+        if k == 0 and level <= start.first_limit and slope > 0:
             prices[resource] = 1.0 / slope
         events.append(Event(resource, level))
     return Filled(tuple(events), prices)
@@ -151,7 +152,7 @@ def _next_full(
     done = [event.resource for event in events]  # full: users who rise do not need them, and any excess is rounding
     while True:
         at = users.loads(events, trial)
-        if at.rising == 0:
+        if at.rising == 0 or not np.isfinite(at.load).all():
             return None
         room = usable - at.load
         over = room < -FULL * usable
@@ -212,6 +213,7 @@ class WaterfillingPool:
         self.pool = pool
         self.tasks = np.empty(pool.n)
         self.started = Start.of_all(pool.each(self._start))
+        pool.require_level(self.started.rates)
         self._reset()
 
     def _reset(self) -> None:
@@ -294,7 +296,7 @@ class WaterfillingPool:
     def _bent(self, chunk: Chunk, before: float, level: float) -> Float:
         """What users add to loads and slopes by bounds between two levels, beyond their slopes, (3, n_resources)."""
         per_level, low, high = self.tasks[chunk.rows], chunk.of(self.pool.low), chunk.of(self.pool.high)
-        first, last = min(before, level), max(before, level)
+        first, last = min(before, level) * (1 - TURN), max(before, level) * (1 + TURN)
         bends = np.zeros(chunk.size, dtype=bool)
         for bound in (low, high):
             if not ((_is(bound, 0.0) and first > 0) or _is(bound, np.inf)):

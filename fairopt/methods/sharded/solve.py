@@ -22,6 +22,7 @@ import numpy as np
 
 from fairopt.blocks.constraints import MaxShare, MaxTasks, MinShare, MinTasks, Reserve
 from fairopt.blocks.efficiency import FairnessEfficiency
+from fairopt.blocks.model import require_level
 from fairopt.blocks.objectives import AlphaFair, Leximin, MaxMin
 from fairopt.blocks.shares import Share
 from fairopt.certificate import Certificate
@@ -186,6 +187,9 @@ class ShardedUsers:
         self.sampled = [sample for _, _, sample in opened if sample is not None]
         started = [start for _, start, _ in opened if start is not None]
         self.started = Start.of_all(started) if started else None
+        if self.started is not None:
+            most = float(self.started.rates.max())
+            require_level(1.0 / most if most else np.inf, self.program.objective.share_blocks()[0])
         self.level = 1.0
         if fair is not None and self.started is not None:
             self.level = unit_level(self.started.rates, self.usable, self.started.first_limit, fair.alpha)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import time
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -26,7 +27,15 @@ from fairopt.formulation.batch import Batch, is_one_pool
 from fairopt.instance import Instance
 from fairopt.policy import is_mechanism, label
 from fairopt.progress import Listener, by_itself
-from fairopt.properties.answers import answers_otherwise, checked, differing, outcomes_of
+from fairopt.properties.answers import (
+    OutOfTime,
+    answering_until,
+    answers_otherwise,
+    checked,
+    differing,
+    outcomes_of,
+)
+from fairopt.properties.audit import shrink
 from fairopt.properties.audit.findings import AuditReport, Fault, Finding, Unconfirmed, Witness
 from fairopt.properties.audit.measure import Measurement, measure
 from fairopt.properties.audit.random_instances import FAMILIES, SHAPES, random_cluster, random_pools
@@ -37,6 +46,8 @@ from fairopt.properties.misreports.best import Misreport, best_misreport, lying_
 from fairopt.properties.monotone import population_monotone, resource_monotone
 from fairopt.properties.names import OF_ALLOCATIONS, percent, property_name, zero_if_noise
 from fairopt.properties.uncertainty import error_bound
+from fairopt.time_limits import SHORTEST, Clock, begin
+from fairopt.time_limits import checked as checked_limit
 
 __all__ = [
     "CONDITIONS", "USUAL", "AuditSettings", "PropertySearch", "audit", "require_whole", "search_instance",
@@ -65,7 +76,7 @@ def audit(
     mechanism: Any, properties: str | Iterable[str] = USUAL, instances: Iterable[Instance] | None = None, *,
     positive: bool = False, conditions: str | Iterable[str] = (), weights: bool = False, limits: bool = False,
     servers: int = 1, max_examples: int = 2000, seed: int = 0, seconds: float | None = None,
-    found: Callable[[Finding], None] | None = None, prove: bool = False,
+    found: Callable[[Finding], None] | None = None, prove: bool = False, time_limit: float | None = None,
 ) -> AuditReport:  # fmt: skip
     """Search for instances on which a mechanism breaks a property; shrink and verify what is found.
 
@@ -97,12 +108,15 @@ def audit(
     seed : int, default 0
         Seed of the random instances and reports.
     seconds : float, optional
-        Time limit of each property.
+        Time limit of each property. Deprecated: give ``time_limit``, which is for the whole call.
     found : callable, optional
         Called with each `Finding` as soon as it is known.
     prove : bool, default False
         Try to prove what is not refuted, as `fairopt.prove` does, for 1 to 4 resources; 10 seconds for each. Needs the
-        extra ``prove``.
+        extra ``prove``. Nothing is proved once the time limit is over.
+    time_limit : float, optional
+        Seconds for the call: each property gets an equal part of what is left. A search that ends early keeps what it
+        has, a verified witness too that it had no time to shrink: `Finding.late`.
 
     Returns
     -------
@@ -133,8 +147,13 @@ def audit(
     require_whole(max_examples, "max_examples", 1)
     require_whole(servers, "servers", 1)
     require_whole(seed, "seed", 0)
-    if seconds is not None and not (isinstance(seconds, (int, float)) and seconds > 0):
-        raise InvalidBlock(f"seconds is {seconds!r}; give a number > 0, or None")
+    if seconds is not None:
+        warnings.warn(
+            "audit(seconds=) is for each property, and will go; give time_limit=, which is for the whole call",
+            DeprecationWarning, stacklevel=2,
+        )  # fmt: skip
+        each = checked_limit(seconds)
+        time_limit = each * len(names) if each is not None and time_limit is None else time_limit
     known = _conditions(conditions, positive)
     if "boosting only" in known:
         names = list(dict.fromkeys("strategy-proof-boosting" if n == "strategy-proof" else n for n in names))
@@ -146,19 +165,26 @@ def audit(
     for instance in given or ():
         if not isinstance(instance, Instance):
             raise InvalidBlock(f"instances hold {instance!r}; give fairopt.Instance objects")
+    begin(time_limit)
+    if time_limit is not None:
+        shrink.load()
+    clock = Clock(time_limit)
     with by_itself() as tell:
         setting = AuditSettings(
-            mechanism, known, bool(weights), bool(limits), int(servers), int(max_examples), int(seed), seconds, tell
+            mechanism, known, bool(weights), bool(limits), int(servers), int(max_examples), int(seed), None, tell
         )
         findings: list[Finding] = []
         stopped = False
         try:
-            random = setting.random_faults(given)
-            for name in names:
-                search = PropertySearch(setting, name, random)
+            random: tuple[Fault, ...] = ()
+            with contextlib.suppress(OutOfTime), answering_until(clock):  # then the searches say so
+                random = setting.random_faults(given)
+            for k, name in enumerate(names):
+                part = None if clock.left is None else clock.left / (len(names) - k)
+                search = PropertySearch(setting, name, random, seconds=part)
                 search.run(given)
                 findings.append(search.finding())
-                if prove and search.witness is None and not search.interrupted:
+                if prove and search.witness is None and not search.interrupted and not clock.late:
                     findings[-1] = replace(findings[-1], proved=search.proved())
                 if found is not None:
                     found(findings[-1])
@@ -249,7 +275,7 @@ class AuditSettings:
             begun = time.perf_counter()
             outcomes_of(self.mechanism, pools)
             each = (time.perf_counter() - begun) / size
-            if each > SLOW:
+            if each > SLOW / 10:  # known well enough, and 64 take a while
                 break
         return each
 
@@ -285,10 +311,13 @@ class PropertySearch:
     unconfirmed: list[Unconfirmed] = field(default_factory=list)
     witness: Witness | None = None
     interrupted: bool = False
+    late: bool = False
     each: float = 0.0  # seconds per instance, as measured
+    seconds: float | None = None  # of the search, instead of those of the setting
 
     def __post_init__(self) -> None:
-        self.start = time.perf_counter()
+        seconds = self.setting.seconds if self.seconds is None else self.seconds
+        self.clock = Clock(None if seconds is None else max(seconds, SHORTEST))
         self.rng, self.lies = np.random.default_rng(self.setting.seed).spawn(2)
         self.shapes: list[tuple[int, int]] = []
         self.where = ""
@@ -302,17 +331,18 @@ class PropertySearch:
         s = self.setting
         options = f"{'weights 1 to 4' if s.weights else 'equal weights'}, {'some' if s.limits else 'no'} task limits"
         try:
-            if given is not None:
-                self.where = f"{len(given):,} given instance{'s' * (len(given) != 1)}"
-                self._look_at_all(given, len(given), small=False)
-            elif s.servers > 1:
-                self.where = f"drawn clusters of 2 to {s.servers} servers, {options}"
-                self._look_at_all(self._clusters(), s.max_examples, small=True)
-            else:
-                self._look_at_pools()
-                self.where = f"one pool, {_range(self.shapes)}, {options}: {', '.join(FAMILIES)}"
-        except KeyboardInterrupt:
-            self.interrupted = True
+            with answering_until(self.clock):
+                if given is not None:
+                    self.where = f"{len(given):,} given instance{'s' * (len(given) != 1)}"
+                    self._look_at_all(given, len(given), small=False)
+                elif s.servers > 1:
+                    self.where = f"drawn clusters of 2 to {s.servers} servers, {options}"
+                    self._look_at_all(self._clusters(), s.max_examples, small=True)
+                else:
+                    self._look_at_pools()
+                    self.where = f"one pool, {_range(self.shapes)}, {options}: {', '.join(FAMILIES)}"
+        except (KeyboardInterrupt, OutOfTime) as end:
+            self.interrupted, self.late = isinstance(end, KeyboardInterrupt), isinstance(end, OutOfTime)
             with contextlib.suppress(KeyboardInterrupt):  # pressed again: the results so far are kept
                 if self.candidates and s.each_answer < SLOW:  # not shrunk: it takes milliseconds
                     self._verify(counterexample_of(self.name, *self.candidates[0]))
@@ -336,8 +366,8 @@ class PropertySearch:
         """The results so far, as a finding."""
         return Finding(
             self.name, self.witness is not None, self.tried, self.skipped, self.witness, self.where,
-            time.perf_counter() - self.start, self.hits, tuple(self.faults), self.n_faults, self.interrupted,
-            self.unproved, tuple(self.unconfirmed),
+            self.clock.seconds, self.hits, tuple(self.faults), self.n_faults, self.interrupted, self.unproved,
+            tuple(self.unconfirmed), late=self.late,
         )  # fmt: skip
 
     # -- where to look ----------------------------------------------------------------------------------------
@@ -352,7 +382,7 @@ class PropertySearch:
             for first in range(0, len(pools), step):
                 self._measure(family, pools[first : first + step])
                 s.tell(f"{self.name}, instances", min(self.looked_at, s.max_examples), s.max_examples)
-                if self._late:
+                if self.clock.late:
                     break
             shape = (pools.demands.shape[1], pools.demands.shape[2])
             seen, answered = asked.get(shape, (0, 0))
@@ -360,9 +390,11 @@ class PropertySearch:
             if seen >= FIRST and not answered and shape in self.shapes and not self.faulty:
                 self.shapes.remove(shape)  # as for 3-DF, which needs three resources
             since += 1
-            done = self.looked_at >= s.max_examples or self._late
+            self.late = self.clock.late and self.looked_at < s.max_examples
+            done = self.looked_at >= s.max_examples or self.late
             enough = int(min(ENOUGH, max(2.0 / max(self.each, 1e-9), 16)))  # fewer of a slow mechanism
-            if self.candidates and (done or (since >= len(FAMILIES) and self.tried >= enough)):
+            time_to_prove = self.clock.late or self.clock.seconds > (self.clock.time_limit or np.inf) / 2
+            if self.candidates and (done or time_to_prove or (since >= len(FAMILIES) and self.tried >= enough)):
                 since = 0
                 self._prove()
             if self.witness is not None or done or since > 1000:
@@ -400,7 +432,8 @@ class PropertySearch:
             else:
                 self._look_at_servers(instance, small)
             self.setting.tell(f"{self.name}, instances", self.looked_at, number)
-            if self.witness is not None or self.looked_at >= number or self._late:
+            self.late = self.clock.late and self.witness is None and self.looked_at < number
+            if self.witness is not None or self.looked_at >= number or self.late:
                 break
 
     # -- steps ------------------------------------------------------------------------------------------------
@@ -411,28 +444,23 @@ class PropertySearch:
         return self.tried + self.skipped + self.faulty
 
     @property
-    def _late(self) -> bool:
-        s = self.setting
-        return s.seconds is not None and time.perf_counter() - self.start > s.seconds
-
-    @property
     def _step(self) -> int:
         """Instances per look at the clock."""
-        return int(np.clip(CHUNK / max(self.each, 1e-9), 1, LARGEST_CHUNK))
+        chunk = min(CHUNK, (self.clock.time_limit or np.inf) / 10)
+        return int(np.clip(chunk / max(self.each, 1e-9), 1, LARGEST_CHUNK))
 
     def _measure(self, family: str, pools: Batch) -> None:
-        s, begun = self.setting, time.perf_counter()
+        s, begun = self.setting, self.clock.seconds
         tries = TRIES if self.each < SLOW else FEW_TRIES
         found = measure(s.mechanism, self.name, pools, self.lies, s.positive, tries)
-        now = time.perf_counter()
-        self.each = (now - begun) / len(pools)
+        self.each = (self.clock.seconds - begun) / len(pools)
         failing = np.flatnonzero(found.margin > NOTICED)
         outside = int(found.outside.sum())
         wrong = {p.demands.tobytes() for p, _ in found.faults}
         self._counted(found, len(pools), sum(row.tobytes() in wrong for row in pools.demands) if wrong else 0)
-        self._count(family, len(pools) - outside, len(failing), now - self.start if len(failing) else None)
+        self._count(family, len(pools) - outside, len(failing), self.clock.seconds if len(failing) else None)
         for kind, tally in found.tallies.items():
-            first = None if tally.first is None else begun - self.start + tally.first
+            first = None if tally.first is None else begun + tally.first
             self._count(f"lies: {kind}", tally.tried, tally.hits, first)
         if len(failing):
             order = failing[np.argsort(-np.minimum(found.margin[failing], 1e6), kind="stable")]
@@ -460,7 +488,8 @@ class PropertySearch:
         s.tell(f"{self.name}: shrinking and verifying a witness", None, None)
         self.candidates.sort(key=lambda c: -min(float(c[0].margin[c[1]]), 1e6))
         for found, b in self.candidates[:ATTEMPTS]:
-            shrinker = Shrinker(s.mechanism, self.name, s.positive, s.accepts, s.seed, s.shrinking, s.each_answer)
+            seconds = min(s.shrinking, self.clock.left or np.inf)
+            shrinker = Shrinker(s.mechanism, self.name, s.positive, s.accepts, s.seed, seconds, s.each_answer)
             self._believe(*shrinker.smallest(found, b))
             if self.witness is not None:
                 break
@@ -482,14 +511,19 @@ class PropertySearch:
 
     def _look_at_servers(self, instance: Instance, small: bool) -> None:
         s, budget = self.setting, ON_SERVERS if small else None
+        found: Any = None
 
         def outcome(other: Instance) -> Any:
             return search_instance(s.mechanism, self.name, other, s.positive, s.seed, budget)
 
         def fails(other: Instance) -> bool:
-            return s.accepts_instance(other) and isinstance(outcome(other), Witness)
+            nonlocal found
+            if s.accepts_instance(other) and isinstance(less := outcome(other), Witness):
+                found = less
+                return True
+            return False
 
-        begun = time.perf_counter() - self.start
+        begun = self.clock.seconds
         found = outcome(instance)
         outside, broken = isinstance(found, OutOfDomain), isinstance(found, Witness)
         self.skipped += outside
@@ -503,13 +537,11 @@ class PropertySearch:
             self._count("clusters", int(not outside and not fault), int(broken), begun if broken else None)
         if broken and small:
             s.tell(f"{self.name}: shrinking a witness", None, None)
-            least = smaller_cluster(instance, fails, SHRINKING)
+            least = smaller_cluster(instance, fails, min(SHRINKING, self.clock.left or np.inf))
             if is_one_pool(least):  # a witness on one pool is verified and replayed by an independent computation
                 self._on_pool(least)
                 if self.witness is not None:
                     return
-            else:
-                found = outcome(least)
         self.witness = found if isinstance(found, Witness) else None
 
     def _verify(self, case: Counterexample) -> None:

@@ -129,6 +129,8 @@ class Finding:
         Some of them.
     proved : str
         What was proved by machine, in words, where that was asked for; empty if nothing was.
+    late : bool
+        Whether the time limit ended the search early.
 
     Examples
     --------
@@ -152,15 +154,16 @@ class Finding:
     unverified: int = 0
     unconfirmed: tuple[Unconfirmed, ...] = ()
     proved: str = ""
+    late: bool = False
 
     @builtins.property
     def verdict(self) -> str:
         """``refuted``, or ``not refuted on N instances``; or that none was answered."""
         if self.refuted:
             return "refuted"
+        stopped = " (interrupted)" if self.interrupted else " (time limit)" if self.late else ""
         if not self.instances:
-            return "no instance was answered"
-        stopped = " (interrupted)" if self.interrupted else ""
+            return f"no instance was answered{stopped}"
         found = f"not refuted on {self.instances:,} instance{'s' * (self.instances != 1)}{stopped}"
         return f"{self.proved}; {found}" if self.proved else found
 
@@ -187,7 +190,7 @@ class Finding:
         return {
             "property": self.property, "refuted": self.refuted, "verdict": self.verdict, "instances": self.instances,
             "skipped": self.skipped, "searched": self.searched, "seconds": self.seconds,
-            "interrupted": self.interrupted, "proved": self.proved, "unverified": self.unverified,
+            "interrupted": self.interrupted, "late": self.late, "proved": self.proved, "unverified": self.unverified,
             "hits": {k: {"tried": t, "hits": h, "seconds": s} for k, (t, h, s) in self.hits.items()},
             "witness": None if w is None else {
                 "instance": w.instance.to_dict(), "sentence": w.sentence, "margin": plain(w.margin), "user": w.user,
@@ -247,6 +250,11 @@ class AuditReport(ByProperty[Finding]):
     def interrupted(self) -> bool:
         """Whether Ctrl-C ended it early."""
         return self.stopped or any(f.interrupted for f in self.findings)
+
+    @property
+    def late(self) -> bool:
+        """Whether the time limit ended a search early."""
+        return any(f.late for f in self.findings)
 
     def rows(self) -> list[dict[str, Any]]:
         """One dict per property: ``property``, ``verdict``, ``margin``, ``witness``, ``instances``, ``skipped``, ..."""

@@ -11,7 +11,6 @@ from __future__ import annotations
 import contextlib
 import itertools
 import random
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
@@ -22,14 +21,15 @@ from numpy.typing import NDArray
 from fairopt.errors import FairoptError, InvalidInstance
 from fairopt.formulation.batch import Batch
 from fairopt.instance import Instance
-from fairopt.properties.answers import outcomes_of
+from fairopt.properties.answers import OutOfTime, outcomes_of
 from fairopt.properties.audit.measure import Measurement, measure
 from fairopt.properties.audit.random_instances import LARGEST, random_pools
 from fairopt.properties.exact.confirm import Counterexample, Verified, verified
 from fairopt.properties.misreports.best import true_tasks
 from fairopt.properties.misreports.families import legal
+from fairopt.time_limits import Clock
 
-__all__ = ["Shrinker", "counterexample_of", "size_of", "smaller_cluster"]
+__all__ = ["Shrinker", "counterexample_of", "load", "size_of", "smaller_cluster"]
 
 Float = NDArray[np.float64]
 
@@ -39,6 +39,12 @@ EXAMPLES = 60  # of Hypothesis: 400 took up to 4 times as long as 25, with the s
 SIMPLE = (*(float(v) for v in range(LARGEST + 1)), 0.5)  # numbers of lies, if such a lie pays about as much
 PROOFS = 8  # verified of many candidates: with ties a notion has many optima, and not all of them need fail
 SLOW = 2e-4  # seconds per answer: above, pools are tried a few at a time
+
+
+def load() -> None:
+    """Import what shrinking takes a second to import: before a clock runs."""
+    with contextlib.suppress(ImportError):
+        import hypothesis  # noqa: F401
 
 
 def counterexample_of(name: str, found: Measurement, b: int) -> Counterexample:
@@ -80,15 +86,25 @@ class Shrinker:
     each: float
 
     def __post_init__(self) -> None:
-        self.deadline = time.perf_counter() + self.seconds
+        self.clock = Clock(self.seconds)
+        self.best: tuple[Counterexample, Verified] | None = None  # the smallest verified so far
         self.slow = self.each > SLOW
         self.tries = 12 if self.slow else 60
 
     def smallest(self, found: Measurement, b: int) -> tuple[Counterexample, Verified]:
         """The smallest verified counterexample found from one of the pools that were measured.
 
-        If nothing simpler fails, it is the start itself, which need not be confirmed.
+        If nothing simpler fails, it is the start itself, which need not be confirmed. `OutOfTime` if nothing is
+        verified before the time of the search is over.
         """
+        try:
+            return self._smallest(found, b)
+        except OutOfTime:
+            if self.best is None:
+                raise
+            return self.best
+
+    def _smallest(self, found: Measurement, b: int) -> tuple[Counterexample, Verified]:
         self.least = min(READABLE, float(found.margin[b]) / 2)
         pool = found.pools[b : b + 1]
         simpler = (step(pool) for step in (self._drawn, self._rounded))  # one after the other, as needed
@@ -112,7 +128,7 @@ class Shrinker:
 
     @property
     def _late(self) -> bool:
-        return time.perf_counter() > self.deadline
+        return self.clock.late
 
     def _drawn(self, pool: Batch) -> Batch | None:
         """A pool of small integers on which the property fails, of the smallest shape that has one."""
@@ -158,9 +174,17 @@ class Shrinker:
         found, failing = self._failing(pools)
         sizes = {int(b): size_of(pools, int(b)) for b in failing}
         for b in sorted((b for b in sizes if below is None or sizes[b] < below), key=lambda b: sizes[b])[:PROOFS]:
-            if verified(self.mechanism, counterexample_of(self.name, found, b)).believed:
+            case = counterexample_of(self.name, found, b)
+            proof = verified(self.mechanism, case)
+            if proof.believed:
+                self._keep(case, proof)
                 return pools[b : b + 1]
         return None
+
+    def _keep(self, case: Counterexample, proof: Verified) -> None:
+        sizes = [size_of(Batch.of_instance(one[0].instance)) for one in ((case, proof), self.best) if one is not None]
+        if len(sizes) == 1 or sizes[0] < sizes[1]:
+            self.best = case, proof
 
     def _moves(self, pools: Batch) -> Iterator[Batch]:
         """Smaller pools, in batches of one shape."""
@@ -203,7 +227,10 @@ class Shrinker:
             return None
         case = counterexample_of(self.name, found, int(failing[0]))
         proof = verified(self.mechanism, case)
-        return (case, proof) if proof.believed else None
+        if not proof.believed:
+            return None
+        self._keep(case, proof)
+        return case, proof
 
     def _by_hypothesis(self, case: Counterexample) -> tuple[Counterexample, Verified] | None:
         """A smaller counterexample that Hypothesis finds; None if there is none, or without Hypothesis."""
@@ -287,15 +314,19 @@ class Shrinker:
 
 def smaller_cluster(instance: Instance, fails: Callable[[Instance], bool], seconds: float) -> Instance:
     """The smallest cluster found on which ``fails`` still holds: fewer users, servers, resources, smaller numbers."""
-    end = time.perf_counter() + seconds
+    clock = Clock(seconds)
     again = True
     while again:
         again = False
         for smaller in _one_step_smaller(instance):
-            if time.perf_counter() > end:
+            if clock.late:
                 return instance
-            if fails(smaller):
-                instance, again = smaller, True
+            try:
+                again = fails(smaller)
+            except OutOfTime:
+                return instance
+            if again:
+                instance = smaller
                 break
     return instance
 

@@ -33,7 +33,7 @@ from fairopt.instance import Instance
 from fairopt.policies.bottleneck import BottleneckFairness
 from fairopt.policies.tradeoff import NashWelfare
 from fairopt.policy import Policy
-from fairopt.properties.answers import checked
+from fairopt.properties.answers import checked, time_left
 from fairopt.properties.exact.pool import ExactPool, alpha_fair, ffmra, leximin, max_sum, mlf_drs
 from fairopt.properties.misreports.best import lying_instance
 from fairopt.properties.uncertainty import error_bound
@@ -306,7 +306,7 @@ def second_answer(mechanism: Any, first: Allocation) -> tuple[Allocation, str] |
     here = set(installed())
     for solver in (s for s in CONE_CHAIN if s in here and s != first.certificate.solver):
         with contextlib.suppress(FairoptError):  # the next solver may do
-            second = mechanism.allocate(first.instance, method="cone", solver=solver)
+            second = mechanism.allocate(first.instance, method="cone", solver=solver, **time_left(mechanism))
             return second, f"two methods ({first.certificate.method}, {solver}) agree"
     return None
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,15 +13,17 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fairopt.blocks.bundle_model import tasks_within
-from fairopt.errors import FairoptError, InvalidBlock, InvalidInstance, OutOfDomain, nearest
+from fairopt.errors import FairoptError, InvalidBlock, InvalidInstance, NotCertified, OutOfDomain, nearest
 from fairopt.formulation.batch import Batch, is_one_pool
 from fairopt.formulation.program import require_instance
 from fairopt.instance import Instance
 from fairopt.progress import Listener, by_itself
-from fairopt.properties.answers import checked, outcomes_of
+from fairopt.properties.answers import OutOfTime, answering_until, checked, outcomes_of
 from fairopt.properties.misreports.families import FAMILIES, climbs, legal, reports
-from fairopt.properties.names import given_labels, labelled, zero_if_noise
+from fairopt.properties.names import given_labels, labelled, when_late, zero_if_noise
 from fairopt.properties.uncertainty import error_bound
+from fairopt.time_limits import SHORTEST as SHORTEST_LIMIT
+from fairopt.time_limits import Clock
 
 __all__ = [
     "FLOOR", "Lies", "Misreport", "Tally", "best_lies", "best_misreport", "lying_instance", "tasks_on", "true_tasks",
@@ -37,6 +40,8 @@ FLOOR = 1e-7  # gains below this part of what the user could run alone are noise
 ROWS = 2**17  # instances solved together: 10 MB of demands for 3 x 3
 LONGEST, SHORTEST = 0.5, 0.005  # steps of the climb, of logarithms: in ROUNDS or more from one to the other
 ROUNDS = 6
+MOMENT = 0.05  # seconds: reports that take less are doubled until the next look at the clock
+AGAIN = 2.0  # times the seconds that the truth took are kept back to solve truth and lie again
 
 
 @dataclass(frozen=True)
@@ -121,7 +126,7 @@ class Lies:
 
 def best_misreport(
     mechanism: Any, instance: Instance, user: str | int, *, boosting: bool = False, positive: bool = False,
-    seed: int = 0, budget: int | None = None,
+    seed: int = 0, budget: int | None = None, time_limit: float | None = None,
 ) -> Misreport | None:  # fmt: skip
     """Search for the lie that pays a user most: other demands than its own.
 
@@ -147,6 +152,9 @@ def best_misreport(
         For random reports.
     budget : int, optional
         About how many reports to try: by default 3,000 on one pool and 300 on several servers.
+    time_limit : float, optional
+        Seconds. Of what was tried by then the best lie counts; without one a `RuntimeWarning` says how many reports
+        were tried. The time that it takes to solve truth and lie again is kept back.
 
     Returns
     -------
@@ -161,6 +169,8 @@ def best_misreport(
     OutOfDomain
         If the mechanism is not defined for the truth. Any exception of the mechanism for the truth is raised; a lie for
         which it fails is left out.
+    NotCertified
+        If the time limit was over before the truth was solved.
 
     Examples
     --------
@@ -179,11 +189,14 @@ def best_misreport(
     tries = budget if budget is not None else 3000 if one_pool else 300
     if isinstance(tries, bool) or not isinstance(tries, int) or tries < 1:
         raise InvalidBlock(f"budget is {budget!r}; give a whole number of reports to try, 1 or more")
-    truthful = tasks_on(checked(mechanism, instance).bundles[j], instance, j)
+    clock = Clock(time_limit)
+    truthful = _truth(mechanism, instance, j, clock)
+    left = None if clock.left is None else max(clock.left - AGAIN * clock.seconds, SHORTEST_LIMIT)
     if one_pool:
         search = search_on_pools(mechanism, Batch.of_instance(instance), np.array([j]), np.array([truthful]))
     else:
         search = search_on_servers(mechanism, instance, j, truthful)
+    search.clock = Clock(left)
     with by_itself() as tell:
         search.run(FAMILIES, tries, boosting, positive, np.random.default_rng(seed), tell)
         for _, told, family in sorted(search.kept, key=lambda kept: -kept[0]):
@@ -192,7 +205,28 @@ def best_misreport(
             found = verified_misreport(mechanism, instance, j, demands, family)
             if found is not None:
                 return found
+            if clock.late:
+                break
+    if search.late:
+        tried = sum(tally.tried for tally in search.tallies.values())
+        warnings.warn(
+            f"no lie of {instance.users[j]!r} was found that pays, of {tried:,} report{'s' * (tried != 1)} tried "
+            f"{when_late(clock)}; the search had about {tries:,} to try",
+            RuntimeWarning, stacklevel=2,
+        )  # fmt: skip
     return None
+
+
+def _truth(mechanism: Any, instance: Instance, j: int, clock: Clock) -> float:
+    """Tasks of a user who reports its demands."""
+    with answering_until(clock) if clock.time_limit is not None else contextlib.nullcontext():
+        try:
+            answer = checked(mechanism, instance)
+        except OutOfTime:
+            if not clock.late:  # it is another clock, of the search that asks
+                raise
+            raise NotCertified(f"the truth was not solved {when_late(clock)}. Fix: give it more time_limit") from None
+    return tasks_on(answer.bundles[j], instance, j)
 
 
 def verified_misreport(
@@ -277,6 +311,8 @@ class MisreportSearch:
     faults: list[tuple[int, Float, Exception]] = field(default_factory=list)
     tallies: dict[str, Tally] = field(default_factory=dict)
     kept: list[tuple[float, Float, str]] = field(default_factory=list)  # of a single case: all that were best so far
+    clock: Clock = field(default_factory=lambda: Clock(None))
+    late: bool = False  # whether the clock ended the search
 
     def __post_init__(self) -> None:
         self.gain = np.zeros(len(self.truth))
@@ -297,6 +333,8 @@ class MisreportSearch:
         def batch(makers: dict[str, Callable[[slice], Float]], most: int) -> None:
             step = max(ROWS // (most * len(makers)), 1)
             for first in range(0, len(self.truth), step):
+                if self.late:
+                    return
                 tell(f"lies: {'climb' if 'climb' in makers else 'families'}, users", first, len(self.truth))
                 where = slice(first, first + step)
                 truth, room = self.truth[where], self.room[where]
@@ -332,13 +370,15 @@ class MisreportSearch:
         case, k = np.nonzero(lies)
         lying = np.full(lies.shape, -np.inf)
         if len(case):
-            tasks, faults = self.attempt(told[case, k], where.start + case)
+            tasks, faults, tried = self._attempt(told[case, k], where.start + case)
+            lies[case[tried:], k[tried:]] = False
             self.faults += [(int(where.start + case[r]), told[case[r], k[r]], error) for r, error in faults]
             lying[case, k] = np.where(np.isnan(tasks), -np.inf, tasks)
         truthful, rows, found, first = self.truthful[where], np.arange(len(told)), {}, 0
         for name, (reported, are) in made.items():
-            own, first = lying[:, first : first + are.shape[1]], first + are.shape[1]
-            self.tallies.setdefault(name, Tally()).tried += int(are.sum())
+            columns, first = slice(first, first + are.shape[1]), first + are.shape[1]
+            own = lying[:, columns]
+            self.tallies.setdefault(name, Tally()).tried += int(lies[:, columns].sum())
             at = own.argmax(axis=1)
             most, chosen = own[rows, at], reported[rows, at]
             with np.errstate(divide="ignore", invalid="ignore"):
@@ -351,6 +391,23 @@ class MisreportSearch:
                 self.kept.append((float(gain[0]), chosen[0], name))
             found[name] = pays, better
         return found
+
+
+    def _attempt(self, told: Float, case: NDArray[np.int64]) -> tuple[Float, list[tuple[int, Exception]], int]:
+        """Try reports, with a time limit in parts that take a moment each, and say how many were tried by then."""
+        if self.clock.time_limit is None:
+            return *self.attempt(told, case), len(told)
+        tasks, faults, first, step = np.full(len(told), np.nan), [], 0, 1
+        with answering_until(self.clock), contextlib.suppress(OutOfTime):
+            while first < len(told) and not self.clock.late:
+                begun = self.clock.seconds
+                part = slice(first, first + step)
+                tasks[part], wrong = self.attempt(told[part], case[part])
+                faults += [(first + row, error) for row, error in wrong]
+                first = min(first + step, len(told))
+                step = 2 * step if self.clock.seconds - begun < MOMENT else step
+        self.late = first < len(told)
+        return tasks, faults, first
 
 
 def search_on_pools(mechanism: Any, pools: Batch, user: NDArray[np.int64], truthful: Float) -> MisreportSearch:

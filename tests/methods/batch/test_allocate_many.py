@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from fractions import Fraction
 from itertools import combinations, combinations_with_replacement, permutations, product
 from typing import Any
@@ -22,6 +23,7 @@ from fairopt.methods.batch import max_sum
 from fairopt.methods.batch.allocate_many import Allocations, allocate_many
 from fairopt.progress import progress
 from fairopt.properties.uncertainty import error_bound
+from fairopt.time_limits import Clock
 
 SHARES = {
     "dominant": (fo.DominantShare(), 1),
@@ -417,7 +419,7 @@ def test_what_cannot_be_proved_at_once_is_solved_by_itself(monkeypatch: pytest.M
 
 @pytest.mark.parametrize("attached", [True, False])
 def test_what_cannot_be_proved_at_all_is_not_ok(monkeypatch: pytest.MonkeyPatch, attached: bool) -> None:
-    def refuse(policy: fo.Policy, instance: fo.Instance) -> fo.Allocation:
+    def refuse(policy: fo.Policy, instance: fo.Instance, **_: Any) -> fo.Allocation:
         tasks = np.full((instance.n_users, 1), 0.1)
         certificate = fo.Certificate(gap=0.5, violation=0.0, method="cone")
         raise fo.NotCertified("no", best=fo.Allocation(instance, policy, tasks, certificate, 0.0) if attached else None)
@@ -492,6 +494,7 @@ def test_a_share_that_is_not_defined_names_the_user() -> None:
         allocate_many(fo.KDF(3), demands, [4, 4])
 
 
+@dataclass(frozen=True, repr=False)
 class Own(fo.Share):
     def per_task(self, instance: fo.Instance) -> np.ndarray:
         return np.ones(instance.n_users)
@@ -517,3 +520,25 @@ def test_other_policies_are_refused_with_the_way_out(policy: fo.Policy, message:
 def test_what_is_not_a_policy_is_refused() -> None:
     with pytest.raises(fo.FairoptError, match="not a policy"):
         allocate_many("drf", **GOOD)
+
+
+def test_levels_beyond_the_range_of_floats_name_the_instance() -> None:
+    weights = [[1.0, 1.0], [1e308, 5e307]]
+    with pytest.raises(fo.OutOfDomain, match=r"instance 1 \(counted from 0\): .*user 'user1' with weight 1e\+308"):
+        fo.allocate_many(fo.Policy(fo.Leximin(fo.Tasks())), [[[1e15], [1e15]]] * 2, [1.0], weights=weights)
+
+
+def test_at_the_time_limit_what_was_done_is_kept_and_the_rest_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    demands = np.random.default_rng(1).integers(1, 9, (40_000, 3, 3))
+    late = iter([False, False, *[True] * 100])
+    monkeypatch.setattr(Clock, "late", property(lambda self: next(late)))
+    found = fo.allocate_many(fo.DRF(), demands, [20, 20, 20], time_limit=60)
+    done = int(found.asked.sum())
+    assert 0 < done < 40_000 and found.asked[:done].all()
+    assert (found.ok == found.asked).all() and (found.tasks[done:] == 0).all()
+    assert f"{40_000 - done} not reached before the time limit, all others certified" in repr(found)
+
+
+def test_a_batch_takes_a_positive_time_limit_only() -> None:
+    with pytest.raises(fo.InvalidBlock, match="time_limit is 0"):
+        fo.allocate_many(fo.DRF(), [[[1, 2]]], [1, 1], time_limit=0)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,17 +18,28 @@ from fairopt.proofs.gate import judge
 from fairopt.proofs.servers import LevelUnits
 
 
+class Numbers:
+    """An array that a block holds: told apart from others by identity."""
+
+    def __init__(self, values: Any) -> None:
+        self.values = np.asarray(values, dtype=float)
+
+
 @dataclass(frozen=True, repr=False)
 class Rate(fo.Share):
     """Work done in a unit of time, by server."""
 
-    rates: Any = field(compare=False)
+    held: Numbers
+
+    @property
+    def rates(self) -> np.ndarray:
+        return self.held.values
 
     def __repr__(self) -> str:
         return "Rate()"
 
     def per_task(self, instance: fo.Instance) -> np.ndarray:
-        return np.asarray(self.rates, dtype=float)
+        return self.rates
 
 
 def jobs(n: int, servers: int, seed: int, room: float = 0.5, **more: Any) -> tuple[fo.Instance, Rate]:
@@ -36,7 +47,7 @@ def jobs(n: int, servers: int, seed: int, room: float = 0.5, **more: Any) -> tup
     rng = np.random.default_rng(seed)
     rates = rng.uniform(0.2, 1, (n, servers)) * np.linspace(1, 3, servers)
     more = {"task_limits": np.ones(n)} | more
-    return fo.Instance(np.ones((n, 1)), np.full((servers, 1), room * n / servers), **more), Rate(rates)
+    return fo.Instance(np.ones((n, 1)), np.full((servers, 1), room * n / servers), **more), Rate(Numbers(rates))
 
 
 def largest_smallest(instance: fo.Instance, rates: np.ndarray) -> float:
@@ -73,7 +84,7 @@ OBJECTIVES = [fo.MaxMin, *(lambda s, a=a: fo.AlphaFair(a, s) for a in (0.5, 1, 2
 def test_the_cheapest_mix_of_two_rates_is_not_that_of_the_best_price() -> None:
     # rates 1 and 3 at costs 0.1 and 0.6 of a unit of time: twice the slow rate needs half of the time on each
     instance = fo.Instance([[1.0]], [[10.0], [5.0]], task_limits=[1])
-    program = Program(instance, fo.MaxMin(Rate([[1.0, 3.0]])), ())
+    program = Program(instance, fo.MaxMin(Rate(Numbers([[1.0, 3.0]]))), ())
     units = LevelUnits(program)
     prices = np.array([[0.1 * 10, 0.6 * 5]])
     worth, rent = units.worths(prices, 2.0 / units.unit)
@@ -138,7 +149,7 @@ def test_units_of_time_and_work_change_nothing(scale: float) -> None:
     other = fo.Instance(instance.demands * scale, instance.capacities * scale, task_limits=instance.task_limits)
     for objective in OBJECTIVES:
         a = fo.Policy(objective(rate)).allocate(instance)
-        b = fo.Policy(objective(Rate(rate.rates * scale))).allocate(other)
+        b = fo.Policy(objective(Rate(Numbers(rate.rates * scale)))).allocate(other)
         np.testing.assert_allclose(b.shares, a.shares * scale, rtol=1e-4)
 
 
@@ -170,7 +181,7 @@ def test_many_users_are_solved_by_their_responses(k: int) -> None:
 def test_users_who_all_tie_are_left_to_the_interior_point() -> None:
     instance, _ = jobs(MANY, 2, 1)
     rates = np.ones((MANY, 2)) * [1.0, 2.0]
-    a = fo.Policy(fo.MaxMin(Rate(rates))).allocate(instance)
+    a = fo.Policy(fo.MaxMin(Rate(Numbers(rates)))).allocate(instance)
     assert a.objective == pytest.approx(0.75, rel=1e-6)  # a quarter of the time on each
     assert a.certificate.method == "prices"
 

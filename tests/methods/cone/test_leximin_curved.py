@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 from dataclasses import dataclass
 
 import cvxpy as cp
@@ -110,13 +111,12 @@ def test_levels_that_hang_on_lower_ones_by_a_square_root_are_said_to(seed: int) 
     assert a.shares.min() == pytest.approx(lowest, rel=2e-6)
     assert (at(lowest) > lowest).any()
     assert "given the lower ones as returned" in a.certificate.assumed
-    assert a.certificate.gap < 1e-7  # far below the tolerance: on every CPU
     np.testing.assert_allclose(a.shares, at(lowest), rtol=1e-4)
 
 
-@pytest.mark.parametrize("alpha", [0.5, 1.0])
+@pytest.mark.parametrize("alpha", [0.5, 1.0, 2.0])
 def test_leximin_after_alpha_fairness_keeps_its_value_and_levels_its_ties(alpha: float) -> None:
-    for seed in range(2):
+    for seed in range(6):
         rng = np.random.default_rng(seed)
         instance = fo.Instance(rng.uniform(0.5, 4, (5, 2)), [40.0, 60.0])
         first = fo.FDS(alpha).allocate(instance)
@@ -124,3 +124,64 @@ def test_leximin_after_alpha_fairness_keeps_its_value_and_levels_its_ties(alpha:
         assert len(a.certificate.gaps) == 2
         np.testing.assert_allclose(a.shares, first.shares, rtol=5e-3)
         assert a.shares.min() >= first.shares.min() * (1 - 1e-7)
+
+
+def test_levels_of_a_single_point_do_not_depend_on_the_last_digits() -> None:
+    rng = np.random.default_rng(1)
+    demands, policy = rng.uniform(0.5, 4, (5, 2)), fo.Policy(fo.AlphaFair(0.5).then(fo.Leximin()))
+    right = policy.allocate(fo.Instance(demands, [40.0, 60.0])).tasks
+    for _ in range(5):
+        nudged = demands * (1 + 4e-16 * rng.integers(-2, 3, demands.shape))
+        np.testing.assert_allclose(policy.allocate(fo.Instance(nudged, [40.0, 60.0])).tasks, right, rtol=1e-6)
+
+
+@dataclass(frozen=True)
+class Spread(fo.Constraint):
+    """The standard deviation of dominant shares is at a level or below."""
+
+    level: float
+    squares: bool = False
+
+    def constraints(self, model: fo.Model) -> dict[str, cp.Constraint]:
+        s = model.share(SHARE)
+        apart = s - cp.sum(s) / s.size
+        if self.squares:
+            return {"spread": cp.sum_squares(apart) <= s.size * self.level**2}
+        return {"spread": cp.norm(apart) <= s.size**0.5 * self.level}
+
+
+@pytest.mark.parametrize("squares", [False, True])
+@pytest.mark.parametrize("seed", range(6))
+def test_under_a_binding_spread_the_lowest_level_decides_the_others(seed: int, squares: bool) -> None:
+    """The set with the largest lowest level is a single point: what max-min finds, to the root of its tolerance."""
+    spread, instance = Spread(0.01, squares), fo.datasets.log_uniform(6, 3, seed=seed)
+    fairest = fo.Policy(fo.MaxMin(fo.Tasks()), [spread]).allocate(instance)
+    a = fo.Policy(fo.Leximin(fo.Tasks()), [spread]).allocate(instance)
+    assert a.tasks.min() == pytest.approx(fairest.tasks.min(), rel=1e-8)
+    np.testing.assert_allclose(a.tasks, fairest.tasks, rtol=1e-4)
+    assert a.share(SHARE).std() == pytest.approx(0.01, rel=1e-7)
+    assert a.certificate.block_violation < 1e-9
+
+
+def test_where_solvers_differ_the_levels_of_a_single_point_are_the_same() -> None:
+    instance, policy = fo.datasets.log_uniform(6, 3, seed=1), fo.Policy(fo.Leximin(fo.Tasks()), [Spread(0.01)])
+    tasks = [policy.allocate(instance, solver=solver).tasks for solver in ("CLARABEL", "SCS")]
+    np.testing.assert_allclose(tasks[0], tasks[1], rtol=1e-7)
+
+
+@dataclass(frozen=True)
+class LargestNorm(fo.Constraint):
+    """The 3.3-norm of shares is at a level or below: CVXPY approximates its power unless asked for power cones."""
+
+    level: float
+
+    def constraints(self, model: fo.Model) -> dict[str, cp.Constraint]:
+        return {"norm": cp.pnorm(model.share(SHARE), 3.3) <= self.level}
+
+
+def test_powers_that_cvxpy_approximates_leak_no_warning() -> None:
+    instance = fo.Instance([[1, 2], [2, 1]], [4, 4])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        fo.Policy(fo.Leximin(), [LargestNorm(0.3)]).allocate(instance)
+        fo.Policy(fo.AlphaFair(0.3).then(fo.Leximin())).allocate(instance)

@@ -236,3 +236,18 @@ def test_a_misleading_solver_gives_no_wrong_answer() -> None:
             except fo.NotCertified:
                 refused += 1
     assert refused >= 4
+
+
+def test_a_search_whose_programs_do_not_lower_the_bound_solves_none_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    """SCS took 2 s for each of 52 equal programs."""
+    means: list[float | None] = []
+
+    def solve(search: parametric._Search, mean: float | None, gap: float) -> str:
+        means.append(mean)
+        return "optimal"
+
+    monkeypatch.setattr(parametric._Search, "solve", solve)
+    policy = fo.Policy(fo.FairnessEfficiency(2, -0.2), [fo.EnvyFree()])
+    with pytest.raises(fo.NotCertified, match="gap"):
+        policy.allocate(fo.Instance([[1, 4], [3, 1]], [9, 18]), solver="CLARABEL")
+    assert 1 <= len(means) == len(set(means)) <= parametric.STALLED + 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tracemalloc
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
 from itertools import combinations
@@ -256,9 +257,9 @@ def of_old(instance: fo.Instance) -> fo.Share:
     return _Given(tuple(instance.dominant_shares.tolist()))
 
 
+@dataclass(frozen=True, repr=False)
 class _Given(fo.Share):
-    def __init__(self, values: tuple[float, ...]) -> None:
-        self.values = values
+    values: tuple[float, ...]
 
     def per_task(self, instance: fo.Instance) -> Any:
         return np.array(self.values)

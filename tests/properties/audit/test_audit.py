@@ -2,8 +2,9 @@
 
 import html
 import json
+import time
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from rich.console import Console
 
 import fairopt as fo
 from fairopt.progress import progress
+from fairopt.properties.answers import OutOfTime
 from fairopt.properties.audit import audit as module
 from fairopt.properties.audit.audit import audit
 from fairopt.properties.audit.replay import replay
@@ -303,6 +305,7 @@ def test_what_could_not_be_verified_is_said(monkeypatch: pytest.MonkeyPatch, tmp
     assert replay(report.save(tmp_path / "found.json")) == ()
 
 
+@dataclass(frozen=True, repr=False)
 class First(fo.Objective):
     """As many tasks of the first user as fit: the others may run any number, so optima are tied."""
 
@@ -420,7 +423,7 @@ WRONG = {
     "a class": (lambda: audit(fo.BottleneckFairness), "give a policy"),
     "unknown condition": (lambda: audit(fo.DRF(), conditions="positive demand"), "positive demands"),
     "no instances": (lambda: audit(fo.DRF(), instances=[1]), "fairopt.Instance"),
-    "no time": (lambda: audit(fo.DRF(), seconds=0), "seconds is 0"),
+    "no time": (lambda: audit(fo.DRF(), time_limit=0), "time_limit is 0"),
     "another ending": (lambda: audit(fo.DRF(), ["pe"], max_examples=4).save("x.parquet"), "ends in .json"),
 }  # fmt: skip
 
@@ -454,9 +457,50 @@ def test_ctrl_c_pressed_twice_returns_what_is_known_too(monkeypatch: pytest.Monk
     assert report.interrupted and report["si"].instances > 0 and not report["si"].refuted
 
 
-def test_time_may_be_limited() -> None:
-    report = audit(fo.DRF(), ["sp"], max_examples=10**7, seconds=0.2)
-    assert 0 < report["sp"].instances < 10**7
+class Slow:
+    """DRF, which takes a while for each answer."""
+
+    def allocate(self, instance: fo.Instance) -> fo.Allocation:
+        self.asked += 1
+        time.sleep(0.01)
+        return fo.NoFairness().allocate(instance)
+
+    asked = 0
+
+
+@pytest.mark.parametrize("options", [{}, {"servers": 3}], ids=["pools", "clusters"])
+@pytest.mark.parametrize("name", ["sp", "pm", "ef"])
+def test_a_time_limit_ends_a_search_within_an_answer_or_a_few(name: str, options: dict[str, int]) -> None:
+    slow, begun = Slow(), time.perf_counter()
+    report = audit(slow, [name], max_examples=10**7, time_limit=0.1, **options)
+    assert (report.late and report[name].late) or report[name].refuted
+    assert slow.asked <= 10 + 8  # each takes a hundredth of a second; those that confirm a witness may come later
+    assert time.perf_counter() - begun < 60
+
+
+def test_a_time_limit_is_shared_by_the_properties_and_what_was_done_is_kept() -> None:
+    report = audit(fo.DRF(), ["sp", "pe", "si"], max_examples=10**7, time_limit=0.6)
+    assert list(report) == ["strategy-proof", "pareto", "sharing-incentive"] and report.late
+    assert all(report[name].instances < 10**7 for name in report)
+    assert "(time limit)" in str(report) and report.to_dict()["findings"][0]["late"] is True
+    assert not report.interrupted
+
+
+def test_a_witness_found_in_time_is_verified_though_the_time_does_not_suffice_to_shrink_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def late(*_: Any) -> Any:
+        raise OutOfTime
+
+    monkeypatch.setattr(module.Shrinker, "_smallest", late)
+    finding = audit(fo.NoFairness(), ["si"], max_examples=500, time_limit=60)["si"]
+    assert finding.refuted and finding.late and finding.witness.margin > 0
+
+
+def test_seconds_are_still_taken_for_each_property_with_a_warning() -> None:
+    with pytest.warns(DeprecationWarning, match="give time_limit="):
+        report = audit(fo.DRF(), ["sp"], max_examples=10**7, seconds=0.2)
+    assert report.late and report["sp"].instances < 10**7
 
 
 def test_a_report_reads_well() -> None:

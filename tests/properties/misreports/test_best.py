@@ -12,8 +12,17 @@ from hypothesis import strategies as st
 import fairopt as fo
 from fairopt.formulation.batch import Batch
 from fairopt.progress import progress
+from fairopt.properties.misreports import best
 from fairopt.properties.misreports import families as lie_families
-from fairopt.properties.misreports.best import FAMILIES, best_lies, best_misreport, true_tasks, verified_misreport
+from fairopt.properties.misreports.best import (
+    FAMILIES,
+    MisreportSearch,
+    best_lies,
+    best_misreport,
+    true_tasks,
+    verified_misreport,
+)
+from fairopt.time_limits import Clock
 from tests.oracle import fractions_waterfill as oracle
 from tests.oracle.instances import cluster, pools
 
@@ -356,3 +365,49 @@ def test_the_whole_grid_is_tried_where_it_is_small():
     truth, room = np.array([[1.0, 2.0]]), np.array([[8.0, 8.0]])
     made = lie_families.reports("grid", truth, room, np.random.default_rng(0), 100)[0]
     assert len({tuple(row) for row in made.tolist()}) == len(made) == 15  # 0 to 3 each, not both 0
+
+
+# -- when the time is short -----------------------------------------------------------------------------------
+
+TRUTH = fo.Instance([[1, 3], [3, 1]], [2, 4], users=["a", "b"])
+
+
+@pytest.mark.parametrize(("capacities", "budget"), [([[2, 4]], 200), ([[2, 4], [3, 1]], 20)])
+def test_with_enough_time_the_same_lie_is_found_as_without_a_limit(capacities, budget):
+    instance = fo.Instance(TRUTH.demands, capacities, users=["a", "b"])
+    without, within = (
+        fo.best_misreport(fo.KDF(2), instance, "b", budget=budget, time_limit=limit) for limit in (None, 600)
+    )
+    assert without == within and without is not None
+
+
+def test_a_lie_that_was_found_before_the_time_was_over_is_verified_and_returned(monkeypatch):
+    judge = MisreportSearch.judge
+
+    def slow(search, where, made):
+        found = judge(search, where, made)
+        search.late = True
+        return found
+
+    monkeypatch.setattr(MisreportSearch, "judge", slow)
+    lie = fo.best_misreport(fo.FDS(1), TRUTH, "b", time_limit=600)
+    assert lie.gain > 0.1 and lie.family != "climb"
+
+
+def test_a_search_that_ended_early_without_a_lie_says_how_much_was_tried(monkeypatch):
+    class LateAfterTwo(Clock):
+        name, answers = "DRF", 0
+        late = property(lambda self: self.answers >= 2)
+
+        def allocate(self, instance, time_limit):
+            assert 0 < time_limit <= 60
+            self.answers += 1
+            return fo.DRF().allocate(instance)
+
+    clock = LateAfterTwo(60)
+    monkeypatch.setattr(best, "Clock", lambda limit: clock)
+    with pytest.warns(RuntimeWarning, match=r"no lie of 'b' was found .* 1 report tried when .* of 60 s .* 3,000 to"):
+        assert fo.best_misreport(clock, TRUTH, "b", time_limit=60) is None
+    monkeypatch.undo()
+    with pytest.raises(fo.NotCertified, match="the truth was not solved when the time limit of 1e-09 s was over"):
+        fo.best_misreport(fo.DRF(), TRUTH, "b", time_limit=1e-9)

@@ -158,6 +158,7 @@ CLOSE = Fraction(1, 10**10)
 ROUNDING = Fraction(1, 10**12)  # relatively: what floats leave in a level or a full resource
 BITS = 200
 PAIRS, NEAR_PAIRS = 160_000, 20_000_000  # of users whose envy is computed in fractions, and in floats: seconds
+LEVEL_PAIRS = 1_000_000  # levels times pairs of users and servers: 15 seconds
 UNIT = 1 << 80  # the common denominator of numbers of files that have it
 ZERO, ONE = Fraction(0), Fraction(1)
 
@@ -200,7 +201,8 @@ class Verification:
     Attributes
     ----------
     ok : bool
-        Whether the answer is proved: feasible, and within 1e-6 of the optimum. Whole tasks need only fit.
+        Whether the answer is proved: feasible, and within 1e-6 of the optimum. Whole tasks must fit, and a loss of less
+        than all must be proved; that no other whole tasks are better is not.
     gap : float
         Proven distance from the optimum, relatively, rounded up; infinite if nothing is proved. Of tiers the largest.
     statement : str
@@ -233,8 +235,17 @@ class Verification:
     digest: str = ""
     not_proved: tuple[str, ...] = ("objective", "prices", "certificate", "evidence")
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "statement", visible(self.statement))
+        object.__setattr__(self, "faults", tuple(map(visible, self.faults)))
+
     def __str__(self) -> str:
         return "\n".join([self.statement, *(f"  {fault}" for fault in self.faults)])
+
+
+def visible(text: str) -> str:
+    """A text of a file on one line, with control and direction characters spelt out."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 # -- numbers ------------------------------------------------------------------------------------------------------
@@ -359,7 +370,7 @@ def number(value: Any, what: str, least: int | None = None) -> Fraction:
     """A number of the file, exactly, that may not be smaller than ``least``."""
     finite = isinstance(value, (int, float, Fraction)) and not isinstance(value, bool) and math.isfinite(value)
     if not finite:
-        raise Fault(f"{what} is {value!r}, not a finite number")
+        raise Fault(f"{what} is {short(repr(value))}, not a finite number")
     if least is not None and value < least:
         raise Fault(f"{what} is {value!r}, below {least}")
     n, d = value.as_integer_ratio()
@@ -1445,6 +1456,12 @@ def levels(cluster: Cluster, objective: Block, rows: Rows, held: Mapping[str, An
     their levels, this says less: each level is bounded given the earlier ones. What their slack could buy at the prices
     is added then, and the statement says so (`Cluster.step_by_step`).
     """
+    count, size = len(held["levels"]), sum(len(cluster.open[j]) for j in cluster.active)
+    if count * size > LEVEL_PAIRS:
+        raise CannotCheck(
+            f"{count:,} levels over {size:,} pairs of users and servers take too long in fractions; {LEVEL_PAIRS:,} "
+            "levels times pairs are the most"
+        )
     c, above = cluster.coefficients(objective.share)
     if any(len(one.get("rows") or ()) > len(rows) for one in held["levels"]):
         rows = rows + limits_as_rows(cluster)
@@ -1474,6 +1491,8 @@ def levels(cluster: Cluster, objective: Block, rows: Rows, held: Mapping[str, An
         steps.append(([users[u] for u in one["users"]], Evidence(cluster, one, rows, len(cluster.kept))))
         if not one["users"]:
             raise Fault(f"level {k} holds no users")
+    levels_of = {j: {s: c[j][s] / cluster.weights[j] for s in cluster.open[j] if c[j][s] > 0} for j in users}
+    lowest = {j: least[j] * min(c[j][s] for s in cluster.open[j]) / cluster.weights[j] for j in users}
     lower, upper = dict.fromkeys(users, ZERO), dict(most)
     proved: set[int] = set()
     for now, prices in sorted(steps, key=lambda step: min(z[j] for j in step[0])):
@@ -1482,16 +1501,17 @@ def levels(cluster: Cluster, objective: Block, rows: Rows, held: Mapping[str, An
         if not others:
             break
         shrink, alone = scaled_down(room, z, upper, units, loads, proved)
-        factors = {j: max(upper[j] / z[j], ONE) if j in proved else 1 - shrink for j in users}
-        given |= alone or (linked and not stays_feasible(cluster, rows, broken, below, factors))
+        given |= alone
+        if linked and not given:
+            factors = {j: max(upper[j] / z[j], ONE) if j in proved else 1 - shrink for j in users}
+            given = not stays_feasible(cluster, rows, broken, below, factors)
         level = min(z[j] for j in others) * (ONE if given and linked else 1 - shrink)
-        floors = {j: max(lower[j] if j in proved else level, least[j] * min(c[j][s] for s in cluster.open[j])
-                         / cluster.weights[j]) for j in users}  # fmt: skip
+        floors = {j: max(lower[j] if j in proved else level, lowest[j]) for j in users}
         if prices is not None:
             worth = prices.worth(room) + added(abs(y) * b for y, b in zip(prices.rows, broken, strict=True))
             worth += added(y * b for y, b in zip(prices.kept, below, strict=True))
             before = {j: upper[j] - z[j] for j in proved} if given else {}
-            rise_within(cluster, c, prices, floors, upper, now, worth, before)
+            rise_within(cluster, levels_of, prices, floors, upper, now, worth, before)
         for j in now:
             lower[j] = max(lower[j], floors[j])
         proved.update(now)
@@ -1539,23 +1559,25 @@ def scaled_down(
 
 
 def rise_within(
-    cluster: Cluster, c: Table, prices: Evidence, floors: Mapping[int, Fraction], upper: dict[int, Fraction],
-    users: Iterable[int], worth: Fraction, slack: Mapping[int, Fraction],
+    cluster: Cluster, levels_of: Mapping[int, Mapping[int, Fraction]], prices: Evidence,
+    floors: Mapping[int, Fraction], upper: dict[int, Fraction], users: Iterable[int], worth: Fraction,
+    slack: Mapping[int, Fraction],
 ) -> None:  # fmt: skip
     """Lower the upper bounds of users by what the prices, and the ``slack`` of earlier ones, leave above the floors:
-    all levels at their costs are worth at most a `bound`.
+    all levels at their costs are worth at most a `bound`. ``levels_of`` are those of a task by user and server.
     """
     goal, per = Goal(cluster), {}
     goal.keep(prices)
-    for j in cluster.active:
-        each = {s: c[j][s] / cluster.weights[j] for s in cluster.open[j] if c[j][s] > 0}
+    for j, each in levels_of.items():
         per[j] = prices.costs[j] if prices.costs else down(min(prices.cost[j][s] / v for s, v in each.items()))
         for s, v in each.items():
             goal.worth[j][s] += per[j] * v
     spare = bound(goal, prices, worth)
     for j, cost in per.items():
-        spare = up(spare - cost * (floors[j] if cost >= 0 else upper[j]))
-        spare = up(spare + max(cost, ZERO) * max(slack.get(j, ZERO), ZERO))
+        if cost:
+            spare = up(spare - cost * (floors[j] if cost > 0 else upper[j]))
+        if cost > 0 and j in slack:
+            spare = up(spare + cost * max(slack[j], ZERO))
     for j in users:
         if per[j] > 0:
             upper[j] = min(upper[j], up(floors[j] + max(spare, ZERO) / per[j]))
@@ -2096,8 +2118,10 @@ def verify(path: str | Path, instance: Any = None, *, time_limit: float | None =
     except Late:
         so_far = "; ".join(clock.done) or "nothing is proved yet"
         return Verification(False, math.inf, f"not proved in {time_limit:g} s: {so_far}")
+    except MemoryError:
+        return Verification(False, math.inf, "not proved:", ("the file is too large for this machine's memory",))
     except (Fault, OSError, ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError) as e:
-        said = str(e) if isinstance(e, (Fault, OSError)) else f"not a whole allocation ({e!r})"
+        said = str(e) if isinstance(e, (Fault, OSError)) else f"not a whole allocation ({short(repr(e))})"
         return Verification(False, math.inf, "not proved:", (said,))
     about = (str(data["policy"]), claim.size, claim.digest)
     if faults:
@@ -2106,6 +2130,8 @@ def verify(path: str | Path, instance: Any = None, *, time_limit: float | None =
     if unchecked:
         said = f"cannot be checked this way: {unchecked}; capacities, limits and eligibility hold"
         return Verification(False, math.inf, said, (), *about)
+    if data.get("placement") is not None and shown >= 1:
+        return Verification(False, shown, "not proved:", (f"whole tasks fit, but {how}; of {claim.said()}",), *about)
     if data.get("placement") is not None:
         return Verification(True, shown, f"proved: whole tasks that fit; {how}; of {claim.said()}", (), *about)
     if shown > GAP:

@@ -650,6 +650,10 @@ class Cluster:
         """Shares of the users who take part, at the tasks of the file."""
         return {j: added(c[j][s] * self.tasks[j][s] for s in self.open[j]) for j in self.active}
 
+    def levels_of(self, c: Table) -> dict[int, dict[int, Fraction]]:
+        """The share per weight of one task by user and server, where it is positive."""
+        return {j: {s: c[j][s] / self.weights[j] for s in self.open[j] if c[j][s] > 0} for j in self.active}
+
     # -- conditions
 
     def impose(self, condition: Block) -> Rows:
@@ -1491,7 +1495,7 @@ def levels(cluster: Cluster, objective: Block, rows: Rows, held: Mapping[str, An
         steps.append(([users[u] for u in one["users"]], Evidence(cluster, one, rows, len(cluster.kept))))
         if not one["users"]:
             raise Fault(f"level {k} holds no users")
-    levels_of = {j: {s: c[j][s] / cluster.weights[j] for s in cluster.open[j] if c[j][s] > 0} for j in users}
+    levels_of = cluster.levels_of(c)
     lowest = {j: least[j] * min(c[j][s] for s in cluster.open[j]) / cluster.weights[j] for j in users}
     lower, upper = dict.fromkeys(users, ZERO), dict(most)
     proved: set[int] = set()

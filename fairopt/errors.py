@@ -18,6 +18,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from fairopt.display import visible
+
 
 class FairoptError(Exception):
     """Base of every error that fairopt raises on purpose.
@@ -31,6 +33,9 @@ class FairoptError(Exception):
     ...     print(type(error).__name__)
     InvalidInstance
     """
+
+    def __str__(self) -> str:
+        return visible(super().__str__())  # of labels and values from files too
 
 
 class InvalidInput(FairoptError, ValueError):

@@ -259,9 +259,9 @@ class Policy:
         Returns
         -------
         Allocation
-            Optimal for the problem as it is (for `Leximin` and tiers: for its first level), feasible for the instance.
-            Its ``policy`` is this one where the problem is that of `problem`, and else says that it was changed by
-            hand.
+            Optimal for the problem as it is, feasible for the instance. Its ``policy`` is this one where the problem
+            is that of `problem`; of `Leximin` and tiers it is their first level, which is all that was proved. Else
+            it says that the problem was changed by hand.
 
         Raises
         ------

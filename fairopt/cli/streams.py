@@ -39,9 +39,9 @@ class _UntilClosed(io.FileIO):
         super().__init__(stream.fileno(), "w", closefd=False)
         self.before = stream  # without it the file would be closed
 
-    def write(self, content: Any) -> int:
+    def write(self, content: Any) -> int | None:  # type: ignore[override]
         try:
-            return super().write(content) or 0
+            return super().write(content)
         except BrokenPipeError:
             os.dup2(os.open(os.devnull, os.O_WRONLY), self.fileno())
             return len(content)

@@ -20,6 +20,8 @@ from fairopt.io.text_files import check_file
 if TYPE_CHECKING:
     from fairopt.instance import Instance
 
+MOST_ROWS, BYTES_OF_ROW = 10_000_000, 200  # bytes of a label as Python has it, and of what is made of a row
+
 __all__ = ["pyarrow_for", "read_parquet", "read_servers", "write_parquet"]
 
 
@@ -44,8 +46,17 @@ def _table(path: str | os.PathLike[str], required: Sequence[str]) -> InputTable:
     pa, pq = pyarrow_for("reading Parquet files")
     try:
         with pq.ParquetFile(path, page_checksum_verification=True) as file:
+            rows, columns = file.metadata.num_rows, file.metadata.num_columns
+            if rows > MOST_ROWS:
+                raise InvalidInstance(
+                    f"{name} has {rows:,} rows in {columns} columns, which would take about "
+                    f"{rows * (BYTES_OF_ROW + 8 * columns) / 1e9:.0f} GB; at most {MOST_ROWS:,} are read into memory: "
+                    "give it to fo.allocate_sharded (fairopt shards), or cut it"
+                )
             table = file.read(use_threads=False)
         table.validate(full=True)
+    except InvalidInstance:
+        raise
     except (pa.ArrowException, OSError, ValueError, MemoryError) as error:
         words = " ".join(str(error).split())
         raise InvalidInstance(

@@ -43,6 +43,8 @@ def read_yaml(path: str | os.PathLike[str]) -> Arguments:
         mark = error.problem_mark or error.context_mark
         place = "" if mark is None else f", line {mark.line + 1}, column {mark.column + 1}"
         words = ", ".join(filter(None, (error.context, error.problem)))
+        if "nesting depth" in words:  # PyYAML's own limit, since 6.0.4
+            raise InvalidInstance(_too_deep(name, mark)) from None
         fix = "check the indentation (by blanks, not tabs), quotes and brackets there"
         if isinstance(error, yaml.constructor.ConstructorError):
             fix = "give each key once, as text, and no tags"
@@ -78,7 +80,12 @@ def _check_events(yaml: Any, events: Iterable[Any], name: str) -> None:
         depth += isinstance(event, (yaml.SequenceStartEvent, yaml.MappingStartEvent))
         depth -= isinstance(event, (yaml.SequenceEndEvent, yaml.MappingEndEvent))
         if depth > _DEEPEST:
-            raise InvalidInstance(f"{name}, line {event.start_mark.line + 1}: this is nested too deep; {_EXPECTED}")
+            raise InvalidInstance(_too_deep(name, event.start_mark))
+
+
+def _too_deep(name: str, mark: Any) -> str:
+    """The message for data nested more deeply than an instance is."""
+    return f"{name}, line {mark.line + 1}: this is nested too deep; {_EXPECTED}"
 
 
 def _loader(yaml: Any) -> Any:

@@ -7,7 +7,6 @@ multipliers at which the bound of a file (Proposition 15.1) is smallest, as accu
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from fractions import Fraction
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -39,7 +38,7 @@ class _Slopes(NamedTuple):
 
     def times(self, factor: float) -> _Slopes:
         """A multiple."""
-        ranked = [one._replace(factor=one.factor * Fraction(factor)) for one in self.ranked]
+        ranked = [one._replace(factor=one.factor * verify.Fraction(factor)) for one in self.ranked]
         return _Slopes(self.constant * factor, self.slopes * factor, ranked)
 
     def size(self, tasks: Float) -> float:
@@ -150,7 +149,7 @@ def supporting_prices(
 ) -> dict[str, Any]:  # fmt: skip
     """Evidence that no tasks are worth more than those of the cluster, in shares of a unit."""
     goal = verify.Goal(cluster)
-    goal.add(objective, verify.ONE, Fraction(unit))
+    goal.add(objective, verify.ONE, verify.Fraction(unit))
     dual = Supporting(cluster, rows, near)
     slopes = dual.tangent(goal)
     size = slopes.size(np.array([float(cluster.tasks[j][s]) for j, s in dual.pairs]))
@@ -167,7 +166,7 @@ def supporting_levels(cluster: verify.Cluster, share: verify.Block, rows: verify
         raise verify.CannotCheck("a user who takes part has no share")
     best = {j: max(c[j][s] for s in cluster.open[j]) / cluster.weights[j] for j in z}
     most = {j: max(best[j] * cluster.most(j), z[j]) for j in z}
-    left = [j for j in z if most[j] > z[j] * (1 + verify.GAP)]
+    left, levels_of = [j for j in z if most[j] > z[j] * (1 + verify.GAP)], cluster.levels_of(c)
     out: list[dict[str, Any]] = []
     while left:
         level = min(z[j] for j in left)
@@ -180,7 +179,7 @@ def supporting_levels(cluster: verify.Cluster, share: verify.Block, rows: verify
             again = _holding(cluster, c, rows, floors, now, near)
             upper = dict(most)
             prices = verify.Evidence(cluster, again, rows, len(cluster.kept))
-            verify.rise_within(cluster, c, prices, floors, upper, now, prices.worth(cluster.places()), {})
+            verify.rise_within(cluster, levels_of, prices, floors, upper, now, prices.worth(cluster.places()), {})
             rises = np.array([float(upper[j] / z[j] - 1) for j in now])
             if not held or rises.min() < rise.min():
                 rise, held = rises, again
@@ -191,7 +190,7 @@ def supporting_levels(cluster: verify.Cluster, share: verify.Block, rows: verify
 
 
 def _holding(
-    cluster: verify.Cluster, c: verify.Table, rows: verify.Rows, floors: Mapping[int, Fraction],
+    cluster: verify.Cluster, c: verify.Table, rows: verify.Rows, floors: Mapping[int, verify.Fraction],
     now: Sequence[int], near: float,
 ) -> dict[str, Any]:  # fmt: skip
     """Prices at which least is left to spare above the floors, where a unit of the levels ``now`` costs 1 together."""

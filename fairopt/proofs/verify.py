@@ -40,6 +40,7 @@ import json
 import math
 import sys
 import time
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import MAX_EMAX, MIN_EMIN, ROUND_CEILING, ROUND_FLOOR, Context, Decimal
@@ -153,8 +154,11 @@ class Fraction:
 
 
 GAP, VIOLATION, OF_BLOCKS = Fraction(1, 10**6), Fraction(1, 10**9), Fraction(1, 10**7)  # as certificates have them
+CLOSE = Fraction(1, 10**10)
 ROUNDING = Fraction(1, 10**12)  # relatively: what floats leave in a level or a full resource
 BITS = 200
+PAIRS, NEAR_PAIRS = 160_000, 20_000_000  # of users whose envy is computed in fractions, and in floats: seconds
+LEVEL_PAIRS = 1_000_000  # levels times pairs of users and servers: 15 seconds
 UNIT = 1 << 80  # the common denominator of numbers of files that have it
 ZERO, ONE = Fraction(0), Fraction(1)
 
@@ -197,7 +201,8 @@ class Verification:
     Attributes
     ----------
     ok : bool
-        Whether the answer is proved: feasible, and within 1e-6 of the optimum. Whole tasks need only fit.
+        Whether the answer is proved: feasible, and within 1e-6 of the optimum. Whole tasks must fit, and a loss of less
+        than all must be proved; that no other whole tasks are better is not.
     gap : float
         Proven distance from the optimum, relatively, rounded up; infinite if nothing is proved. Of tiers the largest.
     statement : str
@@ -230,14 +235,25 @@ class Verification:
     digest: str = ""
     not_proved: tuple[str, ...] = ("objective", "prices", "certificate", "evidence")
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "statement", visible(self.statement))
+        object.__setattr__(self, "faults", tuple(map(visible, self.faults)))
+
     def __str__(self) -> str:
         return "\n".join([self.statement, *(f"  {fault}" for fault in self.faults)])
+
+
+def visible(text: str) -> str:
+    """A text of a file on one line, with control and direction characters spelt out."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 # -- numbers ------------------------------------------------------------------------------------------------------
 
 DOWN, UP = (Context(prec=50, rounding=r, Emax=MAX_EMAX, Emin=MIN_EMIN) for r in (ROUND_FLOOR, ROUND_CEILING))
 SMALLEST, LARGEST = Decimal("1e-400"), Decimal("1e4000")
+LEAST, MOST, FAR_FROM_0, NEAR_0 = map(Decimal, ("1e-300", "1e300", "0.01", "1e-10"))  # see `_log`
+HALF, OFF = Decimal("0.5"), Decimal("1e-48")
 
 
 class Between(NamedTuple):
@@ -281,6 +297,12 @@ def down(x: Fraction) -> Fraction:
     return -up(-x)
 
 
+def dyadic(x: Fraction) -> Fraction:
+    """At least x, with a power of 2 as denominator, so that sums of many keep a common one."""
+    scale = 1 << BITS + max(x.d.bit_length() - x.n.bit_length(), 0)
+    return Fraction(-((-x.n * scale) // x.d), scale)
+
+
 def enclosed(low: Decimal, high: Decimal) -> Between:
     """Fractions around two decimals, which are moved outwards where they are tiny."""
     if max(abs(low), abs(high)) > LARGEST:
@@ -298,8 +320,25 @@ def _decimals(x: Fraction) -> tuple[Decimal, Decimal]:
 
 
 def _log(x: Fraction) -> tuple[Decimal, Decimal]:
+    """Near a float y this is ``y + ln(1 + r)`` with ``1 + r = x / e^y``, and ``ln(1 + r)`` is within ``r^4`` of
+    ``r - r^2 / 2 + r^3 / 3`` for r from -1/2 to 1/2: six times as fast as ``ln``.
+    """
     low, high = _decimals(x)
+    y = Decimal(math.log(low)) if low > LEAST and high < MOST else Decimal(0)
+    if y.copy_abs() > FAR_FROM_0:
+        inverse = DOWN.exp(y.copy_negate())  # an operator would round to fewer digits
+        r = DOWN.subtract(DOWN.multiply(low, DOWN.next_minus(inverse)), 1)
+        s = UP.subtract(UP.multiply(high, UP.next_plus(inverse)), 1)
+        if max(r.copy_abs(), s.copy_abs()) < NEAR_0:
+            return DOWN.add(y, DOWN.subtract(*_log_of_more(r))), UP.add(y, UP.add(*_log_of_more(s)))
     return DOWN.next_minus(DOWN.ln(low)), UP.next_plus(UP.ln(high))
+
+
+def _log_of_more(r: Decimal) -> tuple[Decimal, Decimal]:
+    """About ``ln(1 + r)`` for a small r, and by how much this is off at most, with all rounding to 50 digits."""
+    square = UP.multiply(r, r)
+    about = DOWN.add(r, DOWN.multiply(square, DOWN.subtract(DOWN.divide(r, 3), HALF)))
+    return about, UP.add(UP.multiply(square, square), UP.multiply(r.copy_abs(), OFF))
 
 
 def log(x: Fraction) -> Between:
@@ -311,6 +350,10 @@ def power(x: Fraction, p: Fraction) -> Between:
     """x to the power of p, for x > 0."""
     if p == 0 or x == 1:
         return Between(ONE, ONE)
+    n, d = p.as_integer_ratio()
+    if d == 1 and abs(n) <= 4:
+        exact = math.prod([x if n > 0 else 1 / x] * abs(n), start=ONE)
+        return Between(down(exact), up(exact))
     ends = [(a, b) for a in _decimals(p) for b in _log(x)]
     low, high = min(DOWN.multiply(a, b) for a, b in ends), max(UP.multiply(a, b) for a, b in ends)
     return enclosed(max(DOWN.next_minus(DOWN.exp(low)), Decimal(0)), UP.next_plus(UP.exp(high)))
@@ -327,7 +370,7 @@ def number(value: Any, what: str, least: int | None = None) -> Fraction:
     """A number of the file, exactly, that may not be smaller than ``least``."""
     finite = isinstance(value, (int, float, Fraction)) and not isinstance(value, bool) and math.isfinite(value)
     if not finite:
-        raise Fault(f"{what} is {value!r}, not a finite number")
+        raise Fault(f"{what} is {short(repr(value))}, not a finite number")
     if least is not None and value < least:
         raise Fault(f"{what} is {value!r}, below {least}")
     n, d = value.as_integer_ratio()
@@ -481,11 +524,14 @@ class Cluster:
         self.given = data.get("given") or {}
         if any(text.partition("(")[0] in PARAMETERS for text in self.given):
             raise Fault("coefficients are given of a share that has the name of one of fairopt's")
+        self._most: dict[int, Fraction] = {}  # until a condition is imposed
         self._coefficients: dict[str, tuple[Table, Table]] = {}
         self.step_by_step = False  # whether levels of a leximin are proved given the earlier ones only
         # objectives that may not fall below levels, as `Goal` counts, and the unit of each level's tolerance
         self.kept: list[tuple[Block, Fraction, Fraction]] = []
         self.binding = None if data.get("binding") is None else [self.pair(pair) for pair in data["binding"]]
+        if self.binding is None and not charges_rows(data.get("proof")):
+            self.binding = []
         self.imposed, self.envied = set[str](), dict[tuple[int, int], Row]()  # conditions by name; rows of `EnvyFree`
 
     def pair(self, named: Any) -> tuple[int, int]:
@@ -507,6 +553,11 @@ class Cluster:
 
     def most(self, j: int) -> Fraction:
         """A bound on a user's total tasks."""
+        if j not in self._most:
+            self._most[j] = self._largest(j)
+        return self._most[j]
+
+    def _largest(self, j: int) -> Fraction:
         alone = [self.alone(j, s, self.usable) for s in self.open[j]]
         bounds = [self.high[j]] if any(a is None for a in alone) else [self.high[j], added(filter(None, alone))]
         most = min((b for b in bounds if b is not None), default=None)
@@ -599,6 +650,10 @@ class Cluster:
         """Shares of the users who take part, at the tasks of the file."""
         return {j: added(c[j][s] * self.tasks[j][s] for s in self.open[j]) for j in self.active}
 
+    def levels_of(self, c: Table) -> dict[int, dict[int, Fraction]]:
+        """The share per weight of one task by user and server, where it is positive."""
+        return {j: {s: c[j][s] / self.weights[j] for s in self.open[j] if c[j][s] > 0} for j in self.active}
+
     # -- conditions
 
     def impose(self, condition: Block) -> Rows:
@@ -617,6 +672,7 @@ class Cluster:
                 self._bound_tasks(j, entitled if limit is None else min(entitled, limit), False)
         elif name == "Reserve":
             i, part = self.resource(given["resource"]), number(given["fraction"], condition.text, 0)
+            self._most.clear()
             self.usable[i] = min(self.usable[i], number(1 - part, f"what {condition.text} leaves", 0))
         elif name in ("MinShare", "MaxShare"):
             return self._share_bounds(condition)
@@ -628,6 +684,7 @@ class Cluster:
         elif name == "EnvyFree":
             named = self.binding
             if named is None:
+                self._few(len(self.active) ** 2, PAIRS)
                 named = [(j, k) for j in self.active for k in self.active if j != k]
             found = {pair: row for pair in named if (row := self.envied.get(pair) or self.envy(*pair)) is not None}
             self.envied |= found
@@ -639,6 +696,7 @@ class Cluster:
         return []
 
     def _bound_tasks(self, j: int, bound: Fraction | None, from_above: bool) -> None:
+        self._most.pop(j, None)
         if bound is None:
             return
         if not from_above:
@@ -695,24 +753,44 @@ class Cluster:
         return (theirs | {(j, s): Fraction(-1) for s in self.open[j]}, ZERO, False) if theirs else None
 
     def envies(self) -> list[str]:
-        """Who envies whom, of all pairs. Where all may run everywhere, with the same demands, floats leave few to look
-        at: j does not envy k if ``x_k d_ki / w_k <= x_j d_ji / w_j`` for any resource i that j needs.
-        """
-        faults, near, wide = list[str](), [self.active] * self.n, 1 + float(OF_BLOCKS) / 2
-        if not self.by_server and all(len(self.open[j]) == self.servers for j in self.active):
-            holds = [[float(d * self.total(j) / self.weights[j]) for d in self.demands[j][0]] for j in range(self.n)]
-            numbers = [v for row in holds for v in row if v]
-            if min(numbers, default=1.0) > 1e-150 and max(numbers, default=1.0) < 1e150:
-                own = [[(i, v * wide) for i, v in enumerate(row) if v] for row in holds]
-                near = [[k for k in self.active if all(holds[k][i] > v for i, v in own[j])] for j in range(self.n)]
-        for j in self.active:
+        """Who envies whom, of all pairs."""
+        faults = list[str]()
+        for j, others in self.perhaps_envied().items():
             self.clock.check()
-            for k in near[j]:
+            for k in others:
                 row = None if j == k else self.envy(j, k)
                 excess, size = (ZERO, ZERO) if row is None else excess_of(self, row)
                 if excess > OF_BLOCKS * size:
                     faults.append(f"user {self.users[j]!r} envies {self.users[k]!r} by {float(excess / size):.2g}")
         return faults
+
+    def perhaps_envied(self) -> dict[int, list[int]]:
+        """Whom each user may envy. Where all may run everywhere, with the same demands, floats leave few: j does not
+        envy k if ``x_k d_ki / w_k <= x_j d_ji / w_j`` for any resource i that j needs, by which candidates are sorted.
+        """
+        wide, near = 1 + float(OF_BLOCKS) / 2, dict.fromkeys(self.active, self.active)
+        if not self.by_server and all(len(self.open[j]) == self.servers for j in self.active):
+            holds = [[float(d * self.total(j) / self.weights[j]) for d in self.demands[j][0]] for j in range(self.n)]
+            numbers = [v for row in holds for v in row if v]
+            if min(numbers, default=1.0) > 1e-150 and max(numbers, default=1.0) < 1e150:
+                order = [sorted((holds[k][i], k) for k in self.active) for i in range(self.m)]
+                own = {j: [(i, v * wide) for i, v in enumerate(holds[j]) if v] for j in self.active}
+                above = {j: max(((bisect_right(order[i], (v, self.n)), i) for i, v in needs), default=(0, 0))
+                         for j, needs in own.items()}  # fmt: skip
+                self._few(sum(len(self.active) - at for at, _ in above.values()), NEAR_PAIRS)
+                return {
+                    j: [k for _, k in order[i][at:] if all(holds[k][i] > v for i, v in own[j])]
+                    for j, (at, i) in above.items()
+                }
+        self._few(len(self.active) ** 2, PAIRS)
+        return near
+
+    def _few(self, pairs: int, most: int) -> None:
+        if pairs > most:
+            raise CannotCheck(
+                f"whether one of {len(self.active):,} users envies another takes {pairs:,} comparisons; {most:,} are "
+                "the most"
+            )
 
     def places(self) -> dict[Place, Fraction]:
         """What may be used of each resource on each server row."""
@@ -751,6 +829,13 @@ class Cluster:
         faults += self.envies() if "EnvyFree" in self.imposed else []
         below = [kept for kept, level, unit in self.kept if value_of(self, kept) < level - OF_BLOCKS * unit]
         return faults + [f"{kept.text} is below its level" for kept in below]
+
+
+def charges_rows(held: Any) -> bool:
+    """Whether evidence has multipliers of rows."""
+    if isinstance(held, dict):
+        return bool(held.get("rows")) or any(map(charges_rows, held.values()))
+    return isinstance(held, list) and any(map(charges_rows, held))
 
 
 def excess_of(cluster: Cluster, row: Row) -> tuple[Fraction, Fraction]:
@@ -1001,7 +1086,9 @@ def best_of_user(goal: Goal, j: int, rest: Mapping[int, Fraction]) -> Fraction:
         return ends(max(rest.values()), *reach)
     here = [added(c.below[s] * cluster.near[j][s] for s in rest) for c in curves]
     there = turning_point(curves, rest, *reach)
-    return min(tangents(curves, z, rest, *reach) for z in (here, there) if min(z) > 0)
+    if all(abs(a - b) <= b * CLOSE for a, b in zip(here, there, strict=True)):  # their bounds differ by its square
+        here = there
+    return min(tangents(curves, z, rest, *reach) for z in ([here] if here is there else [here, there]) if min(z) > 0)
 
 
 def ends(slope: Fraction, low: Fraction, most: Fraction) -> Fraction:
@@ -1029,7 +1116,10 @@ def turning_point(curves: list[OfUser], rest: Mapping[int, Fraction], low: Fract
     terms = [(float(alpha), math.log(f * c[s]), math.log(c[s])) for alpha, f, _, c in curves if c[s] > 0]
     price = -rest[s]
     left, right = math.log(most) - 690.0, math.log(most)
-    for _ in range(100 if price > 0 else 0):
+    if price > 0 and len(terms) == 1:
+        ((alpha, f, c),) = terms
+        left = right = max(min((f - math.log(price)) / alpha - c, right), left)
+    for _ in range(100 if price > 0 and len(terms) > 1 else 0):
         middle = 0.5 * (left + right)
         logs = [f - alpha * (c + middle) - math.log(price) for alpha, f, c in terms]
         left, right = (middle, right) if sum(math.exp(min(g, 50.0)) for g in logs) > 1 else (left, middle)
@@ -1370,6 +1460,12 @@ def levels(cluster: Cluster, objective: Block, rows: Rows, held: Mapping[str, An
     their levels, this says less: each level is bounded given the earlier ones. What their slack could buy at the prices
     is added then, and the statement says so (`Cluster.step_by_step`).
     """
+    count, size = len(held["levels"]), sum(len(cluster.open[j]) for j in cluster.active)
+    if count * size > LEVEL_PAIRS:
+        raise CannotCheck(
+            f"{count:,} levels over {size:,} pairs of users and servers take too long in fractions; {LEVEL_PAIRS:,} "
+            "levels times pairs are the most"
+        )
     c, above = cluster.coefficients(objective.share)
     if any(len(one.get("rows") or ()) > len(rows) for one in held["levels"]):
         rows = rows + limits_as_rows(cluster)
@@ -1387,10 +1483,10 @@ def levels(cluster: Cluster, objective: Block, rows: Rows, held: Mapping[str, An
     else:  # within limits, and divided by what exceeds a capacity, so that they are feasible to the last digit
         over = [r / u for place, r in room.items() if (u := cluster.load(*place)) > r]
         z = {j: down(min(v, most[j]) * min(over, default=ONE)) for j, v in stored.items()}
-    loads = {
-        (s, i): {j: cluster.demands[j][s][i] * cluster.tasks[j][s] * z[j] / stored[j] for j in users}
-        for s, i in room
+    units = {  # of a level of 1
+        (s, i): {j: dyadic(cluster.demands[j][s][i] * cluster.tasks[j][s] / stored[j]) for j in users} for s, i in room
     }
+    loads = {place: {j: dyadic(v * z[j]) for j, v in of_users.items()} for place, of_users in units.items()}
     broken = [excess_of(cluster, row)[0] for row in rows]
     below = [max(level - value_of(cluster, other), ZERO) for other, level, _ in cluster.kept]
     steps: list[tuple[list[int], Evidence | None]] = [([j], None) for j in users if most[j] <= z[j] * (1 + GAP)]
@@ -1399,6 +1495,8 @@ def levels(cluster: Cluster, objective: Block, rows: Rows, held: Mapping[str, An
         steps.append(([users[u] for u in one["users"]], Evidence(cluster, one, rows, len(cluster.kept))))
         if not one["users"]:
             raise Fault(f"level {k} holds no users")
+    levels_of = cluster.levels_of(c)
+    lowest = {j: least[j] * min(c[j][s] for s in cluster.open[j]) / cluster.weights[j] for j in users}
     lower, upper = dict.fromkeys(users, ZERO), dict(most)
     proved: set[int] = set()
     for now, prices in sorted(steps, key=lambda step: min(z[j] for j in step[0])):
@@ -1406,17 +1504,18 @@ def levels(cluster: Cluster, objective: Block, rows: Rows, held: Mapping[str, An
         others = [j for j in users if j not in proved]
         if not others:
             break
-        shrink, alone = scaled_down(room, z, upper, loads, proved)
-        factors = {j: max(upper[j] / z[j], ONE) if j in proved else 1 - shrink for j in users}
-        given |= alone or (linked and not stays_feasible(cluster, rows, broken, below, factors))
+        shrink, alone = scaled_down(room, z, upper, units, loads, proved)
+        given |= alone
+        if linked and not given:
+            factors = {j: max(upper[j] / z[j], ONE) if j in proved else 1 - shrink for j in users}
+            given = not stays_feasible(cluster, rows, broken, below, factors)
         level = min(z[j] for j in others) * (ONE if given and linked else 1 - shrink)
-        floors = {j: max(lower[j] if j in proved else level, least[j] * min(c[j][s] for s in cluster.open[j])
-                         / cluster.weights[j]) for j in users}  # fmt: skip
+        floors = {j: max(lower[j] if j in proved else level, lowest[j]) for j in users}
         if prices is not None:
             worth = prices.worth(room) + added(abs(y) * b for y, b in zip(prices.rows, broken, strict=True))
             worth += added(y * b for y, b in zip(prices.kept, below, strict=True))
             before = {j: upper[j] - z[j] for j in proved} if given else {}
-            rise_within(cluster, c, prices, floors, upper, now, worth, before)
+            rise_within(cluster, levels_of, prices, floors, upper, now, worth, before)
         for j in now:
             lower[j] = max(lower[j], floors[j])
         proved.update(now)
@@ -1446,17 +1545,17 @@ def stays_feasible(
 
 
 def scaled_down(
-    room: Mapping[tuple[int, int], Fraction], z: Mapping[int, Fraction], upper: Mapping[int, Fraction],
-    loads: Mapping[tuple[int, int], Mapping[int, Fraction]], proved: set[int],
+    room: Mapping[Place, Fraction], z: Mapping[int, Fraction], upper: Mapping[int, Fraction],
+    units: Mapping[Place, Mapping[int, Fraction]], loads: Mapping[Place, Mapping[int, Fraction]], proved: set[int],
 ) -> tuple[Fraction, bool]:  # fmt: skip
     """By what part all other users shrink so that the ``proved`` ones fit at their upper bounds, and whether these
     exceed a capacity that no other uses.
     """
     shrink, alone = ZERO, False
-    rise = {j: upper[j] / z[j] - 1 for j in proved if upper[j] > z[j]}
+    rise = {j: dyadic(upper[j] - z[j]) for j in proved if upper[j] > z[j]}
     for place, of_users in loads.items():
-        more = added(rise[j] * v for j, v in of_users.items() if j in rise)
-        left = max(room[place] - added(of_users.values()), ZERO) if more else ZERO
+        more = added(v * units[place][j] for j, v in rise.items())
+        left = room[place] - added(of_users.values()) if more else ZERO
         if more > left:
             others = added(v for j, v in of_users.items() if j not in proved)
             shrink, alone = max(shrink, (more - left) / others if others else ZERO), alone or not others
@@ -1464,23 +1563,25 @@ def scaled_down(
 
 
 def rise_within(
-    cluster: Cluster, c: Table, prices: Evidence, floors: Mapping[int, Fraction], upper: dict[int, Fraction],
-    users: Iterable[int], worth: Fraction, slack: Mapping[int, Fraction],
+    cluster: Cluster, levels_of: Mapping[int, Mapping[int, Fraction]], prices: Evidence,
+    floors: Mapping[int, Fraction], upper: dict[int, Fraction], users: Iterable[int], worth: Fraction,
+    slack: Mapping[int, Fraction],
 ) -> None:  # fmt: skip
     """Lower the upper bounds of users by what the prices, and the ``slack`` of earlier ones, leave above the floors:
-    all levels at their costs are worth at most a `bound`.
+    all levels at their costs are worth at most a `bound`. ``levels_of`` are those of a task by user and server.
     """
     goal, per = Goal(cluster), {}
     goal.keep(prices)
-    for j in cluster.active:
-        each = {s: c[j][s] / cluster.weights[j] for s in cluster.open[j] if c[j][s] > 0}
+    for j, each in levels_of.items():
         per[j] = prices.costs[j] if prices.costs else down(min(prices.cost[j][s] / v for s, v in each.items()))
         for s, v in each.items():
             goal.worth[j][s] += per[j] * v
     spare = bound(goal, prices, worth)
     for j, cost in per.items():
-        spare = up(spare - cost * (floors[j] if cost >= 0 else upper[j]))
-        spare = up(spare + max(cost, ZERO) * max(slack.get(j, ZERO), ZERO))
+        if cost:
+            spare = up(spare - cost * (floors[j] if cost > 0 else upper[j]))
+        if cost > 0 and j in slack:
+            spare = up(spare + cost * max(slack[j], ZERO))
     for j in users:
         if per[j] > 0:
             upper[j] = min(upper[j], up(floors[j] + max(spare, ZERO) / per[j]))
@@ -2021,8 +2122,10 @@ def verify(path: str | Path, instance: Any = None, *, time_limit: float | None =
     except Late:
         so_far = "; ".join(clock.done) or "nothing is proved yet"
         return Verification(False, math.inf, f"not proved in {time_limit:g} s: {so_far}")
+    except MemoryError:
+        return Verification(False, math.inf, "not proved:", ("the file is too large for this machine's memory",))
     except (Fault, OSError, ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError) as e:
-        said = str(e) if isinstance(e, (Fault, OSError)) else f"not a whole allocation ({e!r})"
+        said = str(e) if isinstance(e, (Fault, OSError)) else f"not a whole allocation ({short(repr(e))})"
         return Verification(False, math.inf, "not proved:", (said,))
     about = (str(data["policy"]), claim.size, claim.digest)
     if faults:
@@ -2031,6 +2134,8 @@ def verify(path: str | Path, instance: Any = None, *, time_limit: float | None =
     if unchecked:
         said = f"cannot be checked this way: {unchecked}; capacities, limits and eligibility hold"
         return Verification(False, math.inf, said, (), *about)
+    if data.get("placement") is not None and shown >= 1:
+        return Verification(False, shown, "not proved:", (f"whole tasks fit, but {how}; of {claim.said()}",), *about)
     if data.get("placement") is not None:
         return Verification(True, shown, f"proved: whole tasks that fit; {how}; of {claim.said()}", (), *about)
     if shown > GAP:

@@ -26,7 +26,7 @@ from fairopt.properties.names import (
     zero_if_noise,
 )
 from fairopt.properties.pareto import dominating
-from fairopt.properties.units import own_units, quotient
+from fairopt.properties.units import first_largest, own_units, quotient
 from fairopt.properties.verdicts import PropertyReport, Verdict
 from fairopt.time_limits import Clock
 
@@ -160,7 +160,7 @@ def _sharing_incentive(allocation: Allocation, tol: float, clock: Clock) -> Verd
     short = quotient(slices - tasks, units, -1.0)
     who = np.flatnonzero(short > tol)
     margin = float(short.max(initial=-1.0))
-    j = int(short.argmax()) if len(short) else None
+    j = int(first_largest(short)) if len(short) else None
     missing = {instance.users[k]: float(slices[k] - tasks[k]) for k in who}
     witness = OwnSlices(slices, tasks, missing, None if j is None else instance.users[j])
     if j is None or not len(who):
@@ -178,7 +178,7 @@ def _envy(name: str, allocation: Allocation, tol: float, clock: Clock) -> Verdic
     known = found.largest if found.left == 0 else np.minimum(found.largest, tol)
     left = f"{found.left:,} users (up to {found.pairs_left:,} pairs) were not compared {when_late(clock)}"
     if len(enviers):
-        j = int(enviers[found.largest[enviers].argmax()])
+        j = int(enviers[first_largest(found.largest[enviers])])
         words = _ENVIED[name](found, allocation, j) + _also(len(enviers), "envies another", "envy another")
         words += f"; {left}" if found.left else ""
         return Verdict(name, False, float(found.largest[j]), found, words)

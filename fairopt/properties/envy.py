@@ -24,7 +24,7 @@ from fairopt.errors import InvalidBlock
 from fairopt.instance import Instance
 from fairopt.lazy import optimize, spatial
 from fairopt.progress import tell
-from fairopt.properties.units import own_units, quotient
+from fairopt.properties.units import first_largest, own_units, quotient
 from fairopt.time_limits import Clock
 
 __all__ = ["LESS_ONE_OF_THEIRS", "LESS_ONE_OWN", "TASKS", "Counting", "Envy", "at_own_weights", "envy", "whole"]
@@ -246,7 +246,7 @@ class _Search:
         matrix = None if self.left else self.matrix
         if not len(found):
             return Envy(users, matrix, None, None, 0.0, 0.0, self.largest, self.whom, self.above, self.left)
-        j = int(found[self.largest[found].argmax()])
+        j = int(found[first_largest(self.largest[found])])
         would, runs = float(self.would[j]), float(self.tasks[j])
         pair = users[j], users[int(self.whom[j])]
         return Envy(users, matrix, *pair, would, runs, self.largest, self.whom, self.above, self.left)

@@ -9,10 +9,11 @@ from numpy.typing import NDArray
 
 from fairopt.instance import Instance
 
-__all__ = ["TRACE", "gain_units", "own_units", "quotient"]
+__all__ = ["TRACE", "first_largest", "gain_units", "own_units", "quotient"]
 
 Float = NDArray[np.float64]
 
+TIED = 1e-9  # relatively: numbers that are equal in exact arithmetic differ in their last digits, by processor
 TRACE = 1e-9  # of its own slice: a user of less runs nothing, since solvers leave traces to users who should run none
 
 
@@ -31,6 +32,12 @@ def gain_units(instance: Instance, tasks: Float) -> Float:
     """
     slices = instance.own_slices
     return np.where(tasks > TRACE * slices, tasks, slices)
+
+
+def first_largest(values: Float) -> Any:
+    """The first index, along the last axis, of the numbers that are the largest but for rounding."""
+    most = values.max(axis=-1, keepdims=True)
+    return (values >= most * (1 - TIED * np.sign(most))).argmax(axis=-1)
 
 
 def quotient(of: Any, by: Any, otherwise: float = 0.0) -> Float:

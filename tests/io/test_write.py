@@ -19,6 +19,7 @@ JSON_NAMES = st.text(max_size=8)
 CSV_NAMES = st.text(
     alphabet=st.characters(exclude_categories=["Cs", "Cc"], exclude_characters="|"), min_size=1, max_size=8
 ).filter(lambda name: name == name.strip())
+WEIGHTS = st.floats(min_value=1e-50, max_value=1e50)  # weights further apart are refused
 WITH_ZEROS, LIMITS = NUMBERS | st.just(0.0), NUMBERS | st.sampled_from([0.0, np.inf])
 COLUMNS = ("user", "weight", "task_limit", "servers", "server", "count", "type")
 ARRAYS = ("demands", "capacities", "weights", "task_limits", "eligible", "counts")
@@ -41,7 +42,7 @@ def instances(draw, names, by_server=False):
     eligible[:, 0] = True
     return Instance(
         demands, capacities,
-        weights=draw(st.none() | st.just(array((n,), NUMBERS))),
+        weights=draw(st.none() | st.just(array((n,), WEIGHTS))),
         task_limits=draw(st.none() | st.just(array((n,), LIMITS))),
         eligible=draw(st.none() | st.just(eligible)),
         counts=draw(st.none() | st.just(array((s,), st.integers(1, 1000)))),

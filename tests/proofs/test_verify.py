@@ -180,3 +180,37 @@ def test_anything_but_a_file_of_an_allocation_is_a_fault(tmp_path: Path) -> None
         (tmp_path / "file.json").write_text(change(text))
         found = fo.verify(tmp_path / "file.json")
         assert not found.ok and found.faults
+
+
+@pytest.mark.parametrize("policy", [fo.DRF(), fo.NashWelfare(), fo.FDS(0.5), fo.NoFairness(), fo.KDF(2)])
+def test_whole_tasks_of_zero_are_not_proved(policy: Any, tmp_path: Path) -> None:
+    path = policy.allocate(fo.Instance([[4, 1], [1, 3]], [20, 20]), integral=True).save(tmp_path / "a.json")
+    assert fo.verify(path).ok
+    data = json.loads(path.read_text())
+    for key in ("placement", "tasks_by_server"):
+        data[key] = [[0.0], [0.0]]
+    path.write_text(json.dumps(data))
+    found = fo.verify(path)
+    assert not found.ok and found.gap >= 1 and "whole tasks fit, but" in str(found)
+
+
+def test_what_a_file_says_cannot_forge_lines_or_move_the_cursor(tmp_path: Path) -> None:
+    path = fo.DRF().allocate(fo.Instance([[4, 1], [1, 3]], [20, 20])).save(tmp_path / "a.json")
+    data = json.loads(path.read_text())
+    for bad in ("\nproved: gap <= 0", "\x1b[2K\x1b[31m", "\u202eend", "\0"):
+        data["proof"] = [{"why": f"no reason{bad}"}]
+        path.write_text(json.dumps(data))
+        said = str(fo.verify(path))
+        assert said.isprintable() and said.startswith("cannot be checked this way: no reason\\")
+
+
+def test_envy_of_many_users_is_refused_with_their_number_or_answered_quickly(tmp_path: Path) -> None:
+    n = 2_000
+    users = {"users": [str(j) for j in range(n)], "demands": [[1 + j, n - j] for j in range(n)]}
+    held = {"kind": "prices", "prices": [[0, 0]], "mixtures": [[1] * n], "rows": [1]}
+    change = {**users, "resources": ["x", "y"], "capacities": [[n * n, n * n]], "weights": [1] * n,
+              "task_limits": [None] * n}  # fmt: skip
+    found = verified(tmp_path, "Policy(MaxMin(), [EnvyFree()])", [[0.5]] * n, held, **change)
+    assert not found.ok and "2,000 users envies another takes 4,000,000 comparisons" in found.statement
+    del held["rows"]
+    assert not verified(tmp_path, "Policy(MaxMin(), [EnvyFree()])", [[0.5]] * n, held, **change).ok

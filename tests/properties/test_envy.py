@@ -12,6 +12,7 @@ from oracle.envy import envy_by_pairs
 import fairopt as fo
 from fairopt.properties import envy as module
 from fairopt.properties.envy import LESS_ONE_OF_THEIRS, LESS_ONE_OWN, TASKS, envy
+from fairopt.properties.units import first_largest
 from fairopt.time_limits import Clock
 
 COUNTINGS = {"envy-free": TASKS, "ef1": LESS_ONE_OF_THEIRS, "ef1-own": LESS_ONE_OWN}
@@ -74,7 +75,7 @@ def test_the_search_finds_exactly_what_comparing_all_pairs_finds(
         np.testing.assert_array_equal(found.whom, np.where(above, whom, -1))
         assert (found.largest >= largest).all() and found.left == 0
         if above.any():
-            j = int(np.where(above, largest, -np.inf).argmax())
+            j = int(first_largest(np.where(above, largest, -1.0)))
             users = a.instance.users
             assert (found.envier, found.envied, found.runs) == (users[j], users[whom[j]], a.tasks[j])
             envious += 1

@@ -14,6 +14,7 @@ import os
 import re
 import sys
 import threading
+import tokenize
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -459,7 +460,7 @@ def _is_file_of(array: Any) -> bool:
 def _mapped(path: Path) -> Float:
     try:
         array: Float = np.load(path.resolve(), mmap_mode="r", allow_pickle=False)
-    except (OSError, ValueError, EOFError) as error:
+    except (OSError, ValueError, EOFError, SyntaxError, tokenize.TokenError) as error:  # numpy parses its header
         raise InvalidInstance(
             f"{str(path)!r} cannot be read as a .npy file ({error}); write it with numpy.save"
         ) from error

@@ -16,7 +16,7 @@ from fairopt.properties.answers import Outcomes, outcomes_of
 from fairopt.properties.envy import at_own_weights, whole
 from fairopt.properties.misreports.best import Tally, best_lies
 from fairopt.properties.pareto import ROUNDING
-from fairopt.properties.units import TRACE
+from fairopt.properties.units import TRACE, first_largest
 
 __all__ = ["Measurement", "measure", "violations"]
 
@@ -39,7 +39,7 @@ def violations(name: str, pools: Batch, found: Outcomes) -> tuple[Float, NDArray
     with np.errstate(divide="ignore", invalid="ignore"):  # users with a limit of 0 lose nothing
         by_user = _BY_USER[name](pools, found)
     by_user = np.where(found.ok[:, None], np.nan_to_num(by_user, nan=0.0), 0.0)
-    user = by_user.argmax(axis=1)
+    user = first_largest(by_user)
     return by_user[np.arange(len(pools)), user], user
 
 

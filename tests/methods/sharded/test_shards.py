@@ -141,8 +141,8 @@ def test_weights_and_limits_are_columns_with_blanks_for_none(tmp_path: Path) -> 
 
 
 def test_columns_are_taken_by_name(tmp_path: Path) -> None:
-    table = write_parquet(tmp_path / "t.parquet", user=list("abcde"), other=["text"] * 5)
-    np.testing.assert_array_equal(rows(table, ("memory", "cpu")), DEMANDS[:, [2, 0]])
+    table = write_parquet(tmp_path / "t.parquet", user=list("abcde"))
+    np.testing.assert_array_equal(rows(table, ("memory", "cpu", "gpu")), DEMANDS[:, [2, 0, 1]])
 
 
 def test_a_table_of_no_rows_is_a_table(tmp_path: Path) -> None:

@@ -7,7 +7,6 @@ import os
 import stat
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TypeGuard
 
 from fairopt.errors import InvalidInstance
@@ -15,6 +14,7 @@ from fairopt.progress import tell
 
 __all__ = ["about", "check_file", "decimal_only", "is_path", "read_text"]
 
+_CHUNK = 1 << 26  # bytes that are read at once
 _PACKED = {b"\x1f\x8b": "gzip", b"PK\x03\x04": "zip (as .xlsx files are)"}
 
 
@@ -44,9 +44,14 @@ def read_text(path: str | os.PathLike[str], expected: str) -> str:
     """The text of a file in UTF-8, with or without a byte order mark; errors end with what was ``expected``."""
     name = os.fspath(path)
     check_file(path, expected)
-    tell(f"reading {os.path.basename(name)}")
+    what = f"reading {os.path.basename(name)}"
+    tell(what)
     try:
-        raw = Path(path).read_bytes()
+        with open(path, "rb") as file:
+            size, raw = os.fstat(file.fileno()).st_size, bytearray()
+            while part := file.read(_CHUNK):
+                raw += part
+                tell(what, len(raw), max(size, len(raw)))
     except OSError as error:
         raise _unreadable(name, error, expected) from error
     for mark, kind in _PACKED.items():

@@ -45,7 +45,7 @@ def read_json_text(path: str | os.PathLike[str], expected: str) -> dict[str, Any
     return data
 
 
-def _hooks(what: str) -> dict[str, Callable[[Any], Any]]:
+def _hooks(what: str) -> dict[str, Any]:
     """What json calls for the parts of a document; where progress is heard also for each number, of which many files
     consist.
     """

@@ -164,7 +164,9 @@ class Policy:
     def prepare(
         self, instance: Instance, *, solver: str | None = None, solver_options: Mapping[str, Any] | None = None
     ) -> Prepared:
-        """Compile the policy for solving again when only capacities, weights or task limits change.
+        """Make the policy ready for solving again when only capacities, weights or task limits change.
+
+        `Prepared` says which compiled programs are kept. Others are compiled by each call, which saves nothing.
 
         Parameters
         ----------
@@ -257,9 +259,9 @@ class Policy:
         Returns
         -------
         Allocation
-            Optimal for the problem as it is (for `Leximin` and tiers: for its first level), feasible for the instance.
-            Its ``policy`` is this one where the problem is that of `problem`, and else says that it was changed by
-            hand.
+            Optimal for the problem as it is, feasible for the instance. Its ``policy`` is this one where the problem
+            is that of `problem`; of `Leximin` and tiers it is their first level, which is all that was proved. Else
+            it says that the problem was changed by hand.
 
         Raises
         ------

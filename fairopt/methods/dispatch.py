@@ -245,6 +245,7 @@ def best(program: Program, proposals: Proposals, most: int | None = None) -> Ans
 
 def _solve_by_cones(program: Program, settings: Settings) -> Answer:
     """Solve one objective by cone programs."""
+    _require_countable(program)
     if isinstance(program.objective, Leximin):
         return best(program, solve_leximin(program, settings))
     search, first = parametric_applies(program), None
@@ -269,6 +270,17 @@ def _solve_by_cones(program: Program, settings: Settings) -> Answer:
     else:
         return answer
     return replace(min(second, answer, key=Answer.missing), tried=answer.tried + second.tried)
+
+
+def _require_countable(program: Program) -> None:
+    """`OutOfDomain` where a user could run more tasks than floats count: solvers go astray with infinite numbers."""
+    instance = program.instance
+    for j, s in np.argwhere((instance.tasks_alone == np.inf) & (program.high == np.inf)[:, None])[:1]:
+        needed = instance.per_server_demands[j, s].max()
+        raise OutOfDomain(
+            f"user {instance.users[j]!r} could run more tasks on server {instance.servers[s]!r} than floats count, as "
+            f"a task needs {needed:.3g}; count its tasks, or the resources that it needs, in other units"
+        )
 
 
 def _search(program: Program, settings: Settings) -> Answer:

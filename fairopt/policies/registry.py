@@ -17,6 +17,7 @@ from typing import Any, get_origin, get_type_hints
 from fairopt.blocks.base import Block
 from fairopt.blocks.constraints import Constraint
 from fairopt.blocks.shares import Share
+from fairopt.display import LONG, shorter
 from fairopt.errors import FairoptError, InvalidBlock, nearest, own_lines
 from fairopt.policies.bottleneck import BottleneckFairness
 from fairopt.policies.bundles import FFMRA, HFFMRA, MLFDRS
@@ -110,7 +111,7 @@ def named_policy(text: str) -> Any:
         return parse_policy(text)
     if _is_place(name, rest):
         return _as_policy(_imported(name, rest.strip(), text, known), text, {})
-    raise InvalidBlock(f"no policy {text!r}; {nearest(key, known)} (see `fairopt policies`)")
+    raise InvalidBlock(f"no policy {shorter(text, LONG)!r}; {nearest(key, known)} (see `fairopt policies`)")
 
 
 def named_family(text: str) -> Callable[..., Any]:
@@ -132,7 +133,7 @@ def named_family(text: str) -> Callable[..., Any]:
             _refuse_unless_made(found, text, Policy)
             return found
         raise InvalidBlock(f"{text!r} is {type(found).__name__}; give a function from parameters to a policy")
-    raise InvalidBlock(f"no family {text!r}; {nearest(key, known)} (see `fairopt policies`)")
+    raise InvalidBlock(f"no family {shorter(text, LONG)!r}; {nearest(key, known)} (see `fairopt policies`)")
 
 
 def _looked_up(name: str) -> tuple[str, dict[str, Notion]]:

@@ -13,17 +13,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairopt.allocation import Allocation, ChangedByHand, feasibility, holdings_violation
-from fairopt.blocks.algebra import in_units
+from fairopt.blocks.algebra import in_units, tiers_of
 from fairopt.blocks.bundle_model import cut_at_limits, tasks_in_bundles
 from fairopt.blocks.efficiency import FairnessEfficiency
 from fairopt.blocks.model import Point
 from fairopt.blocks.objectives import Objective
 from fairopt.blocks.shares import asked_once
 from fairopt.certificate import GAP_TOLERANCE
+from fairopt.display import label
 from fairopt.errors import FairoptError, InvalidBlock, NotCertified, NotConcave
 from fairopt.formulation.bundle_program import BundleProgram, decides_bundles
 from fairopt.formulation.problem import BUNDLES, TASKS, can_hold, first_program, natural_problem, same_problem
 from fairopt.formulation.program import Float, Program, require_instance
+from fairopt.formulation.whole import number_of
 from fairopt.instance import Instance
 from fairopt.lazy import cp
 from fairopt.proofs import conditions, gate
@@ -55,7 +57,15 @@ def _still(policy: Any, problem: cp.Problem, instance: Instance) -> Any:
         same = same_problem(problem, natural_problem(policy, instance))
     except FairoptError:  # it makes none, so this one is another policy's
         same = False
-    return policy if same else ChangedByHand(policy)
+    return _of_first_level(policy) if same else ChangedByHand(policy)
+
+
+def _of_first_level(policy: Any) -> Any:
+    """The policy that a problem of `Policy.problem` proves: of a leximin or of tiers, their first level alone."""
+    first = number_of(tiers_of(policy.objective)[0])
+    if first == policy.objective:
+        return policy
+    return type(policy)(first, policy.constraints, name=f"first level of {label(policy)}")
 
 
 def judge_problem(policy: Any, problem: cp.Problem, instance: Instance) -> Answer:

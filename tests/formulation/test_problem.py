@@ -210,6 +210,19 @@ def test_an_objective_on_a_variable_of_ones_own_is_certified_or_refused() -> Non
         fo.NoFairness().read(changed, CLUSTER)
 
 
+@pytest.mark.parametrize(
+    ("objective", "first"),
+    [(fo.Leximin(), fo.MaxMin()), (fo.Total().then(fo.MaxMin()), fo.Total())], ids=["leximin", "tiers"],
+)  # fmt: skip
+def test_what_is_read_of_levels_is_named_by_the_first(objective: fo.Objective, first: fo.Objective) -> None:
+    policy = fo.Policy(objective, [fo.MinTasks(1)], name="mine")
+    problem = policy.problem(CLUSTER)
+    problem.solve(solver="CLARABEL")
+    answer = policy.read(problem, CLUSTER)
+    assert answer.policy == fo.Policy(first, [fo.MinTasks(1)])
+    assert answer.policy.name == "first level of mine" and "first level of mine" in repr(answer)
+
+
 def test_reading_leaves_the_problem_as_it_was() -> None:
     problem = fo.FDS(1).problem(CLUSTER)
     problem.solve(solver="CLARABEL")

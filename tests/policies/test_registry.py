@@ -76,6 +76,7 @@ def test_a_notion_that_is_not_called_says_to_call_it_and_stays_a_function():
         ("mosttasks", "'most-tasks'"),
         ("3df", "did you mean .*'kdf'"),
         ("zzz", "known: drf, 2df"),
+        ("x" * 300, "no policy 'x{40,60}…x{40,60}'; known: drf"),
         ("", "known: drf"),
         (":", "known: drf"),
         ("kdf:3", "'3' is not a parameter; write kdf:name=value"),

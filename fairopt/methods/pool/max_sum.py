@@ -229,8 +229,10 @@ def _vertex(worth: Float, matrix: Float, limits: Float, top: Float) -> tuple[Flo
     """The best x with ``matrix @ x <= limits`` and ``0 <= x <= top``, and the duals of the rows.
 
     With so few rows `Simplex` takes a tenth of the time that it takes to set HiGHS up; HiGHS solves it where `Simplex`
-    finds nothing, a row has no room, or the gap is not sharp.
+    finds nothing, a row has no room, or the gap is not sharp. None where numbers are beyond the range of floats.
     """
+    if not all(np.isfinite(numbers).all() for numbers in (worth, matrix, limits, top)):
+        return None
     if (limits > 0).all():
         rows = matrix / limits[:, None]
         unit = 1.0 / rows.max(axis=0)

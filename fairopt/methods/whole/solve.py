@@ -79,6 +79,12 @@ def _solved(
         more = f" and {len(out) - 1} more" if len(out) > 1 else ""
         known["note"] = f"left out is user {instance.users[out[0]]!r}{more}, of whom not one whole task fits"
     made = gate.whole(policy, instance, judged, placement, begun, unproved=unproved, **known)
+    if not own.empty and np.isnan(_worth(policy, own, placement)).any():
+        raise NotCertified(
+            f"{policy.objective} has no value at the whole tasks found, nearest to the divisible answer: they are "
+            "outside its domain. Fix: allow divisible tasks, or write the domain as constraints",
+            best=made, tried=made.certificate.tried,
+        )  # fmt: skip
     if not made.certificate.ok:
         c = made.certificate
         fix = "integral=True looks for whole tasks that satisfy all constraints, where these are linear"
@@ -128,5 +134,6 @@ def _worth(policy: Any, program: Program, placement: Float) -> list[float]:
         if isinstance(tier, Leximin):
             out += np.sort(point.share(tier.share) / point.weights).tolist()
         else:
-            out.append(tier.value(point))
+            with np.errstate(all="ignore"):  # outside the domain of an objective
+                out.append(tier.value(point))
     return [float(f"{v:.9g}") for v in out]

@@ -117,7 +117,7 @@ number of users, demands above 0, equal weights and no task limits
         """
         where, needed = Path(path), {"proved": ".smt2", "refuted": ".json"}.get(self.verdict)
         if needed is None:
-            raise InvalidBlock(f"{self.property} is {self.verdict}: there is nothing to save")
+            raise InvalidBlock("; ".join([f"{self.property} is {self.verdict}: there is nothing to save", *self.tried]))
         if where.suffix.lower() != needed:
             kind = "proofs are saved as SMT-LIB" if needed == ".smt2" else "witnesses are saved as JSON"
             raise InvalidBlock(f"{where}: {kind}; give a name that ends in {needed}")

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import Any
+
+import cvxpy as cp
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -102,3 +106,21 @@ def test_demands_by_server_are_placed_where_they_hold() -> None:
     instance = fo.Instance([[[1, 1], [3, 3]], [[2, 2], [1, 1]]], [[3, 3], [3, 3]], counts=[2, 1])
     a = fo.NashWelfare().allocate(instance, integral="rounded")
     assert whole.fits(a) and (a.tasks > 0).all()
+
+
+@dataclass(frozen=True)
+class Beyond(fo.Objective):
+    """The logarithm of tasks beyond a number of them."""
+
+    least: float
+
+    def expression(self, model: Any) -> cp.Expression:
+        return cp.sum(cp.log(model.tasks - self.least))
+
+
+def test_whole_tasks_outside_the_domain_of_an_objective_are_refused() -> None:
+    with pytest.raises(fo.NotCertified, match="has no value at the whole tasks found") as told:
+        fo.Policy(Beyond(1.1)).allocate(fo.Instance([[1], [1]], [2.5]), integral=True)
+    assert told.value.best is not None and np.isnan(told.value.best.objective)
+    inside = fo.Policy(Beyond(0.9)).allocate(fo.Instance([[1], [1]], [2.5]), integral=True)
+    assert inside.tasks.tolist() == [1, 1] and np.isfinite(inside.objective)

@@ -618,9 +618,9 @@ def test_audits_prove_what_they_do_not_refute():
 def test_the_command(tmp_path):
     register(["prove"])
     where = tmp_path / "ef.smt2"
-    words = ["prove", "-p", "drf", "--property", "ef", "--resources", "2", "--save", str(where)]
+    words = ["prove", "-p", "drf", "--property", "ef", "--resources", "2", "--save", str(where), "--time-limit", "600"]
     found = CliRunner().invoke(app, words)
-    assert found.exit_code == 0 and "proved by z3" in found.output and where.exists()
+    assert found.exit_code == 0 and "proved by z3" in found.output and where.exists(), found.output
     found = CliRunner().invoke(app, ["prove", "-p", "2df", "--property", "si", "--resources", "2", "--json"])
     assert json.loads(found.output)["verdict"] == "refuted"
 

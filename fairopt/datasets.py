@@ -11,11 +11,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from importlib import resources as package_files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fairopt.errors import within_memory
+from fairopt.errors import OutOfTime, within_memory
 from fairopt.instance import Instance
 from fairopt.instances.cloud_data_centers import (
     REQUEST_TYPES,
@@ -37,6 +38,8 @@ from fairopt.io.frames import read_frames
 from fairopt.io.openb import read_openb
 from fairopt.io.parquet import read_servers as read_servers_of_parquet
 from fairopt.io.text_files import about
+from fairopt.progress import asking
+from fairopt.time_limits import Clock
 
 if TYPE_CHECKING:
     from fairopt.io.json_text import Document
@@ -53,6 +56,7 @@ _Path = str | os.PathLike[str]
 def read(
     path: str | os.PathLike[str], *, users: str | None = None, tasks: str | None = None, at: int | None = None,
     pods: str | None = None, capacity_scale: float | None = None, backlog: bool | None = None,
+    time_limit: float | None = None,
 ) -> Instance:  # fmt: skip
     """Read an instance from a file or a folder of any supported kind.
 
@@ -81,6 +85,8 @@ def read(
         For ClusterData 2019 only, in microseconds, as in `clusterdata2019`.
     pods, capacity_scale, backlog : optional
         For the openb trace only, as in `openb`.
+    time_limit : float, optional
+        Seconds to read, asked after each chunk, row or object; one call of a library, as of pydantic, is not cut short.
 
     Returns
     -------
@@ -94,6 +100,10 @@ def read(
         and column or the key, the value and the fix.
     MissingExtra
         If the package that reads Parquet or YAML is not installed.
+    OutOfTime
+        If the time limit ended before all was read; the message says how far it came.
+    OutOfMemory
+        If it is too large for the memory of the machine.
 
     Examples
     --------
@@ -104,7 +114,20 @@ def read(
     >>> fo.read(file)
     Instance(2 users x 3 resources on 1 server)
     """
-    with within_memory(path, "cut it into parts for fo.allocate_sharded, or, if it should be smaller, write it again"):
+    clock = Clock(time_limit)
+
+    def ask(what: str, done: int | None, total: int | None) -> None:
+        if clock.late:
+            far = "" if done is None else f", {done:,}" + ("" if total is None else f" of {total:,}")
+            raise OutOfTime(
+                f"{path} was not read within the time limit of {time_limit:g} s, which ended at: {what}{far}; "
+                "give it more time_limit, or cut it"
+            )
+
+    with (
+        within_memory(path, "cut it into parts for fo.allocate_sharded, or, if it should be smaller, write it again"),
+        nullcontext() if time_limit is None else asking(ask),
+    ):
         return _instance_of(read_path(
             path, users=users, tasks=tasks, at=at, pods=pods, capacity_scale=capacity_scale, backlog=backlog
         ))  # fmt: skip

@@ -3,7 +3,7 @@
 * Fix the input: `InvalidInstance`, `InvalidBlock`.
 * Accept that there is no allocation: `OutOfDomain`, `Infeasible`, `Unbounded`, `NotConcave`.
 * Try another way: `NotCertified` (another solver, more time), `SolverUnavailable`, `MissingExtra` (install it),
-  `OutOfMemory` (a smaller question, or a larger machine).
+  `OutOfMemory` (a smaller question, or a larger machine), `OutOfTime` (more time).
 """
 
 from __future__ import annotations
@@ -224,6 +224,23 @@ class OutOfMemory(MemoryError, TryAnother):
     Traceback (most recent call last):
         ...
     fairopt.errors.OutOfMemory: a table does not fit into memory (Unable to allocate 2 TiB); make it smaller
+    """
+
+
+class OutOfTime(TryAnother):
+    """A file that was not read within the time limit; nothing of it is returned.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> import fairopt as fo
+    >>> file = pathlib.Path(tempfile.mkdtemp()) / "demo.json"
+    >>> fo.datasets.write(fo.datasets.demo(), file)
+    >>> try:
+    ...     fo.read(file, time_limit=1e-9)
+    ... except fo.OutOfTime as error:
+    ...     print(str(error).removeprefix(str(file)).partition(";")[0])
+     was not read within the time limit of 1e-09 s, which ended at: reading demo.json
     """
 
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from typing import TypeVar
 
-__all__ = ["Listener", "by_itself", "progress", "tell", "within"]
+__all__ = ["Listener", "asking", "by_itself", "heard", "progress", "steps", "tell", "within"]
 
 Listener = Callable[[str, int | None, int | None], object]
 
+EVERY = 1 << 12  # steps of a loop over small things between two reports
+Thing = TypeVar("Thing")
 _LISTENER: ContextVar[Listener | None] = ContextVar("fairopt.progress", default=None)
 
 
@@ -53,6 +56,33 @@ def tell(what: str, done: int | None = None, total: int | None = None) -> None:
     listener = _LISTENER.get()
     if listener is not None:
         listener(what, done, total)
+
+
+def heard() -> bool:
+    """Whether anybody hears of progress."""
+    return _LISTENER.get() is not None
+
+
+def steps(things: Iterable[Thing], what: str, total: int | None = None) -> Iterator[Thing]:
+    """The things, one by one, with a report of progress now and then."""
+    for k, thing in enumerate(things):
+        if not k % EVERY:
+            tell(what, k, total)
+        yield thing
+
+
+@contextmanager
+def asking(question: Listener) -> Iterator[None]:
+    """Call a function with all progress reported in the block, after the callback there is: it may raise."""
+    outer = _LISTENER.get()
+
+    def both(what: str, done: int | None, total: int | None) -> None:
+        if outer is not None:
+            outer(what, done, total)
+        question(what, done, total)
+
+    with progress(both):
+        yield
 
 
 @contextmanager

@@ -19,7 +19,7 @@ from fairopt.proofs.conic import has_matrices
 
 DESIGNED = {
     "FairoptError", "InvalidInstance", "InvalidBlock", "OutOfDomain", "Infeasible", "Unbounded", "NotConcave",
-    "NotCertified", "SolverUnavailable", "MissingExtra", "OutOfMemory",
+    "NotCertified", "SolverUnavailable", "MissingExtra", "OutOfMemory", "OutOfTime",
 }  # fmt: skip
 CLASSES = {n: kind for n, kind in inspect.getmembers(errors, inspect.isclass) if kind.__module__ == errors.__name__}
 BY_MESSAGE = sorted(set(CLASSES) - {"MissingExtra"})

@@ -398,7 +398,7 @@ def _owners(state: pd.DataFrame, users: str, collections: _Path | None) -> pd.Se
     if users == "user" and collections is not None:
         parts = [frame.drop_duplicates() for frame in _frames(collections, _COLLECTIONS, "CollectionEvent")]
         found = pd.concat([state[["collection_id"]].assign(user="")[:0], *parts])
-        found = found[[bool(name) and name.isprintable() for name in found["user"]]]
+        found = found[np.array([bool(name) and name.isprintable() for name in found["user"]], dtype=np.bool_)]
         smallest = found.groupby("collection_id")["user"].min()  # rows are in no order
         return state["collection_id"].map(smallest).astype(object).fillna("")
     priority = state["priority"]

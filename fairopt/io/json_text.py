@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Annotated, Any, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError, model_validator
 
 from fairopt.errors import InvalidInstance, nearest
 from fairopt.io.text_files import is_path, read_text
+from fairopt.progress import EVERY, heard, tell
 
 __all__ = ["Document", "Name", "Part", "checked", "document_of", "read_json_text", "shown", "shown_key"]
 
@@ -29,7 +31,7 @@ def read_json_text(path: str | os.PathLike[str], expected: str) -> dict[str, Any
     if not text.lstrip().startswith("{"):
         raise InvalidInstance(f"{name}: the file does not start with '{{'; {expected}")
     try:
-        data: dict[str, Any] = json.loads(text, object_pairs_hook=_without_twins)
+        data: dict[str, Any] = json.loads(text, **_hooks(f"parts of {os.path.basename(name)}"))
     except json.JSONDecodeError as error:
         cut = error.pos >= len(text.rstrip()) or error.msg.startswith("Unterminated string")
         fix = "the file seems to be cut off" if cut else "check the commas, quotes and brackets there"
@@ -41,6 +43,25 @@ def read_json_text(path: str | os.PathLike[str], expected: str) -> dict[str, Any
     except ValueError as error:  # a number of thousands of digits
         raise InvalidInstance(f"{name}: a number cannot be read ({error}); give it with fewer digits") from None
     return data
+
+
+def _hooks(what: str) -> dict[str, Any]:
+    """What json calls for the parts of a document; where progress is heard also for each number, of which many files
+    consist.
+    """
+    if not heard():
+        return {"object_pairs_hook": _without_twins}
+    made = itertools.count(1)
+
+    def telling(make: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        def told(part: Any) -> Any:
+            if not (done := next(made)) % EVERY:
+                tell(what, done)
+            return make(part)
+
+        return told
+
+    return {"object_pairs_hook": telling(_without_twins), "parse_float": telling(float), "parse_int": telling(int)}
 
 
 def _without_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from fairopt.errors import InvalidInstance, nearest
 from fairopt.io.text_files import decimal_only, read_text
+from fairopt.progress import steps, tell
 
 __all__ = ["LONGEST_CELL", "InputTable", "check_columns", "escaped", "read_table", "short"]
 
@@ -60,6 +61,7 @@ class InputTable:
 
     def texts(self, column: str) -> list[str]:
         """A column of text, of whole numbers as text, and of ``""`` where nothing is given."""
+        tell(f"column {short(column)} of {os.path.basename(self.path)}")
         cells = self.cells(column)
         for row, cell in enumerate(cells if self.lines is None else ()):
             if not (cell is None or isinstance(cell, (str, int, np.integer))) or isinstance(cell, bool):
@@ -115,6 +117,7 @@ class InputTable:
         return values
 
     def _floats(self, column: str, fix: str, blank: float | None) -> NDArray[np.float64]:
+        tell(f"column {short(column)} of {os.path.basename(self.path)}")
         found = self.columns[column]
         if isinstance(found, np.ndarray):
             values = found.astype(found.dtype if found.dtype == np.float32 else np.float64)
@@ -169,7 +172,7 @@ def read_table(path: str | os.PathLike[str], required: Sequence[str]) -> InputTa
     lines: list[int] = []
     start = 1
     try:
-        for raw in reader:
+        for raw in steps(reader, f"rows of {os.path.basename(name)}"):
             row = [cell[1:] if _ESCAPED.match(cell) else cell for cell in map(str.strip, raw)]
             if any(row) and not header:
                 header = _header(row, f"{name}, line {start}", required)

@@ -7,14 +7,18 @@ import os
 import stat
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TypeGuard
 
-from fairopt.errors import InvalidInstance
+from fairopt.errors import InvalidInstance, OutOfMemory
 from fairopt.progress import tell
 
 __all__ = ["about", "check_file", "decimal_only", "is_path", "read_text"]
 
+# Bytes that a file takes at least while it is parsed: for each byte of it (csv reads from 4 of each character), and for
+# each mark between values (a pointer, since Python has small values once; of YAML an object of its own)
+_AS_JSON = (2, 8, (b",",))
+_PARSED = {".csv": (5, 16, (b",", b"\n")), ".yaml": (2, 400, (b",", b"\n")), ".yml": (2, 400, (b",", b"\n"))}
+_CHUNK = 1 << 26  # bytes that are read at once
 _PACKED = {b"\x1f\x8b": "gzip", b"PK\x03\x04": "zip (as .xlsx files are)"}
 
 
@@ -44,9 +48,15 @@ def read_text(path: str | os.PathLike[str], expected: str) -> str:
     """The text of a file in UTF-8, with or without a byte order mark; errors end with what was ``expected``."""
     name = os.fspath(path)
     check_file(path, expected)
-    tell(f"reading {os.path.basename(name)}")
+    what = f"reading {os.path.basename(name)}"
+    tell(what)
     try:
-        raw = Path(path).read_bytes()
+        with open(path, "rb") as file:
+            size, raw = os.fstat(file.fileno()).st_size, bytearray()
+            _check_memory(name, 2 * size)  # its bytes and its text
+            while part := file.read(_CHUNK):
+                raw += part
+                tell(what, len(raw), max(size, len(raw)))
     except OSError as error:
         raise _unreadable(name, error, expected) from error
     for mark, kind in _PACKED.items():
@@ -58,12 +68,32 @@ def read_text(path: str | os.PathLike[str], expected: str) -> str:
             f"{name}, line 1: this is not UTF-8, it seems to be {encoding[:6].upper()} (as PowerShell's '>' writes); "
             f"save it as UTF-8, in PowerShell with '| Out-File -Encoding utf8'; {expected}"
         )
+    by_byte, by_mark, marks = _PARSED.get(os.path.splitext(name)[1].lower(), _AS_JSON)
+    _check_memory(name, by_byte * len(raw) + by_mark * sum(map(raw.count, marks)))
     try:
         return raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = error.object.count(b"\n", 0, error.start) + 1
         problem = f"this is not UTF-8 ({error.reason}); save the file as UTF-8"
         raise InvalidInstance(f"{name}, line {line}: {problem}") from None
+
+
+def _check_memory(name: str, needed: int) -> None:
+    """Refuse a file that takes more than the memory of the machine, before it takes it."""
+    there = memory()
+    if there is not None and needed > there:
+        raise OutOfMemory(
+            f"{name} would take at least {needed / 1e9:.3g} GB, and this machine has {there / 1e9:.3g} GB of memory; "
+            "cut it into parts for fo.allocate_sharded (fairopt shards), or take a larger machine"
+        )
+
+
+def memory() -> int | None:
+    """Bytes of memory that the machine has, None where the system does not say."""
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, OSError, ValueError):  # Windows has no sysconf
+        return None
 
 
 def _unreadable(name: str, error: OSError | ValueError, expected: str) -> InvalidInstance:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 from collections.abc import Iterable
@@ -13,6 +14,7 @@ from fairopt.io.arguments import Arguments
 from fairopt.io.json_file import arguments_of_data
 from fairopt.io.saving import write_whole
 from fairopt.io.text_files import read_text
+from fairopt.progress import EVERY, steps, tell
 
 if TYPE_CHECKING:
     from fairopt.instance import Instance
@@ -33,7 +35,8 @@ _RESOLVERS = {
 def read_yaml(path: str | os.PathLike[str]) -> Arguments:
     """Read an instance from a file of YAML 1.2 with the keys of `fairopt.datasets.schema`, without aliases."""
     yaml = pyyaml_for("reading YAML files")
-    name, text, loader = os.fspath(path), read_text(path, _EXPECTED), _loader(yaml)
+    name, text = os.fspath(path), read_text(path, _EXPECTED)
+    loader = _loader(yaml, f"nodes of {os.path.basename(name)}")
     try:
         _check_events(yaml, yaml.parse(text, Loader=loader), name)
         data = yaml.load(text, Loader=loader)
@@ -74,7 +77,7 @@ def pyyaml_for(purpose: str) -> Any:
 def _check_events(yaml: Any, events: Iterable[Any], name: str) -> None:
     """Refuse what would take memory without end: aliases, and nesting so deep that libyaml ends the process."""
     depth = 0
-    for event in events:
+    for event in steps(events, f"events of {os.path.basename(name)}"):
         if isinstance(event, yaml.AliasEvent):
             raise InvalidInstance(f"{name}: aliases (*name) are not followed; write out what they stand for")
         depth += isinstance(event, (yaml.SequenceStartEvent, yaml.MappingStartEvent))
@@ -88,12 +91,18 @@ def _too_deep(name: str, mark: Any) -> str:
     return f"{name}, line {mark.line + 1}: this is nested too deep; {_EXPECTED}"
 
 
-def _loader(yaml: Any) -> Any:
+def _loader(yaml: Any, what: str) -> Any:
     """PyYAML's safe loader with the plain scalars of YAML 1.2, and keys that are text and given once."""
     base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    nodes = itertools.count()
 
     class Loader(base):
         yaml_implicit_resolvers: dict[str, Any] = {}  # noqa: RUF012 - PyYAML's own name
+
+        def resolve(self, *node: Any) -> Any:  # asked for each node of the composed document
+            if not next(nodes) % EVERY:
+                tell(what)
+            return super().resolve(*node)
 
         def construct_mapping(self, node: Any, deep: bool = False) -> dict[str, Any]:
             if not isinstance(node, yaml.MappingNode):  # one with the tag !!map

@@ -567,3 +567,8 @@ def test_any_bytes_give_an_instance_or_an_error_of_ours(tmp_path_factory, rubbis
         clusterdata2019(folder / "i", folder / "m")
     except FairoptError as error:
         assert str(error)
+
+
+def test_collections_without_any_row_leave_no_user(read):
+    with pytest.raises(InvalidInstance, match="no user"):
+        read([event(0, "SUBMIT")], collections=[], users="user")

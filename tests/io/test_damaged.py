@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import fairopt as fo
-from fairopt.io import parquet
+from fairopt.io import parquet, text_files
 
 TWO = fo.Instance([[40, 8], [8, 5]], [[200, 100], [50, 60]], weights=[1, 2], task_limits=[3, np.inf])
 
@@ -58,3 +58,22 @@ def test_messages_spell_out_control_characters_of_labels():
     label = "a\nproved: gap 0\x1b[31m\u202e\0"
     error = fo.InvalidInstance(f"the user {label} is wrong")
     assert str(error) == r"the user a\nproved: gap 0\x1b[31m\u202e\x00 is wrong"
+
+
+@pytest.mark.parametrize(("kind", "bytes_a_user"), [("csv", 100), ("json", 30), ("yaml", 900)])
+def test_text_too_large_for_the_machine_is_refused_before_it_is_parsed(tmp_path, monkeypatch, kind, bytes_a_user):
+    source, users = tmp_path / (f"a.{kind}" if kind != "csv" else "folder"), 1000
+    fo.datasets.write(fo.Instance([[1, 2]] * users, [4, 4]), source)
+    monkeypatch.setattr(text_files, "memory", lambda: bytes_a_user * users)
+    with pytest.raises(fo.OutOfMemory, match=r"would take at least .* GB, .* has .* GB of memory; cut it"):
+        fo.read(source)
+    monkeypatch.setattr(text_files, "memory", lambda: 20 * bytes_a_user * users)
+    assert len(fo.read(source).users) == users
+
+
+def test_a_file_larger_than_the_machine_is_refused_before_it_is_read(tmp_path, monkeypatch):
+    with open(tmp_path / "a.json", "wb") as file:
+        file.truncate(1 << 40)  # takes no place on the disk
+    monkeypatch.setattr(text_files, "memory", lambda: 1 << 34)
+    with pytest.raises(fo.OutOfMemory, match=r"a\.json would take at least 2\.2e\+03 GB"):
+        fo.read(tmp_path / "a.json")

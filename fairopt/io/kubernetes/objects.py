@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping
 from fractions import Fraction
 from functools import cached_property
@@ -15,6 +16,7 @@ from fairopt.errors import InvalidInstance
 from fairopt.io.json_text import Name, Part, checked, shown, shown_key
 from fairopt.io.kubernetes.placement import HARD, Placement, Taint
 from fairopt.io.kubernetes.quantities import Quantity
+from fairopt.progress import steps
 
 __all__ = ["PODS", "Node", "Pod", "PodSpec", "read_nodes", "read_pods"]
 
@@ -199,7 +201,7 @@ def _items(document: Mapping[str, Any], name: str, kind: str, command: str) -> I
     if not isinstance(items, (list, tuple)):
         what = "is missing" if items is None else f"is {shown(items)}"
         raise InvalidInstance(f"{name}: items {what}; give a list of {kind.lower()}s, as {command} gives it")
-    for k, item in enumerate(items):
+    for k, item in enumerate(steps(items, f"{kind.lower()}s of {os.path.basename(name)}", len(items))):
         place = "" if item is document else f"items[{k}]"
         if isinstance(item, Mapping):
             if item.get("kind") not in (None, kind):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping
 from fractions import Fraction
 from functools import cached_property
@@ -26,6 +27,7 @@ from fairopt.io.slurm.fields import (
     Whole16,
     Words,
 )
+from fairopt.progress import steps
 
 __all__ = ["SlurmJob", "SlurmServer", "read_jobs", "read_servers"]
 
@@ -89,7 +91,7 @@ class SlurmServer(_ServerState):
 def read_servers(entries: list[Any], document: str, notes: Notes) -> list[SlurmServer]:
     """The usable servers among the nodes; notes say which were left out, and on what assumptions others count."""
     servers: dict[str, SlurmServer] = {}
-    for k, entry in enumerate(entries):
+    for k, entry in enumerate(steps(entries, f"nodes of {os.path.basename(document)}", len(entries))):
         called = entry.get("name") if isinstance(entry, Mapping) else None
         place = f"nodes[{k}]" + (f" ({shown_key(called.strip())})" if isinstance(called, str) else "")
         node = checked(_ServerState, entry, document, place)
@@ -231,7 +233,7 @@ class SlurmJob(_JobState):
 
 def read_jobs(entries: list[Any], document: str, notes: Notes) -> Iterator[tuple[str, SlurmJob]]:
     """The jobs that count, with their names in messages and notes."""
-    for k, entry in enumerate(entries):
+    for k, entry in enumerate(steps(entries, f"jobs of {os.path.basename(document)}", len(entries))):
         number = entry.get("job_id") if isinstance(entry, Mapping) else None
         known = isinstance(number, int) and 0 <= number < 2**63
         name = str(number) if known else f"number {k + 1} of the list"

@@ -716,15 +716,10 @@ class Instance:
         >>> fo.Instance.from_dict(cluster.to_dict()) == cluster
         True
         """
-        limits = [None if np.isinf(t) else float(t) for t in self.task_limits]
         return {
-            "users": list(self.users), "resources": list(self.resources), "servers": list(self.servers),
-            "server_types": None if self.server_types is None else list(self.server_types),
-            "units": None if self.units is None else list(self.units),
-            "demands": self.demands.tolist(), "capacities": self.capacities.tolist(),
-            "weights": self.weights.tolist(), "task_limits": limits,
-            "eligible": None if self.eligible.all() else self.eligible.tolist(), "counts": self.counts.tolist(),
-        }  # fmt: skip
+            key: value.tolist() if isinstance(value, np.ndarray) else None if value is None else list(value)
+            for key, value in entries_of(self).items()
+        }
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
@@ -878,3 +873,16 @@ def _again(arguments: Mapping[str, Any], parent: Any, merged_from: Instance | No
     made = Instance(**arguments)
     made._parent, made._merged_from = parent, merged_from
     return made
+
+
+def entries_of(instance: Instance) -> dict[str, Any]:
+    """The entries of `Instance.to_dict`, with arrays and tuples in place of lists."""
+    limits = instance.task_limits.astype(object)
+    limits[np.isinf(instance.task_limits)] = None
+    return {
+        "users": instance.users, "resources": instance.resources, "servers": instance.servers,
+        "server_types": instance.server_types, "units": instance.units,
+        "demands": instance.demands, "capacities": instance.capacities,
+        "weights": instance.weights, "task_limits": limits,
+        "eligible": None if instance.eligible.all() else instance.eligible, "counts": instance.counts,
+    }  # fmt: skip

@@ -21,7 +21,8 @@ from fairopt.certificate import VIOLATION_TOLERANCE, Certificate
 from fairopt.errors import FairoptError, InvalidInstance, MissingExtra
 from fairopt.formulation.division import division
 from fairopt.formulation.whole import number_of, whole_instance
-from fairopt.instance import Instance
+from fairopt.instance import Instance, entries_of
+from fairopt.io.json_text import json_parts
 from fairopt.io.saving import write_whole
 from fairopt.methods.portable import portable
 from fairopt.methods.saved import judged_again, whole_again
@@ -49,12 +50,12 @@ def save(allocation: Allocation, path: Path, evidence: bool = True) -> Path:
         "policy": repr(allocation.policy),
         "objective": allocation.objective,
         "certificate": asdict(allocation.certificate),
-        "instance": allocation.instance.to_dict(),
-        "tasks_by_server": allocation.tasks_by_server.tolist(),
-        "prices": None if allocation.evidence_prices is None else allocation.evidence_prices.tolist(),
-        "bundles": None if allocation.given_bundles is None else allocation.given_bundles.tolist(),
+        "instance": entries_of(allocation.instance),
+        "tasks_by_server": allocation.tasks_by_server,
+        "prices": allocation.evidence_prices,
+        "bundles": allocation.given_bundles,
         "evidence": list(allocation.evidence) if evidence else [],
-        "placement": None if allocation.placement is None else allocation.placement.tolist(),
+        "placement": allocation.placement,
     }
     if isinstance(allocation.policy, ChangedByHand):
         data["proof"] = [{"why": NOT_HELD}]
@@ -67,12 +68,12 @@ def save(allocation: Allocation, path: Path, evidence: bool = True) -> Path:
         why = f"{label(allocation.policy)} is a mechanism, not the optimum of one objective"
         data["proof"] = [{"why": why}]
     elif evidence:
-        data |= portable(allocation, data)
+        data |= portable(allocation)
     if arrow is not None:
-        table = arrow.table({"part": list(data), "json": [json.dumps(v) for v in data.values()]})
+        table = arrow.table({"part": list(data), "json": ["".join(json_parts(v)) for v in data.values()]})
         write_whole(path, lambda file: arrow.parquet.write_table(table, file))
     else:
-        write_whole(path, json.dumps(data))
+        write_whole(path, lambda file: file.writelines(part.encode() for part in json_parts(data)))
     return path
 
 

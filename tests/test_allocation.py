@@ -5,6 +5,7 @@ import json
 import math
 import re
 import sys
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -457,6 +458,18 @@ def test_labels_of_any_kind_are_saved_and_loaded(tmp_path, ending):
     odd = fo.Instance([[1], [1], [1]], [3], users=['a"b', "ü <b>\n", "3"], resources=["'"])
     a = fo.Policy(fo.Leximin(), [fo.MinTasks({'a"b': 0.5, "ü <b>\n": 0.25})], name='it\'s "mine"').allocate(odd)
     same(a, fo.Allocation.load(a.save(tmp_path / f"a{ending}")))
+
+
+def test_saving_many_users_takes_less_memory_than_their_file(tmp_path):
+    users = [f"department {j % 7}, user number {j}" for j in range(20_000)]
+    a = fo.DRF().allocate(fo.Instance([[1 / 3, 2 / 3]] * len(users), [1e4, 1e4], users=users))
+    a.save(tmp_path / "a.json")
+    tracemalloc.start()
+    try:
+        path = a.save(tmp_path / "a.json")
+        assert tracemalloc.get_traced_memory()[1] < path.stat().st_size
+    finally:
+        tracemalloc.stop()
 
 
 def test_a_saved_file_is_strict_json(tmp_path):

@@ -5,19 +5,21 @@ from __future__ import annotations
 import itertools
 import json
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Annotated, Any, TypeVar
 
+import numpy as np
 from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError, model_validator
 
 from fairopt.errors import InvalidInstance, nearest
 from fairopt.io.text_files import is_path, read_text
 from fairopt.progress import EVERY, heard, tell
 
-__all__ = ["Document", "Name", "Part", "checked", "document_of", "read_json_text", "shown", "shown_key"]
+__all__ = ["Document", "Name", "Part", "checked", "document_of", "json_parts", "read_json_text", "shown", "shown_key"]
 
 Document = str | os.PathLike[str] | Mapping[str, Any]  # a file, or the data parsed from one
 _Model = TypeVar("_Model", bound=BaseModel)
+_FEW, _MANY = 100, 1_000  # items of a list that are written one by one, and together
 
 
 def read_json_text(path: str | os.PathLike[str], expected: str) -> dict[str, Any]:
@@ -82,6 +84,32 @@ def document_of(source: object, argument: str, expected: str) -> tuple[dict[str,
     if not is_path(source):
         raise InvalidInstance(f"{argument} is {shown(source)}; give the name of a file, or the result of json.load")
     return read_json_text(source, expected), os.fspath(source)
+
+
+def json_parts(value: Any) -> Iterator[str]:
+    """The text that `json.dumps` makes of a value, in short parts; arrays are written as lists, keys are texts."""
+    if isinstance(value, Mapping):
+        yield "{"
+        for k, (key, item) in enumerate(value.items()):
+            yield f"{', ' if k else ''}{json.dumps(key)}: "
+            yield from json_parts(item)
+        yield "}"
+    elif isinstance(value, (list, tuple)) and len(value) <= _FEW:
+        yield "["
+        for k, item in enumerate(value):
+            yield ", " if k else ""
+            yield from json_parts(item)
+        yield "]"
+    elif isinstance(value, (list, tuple, np.ndarray)):
+        rows = max(1, _MANY // max(1, value[:1].size)) if isinstance(value, np.ndarray) else _MANY
+        yield "["
+        for start in range(0, len(value), rows):
+            some = value[start : start + rows]
+            text = json.dumps(some.tolist() if isinstance(some, np.ndarray) else some)[1:-1]
+            yield f", {text}" if start else text
+        yield "]"
+    else:
+        yield json.dumps(value)
 
 
 class Part(BaseModel):

@@ -56,9 +56,9 @@ UNREADABLE = (FairoptError, verify.CannotCheck, verify.Fault, LookupError, TypeE
 
 
 @asked_once()
-def portable(allocation: Allocation, data: Mapping[str, Any]) -> dict[str, Any]:
-    """Entries of the file of an allocation, whose others are ``data``: ``given``, coefficients of shares of one's own,
-    and ``proof``, evidence by tier.
+def portable(allocation: Allocation) -> dict[str, Any]:
+    """Entries of the file of an allocation: ``given``, coefficients of shares of one's own, and ``proof``, evidence by
+    tier.
 
     Where evidence is not portable, the entry says why.
     """
@@ -77,7 +77,10 @@ def portable(allocation: Allocation, data: Mapping[str, Any]) -> dict[str, Any]:
             fresh = _solved_again(allocation)
             if any(isinstance(block, ManyRows) for block in policy.constraints):
                 more = {"binding": _binding(allocation, fresh)}
-            cluster = None if plain and large else verify.Cluster({**data, "given": given, **more})
+            cluster = None
+            if not (plain and large):
+                held = {"instance": instance.to_dict(), "tasks_by_server": allocation.tasks_by_server.tolist()}
+                cluster = verify.Cluster({**held, "given": given, **more})
             proof = list(_entries(allocation, cluster, fresh))
     except UNREADABLE as error:
         proof = [{"why": str(error)}]

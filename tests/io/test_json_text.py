@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from fairopt.errors import InvalidInstance
-from fairopt.io.json_text import Part, checked, document_of, read_json_text
+from fairopt.io.json_text import Part, checked, document_of, json_parts, read_json_text
 
 
 @pytest.fixture
@@ -46,6 +46,24 @@ JSON_VALUES = st.recursive(
 def test_all_that_json_writes_is_read(file, value, ascii_only):
     path = file(json.dumps({"value": value}, ensure_ascii=ascii_only))
     assert read_json_text(path, "expected data") == {"value": value}
+
+
+@settings(max_examples=20)
+@given(value=JSON_VALUES)
+def test_parts_of_a_text_are_what_json_writes(value):
+    many = [value] * 1_200
+    assert "".join(json_parts(value)) == json.dumps(value)
+    assert "".join(json_parts({"few": (value,), "many": many})) == json.dumps({"few": (value,), "many": many})
+
+
+@pytest.mark.parametrize("shape", [(0,), (0, 3), (3, 0), (2, 3, 2), (2_500,), (900, 3), (3, 1_100)])
+@pytest.mark.parametrize("kind", [float, np.float32, int, bool, object])
+def test_parts_of_an_array_are_those_of_its_list(shape, kind):
+    values = np.arange(np.prod(shape, dtype=int)).reshape(shape) / (1 if kind is int else 3)
+    array = np.where(values > 4, None, values) if kind is object else values.astype(kind)
+    text = [*json_parts(array)]
+    assert "".join(text) == json.dumps(array.tolist())
+    assert max(map(len, text)) < 30_000
 
 
 @pytest.mark.parametrize(

@@ -25,13 +25,15 @@ import numpy as np
 import fairopt as fo
 I = fo.datasets.log_uniform
 def call(limit):
-    {setup}
+    SETUP
     begun = time.perf_counter()
     try:
-        a = {call}
+        a = CALL
         words = "certified" if a.certificate.ok else "not certified, handed out"
     except fo.FairoptError as error:
-        words = type(error).__name__ + ": " + str(error)
+        best = getattr(error, "best", None)
+        kept = "nothing kept" if best is None else f"kept {best.tasks.sum():.4g} tasks"
+        words = f"{type(error).__name__} ({kept}): {error}"
     print(time.perf_counter() - begun, words, sep="|", flush=True)
 call(float(sys.argv[1]))
 """
@@ -58,6 +60,7 @@ CASES = {
     "linear on one pool, 20,000,000": ("fo.NoFairness()", "I(20_000_000, seed=1)", ""),
     "per server, 50,000 x 27": ("fo.NaivePerServer(fo.FDS(2))", WIDE, ""),
     "per server, CLARABEL, 50,000 x 27": ("fo.NaivePerServer(fo.FDS(2))", WIDE, "solver='CLARABEL'"),
+    "PS-DSF, 50,000 x 27": ("fo.PSDSF()", WIDE, ""),
     "PS-DSF, 5,000 x 200": ("fo.PSDSF()", "I(5_000, n_servers=200, different_servers=True, seed=1)", ""),
     "whole tasks, 300 x 60": ("fo.DRF()", "I(300, n_servers=60, different_servers=True, seed=1)", "integral=True"),
     "whole tasks, rounded, 50,000 x 27": ("fo.DRF()", WIDE, "integral='rounded'"),
@@ -73,7 +76,7 @@ def calls(name: str, bench: Bench) -> dict[float, tuple[float, str]]:
     """Seconds of the call with each limit, and its words."""
     policy, instance, further = CASES[name]
     call = f"{policy}.allocate({'' if further == 'kept' else 'instance, ' + further + ', '}time_limit=limit)"
-    text = PROGRAM.format(setup=f"instance = {instance}", call=call.replace(", , ", ", "))
+    text = PROGRAM.replace("SETUP", f"instance = {instance}").replace("CALL", call.replace(", , ", ", "))
     out = {}
     for limit in LIMITS:
         ended = bench.code(text, str(limit), patience=PATIENCE, OPENBLAS_NUM_THREADS="1")

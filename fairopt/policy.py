@@ -164,7 +164,9 @@ class Policy:
     def prepare(
         self, instance: Instance, *, solver: str | None = None, solver_options: Mapping[str, Any] | None = None
     ) -> Prepared:
-        """Compile the policy for solving again when only capacities, weights or task limits change.
+        """Make the policy ready for solving again when only capacities, weights or task limits change.
+
+        `Prepared` says which compiled programs are kept. Others are compiled by each call, which saves nothing.
 
         Parameters
         ----------

@@ -21,7 +21,7 @@ from typing import Any, NoReturn, TypeVar
 from fairopt import lazy
 from fairopt.errors import InvalidBlock, NotCertified
 
-__all__ = ["Clock", "Limit", "begin", "checked", "current", "stage", "within_limit"]
+__all__ = ["Clock", "Limit", "begin", "checked", "current", "refuse", "stage", "within_limit"]
 
 BEYOND, GRACE = 0.3, 0.05  # parts of a limit, and seconds, that proofs may take beyond it: of 0.5 and 0.5 promised
 AGAIN = 0.1  # seconds until `_OutOfTime` is raised again: foreign code may have swallowed it
@@ -199,13 +199,13 @@ def checked(seconds: Any) -> float | None:
     return float(seconds)
 
 
-def _refuse(limit: Limit) -> NoReturn:
-    """Raise `NotCertified` with nothing to show."""
-    raise NotCertified(f"no answer was certified when the time limit was over: {limit.account()}. {FIX}")
+def refuse(limit: Limit, best: Any = None) -> NoReturn:
+    """Raise `NotCertified`, with the best answer so far if there is one."""
+    raise NotCertified(f"no answer was certified when the time limit was over: {limit.account()}. {FIX}", best=best)
 
 
 def within_limit(
-    seconds: float | None, begun: float, work: Callable[[], Result], late: Callable[[Limit], Result] = _refuse
+    seconds: float | None, begun: float, work: Callable[[], Result], late: Callable[[Limit], Result] = refuse
 ) -> Result:
     """What ``work`` returns, or where the time is over ``late``, which must be quick; both may raise."""
     outer = _LIMIT.get()

@@ -336,3 +336,21 @@ def test_users_who_arrived_in_time_have_their_tasks_in_the_best_found(monkeypatc
 def test_after_the_deadline_ps_dsf_stops_filling_servers() -> None:
     servers = equilibrium(SERVERS, deadline=0.0)
     assert servers.tolist() == [[0, 0], [0, 0]]
+
+
+def test_what_ps_dsf_had_when_its_proof_was_stopped_is_the_best_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = fo.PSDSF().allocate(SERVERS)
+    monkeypatch.setattr(gate, "largest_gain", for_ever)
+    with pytest.raises(fo.NotCertified, match="the proof, which was stopped") as caught:
+        fo.PSDSF().allocate(SERVERS, time_limit=0.05)
+    best = caught.value.best
+    assert best.tasks == pytest.approx(found.tasks, rel=1e-6)
+    assert best.certificate.gap == np.inf and best.certificate.violation <= 1e-9
+
+
+def test_ps_dsf_stopped_in_its_search_has_the_nearest_so_far(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fairopt.methods.cluster.psdsf.largest_gain", for_ever)
+    with pytest.raises(fo.NotCertified, match="bringing servers into balance, which was stopped") as caught:
+        fo.PSDSF().allocate(SERVERS, time_limit=0.05)
+    best = caught.value.best
+    assert (best.tasks > 0).all() and best.certificate.violation <= 1e-9 and not best.certificate.ok

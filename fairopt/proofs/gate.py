@@ -420,17 +420,20 @@ def of_problem(policy: Any, instance: Instance, found: Answer, begun: float) -> 
     return Allocation(instance, policy, found.tasks, certificate, found.value, found.prices, found.bundles)
 
 
-def of_equilibrium(policy: Any, instance: Instance, tasks: Float, begun: float) -> Allocation:
+def of_equilibrium(
+    policy: Any, instance: Instance, tasks: Float, begun: float, *, gap: float | None = None
+) -> Allocation:  # fmt: skip
     """The allocation of PS-DSF: its gap is the largest rise that any user could still make on any server.
 
-    Its objective is the smallest virtual share per weight, relative to the tasks of each user alone on its best server.
+    A ``gap`` given, where there is no time to measure it, takes its place. Its objective is the smallest virtual share
+    per weight, relative to the tasks of each user alone on its best server.
     """
     method, value = "empty", 0.0
     part = instance.task_limits > 0
     if part.any():
         method, some = "per-server water-filling", instance if part.all() else instance.taking_part(part)
         value = float((tasks[part].sum(axis=1) / tasks_alone_on_one(some).max(axis=1) / some.weights).min())
-    gap = largest_gain(instance, tasks).gain
+    gap = largest_gain(instance, tasks).gain if gap is None else gap
     certificate = _certificate(begun, gap=gap, violation=feasibility(instance, tasks), method=method)
     return Allocation(instance, policy, tasks, certificate, value)
 

@@ -12,6 +12,7 @@ resource, the conditions of the equilibrium are linear.
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -42,11 +43,13 @@ STEPS = 100  # 35 were the most on 400 users x 1,000 different servers
 
 
 @np.errstate(all="ignore")  # numbers beyond the range of floats are judged by the certificate
-def equilibrium(instance: Instance, deadline: float | None = None) -> Float:
+def equilibrium(
+    instance: Instance, deadline: float | None = None, keep: Callable[[Float], object] = lambda tasks: None
+) -> Float:
     """Tasks by user and server at which no server would change anything, as near as could be found.
 
     They are within capacities and limits; `largest_gain` measures how near they are. All task limits must be above 0;
-    the deadline is on the clock of `time.perf_counter`.
+    the deadline is on the clock of `time.perf_counter`. ``keep`` gets the first tasks, and each that are nearer.
     """
     sweeps = _Sweeps(instance)
     nearest: Float = np.zeros(instance.eligible.shape)
@@ -58,9 +61,11 @@ def equilibrium(instance: Instance, deadline: float | None = None) -> Float:
         gain = largest_gain(instance, tasks).gain
         if gain < least:
             nearest, least = tasks, gain
+            keep(nearest)
         return least <= CLOSE or (deadline is not None and time.perf_counter() > deadline)
 
     now, moved = sweeps.swept(sweeps.nothing, 5, deadline)
+    keep(now.tasks * sweeps.unit)
     if deadline is not None and time.perf_counter() > deadline:
         return now.tasks * sweeps.unit
     further, still, near = now, moved, FIRST

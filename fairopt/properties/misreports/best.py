@@ -202,11 +202,16 @@ def best_misreport(
         for _, told, family in sorted(search.kept, key=lambda kept: -kept[0]):
             tell(f"a lie of {instance.users[j]!r} is solved again", None, None)
             demands = told.reshape(instance.demands.shape[1:])
-            found = verified_misreport(mechanism, instance, j, demands, family)
+            try:
+                with _until(clock):
+                    found = verified_misreport(mechanism, instance, j, demands, family)
+            except OutOfTime:
+                if not clock.late:  # it is another clock, of the search that asks
+                    raise
+                search.late = True
+                break
             if found is not None:
                 return found
-            if clock.late:
-                break
     if search.late:
         tried = sum(tally.tried for tally in search.tallies.values())
         warnings.warn(
@@ -217,9 +222,14 @@ def best_misreport(
     return None
 
 
+def _until(clock: Clock) -> contextlib.AbstractContextManager[None]:
+    """Answers until the clock is late; without a limit, until that of the search that asks."""
+    return answering_until(clock) if clock.time_limit is not None else contextlib.nullcontext()
+
+
 def _truth(mechanism: Any, instance: Instance, j: int, clock: Clock) -> float:
     """Tasks of a user who reports its demands."""
-    with answering_until(clock) if clock.time_limit is not None else contextlib.nullcontext():
+    with _until(clock):
         try:
             answer = checked(mechanism, instance)
         except OutOfTime:

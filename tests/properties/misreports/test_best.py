@@ -411,3 +411,20 @@ def test_a_search_that_ended_early_without_a_lie_says_how_much_was_tried(monkeyp
     monkeypatch.undo()
     with pytest.raises(fo.NotCertified, match="the truth was not solved when the time limit of 1e-09 s was over"):
         fo.best_misreport(fo.DRF(), TRUTH, "b", time_limit=1e-9)
+
+
+def test_the_last_verification_keeps_to_the_limit(monkeypatch):
+    class LateWhenVerifying(Clock):
+        name, answers = "FDS", 0
+        late = property(lambda self: self.answers > 1)
+
+        def allocate(self, instance, time_limit):
+            self.answers += 1
+            return fo.FDS(1).allocate(instance)
+
+    clock = LateWhenVerifying(60)
+    monkeypatch.setattr(best, "Clock", lambda limit: clock)
+    monkeypatch.setattr(MisreportSearch, "run", lambda search, *_: search.kept.append((0.3, np.array([2.0, 3.0]), "x")))
+    with pytest.warns(RuntimeWarning, match="no lie of 'b' was found"):
+        assert fo.best_misreport(clock, TRUTH, "b", time_limit=60) is None
+    assert clock.answers == 2

@@ -10,6 +10,7 @@ finds it. Trees compare rounded logarithms, so all bundles that are as near, up 
 
 from __future__ import annotations
 
+import functools
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -22,7 +23,7 @@ from fairopt.allocation import Allocation
 from fairopt.blocks.bundle_model import tasks_within
 from fairopt.errors import InvalidBlock
 from fairopt.instance import Instance
-from fairopt.lazy import optimize, spatial
+from fairopt.lazy import optimize, sp, spatial
 from fairopt.progress import tell
 from fairopt.properties.units import first_largest, own_units, quotient
 from fairopt.time_limits import Clock
@@ -31,6 +32,7 @@ __all__ = ["LESS_ONE_OF_THEIRS", "LESS_ONE_OWN", "TASKS", "Counting", "Envy", "a
 
 Float = NDArray[np.float64]
 Indices = NDArray[np.intp]
+Bool = NDArray[np.bool_]
 
 WHOLE = 5_000  # users up to whom all pairs are compared, and the matrix is kept: 200 MB
 BLOCK = 262_144  # pairs compared in a row
@@ -38,6 +40,8 @@ ROUNDING = 1e-9  # relative: so much below a whole number of tasks is that numbe
 EPS = float(np.finfo(float).eps)
 NORMAL = float(np.finfo(float).tiny) / EPS  # sums of at least this are right to some parts of EPS
 FEW = 64  # users for whom a tree takes longer than to compare them with all
+SMALL = 4  # users with the same set of servers for whom a search of their own takes longer than one of many sets
+MODERATE = 1e75  # numbers up to it, and from its inverse, have products of four within the range of floats
 NEAREST = 4  # bundles that the tree is asked for: one, and others within its error
 LEADERS = 16  # bundles that all others are compared with at a time, to leave out those that they dominate
 WORTH = 0.1  # of the bundles or users, to be settled by such a step, or else it was the last
@@ -129,9 +133,13 @@ def envy(
     of users.
     """
     search = _Search(allocation, counting, tol, clock or Clock(None))
-    n, done = allocation.instance.n_users, 0
+    instance, n, done = allocation.instance, allocation.instance.n_users, 0
     if n > 1:
-        for group in _groups(allocation, counting):
+        several = search.matrix is None and not instance.everywhere and counting == TASKS
+        sets = _sets(allocation, counting) if several else None
+        if sets is not None and _moderate(instance.demands, instance.weights, allocation.tasks_by_server):
+            done = search.small_sets(allocation, *sets)
+        for group in _groups(allocation, counting, fewest=SMALL + 1 if done else 0):
             if done and search.clock.late:  # groups may be as many as users
                 search.left += n - done
                 break
@@ -198,23 +206,47 @@ class _Group:
         return score - cost
 
 
-def _groups(allocation: Allocation, counting: Counting) -> Iterator[_Group]:
-    """All users, in groups."""
+def _sets(allocation: Allocation, counting: Counting) -> tuple[Bool, Indices] | None:
+    """Distinct sets of servers (n_sets, n_servers), and that of each user; None where tasks are not worth the same
+    everywhere.
+
+    Else the tasks of others count where a user may run.
+    """
+    instance = allocation.instance
+    of_demands = allocation.given_bundles is None and instance.demands.ndim == 2
+    if not of_demands or (instance.n_servers > 1 and counting.in_whole):
+        return None
+    if instance.everywhere:
+        return np.ones((1, instance.n_servers), dtype=bool), np.zeros(instance.n_users, dtype=np.intp)
+    where, group = np.unique(instance.eligible, axis=0, return_inverse=True)
+    return where, group.ravel()
+
+
+def _moderate(*numbers: Float) -> bool:
+    """Whether no products of some of them are beyond the range of floats."""
+    return all(x.max() < MODERATE and x.min(initial=1.0, where=x > 0) > 1.0 / MODERATE for x in numbers)
+
+
+def _common(weights: Float) -> Float:
+    """Weights divided by a common number, so that no quotient overflows."""
+    return np.ldexp(weights, -np.frexp(weights.max())[1])
+
+
+def _groups(allocation: Allocation, counting: Counting, fewest: int = 0) -> Iterator[_Group]:
+    """Users in groups, without those with a set of servers that fewer than some users have."""
     instance, users = allocation.instance, np.arange(allocation.instance.n_users)
-    weights = np.ldexp(instance.weights, -np.frexp(instance.weights.max())[1])  # so that no quotient overflows
-    per_weight, one = weights[:, None, None], instance.n_servers == 1
-    if allocation.given_bundles is None and instance.demands.ndim == 2 and (one or not counting.in_whole):
-        # what a task of k is worth to j is the same everywhere, so its tasks count where j may run
-        where, group = np.ones((1, instance.n_servers), dtype=bool), np.zeros(len(users), dtype=np.intp)
-        if not instance.everywhere:
-            where, group = np.unique(instance.eligible, axis=0, return_inverse=True)
+    weights, one = _common(instance.weights), instance.n_servers == 1
+    per_weight = weights[:, None, None]
+    if (sets := _sets(allocation, counting)) is not None:
+        where, group = sets
         by_server = np.ascontiguousarray(allocation.tasks_by_server.T)
-        for k, servers in enumerate(where):
+        for k in np.flatnonzero(np.bincount(group, minlength=len(where)) >= fewest):
+            servers = where[k]
             tasks = allocation.tasks if servers.all() else by_server[servers].sum(axis=0)
             held = (instance.demands * tasks[:, None])[:, None]
             if counting.less_theirs:
                 held = np.maximum(held - instance.demands[:, None], 0.0)
-            yield _Group(instance, counting, users[group.ravel() == k], weights, held / per_weight)
+            yield _Group(instance, counting, users[group == k], weights, held / per_weight)
         return
     held, less_one = allocation.bundles, None
     if counting.less_theirs:
@@ -298,6 +330,43 @@ class _Search:
             self.nearest(group, users[~alone])
             users = users[alone]
         self.compare(group, users)
+
+    def small_sets(self, allocation: Allocation, where: Bool, group: Indices) -> int:
+        """Find the envy of users with sets of servers that few have, many sets at a time; the number of users.
+
+        A product of matrices gives the tasks of others that count, up to rounding. Bundles that are as good as the
+        best, up to that, are compared exactly.
+        """
+        instance, n = self.instance, self.instance.n_users
+        small = np.flatnonzero((np.bincount(group, minlength=len(where)) <= SMALL)[group])
+        weights, step = _common(instance.weights), max(1, BLOCK // n)
+        per_weight = np.ascontiguousarray(allocation.tasks_by_server.T) / weights
+        eligible = sp.csr_array(instance.eligible.astype(float))  # with dense ones BLAS waited for its own threads
+        error = 1.0 + 4.0 * (instance.n_servers + 8) * EPS
+        for first in range(0, len(small), step):
+            if self.clock.late:
+                self.left += len(small) - first
+                break
+            tell("envy: users", int(small[first]), n)
+            some = small[first : first + step]
+            score = eligible[some] @ per_weight
+            score *= weights[some, None] * tasks_within(instance.demands, instance.demands[some, None])
+            score[np.arange(len(some)), some] = -np.inf
+            most = score.max(axis=1)
+            envious = self.settle(some, most * error)
+            rows = np.searchsorted(some, envious)
+            nearly = score[rows] * error >= most[rows, None] / error
+            for j, could in zip(envious.tolist(), nearly, strict=True):
+                near = np.flatnonzero(could)
+                servers, tasks = where[group[j]], allocation.tasks[near]
+                if not servers.all():
+                    parts = [allocation.tasks_by_server[near, s] for s in np.flatnonzero(servers)]
+                    tasks = functools.reduce(np.add, parts)  # in the order of servers, as for a group
+                held = (instance.demands[near] * tasks[:, None] / weights[near, None])[:, None]
+                exact = _Group(instance, self.counting, np.array([j]), weights, held).score(np.array([j]))
+                best = _largest_of_best(exact, held)
+                self.note(np.array([j]), near[best], exact[0, best])
+        return len(small)
 
     def settle(self, users: Indices, most: Float) -> Indices:
         """Users who may envy, where none of them scores more than ``most`` on a bundle."""

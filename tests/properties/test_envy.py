@@ -82,6 +82,20 @@ def test_the_search_finds_exactly_what_comparing_all_pairs_finds(
     assert 10 < envious < 60
 
 
+def test_users_with_servers_of_their_own_are_searched_for_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "WHOLE", 0)
+    monkeypatch.setattr(module._Search, "run", lambda *_: pytest.fail("a search for one set of servers"))
+    rng = np.random.default_rng(0)
+    n, sets = 200, (np.arange(1, 201)[:, None] >> np.arange(8)) % 2 == 1
+    demands, tasks = rng.integers(1, 5, (n, 3)), rng.integers(0, 3, (n, 8)) * sets
+    a = by_hand(fo.Instance(demands, np.full((8, 3), 1e4), eligible=sets), tasks)
+    _, largest, whom = envy_by_pairs(a, "envy-free")
+    found, above = envy(a), largest > 1e-6
+    np.testing.assert_array_equal(found.whom, np.where(above, whom, -1))
+    np.testing.assert_array_equal(found.largest[above], largest[above])
+    assert (found.largest >= largest).all() and 20 < above.sum() < n
+
+
 def test_a_user_without_tasks_envies_the_bundle_on_which_it_would_run_most(monkeypatch: pytest.MonkeyPatch) -> None:
     instance = fo.Instance([[0, 3, 0, 1], [2, 2, 1, 3], [2, 3, 0, 1], [1, 1, 3, 1]], [1e3] * 4)
     monkeypatch.setattr(module, "WHOLE", 0)

@@ -137,7 +137,7 @@ class _LeximinPrograms:
                     found = self._common_level(rising, floor)
                     level = found.level
             if not np.isfinite(level) or level <= 0:
-                raise _SolverFailed(f"level {level:.3g}")
+                raise _SolverFailed(f"level {level:.3g} of all left, and only levels above zero can be proved")
             tasks = repair(program, self.cone.tasks())
             charged = self._charged(found, tasks, rising)
             cost = self._costs(charged)

@@ -185,3 +185,16 @@ def test_powers_that_cvxpy_approximates_leak_no_warning() -> None:
         warnings.simplefilter("error")
         fo.Policy(fo.Leximin(), [LargestNorm(0.3)]).allocate(instance)
         fo.Policy(fo.AlphaFair(0.3).then(fo.Leximin())).allocate(instance)
+
+
+@dataclass(frozen=True)
+class AllAtZero(fo.Constraint):
+    """Nobody runs anything, by a curved condition."""
+
+    def constraints(self, model: fo.Model) -> dict[str, cp.Constraint]:
+        return {"nothing": cp.norm(model.tasks) <= 0}
+
+
+def test_levels_that_conditions_hold_at_zero_are_refused_with_the_reason() -> None:
+    with pytest.raises(fo.NotCertified, match="only levels above zero can be proved"):
+        fo.Policy(fo.Leximin(), [AllAtZero()]).allocate(fo.Instance([[1, 2], [2, 1]], [3, 3]))

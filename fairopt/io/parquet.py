@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fairopt.errors import InvalidInstance, MissingExtra
+from fairopt.errors import InvalidInstance, MissingExtra, OutOfMemory
 from fairopt.io.arguments import Arguments
 from fairopt.io.assemble import ABOUT_DEMANDS, TableColumns, arguments_of_servers, arguments_of_tables, tables_of
 from fairopt.io.frames import table_of
 from fairopt.io.saving import replacing
 from fairopt.io.tables import InputTable
-from fairopt.io.text_files import check_file
+from fairopt.io.text_files import check_file, check_memory
+from fairopt.progress import tell
 
 if TYPE_CHECKING:
     from fairopt.instance import Instance
@@ -53,9 +54,11 @@ def _table(path: str | os.PathLike[str], required: Sequence[str]) -> InputTable:
                     f"{rows * (BYTES_OF_ROW + 8 * columns) / 1e9:.0f} GB; at most {MOST_ROWS:,} are read into memory: "
                     "give it to fo.allocate_sharded (fairopt shards), or cut it"
                 )
+            check_memory(name, 4 * rows * columns)  # numbers in single precision
+            tell(f"reading {os.path.basename(name)}")
             table = file.read(use_threads=False)
         table.validate(full=True)
-    except InvalidInstance:
+    except (InvalidInstance, OutOfMemory):
         raise
     except (pa.ArrowException, OSError, ValueError, MemoryError) as error:
         words = " ".join(str(error).split())

@@ -12,7 +12,7 @@ from typing import TypeGuard
 from fairopt.errors import InvalidInstance, OutOfMemory
 from fairopt.progress import tell
 
-__all__ = ["about", "check_file", "decimal_only", "is_path", "read_text"]
+__all__ = ["about", "check_file", "check_memory", "decimal_only", "is_path", "read_text"]
 
 # Bytes that a file takes at least while it is parsed: for each byte of it (csv reads from 4 of each character), and for
 # each mark between values (a pointer, since Python has small values once; of YAML an object of its own)
@@ -53,7 +53,7 @@ def read_text(path: str | os.PathLike[str], expected: str) -> str:
     try:
         with open(path, "rb") as file:
             size, raw = os.fstat(file.fileno()).st_size, bytearray()
-            _check_memory(name, 2 * size)  # its bytes and its text
+            check_memory(name, 2 * size)  # its bytes and its text
             while part := file.read(_CHUNK):
                 raw += part
                 tell(what, len(raw), max(size, len(raw)))
@@ -69,7 +69,7 @@ def read_text(path: str | os.PathLike[str], expected: str) -> str:
             f"save it as UTF-8, in PowerShell with '| Out-File -Encoding utf8'; {expected}"
         )
     by_byte, by_mark, marks = _PARSED.get(os.path.splitext(name)[1].lower(), _AS_JSON)
-    _check_memory(name, by_byte * len(raw) + by_mark * sum(map(raw.count, marks)))
+    check_memory(name, by_byte * len(raw) + by_mark * sum(map(raw.count, marks)))
     try:
         return raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -78,7 +78,7 @@ def read_text(path: str | os.PathLike[str], expected: str) -> str:
         raise InvalidInstance(f"{name}, line {line}: {problem}") from None
 
 
-def _check_memory(name: str, needed: int) -> None:
+def check_memory(name: str, needed: int) -> None:
     """Refuse a file that takes more than the memory of the machine, before it takes it."""
     there = memory()
     if there is not None and needed > there:

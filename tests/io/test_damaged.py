@@ -60,6 +60,14 @@ def test_messages_spell_out_control_characters_of_labels():
     assert str(error) == r"the user a\nproved: gap 0\x1b[31m\u202e\x00 is wrong"
 
 
+def test_a_table_of_many_columns_too_large_for_the_machine_is_refused_before_it_is_read(tmp_path, monkeypatch):
+    pytest.importorskip("pyarrow")
+    fo.datasets.write(fo.Instance(np.ones((500, 40)), np.ones(40)), tmp_path, "parquet")
+    monkeypatch.setattr(text_files, "memory", lambda: 50_000)
+    with pytest.raises(fo.OutOfMemory, match=r"users\.parquet would take at least 8\.2e-05 GB"):
+        fo.read(tmp_path)
+
+
 @pytest.mark.parametrize(("kind", "bytes_a_user"), [("csv", 100), ("json", 30), ("yaml", 900)])
 def test_text_too_large_for_the_machine_is_refused_before_it_is_parsed(tmp_path, monkeypatch, kind, bytes_a_user):
     source, users = tmp_path / (f"a.{kind}" if kind != "csv" else "folder"), 1000

@@ -37,7 +37,7 @@ def main() -> None:
         print(total, error)
         return
     report = fo.check(answer, ["pareto", "envy"])
-    assert_type(report["pareto"].holds, bool)
+    assert_type(report["pareto"].holds, bool | None)
     compared = fo.compare([fo.DRF(), balanced], cluster)
     latex: str = compared.to_latex()
     prepared = fo.FDS(5).prepare(cluster)

@@ -135,11 +135,11 @@ def envy(
     search = _Search(allocation, counting, tol, clock or Clock(None))
     instance, n, done = allocation.instance, allocation.instance.n_users, 0
     if n > 1:
+        sets = _sets(allocation, counting)
         several = search.matrix is None and not instance.everywhere and counting == TASKS
-        sets = _sets(allocation, counting) if several else None
-        if sets is not None and _moderate(instance.demands, instance.weights, allocation.tasks_by_server):
+        if sets is not None and several and _moderate(instance.demands, instance.weights, allocation.tasks_by_server):
             done = search.small_sets(allocation, *sets)
-        for group in _groups(allocation, counting, fewest=SMALL + 1 if done else 0):
+        for group in _groups(allocation, counting, sets, SMALL + 1 if done else 0):
             if done and search.clock.late:  # groups may be as many as users
                 search.left += n - done
                 break
@@ -232,12 +232,14 @@ def _common(weights: Float) -> Float:
     return np.ldexp(weights, -np.frexp(weights.max())[1])
 
 
-def _groups(allocation: Allocation, counting: Counting, fewest: int = 0) -> Iterator[_Group]:
+def _groups(
+    allocation: Allocation, counting: Counting, sets: tuple[Bool, Indices] | None, fewest: int
+) -> Iterator[_Group]:  # fmt: skip
     """Users in groups, without those with a set of servers that fewer than some users have."""
     instance, users = allocation.instance, np.arange(allocation.instance.n_users)
     weights, one = _common(instance.weights), instance.n_servers == 1
     per_weight = weights[:, None, None]
-    if (sets := _sets(allocation, counting)) is not None:
+    if sets is not None:
         where, group = sets
         by_server = np.ascontiguousarray(allocation.tasks_by_server.T)
         for k in np.flatnonzero(np.bincount(group, minlength=len(where)) >= fewest):

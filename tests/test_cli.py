@@ -641,7 +641,7 @@ def test_a_file_that_memory_does_not_hold_is_not_called_unreadable(tmp_path: Pat
     np.save(tmp_path / "x.npy", np.ones((2, 1)))
     (tmp_path / "x.json").write_text("{}")
     monkeypatch.setattr(np, "load", full)
-    monkeypatch.setattr(Path, "read_bytes", full)
+    monkeypatch.setattr("fairopt.io.text_files.open", full, raising=False)
     with pytest.raises(fo.OutOfMemory, match=r"one of the shards does not fit into memory .*make shards smaller"):
         fo.allocate_sharded(fo.DRF(), tmp_path / "x.npy", capacities=[1])
     with pytest.raises(fo.OutOfMemory, match=r"x\.json does not fit into memory"):

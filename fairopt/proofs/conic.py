@@ -306,6 +306,8 @@ class ConicConditions:
             np.maximum.at(size, cones, np.abs(y))
             system = sp.vstack([rows, by_row(near, len(y))]) @ sp.diags_array(size[cones])
             y = y - size[cones] * least_squares(system, left)
+            if not np.isfinite(y).all():
+                break
         return found
 
     def slopes(self, y: Float) -> tuple[sp.csr_array, sp.csr_array]:
@@ -368,7 +370,12 @@ def _solve(data: dict[str, Any], dims: Any) -> tuple[Float | None, Float | None]
 
 
 def least_squares(matrix: Any, right: Float) -> Float:
-    """The smallest solution of equations with the least squares left."""
+    """The smallest solution of equations with the least squares left; NaN where a number is not finite.
+
+    LAPACK's search does not end on an infinite right side.
+    """
+    if not (np.isfinite(matrix.data).all() and np.isfinite(right).all()):
+        return np.full(matrix.shape[1], np.nan)
     if np.prod(matrix.shape) <= DENSE:
         return np.asarray(np.linalg.lstsq(matrix.toarray(), right, rcond=1e-15)[0])
     return np.asarray(sparse_linalg.lsqr(sp.csr_array(matrix), right, atol=1e-16, btol=1e-16)[0])

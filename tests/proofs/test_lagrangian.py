@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import cvxpy as cp
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracle.brute_leximin import Polytope
@@ -19,7 +20,7 @@ from fairopt.blocks.model import Point
 from fairopt.formulation.pool_users import Pool
 from fairopt.formulation.program import ConeModel, Program
 from fairopt.proofs import conditions, lagrangian
-from fairopt.proofs.conic import conic_bound
+from fairopt.proofs.conic import conic_bound, least_squares
 from fairopt.proofs.pool import bottlenecks
 
 OBJECTIVES = [
@@ -268,3 +269,9 @@ def test_the_conic_bound_counts_the_objectives_constant(constant: float) -> None
     bound = conic_bound(problem, x, np.ones(2))
     assert bound is not None
     assert bound.value == pytest.approx(constant - 2 * np.log(2), abs=1e-9)
+
+
+def test_equations_of_numbers_that_are_not_finite_have_no_solution() -> None:
+    for matrix, right in (([[np.inf, 1.0]], [1.0]), ([[1.0, 0.0]], [np.nan])):
+        assert np.isnan(least_squares(sp.csr_array(np.array(matrix)), np.array(right))).all()
+    assert least_squares(sp.csr_array([[2.0, 0.0]]), np.array([4.0])).tolist() == pytest.approx([2.0, 0.0])

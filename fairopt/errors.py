@@ -228,7 +228,7 @@ class OutOfMemory(MemoryError, TryAnother):
 
 
 class OutOfTime(TryAnother):
-    """A file that was not read within the time limit; nothing of it is returned.
+    """Work that was not done within its time limit, and of which nothing is returned, as a file that was not read.
 
     Examples
     --------

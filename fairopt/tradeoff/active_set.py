@@ -20,7 +20,8 @@ from fairopt.blocks.objectives import AlphaFair, Objective
 from fairopt.instance import Instance
 from fairopt.lazy import sp, sparse_linalg
 from fairopt.proofs.derivatives.multipliers import Conditions, Face
-from fairopt.tradeoff.changes import Change, _NoRate
+from fairopt.time_limits import Clock
+from fairopt.tradeoff.changes import LATE, Change, _NoRate
 
 __all__ = ["ActiveSet"]
 
@@ -100,7 +101,7 @@ class ActiveSet:
         bends: Any = np.diag(-alpha * worth) if self.small else sp.diags_array(-alpha * worth).tocsr()
         return worth, bends, np.zeros((len(total), 0)), -log_z
 
-    def start(self, tasks: Float) -> None:
+    def start(self, tasks: Float, clock: Clock) -> None:
         """Find what is held at an answer, and its multipliers; tasks are (n_users, n_servers)."""
         if isinstance(self.term, FairnessEfficiency) and len(self.w) > MOST:
             raise _NoRate(f"equations of all users together, as of {self.term}, are solved for up to {MOST:,}")
@@ -112,9 +113,9 @@ class ActiveSet:
             rows, limits = self.loads @ x >= 1 - FULL, total >= self.limits * (1 - FULL)
             self.tight = Held(x > 0, rows, limits & (total > 0))
             state = self._with_limits(x, self._some_prices(x))
-            polished = self.newton(self.tight, state)
+            polished = self.newton(self.tight, state, clock)
             if polished is None or polished.p.min(initial=0.0) < -WEAK * (self.worth(x)[0] @ total):
-                polished = self.newton(self._strong(state), state)
+                polished = self.newton(self._strong(state), state, clock)
             self.base = polished or state
             x = np.maximum(self.base.x, 0.0)
             total = self.pairs.sum(x)
@@ -194,10 +195,12 @@ class ActiveSet:
             whole[part] = piece
         return out
 
-    def newton(self, held: Held, state: State) -> State | None:
+    def newton(self, held: Held, state: State, clock: Clock) -> State | None:
         """The point that satisfies the conditions with the same parts held, near a state; None without."""
         q, r, k = held
         for _ in range(25):
+            if clock.late:
+                raise _NoRate(LATE)
             try:
                 factors, units = self._equations(state, held)
             except _NoRate:
@@ -281,7 +284,8 @@ class ActiveSet:
         """What is held at the optimum of another instance, and its state, if the same is held there; else None."""
         held, near = kept
         other = ActiveSet(instance, term, c)
-        found = other.newton(held, State(near.x, 0 * near.p, 0 * near.nu))  # equations are linear in multipliers
+        start = State(near.x, 0 * near.p, 0 * near.nu)  # equations are linear in multipliers
+        found = other.newton(held, start, Clock(None))
         if found is None:
             return None
         worth = other.worth(np.maximum(found.x, 0.0))[0]

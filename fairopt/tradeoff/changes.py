@@ -19,9 +19,10 @@ from fairopt.blocks.shares import (
 from fairopt.errors import OutOfDomain
 from fairopt.instance import Instance
 
-__all__ = ["Change", "elasticities"]
+__all__ = ["LATE", "Change", "elasticities"]
 
 Float = NDArray[np.float64]
+LATE = "the time limit was over"
 TIE = 1e-12  # relative difference of ratios that count as equal
 
 

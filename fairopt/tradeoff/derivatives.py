@@ -17,12 +17,12 @@ from fairopt.blocks.base import is_ours
 from fairopt.blocks.efficiency import FairnessEfficiency, single_term
 from fairopt.blocks.objectives import AlphaFair, Leximin, MaxMin, Objective, Total
 from fairopt.blocks.shares import Share
-from fairopt.errors import OutOfDomain
+from fairopt.errors import OutOfDomain, OutOfTime
 from fairopt.policy import label
 from fairopt.progress import tell
 from fairopt.time_limits import SHORTEST, Clock
 from fairopt.tradeoff.active_set import ActiveSet
-from fairopt.tradeoff.changes import Change, _NoRate, elasticities
+from fairopt.tradeoff.changes import LATE, Change, _NoRate, elasticities
 from fairopt.tradeoff.leximin import SAME, Levels, Pool
 
 __all__ = ["KINDS", "Analysis", "Derivatives"]
@@ -122,10 +122,16 @@ class Analysis:
         self.kernel: Any
         if not isinstance(single, (Leximin, MaxMin)):
             self.kernel = ActiveSet(self.instance, self.smooth, self.c)
-            try:
-                self.kernel.start(tasks)
-            except _NoRate as error:
-                raise OutOfDomain(f"no derivatives: {error}") from error
+            with self._timed() as clock:
+                try:
+                    self.kernel.start(tasks, clock)
+                except _NoRate as error:
+                    if str(error) == LATE:
+                        raise OutOfTime(
+                            f"no derivatives were found within the time limit of {clock.time_limit:g} s; give it more "
+                            "time_limit"
+                        ) from None
+                    raise OutOfDomain(f"no derivatives: {error}") from error
         elif self.instance.n_servers == 1:
             self.kernel = Pool(self.instance, self.c, tasks[:, 0])
         else:
@@ -220,7 +226,7 @@ class Analysis:
     def rates(self, kind: str, at: Index, side: int, clock: Clock) -> tuple[Float, float]:
         """Rates of tasks and of welfare along a change."""
         if clock.late:
-            raise _NoRate("the time limit was over")
+            raise _NoRate(LATE)
         change, w = self.change(kind, at, side), self.instance.weights
         moved = self.kernel.rates(change)[0]
         z = self.c * self.x / w

@@ -318,6 +318,8 @@ def sensitivity(allocation: Allocation, *, held: bool = False, time_limit: float
     OutOfDomain
         For other policies and mechanisms, demands that differ by server, shares of your own unless ``held``, and
         allocations by `MaxMin` that are not the leximin one.
+    OutOfTime
+        If the limit is over before the first derivative.
 
     Notes
     -----

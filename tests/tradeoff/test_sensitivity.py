@@ -440,11 +440,18 @@ def test_many_users_on_many_servers() -> None:
 def test_what_the_time_limit_leaves_out_is_unknown_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     cluster = fo.Instance([[1, 4], [3, 1]], [9, 18], resources=["cpu", "memory"])
     late = iter([False, False, True, True, True, True])
-    monkeypatch.setattr(Clock, "late", property(lambda self: next(late)))
     s = fo.sensitivity(fo.GFJ(2).allocate(cluster), time_limit=60)
+    monkeypatch.setattr(Clock, "late", property(lambda self: next(late)))
     assert s.capacities.reason.tolist() == [["", "the time limit was over"]]
     assert np.isfinite(s.capacities.total[0, 0]) and np.isnan(s.capacities.total[0, 1])
     assert np.isnan(s.capacities.upper).all()
+
+
+def test_the_search_for_what_is_held_ends_at_the_time_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    answer = fo.GFJ(2).allocate(fo.Instance([[1, 4], [3, 1]], [9, 18]))
+    monkeypatch.setattr(Clock, "late", property(lambda self: True))
+    with pytest.raises(fo.OutOfTime, match="no derivatives were found within the time limit of 60 s; give it more"):
+        fo.sensitivity(answer, time_limit=60)
 
 
 def test_the_time_limit_is_for_all_derivatives_together() -> None:

@@ -502,8 +502,8 @@ class Cluster:
                 raise Fault(f"{what} hold a negative number")
         if len(self.limits) != n or any(w == 0 for w in self.weights) or self.counts != held["counts"]:
             raise Fault("task_limits are missing, a weight is 0, or a count is not a whole number")
-        if len({*self.users}) < n or len({*self.resources}) < m:
-            raise Fault("two users or two resources have one label")
+        if len({*self.users}) < n or len({*self.resources}) < m or len({*held["servers"]}) < servers:
+            raise Fault("two users, two resources or two servers have one label")
         allowed = [[True] * servers] * n if held["eligible"] is None else held["eligible"]
         if [len(row) for row in allowed] != [servers] * n or any(v not in (0, 1) for row in allowed for v in row):
             raise Fault("eligible does not say true or false of each user on each server")
@@ -1933,7 +1933,9 @@ def gap_of_tier(cluster: Cluster, objective: Block, rows: Rows, held: Mapping[st
 
 
 def gap_of_earlier(cluster: Cluster, objective: Block, rows: Rows, held: Mapping[str, Any]) -> Fraction:
-    """The gap of a leximin or max-min at its own tasks, and by how much later tiers lowered any share since then."""
+    """The gap of a leximin or max-min at its own tasks, and by how much later tiers lowered any share since then, of
+    max-min the smallest share per weight alone.
+    """
     final, (c, _) = cluster.tasks, cluster.coefficients(objective.share)
     after = cluster.shares(c)
     try:
@@ -1942,7 +1944,10 @@ def gap_of_earlier(cluster: Cluster, objective: Block, rows: Rows, held: Mapping
         if faults:
             raise Fault(f"at the tasks of {objective.text}: {faults[0]}")
         gap = gap_of_tier(cluster, objective, rows, {**held, "tasks": None})
-        fallen = [1 - after[j] / before for j, before in cluster.shares(c).items() if before > after[j]]
+        before = cluster.shares(c)
+        if objective.name == "MaxMin":
+            before, after = ({0: min(z / cluster.weights[j] for j, z in of.items())} for of in (before, after))
+        fallen = [1 - after[j] / z for j, z in before.items() if z > after[j]]
     finally:
         cluster.tasks = final
     return gap + max(fallen, default=ZERO)

@@ -8,12 +8,13 @@ from typing import Any
 import numpy as np
 
 from fairopt.allocation import Allocation
-from fairopt.blocks.algebra import AtLeast, Tiers, tiers_of
+from fairopt.blocks.algebra import AtLeast, KeptLevel, Tiers, tiers_of
 from fairopt.blocks.base import Block, blocks_within, is_ours
 from fairopt.blocks.bundles import WeightedLog
 from fairopt.blocks.constraints import Constraint, ManyRows
 from fairopt.blocks.efficiency import FairnessEfficiency, PowerSpread, TotalIs, single_term
 from fairopt.blocks.majorant import Majorant, PowerTerm
+from fairopt.blocks.objectives import Leximin, MaxMin
 from fairopt.blocks.shares import Share, asked_once
 from fairopt.errors import FairoptError
 from fairopt.formulation.bundle_program import decides_bundles
@@ -150,11 +151,13 @@ def _entries(
         if program.empty:
             yield {"kind": "empty"}
             continue
-        tasks = program.gather(allocation.tasks_by_server)
+        tasks = own_tasks = program.gather(allocation.tasks_by_server)
+        last, in_levels = objective is tiers[-1], isinstance(objective, (Leximin, MaxMin))
         if whole:
             tasks = fresh[k][1].tasks if fresh else np.asarray(kept[k]["divisible"], dtype=float)
-        elif not fresh and "tasks" in kept[k]:
-            tasks = program.gather(np.asarray(kept[k]["tasks"], dtype=float))
+        elif not last:
+            own_tasks = fresh[k][1].tasks if fresh else program.gather(np.asarray(kept[k]["tasks"], dtype=float))
+            tasks = own_tasks if in_levels else tasks
         own = list(rows)
         try:
             evidence = fresh[k][1].evidence if fresh else restored(program, kept[k], allocation.certificate.solver)
@@ -168,15 +171,17 @@ def _entries(
             entry = {"why": str(error)}
         if whole:
             entry["divisible"] = program.expand(tasks).tolist()
-        if not fresh and "tasks" in kept[k]:
-            entry |= {"tasks": kept[k]["tasks"]}
+        if not last:
+            keeps = keep_level(objective, program.point(own_tasks))
+            constraints += (keeps,)
+            entry |= {"tasks": program.expand(own_tasks).tolist()}
+            entry |= {"level": keeps.level} if type(keeps) is KeptLevel else {}
         flat = [row for some in own for row in some]
         if cluster is not None and not whole and is_small(cluster, flat):
             entry = _proving(cluster, verify.block(repr(objective)), flat, entry)
         yield entry
-        if cluster is not None and objective is not tiers[-1]:
-            constraints += (keep_level(objective, program.point(tasks)),)
-            rows.append(verify.keep(cluster, verify.block(repr(objective))))
+        if cluster is not None and not last:
+            rows.append(verify.keep(cluster, verify.block(repr(objective)), flat, entry))
 
 
 def _proving(
@@ -184,11 +189,11 @@ def _proving(
 ) -> dict[str, Any]:  # fmt: skip
     """An entry, or a better one from the tasks alone where it does not prove them by the rules of `verify`."""
     best = _gap(cluster, objective, rows, entry), entry
-    final, own = cluster.tasks, {"tasks": entry["tasks"]} if "tasks" in entry else {}
+    final, own = cluster.tasks, {name: entry[name] for name in ("tasks", "level") if name in entry}
     for near in NEAR:
         if best[0] <= float(verify.GAP) / 4:
             break
-        if own:
+        if own and objective.name in ("Leximin", "MaxMin"):
             cluster.tasks = cluster.near = verify.numbers(entry["tasks"], "tasks", cluster.n, cluster.servers)
         try:
             again = own | supporting(cluster, objective, rows, float(entry.get("unit", 1.0)), near)

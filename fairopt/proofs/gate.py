@@ -326,9 +326,9 @@ def _innermost(evidence: Evidence | None) -> Evidence | None:
 
 
 def _plain(program: Program, answer: Answer, is_last: bool) -> dict[str, Any] | None:
-    """Evidence for files; of an earlier tier in levels with its own tasks, which later tiers may lower a little."""
+    """Evidence for files; of an earlier tier with its own tasks, of which later tiers keep the value but for a part."""
     held = plain(answer.evidence)
-    if held is None or is_last or not isinstance(_innermost(answer.evidence), (Bottlenecked, HeldLevels)):
+    if held is None or is_last:
         return held
     return held | {"tasks": program.expand(answer.tasks).tolist()}
 

@@ -18,8 +18,8 @@ linear function, in closed form:
 
 Leximin is max-min fairness (Radunović and Le Boudec 2007): on one pool its levels are computed again (`Water`), on
 servers prices hold users at their levels (`levels`).
-Of tiers each is bounded given that earlier objectives keep the values that they have in the file. Bundles need no
-evidence (`divided`). Whole tasks are proved to fit, with what they lose at most of the divisible optimum (`lost`).
+Of tiers each is bounded given that earlier objectives keep the levels that their own tasks reach (`keep`). Bundles need
+no evidence (`divided`). Whole tasks are proved to fit, with what they lose at most of the divisible optimum (`lost`).
 
 Every kind of evidence belongs to some policies only (`KINDS`), and every key of a file has a meaning (`policy_of`).
 
@@ -42,6 +42,7 @@ import sys
 import time
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from decimal import MAX_EMAX, MIN_EMIN, ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from pathlib import Path
@@ -374,7 +375,7 @@ def number(value: Any, what: str, least: int | None = None) -> Fraction:
     if least is not None and value < least:
         raise Fault(f"{what} is {value!r}, below {least}")
     n, d = value.as_integer_ratio()
-    return Fraction(n * (UNIT // d), UNIT) if d <= UNIT else Fraction(n, d)
+    return Fraction(n, d) if UNIT % d else Fraction(n * (UNIT // d), UNIT)
 
 
 def numbers(values: Any, what: str, *shape: int) -> Any:
@@ -540,6 +541,15 @@ class Cluster:
         if type(j) is not int or type(k) is not int or not (0 <= j < self.n and 0 <= k < self.n and j != k):
             raise Fault(f"binding: {named!r} are not two users")
         return j, k
+
+    @contextmanager
+    def at(self, tasks: Table) -> Iterator[None]:
+        """Look at other tasks for a while."""
+        stored, self.tasks = self.tasks, tasks
+        try:
+            yield
+        finally:
+            self.tasks = stored
 
     def total(self, j: int) -> Fraction:
         """The tasks of a user on all servers."""
@@ -1533,15 +1543,13 @@ def stays_feasible(
 ) -> bool:
     """Whether multiples of the users' tasks break no condition by more than the file's tasks do."""
     stored = cluster.tasks
-    cluster.tasks = [[x * factors.get(j, ONE) for x in row] for j, row in enumerate(stored)]
-    try:
-        low = all(cluster.total(j) >= min(cluster.low[j], sum(stored[j])) for j in cluster.active)
-        kept = all(value_of(cluster, k[0]) >= k[1] - b for k, b in zip(cluster.kept, below, strict=True))
-        return low and kept and all(excess_of(cluster, row)[0] <= b for row, b in zip(rows, broken, strict=True))
-    except Fault:  # minus infinity
-        return False
-    finally:
-        cluster.tasks = stored
+    with cluster.at([[x * factors.get(j, ONE) for x in row] for j, row in enumerate(stored)]):
+        try:
+            low = all(cluster.total(j) >= min(cluster.low[j], sum(stored[j])) for j in cluster.active)
+            kept = all(value_of(cluster, k[0]) >= k[1] - b for k, b in zip(cluster.kept, below, strict=True))
+            return low and kept and all(excess_of(cluster, row)[0] <= b for row, b in zip(rows, broken, strict=True))
+        except Fault:  # minus infinity
+            return False
 
 
 def scaled_down(
@@ -1835,23 +1843,44 @@ def natural(cluster: Cluster, objective: Block, level: Fraction) -> Fraction:
     return level
 
 
-def value_of(cluster: Cluster, objective: Block) -> Fraction:
-    """The value of an objective at the file's tasks, from below."""
+def value_of(cluster: Cluster, objective: Block, scale: Fraction = ONE) -> Fraction:
+    """The value of an objective at the file's tasks times a scale, from below."""
     goal = Goal(cluster)
     goal.add(objective, ONE)
-    return goal.value()
+    return goal.value(scale)
 
 
-def keep(cluster: Cluster, tier: Block) -> Rows:
-    """Require of later tiers that an earlier one keeps what it has in the file."""
-    if tier.name == "Leximin":
-        z = cluster.shares(cluster.coefficients(tier.share)[0])
-        at = [z.get(j, ZERO) for j in range(cluster.n)]
+def keep(cluster: Cluster, tier: Block, rows: Rows, held: Mapping[str, Any]) -> Rows:
+    """Require of later tiers that an earlier one keeps what its own tasks reach: its `level`, of leximin the level of
+    each user but for 1e-7. The file's tasks may miss that by as much as conditions. Without own tasks, what it has in
+    the file.
+    """
+    if len(tier.terms) == 1 and tier.name == "FairnessEfficiency":
+        tier = of_edge(tier)
+    in_levels, (c, _) = tier.name == "Leximin", cluster.coefficients(tier.share)
+    own = held.get("tasks") if in_levels or "level" in held else None
+    with cluster.at(numbers(own, "tasks", cluster.n, cluster.servers) if own else cluster.tasks):
+        if own and (faults := cluster.infeasible(rows)):
+            raise Fault(f"at the tasks of {tier.text}: {faults[0]}")
+        z = cluster.shares(c)
+        value = ZERO if in_levels else value_of(cluster, tier, 1 - VIOLATION if own else ONE)
+    if in_levels:
+        part = 1 - OF_BLOCKS if own else ONE
+        at = [part * z.get(j, ZERO) for j in range(cluster.n)]
+        if any(s < at[j] * (1 - OF_BLOCKS) for j, s in cluster.shares(c).items()):
+            raise Fault(f"a user is below its level of {tier.text}")
         return cluster._share_bounds(Block("MinShare", {"level": at, "share": tier.share}, tier.text))
-    value = value_of(cluster, tier)
+    level, unit = value, abs(value) or ONE
+    if own:
+        level = number(held["level"], "level")
+        level, unit = natural(cluster, tier, level), abs(level) or ONE
+        if not level <= value:
+            raise Fault(f"the tasks of {tier.text} do not reach its level")
+        if value_of(cluster, tier) < level - OF_BLOCKS * unit:
+            raise Fault(f"{tier.text} is below its level")
     if tier.name == "MaxMin" or is_linear(tier):
-        return cluster.impose(Block("AtLeast", {"objective": tier, "level": value}, tier.text))
-    cluster.kept.append((tier, value, abs(value) or ONE))
+        return cluster.impose(Block("AtLeast", {"objective": tier, "level": level}, tier.text))
+    cluster.kept.append((tier, level, unit))
     return []
 
 
@@ -1933,24 +1962,17 @@ def gap_of_tier(cluster: Cluster, objective: Block, rows: Rows, held: Mapping[st
 
 
 def gap_of_earlier(cluster: Cluster, objective: Block, rows: Rows, held: Mapping[str, Any]) -> Fraction:
-    """The gap of a leximin or max-min at its own tasks, and by how much later tiers lowered any share since then, of
-    max-min the smallest share per weight alone.
+    """The gap of a leximin or max-min at its own tasks, and by how much later tiers lowered levels since then: of
+    leximin any level, of max-min the smallest one.
     """
-    final, (c, _) = cluster.tasks, cluster.coefficients(objective.share)
-    after = cluster.shares(c)
-    try:
-        cluster.tasks = numbers(held["tasks"], "tasks", cluster.n, cluster.servers)
-        faults = cluster.infeasible(rows)
-        if faults:
-            raise Fault(f"at the tasks of {objective.text}: {faults[0]}")
-        gap = gap_of_tier(cluster, objective, rows, {**held, "tasks": None})
-        before = cluster.shares(c)
-        if objective.name == "MaxMin":
-            before, after = ({0: min(z / cluster.weights[j] for j, z in of.items())} for of in (before, after))
-        fallen = [1 - after[j] / z for j, z in before.items() if z > after[j]]
-    finally:
-        cluster.tasks = final
-    return gap + max(fallen, default=ZERO)
+    below, above = cluster.coefficients(objective.share)
+    after = cluster.shares(below)
+    with cluster.at(numbers(held["tasks"], "tasks", cluster.n, cluster.servers)):
+        gap, before = gap_of_tier(cluster, objective, rows, {**held, "tasks": None}), cluster.shares(above)
+    pairs = [(v / cluster.weights[j], after[j] / cluster.weights[j]) for j, v in before.items()]
+    if objective.name == "MaxMin":
+        pairs = [(min(then for then, _ in pairs), min(now for _, now in pairs))]
+    return gap + max((1 - now / then for then, now in pairs if then > now), default=ZERO)
 
 
 def limits_as_rows(cluster: Cluster) -> Rows:
@@ -2014,7 +2036,7 @@ def policy_of(data: Mapping[str, Any]) -> Block | None:
     tiers = tiers_of(policy.given["objective"])
     for k, held in enumerate(data.get("proof") or []):
         kind = KINDS.get(held.get("kind", ""))
-        earlier = ("tasks",) if k < len(tiers) - 1 and data.get("placement") is None else ()
+        earlier = ("tasks", "level") if k < len(tiers) - 1 and data.get("placement") is None else ()
         whole = ("divisible",) if data.get("placement") is not None else ()
         only(held, ("kind", "why", *earlier, *whole, *(kind.keys if kind else ())), f"entry {k} of the proof")
     if data.get("binding") is not None and "EnvyFree" not in {c.name for c in policy.given.get("constraints", [])}:
@@ -2066,7 +2088,7 @@ def proved(data: Mapping[str, Any], cluster: Cluster, policy: Block | None) -> t
     for tier, held in zip(tiers, evidence, strict=True):
         gap = max(gap, gap_of_tier(cluster, tier, rows, held))
         cluster.clock.done.append(f"{short(tier.text)} is proved to a gap of {rounded_up(at_least(gap))}")
-        rows = rows + (keep(cluster, tier) if tier is not tiers[-1] else [])
+        rows = rows + (keep(cluster, tier, rows, held) if tier is not tiers[-1] else [])
     return gap, ", each level given those before it" * cluster.step_by_step, faults
 
 

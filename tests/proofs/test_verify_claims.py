@@ -227,3 +227,24 @@ def test_servers_of_one_label_are_refused(tmp_path: Path) -> None:
     data["instance"]["servers"] = ["a", "a"]
     file.write_text(json.dumps(data))
     assert not fo.verify(file, one).ok
+
+
+def test_fractions_are_read_as_they_are() -> None:
+    assert checker.number(checker.Fraction(1, 3), "a third") == checker.Fraction(1, 3)
+    assert checker.number(0.1, "a float") == checker.Fraction(0.1)
+
+
+@pytest.mark.parametrize("first", [fo.AlphaFair(1, fo.Tasks()), fo.MaxMin(fo.Tasks()), fo.Leximin(fo.Tasks())])
+def test_an_earlier_tier_keeps_what_its_own_tasks_reach_and_the_answer_too(first: fo.Objective, tmp_path: Path) -> None:
+    """Else later tiers would be compared with too few tasks, or with none."""
+    file = fo.Policy(first.then(fo.Total(fo.Tasks()))).allocate(POOL).save(tmp_path / "tiers.json")
+    assert fo.verify(file).ok
+    data = json.loads(file.read_text())
+    (earlier, last), tasks = data["proof"], data["tasks_by_server"]
+    beyond = earlier | {"tasks": [[1.00000001 * x for x in row] for row in earlier["tasks"]]}
+    assert "exceed the capacity" in str(fo.verify(changed(file, proof=[beyond, last])))
+    if "level" in earlier:
+        higher = earlier | {"level": earlier["level"] + 2e-7 * abs(earlier["level"])}
+        assert "do not reach its level" in str(fo.verify(changed(file, proof=[higher, last])))
+    fewer = [[0.999999 * x for x in row] for row in tasks]
+    assert "below its level" in str(fo.verify(changed(file, proof=[earlier, last], tasks_by_server=fewer)))

@@ -212,13 +212,6 @@ def test_a_time_limit_ends_with_what_was_proved(
         fo.verify(file, time_limit=0)
 
 
-def test_what_later_tiers_take_of_other_users_says_nothing_of_max_min(tmp_path: Path) -> None:
-    demands, limits = [[40, 8, 8], [8, 5, 1], [3, 9, 20]], [None, None, 3]
-    cluster = fo.Instance(demands, [200] * 3, weights=[1, 2, 1], task_limits=limits)
-    file = fo.Policy(fo.MaxMin().then(fo.Total(fo.Tasks()))).allocate(cluster).save(tmp_path / "tiers.json")
-    assert fo.verify(file, cluster).ok
-
-
 def test_servers_of_one_label_are_refused(tmp_path: Path) -> None:
     two, one = (fo.Instance([[1], [1]], [[c] for c in rooms], servers=names) for rooms, names in (
         ((100, 10), ("b", "a")), ((10,), ("a",))))  # fmt: skip

@@ -182,10 +182,10 @@ class Late(Exception):
 
 
 class Clock:
-    """The time limit of a call, asked between steps, and what is proved so far (``done``)."""
+    """The time limit of a call, checked between steps, and what is proved so far (``done``)."""
 
     def __init__(self, seconds: float | None = None) -> None:
-        if seconds is not None and not seconds > 0:
+        if seconds is not None and not (isinstance(seconds, (int, float)) and seconds > 0):
             raise ValueError(f"time_limit is {seconds!r}, and must be seconds > 0, or None")
         self.end, self.done = math.inf if seconds is None else time.perf_counter() + seconds, list[str]()
 

@@ -48,7 +48,7 @@ class OwnSlices:
 
 
 def check(
-    allocation: Allocation, properties: Any = None, tol: float = 1e-6, time_limit: float | None = None
+    allocation: Allocation, properties: Any = None, tol: float = 1e-6, *, time_limit: float | None = None
 ) -> PropertyReport:
     """Hold one allocation to properties.
 

@@ -57,7 +57,7 @@ class Growth:
 
 
 def population_monotone(
-    mechanism: Any, instance: Instance, tol: float = 1e-5, time_limit: float | None = None
+    mechanism: Any, instance: Instance, tol: float = 1e-5, *, time_limit: float | None = None
 ) -> Verdict:
     """Check that no user runs fewer tasks when another user leaves.
 
@@ -104,7 +104,7 @@ def population_monotone(
 
 def resource_monotone(
     mechanism: Any, instance: Instance, tol: float = 1e-5, factors: Iterable[float] = FACTORS,
-    time_limit: float | None = None,
+    *, time_limit: float | None = None,
 ) -> Verdict:  # fmt: skip
     """Check that no user runs fewer tasks when a capacity grows.
 

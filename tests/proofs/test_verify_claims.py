@@ -208,8 +208,9 @@ def test_a_time_limit_ends_with_what_was_proved(
     assert "not proved in 100 s: nothing is proved yet" in said
     if policy.constraints and not policy.name:
         assert any("conditions hold; AlphaFair(2) is proved to a gap of" in one for one in said)
-    with pytest.raises(ValueError, match="time_limit is 0"):
-        fo.verify(file, time_limit=0)
+    for wrong in (0, "5"):
+        with pytest.raises(ValueError, match=f"time_limit is {wrong!r}"):
+            fo.verify(file, time_limit=wrong)
 
 
 def test_servers_of_one_label_are_refused(tmp_path: Path) -> None:

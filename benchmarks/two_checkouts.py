@@ -96,7 +96,7 @@ def _turn(checkout: str, large: int) -> dict[str, tuple[float, float]]:
     done = subprocess.run([sys.executable, "-c", code], cwd=HERE, env=environment, capture_output=True, text=True)
     if done.returncode:
         raise RuntimeError(f"{checkout}: {done.stderr}")
-    where, measured = json.loads(done.stdout)
+    where, measured = json.loads(done.stdout.splitlines()[-1])  # older checkouts print HiGHS's banner first
     if not Path(where).is_relative_to(checkout):
         raise RuntimeError(f"{checkout} holds no fairopt: {where} was measured")
     return measured

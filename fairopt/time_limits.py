@@ -34,7 +34,7 @@ _LIMIT: ContextVar[Limit | None] = ContextVar("fairopt.time_limit", default=None
 
 
 class Clock:
-    """What is left of a call's ``time_limit``, asked between the steps of the call's own loops.
+    """What is left of a call's ``time_limit``, checked between the steps of the call's own loops.
 
     A loop stops, and keeps what it has, where the clock is ``late``; a step that takes a limit itself gets ``left``.
     """

@@ -90,7 +90,7 @@ def _not_frozen(kind: type) -> str:
             + (as_fields if takes else "")
         )
     settings = vars(made_by)["__dataclass_params__"]
-    by_fields = "and blocks are told apart by their fields"
+    by_fields = "and blocks are distinguished by their fields"
     if not (settings.frozen and settings.eq):
         lacks = "is not frozen" if settings.eq else "does not compare its fields"
         return (

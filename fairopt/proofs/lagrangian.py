@@ -23,6 +23,7 @@ from fairopt.formulation.program import Float, Indices, Program
 from fairopt.lazy import optimize, sp
 
 EPS = 8 * float(np.finfo(float).eps)  # relative to the terms of a sum: more than the rounding error
+NEAR_NOTHING = 1e-12  # of the value at equal parts of the servers: multipliers of 1e17 have roundings of any size
 NOTHING = 0.25  # a bound that is this part of its own rounding is 0: the terms differ in their last digits at most
 
 
@@ -125,7 +126,8 @@ def lagrangian_bound(
             best = LagrangianBound(float(found.fun), gap, float(best.factor * np.exp(found.x)))
     if not best.gap <= GAP_TOLERANCE and objective.value(point) == value == 0.0:  # conditions may allow nothing
         plain = Lagrangian(program, majorant, multipliers, point, eps=0.0)(best.factor)
-        if plain <= NOTHING * (best.value - plain):
+        unit = majorant.value(point.typical())  # beside which the rounding must be small too, or it says nothing
+        if plain <= NOTHING * (best.value - plain) and best.value <= NEAR_NOTHING * unit:
             return LagrangianBound(best.value, 0.0, best.factor)
     return LagrangianBound(best.value, max(float(best.gap), 0.0) if np.isfinite(best.gap) else np.inf, best.factor)
 

@@ -506,8 +506,8 @@ class Cluster:
                 raise Fault(f"{what} hold a negative number")
         if len(self.limits) != n or any(w == 0 for w in self.weights) or self.counts != held["counts"]:
             raise Fault("task_limits are missing, a weight is 0, or a count is not a whole number")
-        if len({*self.users}) < n or len({*self.resources}) < m:
-            raise Fault("two users or two resources have one label")
+        if len({*self.users}) < n or len({*self.resources}) < m or len({*held["servers"]}) < servers:
+            raise Fault("two users, two resources or two servers have one label")
         allowed = [[True] * servers] * n if held["eligible"] is None else held["eligible"]
         if [len(row) for row in allowed] != [servers] * n or any(v not in (0, 1) for row in allowed for v in row):
             raise Fault("eligible does not say true or false of each user on each server")

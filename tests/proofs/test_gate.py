@@ -911,3 +911,17 @@ def test_no_number_that_is_not_finite_reaches_a_certificate(name: str, monkeypat
                     assert np.isfinite(numbers).all() and np.isfinite(answer.tasks).all() and min(numbers[:3]) >= 0
                     np.testing.assert_allclose(answer.tasks, right.tasks, rtol=2e-3, atol=1e-9)
                     np.testing.assert_allclose(answer.value, right.value, rtol=2e-6)
+
+
+@pytest.mark.parametrize("multiplier", [1.0, 1e10, 1e14, 1e16, 1e17, 1e18])
+def test_large_multipliers_do_not_prove_that_nothing_is_the_most(multiplier: float) -> None:
+    instance, policy = fo.Instance([[1], [1]], [1]), fo.Policy(fo.Total(fo.Tasks()), [fo.EnvyFree()])
+    problem = policy.problem(instance)
+    problem.solve(solver="CLARABEL")
+    for variable in problem.variables():
+        variable.save_value(np.zeros(variable.shape))
+    for condition in problem.constraints:
+        dual = condition.dual_variables[0]
+        dual.save_value(np.full(dual.shape, multiplier))
+    with pytest.raises(fo.NotCertified):
+        policy.read(problem, instance)

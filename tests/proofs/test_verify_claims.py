@@ -212,6 +212,16 @@ def test_a_time_limit_ends_with_what_was_proved(
         fo.verify(file, time_limit=0)
 
 
+def test_servers_of_one_label_are_refused(tmp_path: Path) -> None:
+    two, one = (fo.Instance([[1], [1]], [[c] for c in rooms], servers=names) for rooms, names in (
+        ((100, 10), ("b", "a")), ((10,), ("a",))))  # fmt: skip
+    file = fo.DRF().allocate(two).save(tmp_path / "two.json")
+    data = json.loads(file.read_text())
+    data["instance"]["servers"] = ["a", "a"]
+    file.write_text(json.dumps(data))
+    assert not fo.verify(file, one).ok
+
+
 def test_fractions_are_read_as_they_are() -> None:
     assert checker.number(checker.Fraction(1, 3), "a third") == checker.Fraction(1, 3)
     assert checker.number(0.1, "a float") == checker.Fraction(0.1)

@@ -139,7 +139,7 @@ WHERE: dict[str, str] = {  # by kind a pattern of the path of what is changed
     "tasks": r"tasks_by_server/\d+/\d+", "price": r"proof/.*prices/\d+/\d+", "multiplier": r"proof/.*(rows|kept)/\d+",
     "mixture": r"proof/.*mixtures/\d+/\d+", "line": r"proof/.*(levels/\d+|slope)",
     "unit": r"proof/\d+/unit", "users of a level": r"proof/.*users/\d+",
-    "tier's tasks": r"proof/\d+/tasks/\d+/\d+", "capacity": r"instance/capacities/.*",
+    "tier's tasks": r"proof/\d+/(tasks/\d+/\d+|level)", "capacity": r"instance/capacities/.*",
     "demand": r"instance/demands/.*\d", "limit": r"instance/task_limits/\d+", "weight": r"instance/weights/\d+",
     "counts": r"instance/counts/\d+", "eligibility": r"instance/eligible/\d+/\d+", "coefficient": r"given/.*\d",
     "bundle": r"bundles/.*\d", "placement": r"placement/.*\d",
@@ -180,9 +180,18 @@ ENTRIES: tuple[Data, ...] = (  # one of each kind, which fit two users of a pool
 )  # fmt: skip
 
 
+def shape_of(data: Data) -> tuple[int, ...]:
+    """The numbers of users, servers and resources."""
+    return tuple(len(data["instance"][what]) for what in ("users", "servers", "resources"))
+
+
 def of_another(rng: Rng, data: Data, part: str) -> None:
-    """Put another file's proof or policy into a file, with other tasks most of the time."""
-    other = EARLIER[rng.integers(len(EARLIER))]
+    """Put another file's proof or policy into a file, with other tasks most of the time.
+
+    Of files of the same shape where there are any: else evidence is mostly refused for its length.
+    """
+    alike = [one for one in EARLIER if one["shape"] == shape_of(data)]
+    other = one_of(rng, *(alike if len(alike) > 1 and rng.random() < 0.8 else EARLIER))
     if part == "another policy":
         data["policy"] = other["policy"]
     elif rng.random() < 0.5:
@@ -394,7 +403,7 @@ def main() -> None:
                 continue
             proved += 1
             of_this = json.loads(text)
-            EARLIER.append({"proof": of_this["proof"], "policy": of_this["policy"]})
+            EARLIER.append({"proof": of_this["proof"], "policy": of_this["policy"], "shape": shape_of(of_this)})
             while sum(map(Counter.total, attacks.values())) * o.files < done * o.mutations:
                 attacked(rng, text, path, attacks, bad, o.kinds)
     title = f"seed {o.seed}, {(time.perf_counter() - begun) / 60:.1f} minutes"

@@ -252,12 +252,12 @@ def _of_fewer(
     at = 0
     blocks: list[Constraint | None] = [*program.constraints, *[None] * len(rows)]  # others have rows as well
     for block, own in zip(blocks, rows, strict=False):
-        chosen = list(range(len(own)))
+        chosen, asked = list(range(len(own))), True
         if isinstance(block, ManyRows):
             where = {_envier_and_envied(row): r for r, (row, _, _) in enumerate(own)}
             pairs = [(int(active[row // n]), int(active[row % n])) for row in next(made)]
-            chosen = [where[pair] for pair in pairs if pair in where]
-        if chosen or not isinstance(block, ManyRows):
+            chosen, asked = [where[pair] for pair in pairs if pair in where], bool(pairs)
+        if asked:
             kept.append([own[r] for r in chosen])
         place += [at + r for r in chosen]
         at += len(own)

@@ -149,7 +149,7 @@ def units_of(program: Program) -> RowUnits:
 
 def repaired(units: RowUnits, tasks: Float) -> Float:
     """Tasks (n_users, n_servers) scaled to within capacities and limits, and raised to lower bounds if possible."""
-    program = units.program
+    program, tasks = units.program, np.maximum(tasks, 0.0)
     load = (units.demands.all_loads(tasks / units.per_level) / units.usable).max(axis=0)
     room = np.where(load > 1 - 5e-14, (1 - 1e-13) / load, 1.0)  # below 1 by more than the rounding of sums
     tasks = tasks * np.where(units.eligible, room, 0.0)

@@ -75,7 +75,10 @@ class Fraction:
         return hash(self.as_integer_ratio())
 
     def __float__(self) -> float:
-        return self.n / self.d
+        try:
+            return self.n / self.d
+        except OverflowError:  # as products of floats
+            return math.inf if self.n > 0 else -math.inf
 
     def __ceil__(self) -> int:
         return -(-self.n // self.d)
@@ -531,7 +534,7 @@ class Cluster:
         # objectives that may not fall below levels, as `Goal` counts, and the unit of each level's tolerance
         self.kept: list[tuple[Block, Fraction, Fraction]] = []
         self.binding = None if data.get("binding") is None else [self.pair(pair) for pair in data["binding"]]
-        if self.binding is None and not charges_rows(data.get("proof")):
+        if self.binding is None and "proof" in data and not charges_rows(data["proof"]):
             self.binding = []
         self.imposed, self.envied = set[str](), dict[tuple[int, int], Row]()  # conditions by name; rows of `EnvyFree`
 
@@ -1119,21 +1122,27 @@ def tangents(
     return up(constant + ends(max(slopes.values()), low, most))
 
 
+def size_of(x: Fraction) -> float:
+    """About the logarithm of a positive number, which may be beyond floats."""
+    return math.log(x.n) - math.log(x.d)
+
+
 def turning_point(curves: list[OfUser], rest: Mapping[int, Fraction], low: Fraction, most: Fraction) -> list[Fraction]:
     """About where a user's value is largest on its cheapest server: any point gives a bound, this one a close one."""
     first = curves[0].above
     s = min((s for s in rest if first[s] > 0), key=lambda s: -rest[s] / first[s])
-    terms = [(float(alpha), math.log(f * c[s]), math.log(c[s])) for alpha, f, _, c in curves if c[s] > 0]
-    price = -rest[s]
-    left, right = math.log(most) - 690.0, math.log(most)
-    if price > 0 and len(terms) == 1:
+    terms = [(float(alpha), size_of(f * c[s]), size_of(c[s])) for alpha, f, _, c in curves if c[s] > 0]
+    left, right = size_of(most) - 690.0, size_of(most)
+    price = size_of(-rest[s]) if rest[s] < 0 else -math.inf
+    if rest[s] < 0 and len(terms) == 1:
         ((alpha, f, c),) = terms
-        left = right = max(min((f - math.log(price)) / alpha - c, right), left)
-    for _ in range(100 if price > 0 and len(terms) > 1 else 0):
+        left = right = max(min((f - price) / alpha - c, right), left)
+    for _ in range(100 if rest[s] < 0 and len(terms) > 1 else 0):
         middle = 0.5 * (left + right)
-        logs = [f - alpha * (c + middle) - math.log(price) for alpha, f, c in terms]
+        logs = [f - alpha * (c + middle) - price for alpha, f, c in terms]
         left, right = (middle, right) if sum(math.exp(min(g, 50.0)) for g in logs) > 1 else (left, middle)
-    tasks = min(max(Fraction(math.exp(right)) * (1 + Fraction(1, 10**14)), low), most)  # rounded to where it falls
+    at = Fraction(math.exp(min(right, 700.0))) * (1 + Fraction(1, 10**14))  # rounded to where it falls
+    tasks = min(max(at, low), most)
     return [c.above[s] * tasks for c in curves]
 
 
@@ -1308,6 +1317,8 @@ def bottlenecks(cluster: Cluster, objective: Block, rows: Rows, held: Mapping[st
         least, most = ({j: end(sizes[k] * cluster.total(j)) for j, sizes in water.sizes.items()}
                        for k, end in ((0, math.floor), (1, math.ceil)))  # fmt: skip
         if min(least.values()) <= 0:
+            if all(cluster.total(j) > 0 for j in cluster.active) and bits == BITS:  # levels differ by more than 2^bits
+                continue
             raise Fault("a user who takes part has no share")
         if objective.name == "MaxMin":
             best = min(water.upper.values())
@@ -2094,7 +2105,7 @@ def proved(data: Mapping[str, Any], cluster: Cluster, policy: Block | None) -> t
 
 def at_least(gap: Fraction) -> float:
     """The smallest float that is no less."""
-    return next(f for f in (float(gap), math.nextafter(float(gap), math.inf)) if Fraction(f) >= gap)
+    return next(f for f in (float(gap), math.nextafter(float(gap), math.inf)) if math.isinf(f) or Fraction(f) >= gap)
 
 
 def verify(path: str | Path, instance: Any = None, *, time_limit: float | None = None) -> Verification:

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import fairopt as fo
+from fairopt.methods import portable
 from fairopt.proofs import verify as checker
 
 RNG = np.random.default_rng(5)
@@ -89,6 +90,7 @@ def test_a_policy_of_ones_own_is_certified_where_it_is_given_to_load(tmp_path: P
     fo.FDS(beta=2, lam=-0.1), fo.FDS(beta=-1, lam=0), fo.Policy(fo.FairnessEfficiency(0.5, 3, fo.PNormShare(2))),
     fo.Policy(fo.FairnessEfficiency(-2, 0.5, fo.Tasks()), [fo.MinTasks(0.5), fo.Total(fo.Tasks()) >= 3]),
     fo.Policy(fo.FairnessEfficiency(3, -1, fo.Tasks()), [fo.EnvyFree(), fo.AlphaFair(1) >= -9]),
+    fo.Policy(fo.FairnessEfficiency(2, -0.2, fo.Tasks()), [fo.EnvyFree()]),
 ], ids=repr)  # fmt: skip
 def test_lines_prove_fairness_and_efficiency_off_the_edge(policy: fo.Policy, tmp_path: Path) -> None:
     path = policy.allocate(POOL).save(tmp_path / "plane.json")
@@ -209,3 +211,26 @@ def test_the_checker_runs_as_a_script_without_the_package(tmp_path: Path) -> Non
         script = [sys.executable, "-I", "-S", str(checker.__file__), str(file)]  # no packages can be imported
         ran = subprocess.run(script, capture_output=True, text=True, check=False)
         assert ran.returncode == code and words in ran.stdout and ran.stderr == ""
+
+
+def test_evidence_that_proves_nothing_is_replaced_by_that_of_the_tasks(tmp_path: Path) -> None:
+    file = fo.Policy(fo.AlphaFair(1)).allocate(POOL).save(tmp_path / "a.json")
+    cluster, objective = checker.Cluster(json.loads(file.read_text())), checker.block("AlphaFair(1)")
+    found = portable._proving(cluster, objective, [], {"kind": "lines"})
+    assert checker.gap_of_tier(cluster, objective, [], found) < checker.GAP
+
+
+WILD = {  # each raised an error when it was solved or saved, or was not proved
+    "slopes": (fo.AlphaFair(5, fo.StandAloneShare()), [[2e117], [3e19]], [[6e83], [8e11]],
+               {"task_limits": [6e-118, 5e-47]}),
+    "levels": (fo.MaxMin(fo.Tasks()), [[3e205, 2e-77], [8e-255, 1e-119]], [5e84, 1e27], {}),
+    "a unit": (fo.FairnessEfficiency(2, -0.2, fo.Tasks()), [[4e73]], [5e-57], {"task_limits": [7e45]}),
+    "tasks": (fo.AlphaFair(0.5), [[1e54], [4e27], [1e-79]], [[2e119], [8e-12]], {"task_limits": [3e64, 6e40, 8e31]}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", WILD)
+def test_answers_at_wild_scales_are_saved_and_proved(name: str, tmp_path: Path) -> None:
+    objective, demands, capacities, more = WILD[name]
+    answer = fo.Policy(objective).allocate(fo.Instance(demands, capacities, **more))
+    assert fo.verify(answer.save(tmp_path / "wild.json")).ok

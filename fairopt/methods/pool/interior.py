@@ -242,6 +242,8 @@ class PoolInterior:
         missing[:m] -= slack
         off = slope - wanted
         unit, products = float(np.abs(slope) @ x) + float(np.abs(prices) @ usable), self.products
+        if not unit > 0:  # underflow
+            return np.inf
         size = max(products / unit, float(np.abs(off) @ x) / unit, float(np.abs(missing / usable).max()))
         if size <= DONE or not size < np.inf:
             return size

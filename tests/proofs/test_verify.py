@@ -214,3 +214,11 @@ def test_envy_of_many_users_is_refused_with_their_number_or_answered_quickly(tmp
     assert not found.ok and "2,000 users envies another takes 4,000,000 comparisons" in found.statement
     del held["rows"]
     assert not verified(tmp_path, "Policy(MaxMin(), [EnvyFree()])", [[0.5]] * n, held, **change).ok
+
+
+def test_too_many_levels_are_refused_before_they_are_begun(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    servers = fo.Instance([[40, 8, 8], [8, 5, 1]], [[200, 200, 200], [50, 90, 70]])
+    file = fo.DRF().allocate(servers).save(tmp_path / "a.json")
+    assert fo.verify(file).ok
+    monkeypatch.setattr("fairopt.proofs.verify.LEVEL_PAIRS", 0)
+    assert "pairs of users and servers take too long in fractions" in str(fo.verify(file))

@@ -34,9 +34,10 @@ lowest: $(STAMP) ## tests on the lowest versions that pyproject.toml allows (Pyt
 	@echo "== tests (pytest, $(WORKERS) workers)"
 	@$(LOWEST)/bin/python -m pytest -q -n $(WORKERS) -m "not slow"
 
-lint: $(STAMP) ## style (ruff) and types (mypy)
-	@echo "== style (ruff)"
+lint: $(STAMP) ## style and format (ruff), and types (mypy)
+	@echo "== style and format (ruff)"
 	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
 	@echo "== types (mypy)"
 	@$(BIN)/mypy fairopt
 	@$(BIN)/mypy --strict --config-file= --cache-dir=.mypy_cache/client tests/client.py

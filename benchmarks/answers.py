@@ -55,12 +55,13 @@ SHOWN = 10  # differences, in full
 ABSOLUTE = ("gap", "gaps", "violation", "block_violation", "margin", "gain", "saved")
 TIMED = ("seconds", "hits", "versions", "digest")  # of the clock or the machine
 CLEANED = (
-    (r"\d+(\.\d+)?(e-?\d+)? ?(s|ms|seconds)\b", "SECONDS"), (r"0x[0-9a-f]+", "ADDRESS"),
+    (r"\d+(\.\d+)?(e-?\d+)? ?(s|ms|seconds)\b", "SECONDS"),
+    (r"0x[0-9a-f]+", "ADDRESS"),
     (r"(?<![\w.])(/[\w.+-]+)+/(?=[\w.+-]+)", ""),
     (r"& +\d+\.\d{4} (?=& [^&]*\\\\)", "& SECONDS "),  # the last column but one of a comparison, in LaTeX and plain
     (r"(?m)( 0| -| \d\.\de-\d\d) +\d+\.\d{4}(?=( +\S+)? *$)", r"\1 SECONDS"),
     (r"\b(fairopt|fuzz_blocks)\.(\w+\.)*(?=[A-Z])", ""),
-)  # fmt: skip
+)
 
 
 def told(value: Any) -> Any:
@@ -68,12 +69,21 @@ def told(value: Any) -> Any:
     if isinstance(value, fo.Allocation):
         proof = value.certificate
         return {
-            "tasks_by_server": told(value.tasks_by_server), "objective": told(value.objective), "method": proof.method,
-            "solver": proof.solver, "gap": proof.gap, "violation": proof.violation,
-            "block_violation": proof.block_violation, "note": told(proof.note), "assumed": told(proof.assumed),
-            "tried": [[one.solver, one.status] for one in proof.tried], "policy": told(repr(value.policy)),
-            "prices": told(value.prices), "prices_left": told(value.prices_left), "bundles": told(value.bundles),
-        }  # fmt: skip
+            "tasks_by_server": told(value.tasks_by_server),
+            "objective": told(value.objective),
+            "method": proof.method,
+            "solver": proof.solver,
+            "gap": proof.gap,
+            "violation": proof.violation,
+            "block_violation": proof.block_violation,
+            "note": told(proof.note),
+            "assumed": told(proof.assumed),
+            "tried": [[one.solver, one.status] for one in proof.tried],
+            "policy": told(repr(value.policy)),
+            "prices": told(value.prices),
+            "prices_left": told(value.prices_left),
+            "bundles": told(value.bundles),
+        }
     if isinstance(value, fo.Allocations):
         kept = ("tasks", "gap", "violation", "method", "one_by_one", "ok")
         return {key: told(getattr(value, key)) for key in kept}
@@ -231,8 +241,16 @@ def compare(path: Path, parts: list[str], every: int) -> bool:
     console, shown = Console(width=160, soft_wrap=True, highlight=False, markup=False), 0
     if corpus["versions"] != _versions():
         console.print(f"recorded with {corpus['versions']}, compared with {_versions()}: solvers may answer otherwise")
-    table = Table("part", "questions", "same", "DIFFERENT", "in what", "other method", "seconds",
-                  title=f"The answers of {fo.__file__} and {path}")  # fmt: skip
+    table = Table(
+        "part",
+        "questions",
+        "same",
+        "DIFFERENT",
+        "in what",
+        "other method",
+        "seconds",
+        title=f"The answers of {fo.__file__} and {path}",
+    )
     total = Counter[str]()
     for part in parts:
         begun, kinds, count = time.perf_counter(), Counter[str](), Counter[str]()

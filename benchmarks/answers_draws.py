@@ -32,9 +32,12 @@ def pool(rng: Rng, **options: Any) -> fo.Instance:
     """One server, with weights, limits (0 too) or none; now and then of demands over decades."""
     if rng.random() < 0.15:
         return fo.datasets.log_uniform(
-            int(rng.integers(1, 40)), int(rng.integers(1, 5)), weights=bool(rng.random() < 0.5),
-            limits=bool(rng.random() < 0.5), seed=int(rng.integers(1000)),
-        )  # fmt: skip
+            int(rng.integers(1, 40)),
+            int(rng.integers(1, 5)),
+            weights=bool(rng.random() < 0.5),
+            limits=bool(rng.random() < 0.5),
+            seed=int(rng.integers(1000)),
+        )
     return _limited(rng, drawn(rng, int(rng.integers(1, 9)), 1, int(rng.integers(1, 5)), **options))
 
 
@@ -60,10 +63,15 @@ def _limited(rng: Rng, given: dict[str, Any]) -> fo.Instance:
 def share(rng: Rng, instance: fo.Instance) -> fo.Share:
     """Any of fairopt's shares."""
     return one_of(
-        rng, fo.Tasks(), fo.DominantShare(), fo.DominantShare(), fo.KDominantShare(2, short="positive"),
-        fo.PNormShare(plain(float(rng.integers(1, 5)))), fo.StandAloneShare(),
+        rng,
+        fo.Tasks(),
+        fo.DominantShare(),
+        fo.DominantShare(),
+        fo.KDominantShare(2, short="positive"),
+        fo.PNormShare(plain(float(rng.integers(1, 5)))),
+        fo.StandAloneShare(),
         fo.ResourceShare(instance.resources[rng.integers(instance.n_resources)]),
-    )  # fmt: skip
+    )
 
 
 def objective(rng: Rng, instance: fo.Instance) -> fo.Objective:
@@ -73,24 +81,37 @@ def objective(rng: Rng, instance: fo.Instance) -> fo.Objective:
     alpha = one_of(rng, 0, 0.3, 0.5, 1, 1, 1.5, 2, 3, 5, 10, 20)
     beta, lam = one_of(rng, (0.5, 1), (0.5, 3), (0.8, 0.1), (1, 0.5), (2, -0.5), (2, -1), (2, -0.2), (3, -1))
     return one_of(
-        rng, fo.Leximin(of), fo.MaxMin(of), fo.Total(of), fo.AlphaFair(alpha, of), fo.AlphaFair(alpha, of),
-        fo.FairnessEfficiency(beta, lam, of), fo.OrderedWeighted((falling[0] + 1, *falling[1:]), of),
+        rng,
+        fo.Leximin(of),
+        fo.MaxMin(of),
+        fo.Total(of),
+        fo.AlphaFair(alpha, of),
+        fo.AlphaFair(alpha, of),
+        fo.FairnessEfficiency(beta, lam, of),
+        fo.OrderedWeighted((falling[0] + 1, *falling[1:]), of),
         fo.AlphaFair(max(alpha, 0.3), of) + 0.1 * fo.Total(fo.Tasks()),
         2 * fo.MaxMin(of) + fo.Total(share(rng, instance)),
-    )  # fmt: skip
+    )
 
 
 def constraint(rng: Rng, instance: fo.Instance) -> Any:
     """Any of fairopt's constraints, tight, loose or impossible."""
     small, user = digits(rng.uniform(0, 0.3)), instance.users[rng.integers(instance.n_users)]
     return one_of(
-        rng, fo.SharingIncentive(), fo.EnvyFree(), fo.EqualShares(share(rng, instance)),
-        fo.MinTasks({user: plain(float(rng.integers(1, 8)) / 4)}), fo.MinTasks(small),
-        fo.MaxTasks({user: plain(float(rng.integers(1, 8)) / 2)}), fo.MaxTasks(plain(float(rng.integers(1, 9)))),
-        fo.MinShare(small / 2, share(rng, instance)), fo.MaxShare(small * 4 + 0.01, share(rng, instance)),
+        rng,
+        fo.SharingIncentive(),
+        fo.EnvyFree(),
+        fo.EqualShares(share(rng, instance)),
+        fo.MinTasks({user: plain(float(rng.integers(1, 8)) / 4)}),
+        fo.MinTasks(small),
+        fo.MaxTasks({user: plain(float(rng.integers(1, 8)) / 2)}),
+        fo.MaxTasks(plain(float(rng.integers(1, 9)))),
+        fo.MinShare(small / 2, share(rng, instance)),
+        fo.MaxShare(small * 4 + 0.01, share(rng, instance)),
         fo.Reserve(int(rng.integers(instance.n_resources)), one_of(rng, 0.1, 0.25, 0.5)),
-        fo.MaxMin(share(rng, instance)) >= small / 4, fo.Total() >= small,
-    )  # fmt: skip
+        fo.MaxMin(share(rng, instance)) >= small / 4,
+        fo.Total() >= small,
+    )
 
 
 def policy(rng: Rng, instance: fo.Instance) -> str:
@@ -179,10 +200,22 @@ def prepared(rng: Rng) -> Draw:
 def batches(rng: Rng) -> Draw:
     shape = (12, int(rng.integers(1, 6)), int(rng.integers(2, 5)))
     name = one_of(
-        rng, "drf", "kdf:k=2", "kdf:k=2,short=positive", "nash", "fds:alpha=0.5", "fds:alpha=3", "most-tasks",
-        "gfj:alpha=2", "pnorm:p=2,alpha=1", "MaxMin(Tasks())", "Total()", "fds:beta=2,lam=-0.5", "fds:beta=2,lam=-1",
+        rng,
+        "drf",
+        "kdf:k=2",
+        "kdf:k=2,short=positive",
+        "nash",
+        "fds:alpha=0.5",
+        "fds:alpha=3",
+        "most-tasks",
+        "gfj:alpha=2",
+        "pnorm:p=2,alpha=1",
+        "MaxMin(Tasks())",
+        "Total()",
+        "fds:beta=2,lam=-0.5",
+        "fds:beta=2,lam=-1",
         "h-ffmra",
-    )  # fmt: skip
+    )
     least, often = int(rng.integers(2)), one_of(rng, 0, 0.3)
     code = (
         f"rng = np.random.default_rng({rng.integers(1000)})\ndemands = rng.integers({least}, 6, {shape})\n"
@@ -261,12 +294,26 @@ def invalid(rng: Rng) -> Draw:
     number = one_of(rng, -1, 0, float("nan"), float("inf"), "three", None, 2, 0.5)
     if rng.random() < 0.5:
         kind = one_of(
-            rng, "AlphaFair({})", "KDominantShare({})", "PNormShare({})", "FairnessEfficiency({0}, {0})",
-            "MinTasks({})", "MaxShare({})", "Reserve(0, {})", "{} * MaxMin()", "MaxMin() >= {}",
+            rng,
+            "AlphaFair({})",
+            "KDominantShare({})",
+            "PNormShare({})",
+            "FairnessEfficiency({0}, {0})",
+            "MinTasks({})",
+            "MaxShare({})",
+            "Reserve(0, {})",
+            "{} * MaxMin()",
+            "MaxMin() >= {}",
             "OrderedWeighted(({}, 1))",
-            "FDS(beta={})", "named_policy('fds:alpha=' + str({}))", "Leximin() + Total()", "named_policy('drff')",
-            "named_policy('kdf:k')", "named_policy('AlphaFair(1')", "named_policy('no.such:X')", "Policy({})",
-        )  # fmt: skip
+            "FDS(beta={})",
+            "named_policy('fds:alpha=' + str({}))",
+            "Leximin() + Total()",
+            "named_policy('drff')",
+            "named_policy('kdf:k')",
+            "named_policy('AlphaFair(1')",
+            "named_policy('no.such:X')",
+            "Policy({})",
+        )
         return Draw(f"inf, nan = np.inf, np.nan\nanswer = repr({kind.format(repr(number))})")
     given = drawn(rng, int(rng.integers(1, 4)), int(rng.integers(1, 3)), int(rng.integers(1, 4)))
     key = one_of(
@@ -288,12 +335,24 @@ def _fuzzed(name: str) -> Callable[[Rng], Draw]:
 FUZZED = {"shares": 300, "alpha": 250, "wide": 300, "read": 200, "traces": 250, "own": 250, "rows": 250}
 PARTS: dict[str, tuple[int, Callable[[Rng], Draw]]] = {
     **{f"fuzz: {name}": (many, _fuzzed(name)) for name, many in FUZZED.items()},
-    "pools": (750, pools), "clusters": (550, clusters), "constraints": (400, constraints), "tiers": (150, tiers),
-    "plane": (150, plane), "bundles": (250, bundles), "mechanisms": (150, mechanisms), "methods": (150, methods),
-    "checks": (150, checks), "prepared": (80, prepared), "batches": (80, batches), "shards": (60, shards),
-    "saved": (150, saved), "tables": (60, tables), "lies": (40, lies), "audits": (25, audits),
+    "pools": (750, pools),
+    "clusters": (550, clusters),
+    "constraints": (400, constraints),
+    "tiers": (150, tiers),
+    "plane": (150, plane),
+    "bundles": (250, bundles),
+    "mechanisms": (150, mechanisms),
+    "methods": (150, methods),
+    "checks": (150, checks),
+    "prepared": (80, prepared),
+    "batches": (80, batches),
+    "shards": (60, shards),
+    "saved": (150, saved),
+    "tables": (60, tables),
+    "lies": (40, lies),
+    "audits": (25, audits),
     "invalid": (205, invalid),
-}  # fmt: skip
+}
 
 
 def draws(name: str, every: int = 1) -> list[Draw]:

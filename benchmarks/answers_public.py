@@ -31,17 +31,32 @@ EVENTS = (
 )
 MACHINES = "time,machine_id,type,capacity.cpus,capacity.memory,platform_id\n0,1,ADD,0.5,0.25,A\n0,2,ADD,1,0.5,B\n"
 POLICIES = (
-    "drf", "2df", "kdf:k=3,short=positive", "fds:alpha=2", "fds:beta=2,lam=-0.7", "nash", "most-tasks", "tsf", "ps-dsf",
-    "per-server", "h-ffmra", "bottleneck", "notions.py:MINE", "AlphaFair(1, KDominantShare(2)) + 0.1 * Total(Tasks())",
-    "Policy(MaxMin(), constraints=[MinTasks(1e9)])", "Policy(Leximin(), constraints=[SharingIncentive()])", "drff",
+    "drf",
+    "2df",
+    "kdf:k=3,short=positive",
+    "fds:alpha=2",
+    "fds:beta=2,lam=-0.7",
+    "nash",
+    "most-tasks",
+    "tsf",
+    "ps-dsf",
+    "per-server",
+    "h-ffmra",
+    "bottleneck",
+    "notions.py:MINE",
+    "AlphaFair(1, KDominantShare(2)) + 0.1 * Total(Tasks())",
+    "Policy(MaxMin(), constraints=[MinTasks(1e9)])",
+    "Policy(Leximin(), constraints=[SharingIncentive()])",
+    "drff",
     "kdf:k=9",
-)  # fmt: skip
+)
 INPUTS = ("cluster", "cluster.json", "cluster.yaml", "servers", "kube", "slurm", "borg", "openb", "missing", "bad.json")
 PAGES = ("solve", "compare", "policies", "solvers", "demo", "audit", "replay", "claims", "convert", "plot", "shards")
 COMMANDS = (
     *(f"solve {where} --json -p drf" for where in INPUTS),
     *(("solve", where, "--json", "-p", name) for where in ("cluster", "servers") for name in POLICIES),
-    *(f"convert {where} made-{where}.json" for where in INPUTS), *(f"{name} --help" for name in ("", *PAGES)),
+    *(f"convert {where} made-{where}.json" for where in INPUTS),
+    *(f"{name} --help" for name in ("", *PAGES)),
     *"""solve cluster
 solve servers -p nash --solver CLARABEL
 solve servers -p drf --method cone --json
@@ -86,8 +101,9 @@ plot servers --kind region --axis user1 --axis user2 --out r.png
 plot cluster --kind regions
 demo
 --version
-nothing""".splitlines(), "",
-)  # fmt: skip
+nothing""".splitlines(),
+    "",
+)
 
 
 def signatures() -> dict[str, str]:
@@ -134,21 +150,29 @@ def inputs() -> None:
     """Write what commands read into this folder."""
     demo, pool = fo.datasets.demo(), fo.Instance([[1, 3], [3, 1]], [4, 4])
     servers = fo.Instance(
-        [[1, 2, 0], [2, 1, 1], [0, 1, 2]], [[6, 6, 3], [4, 2, 4]], counts=[2, 1], weights=[1, 2, 1],
-        task_limits=[None, 3, None], eligible=[[1, 1], [1, 0], [1, 1]], server_types=["a", "b"],
-    )  # fmt: skip
+        [[1, 2, 0], [2, 1, 1], [0, 1, 2]],
+        [[6, 6, 3], [4, 2, 4]],
+        counts=[2, 1],
+        weights=[1, 2, 1],
+        task_limits=[None, 3, None],
+        eligible=[[1, 1], [1, 0], [1, 1]],
+        server_types=["a", "b"],
+    )
     for name in ("cluster", "cluster.json", "cluster.yaml"):
         fo.datasets.write(demo, name)
     fo.datasets.write(servers, "servers")
     texts = {
-        "openb/openb_node_list_all_node.csv": NODES, "openb/openb_pod_list_default.csv": PODS,
-        "borg/instance_events.csv": EVENTS, "borg/machine_events.csv": MACHINES, "bad.json": '{"demands": [[1]]}',
+        "openb/openb_node_list_all_node.csv": NODES,
+        "openb/openb_pod_list_default.csv": PODS,
+        "borg/instance_events.csv": EVENTS,
+        "borg/machine_events.csv": MACHINES,
+        "bad.json": '{"demands": [[1]]}',
         "notions.py": "import fairopt as fo\nMINE = fo.Policy(fo.AlphaFair(2) + 0.1 * fo.Total(fo.Tasks()))\n",
         "kube/nodes.json": json.dumps({"kind": "List", "items": [_node(k) for k in range(3)]}),
         "kube/pods.json": json.dumps({"kind": "List", "items": [_pod(k) for k in range(5)]}),
         "slurm/nodes.json": json.dumps({"nodes": [_slurm_node(k) for k in range(3)]}),
         "slurm/jobs.json": json.dumps({"jobs": [_job(k) for k in range(4)]}),
-    }  # fmt: skip
+    }
     for path, text in texts.items():
         Path(path).parent.mkdir(exist_ok=True)
         Path(path).write_text(text, encoding="utf-8")

@@ -21,15 +21,30 @@ import fairopt as fo
 from fairopt.properties.audit.findings import numbers
 
 NOTIONS: dict[str, Any] = {
-    "DRF": fo.DRF(), "DRFH": fo.DRFH(),
-    "2-DF": fo.KDF(2), "3-DF": fo.KDF(3), "FDS 0.5": fo.FDS(0.5), "FDS 1": fo.FDS(1), "FDS 2": fo.FDS(2),
-    "FDS 5": fo.FDS(5), "FDS beta 2, lam -0.6": fo.FDS(beta=2, lam=-0.6), "GFJ 0.5": fo.GFJ(0.5), "GFJ 2": fo.GFJ(2),
-    "p-norm 1, alpha 2": fo.PNormFairness(1, 2), "p-norm 2, alpha 2": fo.PNormFairness(2, 2),
-    "asset fairness": fo.Policy(fo.Leximin(fo.PNormShare(1))), "Nash": fo.NashWelfare(),
-    "most tasks": fo.NoFairness(), "MLF-DRS": fo.MLFDRS(), "MLF-DRS, equal growth": fo.MLFDRS("equal"),
-    "FFMRA": fo.FFMRA(), "H-FFMRA": fo.HFFMRA(), "TSF": fo.TSF(), "PS-DSF": fo.PSDSF(),
+    "DRF": fo.DRF(),
+    "DRFH": fo.DRFH(),
+    "2-DF": fo.KDF(2),
+    "3-DF": fo.KDF(3),
+    "FDS 0.5": fo.FDS(0.5),
+    "FDS 1": fo.FDS(1),
+    "FDS 2": fo.FDS(2),
+    "FDS 5": fo.FDS(5),
+    "FDS beta 2, lam -0.6": fo.FDS(beta=2, lam=-0.6),
+    "GFJ 0.5": fo.GFJ(0.5),
+    "GFJ 2": fo.GFJ(2),
+    "p-norm 1, alpha 2": fo.PNormFairness(1, 2),
+    "p-norm 2, alpha 2": fo.PNormFairness(2, 2),
+    "asset fairness": fo.Policy(fo.Leximin(fo.PNormShare(1))),
+    "Nash": fo.NashWelfare(),
+    "most tasks": fo.NoFairness(),
+    "MLF-DRS": fo.MLFDRS(),
+    "MLF-DRS, equal growth": fo.MLFDRS("equal"),
+    "FFMRA": fo.FFMRA(),
+    "H-FFMRA": fo.HFFMRA(),
+    "TSF": fo.TSF(),
+    "PS-DSF": fo.PSDSF(),
     "DRF per server": fo.NaivePerServer(fo.DRF()),
-}  # fmt: skip
+}
 ONE_BY_ONE = ("PS-DSF", "DRF per server", "FDS beta 2, lam -0.6")  # milliseconds each: a tenth as many
 ON_SERVERS = ("DRFH", "TSF", "PS-DSF", "DRF per server", "FDS 1", "FDS 2", "MLF-DRS", "FFMRA", "H-FFMRA", "most tasks")
 PROPERTIES = ("pareto", "sharing-incentive", "envy-free", "strategy-proof", "strategy-proof-boosting")
@@ -47,23 +62,32 @@ def audited(
     verdicts, families = [], []
     for finding in report.values():
         common = {
-            "notion": name + (", weighted" if weights else ""), "demands": "positive" if positive else "with zeros",
+            "notion": name + (", weighted" if weights else ""),
+            "demands": "positive" if positive else "with zeros",
             "property": finding.property,
-        }  # fmt: skip
+        }
         firsts = [s for _, _, s in finding.hits.values() if s is not None]
         witness = finding.witness
-        verdicts.append(common | {
-            "verdict": "refuted" if finding.refuted else "stands" if finding.instances else "not tried",
-            "instances": finding.instances, "skipped": finding.skipped, "faults": finding.n_faults,
-            "margin": witness.margin if witness else NOTHING, "first hit s": min(firsts, default=NOTHING),
-            "seconds": finding.seconds, "witness": numbers(witness.instance) if witness else "",
-            "lie": str(witness.misreport) if witness and witness.misreport else "",
-            "verified": witness.verified if witness else "",
-        })  # fmt: skip
+        verdicts.append(
+            common
+            | {
+                "verdict": "refuted" if finding.refuted else "stands" if finding.instances else "not tried",
+                "instances": finding.instances,
+                "skipped": finding.skipped,
+                "faults": finding.n_faults,
+                "margin": witness.margin if witness else NOTHING,
+                "first hit s": min(firsts, default=NOTHING),
+                "seconds": finding.seconds,
+                "witness": numbers(witness.instance) if witness else "",
+                "lie": str(witness.misreport) if witness and witness.misreport else "",
+                "verified": witness.verified if witness else "",
+            }
+        )
         families += [
             common | {"family": family, "tried": tried, "hits": hits, "rate": hits / tried, "first s": first}
-            for family, (tried, hits, first) in finding.hits.items() if hits
-        ]  # fmt: skip
+            for family, (tried, hits, first) in finding.hits.items()
+            if hits
+        ]
     print(f"{name}, {'positive' if positive else 'zeros'}: {time.perf_counter() - start:.1f} s", flush=True)
     return verdicts, families
 

@@ -22,9 +22,16 @@ TABLE_1 = {
     5: {"most tasks": 1.82315, "DRF": 1.48135, "2-DF": 1.54454},
 }
 POLICIES = {
-    "DRF": fo.DRF(), "2-DF": fo.KDF(2, short="positive"), "most tasks": fo.NoFairness(), "FDS 0.01": fo.FDS(0.01),
-    "FDS 0.5": fo.FDS(0.5), "FDS 1": fo.FDS(1), "FDS 2": fo.FDS(2), "FDS 5": fo.FDS(5), "FDS 100": fo.FDS(100),
-}  # fmt: skip
+    "DRF": fo.DRF(),
+    "2-DF": fo.KDF(2, short="positive"),
+    "most tasks": fo.NoFairness(),
+    "FDS 0.01": fo.FDS(0.01),
+    "FDS 0.5": fo.FDS(0.5),
+    "FDS 1": fo.FDS(1),
+    "FDS 2": fo.FDS(2),
+    "FDS 5": fo.FDS(5),
+    "FDS 100": fo.FDS(100),
+}
 
 
 def requests(units: int) -> np.ndarray:
@@ -41,9 +48,11 @@ def random_batch(size: int, n: int, m: int, decades: float = 2.0) -> dict[str, A
     capacities = demands.sum(axis=1) * 10.0 ** rng.uniform(-1, 1, size=(size, m)) + 1.0
     reach = rng.uniform(0.1, 3.0, size=(size, n)) / (demands / capacities[:, None]).max(axis=2) / n
     return {
-        "demands": demands, "capacities": capacities, "weights": rng.uniform(0.5, 2.0, size=(size, n)),
+        "demands": demands,
+        "capacities": capacities,
+        "weights": rng.uniform(0.5, 2.0, size=(size, n)),
         "task_limits": np.where(rng.random((size, n)) < 0.3, reach, np.inf),
-    }  # fmt: skip
+    }
 
 
 def against_the_cone_route(found: Allocations, policy: fo.Policy, sample: int) -> dict[str, Any]:
@@ -63,9 +72,11 @@ def against_the_cone_route(found: Allocations, policy: fo.Policy, sample: int) -
         tasks.append(float((abs(ours.tasks - cone.tasks) / size).max()))
     each = float(np.median(seconds))
     return {
-        "cone ms each": 1e3 * each, "times faster": each / (found.seconds / len(found)),
-        "values agree to": max(values), "tasks agree to": "" if found.method == "simplex" else max(tasks),
-    }  # fmt: skip
+        "cone ms each": 1e3 * each,
+        "times faster": each / (found.seconds / len(found)),
+        "values agree to": max(values),
+        "tasks agree to": "" if found.method == "simplex" else max(tasks),
+    }
 
 
 def measured(name: str, policy: fo.Policy, batch: dict[str, Any], repeats: int) -> tuple[dict[str, Any], Allocations]:
@@ -74,10 +85,14 @@ def measured(name: str, policy: fo.Policy, batch: dict[str, Any], repeats: int) 
     found = runs[len(runs) // 2]
     assert found.ok.all()
     row = {
-        "policy": name, "instances": len(found), "s": found.seconds, "us each": 1e6 * found.seconds / len(found),
-        "worst gap": float(found.gap.max()), "worst violation": float(found.violation.max()),
+        "policy": name,
+        "instances": len(found),
+        "s": found.seconds,
+        "us each": 1e6 * found.seconds / len(found),
+        "worst gap": float(found.gap.max()),
+        "worst violation": float(found.violation.max()),
         "one by one": int(found.one_by_one.sum()),
-    }  # fmt: skip
+    }
     return row, found
 
 
@@ -94,8 +109,9 @@ def main() -> None:
             average = float(found.tasks.sum(axis=1).mean())
             assert round(average, 5) == TABLE_1[units][name], (units, name, average)
             total += found.seconds
-            rows.append({"C": units, **row, "tasks": f"{average:.5f}",
-                         **against_the_cone_route(found, policy, options.sample)})  # fmt: skip
+            rows.append(
+                {"C": units, **row, "tasks": f"{average:.5f}", **against_the_cone_route(found, policy, options.sample)}
+            )
         rows.append({**dict.fromkeys(rows[-1], ""), "C": units, "policy": "together", "s": total})
     show("Table 1 of Jiang and Wu: average number of tasks, every combination of requests", rows, "batch-table-1")
     batch = random_batch(options.instances, options.users, options.resources)

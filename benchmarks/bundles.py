@@ -39,15 +39,24 @@ def in_evaluations(n_users: int, n_servers: int, repeats: int) -> list[dict[str,
         again = {"demands": instance.demands, "capacities": instance.capacities}  # a new one: nothing is remembered
         policy = fo.HFFMRA()
         answer = policy.allocate(instance)
-        sides = {"ours": lambda a=again, p=policy: p.allocate(fo.Instance(**a)), "new": partial(fo.Instance, **again),
-                 "sum": instance.demands.sum}  # fmt: skip
+        sides = {
+            "ours": lambda a=again, p=policy: p.allocate(fo.Instance(**a)),
+            "new": partial(fo.Instance, **again),
+            "sum": instance.demands.sum,
+        }
         seconds = {side: median(measured) for side, measured in interleaved(sides, repeats).items()}
         ours = seconds["ours"] - seconds["new"]
-        rows.append({
-            "instance": name, "users x servers": f"{n_users} x {n_servers}", "milliseconds": 1e3 * ours,
-            "sum ms": 1e3 * seconds["sum"], "evaluations": ours / seconds["sum"], "gap": answer.certificate.gap,
-            "violation": answer.certificate.violation,
-        })  # fmt: skip
+        rows.append(
+            {
+                "instance": name,
+                "users x servers": f"{n_users} x {n_servers}",
+                "milliseconds": 1e3 * ours,
+                "sum ms": 1e3 * seconds["sum"],
+                "evaluations": ours / seconds["sum"],
+                "gap": answer.certificate.gap,
+                "violation": answer.certificate.violation,
+            }
+        )
     return rows
 
 
@@ -59,11 +68,16 @@ def beside_solvers(n_users: int, repeats: int) -> list[dict[str, Any]]:
     answers, seconds = answered(sides, repeats)
     exact = answers["closed"]
     return [
-        {"method": name, "users x servers": f"{n_users} x {n_users}", "seconds": median(seconds[name]),
-         "times slower": median(seconds[name]) / median(seconds["closed"]), "gap": answer.certificate.gap,
-         "bundles agree to": float(np.abs(answer.bundles / exact.bundles - 1).max())}
+        {
+            "method": name,
+            "users x servers": f"{n_users} x {n_users}",
+            "seconds": median(seconds[name]),
+            "times slower": median(seconds[name]) / median(seconds["closed"]),
+            "gap": answer.certificate.gap,
+            "bundles agree to": float(np.abs(answer.bundles / exact.bundles - 1).max()),
+        }
         for name, answer in answers.items()
-    ]  # fmt: skip
+    ]
 
 
 def main() -> None:

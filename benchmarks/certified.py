@@ -18,10 +18,16 @@ import fairopt as fo
 from fairopt.formulation.solvers import installed
 
 POLICIES = {
-    "DRF": fo.DRF(), "2-DF": fo.KDF(2, short="positive"), "FDS 0.5": fo.FDS(0.5), "FDS 1": fo.FDS(1),
-    "FDS 2": fo.FDS(2), "FDS 5": fo.FDS(5), "GFJ 2": fo.GFJ(2), "FDS(2, -1)": fo.FDS(beta=2, lam=-1),
+    "DRF": fo.DRF(),
+    "2-DF": fo.KDF(2, short="positive"),
+    "FDS 0.5": fo.FDS(0.5),
+    "FDS 1": fo.FDS(1),
+    "FDS 2": fo.FDS(2),
+    "FDS 5": fo.FDS(5),
+    "GFJ 2": fo.GFJ(2),
+    "FDS(2, -1)": fo.FDS(beta=2, lam=-1),
     "most tasks": fo.NoFairness(),
-}  # fmt: skip
+}
 LINEAR = ("DRF", "2-DF", "most tasks")
 SOLVERS = ["default", "CLARABEL", "ECOS", "SCS", "HIGHS"]
 
@@ -37,10 +43,13 @@ def attempt(policy: fo.Policy, instance: fo.Instance, solver: str, time_limit: f
         allocation, verdict = refusal.best, "refused"
     certificate = allocation.certificate
     return {
-        "verdict": verdict, "gap": certificate.gap, "seconds": time.perf_counter() - start,
-        "value": allocation.objective, "shares": float((allocation.shares / instance.weights).sum()),
+        "verdict": verdict,
+        "gap": certificate.gap,
+        "seconds": time.perf_counter() - start,
+        "value": allocation.objective,
+        "shares": float((allocation.shares / instance.weights).sum()),
         "method": certificate.method,
-    }  # fmt: skip
+    }
 
 
 def main() -> None:
@@ -54,8 +63,14 @@ def main() -> None:
             for solver in SOLVERS:
                 if (solver == "HIGHS" and name not in LINEAR) or (solver != "default" and solver not in installed()):
                     continue
-                here.append({"users": n, "policy": name, "solver": solver,
-                             **attempt(policy, instance, solver, options.time_limit)})  # fmt: skip
+                here.append(
+                    {
+                        "users": n,
+                        "policy": name,
+                        "solver": solver,
+                        **attempt(policy, instance, solver, options.time_limit),
+                    }
+                )
             best = dict(min((r for r in here if r["verdict"] == "certified"), key=lambda r: r["gap"]))
             for r in here:
                 r["value off"] = abs(r.pop("value") / best["value"] - 1)

@@ -80,10 +80,15 @@ def on_a_sphere(n: int, m: int, own: bool, limit: float) -> dict[str, Any]:
     verdict = fo.check(answer, "envy-free")["envy-free"]
     words = {True: "yes", False: "no", None: "open"}
     return {
-        "asks for": "its own" if own else "another", "resources": m, "users": n, "envy s": time.process_time() - begun,
-        "envious": len(verdict.witness.enviers(1e-6)), "with a limit": words[short.holds],
-        "left": short.witness.left, "beyond s": max(beyond, 0.0),
-    }  # fmt: skip
+        "asks for": "its own" if own else "another",
+        "resources": m,
+        "users": n,
+        "envy s": time.process_time() - begun,
+        "envious": len(verdict.witness.enviers(1e-6)),
+        "with a limit": words[short.holds],
+        "left": short.witness.left,
+        "beyond s": max(beyond, 0.0),
+    }
 
 
 def peak() -> float:
@@ -100,8 +105,9 @@ def main() -> None:
         show("Checks of a pool", rows, "checks")
         hard = [
             workers.submit(on_a_sphere, options.hard, m, own, options.limit).result()
-            for own in (True, False) for m in (3, 4, 6, 8)
-        ]  # fmt: skip
+            for own in (True, False)
+            for m in (3, 4, 6, 8)
+        ]
         show("Envy where no bundle has more of everything than another", hard, "checks-hard")
 
 

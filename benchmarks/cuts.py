@@ -72,21 +72,40 @@ def cases() -> dict[str, tuple[Callable[[int], fo.Policy], tuple[int, ...], bool
     envy_free = [fo.EnvyFree()]
     return {
         "OrderedWeighted((1, .5, .25))": (
-            lambda n: fo.Policy(fo.OrderedWeighted(FEW)), (100, 1_000, 10_000), False, 25),
+            lambda n: fo.Policy(fo.OrderedWeighted(FEW)),
+            (100, 1_000, 10_000),
+            False,
+            25,
+        ),
         "OrderedWeighted, n weights": (
-            lambda n: fo.Policy(fo.OrderedWeighted(falling(n))), (100, 1_000, 10_000, 100_000), False, 1),
+            lambda n: fo.Policy(fo.OrderedWeighted(falling(n))),
+            (100, 1_000, 10_000, 100_000),
+            False,
+            1,
+        ),
         "OrderedWeighted, n weights, limits": (
-            lambda n: fo.Policy(fo.OrderedWeighted(falling(n))), (100, 1_000, 10_000, 100_000), True, 1),
+            lambda n: fo.Policy(fo.OrderedWeighted(falling(n))),
+            (100, 1_000, 10_000, 100_000),
+            True,
+            1,
+        ),
         "Leximin, EnvyFree": (lambda n: fo.Policy(fo.Leximin(), envy_free), (200, 400, 2_000, 10_000), False, 1),
-        "MaxMin(Tasks), EnvyFree": (
-            lambda n: fo.Policy(fo.MaxMin(fo.Tasks()), envy_free), (200, 400, 2_000), False, 1),
+        "MaxMin(Tasks), EnvyFree": (lambda n: fo.Policy(fo.MaxMin(fo.Tasks()), envy_free), (200, 400, 2_000), False, 1),
         "Leximin(Tasks), EnvyFree": (
-            lambda n: fo.Policy(fo.Leximin(fo.Tasks()), envy_free), (200, 400, 2_000, 10_000), False, 1),
+            lambda n: fo.Policy(fo.Leximin(fo.Tasks()), envy_free),
+            (200, 400, 2_000, 10_000),
+            False,
+            1,
+        ),
         "AlphaFair(.5), EnvyFree": (lambda n: fo.Policy(fo.AlphaFair(0.5), envy_free), (200, 400, 2_000), False, 0),
         "AlphaFair(.5) + Total, EnvyFree": (
-            lambda n: fo.Policy(fo.AlphaFair(0.5) + 0.1 * fo.Total(), envy_free), (200, 400, 2_000), False, 0),
+            lambda n: fo.Policy(fo.AlphaFair(0.5) + 0.1 * fo.Total(), envy_free),
+            (200, 400, 2_000),
+            False,
+            0,
+        ),
         "Total, EnvyFree": (lambda n: fo.Policy(fo.Total(), envy_free), (200, 400, 2_000), False, 1),
-    }  # fmt: skip
+    }
 
 
 def made(allocation: fo.Allocation) -> int | None:
@@ -111,10 +130,19 @@ def run(by_hand: int) -> None:
             if before is not None:
                 exponent = float(np.log(ours / before[1]) / np.log(n / before[0]))
             before = n, ours
-            rows.append({
-                "case": name, "users": n, "fairopt s": ours, "by hand s": theirs, "times": times, "exponent": exponent,
-                "gap": answer.certificate.gap, "rows": made(answer), "of": n * (n - 1) if policy.constraints else None,
-            })  # fmt: skip
+            rows.append(
+                {
+                    "case": name,
+                    "users": n,
+                    "fairopt s": ours,
+                    "by hand s": theirs,
+                    "times": times,
+                    "exponent": exponent,
+                    "gap": answer.certificate.gap,
+                    "rows": made(answer),
+                    "of": n * (n - 1) if policy.constraints else None,
+                }
+            )
     show("Rows made when needed, and all rows by hand", rows, "cuts")
 
 

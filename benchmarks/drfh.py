@@ -97,10 +97,18 @@ def compared(case: str, instance: fo.Instance, sides: dict[str, Callable[[], Out
         if fairopts or outcome.status == "optimal":
             assert apart <= APART, f"{case}, {side}: {outcome.level!r} is not fairopt's {best.level!r}"
             assert load <= 1.0 + (1e-9 if fairopts else OVERLOAD), f"{case}, {side}: a load of {load!r}"
-        rows.append({
-            "case": case, "side": side, "seconds": seconds, "times fairopt's": seconds / unit, "level": outcome.level,
-            "levels apart": apart, "worst load": f"{load:.10f}", "outcome": outcome.status,
-        })  # fmt: skip
+        rows.append(
+            {
+                "case": case,
+                "side": side,
+                "seconds": seconds,
+                "times fairopt's": seconds / unit,
+                "level": outcome.level,
+                "levels apart": apart,
+                "worst load": f"{load:.10f}",
+                "outcome": outcome.status,
+            }
+        )
     assert best.status.startswith("certified") and others
     return rows
 
@@ -121,9 +129,7 @@ def on_openb(folder: str, seconds: float, repeats: int) -> list[Any]:
 
 def on_different_servers(users: int, servers: int, resources: int, seconds: float, repeats: int) -> list[Any]:
     """Demands over two decades, capacities over one, all users eligible everywhere."""
-    instance = fo.datasets.log_uniform(
-        users, resources, n_servers=servers, different_servers=True, decades=2.0, seed=1
-    )  # fmt: skip
+    instance = fo.datasets.log_uniform(users, resources, n_servers=servers, different_servers=True, decades=2.0, seed=1)
     assert instance.merged().n_servers == servers
     policy = fo.Policy(fo.MaxMin())
     sides = {
@@ -139,9 +145,7 @@ def on_different_servers(users: int, servers: int, resources: int, seconds: floa
 
 def main() -> None:
     """Print both tables; fail where two answers differ, or a server is loaded beyond its capacity."""
-    options = arguments(
-        str(__doc__), openb=str(OPENB), users=200, servers=2000, resources=2, seconds=300.0, repeats=3
-    )  # fmt: skip
+    options = arguments(str(__doc__), openb=str(OPENB), users=200, servers=2000, resources=2, seconds=300.0, repeats=3)
     if (Path(options.openb) / "openb_node_list_all_node.csv").is_file():
         show("Max-min DRFH on openb", on_openb(options.openb, options.seconds, options.repeats), "drfh_openb")
     else:

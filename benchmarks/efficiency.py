@@ -19,9 +19,14 @@ import fairopt as fo
 from fairopt.formulation.solvers import installed
 
 POLICIES = {
-    "DRF": fo.DRF(), "2-DF": fo.KDF(2), "most tasks": fo.NoFairness(), "FDS 0.5": fo.FDS(0.5), "FDS 1": fo.FDS(1),
-    "FDS 2": fo.FDS(2), "FDS 5": fo.FDS(5),
-}  # fmt: skip
+    "DRF": fo.DRF(),
+    "2-DF": fo.KDF(2),
+    "most tasks": fo.NoFairness(),
+    "FDS 0.5": fo.FDS(0.5),
+    "FDS 1": fo.FDS(1),
+    "FDS 2": fo.FDS(2),
+    "FDS 5": fo.FDS(5),
+}
 SOLVERS = [None, *(s for s in ("CLARABEL", "SCS", "ECOS") if s in installed())]
 
 
@@ -39,9 +44,16 @@ def main() -> None:
     while answers < options.answers:
         n, servers = int(rng.choice([3, 10, 20, 100])), int(rng.choice([1, 1, 2, 4]))
         instance = fo.datasets.log_uniform(
-            n, 3, decades=float(rng.choice([2, 4])), weights=True, limits=bool(rng.random() < 0.5), n_servers=servers,
-            different_servers=True, ineligible=0.3 if servers > 1 else 0.0, seed=int(rng.integers(2**32)),
-        )  # fmt: skip
+            n,
+            3,
+            decades=float(rng.choice([2, 4])),
+            weights=True,
+            limits=bool(rng.random() < 0.5),
+            n_servers=servers,
+            different_servers=True,
+            ineligible=0.3 if servers > 1 else 0.0,
+            seed=int(rng.integers(2**32)),
+        )
         tiny, solver = bool(rng.random() < 0.3), rng.choice(SOLVERS) if n <= 20 else None
         user = int(rng.integers(n))
         if tiny:
@@ -61,10 +73,14 @@ def main() -> None:
                 found = not efficient(dataclasses.replace(answer, tasks_by_server=cut))
                 here["found" if found else "missed"] += 1
     rows = [
-        {"policy": name, "where": where, "weights": weights,
-         **{key: tally[key] for key in ("answers", "refused", "accused", "found", "missed")}}
+        {
+            "policy": name,
+            "where": where,
+            "weights": weights,
+            **{key: tally[key] for key in ("answers", "refused", "accused", "found", "missed")},
+        }
         for (name, where, weights), tally in sorted(count.items())
-    ]  # fmt: skip
+    ]
     show("Certified answers accused, and users cut by half found", rows, "efficiency")
 
 

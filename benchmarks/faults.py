@@ -66,10 +66,15 @@ class Bench:
     def start(self, *words: str, **env: str) -> subprocess.Popen[str]:
         """Python with these arguments, under this checkout."""
         return subprocess.Popen(
-            [sys.executable, *words], cwd=self.folder, text=True, errors="replace",
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL,
+            [sys.executable, *words],
+            cwd=self.folder,
+            text=True,
+            errors="replace",
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            stdin=subprocess.DEVNULL,
             env=os.environ | {"PYTHONPATH": str(self.checkout)} | env,
-        )  # fmt: skip
+        )
 
     def run(self, *words: str, patience: float = PATIENCE, **env: str) -> Ended:
         """Python with these arguments, to its end."""

@@ -168,9 +168,7 @@ def surrogates(bench: Bench) -> str:
 def ascii_only(bench: Bench) -> str:
     """Labels that the terminal cannot encode."""
     name = cluster(bench, users=2, resources=["cpü", "内存", "gpu"])
-    plain, as_json = (
-        bench.fairopt("solve", name, *more, PYTHONIOENCODING="ascii") for more in ((), ("--json",))
-    )
+    plain, as_json = (bench.fairopt("solve", name, *more, PYTHONIOENCODING="ascii") for more in ((), ("--json",)))
     if plain.code or as_json.code:
         return str(plain if plain.code else as_json)
     return "" if "内存" in json.dumps(json.loads(as_json.out), ensure_ascii=False) else "JSON with other labels"

@@ -73,9 +73,16 @@ def _huge(bench: Bench) -> str:
 def _optimised(bench: Bench) -> str:
     _solve(bench, "drf")
     commands = (
-        "policies", "solvers", "claims", "demo --folder demo", "solve two.json", "compare two.json -p drf -p nash",
-        "audit drf --property si --max-examples 20", "frontier two.json --family fds --alpha 0:2:3", "--help",
-    )  # fmt: skip
+        "policies",
+        "solvers",
+        "claims",
+        "demo --folder demo",
+        "solve two.json",
+        "compare two.json -p drf -p nash",
+        "audit drf --property si --max-examples 20",
+        "frontier two.json --family fds --alpha 0:2:3",
+        "--help",
+    )
     ended = {command: bench.fairopt(*command.split(), PYTHONOPTIMIZE="2") for command in commands}
     bad = {str(done) for done in ended.values() if done.code}
     return f"{sum(done.code != 0 for done in ended.values())} of {len(ended)} commands: {'; '.join(bad)}" if bad else ""

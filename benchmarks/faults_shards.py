@@ -102,8 +102,12 @@ def _cluster(text: str, *words: str) -> Fault:
 
 def _time_limit(bench: Bench) -> str:
     many = "source = [np.broadcast_to(users, (50, *users.shape)).reshape(-1, 4)] * 20"
-    done = bench.code(_program(f"{many}\nbegun = time.perf_counter()\ntold(lambda: ask(source=source, time_limit=1))\n"
-                               "assert time.perf_counter() - begun < 2"))  # fmt: skip
+    done = bench.code(
+        _program(
+            f"{many}\nbegun = time.perf_counter()\ntold(lambda: ask(source=source, time_limit=1))\n"
+            "assert time.perf_counter() - begun < 2"
+        )
+    )
     return _refused(done, "time limit")
 
 

@@ -38,13 +38,20 @@ TABLES = {
     + "".join(f"x,2,{option},{rank}\n" for rank, option in enumerate("3124", 1)),
 }
 COMMANDS = {
-    "solve": "solve c -p drf --out out/a.json", "nash": "solve c -p nash --out out/a.csv",
+    "solve": "solve c -p drf --out out/a.json",
+    "nash": "solve c -p nash --out out/a.csv",
     "ecos": "solve small.json -p nash --solver ECOS --out out/a.json",
     "scs": "solve small.json -p nash --solver SCS --out out/a.json",
-    "compare": "compare c -p drf -p fds:alpha=1 -p nash --out out/t.json --plot out/t.png", "policies": "policies",
-    "solvers": "solvers", "help": "--help", "demo": "demo --folder out/demo", "claims": "claims",
+    "compare": "compare c -p drf -p fds:alpha=1 -p nash --out out/t.json --plot out/t.png",
+    "policies": "policies",
+    "solvers": "solvers",
+    "help": "--help",
+    "demo": "demo --folder out/demo",
+    "claims": "claims",
     "audit": "audit 2df --property sp --property pe --max-examples 300 --save out/audit.json",
-    "replay": "replay audit.json", "verify": "verify answer.json", "buy": "buy c -p drf --plot out/buy.png",
+    "replay": "replay audit.json",
+    "verify": "verify answer.json",
+    "buy": "buy c -p drf --plot out/buy.png",
     "convert": "convert c out/c.json",
     "frontier": "frontier small.json -f fds --alpha 0:4:9 --out out/f.csv --resume out/r.json",
     "processes": "frontier small.json -f fds --alpha 0:4:9 --processes 2 --out out/f.json",
@@ -53,7 +60,7 @@ COMMANDS = {
     "dask": "shards users.npy -c 9000 -c 8000 -c 7000 --workers 1 --out out/s",
     "simulate": "simulate jobs.csv --servers small.json -p drf -p fcfs --out out/s.json",
     "prefer": "prefer options.csv rankings.csv --plot out/p.png",
-}  # fmt: skip
+}
 DROPS = """
 import fairopt as fo, os, signal
 class Drops:
@@ -144,10 +151,15 @@ def _send(bench: Bench, name: str, number: int, after: float, whole_group: bool)
     (bench.folder / "out").mkdir()
     begun = time.perf_counter()
     process = subprocess.Popen(
-        [sys.executable, "-m", "fairopt", *COMMANDS[name].split()], cwd=bench.folder, text=True, start_new_session=True,
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL,
+        [sys.executable, "-m", "fairopt", *COMMANDS[name].split()],
+        cwd=bench.folder,
+        text=True,
+        start_new_session=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        stdin=subprocess.DEVNULL,
         env=os.environ | {"PYTHONPATH": str(bench.checkout)},
-    )  # fmt: skip
+    )
     try:
         out, err = process.communicate(timeout=after)
         return Sent(name, after, True, Ended(process.returncode, out, err, time.perf_counter() - begun), "")
@@ -199,14 +211,16 @@ def _random(number: int, count: int, whole_group: bool) -> Fault:
         for sent, words in found:
             print(
                 f"{sent.command} after {sent.after:.3f} s, ended at {sent.ended.seconds:.3f}: {words}; {sent.ended}\n"
-                f"{sent.ended.err}", file=sys.stderr,
-            )  # fmt: skip
+                f"{sent.ended.err}",
+                file=sys.stderr,
+            )
         early = sum("Traceback" in sent.ended.err and sent.early for sent in all_sent)
         slowest = max(all_sent, key=lambda sent: sent.ended.seconds - sent.after)
         print(
             f"{len(all_sent)} signals, {early} before the package was imported, the slowest end {slowest.command} "
-            f"after {slowest.ended.seconds - slowest.after:.1f} s", file=sys.stderr,
-        )  # fmt: skip
+            f"after {slowest.ended.seconds - slowest.after:.1f} s",
+            file=sys.stderr,
+        )
         if not found:
             return "" if len(all_sent) == count else f"holds for {len(all_sent)}, then the time was over"
         kinds = Counter(words for _, words in found).most_common()

@@ -65,11 +65,13 @@ CASES = {
     "whole tasks, 300 x 60": ("fo.DRF()", "I(300, n_servers=60, different_servers=True, seed=1)", "integral=True"),
     "whole tasks, rounded, 50,000 x 27": ("fo.DRF()", WIDE, "integral='rounded'"),
     "conflict, 5,000 x 5": (
-        "fo.Policy(fo.AlphaFair(1), [fo.SharingIncentive(), fo.MaxShare(1e-6)])", SPREAD.replace("20_000", "5_000"), "",
+        "fo.Policy(fo.AlphaFair(1), [fo.SharingIncentive(), fo.MaxShare(1e-6)])",
+        SPREAD.replace("20_000", "5_000"),
+        "",
     ),
     "own objective, 20,000": ("fo.Policy(fo.OrderedWeighted((3, 2, 1)))", "I(20_000, seed=1)", ""),
     "prepared, 20,000 x 5": ("fo.FDS(1).prepare(instance)", SPREAD, "kept"),
-}  # fmt: skip
+}
 
 
 def calls(name: str, bench: Bench) -> dict[float, tuple[float, str]]:

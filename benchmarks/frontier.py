@@ -48,11 +48,20 @@ def measure(points: int, users: int, resources: int, processes: int, repeats: in
     assert apart <= 2e-6, f"answers differ by {apart:.2g}"
     tasks = max(abs(found.tasks_by_user[k].sum() / a.tasks.sum() - 1) for k, a in enumerate(cold))
     return {
-        "points": points, "users": users, "resources": resources, "processes": processes, "sweep s": median(seconds),
-        "ms a point": 1e3 * median(seconds) / points, "cold ms a point": 1e3 * one_by_one / points, "cone s": cone,
-        "ratio to cone": median(seconds) / cone, "within": BUDGET * points / 1000, "largest gap": found["gap"].max(),
-        "apart (log)": apart, "tasks apart": tasks,
-    }  # fmt: skip
+        "points": points,
+        "users": users,
+        "resources": resources,
+        "processes": processes,
+        "sweep s": median(seconds),
+        "ms a point": 1e3 * median(seconds) / points,
+        "cold ms a point": 1e3 * one_by_one / points,
+        "cone s": cone,
+        "ratio to cone": median(seconds) / cone,
+        "within": BUDGET * points / 1000,
+        "largest gap": found["gap"].max(),
+        "apart (log)": apart,
+        "tasks apart": tasks,
+    }
 
 
 def main() -> None:

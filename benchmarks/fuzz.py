@@ -132,11 +132,12 @@ class Tally:
         """Of the table."""
         tried = self.words.total()
         return {
-            "category": category, "tried": tried,
+            "category": category,
+            "tried": tried,
             **{word: self.words[word] for word in ("wrong", "refused", "crashed", "open")},
             "ms": 1e3 * median(self.seconds) if self.seconds else float("nan"),
             "a second": tried / self.spent if self.spent else float("nan"),
-        }  # fmt: skip
+        }
 
 
 Bad = dict[str, Any]
@@ -164,8 +165,14 @@ def shrink(category: str, seed: int, k: int, word: str, what: str, seconds: floa
         return got == word and text.partition(":")[0] == kind
 
     found = shrunk(draw_of(category, seed, k), same, seconds)
-    return {"category": category, "draw": k, "seed": seed, "word": word, "what": outcome(found)[1] or what,
-            "code": pasted(found.code)}  # fmt: skip
+    return {
+        "category": category,
+        "draw": k,
+        "seed": seed,
+        "word": word,
+        "what": outcome(found)[1] or what,
+        "code": pasted(found.code),
+    }
 
 
 def quiet() -> None:
@@ -207,8 +214,15 @@ def run(
                 try:
                     collect(future, seed, tallies, bad)
                 except BrokenProcessPool:
-                    bad.append({"category": chunk[0], "draw": chunk[1], "seed": seed, "word": "crashed",
-                                "what": f"the process died: in draws {chunk[1]} to {sum(chunk[1:]) - 1}"})  # fmt: skip
+                    bad.append(
+                        {
+                            "category": chunk[0],
+                            "draw": chunk[1],
+                            "seed": seed,
+                            "word": "crashed",
+                            "what": f"the process died: in draws {chunk[1]} to {sum(chunk[1:]) - 1}",
+                        }
+                    )
                     tallies[chunk[0]].words["crashed"] += 1
                     asked.clear()
                     pool = ProcessPoolExecutor(workers, initializer=quiet)

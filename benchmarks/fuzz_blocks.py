@@ -262,9 +262,10 @@ class LogSum(fo.Constraint):
 
 
 OWN = {
-    name: block for name, block in globals().items()
+    name: block
+    for name, block in globals().items()
     if isinstance(block, type) and issubclass(block, (fo.Share, fo.Objective, fo.Constraint))
-}  # fmt: skip
+}
 NAMES = {"np": np, "cp": cp, "fo": fo, **{name: getattr(fo, name) for name in fo.__all__}, **OWN}
 
 
@@ -311,11 +312,12 @@ def _lie(policy: str, given: dict[str, Any], tried: str, part: float, by_user: b
     if tried != "read":
         return [f"with spoilt({tried!r}, {part!r}, {by_user}):", f"    answer = {policy}.allocate({written(given)})"]
     return [
-        f"policy, instance = {policy}, {written(given)}", "problem = policy.problem(instance)",
+        f"policy, instance = {policy}, {written(given)}",
+        "problem = policy.problem(instance)",
         "for variable in problem.variables():",
         f"    variable.value = np.full(variable.shape, {part!r})",
         "answer = policy.read(problem, instance)",
-    ]  # fmt: skip
+    ]
 
 
 @contextmanager
@@ -361,8 +363,9 @@ def _read(policy: str, given: dict[str, Any], solver: str, changes: tuple[Any, .
     maximand = "problem.objective"
     lines = [
         f"policy, instance = {policy}, {written(given)}",
-        "problem = policy.problem(instance)", "tasks, held = problem.var_dict['tasks'], list(problem.constraints)",
-    ]  # fmt: skip
+        "problem = policy.problem(instance)",
+        "tasks, held = problem.var_dict['tasks'], list(problem.constraints)",
+    ]
     for kind, *values in changes:
         if kind == "out":
             lines.append(f"held = [c for c in held if not (c.label or '').startswith({values[0]!r})]")

@@ -37,9 +37,17 @@ def tuples(table: Any) -> Any:
 
 
 def drawn(
-    rng: Rng, n: int, servers: int, m: int, *, by_server: bool = False, alike: bool = False, most: int = 6,
-    room: int = 20, often: float = 0.3,
-) -> dict[str, Any]:  # fmt: skip
+    rng: Rng,
+    n: int,
+    servers: int,
+    m: int,
+    *,
+    by_server: bool = False,
+    alike: bool = False,
+    most: int = 6,
+    room: int = 20,
+    often: float = 0.3,
+) -> dict[str, Any]:
     """Small whole numbers, zeros, and with a chance of ``often`` each: weights, limits, counts and eligibility."""
     demands = rng.integers(0, most + 1, (n, servers, m) if by_server else (n, m))
     demands[..., 0] += ~demands.any(axis=-1)
@@ -155,9 +163,14 @@ def wide(rng: Rng) -> Draw:
         limits = rng.uniform(0.1, 2.0, n) / per_task.max(axis=1)
         given["task_limits"] = [None if rng.random() < 0.5 else digits(t) for t in limits]
     policy = one_of(
-        rng, *[fo.NoFairness()] * 8, fo.Policy(fo.Total()), *[fo.Policy(fo.MaxMin())] * 2,
-        fo.Policy(fo.MaxMin(fo.Tasks())), fo.Policy(fo.OrderedWeighted((3, 2, 1))), fo.DRF(),
-    )  # fmt: skip
+        rng,
+        *[fo.NoFairness()] * 8,
+        fo.Policy(fo.Total()),
+        *[fo.Policy(fo.MaxMin())] * 2,
+        fo.Policy(fo.MaxMin(fo.Tasks())),
+        fo.Policy(fo.OrderedWeighted((3, 2, 1))),
+        fo.DRF(),
+    )
     names = ["CLARABEL", at_hand("ECOS"), "HIGHS"] * 2 + ["SCS"]
     options: dict[str, Any] = one_of(rng, *[{}] * 5, *[{"method": "cone"}] * 3, *({"solver": name} for name in names))
     if options.get("solver") == "SCS":
@@ -183,9 +196,13 @@ def traces(rng: Rng) -> Draw:
             given["capacities"] = plain(np.array(given["capacities"], dtype=float)[:1] * near)
     given["demands"] = plain(demands)
     policy = one_of(
-        rng, *[fo.DRF()] * 4, fo.TSF(), fo.Policy(fo.Leximin(fo.Tasks())), fo.Policy(fo.Leximin(fo.PNormShare(1))),
+        rng,
+        *[fo.DRF()] * 4,
+        fo.TSF(),
+        fo.Policy(fo.Leximin(fo.Tasks())),
+        fo.Policy(fo.Leximin(fo.PNormShare(1))),
         *([fo.KDF(2, short="positive")] * (m > 1)),
-    )  # fmt: skip
+    )
     options: dict[str, Any] = one_of(rng, {}, {}, {}, {}, {"method": "cone"}, {"solver": "HIGHS"})
     return Draw(given, policy, options)
 
@@ -312,15 +329,37 @@ def _block(rng: Rng, given: dict[str, Any]) -> fo.Constraint:
 
 
 NEAR_ZERO = (
-    "fds:alpha=1", "nash", "pnorm:p=1,alpha=1", "AlphaFair(1, PNormShare(2))", "AlphaFair(1) + AlphaFair(1, Tasks())",
+    "fds:alpha=1",
+    "nash",
+    "pnorm:p=1,alpha=1",
+    "AlphaFair(1, PNormShare(2))",
+    "AlphaFair(1) + AlphaFair(1, Tasks())",
     "AlphaFair(1).then(Total())",
-)  # fmt: skip
+)
 NOTIONS = (
-    "drf", "drfh", "kdf:k=2,short=positive", "tsf", "fds:alpha=0.5", "fds:alpha=2", "fds:alpha=5", "fds:beta=2,lam=-1",
-    "gfj:alpha=1", "gfj:alpha=2", "most-tasks", "mlf-drs", "ffmra", "h-ffmra", "ps-dsf", "per-server", "bottleneck",
-    "AlphaFair(1) + 0.1 * Total(Tasks())", "MaxMin().then(Total(Tasks()))", "OrderedWeighted((3, 2, 1))",
-    "MaxMin(Tasks())", "Leximin(PNormShare(1))",
-)  # fmt: skip
+    "drf",
+    "drfh",
+    "kdf:k=2,short=positive",
+    "tsf",
+    "fds:alpha=0.5",
+    "fds:alpha=2",
+    "fds:alpha=5",
+    "fds:beta=2,lam=-1",
+    "gfj:alpha=1",
+    "gfj:alpha=2",
+    "most-tasks",
+    "mlf-drs",
+    "ffmra",
+    "h-ffmra",
+    "ps-dsf",
+    "per-server",
+    "bottleneck",
+    "AlphaFair(1) + 0.1 * Total(Tasks())",
+    "MaxMin().then(Total(Tasks()))",
+    "OrderedWeighted((3, 2, 1))",
+    "MaxMin(Tasks())",
+    "Leximin(PNormShare(1))",
+)
 
 
 def load(rng: Rng) -> Draw:
@@ -349,8 +388,18 @@ def _saved(rng: Rng, edit: bool) -> Draw:
 
 CONCAVE = ((0.5, 1), (0.5, 3), (0.8, 0.25), (0.8, 1), (1, 0.5), (2, -0.5), (2, -1), (3, -1), (3, -0.7))
 NOT_CONCAVE = (
-    (2, -0.2), (3, -0.1), (0.5, 0.3), (0.8, 0.1), (-1, 1), (-2, 0.5), (0.3, 1), (-0.5, 2), (2, 0), (0.5, 0), (-1, 0),
-)  # fmt: skip
+    (2, -0.2),
+    (3, -0.1),
+    (0.5, 0.3),
+    (0.8, 0.1),
+    (-1, 1),
+    (-2, 0.5),
+    (0.3, 1),
+    (-0.5, 2),
+    (2, 0),
+    (0.5, 0),
+    (-1, 0),
+)
 ALPHAS = (0, 0.1, 0.3, 0.5, 0.9, 1, 1, 1.1, 1.5, 2, 2, 3, 5, 10, 20)
 
 
@@ -360,10 +409,16 @@ def a_share(rng: Rng, n: int, m: int) -> fo.Share:
     by_user = tuple((float(v),) * k for v in rng.integers(1, 4, n))
     ranks = one_of(rng, None, None, tuple(range(1, k + 1)), by_user)
     return one_of(
-        rng, *[fo.DominantShare()] * 4, *[fo.Tasks()] * 3, *[fo.KDominantShare(k, ranks, "positive")] * 2,
-        fo.KDominantShare(k), fo.PNormShare(one_of(rng, 0, 0.5, 1, 2, 3, 8)), fo.PNormShare(1), fo.StandAloneShare(),
+        rng,
+        *[fo.DominantShare()] * 4,
+        *[fo.Tasks()] * 3,
+        *[fo.KDominantShare(k, ranks, "positive")] * 2,
+        fo.KDominantShare(k),
+        fo.PNormShare(one_of(rng, 0, 0.5, 1, 2, 3, 8)),
+        fo.PNormShare(1),
+        fo.StandAloneShare(),
         fo.ResourceShare(int(rng.integers(m))),
-    )  # fmt: skip
+    )
 
 
 def a_number(rng: Rng, n: int, m: int) -> fo.Objective:
@@ -371,10 +426,15 @@ def a_number(rng: Rng, n: int, m: int) -> fo.Objective:
     of = a_share(rng, n, m)
     v = sorted(rng.integers(0, 5, n).tolist(), reverse=True)
     return one_of(
-        rng, fo.MaxMin(of), fo.Total(of), *[fo.AlphaFair(one_of(rng, *ALPHAS), of)] * 4,
-        fo.FairnessEfficiency(*one_of(rng, *CONCAVE), of), fo.OrderedWeighted((v[0] + 1, *v[1:]), of),
-        fo.AlphaFair(one_of(rng, 0.5, 1, 2), of) + 0.25 * fo.Total(fo.Tasks()), 2 * fo.MaxMin(of) + fo.Total(),
-    )  # fmt: skip
+        rng,
+        fo.MaxMin(of),
+        fo.Total(of),
+        *[fo.AlphaFair(one_of(rng, *ALPHAS), of)] * 4,
+        fo.FairnessEfficiency(*one_of(rng, *CONCAVE), of),
+        fo.OrderedWeighted((v[0] + 1, *v[1:]), of),
+        fo.AlphaFair(one_of(rng, 0.5, 1, 2), of) + 0.25 * fo.Total(fo.Tasks()),
+        2 * fo.MaxMin(of) + fo.Total(),
+    )
 
 
 def an_objective(rng: Rng, n: int, m: int) -> fo.Objective:
@@ -388,9 +448,19 @@ def a_policy(rng: Rng, n: int, m: int) -> fo.Policy:
         return fo.Policy(an_objective(rng, n, m))
     alpha, k = one_of(rng, *ALPHAS), int(rng.integers(1, m + 1))
     return one_of(
-        rng, fo.DRF(), fo.DRFH(), fo.TSF(), fo.KDF(k, short="positive"), fo.FDS(alpha), fo.GFJ(alpha),
-        fo.PNormFairness(2, alpha), fo.FDS(beta=2, lam=-1), fo.GFJ(beta=0.5, lam=1), fo.NashWelfare(), fo.NoFairness(),
-    )  # fmt: skip
+        rng,
+        fo.DRF(),
+        fo.DRFH(),
+        fo.TSF(),
+        fo.KDF(k, short="positive"),
+        fo.FDS(alpha),
+        fo.GFJ(alpha),
+        fo.PNormFairness(2, alpha),
+        fo.FDS(beta=2, lam=-1),
+        fo.GFJ(beta=0.5, lam=1),
+        fo.NashWelfare(),
+        fo.NoFairness(),
+    )
 
 
 def idle(rng: Rng, given: dict[str, Any]) -> dict[str, Any]:
@@ -501,8 +571,9 @@ def _wild(rng: Rng, *how: Any) -> Draw:
         units = [int(one_of(rng, *EXPONENTS)) for _ in range(m)]
         scaled = given | {
             "demands": in_units(given["demands"], [unit + task for unit in units]),
-            "capacities": in_units(given["capacities"], units), "weights": in_units(given["weights"], weight),
-        }  # fmt: skip
+            "capacities": in_units(given["capacities"], units),
+            "weights": in_units(given["weights"], weight),
+        }
         if "task_limits" in given:
             scaled["task_limits"] = in_units(given["task_limits"], -task)
         if all(map(held, scaled.values())):
@@ -557,10 +628,17 @@ def _blocks(rng: Rng, given: dict[str, Any]) -> list[fo.Constraint]:
         by_user = one_of(rng, {f"user{rng.integers(n) + 1}": level}, (level,) * n, level)
         tasks = plain(tuple((rng.integers(0, 5, n) / 4).tolist()))
         most = tuple(t + 0.5 for t in tasks)
-        found.append(one_of(
-            rng, fo.MinShare(by_user, share), fo.MaxShare(by_user, share), fo.MaxShare(by_user, share),
-            fo.EqualShares(share), fo.MinTasks(tasks), fo.MaxTasks(most),
-        ))  # fmt: skip
+        found.append(
+            one_of(
+                rng,
+                fo.MinShare(by_user, share),
+                fo.MaxShare(by_user, share),
+                fo.MaxShare(by_user, share),
+                fo.EqualShares(share),
+                fo.MinTasks(tasks),
+                fo.MaxTasks(most),
+            )
+        )
     if rng.random() < 0.25:
         found.append(_level(rng, given))
     return found
@@ -570,9 +648,13 @@ def _level(rng: Rng, given: dict[str, Any]) -> fo.Constraint:
     """An objective that is at least a part of what it is at equal parts of the servers."""
     n, _ = sizes(given)
     objective = one_of(
-        rng, fo.MaxMin(), fo.Total(), fo.Total(fo.Tasks()), fo.AlphaFair(one_of(rng, 0.5, 1, 2)),
+        rng,
+        fo.MaxMin(),
+        fo.Total(),
+        fo.Total(fo.Tasks()),
+        fo.AlphaFair(one_of(rng, 0.5, 1, 2)),
         fo.OrderedWeighted(tuple(range(n, 0, -1))),
-    )  # fmt: skip
+    )
     question = Question.of(given, ())
     x = _split(question)
     value = concave_of(objective, question, np.array(question.forms_of(objective), dtype=float) @ x).value(x)
@@ -605,8 +687,11 @@ def zeros(rng: Rng) -> Draw:
     least = {f"user{j + 1}": digits(0.5 * held[j]) for j in needs}
     most = {f"user{j + 1}": digits(rng.uniform(0.3, 3) * held[j]) for j in needs}
     block = one_of(
-        rng, fo.MinShare(least, share), fo.MaxShare(most, share), fo.MaxShare(digits(rng.uniform(0.02, 0.9)), share),
-    )  # fmt: skip
+        rng,
+        fo.MinShare(least, share),
+        fo.MaxShare(most, share),
+        fo.MaxShare(digits(rng.uniform(0.02, 0.9)), share),
+    )
     if rng.random() < 0.3:
         return Draw(given, fo.Policy(fo.Total(share), [] if rng.random() < 0.3 else [block]))
     return Draw(given, fo.Policy(an_objective(rng, n, m), [block]))
@@ -628,13 +713,15 @@ def _curved(rng: Rng, given: dict[str, Any]) -> list[fo.Constraint]:
     mean = max(np.prod(forms @ x) ** (1 / len(tasks)) for x in points)
     logarithms = max(np.log1p(rates * (forms @ x)).sum() for x in points)
     choices = [
-        ours.LeastTasks(digits(less * most[0])), ours.LeastShare(digits(less * most[1])),
+        ours.LeastTasks(digits(less * most[0])),
+        ours.LeastShare(digits(less * most[1])),
         ours.Jain(digits(rng.uniform(0.6, 0.999))),
         ours.NormAtMost(by_user, digits(np.sqrt(held @ held) / less)),
         ours.QuadOverLin(by_user, digits((held @ held) / (1 + tasks.sum()) / less)),
         ours.GeoMean(digits(less * mean)),
-        ours.LogSum(by_user, digits(less * logarithms)), _level(rng, given),
-    ]  # fmt: skip
+        ours.LogSum(by_user, digits(less * logarithms)),
+        _level(rng, given),
+    ]
     return [choices[k] for k in rng.choice(len(choices), 1 if rng.random() < 0.7 else 2, replace=False)]
 
 
@@ -718,9 +805,10 @@ def prepared(rng: Rng) -> Draw:
     objective = fo.Leximin() if rng.random() < 0.2 else a_number(rng, n, m)
     capacities = np.array(given["capacities"]) * rng.integers(1, 5, np.shape(given["capacities"])) / 2
     changes = {
-        "capacities": plain(capacities), "weights": plain(rng.integers(1, 9, n) / 2),
+        "capacities": plain(capacities),
+        "weights": plain(rng.integers(1, 9, n) / 2),
         "task_limits": [None if rng.random() < 0.5 else plain(k / 4) for k in rng.integers(1, 24, n)],
-    }  # fmt: skip
+    }
     some = {key: value for key, value in changes.items() if rng.random() < 0.6}
     options = {"solver": at_hand(one_of(rng, "CLARABEL", "ECOS"))} if rng.random() < 0.2 else {}
     return Draw(given, fo.Policy(objective, constraints), options, ("prepared", some))
@@ -730,9 +818,15 @@ def bundles(rng: Rng) -> Draw:
     given = idle(rng, any_instance(rng))
     given.pop("weights", None)
     policy = one_of(
-        rng, fo.MLFDRS(), fo.MLFDRS("equal"), fo.FFMRA(), fo.FFMRA("raw"), fo.HFFMRA(), fo.HFFMRA("raw"),
+        rng,
+        fo.MLFDRS(),
+        fo.MLFDRS("equal"),
+        fo.FFMRA(),
+        fo.FFMRA("raw"),
+        fo.HFFMRA(),
+        fo.HFFMRA("raw"),
         fo.Policy(fo.WeightedLog(), [fo.GlobalAggregateResource("raw"), fo.AtMostRequested()]),
-    )  # fmt: skip
+    )
     return Draw(given, policy, {} if rng.random() < 0.8 else {"method": "cone"})
 
 
@@ -769,20 +863,53 @@ def batches(rng: Rng) -> Draw:
             given["task_limits"] = [None if rng.random() < 0.5 else plain(k / 4) for k in rng.integers(0, 24, n)]
     alpha = one_of(rng, 0.3, 0.5, 1, 1.5, 2, 5, 20)
     policy = one_of(
-        rng, fo.DRF(), fo.KDF(1), fo.KDF(m, short="positive"), fo.FDS(alpha), fo.GFJ(alpha), fo.NashWelfare(),
-        fo.NoFairness(), fo.Policy(fo.MaxMin()), fo.PNormFairness(2, alpha),
-    )  # fmt: skip
+        rng,
+        fo.DRF(),
+        fo.KDF(1),
+        fo.KDF(m, short="positive"),
+        fo.FDS(alpha),
+        fo.GFJ(alpha),
+        fo.NashWelfare(),
+        fo.NoFairness(),
+        fo.Policy(fo.MaxMin()),
+        fo.PNormFairness(2, alpha),
+    )
     return Draw(many[0], policy, {}, ("many", tuple(many[1:])))
 
 
 CATEGORIES: dict[str, Callable[[Rng], Draw]] = {
-    "pools": pools, "servers": servers, "plane": plane, "weights": weights, "scales": scales, "ties": ties,
-    "zeros": zeros, "blocks": blocks, "conic": conic, "conic-leximin": conic_leximin, "flat": flat, "tiers": tiers,
-    "solvers": solvers, "prepared": prepared, "bundles": bundles, "by-server": by_server, "ps-dsf": psdsf,
-    "bottleneck": bottleneck, "whole": whole, "batches": batches,
-    "shares": shares, "alpha": alpha, "wide": wide, "read": read, "traces": traces, "own": own, "rows": rows,
-    "load": load, "edited": edited, "wild": wild, "lies": lies,
-}  # fmt: skip
+    "pools": pools,
+    "servers": servers,
+    "plane": plane,
+    "weights": weights,
+    "scales": scales,
+    "ties": ties,
+    "zeros": zeros,
+    "blocks": blocks,
+    "conic": conic,
+    "conic-leximin": conic_leximin,
+    "flat": flat,
+    "tiers": tiers,
+    "solvers": solvers,
+    "prepared": prepared,
+    "bundles": bundles,
+    "by-server": by_server,
+    "ps-dsf": psdsf,
+    "bottleneck": bottleneck,
+    "whole": whole,
+    "batches": batches,
+    "shares": shares,
+    "alpha": alpha,
+    "wide": wide,
+    "read": read,
+    "traces": traces,
+    "own": own,
+    "rows": rows,
+    "load": load,
+    "edited": edited,
+    "wild": wild,
+    "lies": lies,
+}
 
 
 def draw_of(category: str, seed: int, k: int) -> Draw:

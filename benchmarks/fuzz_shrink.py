@@ -43,11 +43,13 @@ def steps(draw: Draw) -> Iterator[Callable[[], Draw]]:
     given, policy, how = draw.given, draw.policy, draw.how
     if draw.how[0] == "many" and draw.how[1]:
         for k in range(len(how[1]) + 1):
+
             def fewer(k: int = k) -> Draw:
                 left = [given, *how[1]]
                 del left[k]
                 return replace(draw, given=left[0], how=("many", tuple(left[1:])))
-            yield fewer  # fmt: skip
+
+            yield fewer
         return
     n, rows = len(given["demands"]), _rows(given)
     for what, many in (("user", n), ("server", rows), ("resource", len(_row(given)))):

@@ -219,8 +219,9 @@ class Question:
         """Forms at most (1) or at least (-1) their values."""
         self.rows += [
             ([sign * v for v in form], sign * value)
-            for form, value in zip(forms, values, strict=True) if value is not None
-        ]  # fmt: skip
+            for form, value in zip(forms, values, strict=True)
+            if value is not None
+        ]
 
     def add(self, block: fo.Constraint) -> None:
         """A condition."""
@@ -235,9 +236,7 @@ class Question:
             self.rows += [(row, value * (1 - Fraction(block.fraction))) for row, value in loads]
         elif name == "EqualShares":
             forms = self.shares(block.share, per_weight=True)
-            self.equal += [
-                ([a - b for a, b in zip(one, other, strict=True)], ZERO) for one, other in pairwise(forms)
-            ]  # fmt: skip
+            self.equal += [([a - b for a, b in zip(one, other, strict=True)], ZERO) for one, other in pairwise(forms)]
         elif name == "SharingIncentive":
             self.bound(tasks, slices(cluster), -1)
         elif name == "EnvyFree":
@@ -246,7 +245,7 @@ class Question:
             self.rows += [
                 ([Fraction(row[j]) for j, _ in cluster.pairs], Fraction(value))
                 for row, value in zip(block.matrix, block.values, strict=True)
-            ]  # fmt: skip
+            ]
         elif name == "Proportion":
             self.equal.append(([a - Fraction(block.factor) * b for a, b in zip(*self.two(), strict=True)], ZERO))
         elif name in ("LeastTasks", "LeastShare"):
@@ -320,9 +319,13 @@ def slices(cluster: Cluster) -> list[Fraction | None]:
     out: list[Fraction | None] = []
     for k in cluster.users:
         runs = sum(
-            (cluster.counts[s] * min(c / d for c, d in zip(cluster.one[s], cluster.demands[k][s], strict=True) if d)
-             for u, s in cluster.pairs if u == k), ZERO,
-        )  # fmt: skip
+            (
+                cluster.counts[s] * min(c / d for c, d in zip(cluster.one[s], cluster.demands[k][s], strict=True) if d)
+                for u, s in cluster.pairs
+                if u == k
+            ),
+            ZERO,
+        )
         limit, due = cluster.limits[k], cluster.weights[k] / whole_weight * runs
         out.append(due if limit is None else min(due, limit))
     return out
@@ -365,12 +368,14 @@ def curved(block: Any, tasks: Float, question: Question) -> Held:
             smooth(
                 forms, lambda z: z.sum() - factor * np.sqrt(z @ z), lambda z: 1 - factor * z / (np.sqrt(z @ z) or 1), 0
             ),
-            0.0, float((forms @ question.top).max()),
-        )  # fmt: skip
+            0.0,
+            float((forms @ question.top).max()),
+        )
     forms = np.array(block.rates)[:, None] * tasks
     if name == "NormAtMost":
-        return Held(smooth(forms, lambda z: -np.sqrt(z @ z), lambda z: -z / (np.sqrt(z @ z) or 1), 0), -block.most,
-                    block.most)  # fmt: skip
+        return Held(
+            smooth(forms, lambda z: -np.sqrt(z @ z), lambda z: -z / (np.sqrt(z @ z) or 1), 0), -block.most, block.most
+        )
     forms = np.vstack([forms, tasks.sum(axis=0)])
 
     def spread(z: Float) -> float:
@@ -711,8 +716,10 @@ def _bundles(given: dict[str, Any], policy: Any, answer: Any) -> str:
     cluster = Cluster(**given)
     users = cluster.users
     demands = [[cluster.demands[j][s] for s in range(cluster.servers)] for j in users]
-    eligible = [[bool((given.get("eligible") or [[1] * cluster.servers] * cluster.n)[j][s])
-                 for s in range(cluster.servers)] for j in users]  # fmt: skip
+    eligible = [
+        [bool((given.get("eligible") or [[1] * cluster.servers] * cluster.n)[j][s]) for s in range(cluster.servers)]
+        for j in users
+    ]
     parts = [block for block in policy.constraints if type(block).__name__ == "GlobalAggregateResource"]
     held: list[list[Row]] = [[] for _ in users]
     if parts and parts[0].over != "server":
@@ -721,8 +728,10 @@ def _bundles(given: dict[str, Any], policy: Any, answer: Any) -> str:
         for s in range(cluster.servers):
             rows, may = [row[s] for row in demands], [row[s] for row in eligible]
             if parts:
-                one = [row[0] for row in bundles.hffmra([[r] for r in rows], [cluster.one[s]], parts[0].units,
-                                                        [[v] for v in may])]  # fmt: skip
+                one = [
+                    row[0]
+                    for row in bundles.hffmra([[r] for r in rows], [cluster.one[s]], parts[0].units, [[v] for v in may])
+                ]
             else:
                 one = bundles.mlf_drs(rows, cluster.one[s], policy.objective.base.growth, may)
             for j, row in enumerate(one):

@@ -74,8 +74,10 @@ def cases() -> dict[str, Case]:
         ways = {"FDS(2)": (10**6, lambda _, i: fo.FDS(2).allocate(i))}
         notion = fo.FDS(beta=beta, lam=lam)
         out[f"FDS({beta}, {lam})"] = Case(SIZES, lambda n, notion=notion: (notion, pool(n)), ways)
-    ways = {"FDS(.5)": (10**6, lambda _, i: fo.FDS(0.5).allocate(i)),
-            "Clarabel": (10_000, lambda policy, i: float(policy.problem(i).solve(solver="CLARABEL")))}  # fmt: skip
+    ways = {
+        "FDS(.5)": (10**6, lambda _, i: fo.FDS(0.5).allocate(i)),
+        "Clarabel": (10_000, lambda policy, i: float(policy.problem(i).solve(solver="CLARABEL"))),
+    }
     out["AlphaFair(.5) + Total"] = Case(SIZES, lambda n: (of(fo.AlphaFair(0.5) + 0.1 * fo.Total()), pool(n)), ways)
     for name, (policy_of, sizes, limits, part) in cuts.cases().items():
         ways = {"HiGHS": (200 * part, lambda policy, i: cuts.program(i, policy))}

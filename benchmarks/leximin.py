@@ -99,9 +99,11 @@ def in_programs(name: str, policy: fo.Policy, instance: fo.Instance, repeats: in
     """All levels beside one program."""
     free = without_limits(instance)
     sides = {
-        "all": partial(policy.allocate, instance), "lp": partial(by_matrices, plain(instance)),
-        "free": partial(by_matrices, plain(free)), "cvxpy": partial(by_cvxpy, free),
-    }  # fmt: skip
+        "all": partial(policy.allocate, instance),
+        "lp": partial(by_matrices, plain(instance)),
+        "free": partial(by_matrices, plain(free)),
+        "cvxpy": partial(by_cvxpy, free),
+    }
     if slow:
         sides["programs"] = partial(policy.allocate, instance, method="cone")
     answers, seconds = answered(sides, repeats, patience=30.0)
@@ -115,11 +117,18 @@ def in_programs(name: str, policy: fo.Policy, instance: fo.Instance, repeats: in
             raise AssertionError(f"{instance!r}: the first level is {differs:.1e} off")
     unit = min(took["free"], took["cvxpy"])
     row = {
-        "instance": name, "users": instance.n_users, "levels": len(ours.certificate.gaps),
-        "programs": ours.certificate.tried[-1].status, "gap": ours.certificate.gap, "all levels s": took["all"],
-        "one LP s": took["free"], "by CVXPY s": took["cvxpy"], "with limits s": took["lp"],
-        "LPs": took["all"] / unit, "LPs with limits": took["all"] / took["lp"],
-    }  # fmt: skip
+        "instance": name,
+        "users": instance.n_users,
+        "levels": len(ours.certificate.gaps),
+        "programs": ours.certificate.tried[-1].status,
+        "gap": ours.certificate.gap,
+        "all levels s": took["all"],
+        "one LP s": took["free"],
+        "by CVXPY s": took["cvxpy"],
+        "with limits s": took["lp"],
+        "LPs": took["all"] / unit,
+        "LPs with limits": took["all"] / took["lp"],
+    }
     if slow:
         row["by programs s"] = took["programs"]
         row["apart"] = apart(ours.shares, answers["programs"].shares)
@@ -151,9 +160,15 @@ def growing(sizes: list[int], servers: int, rows_users: int, repeats: int, seed:
             seconds, by_gate = (median([run[k] for run in runs]) for k in (1, 2))
             growth = np.log(seconds / before[1]) / np.log(n / before[0]) if before else np.nan
             row = {
-                "limits": limits, "users": n, "levels": len(answer.gaps), "programs": answer.tried[-1].status,
-                "gap": answer.gap, "all levels s": seconds, "gate s": by_gate, "growth": growth,
-            }  # fmt: skip
+                "limits": limits,
+                "users": n,
+                "levels": len(answer.gaps),
+                "programs": answer.tried[-1].status,
+                "gap": answer.gap,
+                "all levels s": seconds,
+                "gate s": by_gate,
+                "growth": growth,
+            }
             if n <= rows_users:
                 leximin.choosing_at_first = lambda n_groups, *_: n_groups
                 other, row["rows for all s"], *_ = levels_of(instance)
@@ -199,18 +214,31 @@ def against_peer(instance: fo.Instance, repeats: int) -> dict[str, Any]:
     if len(differs) and differs[0] > 0:
         raise AssertionError(f"{instance!r}: {PEER} is better by {differs[0]:.1e} than what is certified")
     return {
-        "users": instance.n_users, "servers": instance.n_servers, "fairopt ms": 1e3 * median(seconds["fairopt"]),
-        "peer ms": 1e3 * median(seconds[PEER]), "times faster": median(seconds[PEER]) / median(seconds["fairopt"]),
-        "our gap": ours.certificate.gap, "shares apart": apart(shares, ours.shares) if shares.any() else np.inf,
-    }  # fmt: skip
+        "users": instance.n_users,
+        "servers": instance.n_servers,
+        "fairopt ms": 1e3 * median(seconds["fairopt"]),
+        "peer ms": 1e3 * median(seconds[PEER]),
+        "times faster": median(seconds[PEER]) / median(seconds["fairopt"]),
+        "our gap": ours.certificate.gap,
+        "shares apart": apart(shares, ours.shares) if shares.any() else np.inf,
+    }
 
 
 def main() -> None:
     """The peer comes last: it changes CVXPY when it is imported."""
     options = arguments(
-        str(__doc__), users=[1000], servers=27, peer_users=[5, 10, 20, 50], peer_servers=5, time_limit=60.0,
-        repeats=3, seed=1, openb="", growth_users=[1000, 5000, 20000], rows_users=5000,
-    )  # fmt: skip
+        str(__doc__),
+        users=[1000],
+        servers=27,
+        peer_users=[5, 10, 20, 50],
+        peer_servers=5,
+        time_limit=60.0,
+        repeats=3,
+        seed=1,
+        openb="",
+        growth_users=[1000, 5000, 20000],
+        rows_users=5000,
+    )
     rows = []
     for n in options.users:
         for limits in (False, True):

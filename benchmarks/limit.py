@@ -39,9 +39,10 @@ class Case(NamedTuple):
 
 
 CASES = [
-    Case("DRF", fo.DRF(), 2, 4, 2), Case("2-DF", fo.KDF(2, short="positive"), 2, 4, 2),
+    Case("DRF", fo.DRF(), 2, 4, 2),
+    Case("2-DF", fo.KDF(2, short="positive"), 2, 4, 2),
     *(Case(f"FDS {alpha}", fo.FDS(alpha), alpha, 15, 7) for alpha in (0.5, 1, 2, 5)),
-]  # fmt: skip
+]
 WIDE = Case("FDS 2", fo.FDS(2), 2, 40, 15)  # of 32 resources
 GAP, VIOLATION = 1e-9, 0.0
 
@@ -79,15 +80,23 @@ def measured(case: Case, instance: fo.Instance, zeros: float, repeats: int) -> d
     seconds, work = interleaved(sides, repeats), interleaved(sides, repeats // 2 + 1, time.process_time)
     ratio = median(seconds["solve"]) / median(seconds["evaluation"])
     return {
-        "policy": case.name, "users": instance.n_users, "resources": instance.n_resources, "zeros": zeros,
-        "eval ms": 1e3 * median(seconds["evaluation"]), "least eval": 1e3 * min(seconds["evaluation"]),
-        "solve ms": 1e3 * median(seconds["solve"]), "least solve": 1e3 * min(seconds["solve"]),
-        "ratio": ratio, "of least": min(seconds["solve"]) / min(seconds["evaluation"]),
+        "policy": case.name,
+        "users": instance.n_users,
+        "resources": instance.n_resources,
+        "zeros": zeros,
+        "eval ms": 1e3 * median(seconds["evaluation"]),
+        "least eval": 1e3 * min(seconds["evaluation"]),
+        "solve ms": 1e3 * median(seconds["solve"]),
+        "least solve": 1e3 * min(seconds["solve"]),
+        "ratio": ratio,
+        "of least": min(seconds["solve"]) / min(seconds["evaluation"]),
         "by cpu": median(work["solve"]) / median(work["evaluation"]),
-        "wanted": case.wanted, "aim": case.aim,
+        "wanted": case.wanted,
+        "aim": case.aim,
         "verdict": "aim" if ratio <= case.aim else "wanted" if ratio <= case.wanted else "missed",
-        "gap": certificate.gap, "violation": certificate.violation,
-    }  # fmt: skip
+        "gap": certificate.gap,
+        "violation": certificate.violation,
+    }
 
 
 def growth(case: Case, instances: list[fo.Instance], repeats: int) -> dict[str, Any]:
@@ -96,17 +105,25 @@ def growth(case: Case, instances: list[fo.Instance], repeats: int) -> dict[str, 
     each = {n: median(taken) / int(n) for n, taken in seconds.items()}
     first = next(iter(each.values()))
     return {
-        "policy": case.name, **{f"ms at {n}": 1e3 * median(taken) for n, taken in seconds.items()},
+        "policy": case.name,
+        **{f"ms at {n}": 1e3 * median(taken) for n, taken in seconds.items()},
         **{f"per user at {n}": value / first for n, value in list(each.items())[1:]},
-    }  # fmt: skip
+    }
 
 
 def main() -> None:
     """Print both tables; fail where an answer is not exact."""
     options = arguments(
-        str(__doc__), users=1_000_000, resources=4, wide_users=100_000, wide_resources=32, zeros=[0.0, 0.1],
-        growth=[100_000, 1_000_000], repeats=9, seed=1,
-    )  # fmt: skip
+        str(__doc__),
+        users=1_000_000,
+        resources=4,
+        wide_users=100_000,
+        wide_resources=32,
+        zeros=[0.0, 0.1],
+        growth=[100_000, 1_000_000],
+        repeats=9,
+        seed=1,
+    )
     rows = []
     for zeros in options.zeros:
         instance = fo.datasets.log_uniform(options.users, options.resources, zeros=zeros, seed=options.seed)

@@ -93,10 +93,12 @@ def decisions(n: int, each: int, seed: int) -> dict[str, float | int]:
 def trace(tasks: int, servers: int, seed: int) -> tuple[fo.Instance, list[fo.Job]]:
     """Jobs of 50 tasks of 150 users on servers of several sizes, about as many as the cluster can run."""
     rng = np.random.default_rng(seed)
-    capacities = np.column_stack([rng.choice(sizes, servers) for sizes in
-                                  ([32, 64, 96, 128], [128, 256, 512], [0, 0, 2, 4, 8])])  # fmt: skip
-    demands = np.column_stack([rng.choice(sizes, 150) for sizes in
-                               ([1, 2, 4, 8, 16], [2, 4, 8, 16, 32, 64], [0, 0, 0, 1, 2])])  # fmt: skip
+    capacities = np.column_stack(
+        [rng.choice(sizes, servers) for sizes in ([32, 64, 96, 128], [128, 256, 512], [0, 0, 2, 4, 8])]
+    )
+    demands = np.column_stack(
+        [rng.choice(sizes, 150) for sizes in ([1, 2, 4, 8, 16], [2, 4, 8, 16, 32, 64], [0, 0, 0, 1, 2])]
+    )
     jobs = tasks // 50
     arrivals, who = np.sort(rng.uniform(0, 0.3 * jobs, jobs)), rng.integers(0, 150, jobs)
     last = rng.uniform(20, 200, jobs)
@@ -120,10 +122,14 @@ def main() -> None:
     summary = run.summary()
     last = float(run.start.max())
     row = {
-        "tasks": len(run.start), "servers": options.servers, "CPU s": seconds, "tasks/s": len(run.start) / seconds,
-        "MB at most": peak, "mean waiting": summary["waiting"]["mean"],
+        "tasks": len(run.start),
+        "servers": options.servers,
+        "CPU s": seconds,
+        "tasks/s": len(run.start) / seconds,
+        "MB at most": peak,
+        "mean waiting": summary["waiting"]["mean"],
         "cpu in use": float(run.utilisation(np.linspace(0, last, 200))[:, 0].mean()),
-    }  # fmt: skip
+    }
     show("A simulation", [row], "online_simulation")
 
     rows = []

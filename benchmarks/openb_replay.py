@@ -35,9 +35,11 @@ OPENB = Path(__file__).parents[1] / ".." / "shared" / "data" / "openb"
 PODS = "gpuspec33"  # the list with placement constraints: a third of the GPU tasks name types of GPU
 DRF, TWO_DF = fo.DominantShare(), fo.KDominantShare(2)
 POLICIES: Mapping[str, tuple[fo.Share, dict[str, Any]]] = {
-    "DRF": (DRF, {}), "2-DF": (TWO_DF, {}), "FCFS": (DRF, {"order": "arrival"}),
+    "DRF": (DRF, {}),
+    "2-DF": (TWO_DF, {}),
+    "FCFS": (DRF, {"order": "arrival"}),
     "FCFS, no skipping": (DRF, {"order": "arrival", "on_misfit": "stop"}),
-}  # fmt: skip
+}
 FULL = 0.9  # of the GPUs in use: contention
 FREQUENT = 5  # users with the most tasks, whose waiting is told apart
 
@@ -49,9 +51,12 @@ def part_of(cluster: fo.Instance, every: int) -> fo.Instance:
     types = np.array(cluster.server_types)
     rows = np.sort(np.concatenate([np.flatnonzero(types == kind)[::every] for kind in np.unique(types)]))
     return fo.Instance(
-        [], cluster.capacities[rows], resources=cluster.resources, servers=[cluster.servers[r] for r in rows],
+        [],
+        cluster.capacities[rows],
+        resources=cluster.resources,
+        servers=[cluster.servers[r] for r in rows],
         server_types=types[rows].tolist(),
-    )  # fmt: skip
+    )
 
 
 def replayed(cluster: fo.Instance, jobs: Any, moments: Float) -> Iterator[tuple[str, fo.Timeline, fo.Timeline, float]]:
@@ -81,11 +86,17 @@ def times(name: str, run: fo.Timeline, other: fo.Timeline, seconds: float) -> di
     told = run.summary()
     wait, slow = told["waiting"], told["slowdown"]
     return {
-        "policy": name, "waiting, mean": round(wait["mean"]), "median": round(wait["median"]),
-        "95th": round(wait["p95"]), "slowdown, mean": slow["mean"], "median slowdown": slow["median"],
-        "95th slowdown": slow["p95"], "last start": round(run.start.max()), "makespan": round(told["makespan"]),
+        "policy": name,
+        "waiting, mean": round(wait["mean"]),
+        "median": round(wait["median"]),
+        "95th": round(wait["p95"]),
+        "slowdown, mean": slow["mean"],
+        "median slowdown": slow["median"],
+        "95th slowdown": slow["p95"],
+        "last start": round(run.start.max()),
+        "makespan": round(told["makespan"]),
         "CPU seconds": seconds,
-    }  # fmt: skip
+    }
 
 
 def use(name: str, run: fo.Timeline, other: fo.Timeline, window: tuple[float, float]) -> dict[str, Any]:
@@ -93,10 +104,13 @@ def use(name: str, run: fo.Timeline, other: fo.Timeline, window: tuple[float, fl
     used, full = in_window(run, window)
     far = {label: timeline.summary()["distance"] for label, timeline in (("DRF", run), ("2-DF", other))}
     return {
-        "policy": name, "CPU": 100 * used[0], "memory": 100 * used[1], "GPU": 100 * used[2],
+        "policy": name,
+        "CPU": 100 * used[0],
+        "memory": 100 * used[1],
+        "GPU": 100 * used[2],
         "time with GPU > 90%": 100 * full,
         **{f"from {label}, {what}": 100 * far[label][what] for label in far for what in ("mean", "largest")},
-    }  # fmt: skip
+    }
 
 
 def waits(name: str, run: fo.Timeline) -> dict[str, Any]:
@@ -105,9 +119,13 @@ def waits(name: str, run: fo.Timeline) -> dict[str, Any]:
     frequent = np.isin(run.table.user, np.argsort(-tasks)[:FREQUENT])[run.task_job]
     gpus = run.table.demands[run.table.kind[run.task_job], -1] / 1000
     groups = {
-        f"{FREQUENT} most frequent users": frequent, "other users": ~frequent, "no GPU": gpus == 0,
-        "part of a GPU": (gpus > 0) & (gpus < 1), "1 GPU": gpus == 1, "more": gpus > 1,
-    }  # fmt: skip
+        f"{FREQUENT} most frequent users": frequent,
+        "other users": ~frequent,
+        "no GPU": gpus == 0,
+        "part of a GPU": (gpus > 0) & (gpus < 1),
+        "1 GPU": gpus == 1,
+        "more": gpus > 1,
+    }
     found = {
         f"{group} ({chosen.sum():,})": round(run.waiting[chosen].mean())
         for group, chosen in groups.items()
@@ -139,9 +157,13 @@ def experiment(folder: str, users: str, every: int, compress: float, moments: in
     runs = {name: run for name, (run, *_) in found.items()}
     others = {name: other for name, (_, other, _) in found.items()}
     for name, kind, drawn in (
-        ("waiting", "waiting", runs), ("utilisation", "utilisation", runs), ("shares", "shares", runs),
-        ("allocation", "allocation", runs), ("distance-drf", "distance", runs), ("distance-2df", "distance", others),
-    ):  # fmt: skip
+        ("waiting", "waiting", runs),
+        ("utilisation", "utilisation", runs),
+        ("shares", "shares", runs),
+        ("allocation", "allocation", runs),
+        ("distance-drf", "distance", runs),
+        ("distance-2df", "distance", others),
+    ):
         figure = draw_timelines(drawn, kind, between=window)[0].figure
         figure.savefig(OUT / f"openb-replay-{users}-{name}.png", dpi=120)
 

@@ -29,13 +29,17 @@ from fairopt.formulation.solvers import TIGHT
 SMALL = fo.Instance([[40, 8, 8], [8, 5, 1]], [200, 200, 200])
 FIRST = f"import fairopt as fo; fo.{{}}.allocate(fo.Instance({SMALL.demands.tolist()}, {[200] * 3}{{}}))"
 PROCESSES = {
-    "python": ["-c", ""], "import numpy": ["-c", "import numpy"], "import cvxpy": ["-c", "import cvxpy"],
-    "import fairopt": ["-c", "import fairopt"], "the first DRF": ["-c", FIRST.format("DRF()", "")],
+    "python": ["-c", ""],
+    "import numpy": ["-c", "import numpy"],
+    "import cvxpy": ["-c", "import cvxpy"],
+    "import fairopt": ["-c", "import fairopt"],
+    "the first DRF": ["-c", FIRST.format("DRF()", "")],
     "the first FDS(2)": ["-c", FIRST.format("FDS(2)", "")],
     "the first by CVXPY": ["-c", FIRST.format("Policy(fo.AlphaFair(2), [fo.EnvyFree()])", "")],
-    "fairopt --version": ["-m", "fairopt", "--version"], "fairopt solve, tables": ["-m", "fairopt", "solve", "tables"],
+    "fairopt --version": ["-m", "fairopt", "--version"],
+    "fairopt solve, tables": ["-m", "fairopt", "solve", "tables"],
     "fairopt solve, JSON": ["-m", "fairopt", "solve", "small.json"],
-}  # fmt: skip
+}
 
 
 def first_second(repeats: int) -> list[dict[str, Any]]:
@@ -126,12 +130,20 @@ def cones(options: argparse.Namespace) -> None:
                 for side, measured in interleaved({"fairopt": ours, "by hand": hand}, options.repeats).items():
                     seconds[side].append(median(measured))
             ratios = [a / b for a, b in zip(seconds["fairopt"], seconds["by hand"], strict=True)]
-            rows.append({
-                "policy": repr(objective), "solver": solver, "users": n,
-                "fairopt s": median(seconds["fairopt"]), "by hand s": median(seconds["by hand"]),
-                "ratio": median(ratios), "least": min(ratios), "most": max(ratios),
-                "worst gap": max(gaps), "sums agree to": max(differences),
-            })  # fmt: skip
+            rows.append(
+                {
+                    "policy": repr(objective),
+                    "solver": solver,
+                    "users": n,
+                    "fairopt s": median(seconds["fairopt"]),
+                    "by hand s": median(seconds["by hand"]),
+                    "ratio": median(ratios),
+                    "least": min(ratios),
+                    "most": max(ratios),
+                    "worst gap": max(gaps),
+                    "sums agree to": max(differences),
+                }
+            )
     show("The cone method against the same model by hand (medians over instances)", rows, "overhead")
 
 

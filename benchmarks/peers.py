@@ -142,12 +142,16 @@ def against_hand(name: str, instance: fo.Instance, repeats: int, patience: float
     if short < -ours.certificate.gap - 1e-12:
         raise AssertionError(f"{name}, {instance!r}: by hand is better by {-short:.1e} than what is certified")
     return {
-        "objective": name, "users": instance.n_users, "fairopt ms": 1e3 * median(seconds["fairopt"]),
-        "by hand ms": 1e3 * median(seconds["by hand"]), "its word": words,
+        "objective": name,
+        "users": instance.n_users,
+        "fairopt ms": 1e3 * median(seconds["fairopt"]),
+        "by hand ms": 1e3 * median(seconds["by hand"]),
+        "its word": words,
         "times faster": median(seconds["by hand"]) / median(seconds["fairopt"]),
-        "our gap": ours.certificate.gap, "its violation": feasibility(instance, tasks[:, None]),
+        "our gap": ours.certificate.gap,
+        "its violation": feasibility(instance, tasks[:, None]),
         "it falls short": short,
-    }  # fmt: skip
+    }
 
 
 def against_peer(method: str, kind: str, instance: fo.Instance, repeats: int, patience: float) -> dict[str, Any]:
@@ -165,19 +169,32 @@ def against_peer(method: str, kind: str, instance: fo.Instance, repeats: int, pa
     if len(differs) and differs[0] > 0:
         raise AssertionError(f"{instance!r}: {PEER} is better by {differs[0]:.1e} than what is certified")
     return {
-        "method": method, "instance": kind, "users": instance.n_users, "fairopt ms": 1e3 * median(seconds["fairopt"]),
-        "peer ms": 1e3 * median(seconds[PEER]), "times faster": median(seconds[PEER]) / median(seconds["fairopt"]),
-        "its word": words, "our gap": ours.certificate.gap, "its gap": gap, "its violation": violation,
-        "shares apart": apart, "right": right,
-    }  # fmt: skip
+        "method": method,
+        "instance": kind,
+        "users": instance.n_users,
+        "fairopt ms": 1e3 * median(seconds["fairopt"]),
+        "peer ms": 1e3 * median(seconds[PEER]),
+        "times faster": median(seconds[PEER]) / median(seconds["fairopt"]),
+        "its word": words,
+        "our gap": ours.certificate.gap,
+        "its gap": gap,
+        "its violation": violation,
+        "shares apart": apart,
+        "right": right,
+    }
 
 
 def main() -> None:
     """By hand first: the peer changes CVXPY when it is imported."""
     options = arguments(
-        str(__doc__), users=[5, 10, 20, 50, 100], hand_users=[100, 1000, 10_000], time_limit=15.0, repeats=5,
-        patience=0.5, seed=1,
-    )  # fmt: skip
+        str(__doc__),
+        users=[5, 10, 20, 50, 100],
+        hand_users=[100, 1000, 10_000],
+        time_limit=15.0,
+        repeats=5,
+        patience=0.5,
+        seed=1,
+    )
     rows = []
     for n in options.hand_users:
         instance = fo.datasets.log_uniform(n, 4, zeros=0.1, seed=options.seed)

@@ -34,8 +34,14 @@ SECTION_V = fo.Instance([[1, 4], [3, 1]], [9, 18])
 AGREE = 1e-6  # of f, relatively: what a certificate promises
 REFUSED, FAILED = "refused: no optimum", "failed"
 # Okabe and Ito's palette
-COLOURS = {REFUSED: "#D9D9D9", "prices": "#56B4E9", "cone": "#F0E442", "water-filling": "#E69F00",
-           "parametric": "#0072B2", FAILED: "#D55E00"}  # fmt: skip
+COLOURS = {
+    REFUSED: "#D9D9D9",
+    "prices": "#56B4E9",
+    "cone": "#F0E442",
+    "water-filling": "#E69F00",
+    "parametric": "#0072B2",
+    FAILED: "#D55E00",
+}
 
 
 class Cell(NamedTuple):
@@ -88,8 +94,19 @@ def cell(family: Any, instance: fo.Instance, worth: Any, beta: float, lam: float
     )
     programs = sum(int(k) for t in proof.tried for k in re.findall(r"(\d+) programs", t.status))
     dominated = any(slack[loads[:, j] > 0].min() > AGREE for j in range(len(shares)))
-    return Cell(beta, lam, proof.method, "; ".join(f for f in faults if f), proof.gap, better, apart, programs, seconds,
-                dominated, bool(proof.note))  # fmt: skip
+    return Cell(
+        beta,
+        lam,
+        proof.method,
+        "; ".join(f for f in faults if f),
+        proof.gap,
+        better,
+        apart,
+        programs,
+        seconds,
+        dominated,
+        bool(proof.note),
+    )
 
 
 def swept(family: str, instance: fo.Instance, points: int) -> list[Cell]:
@@ -108,10 +125,13 @@ def counts(name: str, cells: list[Cell]) -> dict[str, Any]:
     solved = [c for c in cells if c.method not in (REFUSED, FAILED)]
     count = Counter(c.method for c in cells)
     return {
-        "family, instance": name, "points": len(cells), **{m: count[m] for m in COLOURS},
-        "faults": sum(bool(c.fault) for c in cells), "dominated": sum(c.dominated for c in solved),
+        "family, instance": name,
+        "points": len(cells),
+        **{m: count[m] for m in COLOURS},
+        "faults": sum(bool(c.fault) for c in cells),
+        "dominated": sum(c.dominated for c in solved),
         "and noted": sum(c.dominated and c.noted for c in solved),
-    }  # fmt: skip
+    }
 
 
 def differences(name: str, cells: list[Cell]) -> dict[str, Any]:
@@ -120,21 +140,26 @@ def differences(name: str, cells: list[Cell]) -> dict[str, Any]:
     searched = [c for c in solved if c.method == "parametric"]
     apart = [c.tasks for c in solved if c.tasks >= 0]
     return {
-        "family, instance": name, "gap": max(c.gap for c in solved), "f below": max(c.better for c in solved),
-        "f above": max(-c.better for c in solved), "unique": len(apart), "tasks apart": max(apart, default=math.nan),
+        "family, instance": name,
+        "gap": max(c.gap for c in solved),
+        "f below": max(c.better for c in solved),
+        "f above": max(-c.better for c in solved),
+        "unique": len(apart),
+        "tasks apart": max(apart, default=math.nan),
         "programs, mean": sum(c.programs for c in searched) / max(len(searched), 1),
         "most": max((c.programs for c in searched), default=0),
         "s per search": sum(c.seconds for c in searched) / max(len(searched), 1),
         "s": sum(c.seconds for c in solved),
-    }  # fmt: skip
+    }
 
 
 def draw(maps: dict[str, list[Cell]], path: Path) -> None:
     """Which method answered where, a panel per sweep, with the edge of the concave region."""
     columns = min(len(maps), 4)
     rows = -(-len(maps) // columns)
-    fig, axes = plt.subplots(rows, columns, figsize=(4 * columns, 3.4 * rows), squeeze=False, sharex=True, sharey=True,
-                             layout="constrained")  # fmt: skip
+    fig, axes = plt.subplots(
+        rows, columns, figsize=(4 * columns, 3.4 * rows), squeeze=False, sharex=True, sharey=True, layout="constrained"
+    )
     for ax in axes.ravel()[len(maps) :]:
         ax.set_visible(False)
     beta = np.linspace(0.05, 5, 400)

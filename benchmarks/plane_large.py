@@ -21,8 +21,20 @@ import fairopt as fo
 AGREE = 1e-6  # of the objective
 # two of the concave region, three of each other: beta > 1 below the edge, 0 < beta < 1 below it, beta < 0; and one more
 # far out
-POINTS = ((2.0, -1.0), (0.5, 2.0), (1.5, -0.1), (2.0, -0.25), (5.0, -0.4), (0.25, 1.0), (0.5, 0.5), (0.75, 0.1),
-          (-0.5, 2.0), (-1.0, 1.0), (-2.0, 0.5), (-5.0, 0.2))  # fmt: skip
+POINTS = (
+    (2.0, -1.0),
+    (0.5, 2.0),
+    (1.5, -0.1),
+    (2.0, -0.25),
+    (5.0, -0.4),
+    (0.25, 1.0),
+    (0.5, 0.5),
+    (0.75, 0.1),
+    (-0.5, 2.0),
+    (-1.0, 1.0),
+    (-2.0, 0.5),
+    (-5.0, 0.2),
+)
 
 
 def timed(policy: fo.Policy, instance: fo.Instance, **options: Any) -> tuple[fo.Allocation, float, str]:
@@ -53,11 +65,19 @@ def main() -> None:
             if not (error or refusal) and apart > AGREE:
                 raise AssertionError(f"({beta}, {lam}): prices and cones are {apart:.1e} apart")
             cones = {"s by cones": by_cones, "agree to": "refused" if refusal else apart}
-        rows.append({
-            "beta": beta, "lam": lam, "verdict": "refused" if error else "certified", "gap": proof.gap,
-            "programs": sum(int(k) for t in proof.tried for k in re.findall(r"(\d+) programs", t.status)),
-            "solver": str(proof.solver), "s": seconds, "concave solves": seconds / unit, **cones,
-        })  # fmt: skip
+        rows.append(
+            {
+                "beta": beta,
+                "lam": lam,
+                "verdict": "refused" if error else "certified",
+                "gap": proof.gap,
+                "programs": sum(int(k) for t in proof.tried for k in re.findall(r"(\d+) programs", t.status)),
+                "solver": str(proof.solver),
+                "s": seconds,
+                "concave solves": seconds / unit,
+                **cones,
+            }
+        )
         print(rows[-1], error, "; ".join(map(str, proof.tried)), flush=True)
         if error and options.failures:
             with Path(options.failures).open("a", encoding="utf-8") as file:

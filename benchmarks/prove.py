@@ -30,12 +30,18 @@ from fairopt.properties.prove.statements import CONCRETE, PROVABLE
 
 ALPHAS = ("0.5", "1", "1.5", "2", "3", "5")
 NOTIONS: dict[str, Any] = {
-    "DRF": fo.DRF(), "weighted DRF": fo.DRF(), "2-DF": fo.KDF(2), "3-DF": fo.KDF(3),
+    "DRF": fo.DRF(),
+    "weighted DRF": fo.DRF(),
+    "2-DF": fo.KDF(2),
+    "3-DF": fo.KDF(3),
     **{f"{p}-norm": fo.Policy(fo.Leximin(fo.PNormShare(p))) for p in (1, 2, 3)},
-    **{f"FDS {a}": fo.FDS(float(a)) for a in ALPHAS}, **{f"GFJ {a}": fo.GFJ(float(a)) for a in ALPHAS},
+    **{f"FDS {a}": fo.FDS(float(a)) for a in ALPHAS},
+    **{f"GFJ {a}": fo.GFJ(float(a)) for a in ALPHAS},
     **{f"{p}-norm {a}": fo.PNormFairness(p, float(a)) for p in (1, 2, 3) for a in ALPHAS},
-    "most tasks": fo.NoFairness(), "MLF-DRS": fo.MLFDRS(), "H-FFMRA": fo.HFFMRA(),
-}  # fmt: skip
+    "most tasks": fo.NoFairness(),
+    "MLF-DRS": fo.MLFDRS(),
+    "H-FFMRA": fo.HFFMRA(),
+}
 # Claims about several servers, and about instances of which no statements are made.
 ON_SERVERS, RESTRICTED = ("drfh", "ps-dsf"), ("all have the same dominant", "no completely dominant")
 SHORT = {"proved": "P", "refuted": "R", "unknown": "?"}

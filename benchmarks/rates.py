@@ -127,16 +127,22 @@ def fitted(devices: Array, time_on: Array) -> Array:
 
 PROBLEMS: dict[str, tuple[int, Callable[[fo.Share], fo.Objective], Callable[[Array], float], dict[str, Any]]] = {
     "max-min of rates": (
-        3, fo.MaxMin, lambda rate: float(rate.min()),
+        3,
+        fo.MaxMin,
+        lambda rate: float(rate.min()),
         {name: partial(by_cvxpy, objective=cp.min, solver=name) for name in ("ECOS", "HIGHS")},
     ),
     "sum of logs of rates": (
-        4, partial(fo.AlphaFair, 1), lambda rate: float(np.exp(np.log(rate).mean())),
+        4,
+        partial(fo.AlphaFair, 1),
+        lambda rate: float(np.exp(np.log(rate).mean())),
         {"prices by hand": by_prices}
-        | {name: partial(by_cvxpy, objective=lambda rate: cp.sum(cp.log(rate)), solver=name)
-           for name in ("ECOS", "CLARABEL")},
+        | {
+            name: partial(by_cvxpy, objective=lambda rate: cp.sum(cp.log(rate)), solver=name)
+            for name in ("ECOS", "CLARABEL")
+        },
     ),
-}  # fmt: skip
+}
 
 
 def beside(problem: str, users: list[int], repeats: int, patience: float, seed: int) -> list[dict[str, Any]]:
@@ -150,10 +156,14 @@ def beside(problem: str, users: list[int], repeats: int, patience: float, seed: 
         best = value(a.shares)
         seconds = median(interleaved({"": partial(ours, rates, devices, objective)}, repeats, time.process_time)[""])
         row: dict[str, Any] = {
-            "problem": problem, "users": n, "types": types, "fairopt s": seconds, "gap": a.certificate.gap,
+            "problem": problem,
+            "users": n,
+            "types": types,
+            "fairopt s": seconds,
+            "gap": a.certificate.gap,
             "gate s": gate_part(rates, devices, objective),
             "exponent": np.log(seconds / rows[-1]["fairopt s"]) / np.log(n / rows[-1]["users"]) if rows else np.nan,
-        }  # fmt: skip
+        }
         for name, solve in others.items():
             before, took = last.get(name, (n, 0.0))
             row |= {f"{name} s": np.nan, f"{name} short": np.nan}

@@ -88,13 +88,19 @@ def measure(name: str, policy: fo.Policy, solver: str, instance: fo.Instance, re
     agree = max(abs(a.objective - b.objective) / abs(a.objective) for a, b in both)
     assert agree < 1e-6, f"{name} on {instance}: answers differ by {agree:.2g}"
     return {
-        "policy": name, "solver": solver, "servers": instance.n_servers, "users": instance.n_users,
-        "allocate ms": seconds["allocate"] * 1e3, "prepared ms": seconds["prepared"] * 1e3,
+        "policy": name,
+        "solver": solver,
+        "servers": instance.n_servers,
+        "users": instance.n_users,
+        "allocate ms": seconds["allocate"] * 1e3,
+        "prepared ms": seconds["prepared"] * 1e3,
         "ratio": seconds["allocate"] / seconds["prepared"],
         "cvxpy alone ms": seconds["cvxpy alone"] * 1e3 if prepared._models else "not kept",
-        "first ms": first * 1e3, "agree to": agree, "fell back": sum(len(b.certificate.tried) > 1 for _, b in both),
+        "first ms": first * 1e3,
+        "agree to": agree,
+        "fell back": sum(len(b.certificate.tried) > 1 for _, b in both),
         "failed": f"{ordinary.count(None)}, {kept.count(None)}",
-    }  # fmt: skip
+    }
 
 
 def main() -> None:

@@ -94,10 +94,19 @@ def from_memory_maps(sizes: list[int], repeats: int, folder: Path) -> None:
             with multiprocessing.get_context("spawn").Pool(1) as child:
                 before, most = child.apply(memory, (str(folder / f"{n}.npy"), name))
             growth = taken / n / (median(seconds[str(sizes[0])]) / sizes[0])
-            rows.append({
-                "policy": name, "users": n, "seconds": taken, "per user against the first": growth, "rounds": a.rounds,
-                "gap": a.certificate.gap, "violation": a.certificate.violation, "MB at most": most, "MB before": before,
-            })  # fmt: skip
+            rows.append(
+                {
+                    "policy": name,
+                    "users": n,
+                    "seconds": taken,
+                    "per user against the first": growth,
+                    "rounds": a.rounds,
+                    "gap": a.certificate.gap,
+                    "violation": a.certificate.violation,
+                    "MB at most": most,
+                    "MB before": before,
+                }
+            )
     show("Users in a memory map, one process", rows, "scale_memory_map")
 
 
@@ -140,12 +149,20 @@ def from_parquet(n: int, dtype: str, memory: str, folder: Path) -> None:
                 seconds = time.perf_counter() - start
                 largest = peak() if client is None else max(client.run(peak).values())
             prices = a.prices if prices is None else prices
-            rows.append({
-                "policy": name, "users": n, "dtype": dtype, "workers": count,
-                "seconds": seconds, "rounds": a.rounds,
-                "gap": a.certificate.gap, "violation": a.certificate.violation, "MB of the largest": largest,
-                "prices differ by": float(np.max(np.abs(a.prices - prices)) / np.max(prices)),
-            })  # fmt: skip
+            rows.append(
+                {
+                    "policy": name,
+                    "users": n,
+                    "dtype": dtype,
+                    "workers": count,
+                    "seconds": seconds,
+                    "rounds": a.rounds,
+                    "gap": a.certificate.gap,
+                    "violation": a.certificate.violation,
+                    "MB of the largest": largest,
+                    "prices differ by": float(np.max(np.abs(a.prices - prices)) / np.max(prices)),
+                }
+            )
             print(rows[-1], flush=True)
     show(f"Users in Parquet, on Dask workers of {memory} each (0: this process)", rows, f"scale_parquet_{n}")
 
@@ -153,9 +170,14 @@ def from_parquet(n: int, dtype: str, memory: str, folder: Path) -> None:
 def main() -> None:
     """The parts that are asked for, in a temporary folder that is removed."""
     options = arguments(
-        str(__doc__), parts=["map", "parquet"], sizes=[100_000, 1_000_000, 10_000_000], repeats=3, users=3_000_000,
-        dtype="float64", memory="3GB",
-    )  # fmt: skip
+        str(__doc__),
+        parts=["map", "parquet"],
+        sizes=[100_000, 1_000_000, 10_000_000],
+        repeats=3,
+        users=3_000_000,
+        dtype="float64",
+        memory="3GB",
+    )
     with tempfile.TemporaryDirectory() as folder:
         if "map" in options.parts:
             from_memory_maps(options.sizes, options.repeats, Path(folder))

@@ -28,8 +28,10 @@ from fairopt.proofs.gate import Answer
 SERVERS, RESOURCES = 27, 3
 INTERIOR_POINT = {"HIGHS": {"highs_options": {"solver": "ipm", "run_crossover": "off"}}}
 SIDES: list[tuple[fo.Objective, str]] = [
-    (fo.AlphaFair(1), "CLARABEL"), (fo.AlphaFair(2), "CLARABEL"), (fo.MaxMin(), "HIGHS"),
-]  # fmt: skip
+    (fo.AlphaFair(1), "CLARABEL"),
+    (fo.AlphaFair(2), "CLARABEL"),
+    (fo.MaxMin(), "HIGHS"),
+]
 
 
 def instance_of(n_users: int) -> fo.Instance:
@@ -86,11 +88,19 @@ def against_cones(n_users: int, repeats: int) -> list[dict[str, Any]]:
             seconds = interleaved({"ours": ours, "theirs": theirs}, repeats)
         else:  # one run of the slow side is all there is time for
             seconds["ours"] = interleaved({"ours": ours}, 3)["ours"]
-        rows.append({
-            "policy": repr(objective), "users": n_users, "prices s": median(seconds["ours"]), "solver": solver,
-            "solver s": median(seconds["theirs"]), "times faster": median(seconds["theirs"]) / median(seconds["ours"]),
-            "prices gap": answer.gap, "solver gap": other.certificate.gap, "values agree to": apart,
-        })  # fmt: skip
+        rows.append(
+            {
+                "policy": repr(objective),
+                "users": n_users,
+                "prices s": median(seconds["ours"]),
+                "solver": solver,
+                "solver s": median(seconds["theirs"]),
+                "times faster": median(seconds["theirs"]) / median(seconds["ours"]),
+                "prices gap": answer.gap,
+                "solver gap": other.certificate.gap,
+                "values agree to": apart,
+            }
+        )
     return rows
 
 
@@ -104,12 +114,18 @@ def alone(n_users: int, repeats: int) -> list[dict[str, Any]]:
         sides = {"prices": partial(by_prices, instance, objective), "response": response(instance, alpha)}
         seconds = {side: median(measured) for side, measured in interleaved(sides, repeats).items()}
         per_unit = 1 if sys.platform == "darwin" else 1024
-        rows.append({
-            "policy": repr(objective), "users": n_users, "seconds": seconds["prices"],
-            "response s": seconds["response"], "responses": seconds["prices"] / seconds["response"],
-            "gap": answer.gap, "violation": answer.violation,
-            "peak GB": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * per_unit / 1e9,
-        })  # fmt: skip
+        rows.append(
+            {
+                "policy": repr(objective),
+                "users": n_users,
+                "seconds": seconds["prices"],
+                "response s": seconds["response"],
+                "responses": seconds["prices"] / seconds["response"],
+                "gap": answer.gap,
+                "violation": answer.violation,
+                "peak GB": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * per_unit / 1e9,
+            }
+        )
     return rows
 
 

@@ -20,11 +20,17 @@ import fairopt as fo
 from fairopt.formulation.solvers import installed
 
 POLICIES = {
-    "DRF": fo.DRF(), "2-DF": fo.KDF(2, short="positive"), "FDS 0.5": fo.FDS(0.5), "FDS 1": fo.FDS(1),
-    "FDS 2": fo.FDS(2), "FDS 5": fo.FDS(5), "GFJ 2": fo.GFJ(2), "most tasks": fo.NoFairness(),
+    "DRF": fo.DRF(),
+    "2-DF": fo.KDF(2, short="positive"),
+    "FDS 0.5": fo.FDS(0.5),
+    "FDS 1": fo.FDS(1),
+    "FDS 2": fo.FDS(2),
+    "FDS 5": fo.FDS(5),
+    "GFJ 2": fo.GFJ(2),
+    "most tasks": fo.NoFairness(),
     "FDS 0.5 + 0.1 total": fo.Policy(fo.AlphaFair(0.5) + 0.1 * fo.Total()),
     "FDS beta 0.5, lam 2": fo.FDS(beta=0.5, lam=2),
-}  # fmt: skip
+}
 INSTANCES = {"full": {"weights": True, "limits": True}, "plain": {"weights": False, "limits": False}}
 LINEAR = (fo.Leximin, fo.Total)  # objectives that need no cones
 LINEAR_ONLY = {"HIGHS", "SCIPY", "OSQP"}
@@ -68,22 +74,41 @@ def compare(name: str, instance: fo.Instance, solvers: list[str], repeats: int, 
     auto, ms = answers["auto"], {side: 1e3 * median(measured) for side, measured in seconds.items()}
     certificate = auto.certificate
     row = {
-        "users": instance.n_users, "policy": name, "auto ms": ms["auto"], "auto gap": certificate.gap,
+        "users": instance.n_users,
+        "policy": name,
+        "auto ms": ms["auto"],
+        "auto gap": certificate.gap,
         "auto took": certificate.method + (f" ({certificate.solver})" if certificate.solver else ""),
-    }  # fmt: skip
+    }
     rows = []
     for solver in solvers:
         answer = answers[solver]
         if isinstance(answer, fo.NotCertified):
             verdict = "refused, no time" if 1e-3 * ms[solver] >= limit else "refused"
-            rows.append(row | {"solver": solver, "solver ms": verdict, "times faster": NONE, "agree to": NONE,
-                               "solver gap": answer.best.certificate.gap})  # fmt: skip
+            rows.append(
+                row
+                | {
+                    "solver": solver,
+                    "solver ms": verdict,
+                    "times faster": NONE,
+                    "agree to": NONE,
+                    "solver gap": answer.best.certificate.gap,
+                }
+            )
             continue
         difference, allowed = apart(policy, auto, answer)
         if difference > allowed:
             raise AssertionError(f"{name}, {instance!r}: auto and {solver} are {difference:.1e} apart ({allowed:.1e})")
-        rows.append(row | {"solver": solver, "solver ms": ms[solver], "times faster": ms[solver] / ms["auto"],
-                           "agree to": difference, "solver gap": answer.certificate.gap})  # fmt: skip
+        rows.append(
+            row
+            | {
+                "solver": solver,
+                "solver ms": ms[solver],
+                "times faster": ms[solver] / ms["auto"],
+                "agree to": difference,
+                "solver gap": answer.certificate.gap,
+            }
+        )
     columns = ("solver", "solver ms", "times faster", "agree to", "solver gap")
     return rows or [row | dict.fromkeys(columns, NONE)]
 
@@ -92,8 +117,9 @@ def still_able(rows: list[dict[str, Any]], limit: float, name: str, n: int, solv
     """Whether a solver that was asked about fewer users may be asked about n."""
     return all(
         row["times faster"] != NONE and 1e-3 * row["solver ms"] * n / row["users"] <= limit
-        for row in rows if (row["policy"], row["solver"]) == (name, solver)
-    )  # fmt: skip
+        for row in rows
+        if (row["policy"], row["solver"]) == (name, solver)
+    )
 
 
 def fastest(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -110,9 +136,17 @@ def fastest(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 def main() -> None:
     """Print all rows, then those of the fastest solvers, then the least ratio on most users."""
     options = arguments(
-        str(__doc__), users=[100, 1000, 10_000], cone_users=10_000, policies=list(POLICIES), instances=["full"],
-        solvers=["CLARABEL", "ECOS", "HIGHS", "SCS"], resources=4, repeats=5, time_limit=10.0, seed=1,
-    )  # fmt: skip
+        str(__doc__),
+        users=[100, 1000, 10_000],
+        cone_users=10_000,
+        policies=list(POLICIES),
+        instances=["full"],
+        solvers=["CLARABEL", "ECOS", "HIGHS", "SCS"],
+        resources=4,
+        repeats=5,
+        time_limit=10.0,
+        seed=1,
+    )
     limit = options.time_limit
     for kind in options.instances:
         rows: list[dict[str, Any]] = []

@@ -30,8 +30,12 @@ def measure(large: int) -> dict[str, tuple[float, float]]:
     import fairopt as fo
 
     small = {
-        "DRF": fo.DRF(), "FDS(1)": fo.FDS(1), "NoFairness": fo.NoFairness(), "HFFMRA": fo.HFFMRA(), "KDF": fo.KDF(2),
-    }  # fmt: skip
+        "DRF": fo.DRF(),
+        "FDS(1)": fo.FDS(1),
+        "NoFairness": fo.NoFairness(),
+        "HFFMRA": fo.HFFMRA(),
+        "KDF": fo.KDF(2),
+    }
     calls = []
     for n in (2, 10, 100):
         for where, options in {"pool": {}, "5 servers": {"n_servers": 5, "different_servers": True}}.items():

@@ -66,12 +66,16 @@ def more_blocks(rng: Rng) -> Draw:
     ranked = fo.KDominantShare(k, by_user, "positive")
     edge = one_of(rng, (0.5, 1), (0.8, 0.25), (2, -0.5), (3, -2 / 3), (1, 2))
     objective = one_of(
-        rng, fo.Leximin(ranked), fo.AlphaFair(one_of(rng, 0.3, 1, 30, *ALPHAS), ranked),
+        rng,
+        fo.Leximin(ranked),
+        fo.AlphaFair(one_of(rng, 0.3, 1, 30, *ALPHAS), ranked),
         fo.FairnessEfficiency(*edge, of),
-        fo.AlphaFair(2) + 0.5 * fo.AlphaFair(0.5, fo.Tasks()) + fo.MaxMin(), 3 * fo.OrderedWeighted((2, 1), of),
-        fo.MaxMin().then(fo.AlphaFair(1)).then(fo.Total(fo.Tasks())), fo.Leximin(of).then(fo.Total(fo.Tasks())),
+        fo.AlphaFair(2) + 0.5 * fo.AlphaFair(0.5, fo.Tasks()) + fo.MaxMin(),
+        3 * fo.OrderedWeighted((2, 1), of),
+        fo.MaxMin().then(fo.AlphaFair(1)).then(fo.Total(fo.Tasks())),
+        fo.Leximin(of).then(fo.Total(fo.Tasks())),
         fo.AlphaFair(one_of(rng, 5, 10, 20, 30)),
-    )  # fmt: skip
+    )
     level = fo.MaxMin() >= 0.001 if rng.random() < 0.5 else fo.AlphaFair(2, fo.Tasks()) >= -1000
     block = one_of(rng, level, fo.EnvyFree(), fo.SharingIncentive(), fo.Reserve(0, 0.25))
     return Draw(given, fo.Policy(objective, [block] if rng.random() < 0.4 else []))
@@ -79,9 +83,26 @@ def more_blocks(rng: Rng) -> Draw:
 
 DRAWS: dict[str, Callable[[Rng], Draw]] = {"more": more_blocks} | {
     name: CATEGORIES[name]
-    for name in ("pools", "servers", "weights", "scales", "ties", "zeros", "blocks", "flat", "tiers", "solvers",
-                 "shares", "alpha", "wide", "traces", "bundles", "whole", "plane")
-}  # fmt: skip
+    for name in (
+        "pools",
+        "servers",
+        "weights",
+        "scales",
+        "ties",
+        "zeros",
+        "blocks",
+        "flat",
+        "tiers",
+        "solvers",
+        "shares",
+        "alpha",
+        "wide",
+        "traces",
+        "bundles",
+        "whole",
+        "plane",
+    )
+}
 
 
 def kind_of(policy: Any) -> str:
@@ -107,11 +128,17 @@ class Tally:
 
     def row(self, kind: str) -> dict[str, Any]:
         """Of the table."""
-        middle = {what: 1e3 * median(s) if (s := self.seconds[what]) else math.nan
-                  for what in ("allocate", "save", "plain", "verify")}  # fmt: skip
+        middle = {
+            what: 1e3 * median(s) if (s := self.seconds[what]) else math.nan
+            for what in ("allocate", "save", "plain", "verify")
+        }
         words = {word: self.words[word] for word in ("proved", "not proved", "cannot", "not certified")}
-        return {"kind": kind, **words, **{f"{what} ms": ms for what, ms in middle.items()},
-                "verify / allocate": middle["verify"] / middle["allocate"]}  # fmt: skip
+        return {
+            "kind": kind,
+            **words,
+            **{f"{what} ms": ms for what, ms in middle.items()},
+            "verify / allocate": middle["verify"] / middle["allocate"],
+        }
 
 
 def saved(draw: Draw, path: Path, tally: Tally) -> Verification | None:
@@ -136,16 +163,35 @@ def saved(draw: Draw, path: Path, tally: Tally) -> Verification | None:
 # -- changes ----------------------------------------------------------------------------------------------------------
 
 WHERE: dict[str, str] = {  # by kind a pattern of the path of what is changed
-    "tasks": r"tasks_by_server/\d+/\d+", "price": r"proof/.*prices/\d+/\d+", "multiplier": r"proof/.*(rows|kept)/\d+",
-    "mixture": r"proof/.*mixtures/\d+/\d+", "line": r"proof/.*(levels/\d+|slope)",
-    "unit": r"proof/\d+/unit", "users of a level": r"proof/.*users/\d+",
-    "tier's tasks": r"proof/\d+/(tasks/\d+/\d+|level)", "capacity": r"instance/capacities/.*",
-    "demand": r"instance/demands/.*\d", "limit": r"instance/task_limits/\d+", "weight": r"instance/weights/\d+",
-    "counts": r"instance/counts/\d+", "eligibility": r"instance/eligible/\d+/\d+", "coefficient": r"given/.*\d",
-    "bundle": r"bundles/.*\d", "placement": r"placement/.*\d",
-}  # fmt: skip
-KINDS = (*WHERE, "policy", "another proof", "another policy", "exchange", "tasks moved", "tasks scaled", "key deleted",
-         "file cut")  # fmt: skip
+    "tasks": r"tasks_by_server/\d+/\d+",
+    "price": r"proof/.*prices/\d+/\d+",
+    "multiplier": r"proof/.*(rows|kept)/\d+",
+    "mixture": r"proof/.*mixtures/\d+/\d+",
+    "line": r"proof/.*(levels/\d+|slope)",
+    "unit": r"proof/\d+/unit",
+    "users of a level": r"proof/.*users/\d+",
+    "tier's tasks": r"proof/\d+/(tasks/\d+/\d+|level)",
+    "capacity": r"instance/capacities/.*",
+    "demand": r"instance/demands/.*\d",
+    "limit": r"instance/task_limits/\d+",
+    "weight": r"instance/weights/\d+",
+    "counts": r"instance/counts/\d+",
+    "eligibility": r"instance/eligible/\d+/\d+",
+    "coefficient": r"given/.*\d",
+    "bundle": r"bundles/.*\d",
+    "placement": r"placement/.*\d",
+}
+KINDS = (
+    *WHERE,
+    "policy",
+    "another proof",
+    "another policy",
+    "exchange",
+    "tasks moved",
+    "tasks scaled",
+    "key deleted",
+    "file cut",
+)
 
 
 def leaves(data: Any, path: str = "") -> list[str]:
@@ -176,8 +222,11 @@ def changed(rng: Rng, value: Any) -> Any:
 
 EARLIER: list[Data] = []  # proofs and policies of files before, of any kind
 ENTRIES: tuple[Data, ...] = (  # one of each kind, which fit two users of a pool at least
-    {"kind": "bottlenecks"}, {"kind": "pulled"}, {"kind": "bundles"}, {"kind": "empty"},
-)  # fmt: skip
+    {"kind": "bottlenecks"},
+    {"kind": "pulled"},
+    {"kind": "bundles"},
+    {"kind": "empty"},
+)
 
 
 def shape_of(data: Data) -> tuple[int, ...]:
@@ -263,11 +312,15 @@ def changed_policy(rng: Rng, text: str) -> str:
     found = [*re.finditer(rf"\b({'|'.join(names)})\b", text)]
     if not found or rng.random() < 0.3:
         return one_of(
-            rng, text.replace(", constraints=[", ", constraints=[MinTasks(0.01), "),
-            text.replace("constraints", "conditions"), text.replace("constraints=[", "constraints=[], constraints=["),
+            rng,
+            text.replace(", constraints=[", ", constraints=[MinTasks(0.01), "),
+            text.replace("constraints", "conditions"),
+            text.replace("constraints=[", "constraints=[], constraints=["),
             text.replace("Policy(", "Policy(-1 * "),
-            text.replace("user1", "user9"), text.replace("], name", ") name"), text.replace("resource", "res"),
-        )  # fmt: skip
+            text.replace("user1", "user9"),
+            text.replace("], name", ") name"),
+            text.replace("resource", "res"),
+        )
     at = found[rng.integers(len(found))]
     return text[: at.start()] + one_of(rng, *names) + text[at.end() :]
 
@@ -352,7 +405,7 @@ def judged(text: str) -> tuple[str, str]:
 
 def attacked(
     rng: Rng, text: str, path: Path, tallies: dict[str, Counter[str]], bad: list[Data], kinds: list[str]
-) -> None:  # fmt: skip
+) -> None:
     """Verify one changed file, and judge it if it is proved."""
     kind = kinds[rng.integers(len(kinds))]
     file = mutated(rng, text, kind)
@@ -398,8 +451,15 @@ def main() -> None:
                 print(f"{done} of {o.files} files", file=sys.stderr, flush=True)
             text = path.read_text(encoding="utf-8")
             if not found.ok:
-                bad.append({"kind": kind_of(draw.policy), "word": "not proved", "what": found.statement, "file": text,
-                            "draw": [category, tried - 1]})  # fmt: skip
+                bad.append(
+                    {
+                        "kind": kind_of(draw.policy),
+                        "word": "not proved",
+                        "what": found.statement,
+                        "file": text,
+                        "draw": [category, tried - 1],
+                    }
+                )
                 continue
             proved += 1
             of_this = json.loads(text)
@@ -417,8 +477,10 @@ def main() -> None:
     rows = [tally.row(kind) for kind, tally in sorted(answers.items())]
     show(f"Saved answers, {title}", [*rows, whole.row("all")], "verify")
     words = ("refused", "right", "WRONG", "undecided", "crashed")
-    table = [{"changed": kind, "tried": found.total(), **{word: found[word] for word in words}}
-             for kind, found in attacks.items()]  # fmt: skip
+    table = [
+        {"changed": kind, "tried": found.total(), **{word: found[word] for word in words}}
+        for kind, found in attacks.items()
+    ]
     sums = {key: sum(row[key] for row in table) for key in ("tried", *words)}
     show(f"Changed files, {title}", [*table, {"changed": "all", **sums}], "verify-changed")
     why = Counter((one["kind"], re.sub(r"[\d.e+-]+", "#", one["what"])[:110]) for one in bad if one["word"] != "right")

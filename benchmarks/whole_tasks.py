@@ -55,8 +55,10 @@ def small(instances: int, seed: int) -> list[dict[str, Any]]:
             row["wrong"] += not good
             row["seconds"] += took
             row["worst ms"] = max(row["worst ms"], 1e3 * took)
-    return [*rows.values(), {"policy": "brute force of all", "instances": instances, "wrong": 0, "seconds": brute,
-                             "worst ms": 0.0}]  # fmt: skip
+    return [
+        *rows.values(),
+        {"policy": "brute force of all", "instances": instances, "wrong": 0, "seconds": brute, "worst ms": 0.0},
+    ]
 
 
 def on_openb(folder: str, seconds: float) -> list[dict[str, Any]]:
@@ -73,15 +75,23 @@ def on_openb(folder: str, seconds: float) -> list[dict[str, Any]]:
                 answer = policy.allocate(instance, integral=how, time_limit=None if how == "rounded" else seconds)
                 took, proof = time.perf_counter() - begun, answer.certificate
                 losses = np.array(proof.gaps or (proof.gap,))
-                rows.append({
-                    "pods": pods, "users": instance.n_users, "policy": name,
-                    "how": "rounded" if how == "rounded" else f"programs, {seconds:g} s",
-                    "divisible tasks": float(divisible.tasks.sum()), "divisible s": first,
-                    "whole tasks": int(answer.tasks.sum()), "loss %": 100 * proof.gap,
-                    "of the smallest %": 100 * float(losses[0]), "median of levels %": 100 * float(np.median(losses)),
-                    "left out": int(((answer.tasks == 0) & (fitting(instance) < 1)).sum()), "seconds": took,
-                    "note": proof.note,
-                })  # fmt: skip
+                rows.append(
+                    {
+                        "pods": pods,
+                        "users": instance.n_users,
+                        "policy": name,
+                        "how": "rounded" if how == "rounded" else f"programs, {seconds:g} s",
+                        "divisible tasks": float(divisible.tasks.sum()),
+                        "divisible s": first,
+                        "whole tasks": int(answer.tasks.sum()),
+                        "loss %": 100 * proof.gap,
+                        "of the smallest %": 100 * float(losses[0]),
+                        "median of levels %": 100 * float(np.median(losses)),
+                        "left out": int(((answer.tasks == 0) & (fitting(instance) < 1)).sum()),
+                        "seconds": took,
+                        "note": proof.note,
+                    }
+                )
                 print(rows[-1], flush=True)
     return rows
 
@@ -97,7 +107,10 @@ if __name__ == "__main__":
         show("Whole tasks against brute force", small(options.instances, options.seed), "whole_tasks_small")
     if (Path(options.openb) / "openb_node_list_all_node.csv").is_file():
         found = on_openb(options.openb, options.seconds)
-        show("Whole tasks of openb at half capacity", [{k: v for k, v in r.items() if k != "note"} for r in found],
-             "whole_tasks_openb")  # fmt: skip
+        show(
+            "Whole tasks of openb at half capacity",
+            [{k: v for k, v in r.items() if k != "note"} for r in found],
+            "whole_tasks_openb",
+        )
     else:
         print(f"no openb trace in {options.openb}: skipped; say where it is by --openb FOLDER")

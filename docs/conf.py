@@ -21,18 +21,28 @@ version = release = fo.__version__
 html_title = "fairopt"
 
 extensions = [
-    "myst_nb", "numpydoc", "sphinx.ext.autodoc", "sphinx.ext.autosummary", "sphinx.ext.mathjax",
-    "sphinx-mathjax-offline", "sphinx_copybutton", "matplotlib.sphinxext.plot_directive",
-]  # fmt: skip
+    "myst_nb",
+    "numpydoc",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "sphinx.ext.mathjax",
+    "sphinx-mathjax-offline",
+    "sphinx_copybutton",
+    "matplotlib.sphinxext.plot_directive",
+]
 exclude_patterns = ["_build", "**.ipynb_checkpoints"]
 templates_path = ["_templates"]
 html_static_path = ["_static"]
 html_css_files = ["custom.css"]
 html_theme = "pydata_sphinx_theme"
 html_theme_options = {
-    "navbar_align": "left", "header_links_before_dropdown": 7, "navigation_with_keys": False, "show_nav_level": 2,
-    "footer_start": ["sphinx-version"], "footer_end": ["theme-version"],
-}  # fmt: skip
+    "navbar_align": "left",
+    "header_links_before_dropdown": 7,
+    "navigation_with_keys": False,
+    "show_nav_level": 2,
+    "footer_start": ["sphinx-version"],
+    "footer_end": ["theme-version"],
+}
 WITHOUT_PAGES_BELOW = ("index", "start", "notions", "properties", "papers", "files", "large", "code", "bibliography")
 html_sidebars: dict[str, list[str]] = {page: [] for page in WITHOUT_PAGES_BELOW}
 html_show_sourcelink = False
@@ -105,9 +115,14 @@ def link_public_names(app: Any, doctree: nodes.document) -> None:
         in_text = isinstance(node.parent, (nodes.paragraph, nodes.entry, nodes.strong))
         if in_text and name in fo.__all__ and (text[0].isupper() or text.startswith("fo.")):
             link = pending_xref(
-                "", node.deepcopy(), refdomain="py", reftype="obj", reftarget=f"fairopt.{name}",
-                refdoc=app.env.docname, refexplicit=True,
-            )  # fmt: skip
+                "",
+                node.deepcopy(),
+                refdomain="py",
+                reftype="obj",
+                reftarget=f"fairopt.{name}",
+                refdoc=app.env.docname,
+                refexplicit=True,
+            )
             node.replace_self(link)
 
 

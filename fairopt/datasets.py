@@ -45,19 +45,40 @@ if TYPE_CHECKING:
     from fairopt.io.json_text import Document
 
 __all__ = [
-    "REQUEST_TYPES", "GoogleServers", "RequestRounds", "clusterdata2019", "demo", "google_cluster", "google_servers",
-    "heavy_light", "heavy_light_demands", "jiang_wu", "jiang_wu_demands", "kubernetes", "log_uniform", "openb", "read",
-    "schema", "slurm", "write",
-]  # fmt: skip
+    "REQUEST_TYPES",
+    "GoogleServers",
+    "RequestRounds",
+    "clusterdata2019",
+    "demo",
+    "google_cluster",
+    "google_servers",
+    "heavy_light",
+    "heavy_light_demands",
+    "jiang_wu",
+    "jiang_wu_demands",
+    "kubernetes",
+    "log_uniform",
+    "openb",
+    "read",
+    "schema",
+    "slurm",
+    "write",
+]
 
 _Path = str | os.PathLike[str]
 
 
 def read(
-    path: str | os.PathLike[str], *, users: str | None = None, tasks: str | None = None, at: int | None = None,
-    pods: str | None = None, capacity_scale: float | None = None, backlog: bool | None = None,
+    path: str | os.PathLike[str],
+    *,
+    users: str | None = None,
+    tasks: str | None = None,
+    at: int | None = None,
+    pods: str | None = None,
+    capacity_scale: float | None = None,
+    backlog: bool | None = None,
     time_limit: float | None = None,
-) -> Instance:  # fmt: skip
+) -> Instance:
     """Read an instance from a file or a folder of any supported kind.
 
     Parameters
@@ -128,9 +149,9 @@ def read(
         within_memory(path, "cut it into parts for fo.allocate_sharded, or, if it should be smaller, write it again"),
         nullcontext() if time_limit is None else asking(ask),
     ):
-        return _instance_of(read_path(
-            path, users=users, tasks=tasks, at=at, pods=pods, capacity_scale=capacity_scale, backlog=backlog
-        ))  # fmt: skip
+        return _instance_of(
+            read_path(path, users=users, tasks=tasks, at=at, pods=pods, capacity_scale=capacity_scale, backlog=backlog)
+        )
 
 
 def servers_alone(table: Path) -> Instance:
@@ -159,9 +180,13 @@ def demo() -> Instance:
 
 
 def kubernetes(
-    nodes: Document, pods: Document, users: str = "namespace", tasks: str = "mean", merge: bool = True,
+    nodes: Document,
+    pods: Document,
+    users: str = "namespace",
+    tasks: str = "mean",
+    merge: bool = True,
     resources: Sequence[str] | None = None,
-) -> Instance:  # fmt: skip
+) -> Instance:
     """A Kubernetes cluster as an instance: namespaces share its servers by the requests of their pods.
 
     Parameters
@@ -240,9 +265,12 @@ def kubernetes(
 
 
 def slurm(
-    nodes: str | os.PathLike[str] | Mapping[str, Any], jobs: str | os.PathLike[str] | Mapping[str, Any],
-    users: str = "account", tasks: str = "mean", merge: bool = True,
-) -> Instance:  # fmt: skip
+    nodes: str | os.PathLike[str] | Mapping[str, Any],
+    jobs: str | os.PathLike[str] | Mapping[str, Any],
+    users: str = "account",
+    tasks: str = "mean",
+    merge: bool = True,
+) -> Instance:
     """A Slurm cluster as an instance: accounts share its servers by the requests of their jobs.
 
     Parameters
@@ -321,9 +349,14 @@ def slurm(
 
 
 def clusterdata2019(
-    instances: _Path, machines: _Path, collections: _Path | None = None, at: int | None = None,
-    users: str = "collection", tasks: str = "mean", merge: bool = True,
-) -> Instance:  # fmt: skip
+    instances: _Path,
+    machines: _Path,
+    collections: _Path | None = None,
+    at: int | None = None,
+    users: str = "collection",
+    tasks: str = "mean",
+    merge: bool = True,
+) -> Instance:
     """An extract of Google's ClusterData 2019 as an instance: the requests and servers at a time.
 
     Parameters

@@ -85,18 +85,34 @@ class Instance:
     _checked = False
 
     def __init__(
-        self, demands: ArrayLike, capacities: ArrayLike | Mapping[str, Any], *, weights: Any = None,
-        task_limits: Any = None, eligible: Any = None, counts: ArrayLike | None = None,
-        users: Sequence[str] | None = None, resources: Sequence[str] | None = None,
+        self,
+        demands: ArrayLike,
+        capacities: ArrayLike | Mapping[str, Any],
+        *,
+        weights: Any = None,
+        task_limits: Any = None,
+        eligible: Any = None,
+        counts: ArrayLike | None = None,
+        users: Sequence[str] | None = None,
+        resources: Sequence[str] | None = None,
         servers: Sequence[str] | None = None,
-        server_types: Sequence[str] | None = None, units: Sequence[str] | Mapping[str, str] | None = None,
+        server_types: Sequence[str] | None = None,
+        units: Sequence[str] | Mapping[str, str] | None = None,
         notes: Sequence[str] = (),
-    ) -> None:  # fmt: skip
+    ) -> None:
         values, known = joined(
-            dict(demands=demands, capacities=capacities, weights=weights, task_limits=task_limits, eligible=eligible,
-                 counts=counts, server_types=server_types, units=units),
+            dict(
+                demands=demands,
+                capacities=capacities,
+                weights=weights,
+                task_limits=task_limits,
+                eligible=eligible,
+                counts=counts,
+                server_types=server_types,
+                units=units,
+            ),
             dict(user=users, server=servers, resource=resources),
-        )  # fmt: skip
+        )
         caps = validation.as_floats(values["capacities"], "capacities")
         if caps.ndim == 1:
             caps = caps[None, :]
@@ -180,11 +196,19 @@ class Instance:
 
     def _arguments(self) -> dict[str, Any]:
         return dict(
-            demands=self.demands, capacities=self.capacities, weights=self.weights, task_limits=self.task_limits,
-            eligible=self.eligible, counts=self.counts,
-            users=self._users, resources=self._resources, servers=self._servers, server_types=self.server_types,
-            units=self.units, notes=self.notes,
-        )  # fmt: skip
+            demands=self.demands,
+            capacities=self.capacities,
+            weights=self.weights,
+            task_limits=self.task_limits,
+            eligible=self.eligible,
+            counts=self.counts,
+            users=self._users,
+            resources=self._resources,
+            servers=self._servers,
+            server_types=self.server_types,
+            units=self.units,
+            notes=self.notes,
+        )
 
     def with_demands(self, demands: ArrayLike) -> Instance:
         """The same cluster with other demands per task.
@@ -266,17 +290,23 @@ class Instance:
         except IndexError as error:
             raise InvalidInstance(f"select_users: {error}; give indices below {self.n_users}, or a mask") from error
         return self.replace(
-            demands=self.demands[rows], weights=self.weights[rows], task_limits=self.task_limits[rows],
-            eligible=self.eligible[rows], users=[self.users[j] for j in rows],
-        )  # fmt: skip
+            demands=self.demands[rows],
+            weights=self.weights[rows],
+            task_limits=self.task_limits[rows],
+            eligible=self.eligible[rows],
+            users=[self.users[j] for j in rows],
+        )
 
     def taking_part(self, chosen: ArrayLike) -> Instance:
         """`select_users` for a solve (indices or a mask): values given for all users and `total_weight` stay."""
         rows = np.arange(self.n_users)[np.asarray(chosen)]
         part = self.replace(
-            demands=self.demands[rows], weights=self.weights[rows], task_limits=self.task_limits[rows],
-            eligible=self.eligible[rows], users=None,
-        )  # fmt: skip
+            demands=self.demands[rows],
+            weights=self.weights[rows],
+            task_limits=self.task_limits[rows],
+            eligible=self.eligible[rows],
+            users=None,
+        )
         part._parent = (self, rows)  # labels too come from there, when asked for
         return part
 
@@ -284,12 +314,23 @@ class Instance:
         """`taking_part` of a slice ``rows`` of users, not copied or checked; ``ratios``, ``demands`` where known."""
         part = object.__new__(Instance)
         part.__dict__.update(
-            demands=self.demands[rows] if demands is None else demands, weights=self.weights[rows],
-            task_limits=self.task_limits[rows], eligible=self.eligible[rows], capacities=self.capacities,
-            counts=self.counts, total_capacities=self.total_capacities, _users=None, _resources=self._resources,
-            _servers=self._servers, server_types=self.server_types, units=self.units, notes=self.notes,
-            _parent=(self, rows), _merged_from=None, _checked=True,
-        )  # fmt: skip
+            demands=self.demands[rows] if demands is None else demands,
+            weights=self.weights[rows],
+            task_limits=self.task_limits[rows],
+            eligible=self.eligible[rows],
+            capacities=self.capacities,
+            counts=self.counts,
+            total_capacities=self.total_capacities,
+            _users=None,
+            _resources=self._resources,
+            _servers=self._servers,
+            server_types=self.server_types,
+            units=self.units,
+            notes=self.notes,
+            _parent=(self, rows),
+            _merged_from=None,
+            _checked=True,
+        )
         if ratios is not None:
             part.__dict__["ratios"] = ratios
         return part
@@ -298,9 +339,12 @@ class Instance:
         """The pool with other users, of whom only demands are known: rows of numbers, not copied or checked."""
         n, part = len(demands), self.window(slice(0))
         part.__dict__.update(
-            demands=demands, weights=np.broadcast_to(1.0, n), task_limits=np.broadcast_to(np.inf, n),
-            eligible=np.broadcast_to(np.True_, (n, 1)), _parent=None,
-        )  # fmt: skip
+            demands=demands,
+            weights=np.broadcast_to(1.0, n),
+            task_limits=np.broadcast_to(np.inf, n),
+            eligible=np.broadcast_to(np.True_, (n, 1)),
+            _parent=None,
+        )
         return part
 
     def server_window(self, rows: slice) -> Instance:
@@ -308,10 +352,15 @@ class Instance:
         part = object.__new__(Instance)
         demands = self.demands if self.demands.ndim == 2 else self.demands[:, rows]
         part.__dict__.update(
-            self.__dict__, demands=demands, capacities=self.capacities[rows], counts=self.counts[rows],
-            eligible=self.eligible[:, rows], _servers=self.servers[rows] if self._servers else None,
-            server_types=None if self.server_types is None else self.server_types[rows], _merged_from=None,
-        )  # fmt: skip
+            self.__dict__,
+            demands=demands,
+            capacities=self.capacities[rows],
+            counts=self.counts[rows],
+            eligible=self.eligible[:, rows],
+            _servers=self.servers[rows] if self._servers else None,
+            server_types=None if self.server_types is None else self.server_types[rows],
+            _merged_from=None,
+        )
         if not self.everywhere:
             part.__dict__.pop("everywhere", None)
         for name in ("ratios", "dominant_shares", "total_capacities", "tasks_alone", "server_classes", "servers"):
@@ -364,11 +413,12 @@ class Instance:
         first = np.unique(classes, return_index=True)[1]
         merged = self.replace(
             demands=self.demands[:, first] if self.demands.ndim == 3 else self.demands,
-            capacities=self.capacities[first], eligible=self.eligible[:, first],
+            capacities=self.capacities[first],
+            eligible=self.eligible[:, first],
             counts=np.bincount(classes, weights=self.counts, minlength=n_classes).astype(np.int64),
             servers=[self.servers[s] for s in first],
             server_types=None if self.server_types is None else validation.merged_types(self.server_types, classes),
-        )  # fmt: skip
+        )
         merged._parent, merged._merged_from = self._parent, self
         return merged
 
@@ -386,13 +436,17 @@ class Instance:
         row = np.repeat(np.arange(self.n_servers), self.counts)
         names = [
             name if count == 1 else f"{name} #{k + 1}"
-            for name, count in zip(self.servers, self.counts.tolist(), strict=True) for k in range(count)
-        ]  # fmt: skip
+            for name, count in zip(self.servers, self.counts.tolist(), strict=True)
+            for k in range(count)
+        ]
         made = self.replace(
-            demands=self.demands[:, row] if self.demands.ndim == 3 else self.demands, capacities=self.capacities[row],
-            eligible=self.eligible[:, row], counts=None, servers=names,
+            demands=self.demands[:, row] if self.demands.ndim == 3 else self.demands,
+            capacities=self.capacities[row],
+            eligible=self.eligible[:, row],
+            counts=None,
+            servers=names,
             server_types=None if self.server_types is None else [self.server_types[s] for s in row],
-        )  # fmt: skip
+        )
         made._parent = self._parent
         return made
 
@@ -880,9 +934,15 @@ def entries_of(instance: Instance) -> dict[str, Any]:
     limits = instance.task_limits.astype(object)
     limits[np.isinf(instance.task_limits)] = None
     return {
-        "users": instance.users, "resources": instance.resources, "servers": instance.servers,
-        "server_types": instance.server_types, "units": instance.units,
-        "demands": instance.demands, "capacities": instance.capacities,
-        "weights": instance.weights, "task_limits": limits,
-        "eligible": None if instance.eligible.all() else instance.eligible, "counts": instance.counts,
-    }  # fmt: skip
+        "users": instance.users,
+        "resources": instance.resources,
+        "servers": instance.servers,
+        "server_types": instance.server_types,
+        "units": instance.units,
+        "demands": instance.demands,
+        "capacities": instance.capacities,
+        "weights": instance.weights,
+        "task_limits": limits,
+        "eligible": None if instance.eligible.all() else instance.eligible,
+        "counts": instance.counts,
+    }

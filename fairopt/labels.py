@@ -16,10 +16,15 @@ from fairopt.errors import InvalidInstance
 __all__ = ["axes_of", "by_label", "joined", "refuse_labels"]
 
 _AXES = {
-    "demands": ("user", "resource"), "capacities": ("server", "resource"), "weights": ("user",),
-    "task_limits": ("user",), "eligible": ("user", "server"), "counts": ("server",), "server_types": ("server",),
+    "demands": ("user", "resource"),
+    "capacities": ("server", "resource"),
+    "weights": ("user",),
+    "task_limits": ("user",),
+    "eligible": ("user", "server"),
+    "counts": ("server",),
+    "server_types": ("server",),
     "units": ("resource",),
-}  # fmt: skip
+}
 _NAMING = ("demands", "capacities")  # whose labels name users, servers and resources by default
 _SHOWN = 5  # labels that a message lists
 

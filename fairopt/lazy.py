@@ -22,14 +22,30 @@ if TYPE_CHECKING:
     from scipy.sparse import linalg as sparse_linalg
 
 __all__ = [
-    "cp", "csgraph", "linalg", "load", "ndimage", "optimize", "seconds_since", "sp", "sparse_linalg", "spatial", "vq",
-]  # fmt: skip
+    "cp",
+    "csgraph",
+    "linalg",
+    "load",
+    "ndimage",
+    "optimize",
+    "seconds_since",
+    "sp",
+    "sparse_linalg",
+    "spatial",
+    "vq",
+]
 
 PACKAGES = {
-    "cp": "cvxpy", "sp": "scipy.sparse", "csgraph": "scipy.sparse.csgraph", "sparse_linalg": "scipy.sparse.linalg",
-    "linalg": "scipy.linalg", "ndimage": "scipy.ndimage", "optimize": "scipy.optimize", "spatial": "scipy.spatial",
+    "cp": "cvxpy",
+    "sp": "scipy.sparse",
+    "csgraph": "scipy.sparse.csgraph",
+    "sparse_linalg": "scipy.sparse.linalg",
+    "linalg": "scipy.linalg",
+    "ndimage": "scipy.ndimage",
+    "optimize": "scipy.optimize",
+    "spatial": "scipy.spatial",
     "vq": "scipy.cluster.vq",
-}  # fmt: skip
+}
 
 
 IMPORTING = threading.RLock()  # held during imports, which a time limit must not stop in the middle

@@ -24,9 +24,16 @@ from fairopt.errors import InvalidBlock, OutOfDomain, nearest
 from fairopt.instance import Instance
 
 __all__ = [
-    "BetaFairness", "ByGroup", "Utilisation", "beta_fairness", "f_beta", "group_jain", "group_shares", "jain",
+    "BetaFairness",
+    "ByGroup",
+    "Utilisation",
+    "beta_fairness",
+    "f_beta",
+    "group_jain",
+    "group_shares",
+    "jain",
     "utilisation",
-]  # fmt: skip
+]
 
 Float = NDArray[np.float64]
 OF = ("bundles", "tasks")

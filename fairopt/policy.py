@@ -83,10 +83,16 @@ class Policy:
         self.name = name
 
     def allocate(
-        self, instance: Instance, *, method: str = "auto", solver: str | None = None,
-        solver_options: Mapping[str, Any] | None = None, time_limit: float | None = None, verbose: bool = False,
+        self,
+        instance: Instance,
+        *,
+        method: str = "auto",
+        solver: str | None = None,
+        solver_options: Mapping[str, Any] | None = None,
+        time_limit: float | None = None,
+        verbose: bool = False,
         integral: bool | Literal["rounded"] = False,
-    ) -> Allocation:  # fmt: skip
+    ) -> Allocation:
         """Find the best allocation, and prove it.
 
         Parameters
@@ -153,9 +159,12 @@ class Policy:
         (array([ 2., 15.]), "that no whole answer is better is HiGHS's word")
         """
         asked: dict[str, Any] = {
-            "method": method, "solver": solver, "solver_options": solver_options, "time_limit": time_limit,
+            "method": method,
+            "solver": solver,
+            "solver_options": solver_options,
+            "time_limit": time_limit,
             "verbose": verbose,
-        }  # fmt: skip
+        }
         with within_memory(f"{label(self)} of {instance!r}", SMALLER):
             if integral:
                 return allocate_whole(self, instance, integral, **asked)

@@ -70,12 +70,16 @@ class ByType:
 
         return [
             {
-                "policy": policy, "server_type": name, "servers": int(self.servers[t]), "tasks": float(tasks[t]),
+                "policy": policy,
+                "server_type": name,
+                "servers": int(self.servers[t]),
+                "tasks": float(tasks[t]),
                 "utilisation": by_resource(self.held[policy][t]),
                 "utilisation_of_tasks": by_resource(self.used[policy][t]),
             }
-            for policy, tasks in self.tasks.items() for t, name in enumerate(self.names)
-        ]  # fmt: skip
+            for policy, tasks in self.tasks.items()
+            for t, name in enumerate(self.names)
+        ]
 
     def flat(self, policy: str) -> dict[str, float | None]:
         """The numbers of one policy by name, for tables with a row per policy."""
@@ -105,10 +109,11 @@ def by_type(instance: Instance, allocations: Mapping[str, Allocation]) -> ByType
     position = {name: t for t, name in enumerate(dict.fromkeys(types))}
     of_row = np.array([position[name] for name in types])
     return ByType(
-        names=tuple(position), resources=instance.resources,
+        names=tuple(position),
+        resources=instance.resources,
         servers=sum_by(of_row, instance.counts.astype(float)).astype(np.int64),
         tasks={name: sum_by(of_row, a.tasks_by_server.sum(axis=0)) for name, a in allocations.items()},
         used={name: part_of(instance, of_row, a.task_usage) for name, a in allocations.items()},
         held={name: part_of(instance, of_row, a.usage) for name, a in allocations.items()},
         bundles=frozenset(name for name, a in allocations.items() if a.given_bundles is not None),
-    )  # fmt: skip
+    )

@@ -22,9 +22,20 @@ if TYPE_CHECKING:
     from typing import Any, NoReturn
 
 __all__ = [
-    "CTRL_C", "HANDLED", "Terminated", "end", "exit_code", "finish", "install", "kept_from_children", "noticed",
-    "raising", "undivided", "unfinished", "words",
-]  # fmt: skip
+    "CTRL_C",
+    "HANDLED",
+    "Terminated",
+    "end",
+    "exit_code",
+    "finish",
+    "install",
+    "kept_from_children",
+    "noticed",
+    "raising",
+    "undivided",
+    "unfinished",
+    "words",
+]
 
 CTRL_C = int(signal.SIGINT)
 _NAMES = {CTRL_C: "Ctrl-C"} | {int(getattr(signal, s)): s for s in ("SIGTERM", "SIGHUP") if hasattr(signal, s)}

@@ -273,8 +273,11 @@ def check_somewhere_to_run(instance: Instance) -> None:
         return
     j = int(np.flatnonzero(nowhere)[0])
     needed = instance.per_server_demands[j] > 0
-    lacking = [instance.resources[i] for i in range(instance.n_resources)
-               if needed[:, i].any() and not instance.capacities[needed[:, i], i].any()]  # fmt: skip
+    lacking = [
+        instance.resources[i]
+        for i in range(instance.n_resources)
+        if needed[:, i].any() and not instance.capacities[needed[:, i], i].any()
+    ]
     if lacking:
         raise InvalidInstance(
             f"user {instance.users[j]!r} needs {lacking[0]!r}, which has capacity 0 on every server; "

@@ -20,11 +20,16 @@ TWO = fo.Instance(
     [[40, 8, 8], [8, 5, 1]], [200, 200, 200], users=["batch", "web"], resources=["bandwidth", "memory", "cpu"]
 )
 SERVERS = fo.Instance(
-    [[1, 2, 0], [2, 1, 1], [0, 3, 1]], [[20, 10, 8], [9, 30, 12], [6, 6, 6]], weights=[1, 2, 0.5], counts=[1, 2, 3],
-    task_limits=[None, None, 9], eligible=[[1, 1, 0], [1, 1, 1], [0, 1, 1]], users=["a", "b", "c"],
+    [[1, 2, 0], [2, 1, 1], [0, 3, 1]],
+    [[20, 10, 8], [9, 30, 12], [6, 6, 6]],
+    weights=[1, 2, 0.5],
+    counts=[1, 2, 3],
+    task_limits=[None, None, 9],
+    eligible=[[1, 1, 0], [1, 1, 1], [0, 1, 1]],
+    users=["a", "b", "c"],
     resources=["x", "y", "z"],
     servers=["s", "t", "u"],
-)  # fmt: skip
+)
 BY_SERVER = fo.Instance([[[1, 2], [2, 1]], [[3, 1], [1, 4]]], [[10, 10], [20, 15]])
 INSTANCES = {
     "pool": TWO,
@@ -33,11 +38,16 @@ INSTANCES = {
     "one idle": SERVERS.with_task_limits([None, 0, 3]),
 }
 POLICIES = {
-    "DRF": fo.DRF(), "FDS(1)": fo.FDS(1), "FDS(2)": fo.FDS(2), "most": fo.NoFairness(),
+    "DRF": fo.DRF(),
+    "FDS(1)": fo.FDS(1),
+    "FDS(2)": fo.FDS(2),
+    "most": fo.NoFairness(),
     "max-min": fo.Policy(fo.MaxMin()),
-    "gini": fo.Policy(fo.OrderedWeighted((3, 1, 0.5))), "FDS(1/2)": fo.FDS(0.5), "FDS(2,-2)": fo.FDS(beta=2, lam=-2),
+    "gini": fo.Policy(fo.OrderedWeighted((3, 1, 0.5))),
+    "FDS(1/2)": fo.FDS(0.5),
+    "FDS(2,-2)": fo.FDS(beta=2, lam=-2),
     "sum": fo.Policy(fo.AlphaFair(2) + fo.Total()),
-}  # fmt: skip
+}
 
 
 def allocated(instance="pool", policy="DRF"):
@@ -83,12 +93,14 @@ def test_usage_of_the_first_example():
 @pytest.mark.parametrize(
     ("objective", "share"),
     [
-        (fo.Leximin(fo.KDominantShare(2)), fo.KDominantShare(2)), (fo.Total(fo.Tasks()), fo.Tasks()),
+        (fo.Leximin(fo.KDominantShare(2)), fo.KDominantShare(2)),
+        (fo.Total(fo.Tasks()), fo.Tasks()),
         (fo.AlphaFair(1, fo.PNormShare(2)) + fo.Total(fo.Tasks()), fo.PNormShare(2)),
-        (fo.MaxMin(fo.Tasks()).then(fo.Total()), fo.Tasks()), (fo.Leximin(), fo.DominantShare()),
+        (fo.MaxMin(fo.Tasks()).then(fo.Total()), fo.Tasks()),
+        (fo.Leximin(), fo.DominantShare()),
     ],
     ids=repr,
-)  # fmt: skip
+)
 def test_shares_are_those_of_the_objectives_first_share(objective, share):
     a = fo.Policy(objective).allocate(TWO)
     assert_array_equal(a.shares, a.share(share))
@@ -220,10 +232,13 @@ def test_metrics_by_definition(instance, policy):
 def test_metrics_by_hand():
     numbers = allocated().metrics()
     assert numbers == {
-        "ntt": 15, "aur": 285, "jain": pytest.approx(1, rel=1e-15), "smallest_dominant_share": 0.5,
+        "ntt": 15,
+        "aur": 285,
+        "jain": pytest.approx(1, rel=1e-15),
+        "smallest_dominant_share": 0.5,
         "utilisation": pytest.approx({"bandwidth": 1, "memory": 0.4125, "cpu": 0.1625}, rel=1e-12),
         "utilisation_of_tasks": pytest.approx({"bandwidth": 1, "memory": 0.4125, "cpu": 0.1625}, rel=1e-12),
-    }  # fmt: skip
+    }
     assert allocated(policy="most").metrics()["jain"] == pytest.approx(0.5, rel=1e-6)
 
 
@@ -288,9 +303,18 @@ def test_a_frame_has_a_row_by_user_with_labels():
     assert list(frame.index) == ["a", "b", "c"]
     assert frame.index.name == "user"
     assert list(frame.columns) == [
-        "weight", "task limit", "tasks", "share", "dominant share", "x", "y", "z",
-        "share of x", "share of y", "share of z",
-    ]  # fmt: skip
+        "weight",
+        "task limit",
+        "tasks",
+        "share",
+        "dominant share",
+        "x",
+        "y",
+        "z",
+        "share of x",
+        "share of y",
+        "share of z",
+    ]
     assert_array_equal(frame["weight"], [1, 2, 0.5])
     assert_array_equal(frame["task limit"], [math.inf, math.inf, 9])
     assert_array_equal(frame["tasks"], a.tasks)
@@ -370,9 +394,12 @@ def same(a, b):
 
 @pytest.mark.parametrize(
     ("instance", "policy", "ending"),
-    [(("pool", "servers", "by server", "one idle")[(k + 2 * i) % 4], policy, (".json", ".parquet")[(k + i) % 2])
-     for k, policy in enumerate(sorted(POLICIES)) for i in (0, 1)],
-)  # fmt: skip
+    [
+        (("pool", "servers", "by server", "one idle")[(k + 2 * i) % 4], policy, (".json", ".parquet")[(k + i) % 2])
+        for k, policy in enumerate(sorted(POLICIES))
+        for i in (0, 1)
+    ],
+)
 def test_what_is_saved_is_loaded_alike(tmp_path, instance, policy, ending):
     a = allocated(instance, policy)
     path = a.save(tmp_path / f"a{ending}")
@@ -499,9 +526,12 @@ def as_first_format(data):
 
 @pytest.mark.parametrize(
     ("instance", "policy"),
-    [(("pool", "servers", "by server", "one idle")[(k + i + 1) % 4], policy)
-     for k, policy in enumerate(sorted(POLICIES)) for i in (0, 2)],
-)  # fmt: skip
+    [
+        (("pool", "servers", "by server", "one idle")[(k + i + 1) % 4], policy)
+        for k, policy in enumerate(sorted(POLICIES))
+        for i in (0, 2)
+    ],
+)
 def test_a_file_of_the_first_format_is_loaded_and_certified(tmp_path, instance, policy):
     a = allocated(instance, policy)
     b = fo.Allocation.load(changed(tmp_path, as_first_format, source=a))
@@ -558,35 +588,52 @@ def drop(*keys):
 
 
 TAMPERED = {
-    "another format": put("fairopt.allocation/99", "format"), "no format": drop("format"),
+    "another format": put("fairopt.allocation/99", "format"),
+    "no format": drop("format"),
     "no instance": drop("instance"),
-    "no policy": drop("policy"), "no objective": drop("objective"), "no certificate": drop("certificate"),
+    "no policy": drop("policy"),
+    "no objective": drop("objective"),
+    "no certificate": drop("certificate"),
     "no tasks": drop("tasks_by_server"),
-    "no prices": drop("prices"), "no gap": drop("certificate", "gap"),
+    "no prices": drop("prices"),
+    "no gap": drop("certificate", "gap"),
     "gap is text": put("small", "certificate", "gap"),
-    "gap is null": put(None, "certificate", "gap"), "gap is a list": put([0], "certificate", "gap"),
-    "violation is text": put("none", "certificate", "violation"), "method is a number": put(3, "certificate", "method"),
-    "certificate is a list": put([1], "certificate"), "certificate has more": put(1, "certificate", "more"),
-    "tried is a number": put(3, "certificate", "tried"), "tried holds text": put(["x"], "certificate", "tried"),
-    "tasks are text": put("many", "tasks_by_server"), "tasks are of another shape": put([[1, 2]], "tasks_by_server"),
+    "gap is null": put(None, "certificate", "gap"),
+    "gap is a list": put([0], "certificate", "gap"),
+    "violation is text": put("none", "certificate", "violation"),
+    "method is a number": put(3, "certificate", "method"),
+    "certificate is a list": put([1], "certificate"),
+    "certificate has more": put(1, "certificate", "more"),
+    "tried is a number": put(3, "certificate", "tried"),
+    "tried holds text": put(["x"], "certificate", "tried"),
+    "tasks are text": put("many", "tasks_by_server"),
+    "tasks are of another shape": put([[1, 2]], "tasks_by_server"),
     "tasks are transposed": lambda d: put([[t] for row in d["tasks_by_server"] for t in row], "tasks_by_server")(d),
-    "tasks are null": put(None, "tasks_by_server"), "a task is text": put("x", "tasks_by_server", 0, 0),
-    "tasks are negative": put(-1.0, "tasks_by_server", 1, 2), "tasks are too many": put(1e6, "tasks_by_server", 0, 0),
+    "tasks are null": put(None, "tasks_by_server"),
+    "a task is text": put("x", "tasks_by_server", 0, 0),
+    "tasks are negative": put(-1.0, "tasks_by_server", 1, 2),
+    "tasks are too many": put(1e6, "tasks_by_server", 0, 0),
     "tasks where one may not run": put(0.01, "tasks_by_server", 0, 2),
     "tasks are NaN": put(math.nan, "tasks_by_server", 0, 0),
     "a demand is larger": put(100.0, "instance", "demands", 0, 0),
     "a demand is negative": put(-1, "instance", "demands", 0, 0),
     "a capacity is smaller": put(0.5, "instance", "capacities", 0, 1),
     "a limit is smaller": put([0.1, 0.1, 0.1], "instance", "task_limits"),
-    "labels are twice": put(["a", "a", "c"], "instance", "users"), "the instance has more": put(1, "instance", "more"),
-    "the instance is a list": put([1], "instance"), "the instance is text": put("x", "instance"),
+    "labels are twice": put(["a", "a", "c"], "instance", "users"),
+    "the instance has more": put(1, "instance", "more"),
+    "the instance is a list": put([1], "instance"),
+    "the instance is text": put("x", "instance"),
     "prices are text": put("x", "prices"),
-    "prices are of another shape": put([[1.0]], "prices"), "bundles are of another shape": put([[[1.0]]], "bundles"),
+    "prices are of another shape": put([[1.0]], "prices"),
+    "bundles are of another shape": put([[[1.0]]], "bundles"),
     "bundles exceed the capacity": put((np.ones((3, 3, 3)) * 1e6).tolist(), "bundles"),
-    "objective is text": put("x", "objective"), "objective is null": put(None, "objective"),
+    "objective is text": put("x", "objective"),
+    "objective is null": put(None, "objective"),
     "all is a list": lambda d: [d],
-    "all is empty": lambda d: {}, "all is a number": lambda d: 3, "all is text": lambda d: "x",
-}  # fmt: skip
+    "all is empty": lambda d: {},
+    "all is a number": lambda d: 3,
+    "all is text": lambda d: "x",
+}
 
 
 @pytest.mark.parametrize("what", sorted(TAMPERED))
@@ -703,14 +750,22 @@ def certificate(**changes):
 @pytest.mark.parametrize(
     ("numbers", "ok"),
     [
-        ({}, True), ({"gap": 1e-6}, True), ({"gap": 1.01e-6}, False), ({"gap": math.inf}, False),
+        ({}, True),
+        ({"gap": 1e-6}, True),
+        ({"gap": 1.01e-6}, False),
+        ({"gap": math.inf}, False),
         ({"gap": math.nan}, False),
-        ({"violation": 1e-9}, True), ({"violation": 1.01e-9}, False), ({"violation": math.nan}, False),
-        ({"violation": math.inf}, False), ({"block_violation": 1e-7}, True), ({"block_violation": 1.01e-7}, False),
-        ({"block_violation": math.nan}, False), ({"gap": 1e-6, "violation": 1e-9, "block_violation": 1e-7}, True),
+        ({"violation": 1e-9}, True),
+        ({"violation": 1.01e-9}, False),
+        ({"violation": math.nan}, False),
+        ({"violation": math.inf}, False),
+        ({"block_violation": 1e-7}, True),
+        ({"block_violation": 1.01e-7}, False),
+        ({"block_violation": math.nan}, False),
+        ({"gap": 1e-6, "violation": 1e-9, "block_violation": 1e-7}, True),
         ({"gap": np.float64(0)}, True),
     ],
-)  # fmt: skip
+)
 def test_a_certificate_is_ok_within_the_tolerances_of_the_design(numbers, ok):
     assert certificate(**numbers).ok is ok
 
@@ -745,11 +800,15 @@ def test_tiers_have_a_gap_each():
 @pytest.mark.parametrize(
     ("tasks", "violation"),
     [
-        ([[2.5], [12.5]], 0), ([[5.0], [0.0]], 0), ([[5.5], [0.0]], 0.1), ([[0.0], [50.0]], 1.0),
+        ([[2.5], [12.5]], 0),
+        ([[5.0], [0.0]], 0),
+        ([[5.5], [0.0]], 0.1),
+        ([[0.0], [50.0]], 1.0),
         ([[-1.0], [0.0]], 1.0),
-        ([[math.nan], [0.0]], math.inf), ([[math.inf], [0.0]], math.inf),
+        ([[math.nan], [0.0]], math.inf),
+        ([[math.inf], [0.0]], math.inf),
     ],
-)  # fmt: skip
+)
 def test_feasibility_is_measured_on_the_data(tasks, violation):
     assert feasibility(TWO, np.array(tasks)) == pytest.approx(violation, rel=1e-9, abs=1e-12)
 

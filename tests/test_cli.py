@@ -17,7 +17,7 @@ from typer.testing import CliRunner, Result
 import fairopt as fo
 from fairopt.cli import app, progress
 
-OWN_NOTION = '''
+OWN_NOTION = """
 import fairopt as fo
 
 MINE = fo.Policy(fo.AlphaFair(2) + 0.1 * fo.Total(fo.Tasks()), constraints=[fo.SharingIncentive()])
@@ -38,7 +38,7 @@ class interrupted:
 class exits:
     def allocate(self, instance, **options):
         raise SystemExit(0)
-'''
+"""
 
 
 @pytest.fixture
@@ -48,7 +48,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.setenv("COLUMNS", "80")
     two = fo.Instance(
         [[40, 8, 8], [8, 5, 1]], [200, 200, 200], users=["batch", "web"], resources=["bandwidth", "memory", "cpu"]
-    )  # fmt: skip
+    )
     fo.datasets.write(two, tmp_path / "cluster")
     fo.datasets.write(two, tmp_path / "cluster.json")
     fo.datasets.write(fo.Instance([[1, 0], [1, 1]], [2, 2]), tmp_path / "sparse.json")
@@ -102,13 +102,16 @@ def test_a_constraint_is_named_in_a_file_as_a_policy_is(run: Any, tmp_path: Path
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        (["--weight", "wob=2"], "unknown user 'wob'; did you mean 'web'"), (["--weight", "web"], "as web=2"),
-        (["--weight", "web=-1"], "'web'"), (["-c", "Tasks()"], "'Tasks()' is not a constraint"),
-        (["-p", "ps-dsf", "-c", "MaxTasks(2)"], "PS-DSF is not made of blocks"), (["-c", "MaxTasks("], "MaxTasks("),
+        (["--weight", "wob=2"], "unknown user 'wob'; did you mean 'web'"),
+        (["--weight", "web"], "as web=2"),
+        (["--weight", "web=-1"], "'web'"),
+        (["-c", "Tasks()"], "'Tasks()' is not a constraint"),
+        (["-p", "ps-dsf", "-c", "MaxTasks(2)"], "PS-DSF is not made of blocks"),
+        (["-c", "MaxTasks("], "MaxTasks("),
         (["-c", "FEW"], "(FEW is not a block or a number); write one such as MaxShare(0.3)"),
         (["-c", "nowhere.py:FEW"], "no file 'nowhere.py'"),
     ],
-)  # fmt: skip
+)
 def test_weights_and_constraints_that_are_none_are_refused(run: Any, options: list[str], told: str) -> None:
     refused = run("solve", "cluster", *options)
     assert refused.exit_code == 2 and told in one_line(refused)
@@ -187,7 +190,6 @@ def test_an_option_that_a_mechanism_does_not_take_is_one_line(run: Any) -> None:
         result = run("solve", "servers.json", "-p", policy, "--solver", "SCS")
         assert result.exit_code == 2
         assert one_line(result) == "InvalidBlock: PS-DSF takes no solver; leave it out"
-
 
 
 @pytest.mark.parametrize("name", ["a.json", "a.parquet"])
@@ -409,7 +411,7 @@ BAD_INPUT = {
     "two pictures of one name": ("compare cluster -p drf --plot a.png --plot-types a.png", "would both write a.png"),
     "one unknown policy of two": ("compare cluster -p drf -p drff", "InvalidBlock: no policy 'drff'"),
     "unknown solver to compare": ("compare cluster -p drf --solver SCSS", "SolverUnavailable: no solver 'SCSS'"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("case", BAD_INPUT)
@@ -566,14 +568,29 @@ def test_what_cannot_be_written_is_told_before_anything_is_solved(run: Any, opti
 
 @pytest.mark.parametrize(
     "name",
-    ["a.json", "a.parquet", "a.csv", "A.JSON", "table.csv", "table.md", "table.tex", "table.json", "p.png", "f.csv",
-     "f.json", "f.svg", "audit.json"],
-)  # fmt: skip
+    [
+        "a.json",
+        "a.parquet",
+        "a.csv",
+        "A.JSON",
+        "table.csv",
+        "table.md",
+        "table.tex",
+        "table.json",
+        "p.png",
+        "f.csv",
+        "f.json",
+        "f.svg",
+        "audit.json",
+    ],
+)
 def test_what_was_there_outlives_a_disk_that_is_full(run: Any, tmp_path: Path, monkeypatch: Any, name: str) -> None:
-    command = {"table": "compare cluster -p drf --out", "p": "compare cluster -p drf --plot",
-               "audit": "audit drf --property ef --max-examples 1 --save",
-               "f": f"frontier cluster -f fds --alpha 1 {'--plot' if name == 'f.svg' else '--out'}",
-               }.get(name.split(".")[0], "solve cluster --out")  # fmt: skip
+    command = {
+        "table": "compare cluster -p drf --out",
+        "p": "compare cluster -p drf --plot",
+        "audit": "audit drf --property ef --max-examples 1 --save",
+        "f": f"frontier cluster -f fds --alpha 1 {'--plot' if name == 'f.svg' else '--out'}",
+    }.get(name.split(".")[0], "solve cluster --out")
 
     def full(_: int) -> None:
         raise OSError(28, "No space left on device")
@@ -591,12 +608,17 @@ def test_what_was_there_outlives_a_disk_that_is_full(run: Any, tmp_path: Path, m
 
 @pytest.mark.parametrize(
     ("command", "name"),
-    [("solve cluster.json --out", "cluster.json"), ("solve link.json --out", "cluster.json"),
-     ("solve cluster --out", "cluster/users.csv"), ("solve cluster --out", "cluster/nodes.json"),
-     ("compare cluster.json -p drf --out", "./cluster.json"), ("frontier cluster.json -f fds --out", "cluster.json"),
-     ("simulate jobs.csv --servers cluster --out", "jobs.csv"),
-     ("simulate jobs-DRF.csv --servers cluster -p drf -p 2df --out jobs.csv", "jobs-DRF.csv")],
-)  # fmt: skip
+    [
+        ("solve cluster.json --out", "cluster.json"),
+        ("solve link.json --out", "cluster.json"),
+        ("solve cluster --out", "cluster/users.csv"),
+        ("solve cluster --out", "cluster/nodes.json"),
+        ("compare cluster.json -p drf --out", "./cluster.json"),
+        ("frontier cluster.json -f fds --out", "cluster.json"),
+        ("simulate jobs.csv --servers cluster --out", "jobs.csv"),
+        ("simulate jobs-DRF.csv --servers cluster -p drf -p 2df --out jobs.csv", "jobs-DRF.csv"),
+    ],
+)
 def test_no_command_writes_over_its_own_input(run: Any, tmp_path: Path, command: str, name: str) -> None:
     (tmp_path / "link.json").symlink_to("cluster.json")
     for jobs in ("jobs.csv", "jobs-DRF.csv"):
@@ -664,17 +686,31 @@ ODD = "from fairopt.cli import main; import os, sys; sys.argv = ['fairopt', *{wo
 
 @pytest.mark.parametrize(
     ("first", "words", "code", "said"),
-    [("sys.stdout = None", ["policies"], 2, "stdout is closed"),
-     ("sys.stderr = None; os.close(2)", ["policies", "--json"], 0, ""),
-     ("os.dup2(os.open('/dev/full', 1), 1)", ["policies", "--json"], 2, "stdout cannot be written (No space"),
-     ("os.dup2(os.open('/dev/full', 1), 1)", ["--help"], 2, "stdout cannot be written (No space"),
-     (NO_READER, ["policies"], 0, ""), (NO_READER, ["policies", "--json"], 0, ""), (NO_READER, ["--help"], 0, ""),
-     (NO_READER, ["solve", "nowhere"], 2, "nowhere does not exist"),
-     ("sys.stdout.reconfigure(encoding='latin-1')", ["solve", "x.json", "--json", "--out", NOT_UTF8], 0, ""),
-     ("sys.stdout.reconfigure(encoding='latin-1')", ["solve", "x.json", "--out", NOT_UTF8], 0, "")],
-    ids=["closed", "no stderr", "full", "help", "no reader", "no reader json", "no reader help", "no reader error",
-         "latin json", "latin"],
-)  # fmt: skip
+    [
+        ("sys.stdout = None", ["policies"], 2, "stdout is closed"),
+        ("sys.stderr = None; os.close(2)", ["policies", "--json"], 0, ""),
+        ("os.dup2(os.open('/dev/full', 1), 1)", ["policies", "--json"], 2, "stdout cannot be written (No space"),
+        ("os.dup2(os.open('/dev/full', 1), 1)", ["--help"], 2, "stdout cannot be written (No space"),
+        (NO_READER, ["policies"], 0, ""),
+        (NO_READER, ["policies", "--json"], 0, ""),
+        (NO_READER, ["--help"], 0, ""),
+        (NO_READER, ["solve", "nowhere"], 2, "nowhere does not exist"),
+        ("sys.stdout.reconfigure(encoding='latin-1')", ["solve", "x.json", "--json", "--out", NOT_UTF8], 0, ""),
+        ("sys.stdout.reconfigure(encoding='latin-1')", ["solve", "x.json", "--out", NOT_UTF8], 0, ""),
+    ],
+    ids=[
+        "closed",
+        "no stderr",
+        "full",
+        "help",
+        "no reader",
+        "no reader json",
+        "no reader help",
+        "no reader error",
+        "latin json",
+        "latin",
+    ],
+)
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
 def test_streams_that_cannot_take_what_is_said(tmp_path: Path, first: str, words: Any, code: int, said: str) -> None:
     two = fo.Instance([[1], [1]], [2], users=["€", "\U0001f600"])

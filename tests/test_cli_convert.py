@@ -20,10 +20,12 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     fo.datasets.write(fo.datasets.demo(), tmp_path / "cluster")
     nodes = [{"metadata": {"name": "n"}, "status": {"allocatable": {"cpu": "8", "memory": "64Gi"}}}]
     pods = [
-        {"metadata": {"namespace": name, "name": "p", "labels": {"team": "all"}}, "spec": {"containers": [
-            {"resources": {"requests": requests}}]}}
+        {
+            "metadata": {"namespace": name, "name": "p", "labels": {"team": "all"}},
+            "spec": {"containers": [{"resources": {"requests": requests}}]},
+        }
         for name, requests in (("web", {"cpu": "1"}), ("batch", {"cpu": "2", "memory": "1Gi"}), ("x", {}))
-    ]  # fmt: skip
+    ]
     (tmp_path / "kube").mkdir()
     (tmp_path / "kube" / "nodes.json").write_text(json.dumps({"kind": "List", "items": nodes}))
     (tmp_path / "kube" / "pods.json").write_text(json.dumps({"kind": "List", "items": pods}))

@@ -73,8 +73,10 @@ def test_constraints_hold_at_each_point(run: Any) -> None:
 def test_pictures_are_drawn(run: Any) -> None:
     pytest.importorskip("matplotlib")
     for kind, words in (
-        ("tradeoff", ["--alpha", "0,1"]), ("tasks", ["--alpha", "0,1"]), ("map", ["--beta", "2", "--lam", "-.5,1"]),
-    ):  # fmt: skip
+        ("tradeoff", ["--alpha", "0,1"]),
+        ("tasks", ["--alpha", "0,1"]),
+        ("map", ["--beta", "2", "--lam", "-.5,1"]),
+    ):
         done = run("-f", "gfj", *words, "--kind", kind, "--plot", f"{kind}.png")
         assert done.exit_code == 0 and f"written: {kind}.png" in done.stdout, done.output
         assert Path(f"{kind}.png").read_bytes()[:4] == b"\x89PNG"

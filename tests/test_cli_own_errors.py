@@ -53,8 +53,10 @@ def here(tmp_path, monkeypatch):
     return tmp_path
 
 
-TYPO = ["mine.py, line 15, in per_task: return mean(instance)",
-        "mine.py, line 18, in mean: return instance.rations.mean(axis=-1)"]  # fmt: skip
+TYPO = [
+    "mine.py, line 15, in per_task: return mean(instance)",
+    "mine.py, line 18, in mean: return instance.rations.mean(axis=-1)",
+]
 
 
 @pytest.mark.parametrize(
@@ -68,7 +70,7 @@ TYPO = ["mine.py, line 15, in per_task: return mean(instance)",
         ("solve . -p mine.py:ZERO", "ZeroDivisionError: division", ["mine.py, line 22, in allocate: return 1 / 0"]),
         ("solve . -p mine.py:MADE", r"InvalidBlock: .* fails when called: TypeError.*\(mine.py, line 30", []),
     ],
-)  # fmt: skip
+)
 def test_errors_of_a_users_file_are_told_in_its_lines(words, first, lines, here):
     found = CliRunner().invoke(app, words.split())
     assert found.exit_code == BAD_INPUT

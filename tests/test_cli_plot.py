@@ -22,7 +22,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.setenv("COLUMNS", "80")
     two = fo.Instance(
         [[40, 8, 8], [8, 5, 1]], [200, 200, 200], users=["batch", "web"], resources=["bandwidth", "memory", "cpu"]
-    )  # fmt: skip
+    )
     fo.datasets.write(two, tmp_path / "cluster")
     fo.datasets.write(two, tmp_path / "cluster.json")
     fo.datasets.write(fo.Instance([[1, 0], [1, 1]], [2, 2]), tmp_path / "sparse.json")

@@ -60,9 +60,13 @@ def test_json_holds_what_the_survey_finds(run: Any) -> None:
     data = json.loads(result.stdout)
     betas = np.delete(np.linspace(-5, 5, 41), 20)
     found = fo.preferences.Survey(
-        OPTIONS, {p: list(order) for p, order in PEOPLE.items()}, "fds", betas=betas, lams=np.linspace(-2, 2, 41),
+        OPTIONS,
+        {p: list(order) for p, order in PEOPLE.items()},
+        "fds",
+        betas=betas,
+        lams=np.linspace(-2, 2, 41),
         instance=fo.read("big.json"),
-    )  # fmt: skip
+    )
     one, two = data["questions"]["1"], data["questions"]["2"]
     assert one["betas"] == betas.tolist()  # without 0
     assert one["counts"] == found.counts.tolist() == two["counts"]
@@ -86,37 +90,47 @@ def test_a_picture_is_written(run: Any) -> None:
     assert result.stdout.splitlines()[-1] == "written: survey.png" and Path("survey.png").stat().st_size > 10_000
 
 
-@pytest.mark.parametrize(("arguments", "words"), [
-    (["--instance", "small.json"], "question '1': option '1' needs 108 of 'CPU', 54 more than the capacity 54"),
-    (["--instance", "3=big.json"], "there is no question '3'"),
-    (["--instance", "nothing/"], "nothing does not exist"),
-    (["--family", "fds"], "--instance"),
-    (["--family", "drf"], "family 'drf' takes no beta and lam"),
-    (["--family", "pnorm"], "needs p, as pnorm:p=2"),
-    (["--family", "fdz"], "did you mean"),
-    (["--beta", "0"], "betas hold 0"),
-    (["--beta", "-5:5"], "--beta -5:5: give from:to:count"),
-    (["--lam", "-5:5:0"], "--lam -5:5:0: give"),
-    (["--lam", "-5:5:-1"], "--lam -5:5:-1: give"),
-    (["--lam", "-5:5:1000000000"], "1 to 10,000 numbers"),
-    (["--lam", "nan"], "lams hold nan"),
-    (["--lam", "x"], "--lam x: give"),
-    (["--plot", "a.gif"], "give a name that ends in .png"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--instance", "small.json"], "question '1': option '1' needs 108 of 'CPU', 54 more than the capacity 54"),
+        (["--instance", "3=big.json"], "there is no question '3'"),
+        (["--instance", "nothing/"], "nothing does not exist"),
+        (["--family", "fds"], "--instance"),
+        (["--family", "drf"], "family 'drf' takes no beta and lam"),
+        (["--family", "pnorm"], "needs p, as pnorm:p=2"),
+        (["--family", "fdz"], "did you mean"),
+        (["--beta", "0"], "betas hold 0"),
+        (["--beta", "-5:5"], "--beta -5:5: give from:to:count"),
+        (["--lam", "-5:5:0"], "--lam -5:5:0: give"),
+        (["--lam", "-5:5:-1"], "--lam -5:5:-1: give"),
+        (["--lam", "-5:5:1000000000"], "1 to 10,000 numbers"),
+        (["--lam", "nan"], "lams hold nan"),
+        (["--lam", "x"], "--lam x: give"),
+        (["--plot", "a.gif"], "give a name that ends in .png"),
+    ],
+)
 def test_wrong_options_are_one_line_and_code_2(arguments: list[str], words: str, run: Any) -> None:
     result = run(*arguments)
     assert result.stdout == "" and words in last_line(result, 2)
 
 
-@pytest.mark.parametrize(("name", "text", "words"), [
-    ("rankings", f"{HEADER}\nann,1,1,1\nann,1,2,1", "person 'ann' ranks options '1' and '2' alike"),
-    ("rankings", f"{HEADER}\nann,1,3,1\nann,1,5,2\nann,1,1,3\nann,1,2,4\nann,1,4,6", "'ann' has the ranks [1.0, 2.0"),
-    ("rankings", f"{HEADER}\nann,1,1,1", "question '1': person 'ann' leaves out option '2'"),
-    ("rankings", f"{HEADER}\nann,1,6,1", "question '1': person 'ann' ranks an unknown option '6'"),
-    ("rankings", "", "rankings.csv is empty"),
-    ("options", "question,option,A,C\n1,1,2,3", "users"),
-    ("options", "\x89PNG\r\n\x1a\n", "is not UTF-8"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("name", "text", "words"),
+    [
+        ("rankings", f"{HEADER}\nann,1,1,1\nann,1,2,1", "person 'ann' ranks options '1' and '2' alike"),
+        (
+            "rankings",
+            f"{HEADER}\nann,1,3,1\nann,1,5,2\nann,1,1,3\nann,1,2,4\nann,1,4,6",
+            "'ann' has the ranks [1.0, 2.0",
+        ),
+        ("rankings", f"{HEADER}\nann,1,1,1", "question '1': person 'ann' leaves out option '2'"),
+        ("rankings", f"{HEADER}\nann,1,6,1", "question '1': person 'ann' ranks an unknown option '6'"),
+        ("rankings", "", "rankings.csv is empty"),
+        ("options", "question,option,A,C\n1,1,2,3", "users"),
+        ("options", "\x89PNG\r\n\x1a\n", "is not UTF-8"),
+    ],
+)
 def test_wrong_files_are_one_line_and_code_2(name: str, text: str, words: str, run: Any) -> None:
     Path(f"{name}.csv").write_bytes(text.encode("latin-1"))
     if words == "users":  # a file of another instance

@@ -61,7 +61,8 @@ WRONG = {
     "a name twice": (["users.parquet", "-c", "cpu=1", "-c", "cpu=2"], "a name of its own"),
     "no such column": (["users.parquet", "-c", "cpus=1"], "did you mean 'cpu'"),
     "a column without capacity": (
-        ["users.parquet", "-c", "cpu=1", "-c", "memory=1"], "users.parquet' has a column 'bandwidth'"
+        ["users.parquet", "-c", "cpu=1", "-c", "memory=1"],
+        "users.parquet' has a column 'bandwidth'",
     ),
     "no capacities": (["users.parquet"], "capacities are missing"),
     "no names for Parquet": (["users.parquet", "-c", "1"], "capacities have no names"),
@@ -85,8 +86,15 @@ def test_what_is_wrong_is_told_in_one_line(run: Any, case: str) -> None:
 @pytest.mark.parametrize("kind", ["csv", "parquet"])
 def test_a_folder_of_both_tables_has_the_users_and_the_capacities(run: Any, kind: str) -> None:
     weights, limits = [1, 2, 1], [None, 3, None]
-    two = fo.Instance(DEMANDS, [[150] * 3, [25] * 3], counts=[1, 2], weights=weights, task_limits=limits,
-                      resources=["bandwidth", "memory", "cpu"], units={"memory": "GiB"})  # fmt: skip
+    two = fo.Instance(
+        DEMANDS,
+        [[150] * 3, [25] * 3],
+        counts=[1, 2],
+        weights=weights,
+        task_limits=limits,
+        resources=["bandwidth", "memory", "cpu"],
+        units={"memory": "GiB"},
+    )
     fo.datasets.write(two, "both", kind)
     told = json.loads(run("both", "--json").stdout)
     assert told["users"] == 3 and told["resources"] == ["bandwidth", "memory [GiB]", "cpu"]

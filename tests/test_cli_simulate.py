@@ -15,9 +15,14 @@ from fairopt.cli import app, simulate
 
 DATA = Path(__file__).parent / "data"
 CLUSTER = fo.Instance(
-    [], [[8, 64], [8, 32], [4, 16]], counts=[2, 1, 1], resources=["cpu", "memory"],
-    units={"cpu": "core", "memory": "GiB"}, servers=["big", "small", "tiny"], server_types=["x", "x", "y"],
-)  # fmt: skip
+    [],
+    [[8, 64], [8, 32], [4, 16]],
+    counts=[2, 1, 1],
+    resources=["cpu", "memory"],
+    units={"cpu": "core", "memory": "GiB"},
+    servers=["big", "small", "tiny"],
+    server_types=["x", "x", "y"],
+)
 
 
 @pytest.fixture
@@ -48,8 +53,17 @@ def test_the_table_compares_policies_on_80_columns(run: Any) -> None:
     assert "4 jobs of 3 users on 4 servers" in done.stdout
     header, _, *rows = done.stdout.splitlines()[1:6]
     assert header.split() == [
-        "policy", "tasks", "makespan", "waiting", "p95", "slowdown", "p95", "cpu", "memory", "distance",
-    ]  # fmt: skip
+        "policy",
+        "tasks",
+        "makespan",
+        "waiting",
+        "p95",
+        "slowdown",
+        "p95",
+        "cpu",
+        "memory",
+        "distance",
+    ]
     assert [row.split()[:2] for row in rows] == [["DRF", "63"], ["2-DF", "63"], ["FCFS", "63"]]
 
 
@@ -77,10 +91,12 @@ def test_options_of_the_scheduler_are_passed_on(run: Any) -> None:
     Path("dense.csv").write_text("user,arrival,duration,tasks,cpu [core]\na,20,9,20,1\nb,30,9,20,8\nc,30,9,9,3\n")
     found = []
     for words, options in (
-        ((), {}), (("--placement", "least-loaded"), {"placement": "least-loaded"}),
-        (("--on-misfit", "stop"), {"on_misfit": "stop"}), (("--half-life", "5"), {"half_life": 5.0}),
+        ((), {}),
+        (("--placement", "least-loaded"), {"placement": "least-loaded"}),
+        (("--on-misfit", "stop"), {"on_misfit": "stop"}),
+        (("--half-life", "5"), {"half_life": 5.0}),
         (("--pooled",), {}),
-    ):  # fmt: skip
+    ):
         cluster = CLUSTER.pooled() if "--pooled" in words else CLUSTER
         jobs = fo.read_jobs("dense.csv", cluster, compress=10)
         found.append(fo.simulate(cluster, jobs, scheduler=fo.Scheduler(cluster, **options)).summary()["waiting"])
@@ -134,8 +150,11 @@ def test_a_picture_shows_all_policies_in_part_of_the_time(run: Any, monkeypatch:
     pytest.importorskip("matplotlib")
     asked: list[Any] = []
     draw = simulate.draw_timelines
-    monkeypatch.setattr(simulate, "draw_timelines", lambda runs, kind, **how: asked.append((list(runs), kind, how))
-                        or draw(runs, kind, **how))  # fmt: skip
+    monkeypatch.setattr(
+        simulate,
+        "draw_timelines",
+        lambda runs, kind, **how: asked.append((list(runs), kind, how)) or draw(runs, kind, **how),
+    )
     options = ("jobs.csv", "-p", "drf", "-p", "fcfs", "--plot", "p.png", "--kind")
     done = run(*options, "allocation", "--between", "0", "20")
     assert done.exit_code == 0 and asked == [(["DRF", "FCFS"], "allocation", {"between": (0.0, 20.0)})], done.output

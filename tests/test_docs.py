@@ -53,10 +53,15 @@ def blocks(markdown: str) -> list[Block]:
     found = []
     for match in BLOCK.finditer(markdown):
         mark = MARK.search(markdown[: match.start()])
-        found.append(Block(
-            match[1], match[2], markdown.count("\n", 0, match.start()) + 1,
-            run=bool(mark and mark[1] == "run"), file=mark["name"] if mark else None,
-        ))  # fmt: skip
+        found.append(
+            Block(
+                match[1],
+                match[2],
+                markdown.count("\n", 0, match.start()) + 1,
+                run=bool(mark and mark[1] == "run"),
+                file=mark["name"] if mark else None,
+            )
+        )
     return found
 
 
@@ -164,9 +169,12 @@ def test_blocks_marks_and_commands_are_found() -> None:
     )
     found = blocks(text)
     assert [(b.language, b.line, b.run, b.file) for b in found] == [
-        ("python", 2, False, None), ("python", 6, False, "notions.py"), ("console", 10, True, None),
-        ("bash", 16, False, None), ("{eval-rst}", 20, False, None),
-    ]  # fmt: skip
+        ("python", 2, False, None),
+        ("python", 6, False, "notions.py"),
+        ("console", 10, True, None),
+        ("bash", 16, False, None),
+        ("{eval-rst}", 20, False, None),
+    ]
     assert [commands(b) for b in found] == [[], [], [["solve", "here", "-p", "a b"]], [["demo"]], []]
 
 
@@ -301,8 +309,10 @@ def test_a_file_or_name_that_is_gone_is_found() -> None:
         "`Instance.walls`; {file}`fairopt/errors.py`, `nearest`, `Instance`.\n\n`Other` text.\n"
     )
     assert missing_code(text) == [
-        "fairopt/nothing.py", "Instance.walls in fairopt/instance.py", "Instance in fairopt/errors.py"
-    ]  # fmt: skip
+        "fairopt/nothing.py",
+        "Instance.walls in fairopt/instance.py",
+        "Instance in fairopt/errors.py",
+    ]
 
 
 NAME = r"[A-Z][\w-]*[a-zć]"

@@ -17,15 +17,21 @@ import fairopt as fo
 PUBLIC = {name: getattr(fo, name) for name in fo.__all__ if not inspect.ismodule(getattr(fo, name))}
 IN_MODULES = {
     f"{module}.{name}": getattr(getattr(fo, module), name)
-    for module in ("datasets", "metrics", "preferences") for name in getattr(fo, module).__all__
-}  # fmt: skip
+    for module in ("datasets", "metrics", "preferences")
+    for name in getattr(fo, module).__all__
+}
 CALLED = {**PUBLIC, **{name: kind for name, kind in IN_MODULES.items() if callable(kind)}}
 ERRORS = {name for name, kind in PUBLIC.items() if inspect.isclass(kind) and issubclass(kind, BaseException)}
 CLASSES = sorted(name for name, kind in CALLED.items() if inspect.isclass(kind) and name not in ERRORS)
 BLOCKS = (fo.Share, fo.Objective, fo.Constraint, fo.BundleBase, fo.Model)  # examples of classes show their methods
 OF_SOLVERS = {  # public methods of `Instance` that methods and blocks call, not users
-    "taking_part", "window", "server_window", "common_level", "tasks_alone_within", "spread",
-}  # fmt: skip
+    "taking_part",
+    "window",
+    "server_window",
+    "common_level",
+    "tasks_alone_within",
+    "spread",
+}
 MINE = ("Instance", "Policy", "Allocation", "BottleneckFairness", "NaivePerServer", "PSDSF", "datasets", "metrics")
 
 
@@ -41,10 +47,11 @@ def methods(name):
 
 METHODS = [(name, key) for name in CLASSES for key in methods(name)]
 FUNCTIONS = [
-    (name, key) for name, key in METHODS
+    (name, key)
+    for name, key in METHODS
     if not isinstance(methods(name)[key], (property, functools.cached_property))
     and not issubclass(CALLED[name], BLOCKS)
-]  # fmt: skip
+]
 
 
 def function_of(value):

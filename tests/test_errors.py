@@ -18,9 +18,19 @@ from fairopt import errors
 from fairopt.proofs.conic import has_matrices
 
 DESIGNED = {
-    "FairoptError", "InvalidInstance", "InvalidBlock", "OutOfDomain", "Infeasible", "Unbounded", "NotConcave",
-    "NotCertified", "SolverUnavailable", "MissingExtra", "OutOfMemory", "OutOfTime",
-}  # fmt: skip
+    "FairoptError",
+    "InvalidInstance",
+    "InvalidBlock",
+    "OutOfDomain",
+    "Infeasible",
+    "Unbounded",
+    "NotConcave",
+    "NotCertified",
+    "SolverUnavailable",
+    "MissingExtra",
+    "OutOfMemory",
+    "OutOfTime",
+}
 CLASSES = {n: kind for n, kind in inspect.getmembers(errors, inspect.isclass) if kind.__module__ == errors.__name__}
 BY_MESSAGE = sorted(set(CLASSES) - {"MissingExtra"})
 KINDS = (errors.InvalidInput, errors.NoAnswer, errors.TryAnother)
@@ -167,12 +177,18 @@ FAULTS: dict[str, tuple[Any, list[Any], str]] = {
     "no return in a share": (fo.Total(share(lambda i: None)), [], r"Mine\.per_task returned None; is a `return`"),
     "a text as a share": (fo.Total(share(lambda i: "x")), [], r"Mine\(\)\.per_task gave 'x'; give an array of numbers"),
     "a label": (objective(lambda m: m.tasks["A"]), [], LABEL.format("expression", r"model\.instance")),
-    "a label of tasks by server": (objective(lambda m: m.tasks_by_server["A", 0]), [],
-                                   LABEL.format("expression", r"model\.instance")),
-    "a label in a constraint": (fo.Total(), [constraint(lambda m: {"few": m.tasks["A"] <= 1})],
-                                LABEL.format("constraints", r"model\.instance")),
+    "a label of tasks by server": (
+        objective(lambda m: m.tasks_by_server["A", 0]),
+        [],
+        LABEL.format("expression", r"model\.instance"),
+    ),
+    "a label in a constraint": (
+        fo.Total(),
+        [constraint(lambda m: {"few": m.tasks["A"] <= 1})],
+        LABEL.format("constraints", r"model\.instance"),
+    ),
     "a label in a share": (fo.Total(share(lambda i: i.demands["A"])), [], LABEL.format("per_task", "instance")),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("fault", FAULTS)
@@ -229,20 +245,26 @@ def test_a_bound_on_an_eigenvalue_is_a_matrix_condition_too_and_a_norm_is_none()
 @pytest.mark.parametrize(
     ("make", "said"),
     [
-        (lambda: fo.FDS("2"), "alpha is '2'; give a number"), (lambda: fo.GFJ("x"), "alpha is 'x'; give a number"),
-        (lambda: fo.FDS(beta="2", lam=-1), "beta is '2'; give"), (lambda: fo.KDF("2"), "k is '2'; give a whole number"),
-        (lambda: fo.PNormFairness("1", 1), "p is '1'; give a number"), (lambda: fo.AlphaFair("2"), "alpha is '2'"),
-        (lambda: fo.MaxShare("0.2"), "MaxShare is '0.2'"), (lambda: fo.MinTasks({"A": "2"}), "MinTasks is {'A': '2'}"),
+        (lambda: fo.FDS("2"), "alpha is '2'; give a number"),
+        (lambda: fo.GFJ("x"), "alpha is 'x'; give a number"),
+        (lambda: fo.FDS(beta="2", lam=-1), "beta is '2'; give"),
+        (lambda: fo.KDF("2"), "k is '2'; give a whole number"),
+        (lambda: fo.PNormFairness("1", 1), "p is '1'; give a number"),
+        (lambda: fo.AlphaFair("2"), "alpha is '2'"),
+        (lambda: fo.MaxShare("0.2"), "MaxShare is '0.2'"),
+        (lambda: fo.MinTasks({"A": "2"}), "MinTasks is {'A': '2'}"),
     ],
-)  # fmt: skip
+)
 def test_a_text_is_not_the_number_of_a_notion(make: Callable[[], Any], said: str) -> None:
     with pytest.raises(fo.InvalidBlock, match=said):
         make()
 
 
 def test_memory_that_ended_is_told_however_deep_errors_hide_it() -> None:
-    with pytest.raises(fo.OutOfMemory, match=r"a table does not fit into memory \(2 TiB\)"), \
-            fo.errors.within_memory("a table", "cut it"):  # fmt: skip
+    with (
+        pytest.raises(fo.OutOfMemory, match=r"a table does not fit into memory \(2 TiB\)"),
+        fo.errors.within_memory("a table", "cut it"),
+    ):
         try:
             try:
                 raise MemoryError("2 TiB")

@@ -37,8 +37,25 @@ def fewer(answer: Any, part: float = 0.5, says: float = 0.5) -> fo.Allocation:
     return fo.Allocation(answer.instance, answer.policy, tasks, answer.certificate, value, answer.prices, bundles)
 
 
-@pytest.mark.parametrize("category", ["pools", "servers", "plane", "weights", "scales", "ties", "conic", "solvers",
-                                      "prepared", "ps-dsf", "bottleneck", "shares", "alpha", "traces"])  # fmt: skip
+@pytest.mark.parametrize(
+    "category",
+    [
+        "pools",
+        "servers",
+        "plane",
+        "weights",
+        "scales",
+        "ties",
+        "conic",
+        "solvers",
+        "prepared",
+        "ps-dsf",
+        "bottleneck",
+        "shares",
+        "alpha",
+        "traces",
+    ],
+)
 def test_two_tasks_in_a_hundred_thousand_less_are_wrong(category: str) -> None:
     draw = draw_of(category, SEED, 0)
     names = dict(NAMES)
@@ -66,11 +83,17 @@ def test_a_wrong_answer_under_a_certificate_is_noticed_and_shrunk(monkeypatch: p
 
 @pytest.mark.parametrize(
     ("policy", "part"),
-    [(fo.DRF(), "worse"), (fo.FDS(2), "worse"), (fo.NoFairness(), "worse"),
-     (fo.Policy(fo.MaxMin().then(fo.Total())), "worse"), (fo.Policy(fo.Leximin(), [fo.MinShare(0.4)]), "condition"),
-     (fo.Policy(fo.AlphaFair(1) + fo.Total()), "worse"), (fo.MLFDRS(), "worse"),
-     (fo.NaivePerServer(fo.DRF()), "worse")],
-)  # fmt: skip
+    [
+        (fo.DRF(), "worse"),
+        (fo.FDS(2), "worse"),
+        (fo.NoFairness(), "worse"),
+        (fo.Policy(fo.MaxMin().then(fo.Total())), "worse"),
+        (fo.Policy(fo.Leximin(), [fo.MinShare(0.4)]), "condition"),
+        (fo.Policy(fo.AlphaFair(1) + fo.Total()), "worse"),
+        (fo.MLFDRS(), "worse"),
+        (fo.NaivePerServer(fo.DRF()), "worse"),
+    ],
+)
 def test_half_of_the_tasks_is_wrong_for_each_kind_of_reference(policy: Any, part: str) -> None:
     draw = Draw(PAIR, policy)
     answer = policy.allocate(fo.Instance(**PAIR))

@@ -34,9 +34,21 @@ ORDER = (
 )
 LEVEL = {room: level for level, rooms in enumerate(ORDER) for room in rooms}
 OPTIONAL = {
-    "matplotlib", "pandas", "pyarrow", "narwhals", "polars", "yaml", "dask", "distributed", "nbclient", "nbformat",
-    "ecos", "pytest", "z3", "cvc5",
-}  # fmt: skip
+    "matplotlib",
+    "pandas",
+    "pyarrow",
+    "narwhals",
+    "polars",
+    "yaml",
+    "dask",
+    "distributed",
+    "nbclient",
+    "nbformat",
+    "ecos",
+    "pytest",
+    "z3",
+    "cvc5",
+}
 NEEDS_ITS_EXTRA = {"testing": {"hypothesis"}}  # the whole room is for those who have it
 
 
@@ -139,8 +151,10 @@ def test_every_module_is_in_a_room_of_the_design() -> None:
 def test_imports_point_one_way() -> None:
     wrong = [
         f"{module} imports {target}: {why}"
-        for module in SOURCES for target in imports_within(module) if (why := wrong_direction(module, target))
-    ]  # fmt: skip
+        for module in SOURCES
+        for target in imports_within(module)
+        if (why := wrong_direction(module, target))
+    ]
     assert wrong == []
 
 
@@ -221,8 +235,12 @@ def test_only_the_command_line_prints() -> None:
 
 # Public names, packages when first used, functions in later modules, what users name, and commands.
 IMPORTS_BY_NAME = {
-    "fairopt", "fairopt.lazy", "fairopt.accessor", "fairopt.policies.registry", "fairopt.cli.application",
-}  # fmt: skip
+    "fairopt",
+    "fairopt.lazy",
+    "fairopt.accessor",
+    "fairopt.policies.registry",
+    "fairopt.cli.application",
+}
 
 
 def test_no_other_module_imports_by_name() -> None:
@@ -257,8 +275,13 @@ def test_imports_in_functions_count_and_those_for_types_do_not() -> None:
         "try:\n    import tried\nexcept ImportError:\n    pass\n"
     )
     names = {
-        "typing.TYPE_CHECKING", "fairopt.blocks.errors", "fairopt.methods.cone.solve", "now", "inside", "tried",
-    }  # fmt: skip
+        "typing.TYPE_CHECKING",
+        "fairopt.blocks.errors",
+        "fairopt.methods.cone.solve",
+        "now",
+        "inside",
+        "tried",
+    }
     assert set(imported(source, "fairopt.blocks.base", deferred=False)) == names
     assert set(imported(source, "fairopt.blocks.base")) == {*names, "called"}
     assert set(imported("from . import x", "fairopt.blocks", is_package=True)) == {"fairopt.blocks.x"}

@@ -27,9 +27,12 @@ def two_users(**changes):
 
 def three_servers(**changes):
     arguments = {
-        "demands": [[1, 2], [2, 1], [1, 0]], "capacities": [[10, 20], [30, 10], [10, 20]],
-        "users": ["a", "b", "c"], "resources": ["cpu", "gpu"], "servers": ["s", "t", "u"],
-    }  # fmt: skip
+        "demands": [[1, 2], [2, 1], [1, 0]],
+        "capacities": [[10, 20], [30, 10], [10, 20]],
+        "users": ["a", "b", "c"],
+        "resources": ["cpu", "gpu"],
+        "servers": ["s", "t", "u"],
+    }
     return Instance(**{**arguments, **changes})
 
 
@@ -184,9 +187,22 @@ def test_a_missing_resource_on_one_server_counts_by_the_demand_there():
 
 
 @pytest.mark.parametrize(
-    "name", ["demands", "capacities", "weights", "task_limits", "eligible", "counts", "total_capacities", "ratios",
-             "dominant_shares", "tasks_alone", "per_server_demands", "server_classes"]
-)  # fmt: skip
+    "name",
+    [
+        "demands",
+        "capacities",
+        "weights",
+        "task_limits",
+        "eligible",
+        "counts",
+        "total_capacities",
+        "ratios",
+        "dominant_shares",
+        "tasks_alone",
+        "per_server_demands",
+        "server_classes",
+    ],
+)
 def test_no_array_of_an_instance_can_be_written_to(name):
     array = getattr(three_servers(weights=[1.0, 2, 3], task_limits=[1.0, 2, 3], eligible=np.ones((3, 3), bool)), name)
     with pytest.raises(ValueError, match="read-only"):
@@ -221,10 +237,19 @@ def test_instances_are_equal_if_numbers_and_labels_are():
 
 
 @pytest.mark.parametrize(
-    "change", [{"demands": [[40, 8, 8], [8, 5, 2]]}, {"capacities": [200, 200, 201]}, {"weights": 2},
-               {"task_limits": 5}, {"counts": [2]}, {"users": ["web", "batch"]}, {"resources": ["a", "b", "c"]},
-               {"servers": ["s"]}, {"server_types": ["T4"]}]
-)  # fmt: skip
+    "change",
+    [
+        {"demands": [[40, 8, 8], [8, 5, 2]]},
+        {"capacities": [200, 200, 201]},
+        {"weights": 2},
+        {"task_limits": 5},
+        {"counts": [2]},
+        {"users": ["web", "batch"]},
+        {"resources": ["a", "b", "c"]},
+        {"servers": ["s"]},
+        {"server_types": ["T4"]},
+    ],
+)
 def test_instances_differ_if_anything_differs(change):
     assert two_users() != two_users(**change)
 
@@ -294,8 +319,13 @@ def test_a_dict_for_another_number_of_users_names_every_one(name, value):
     with pytest.raises(InvalidInstance, match=rf"{name} leaves out user 'd', whose old value.*name every user"):
         cluster.replace(**{**rest, **change, name: {"a": value}})
     new = cluster.replace(**{**rest, **change, name: {"a": value, "d": value}})
-    assert new == Instance(capacities=cluster.capacities, **change, **{name: {"a": value, "d": value}},
-                           resources=["cpu", "gpu"], servers=["s", "t", "u"])  # fmt: skip
+    assert new == Instance(
+        capacities=cluster.capacities,
+        **change,
+        **{name: {"a": value, "d": value}},
+        resources=["cpu", "gpu"],
+        servers=["s", "t", "u"],
+    )
 
 
 @pytest.mark.parametrize("chosen", [[2, 0], np.array([True, False, True]), [-1]])
@@ -422,14 +452,24 @@ def test_servers_have_no_types_unless_given_and_types_may_repeat():
 @pytest.mark.parametrize(
     "derived",
     [
-        lambda c: c.replace(weights=2), lambda c: c.with_demands(np.ones((3, 2))), lambda c: c.with_weights(3),
-        lambda c: c.with_capacities(c.capacities * 2), lambda c: c.with_task_limits(4), lambda c: c.with_eligible(None),
-        lambda c: c.select_users([0]), lambda c: c.select_users([False] * 3), lambda c: c.taking_part([2, 0]),
-        lambda c: c.window(slice(1, 3)), lambda c: c.window(slice(1, 3)).taking_part([0]), copy.copy, copy.deepcopy,
-        lambda c: pickle.loads(pickle.dumps(c)), lambda c: Instance.from_dict(c.to_dict()),
+        lambda c: c.replace(weights=2),
+        lambda c: c.with_demands(np.ones((3, 2))),
+        lambda c: c.with_weights(3),
+        lambda c: c.with_capacities(c.capacities * 2),
+        lambda c: c.with_task_limits(4),
+        lambda c: c.with_eligible(None),
+        lambda c: c.select_users([0]),
+        lambda c: c.select_users([False] * 3),
+        lambda c: c.taking_part([2, 0]),
+        lambda c: c.window(slice(1, 3)),
+        lambda c: c.window(slice(1, 3)).taking_part([0]),
+        copy.copy,
+        copy.deepcopy,
+        lambda c: pickle.loads(pickle.dumps(c)),
+        lambda c: Instance.from_dict(c.to_dict()),
         lambda c: pickle.loads(pickle.dumps(c.taking_part([1]))),
     ],
-)  # fmt: skip
+)
 def test_types_stay_with_their_servers(derived):
     assert derived(typed()).server_types == ("T4", "A10", "T4")
     assert derived(three_servers()).server_types is None
@@ -569,7 +609,7 @@ def test_looking_up_what_is_not_there_names_what_is(look_up, name, message):
         ({"eligible": {"wep": ["pool"]}}, ["no user 'wep'", "did you mean 'web'"]),
         ({"eligible": {"web": ["pol"]}}, ["no server 'pol'", "did you mean 'pool'"]),
     ],
-)  # fmt: skip
+)
 def test_bad_input_is_refused_with_place_value_and_fix(changes, parts):
     with pytest.raises(InvalidInstance) as caught:
         two_users(**changes)
@@ -616,9 +656,17 @@ def test_values_by_user_need_one_for_everybody_where_there_is_no_default():
         lambda: two_users().select_users([5]),  # IndexError
         lambda: Instance.from_dict({"demands": [[1]], "capacities": [1], "weight": 2}),  # TypeError
     ],
-    ids=["count-1e300", "ragged-eligible", "eligible-no-list", "huge-int", "users-no-list", "complex",
-         "select-unknown", "unknown-key"],
-)  # fmt: skip
+    ids=[
+        "count-1e300",
+        "ragged-eligible",
+        "eligible-no-list",
+        "huge-int",
+        "users-no-list",
+        "complex",
+        "select-unknown",
+        "unknown-key",
+    ],
+)
 def test_odd_input_is_refused_too(make):
     with pytest.raises(InvalidInstance):
         make()
@@ -643,9 +691,13 @@ def test_no_input_of_the_right_kind_raises_anything_but_invalid_instance(data):
     anything = st.lists(st.lists(number, max_size=3), max_size=3) | st.lists(number, max_size=3) | number
     with contextlib.suppress(InvalidInstance):
         Instance(
-            data.draw(anything), data.draw(anything), weights=data.draw(anything), task_limits=data.draw(anything),
-            eligible=data.draw(st.none() | anything), counts=data.draw(st.none() | anything),
-        )  # fmt: skip
+            data.draw(anything),
+            data.draw(anything),
+            weights=data.draw(anything),
+            task_limits=data.draw(anything),
+            eligible=data.draw(st.none() | anything),
+            counts=data.draw(st.none() | anything),
+        )
 
 
 @pytest.mark.parametrize("units", [["", "GiB"], {"memory": "GiB"}])
@@ -665,11 +717,14 @@ def test_units_of_nothing_are_none():
 @pytest.mark.parametrize(
     ("units", "words"),
     [
-        (["GiB"], "1 units for 2 resources"), ("GiB", "units is 'GiB'; give a list of texts"),
-        (["", 3], "units hold 3; give text only"), (["", "[GiB]"], "unit of 'memory' is '[GiB]'"),
-        (["", " GiB"], "unit of 'memory' is ' GiB'"), ({"mem": "GiB"}, "no resource 'mem'"),
+        (["GiB"], "1 units for 2 resources"),
+        ("GiB", "units is 'GiB'; give a list of texts"),
+        (["", 3], "units hold 3; give text only"),
+        (["", "[GiB]"], "unit of 'memory' is '[GiB]'"),
+        (["", " GiB"], "unit of 'memory' is ' GiB'"),
+        ({"mem": "GiB"}, "no resource 'mem'"),
     ],
-)  # fmt: skip
+)
 def test_wrong_units_are_refused(units, words):
     with pytest.raises(InvalidInstance, match=re.escape(words)):
         Instance([[1, 2]], [8, 64], resources=["cpu", "memory"], units=units)

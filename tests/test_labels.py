@@ -15,21 +15,33 @@ DEMANDS = pd.DataFrame({"cpu": [2.0, 2.0], "memory": [3.0, 1.0]}, index=["batch"
 SERVERS = pd.DataFrame({"cpu": [6.0, 8.0], "memory": [4.0, 9.0]}, index=["s", "t"])
 POOL = SERVERS.loc["s"]
 CLUSTER = fo.Instance(
-    [[2, 3], [2, 1]], [[6, 4], [8, 9]], weights=[1, 5], task_limits=[7, 2], eligible=[[1, 0], [1, 1]], counts=[3, 1],
-    users=["batch", "web"], resources=["cpu", "memory"], servers=["s", "t"], server_types=["A", "B"],
+    [[2, 3], [2, 1]],
+    [[6, 4], [8, 9]],
+    weights=[1, 5],
+    task_limits=[7, 2],
+    eligible=[[1, 0], [1, 1]],
+    counts=[3, 1],
+    users=["batch", "web"],
+    resources=["cpu", "memory"],
+    servers=["s", "t"],
+    server_types=["A", "B"],
     units=["cores", "GiB"],
-)  # fmt: skip
+)
 
 
 def frames():
     """The arguments of the cluster, each with its labels."""
     users, servers = list(CLUSTER.users), list(CLUSTER.servers)
     return {
-        "demands": DEMANDS, "capacities": SERVERS, "weights": pd.Series([1, 5], users),
-        "task_limits": pd.Series([7, 2], users), "eligible": pd.DataFrame(CLUSTER.eligible, users, servers),
-        "counts": pd.Series([3, 1], servers), "server_types": pd.Series(["A", "B"], servers),
+        "demands": DEMANDS,
+        "capacities": SERVERS,
+        "weights": pd.Series([1, 5], users),
+        "task_limits": pd.Series([7, 2], users),
+        "eligible": pd.DataFrame(CLUSTER.eligible, users, servers),
+        "counts": pd.Series([3, 1], servers),
+        "server_types": pd.Series(["A", "B"], servers),
         "units": pd.Series(["cores", "GiB"], CLUSTER.resources),
-    }  # fmt: skip
+    }
 
 
 def turned(frame):
@@ -152,32 +164,47 @@ def test_a_block_takes_a_series_as_a_dict_by_user():
 @pytest.mark.parametrize(
     "change, words",
     [
-        ({"capacities": pd.Series({"mem": 4, "cpu": 6})},
-         r"capacities and demands do not name the same resources: 'mem' only in capacities and 'memory' only in d"),
+        (
+            {"capacities": pd.Series({"mem": 4, "cpu": 6})},
+            r"capacities and demands do not name the same resources: 'mem' only in capacities and 'memory' only in d",
+        ),
         ({"capacities": {"cpu": 6}}, r"capacities and demands.* resources: 'memory' only in demands; give the same"),
         ({"capacities": {"cpu": 6, "memory": 4, "gpu": 1}}, r"resources: 'gpu' only in capacities; give the same"),
         ({"resources": ["cpu", "gpu"]}, r"demands and resources.*'memory' only in demands and 'gpu' only in resources"),
         ({"users": ["batch", "Web"]}, r"demands and users.*: 'web' only in demands and 'Web' only in users"),
-        ({"weights": pd.Series({"web": 2})},
-         r"weights and demands.* users: 'batch' only in demands; .* a dict for some of them only, or \.to_numpy\(\)"),
+        (
+            {"weights": pd.Series({"web": 2})},
+            r"weights and demands.* users: 'batch' only in demands; .* a dict for some of them only, or \.to_numpy\(\)",
+        ),
         ({"task_limits": pd.Series([1, 2, 3], ["web", "batch", "x"])}, r"task_limits.*: 'x' only in task_limits"),
-        ({"capacities": SERVERS, "counts": pd.Series({"s": 1, "u": 2})},
-         r"counts and capacities.* servers: 'u' only in counts and 't' only in capacities"),
-        ({"capacities": SERVERS, "eligible": pd.DataFrame(1, ["batch", "web"], ["s", "v"])},
-         r"eligible and capacities.* servers: 'v' only in eligible and 't' only in capacities"),
+        (
+            {"capacities": SERVERS, "counts": pd.Series({"s": 1, "u": 2})},
+            r"counts and capacities.* servers: 'u' only in counts and 't' only in capacities",
+        ),
+        (
+            {"capacities": SERVERS, "eligible": pd.DataFrame(1, ["batch", "web"], ["s", "v"])},
+            r"eligible and capacities.* servers: 'v' only in eligible and 't' only in capacities",
+        ),
         ({"units": pd.Series({"cpu": "cores"})}, r"units and demands.* resources: 'memory' only in demands"),
-        ({"demands": pd.DataFrame(1, list("abcdefgh"), ["cpu", "memory"]), "users": ["x"]},
-         r"'a', 'b', 'c', 'd', 'e' and 3 more only in demands and 'x' only in users"),
+        (
+            {"demands": pd.DataFrame(1, list("abcdefgh"), ["cpu", "memory"]), "users": ["x"]},
+            r"'a', 'b', 'c', 'd', 'e' and 3 more only in demands and 'x' only in users",
+        ),
         ({"demands": pd.concat([DEMANDS, DEMANDS])}, r"demands has the user label 'batch' twice; labels must differ"),
-        ({"demands": DEMANDS.set_index(pd.MultiIndex.from_tuples([("a", 1), ("a", 2)]))},
-         r"demands has several levels of labels by user; give one level"),
-        ({"demands": DEMANDS.rename_axis("user").reset_index()}, r"demands is a table with a column 'user'; give it to "
-         r"Instance\.from_frames\(users, servers\), or, in pandas, \.set_index\('user'\)"),
+        (
+            {"demands": DEMANDS.set_index(pd.MultiIndex.from_tuples([("a", 1), ("a", 2)]))},
+            r"demands has several levels of labels by user; give one level",
+        ),
+        (
+            {"demands": DEMANDS.rename_axis("user").reset_index()},
+            r"demands is a table with a column 'user'; give it to "
+            r"Instance\.from_frames\(users, servers\), or, in pandas, \.set_index\('user'\)",
+        ),
         ({"demands": [DEMANDS.loc["web"], DEMANDS.loc["batch"]]}, r"demands is a list of Series.*make one frame"),
         ({"capacities": {"cpu": [1, 2], "memory": 4}}, r"capacities cannot be read by resource .*equally long lists"),
         ({"capacities": {"cpu": SERVERS["cpu"], "memory": SERVERS["memory"]}}, r"capacities is a list of Series"),
     ],
-)  # fmt: skip
+)
 def test_labels_that_differ_are_named_with_the_fix(change, words):
     with pytest.raises(fo.InvalidInstance, match=words):
         fo.Instance(**{"demands": DEMANDS, "capacities": POOL, **change})
@@ -198,9 +225,13 @@ def test_an_instance_refuses_changes_with_other_labels():
 
 @pytest.mark.parametrize(
     "change",
-    [{"capacities": POOL}, {"weights": pd.Series([1, 5], ["batch", "web"])}, {"demands": [DEMANDS, DEMANDS]},
-     {"task_limits": pd.DataFrame(1, [0, 1], ["batch", "web"])}],
-)  # fmt: skip
+    [
+        {"capacities": POOL},
+        {"weights": pd.Series([1, 5], ["batch", "web"])},
+        {"demands": [DEMANDS, DEMANDS]},
+        {"task_limits": pd.DataFrame(1, [0, 1], ["batch", "web"])},
+    ],
+)
 def test_many_instances_are_not_joined_by_label(change):
     given_ = {"demands": np.ones((2, 2, 2)), "capacities": [6, 4], **change}
     with pytest.raises(fo.InvalidInstance, match=rf"{next(iter(change))} is a .*(position.*to_numpy|make one frame)"):

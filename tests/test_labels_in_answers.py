@@ -16,9 +16,13 @@ from fairopt.report import allocation_tables, describe, user_rows
 NAMED: dict[str, Any] = {"users": ["ann", "bob"], "resources": ["cores", "memory"], "servers": ["lion", "newt"]}
 CLUSTER = fo.Instance([[1, 4], [3, 1]], [[9, 18], [12, 6]], units={"memory": "GiB"}, **NAMED)
 POOL = fo.Instance(
-    [[1, 4], [3, 1]], [9, 18], users=NAMED["users"], resources=NAMED["resources"], servers=["lion"],
+    [[1, 4], [3, 1]],
+    [9, 18],
+    users=NAMED["users"],
+    resources=NAMED["resources"],
+    servers=["lion"],
     units={"memory": "GiB"},
-)  # fmt: skip
+)
 PLACES = re.compile(r"\b(user|resource|server)s? ?#?\d|\b(row|column|index|pair) \d")
 
 
@@ -49,29 +53,41 @@ SPEAKS: dict[str, tuple[Callable[[], Any], tuple[str, ...]]] = {
     "a task limit": (with_demands([[1, 4], [3, 1]], task_limits=[1, -1]), ("bob",)),
     "a count": (with_demands([[1, 4], [3, 1]], counts=[1, 0]), ("newt",)),
     "nowhere to run": (with_demands([[1, 4], [3, 1]], eligible={"ann": ["lion"], "bob": []}), ("bob",)),
-    "a capacity": (lambda: fo.Instance([[1, 1]], [[1, 1], [1, -2]], users=["ann"], resources=NAMED["resources"],
-                                       servers=NAMED["servers"]), ("newt", "memory")),
-    "a resource nobody has": (lambda: fo.Instance([[1, 1]], [[1, 0], [1, 0]], users=["ann"],
-                                                  resources=NAMED["resources"]), ("ann", "memory")),
+    "a capacity": (
+        lambda: fo.Instance(
+            [[1, 1]], [[1, 1], [1, -2]], users=["ann"], resources=NAMED["resources"], servers=NAMED["servers"]
+        ),
+        ("newt", "memory"),
+    ),
+    "a resource nobody has": (
+        lambda: fo.Instance([[1, 1]], [[1, 0], [1, 0]], users=["ann"], resources=NAMED["resources"]),
+        ("ann", "memory"),
+    ),
     "a unit of another resource": (lambda: POOL.replace(units={"disk": "GB"}), ("disk", "cores", "memory")),
     # what a policy cannot do
     "a notion that is not defined": (lambda: fo.KDF(2).allocate(POOL.replace(demands=[[1, 4], [3, 0]])), ("bob",)),
     "constraints in conflict": (
-        lambda: fo.Policy(fo.Leximin(), [fo.MinTasks({"ann": 4, "bob": 2})]).allocate(POOL), ("cores",)),
+        lambda: fo.Policy(fo.Leximin(), [fo.MinTasks({"ann": 4, "bob": 2})]).allocate(POOL),
+        ("cores",),
+    ),
     "a limit of nothing": (
-        lambda: fo.Policy(fo.Leximin(), [fo.MinTasks(1)]).allocate(POOL.replace(task_limits=[0, 5])), ("ann",)),
+        lambda: fo.Policy(fo.Leximin(), [fo.MinTasks(1)]).allocate(POOL.replace(task_limits=[0, 5])),
+        ("ann",),
+    ),
     "values by user": (lambda: fo.Policy(fo.Leximin(), [fo.MinTasks({"ann": 1, "eve": 1})]).allocate(POOL), ("eve",)),
     "one server of many": (
-        lambda: fo.NaivePerServer(fo.KDF(2)).allocate(
-            CLUSTER.replace(demands=[[[1, 4], [1, 4]], [[3, 1], [3, 0]]])), ("newt", "bob")),
+        lambda: fo.NaivePerServer(fo.KDF(2)).allocate(CLUSTER.replace(demands=[[[1, 4], [1, 4]], [[3, 1], [3, 0]]])),
+        ("newt", "bob"),
+    ),
     # what a mechanism of one's own does
     "more than there is": (lambda: check(Hands([[3, 3], [1, 1]]).allocate(CLUSTER)), ("memory", "newt")),
     "fewer than none": (lambda: check(Hands([[0, 0], [1, -1]]).allocate(CLUSTER)), ("bob", "newt")),
     "a bundle below zero": (
         lambda: check(Hands([[1, 0], [0, 0]], [[[1, 4], [0, 0]], [[0, 0], [0, -1]]]).allocate(CLUSTER)),
-        ("bob", "memory", "newt")),
+        ("bob", "memory", "newt"),
+    ),
     "a lie of nobody": (lambda: fo.best_misreport(fo.DRF(), POOL, "eve"), ("eve", "ann", "bob")),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("case", SPEAKS)
@@ -106,9 +122,7 @@ def test_a_lie_is_told_in_the_names_of_resources() -> None:
 
 
 def test_a_lie_by_server_is_told_in_the_names_of_servers() -> None:
-    lie = fo.Misreport.on(
-        CLUSTER, 1, ((2.0, 1.0), (3.0, 0.5)), gain=0.5, truthful=1.0, lying=1.5, family="near"
-    )  # fmt: skip
+    lie = fo.Misreport.on(CLUSTER, 1, ((2.0, 1.0), (3.0, 0.5)), gain=0.5, truthful=1.0, lying=1.5, family="near")
     assert str(lie) == (
         "user 'bob' reports (lion (cores 2, memory 1), newt (cores 3, memory 0.5)) and runs 1.5 tasks instead of 1 "
         "(+50.000%)"
@@ -118,14 +132,16 @@ def test_a_lie_by_server_is_told_in_the_names_of_servers() -> None:
 def test_without_names_a_lie_is_told_in_numbers() -> None:
     lie = fo.Misreport.on(
         fo.Instance([[1, 3], [3, 1]], [2, 4]), 1, (2.0, 3.0), gain=0.5, truthful=1.0, lying=1.5, family="near"
-    )  # fmt: skip
+    )
     assert str(lie).startswith("user 'user2' reports (2, 3) and runs")
 
 
 def test_a_witness_of_a_given_instance_speaks_its_names() -> None:
-    report = fo.audit(fo.FDS(1), ["sp"], instances=[
-        fo.Instance([[1, 3], [3, 1]], [2, 4], users=["ann", "bob"], resources=["cores", "memory"])
-    ])  # fmt: skip
+    report = fo.audit(
+        fo.FDS(1),
+        ["sp"],
+        instances=[fo.Instance([[1, 3], [3, 1]], [2, 4], users=["ann", "bob"], resources=["cores", "memory"])],
+    )
     witness = report["sp"].witness
     assert witness is not None
     assert "cores " in witness.sentence and "memory " in witness.sentence

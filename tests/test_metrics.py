@@ -131,9 +131,13 @@ def test_a_count_is_as_many_rows(instance, seed):
     tasks = some_tasks(instance, seed)
     rows = np.repeat(np.arange(instance.n_servers), instance.counts)
     apart = fo.Instance(
-        instance.per_server_demands[:, rows], instance.capacities[rows], eligible=instance.eligible[:, rows],
-        task_limits=instance.task_limits, weights=instance.weights, resources=instance.resources,
-    )  # fmt: skip
+        instance.per_server_demands[:, rows],
+        instance.capacities[rows],
+        eligible=instance.eligible[:, rows],
+        task_limits=instance.task_limits,
+        weights=instance.weights,
+        resources=instance.resources,
+    )
     one, other = made(instance, tasks), made(apart, (tasks / instance.counts)[:, rows])
     for number in (metrics.group_shares, metrics.group_jain):
         for group, means in number(one, "tasks").mean().items():
@@ -150,8 +154,9 @@ def test_multiples_of_demands_have_one_utilisation(instance, seed):
 
 
 def test_users_at_a_limit_of_zero_and_those_who_may_not_run_are_in_no_group():
-    instance = fo.Instance([[2, 1], [2, 1], [2, 1]], [[4, 4]] * 2, task_limits=[None, 0, None],
-                           eligible=[[1, 1], [1, 1], [0, 1]])  # fmt: skip
+    instance = fo.Instance(
+        [[2, 1], [2, 1], [2, 1]], [[4, 4]] * 2, task_limits=[None, 0, None], eligible=[[1, 1], [1, 1], [0, 1]]
+    )
     shares = metrics.group_shares(made(instance, np.ones((3, 2)) * [[1, 1], [0, 0], [0, 1]]))
     assert_array_equal(shares.dominant, [[0.5, np.nan], [1, np.nan]])
     assert_array_equal(shares.non_dominant, [[np.nan, 0.25], [np.nan, 0.5]])

@@ -79,22 +79,39 @@ def test_pictures_that_are_kept_are_those_on_the_page() -> None:
 @pytest.mark.parametrize(
     ("printed", "ours", "verdict"),
     [
-        ("2.5", 2.5, "exact"), ("2.5", Fraction(5, 2), "exact"), ("1/125 and 3/4", [Fraction(1, 125), 0.75], "exact"),
-        ("1.9, 15.4", [25 / 13, 200 / 13], "to rounding"), ("1.62", 1.62606, "to rounding"),
-        ("418", 417.6, "to rounding"), ("13,183 servers", 13183, "exact"),
-        ("0.02", 0.0249, "to rounding"), ("-0.5", -0.46, "to rounding"),
-        ("56, 28, 42", [56, 28, 42], "exact"), ("0.95-0.96", [0.95, 0.96], "exact"), ("1/1000", 0.001, "exact"),
+        ("2.5", 2.5, "exact"),
+        ("2.5", Fraction(5, 2), "exact"),
+        ("1/125 and 3/4", [Fraction(1, 125), 0.75], "exact"),
+        ("1.9, 15.4", [25 / 13, 200 / 13], "to rounding"),
+        ("1.62", 1.62606, "to rounding"),
+        ("418", 417.6, "to rounding"),
+        ("13,183 servers", 13183, "exact"),
+        ("0.02", 0.0249, "to rounding"),
+        ("-0.5", -0.46, "to rounding"),
+        ("56, 28, 42", [56, 28, 42], "exact"),
+        ("0.95-0.96", [0.95, 0.96], "exact"),
+        ("1/1000", 0.001, "exact"),
     ],
-)  # fmt: skip
+)
 def test_numbers_are_judged_by_their_printed_digits(printed: str, ours: Any, verdict: str) -> None:
     assert published.number("Table 1", "it", printed, ours).verdict == verdict
 
 
 @pytest.mark.parametrize(
     ("printed", "ours"),
-    [("1.56", 1.54454), ("1/3", 0.3334), ("58.8", 58.73), ("56, 28, 42", [12, 6, 9]), ("3", Fraction(18, 5)),
-     ("1.9, 15.4", [25 / 13, 16.0]), ("0.5", -0.5), ("1/1000", 0.0010005), ("0.0", np.nan), ("3", np.inf)],
-)  # fmt: skip
+    [
+        ("1.56", 1.54454),
+        ("1/3", 0.3334),
+        ("58.8", 58.73),
+        ("56, 28, 42", [12, 6, 9]),
+        ("3", Fraction(18, 5)),
+        ("1.9, 15.4", [25 / 13, 16.0]),
+        ("0.5", -0.5),
+        ("1/1000", 0.0010005),
+        ("0.0", np.nan),
+        ("3", np.inf),
+    ],
+)
 def test_numbers_that_differ_do_not_follow_and_need_a_reason(printed: str, ours: Any) -> None:
     row = published.number("Table 1", "it", printed, ours, why="a misprint")
     assert (row.verdict, row.why) == ("does not follow", "a misprint")

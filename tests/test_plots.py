@@ -18,7 +18,7 @@ pytest.importorskip("matplotlib", reason="matplotlib is in the extra plots")
 
 TWO = fo.Instance(
     [[40, 8, 8], [8, 5, 1]], [200, 200, 200], users=["batch", "web"], resources=["bandwidth", "memory", "cpu"]
-)  # fmt: skip
+)
 MANY = fo.datasets.log_uniform(150, 3, seed=3)
 
 
@@ -181,9 +181,12 @@ def test_no_user_at_all_can_be_drawn() -> None:
 # -- by type of server ----------------------------------------------------------------------------------------
 
 TYPED = fo.Instance(
-    [[2, 1], [1, 0]], [[12, 4], [30, 0], [6, 8]], counts=[2, 1, 3], resources=["cpu", "gpu"],
+    [[2, 1], [1, 0]],
+    [[12, 4], [30, 0], [6, 8]],
+    counts=[2, 1, 3],
+    resources=["cpu", "gpu"],
     server_types=["T4", "no GPU", "T4"],
-)  # fmt: skip
+)
 
 
 class Half:
@@ -260,9 +263,12 @@ def test_no_words_overlap(n_policies: int, n_types: int) -> None:
 
     names = ["no GPU", "A10", "P100", "V100M16", "V100M32", "T4", "G2", "G3", *(f"A-long-name-{k}" for k in range(12))]
     cluster = fo.Instance(
-        [[1, 1]], np.full((n_types, 2), 5), counts=[1500] * n_types, resources=["memory_mib", "gpu_milli"],
+        [[1, 1]],
+        np.full((n_types, 2), 5),
+        counts=[1500] * n_types,
+        resources=["memory_mib", "gpu_milli"],
         server_types=names[:n_types],
-    )  # fmt: skip
+    )
     policies = {f"AlphaFair({k}, KDominantShare(2))": fo.DRF() for k in range(n_policies - 1)}
     figure = compare({**policies, "half": Half()}, cluster).plot_server_types()[0].figure
     FigureCanvasAgg(figure)

@@ -18,16 +18,26 @@ TWO = fo.Instance(
     [[40, 8, 8], [8, 5, 1]], [200, 200, 200], users=["batch", "web"], resources=["bandwidth", "memory", "cpu"]
 )
 POLICIES = {
-    "drf": fo.DRF(), "2df": fo.KDF(2, short="positive"), "tsf": fo.TSF(), "fds:0.5": fo.FDS(0.5), "fds:1": fo.FDS(1),
+    "drf": fo.DRF(),
+    "2df": fo.KDF(2, short="positive"),
+    "tsf": fo.TSF(),
+    "fds:0.5": fo.FDS(0.5),
+    "fds:1": fo.FDS(1),
     "fds:2": fo.FDS(2),
-    "gfj:2": fo.GFJ(2), "gfj:2,-1": fo.GFJ(beta=2, lam=-1), "pnorm": fo.PNormFairness(1, 0.5), "most": fo.NoFairness(),
-    "nash": fo.NashWelfare(), "maxmin": fo.Policy(fo.MaxMin()), "gini": fo.Policy(fo.OrderedWeighted((2, 1))),
-    "sum": fo.Policy(fo.AlphaFair(1) + fo.Total()), "tiers": fo.Policy(fo.MaxMin().then(fo.Total(fo.Tasks()))),
+    "gfj:2": fo.GFJ(2),
+    "gfj:2,-1": fo.GFJ(beta=2, lam=-1),
+    "pnorm": fo.PNormFairness(1, 0.5),
+    "most": fo.NoFairness(),
+    "nash": fo.NashWelfare(),
+    "maxmin": fo.Policy(fo.MaxMin()),
+    "gini": fo.Policy(fo.OrderedWeighted((2, 1))),
+    "sum": fo.Policy(fo.AlphaFair(1) + fo.Total()),
+    "tiers": fo.Policy(fo.MaxMin().then(fo.Total(fo.Tasks()))),
     "incentive": fo.Policy(fo.Total(fo.Tasks()), [fo.SharingIncentive()]),
     "envy": fo.Policy(fo.Leximin(), [fo.EnvyFree()]),
     "equal": fo.Policy(fo.Total(fo.Tasks()), [fo.EqualShares()]),
     "reserve": fo.Policy(fo.FDS(1).objective, [fo.Reserve(0, 0.1)]),
-}  # fmt: skip
+}
 ALL = pytest.mark.parametrize("name", sorted(POLICIES))
 
 
@@ -37,8 +47,9 @@ ALL = pytest.mark.parametrize("name", sorted(POLICIES))
 def signature(function):
     return [
         (p.name, p.kind.name.startswith("KEYWORD"), p.default if p.default is not p.empty else "required")
-        for p in inspect.signature(function).parameters.values() if p.name != "self"
-    ]  # fmt: skip
+        for p in inspect.signature(function).parameters.values()
+        if p.name != "self"
+    ]
 
 
 @pytest.mark.parametrize(
@@ -47,18 +58,34 @@ def signature(function):
         (fo.Policy, [("objective", False, "required"), ("constraints", False, ()), ("name", False, None)]),
         (
             fo.Policy.allocate,
-            [("instance", False, "required"), ("method", True, "auto"), ("solver", True, None),
-             ("solver_options", True, None), ("time_limit", True, None), ("verbose", True, False),
-             ("integral", True, False)],
+            [
+                ("instance", False, "required"),
+                ("method", True, "auto"),
+                ("solver", True, None),
+                ("solver_options", True, None),
+                ("time_limit", True, None),
+                ("verbose", True, False),
+                ("integral", True, False),
+            ],
         ),
         (fo.Policy.problem, [("instance", False, "required")]),
         (fo.Policy.read, [("problem", False, "required"), ("instance", False, "required")]),
         (
             fo.Instance,
-            [("demands", False, "required"), ("capacities", False, "required"), ("weights", True, None),
-             ("task_limits", True, None), ("eligible", True, None), ("counts", True, None), ("users", True, None),
-             ("resources", True, None), ("servers", True, None), ("server_types", True, None),
-             ("units", True, None), ("notes", True, ())],
+            [
+                ("demands", False, "required"),
+                ("capacities", False, "required"),
+                ("weights", True, None),
+                ("task_limits", True, None),
+                ("eligible", True, None),
+                ("counts", True, None),
+                ("users", True, None),
+                ("resources", True, None),
+                ("servers", True, None),
+                ("server_types", True, None),
+                ("units", True, None),
+                ("notes", True, ()),
+            ],
         ),
         (fo.FDS, [("alpha", False, None), ("beta", True, None), ("lam", True, None)]),
         (fo.GFJ, [("alpha", False, None), ("beta", True, None), ("lam", True, None)]),
@@ -66,22 +93,32 @@ def signature(function):
             fo.PNormFairness,
             [("p", False, "required"), ("alpha", False, None), ("beta", True, None), ("lam", True, None)],
         ),
-        (fo.MLFDRS, [("growth", False, "proportional")]), (fo.PSDSF, []), (fo.BottleneckFairness, []),
-        (fo.FFMRA, [("units", False, "share")]), (fo.HFFMRA, [("units", False, "share")]),
-        (fo.NaivePerServer, [("policy", False, "required")]), (fo.WeightedLog, [("base", False, "factory")]),
+        (fo.MLFDRS, [("growth", False, "proportional")]),
+        (fo.PSDSF, []),
+        (fo.BottleneckFairness, []),
+        (fo.FFMRA, [("units", False, "share")]),
+        (fo.HFFMRA, [("units", False, "share")]),
+        (fo.NaivePerServer, [("policy", False, "required")]),
+        (fo.WeightedLog, [("base", False, "factory")]),
         (fo.GlobalAggregateResource, [("units", False, "share"), ("over", False, "cluster")]),
         (fo.AtMostRequested, []),
-        (fo.DRF, []), (fo.DRFH, []), (fo.TSF, []), (fo.NashWelfare, []), (fo.NoFairness, []),
-        (fo.MaxMin, [("share", False, "factory")]), (fo.Total, [("share", False, "factory")]),
+        (fo.DRF, []),
+        (fo.DRFH, []),
+        (fo.TSF, []),
+        (fo.NashWelfare, []),
+        (fo.NoFairness, []),
+        (fo.MaxMin, [("share", False, "factory")]),
+        (fo.Total, [("share", False, "factory")]),
         (fo.Leximin, [("share", False, "factory")]),
         (fo.AlphaFair, [("alpha", False, "required"), ("share", False, "factory")]),
         (fo.FairnessEfficiency, [("beta", False, "required"), ("lam", False, "required"), ("share", False, "factory")]),
         (fo.OrderedWeighted, [("weights", False, "required"), ("share", False, "factory")]),
         (fo.KDominantShare, [("k", False, "required"), ("rank_weights", False, None), ("short", False, "refuse")]),
-        (fo.EqualShares, [("share", False, "factory")]), (fo.SharingIncentive, []),
+        (fo.EqualShares, [("share", False, "factory")]),
+        (fo.SharingIncentive, []),
     ],
     ids=lambda value: getattr(value, "__qualname__", ""),
-)  # fmt: skip
+)
 def test_signatures_are_those_of_the_design(function, parameters):
     found = [(n, k, "factory" if "factory" in repr(d) else d) for n, k, d in signature(function)]
     assert found == parameters
@@ -192,7 +229,7 @@ def test_what_is_no_constraint_is_refused(constraints):
         ({"solver_options": {"no_such_option": 3}, "solver": "ECOS"}, fo.FairoptError, "no_such_option"),
     ],
     ids=lambda value: repr(value) if isinstance(value, dict) else "",
-)  # fmt: skip
+)
 def test_bad_arguments_are_refused_with_place_value_and_fix(arguments, error, message):
     if arguments.get("solver") == "ECOS" and "ECOS" not in cp.installed_solvers():
         pytest.skip("ECOS is not installed")
@@ -368,11 +405,12 @@ def clusters(draw):
     n, m, servers = draw(st.integers(2, 4)), draw(st.integers(1, 3)), draw(st.integers(1, 2))
     capacities = draw(st.lists(st.floats(5, 50), min_size=servers * m, max_size=servers * m))
     return fo.Instance(
-        draw(exactly(n, needy(m, NEEDS))), np.reshape(capacities, (servers, m)),
+        draw(exactly(n, needy(m, NEEDS))),
+        np.reshape(capacities, (servers, m)),
         weights=draw(st.lists(st.floats(0.3, 3), min_size=n, max_size=n)),
         task_limits=draw(st.lists(st.sampled_from([np.inf, np.inf, 0.5, 5.0, 0.0]), min_size=n, max_size=n)),
         users=list("abcd"[:n]),
-    )  # fmt: skip
+    )
 
 
 UNIQUE = ["drf", "fds:2", "nash", "fds:0.5", "tsf"]  # tasks in total are unique at the optimum
@@ -384,9 +422,12 @@ def test_the_order_of_users_does_not_matter(instance, random, name):
     order = list(range(instance.n_users))
     random.shuffle(order)
     shuffled = fo.Instance(
-        instance.demands[order], instance.capacities, weights=instance.weights[order],
-        task_limits=instance.task_limits[order], users=[instance.users[j] for j in order],
-    )  # fmt: skip
+        instance.demands[order],
+        instance.capacities,
+        weights=instance.weights[order],
+        task_limits=instance.task_limits[order],
+        users=[instance.users[j] for j in order],
+    )
     a, b = POLICIES[name].allocate(instance), POLICIES[name].allocate(shuffled)
     assert_allclose(b.tasks, a.tasks[order], rtol=2e-4, atol=1e-6)
     assert b.objective == pytest.approx(a.objective, rel=1e-5, abs=1e-6)
@@ -398,9 +439,11 @@ def test_the_order_of_users_does_not_matter(instance, random, name):
 def test_units_of_resources_and_of_weights_do_not_matter(instance, scale, name):
     units = scale ** np.arange(1, instance.n_resources + 1)
     other = fo.Instance(
-        instance.demands * units, instance.capacities * units, weights=instance.weights * scale,
+        instance.demands * units,
+        instance.capacities * units,
+        weights=instance.weights * scale,
         task_limits=instance.task_limits,
-    )  # fmt: skip
+    )
     a, b = POLICIES[name].allocate(instance), POLICIES[name].allocate(other)
     assert_allclose(b.tasks, a.tasks, rtol=2e-4, atol=1e-6)
 

@@ -23,7 +23,7 @@ from fairopt.report import compare
 POOL = fo.Instance([[40, 8, 8], [8, 5, 1]], [200, 200, 200], users=["batch", "web"])
 SERVERS = fo.Instance(
     [[1, 2], [2, 1], [1, 1]], [[4, 8], [8, 4], [3, 3]], task_limits=[2, None, None], servers=["a", "b", "c"]
-)  # fmt: skip
+)
 Said = tuple[str, int | None, int | None]
 
 
@@ -138,18 +138,20 @@ WORK: dict[str, tuple[Any, str]] = {
     "conflicts": (lambda: conflicting(), "looking for what conflicts, conditions"),
     "many": (lambda: fo.allocate_many(fo.DRF(), np.ones((5, 2, 2)), [4, 4]), "instances"),
     "shards": (
-        lambda: fo.allocate_sharded(fo.DRF(), [np.ones((5, 2))] * 2, capacities=[9, 9]), "round 1: opening, shards",
+        lambda: fo.allocate_sharded(fo.DRF(), [np.ones((5, 2))] * 2, capacities=[9, 9]),
+        "round 1: opening, shards",
     ),
     "bundles": (lambda: fo.HFFMRA().allocate(SERVERS, method="cone"), "cone program over bundles by"),
     "virtual shares": (lambda: fo.PSDSF().allocate(SERVERS), "servers in balance, step"),
     "each server": (lambda: fo.NaivePerServer(fo.DRF()).allocate(SERVERS), "classes of servers: instances"),
     "one server after the other": (
-        lambda: fo.NaivePerServer(fo.FDS(2)).allocate(SERVERS, solver="CLARABEL"), "classes of servers",
+        lambda: fo.NaivePerServer(fo.FDS(2)).allocate(SERVERS, solver="CLARABEL"),
+        "classes of servers",
     ),
     "a comparison": (lambda: compare(["drf"], POOL), "DRF"),
     "an audit": (lambda: fo.audit(fo.KDF(2), ["si"], max_examples=50), "sharing-incentive, instances"),
     "a misreport": (lambda: fo.best_misreport(fo.DRF(), POOL, "web", budget=50), "lies: "),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", WORK)

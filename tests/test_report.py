@@ -31,20 +31,24 @@ from fairopt.report import (
     policy_rows,
     solver_rows,
     user_rows,
-)  # fmt: skip
+)
 from fairopt.report.markup import html_text, latex_text, markdown_text
 from fairopt.report.tables import Column, Table, numbers, short, shortened
 
 TWO = fo.Instance(
     [[40, 8, 8], [8, 5, 1]], [200, 200, 200], users=["batch", "web"], resources=["bandwidth", "memory", "cpu"]
-)  # fmt: skip
+)
 LIMITED = TWO.with_task_limits(1)
 SPARSE = fo.Instance([[1, 0], [1, 1]], [2, 2])  # 2-DF is not defined for the first user
 MANY = fo.datasets.log_uniform(150, 3, seed=3)
 TYPED = fo.Instance(
-    [[2, 1], [1, 0]], [[12, 4], [30, 0], [6, 8]], counts=[2, 1, 3], users=["a", "b"], resources=["cpu", "gpu"],
+    [[2, 1], [1, 0]],
+    [[12, 4], [30, 0], [6, 8]],
+    counts=[2, 1, 3],
+    users=["a", "b"],
+    resources=["cpu", "gpu"],
     server_types=["T4", "no GPU", "T4"],
-)  # fmt: skip
+)
 
 
 def drawn(thing: Any, width: int = 80) -> list[str]:
@@ -228,8 +232,11 @@ def test_no_users_are_compared_too() -> None:
 def test_rows_by_type_hold_tasks_and_use_of_each_type() -> None:
     rows = compare({"ours": Bundles(), "DRF": "drf"}, TYPED).by_server_type()
     assert [(r["policy"], r["server_type"], r["servers"]) for r in rows] == [
-        ("ours", "T4", 5), ("ours", "no GPU", 1), ("DRF", "T4", 5), ("DRF", "no GPU", 1),
-    ]  # fmt: skip
+        ("ours", "T4", 5),
+        ("ours", "no GPU", 1),
+        ("DRF", "T4", 5),
+        ("DRF", "no GPU", 1),
+    ]
     ours, none = rows[:2]
     assert ours["tasks"] == pytest.approx(2 * 4 + 3 * 3)
     assert ours["utilisation"] == {"cpu": 1, "gpu": 1}
@@ -254,9 +261,13 @@ def test_rows_by_type_add_up_to_the_whole() -> None:
 def test_the_order_of_servers_changes_nothing_by_type() -> None:
     order = [2, 0, 1]
     other = fo.Instance(
-        TYPED.demands, TYPED.capacities[order], counts=TYPED.counts[order], users=TYPED.users,
-        resources=TYPED.resources, server_types=[TYPED.server_types[s] for s in order],
-    )  # fmt: skip
+        TYPED.demands,
+        TYPED.capacities[order],
+        counts=TYPED.counts[order],
+        users=TYPED.users,
+        resources=TYPED.resources,
+        server_types=[TYPED.server_types[s] for s in order],
+    )
     one, two = (compare([fo.FDS(2), Bundles()], i).by_server_type() for i in (TYPED, other))
     for row, twin in zip(one, two, strict=True):
         assert row["server_type"] == twin["server_type"]
@@ -314,9 +325,11 @@ def test_eight_policies_on_eight_types_fit_100_columns_in_a_table_each() -> None
     rng = np.random.default_rng(1)
     names = ["no GPU", "A10", "P100", "V100M16", "V100M32", "T4", "G2", "G3"]
     many = fo.Instance(
-        rng.integers(1, 9, (6, 3)), rng.integers(200, 90000, (24, 3)),
-        resources=["cpu_milli", "memory_mib", "gpu_milli"], server_types=names * 3,
-    )  # fmt: skip
+        rng.integers(1, 9, (6, 3)),
+        rng.integers(200, 90000, (24, 3)),
+        resources=["cpu_milli", "memory_mib", "gpu_milli"],
+        server_types=names * 3,
+    )
     result = compare([*ALL, Bundles()], many)
     for table in result.server_type_tables():
         lines = drawn(table, 100)
@@ -341,8 +354,9 @@ def test_tables_show_what_is_held_and_what_tasks_use_of_it() -> None:
     assert "by tasks" not in plain and "what users hold" not in plain
     servers = allocation_tables(Bundles().allocate(TYPED))[1]
     assert [[c.header for c in group] for group in servers.groups] == [
-        ["cpu", "gpu"], ["cpu, by tasks", "gpu, by tasks"],
-    ]  # fmt: skip
+        ["cpu", "gpu"],
+        ["cpu, by tasks", "gpu, by tasks"],
+    ]
     assert servers.groups[1][1].cells == ["100.0%", "-", "37.5%"]
 
 
@@ -379,8 +393,10 @@ def test_the_dict_is_json_with_tasks_by_user() -> None:
     data = json.loads(json.dumps(compare(["drf", "2df"], TWO).to_dict(), allow_nan=False))
     assert data["format"] == "fairopt.comparison/1"
     assert data["instance"] == {
-        "users": 2, "servers": 1, "resources": {"bandwidth": 200.0, "memory": 200.0, "cpu": 200.0}
-    }  # fmt: skip
+        "users": 2,
+        "servers": 1,
+        "resources": {"bandwidth": 200.0, "memory": 200.0, "cpu": 200.0},
+    }
     assert data["rows"][0]["tasks"] == pytest.approx({"batch": 2.5, "web": 12.5})
 
 
@@ -447,8 +463,14 @@ def test_aur_is_the_last_column_with_its_unit_or_that_units_are_added() -> None:
 def test_gaps_and_prices_that_are_rounding_are_zero() -> None:
     def allocate(instance: fo.Instance) -> fo.Allocation:
         right = fo.DRF().allocate(instance)
-        return fo.Allocation(instance, SimpleNamespace(name="by hand"), right.tasks[:, None],
-                             fo.Certificate(0.0, 1.0e-14, "closed"), 0.0, np.array([[0.25, 1e-14, 0.0]]))  # fmt: skip
+        return fo.Allocation(
+            instance,
+            SimpleNamespace(name="by hand"),
+            right.tasks[:, None],
+            fo.Certificate(0.0, 1.0e-14, "closed"),
+            0.0,
+            np.array([[0.25, 1e-14, 0.0]]),
+        )
 
     a = allocate(TWO)
     gap = layout.groups(compare([SimpleNamespace(name="by hand", allocate=allocate)], TWO))[-2][1]
@@ -561,14 +583,29 @@ def test_columns_go_below_in_whole_groups() -> None:
 
 NASTY = [
     "50% of $x_1 & {y}~^\\",
-    "a|b", "<script>alert('&')</script>", "two\nlines\ttab", "\x1b[31mred", "\u202eright to left",
-    "[bold]b[/bold]", "*star* `code`", "東京都の部署", "👩\u200d💻 ops", "x" * 300, "", "=1+1",
-]  # fmt: skip
+    "a|b",
+    "<script>alert('&')</script>",
+    "two\nlines\ttab",
+    "\x1b[31mred",
+    "\u202eright to left",
+    "[bold]b[/bold]",
+    "*star* `code`",
+    "東京都の部署",
+    "👩\u200d💻 ops",
+    "x" * 300,
+    "",
+    "=1+1",
+]
 STRANGE = fo.Instance(
-    np.arange(1.0, 1 + 13 * 3).reshape(13, 3), [[90, 80, 70], [70, 90, 80]], users=NASTY,
-    resources=["$_|&", "<b>\n", "記憶" * 30], servers=["s\n1", "<i>"], server_types=["T|4", "<u>"],
-    units=["%", "GiB", "$_h"], notes=["12 pods were left out (as a|b/<i>_1)\nreally"],
-)  # fmt: skip
+    np.arange(1.0, 1 + 13 * 3).reshape(13, 3),
+    [[90, 80, 70], [70, 90, 80]],
+    users=NASTY,
+    resources=["$_|&", "<b>\n", "記憶" * 30],
+    servers=["s\n1", "<i>"],
+    server_types=["T|4", "<u>"],
+    units=["%", "GiB", "$_h"],
+    notes=["12 pods were left out (as a|b/<i>_1)\nreally"],
+)
 
 
 def strange() -> Comparison:
@@ -589,10 +626,12 @@ def test_strange_names_fit_every_terminal(width: int) -> None:
 def test_twelve_resources_fit_and_no_number_is_cut(width: int) -> None:
     rng = np.random.default_rng(0)
     cluster = fo.Instance(
-        rng.uniform(1, 5, (4, 12)), np.full((3, 12), 1e6), units=["GiB"] * 12,
+        rng.uniform(1, 5, (4, 12)),
+        np.full((3, 12), 1e6),
+        units=["GiB"] * 12,
         resources=[f"a resource with a name that is very long {i}" for i in range(12)],
         users=[f"namespace-of-the-team-of-product-{j}" for j in range(4)],
-    )  # fmt: skip
+    )
     users, servers = allocation_tables(fo.DRFH().allocate(cluster))
     for table in (users, servers):
         lines = drawn(table, width)
@@ -719,9 +758,18 @@ def test_the_frame_by_server_has_what_is_held_of_what_and_prices() -> None:
     a = fo.DRFH().allocate(UNITS)
     frame = a.to_frame("server")
     assert list(frame) == [
-        "type", "servers", "tasks", "cpu (cores)", "gpu", "capacity of cpu (cores)", "capacity of gpu", "used cpu",
-        "used gpu", "price of cpu (per cores)", "price of gpu",
-    ]  # fmt: skip
+        "type",
+        "servers",
+        "tasks",
+        "cpu (cores)",
+        "gpu",
+        "capacity of cpu (cores)",
+        "capacity of gpu",
+        "used cpu",
+        "used gpu",
+        "price of cpu (per cores)",
+        "price of gpu",
+    ]
     assert frame["servers"].tolist() == [2, 1, 3]
     assert frame["capacity of cpu (cores)"].tolist() == [24, 30, 18]
     assert frame["tasks"].sum() == pytest.approx(a.tasks.sum())
@@ -778,11 +826,22 @@ def test_a_frame_by_something_else_is_refused() -> None:
 
 def test_user_rows_hold_what_each_user_holds() -> None:
     batch, web = user_rows(fo.DRF().allocate(TWO))
-    assert batch == pytest.approx({
-        "user": "batch", "weight": 1, "task limit": math.inf, "tasks": 2.5, "share": 0.5, "dominant share": 0.5,
-        "bandwidth": 100, "memory": 20, "cpu": 20,
-        "share of bandwidth": 0.5, "share of memory": 0.1, "share of cpu": 0.1,
-    })  # fmt: skip
+    assert batch == pytest.approx(
+        {
+            "user": "batch",
+            "weight": 1,
+            "task limit": math.inf,
+            "tasks": 2.5,
+            "share": 0.5,
+            "dominant share": 0.5,
+            "bandwidth": 100,
+            "memory": 20,
+            "cpu": 20,
+            "share of bandwidth": 0.5,
+            "share of memory": 0.1,
+            "share of cpu": 0.1,
+        }
+    )
     assert web["tasks"] == pytest.approx(12.5)
 
 
@@ -902,10 +961,16 @@ def test_a_printed_comparison_shows_its_table():
 
 def test_an_instance_in_a_notebook_shows_users_and_servers_with_names_escaped():
     instance = fo.Instance(
-        [[1, 4], [2, 2]], [[10, 16], [10, 16], [4, 64]], weights=[1, 3], task_limits=[None, 5], users=["<i>", "web"],
-        eligible=[[True, True, True], [False, True, True]], server_types=["T4", "T4", "A10"], units=["core", "GiB"],
+        [[1, 4], [2, 2]],
+        [[10, 16], [10, 16], [4, 64]],
+        weights=[1, 3],
+        task_limits=[None, 5],
+        users=["<i>", "web"],
+        eligible=[[True, True, True], [False, True, True]],
+        server_types=["T4", "T4", "A10"],
+        units=["core", "GiB"],
         notes=["1 & 2"],
-    )  # fmt: skip
+    )
     page = instance._repr_html_()
     for word in ("&lt;i&gt;", "(GiB)", "weight", "limit", "servers", "T4", "A10", "One task of each user", "1 &amp; 2"):
         assert word in page

@@ -54,9 +54,10 @@ def test_only_the_command_handles_signals(
 def test_a_signal_where_nobody_waits_for_it_ends_the_process_with_one_line(name: str, words: str) -> None:
     number = getattr(signal, name)
     done = forked.run(
-        "-c", "import os, signal\nfrom fairopt import signals\nsignals.install()\ntry:\n"
+        "-c",
+        "import os, signal\nfrom fairopt import signals\nsignals.install()\ntry:\n"
         f"    signal.raise_signal({number})\nfinally:\n    print('goes on')",
-    )  # fmt: skip
+    )
     assert (done.returncode, done.stdout, done.stderr) == (128 + number, "", f"stopped by {words}\n")
 
 
@@ -109,10 +110,12 @@ class Writes(Own):
 @pytest.mark.parametrize(
     ("name", "code", "line"),
     [
-        ("Own", 130, "stopped by Ctrl-C"), ("Imports", 130, "stopped by Ctrl-C"),
-        ("Destroyed", 130, "stopped by Ctrl-C"), ("Writes", 143, "stopped by SIGTERM"),
+        ("Own", 130, "stopped by Ctrl-C"),
+        ("Imports", 130, "stopped by Ctrl-C"),
+        ("Destroyed", 130, "stopped by Ctrl-C"),
+        ("Writes", 143, "stopped by SIGTERM"),
     ],
-)  # fmt: skip
+)
 def test_a_signal_that_others_drop_still_ends_the_command(tmp_path: Path, name: str, code: int, line: str) -> None:
     fo.datasets.write(fo.Instance([[1, 2], [2, 1]], [4, 4]), tmp_path / "two.json")
     (tmp_path / "own.py").write_text(OWN)
@@ -124,14 +127,15 @@ def test_a_signal_that_others_drop_still_ends_the_command(tmp_path: Path, name: 
 @posix
 def test_files_that_are_not_yet_in_their_place_are_removed_when_the_process_ends_at_once(tmp_path: Path) -> None:
     done = forked.run(
-        "-c", "import signal\nfrom pathlib import Path\nfrom fairopt import signals\n"
+        "-c",
+        "import signal\nfrom pathlib import Path\nfrom fairopt import signals\n"
         "from fairopt.io.saving import replacing\nsignals.install()\n"
         "with replacing([Path('whole.txt')]):\n"
         "    print(len(list(Path().iterdir())), *signals.unfinished)\n"
         "    for path in signals.unfinished: Path(path).touch()\n"
         "    signal.raise_signal(signal.SIGTERM)",
         folder=tmp_path,
-    )  # fmt: skip
+    )
     assert done.returncode == 143 and len(done.stdout.split()) == 2
     assert list(tmp_path.iterdir()) == []
 
@@ -166,12 +170,13 @@ def test_threads_and_processes_of_a_command_do_not_hear_ctrl_c() -> None:
 @posix
 def test_after_a_signal_libraries_have_no_last_word_and_forked_children_no_handler() -> None:
     done = forked.run(
-        "-c", "import atexit, os, signal\nfrom fairopt import signals\nsignals.install()\n"
+        "-c",
+        "import atexit, os, signal\nfrom fairopt import signals\nsignals.install()\n"
         "atexit.register(print, 'last word')\n"
         "try:\n    with signals.raising():\n        signal.raise_signal(signal.SIGINT)\n"
         "except KeyboardInterrupt:\n    print('cleaned up')\n"
         "child = os.fork() or os.kill(os.getpid(), signal.SIGINT)\n"
         "print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))\n"
         "signals.finish()",
-    )  # fmt: skip
+    )
     assert (done.returncode, done.stdout, done.stderr) == (130, "cleaned up\n-2\n", "")

@@ -23,9 +23,7 @@ from fairopt.testing import (
     tasks_received,
 )
 
-EVERYTHING: dict[str, Any] = dict.fromkeys(
-    ("weights", "limits", "placement", "by_server", "counts", "fractions"), True
-)  # fmt: skip
+EVERYTHING: dict[str, Any] = dict.fromkeys(("weights", "limits", "placement", "by_server", "counts", "fractions"), True)
 ANY = instances(n_servers=(1, 2), **EVERYTHING)
 
 
@@ -279,7 +277,7 @@ def test_another_project_finds_counterexamples_that_can_be_pasted(tmp_path: Path
         "settings.register_profile('quick', phases=phases, derandomize=True, deadline=None, max_examples=50)\n"
         "settings.load_profile('quick')\n",
         encoding="utf-8",
-    )  # fmt: skip
+    )
     told = forked.run("-c", ALONE, folder=tmp_path).stdout
     assert "1 failed, 2 passed" in told, told
     printed = re.search(r"instance=(Instance\(.*\)),?\n", told)
@@ -304,16 +302,16 @@ def test_types_are_known_in_whatever_order_things_are_imported(order: str, tmp_p
         "from hypothesis import strategies as st\nimport fairopt as fo\n"
         "for kind in (fo.Instance, fo.Policy, fo.Allocation, fo.Share, fo.Objective): st.from_type(kind).validate()\n"
         "print(st.from_type(fo.Instance))"
-    )  # fmt: skip
+    )
     done = forked.run("-c", code, folder=tmp_path)
     assert done.returncode == 0 and "instances(" in done.stdout, done.stderr
 
 
 def test_without_hypothesis_the_error_says_what_to_install() -> None:
     done = forked.run(
-        "-c", "import sys\nassert 'hypothesis' not in sys.modules\nsys.modules['hypothesis'] = None\n"
-        "import fairopt.testing"
-    )  # fmt: skip
+        "-c",
+        "import sys\nassert 'hypothesis' not in sys.modules\nsys.modules['hypothesis'] = None\nimport fairopt.testing",
+    )
     assert done.stderr.rstrip().endswith(
         "MissingExtra: fairopt.testing needs hypothesis, which is not installed: pip install 'fairopt[testing]'"
     )

@@ -126,14 +126,15 @@ def test_an_answer_that_was_certified_in_time_is_handed_out(monkeypatch: pytest.
 @pytest.mark.parametrize(
     "mechanism, place",
     [
-        (fo.DRF(), "fairopt.methods.pool.solve.find_events"), (fo.PSDSF(), "fairopt.policies.psdsf.equilibrium"),
+        (fo.DRF(), "fairopt.methods.pool.solve.find_events"),
+        (fo.PSDSF(), "fairopt.policies.psdsf.equilibrium"),
         (fo.NaivePerServer(fo.DRF()), "fairopt.policies.per_server.allocate_many"),
         (fo.BottleneckFairness(), "fairopt.policies.bottleneck.bottleneck_fairness"),
         (fo.SequentialMinMax(), "fairopt.policies.sequential.one_after_the_other"),
         (fo.DynamicDRF(), "fairopt.policies.dynamic.solve_waterfilling"),
     ],
     ids=lambda what: getattr(what, "name", None),
-)  # fmt: skip
+)
 def test_every_mechanism_is_stopped(mechanism: Any, place: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(place, for_ever)
     with pytest.raises(fo.NotCertified, match=r"which was stopped.*give it more time_limit"):
@@ -186,8 +187,9 @@ def test_a_process_that_ends_is_an_error_of_the_solver(
     x = cp.Variable()
     attempt = solvers.run(cp.Problem(cp.Maximize(x), [x <= 1]), "ECOS", time_limit=60)
     assert (attempt.status, attempt.message) == (
-        "solver_error", "RuntimeError: the process of the solver ended with exit code 7",
-    )  # fmt: skip
+        "solver_error",
+        "RuntimeError: the process of the solver ended with exit code 7",
+    )
 
 
 def test_another_process_gives_the_same_answer_and_prints_nothing(
@@ -214,9 +216,10 @@ def test_another_process_gives_the_same_answer_and_prints_nothing(
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere the process ends when its seconds are over")
 def test_the_process_ends_with_the_one_that_asks() -> None:
     asks = forked.Program(
-        "-c", "from fairopt.formulation import apart\napart.start()\nprint(apart._idle[0].process.pid)\n"
+        "-c",
+        "from fairopt.formulation import apart\napart.start()\nprint(apart._idle[0].process.pid)\n"
         "import signal\nsignal.pause()",
-    )  # fmt: skip
+    )
     asks.wait_for("\n", asks.out)
     about = Path("/proc", asks.out.read_text().strip(), "stat")
     asks.process.kill()

@@ -56,10 +56,13 @@ def table_1_drf(run: Run) -> Iterator[Row]:
     used, found = percents(units)[1], percents(divisible.bundles[:, 0])[1]
     earlier = (fo.DRF().allocate(EXAMPLE).usage / EXAMPLE.capacities)[0, 1]
     yield number(
-        "Sec. IV", "percent of RAM used and wasted under DRF in Table I", "72%, 24%", [used, 100 - used],
+        "Sec. IV",
+        "percent of RAM used and wasted under DRF in Table I",
+        "72%, 24%",
+        [used, 100 - used],
         why=f"They do not add up to 100; the row as printed uses {percents(np.array(DRF))[1]:.1f}%, divisible DRF "
         f"{found:.1f}%, and DRF in the example of sec. III {100 * earlier:.1f}%.",
-    )  # fmt: skip
+    )
     fair, asked = TABLE.capacities[0] / TABLE.n_users, TABLE.demands[1, 0]
     measured = f"equal parts are {fair[0]:g} CPUs and {fair[1]:g} GB; user 2 asks for {asked:g} CPUs"
     words = "in equal parts user 2 gets 5 CPUs, less than its demand"
@@ -73,10 +76,12 @@ def table_1_drf(run: Run) -> Iterator[Row]:
     words = "users 1 and 2 are dominant in CPU, users 3 and 4 in RAM"
     yield claim("Sec. VI", words, dominant == ["CPU", "CPU", "RAM", "RAM"], ", ".join(dominant))
     yield claim(
-        "Sec. VI", "under DRF user 2 cannot maximise its allocation, and user 3 can", tasks[1] == 1 < tasks[2],
+        "Sec. VI",
+        "under DRF user 2 cannot maximise its allocation, and user 3 can",
+        tasks[1] == 1 < tasks[2],
         f"{tasks[1]:g} and {tasks[2]:g} times their demands",
         reading=f"Whole tasks; divisible: {listed(divisible.tasks[1:3])} times.",
-    )  # fmt: skip
+    )
 
 
 def table_1_mlf_drs(run: Run) -> Iterator[Row]:
@@ -84,33 +89,47 @@ def table_1_mlf_drs(run: Run) -> Iterator[Row]:
     mlf, equal = fo.MLFDRS().allocate(TABLE), fo.MLFDRS(growth="equal").allocate(TABLE)
     ours, other, printed = mlf.bundles[:, 0], equal.bundles[:, 0], np.array(MLF_DRS)
     yield number(
-        "Table I", "MLF-DRS, CPU of users 1 to 4", listed(printed[:, 0]), ours[:, 0],
+        "Table I",
+        "MLF-DRS, CPU of users 1 to 4",
+        listed(printed[:, 0]),
+        ours[:, 0],
         reading="Growth in proportion to bases: of a dominant demand and the fair share the larger, of others the "
         "smaller; U is their sum, since lines 7 and 8 would leave nothing. Growth in equal parts inside groups: "
         f"{listed(other[:, 0])}.",
-    )  # fmt: skip
+    )
     yield number(
-        "Table I", "MLF-DRS, GB of users 3 and 4", listed(printed[2:, 1]), ours[2:, 1],
+        "Table I",
+        "MLF-DRS, GB of users 3 and 4",
+        listed(printed[2:, 1]),
+        ours[2:, 1],
         reading=f"In equal parts: {listed(other[2:, 1])}.",
-    )  # fmt: skip
+    )
     yield number(
-        "Table I", "MLF-DRS, GB of users 1 and 2", listed(printed[:2, 1]), ours[:2, 1],
+        "Table I",
+        "MLF-DRS, GB of users 1 and 2",
+        listed(printed[:2, 1]),
+        ours[:2, 1],
         why=f"Growth in equal parts gives {listed(other[:2, 1])}, but {listed(other[:, 0])} of CPU.",
-    )  # fmt: skip
+    )
     drf, whole = fo.DRF().allocate(TABLE), whole_tasks()
     yield claim(
-        "Figs. 1, 2", "under MLF-DRS users get what they want, under DRF some do not", (mlf.tasks >= drf.tasks).all(),
+        "Figs. 1, 2",
+        "under MLF-DRS users get what they want, under DRF some do not",
+        (mlf.tasks >= drf.tasks).all(),
         f"bundles have room for {listed(mlf.tasks)} tasks; DRF {listed(drf.tasks)}, or {listed(whole)} whole ones",
         reading="Read as at least the tasks of DRF; one task, the demand, fits into each bundle of both.",
         why="Users 1, 3 and 4 run fewer tasks than under DRF.",
-    )  # fmt: skip
+    )
     held, used = percents(ours), percents(mlf.tasks[:, None] * TABLE.demands)
     units = whole[:, None] * TABLE.demands
     theirs = f"DRF {listed(percents(drf.bundles[:, 0]))}, in whole tasks {listed(percents(units))}"
     yield claim(
-        "Figs. 3, 4", "MLF-DRS improves utilisation to 100% of CPU and of RAM", np.allclose(held, 100),
-        f"{listed(held)}; {theirs}", reading="Of bundles, in percent of CPU and of RAM.",
-    )  # fmt: skip
+        "Figs. 3, 4",
+        "MLF-DRS improves utilisation to 100% of CPU and of RAM",
+        np.allclose(held, 100),
+        f"{listed(held)}; {theirs}",
+        reading="Of bundles, in percent of CPU and of RAM.",
+    )
     more = listed(percents(equal.tasks[:, None] * TABLE.demands))
     measured = f"{listed(used)}; with growth in equal parts {more}"
     why = "Bundles are not multiples of demands, so that tasks leave a part of them unused."
@@ -144,10 +163,11 @@ def figures(run: Run, series: Mapping[str, tuple[Float, Float, Float | None]]) -
         ax.spines[["top", "right"]].set_visible(False)
     figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=4, frameon=False)
     run.save(
-        figure, "figs-1-to-4",
+        figure,
+        "figs-1-to-4",
         "Figs. 1 to 4: CPU and RAM by user, and utilisation; lighter where tasks do not use what bundles hold. MLF-DRS "
         "allocates everything, and its tasks use less of both resources than those of DRF.",
-    )  # fmt: skip
+    )
 
 
 PAPER = Paper("hamzeh-2019", "Hamzeh et al. (2019)", "MLF-DRS", (example, table_1_drf, table_1_mlf_drs))

@@ -33,14 +33,18 @@ def section_3(_: Run) -> Iterator[Row]:
     for j, s, printed, why in (
         (0, 0, "4/9 > 1/18", "Each demand is divided by the capacity of the other resource."),
         (0, 1, "4/9, 3/18", "The demands are 5 and 2, and the capacities 20 and 10."),
-        (1, 0, "3/9, 1/18", ""), (1, 1, "4/10 > 3/20", ""),
-    ):  # fmt: skip
+        (1, 0, "3/9, 1/18", ""),
+        (1, 1, "4/10 > 3/20", ""),
+    ):
         ratios = [Fraction(d, c) for d, c in zip(DEMANDS[j][s], CAPACITIES[s], strict=True)]
         yield number(place, f"ratios of user {j + 1} on server {s + 1}", printed, sorted(ratios)[::-1], why=why)
     found = example.per_server_demands / example.capacities
-    yield claim(place, "memory is dominant for user 1 on both servers, CPU for user 2",
-                found.argmax(axis=2).tolist() == [[1, 1], [0, 0]],
-                f"CPU and memory: user 1 {_text(found[0])}, user 2 {_text(found[1])}")  # fmt: skip
+    yield claim(
+        place,
+        "memory is dominant for user 1 on both servers, CPU for user 2",
+        found.argmax(axis=2).tolist() == [[1, 1], [0, 0]],
+        f"CPU and memory: user 1 {_text(found[0])}, user 2 {_text(found[1])}",
+    )
     drf = POLICIES[DRF].allocate(example)
     groups = metrics.group_shares(drf)
     level = f"of the dominant resource, where equal shares are {groups.dominant[1, 0]:.4f}."
@@ -49,59 +53,97 @@ def section_3(_: Run) -> Iterator[Row]:
         (0, 1, "4.48, 1.2", f"1.2 GB hold 0.24 tasks; 2.24 tasks take (4.48, 11.2), 0.56 {level}"),
         (1, 0, "6, 2", ""),
         (1, 1, "5.52, 4.4", f"1.38 tasks take (5.52, 4.14), 0.552 {level}"),
-    ):  # fmt: skip
+    ):
         yield number(place, f"under DRF, user {j + 1} on server {s + 1}", printed, drf.bundles[j, s], why=why)
     left, each = drf.leftover, 100 * drf.leftover[:, 1] / example.capacities[:, 1]
-    yield number(place, "wasted under DRF", "nearly 23%", 100 * left[:, 1].sum() / example.total_capacities[1],
-                 reading=f"Memory of both servers; {each[0]:.1f}% and {each[1]:.1f}% of each, and "
-                 f"{100 * left.sum() / example.total_capacities.sum():.1f}% of all units.")  # fmt: skip
-    yield claim(place, "under DRF dominant shares are not the same percentage, nor are non-dominant ones",
-                min(np.ptp(groups.dominant), np.ptp(groups.non_dominant)) > 0.01,
-                f"dominant {_text(groups.dominant)}, others {_text(groups.non_dominant)}, by server")  # fmt: skip
+    yield number(
+        place,
+        "wasted under DRF",
+        "nearly 23%",
+        100 * left[:, 1].sum() / example.total_capacities[1],
+        reading=f"Memory of both servers; {each[0]:.1f}% and {each[1]:.1f}% of each, and "
+        f"{100 * left.sum() / example.total_capacities.sum():.1f}% of all units.",
+    )
+    yield claim(
+        place,
+        "under DRF dominant shares are not the same percentage, nor are non-dominant ones",
+        min(np.ptp(groups.dominant), np.ptp(groups.non_dominant)) > 0.01,
+        f"dominant {_text(groups.dominant)}, others {_text(groups.non_dominant)}, by server",
+    )
     place, raw, share = "Sec. III, Fig. 3", *(fo.HFFMRA(units=units).allocate(example) for units in ("raw", "share"))
     held = [(g.dominant, g.non_dominant) for g in map(metrics.group_shares, (raw, share))]
-    yield number(place, "dominant and non-dominant shares", "69%, 31%", [100 * g[0, 0] for g in held[0]],
-                 reading=f"Demands are added in raw units. By `units='share'` it is {100 * held[1][0][0, 0]:.4g}% and "
-                 f"{100 * held[1][1][0, 0]:.4g}% in any units.",
-                 why="16/23 is cut to 69%, and 31% is 100% less 69%.")  # fmt: skip
-    yield claim(place, "under H-FFMRA these are the same for all resources on all servers",
-                max(np.ptp(g) for both in held for g in both) < 1e-9,
-                f"in 23rds: user 1 {_text(23 * raw.bundles[0])}, user 2 {_text(23 * raw.bundles[1])}",
-                reading="Weights and task limits are not mentioned: unequal weights are refused, limits cut tasks "
-                "and not bundles.")  # fmt: skip
+    yield number(
+        place,
+        "dominant and non-dominant shares",
+        "69%, 31%",
+        [100 * g[0, 0] for g in held[0]],
+        reading=f"Demands are added in raw units. By `units='share'` it is {100 * held[1][0][0, 0]:.4g}% and "
+        f"{100 * held[1][1][0, 0]:.4g}% in any units.",
+        why="16/23 is cut to 69%, and 31% is 100% less 69%.",
+    )
+    yield claim(
+        place,
+        "under H-FFMRA these are the same for all resources on all servers",
+        max(np.ptp(g) for both in held for g in both) < 1e-9,
+        f"in 23rds: user 1 {_text(23 * raw.bundles[0])}, user 2 {_text(23 * raw.bundles[1])}",
+        reading="Weights and task limits are not mentioned: unequal weights are refused, limits cut tasks "
+        "and not bundles.",
+    )
     use = [100 * metrics.utilisation(a, "tasks").total[example.resources[1]] for a in (raw, drf)]
-    yield claim("Sec. VI.B", "all users schedule significantly more tasks than under DRF, in this example",
-                (raw.tasks > drf.tasks).all(), f"{_text(raw.tasks)} against {_text(drf.tasks)}, and {use[0]:.0f}% of "
-                f"memory against {use[1]:.0f}%; by `units='share'` {_text(share.tasks)} tasks",
-                why="Its bundles are not in proportion to demands, so user 1 runs fewer tasks.")  # fmt: skip
+    yield claim(
+        "Sec. VI.B",
+        "all users schedule significantly more tasks than under DRF, in this example",
+        (raw.tasks > drf.tasks).all(),
+        f"{_text(raw.tasks)} against {_text(drf.tasks)}, and {use[0]:.0f}% of "
+        f"memory against {use[1]:.0f}%; by `units='share'` {_text(share.tasks)} tasks",
+        why="Its bundles are not in proportion to demands, so user 1 runs fewer tasks.",
+    )
 
 
 def equations(_: Run) -> Iterator[Row]:
     """Definition 5 and eqs. 12 to 16, as they are printed."""
     short = fo.Instance([[1, 4], [3, 1]], [9, 4])
     got = fo.HFFMRA(units="raw").allocate(short).bundles[:, 0, 1]
-    yield claim("Eq. 11", "in a shortage each user gets what it requests", np.allclose(got, short.demands[:, 1]),
-                f"requests of 4 and 1 where there are 4 get {_text(got)}",
-                reading="Def. 5: no group gets more than it requests, and what it leaves goes to the other.",
-                why="In a shortage requests exceed the capacity, so not all can be met.")  # fmt: skip
+    yield claim(
+        "Eq. 11",
+        "in a shortage each user gets what it requests",
+        np.allclose(got, short.demands[:, 1]),
+        f"requests of 4 and 1 where there are 4 get {_text(got)}",
+        reading="Def. 5: no group gets more than it requests, and what it leaves goes to the other.",
+        why="In a shortage requests exceed the capacity, so not all can be met.",
+    )
     servers = [fo.Instance([[1, 4], [3, 1]], [[9, 18]] * n) for n in (2, 3, 90)]
     even = [metrics.group_shares(fo.HFFMRA().allocate(cluster)).dominant[:, 0] for cluster in servers]
     beta = [abs(shares[0] - shares[1:].sum()) for shares in even]
-    yield claim("Eqs. 12, 13", "beta is in (0, 1), and 0 for a fully fair allocation", max(beta) < 1e-9,
-                f"{_text(np.round(beta, 9))} on 2, 3 and 90 equal servers; the largest share minus the smallest "
-                f"{max(np.ptp(shares) for shares in even):.3f}",
-                reading="Beta is read as the largest share minus the smallest.",
-                why="The differences of all servers in a row are 0 for equal shares on two servers only.")  # fmt: skip
+    yield claim(
+        "Eqs. 12, 13",
+        "beta is in (0, 1), and 0 for a fully fair allocation",
+        max(beta) < 1e-9,
+        f"{_text(np.round(beta, 9))} on 2, 3 and 90 equal servers; the largest share minus the smallest "
+        f"{max(np.ptp(shares) for shares in even):.3f}",
+        reading="Beta is read as the largest share minus the smallest.",
+        why="The differences of all servers in a row are 0 for equal shares on two servers only.",
+    )
     u = np.array([2.0, 2.0, 2.0])
     printed, index = u.sum() ** 2 / (len(u) * u.sum()), metrics.jain(u)
-    yield claim("Eqs. 14, 15", "Jain's index", printed == index, f"{printed:g} for (2, 2, 2); the index is {index:g}",
-                reading="Read with the square.",
-                why="Without the square it is the mean amount.")  # fmt: skip
+    yield claim(
+        "Eqs. 14, 15",
+        "Jain's index",
+        printed == index,
+        f"{printed:g} for (2, 2, 2); the index is {index:g}",
+        reading="Read with the square.",
+        why="Without the square it is the mean amount.",
+    )
     h = fo.HFFMRA().allocate(fo.Instance(DEMANDS, CAPACITIES))
     printed, use = h.usage.sum(axis=0) / 2, [*metrics.utilisation(h).mean.values()]
-    yield claim("Eq. 16", "average utilisation", np.allclose(printed, use),
-                f"{_text(printed)} in the example of sec. III; as fractions {_text(use)}",
-                reading="Read as parts of capacity.", why="It is not divided by capacities.")  # fmt: skip
+    yield claim(
+        "Eq. 16",
+        "average utilisation",
+        np.allclose(printed, use),
+        f"{_text(printed)} in the example of sec. III; as fractions {_text(use)}",
+        reading="Read as parts of capacity.",
+        why="It is not divided by capacities.",
+    )
 
 
 def _text(values: Any) -> str:
@@ -124,21 +166,30 @@ WORKLOADS = (
 )
 # Figs. 4 and 5: all dominant requests are below the fair share (at most 0.6 * 1.3 * 1.2 = 0.94 of it) until round 800.
 LATE_TROUBLE: dict[str, Any] = {
-    "load": (((0, 0.6), (0.8, 0.6), (1, 1.5)), 0.6), "provisioned": (1.0, ((0, 1), (0.7, 1), (1, 0.3))),
-}  # fmt: skip
+    "load": (((0, 0.6), (0.8, 0.6), (1, 1.5)), 0.6),
+    "provisioned": (1.0, ((0, 1), (0.7, 1), (1, 0.3))),
+}
 # Figs. 6 to 11. Most requests are dominant in CPU, since the paper says that DRF leaves RAM unused and nearly fills
 # CPU; half of each would nearly fill both.
-WAVES: dict[str, Any] = {"dominant": (0.7, 0.3), "load": (
-    ((0, 0.6), (0.15, 0.6), (0.3, 1.0), (0.45, 0.6), (1, 0.6)),
-    ((0, 0.6), (0.5, 0.6), (0.75, 3.0), (0.85, 3.0), (0.95, 0.6), (1, 0.6)),
-)}  # fmt: skip
+WAVES: dict[str, Any] = {
+    "dominant": (0.7, 0.3),
+    "load": (
+        ((0, 0.6), (0.15, 0.6), (0.3, 1.0), (0.45, 0.6), (1, 0.6)),
+        ((0, 0.6), (0.5, 0.6), (0.75, 3.0), (0.85, 3.0), (0.95, 0.6), (1, 0.6)),
+    ),
+}
 # What might matter for the claims of the abstract, one thing at a time.
 VARIANTS: dict[str, dict[str, Any]] = {
-    "half of the requests dominant in CPU": {}, "95% dominant in CPU": {"dominant": (0.95, 0.05)},
-    "users alike": {"user_spread": 0.0, "noise": 0.0}, "users' requests from 0.1 to 1.9": {"user_spread": 0.9},
-    "the same request on all servers": {"by_server": False}, "other requests 0.05 to 0.2": {"other": (0.05, 0.2)},
-    "4 users": {"n_users": 4}, "1.2 fair shares": {"load": 1.2}, "2.5 fair shares": {"load": 2.5},
-}  # fmt: skip
+    "half of the requests dominant in CPU": {},
+    "95% dominant in CPU": {"dominant": (0.95, 0.05)},
+    "users alike": {"user_spread": 0.0, "noise": 0.0},
+    "users' requests from 0.1 to 1.9": {"user_spread": 0.9},
+    "the same request on all servers": {"by_server": False},
+    "other requests 0.05 to 0.2": {"other": (0.05, 0.2)},
+    "4 users": {"n_users": 4},
+    "1.2 fair shares": {"load": 1.2},
+    "2.5 fair shares": {"load": 2.5},
+}
 
 
 class Rounds(NamedTuple):
@@ -208,27 +259,45 @@ def figs_4_5(run: Run) -> Iterator[Row]:
     size = {"many": 250 if run.full else 31, "n_rounds": 1000, "n_classes": None if run.full else 15}
     few, alike = (followed(**size, **LATE_TROUBLE, user_spread=spread) for spread in (0.3, 0.0))
     if run.draws:
-        run.save(pictures.allocations(few), "figs-4-5", "Figs. 4 and 5: what four users get, running means. "
-                 "Bundles are larger than what DRF gives; the tasks in them use about as much as DRF's.")  # fmt: skip
+        run.save(
+            pictures.allocations(few),
+            "figs-4-5",
+            "Figs. 4 and 5: what four users get, running means. "
+            "Bundles are larger than what DRF gives; the tasks in them use about as much as DRF's.",
+        )
     for i, resource in enumerate(RESOURCES):
         for of in OF:
             ours, theirs = (units[..., i] for units in few.both(f"units of {of}"))
             each = ours.sum(axis=0) / theirs.sum(axis=0)
-            yield sampled(f"Fig. {4 + i}", f"all users get more {resource} than under DRF ({of})",
-                          (ours > theirs).mean() >= ALL, f"in {100 * (ours > theirs).mean():.0f}% of users and rounds; "
-                          f"each user {each.min():.2f} to {each.max():.2f} times as much in all",
-                          why=UNUSED if of == "tasks" else "Users hold more in most rounds, not in all.")  # fmt: skip
+            yield sampled(
+                f"Fig. {4 + i}",
+                f"all users get more {resource} than under DRF ({of})",
+                (ours > theirs).mean() >= ALL,
+                f"in {100 * (ours > theirs).mean():.0f}% of users and rounds; "
+                f"each user {each.min():.2f} to {each.max():.2f} times as much in all",
+                why=UNUSED if of == "tasks" else "Users hold more in most rounds, not in all.",
+            )
     late, early = few.rounds >= 800, few.rounds < 700
     falls = [ram[late, :, 1].mean() / ram[early, :, 1].mean() for ram in few.both("units of bundles")]
-    yield sampled("Fig. 5", "after round 700 RAM goes down under both, as it runs short", max(falls) < 1,
-                  f"from 800 on {falls[0]:.2f} (H-FFMRA) and {falls[1]:.2f} times (DRF) that before 700")  # fmt: skip
+    yield sampled(
+        "Fig. 5",
+        "after round 700 RAM goes down under both, as it runs short",
+        max(falls) < 1,
+        f"from 800 on {falls[0]:.2f} (H-FFMRA) and {falls[1]:.2f} times (DRF) that before 700",
+    )
     for of in OF:
-        each, after, even = (_apart(rounds, of, when)
-                             for rounds, when in ((few, few.below), (few, late), (alike, alike.below)))  # fmt: skip
-        yield sampled("Sec. VI.A", f"equal for all users while requests are below the fair share ({of})",
-                      max(each) <= EQUAL, f"users' means are {each[0]:.0f}% (CPU) and {each[1]:.0f}% (RAM) apart, "
-                      f"{after[0]:.0f}% and {after[1]:.0f}% from round 800 on; where users are alike {even[0]:.0f}% "
-                      f"and {even[1]:.0f}%", why=BY_REQUEST)  # fmt: skip
+        each, after, even = (
+            _apart(rounds, of, when) for rounds, when in ((few, few.below), (few, late), (alike, alike.below))
+        )
+        yield sampled(
+            "Sec. VI.A",
+            f"equal for all users while requests are below the fair share ({of})",
+            max(each) <= EQUAL,
+            f"users' means are {each[0]:.0f}% (CPU) and {each[1]:.0f}% (RAM) apart, "
+            f"{after[0]:.0f}% and {after[1]:.0f}% from round 800 on; where users are alike {even[0]:.0f}% "
+            f"and {even[1]:.0f}%",
+            why=BY_REQUEST,
+        )
     yield _more_tasks(few)
 
 
@@ -241,9 +310,13 @@ def _apart(rounds: Rounds, of: str, when: NDArray[np.bool_]) -> Float:
 def _more_tasks(rounds: Rounds) -> Row:
     ours, theirs = (tasks.sum(axis=0) for tasks in rounds.both("number of tasks"))
     ratio = ours / theirs
-    return sampled("Sec. VI.B", f"all users schedule significantly more tasks than under DRF ({len(ratio)} users)",
-                   ratio.min() >= MORE, f"each {ratio.min():.2f} to {ratio.max():.2f} times as many, together "
-                   f"{ours.sum() / theirs.sum():.2f} times", why=UNUSED)  # fmt: skip
+    return sampled(
+        "Sec. VI.B",
+        f"all users schedule significantly more tasks than under DRF ({len(ratio)} users)",
+        ratio.min() >= MORE,
+        f"each {ratio.min():.2f} to {ratio.max():.2f} times as many, together {ours.sum() / theirs.sum():.2f} times",
+        why=UNUSED,
+    )
 
 
 def figs_6_to_9(run: Run) -> Iterator[Row]:
@@ -252,52 +325,99 @@ def figs_6_to_9(run: Run) -> Iterator[Row]:
     many = followed(80 if run.full else 17, n_classes=None if run.full else 15, **size)
     if run.draws:
         panels = [(resource, "utilisation", (i,)) for i, resource in enumerate(RESOURCES)]
-        run.save(pictures.curves(many, "mean utilisation", panels), "fig-6", "Fig. 6: bundles use the "
-                 "servers fully. The tasks in them use more RAM than under DRF, and less CPU.")  # fmt: skip
-        run.save(pictures.curves(many, "share of capacity", _panels("group shares", 7)), "figs-7-8", "Figs. 7 and 8: "
-                 "what groups hold. It is as much of CPU as of RAM in bundles without shortage.")  # fmt: skip
+        run.save(
+            pictures.curves(many, "mean utilisation", panels),
+            "fig-6",
+            "Fig. 6: bundles use the servers fully. The tasks in them use more RAM than under DRF, and less CPU.",
+        )
+        run.save(
+            pictures.curves(many, "share of capacity", _panels("group shares", 7)),
+            "figs-7-8",
+            "Figs. 7 and 8: what groups hold. It is as much of CPU as of RAM in bundles without shortage.",
+        )
         panels = [(group, "beta between resources", (g,)) for g, group in enumerate(GROUPS)]
-        run.save(pictures.curves(many, "beta (0 is even)", panels, (-0.01, 0.6)), "fig-9", "Fig. 9: how far apart "
-                 "shares of CPU and RAM are. They are equal in bundles without shortage.")  # fmt: skip
+        run.save(
+            pictures.curves(many, "beta (0 is even)", panels, (-0.01, 0.6)),
+            "fig-9",
+            "Fig. 9: how far apart shares of CPU and RAM are. They are equal in bundles without shortage.",
+        )
     yield _more_tasks(many)
     for of in OF:
         (cpu, ram), (drf_cpu, drf_ram) = (use.T for use in many.both(f"utilisation of {of}"))
-        yield sampled("Fig. 6", f"full utilisation under H-FFMRA ({of})", min(cpu.min(), ram.min()) >= FULL,
-                      f"CPU {_span(cpu)}, RAM {_span(ram)}", why=UNUSED if of == "tasks" else "")  # fmt: skip
-        yield sampled("Fig. 6", f"better utilisation of CPU and RAM than under DRF ({of})",
-                      (cpu >= drf_cpu - TIE).all() and (ram > drf_ram + TIE).all(), f"means: CPU {cpu.mean():.3f} "
-                      f"against {drf_cpu.mean():.3f}, RAM {ram.mean():.3f} against {drf_ram.mean():.3f}",
-                      why="" if of == "bundles" else "Tasks use more RAM than under DRF, and less CPU.")  # fmt: skip
-    yield sampled("Fig. 6", "under DRF CPU is nearly full, and RAM is not", drf_cpu.min() >= FULL > drf_ram.max(),
-                  f"CPU at least {drf_cpu.min():.3f}, RAM at most {drf_ram.max():.3f}",
-                  reading="Requests are chosen so: 70% are dominant in CPU.")  # fmt: skip
+        yield sampled(
+            "Fig. 6",
+            f"full utilisation under H-FFMRA ({of})",
+            min(cpu.min(), ram.min()) >= FULL,
+            f"CPU {_span(cpu)}, RAM {_span(ram)}",
+            why=UNUSED if of == "tasks" else "",
+        )
+        yield sampled(
+            "Fig. 6",
+            f"better utilisation of CPU and RAM than under DRF ({of})",
+            (cpu >= drf_cpu - TIE).all() and (ram > drf_ram + TIE).all(),
+            f"means: CPU {cpu.mean():.3f} "
+            f"against {drf_cpu.mean():.3f}, RAM {ram.mean():.3f} against {drf_ram.mean():.3f}",
+            why="" if of == "bundles" else "Tasks use more RAM than under DRF, and less CPU.",
+        )
+    yield sampled(
+        "Fig. 6",
+        "under DRF CPU is nearly full, and RAM is not",
+        drf_cpu.min() >= FULL > drf_ram.max(),
+        f"CPU at least {drf_cpu.min():.3f}, RAM at most {drf_ram.max():.3f}",
+        reading="Requests are chosen so: 70% are dominant in CPU.",
+    )
     merged = RequestRounds(n_classes=40 if run.full else 10, seed=1, **size)
     pooled = [fo.DRFH().allocate(merged.instance(k)) for k in range(0, 2000, 250 if run.full else 1000)]
     least = min(min(metrics.utilisation(a).mean.values()) for a in pooled)
-    yield sampled("Fig. 6", "DRF on several servers cannot use all resources", least < FULL,
-                  f"at least {least:.3f}", reading="Read as DRF of all servers together (DRFH).",
-                  why="DRFH runs tasks on the servers where they fit.")  # fmt: skip
+    yield sampled(
+        "Fig. 6",
+        "DRF on several servers cannot use all resources",
+        least < FULL,
+        f"at least {least:.3f}",
+        reading="Read as DRF of all servers together (DRFH).",
+        why="DRFH runs tasks on the servers where they fit.",
+    )
     enough = ~many.short
     for g, group in enumerate(GROUPS):
         for of in OF:
-            apart = np.array([[b[enough, g].max() for b in many.both(f"beta {where} of {of}")]
-                              for where in ("between resources", "over servers")])  # fmt: skip
-            yield sampled(f"Fig. {7 + g}", f"{group} groups hold the same of CPU and RAM on all servers ({of})",
-                          apart[:, 0].max() <= ABOUT_0, f"resources at most {apart[0, 0]:.3f} apart, servers "
-                          f"{apart[1, 0]:.3f}; DRF {apart[0, 1]:.3f} and {apart[1, 1]:.3f}",
-                          why=UNUSED if of == "tasks" else "", reading="Without shortage.")  # fmt: skip
+            apart = np.array(
+                [
+                    [b[enough, g].max() for b in many.both(f"beta {where} of {of}")]
+                    for where in ("between resources", "over servers")
+                ]
+            )
+            yield sampled(
+                f"Fig. {7 + g}",
+                f"{group} groups hold the same of CPU and RAM on all servers ({of})",
+                apart[:, 0].max() <= ABOUT_0,
+                f"resources at most {apart[0, 0]:.3f} apart, servers "
+                f"{apart[1, 0]:.3f}; DRF {apart[0, 1]:.3f} and {apart[1, 1]:.3f}",
+                why=UNUSED if of == "tasks" else "",
+                reading="Without shortage.",
+            )
     far = [many.series[H][f"beta between resources of {of}"] for of in OF]
-    yield sampled("Fig. 9", "CPU and RAM are at most 0.02 apart in all rounds", min(b.max() for b in far) <= ABOUT_0,
-                  f"at most {far[0].max():.3f} (bundles) and {far[1].max():.3f} (tasks), without shortage "
-                  f"{far[0][enough].max():.3f} and {far[1][enough].max():.3f}",
-                  why="In a shortage what a group gets is bound by its requests.")  # fmt: skip
-    yield cannot("Figs. 7 to 11", "single values", "shares of 0.59, 0.62 and 0.64, Jain's index of 0.95 and 0.96",
-                 "They follow the requests, which are not given.")  # fmt: skip
+    yield sampled(
+        "Fig. 9",
+        "CPU and RAM are at most 0.02 apart in all rounds",
+        min(b.max() for b in far) <= ABOUT_0,
+        f"at most {far[0].max():.3f} (bundles) and {far[1].max():.3f} (tasks), without shortage "
+        f"{far[0][enough].max():.3f} and {far[1][enough].max():.3f}",
+        why="In a shortage what a group gets is bound by its requests.",
+    )
+    yield cannot(
+        "Figs. 7 to 11",
+        "single values",
+        "shares of 0.59, 0.62 and 0.64, Jain's index of 0.95 and 0.96",
+        "They follow the requests, which are not given.",
+    )
 
 
 def _panels(measure: str, fig: int) -> list[tuple[str, str, tuple[int, int]]]:
-    return [(f"{group}, {resource} (Fig. {fig + g})", measure, (g, i)) for g, group in enumerate(GROUPS)
-            for i, resource in enumerate(RESOURCES)]  # fmt: skip
+    return [
+        (f"{group}, {resource} (Fig. {fig + g})", measure, (g, i))
+        for g, group in enumerate(GROUPS)
+        for i, resource in enumerate(RESOURCES)
+    ]
 
 
 def figs_10_11(run: Run) -> Iterator[Row]:
@@ -305,27 +425,46 @@ def figs_10_11(run: Run) -> Iterator[Row]:
     size = {"n_rounds": 1000, "n_users": 400, "n_servers": 3000, "n_classes": None if run.full else 10}
     most = followed(60 if run.full else 17, **size, **WAVES)
     if run.draws:
-        run.save(pictures.curves(most, "Jain's index", _panels("Jain", 10), (0.8, 1.01)), "figs-10-11", "Figs. 10 and "
-                 "11: how evenly groups hold a resource. H-FFMRA is above DRF in the RAM wave only.")  # fmt: skip
+        run.save(
+            pictures.curves(most, "Jain's index", _panels("Jain", 10), (0.8, 1.01)),
+            "figs-10-11",
+            "Figs. 10 and 11: how evenly groups hold a resource. H-FFMRA is above DRF in the RAM wave only.",
+        )
     top = max(index.max() for index in most.both("Jain of bundles"))
-    yield sampled("Fig. 10", "the index of CPU goes beyond 1", top > 1 + TIE, f"at most {top:.3f}",
-                  why="Jain's index cannot; what eq. 14 prints can.")  # fmt: skip
+    yield sampled(
+        "Fig. 10",
+        "the index of CPU goes beyond 1",
+        top > 1 + TIE,
+        f"at most {top:.3f}",
+        why="Jain's index cannot; what eq. 14 prints can.",
+    )
     for g, group in enumerate(GROUPS):
         for of in OF:
             ours, theirs = (index[:, g] for index in most.both(f"Jain of {of}"))
             (cpu, ram), better = ours.T, (ours > theirs + TIE).mean()
-            yield sampled(f"Fig. {10 + g}", f"Jain's index of {group} groups at least about 0.95 ({of})",
-                          ours.min() >= NEAR_1, f"CPU {_span(cpu)}, RAM {_span(ram)}; DRF {_span(theirs)}",
-                          why=BY_REQUEST if g else UNUSED if of == "tasks" else "",
-                          reading="" if g else "RAM requests reach three fair shares.")  # fmt: skip
+            yield sampled(
+                f"Fig. {10 + g}",
+                f"Jain's index of {group} groups at least about 0.95 ({of})",
+                ours.min() >= NEAR_1,
+                f"CPU {_span(cpu)}, RAM {_span(ram)}; DRF {_span(theirs)}",
+                why=BY_REQUEST if g else UNUSED if of == "tasks" else "",
+                reading="" if g else "RAM requests reach three fair shares.",
+            )
             if g:
                 measures = f"in {100 * better:.0f}% of rounds and resources; in the mean {_gain(ours, theirs):+.1f}%"
                 yield sampled("Fig. 11", f"remarkably fairer than DRF ({of})", better >= ALL, measures, why=BY_REQUEST)
-    index = [metrics.group_jain(fo.HFFMRA().allocate(RequestRounds(seed=1, load=load, n_users=400).instance(0))).mean()
-             for load in (0.6, 0.06)]  # fmt: skip
+    index = [
+        metrics.group_jain(fo.HFFMRA().allocate(RequestRounds(seed=1, load=load, n_users=400).instance(0))).mean()
+        for load in (0.6, 0.06)
+    ]
     before, after = (np.array([min(group.values()) for group in by.values()]) for by in index)
-    yield claim("Fig. 11", "larger capacities make a fully fair allocation likely", after.min() > before.min() + TIE,
-                f"tenfold {_text(after)} (dominant, others), before {_text(before)}", why=BY_REQUEST)  # fmt: skip
+    yield claim(
+        "Fig. 11",
+        "larger capacities make a fully fair allocation likely",
+        after.min() > before.min() + TIE,
+        f"tenfold {_text(after)} (dominant, others), before {_text(before)}",
+        why=BY_REQUEST,
+    )
 
 
 def _gain(mine: Float, other: Float) -> float:
@@ -340,23 +479,43 @@ def abstract(run: Run) -> Iterator[Row]:
         rounds = followed(5 if run.full else 2, 1000, **size)
         ours, theirs = rounds.both("number of tasks")
         index = [np.array([metrics.jain(t) for t in tasks]) for tasks in (ours, theirs)]
-        found.append([*(_gain(*rounds.both(f"Jain of {of}")) for of in OF), _gain(*index),
-                      (ours.sum(axis=0) / theirs.sum(axis=0)).min(), ours.sum() / theirs.sum()])  # fmt: skip
+        found.append(
+            [
+                *(_gain(*rounds.both(f"Jain of {of}")) for of in OF),
+                _gain(*index),
+                (ours.sum(axis=0) / theirs.sum(axis=0)).min(),
+                ours.sum() / theirs.sum(),
+            ]
+        )
     (*gains, least, together), names = np.array(found).T, [*VARIANTS]
     for what, gain in zip(("groups, bundles", "groups, tasks", "users' numbers of tasks"), gains, strict=True):
         reached = gain.max() >= ABOUT_20
-        yield sampled("Abstract", f"fairer than DRF by about 20%, on some workload (Jain's index: {what})", reached,
-                      f"{gain.min():+.1f}% ({names[gain.argmin()]}) to {gain.max():+.1f}% ({names[gain.argmax()]}) on "
-                      f"{len(names)} workloads",
-                      reading="DRF evens out shares, not tasks." if reached else "",
-                      why="" if reached else "Under DRF dominant groups have index 1 already.")  # fmt: skip
-    yield sampled("Abstract", "all users schedule significantly more tasks than under DRF, on some workload",
-                  least.max() >= MORE, f"{least.min():.2f} to {least.max():.2f} times as many for some user, in all "
-                  f"{together.min():.2f} to {together.max():.2f} times", why="Some user runs fewer.")  # fmt: skip
+        yield sampled(
+            "Abstract",
+            f"fairer than DRF by about 20%, on some workload (Jain's index: {what})",
+            reached,
+            f"{gain.min():+.1f}% ({names[gain.argmin()]}) to {gain.max():+.1f}% ({names[gain.argmax()]}) on "
+            f"{len(names)} workloads",
+            reading="DRF evens out shares, not tasks." if reached else "",
+            why="" if reached else "Under DRF dominant groups have index 1 already.",
+        )
+    yield sampled(
+        "Abstract",
+        "all users schedule significantly more tasks than under DRF, on some workload",
+        least.max() >= MORE,
+        f"{least.min():.2f} to {least.max():.2f} times as many for some user, in all "
+        f"{together.min():.2f} to {together.max():.2f} times",
+        why="Some user runs fewer.",
+    )
 
 
-PAPER = Paper("hamzeh-2021", "Hamzeh et al. (2021)", "H-FFMRA",
-              (section_3, equations, figs_4_5, figs_6_to_9, figs_10_11, abstract), WORKLOADS)  # fmt: skip
+PAPER = Paper(
+    "hamzeh-2021",
+    "Hamzeh et al. (2021)",
+    "H-FFMRA",
+    (section_3, equations, figs_4_5, figs_6_to_9, figs_10_11, abstract),
+    WORKLOADS,
+)
 
 if __name__ == "__main__":
     main(PAPER)

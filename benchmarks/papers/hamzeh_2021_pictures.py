@@ -9,9 +9,11 @@ import matplotlib.pyplot as plt
 import numpy as np
 from published import COLOURS
 
-LINES = ((COLOURS[0], "-", "H-FFMRA, bundles", "H-FFMRA", "bundles"),
-         (COLOURS[2], "-", "H-FFMRA, tasks", "H-FFMRA", "tasks"),
-         (COLOURS[5], "--", "DRF per server", "DRF per server", "tasks"))  # fmt: skip
+LINES = (
+    (COLOURS[0], "-", "H-FFMRA, bundles", "H-FFMRA", "bundles"),
+    (COLOURS[2], "-", "H-FFMRA, tasks", "H-FFMRA", "tasks"),
+    (COLOURS[5], "--", "DRF per server", "DRF per server", "tasks"),
+)
 
 
 def allocations(rounds: Any) -> Any:

@@ -66,11 +66,12 @@ def second_scenario(run: Run) -> Iterator[Row]:
     place, (drf, two) = "Second scenario (b)", paper.mean_unused(paper.MIXED, paper.NINE)
     printed, other = ((1218, 1218, 1218), (1271, 998, 1271)), paper.mean_unused((25, 5, 1), paper.NINE)
     yield claim(
-        place, "user 1 requests (25x, 5x, x)", (abs(other - printed) <= 0.5).all(),
-        f"with this and nine types of user 2 {listed(other[0])} and {listed(other[1])}; "
-        f"{paper.readings(printed)}",
+        place,
+        "user 1 requests (25x, 5x, x)",
+        (abs(other - printed) <= 0.5).all(),
+        f"with this and nine types of user 2 {listed(other[0])} and {listed(other[1])}; {paper.readings(printed)}",
         why="The printed numbers come out only with (25x, 5x, 5x) and nine types of user 2.",
-    )  # fmt: skip
+    )
     reading = "User 1 requests (25x, 5x, 5x), user 2 has these nine types."
     yield number(place, "mean AUR under DRF, I to III", "1218, 1218, 1218", drf, reading=reading)
     yield number(place, "mean AUR under 2-DF, I and III", "1271, 1271", two[[0, 2]], reading=reading)

@@ -70,17 +70,21 @@ def motivation(run: Run) -> Iterator[Row]:
     memory = np.linspace(1, 20, 77)
     drf, two = varied(memory, user=1)[:, :, 1]
     yield claim(
-        "Fig. 4", "under DRF the tasks of user 2 do not depend on its request for memory, which is not dominant",
-        np.ptp(drf[memory <= 8]) < 1e-9, f"{drf[0]:.6g} tasks for 1 to 8 units per task",
+        "Fig. 4",
+        "under DRF the tasks of user 2 do not depend on its request for memory, which is not dominant",
+        np.ptp(drf[memory <= 8]) < 1e-9,
+        f"{drf[0]:.6g} tasks for 1 to 8 units per task",
         reading=f"Above 8 units memory is the dominant resource of user 2: {drf[-1]:.4g} tasks at 20.",
-    )  # fmt: skip
+    )
     same = np.allclose(two[memory >= 8], drf[memory >= 8], rtol=1e-9)
     points = ", ".join(f"{two[memory == units][0]:.4g} at {units}" for units in (20, 8, 5, 1))
     yield claim(
-        "Fig. 4", "2-DF gives user 2 more tasks as its request for memory changes", same and (np.diff(two) < 0).all(),
+        "Fig. 4",
+        "2-DF gives user 2 more tasks as its request for memory changes",
+        same and (np.diff(two) < 0).all(),
         f"the smaller the request, the more tasks: {points}; from 8 units on as many as under DRF",
         reading="User 2 requests 20 to 1 units of memory per task.",
-    )  # fmt: skip
+    )
     if run.draws:
         draw_bundles(run)
         draw_memory(run)
@@ -110,9 +114,12 @@ def two_dominant(run: Run) -> Iterator[Row]:
     """Secs. 4.3 and 4.4, Fig. 7, Algorithm 1."""
     a, place = TWO_DF.allocate(CLUSTER), "Sec. 4.3, Fig. 7"
     yield number(
-        place, "2-dominant share of a task", "1/125 and 1/1000", fo.KDominantShare(2).per_task(CLUSTER),
+        place,
+        "2-dominant share of a task",
+        "1/125 and 1/1000",
+        fo.KDominantShare(2).per_task(CLUSTER),
         reading="If two ratios are the largest, the second is as large; users of one resource only are refused.",
-    )  # fmt: skip
+    )
     yield number(place, "tasks under 2-DF", "1.9, 15.4", a.tasks)
     yield number(place, "2-DF's bundle of user 1", "77, 15.4, 15.4", a.bundles[0, 0])
     yield number(place, "2-DF's bundle of user 2", "123, 77, 15.4", a.bundles[1, 0])
@@ -120,12 +127,14 @@ def two_dominant(run: Run) -> Iterator[Row]:
     yield number(place, "tasks in all under DRF and 2-DF", "15, 17.3", both)
     used, share = {10: 1, 16: -1, 17: -1}, {12: 1, 19: -1, 20: 1}  # signs of D and of d1 d2, by line
     yield claim(
-        "Algorithm 1", "a task that finishes gives back what it took", not (sum(used.values()) or sum(share.values())),
+        "Algorithm 1",
+        "a task that finishes gives back what it took",
+        not (sum(used.values()) or sum(share.values())),
         f"resources used end at {sum(used.values())} times its demand, the share at {sum(share.values())} times its",
         reading="fairopt leaves out lines 17 and 20; where a task does not fit, the next user is tried; ties go to the "
         "user who came first.",
         why="Line 17 repeats line 16, and line 20 undoes line 19.",
-    )  # fmt: skip
+    )
     why = "The text has no numbers of them; the slides of 2018 print some of these properties."
     yield cannot("Figs. 6, 8", "NTT and AUR of an example, properties of 2-DF by the example", "pictures", why)
 
@@ -172,10 +181,16 @@ def judged(demands: Ints, capacity: int) -> dict[str, Any]:
     above = [(dominant[:, j] - dominant[:, k]) * (second[:, j] - second[:, k]) > 0 for j, k in pairs]
     sharing = (demands.shape[1] * tasks2 * dominant >= base2[:, None]).all(axis=1)
     return ntt | {
-        "all": np.ones(len(demands)), "more": more, "tie": two * base == one * base2, "free": free, "both": free & more,
-        "30%": 10 * two * base >= 13 * one * base2, "no dominant": ~np.any(above, axis=0),
-        "sharing": sharing, "gain": (ntt["2-DF"] - ntt["DRF"]) * sharing,
-    }  # fmt: skip
+        "all": np.ones(len(demands)),
+        "more": more,
+        "tie": two * base == one * base2,
+        "free": free,
+        "both": free & more,
+        "30%": 10 * two * base >= 13 * one * base2,
+        "no dominant": ~np.any(above, axis=0),
+        "sharing": sharing,
+        "gain": (ntt["2-DF"] - ntt["DRF"]) * sharing,
+    }
 
 
 @cache
@@ -203,10 +218,12 @@ def all_requests(run: Run) -> Iterator[Row]:
     """Secs. 6.1, 6.2.1 and 6.2.2, Table 1, Fig. 9."""
     found = scenarios(run)
     yield claim(
-        "Sec. 6.1.1", "3^(3C) combinations", all(found[c]["all"] == 3 ** (3 * c) for c in found),
+        "Sec. 6.1.1",
+        "3^(3C) combinations",
+        all(found[c]["all"] == 3 ** (3 * c) for c in found),
         f"{found[3]['all']:,.0f} at C = 3 and {found[5]['all']:,.0f} at C = 5",
         why="It is C^9, and C^3 requests of a user, not 3^C; further down the paper has 3^9 and 5^9.",
-    )  # fmt: skip
+    )
     for c, *printed in ((3, "1.62", "1.34", "1.39"), (5, "1.81", "1.48", "1.56")):
         for name, words in zip(("NFC", "DRF", "2-DF"), printed, strict=True):
             mean = found[c][name] / found[c]["all"]
@@ -214,9 +231,11 @@ def all_requests(run: Run) -> Iterator[Row]:
             yield number("Table 1", f"mean NTT under {name}, C = {c}", words, mean, why=why)
     gain = [found[c]["2-DF"] / found[c]["DRF"] for c in (3, 5)]
     yield claim(
-        "Sec. 6.1.1", "2-DF's advantage over DRF grows with the capacity", 1 < gain[0] < gain[1],
+        "Sec. 6.1.1",
+        "2-DF's advantage over DRF grows with the capacity",
+        1 < gain[0] < gain[1],
         f"{100 * (gain[0] - 1):.4g}% more tasks at C = 3, {100 * (gain[1] - 1):.4g}% at C = 5",
-    )  # fmt: skip
+    )
     for c, words in ((3, "51.7"), (5, "58.1")):
         f, also = found[c], "; floating-point numbers count some of the {tie:,.0f} ties as more" * (c == 3)
         why = f"It is {{more:,.0f}} of {{all:,.0f}}, compared in integers{also}.".format(**f)
@@ -248,11 +267,13 @@ def unique_cases(run: Run) -> Iterator[Row]:
         chosen = found["more" if c == 3 else "30%"]
         drf, two = found["DRF"][chosen], found["2-DF"][chosen]
         yield claim(
-            place, f"some unique cases have{what} more tasks under 2-DF than under DRF, C = {c}", chosen.any(),
+            place,
+            f"some unique cases have{what} more tasks under 2-DF than under DRF, C = {c}",
+            chosen.any(),
             f"{chosen.sum():,} of {found['more'].sum():,} unique cases, {times[chosen].sum():,} combinations; "
             f"at most {(two / drf).max() * 100 - 100:.4g}% more",
             reading="Cases that differ by the order of users and resources count once.",
-        )  # fmt: skip
+        )
         order = np.lexsort((two, drf))
         ax.plot(two[order], ".", ms=3, color=COLOURS[1], label="2-DF")
         ax.plot(drf[order], color=COLOURS[0], label="DRF")
@@ -308,45 +329,58 @@ def heavy_and_light(run: Run) -> Iterator[Row]:
     where = ", ".join(f"{COMBINATIONS[c]} {EIGHT[i]} and {EIGHT[j]}" for c, i, j in fewer)
     ratio, shown = tasks[1] / tasks[0], [EIGHT.index(t) for t in (BIG, MIXED)]
     yield claim(
-        "Fig. 10", "2-DF outperforms DRF in number of tasks in the two cases shown", (more | tie)[:, shown].all(),
+        "Fig. 10",
+        "2-DF outperforms DRF in number of tasks in the two cases shown",
+        (more | tie)[:, shown].all(),
         f"more in {more[:, shown].sum()}, as many in {tie[:, shown].sum()} of {more[:, shown].size} pairs",
         reading="Read as at least as many; user 1 requests (25x, 25x, 25x), and (25x, 5x, 5x) in the second case.",
-    )  # fmt: skip
+    )
     yield claim(
-        "Sec. 6.2", "all other cases are like these two", not len(fewer),
+        "Sec. 6.2",
+        "all other cases are like these two",
+        not len(fewer),
         f"more in {more.sum()}, as many in {tie.sum()}, fewer in {len(fewer)} of {more.size} pairs",
         why=f"Fewer at {where}.",
-    )  # fmt: skip
+    )
     big, small = EIGHT.index(BIG), EIGHT.index((5, 1, 1))
     yield claim(
-        "Sec. 6.2", "the gain is largest where user 1 has big and user 2 small requests, in I, II and III",
+        "Sec. 6.2",
+        "the gain is largest where user 1 has big and user 2 small requests, in I, II and III",
         np.allclose(ratio[:, big, small], ratio.max(axis=(1, 2)), rtol=1e-9),
         f"+{listed(100 * (ratio[:, big, small] - 1))}% in I, II, III, the most of all pairs",
         reading="User 1 requests (25x, 25x, 25x), user 2 (5x, x, x), the smallest of the eight.",
-    )  # fmt: skip
+    )
     tried = [second_scenario(types)[0] for types in (EIGHT, NINE, TEN)]
     percent = [listed((100 * (t[1] / t[0]).mean() - 100, 100 * t[1].sum() / t[0].sum() - 100)) for t in tried]
     yield number(
-        "Sec. 6.2", "mean increase of NTT over all experiments, %", "45", 100 * ratio.mean() - 100,
+        "Sec. 6.2",
+        "mean increase of NTT over all experiments, %",
+        "45",
+        100 * ratio.mean() - 100,
         reading="The mean ratio of tasks under 2-DF to tasks under DRF, less 1, over the eight types.",
         why="Mean ratio and ratio of all tasks give {} with eight types, {} with nine, {} with all ten; the mean ratio "
         "of cases with more tasks gives {:.3g}.".format(*percent, 100 * ratio[more].mean() - 100),
-    )  # fmt: skip
+    )
     eight, nine, printed = mean_unused(BIG, EIGHT), mean_unused(BIG, NINE), ((418, 418, 418), (654, 802, 654))
     yield claim(
-        "Table 3 (a)", "user 2 has each of the eight printed types", (abs(eight - printed) <= 0.5).all(),
+        "Table 3 (a)",
+        "user 2 has each of the eight printed types",
+        (abs(eight - printed) <= 0.5).all(),
         f"over these {listed(eight[0])} and {listed(eight[1])}; {readings(printed)}",
         why="The printed numbers come out only with (x, x, x) as a ninth type.",
-    )  # fmt: skip
+    )
     reading = "User 2 has these nine types."
     yield number("Table 3 (a)", "mean AUR under DRF, I to III", "418, 418, 418", nine[0], reading=reading)
     yield number("Table 3 (a)", "mean AUR under 2-DF, I to III", "654, 802, 654", nine[1], reading=reading)
     (drf, two), reading = mean_unused(MIXED, NINE), "User 1 of (b) requests (25x, 5x, 5x), by the slides' numbers."
     yield claim(
-        "Table 3", "2-DF leaves more unused than DRF", (nine[1] > nine[0]).all() and (two > drf).all(), reading=reading,
+        "Table 3",
+        "2-DF leaves more unused than DRF",
+        (nine[1] > nine[0]).all() and (two > drf).all(),
+        reading=reading,
         ours=f"in (a) {listed(nine[1])} and {listed(nine[0])}; in (b) {listed(two)} and {listed(drf)}",
         why="Not in II of (b), by the numbers that the slides of 2018 print either.",
-    )  # fmt: skip
+    )
     if run.draws:
         draw_two_cases(run)
 
@@ -357,11 +391,13 @@ def compensation(run: Run) -> Iterator[Row]:
     held = varied(memory, user=0)[:, :, 0] * (48 + memory)
     drf, two = held[:, memory >= 8]
     yield claim(
-        place, "2-DF gives user 1 more units in all the less memory it needs, from 40 to 8", (np.diff(two) < 0).all(),
+        place,
+        "2-DF gives user 1 more units in all the less memory it needs, from 40 to 8",
+        (np.diff(two) < 0).all(),
         f"{two[-1]:.4g} units at 40 per task, {two[0]:.4g} at 8",
         reading="The instance of Fig. 1. Below 8 units per task CPU comes second, and the units fall again: "
         f"{held[1, 0]:.4g} at 1.",
-    )  # fmt: skip
+    )
     measured = f"2.5 tasks at all requests: {drf[-1]:.4g} units at 40 per task, {drf[0]:.4g} at 8"
     yield claim(place, "DRF does not compensate user 1", (np.diff(drf) > 0).all(), measured)
 
@@ -395,9 +431,11 @@ def tidy(ax: Any) -> None:
 def draw_bundles(run: Run) -> None:
     """Figs. 2, 3, 6 and 7."""
     cases = {
-        "DRF\n(Figs. 2, 3, 6)": fo.DRF().allocate(CLUSTER).tasks, "17 tasks": np.array([2.0, 15.0]),
-        "most tasks": fo.NoFairness().allocate(CLUSTER).tasks, "2-DF\n(Fig. 7)": TWO_DF.allocate(CLUSTER).tasks,
-    }  # fmt: skip
+        "DRF\n(Figs. 2, 3, 6)": fo.DRF().allocate(CLUSTER).tasks,
+        "17 tasks": np.array([2.0, 15.0]),
+        "most tasks": fo.NoFairness().allocate(CLUSTER).tasks,
+        "2-DF\n(Fig. 7)": TWO_DF.allocate(CLUSTER).tasks,
+    }
     fig, axes = plt.subplots(1, 4, figsize=(8, 4.2), layout="constrained", sharey=True)
     for ax, (name, tasks) in zip(axes, cases.items(), strict=True):
         floor = np.zeros(3)
@@ -412,8 +450,12 @@ def draw_bundles(run: Run) -> None:
         ax.spines[["top", "right"]].set_visible(False)
     axes[0].set_ylabel("units")
     fig.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=3, frameon=False)
-    run.save(fig, "fig-2-3-6-7", "Figs. 2, 3, 6 and 7: what users hold under DRF, with 17 tasks, with the most tasks "
-             "(25, not 21), and under 2-DF; NTT is the number of tasks, AUR the units unused.")  # fmt: skip
+    run.save(
+        fig,
+        "fig-2-3-6-7",
+        "Figs. 2, 3, 6 and 7: what users hold under DRF, with 17 tasks, with the most tasks "
+        "(25, not 21), and under 2-DF; NTT is the number of tasks, AUR the units unused.",
+    )
 
 
 def draw_memory(run: Run) -> None:
@@ -450,14 +492,24 @@ def draw_two_cases(run: Run) -> None:
         row[0].set_ylabel("tasks of both users")
     axes[1, 1].set_xlabel("request of user 2, times x")
     axes[0, 0].legend(frameon=False, fontsize=8)
-    run.save(fig, "fig-10", "Fig. 10: tasks of both users by the request of user 2; user 1 requests (25x, 25x, 25x) in "
-             "(a) and (25x, 5x, 5x) in (b). I: both are heavy; II: user 2 is light; III: both are light.")  # fmt: skip
+    run.save(
+        fig,
+        "fig-10",
+        "Fig. 10: tasks of both users by the request of user 2; user 1 requests (25x, 25x, 25x) in "
+        "(a) and (25x, 5x, 5x) in (b). I: both are heavy; II: user 2 is light; III: both are light.",
+    )
 
 
 EXPERIMENTS = (
-    motivation, fair_properties, two_dominant, all_requests, heavy_and_light, compensation, google_servers,
+    motivation,
+    fair_properties,
+    two_dominant,
+    all_requests,
+    heavy_and_light,
+    compensation,
+    google_servers,
     *jiang_wu_2021_online.EXPERIMENTS,
-)  # fmt: skip
+)
 PAPER = Paper("jiang-wu-2021", "Jiang and Wu (2021)", "2-DF and k-DF", EXPERIMENTS)
 
 if __name__ == "__main__":

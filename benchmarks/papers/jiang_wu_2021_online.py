@@ -231,20 +231,22 @@ def pictures(run: Run, runs: Runs, r60: Ints) -> None:
     draw_timelines(shown, "allocation", axes.ravel(), between=(0, 160))
     _label(axes, "CPU (%)", "RAM (%)")
     run.save(
-        figure, "fig-12",
+        figure,
+        "fig-12",
         "Figs. 12a and 12b: CPU and RAM that the jobs hold, as the text has it (with 12, 6 and 9 tasks on type 4 at "
         "60 s) and by Algorithm 1. The text leaves more than half of the CPUs idle from 90 s on, when all that is "
         f"left could run; {text.unstarted[1]} tasks of job 2 never start.",
-    )  # fmt: skip
+    )
     figure, axes = plt.subplots(1, 3, figsize=(8.2, 2.8), layout="constrained", sharey=True, squeeze=False)
     fair = {name: x.with_fair_at([*range(5, 145, 10)]) for name, x in shown.items()}
     draw_timelines(fair, "shares", axes[0], between=(0, 160))
     _label(axes, "2-dominant share")
     run.save(
-        figure, "fig-12-shares",
+        figure,
+        "fig-12-shares",
         "2-dominant shares of the jobs, and those of the divisible 2-DF for the tasks that are there (rings). By "
         "Algorithm 1 they are close from 60 s on; as the text has it, job 2 stays far below its own from 80 s on.",
-    )  # fmt: skip
+    )
 
 
 def _label(axes: Any, *rows: str) -> None:

@@ -19,8 +19,13 @@ import fairopt as fo
 
 CLUSTER = fo.Instance([[1, 4], [3, 1]], [108, 180], users=["A", "B"], resources=["CPU", "storage"])
 OPTIONS = {1: (24, 28), 2: (12, 32), 3: (36, 24), 4: (45, 0), 5: (27, 27)}  # tasks of A and B
-TABLE = {1: "24, 96, 24; 84, 28, 28; 52", 2: "12, 48, 12; 96, 32, 32; 44", 3: "36, 144, 36; 72, 24, 24; 60",
-         4: "45, 180, 45; 0, 0, 0; 45", 5: "27, 108, 27; 81, 27, 27; 54"}
+TABLE = {
+    1: "24, 96, 24; 84, 28, 28; 52",
+    2: "12, 48, 12; 96, 32, 32; 44",
+    3: "36, 144, 36; 72, 24, 24; 60",
+    4: "45, 180, 45; 0, 0, 0; 45",
+    5: "27, 108, 27; 81, 27, 27; 54",
+}
 CONSENSUS, EVEN = (3, 5, 1, 2, 4), (5, 3, 1, 2, 4)
 BETAS, LAMS = np.delete(np.linspace(-5, 5, 41), 20), np.linspace(-2, 2, 41)  # without beta = 0
 GIVEN: dict[str, Any] = {"betas": BETAS, "lams": LAMS, "instance": CLUSTER}
@@ -34,15 +39,26 @@ def figure_17(run: Run) -> Iterator[Row]:
     for option, tasks in OPTIONS.items():
         held = [[Fraction(x) * int(d) for d in row] for x, row in zip(tasks, CLUSTER.demands, strict=True)]
         runs = [min(h / int(d) for h, d in zip(*both, strict=True)) for both in zip(held, CLUSTER.demands, strict=True)]
-        yield number("Fig. 17", f"allocation {option}: CPUs, TB and tasks of A, of B, and tasks in all", TABLE[option],
-                     [*held[0], runs[0], *held[1], runs[1], sum(runs)])
-    yield claim("Sec. VI-B", "allocation 2 is less efficient than allocation 4, in which B has no tasks",
-                sum(OPTIONS[2]) < sum(OPTIONS[4]) == OPTIONS[4][0], f"{sum(OPTIONS[2])} and {sum(OPTIONS[4])} tasks")
+        yield number(
+            "Fig. 17",
+            f"allocation {option}: CPUs, TB and tasks of A, of B, and tasks in all",
+            TABLE[option],
+            [*held[0], runs[0], *held[1], runs[1], sum(runs)],
+        )
+    yield claim(
+        "Sec. VI-B",
+        "allocation 2 is less efficient than allocation 4, in which B has no tasks",
+        sum(OPTIONS[2]) < sum(OPTIONS[4]) == OPTIONS[4][0],
+        f"{sum(OPTIONS[2])} and {sum(OPTIONS[4])} tasks",
+    )
     three, five = (CLUSTER.ratios.max(axis=1) * OPTIONS[option] for option in (3, 5))
-    yield claim("Sec. VI-B", "allocation 5 has less equitable dominant shares than 3, and a smaller sum of them",
-                five.max() / five.sum() > three.max() / three.sum() and five.sum() < three.sum(),
-                f"{five[0]:.4g} and {five[1]:.4g}, in all {five.sum():.4g}, against {three[0]:.4g} and {three[1]:.4g}, "
-                f"in all {three.sum():.4g}")
+    yield claim(
+        "Sec. VI-B",
+        "allocation 5 has less equitable dominant shares than 3, and a smaller sum of them",
+        five.max() / five.sum() > three.max() / three.sum() and five.sum() < three.sum(),
+        f"{five[0]:.4g} and {five[1]:.4g}, in all {five.sum():.4g}, against {three[0]:.4g} and {three[1]:.4g}, "
+        f"in all {three.sum():.4g}",
+    )
 
 
 def compatible_points(run: Run) -> Iterator[Row]:
@@ -50,33 +66,66 @@ def compatible_points(run: Run) -> Iterator[Row]:
     place, upside = "Sec. VI-B", {option: OPTIONS[option] for option in (3, 5)}
     five_first = fo.preferences.compatible(upside, [5, 3], "fds", **GIVEN)
     low = fo.preferences.intervals(upside, [5, 3], "fds", betas=[2], instance=CLUSTER)[0][0]
-    yield claim(place, "FDS ranks 3 above 5 for all beta and lambda", not five_first.any(),
-                f"5 is above 3 at {five_first.sum()} of {ABLE.size} points, {five_first[ABLE].sum()} of them with an "
-                f"emphasis >= 0; at beta = 2 from lambda = {low:.4f} on", reading=AXIS,
-                why="With a negative emphasis, as lambda > 0 for beta > 1, a smaller sum counts for more.")
-    found = {(family, ranking): fo.preferences.compatible(OPTIONS, ranking, family, **GIVEN)
-             for family in ("gfj", "fds") for ranking in permutations(OPTIONS)}
+    yield claim(
+        place,
+        "FDS ranks 3 above 5 for all beta and lambda",
+        not five_first.any(),
+        f"5 is above 3 at {five_first.sum()} of {ABLE.size} points, {five_first[ABLE].sum()} of them with an "
+        f"emphasis >= 0; at beta = 2 from lambda = {low:.4f} on",
+        reading=AXIS,
+        why="With a negative emphasis, as lambda > 0 for beta > 1, a smaller sum counts for more.",
+    )
+    found = {
+        (family, ranking): fo.preferences.compatible(OPTIONS, ranking, family, **GIVEN)
+        for family in ("gfj", "fds")
+        for ranking in permutations(OPTIONS)
+    }
     for family in ("gfj", "fds"):
         points = found[family, CONSENSUS]
         others = [r for r in permutations(OPTIONS) if found[family, r][ABLE].any() and r != CONSENSUS]
-        yield claim(place, f"{family.upper()} explains the consensus 3, 5, 1, 2, 4", points.any(), f"{points.sum()} of "
-                    f"{points.size} points, {points[ABLE].sum()} of the {ABLE.sum()} with an emphasis >= 0; others "
-                    f"there give {', '.join(map(str, others)) or 'a tie, at beta = 1, lambda = 0'}", reading=AXIS)
-    yield claim("Fig. 21", "under FDS all points agree with cluster 1, and none with cluster 2", not others,
-                "as above: no other ranking of 120 has a point with an emphasis >= 0", reading="With an emphasis >= 0.")
+        yield claim(
+            place,
+            f"{family.upper()} explains the consensus 3, 5, 1, 2, 4",
+            points.any(),
+            f"{points.sum()} of "
+            f"{points.size} points, {points[ABLE].sum()} of the {ABLE.sum()} with an emphasis >= 0; others "
+            f"there give {', '.join(map(str, others)) or 'a tie, at beta = 1, lambda = 0'}",
+            reading=AXIS,
+        )
+    yield claim(
+        "Fig. 21",
+        "under FDS all points agree with cluster 1, and none with cluster 2",
+        not others,
+        "as above: no other ranking of 120 has a point with an emphasis >= 0",
+        reading="With an emphasis >= 0.",
+    )
     both = [found["gfj", ranking] & ABLE for ranking in (CONSENSUS, EVEN)]
     means = np.array([[EMPHASIS[k, points[k]].mean() for points in both] for k in np.flatnonzero(both[1].any(axis=1))])
     clusters = "Under GFJ, with the ranking 3, 5, 1, 2, 4 for cluster 1 and 5, 3, 1, 2, 4 for cluster 2."
-    yield claim("Fig. 20", "cluster 1 has larger |lambda| than cluster 2", (means[:, 0] > means[:, 1]).all(),
-                f"at each beta; means {means[:, 0].mean():.2f} and {means[:, 1].mean():.2f}", reading=clusters)
+    yield claim(
+        "Fig. 20",
+        "cluster 1 has larger |lambda| than cluster 2",
+        (means[:, 0] > means[:, 1]).all(),
+        f"at each beta; means {means[:, 0].mean():.2f} and {means[:, 1].mean():.2f}",
+        reading=clusters,
+    )
     above, edge = BETAS > 1, np.abs((1 - BETAS) / BETAS)[:, None]
     below = [100 * (points & (edge > EMPHASIS))[above].sum() / points[above].sum() for points in both]
-    yield claim("Fig. 20", "for beta > 1 most points of cluster 2 are not Pareto-efficient, unlike those of cluster 1",
-                below[1] > 50 > below[0], f"{below[1]:.1f} % and {below[0]:.1f} % are below the edge", reading=clusters)
+    yield claim(
+        "Fig. 20",
+        "for beta > 1 most points of cluster 2 are not Pareto-efficient, unlike those of cluster 1",
+        below[1] > 50 > below[0],
+        f"{below[1]:.1f} % and {below[0]:.1f} % are below the edge",
+        reading=clusters,
+    )
     at = [fo.preferences.compatible(OPTIONS, CONSENSUS, "gfj", betas=[2], lams=[lam]).all() for lam in (2, -2)]
-    yield claim("Figs. 20, 21", "the consensus is compatible with (beta, lambda) = (2, 2)", at[0],
-                f"{'yes' if at[0] else 'no'} at (2, 2), {'yes' if at[1] else 'no'} at (2, -2)",
-                why="Equation 7 needs a negative lambda at beta = 2; their axis may be |lambda| or the emphasis.")
+    yield claim(
+        "Figs. 20, 21",
+        "the consensus is compatible with (beta, lambda) = (2, 2)",
+        at[0],
+        f"{'yes' if at[0] else 'no'} at (2, 2), {'yes' if at[1] else 'no'} at (2, -2)",
+        why="Equation 7 needs a negative lambda at beta = 2; their axis may be |lambda| or the emphasis.",
+    )
 
 
 def surveyed(emphasis: Any) -> fo.preferences.Survey:
@@ -96,26 +145,46 @@ def generated_respondents(run: Run) -> Iterator[Row]:
     right = 100 * np.mean(cluster == (np.arange(people) >= people // 2))
     without = np.bincount(surveyed(rng.uniform(0.02, 1, people)).clusters()[0])
     told = " and ".join("fairness {:.1f}, efficiency {:.1f}".format(*centre) for centre in centres)
-    yield claim("Fig. 19", "average fairness and efficiency tell two groups of people apart", right > 90,
-                f"{right:.0f} % are put in their own group ({told}); people without groups, emphasis 0.02 to 1, fall "
-                f"into two as well, of {without[0]} and {without[1]}", reading="110 generated people who answer by "
-                "GFJ at beta from 1.5 to 5: 55 with an emphasis of 0.6 to 2, 55 with one of 0.02 to 0.2.")
+    yield claim(
+        "Fig. 19",
+        "average fairness and efficiency tell two groups of people apart",
+        right > 90,
+        f"{right:.0f} % are put in their own group ({told}); people without groups, emphasis 0.02 to 1, fall "
+        f"into two as well, of {without[0]} and {without[1]}",
+        reading="110 generated people who answer by "
+        "GFJ at beta from 1.5 to 5: 55 with an emphasis of 0.6 to 2, 55 with one of 0.02 to 0.2.",
+    )
     counts = [survey.select(cluster == c).counts[ABLE].max() / (cluster == c).mean() / people for c in (0, 1)]
-    yield claim("Fig. 20", "a majority of each cluster agrees on a point under GFJ", min(counts) > 0.5,
-                f"{100 * counts[0]:.0f} % and {100 * counts[1]:.0f} %", reading="Of the same people.")
+    yield claim(
+        "Fig. 20",
+        "a majority of each cluster agrees on a point under GFJ",
+        min(counts) > 0.5,
+        f"{100 * counts[0]:.0f} % and {100 * counts[1]:.0f} %",
+        reading="Of the same people.",
+    )
     explained = [100 * (fds.wrong[cluster == c][:, ABLE] == 0).any(axis=1).mean() for c in (0, 1)]
-    yield claim("Fig. 21", "under FDS people of cluster 1 agree with points, and those of cluster 2 with none",
-                explained[0] > 0 == explained[1], f"{explained[0]:.0f} % and {explained[1]:.0f} %",
-                reading="Of the same people, at points with an emphasis >= 0.")
+    yield claim(
+        "Fig. 21",
+        "under FDS people of cluster 1 agree with points, and those of cluster 2 with none",
+        explained[0] > 0 == explained[1],
+        f"{explained[0]:.0f} % and {explained[1]:.0f} %",
+        reading="Of the same people, at points with an emphasis >= 0.",
+    )
     half = {option: np.divide(tasks, 2) for option, tasks in OPTIONS.items()}
     scaled = fo.preferences.Survey(half, rankings, "gfj", **GIVEN).wrong
-    yield claim("Sec. VI-B", "f ranks options alike when all are scaled", np.array_equal(scaled, survey.wrong),
-                f"the same points for the {people} people where options are halved")
-    for place, what, printed in (("Fig. 18", "ranks given in six questions", "110 complete answers of 143"),
-                                 ("Fig. 19", "people in each group, question 1", "52"),
-                                 ("Fig. 20", "people of clusters 1 and 2 who agree on a point", "50 % and 60 %"),
-                                 ("Fig. 20", "the point of most compatible answers", "(2, 2)"),
-                                 ("Fig. 21", "people of cluster 1 who agree with every point", "50 %")):
+    yield claim(
+        "Sec. VI-B",
+        "f ranks options alike when all are scaled",
+        np.array_equal(scaled, survey.wrong),
+        f"the same points for the {people} people where options are halved",
+    )
+    for place, what, printed in (
+        ("Fig. 18", "ranks given in six questions", "110 complete answers of 143"),
+        ("Fig. 19", "people in each group, question 1", "52"),
+        ("Fig. 20", "people of clusters 1 and 2 who agree on a point", "50 % and 60 %"),
+        ("Fig. 20", "the point of most compatible answers", "(2, 2)"),
+        ("Fig. 21", "people of cluster 1 who agree with every point", "50 %"),
+    ):
         yield cannot(place, what, printed, "The answers are not in the paper, nor are questions 1 and 3 to 6.")
     if run.draws:
         _pictures(run, survey, fds, cluster)
@@ -129,16 +198,26 @@ def _pictures(run: Run, survey: fo.preferences.Survey, fds: fo.preferences.Surve
             ax.annotate(str(count), (option, rank), (11, -3), textcoords="offset points", fontsize=8)
     ax.set(xlabel="allocation", ylabel="rank (1: best)", xlim=(0.5, 5.7), ylim=(5.5, 0.5), title="ranks given")
     survey.plot(other, kind="clusters")
-    run.save(fig, "figs-18-19", "Figs. 18 and 19, of 110 generated people in two groups of 55: how many gave each rank "
-             "to each allocation of question 2, and the average fairness and efficiency that they ask for.")
-    for found, figure, text in ((survey, 20, "GFJ explains both, the second with a small emphasis"),
-                                (fds, 21, "FDS explains the first at every emphasis >= 0, and the second at none")):
+    run.save(
+        fig,
+        "figs-18-19",
+        "Figs. 18 and 19, of 110 generated people in two groups of 55: how many gave each rank "
+        "to each allocation of question 2, and the average fairness and efficiency that they ask for.",
+    )
+    for found, figure, text in (
+        (survey, 20, "GFJ explains both, the second with a small emphasis"),
+        (fds, 21, "FDS explains the first at every emphasis >= 0, and the second at none"),
+    ):
         fig, axes = plt.subplots(1, 2, figsize=(8, 3.6), layout="constrained")
         for c, axis in enumerate(axes):
             found.select(cluster == c).plot(axis)
             axis.set_title(f"{axis.get_title()}, cluster {c + 1}", fontsize=9)
-        run.save(fig, f"fig-{figure}", f"Fig. {figure}, of the two clusters of the same people: {text}. Lambda has "
-                 "the sign of the formula: for beta > 1 the emphasis is -lambda.")
+        run.save(
+            fig,
+            f"fig-{figure}",
+            f"Fig. {figure}, of the two clusters of the same people: {text}. Lambda has "
+            "the sign of the formula: for beta > 1 the emphasis is -lambda.",
+        )
 
 
 EXPERIMENTS = (figure_17, compatible_points, generated_respondents)

@@ -119,9 +119,7 @@ def cannot(place: str, what: str, printed: str, why: str) -> Row:
     return _row(place, what, printed, "", OPEN, "", why, False)
 
 
-def _row(
-    place: str, what: str, printed: str, ours: str, verdict: str, reading: str, why: str, sampled: bool
-) -> Row:
+def _row(place: str, what: str, printed: str, ours: str, verdict: str, reading: str, why: str, sampled: bool) -> Row:
     if bool(why) != (verdict in (FALSE, OPEN)):
         raise ValueError(f"{place}, {what or printed}: {verdict} ({ours}), and the reason given is {why!r}")
     return Row(

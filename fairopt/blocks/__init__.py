@@ -17,4 +17,3 @@
 * `terms`: polynomials and conditions on them. `symbols`: what blocks say by them of themselves, for proofs.
 * `sorting`: sorting as linear conditions, for ordered weights.
 """
-

@@ -238,8 +238,13 @@ class Objective(Block):
         if isinstance(factor, Block):
             refuse_operator(self, "*", factor)
         self._refuse_arithmetic()
-        number = parameter(factor, f"the factor of {self}", low=0.0, high=1e300, fix="give a finite number >= 0: "
-                           "a negative multiple of a concave objective is not concave")  # fmt: skip
+        number = parameter(
+            factor,
+            f"the factor of {self}",
+            low=0.0,
+            high=1e300,
+            fix="give a finite number >= 0: a negative multiple of a concave objective is not concave",
+        )
         parts = tuple((number * c, t) for c, t in self.terms())
         return parts[0][1] if len(parts) == 1 and parts[0][0] == 1 else Sum(parts)
 

@@ -93,9 +93,7 @@ def _not_frozen(kind: type) -> str:
     by_fields = "and blocks are distinguished by their fields"
     if not (settings.frozen and settings.eq):
         lacks = "is not frozen" if settings.eq else "does not compare its fields"
-        return (
-            f"{name} is a dataclass that {lacks}, {by_fields}; write `@dataclass(frozen=True, repr=False)` above it"
-        )
+        return f"{name} is a dataclass that {lacks}, {by_fields}; write `@dataclass(frozen=True, repr=False)` above it"
     held = {field.name: field for field in fields(kind)}
     for field in held.values():
         if not field.compare or field.hash is False:

@@ -60,9 +60,16 @@ class BundleModel(Model):
     """A `Model` with ``held``, bundles divided by ``units``, both of shape (n_triples,); tasks fit in them."""
 
     def __init__(
-        self, instance: Instance, held: cp.Expression, units: Float, triples: Triples,
-        tasks: cp.Expression, scale: Float, pairs: Pairs, solver: str | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        instance: Instance,
+        held: cp.Expression,
+        units: Float,
+        triples: Triples,
+        tasks: cp.Expression,
+        scale: Float,
+        pairs: Pairs,
+        solver: str | None = None,
+    ) -> None:
         super().__init__(instance, tasks, scale, pairs, solver)
         self.held, self.units, self.triples = held, units, triples
 

@@ -17,9 +17,16 @@ from fairopt.instance import Instance
 from fairopt.lazy import cp, sp
 
 __all__ = [
-    "Constraint", "EnvyFree", "EqualShares", "MaxShare", "MaxTasks", "MinShare", "MinTasks", "Reserve",
+    "Constraint",
+    "EnvyFree",
+    "EqualShares",
+    "MaxShare",
+    "MaxTasks",
+    "MinShare",
+    "MinTasks",
+    "Reserve",
     "SharingIncentive",
-]  # fmt: skip
+]
 
 Float = NDArray[np.float64]
 Rows = NDArray[np.intp]

@@ -108,9 +108,9 @@ class PowerMarginal(Marginal):
 def added(parts: Sequence[tuple[float, Marginal]]) -> Marginal:
     """The derivatives of a sum of multiples."""
     if all(isinstance(part, PowerMarginal) for _, part in parts):
-        return PowerMarginal([
-            replace(t, factor=factor * t.factor) for factor, part in parts for t in getattr(part, "terms", ())
-        ])  # fmt: skip
+        return PowerMarginal(
+            [replace(t, factor=factor * t.factor) for factor, part in parts for t in getattr(part, "terms", ())]
+        )
     return Marginal(
         lambda x: sum((factor * part.slope(x) for factor, part in parts), np.zeros(len(x))),
         lambda x: sum((factor * part.curvature(x) for factor, part in parts), np.zeros(len(x))),

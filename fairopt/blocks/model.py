@@ -216,9 +216,13 @@ class Model(_View):
     """
 
     def __init__(
-        self, instance: Instance, unknowns: cp.Expression, scale: Float | None = None, pairs: Pairs | None = None,
+        self,
+        instance: Instance,
+        unknowns: cp.Expression,
+        scale: Float | None = None,
+        pairs: Pairs | None = None,
         solver: str | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.instance = instance
         self.pairs = pairs or Pairs(instance)
         self.unknowns = unknowns

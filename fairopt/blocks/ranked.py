@@ -84,8 +84,9 @@ def mixture_at(v: Float, cost: Float, low: Float, high: Float, levels: Float) ->
             out[order[a]] = v[a]
             continue
         users = order[a:b]
-        out[users] = legal(v[a:b], _to_one_number(v[a:b].sum(), cost[users], levels[users] <= low[users],
-                                                  levels[users] >= high[users]))  # fmt: skip
+        out[users] = legal(
+            v[a:b], _to_one_number(v[a:b].sum(), cost[users], levels[users] <= low[users], levels[users] >= high[users])
+        )
     return out
 
 

@@ -370,13 +370,15 @@ class KDominantShare(Share):
             return whole
         # users of fewer than k resources: all products of their positive ratios
         few = (
-            all_of([
-                c == factor * product(g[i] for i in some),
-                *(r > 0 if i in some else r == 0 for i, r in enumerate(g)),
-            ])
+            all_of(
+                [
+                    c == factor * product(g[i] for i in some),
+                    *(r > 0 if i in some else r == 0 for i, r in enumerate(g)),
+                ]
+            )
             for size in range(1, k)
             for some in itertools.combinations(range(len(g)), size)
-        )  # fmt: skip
+        )
         enough = any_of(all_of(r > 0 for r in some) for some in itertools.combinations(g, k))
         return any_of([enough & whole, *few])
 

@@ -14,9 +14,19 @@ from typing import Any
 from fairopt.errors import InvalidBlock
 
 __all__ = [
-    "FALSE", "TRUE", "Condition", "Number", "Term", "all_of", "any_of", "is_largest", "number", "product",
-    "simple_fraction", "total",
-]  # fmt: skip
+    "FALSE",
+    "TRUE",
+    "Condition",
+    "Number",
+    "Term",
+    "all_of",
+    "any_of",
+    "is_largest",
+    "number",
+    "product",
+    "simple_fraction",
+    "total",
+]
 
 LARGEST = 12  # of numerator over denominator, and denominators, of fractions as powers
 

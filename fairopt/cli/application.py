@@ -36,14 +36,29 @@ START = """Fair shares of a cluster: certified allocations under any fairness no
 
 # The module that registers each command; all of them in the order of the help.
 COMMANDS = {
-    **dict.fromkeys(("solve", "compare", "policies", "solvers", "demo"), "commands"), "audit": "audit",
-    "replay": "audit", "buy": "buy", "claims": "claims", "convert": "convert", "frontier": "frontier", "plot": "plot",
-    "prefer": "prefer", "prove": "prove", "shards": "shards", "simulate": "simulate", "verify": "verify",
-}  # fmt: skip
+    **dict.fromkeys(("solve", "compare", "policies", "solvers", "demo"), "commands"),
+    "audit": "audit",
+    "replay": "audit",
+    "buy": "buy",
+    "claims": "claims",
+    "convert": "convert",
+    "frontier": "frontier",
+    "plot": "plot",
+    "prefer": "prefer",
+    "prove": "prove",
+    "shards": "shards",
+    "simulate": "simulate",
+    "verify": "verify",
+}
 app = typer.Typer(
-    name="fairopt", no_args_is_help=True, rich_markup_mode="rich", pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]}, epilog=EXIT_CODES, help=START,
-)  # fmt: skip
+    name="fairopt",
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog=EXIT_CODES,
+    help=START,
+)
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 
@@ -93,9 +108,10 @@ def _version(asked: bool) -> None:
 
 @app.callback()
 def _options(
-    version: Annotated[bool, typer.Option(
-        "--version", is_eager=True, callback=_version, help="Print the version and stop.")] = False,
-) -> None:  # fmt: skip
+    version: Annotated[
+        bool, typer.Option("--version", is_eager=True, callback=_version, help="Print the version and stop.")
+    ] = False,
+) -> None:
     pass
 
 

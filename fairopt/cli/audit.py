@@ -49,25 +49,31 @@ The exit code is 1 if a witness no longer refutes its property.
 @guarded
 def audit(
     policy: Annotated[str, typer.Argument(show_default=False, metavar="POLICY", help=WHAT_POLICY)],
-    property: Annotated[list[str] | None, typer.Option(
-        "--property", help="A property to audit; repeat it. Default: pe, si, ef and sp.")] = None,
+    property: Annotated[
+        list[str] | None, typer.Option("--property", help="A property to audit; repeat it. Default: pe, si, ef and sp.")
+    ] = None,
     positive: Annotated[bool, typer.Option("--positive", help="Positive demands only, true and reported.")] = False,
     boosting_only: Annotated[bool, typer.Option("--boosting-only", help="Only lies of at least the truth.")] = False,
-    condition: Annotated[list[str] | None, typer.Option(
-        help="A condition on instances, as 'no completely dominant user'; repeat it.")] = None,
+    condition: Annotated[
+        list[str] | None, typer.Option(help="A condition on instances, as 'no completely dominant user'; repeat it.")
+    ] = None,
     weights: Annotated[bool, typer.Option("--weights", help="Users have weights from 1 to 4.")] = False,
     limits: Annotated[bool, typer.Option("--limits", help="Some users have task limits.")] = False,
-    servers: Annotated[int, typer.Option(
-        metavar="N", help="Draw clusters of 2 to N servers instead of pools; much slower.")] = 1,
+    servers: Annotated[
+        int, typer.Option(metavar="N", help="Draw clusters of 2 to N servers instead of pools; much slower.")
+    ] = 1,
     max_examples: Annotated[int, typer.Option(metavar="N", help="Instances per property.")] = 2000,
-    prove: Annotated[bool, typer.Option(
-        "--prove", help="Try to prove what is not refuted, as 'fairopt prove' does.")] = False,
+    prove: Annotated[
+        bool, typer.Option("--prove", help="Try to prove what is not refuted, as 'fairopt prove' does.")
+    ] = False,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the random draws.")] = 0,
-    time_limit: Annotated[float | None, typer.Option(
-        metavar="SECONDS", help="Seconds for all properties; what is found by then is shown.")] = None,
+    time_limit: Annotated[
+        float | None,
+        typer.Option(metavar="SECONDS", help="Seconds for all properties; what is found by then is shown."),
+    ] = None,
     save: Annotated[Path | None, typer.Option(help="Write the audit to a .json file, for 'fairopt replay'.")] = None,
     as_json: AsJson = False,
-) -> None:  # fmt: skip
+) -> None:
     """Search for instances that break a property."""
     files.check(save, (".json",))
     mechanism = named_policy(policy)
@@ -93,10 +99,19 @@ def audit(
 
     with working(f"audit of {name}", last_words=last_words):
         report = search(
-            mechanism, property or USUAL, positive=positive, conditions=conditions, weights=weights, limits=limits,
-            servers=servers, max_examples=max_examples, seed=seed, found=known.append, prove=prove,
+            mechanism,
+            property or USUAL,
+            positive=positive,
+            conditions=conditions,
+            weights=weights,
+            limits=limits,
+            servers=servers,
+            max_examples=max_examples,
+            seed=seed,
+            found=known.append,
+            prove=prove,
             time_limit=time_limit,
-        )  # fmt: skip
+        )
     show(report)
     if report.interrupted:
         raise typer.Exit(STOPPED)
@@ -109,12 +124,13 @@ def audit(
 @app.command("replay", no_args_is_help=True, help=REPLAY)
 @guarded
 def replay_file(
-    file: Annotated[Path, typer.Argument(
-        show_default=False, metavar="FILE", help="A file of 'fairopt audit --save'.")],
-    policy: Annotated[str | None, typer.Option(
-        "--policy", "-p", help="The policy, where the file holds only its name. " + WHAT_POLICY)] = None,
+    file: Annotated[Path, typer.Argument(show_default=False, metavar="FILE", help="A file of 'fairopt audit --save'.")],
+    policy: Annotated[
+        str | None,
+        typer.Option("--policy", "-p", help="The policy, where the file holds only its name. " + WHAT_POLICY),
+    ] = None,
     as_json: AsJson = False,
-) -> None:  # fmt: skip
+) -> None:
     """Check the witnesses of a saved audit again."""
     with working(f"replay of {file}"):
         found = replay(file, None if policy is None else named_policy(policy))

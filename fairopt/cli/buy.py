@@ -46,12 +46,19 @@ The best comes first: by tasks per cost with --cost, otherwise by tasks per 1 % 
 def buy(
     source: Source,
     policy: Annotated[str, typer.Option("--policy", "-p", help=WHAT_POLICY)] = "drf",
-    cost: Annotated[list[str] | None, typer.Option(
-        metavar="RESOURCE=NUMBER", help="The cost of a unit, as memory=3; repeat it. Others are left out.")] = None,
+    cost: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="RESOURCE=NUMBER", help="The cost of a unit, as memory=3; repeat it. Others are left out."
+        ),
+    ] = None,
     plot: Annotated[Path | None, typer.Option(help="Draw the gains, as .png, .pdf or .svg.")] = None,
-    solver: Solver = None, method: Method = "auto", time_limit: TimeLimit = None, as_json: AsJson = False,
+    solver: Solver = None,
+    method: Method = "auto",
+    time_limit: TimeLimit = None,
+    as_json: AsJson = False,
     verbose: Verbose = False,
-) -> None:  # fmt: skip
+) -> None:
     """Tell which resource to buy next."""
     files.check(plot, files.PICTURES)
     if plot is not None:
@@ -69,8 +76,17 @@ def buy(
         rows, advice = found.purchases(costs), found.advice(costs)
     if as_json:
         plain = [asdict(row) | {"no_end": isinf(row.up_to)} for row in rows]
-        typer.echo(files.as_json({"format": "fairopt.purchases/1", "policy": label(mechanism),
-                                  "blocks": repr(mechanism), "advice": advice, "purchases": plain}))  # fmt: skip
+        typer.echo(
+            files.as_json(
+                {
+                    "format": "fairopt.purchases/1",
+                    "policy": label(mechanism),
+                    "blocks": repr(mechanism),
+                    "advice": advice,
+                    "purchases": plain,
+                }
+            )
+        )
     else:
         titles = Column("resource", shortened([row.name for row in rows[:MOST]]), right=False)
         by = ("tasks_per_cost", "per cost") if costs else ("tasks_per_percent", "per 1 %")

@@ -27,10 +27,14 @@ enough to check by hand, or by an argument), or held on a number of instances. W
 @app.command(help=CLAIMS)
 @guarded
 def claims(
-    paper: Annotated[str | None, typer.Option(
-        help="Only papers with these words: DRF, DRFH, k-DF, slides, MLF-DRS, FDS, H-FFMRA, or an author.")] = None,
+    paper: Annotated[
+        str | None,
+        typer.Option(
+            help="Only papers with these words: DRF, DRFH, k-DF, slides, MLF-DRS, FDS, H-FFMRA, or an author."
+        ),
+    ] = None,
     as_json: AsJson = False,
-) -> None:  # fmt: skip
+) -> None:
     """List the claims."""
     found = literature.claims(paper)
     if as_json:

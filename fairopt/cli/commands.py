@@ -22,9 +22,7 @@ from fairopt.policy import Policy, accepted, label
 from fairopt.report import Comparison, Outcome, demonstration, files
 
 FEW_USERS = 12  # whose tasks are worth a table beside the comparison
-WHAT_POLICY = (
-    "A name as kdf:k=2, blocks, or file.py:NAME or module:NAME, which runs that file; see 'fairopt policies'."
-)
+WHAT_POLICY = "A name as kdf:k=2, blocks, or file.py:NAME or module:NAME, which runs that file; see 'fairopt policies'."
 SOLVE = """Find the best allocation under one policy, and prove it.
 
 \b
@@ -87,13 +85,22 @@ Solver = Annotated[str | None, typer.Option(help="Solve by CVXPY with this solve
 Method = Annotated[str, typer.Option(help="'auto' takes the first exact method, 'cone' the general one.")]
 TimeLimit = Annotated[float | None, typer.Option(metavar="SECONDS", help="Seconds for each policy.")]
 Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Show the output of solvers (on stderr).")]
-Constraints = Annotated[list[str] | None, typer.Option(
-    "--constraint", "-c", metavar="BLOCK",
-    help="A further constraint of every policy, as 'MaxShare(0.3)', or file.py:NAME, which runs it; repeat it.")]
-Integral = Annotated[bool, typer.Option(
-    "--integral", help="Whole tasks, each on one server: the best where that is linear, else rounded.")]
-Rounded = Annotated[bool, typer.Option(
-    "--rounded", help="Whole tasks by rounding divisible ones, fast on large clusters.")]
+Constraints = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--constraint",
+        "-c",
+        metavar="BLOCK",
+        help="A further constraint of every policy, as 'MaxShare(0.3)', or file.py:NAME, which runs it; repeat it.",
+    ),
+]
+Integral = Annotated[
+    bool,
+    typer.Option("--integral", help="Whole tasks, each on one server: the best where that is linear, else rounded."),
+]
+Rounded = Annotated[
+    bool, typer.Option("--rounded", help="Whole tasks by rounding divisible ones, fast on large clusters.")
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, and nothing else, to stdout.")]
 
 
@@ -112,21 +119,31 @@ def constrained(mechanism: Any, constraints: Sequence[str] | None) -> Any:
 def solve(
     source: Source,
     policy: Annotated[str, typer.Option("--policy", "-p", help=WHAT_POLICY)] = "drf",
-    constraint: Constraints = None, solver: Solver = None, method: Method = "auto", time_limit: TimeLimit = None,
-    integral: Integral = False, rounded: Rounded = False,
-    out: Annotated[Path | None, typer.Option(
-        help="Write the allocation: .json or .parquet with everything, .csv by user.")] = None,
-    as_json: AsJson = False, verbose: Verbose = False,
-) -> None:  # fmt: skip
+    constraint: Constraints = None,
+    solver: Solver = None,
+    method: Method = "auto",
+    time_limit: TimeLimit = None,
+    integral: Integral = False,
+    rounded: Rounded = False,
+    out: Annotated[
+        Path | None, typer.Option(help="Write the allocation: .json or .parquet with everything, .csv by user.")
+    ] = None,
+    as_json: AsJson = False,
+    verbose: Verbose = False,
+) -> None:
     """Find the best allocation under one policy, and prove it."""
     files.check(out, files.ALLOCATIONS, source.path)
     mechanism = constrained(named_policy(policy), constraint)
     instance = source.read()
     with working(label(mechanism), verbose):
         options = accepted(
-            mechanism, method=method, solver=solver, time_limit=time_limit, verbose=verbose,
+            mechanism,
+            method=method,
+            solver=solver,
+            time_limit=time_limit,
+            verbose=verbose,
             integral="rounded" if rounded else integral,
-        )  # fmt: skip
+        )
         allocation = mechanism.allocate(instance, **options)
     if as_json:
         typer.echo(files.as_json(report.describe(allocation)))
@@ -150,15 +167,23 @@ def solve(
 def compare(
     source: Source,
     policy: Annotated[list[str], typer.Option("--policy", "-p", help=WHAT_POLICY + " Repeat it.")],
-    constraint: Constraints = None, solver: Solver = None, method: Method = "auto", time_limit: TimeLimit = None,
-    integral: Integral = False, rounded: Rounded = False,
-    plot: Annotated[Path | None, typer.Option(
-        help="Draw the shares of each resource by user, as .png, .pdf or .svg.")] = None,
-    plot_types: Annotated[Path | None, typer.Option(
-        help="Draw tasks, and use of each resource, by type of server, as .png, .pdf or .svg.")] = None,
+    constraint: Constraints = None,
+    solver: Solver = None,
+    method: Method = "auto",
+    time_limit: TimeLimit = None,
+    integral: Integral = False,
+    rounded: Rounded = False,
+    plot: Annotated[
+        Path | None, typer.Option(help="Draw the shares of each resource by user, as .png, .pdf or .svg.")
+    ] = None,
+    plot_types: Annotated[
+        Path | None,
+        typer.Option(help="Draw tasks, and use of each resource, by type of server, as .png, .pdf or .svg."),
+    ] = None,
     out: Annotated[Path | None, typer.Option(help="Write the table: .json, .csv, .md or .tex.")] = None,
-    as_json: AsJson = False, verbose: Verbose = False,
-) -> None:  # fmt: skip
+    as_json: AsJson = False,
+    verbose: Verbose = False,
+) -> None:
     """Compare policies on one cluster."""
     files.check(out, files.COMPARISONS, source.path)
     for option, picture in (("--plot", plot), ("--plot-types", plot_types)):
@@ -203,8 +228,16 @@ def compare(
             failed = ", ".join(result.errors)
             complain(f"no certified answer from {len(result.errors)} of {len(chosen)} policies: {failed}")
 
-    ask(chosen, instance, show, method=method, solver=solver, time_limit=time_limit, verbose=verbose,
-        integral="rounded" if rounded else integral)  # fmt: skip
+    ask(
+        chosen,
+        instance,
+        show,
+        method=method,
+        solver=solver,
+        time_limit=time_limit,
+        verbose=verbose,
+        integral="rounded" if rounded else integral,
+    )
 
 
 def ask(chosen: Mapping[str, Any], instance: Instance, show: Callable[[Comparison], None], **options: Any) -> None:
@@ -237,9 +270,7 @@ def policies(as_json: AsJson = False) -> None:
     if as_json:
         typer.echo(files.as_json(rows))
         return
-    lines = [
-        (r["name"], r["summary"] + (f"\nparameters: {r['parameters']}" if r["parameters"] else "")) for r in rows
-    ]  # fmt: skip
+    lines = [(r["name"], r["summary"] + (f"\nparameters: {r['parameters']}" if r["parameters"] else "")) for r in rows]
     _print_words(("policy", "what it is"), lines)
     console_for().print(OWN_POLICIES)
 
@@ -255,9 +286,15 @@ def list_solvers(as_json: AsJson = False) -> None:
     mark = {True: "yes", False: "-"}
     _print_words(
         ("solver", "installed", "linear", "exponential", "power", "pip install"),
-        [(r["name"], *(mark[r[key]] for key in ("installed", "linear", "exponential", "power")),
-          (r["install"] or "").removeprefix("pip install ")) for r in rows],
-    )  # fmt: skip
+        [
+            (
+                r["name"],
+                *(mark[r[key]] for key in ("installed", "linear", "exponential", "power")),
+                (r["install"] or "").removeprefix("pip install "),
+            )
+            for r in rows
+        ],
+    )
     console_for().print(WHICH_SOLVER)
 
 

@@ -54,12 +54,20 @@ written, say what a reader left out or assumed.
 @reading
 def convert(
     source: Source,
-    output: Annotated[str, typer.Argument(
-        show_default=False, metavar="OUTPUT", help="A name that ends in .json or .yaml, or a folder for tables.")],
-    to: Annotated[str | None, typer.Option(
-        metavar="KIND", help="csv, parquet, json or yaml. Default: by the name of OUTPUT, csv for a folder.")] = None,
+    output: Annotated[
+        str,
+        typer.Argument(
+            show_default=False, metavar="OUTPUT", help="A name that ends in .json or .yaml, or a folder for tables."
+        ),
+    ],
+    to: Annotated[
+        str | None,
+        typer.Option(
+            metavar="KIND", help="csv, parquet, json or yaml. Default: by the name of OUTPUT, csv for a folder."
+        ),
+    ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace existing files.")] = False,
-) -> None:  # fmt: skip
+) -> None:
     """Read a cluster of any kind and write it."""
     kind, files = files_to_write(output, to)
     there = [str(file) for file in files if file.exists()]

@@ -64,21 +64,26 @@ def sweep(
     lam: Annotated[str | None, typer.Option(metavar=VALUES, help="Emphasis on efficiency")] = None,
     p: Annotated[str | None, typer.Option(metavar=VALUES, help="The p of p-norms")] = None,
     k: Annotated[str | None, typer.Option(metavar=VALUES, help="The k of k-dominant shares")] = None,
-    grid: Annotated[list[str] | None, typer.Option(
-        metavar="NAME=VALUES", help="Values of any parameter; repeat it.")] = None,
+    grid: Annotated[
+        list[str] | None, typer.Option(metavar="NAME=VALUES", help="Values of any parameter; repeat it.")
+    ] = None,
     constraint: Constraints = None,
     plot: Annotated[Path | None, typer.Option(help="Draw a picture, as .png, .pdf or .svg.")] = None,
-    kind: Annotated[str, typer.Option(
-        help="The picture: 'tradeoff', 'tasks' (one parameter) or 'map' (two).")] = "tradeoff",
+    kind: Annotated[
+        str, typer.Option(help="The picture: 'tradeoff', 'tasks' (one parameter) or 'map' (two).")
+    ] = "tradeoff",
     of: Annotated[str, typer.Option(help="What a map shows: 'fairness', 'efficiency', 'method', ...")] = "fairness",
     out: Annotated[Path | None, typer.Option(help="Write all points: .csv, or .json with the tasks of users.")] = None,
     processes: Annotated[int, typer.Option(metavar="N", help="Processes that share the points.")] = 1,
-    resume: Annotated[Path | None, typer.Option(
-        metavar="FILE", help="Keep points in this file as they come, and go on from it if it exists.")] = None,
-    time_limit: Annotated[float | None, typer.Option(
-        metavar="SECONDS", help="Seconds for the sweep; the points reached are shown.")] = None,
+    resume: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Keep points in this file as they come, and go on from it if it exists."),
+    ] = None,
+    time_limit: Annotated[
+        float | None, typer.Option(metavar="SECONDS", help="Seconds for the sweep; the points reached are shown.")
+    ] = None,
     as_json: AsJson = False,
-) -> None:  # fmt: skip
+) -> None:
     """Sweep over parameters of a family."""
     files.check(out, (".csv", ".json"), source.path)
     files.check(resume, (".json",), source.path)

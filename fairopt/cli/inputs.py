@@ -31,26 +31,44 @@ def _option(name: str, help: str, metavar: str | None = None) -> Any:
     return typer.Option(name, help=help, metavar=metavar, rich_help_panel=_PANEL)
 
 
-_COMPARED = Annotated[str | None, typer.Option(
-    "--input", metavar="INPUT", help="The cluster that the answers should be for, to compare: any INPUT of 'solve'.",
-    rich_help_panel=_PANEL)]  # fmt: skip
+_COMPARED = Annotated[
+    str | None,
+    typer.Option(
+        "--input",
+        metavar="INPUT",
+        help="The cluster that the answers should be for, to compare: any INPUT of 'solve'.",
+        rich_help_panel=_PANEL,
+    ),
+]
 _PATH = Annotated[str, typer.Argument(show_default=False, metavar="INPUT", help=_INPUT)]
 _OPTIONS: dict[str, Any] = {
-    "users": Annotated[str | None, _option(
-        "--users", "The owners of tasks. Kubernetes: 'namespace', 'label:team'; Slurm: 'account', 'user', 'partition', "
-        "'qos'; ClusterData: 'collection', 'user', 'priority', 'tier'.", "WHO")],
-    "tasks": Annotated[str | None, _option(
-        "--tasks", "Kubernetes, Slurm, ClusterData: 'mean' request of an owner's tasks, or their 'shapes'.", "HOW")],
+    "users": Annotated[
+        str | None,
+        _option(
+            "--users",
+            "The owners of tasks. Kubernetes: 'namespace', 'label:team'; Slurm: 'account', 'user', 'partition', "
+            "'qos'; ClusterData: 'collection', 'user', 'priority', 'tier'.",
+            "WHO",
+        ),
+    ],
+    "tasks": Annotated[
+        str | None,
+        _option(
+            "--tasks", "Kubernetes, Slurm, ClusterData: 'mean' request of an owner's tasks, or their 'shapes'.", "HOW"
+        ),
+    ],
     "at": Annotated[int | None, _option("--at", "ClusterData: the time of the instance, in microseconds.", "TIME")],
     "pods": Annotated[str | None, _option("--pods", "openb: the list of tasks, as 'gpuspec33'.", "NAME")],
     "capacity_scale": Annotated[float | None, _option("--capacity-scale", "openb: factor on all capacities.", "X")],
     "backlog": Annotated[bool | None, _option("--backlog", "openb: no task limits.")],
-    "weight": Annotated[list[str] | None, _option(
-        "--weight", "Another weight for one user, as web=2; repeat it.", "USER=NUMBER")],
-    "equal_weights": Annotated[bool | None, _option(
-        "--equal-weights", "Give all users the same weight, as h-ffmra and mlf-drs require.")],
+    "weight": Annotated[
+        list[str] | None, _option("--weight", "Another weight for one user, as web=2; repeat it.", "USER=NUMBER")
+    ],
+    "equal_weights": Annotated[
+        bool | None, _option("--equal-weights", "Give all users the same weight, as h-ffmra and mlf-drs require.")
+    ],
     "pooled": Annotated[bool | None, _option("--pooled", "Replace the servers by one pool of their capacities.")],
-}  # fmt: skip
+}
 
 
 @dataclass(frozen=True)

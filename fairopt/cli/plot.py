@@ -54,17 +54,23 @@ Without --out the picture is a .png file in this folder, named after INPUT and t
 @reading
 def plot(
     source: Source,
-    policy: Annotated[list[str] | None, typer.Option(
-        "--policy", "-p", help=WHAT_POLICY + " Repeat it for panels side by side. Default: drf.")] = None,
+    policy: Annotated[
+        list[str] | None,
+        typer.Option("--policy", "-p", help=WHAT_POLICY + " Repeat it for panels side by side. Default: drf."),
+    ] = None,
     kind: Annotated[str, typer.Option(help="The kind of picture, as listed above.")] = "shares",
     out: Annotated[Path | None, typer.Option(help="A file that ends in .png, .pdf or .svg.")] = None,
-    axis: Annotated[list[str] | None, typer.Option(
-        metavar="NAME", help="region: a user at an axis; demands: a resource. Give two.")] = None,
+    axis: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", help="region: a user at an axis; demands: a resource. Give two.")
+    ] = None,
     width: Annotated[float | None, typer.Option(metavar="INCHES", help="Default: to fit the panels.")] = None,
     height: Annotated[float | None, typer.Option(metavar="INCHES", help="Default: to fit the panels.")] = None,
     dpi: Annotated[int, typer.Option(help="Dots per inch, for .png.")] = 150,
-    solver: Solver = None, method: Method = "auto", time_limit: TimeLimit = None, verbose: Verbose = False,
-) -> None:  # fmt: skip
+    solver: Solver = None,
+    method: Method = "auto",
+    time_limit: TimeLimit = None,
+    verbose: Verbose = False,
+) -> None:
     """Draw the answers of policies."""
     matplotlib_or_missing()
     size, path = _size(width, height, dpi), out or _named(source.path, kind)

@@ -47,16 +47,20 @@ have so few; beta, lam: one of them (a cross in the picture), not always where m
 def prefer(
     options: Annotated[Path, typer.Argument(metavar="OPTIONS", help="CSV: question, option, tasks of each user.")],
     rankings: Annotated[Path, typer.Argument(metavar="RANKINGS", help="CSV: person, question, option, rank.")],
-    instance: Annotated[list[str] | None, typer.Option(
-        metavar="[QUESTION=]INPUT", help="Demands and capacities of all questions or one; repeat it.")] = None,
+    instance: Annotated[
+        list[str] | None,
+        typer.Option(metavar="[QUESTION=]INPUT", help="Demands and capacities of all questions or one; repeat it."),
+    ] = None,
     family: Annotated[str, typer.Option(help="gfj (tasks), fds (dominant shares) or pnorm:p=2.")] = "gfj",
-    beta: Annotated[str, typer.Option(
-        metavar=VALUES, help="The grid, less 0 where there is no measure; or numbers as 0.5,2.")] = "-5:5:41",
+    beta: Annotated[
+        str, typer.Option(metavar=VALUES, help="The grid, less 0 where there is no measure; or numbers as 0.5,2.")
+    ] = "-5:5:41",
     lam: Annotated[str, typer.Option(metavar=VALUES, help="The grid, or numbers as -1,0.")] = "-2:2:41",
-    plot: Annotated[Path | None, typer.Option(
-        help="Draw compatible people and clusters, as .png, .pdf or .svg.")] = None,
+    plot: Annotated[
+        Path | None, typer.Option(help="Draw compatible people and clusters, as .png, .pdf or .svg.")
+    ] = None,
     as_json: AsJson = False,
-) -> None:  # fmt: skip
+) -> None:
     """Find the points that rank options as people did."""
     files.check(plot, files.PICTURES)
     if plot is not None:
@@ -79,8 +83,10 @@ def prefer(
         console_for().print(WORDS, markup=False, style="dim")
         if len(surveys) > 1:
             share, mean = percents([together["explained"]])[0], numbers([together["tau"]])[0]
-            console_for().print(f"Compatible with one point in all their answers: {share} of people; mean Kendall tau "
-                                f"between questions that differ in scale only: {mean}")  # fmt: skip
+            console_for().print(
+                f"Compatible with one point in all their answers: {share} of people; mean Kendall tau "
+                f"between questions that differ in scale only: {mean}"
+            )
     if plot is not None:
         files.write_picture(plots.questions(surveys), plot)
         if not as_json:
@@ -105,15 +111,24 @@ def _found(survey: Survey) -> dict[str, Any]:
     cluster, _ = survey.clusters()
     rows = zip(survey.people, cluster.tolist(), survey.tastes.tolist(), survey.wrong, strict=True)
     return {
-        "options": list(survey.options), "betas": survey.betas.tolist(), "lams": survey.lams.tolist(),
-        "counts": survey.counts.tolist(), **_people(survey),
+        "options": list(survey.options),
+        "betas": survey.betas.tolist(),
+        "lams": survey.lams.tolist(),
+        "counts": survey.counts.tolist(),
+        **_people(survey),
         "clusters": [_people(survey.select(cluster == c)) for c in range(cluster.max() + 1)],
         "answers": [
-            {"person": person, "cluster": c + 1, "fairness": fairness, "efficiency": efficiency,
-             "compatible_points": int((wrong == 0).sum()), "wrong_pairs": int(wrong.min())}
+            {
+                "person": person,
+                "cluster": c + 1,
+                "fairness": fairness,
+                "efficiency": efficiency,
+                "compatible_points": int((wrong == 0).sum()),
+                "wrong_pairs": int(wrong.min()),
+            }
             for person, c, (fairness, efficiency), wrong in rows
         ],
-    }  # fmt: skip
+    }
 
 
 def _people(survey: Survey) -> dict[str, Any]:
@@ -121,10 +136,15 @@ def _people(survey: Survey) -> dict[str, Any]:
     wrong, best = survey.best()
     fairness, efficiency = survey.tastes.mean(axis=0).tolist()
     return {
-        "people": len(survey.people), "fairness": fairness, "efficiency": efficiency,
-        "explained": float(survey.explained.mean()), "most_compatible": int(survey.counts.max()),
-        "wrong_pairs": wrong, "best": [list(point) for point in best], "best_point": list(survey.best_point),
-    }  # fmt: skip
+        "people": len(survey.people),
+        "fairness": fairness,
+        "efficiency": efficiency,
+        "explained": float(survey.explained.mean()),
+        "most_compatible": int(survey.counts.max()),
+        "wrong_pairs": wrong,
+        "best": [list(point) for point in best],
+        "best_point": list(survey.best_point),
+    }
 
 
 def _table(found: Mapping[str, dict[str, Any]]) -> Table:

@@ -42,19 +42,22 @@ The exit code is 0 whether a property is proved, refuted or neither.
 def prove(
     policy: Annotated[str, typer.Option("--policy", "-p", show_default=False, help=WHAT_POLICY)],
     resources: Annotated[int, typer.Option(metavar="M", show_default=False, help="Number of resources.")],
-    property: Annotated[str | None, typer.Option(
-        "--property", help="The property; by default all of them.")] = None,
+    property: Annotated[str | None, typer.Option("--property", help="The property; by default all of them.")] = None,
     users: Annotated[int | None, typer.Option(metavar="N", help="Number of users; by default any number.")] = None,
     zeros: Annotated[bool, typer.Option("--zeros", help="Demands may be zero.")] = False,
     weights: Annotated[bool, typer.Option("--weights", help="Any weights, not equal ones.")] = False,
     limits: Annotated[bool, typer.Option("--limits", help="Any task limits, not none.")] = False,
     time_limit: Annotated[float, typer.Option(metavar="SECONDS", help="Seconds for each property.")] = 60.0,
     cross_check: Annotated[bool, typer.Option("--cross-check", help="Ask cvc5 as well.")] = False,
-    save: Annotated[Path | None, typer.Option(
-        help="Write a proof as .smt2 for other solvers, or a witness as .json for 'fairopt replay'; with --property.")
+    save: Annotated[
+        Path | None,
+        typer.Option(
+            help="Write a proof as .smt2 for other solvers, or a witness as .json for 'fairopt replay'; with "
+            "--property."
+        ),
     ] = None,
     as_json: AsJson = False,
-) -> None:  # fmt: skip
+) -> None:
     """Prove properties."""
     files.check(save, (".smt2", ".json"))
     if save is not None and property is None:
@@ -79,9 +82,17 @@ def prove(
 
     with working(f"proof of {label(notion)}", last_words=last_words):
         by_machine(
-            notion, property, resources=resources, users=users, positive=not zeros, weights=weights, limits=limits,
-            time_limit=time_limit, cross_check=cross_check, found=known.append,
-        )  # fmt: skip
+            notion,
+            property,
+            resources=resources,
+            users=users,
+            positive=not zeros,
+            weights=weights,
+            limits=limits,
+            time_limit=time_limit,
+            cross_check=cross_check,
+            found=known.append,
+        )
     show()
     if save is not None:
         known[0].save(save)

@@ -38,12 +38,24 @@ time.
 @app.command(no_args_is_help=True, help=SHARDS)
 @guarded
 def shards(
-    source: Annotated[str, typer.Argument(
-        show_default=False, metavar="SOURCE", help="A Parquet file or folder, a .npy file or a folder of these, or "
-        "a folder with tables of users and servers.")],
-    capacity: Annotated[list[str] | None, typer.Option(
-        "--capacity", "-c", help="NAME=UNITS in the pool, or UNITS where the source has no names; repeat it. "
-        "Default: those of the table of servers.")] = None,
+    source: Annotated[
+        str,
+        typer.Argument(
+            show_default=False,
+            metavar="SOURCE",
+            help="A Parquet file or folder, a .npy file or a folder of these, or "
+            "a folder with tables of users and servers.",
+        ),
+    ],
+    capacity: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--capacity",
+            "-c",
+            help="NAME=UNITS in the pool, or UNITS where the source has no names; repeat it. "
+            "Default: those of the table of servers.",
+        ),
+    ] = None,
     policy: Annotated[str, typer.Option("--policy", "-p", help=WHAT_POLICY)] = "drf",
     out: Annotated[Path | None, typer.Option(help="A new folder for the tasks, in an existing one.")] = None,
     workers: Annotated[int, typer.Option(min=0, help="Number of Dask workers to start here.")] = 0,
@@ -51,7 +63,7 @@ def shards(
     scheduler: Annotated[str | None, typer.Option(help="Address of a running Dask cluster.")] = None,
     time_limit: Annotated[float | None, typer.Option(metavar="SECONDS", help="Seconds for the call.")] = None,
     as_json: AsJson = False,
-) -> None:  # fmt: skip
+) -> None:
     """Share out one pool among users in shards."""
     mechanism, units = named_policy(policy), _units(capacity)
     with working(f"{label(mechanism)} on {source}"), _cluster(workers, memory, scheduler) as client:

@@ -59,43 +59,72 @@ Times have any unit, the same for all of them; of openb it is seconds.
 @app.command("simulate", no_args_is_help=True, help=SIMULATE)
 @guarded
 def replay_jobs(
-    jobs: Annotated[str, typer.Argument(
-        metavar="JOBS", show_default=False, help="A CSV table of jobs, or a folder of the openb trace.")],
-    servers: Annotated[str | None, typer.Option(
-        metavar="INPUT", help="The servers: a cluster as other commands read it, whose users do not matter, or a "
-        "folder with servers.csv. Default for openb: those of the folder.")] = None,
-    policy: Annotated[list[str] | None, typer.Option(
-        "--policy", "-p", help="A policy that levels one share, or 'fcfs'; repeat it. Default: drf.")] = None,
-    placement: Annotated[str, typer.Option(
-        help="Where a task starts: 'first-fit', 'best-fit', 'least-loaded', or 'pooled': each type as one pool.",
-    )] = "first-fit",
-    on_misfit: Annotated[str, typer.Option(
-        help="If the first task in line fits nowhere: 'skip' goes on to others, 'stop' waits for it.")] = "skip",
-    half_life: Annotated[float | None, typer.Option(
-        metavar="TIME", help="Compare averages of past shares that decay by half in this time.")] = None,
-    compress: Annotated[float, typer.Option(
-        metavar="X", help="Divide arrivals by this number, not durations, for more contention.")] = 1.0,
-    users: Annotated[str | None, typer.Option(
-        metavar="WHO", help="openb: the users, by 'shape' of request (default) or 'qos'.")] = None,
+    jobs: Annotated[
+        str,
+        typer.Argument(metavar="JOBS", show_default=False, help="A CSV table of jobs, or a folder of the openb trace."),
+    ],
+    servers: Annotated[
+        str | None,
+        typer.Option(
+            metavar="INPUT",
+            help="The servers: a cluster as other commands read it, whose users do not matter, or a "
+            "folder with servers.csv. Default for openb: those of the folder.",
+        ),
+    ] = None,
+    policy: Annotated[
+        list[str] | None,
+        typer.Option("--policy", "-p", help="A policy that levels one share, or 'fcfs'; repeat it. Default: drf."),
+    ] = None,
+    placement: Annotated[
+        str,
+        typer.Option(
+            help="Where a task starts: 'first-fit', 'best-fit', 'least-loaded', or 'pooled': each type as one pool.",
+        ),
+    ] = "first-fit",
+    on_misfit: Annotated[
+        str, typer.Option(help="If the first task in line fits nowhere: 'skip' goes on to others, 'stop' waits for it.")
+    ] = "skip",
+    half_life: Annotated[
+        float | None,
+        typer.Option(metavar="TIME", help="Compare averages of past shares that decay by half in this time."),
+    ] = None,
+    compress: Annotated[
+        float, typer.Option(metavar="X", help="Divide arrivals by this number, not durations, for more contention.")
+    ] = 1.0,
+    users: Annotated[
+        str | None, typer.Option(metavar="WHO", help="openb: the users, by 'shape' of request (default) or 'qos'.")
+    ] = None,
     pods: Annotated[str | None, typer.Option(metavar="NAME", help="openb: the list of tasks, as 'gpuspec33'.")] = None,
-    capacity_scale: Annotated[float | None, typer.Option(
-        metavar="X", help="Servers of openb: factor on all capacities.")] = None,
+    capacity_scale: Annotated[
+        float | None, typer.Option(metavar="X", help="Servers of openb: factor on all capacities.")
+    ] = None,
     pooled: Annotated[bool, typer.Option("--pooled", help="Replace the servers by one pool.")] = False,
-    fair: Annotated[int, typer.Option(
-        metavar="N", min=0, help="Moments, evenly spaced, at which the distance from the fair share is measured.",
-    )] = 20,
-    plot: Annotated[Path | None, typer.Option(
-        help="Draw a picture of all policies, as .png, .pdf or .svg.")] = None,
-    kind: Annotated[str | None, typer.Option(
-        help=f"The picture: {', '.join(TIMELINE_KINDS)}. Default: shares.")] = None,
-    between: Annotated[tuple[float, float] | None, typer.Option(
-        metavar="FROM TO", help="The picture: the first and the last moment.")] = None,
-    out: Annotated[Path | None, typer.Option(
-        help="Write .csv with all tasks, or .json that Timeline.load reads; of several policies one each.")] = None,
-    time_limit: Annotated[float | None, typer.Option(
-        metavar="SECONDS", help="Seconds for all policies; the part done is shown.")] = None,
+    fair: Annotated[
+        int,
+        typer.Option(
+            metavar="N",
+            min=0,
+            help="Moments, evenly spaced, at which the distance from the fair share is measured.",
+        ),
+    ] = 20,
+    plot: Annotated[Path | None, typer.Option(help="Draw a picture of all policies, as .png, .pdf or .svg.")] = None,
+    kind: Annotated[
+        str | None, typer.Option(help=f"The picture: {', '.join(TIMELINE_KINDS)}. Default: shares.")
+    ] = None,
+    between: Annotated[
+        tuple[float, float] | None, typer.Option(metavar="FROM TO", help="The picture: the first and the last moment.")
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            help="Write .csv with all tasks, or .json that Timeline.load reads; of several policies one each."
+        ),
+    ] = None,
+    time_limit: Annotated[
+        float | None, typer.Option(metavar="SECONDS", help="Seconds for all policies; the part done is shown.")
+    ] = None,
     as_json: AsJson = False,
-) -> None:  # fmt: skip
+) -> None:
     """Replay jobs task by task."""
     inputs = (jobs, *([servers] if servers else []))
     files.check(plot, files.PICTURES, *inputs)
@@ -131,11 +160,15 @@ def replay_jobs(
         _by_types(trace, cluster)
     schedulers = {
         name: Scheduler(
-            cluster, share, order=order, placement=placement, on_misfit=on_misfit,
+            cluster,
+            share,
+            order=order,
+            placement=placement,
+            on_misfit=on_misfit,
             half_life=half_life if order == "share" else None,
         )
         for name, (share, order) in rules.items()
-    }  # fmt: skip
+    }
     runs: dict[str, Timeline] = {}
 
     def show() -> None:
@@ -183,8 +216,10 @@ def replay_jobs(
         raise typer.Exit(STOPPED)
     show()
     if stopped:
-        complain(f"stopped by the time limit after {sum(np.isinf(run.until) for run in runs.values())} of {len(rules)} "
-                 "policies")
+        complain(
+            f"stopped by the time limit after {sum(np.isinf(run.until) for run in runs.values())} of {len(rules)} "
+            "policies"
+        )
 
 
 def _rule(text: str) -> tuple[str, Share, str]:

@@ -42,8 +42,9 @@ Seconds = Annotated[float | None, typer.Option(metavar="SECONDS", help="Seconds 
 def verify(
     source: Source | None,
     paths: Annotated[list[Path], typer.Argument(metavar="FILE...", help="JSON files of 'solve --out' or save.")],
-    as_json: AsJson = False, time_limit: Seconds = None,
-) -> None:  # fmt: skip
+    as_json: AsJson = False,
+    time_limit: Seconds = None,
+) -> None:
     """Prove saved allocations again."""
     checked(time_limit)
     instance = None if source is None else source.read()

@@ -172,9 +172,12 @@ class Batch:
         """One of the instances without the users of task limit 0, and the indices of those in it."""
         users = np.flatnonzero(self.limits[b] > 0)
         instance = Instance(
-            self.demands[b, users], self.capacities[b], weights=self.weights[b, users],
-            task_limits=self.limits[b, users], users=[self._labelled.users[j] for j in users],
-        )  # fmt: skip
+            self.demands[b, users],
+            self.capacities[b],
+            weights=self.weights[b, users],
+            task_limits=self.limits[b, users],
+            users=[self._labelled.users[j] for j in users],
+        )
         return instance, users
 
     def without_user(self, user: int) -> Batch:
@@ -228,9 +231,12 @@ class Batch:
             who = _place((where.start + b, user)) if levelled or c else f"every user of {_place((where.start + b,))}"
             raise OutOfDomain(f"{who} has {share} = {c:g}: {why}")
         return BatchChunk(
-            np.ascontiguousarray(demands.transpose(1, 2, 0)), np.ascontiguousarray(capacities.T),
-            np.ascontiguousarray(weights.T), np.ascontiguousarray(limits.T), np.ascontiguousarray(per_task.T),
-        )  # fmt: skip
+            np.ascontiguousarray(demands.transpose(1, 2, 0)),
+            np.ascontiguousarray(capacities.T),
+            np.ascontiguousarray(weights.T),
+            np.ascontiguousarray(limits.T),
+            np.ascontiguousarray(per_task.T),
+        )
 
     def coefficients(self, share: Share, ratios: Float, part: Mask, levelled: bool) -> tuple[Float, Mask]:
         """The share of one task, 1 for users who take no part, and where it is defined, shapes (size, n_users).

@@ -144,9 +144,11 @@ class Pool:
         return Pool(self.program, self.share, self.every * step) if step > 1 else None
 
     def each(
-        self, function: Callable[[Chunk], Result], settle: Callable[[Chunk], None] | None = None,
+        self,
+        function: Callable[[Chunk], Result],
+        settle: Callable[[Chunk], None] | None = None,
         among: Indices | None = None,
-    ) -> list[Result]:  # fmt: skip
+    ) -> list[Result]:
         """The results of a function for each chunk of users, in order; a chunk's ratios hold until it returns.
 
         ``settle`` is called with each chunk before: it writes tasks for the function, and saves a pass. With ``among``

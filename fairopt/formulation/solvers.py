@@ -24,18 +24,24 @@ log = logging.getLogger("fairopt")
 # Tight, since the certificate decides: Clarabel's defaults leave errors of about 1e-4 in x for logarithms.
 TIGHT: dict[str, dict[str, Any]] = {
     "CLARABEL": {
-        "tol_gap_abs": 1e-11, "tol_gap_rel": 1e-11, "tol_feas": 1e-11, "max_iter": 500, "accept_unknown": True,
+        "tol_gap_abs": 1e-11,
+        "tol_gap_rel": 1e-11,
+        "tol_feas": 1e-11,
+        "max_iter": 500,
+        "accept_unknown": True,
     },
     # At 1e-10 it stalls near the optimum of large linear programs: max-min of 10,000 users on 3 servers took 3.6 s, and
     # 0.3 s at 1e-9, with the same gap of 3e-11.
     "ECOS": {"abstol": 1e-9, "reltol": 1e-9, "feastol": 1e-9, "max_iters": 300},
     "SCS": {"eps_abs": 1e-10, "eps_rel": 1e-10, "max_iters": 200_000},
     "HIGHS": {
-        "primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10, "ipm_optimality_tolerance": 1e-10,
+        "primal_feasibility_tolerance": 1e-10,
+        "dual_feasibility_tolerance": 1e-10,
+        "ipm_optimality_tolerance": 1e-10,
     },
     "SCIPY": {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10},
     "OSQP": {"eps_abs": 1e-10, "eps_rel": 1e-10, "max_iter": 200_000, "polishing": True},
-}  # fmt: skip
+}
 TIGHT["ECOS_BB"] = TIGHT["ECOS"]
 # For a second try, where the solver fails at these.
 _LOOSER: dict[str, dict[str, Any]] = {
@@ -51,9 +57,11 @@ LATE = "time limit reached"
 _NESTED = {"HIGHS": "highs_options", "SCIPY": "scipy_options"}  # the dict in which CVXPY takes their options
 # Messages, other than a TypeError, by which solvers refuse an option or its value.
 _REFUSED = (
-    "HIGHS returned status kError for option", "Unrecognized settings", "incompatible function arguments",
+    "HIGHS returned status kError for option",
+    "Unrecognized settings",
+    "incompatible function arguments",
     "Error parsing inputs",  # SCS before 3.3
-)  # fmt: skip
+)
 # Numbers of a linear program for which HiGHS is asked for its interior point. Simplex and it took 31 and 1.5 s for
 # max-min of 10,000 rates, 5.3 and 2 s for a sum of pieces of 10,000 users, and 30 and 4 s for a sum under 122,000 rows.
 LARGE = 50_000
@@ -108,9 +116,15 @@ def has_second_try(solver: str) -> bool:
 
 
 def run(
-    problem: cp.Problem, solver: str, *, options: Mapping[str, Any] | None = None, time_limit: float | None = None,
-    verbose: bool = False, looser: bool = False, keep: bool = False,
-) -> Try:  # fmt: skip
+    problem: cp.Problem,
+    solver: str,
+    *,
+    options: Mapping[str, Any] | None = None,
+    time_limit: float | None = None,
+    verbose: bool = False,
+    looser: bool = False,
+    keep: bool = False,
+) -> Try:
     """Solve a problem, and report how it went (a status is not evidence); the answer is left in its variables.
 
     ``options`` are the solver's own, over the tight default ones: for HiGHS ``{"solver": "ipm", "run_crossover":
@@ -230,9 +244,15 @@ def _solve_apart(
     with stage(f"the solver {solver} (and CVXPY, which compiles for it)"):
         try:
             found = apart.solve(
-                "problem", until + more, problem=problem, solver=solver, options=asked, time_option=place,
-                seconds=left, verbose=verbose,
-            )  # fmt: skip
+                "problem",
+                until + more,
+                problem=problem,
+                solver=solver,
+                options=asked,
+                time_option=place,
+                seconds=left,
+                verbose=verbose,
+            )
         except apart._Stopped:
             found = None
     if found is None:

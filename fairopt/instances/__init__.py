@@ -4,4 +4,3 @@
 * `cloud_data_centers`: the instances of Jiang and Wu (2021), and of Google's cluster as they describe it.
 * `request_rounds`: rounds of random requests after Hamzeh et al. (2021).
 """
-

@@ -15,15 +15,28 @@ from fairopt.instance import Instance
 from fairopt.instances.random import LARGEST, require
 
 __all__ = [
-    "REQUEST_TYPES", "GoogleServers", "google_cluster", "google_servers", "heavy_light", "heavy_light_demands",
-    "jiang_wu", "jiang_wu_demands",
-]  # fmt: skip
+    "REQUEST_TYPES",
+    "GoogleServers",
+    "google_cluster",
+    "google_servers",
+    "heavy_light",
+    "heavy_light_demands",
+    "jiang_wu",
+    "jiang_wu_demands",
+]
 
 Float = NDArray[np.float64]
 
 REQUEST_TYPES: tuple[tuple[int, int, int], ...] = (
-    (25, 25, 25), (25, 25, 5), (25, 25, 1), (25, 5, 5), (25, 5, 1), (5, 5, 5), (5, 5, 1), (5, 1, 1),
-)  # fmt: skip
+    (25, 25, 25),
+    (25, 25, 5),
+    (25, 25, 1),
+    (25, 5, 5),
+    (25, 5, 1),
+    (5, 5, 5),
+    (5, 5, 1),
+    (5, 1, 1),
+)
 """The eight request types of section 6.2, as multiples of x for bandwidth, memory and CPU."""
 
 _COMBINATIONS = {"I": ("heavy", "heavy"), "II": ("heavy", "light"), "III": ("light", "light")}
@@ -107,9 +120,13 @@ def jiang_wu_demands(capacity: int = 3, start: int = 0, stop: int | None = None)
 
 
 def heavy_light_demands(
-    combination: str = "II", *, types: Sequence[Sequence[float]] = REQUEST_TYPES, repeats: int = 10,
-    variance: float = 0.0, seed: int = 0,
-) -> Float:  # fmt: skip
+    combination: str = "II",
+    *,
+    types: Sequence[Sequence[float]] = REQUEST_TYPES,
+    repeats: int = 10,
+    variance: float = 0.0,
+    seed: int = 0,
+) -> Float:
     """The demands of the second scenario of Jiang and Wu (2021): two users with heavy or light requests.
 
     Parameters
@@ -166,9 +183,13 @@ def heavy_light_demands(
 
 
 def heavy_light(
-    combination: str = "II", *, types: Sequence[Sequence[float]] = REQUEST_TYPES, repeats: int = 10,
-    variance: float = 0.0, seed: int = 0,
-) -> Iterator[Instance]:  # fmt: skip
+    combination: str = "II",
+    *,
+    types: Sequence[Sequence[float]] = REQUEST_TYPES,
+    repeats: int = 10,
+    variance: float = 0.0,
+    seed: int = 0,
+) -> Iterator[Instance]:
     """The second scenario of Jiang and Wu (2021) as instances, in the order of `heavy_light_demands`.
 
     Parameters
@@ -228,9 +249,17 @@ class GoogleServers(NamedTuple):
 
 
 _GOOGLE = (  # Table 4: cpu and memory as parts of the largest, and how many
-    (0.50, 0.50, 6732), (0.50, 0.25, 3863), (0.50, 0.75, 1001), (1.00, 1.00, 795), (0.25, 0.25, 726),
-    (0.50, 0.12, 52), (0.50, 0.03, 5), (0.50, 0.97, 5), (1.00, 0.50, 3), (0.50, 0.06, 1),
-)  # fmt: skip
+    (0.50, 0.50, 6732),
+    (0.50, 0.25, 3863),
+    (0.50, 0.75, 1001),
+    (1.00, 1.00, 795),
+    (0.25, 0.25, 726),
+    (0.50, 0.12, 52),
+    (0.50, 0.03, 5),
+    (0.50, 0.97, 5),
+    (1.00, 0.50, 3),
+    (0.50, 0.06, 1),
+)
 
 
 def google_servers(
@@ -283,15 +312,22 @@ def google_servers(
         counts[most_missing[: n_servers - counts.sum()]] += 1
     kept = counts > 0
     return GoogleServers(
-        (table[:, :2] * [cpu, memory])[kept], counts[kept],
-        tuple(f"type{k}" for k in np.flatnonzero(kept)), ("cpu", "memory"),
-    )  # fmt: skip
+        (table[:, :2] * [cpu, memory])[kept],
+        counts[kept],
+        tuple(f"type{k}" for k in np.flatnonzero(kept)),
+        ("cpu", "memory"),
+    )
 
 
 def google_cluster(
-    demands: ArrayLike, n_servers: int | None = None, *, types: int = 10, cpu: float = 1.0, memory: float = 1.0,
+    demands: ArrayLike,
+    n_servers: int | None = None,
+    *,
+    types: int = 10,
+    cpu: float = 1.0,
+    memory: float = 1.0,
     **others: Any,
-) -> Instance:  # fmt: skip
+) -> Instance:
     """Users on the servers of `google_servers`.
 
     Parameters

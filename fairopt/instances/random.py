@@ -19,10 +19,20 @@ LARGEST = 1e300  # a limit of finite numbers
 
 
 def log_uniform(
-    n_users: int, n_resources: int = 4, *, decades: float = 4.0, zeros: float = 0.1, min_positive: int = 1,
-    weights: bool = False, limits: bool = False, n_servers: int = 1, different_servers: bool = False,
-    different_demands: bool = False, ineligible: float = 0.0, seed: int = 0,
-) -> Instance:  # fmt: skip
+    n_users: int,
+    n_resources: int = 4,
+    *,
+    decades: float = 4.0,
+    zeros: float = 0.1,
+    min_positive: int = 1,
+    weights: bool = False,
+    limits: bool = False,
+    n_servers: int = 1,
+    different_servers: bool = False,
+    different_demands: bool = False,
+    ineligible: float = 0.0,
+    seed: int = 0,
+) -> Instance:
     """A random instance whose demands spread over several orders of magnitude.
 
     Parameters
@@ -93,10 +103,11 @@ def log_uniform(
         parts = _spread(for_servers, parts.shape, -0.5, 0.5)
     capacities = parts / parts.sum(axis=0) * (max(n_users, 1) * 10 ** (decades / 2))
     instance = Instance(
-        demands, capacities,
+        demands,
+        capacities,
         weights=_spread(for_weights, (n_users,), -0.5, 0.5) if weights else None,
         eligible=_chosen_places(for_places, (n_users, n_servers), ineligible) if ineligible else None,
-    )  # fmt: skip
+    )
     if limits and n_users:
         part = instance.tasks_alone.sum(axis=1) * instance.weights / instance.weights.sum()
         quarter = math.log10(4)

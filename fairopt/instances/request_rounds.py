@@ -185,9 +185,11 @@ class RequestRounds:
         fair = (self.capacities if self.by_server else np.array(self.mean_capacities)) / self.n_users
         demands *= fair
         return Instance(
-            demands if self.by_server else demands[:, 0], self.capacities * parts, counts=self.counts,
+            demands if self.by_server else demands[:, 0],
+            self.capacities * parts,
+            counts=self.counts,
             resources=self.resources,
-        )  # fmt: skip
+        )
 
 
 def _paths(given: Any, m: int, name: str) -> tuple[tuple[Float, Float], ...]:

@@ -11,4 +11,3 @@
 * `text_files`: text of files. `json_text`: JSON documents, checked by models whose errors name the place.
 * `saving`: files written as a whole or not at all.
 """
-

@@ -18,9 +18,17 @@ if TYPE_CHECKING:
     from fairopt.instance import Instance
 
 __all__ = [
-    "ABOUT_DEMANDS", "TableColumns", "arguments_of_servers", "arguments_of_tables", "eligibility", "headers_of",
-    "named", "refuse_name", "refuse_other_unit", "tables_of",
-]  # fmt: skip
+    "ABOUT_DEMANDS",
+    "TableColumns",
+    "arguments_of_servers",
+    "arguments_of_tables",
+    "eligibility",
+    "headers_of",
+    "named",
+    "refuse_name",
+    "refuse_other_unit",
+    "tables_of",
+]
 
 # A column is names, numbers (infinity for no limit) or lists of names (None for everywhere).
 TableColumns = dict[str, Any]
@@ -70,10 +78,19 @@ def arguments_of_tables(users: InputTable, servers: InputTable, demands: InputTa
     else:
         amounts, eligible = _by_server(demands, headers, user_labels, server_labels, eligible, (users, servers), notes)
     values = dict(
-        demands=amounts, capacities=_matrix(servers, headers), weights=weights, task_limits=limits, counts=counts,
-        eligible=eligible, users=user_labels, resources=resources, servers=server_labels, server_types=types,
-        units=units, notes=notes,
-    )  # fmt: skip
+        demands=amounts,
+        capacities=_matrix(servers, headers),
+        weights=weights,
+        task_limits=limits,
+        counts=counts,
+        eligible=eligible,
+        users=user_labels,
+        resources=resources,
+        servers=server_labels,
+        server_types=types,
+        units=units,
+        notes=notes,
+    )
     return Arguments(values, (users.path, servers.path))
 
 
@@ -194,9 +211,14 @@ def eligibility(users: InputTable, servers_path: str, labels: list[str], notes: 
 
 
 def _by_server(
-    demands: InputTable, headers: list[str], users: list[str], servers: list[str], allowed: NDArray[np.bool_] | None,
-    tables: tuple[InputTable, InputTable], notes: list[str],
-) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:  # fmt: skip
+    demands: InputTable,
+    headers: list[str],
+    users: list[str],
+    servers: list[str],
+    allowed: NDArray[np.bool_] | None,
+    tables: tuple[InputTable, InputTable],
+    notes: list[str],
+) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
     """Demands of shape (n_users, n_servers, n_resources), and who may run where."""
     at = []
     for column, labels, table in zip(ABOUT_DEMANDS, (users, servers), tables, strict=True):
@@ -296,9 +318,10 @@ def tables_of(instance: Instance, joined: bool = False) -> dict[str, TableColumn
         return {"users": users, "servers": servers}
     j, r = np.nonzero(present)
     demands: TableColumns = {
-        "user": [instance.users[k] for k in j.tolist()], "server": [instance.servers[k] for k in r.tolist()],
+        "user": [instance.users[k] for k in j.tolist()],
+        "server": [instance.servers[k] for k in r.tolist()],
         **{header: instance.demands[j, r, i] for i, header in enumerate(headers)},
-    }  # fmt: skip
+    }
     return {"users": users, "servers": servers, "demands": demands}
 
 

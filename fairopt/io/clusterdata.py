@@ -64,9 +64,18 @@ class _Field:
 
 
 _EVENTS = {
-    "SUBMIT": 0, "QUEUE": 1, "ENABLE": 2, "SCHEDULE": 3, "EVICT": 4, "FAIL": 5, "FINISH": 6, "KILL": 7, "LOST": 8,
-    "UPDATE_PENDING": 9, "UPDATE_RUNNING": 10,
-}  # fmt: skip
+    "SUBMIT": 0,
+    "QUEUE": 1,
+    "ENABLE": 2,
+    "SCHEDULE": 3,
+    "EVICT": 4,
+    "FAIL": 5,
+    "FINISH": 6,
+    "KILL": 7,
+    "LOST": 8,
+    "UPDATE_PENDING": 9,
+    "UPDATE_RUNNING": 10,
+}
 _OVER = [_EVENTS[name] for name in ("EVICT", "FAIL", "FINISH", "KILL", "LOST")]
 # Which of two events of one instance at one time came last: an evicted or failed one is submitted again, a finished or
 # killed one is not. Exports are not in order, so the order of rows must make no difference.
@@ -75,16 +84,26 @@ _SERVER_EVENTS = {"EVENT_TYPE_UNKNOWN": 0, "ADD": 1, "REMOVE": 2, "UPDATE": 3}
 _SERVER_RANK = np.array([-1, 2, 1, 3])  # a server that is removed and added at one time was restarted; -1 never counts
 _ALLOC_SET, _DEDICATED = 1, -1
 _INSTANCES = (
-    _Field("time"), _Field("type", names=_EVENTS), _Field("collection_id"), _Field("instance_index"),
-    _Field("resource_request.cpus", "amount"), _Field("resource_request.memory", "amount"),
-    _Field("priority", required=False), _Field("collection_type", names={"JOB": 0, "ALLOC_SET": 1}, required=False),
-    _Field("alloc_collection_id", required=False), _Field("machine_id", required=False),
+    _Field("time"),
+    _Field("type", names=_EVENTS),
+    _Field("collection_id"),
+    _Field("instance_index"),
+    _Field("resource_request.cpus", "amount"),
+    _Field("resource_request.memory", "amount"),
+    _Field("priority", required=False),
+    _Field("collection_type", names={"JOB": 0, "ALLOC_SET": 1}, required=False),
+    _Field("alloc_collection_id", required=False),
+    _Field("machine_id", required=False),
     _Field("constraint", "filled", required=False),
-)  # fmt: skip
+)
 _SERVERS = (
-    _Field("time"), _Field("type", names=_SERVER_EVENTS), _Field("machine_id"), _Field("capacity.cpus", "amount"),
-    _Field("capacity.memory", "amount"), _Field("platform_id", "text", required=False),
-)  # fmt: skip
+    _Field("time"),
+    _Field("type", names=_SERVER_EVENTS),
+    _Field("machine_id"),
+    _Field("capacity.cpus", "amount"),
+    _Field("capacity.memory", "amount"),
+    _Field("platform_id", "text", required=False),
+)
 _COLLECTIONS = (_Field("collection_id"), _Field("user", "text"))
 _OWNERS = ("collection", "user", "priority", "tier")
 _TIERS = {"free": 99, "best-effort batch": 115, "mid": 119, "production": 359, "monitoring": 2**63}  # largest priority
@@ -231,9 +250,15 @@ def _refuse(file: Path, row: int, column: _Field, value: object) -> NoReturn:
 
 
 def _state(
-    path: _Path, columns: Sequence[_Field], table: str, key: list[str], rank: NDArray[Any], at: int | None, hint: str,
+    path: _Path,
+    columns: Sequence[_Field],
+    table: str,
+    key: list[str],
+    rank: NDArray[Any],
+    at: int | None,
+    hint: str,
     notes: Notes,
-) -> pd.DataFrame:  # fmt: skip
+) -> pd.DataFrame:
     """The last event of each thing up to a time (None: all but those after the trace), from rows in any order.
 
     ``rank`` says by type which of two events of the same time came last. Cores and memory are each that of the last
@@ -289,9 +314,14 @@ def _needed(events: pd.DataFrame, key: list[str]) -> pd.DataFrame:
 
 
 def read_clusterdata(
-    instances: _Path, machines: _Path, collections: _Path | None = None, at: int | None = None,
-    users: str = "collection", tasks: str = "mean", merge: bool = True,
-) -> Arguments:  # fmt: skip
+    instances: _Path,
+    machines: _Path,
+    collections: _Path | None = None,
+    at: int | None = None,
+    users: str = "collection",
+    tasks: str = "mean",
+    merge: bool = True,
+) -> Arguments:
     """Read an extract of the trace; see `fairopt.datasets.clusterdata2019`."""
     check_choice("tasks", tasks, TASKS)
     check_choice("users", users, _OWNERS)
@@ -313,19 +343,30 @@ def read_clusterdata(
     places = os.fspath(instances), os.fspath(machines)
     with about(*places):
         values = arguments_of_work(
-            work, resources=_AMOUNTS, capacities=servers[_AMOUNTS].to_numpy(),
-            servers=[str(k) for k in servers["machine_id"]], tasks=tasks,
-            server_types=_types(servers["platform_id"].tolist()), notes=notes, word="instance",
-        )  # fmt: skip
+            work,
+            resources=_AMOUNTS,
+            capacities=servers[_AMOUNTS].to_numpy(),
+            servers=[str(k) for k in servers["machine_id"]],
+            tasks=tasks,
+            server_types=_types(servers["platform_id"].tolist()),
+            notes=notes,
+            word="instance",
+        )
     return Arguments(values, places, merge)
 
 
 def _instances(path: _Path, at: int | None, notes: Notes) -> tuple[pd.DataFrame, int]:
     """Instances that count at a time, and that time."""
     state = _state(
-        path, _INSTANCES, "InstanceEvent", ["collection_id", "instance_index"], _RANK, at, "another part of the trace",
+        path,
+        _INSTANCES,
+        "InstanceEvent",
+        ["collection_id", "instance_index"],
+        _RANK,
+        at,
+        "another part of the trace",
         notes,
-    )  # fmt: skip
+    )
     until = int(state["time"].max()) if at is None else int(at)
     state = state[~state["type"].isin(_OVER)]
     state = _left_out(state, state[_AMOUNTS].isna().all(axis=1), "without any request", notes)

@@ -24,9 +24,10 @@ __all__ = ["read_servers", "read_tables", "write_tables"]
 
 
 def read_tables(
-    users_path: str | os.PathLike[str], servers_path: str | os.PathLike[str],
+    users_path: str | os.PathLike[str],
+    servers_path: str | os.PathLike[str],
     demands_path: str | os.PathLike[str] | None = None,
-) -> Arguments:  # fmt: skip
+) -> Arguments:
     """Read an instance from CSV files, as `fairopt.datasets.read` describes them."""
     servers = read_table(servers_path, required=("server",))
     users = read_table(users_path, required=("user",))

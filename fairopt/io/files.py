@@ -93,14 +93,19 @@ _FOLDERS = (
     _Folder("Kubernetes", (("nodes.json",), ("pods.json",)), _read_kubernetes, options=("users", "tasks")),
     _Folder("Slurm", (("nodes.json",), ("jobs.json",)), _read_slurm, options=("users", "tasks")),
     _Folder(
-        "ClusterData 2019", (_events("instance_events"), _events("machine_events")), read_clusterdata,
-        (_events("collection_events"),), ("users", "tasks", "at"),
+        "ClusterData 2019",
+        (_events("instance_events"), _events("machine_events")),
+        read_clusterdata,
+        (_events("collection_events"),),
+        ("users", "tasks", "at"),
     ),
     _Folder(
-        "the openb trace", ((SERVERS_FILE,),), lambda servers, **options: read_openb(servers.parent, **options),
+        "the openb trace",
+        ((SERVERS_FILE,),),
+        lambda servers, **options: read_openb(servers.parent, **options),
         options=("pods", "capacity_scale", "backlog"),
     ),
-)  # fmt: skip
+)
 _FILES: dict[str, Callable[[Path], Arguments]] = {".json": _read_json, ".yaml": _read_yaml, ".yml": _read_yaml}
 _EXPECTED = (
     "give a folder with users.csv and servers.csv (or .parquet), a .json file or a .yaml file, a folder with "
@@ -108,8 +113,11 @@ _EXPECTED = (
     f"(ClusterData 2019), or a folder of the openb trace (with {SERVERS_FILE})"
 )
 KINDS_TO_WRITE: dict[str, Callable[..., None]] = {
-    "csv": write_tables, "parquet": write_parquet, "json": _write_json, "yaml": _write_yaml,
-}  # fmt: skip
+    "csv": write_tables,
+    "parquet": write_parquet,
+    "json": _write_json,
+    "yaml": _write_yaml,
+}
 _ENDINGS = {".json": "json", ".yaml": "yaml", ".yml": "yaml"}
 _OF_ONE_TABLE = (".csv", ".parquet", ".pq", ".gz")
 
@@ -118,12 +126,24 @@ _OF_ONE_TABLE = (".csv", ".parquet", ".pq", ".gz")
 
 
 def read_path(
-    path: str | os.PathLike[str], *, users: str | None = None, tasks: str | None = None, at: int | None = None,
-    pods: str | None = None, capacity_scale: float | None = None, backlog: bool | None = None,
-) -> Arguments:  # fmt: skip
+    path: str | os.PathLike[str],
+    *,
+    users: str | None = None,
+    tasks: str | None = None,
+    at: int | None = None,
+    pods: str | None = None,
+    capacity_scale: float | None = None,
+    backlog: bool | None = None,
+) -> Arguments:
     """Read an instance from a file or a folder of any supported kind; see `fairopt.datasets.read`."""
-    options = {"users": users, "tasks": tasks, "at": at,
-               "pods": pods, "capacity_scale": capacity_scale, "backlog": backlog}  # fmt: skip
+    options = {
+        "users": users,
+        "tasks": tasks,
+        "at": at,
+        "pods": pods,
+        "capacity_scale": capacity_scale,
+        "backlog": backlog,
+    }
     given = {key: value for key, value in options.items() if value is not None}
     place = place_of(path)
     if place.is_dir():

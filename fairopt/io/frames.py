@@ -24,9 +24,10 @@ _BACKENDS = ("pandas", "polars", "pyarrow")
 def read_frames(users: Any, servers: Any, demands: Any = None) -> Arguments:
     """Read an instance from data frames; see `Instance.from_frames`."""
     return arguments_of_tables(
-        table_of(users, "users", ("user",)), table_of(servers, "servers", ("server",)),
+        table_of(users, "users", ("user",)),
+        table_of(servers, "servers", ("server",)),
         None if demands is None else table_of(demands, "demands", ABOUT_DEMANDS),
-    )  # fmt: skip
+    )
 
 
 def table_of(frame: Any, name: str, required: Sequence[str], extra: str = "frames") -> InputTable:

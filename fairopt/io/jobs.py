@@ -89,10 +89,15 @@ def read_job_table(path: str | os.PathLike[str], servers: Instance, notes: Notes
         raise InvalidInstance(f"{table.path} has a header only; add a line for at least one job")
     headers = headers_of(servers)
     amounts = {
-        column: table.numbers(column, _AMOUNT if column in headers else f"the cluster has no resource {column!r}: "
-                              "fill in 0, or remove the column")
-        for column in table.columns if column not in _ABOUT_JOBS
-    }  # fmt: skip
+        column: table.numbers(
+            column,
+            _AMOUNT
+            if column in headers
+            else f"the cluster has no resource {column!r}: fill in 0, or remove the column",
+        )
+        for column in table.columns
+        if column not in _ABOUT_JOBS
+    }
     cells = table.cells("servers") if "servers" in table.columns else [""] * len(table)
     firsts, listed = _distinct(cells)
     lines = [(table.lines or [])[row] for row in firsts]
@@ -104,15 +109,21 @@ def read_job_table(path: str | os.PathLike[str], servers: Instance, notes: Notes
     ]
     ones = np.ones(len(table))
     found = JobArguments(
-        _users(table, "user"), _in_order(table.path, amounts, servers, notes),
+        _users(table, "user"),
+        _in_order(table.path, amounts, servers, notes),
         durations=table.numbers("duration", "give a finite number > 0, in the unit of the arrivals", positive=True),
         arrivals=table.numbers("arrival", _AMOUNT).astype(float),
-        tasks=ones if "tasks" not in table.columns else table.numbers(
-            "tasks", "give a whole number >= 1, or leave it empty for 1", blank=1.0, positive=True, whole=True),
-        weights=ones if "weight" not in table.columns else table.numbers(
-            "weight", "give a number > 0, or leave it empty for 1", blank=1.0, positive=True),
-        listed=listed, lists=lists,
-    )  # fmt: skip
+        tasks=ones
+        if "tasks" not in table.columns
+        else table.numbers(
+            "tasks", "give a whole number >= 1, or leave it empty for 1", blank=1.0, positive=True, whole=True
+        ),
+        weights=ones
+        if "weight" not in table.columns
+        else table.numbers("weight", "give a number > 0, or leave it empty for 1", blank=1.0, positive=True),
+        listed=listed,
+        lists=lists,
+    )
     _check_rows(table, found, servers)
     return found
 
@@ -138,7 +149,7 @@ def _check_rows(table: InputTable, jobs: JobArguments, servers: Instance) -> Non
     for bad, problem in (
         (~jobs.demands.any(axis=1), "its task takes nothing at all; give it a positive demand or remove the line"),
         (~jobs.fitting(servers), "its task ({}) is larger than any server where it may run; make it smaller"),
-    ):  # fmt: skip
+    ):
         if bad.any():
             row = int(np.argmax(bad))
             needs = zip(headers_of(servers), jobs.demands[row].tolist(), strict=True)
@@ -200,9 +211,14 @@ def read_openb_jobs(
         durations = ended - started
     found = JobArguments(
         _users(table, "qos") if who else [label_of(request) for request in requests],
-        _in_order(table.path, amounts, servers, notes), durations, created, ones, ones, listed,
+        _in_order(table.path, amounts, servers, notes),
+        durations,
+        created,
+        ones,
+        ones,
+        listed,
         [tuple(kind for kind in types if kind in kinds) if types else None for types in required],
-    )  # fmt: skip
+    )
     kept = np.ones(len(table), dtype=bool)
     for reason, bad in (
         ("never scheduled (of unknown duration)", np.isinf(started)),

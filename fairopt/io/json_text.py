@@ -136,12 +136,20 @@ def _printable(name: str) -> str:
 Name = Annotated[str, AfterValidator(_printable)]
 
 _FIXES = {
-    "float_type": "give a number", "int_type": "give a whole number", "int_from_float": "give a whole number",
-    "bool_type": "give true or false", "string_type": "give text in double quotes", "list_type": "give a list",
-    "dict_type": "give an object", "model_type": "give an object", "model_attributes_type": "give an object",
-    "finite_number": "give a finite number (null for no task limit)", "greater_than_equal": "give a number >= {ge:g}",
-    "greater_than": "give a number > {gt:g}", "less_than_equal": "give a number <= {le}",
-}  # fmt: skip
+    "float_type": "give a number",
+    "int_type": "give a whole number",
+    "int_from_float": "give a whole number",
+    "bool_type": "give true or false",
+    "string_type": "give text in double quotes",
+    "list_type": "give a list",
+    "dict_type": "give an object",
+    "model_type": "give an object",
+    "model_attributes_type": "give an object",
+    "finite_number": "give a finite number (null for no task limit)",
+    "greater_than_equal": "give a number >= {ge:g}",
+    "greater_than": "give a number > {gt:g}",
+    "less_than_equal": "give a number <= {le}",
+}
 _TAGS = {"<1>", "<2>", "<3>", "<one>", "<list>", "<object>"}  # of unions, which pydantic puts into places
 
 

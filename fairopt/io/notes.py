@@ -9,9 +9,15 @@ from fairopt.errors import InvalidInstance, nearest
 __all__ = ["Notes", "check_choice", "closed_servers", "counted"]
 
 _PLURALS = {
-    "was": "were", "is": "are", "has": "have", "asks": "ask", "counts": "count", "gives": "give", "requests": "request",
+    "was": "were",
+    "is": "are",
+    "has": "have",
+    "asks": "ask",
+    "counts": "count",
+    "gives": "give",
+    "requests": "request",
     "takes": "take",
-}  # fmt: skip
+}
 
 
 class Notes:

@@ -45,9 +45,10 @@ def read_openb(
         task_limits=None if backlog else np.array(list(requests.values()), dtype=np.float64),
         eligible=np.array([not t or model in t for *_, t in requests for model in models]).reshape(-1, len(models)),
         server_types=[(name or "unnamed GPU") if k else "no GPU" for name, k in zip(models, gpus, strict=True)],
-        users=[label_of(key) for key in requests], resources=RESOURCES,
+        users=[label_of(key) for key in requests],
+        resources=RESOURCES,
         servers=servers.labels("sn"),
-    )  # fmt: skip
+    )
     return Arguments(values, (tasks.path, servers.path))
 
 

@@ -27,9 +27,10 @@ __all__ = ["pyarrow_for", "read_parquet", "read_servers", "write_parquet"]
 
 
 def read_parquet(
-    users_path: str | os.PathLike[str], servers_path: str | os.PathLike[str],
+    users_path: str | os.PathLike[str],
+    servers_path: str | os.PathLike[str],
     demands_path: str | os.PathLike[str] | None = None,
-) -> Arguments:  # fmt: skip
+) -> Arguments:
     """Read an instance from Parquet files with the columns of `fairopt.datasets.read`; messages count rows from 0."""
     servers, users = _table(servers_path, ("server",)), _table(users_path, ("user",))
     return arguments_of_tables(users, servers, None if demands_path is None else _table(demands_path, ABOUT_DEMANDS))

@@ -97,9 +97,15 @@ class InputTable:
         return [names(row, cell) for row, cell in enumerate(self.cells(column))]
 
     def numbers(
-        self, column: str, fix: str, *, blank: float | None = None, positive: bool = False, whole: bool = False,
+        self,
+        column: str,
+        fix: str,
+        *,
+        blank: float | None = None,
+        positive: bool = False,
+        whole: bool = False,
         infinite: bool = False,
-    ) -> NDArray[np.float64]:  # fmt: skip
+    ) -> NDArray[np.float64]:
         """A column of numbers, none negative; an error about a cell ends with ``fix``, as ``"give a number >= 0"``.
 
         ``blank`` is the meaning of an empty cell (an error if not given); ``positive`` refuses zero, ``whole``

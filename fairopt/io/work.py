@@ -33,10 +33,17 @@ class Work:
 
 
 def arguments_of_work(
-    work: Iterable[Work], *, resources: Sequence[str], capacities: ArrayLike, servers: Sequence[str],
-    tasks: str = "mean", server_types: Sequence[str] | None = None, units: dict[str, str] | None = None,
-    notes: Notes | None = None, word: str = "task",
-) -> dict[str, Any]:  # fmt: skip
+    work: Iterable[Work],
+    *,
+    resources: Sequence[str],
+    capacities: ArrayLike,
+    servers: Sequence[str],
+    tasks: str = "mean",
+    server_types: Sequence[str] | None = None,
+    units: dict[str, str] | None = None,
+    notes: Notes | None = None,
+    word: str = "task",
+) -> dict[str, Any]:
     """The arguments of the `Instance` in which owners share servers by the requests of their tasks.
 
     ``tasks="mean"``: an owner's tasks that need the same set of resources and may run on the same servers make one
@@ -77,8 +84,11 @@ def arguments_of_work(
     notes.add(
         "{several} of {owners} {has} several kinds of {tasks}: each kind is a user, and the kinds share their owner's "
         "entitlement by what they ask for",
-        number=several, several=f"{several:,}", owners=counted(len(kinds), "owner"), tasks=f"{word}s",
-    )  # fmt: skip
+        number=several,
+        several=f"{several:,}",
+        owners=counted(len(kinds), "owner"),
+        tasks=f"{word}s",
+    )
     kept = np.flatnonzero(total > 0).tolist()
     gone = [name for name, amount in zip(resources, total, strict=True) if not amount]
     listed = ", ".join(gone[:5]) + (", ..." if len(gone) > 5 else "")
@@ -93,11 +103,18 @@ def arguments_of_work(
         names += [owner] if len(of_owner) == 1 else [f"{owner}{mark}{k}" for k in range(1, len(of_owner) + 1)]
         weights += [kind.wish / wished for kind in of_owner]
     return dict(
-        demands=np.array([kind.request for kind in users])[:, kept], capacities=caps[:, kept], weights=weights,
-        task_limits=[kind.count for kind in users], eligible=np.array([kind.servers for kind in users]), users=names,
-        resources=[resources[i] for i in kept], servers=servers, server_types=server_types, notes=notes.sentences(),
+        demands=np.array([kind.request for kind in users])[:, kept],
+        capacities=caps[:, kept],
+        weights=weights,
+        task_limits=[kind.count for kind in users],
+        eligible=np.array([kind.servers for kind in users]),
+        users=names,
+        resources=[resources[i] for i in kept],
+        servers=servers,
+        server_types=server_types,
+        notes=notes.sentences(),
         units={resources[i]: units[resources[i]] for i in kept if resources[i] in units} if units else None,
-    )  # fmt: skip
+    )
 
 
 def _fitting(work: Iterable[Work], capacities: NDArray[np.float64]) -> tuple[list[Work], list[Work]]:

@@ -1,6 +1,5 @@
 """Types of arrays: numbers, indices and flags."""
 
-
 import numpy as np
 from numpy.typing import NDArray
 

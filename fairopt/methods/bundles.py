@@ -57,9 +57,13 @@ def solve_bundles(program: BundleProgram, settings: Settings, method: str) -> Pr
             form = cp.sum(cp.multiply(division.parts_of_one(), cp.log(cone.model.held)))
         tell(f"cone program over bundles by {name}")
         attempt, found = solve_problem(
-            cp.Problem(cp.Maximize(form), cone.all_constraints), cone.unknowns, name, settings,
-            explain=partial(_refuse_infeasible, cone), objective=program.objective,
-        )  # fmt: skip
+            cp.Problem(cp.Maximize(form), cone.all_constraints),
+            cone.unknowns,
+            name,
+            settings,
+            explain=partial(_refuse_infeasible, cone),
+            objective=program.objective,
+        )
         if not found:
             yield Proposal("cone", attempt=attempt)
         elif division is not None:

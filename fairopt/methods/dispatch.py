@@ -86,10 +86,17 @@ TIER_LOSS = 1e-7  # relative part of an earlier tier's best value that a later t
 
 @asked_once()
 def allocate(
-    policy: Any, instance: Instance, *, method: str = "auto", solver: str | None = None,
-    solver_options: Mapping[str, Any] | None = None, time_limit: float | None = None, verbose: bool = False,
-    general: Callable[[Program, Settings], Proposals] | None = None, start: Float | None = None,
-) -> Allocation:  # fmt: skip
+    policy: Any,
+    instance: Instance,
+    *,
+    method: str = "auto",
+    solver: str | None = None,
+    solver_options: Mapping[str, Any] | None = None,
+    time_limit: float | None = None,
+    verbose: bool = False,
+    general: Callable[[Program, Settings], Proposals] | None = None,
+    start: Float | None = None,
+) -> Allocation:
     """Solve a policy on an instance, and prove the answer; see `Policy.allocate` for the parameters.
 
     ``general`` replaces `solve_number` as the general method, and ``start`` is a guess at the prices, in natural units
@@ -125,9 +132,13 @@ def _on_free_pool(policy: Any, instance: Instance) -> bool:
 
 
 def checked_settings(
-    instance: Instance, method: str, solver: str | None, options: Mapping[str, Any] | None, time_limit: float | None,
+    instance: Instance,
+    method: str,
+    solver: str | None,
+    options: Mapping[str, Any] | None,
+    time_limit: float | None,
     verbose: bool,
-) -> Settings:  # fmt: skip
+) -> Settings:
     """Settings of one call, which begins now, from the arguments of `Policy.allocate`."""
     require_instance(instance)
     if method not in METHODS:
@@ -446,9 +457,11 @@ def raise_stopped(policy: Any, limit: Limit, begun: float) -> NoReturn:
     tried = () if best is None else best.certificate.tried
     raise NotCertified(
         f"no answer was certified when the time limit was over: {spent}. "
-        + (f"Tried {'; '.join(map(str, tried))}. " if tried else "") + FIX,
-        best=best, tried=tried,
-    )  # fmt: skip
+        + (f"Tried {'; '.join(map(str, tried))}. " if tried else "")
+        + FIX,
+        best=best,
+        tried=tried,
+    )
 
 
 def _sentence(text: str) -> str:

@@ -141,9 +141,12 @@ def irreducible(groups: Mapping[Name, Sequence[cp.Constraint]], always: Sequence
 
 
 def _how_far(
-    program: Program, cone: ConeModel, groups: Mapping[str, _Group], names: Sequence[str],
+    program: Program,
+    cone: ConeModel,
+    groups: Mapping[str, _Group],
+    names: Sequence[str],
     rows: Mapping[str, Sequence[str]],
-) -> str:  # fmt: skip
+) -> str:
     """For a bound in the conflict: what all other conditions leave room for, and whose bound it is."""
     for name in names:
         if said := _part_of_bounds(program, cone, groups, name):

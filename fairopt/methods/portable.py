@@ -136,7 +136,7 @@ def _own_bases(instance: Instance, blocks: Iterable[Block]) -> dict[str, Any]:
 
 def _entries(
     allocation: Allocation, cluster: verify.Cluster | None, fresh: Sequence[tuple[Program, Answer]]
-) -> Iterator[dict[str, Any]]:  # fmt: skip
+) -> Iterator[dict[str, Any]]:
     """Evidence by tier, of ``fresh`` answers where the allocation has none. Of whole tasks only that of the first
     tier's divisible answer.
     """
@@ -186,7 +186,7 @@ def _entries(
 
 def _proving(
     cluster: verify.Cluster, objective: verify.Block, rows: verify.Rows, entry: dict[str, Any]
-) -> dict[str, Any]:  # fmt: skip
+) -> dict[str, Any]:
     """An entry, or a better one from the tasks alone where it does not prove them by the rules of `verify`."""
     best = _gap(cluster, objective, rows, entry), entry
     final, own = cluster.tasks, {name: entry[name] for name in ("tasks", "level") if name in entry}
@@ -205,9 +205,7 @@ def _proving(
     return best[1]
 
 
-def _gap(
-    cluster: verify.Cluster, objective: verify.Block, rows: verify.Rows, entry: Mapping[str, Any]
-) -> float:  # fmt: skip
+def _gap(cluster: verify.Cluster, objective: verify.Block, rows: verify.Rows, entry: Mapping[str, Any]) -> float:
     """The gap that an entry proves."""
     try:
         return float(verify.gap_of_tier(cluster, objective, rows, entry))
@@ -242,9 +240,7 @@ def _entry(program: Program, tasks: Float, evidence: Evidence | None, rows: Sequ
     raise verify.CannotCheck(f"{program.objective} has no evidence that is portable")
 
 
-def _of_fewer(
-    program: Program, tasks: Float, evidence: FewerRows, rows: Sequence[verify.Rows]
-) -> dict[str, Any]:  # fmt: skip
+def _of_fewer(program: Program, tasks: Float, evidence: FewerRows, rows: Sequence[verify.Rows]) -> dict[str, Any]:
     """Evidence of a program with fewer rows, with multipliers of 0 for those that it does not have."""
     n, active, made = program.instance.n_users, program.active, iter(evidence.made)
     kept: list[verify.Rows] = []
@@ -315,9 +311,7 @@ def _row_prices(program: Program, tasks: Float, evidence: RowPrices) -> dict[str
     return _prices(program, prices.T.ravel() * (units.unit / level), mixtures=[worths / level])
 
 
-def _levels(
-    program: Program, tasks: Float, evidence: HeldLevels, rows: Sequence[verify.Rows]
-) -> list[dict[str, Any]]:  # fmt: skip
+def _levels(program: Program, tasks: Float, evidence: HeldLevels, rows: Sequence[verify.Rows]) -> list[dict[str, Any]]:
     """The users of each level with prices and multipliers; of limits too, where a share differs by server."""
     further = evidence.further
     place = None if further is None else _places(program, further, rows)

@@ -84,9 +84,13 @@ class Prepared:
     """
 
     def __init__(
-        self, policy: Any, instance: Instance, *, solver: str | None = None,
+        self,
+        policy: Any,
+        instance: Instance,
+        *,
+        solver: str | None = None,
         solver_options: Mapping[str, Any] | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         require_instance(instance)
         self.policy = policy
         self.instance = instance
@@ -98,9 +102,14 @@ class Prepared:
         self._start: Float | None = None  # prices of the last answer in natural units, for methods that can use them
 
     def allocate(
-        self, *, capacities: ArrayLike | Mapping[str, Any] | None = None, weights: Any = None, task_limits: Any = None,
-        time_limit: float | None = None, verbose: bool = False,
-    ) -> Allocation:  # fmt: skip
+        self,
+        *,
+        capacities: ArrayLike | Mapping[str, Any] | None = None,
+        weights: Any = None,
+        task_limits: Any = None,
+        time_limit: float | None = None,
+        verbose: bool = False,
+    ) -> Allocation:
         """Find the best allocation of the instance with some numbers changed, and prove it.
 
         Parameters
@@ -133,9 +142,15 @@ class Prepared:
         changes = {name: value for name, value in given.items() if value is not None}
         instance = self.instance.replace(**changes) if changes else self.instance
         allocation = dispatch.allocate(
-            self.policy, instance, solver=self._solver, solver_options=self._options,
-            time_limit=time_limit, verbose=verbose, general=self._solve, start=self._start,
-        )  # fmt: skip
+            self.policy,
+            instance,
+            solver=self._solver,
+            solver_options=self._options,
+            time_limit=time_limit,
+            verbose=verbose,
+            general=self._solve,
+            start=self._start,
+        )
         self._start = allocation.evidence_prices
         return allocation
 

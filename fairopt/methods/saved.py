@@ -41,9 +41,11 @@ def judged_again(given: Allocation, evidence: Any, method: str, solver: str | No
             earlier = solve_tiers(policy, instance, settings, "auto") if several else []
             last = earlier[-1][0] if earlier else BundleProgram(instance, policy.objective, policy.constraints)
             assert isinstance(last, BundleProgram)
-            found = gate.empty(last) if last.empty else gate.judge(
-                last, proposal_of(last, held, given.tasks_by_server, method, solver)
-            )  # fmt: skip
+            found = (
+                gate.empty(last)
+                if last.empty
+                else gate.judge(last, proposal_of(last, held, given.tasks_by_server, method, solver))
+            )
             return gate.allocation(policy, [*earlier[:-1], (last, found)], begun, given.tasks_by_server, held)
         if not several:
             program = Program(instance, policy.objective, policy.constraints)

@@ -29,18 +29,27 @@ class Simplex:
         silence_banner()
         self.highs: Any = highspy.Highs()  # type: ignore[no-untyped-call]
         options: dict[str, Any] = {
-            "output_flag": verbose, "solver": "simplex", "simplex_strategy": PRIMAL, "parallel": "off",
-            "small_matrix_value": SMALLEST, "primal_feasibility_tolerance": TOLERANCE,
+            "output_flag": verbose,
+            "solver": "simplex",
+            "simplex_strategy": PRIMAL,
+            "parallel": "off",
+            "small_matrix_value": SMALLEST,
+            "primal_feasibility_tolerance": TOLERANCE,
             "dual_feasibility_tolerance": TOLERANCE,
-        }  # fmt: skip
+        }
         for name, value in options.items():
             self.highs.setOptionValue(name, value)
         self.infeasible = False
 
     def give(
-        self, costs: Float, bounds: tuple[Float, Float], rows: tuple[Float, Float], matrix: sp.csc_array,
-        basis: tuple[Int, Int] | None, size: float = 1.0,
-    ) -> None:  # fmt: skip
+        self,
+        costs: Float,
+        bounds: tuple[Float, Float],
+        rows: tuple[Float, Float],
+        matrix: sp.csc_array,
+        basis: tuple[Int, Int] | None,
+        size: float = 1.0,
+    ) -> None:
         """Pass the program, and the places of columns and rows in a basis.
 
         HiGHS is given multiples of a ``size`` of all bounds and costs, as its tolerances are absolute.

@@ -146,7 +146,7 @@ class Supporting:
 
 def supporting_prices(
     cluster: verify.Cluster, objective: verify.Block, rows: verify.Rows, unit: float, near: float = np.inf
-) -> dict[str, Any]:  # fmt: skip
+) -> dict[str, Any]:
     """Evidence that no tasks are worth more than those of the cluster, in shares of a unit."""
     goal = verify.Goal(cluster)
     goal.add(objective, verify.ONE, verify.Fraction(unit))
@@ -190,9 +190,13 @@ def supporting_levels(cluster: verify.Cluster, share: verify.Block, rows: verify
 
 
 def _holding(
-    cluster: verify.Cluster, c: verify.Table, rows: verify.Rows, floors: Mapping[int, verify.Fraction],
-    now: Sequence[int], near: float,
-) -> dict[str, Any]:  # fmt: skip
+    cluster: verify.Cluster,
+    c: verify.Table,
+    rows: verify.Rows,
+    floors: Mapping[int, verify.Fraction],
+    now: Sequence[int],
+    near: float,
+) -> dict[str, Any]:
     """Prices at which least is left to spare above the floors, where a unit of the levels ``now`` costs 1 together."""
     dual = Supporting(cluster, rows, near)
     dual.keep()
@@ -209,7 +213,7 @@ def _holding(
 
 def supporting(
     cluster: verify.Cluster, objective: verify.Block, rows: verify.Rows, unit: float, near: float
-) -> dict[str, Any]:  # fmt: skip
+) -> dict[str, Any]:
     """Evidence of an objective from the tasks of a cluster, in shares of a unit; it looks ``near`` them, relatively."""
     if objective.name == "Leximin":
         return supporting_levels(cluster, objective.share, rows)

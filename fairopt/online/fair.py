@@ -61,9 +61,15 @@ def _fair_shares(timeline: Timeline, at: float, time_limit: float | None) -> Flo
     masks = [table.requests[k].allowed for k in kinds]
     eligible = [np.ones(cluster.n_servers, dtype=bool) if mask is None else mask for mask in masks]
     instance = Instance(  # a share per weight is a number of tasks per weight over the share of one task
-        table.demands[kinds], cluster.capacities, weights=table.weights[user] * present[kinds] / wished[user],
-        task_limits=present[kinds], eligible=np.array(eligible), resources=cluster.resources, servers=cluster.servers,
-        server_types=cluster.server_types, users=[f"{timeline.users[j]} #{k}" for k, j in enumerate(user)],
-    )  # fmt: skip
+        table.demands[kinds],
+        cluster.capacities,
+        weights=table.weights[user] * present[kinds] / wished[user],
+        task_limits=present[kinds],
+        eligible=np.array(eligible),
+        resources=cluster.resources,
+        servers=cluster.servers,
+        server_types=cluster.server_types,
+        users=[f"{timeline.users[j]} #{k}" for k, j in enumerate(user)],
+    )
     fair = per_task * Policy(Leximin(Tasks())).allocate(instance, time_limit=time_limit).tasks
     return np.asarray(np.bincount(user, fair, minlength=n_users), dtype=float)

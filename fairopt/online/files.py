@@ -51,9 +51,13 @@ class Trace(Sequence[Job]):
 
 
 def read_jobs(
-    path: str | os.PathLike[str], servers: Instance | None = None, *, users: str | None = None, pods: str | None = None,
+    path: str | os.PathLike[str],
+    servers: Instance | None = None,
+    *,
+    users: str | None = None,
+    pods: str | None = None,
     compress: float = 1.0,
-) -> Trace:  # fmt: skip
+) -> Trace:
     r"""Read jobs with arrivals and durations from a table or from the openb trace.
 
     Parameters
@@ -130,9 +134,16 @@ def read_jobs(
     jobs = (
         Job(user, demands, duration, tasks=int(tasks), arrival=arrival / compress, weight=weight, eligible=lists[k])
         for user, demands, duration, tasks, arrival, weight, k in zip(
-            found.users, map(tuple, found.demands.tolist()), found.durations.tolist(), found.tasks.tolist(),
-            found.arrivals.tolist(), found.weights.tolist(), found.listed.tolist(), strict=True)
-    )  # fmt: skip
+            found.users,
+            map(tuple, found.demands.tolist()),
+            found.durations.tolist(),
+            found.tasks.tolist(),
+            found.arrivals.tolist(),
+            found.weights.tolist(),
+            found.listed.tolist(),
+            strict=True,
+        )
+    )
     return Trace(tuple(jobs), tuple(notes.sentences()))
 
 
@@ -140,6 +151,7 @@ def _individual(names: Sequence[str], servers: Instance) -> tuple[str, ...]:
     """Names of servers and types, with a row of many servers as the scheduler names them."""
     counts = dict(zip(servers.servers, servers.counts.tolist(), strict=True))
     return tuple(
-        one for name in names
+        one
+        for name in names
         for one in ([name] if counts.get(name, 1) == 1 else [f"{name} #{k + 1}" for k in range(counts[name])])
-    )  # fmt: skip
+    )

@@ -34,10 +34,15 @@ def by_task(timeline: Timeline) -> dict[str, Any]:
     """Columns with a row for each task that started; see `Timeline.to_frame`."""
     table, job = timeline.table, timeline.task_job
     return {
-        "task": np.arange(len(job)), "job": job, "user": _names(timeline.users, table.user[job]),
-        "server": _names(timeline.servers, timeline.task_server), "arrival": table.arrival[job],
-        "start": timeline.start, "end": timeline.end, "waiting": timeline.waiting,
-    }  # fmt: skip
+        "task": np.arange(len(job)),
+        "job": job,
+        "user": _names(timeline.users, table.user[job]),
+        "server": _names(timeline.servers, timeline.task_server),
+        "arrival": table.arrival[job],
+        "start": timeline.start,
+        "end": timeline.end,
+        "waiting": timeline.waiting,
+    }
 
 
 def _by_job(timeline: Timeline) -> dict[str, Any]:
@@ -47,11 +52,18 @@ def _by_job(timeline: Timeline) -> dict[str, Any]:
     np.fmax.at(last, timeline.task_job, timeline.end)
     np.fmax.at(most, timeline.task_job, timeline.waiting)
     return {
-        "job": np.arange(n), "user": _names(timeline.users, table.user), "tasks": table.tasks,
-        "not started": timeline.unstarted, "arrival": table.arrival, "first start": first, "last end": last,
-        "mean waiting": _means(timeline.waiting, timeline.task_job, n), "longest waiting": most,
-        "completion": timeline.completion, "slowdown": timeline.slowdown,
-    }  # fmt: skip
+        "job": np.arange(n),
+        "user": _names(timeline.users, table.user),
+        "tasks": table.tasks,
+        "not started": timeline.unstarted,
+        "arrival": table.arrival,
+        "first start": first,
+        "last end": last,
+        "mean waiting": _means(timeline.waiting, timeline.task_job, n),
+        "longest waiting": most,
+        "completion": timeline.completion,
+        "slowdown": timeline.slowdown,
+    }
 
 
 def _by_user(timeline: Timeline) -> dict[str, Any]:
@@ -61,23 +73,27 @@ def _by_user(timeline: Timeline) -> dict[str, Any]:
     begun, ended = timeline.span
     held = np.bincount(of_task, timeline.share_per_task[table.kind[timeline.task_job]] * length, minlength=n)
     return {
-        "user": timeline.users, "weight": table.weights, "tasks": np.bincount(of_task, minlength=n),
+        "user": timeline.users,
+        "weight": table.weights,
+        "tasks": np.bincount(of_task, minlength=n),
         "not started": np.bincount(table.user, timeline.unstarted, minlength=n).astype(np.int64),
-        "task time": np.bincount(of_task, length, minlength=n), "mean waiting": _means(timeline.waiting, of_task, n),
+        "task time": np.bincount(of_task, length, minlength=n),
+        "mean waiting": _means(timeline.waiting, of_task, n),
         "mean completion": _means(timeline.completion[done], table.user[done], n),
         "mean slowdown": _means(timeline.slowdown[done], table.user[done], n),
         "mean share": held / (ended - begun) if ended > begun else np.full(n, np.nan),
         **({"mean shortfall": timeline.shortfalls().mean(axis=0)} if len(timeline.fair_at) else {}),
-    }  # fmt: skip
+    }
 
 
 def _by_server(timeline: Timeline) -> dict[str, Any]:
     used = timeline.mean_utilisation()
     return {
-        "server": timeline.servers, **({} if timeline.server_types is None else {"type": timeline.server_types}),
+        "server": timeline.servers,
+        **({} if timeline.server_types is None else {"type": timeline.server_types}),
         "tasks": np.bincount(timeline.task_server, minlength=len(timeline.servers)),
         **{f"used {name}": used[:, i] for i, name in enumerate(timeline.resources)},
-    }  # fmt: skip
+    }
 
 
 def _by_time(timeline: Timeline, times: ArrayLike | None = None) -> dict[str, Any]:
@@ -92,16 +108,22 @@ def _by_time(timeline: Timeline, times: ArrayLike | None = None) -> dict[str, An
     shares, used = timeline.shares(moments), timeline.utilisation(moments)
     distance = dict(zip(timeline.fair_at.tolist(), timeline.distance().tolist(), strict=True))
     return {
-        "time": moments, **{f"share of {name}": shares[:, j] for j, name in enumerate(timeline.users)},
+        "time": moments,
+        **{f"share of {name}": shares[:, j] for j, name in enumerate(timeline.users)},
         **{f"used {name}": used[:, i] for i, name in enumerate(timeline.resources)},
-        "running": started - ended, "waiting": arrived - started,
+        "running": started - ended,
+        "waiting": arrived - started,
         **({"distance": [distance.get(t, np.nan) for t in moments.tolist()]} if distance else {}),
-    }  # fmt: skip
+    }
 
 
 _VIEWS: dict[str, Callable[[Timeline], dict[str, Any]]] = {
-    "task": by_task, "job": _by_job, "user": _by_user, "server": _by_server, "time": _by_time,
-}  # fmt: skip
+    "task": by_task,
+    "job": _by_job,
+    "user": _by_user,
+    "server": _by_server,
+    "time": _by_time,
+}
 
 
 def _names(labels: tuple[str, ...], index: NDArray[np.int64]) -> Any:

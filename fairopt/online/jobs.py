@@ -81,12 +81,13 @@ class Job:
             fix = "give a whole number >= 1 and up to 2**53"
             raise InvalidInstance(f"tasks of a job of user {self.user!r} is {tasks!r}; {fix}")
         for name, value in (
-            ("demands", checked_demands(self.user, self.demands)), ("tasks", int(tasks)),
+            ("demands", checked_demands(self.user, self.demands)),
+            ("tasks", int(tasks)),
             ("duration", _number(self.user, "duration", self.duration, positive=True)),
             ("arrival", _number(self.user, "arrival", self.arrival)),
             ("weight", float(_number(self.user, "weight", self.weight, positive=True))),
             ("eligible", checked_places(self.user, self.eligible)),
-        ):  # fmt: skip
+        ):
             object.__setattr__(self, name, value)
 
 

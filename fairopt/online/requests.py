@@ -57,10 +57,14 @@ class Requests:
             per_user = [value for value in vars(self.share).values() if isinstance(value, ByUser)]
             users = list(dict.fromkeys([user, *(name for value in per_user for name, _ in value.pairs)]))
             alone = Instance(  # and users whom the block names
-                [units] * len(users), instance.capacities, users=users, resources=instance.resources,
-                eligible=None if allowed is None else [allowed] * len(users), servers=instance.servers,
+                [units] * len(users),
+                instance.capacities,
+                users=users,
+                resources=instance.resources,
+                eligible=None if allowed is None else [allowed] * len(users),
+                servers=instance.servers,
                 server_types=instance.server_types,
-            )  # fmt: skip
+            )
             c = self.share.coefficients(alone, levelled=True)[0]
             self._known[key] = key, request, c.tolist()
         return self._known[key]
@@ -143,6 +147,9 @@ def individual_servers(capacities: Any, resources: Any, servers: Any, server_typ
     names = list(dict.fromkeys(alone.server_types))
     kinds = np.array(alone.server_types)
     return Instance(
-        np.empty((0, given.n_resources)), [alone.capacities[kinds == name].sum(axis=0) for name in names],
-        resources=given.resources, servers=names, units=given.units,
-    )  # fmt: skip
+        np.empty((0, given.n_resources)),
+        [alone.capacities[kinds == name].sum(axis=0) for name in names],
+        resources=given.resources,
+        servers=names,
+        units=given.units,
+    )

@@ -91,17 +91,25 @@ def save(timeline: Timeline, path: Path) -> Path:
         raise InvalidInstance(f"cannot write {path}; give a name that ends in .json, or use to_frame().to_csv()")
     places = {place: k for k, place in enumerate(dict.fromkeys(job.eligible for job in timeline.jobs if job.eligible))}
     data = {
-        "format": "fairopt.timeline/1", "name": timeline.name,
+        "format": "fairopt.timeline/1",
+        "name": timeline.name,
         "share": timeline.share if isinstance(timeline.share, str) else repr(timeline.share),
-        "cluster": timeline.cluster.to_dict(), "places": list(map(list, places)),
-        "jobs": [asdict(job) | {"duration": _text(job.duration), "arrival": _text(job.arrival),
-                                "eligible": places.get(job.eligible)} for job in timeline.jobs],
-        **{key: getattr(timeline, key).tolist()
-           for key in ("share_per_task", "task_job", "task_server", "start", "end", "fair_at")},
+        "cluster": timeline.cluster.to_dict(),
+        "places": list(map(list, places)),
+        "jobs": [
+            asdict(job)
+            | {"duration": _text(job.duration), "arrival": _text(job.arrival), "eligible": places.get(job.eligible)}
+            for job in timeline.jobs
+        ],
+        **{
+            key: getattr(timeline, key).tolist()
+            for key in ("share_per_task", "task_job", "task_server", "start", "end", "fair_at")
+        },
         "fair_shares": [None if np.isnan(row).any() else row.tolist() for row in timeline.fair_shares],
-        "fair_errors": timeline.fair_errors, "until": timeline.until if math.isfinite(timeline.until) else None,
+        "fair_errors": timeline.fair_errors,
+        "until": timeline.until if math.isfinite(timeline.until) else None,
         "interrupted": timeline.interrupted,
-    }  # fmt: skip
+    }
     write_whole(path, json.dumps(data, allow_nan=False) + "\n")
     return path
 
@@ -170,10 +178,15 @@ def _joined(data: _File, again: Timeline, share: Share | str) -> Timeline:
         raise InvalidInstance(f"fair_shares does not have a row for {users} users at each moment of fair_at")
     rows = [[math.nan] * users if row is None else row for row in fair]
     return replace(
-        again, share=share, share_per_task=np.array(data.share_per_task), fair_at=np.array(data.fair_at, dtype=float),
-        fair_shares=np.array(rows, dtype=float).reshape(len(rows), users), fair_errors=tuple(data.fair_errors),
-        until=math.inf if data.until is None else data.until, interrupted=data.interrupted,
-    )  # fmt: skip
+        again,
+        share=share,
+        share_per_task=np.array(data.share_per_task),
+        fair_at=np.array(data.fair_at, dtype=float),
+        fair_shares=np.array(rows, dtype=float).reshape(len(rows), users),
+        fair_errors=tuple(data.fair_errors),
+        until=math.inf if data.until is None else data.until,
+        interrupted=data.interrupted,
+    )
 
 
 def _share(text: str) -> Share | str:

@@ -75,9 +75,20 @@ class _User:
     """A user: what it runs, and what waits."""
 
     __slots__ = (
-        "aside", "average", "index", "limit", "name", "present", "queues", "ready", "running", "shares", "since",
-        "waiting", "weight",
-    )  # fmt: skip
+        "aside",
+        "average",
+        "index",
+        "limit",
+        "name",
+        "present",
+        "queues",
+        "ready",
+        "running",
+        "shares",
+        "since",
+        "waiting",
+        "weight",
+    )
 
     def __init__(self, name: str, index: int) -> None:
         self.name, self.index, self.weight, self.limit = name, index, 1.0, math.inf
@@ -254,16 +265,24 @@ class Scheduler:
     """
 
     def __init__(
-        self, capacities: ArrayLike | Mapping[str, Any] | Instance, share: Share = _DOMINANT, *,
-        resources: Sequence[str] | None = None, servers: Sequence[str] | None = None,
-        server_types: Sequence[str] | None = None, placement: str | Placement = "first-fit", on_misfit: str = "skip",
-        order: str = "share", half_life: float | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        capacities: ArrayLike | Mapping[str, Any] | Instance,
+        share: Share = _DOMINANT,
+        *,
+        resources: Sequence[str] | None = None,
+        servers: Sequence[str] | None = None,
+        server_types: Sequence[str] | None = None,
+        placement: str | Placement = "first-fit",
+        on_misfit: str = "skip",
+        order: str = "share",
+        half_life: float | None = None,
+    ) -> None:
         if not isinstance(share, Share):
             raise InvalidBlock(f"share is {brief(share)}; give a share such as DominantShare() or KDominantShare(2)")
         for name, value, known in (
-            ("on_misfit", on_misfit, ("skip", "stop")), ("order", order, ("share", "arrival")),
-        ):  # fmt: skip
+            ("on_misfit", on_misfit, ("skip", "stop")),
+            ("order", order, ("share", "arrival")),
+        ):
             if value not in known:
                 raise InvalidBlock(f"{name} is {value!r}; {nearest(value, known)}")
         if half_life is not None and not (isinstance(half_life, (int, float)) and 0 < half_life < math.inf):
@@ -319,9 +338,16 @@ class Scheduler:
     # -- what is told ---------------------------------------------------------------------------------------------
 
     def submit(
-        self, user: str, demands: ArrayLike | Mapping[str, float], tasks: float = 1, *, weight: float | None = None,
-        limit: float | None = None, eligible: Sequence[str] | ArrayLike | None = None, at: float | None = None,
-    ) -> int:  # fmt: skip
+        self,
+        user: str,
+        demands: ArrayLike | Mapping[str, float],
+        tasks: float = 1,
+        *,
+        weight: float | None = None,
+        limit: float | None = None,
+        eligible: Sequence[str] | ArrayLike | None = None,
+        at: float | None = None,
+    ) -> int:
         """Add a job: equal tasks of a user, which wait.
 
         Parameters

@@ -31,9 +31,15 @@ OFTEN = 1000  # tasks that end between two reports of progress
 
 
 def simulate(
-    capacities: ArrayLike | Mapping[str, Any] | Instance, jobs: Iterable[Job], share: Share = _DOMINANT, *,
-    scheduler: Any = None, fair_at: ArrayLike = (), name: str | None = None, time_limit: float | None = None,
-) -> Timeline:  # fmt: skip
+    capacities: ArrayLike | Mapping[str, Any] | Instance,
+    jobs: Iterable[Job],
+    share: Share = _DOMINANT,
+    *,
+    scheduler: Any = None,
+    fair_at: ArrayLike = (),
+    name: str | None = None,
+    time_limit: float | None = None,
+) -> Timeline:
     """Run jobs on servers task by task, event by event.
 
     Parameters
@@ -120,10 +126,21 @@ def simulate(
         interrupted = True
     job, server, start, end = (np.array(x[: len(run.end)]) for x in (run.task_job, run.task_server, run.start, run.end))
     timeline = Timeline(
-        usual.instance, table, share, table.share, job, server, start, end, np.zeros(0),
-        np.zeros((0, len(table.users))), (), float(run.until), interrupted,
+        usual.instance,
+        table,
+        share,
+        table.share,
+        job,
+        server,
+        start,
+        end,
+        np.zeros(0),
+        np.zeros((0, len(table.users))),
+        (),
+        float(run.until),
+        interrupted,
         _name(run.scheduler) if name is None else name,
-    )  # fmt: skip
+    )
     return timeline.with_fair_at(moments, time_limit=clock.left) if len(moments) else timeline
 
 

@@ -266,12 +266,15 @@ class Timeline:
         known = distance[np.isfinite(distance)]
         used = np.nansum(self.mean_utilisation() * self.capacities, axis=0)
         return {
-            "tasks": len(self.start), "unstarted": int(self.unstarted.sum()),
-            "jobs": int((self.unstarted == 0).sum()), "makespan": ended - begun,
-            "waiting": _spread(self.waiting), "slowdown": _spread(slowdown[np.isfinite(slowdown)]),
+            "tasks": len(self.start),
+            "unstarted": int(self.unstarted.sum()),
+            "jobs": int((self.unstarted == 0).sum()),
+            "makespan": ended - begun,
+            "waiting": _spread(self.waiting),
+            "slowdown": _spread(slowdown[np.isfinite(slowdown)]),
             "utilisation": dict(zip(self.resources, part_of_capacity(used, total).tolist(), strict=True)),
             "distance": {"mean": _mean(known), "largest": float(known.max()) if len(known) else math.nan},
-        }  # fmt: skip
+        }
 
     def to_frame(self, by: str = "task", times: ArrayLike | None = None) -> Any:
         """A pandas frame.

@@ -76,8 +76,17 @@ def cells(ax: Any, percent: Float, texts: Sequence[Sequence[str]], classes: Clas
     shown = np.ma.masked_invalid(percent)
     image = ax.imshow(shown, cmap=shades, vmin=0, vmax=100, aspect="auto", interpolation="nearest")
     for (row, column), value in np.ndenumerate(percent):
-        ax.text(column, row, texts[row][column], ha="center", va="center", fontsize=7, gid=NUMBER, in_layout=False,
-                color="white" if value > 55 else "black")  # fmt: skip
+        ax.text(
+            column,
+            row,
+            texts[row][column],
+            ha="center",
+            va="center",
+            fontsize=7,
+            gid=NUMBER,
+            in_layout=False,
+            color="white" if value > 55 else "black",
+        )
     fewer = "" if len(percent) == classes.n_classes else f": the {len(percent)} largest of {classes.n_classes:,}"
     ax.set_ylabel(f"servers (number){fewer}")
     ax.set_xticks(np.arange(percent.shape[1] - 1) + 0.5, minor=True)

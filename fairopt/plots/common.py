@@ -15,10 +15,33 @@ from fairopt.display import shorter
 from fairopt.errors import InvalidBlock, MissingExtra
 
 __all__ = [
-    "COLOURS", "GREYS", "GROUP", "HATCHES", "HELD", "NOISE", "NUMBER", "Inches", "amount", "colour", "cut", "escaped",
-    "fit_numbers", "inches", "label_bars", "lay_out", "lettering", "lighter", "look", "matplotlib_or_missing",
-    "measured", "new_figure", "plain", "shorter", "ticks_below", "ticks_beside",
-]  # fmt: skip
+    "COLOURS",
+    "GREYS",
+    "GROUP",
+    "HATCHES",
+    "HELD",
+    "NOISE",
+    "NUMBER",
+    "Inches",
+    "amount",
+    "colour",
+    "cut",
+    "escaped",
+    "fit_numbers",
+    "inches",
+    "label_bars",
+    "lay_out",
+    "lettering",
+    "lighter",
+    "look",
+    "matplotlib_or_missing",
+    "measured",
+    "new_figure",
+    "plain",
+    "shorter",
+    "ticks_below",
+    "ticks_beside",
+]
 
 Inches: TypeAlias = tuple[float, float]  # width and height
 
@@ -191,10 +214,13 @@ def ticks_below(ax: Any, names: Sequence[str], width: float, most: float = math.
         names = [name.replace("\n", " ") for name in names]
         turn, (points, step) = 90, _column(each)
     ax.set_xticks(
-        range(0, len(names), step), [fitted(name, most, points) for name in names[::step]], fontsize=points,
-        rotation=turn, ha="right" if turn == ASLANT else "center",
+        range(0, len(names), step),
+        [fitted(name, most, points) for name in names[::step]],
+        fontsize=points,
+        rotation=turn,
+        ha="right" if turn == ASLANT else "center",
         rotation_mode="anchor" if turn == ASLANT else "default",
-    )  # fmt: skip
+    )
 
 
 def ticks_beside(ax: Any, names: Sequence[str], height: float, most: float = math.inf) -> None:
@@ -238,8 +264,11 @@ def lettering(words: Iterable[str], axes: Iterable[Any]) -> Iterator[None]:
             text.set_fontfamily(list(dict.fromkeys([*text.get_fontfamily(), *more])))
     if lost:
         some = " ".join(sorted(lost)[:20]) + (f" and {len(lost) - 20} more" if len(lost) > 20 else "")
-        warnings.warn(f"no installed font has the letters {some}: names show {BOX} in their place; install a font that "
-                      "has them, as Noto Sans CJK", stacklevel=_depth())  # fmt: skip
+        warnings.warn(
+            f"no installed font has the letters {some}: names show {BOX} in their place; install a font that "
+            "has them, as Noto Sans CJK",
+            stacklevel=_depth(),
+        )
 
 
 def _depth() -> int:

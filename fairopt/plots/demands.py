@@ -52,10 +52,17 @@ class DemandLines(Picture):
         for layer in reversed(self.layers):  # greys below colours
             alone = len(layer.users) == 1
             lines = list(np.stack([np.zeros_like(ends[layer.users]), ends[layer.users]], axis=1))
-            ax.add_collection(LineCollection(
-                lines, colors=layer.colour, linestyles=[_stroke(layer)], linewidths=1.4 if alone else 0.4,
-                zorder=2 if alone else 1, alpha=0.35 if faint and not alone else 1.0,
-            ), autolim=False)  # fmt: skip
+            ax.add_collection(
+                LineCollection(
+                    lines,
+                    colors=layer.colour,
+                    linestyles=[_stroke(layer)],
+                    linewidths=1.4 if alone else 0.4,
+                    zorder=2 if alone else 1,
+                    alpha=0.35 if faint and not alone else 1.0,
+                ),
+                autolim=False,
+            )
         if allocation is not None:
             order = np.argsort(np.arctan2(slopes[:, 1], slopes[:, 0]), kind="stable")
             corners = np.vstack([np.zeros(2), np.cumsum(held[order], axis=0)])

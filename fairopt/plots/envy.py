@@ -54,14 +54,24 @@ class EnvyMatrix(Picture):
         assert matrix is not None
         percent = 100 * matrix
         shades = LinearSegmentedColormap.from_list("envy", SHADES)
-        image = ax.imshow(percent, cmap=shades, vmin=-self.widest, vmax=self.widest, interpolation="nearest",
-                          aspect="auto")  # fmt: skip
+        image = ax.imshow(
+            percent, cmap=shades, vmin=-self.widest, vmax=self.widest, interpolation="nearest", aspect="auto"
+        )
         if len(percent) <= NUMBERED:
             for (j, k), value in np.ndenumerate(percent):
                 if j != k:
                     words = "0" if abs(value) < 0.5 else f"{value:+.0f}"
-                    ax.text(k, j, words, ha="center", va="center", fontsize=7, gid=NUMBER, in_layout=False,
-                            color="white" if value > 0.5 * self.widest else "black")  # fmt: skip
+                    ax.text(
+                        k,
+                        j,
+                        words,
+                        ha="center",
+                        va="center",
+                        fontsize=7,
+                        gid=NUMBER,
+                        in_layout=False,
+                        color="white" if value > 0.5 * self.widest else "black",
+                    )
         ax.set_xlabel("on what this user holds")
         ax.set_ylabel("this user")
         ax.tick_params(length=2, labelsize=8)

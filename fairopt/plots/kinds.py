@@ -34,9 +34,12 @@ PLANES = {"demands": "resources", "region": "users"}  # what the axes are
 
 
 def check(
-    instance: Instance, kind: str, users: Two = None, resources: Two = None,
+    instance: Instance,
+    kind: str,
+    users: Two = None,
+    resources: Two = None,
     how: Callable[[str, str], str] | None = None,
-) -> None:  # fmt: skip
+) -> None:
     """Refuse what cannot be drawn before anything is solved; arguments are those of `draw`.
 
     ``how`` writes how two names are chosen, as an error says it.
@@ -84,9 +87,13 @@ def draw(
 
 
 def comparison(
-    comparison: Any, axes: Any = None, kind: str = "shares", users: Two = None, resources: Two = None,
+    comparison: Any,
+    axes: Any = None,
+    kind: str = "shares",
+    users: Two = None,
+    resources: Two = None,
     size: Size | None = None,
-) -> list[Any]:  # fmt: skip
+) -> list[Any]:
     r"""A panel for each policy, with the same scales and colours and one legend; see `Comparison.plot`.
 
     ``size`` is that of a new figure in inches, (width, height), None for what its panels need.
@@ -115,6 +122,9 @@ def _picture(instance: Instance, kind: str, found: Mapping[str, Allocation], use
     if kind == "envy":
         return EnvyMatrix([envy(a) for a in allocations], allocations)
     usual: dict[str, Callable[[Instance, Sequence[Allocation]], Picture]] = {
-        "shares": StackedShares, "dominant": DominantShares, "utilisation": UseBars, "prices": PriceBars,
-    }  # fmt: skip
+        "shares": StackedShares,
+        "dominant": DominantShares,
+        "utilisation": UseBars,
+        "prices": PriceBars,
+    }
     return usual[kind](instance, allocations)

@@ -47,7 +47,7 @@ def by_size(users: Sequence[str], size: NDArray[np.float64], most: int = MOST) -
     out = [
         Layer(shorter(users[j]), np.array([j]), colour(k), HATCHES[k // len(COLOURS)])
         for k, j in enumerate(named.tolist())
-    ]  # fmt: skip
+    ]
     rest = np.setdiff1d(np.arange(n), named)
     return [*out, Layer(f"{len(rest):,} others", rest, GREYS[1])] if len(rest) else out
 

@@ -30,8 +30,18 @@ from fairopt.plots.common import (
 from fairopt.policy import Policy, label
 
 __all__ = [
-    "LEGEND", "Picture", "Size", "Two", "given", "grow", "labels_at_the_edge", "labels_of", "many", "one", "two_of",
-]  # fmt: skip
+    "LEGEND",
+    "Picture",
+    "Size",
+    "Two",
+    "given",
+    "grow",
+    "labels_at_the_edge",
+    "labels_of",
+    "many",
+    "one",
+    "two_of",
+]
 
 Size: TypeAlias = tuple[float | None, float | None]  # inches of a figure, None for what its panels need
 Two: TypeAlias = "Sequence[str] | None"  # names of the two users or resources at the axes
@@ -109,8 +119,13 @@ def given(axes: Any, count: int, panels: str) -> list[Any]:
 
 def labels_of(instance: Instance) -> list[str]:
     """All names in an instance."""
-    return [*instance.users, *instance.resources, *instance.servers, *(instance.server_types or ()),
-            *(unit or "" for unit in instance.units or ())]  # fmt: skip
+    return [
+        *instance.users,
+        *instance.resources,
+        *instance.servers,
+        *(instance.server_types or ()),
+        *(unit or "" for unit in instance.units or ()),
+    ]
 
 
 def two_of(
@@ -132,8 +147,7 @@ def two_of(
         if len(names) > 2:
             some = ", ".join(map(repr, names[:10])) + (", ..." if len(names) > 10 else "")
             raise InvalidBlock(
-                f"this picture has two {what} at its axes; choose two of the {len(names):,}, "
-                f"as {example}, from {some}"
+                f"this picture has two {what} at its axes; choose two of the {len(names):,}, as {example}, from {some}"
             )
         return 0, 1
     if isinstance(asked, str) or len(asked) != 2 or asked[0] == asked[1]:
@@ -148,9 +162,13 @@ def two_of(
 
 
 def _drawn(
-    picture: Picture, shown: Sequence[tuple[Allocation | None, list[str]]], names: Sequence[str], axes: Any,
-    size: Size = (None, None), alone: bool = False,
-) -> list[Any]:  # fmt: skip
+    picture: Picture,
+    shown: Sequence[tuple[Allocation | None, list[str]]],
+    names: Sequence[str],
+    axes: Any,
+    size: Size = (None, None),
+    alone: bool = False,
+) -> list[Any]:
     """Draw allocations below their titles, on the given axes or on panels of a new figure."""
     count, columns, panels = len(shown), 0, []
     if axes is None:  # the figure first: the inline backend of notebooks sets rcParams with the first one

@@ -50,8 +50,10 @@ class PriceBars(Picture):
             worth = np.nan_to_num(each) * instance.total_capacities
             each = np.where(worth > NOISE * worth.max(initial=0.0), each, 0.0)
             units = instance.units or [None] * len(each)
-            self.below = [f"{name}\n{amount(price, 2)} per {shorter(unit or 'unit', 10)}"
-                          for name, price, unit in zip(self.below, each.tolist(), units, strict=True)]  # fmt: skip
+            self.below = [
+                f"{name}\n{amount(price, 2)} per {shorter(unit or 'unit', 10)}"
+                for name, price, unit in zip(self.below, each.tolist(), units, strict=True)
+            ]
 
     def draw(self, ax: Any, allocation: Allocation | None) -> Any:
         """Bars or cells with numbers, or a sentence, with no colours to explain, if no price is positive."""
@@ -65,13 +67,25 @@ class PriceBars(Picture):
         dearest = float(np.nan_to_num(left).max(initial=0.0)) or 1.0
         low, high = (np.where(np.abs(p) <= NOISE * dearest, 0.0, 100 * p / dearest) for p in (right, left))
         words = "no prices" if allocation.prices is None else _why_zero(allocation) if zero else ""
-        texts = [[self._text(*pair, bool(words)) for pair in zip(*rows, strict=True)]
-                 for rows in zip(low.tolist(), high.tolist(), strict=True)]  # fmt: skip
+        texts = [
+            [self._text(*pair, bool(words)) for pair in zip(*rows, strict=True)]
+            for rows in zip(low.tolist(), high.tolist(), strict=True)
+        ]
         image = self._bars(ax, low[0], high[0], texts[0]) if self.bars else cells(ax, low, texts, self.classes)
         if words:
             box = {"facecolor": "white", "edgecolor": "none", "alpha": 0.9, "pad": 1}
-            ax.text(0.5, 0.5, words, transform=ax.transAxes, ha="center", va="center", color="#404040", gid=SENTENCE,
-                    in_layout=False, bbox=box)  # fmt: skip
+            ax.text(
+                0.5,
+                0.5,
+                words,
+                transform=ax.transAxes,
+                ha="center",
+                va="center",
+                color="#404040",
+                gid=SENTENCE,
+                in_layout=False,
+                bbox=box,
+            )
         return None if words else image
 
     def _text(self, low: float, high: float, explained: bool) -> str:

@@ -64,8 +64,15 @@ class Region(Picture):
                 line(limit, color="#8C8C8C", linewidth=1.0, linestyle=(0, (1, 1)), zorder=1.5)
         if allocation is None or self.together:
             for n, (_, point) in enumerate(self._points()):
-                ax.plot(*point, MARKERS[n % len(MARKERS)], color=colour(n + 5), markersize=7, markeredgecolor="white",
-                        zorder=4, clip_on=False)  # fmt: skip
+                ax.plot(
+                    *point,
+                    MARKERS[n % len(MARKERS)],
+                    color=colour(n + 5),
+                    markersize=7,
+                    markeredgecolor="white",
+                    zorder=4,
+                    clip_on=False,
+                )
         else:
             ax.plot(*allocation.tasks[self.two], MARKERS[0], color="black", markersize=6, zorder=4, clip_on=False)
         ax.set_xlim(0, self.view[0])
@@ -94,8 +101,17 @@ class Region(Picture):
         if self.together or not self.found:
             for n, (names, point) in enumerate(self._points()):
                 at = ", ".join(f"{x:.4g}" for x in np.where(point > NOISE * self.reach, point, 0.0))
-                made.append(Line2D([], [], marker=MARKERS[n % len(MARKERS)], color=colour(n + 5), linestyle="",
-                                   markersize=6, label="\n= ".join(map(cut, names)) + f"\n({at})"))  # fmt: skip
+                made.append(
+                    Line2D(
+                        [],
+                        [],
+                        marker=MARKERS[n % len(MARKERS)],
+                        color=colour(n + 5),
+                        linestyle="",
+                        markersize=6,
+                        label="\n= ".join(map(cut, names)) + f"\n({at})",
+                    )
+                )
         else:
             made.append(Line2D([], [], marker="o", color="black", linestyle="", label="the allocation"))
         return made

@@ -16,8 +16,12 @@ from fairopt.plots.panels import Picture, one
 __all__ = ["StackedShares", "stacked_shares"]
 
 LEFT: dict[str, Any] = {
-    "label": "left over", "facecolor": "white", "edgecolor": "#D2D2D2", "hatch": "\\\\\\", "linewidth": 0.5,
-}  # fmt: skip
+    "label": "left over",
+    "facecolor": "white",
+    "edgecolor": "#D2D2D2",
+    "hatch": "\\\\\\",
+    "linewidth": 0.5,
+}
 
 
 class StackedShares(Picture):
@@ -39,8 +43,17 @@ class StackedShares(Picture):
         at, bottom = np.arange(len(total)), np.zeros(len(total))
         for layer in self.layers:
             height = held[layer.users].sum(axis=0)
-            ax.bar(at, height, bottom=bottom, width=0.75, color=layer.colour, hatch=layer.hatch,
-                   edgecolor="white", linewidth=0.4, label=layer.label)  # fmt: skip
+            ax.bar(
+                at,
+                height,
+                bottom=bottom,
+                width=0.75,
+                color=layer.colour,
+                hatch=layer.hatch,
+                edgecolor="white",
+                linewidth=0.4,
+                label=layer.label,
+            )
             bottom = bottom + height
         rest = ax.bar(at, np.where(total > 0, np.maximum(100 - bottom, 0), 0), bottom=bottom, width=0.75, **LEFT)
         label_bars(ax, rest, np.where(total > 0, bottom, np.nan))

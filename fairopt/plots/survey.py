@@ -99,8 +99,16 @@ def _clusters(survey: Survey, ax: Any) -> None:
     for c in range(cluster.max() + 1):
         mine = cluster == c
         fairness, efficiency = tastes[mine].T
-        ax.scatter(efficiency, fairness, s=LARGEST * people[mine] / people.max(), color=colour(c), alpha=0.6,
-                   linewidth=0.5, edgecolor="white", label=f"cluster {c + 1}: {people[mine].sum():,}")  # fmt: skip
+        ax.scatter(
+            efficiency,
+            fairness,
+            s=LARGEST * people[mine] / people.max(),
+            color=colour(c),
+            alpha=0.6,
+            linewidth=0.5,
+            edgecolor="white",
+            label=f"cluster {c + 1}: {people[mine].sum():,}",
+        )
     legend = ax.legend(title="people", title_fontsize=8, loc="best", **LEGEND)
     for handle in legend.legend_handles:
         handle.set_sizes([40.0])

@@ -73,9 +73,11 @@ def draw_timeline(timeline: Timeline, kind: str = "shares", ax: Any = None, betw
 
 
 def draw_timelines(
-    timelines: Mapping[str, Timeline], kind: str = "shares", axes: Any = None,
+    timelines: Mapping[str, Timeline],
+    kind: str = "shares",
+    axes: Any = None,
     between: tuple[float, float] | None = None,
-) -> list[Any]:  # fmt: skip
+) -> list[Any]:
     """Draw one or several timelines.
 
     Parameters
@@ -206,8 +208,9 @@ def _plan(
         parts = [_percents(run, layers, span) for run in runs]
         return len(runs), [
             (partial(_stack, moments=moments, percents=percents[:, :, i], layers=layers), f"{resource} (%)")
-            for i, resource in enumerate(resources) for moments, percents in parts
-        ]  # fmt: skip
+            for i, resource in enumerate(resources)
+            for moments, percents in parts
+        ]
     if kind == "shares":
         layers = by_size(runs[0].users, _held(runs, span), LINES)
         return math.ceil(len(runs) / math.ceil(len(runs) / 3)), [
@@ -219,9 +222,12 @@ def _plan(
         return 1, [(partial(_in_use, lines=lines, span=span), "in use (%)")]
     if kind == "utilisation":
         return 1, [
-            (partial(_in_use, lines=[(name, run, i) for name, run in zip(names, runs, strict=True)], span=span),
-             f"{resource} in use (%)") for i, resource in enumerate(resources)
-        ]  # fmt: skip
+            (
+                partial(_in_use, lines=[(name, run, i) for name, run in zip(names, runs, strict=True)], span=span),
+                f"{resource} in use (%)",
+            )
+            for i, resource in enumerate(resources)
+        ]
     if kind == "waiting":
         return 1, [(partial(_waits, runs=runs, names=names, span=span), "tasks that waited at most this long (%)")]
     return 1, [(partial(_distances, runs=runs, names=names, span=span), "missing part of fair shares (%)")]
@@ -245,8 +251,17 @@ def _stack(ax: Any, moments: Float, percents: Float, layers: Sequence[Layer]) ->
     bottom = np.zeros(len(moments))
     for k, layer in enumerate(layers):
         top = bottom + percents[:, k]
-        ax.fill_between(moments, bottom, top, step="post", facecolor=layer.colour, hatch=layer.hatch,
-                        edgecolor="white", linewidth=0, label=layer.label)  # fmt: skip
+        ax.fill_between(
+            moments,
+            bottom,
+            top,
+            step="post",
+            facecolor=layer.colour,
+            hatch=layer.hatch,
+            edgecolor="white",
+            linewidth=0,
+            label=layer.label,
+        )
         bottom = top
     ax.set_ylim(0, 105)
 
@@ -304,8 +319,15 @@ def _distances(ax: Any, runs: Sequence[Timeline], names: Sequence[str], span: Sp
     for k, (run, name) in enumerate(zip(runs, names, strict=True)):
         order = np.argsort(run.fair_at, kind="stable")
         order = order[(run.fair_at[order] >= span[0]) & (run.fair_at[order] <= span[1])]
-        ax.plot(run.fair_at[order], 100 * run.distance()[order], marker="o", **_look(k), markersize=3,
-                clip_on=False, label=cut(name, 40))  # fmt: skip
+        ax.plot(
+            run.fair_at[order],
+            100 * run.distance()[order],
+            marker="o",
+            **_look(k),
+            markersize=3,
+            clip_on=False,
+            label=cut(name, 40),
+        )
     ax.set_ylim(top=max(ax.get_ylim()[1], 1.0))  # rounding is not drawn as a result
 
 

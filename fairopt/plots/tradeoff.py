@@ -18,11 +18,16 @@ SIZE = (6.4, 3.6)  # inches
 SHADES = "viridis"  # from dark to light, for any colour vision
 KINDS = {"tradeoff": (1, 2), "tasks": (1,), "map": (2,)}  # numbers of parameters
 WORDS = {
-    "fairness": "fairness (smallest dominant share, % of DRF)", "efficiency": "efficiency (tasks, % of the most)",
-    "tasks": "tasks", "jain": "Jain's index of dominant shares", "f_beta": "f_beta",
-    "price_of_fairness": "price of fairness", "price_bound": "bound on the price of fairness", "gap": "gap",
+    "fairness": "fairness (smallest dominant share, % of DRF)",
+    "efficiency": "efficiency (tasks, % of the most)",
+    "tasks": "tasks",
+    "jain": "Jain's index of dominant shares",
+    "f_beta": "f_beta",
+    "price_of_fairness": "price of fairness",
+    "price_bound": "bound on the price of fairness",
+    "gap": "gap",
     "method": "method",
-}  # fmt: skip
+}
 UNDER_DRF: dict[str, Any] = {"linewidth": 1, "linestyle": (0, (4, 2))}
 DECADES = 1000.0  # ratio of tasks above which their axis is logarithmic
 MISSING = {"no value": "#9A9A9A", "not reached": "#FFFFFF", "no answer": "#DDDDDD"}
@@ -153,8 +158,11 @@ def _map(frontier: Frontier, ax: Any, of: str) -> None:
     greys = ListedColormap([*MISSING.values()])
     ax.imshow(np.ma.masked_less(holes, 0), cmap=greys, vmin=0, vmax=2, zorder=-1, **laid)
     entries = [Patch(color=colour(k), label=kind) for k, kind in enumerate(kinds)]
-    entries += [Patch(facecolor=grey, edgecolor=GREYS[1], linewidth=0.5, label=word)
-                for k, (word, grey) in enumerate(MISSING.items()) if k in why]  # fmt: skip
+    entries += [
+        Patch(facecolor=grey, edgecolor=GREYS[1], linewidth=0.5, label=word)
+        for k, (word, grey) in enumerate(MISSING.items())
+        if k in why
+    ]
     if of != "method":
         _colour_bar(image, ax, WORDS[of])
     if entries:

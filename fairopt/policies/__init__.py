@@ -8,4 +8,3 @@
 * `registry`: policies by short name, from files and from entry points.
 * `parse`: blocks from the text of their repr.
 """
-

@@ -119,9 +119,15 @@ class BottleneckFairness:
         return "bottleneck fairness"
 
     def allocate(
-        self, instance: Instance, *, method: str = "auto", solver: str | None = None,
-        solver_options: Mapping[str, Any] | None = None, time_limit: float | None = None, verbose: bool = False,
-    ) -> Allocation:  # fmt: skip
+        self,
+        instance: Instance,
+        *,
+        method: str = "auto",
+        solver: str | None = None,
+        solver_options: Mapping[str, Any] | None = None,
+        time_limit: float | None = None,
+        verbose: bool = False,
+    ) -> Allocation:
         """Maximise weighted Nash welfare, and check that no user has a justified complaint.
 
         Parameters
@@ -167,8 +173,9 @@ class BottleneckFairness:
             raise NotCertified(
                 f"the allocation found is not bottleneck-fair: {verdict}. Fix: leave method and solver out; see .best "
                 "for what was found",
-                best=allocation, tried=answer.certificate.tried,
-            )  # fmt: skip
+                best=allocation,
+                tried=answer.certificate.tried,
+            )
         return allocation
 
 

@@ -84,9 +84,15 @@ class NaivePerServer:
         return f"{label(self.policy)} per server"
 
     def allocate(
-        self, instance: Instance, *, method: str = "auto", solver: str | None = None,
-        solver_options: Mapping[str, Any] | None = None, time_limit: float | None = None, verbose: bool = False,
-    ) -> Allocation:  # fmt: skip
+        self,
+        instance: Instance,
+        *,
+        method: str = "auto",
+        solver: str | None = None,
+        solver_options: Mapping[str, Any] | None = None,
+        time_limit: float | None = None,
+        verbose: bool = False,
+    ) -> Allocation:
         """Solve each server by itself, identical ones once, and prove every answer.
 
         Parameters
@@ -153,8 +159,9 @@ class NaivePerServer:
             raise NotCertified(
                 f"no answer{where} could be certified: gap {certificate.gap:.2g} (tolerance 1e-6), violation "
                 f"{certificate.violation:.2g} (1e-9). Fix: {fix}",
-                best=allocation, tried=certificate.tried,
-            )  # fmt: skip
+                best=allocation,
+                tried=certificate.tried,
+            )
         return allocation
 
     def _in_step(self, instance: Instance, first: Int, takes_part: Bool, deadline: float) -> _Answers | None:
@@ -172,7 +179,11 @@ class NaivePerServer:
         try:
             with within("classes of servers"):
                 found = allocate_many(
-                    self.policy, demands, instance.capacities[first], weights=instance.weights, task_limits=limits,
+                    self.policy,
+                    demands,
+                    instance.capacities[first],
+                    weights=instance.weights,
+                    task_limits=limits,
                     time_limit=max(deadline - time.perf_counter(), SHORTEST),
                 )
         except (InvalidBlock, InvalidInstance, OutOfDomain):
@@ -237,9 +248,12 @@ def _alone(instance: Instance, s: int, users: Int) -> Instance:
     """One server of a row with chosen users, without limits; values given for all users still fit."""
     demands = instance.demands[users] if instance.demands.ndim == 2 else instance.demands[users, s]
     alone = Instance(
-        demands, instance.capacities[s], weights=instance.weights[users], resources=instance.resources,
+        demands,
+        instance.capacities[s],
+        weights=instance.weights[users],
+        resources=instance.resources,
         servers=[instance.servers[s]],
-    )  # fmt: skip
+    )
     alone._parent = (instance, users)
     return alone
 

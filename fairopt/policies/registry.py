@@ -69,11 +69,25 @@ def known_policies() -> dict[str, Notion]:
 def _own() -> dict[str, Notion]:
     """The policies of fairopt."""
     own: dict[str, Callable[..., Any]] = {
-        "drf": DRF, "2df": _two_df, "kdf": KDF, "drfh": DRFH, "tsf": TSF, "fds": FDS, "gfj": GFJ,
-        "pnorm": PNormFairness, "nash": NashWelfare, "most-tasks": NoFairness,
-        "mlf-drs": MLFDRS, "ffmra": FFMRA, "h-ffmra": HFFMRA, "ps-dsf": PSDSF, "per-server": _per_server,
-        "bottleneck": BottleneckFairness, "sequential-minmax": SequentialMinMax, "dynamic-drf": DynamicDRF,
-    }  # fmt: skip
+        "drf": DRF,
+        "2df": _two_df,
+        "kdf": KDF,
+        "drfh": DRFH,
+        "tsf": TSF,
+        "fds": FDS,
+        "gfj": GFJ,
+        "pnorm": PNormFairness,
+        "nash": NashWelfare,
+        "most-tasks": NoFairness,
+        "mlf-drs": MLFDRS,
+        "ffmra": FFMRA,
+        "h-ffmra": HFFMRA,
+        "ps-dsf": PSDSF,
+        "per-server": _per_server,
+        "bottleneck": BottleneckFairness,
+        "sequential-minmax": SequentialMinMax,
+        "dynamic-drf": DynamicDRF,
+    }
     return {name: _described(name, make) for name, make in own.items()}
 
 
@@ -258,9 +272,10 @@ def _imported(module: str, name: str, text: str, known: Iterable[str]) -> Any:
         raise InvalidBlock(f"{text!r}: {module!r} fails when imported: {_told(error)}") from error
     if not hasattr(loaded, name):
         there = {
-            k: v for k, v in vars(loaded).items()
+            k: v
+            for k, v in vars(loaded).items()
             if not k.startswith("_") and (is_mechanism(v) or callable(v) or isinstance(v, Block))
-        }  # fmt: skip
+        }
         if not name:
             made = [k for k, v in there.items() if getattr(v, "__module__", "") == loaded.__name__ or not callable(v)]
             these = f"one of {', '.join(made)}" if made else f"and {module!r} has none yet"
@@ -303,8 +318,9 @@ def _as_policy(found: Any, text: str, parameters: dict[str, Any], registered: bo
     """A policy from a policy, an objective, or a class or function that makes one."""
     kind = found if isinstance(found, type) else type(found)
     for word, part, whole in (
-        ("share", Share, "Policy(AlphaFair(2, {}()))"), ("constraint", Constraint, "Policy(Leximin(), [{}()])"),
-    ):  # fmt: skip
+        ("share", Share, "Policy(AlphaFair(2, {}()))"),
+        ("constraint", Constraint, "Policy(Leximin(), [{}()])"),
+    ):
         if issubclass(kind, part):
             fix = whole.format(kind.__name__)
             raise InvalidBlock(f"{text!r}: a {word} is not a policy; put it in one: {fix}")

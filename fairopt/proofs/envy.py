@@ -83,8 +83,9 @@ class Pulled:
             return Point(
                 tasks / program.instance.weights,
                 tasks * self.share().coefficients(program.instance, True) / program.instance.weights,
-                tasks <= program.low * (1 + AT_BOUND), tasks >= program.high * (1 - AT_BOUND),
-            )  # fmt: skip
+                tasks <= program.low * (1 + AT_BOUND),
+                tasks >= program.high * (1 - AT_BOUND),
+            )
 
 
 @dataclass(frozen=True)

@@ -170,8 +170,18 @@ class FewerRows:
 
 
 Evidence = (
-    FewerRows | CapacityPrices | Bottlenecked | Pulled | FairPrices | TotalPrices | RowPrices | UserPrices | HeldLevels
-    | Solved | Tangents | Division
+    FewerRows
+    | CapacityPrices
+    | Bottlenecked
+    | Pulled
+    | FairPrices
+    | TotalPrices
+    | RowPrices
+    | UserPrices
+    | HeldLevels
+    | Solved
+    | Tangents
+    | Division
 )
 
 
@@ -192,10 +202,14 @@ class Proposal:
 
 
 PLAIN: dict[type, tuple[str, ...]] = {  # name in files, and fields
-    Bottlenecked: ("bottlenecks", "order", "prices"), FairPrices: ("fair prices", "log_prices", "level"),
-    TotalPrices: ("total prices", "prices"), CapacityPrices: ("capacity prices", "prices"),
-    Pulled: ("pulled", "prices"), RowPrices: ("row prices", "prices"), UserPrices: ("user prices", "prices", "of_sum"),
-}  # fmt: skip
+    Bottlenecked: ("bottlenecks", "order", "prices"),
+    FairPrices: ("fair prices", "log_prices", "level"),
+    TotalPrices: ("total prices", "prices"),
+    CapacityPrices: ("capacity prices", "prices"),
+    Pulled: ("pulled", "prices"),
+    RowPrices: ("row prices", "prices"),
+    UserPrices: ("user prices", "prices", "of_sum"),
+}
 
 
 def plain(evidence: Evidence | None) -> dict[str, Any] | None:
@@ -207,8 +221,7 @@ def plain(evidence: Evidence | None) -> dict[str, Any] | None:
         return {"kind": "rows", "made": [list(rows) for rows in evidence.made], "found": plain(evidence.found)}
     if isinstance(evidence, HeldLevels):
         holdings = [
-            {name: _list(getattr(h, name)) for name in ("users", "prices", "dual", "sizes")}
-            for h in evidence.holdings
+            {name: _list(getattr(h, name)) for name in ("users", "prices", "dual", "sizes")} for h in evidence.holdings
         ]
         return {"kind": "levels", "holdings": holdings, "prices": _list(evidence.prices)}
     if isinstance(evidence, Tangents):

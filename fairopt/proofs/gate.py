@@ -182,9 +182,15 @@ def _judged_bundles(program: BundleProgram, proposal: Proposal) -> Answer:
     found = evidence.answer(None if bundles is None else bundles / instance.counts[:, None])
     bundles, tasks = program.on_rows(found.bundles), cut_at_limits(instance, program.on_rows(found.tasks))
     return Answer(
-        tasks, found.gap, max(found.violation, feasibility(program.given, program.expand(tasks))), proposal.method,
-        factor * found.value, factor * found.prices, found.part_violation, bundles=bundles,
-    )  # fmt: skip
+        tasks,
+        found.gap,
+        max(found.violation, feasibility(program.given, program.expand(tasks))),
+        proposal.method,
+        factor * found.value,
+        factor * found.prices,
+        found.part_violation,
+        bundles=bundles,
+    )
 
 
 def _can_prove(program: Program, evidence: Evidence) -> bool:
@@ -270,9 +276,12 @@ def _on_one_pool(
 
 
 def allocation(
-    policy: Any, judged: Sequence[tuple[Program, Answer]], begun: float, point: Float | None = None,
+    policy: Any,
+    judged: Sequence[tuple[Program, Answer]],
+    begun: float,
+    point: Float | None = None,
     bundles: Float | None = None,
-) -> Allocation:  # fmt: skip
+) -> Allocation:
     """The allocation of a policy: the last answer, at which every tier is judged again.
 
     Each tier was judged when it was solved; later programs keep what earlier ones achieved. Given tasks (``point``) and
@@ -287,18 +296,22 @@ def allocation(
         value = first.objective.value(first.point(*_gathered(first, table, held)))
     prices = None if started.prices is None else first.expand_prices(started.prices)
     certificate = _certificate(
-        begun, final, gap=float(np.max(gaps)),
+        begun,
+        final,
+        gap=float(np.max(gaps)),
         violation=final.violation if point is None else max(final.violation, feasibility(first.given, table)),
-        tried=tuple(t for _, a in judged for t in a.tried), gaps=tuple(gaps) if len(judged) > 1 else final.gaps,
-        note=final.note, assumed=_joined("; ", (a.assumed for _, a in judged)),
-    )  # fmt: skip
+        tried=tuple(t for _, a in judged for t in a.tried),
+        gaps=tuple(gaps) if len(judged) > 1 else final.gaps,
+        note=final.note,
+        assumed=_joined("; ", (a.assumed for _, a in judged)),
+    )
     evidence = () if held is not None else tuple(_plain(*tier, is_last=tier is judged[-1]) for tier in judged)
     return Allocation(first.given, policy, table, certificate, value, prices, held, evidence=evidence)
 
 
 def unfinished(
     policy: Any, program: Program, found: Answer | None, proposed: Proposal | None, begun: float
-) -> Allocation:  # fmt: skip
+) -> Allocation:
     """The allocation of a call that was stopped: the best answer found, else the point that was being judged.
 
     Quick, so nothing is proved of it. Points of methods on one pool are written while they are judged, and not used.
@@ -314,9 +327,7 @@ def unfinished(
         answer.solver, answer.tried = proposed.solver, tried
         return allocation(policy, [(program, answer)], begun)
     given = program.given
-    certificate = _certificate(
-        begun, gap=np.inf, violation=0.0, block_violation=np.inf, method="none", tried=tried
-    )  # fmt: skip
+    certificate = _certificate(begun, gap=np.inf, violation=0.0, block_violation=np.inf, method="none", tried=tried)
     return Allocation(given, policy, np.zeros((given.n_users, given.n_servers)), certificate, np.nan)
 
 
@@ -353,16 +364,25 @@ def _gap_at_the_end(program: Program, answer: Answer, table: Float, bundles: Flo
         before, after = (
             p.share(objective.share) if isinstance(objective, Leximin) else np.array([objective.value(p)])
             for p in (program.point(answer.tasks), program.point(tasks))
-        )  # fmt: skip
+        )
         short = np.divide(before - after, before, out=np.zeros(len(before)), where=before > 0)
         return answer.gap + max(float(short.max(initial=0.0)), 0.0)
     return judge(program, Proposal(answer.method, tasks, answer.evidence, bundles=held)).gap
 
 
 def whole(
-    policy: Any, instance: Instance, judged: Sequence[tuple[Program, Answer]], placement: Float, begun: float, *,
-    method: str, solver: str | None = None, tried: tuple[Try, ...] = (), note: str = "", unproved: str = "",
-) -> Allocation:  # fmt: skip
+    policy: Any,
+    instance: Instance,
+    judged: Sequence[tuple[Program, Answer]],
+    placement: Float,
+    begun: float,
+    *,
+    method: str,
+    solver: str | None = None,
+    tried: tuple[Try, ...] = (),
+    note: str = "",
+    unproved: str = "",
+) -> Allocation:
     """The allocation of whole tasks by individual server, beside the divisible answer of a policy, tier by tier.
 
     The point is measured as it is, never repaired. Its gap is the largest part of the divisible optimum (of the first
@@ -391,12 +411,18 @@ def whole(
             gaps = [float(losses[0].max())] if len(losses) > 1 else losses[0].tolist()
             gaps += [float(lost.max()) for lost in losses[1:]]
     certificate = _certificate(
-        begun, gap=gaps[0] if len(judged) > 1 else max(gaps), violation=violation, block_violation=of_blocks,
-        method=method, solver=solver, tried=tried, gaps=tuple(gaps) if len(gaps) > 1 else (),
+        begun,
+        gap=gaps[0] if len(judged) > 1 else max(gaps),
+        violation=violation,
+        block_violation=of_blocks,
+        method=method,
+        solver=solver,
+        tried=tried,
+        gaps=tuple(gaps) if len(gaps) > 1 else (),
         note=_joined("; ", (unproved if max(gaps) > GAP_TOLERANCE else "", note)),
         assumed=_joined("; ", (a.assumed for _, a in judged)),
         whole=bool((placement == np.rint(placement)).all()),
-    )  # fmt: skip
+    )
     evidence = tuple(
         {**(plain(answer.evidence) or {"kind": "none"}), "divisible": answer.tasks.tolist()} for _, answer in judged
     )
@@ -422,7 +448,7 @@ def of_problem(policy: Any, instance: Instance, found: Answer, begun: float) -> 
 
 def of_equilibrium(
     policy: Any, instance: Instance, tasks: Float, begun: float, *, gap: float | None = None
-) -> Allocation:  # fmt: skip
+) -> Allocation:
     """The allocation of PS-DSF: its gap is the largest rise that any user could still make on any server.
 
     A ``gap`` given, where there is no time to measure it, takes its place. Its objective is the smallest virtual share
@@ -450,26 +476,38 @@ def of_steps(policy: Any, instance: Instance, placed: Placed, share: Share, begu
         value = float(MaxMin(share).value(Point(some, tasks[part])))
         gap = max(1.0 - value / highest_level(some, share), 0.0)
     certificate = _certificate(
-        begun, gap=gap, violation=placed.violation, block_violation=np.inf if len(placed.unsatisfied) else 0.0,
-        method="one after the other" if len(part) else "empty", whole=True,
-    )  # fmt: skip
+        begun,
+        gap=gap,
+        violation=placed.violation,
+        block_violation=np.inf if len(placed.unsatisfied) else 0.0,
+        method="one after the other" if len(part) else "empty",
+        whole=True,
+    )
     return Allocation(instance, policy, tasks, certificate, value, placement=placed.placement)
 
 
 def of_parts(
-    policy: Any, instance: Instance, tasks: Float, bundles: Float | None, value: float,
-    parts: Sequence[Certificate | MeasuredPart], begun: float, tried: tuple[Try, ...] = (),
-) -> Allocation:  # fmt: skip
+    policy: Any,
+    instance: Instance,
+    tasks: Float,
+    bundles: Float | None,
+    value: float,
+    parts: Sequence[Certificate | MeasuredPart],
+    begun: float,
+    tried: tuple[Try, ...] = (),
+) -> Allocation:
     """The allocation that consists of certified parts: servers on their own."""
     certificate = _certificate(
-        begun, gap=float(np.max([part.gap for part in parts], initial=0.0)),
+        begun,
+        gap=float(np.max([part.gap for part in parts], initial=0.0)),
         violation=_violation(instance, tasks, bundles),
         block_violation=float(np.max([part.block_violation for part in parts], initial=0.0)),
         method=f"per server, {_joined(', ', (part.method for part in parts))}" if parts else "empty",
-        solver=_joined(", ", (part.solver for part in parts)) or None, tried=tried,
+        solver=_joined(", ", (part.solver for part in parts)) or None,
+        tried=tried,
         assumed=_joined("; ", (part.assumed for part in parts)),
         whole=bool(parts) and all(getattr(p, "whole", False) for p in parts) and bool((tasks == np.rint(tasks)).all()),
-    )  # fmt: skip
+    )
     return Allocation(instance, policy, tasks, certificate, value, given_bundles=bundles)
 
 
@@ -511,9 +549,13 @@ def as_saved(allocation: Allocation, claim: Certificate) -> Allocation:
     """An allocation that was judged again, with the history and the note that its file records."""
     made = allocation.certificate
     history = replace(
-        made, method=claim.method, solver=claim.solver, seconds=claim.seconds, tried=claim.tried,
+        made,
+        method=claim.method,
+        solver=claim.solver,
+        seconds=claim.seconds,
+        tried=claim.tried,
         note=made.note or claim.note,
-    )  # fmt: skip
+    )
     return replace(allocation, certificate=history)
 
 

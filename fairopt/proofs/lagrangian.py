@@ -73,10 +73,13 @@ class Multipliers:
     def times(self, factor: float) -> Multipliers:
         """All multipliers times a factor."""
         return Multipliers(
-            self.prices * factor, self.pair_cost * factor, self.constant * factor,
+            self.prices * factor,
+            self.pair_cost * factor,
+            self.constant * factor,
             tuple((m, t * factor) for m, t in self.extra),
-            None if self.size is None else self.size * factor, self.constant_size * factor,
-        )  # fmt: skip
+            None if self.size is None else self.size * factor,
+            self.constant_size * factor,
+        )
 
 
 @dataclass(frozen=True)
@@ -90,9 +93,16 @@ class LagrangianBound:
 
 @np.errstate(all="ignore")
 def lagrangian_bound(
-    program: Program, majorant: Majorant, objective: Objective, multipliers: Multipliers, tasks: Float,
-    *, natural: bool = True, start: float | None = None, refine: bool = True,
-) -> LagrangianBound:  # fmt: skip
+    program: Program,
+    majorant: Majorant,
+    objective: Objective,
+    multipliers: Multipliers,
+    tasks: Float,
+    *,
+    natural: bool = True,
+    start: float | None = None,
+    refine: bool = True,
+) -> LagrangianBound:
     """Bound the objective from above, and measure the gap at the tasks.
 
     If the multipliers are not ``natural``, in the majorant's own units, since an increasing transform was solved, a
@@ -118,9 +128,11 @@ def lagrangian_bound(
             best = LagrangianBound(top, gap, factor)
     if refine and not best.gap <= 0.1 * GAP_TOLERANCE and best.factor > 0:
         found = optimize.minimize_scalar(
-            lambda t: lagrangian(best.factor * np.exp(t)), bounds=(-0.5, 0.5), method="bounded",
+            lambda t: lagrangian(best.factor * np.exp(t)),
+            bounds=(-0.5, 0.5),
+            method="bounded",
             options={"xatol": 1e-12},
-        )  # fmt: skip
+        )
         gap = _relative_gap(objective, float(found.fun), value, point)
         if gap < best.gap:
             best = LagrangianBound(float(found.fun), gap, float(best.factor * np.exp(found.x)))

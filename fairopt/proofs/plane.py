@@ -205,12 +205,14 @@ def belongs(program: Program, evidence: Tangents) -> bool:
         end.given is program.given and end.objective == of_sum and end.constraints == program.constraints
         for end, of_sum in ends
     ) and all(
-        _is_of(solved, cut) and cut.given is program.given and cut.objective == objective.evenness
+        _is_of(solved, cut)
+        and cut.given is program.given
+        and cut.objective == objective.evenness
         and cut.constraints[: len(program.constraints)] == program.constraints
         and all(type(c) is TotalIs and c.share == objective.share for c in cut.constraints[len(program.constraints) :])
         and len(cut.constraints) <= len(program.constraints) + 1
         for cut, _, solved in evidence.cuts
-    )  # fmt: skip
+    )
 
 
 def _is_of(evidence: Solved | UserPrices, cut: Program) -> bool:
@@ -220,9 +222,7 @@ def _is_of(evidence: Solved | UserPrices, cut: Program) -> bool:
     return evidence.program is cut and all(type(block) is TotalIs for block in cut.rest)
 
 
-def gap_of(
-    program: Program, evidence: Tangents, tasks: Float, largest: Measured, smallest: Measured | None
-) -> float:
+def gap_of(program: Program, evidence: Tangents, tasks: Float, largest: Measured, smallest: Measured | None) -> float:
     """The gap of the logarithm of the measure at tasks by pair, given the judged extreme sums of shares."""
     objective = program.objective
     assert isinstance(objective, FairnessEfficiency)
@@ -238,9 +238,7 @@ def gap_of(
     return max(top - value, 0.0) + rounding if np.isfinite(value) and top == top else np.inf
 
 
-def extremes(
-    program: Program, point: Point, largest: Measured, smallest: Measured | None
-) -> tuple[float, float]:
+def extremes(program: Program, point: Point, largest: Measured, smallest: Measured | None) -> tuple[float, float]:
     """Proven bounds on the means of shares per weight that matter, in units of the max-min level."""
     objective = program.objective
     assert isinstance(objective, FairnessEfficiency)

@@ -118,9 +118,15 @@ class Bottlenecks(NamedTuple):
         """
         stray = self.stray * factor if factor >= 1.0 - 1e-9 else 0.0
         return Bottlenecks(
-            self.feasible.scaled(factor), self.top * factor, self.least * factor, self.held * factor,
-            self.bare * factor, self.spare * factor, stray, self.lowest * factor,
-        )  # fmt: skip
+            self.feasible.scaled(factor),
+            self.top * factor,
+            self.least * factor,
+            self.held * factor,
+            self.bare * factor,
+            self.spare * factor,
+            stray,
+            self.lowest * factor,
+        )
 
     def slack(self, usable: Float) -> Float:
         """What is left of each resource, or could be with all users at or above their lower bounds."""
@@ -152,9 +158,12 @@ class Bottlenecks(NamedTuple):
 
 
 def bottlenecks(
-    pool: Pool, tasks: Float, order: Sequence[int] | None = None, settle: Callable[[Chunk], None] | None = None,
+    pool: Pool,
+    tasks: Float,
+    order: Sequence[int] | None = None,
+    settle: Callable[[Chunk], None] | None = None,
     exact: bool = True,
-) -> Bottlenecks:  # fmt: skip
+) -> Bottlenecks:
     """The level of every user, and the resource that stops it; ``settle`` as in `Pool.each`.
 
     ``order`` are resources in the order in which they became full, by default the full ones first, by their top level.
@@ -272,9 +281,13 @@ def _shift(alpha: float) -> float:
 
 
 def worth(
-    pool: Pool, tasks: Float, log_prices: Float, alpha: float, level: float,
+    pool: Pool,
+    tasks: Float,
+    log_prices: Float,
+    alpha: float,
+    level: float,
     settle: Callable[[Chunk], None] | None = None,
-) -> Worth:  # fmt: skip
+) -> Worth:
     """Value of an answer, and the bound on every other at prices per whole capacity, in units of ``level``."""
     power, shift = 1.0 - alpha, _shift(alpha)
 

@@ -153,9 +153,14 @@ def _is_still(problem: cp.Problem, objective: Objective, point: Point) -> bool:
 
 
 def _gap_of_tasks(
-    problem: cp.Problem, block: Objective | None, program: Program, variable: cp.Variable, place: NDArray[np.int64],
-    tasks: Float, multipliers: Multipliers,
-) -> tuple[float, str]:  # fmt: skip
+    problem: cp.Problem,
+    block: Objective | None,
+    program: Program,
+    variable: cp.Variable,
+    place: NDArray[np.int64],
+    tasks: Float,
+    multipliers: Multipliers,
+) -> tuple[float, str]:
     """Gap of tasks by pair, and what it assumes.
 
     Where the problem still maximises the block, the gap is by the block's own majorant. Else, or where that is too

@@ -73,7 +73,7 @@ class LevelUnits(RowUnits):
 
     def walk(
         self, prices: Float, target: float, users: slice, weights: Float | None = None, alpha: float = 1.0
-    ) -> Walk:  # fmt: skip
+    ) -> Walk:
         """Where users of a chunk go at prices: along the lower hull of cost by ``takes``, to servers that are dearer
         and take less, until their limit is enough for the ``target``, or with ``weights`` for ``(w / worth)^(1 /
         alpha)``.
@@ -97,9 +97,11 @@ class LevelUnits(RowUnits):
             cost, others = costs[at, here][:, None], takes[at]
             fewer = others - taken[:, None]
             turns = np.divide(
-                cost * others - costs[at] * taken[:, None], fewer, out=np.full_like(fewer, np.inf),
+                cost * others - costs[at] * taken[:, None],
+                fewer,
+                out=np.full_like(fewer, np.inf),
                 where=(fewer < 0) & eligible[at],
-            )  # fmt: skip
+            )
             turn, there = cheapest_of(turns)
             enough = np.inf if w is None else w[at] * taken**alpha  # where the limit is enough on this server
             nearest = np.minimum(turn, enough)

@@ -396,15 +396,31 @@ def numbers(values: Any, what: str, *shape: int) -> Any:
 
 PARAMETERS: dict[str, tuple[str, ...]] = {
     "Policy": ("objective", "constraints", "name"),
-    "Total": ("share",), "MaxMin": ("share",), "Leximin": ("share",), "AlphaFair": ("alpha", "share"),
-    "OrderedWeighted": ("weights", "share"), "FairnessEfficiency": ("beta", "lam", "share"),
-    "Tasks": (), "DominantShare": (), "StandAloneShare": (), "PNormShare": ("p",), "ResourceShare": ("resource",),
+    "Total": ("share",),
+    "MaxMin": ("share",),
+    "Leximin": ("share",),
+    "AlphaFair": ("alpha", "share"),
+    "OrderedWeighted": ("weights", "share"),
+    "FairnessEfficiency": ("beta", "lam", "share"),
+    "Tasks": (),
+    "DominantShare": (),
+    "StandAloneShare": (),
+    "PNormShare": ("p",),
+    "ResourceShare": ("resource",),
     "KDominantShare": ("k", "rank_weights", "short"),
-    "MinTasks": ("tasks",), "MaxTasks": ("tasks",), "MinShare": ("level", "share"), "MaxShare": ("level", "share"),
-    "SharingIncentive": (), "EnvyFree": ("max_users",), "EqualShares": ("share",), "Reserve": ("resource", "fraction"),
-    "WeightedLog": ("base",), "FairShareBase": ("growth",), "GlobalAggregateResource": ("units", "over"),
+    "MinTasks": ("tasks",),
+    "MaxTasks": ("tasks",),
+    "MinShare": ("level", "share"),
+    "MaxShare": ("level", "share"),
+    "SharingIncentive": (),
+    "EnvyFree": ("max_users",),
+    "EqualShares": ("share",),
+    "Reserve": ("resource", "fraction"),
+    "WeightedLog": ("base",),
+    "FairShareBase": ("growth",),
+    "GlobalAggregateResource": ("units", "over"),
     "AtMostRequested": (),
-}  # fmt: skip
+}
 SHARES = ("Tasks", "DominantShare", "StandAloneShare", "PNormShare", "ResourceShare", "KDominantShare")
 OBJECTIVES = ("Total", "MaxMin", "Leximin", "AlphaFair", "OrderedWeighted", "FairnessEfficiency", "WeightedLog")
 
@@ -512,10 +528,14 @@ class Cluster:
         if [len(row) for row in allowed] != [servers] * n or any(v not in (0, 1) for row in allowed for v in row):
             raise Fault("eligible does not say true or false of each user on each server")
         self.open = [
-            [s for s in range(servers) if allowed[j][s] and not any(
-                d > 0 and c == 0 for d, c in zip(self.demands[j][s], self.capacities[s], strict=True))]
+            [
+                s
+                for s in range(servers)
+                if allowed[j][s]
+                and not any(d > 0 and c == 0 for d, c in zip(self.demands[j][s], self.capacities[s], strict=True))
+            ]
             for j in range(n)
-        ]  # fmt: skip
+        ]
         for j, user in enumerate(self.users):
             self.clock.check()
             if not self.open[j] or not all(any(self.demands[j][s]) for s in self.open[j]):
@@ -788,8 +808,10 @@ class Cluster:
             if min(numbers, default=1.0) > 1e-150 and max(numbers, default=1.0) < 1e150:
                 order = [sorted((holds[k][i], k) for k in self.active) for i in range(self.m)]
                 own = {j: [(i, v * wide) for i, v in enumerate(holds[j]) if v] for j in self.active}
-                above = {j: max(((bisect_right(order[i], (v, self.n)), i) for i, v in needs), default=(0, 0))
-                         for j, needs in own.items()}  # fmt: skip
+                above = {
+                    j: max(((bisect_right(order[i], (v, self.n)), i) for i, v in needs), default=(0, 0))
+                    for j, needs in own.items()
+                }
                 self._few(sum(len(self.active) - at for at, _ in above.values()), NEAR_PAIRS)
                 return {
                     j: [k for _, k in order[i][at:] if all(holds[k][i] > v for i, v in own[j])]
@@ -807,8 +829,11 @@ class Cluster:
 
     def places(self) -> dict[Place, Fraction]:
         """What may be used of each resource on each server row."""
-        return {(s, i): r * part for s, row in enumerate(self.room)
-                for i, (r, part) in enumerate(zip(row, self.usable, strict=True))}  # fmt: skip
+        return {
+            (s, i): r * part
+            for s, row in enumerate(self.room)
+            for i, (r, part) in enumerate(zip(row, self.usable, strict=True))
+        }
 
     def load(self, s: int, i: int) -> Fraction:
         """Units of a resource that the tasks use on a server row."""
@@ -882,10 +907,11 @@ def entries(held: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
         row = held["demands"][j]
         by_server = row if row and isinstance(row[0], list) else [row] * len(servers)
         runs = [
-            s for s in in_order
+            s
+            for s in in_order
             if (held["eligible"] is None or held["eligible"][j][s])
             and all(c or not d for d, c in zip(by_server[s], held["capacities"][s], strict=True))
-        ]  # fmt: skip
+        ]
         fields = {"weight": plain(held["weights"][j]), "task limit": plain(held["task_limits"][j])}
         fields["servers"] = None if len(runs) == len(servers) else [servers[s] for s in runs]
         same = all(by_server[s] == by_server[runs[0]] for s in runs)
@@ -910,8 +936,11 @@ def differences(held: Mapping[str, Any], other: Mapping[str, Any], most: int = 2
     out += [f"{one} is not in the file" for one in theirs if one not in mine]
     for one in mine.keys() & theirs.keys():
         a, b = mine[one], theirs[one]
-        out += [f"{one}: {name} {a.get(name)} in the file, {b.get(name)} in the instance given"
-                for name in sorted(a.keys() | b.keys()) if a.get(name) != b.get(name)]  # fmt: skip
+        out += [
+            f"{one}: {name} {a.get(name)} in the file, {b.get(name)} in the instance given"
+            for name in sorted(a.keys() | b.keys())
+            if a.get(name) != b.get(name)
+        ]
     out.sort()
     return out[:most] + [f"and {len(out) - most:,} more"] * (len(out) > most)
 
@@ -1246,8 +1275,10 @@ class Plane:
         if held.get("smallest"):
             low = max(low, -self.linear(dict.fromkeys(each, -1 / self.total), held["smallest"]))
         worth = {(j, s): self.below[j][s] for j in each for s in cluster.open[j]}
-        full = [({(j, s): d for j, s in worth if s == t and (d := cluster.demands[j][s][i])}, room)
-                for (t, i), room in cluster.places().items()]  # fmt: skip
+        full = [
+            ({(j, s): d for j, s in worth if s == t and (d := cluster.demands[j][s][i])}, room)
+            for (t, i), room in cluster.places().items()
+        ]
         full += [({pair: ONE for pair in worth if pair[0] == j}, h) for j in each if (h := cluster.high[j]) is not None]
         full += [(row, b) for row, b, equal in self.rows if b > 0 or (equal and b)]
         if all(not equal or not b for _, b, equal in self.rows):
@@ -1314,8 +1345,10 @@ def bottlenecks(cluster: Cluster, objective: Block, rows: Rows, held: Mapping[st
     for bits in (BITS, 10 * BITS):  # where users need traces of a full resource, bounds lose digits
         water = Water(cluster, below, above, bits)
         water.fill()
-        least, most = ({j: end(sizes[k] * cluster.total(j)) for j, sizes in water.sizes.items()}
-                       for k, end in ((0, math.floor), (1, math.ceil)))  # fmt: skip
+        least, most = (
+            {j: end(sizes[k] * cluster.total(j)) for j, sizes in water.sizes.items()}
+            for k, end in ((0, math.floor), (1, math.ceil))
+        )
         if min(least.values()) <= 0:
             if all(cluster.total(j) > 0 for j in cluster.active) and bits == BITS:  # levels differ by more than 2^bits
                 continue
@@ -1357,16 +1390,21 @@ class Water:
             self.low[j] = math.floor(cluster.low[j] * least), math.ceil(cluster.low[j] * most)
             if high is not None:
                 self.high[j] = math.floor(high * least), max(math.ceil(high * most), self.low[j][1])
-            self.rates[j] = {i: (math.floor(d / (r * most)) or d / (r * most), math.ceil(d / (r * least)))
-                             for i, (d, r) in enumerate(zip(needs, room, strict=True)) if d and r}  # fmt: skip
+            self.rates[j] = {
+                i: (math.floor(d / (r * most)) or d / (r * most), math.ceil(d / (r * least)))
+                for i, (d, r) in enumerate(zip(needs, room, strict=True))
+                if d and r
+            }
         self.clock, self.lower, self.upper = cluster.clock, dict[int, int](), dict[int, int]()
         self.fixed, self.slope = [0] * cluster.m, [0] * cluster.m  # at a level t loads are at most fixed + slope * t
 
     def fill(self) -> None:
         """Raise the level of all users together from 0, and settle those whom a full resource or a limit stops."""
         level, rising = 0, set[int]()
-        starts, ends = ([(at, stops, j) for j, (_, at) in bounds.items()]
-                        for stops, bounds in ((False, self.low), (True, self.high)))  # fmt: skip
+        starts, ends = (
+            [(at, stops, j) for j, (_, at) in bounds.items()]
+            for stops, bounds in ((False, self.low), (True, self.high))
+        )
         turns = sorted(starts + ends, reverse=True)
         for low, _, j in starts:
             self.add(j, low, 0)
@@ -1462,8 +1500,9 @@ def pulled(cluster: Cluster, objective: Block, rows: Rows, held: Mapping[str, An
                 rises.append((1 + loose) * high * (1 + over) / total[j] - 1)
             rises += [
                 (1 + loose) * (1 + (left[i] + loosely[i] + used[i] * max(top[i] / level[k] - 1, 0)) / load) - 1
-                for i, load in enumerate(loads[j]) if load
-            ]  # fmt: skip
+                for i, load in enumerate(loads[j])
+                if load
+            ]
         worst = max(worst, up(min(rises)))
     return worst + norm
 
@@ -1564,9 +1603,13 @@ def stays_feasible(
 
 
 def scaled_down(
-    room: Mapping[Place, Fraction], z: Mapping[int, Fraction], upper: Mapping[int, Fraction],
-    units: Mapping[Place, Mapping[int, Fraction]], loads: Mapping[Place, Mapping[int, Fraction]], proved: set[int],
-) -> tuple[Fraction, bool]:  # fmt: skip
+    room: Mapping[Place, Fraction],
+    z: Mapping[int, Fraction],
+    upper: Mapping[int, Fraction],
+    units: Mapping[Place, Mapping[int, Fraction]],
+    loads: Mapping[Place, Mapping[int, Fraction]],
+    proved: set[int],
+) -> tuple[Fraction, bool]:
     """By what part all other users shrink so that the ``proved`` ones fit at their upper bounds, and whether these
     exceed a capacity that no other uses.
     """
@@ -1582,10 +1625,15 @@ def scaled_down(
 
 
 def rise_within(
-    cluster: Cluster, levels_of: Mapping[int, Mapping[int, Fraction]], prices: Evidence,
-    floors: Mapping[int, Fraction], upper: dict[int, Fraction], users: Iterable[int], worth: Fraction,
+    cluster: Cluster,
+    levels_of: Mapping[int, Mapping[int, Fraction]],
+    prices: Evidence,
+    floors: Mapping[int, Fraction],
+    upper: dict[int, Fraction],
+    users: Iterable[int],
+    worth: Fraction,
     slack: Mapping[int, Fraction],
-) -> None:  # fmt: skip
+) -> None:
     """Lower the upper bounds of users by what the prices, and the ``slack`` of earlier ones, leave above the floors:
     all levels at their costs are worth at most a `bound`. ``levels_of`` are those of a task by user and server.
     """
@@ -1691,9 +1739,12 @@ def divided(
     aggregates = {c.text: c for c in conditions if c.name == "GlobalAggregateResource"}
     names, log = {c.name for c in conditions}, next(iter(logs.values()), objective)
     if (
-        len(logs) != 1 or log.name != "WeightedLog" or any(factor < 0 for factor, _ in objective.terms)
-        or len(aggregates) > 1 or not names <= {"GlobalAggregateResource", "AtMostRequested"}
-    ):  # fmt: skip
+        len(logs) != 1
+        or log.name != "WeightedLog"
+        or any(factor < 0 for factor, _ in objective.terms)
+        or len(aggregates) > 1
+        or not names <= {"GlobalAggregateResource", "AtMostRequested"}
+    ):
         raise CannotCheck("weighted logarithms beside other objectives or conditions are a cone program over bundles")
     base = log.given.get("base") or Block("FairShareBase", {}, "FairShareBase()")
     if base.name == "FairShareBase" and len({cluster.weights[j] for j in cluster.active}) > 1:
@@ -1940,10 +1991,34 @@ KINDS = {
 }
 # keys of a file, of which `Verification.not_proved` are claims of the package or what `load` judges again; and of its
 # instance
-FILE = ("format", "policy", "objective", "certificate", "instance", "tasks_by_server", "prices", "bundles", "evidence",
-        "placement", "given", "proof", "binding")  # fmt: skip
-INSTANCE = ("users", "resources", "servers", "server_types", "units", "demands", "capacities", "weights", "task_limits",
-            "eligible", "counts")  # fmt: skip
+FILE = (
+    "format",
+    "policy",
+    "objective",
+    "certificate",
+    "instance",
+    "tasks_by_server",
+    "prices",
+    "bundles",
+    "evidence",
+    "placement",
+    "given",
+    "proof",
+    "binding",
+)
+INSTANCE = (
+    "users",
+    "resources",
+    "servers",
+    "server_types",
+    "units",
+    "demands",
+    "capacities",
+    "weights",
+    "task_limits",
+    "eligible",
+    "counts",
+)
 FORMATS = ("fairopt.allocation/3", "fairopt.allocation/2", "fairopt.allocation/1")
 
 
@@ -1990,8 +2065,9 @@ def limits_as_rows(cluster: Cluster) -> Rows:
     """Limits on tasks as rows, which prices need where a task is worth different amounts on different servers."""
     return [
         ({(j, s): 1 / (high or ONE) for s in cluster.open[j]}, Fraction(bool(high)), False)
-        for j in cluster.active if (high := cluster.high[j]) is not None
-    ]  # fmt: skip
+        for j in cluster.active
+        if (high := cluster.high[j]) is not None
+    ]
 
 
 def violations(cluster: Cluster, data: Mapping[str, Any], rows: Rows, exactly: bool = False) -> list[str]:

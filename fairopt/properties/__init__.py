@@ -12,4 +12,3 @@
 * `exact`: witnesses confirmed by an independent computation.
 * `literature`: what papers claim of mechanisms, with verdicts.
 """
-

@@ -26,8 +26,15 @@ from fairopt.properties.units import quotient
 from fairopt.time_limits import Clock
 
 __all__ = [
-    "OutOfTime", "Outcomes", "answering_until", "answers_otherwise", "checked", "differing", "outcomes_of", "time_left",
-]  # fmt: skip
+    "OutOfTime",
+    "Outcomes",
+    "answering_until",
+    "answers_otherwise",
+    "checked",
+    "differing",
+    "outcomes_of",
+    "time_left",
+]
 
 Float = NDArray[np.float64]
 Bool = NDArray[np.bool_]

@@ -214,8 +214,9 @@ def _bottleneck(allocation: Allocation, tol: float, clock: Clock) -> Verdict:
 COUNTINGS = {"envy-free": TASKS, "ef1": LESS_ONE_OF_THEIRS, "ef1-own": LESS_ONE_OWN}
 _ENVIED: dict[str, Callable[[Envy, Allocation, int], str]] = {
     "envy-free": _more_tasks,
-    "ef1": partial(_more_whole_tasks, theirs=True), "ef1-own": partial(_more_whole_tasks, theirs=False),
-}  # fmt: skip
+    "ef1": partial(_more_whole_tasks, theirs=True),
+    "ef1-own": partial(_more_whole_tasks, theirs=False),
+}
 _UNENVIED = {
     "envy-free": "no user would run more tasks on what another holds",
     "ef1": "no user could run more whole tasks on what another holds, less one of the other's tasks",
@@ -223,9 +224,11 @@ _UNENVIED = {
 }
 WHOLE = ("ef1", "ef1-own")  # of whole tasks
 CHECKS: dict[str, Callable[[Allocation, float, Clock], Verdict]] = {
-    "pareto": _pareto, "sharing-incentive": _sharing_incentive, "bottleneck": _bottleneck,
+    "pareto": _pareto,
+    "sharing-incentive": _sharing_incentive,
+    "bottleneck": _bottleneck,
     **{name: partial(_envy, name) for name in COUNTINGS},
-}  # fmt: skip
+}
 
 
 # -- what is asked --------------------------------------------------------------------------------------------

@@ -122,9 +122,7 @@ def at_own_weights(runs: Float, weights: Float, of_others: Float, limits: Float)
     return np.minimum(runs, limits[..., :, None])
 
 
-def envy(
-    allocation: Allocation, counting: Counting = TASKS, tol: float = 1e-6, clock: Clock | None = None
-) -> Envy:
+def envy(allocation: Allocation, counting: Counting = TASKS, tol: float = 1e-6, clock: Clock | None = None) -> Envy:
     """Compare what every user runs with what it would run on each other user's bundle, per weight and cut at limits.
 
     Bundles are those that the policy decides; otherwise tasks times demands. Of more than 5,000 users only envy above
@@ -234,7 +232,7 @@ def _common(weights: Float) -> Float:
 
 def _groups(
     allocation: Allocation, counting: Counting, sets: tuple[Bool, Indices] | None, fewest: int
-) -> Iterator[_Group]:  # fmt: skip
+) -> Iterator[_Group]:
     """Users in groups, without those with a set of servers that fewer than some users have."""
     instance, users = allocation.instance, np.arange(allocation.instance.n_users)
     weights, one = _common(instance.weights), instance.n_servers == 1

@@ -103,9 +103,13 @@ def population_monotone(
 
 
 def resource_monotone(
-    mechanism: Any, instance: Instance, tol: float = 1e-5, factors: Iterable[float] = FACTORS,
-    *, time_limit: float | None = None,
-) -> Verdict:  # fmt: skip
+    mechanism: Any,
+    instance: Instance,
+    tol: float = 1e-5,
+    factors: Iterable[float] = FACTORS,
+    *,
+    time_limit: float | None = None,
+) -> Verdict:
     """Check that no user runs fewer tasks when a capacity grows.
 
     Parameters
@@ -165,9 +169,15 @@ def resource_monotone(
 
 
 def _verdict(
-    name: str, mechanism: Any, instance: Instance, tol: float, changes: Iterable[Change], total: int,
-    none: tuple[str, str], clock: Clock,
-) -> Verdict:  # fmt: skip
+    name: str,
+    mechanism: Any,
+    instance: Instance,
+    tol: float,
+    changes: Iterable[Change],
+    total: int,
+    none: tuple[str, str],
+    clock: Clock,
+) -> Verdict:
     """The largest loss of any user after any change, as a verdict; ``none`` are its sentences without one."""
     floor = FLOOR * instance.tasks_alone.sum(axis=1)
     margin, shown, what, done = -np.inf, None, "", 0

@@ -8,9 +8,19 @@ from fairopt.errors import InvalidBlock, nearest
 from fairopt.time_limits import Clock
 
 __all__ = [
-    "ALIASES", "NOISE", "OF_ALLOCATIONS", "PROPERTIES", "USUAL_CHECKS", "canonical", "given_labels", "labelled",
-    "percent", "property_name", "when_late", "zero_if_noise",
-]  # fmt: skip
+    "ALIASES",
+    "NOISE",
+    "OF_ALLOCATIONS",
+    "PROPERTIES",
+    "USUAL_CHECKS",
+    "canonical",
+    "given_labels",
+    "labelled",
+    "percent",
+    "property_name",
+    "when_late",
+    "zero_if_noise",
+]
 
 NOISE = 1e-9  # relative: tasks and margins below are rounding, and sentences show them as 0
 
@@ -31,14 +41,24 @@ PROPERTIES = tuple(MEANING)
 USUAL_CHECKS = ("pareto", "sharing-incentive", "envy-free", "bottleneck")
 OF_ALLOCATIONS = (*USUAL_CHECKS, "ef1", "ef1-own")  # the others are about a mechanism
 ALIASES = {
-    "pe": "pareto", "si": "sharing-incentive", "ef": "envy-free", "sp": "strategy-proof",
-    "sp-boosting": "strategy-proof-boosting", "bf": "bottleneck", "pm": "population-monotone",
+    "pe": "pareto",
+    "si": "sharing-incentive",
+    "ef": "envy-free",
+    "sp": "strategy-proof",
+    "sp-boosting": "strategy-proof-boosting",
+    "bf": "bottleneck",
+    "pm": "population-monotone",
     "rm": "resource-monotone",
-    "pareto-efficiency": "pareto", "pareto-efficient": "pareto", "envy-freeness": "envy-free",
-    "strategy-proofness": "strategy-proof", "bottleneck-fairness": "bottleneck", "bottleneck-fair": "bottleneck",
-    "population-monotonicity": "population-monotone", "resource-monotonicity": "resource-monotone",
+    "pareto-efficiency": "pareto",
+    "pareto-efficient": "pareto",
+    "envy-freeness": "envy-free",
+    "strategy-proofness": "strategy-proof",
+    "bottleneck-fairness": "bottleneck",
+    "bottleneck-fair": "bottleneck",
+    "population-monotonicity": "population-monotone",
+    "resource-monotonicity": "resource-monotone",
     "envy-free-up-to-one-task": "ef1",
-}  # fmt: skip
+}
 
 
 def canonical(text: object) -> str | None:

@@ -142,10 +142,18 @@ def _gain_problem(allocation: Allocation) -> _GainProblem:
     open_part, open_tasks = left_open(allocation)
     always = ALWAYS * scale / unit
     return _GainProblem(
-        instance, tasks, used + left, left, np.where(left <= open_part * capacities, 0.0, left),
-        np.maximum(tasks - open_part * total[:, None], 0.0), scale, unit,
-        np.minimum(open_tasks / unit, always), always, np.where(part, np.maximum(most - total, 0.0) / unit, 0.0),
-    )  # fmt: skip
+        instance,
+        tasks,
+        used + left,
+        left,
+        np.where(left <= open_part * capacities, 0.0, left),
+        np.maximum(tasks - open_part * total[:, None], 0.0),
+        scale,
+        unit,
+        np.minimum(open_tasks / unit, always),
+        always,
+        np.where(part, np.maximum(most - total, 0.0) / unit, 0.0),
+    )
 
 
 def _used(instance: Instance, tasks: Float) -> Float:
@@ -264,14 +272,19 @@ def _program(
     mine = sp.csr_array((np.ones(pairs), (user, np.arange(pairs))), shape=(n, pairs))
     left = quotient(q.left, q.usable)
     program: dict[str, Any] = {
-        "c": np.concatenate([np.zeros(pairs), -worth]), "A_ub": capacity, "b_ub": whole * left.ravel(),
-        "A_eq": sp.hstack([mine, -sp.eye_array(n)], format="csr"), "b_eq": np.zeros(n),
-        "bounds": np.column_stack([
-            np.concatenate([-q.tasks[user, server] / q.scale[user], np.zeros(n)]),
-            np.concatenate([np.full(pairs, np.inf), room * q.unit / q.scale]),
-        ]),
+        "c": np.concatenate([np.zeros(pairs), -worth]),
+        "A_ub": capacity,
+        "b_ub": whole * left.ravel(),
+        "A_eq": sp.hstack([mine, -sp.eye_array(n)], format="csr"),
+        "b_eq": np.zeros(n),
+        "bounds": np.column_stack(
+            [
+                np.concatenate([-q.tasks[user, server] / q.scale[user], np.zeros(n)]),
+                np.concatenate([np.full(pairs, np.inf), room * q.unit / q.scale]),
+            ]
+        ),
         "method": method,
-    }  # fmt: skip
+    }
     for presolve in (True, False):  # presolve calls some programs infeasible, though no change at all is feasible
         options = {**PRECISE, "presolve": presolve, "maxiter": STEPS * (pairs + n), "time_limit": clock.left}
         status, message, x, multipliers = _solved(program | {"options": options}, pairs, clock)

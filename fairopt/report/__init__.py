@@ -17,6 +17,18 @@ from fairopt.report.outcomes import Outcome, ask_all, mechanisms, outcome
 from fairopt.report.tables import PLACEMENT, Table, allocation_tables, describe
 
 __all__ = [
-    "PLACEMENT", "Comparison", "Outcome", "Table", "allocation_tables", "ask_all", "compare", "describe", "files",
-    "mechanisms", "outcome", "policy_rows", "solver_rows", "user_rows",
-]  # fmt: skip
+    "PLACEMENT",
+    "Comparison",
+    "Outcome",
+    "Table",
+    "allocation_tables",
+    "ask_all",
+    "compare",
+    "describe",
+    "files",
+    "mechanisms",
+    "outcome",
+    "policy_rows",
+    "solver_rows",
+    "user_rows",
+]

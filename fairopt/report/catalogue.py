@@ -35,10 +35,14 @@ def solver_rows() -> list[dict[str, Any]]:
     names = sorted({*cones, *defines.SOLVER_MAP_QP, *here}, key=lambda name: (name not in here, name))
     return [
         {
-            "name": name, "installed": name in here, "linear": True,
-            "exponential": "ExpCone" in cones.get(name, ()), "power": "PowCone3D" in cones.get(name, ()),
-            "install": None if name in here or (extra := name.lower().replace("_", "-")) not in extras
+            "name": name,
+            "installed": name in here,
+            "linear": True,
+            "exponential": "ExpCone" in cones.get(name, ()),
+            "power": "PowCone3D" in cones.get(name, ()),
+            "install": None
+            if name in here or (extra := name.lower().replace("_", "-")) not in extras
             else f"pip install cvxpy[{extra}]",
         }
         for name in names
-    ]  # fmt: skip
+    ]

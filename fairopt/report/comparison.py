@@ -146,8 +146,11 @@ class Comparison:
             row["tasks"] = None if tasks is None else dict(zip(instance.users, tasks, strict=True))
         return {
             "format": FORMAT,
-            "instance": {"users": instance.n_users, "servers": int(instance.counts.sum()),
-                         "resources": dict(zip(instance.resources, instance.total_capacities.tolist(), strict=True))},
+            "instance": {
+                "users": instance.n_users,
+                "servers": int(instance.counts.sum()),
+                "resources": dict(zip(instance.resources, instance.total_capacities.tolist(), strict=True)),
+            },
             "units": None if instance.units is None else dict(zip(instance.resources, instance.units, strict=True)),
             "notes": list(instance.notes),
             "findings": self.findings(),
@@ -155,7 +158,7 @@ class Comparison:
             "unanswered": list(self.unanswered),
             "rows": rows,
             "by_server_type": self.by_server_type() if several_types(instance) else [],
-        }  # fmt: skip
+        }
 
     def to_frame(self) -> Any:
         """A pandas frame by policy, one column for each number, named as in `flat_rows`.
@@ -351,8 +354,14 @@ def compare(
         raise InvalidBlock(f"compare(..., {type(instance).__name__}): give an Instance second, or fairopt.read(path)")
     if solver is not None:
         solvers.named(solver)
-    options = {"method": method, "solver": solver, "solver_options": solver_options,
-               "time_limit": time_limit, "verbose": verbose, "integral": integral}  # fmt: skip
+    options = {
+        "method": method,
+        "solver": solver,
+        "solver_options": solver_options,
+        "time_limit": time_limit,
+        "verbose": verbose,
+        "integral": integral,
+    }
     outcomes: list[Outcome] = []
     left = ask_all(mechanisms(policies), instance, outcomes, **options)
     return Comparison(instance, tuple(outcomes), left)

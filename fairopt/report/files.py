@@ -19,9 +19,15 @@ if TYPE_CHECKING:
     from fairopt.report.comparison import Comparison
 
 __all__ = [
-    "ALLOCATIONS", "COMPARISONS", "PICTURES", "as_json", "check", "write_allocation", "write_comparison",
+    "ALLOCATIONS",
+    "COMPARISONS",
+    "PICTURES",
+    "as_json",
+    "check",
+    "write_allocation",
+    "write_comparison",
     "write_picture",
-]  # fmt: skip
+]
 
 ALLOCATIONS = (".json", ".parquet", ".csv")
 COMPARISONS = (".json", ".csv", ".md", ".tex")
@@ -80,9 +86,11 @@ def write_allocation(allocation: Allocation, path: Path) -> None:
 def write_comparison(comparison: Comparison, path: Path) -> None:
     """Write the rows of a comparison, as ``.json``, ``.csv``, Markdown (``.md``) or LaTeX (``.tex``)."""
     texts: dict[str, Callable[[], str]] = {
-        ".json": lambda: as_json(comparison.to_dict()) + "\n", ".csv": comparison.to_csv,
-        ".md": lambda: comparison.to_markdown() + "\n", ".tex": lambda: comparison.to_latex() + "\n",
-    }  # fmt: skip
+        ".json": lambda: as_json(comparison.to_dict()) + "\n",
+        ".csv": comparison.to_csv,
+        ".md": lambda: comparison.to_markdown() + "\n",
+        ".tex": lambda: comparison.to_latex() + "\n",
+    }
     write_whole(path, texts[path.suffix.lower()]())
 
 

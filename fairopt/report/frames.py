@@ -75,11 +75,14 @@ def by_user(allocation: Allocation) -> dict[str, Any]:
     instance, held = allocation.instance, held_units(allocation)
     out = FrameColumns(
         {
-            "user": instance.users, "weight": instance.weights, "task limit": instance.task_limits,
-            "tasks": allocation.tasks, "share": allocation.shares,
+            "user": instance.users,
+            "weight": instance.weights,
+            "task limit": instance.task_limits,
+            "tasks": allocation.tasks,
+            "share": allocation.shares,
             "dominant share": allocation.share(DominantShare()),
         }
-    )  # fmt: skip
+    )
     out.add_each(instance.resource_titles, held)
     if allocation.given_bundles is not None:
         needed = np.einsum("js,jsi->ji", allocation.tasks_by_server, instance.per_server_demands)
@@ -114,10 +117,11 @@ def by_placement(allocation: Allocation) -> dict[str, Any]:
     users, servers = np.nonzero(tasks if given is None else (tasks > 0) | (given > 0).any(axis=2))
     out = FrameColumns(
         {
-            "user": [instance.users[j] for j in users], "server": [instance.servers[s] for s in servers],
+            "user": [instance.users[j] for j in users],
+            "server": [instance.servers[s] for s in servers],
             "tasks": tasks[users, servers],
         }
-    )  # fmt: skip
+    )
     demands = instance.demands[users] if instance.demands.ndim == 2 else instance.demands[users, servers]
     needed = demands * tasks[users, servers][:, None]
     out.add_each(instance.resource_titles, needed if given is None else given[users, servers])
@@ -127,5 +131,7 @@ def by_placement(allocation: Allocation) -> dict[str, Any]:
 
 
 _VIEWS: dict[str, Callable[[Allocation], dict[str, Any]]] = {
-    "user": by_user, "server": by_server, "placement": by_placement,
-}  # fmt: skip
+    "user": by_user,
+    "server": by_server,
+    "placement": by_placement,
+}

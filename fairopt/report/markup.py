@@ -15,11 +15,19 @@ if TYPE_CHECKING:
 __all__ = ["html_table", "html_text", "latex_table", "latex_text", "markdown_table", "markdown_text"]
 
 _MARKDOWN = str.maketrans({c: "\\" + c for c in "\\`*_[]|$~"} | {"<": "&lt;", ">": "&gt;", "&": "&amp;"})
-_LATEX = str.maketrans({c: "\\" + c for c in "&%$#_{}"} | {
-    "\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "|": r"\textbar{}",
-    "<": r"\textless{}", ">": r"\textgreater{}",
-    "[": "{[}", "*": "{*}",  # a row that begins with one would be an option of the end of the row before
-})  # fmt: skip
+_LATEX = str.maketrans(
+    {c: "\\" + c for c in "&%$#_{}"}
+    | {
+        "\\": r"\textbackslash{}",
+        "~": r"\textasciitilde{}",
+        "^": r"\textasciicircum{}",
+        "|": r"\textbar{}",
+        "<": r"\textless{}",
+        ">": r"\textgreater{}",
+        "[": "{[}",
+        "*": "{*}",  # a row that begins with one would be an option of the end of the row before
+    }
+)
 _POWER = re.compile(r"(-?[\d.]+)e([+-]\d+)")
 
 

@@ -29,14 +29,31 @@ class Outcome:
 
     def row(self) -> dict[str, Any]:
         """The outcome as plain data, with None where a failed policy has no number."""
-        keys = ("ntt", "aur", "jain", "smallest_dominant_share", "utilisation", "utilisation_of_tasks",
-                "method", "solver", "gap", "whole", "violation")  # fmt: skip
+        keys = (
+            "ntt",
+            "aur",
+            "jain",
+            "smallest_dominant_share",
+            "utilisation",
+            "utilisation_of_tasks",
+            "method",
+            "solver",
+            "gap",
+            "whole",
+            "violation",
+        )
         out: dict[str, Any] = {"policy": self.policy, "certified": False, **dict.fromkeys(keys)}
         if self.allocation is not None:
             proof = self.allocation.certificate
-            out |= {"certified": proof.ok, **self.allocation.metrics(), "method": proof.method,
-                    "solver": proof.solver, "gap": proof.gap, "whole": proof.whole,
-                    "violation": proof.violation}  # fmt: skip
+            out |= {
+                "certified": proof.ok,
+                **self.allocation.metrics(),
+                "method": proof.method,
+                "solver": proof.solver,
+                "gap": proof.gap,
+                "whole": proof.whole,
+                "violation": proof.violation,
+            }
         error = None if self.error is None else f"{type(self.error).__name__}: {self.error}"
         return {**out, "seconds": self.seconds, "error": error}
 

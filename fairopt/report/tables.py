@@ -20,9 +20,21 @@ from fairopt.proofs.derivatives.optimum import first_tier
 from fairopt.server_sums import ByType, part_of
 
 __all__ = [
-    "PLACEMENT", "Column", "Table", "allocation_tables", "both_ends", "describe", "instance_tables", "numbers",
-    "percents", "price_columns", "short", "shortened", "type_tables", "users_column",
-]  # fmt: skip
+    "PLACEMENT",
+    "Column",
+    "Table",
+    "allocation_tables",
+    "both_ends",
+    "describe",
+    "instance_tables",
+    "numbers",
+    "percents",
+    "price_columns",
+    "short",
+    "shortened",
+    "type_tables",
+    "users_column",
+]
 
 FORMAT = "fairopt.answer/1"
 MOST = 20  # rows of a table by user or server; of more users, both ends are shown
@@ -198,12 +210,14 @@ def describe(allocation: Allocation) -> dict[str, Any]:
         for user, row in zip(instance.users, allocation.tasks_by_server, strict=True)
     }
     sides = {
-        name: None if side is None else {
+        name: None
+        if side is None
+        else {
             server: {r: p if np.isfinite(p) else None for r, p in zip(instance.resources, row.tolist(), strict=True)}
             for server, row in zip(instance.servers, side, strict=True)
         }
         for name, side in (("prices", allocation.prices), ("prices_left", allocation.prices_left))
-    }  # fmt: skip
+    }
     return {
         "format": FORMAT,
         "policy": label(allocation.policy),

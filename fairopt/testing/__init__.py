@@ -36,6 +36,13 @@ from fairopt.testing.blocks import notions, objectives, policies, shares
 from fairopt.testing.instances import instances
 
 __all__ = [
-    "allocation_of", "allocations", "instances", "misreports", "notions", "objectives", "policies", "shares",
+    "allocation_of",
+    "allocations",
+    "instances",
+    "misreports",
+    "notions",
+    "objectives",
+    "policies",
+    "shares",
     "tasks_received",
-]  # fmt: skip
+]

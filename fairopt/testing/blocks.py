@@ -159,9 +159,19 @@ def _defined(check: Callable[[Instance], Any], instance: Instance) -> bool:
 def _shipped(instance: Instance | None) -> Iterator[Policy]:
     """The named policies that are defined for an instance, the best known first."""
     always = (
-        DRF(), DRFH(), TSF(), NashWelfare(), NoFairness(), FDS(0.5), FDS(2), FDS(beta=0.5, lam=2), GFJ(1), GFJ(2),
-        PNormFairness(1, 0.5), PNormFairness(2, 1),
-    )  # fmt: skip
+        DRF(),
+        DRFH(),
+        TSF(),
+        NashWelfare(),
+        NoFairness(),
+        FDS(0.5),
+        FDS(2),
+        FDS(beta=0.5, lam=2),
+        GFJ(1),
+        GFJ(2),
+        PNormFairness(1, 0.5),
+        PNormFairness(2, 1),
+    )
     some = KDF(2), KDF(3), KDF(2, short="positive"), MLFDRS(), MLFDRS("equal"), FFMRA(), HFFMRA(), HFFMRA("raw")
     for policy in always if instance is None else (*always, *some):
         if instance is None or _defined(policy.objective.check, instance):

@@ -19,10 +19,19 @@ MOST_COUNT = 3
 
 
 def instances(
-    n_users: Size = (1, 3), n_resources: Size = (1, 3), n_servers: Size = 1, *, max_value: int = 8, zeros: bool = True,
-    weights: bool = False, limits: bool = False, placement: bool = False, by_server: bool = False,
-    counts: bool = False, fractions: bool = False,
-) -> st.SearchStrategy[Instance]:  # fmt: skip
+    n_users: Size = (1, 3),
+    n_resources: Size = (1, 3),
+    n_servers: Size = 1,
+    *,
+    max_value: int = 8,
+    zeros: bool = True,
+    weights: bool = False,
+    limits: bool = False,
+    placement: bool = False,
+    by_server: bool = False,
+    counts: bool = False,
+    fractions: bool = False,
+) -> st.SearchStrategy[Instance]:
     """Small instances, which shrink to few users, few resources and small numbers.
 
     Arguments at their defaults (weights of 1, no limits, ...) are left out of what is printed.
@@ -77,9 +86,13 @@ def instances(
 
 @st.composite
 def _instances(
-    draw: st.DrawFn, columns: st.SearchStrategy[int], servers: st.SearchStrategy[list[Any]],
-    users: st.SearchStrategy[list[Any]], differ: st.SearchStrategy[bool], copies: st.SearchStrategy[list[int]],
-) -> Instance:  # fmt: skip
+    draw: st.DrawFn,
+    columns: st.SearchStrategy[int],
+    servers: st.SearchStrategy[list[Any]],
+    users: st.SearchStrategy[list[Any]],
+    differ: st.SearchStrategy[bool],
+    copies: st.SearchStrategy[list[int]],
+) -> Instance:
     """Rows are drawn in full and cut to size, so that all else stays in place when a size shrinks."""
     m, capacities, drawn, by_server = draw(columns), draw(servers), draw(users), draw(differ)
     rows = len(capacities)

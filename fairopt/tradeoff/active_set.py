@@ -136,10 +136,21 @@ class ActiveSet:
         worth, total, none = self.worth(x)[0], self.pairs.sum(x), np.zeros(len(self.w), dtype=bool)
         rows, self.whole = self.tight.rows, float(worth @ total)
         reach = np.minimum(self.instance.tasks_alone.sum(axis=1), self.limits)[self.user] if self.linear else x
-        self.face = Face(Conditions(
-            self.loads[rows] * self.whole, worth[self.user], np.ones(len(x)), self.user, x, reach, self.tight.pairs,
-            total == 0, self.tight.limits, none, np.zeros(int(rows.sum()), dtype=bool),
-        ))  # fmt: skip
+        self.face = Face(
+            Conditions(
+                self.loads[rows] * self.whole,
+                worth[self.user],
+                np.ones(len(x)),
+                self.user,
+                x,
+                reach,
+                self.tight.pairs,
+                total == 0,
+                self.tight.limits,
+                none,
+                np.zeros(int(rows.sum()), dtype=bool),
+            )
+        )
         return self._prices(np.zeros(len(rows)))
 
     def _prices(self, goal: Float) -> Float:
@@ -269,7 +280,7 @@ class ActiveSet:
                 np.where(q, -rate.x / safe[self.user], -dearer),
                 np.where(r, -rate.p / (worth @ total), self.loads @ rate.x - gained),
                 np.where(k, -rate.nu / worth, moved / safe),
-            )  # fmt: skip
+            )
             by = (np.where(able, beyond, 0.0) for able, beyond in zip(weak, wrong, strict=True))
             part, worst = max(zip(held, by, strict=True), key=lambda pair: pair[1].max(initial=0.0))
             if not worst.max(initial=0.0) > ROUND * size:

@@ -90,9 +90,7 @@ class Agreement:
         return "\n".join(self.reasons)
 
 
-def no_tradeoff(
-    instance: Instance, share: Share | None = None, *, time_limit: float | None = None
-) -> Agreement:  # fmt: skip
+def no_tradeoff(instance: Instance, share: Share | None = None, *, time_limit: float | None = None) -> Agreement:
     """Test whether the most efficient allocation is also the fairest: equal shares with the largest number of tasks.
 
     Parameters
@@ -164,8 +162,10 @@ def no_tradeoff(
         sums[0] = (some.weights / c) @ some.per_server_demands[:, 0] / np.where(room[0] > 0, room[0], np.nan)
     shortfall, always = exactly or (shortfall, None if shortfall <= SAME else False)
     full = (most.leftover <= SAME * room) & (room > 0)
-    tight = tuple(instance.resources[i] + (f" on {instance.servers[s]}" if instance.n_servers > 1 else "")
-                  for s, i in np.argwhere(full))  # fmt: skip
+    tight = tuple(
+        instance.resources[i] + (f" on {instance.servers[s]}" if instance.n_servers > 1 else "")
+        for s, i in np.argwhere(full)
+    )
     square, condition = len(tight) == len(part), full.any() and np.ptp(sums[full]) <= SAME * sums[full].max()
     found = Agreement(
         shortfall, always, most, equal, sums, tight, square, bool(condition), _idle(some), exactly is not None, ()

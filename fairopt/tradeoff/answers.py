@@ -62,8 +62,10 @@ def read(options: str | os.PathLike[str], rankings: str | os.PathLike[str]) -> Q
     table = read_table(options, ("question", "option"))
     users = [name for name in table.columns if name not in ("question", "option")]
     if not users or not len(table):
-        raise InvalidInstance(f"{table.path} has no {'options' if users else 'users'}; give a line for each option, "
-                              "and a column with the tasks of each user")  # fmt: skip
+        raise InvalidInstance(
+            f"{table.path} has no {'options' if users else 'users'}; give a line for each option, "
+            "and a column with the tasks of each user"
+        )
     tasks = np.column_stack([table.numbers(user, "give tasks as a number >= 0") for user in users]).tolist()
     out: Questions = {}
     for row, (question, option) in enumerate(zip(*map(table.texts, ("question", "option")), strict=True)):
@@ -110,8 +112,10 @@ class Options(NamedTuple):
 def checked_options(options: Any, share: Share, instance: Instance | None) -> Options:
     """Options in any form, with tasks in the order of the instance's users."""
     if not isinstance(instance, Instance) and (instance is not None or share != Tasks()):
-        raise InvalidBlock(f"instance is {instance!r}, and {share} depends on it; give an Instance (fairopt prefer: "
-                           "--instance), or measure tasks (gfj)")  # fmt: skip
+        raise InvalidBlock(
+            f"instance is {instance!r}, and {share} depends on it; give an Instance (fairopt prefer: "
+            "--instance), or measure tasks (gfj)"
+        )
     if isinstance(options, (list, tuple)):
         options = dict(enumerate(options))
     elif not isinstance(options, Mapping):

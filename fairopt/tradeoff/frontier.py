@@ -149,10 +149,15 @@ class Frontier:
         for row, tasks in zip(rows, self.tasks_by_user.tolist(), strict=True):
             row["tasks_by_user"] = dict(zip(self.instance.users, tasks, strict=True)) if row["method"] else None
         return {
-            "format": FORMAT, "family": self.family, "grid": {k: list(map(_plain, v)) for k, v in self.grid.items()},
-            "rows": rows, "pareto": self.pareto().tolist(), "notes": list(self.notes), "interrupted": self.interrupted,
+            "format": FORMAT,
+            "family": self.family,
+            "grid": {k: list(map(_plain, v)) for k, v in self.grid.items()},
+            "rows": rows,
+            "pareto": self.pareto().tolist(),
+            "notes": list(self.notes),
+            "interrupted": self.interrupted,
             "late": self.late,
-        }  # fmt: skip
+        }
 
     def to_frame(self) -> Any:
         """A pandas frame with a row per point and all columns, by the parameters.
@@ -237,9 +242,14 @@ class Frontier:
 
 
 def frontier(
-    family: Callable[..., Any] | str, instance: Instance, grid: Mapping[str, Sequence[Any]], *, processes: int = 1,
-    resume: str | os.PathLike[str] | None = None, time_limit: float | None = None,
-) -> Frontier:  # fmt: skip
+    family: Callable[..., Any] | str,
+    instance: Instance,
+    grid: Mapping[str, Sequence[Any]],
+    *,
+    processes: int = 1,
+    resume: str | os.PathLike[str] | None = None,
+    time_limit: float | None = None,
+) -> Frontier:
     """Sweep over one or two parameters of a family of notions, and measure fairness and efficiency of each point.
 
     Parameters

@@ -104,7 +104,7 @@ class Levels:
 
     def __init__(
         self, allocation: Allocation, instance: Instance, part: Indices, classes: Indices, tasks: Float
-    ) -> None:  # fmt: skip
+    ) -> None:
         levels = allocation.level_prices
         if levels is None:
             raise OutOfDomain(

@@ -34,9 +34,14 @@ SAME = 1e-9  # relative difference up to which options are scalar multiples of o
 
 
 def compatible(
-    options: Any, ranking: Iterable[Any], family: Family, *, betas: ArrayLike, lams: ArrayLike,
+    options: Any,
+    ranking: Iterable[Any],
+    family: Family,
+    *,
+    betas: ArrayLike,
+    lams: ArrayLike,
     instance: Instance | None = None,
-) -> NDArray[np.bool_]:  # fmt: skip
+) -> NDArray[np.bool_]:
     """Points (beta, lam) whose measure falls strictly along a person's ranking of given allocations.
 
     Parameters
@@ -150,9 +155,15 @@ class Survey:
     """
 
     def __init__(
-        self, options: Any, rankings: Mapping[Any, Iterable[Any]], family: Family, *, betas: ArrayLike,
-        lams: ArrayLike, instance: Instance | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        options: Any,
+        rankings: Mapping[Any, Iterable[Any]],
+        family: Family,
+        *,
+        betas: ArrayLike,
+        lams: ArrayLike,
+        instance: Instance | None = None,
+    ) -> None:
         share = _share(family)
         checked = checked_options(options, share, instance)
         self.family = family if isinstance(family, str) else getattr(family, "__name__", repr(share))

@@ -160,12 +160,22 @@ class Sensitivity:
             gain = float(found.total[s, i])
             gain = 0.0 if abs(gain) * room[s, i] <= none else gain
             losers = np.flatnonzero(found.tasks[:, s, i] * room[s, i] < -none)
-            rows.append(Purchase(
-                _name(instance, s, i), instance.servers[s], resource, units[i] or "unit",
-                float(self.allocation.leftover[s, i]), gain, float(found.welfare[s, i]), gain * float(room[s, i]) / 100,
-                None if checked is None else gain / checked[resource], float(found.upper[s, i]),
-                tuple(instance.users[j] for j in losers), str(found.reason[s, i]),
-            ))  # fmt: skip
+            rows.append(
+                Purchase(
+                    _name(instance, s, i),
+                    instance.servers[s],
+                    resource,
+                    units[i] or "unit",
+                    float(self.allocation.leftover[s, i]),
+                    gain,
+                    float(found.welfare[s, i]),
+                    gain * float(room[s, i]) / 100,
+                    None if checked is None else gain / checked[resource],
+                    float(found.upper[s, i]),
+                    tuple(instance.users[j] for j in losers),
+                    str(found.reason[s, i]),
+                )
+            )
         return tuple(sorted(rows, key=lambda row: np.inf if row.reason else -row.rate))
 
     def advice(self, costs: Mapping[str, float] | None = None) -> str:

@@ -77,12 +77,17 @@ class Standard:
         return {
             "fairness": 100 * _ratio(found["smallest_dominant_share"], self._level),
             "efficiency": 100 * _ratio(found["ntt"], self._most),
-            "tasks": found["ntt"], "jain": found["jain"], "f_beta": even,
+            "tasks": found["ntt"],
+            "jain": found["jain"],
+            "f_beta": even,
             "price_of_fairness": 0.0 if abs(price) <= GAP_TOLERANCE else price,
-            "price_bound": np.nan if isinstance(bound, str) else bound, "gap": allocation.certificate.gap,
-            "method": allocation.certificate.method, "note": "; ".join(notes) or None,
-            "dominated": told if told.startswith("Pareto-dominated") else None, "tasks_by_user": allocation.tasks,
-        }  # fmt: skip
+            "price_bound": np.nan if isinstance(bound, str) else bound,
+            "gap": allocation.certificate.gap,
+            "method": allocation.certificate.method,
+            "note": "; ".join(notes) or None,
+            "dominated": told if told.startswith("Pareto-dominated") else None,
+            "tasks_by_user": allocation.tasks,
+        }
 
     def _largest_sum(self, share: Share) -> float:
         if share not in self._largest_sums:

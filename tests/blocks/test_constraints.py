@@ -35,11 +35,13 @@ def clusters(draw):
     eligible = np.reshape(draw(st.lists(st.booleans(), min_size=n * servers, max_size=n * servers)), (n, servers))
     eligible[:, 0] = True
     return fo.Instance(
-        demands, capacities, eligible=eligible,
+        demands,
+        capacities,
+        eligible=eligible,
         weights=draw(st.lists(st.floats(0.2, 5), min_size=n, max_size=n)),
         task_limits=draw(exactly(n, LIMITS)),
         counts=draw(st.lists(st.integers(1, 3), min_size=servers, max_size=servers)),
-    )  # fmt: skip
+    )
 
 
 @st.composite
@@ -120,10 +122,16 @@ def test_envy_freeness_is_what_one_could_run_on_anothers_bundle_at_ones_weight_u
     for j in range(instance.n_users):
         for k in range(instance.n_users):
             if j != k:
-                could = w[j] / w[k] * sum(
-                    tasks[k, s] * min(d[k, s, i] / d[j, s, i] for i in range(instance.n_resources) if d[j, s, i] > 0)
-                    for s in range(instance.n_servers) if instance.eligible[j, s]
-                )  # fmt: skip
+                could = (
+                    w[j]
+                    / w[k]
+                    * sum(
+                        tasks[k, s]
+                        * min(d[k, s, i] / d[j, s, i] for i in range(instance.n_resources) if d[j, s, i] > 0)
+                        for s in range(instance.n_servers)
+                        if instance.eligible[j, s]
+                    )
+                )
                 margins.append(relative(tasks[j].sum(), could))
     agrees(fo.EnvyFree(), instance, tasks, margins, units)
 

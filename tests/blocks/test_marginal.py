@@ -15,11 +15,17 @@ INSTANCE = fo.Instance([[1, 4], [3, 1], [2, 2]], [90, 180], weights=[1, 2, 3])
 @pytest.mark.parametrize(
     "objective",
     [
-        fo.Total(), fo.AlphaFair(0), fo.AlphaFair(0.3), fo.AlphaFair(1, fo.Tasks()), fo.AlphaFair(4),
-        fo.AlphaFair(2) + 3 * fo.Total(fo.Tasks()), PowerSpread(1.0), PowerSpread(2.5),
+        fo.Total(),
+        fo.AlphaFair(0),
+        fo.AlphaFair(0.3),
+        fo.AlphaFair(1, fo.Tasks()),
+        fo.AlphaFair(4),
+        fo.AlphaFair(2) + 3 * fo.Total(fo.Tasks()),
+        PowerSpread(1.0),
+        PowerSpread(2.5),
     ],
     ids=repr,
-)  # fmt: skip
+)
 def test_derivatives_are_those_of_the_value(objective: fo.Objective) -> None:
     marginal, x, step = objective.by_user(INSTANCE), np.array([2.0, 5.0, 7.0]), 1e-4
     assert marginal is not None

@@ -24,9 +24,12 @@ def placed(draw):
     eligible = np.reshape(draw(st.lists(st.booleans(), min_size=n * servers, max_size=n * servers)), (n, servers))
     eligible[:, -1] = True
     instance = fo.Instance(
-        demands, capacities, eligible=eligible, weights=draw(st.lists(st.floats(0.2, 5), min_size=n, max_size=n)),
+        demands,
+        capacities,
+        eligible=eligible,
+        weights=draw(st.lists(st.floats(0.2, 5), min_size=n, max_size=n)),
         counts=draw(st.lists(st.integers(1, 3), min_size=servers, max_size=servers)),
-    )  # fmt: skip
+    )
     numbers = draw(st.lists(st.floats(0, 10), min_size=n * servers, max_size=n * servers))
     return instance, np.where(eligible, np.reshape(numbers, (n, servers)), 0.0)
 

@@ -72,9 +72,7 @@ def test_messages_names_and_tables_shorten_parameters(tmp_path):
     answer = LEVELS.allocate(CLUSTER)
     texts = {
         "zero": of_error(lambda: fo.Policy(fo.Leximin(Of(((0.0,) * 6,) * 6))).allocate(CLUSTER)),
-        "infeasible": of_error(
-            lambda: fo.Policy(fo.Leximin(), [fo.MinShare(99.0, Of(MATRIX))]).allocate(CLUSTER)
-        ),
+        "infeasible": of_error(lambda: fo.Policy(fo.Leximin(), [fo.MinShare(99.0, Of(MATRIX))]).allocate(CLUSTER)),
         "method": of_error(lambda: LEVELS.allocate(CLUSTER, method="prices")),
         "policy": of_error(lambda: fo.Policy(Of(MATRIX))),
         "constraints": of_error(lambda: fo.Policy(fo.Leximin(), [[3.0] * 300])),

@@ -16,14 +16,31 @@ from fairopt.blocks.model import Pairs, Point
 POOL = fo.Instance([[40, 8, 8], [8, 5, 1]], [200, 200, 200], users=["batch", "web"])
 WEIGHTED = fo.Instance([[40, 8, 8], [8, 5, 1], [10, 10, 0]], [200, 200, 200], weights=[1, 2, 0.5])
 OBJECTIVES = [
-    fo.Total(), fo.Total(fo.Tasks()), fo.AlphaFair(0), fo.AlphaFair(0.3), fo.AlphaFair(0.999, fo.Tasks()),
-    fo.AlphaFair(1), fo.AlphaFair(1.001), fo.AlphaFair(2, fo.PNormShare(1)), fo.AlphaFair(5, fo.Tasks()),
-    fo.MaxMin(), fo.MaxMin(fo.Tasks()), fo.Leximin(), fo.OrderedWeighted((1,)), fo.OrderedWeighted((3, 1, 0.5)),
-    fo.OrderedWeighted((1,) * 9, fo.Tasks()), fo.OrderedWeighted((2, 2, 0, 0)),
-    fo.FairnessEfficiency(2, -0.5), fo.FairnessEfficiency(2, -2, fo.Tasks()), fo.FairnessEfficiency(1.5, -1),
-    fo.AlphaFair(1) + 0.1 * fo.Total(fo.Tasks()), 0.5 * fo.MaxMin() + 3 * fo.OrderedWeighted((2, 1)),
-    fo.MaxMin().then(fo.Total()), (fo.Total() + fo.MaxMin()).then(fo.AlphaFair(1)), 0 * fo.Total(),
-]  # fmt: skip
+    fo.Total(),
+    fo.Total(fo.Tasks()),
+    fo.AlphaFair(0),
+    fo.AlphaFair(0.3),
+    fo.AlphaFair(0.999, fo.Tasks()),
+    fo.AlphaFair(1),
+    fo.AlphaFair(1.001),
+    fo.AlphaFair(2, fo.PNormShare(1)),
+    fo.AlphaFair(5, fo.Tasks()),
+    fo.MaxMin(),
+    fo.MaxMin(fo.Tasks()),
+    fo.Leximin(),
+    fo.OrderedWeighted((1,)),
+    fo.OrderedWeighted((3, 1, 0.5)),
+    fo.OrderedWeighted((1,) * 9, fo.Tasks()),
+    fo.OrderedWeighted((2, 2, 0, 0)),
+    fo.FairnessEfficiency(2, -0.5),
+    fo.FairnessEfficiency(2, -2, fo.Tasks()),
+    fo.FairnessEfficiency(1.5, -1),
+    fo.AlphaFair(1) + 0.1 * fo.Total(fo.Tasks()),
+    0.5 * fo.MaxMin() + 3 * fo.OrderedWeighted((2, 1)),
+    fo.MaxMin().then(fo.Total()),
+    (fo.Total() + fo.MaxMin()).then(fo.AlphaFair(1)),
+    0 * fo.Total(),
+]
 TRANSFORMED = [fo.FairnessEfficiency(0.5, 1), fo.FairnessEfficiency(0.5, 3, fo.Tasks()), fo.FairnessEfficiency(1, 2)]
 
 
@@ -226,12 +243,17 @@ def best(instance, form, unknowns, loads):
 @pytest.mark.parametrize(
     "objective",
     [
-        fo.AlphaFair(0.5), fo.AlphaFair(1), fo.AlphaFair(1.5), fo.AlphaFair(3, fo.Tasks()),
+        fo.AlphaFair(0.5),
+        fo.AlphaFair(1),
+        fo.AlphaFair(1.5),
+        fo.AlphaFair(3, fo.Tasks()),
         fo.OrderedWeighted((3, 2, 1)),
-        fo.FairnessEfficiency(2, -0.5), fo.FairnessEfficiency(2, -1), fo.FairnessEfficiency(0.5, 1.5),
+        fo.FairnessEfficiency(2, -0.5),
+        fo.FairnessEfficiency(2, -1),
+        fo.FairnessEfficiency(0.5, 1.5),
     ],
     ids=repr,
-)  # fmt: skip
+)
 def test_the_solver_form_has_the_optimum_of_the_expression(objective):
     answers = []
     for kind in ("expression", "solver_form"):
@@ -308,12 +330,14 @@ def test_a_sum_with_factor_zero_leaves_that_part_out():
 @pytest.mark.parametrize(
     "wrong",
     [
-        lambda: fo.Total() - fo.MaxMin(), lambda: fo.Leximin() - fo.Total(), lambda: fo.Total() - 1,
+        lambda: fo.Total() - fo.MaxMin(),
+        lambda: fo.Leximin() - fo.Total(),
+        lambda: fo.Total() - 1,
         lambda: 1 - fo.Total(),
         lambda: -fo.Total(),
     ],
     ids=["a - b", "order - a", "a - 1", "1 - a", "-a"],
-)  # fmt: skip
+)
 def test_nothing_is_subtracted(wrong):
     with pytest.raises(fo.InvalidBlock, match="not concave"):
         wrong()
@@ -322,11 +346,17 @@ def test_nothing_is_subtracted(wrong):
 @pytest.mark.parametrize(
     "wrong",
     [
-        lambda o: o + fo.Total(), lambda o: fo.Total() + o, lambda o: 2 * o, lambda o: o * 2, lambda o: o >= 1,
+        lambda o: o + fo.Total(),
+        lambda o: fo.Total() + o,
+        lambda o: 2 * o,
+        lambda o: o * 2,
         lambda o: o >= 1,
-        lambda o: sum([fo.Total(), o]), lambda o: fo.Total() + (fo.Total() + o), lambda o: o + o,
+        lambda o: o >= 1,
+        lambda o: sum([fo.Total(), o]),
+        lambda o: fo.Total() + (fo.Total() + o),
+        lambda o: o + o,
     ],
-)  # fmt: skip
+)
 @pytest.mark.parametrize("order", [fo.Leximin(), fo.MaxMin().then(fo.Total())], ids=["leximin", "tiers"])
 def test_orders_are_no_numbers_and_say_so(order, wrong):
     with pytest.raises(fo.InvalidBlock, match="order, not a number"):
@@ -422,10 +452,14 @@ def test_beta_1_maximises_the_sum_of_shares():
 @pytest.mark.parametrize(
     ("beta", "lam", "region"),
     [
-        (2, -0.25, r"lam <= -0\.5 at beta = 2"), (2, 0, r"lam <= -0\.5"), (0.5, 0.5, r"lam >= 1 at beta = 0\.5"),
-        (0.5, 0, "lam >= 1"), (-1, 1, "beta > 0"), (-1, 0, "beta > 0"),
+        (2, -0.25, r"lam <= -0\.5 at beta = 2"),
+        (2, 0, r"lam <= -0\.5"),
+        (0.5, 0.5, r"lam >= 1 at beta = 0\.5"),
+        (0.5, 0, "lam >= 1"),
+        (-1, 1, "beta > 0"),
+        (-1, 0, "beta > 0"),
     ],
-)  # fmt: skip
+)
 def test_outside_its_concave_region_the_measure_cannot_be_written_as_a_problem(beta, lam, region):
     with pytest.raises(fo.NotConcave, match=region):
         fo.GFJ(beta=beta, lam=lam).problem(POOL)

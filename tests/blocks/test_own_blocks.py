@@ -44,19 +44,28 @@ class Part(fo.Share):
 WANTED = "give a CVXPY expression of one real number"
 OF_CVXPY = "write it by functions of CVXPY, as cp.log"
 OBJECTIVES: list[tuple[Callable[[fo.Model], Any], str]] = [
-    (lambda m: 3.0, f"expression gave 3.0; {WANTED}"), (lambda m: np.float64(3), f"gave .*3.0.*; {WANTED}"),
-    (lambda m: True, f"gave True; {WANTED}"), (lambda m: "x", f"gave 'x'; {WANTED}"),
-    (lambda m: np.ones(1), f"gave shape .1,.; {WANTED}"), (lambda m: cp.log(m.tasks), f"gave shape .2,.; {WANTED}"),
-    (lambda m: [m.tasks[0]], f"gave shape .1,.; {WANTED}"), (lambda m: cp.Constant(3), f"gave Constant.*; {WANTED}"),
-    (lambda m: m.tasks[0] >= 1, f"gave Inequality.*; {WANTED}"), (lambda m: fo.Total(), f"gave Total.*; {WANTED}"),
-    (lambda m: 1j * cp.sum(m.tasks), f"gave Expression.*; {WANTED}"), (lambda m: None, "returned None; is a `return`"),
-    (lambda m: cp.sum(m.tasks) > 1, "compares by `<` or `>`"), (lambda m: max(*m.tasks), "as `max` and `min` do"),
-    (lambda m: np.log(m.tasks).sum(), OF_CVXPY), (lambda m: np.sum(m.tasks), OF_CVXPY),
-    (lambda m: math.log(m.tasks[0]), OF_CVXPY), (lambda m: cp.sum(m.tasks + np.ones(3)), "cannot be written"),
+    (lambda m: 3.0, f"expression gave 3.0; {WANTED}"),
+    (lambda m: np.float64(3), f"gave .*3.0.*; {WANTED}"),
+    (lambda m: True, f"gave True; {WANTED}"),
+    (lambda m: "x", f"gave 'x'; {WANTED}"),
+    (lambda m: np.ones(1), f"gave shape .1,.; {WANTED}"),
+    (lambda m: cp.log(m.tasks), f"gave shape .2,.; {WANTED}"),
+    (lambda m: [m.tasks[0]], f"gave shape .1,.; {WANTED}"),
+    (lambda m: cp.Constant(3), f"gave Constant.*; {WANTED}"),
+    (lambda m: m.tasks[0] >= 1, f"gave Inequality.*; {WANTED}"),
+    (lambda m: fo.Total(), f"gave Total.*; {WANTED}"),
+    (lambda m: 1j * cp.sum(m.tasks), f"gave Expression.*; {WANTED}"),
+    (lambda m: None, "returned None; is a `return`"),
+    (lambda m: cp.sum(m.tasks) > 1, "compares by `<` or `>`"),
+    (lambda m: max(*m.tasks), "as `max` and `min` do"),
+    (lambda m: np.log(m.tasks).sum(), OF_CVXPY),
+    (lambda m: np.sum(m.tasks), OF_CVXPY),
+    (lambda m: math.log(m.tasks[0]), OF_CVXPY),
+    (lambda m: cp.sum(m.tasks + np.ones(3)), "cannot be written"),
     (lambda m: cp.sum(m.tasks) * cp.Parameter(name="p"), "has the parameter p, which has no value; use a number"),
     (lambda m: cp.sum(m.tasks) + np.inf, "its expression holds inf"),
     (lambda m: m.share("cpu"), "the share of model.share.share. is 'cpu'; give one such as DominantShare"),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("write, says", OBJECTIVES, ids=[says for _, says in OBJECTIVES])
@@ -73,9 +82,11 @@ def test_what_is_no_expression_of_one_number_is_refused_with_what_is_wanted(
 
 CONDITIONS: list[tuple[Callable[[fo.Model], Any], str]] = [
     (lambda m: [m.tasks[0] <= 1], "gave list; give a dict of conditions by name"),
-    (lambda m: m.tasks[0] <= 1, "gave Inequality; give a dict"), (lambda m: None, "returned None"),
+    (lambda m: m.tasks[0] <= 1, "gave Inequality; give a dict"),
+    (lambda m: None, "returned None"),
     (lambda m: {"a": True}, "gave True under 'a'; give a cvxpy constraint"),
-    (lambda m: {"a": np.ones(2) > 0}, "gave array.* under 'a'"), (lambda m: {"a": m.tasks[0]}, "under 'a'"),
+    (lambda m: {"a": np.ones(2) > 0}, "gave array.* under 'a'"),
+    (lambda m: {"a": m.tasks[0]}, "under 'a'"),
     (lambda m: {"a": m.tasks > 1}, "constraints compares by `<` or `>`, as `max`"),
     (lambda m: {"a": 0 <= m.tasks[0] <= 1}, "chains such as `0 <= x <= 1`.*give each condition by itself"),
     (lambda m: {"a": m.tasks == "x"}, "cannot be written .*'x'"),
@@ -84,7 +95,7 @@ CONDITIONS: list[tuple[Callable[[fo.Model], Any], str]] = [
     (lambda m: {"a": m.tasks <= np.array([1, np.inf])}, "'a' holds inf; give finite .* no row without a bound"),
     (lambda m: {"a": cp.sum(m.tasks) * np.nan <= 1}, "condition 'a' holds nan"),
     (lambda m: {"a": m.tasks[0] <= cp.Parameter(name="p")}, "condition 'a' has the parameter p, which has no value"),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("write, says", CONDITIONS, ids=[says for _, says in CONDITIONS])

@@ -199,10 +199,17 @@ def test_a_p_norm_falls_as_p_grows(instance, p, factor):
 
 
 SHARES = [
-    fo.Tasks(), fo.DominantShare(), fo.KDominantShare(1), fo.KDominantShare(2, (1, 3), "positive"),
-    fo.PNormShare(0), fo.PNormShare(0.5), fo.PNormShare(3), fo.PNormShare(math.inf), fo.ResourceShare(0),
+    fo.Tasks(),
+    fo.DominantShare(),
+    fo.KDominantShare(1),
+    fo.KDominantShare(2, (1, 3), "positive"),
+    fo.PNormShare(0),
+    fo.PNormShare(0.5),
+    fo.PNormShare(3),
+    fo.PNormShare(math.inf),
+    fo.ResourceShare(0),
     fo.StandAloneShare(),
-]  # fmt: skip
+]
 
 
 @given(pools(), st.lists(st.floats(1e-3, 1e3), min_size=4, max_size=4))
@@ -311,11 +318,16 @@ def test_a_resource_that_is_no_index_is_refused(resource):
 
 
 TAKE_SHARES = {
-    "Total": fo.Total, "MaxMin": fo.MaxMin, "Leximin": fo.Leximin, "AlphaFair": lambda s: fo.AlphaFair(1, s),
-    "OrderedWeighted": lambda s: fo.OrderedWeighted((1,), s), "EqualShares": fo.EqualShares,
+    "Total": fo.Total,
+    "MaxMin": fo.MaxMin,
+    "Leximin": fo.Leximin,
+    "AlphaFair": lambda s: fo.AlphaFair(1, s),
+    "OrderedWeighted": lambda s: fo.OrderedWeighted((1,), s),
+    "EqualShares": fo.EqualShares,
     "FairnessEfficiency": lambda s: fo.FairnessEfficiency(2, -1, s),
-    "MinShare": lambda s: fo.MinShare(0.1, s), "MaxShare": lambda s: fo.MaxShare(0.1, s),
-}  # fmt: skip
+    "MinShare": lambda s: fo.MinShare(0.1, s),
+    "MaxShare": lambda s: fo.MaxShare(0.1, s),
+}
 
 
 @pytest.mark.parametrize("share", ["dominant", fo.Tasks], ids=["text", "class"])
@@ -329,25 +341,65 @@ def test_what_is_no_share_is_refused_where_a_share_belongs(block, share):
 # -- what a block is -------------------------------------------------------------------------------------------------
 
 BLOCKS = [
-    *SHARES, fo.KDominantShare(2), fo.KDominantShare(2, [[1, 2], [3, 4.5]]), fo.KDominantShare(1, {"a": [2], "b": [3]}),
-    fo.KDominantShare(np.int64(2)), fo.ResourceShare("it's"), fo.ResourceShare(np.int64(1)),
+    *SHARES,
+    fo.KDominantShare(2),
+    fo.KDominantShare(2, [[1, 2], [3, 4.5]]),
+    fo.KDominantShare(1, {"a": [2], "b": [3]}),
+    fo.KDominantShare(np.int64(2)),
+    fo.ResourceShare("it's"),
+    fo.ResourceShare(np.int64(1)),
     fo.ResourceShare(np.str_("cpu")),
-    fo.PNormShare(np.float64(2.5)), fo.PNormShare(1 / 3),
-    fo.Total(), fo.Total(fo.Tasks()), fo.MaxMin(fo.PNormShare(2)), fo.Leximin(), fo.Leximin(fo.KDominantShare(3)),
-    fo.AlphaFair(1), fo.AlphaFair(1 / 3, fo.Tasks()), fo.AlphaFair(np.float32(0.5)), fo.AlphaFair(1e-20),
-    fo.OrderedWeighted((1, 0.5, 1 / 3)), fo.OrderedWeighted(np.array([2.0, 1.0]), fo.Tasks()), fo.OrderedWeighted([1]),
-    fo.FairnessEfficiency(2, -0.5), fo.FairnessEfficiency(0.5, 2, fo.Tasks()), fo.FairnessEfficiency(beta=1, lam=2),
-    0.1 * fo.Total(), fo.Total() + fo.MaxMin(), fo.AlphaFair(1) + 0.1 * fo.Total(fo.Tasks()), 1 * fo.Total(),
-    0 * fo.Total(), 2 * (fo.Total() + 1 / 3 * fo.MaxMin()), sum([fo.Total(), fo.MaxMin()]),
-    fo.MaxMin().then(fo.Total()), (0.5 * fo.Total()).then(fo.Leximin()), fo.Total().then(fo.Total() + fo.MaxMin()),
-    fo.MaxMin().then(fo.Total()).then(fo.Leximin(fo.Tasks())), fo.MaxMin().then(fo.Total().then(fo.Leximin())),
-    fo.Total() >= 3, fo.Total() >= 1 / 3, fo.Total() >= -1e-20, fo.Total() + fo.MaxMin() >= 123456789.123456789,
-    2 * fo.Total() >= 1, fo.AlphaFair(2) >= -1e15,
-    fo.MinTasks(1), fo.MinTasks([1, 2.5]), fo.MinTasks({"b": 1, "a": 2 / 3}), fo.MinTasks({}), fo.MaxTasks(np.ones(2)),
-    fo.MinShare(0.1), fo.MinShare((1,), fo.Tasks()), fo.MaxShare({"a": 0.5}, fo.PNormShare(1)),
-    fo.SharingIncentive(), fo.EnvyFree(), fo.EnvyFree(max_users=1000), fo.EqualShares(), fo.EqualShares(fo.Tasks()),
-    fo.Reserve("cpu", 0.1), fo.Reserve(0, 1),
-]  # fmt: skip
+    fo.PNormShare(np.float64(2.5)),
+    fo.PNormShare(1 / 3),
+    fo.Total(),
+    fo.Total(fo.Tasks()),
+    fo.MaxMin(fo.PNormShare(2)),
+    fo.Leximin(),
+    fo.Leximin(fo.KDominantShare(3)),
+    fo.AlphaFair(1),
+    fo.AlphaFair(1 / 3, fo.Tasks()),
+    fo.AlphaFair(np.float32(0.5)),
+    fo.AlphaFair(1e-20),
+    fo.OrderedWeighted((1, 0.5, 1 / 3)),
+    fo.OrderedWeighted(np.array([2.0, 1.0]), fo.Tasks()),
+    fo.OrderedWeighted([1]),
+    fo.FairnessEfficiency(2, -0.5),
+    fo.FairnessEfficiency(0.5, 2, fo.Tasks()),
+    fo.FairnessEfficiency(beta=1, lam=2),
+    0.1 * fo.Total(),
+    fo.Total() + fo.MaxMin(),
+    fo.AlphaFair(1) + 0.1 * fo.Total(fo.Tasks()),
+    1 * fo.Total(),
+    0 * fo.Total(),
+    2 * (fo.Total() + 1 / 3 * fo.MaxMin()),
+    sum([fo.Total(), fo.MaxMin()]),
+    fo.MaxMin().then(fo.Total()),
+    (0.5 * fo.Total()).then(fo.Leximin()),
+    fo.Total().then(fo.Total() + fo.MaxMin()),
+    fo.MaxMin().then(fo.Total()).then(fo.Leximin(fo.Tasks())),
+    fo.MaxMin().then(fo.Total().then(fo.Leximin())),
+    fo.Total() >= 3,
+    fo.Total() >= 1 / 3,
+    fo.Total() >= -1e-20,
+    fo.Total() + fo.MaxMin() >= 123456789.123456789,
+    2 * fo.Total() >= 1,
+    fo.AlphaFair(2) >= -1e15,
+    fo.MinTasks(1),
+    fo.MinTasks([1, 2.5]),
+    fo.MinTasks({"b": 1, "a": 2 / 3}),
+    fo.MinTasks({}),
+    fo.MaxTasks(np.ones(2)),
+    fo.MinShare(0.1),
+    fo.MinShare((1,), fo.Tasks()),
+    fo.MaxShare({"a": 0.5}, fo.PNormShare(1)),
+    fo.SharingIncentive(),
+    fo.EnvyFree(),
+    fo.EnvyFree(max_users=1000),
+    fo.EqualShares(),
+    fo.EqualShares(fo.Tasks()),
+    fo.Reserve("cpu", 0.1),
+    fo.Reserve(0, 1),
+]
 
 
 @pytest.mark.parametrize("block", BLOCKS, ids=repr)
@@ -489,8 +541,11 @@ FROZEN = {"frozen": True, "repr": False}
 K = {"__annotations__": {"k": float}}
 ONE = made("One", kind=FROZEN, **K)
 NOT_FROZEN = [
-    (made("Plain", __init__=by_hand), r"Plain is not a frozen dataclass.*above the class, `@dataclass\(frozen=True, "
-                                      r"repr=False\)`, with its parameters as fields \(`k: float`\)"),
+    (
+        made("Plain", __init__=by_hand),
+        r"Plain is not a frozen dataclass.*above the class, `@dataclass\(frozen=True, "
+        r"repr=False\)`, with its parameters as fields \(`k: float`\)",
+    ),
     (made("Bare"), r"Bare is not a frozen dataclass.*add the lines `from dataclasses import dataclass` and"),
     (made("Soft", kind={}, **K), "Soft is a dataclass that is not frozen"),
     (made("Equal", kind={"frozen": True, "eq": False}, **K), "does not compare its fields"),
@@ -502,7 +557,7 @@ NOT_FROZEN = [
     (type("Held", (fo.BundleBase,), {}), "Held is not a frozen dataclass"),
     (type("Wanted", (fo.Objective,), {}), "Wanted is not a frozen dataclass"),
     (type("Asked", (fo.Constraint,), {"__init__": by_hand}), "Asked is not a frozen dataclass"),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("kind, says", NOT_FROZEN, ids=lambda case: getattr(case, "__name__", None))
@@ -630,9 +685,14 @@ def test_instances_made_of_another_are_asked_for_themselves():
     with asked_once():
         share.coefficients(SERVERS)
         for other in (
-            SERVERS.with_capacities([CAPACITIES, CAPACITIES]), SERVERS.server_window(slice(1, 2)), SERVERS.pooled(),
-            SERVERS.select_users([1]), SERVERS.window(slice(1, 2)), SERVERS.taking_part([1]), SERVERS.merged(),
-        ):  # fmt: skip
+            SERVERS.with_capacities([CAPACITIES, CAPACITIES]),
+            SERVERS.server_window(slice(1, 2)),
+            SERVERS.pooled(),
+            SERVERS.select_users([1]),
+            SERVERS.window(slice(1, 2)),
+            SERVERS.taking_part([1]),
+            SERVERS.merged(),
+        ):
             c = share.coefficients(other)
             assert_array_equal(c, share.per_task(other))
             assert_array_equal(share.coefficients(other), c)

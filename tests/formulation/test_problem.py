@@ -18,11 +18,24 @@ from fairopt.formulation.problem import same_problem
 CLUSTER = fo.Instance([[40, 8, 8], [8, 5, 1]], [200, 200, 200])
 TWO = fo.Instance([[0.2, 1], [1, 0.2]], [[2, 12], [12, 2]])
 POLICIES = [
-    fo.DRF(), fo.KDF(2), fo.NoFairness(), fo.NashWelfare(), fo.FDS(0.5), fo.FDS(1), fo.FDS(2), fo.GFJ(0.5), fo.GFJ(2),
-    fo.FDS(beta=2, lam=-1), fo.GFJ(beta=2, lam=-0.5), fo.FDS(beta=0.5, lam=2), fo.PNormFairness(2, 0.5), fo.TSF(),
-    fo.Policy(fo.MaxMin(), [fo.EnvyFree()]), fo.Policy(fo.OrderedWeighted((2, 1)), [fo.SharingIncentive()]),
+    fo.DRF(),
+    fo.KDF(2),
+    fo.NoFairness(),
+    fo.NashWelfare(),
+    fo.FDS(0.5),
+    fo.FDS(1),
+    fo.FDS(2),
+    fo.GFJ(0.5),
+    fo.GFJ(2),
+    fo.FDS(beta=2, lam=-1),
+    fo.GFJ(beta=2, lam=-0.5),
+    fo.FDS(beta=0.5, lam=2),
+    fo.PNormFairness(2, 0.5),
+    fo.TSF(),
+    fo.Policy(fo.MaxMin(), [fo.EnvyFree()]),
+    fo.Policy(fo.OrderedWeighted((2, 1)), [fo.SharingIncentive()]),
     fo.Policy(fo.AlphaFair(1) + 0.1 * fo.Total(fo.Tasks()), [fo.MinTasks(1), fo.Reserve(0, 0.1)]),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("policy", POLICIES, ids=repr)
@@ -99,11 +112,14 @@ def test_an_added_constraint_is_certified(policy: fo.Policy) -> None:
 @pytest.mark.parametrize(
     ("write", "right"),
     [
-        (lambda x: cp.sum(cp.sqrt(x)), None), (lambda x: cp.sum(cp.log(x)), [2.5, 12.5]),
-        (lambda x: 3 * x[0] + x[1], None), (lambda x: cp.min(x), None), (lambda x: -cp.sum_squares(x - 3), [3, 3]),
+        (lambda x: cp.sum(cp.sqrt(x)), None),
+        (lambda x: cp.sum(cp.log(x)), [2.5, 12.5]),
+        (lambda x: 3 * x[0] + x[1], None),
+        (lambda x: cp.min(x), None),
+        (lambda x: -cp.sum_squares(x - 3), [3, 3]),
     ],
     ids=["roots", "logs", "linear", "smallest", "nearest"],
-)  # fmt: skip
+)
 def test_a_replaced_objective_is_certified(write: object, right: list | None) -> None:
     problem = fo.NoFairness().problem(CLUSTER)
     tasks = problem.var_dict["tasks"]
@@ -212,8 +228,9 @@ def test_an_objective_on_a_variable_of_ones_own_is_certified_or_refused() -> Non
 
 @pytest.mark.parametrize(
     ("objective", "first"),
-    [(fo.Leximin(), fo.MaxMin()), (fo.Total().then(fo.MaxMin()), fo.Total())], ids=["leximin", "tiers"],
-)  # fmt: skip
+    [(fo.Leximin(), fo.MaxMin()), (fo.Total().then(fo.MaxMin()), fo.Total())],
+    ids=["leximin", "tiers"],
+)
 def test_what_is_read_of_levels_is_named_by_the_first(objective: fo.Objective, first: fo.Objective) -> None:
     policy = fo.Policy(objective, [fo.MinTasks(1)], name="mine")
     problem = policy.problem(CLUSTER)
@@ -285,9 +302,14 @@ class Levelled(fo.Objective):
 
 SERVERS = fo.Instance([[1, 2], [3, 1]], [[9, 8], [4, 6]], task_limits=[None, 2])
 WRITTEN = [
-    fo.FDS(1), fo.DRF(), fo.NoFairness(), fo.HFFMRA("raw"), fo.GFJ(2), fo.Policy(Levelled()),
+    fo.FDS(1),
+    fo.DRF(),
+    fo.NoFairness(),
+    fo.HFFMRA("raw"),
+    fo.GFJ(2),
+    fo.Policy(Levelled()),
     fo.Policy(fo.OrderedWeighted((2, 1)) + fo.Total(), [fo.EnvyFree(), fo.MinShare(0.01), fo.Reserve(0, 0.1)]),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("instance", [CLUSTER, SERVERS], ids=["pool", "servers"])

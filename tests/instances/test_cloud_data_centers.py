@@ -152,11 +152,14 @@ def test_users_on_googles_servers_are_an_instance():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"types": 0}, "types is 0"), ({"types": 11}, "types is 11; give a whole number between 1 and 10"),
-        ({"n_servers": 0}, "n_servers is 0"), ({"n_servers": 2.5}, "n_servers is 2.5"),
-        ({"cpu": 0}, "cpu is 0; give a finite number > 0"), ({"memory": float("inf")}, "memory is inf"),
+        ({"types": 0}, "types is 0"),
+        ({"types": 11}, "types is 11; give a whole number between 1 and 10"),
+        ({"n_servers": 0}, "n_servers is 0"),
+        ({"n_servers": 2.5}, "n_servers is 2.5"),
+        ({"cpu": 0}, "cpu is 0; give a finite number > 0"),
+        ({"memory": float("inf")}, "memory is inf"),
     ],
-)  # fmt: skip
+)
 def test_parameters_of_googles_servers_out_of_their_range_are_refused(options, message):
     with pytest.raises(InvalidInstance, match=message):
         google_servers(**options)

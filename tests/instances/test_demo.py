@@ -18,13 +18,16 @@ def most_tasks(instance, low=0.0):
     answer = linprog(
         -np.ones(n * s),
         A_ub=np.vstack([usage, total[limited], -total]),
-        b_ub=np.concatenate([
-            capacity, instance.task_limits[limited],
-            -np.minimum(low * instance.weights / instance.dominant_shares, instance.task_limits),
-        ]),
+        b_ub=np.concatenate(
+            [
+                capacity,
+                instance.task_limits[limited],
+                -np.minimum(low * instance.weights / instance.dominant_shares, instance.task_limits),
+            ]
+        ),
         bounds=np.column_stack([np.zeros(n * s), np.where(instance.eligible.ravel(), np.inf, 0)]),
         method="highs",
-    )  # fmt: skip
+    )
     return answer.x.reshape(n, s).sum(axis=1) if answer.status == 0 else None
 
 

@@ -44,9 +44,14 @@ def test_the_same_seed_gives_the_same_instance_and_another_seed_another():
 
 
 @pytest.mark.parametrize(
-    "option", [{"weights": True}, {"limits": True}, {"ineligible": 0.3, "n_servers": 3},
-               {"different_servers": True, "n_servers": 3}]
-)  # fmt: skip
+    "option",
+    [
+        {"weights": True},
+        {"limits": True},
+        {"ineligible": 0.3, "n_servers": 3},
+        {"different_servers": True, "n_servers": 3},
+    ],
+)
 def test_switching_an_option_on_leaves_the_demands_as_they_were(option):
     assert_array_equal(log_uniform(50, seed=7, **option).demands, log_uniform(50, seed=7).demands)
 
@@ -102,12 +107,19 @@ def test_a_million_users_have_no_python_objects_for_labels():
 def test_any_parameters_in_their_ranges_give_an_instance(data):
     m = data.draw(st.integers(1, 5))
     cluster = log_uniform(
-        data.draw(st.integers(0, 20)), m, decades=data.draw(st.floats(0, 20)), zeros=data.draw(st.floats(0, 1)),
-        min_positive=data.draw(st.integers(1, m)), weights=data.draw(st.booleans()), limits=data.draw(st.booleans()),
-        n_servers=data.draw(st.integers(1, 5)), different_servers=data.draw(st.booleans()),
-        different_demands=data.draw(st.booleans()), ineligible=data.draw(st.floats(0, 1)),
+        data.draw(st.integers(0, 20)),
+        m,
+        decades=data.draw(st.floats(0, 20)),
+        zeros=data.draw(st.floats(0, 1)),
+        min_positive=data.draw(st.integers(1, m)),
+        weights=data.draw(st.booleans()),
+        limits=data.draw(st.booleans()),
+        n_servers=data.draw(st.integers(1, 5)),
+        different_servers=data.draw(st.booleans()),
+        different_demands=data.draw(st.booleans()),
+        ineligible=data.draw(st.floats(0, 1)),
         seed=data.draw(st.integers(0, 2**64)),
-    )  # fmt: skip
+    )
     assert isinstance(cluster, Instance)
 
 

@@ -101,13 +101,21 @@ def test_capacity_that_is_not_provisioned_makes_shortage_with_the_same_requests(
 def test_any_parameters_in_their_ranges_give_an_instance(data):
     servers = data.draw(st.integers(1, 6))
     rounds = RequestRounds(
-        data.draw(st.integers(1, 5)), servers, data.draw(st.integers(1, 5)),
-        mean_capacities=(1.0, 1e6, 1e-3), resources=("a", "b", "c"), spread=data.draw(st.floats(1, 1e6)),
-        n_classes=data.draw(st.none() | st.integers(1, servers)), by_server=data.draw(st.booleans()),
-        user_spread=data.draw(st.floats(0, 0.99)), noise=data.draw(st.floats(0, 0.99)),
-        other=data.draw(st.sampled_from([(0, 0), (0.0, 1.0), (1, 1)])), load=data.draw(st.floats(1e-3, 1e3)),
-        provisioned=data.draw(st.floats(1e-3, 1)), seed=data.draw(st.integers(0, 2**64)),
-    )  # fmt: skip
+        data.draw(st.integers(1, 5)),
+        servers,
+        data.draw(st.integers(1, 5)),
+        mean_capacities=(1.0, 1e6, 1e-3),
+        resources=("a", "b", "c"),
+        spread=data.draw(st.floats(1, 1e6)),
+        n_classes=data.draw(st.none() | st.integers(1, servers)),
+        by_server=data.draw(st.booleans()),
+        user_spread=data.draw(st.floats(0, 0.99)),
+        noise=data.draw(st.floats(0, 0.99)),
+        other=data.draw(st.sampled_from([(0, 0), (0.0, 1.0), (1, 1)])),
+        load=data.draw(st.floats(1e-3, 1e3)),
+        provisioned=data.draw(st.floats(1e-3, 1)),
+        seed=data.draw(st.integers(0, 2**64)),
+    )
     instance = rounds.instance(rounds.n_rounds - 1)
     assert isinstance(instance, Instance) and instance.counts.sum() == servers and instance.eligible.all()
 

@@ -34,9 +34,18 @@ EVENTS = [
     "UPDATE_RUNNING",
 ]
 INSTANCES = [
-    "time", "type", "collection_id", "instance_index", "resource_request.cpus", "resource_request.memory", "priority",
-    "collection_type", "alloc_collection_id", "machine_id", "constraint",
-]  # fmt: skip
+    "time",
+    "type",
+    "collection_id",
+    "instance_index",
+    "resource_request.cpus",
+    "resource_request.memory",
+    "priority",
+    "collection_type",
+    "alloc_collection_id",
+    "machine_id",
+    "constraint",
+]
 SERVERS = ["time", "machine_id", "type", "capacity.cpus", "capacity.memory", "platform_id"]
 TWO = [[0, 1, "ADD", 0.5, 0.25, "hashone="], [0, 2, 1, 1, 0.5, "hashtwo="]]
 
@@ -74,10 +83,16 @@ def said(instance, words):
 
 
 def test_instances_that_have_not_ended_count_by_collection(read):
-    made = read([
-        event(0, "SUBMIT"), event(0, "SCHEDULE"), event(3, 0, index=1, cpus=0.5), event(1, 3, collection=2),
-        event(2, "SUBMIT", collection=3), event(4, "FINISH", collection=3),
-    ])  # fmt: skip
+    made = read(
+        [
+            event(0, "SUBMIT"),
+            event(0, "SCHEDULE"),
+            event(3, 0, index=1, cpus=0.5),
+            event(1, 3, collection=2),
+            event(2, "SUBMIT", collection=3),
+            event(4, "FINISH", collection=3),
+        ]
+    )
     assert made.users == ("1", "2")
     assert made.resources == ("cpu", "memory")
     assert made.units is None
@@ -151,9 +166,10 @@ def test_amounts_given_at_different_times_are_kept_over_many_batches(read_in_par
 
 def test_errors_name_the_whole_path(read, tmp_path):
     for options, words in (
-        ({"events": [event(0, "KILL")]}, "instance_events.csv and "), ({"events": []}, "instance_events.csv has no ev"),
+        ({"events": [event(0, "KILL")]}, "instance_events.csv and "),
+        ({"events": []}, "instance_events.csv has no ev"),
         ({"events": [event(0, 0)], "servers": [[0, 1, "REMOVE", 1, 1, ""]]}, "machine_events.csv leaves no server"),
-    ):  # fmt: skip
+    ):
         with pytest.raises(InvalidInstance) as error:
             read(**options)
         assert str(error.value).startswith(f"{tmp_path}/{words}")
@@ -183,12 +199,18 @@ def test_events_after_the_end_of_the_trace_do_not_count(read):
 
 def test_servers_are_those_added_and_not_removed_with_their_last_capacity(read):
     servers = [
-        [0, 1, "ADD", 0.5, 0.25, "a"], [3, 1, "UPDATE", 0.75, 0.5, "a"], [0, 2, "ADD", 0.5, 0.25, "a"],
-        [2, 2, "REMOVE", "", "", ""], [4, 3, "ADD", 0.125, 0.25, ""], [0, 4, "ADD", "", 0.25, ""],
+        [0, 1, "ADD", 0.5, 0.25, "a"],
+        [3, 1, "UPDATE", 0.75, 0.5, "a"],
+        [0, 2, "ADD", 0.5, 0.25, "a"],
+        [2, 2, "REMOVE", "", "", ""],
+        [4, 3, "ADD", 0.125, 0.25, ""],
+        [0, 4, "ADD", "", 0.25, ""],
         [9, 5, "ADD", 1, 1, ""],
-        [0, 6, "ADD", 0.5, 0.5, "a"], [4, 6, "REMOVE", "", "", "a"], [4, 6, "ADD", "", "", "a"],
+        [0, 6, "ADD", 0.5, 0.5, "a"],
+        [4, 6, "REMOVE", "", "", "a"],
+        [4, 6, "ADD", "", "", "a"],
         [0, 7, "ADD", "", "", ""],
-    ]  # fmt: skip
+    ]
     made = read([event(0, "SUBMIT"), event(4, "SCHEDULE")], servers, merge=False)
     assert made.servers == ("1", "3", "4", "6")
     assert_array_equal(made.capacities, [[0.75, 0.5], [0.125, 0.25], [0, 0.25], [0.5, 0.5]])
@@ -207,11 +229,19 @@ def test_identical_servers_are_merged(read):
 
 
 def test_rows_with_missing_data_are_left_out_and_counted(read):
-    made = read([
-        event(0, 0), event("", 0, index=2), event(0, "", index=3), event(0, 0, "", 4), event(0, 0, index=""),
-        event(0, 0, index=6, cpus="", memory=""), event(0, 0, index=7, cpus=0, memory=0),
-        event(0, 0, index=8, machine_id=-1), event(0, 0, index=9, machine_id=0),
-    ])  # fmt: skip
+    made = read(
+        [
+            event(0, 0),
+            event("", 0, index=2),
+            event(0, "", index=3),
+            event(0, 0, "", 4),
+            event(0, 0, index=""),
+            event(0, 0, index=6, cpus="", memory=""),
+            event(0, 0, index=7, cpus=0, memory=0),
+            event(0, 0, index=8, machine_id=-1),
+            event(0, 0, index=9, machine_id=0),
+        ]
+    )
     assert_array_equal(made.task_limits, [2])
     assert said(made, "4 rows of instance_events.csv without time, type or identity did not count")
     assert said(made, "1 instance without any request was left out (as 1/6)")
@@ -223,8 +253,9 @@ def test_tasks_inside_an_alloc_set_do_not_count_besides_its_reservation(read):
     events = [
         event(0, 0, collection=5, collection_type="ALLOC_SET", cpus=0.5),
         event(0, 0, collection=1, alloc_collection_id=5),
-        event(0, 0, collection=2, alloc_collection_id=0), event(0, 0, collection=3, alloc_collection_id=77),
-    ]  # fmt: skip
+        event(0, 0, collection=2, alloc_collection_id=0),
+        event(0, 0, collection=3, alloc_collection_id=77),
+    ]
     made = read(events)
     assert made.users == ("2", "3", "5")
     assert said(made, "1 instance inside alloc sets, whose reservations count, was left out (as 1/0)")
@@ -267,11 +298,14 @@ def test_shapes_make_a_user_of_each_request(read):
 
 def test_options_that_are_not_there_are_refused(read):
     for options, words in (
-        ({"users": "tiers"}, "did you mean 'tier'"), ({"users": ["tier"]}, "users is"),
+        ({"users": "tiers"}, "did you mean 'tier'"),
+        ({"users": ["tier"]}, "users is"),
         ({"users": "user"}, "needs the users"),
-        ({"at": -1}, "at is -1"), ({"at": 0.5}, "at is 0.5"), ({"at": True}, "at is True"),
+        ({"at": -1}, "at is -1"),
+        ({"at": 0.5}, "at is 0.5"),
+        ({"at": True}, "at is True"),
         ({"tasks": "x"}, "tasks is"),
-    ):  # fmt: skip
+    ):
         with pytest.raises(InvalidInstance, match=words):
             read([event(0, 0)], **options)
 
@@ -294,13 +328,18 @@ def naive(events, at):
 @given(
     st.lists(
         st.tuples(
-            st.integers(0, 4), st.sampled_from(["SUBMIT", "SCHEDULE", "EVICT", "FAIL", "FINISH", "UPDATE_RUNNING"]),
-            st.integers(1, 3), st.integers(0, 2), st.sampled_from([0.25, 0.5, ""]),
+            st.integers(0, 4),
+            st.sampled_from(["SUBMIT", "SCHEDULE", "EVICT", "FAIL", "FINISH", "UPDATE_RUNNING"]),
+            st.integers(1, 3),
+            st.integers(0, 2),
+            st.sampled_from([0.25, 0.5, ""]),
         ),
-        max_size=12, unique_by=lambda e: e[:4],
+        max_size=12,
+        unique_by=lambda e: e[:4],
     ),
-    st.integers(0, 4), st.randoms(use_true_random=False),
-)  # fmt: skip
+    st.integers(0, 4),
+    st.randoms(use_true_random=False),
+)
 def test_the_state_is_that_of_the_last_events_in_any_order(tmp_path_factory, rows, at, shuffler):
     folder = tmp_path_factory.mktemp("events")
     (folder / "m.csv").write_bytes(as_csv(SERVERS, TWO))
@@ -397,9 +436,12 @@ def test_numbers_may_be_texts_dictionaries_or_floats_in_parquet(parquet, arrow):
     table = nested(arrow)
     expected = parquet(table)
     for column, kind in (
-        ("time", arrow.string()), ("type", arrow.float64()), ("collection_id", arrow.decimal128(20)),
-        ("type", arrow.dictionary(arrow.int8(), arrow.string())), ("instance_index", arrow.uint64()),
-    ):  # fmt: skip
+        ("time", arrow.string()),
+        ("type", arrow.float64()),
+        ("collection_id", arrow.decimal128(20)),
+        ("type", arrow.dictionary(arrow.int8(), arrow.string())),
+        ("instance_index", arrow.uint64()),
+    ):
         k = table.schema.get_field_index(column)
         values = [str(v) for v in table[column].to_pylist()]
         other = (
@@ -434,10 +476,13 @@ def test_gzipped_files_are_known_by_their_content(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "header", [
-        ["resource_request_cpus", "resource_request_memory"], ["cpus", "memory"], ["resource_request"],
+    "header",
+    [
+        ["resource_request_cpus", "resource_request_memory"],
+        ["cpus", "memory"],
+        ["resource_request"],
     ],
-)  # fmt: skip
+)
 def test_structs_in_csv_have_several_spellings(read, header):
     row = [0.5, 0.25] if len(header) == 2 else ["{'cpus': 0.5, 'memory': 0.25}"]
     made = read([[0, 0, 1, 0, *row]], header=[*INSTANCES[:4], *header])

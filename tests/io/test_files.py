@@ -32,10 +32,17 @@ def decorated(draw, names):
     """Instances with everything there is: weights, limits, placement, counts, names, types, units, odd floats."""
     made = draw(
         instances(
-            (0, 3), (1, 3), (1, 3), weights=True, limits=True, placement=True, by_server=True, counts=True,
+            (0, 3),
+            (1, 3),
+            (1, 3),
+            weights=True,
+            limits=True,
+            placement=True,
+            by_server=True,
+            counts=True,
             fractions=True,
         )
-    )  # fmt: skip
+    )
 
     def labels(size):
         return draw(st.none() | st.lists(names, min_size=size, max_size=size, unique=True))
@@ -46,10 +53,13 @@ def decorated(draw, names):
     units = st.sampled_from(["", "GiB", "cores", "µs", "a (b)"])
     servers, resources = labels(made.n_servers), labels(made.n_resources)
     return made.replace(
-        demands=demands, users=labels(made.n_users), servers=servers, resources=resources,
+        demands=demands,
+        users=labels(made.n_users),
+        servers=servers,
+        resources=resources,
         server_types=draw(st.none() | st.lists(names, min_size=made.n_servers, max_size=made.n_servers)),
         units=draw(st.none() | st.lists(units, min_size=made.n_resources, max_size=made.n_resources)),
-    )  # fmt: skip
+    )
 
 
 def same(a: Instance, b: Instance) -> bool:
@@ -108,9 +118,10 @@ def test_negative_zeros_and_the_ends_of_the_floats_are_kept(tmp_path, kind):
 @pytest.mark.parametrize("kind", PATHS)
 def test_demands_by_server_are_kept_where_no_user_may_run_too(tmp_path, kind):
     instance = Instance(
-        [[[1, 2], [0, 0], [3, 4]], [[1, 1], [-0.0, 2], [-0.0, -0.0]]], [[1, 2], [3, 4], [5, 6]],
+        [[[1, 2], [0, 0], [3, 4]], [[1, 1], [-0.0, 2], [-0.0, -0.0]]],
+        [[1, 2], [3, 4], [5, 6]],
         eligible=[[True, False, False], [True, True, False]],
-    )  # fmt: skip
+    )
     write(instance, tmp_path / PATHS[kind], kind)
     assert same(read(tmp_path / PATHS[kind]), instance)
 
@@ -190,20 +201,26 @@ def fill(folder: Path, *names: str) -> Path:
     [
         ([], "has no file users.csv; give a folder with users.csv and servers.csv"),
         (["users.parquet"], "has users.parquet, but no servers.parquet .for Parquet tables.; give a folder"),
-        (["users.csv", "servers.parquet"],
-         r"has servers.parquet and users.csv, but no servers.csv \(for CSV tables\) and no users.parquet \(for"),
+        (
+            ["users.csv", "servers.parquet"],
+            r"has servers.parquet and users.csv, but no servers.csv \(for CSV tables\) and no users.parquet \(for",
+        ),
         (["nodes.json"], r"has nodes.json, but no pods.json \(for Kubernetes\) and no jobs.json \(for Slurm\)"),
         (["pods.json"], "has pods.json, but no nodes.json .for Kub"),
         (["instance_events.csv.gz"], "has instance_events.csv.gz, but no machine_events.parquet"),
-        (["nodes.json", "pods.json", "jobs.json"],
-         r"nodes.json and pods.json \(of Kubernetes\) and jobs.json \(of Slurm\), so it could be either; give each"),
+        (
+            ["nodes.json", "pods.json", "jobs.json"],
+            r"nodes.json and pods.json \(of Kubernetes\) and jobs.json \(of Slurm\), so it could be either; give each",
+        ),
         (["users.csv", "servers.csv", "users.parquet", "servers.parquet"], r"\(of CSV tables\) and .* \(of Parquet"),
         (["users.csv", "servers.csv", "demands.parquet"], r"demands.parquet \(of Parquet tables\), so it could be"),
         (["users.csv", "servers.csv", "pods.json"], r"pods.json \(of Kubernetes\)"),
-        (["instance_events.csv", "instance_events.parquet", "machine_events.csv"],
-         "has both instance_events.parquet and instance_events.csv; keep one"),
+        (
+            ["instance_events.csv", "instance_events.parquet", "machine_events.csv"],
+            "has both instance_events.parquet and instance_events.csv; keep one",
+        ),
     ],
-)  # fmt: skip
+)
 def test_a_folder_that_is_not_one_kind_says_what_is_there_and_what_is_missing(tmp_path, names, message):
     with pytest.raises(InvalidInstance, match=message):
         read(fill(tmp_path, *names))
@@ -211,9 +228,13 @@ def test_a_folder_that_is_not_one_kind_says_what_is_there_and_what_is_missing(tm
 
 @pytest.mark.parametrize(
     ("option", "takers"),
-    [({"users": "namespace"}, "Kubernetes and Slurm and ClusterData 2019"), ({"tasks": "mean"}, "Kubernetes and Slurm"),
-     ({"at": 0}, "ClusterData 2019"), ({"pods": "default"}, "the openb trace")],
-)  # fmt: skip
+    [
+        ({"users": "namespace"}, "Kubernetes and Slurm and ClusterData 2019"),
+        ({"tasks": "mean"}, "Kubernetes and Slurm"),
+        ({"at": 0}, "ClusterData 2019"),
+        ({"pods": "default"}, "the openb trace"),
+    ],
+)
 def test_an_option_of_another_kind_names_the_kinds_that_take_it(tmp_path, option, takers):
     write(demo(), tmp_path / "tables")
     write(demo(), tmp_path / "x.json")
@@ -248,10 +269,12 @@ def test_an_instance_with_the_name_of_a_part_points_to_the_folder_where_its_labe
 def test_a_folder_of_kubernetes_is_read(tmp_path):
     node = {"metadata": {"name": "n"}, "status": {"allocatable": {"cpu": "8", "memory": "64Gi"}}}
     pods = [
-        {"metadata": {"namespace": space, "name": "p", "labels": {"team": "a"}},
-         "spec": {"containers": [{"resources": {"requests": {"cpu": "500m", "memory": "1Gi"}}}]}}
+        {
+            "metadata": {"namespace": space, "name": "p", "labels": {"team": "a"}},
+            "spec": {"containers": [{"resources": {"requests": {"cpu": "500m", "memory": "1Gi"}}}]},
+        }
         for space in ("web", "batch")
-    ]  # fmt: skip
+    ]
     (tmp_path / "nodes.json").write_text(json.dumps({"kind": "List", "items": [node]}))
     (tmp_path / "pods.json").write_text(json.dumps({"kind": "List", "items": pods}))
     cluster = read(tmp_path)
@@ -301,7 +324,7 @@ def test_an_unknown_kind_names_the_nearest(tmp_path):
         ("x.csv", None, "would be one file"),
         ("x.parquet", "parquet", "would be one file"),
     ],
-)  # fmt: skip
+)
 def test_a_name_that_read_would_take_for_another_kind_is_refused(tmp_path, name, kind, message):
     with pytest.raises(InvalidInstance, match=message):
         write(demo(), tmp_path / name, kind)
@@ -310,9 +333,7 @@ def test_a_name_that_read_would_take_for_another_kind_is_refused(tmp_path, name,
 
 def test_two_kinds_are_not_written_to_one_folder(tmp_path):
     write(demo(), tmp_path)
-    with pytest.raises(
-        InvalidInstance, match=r"has servers.csv and users.csv, so it could be read as either"
-    ):
+    with pytest.raises(InvalidInstance, match=r"has servers.csv and users.csv, so it could be read as either"):
         write(demo(), tmp_path, "parquet")
     assert read(tmp_path) == demo()
 

@@ -20,7 +20,7 @@ USERS = {"user": ["web", "batch"], "cpu": [1.0, 4.0], "memory": [2, 1]}
 SERVERS = {"server": ["s1", "s2"], "cpu": [10, 30], "memory": [20.0, 10.0]}
 EXPECTED = Instance(
     [[1, 2], [4, 1]], [[10, 20], [30, 10]], users=["web", "batch"], resources=["cpu", "memory"], servers=["s1", "s2"]
-)  # fmt: skip
+)
 
 
 @pytest.fixture(params=MAKERS)
@@ -95,9 +95,13 @@ def test_an_index_of_pandas_called_user_holds_the_names():
 
 @pytest.mark.parametrize(
     ("of_users", "of_servers"),
-    [(["user", "weight"], ["server", "count"]), (["task_limit"], ["type", "server"]), (["memory", "user"], ["cpu"]),
-     (["weight", "task_limit", "user", "cpu"], ["count", "server", "cpu"])],
-)  # fmt: skip
+    [
+        (["user", "weight"], ["server", "count"]),
+        (["task_limit"], ["type", "server"]),
+        (["memory", "user"], ["cpu"]),
+        (["weight", "task_limit", "user", "cpu"], ["count", "server", "cpu"]),
+    ],
+)
 def test_every_level_of_an_index_that_has_a_name_is_a_column(of_users, of_servers):
     full = EXPECTED.replace(weights=[2, 3], task_limits=[4, 5], counts=[6, 7], server_types=["x", "y"])
     users, servers = full.to_frames()
@@ -188,7 +192,7 @@ BAD = {
     "other resource": ({"gpu": [1, 1]}, {}, ["users: the column 'gpu' is not a resource of servers"]),
     "other unit": ({}, {"gpu [MiB]": [1, 1]}, ["users: there is no column 'gpu [MiB]', which servers has"]),
     "empty column name": ({"": [1, 1]}, {}, ["users: column 4 has no name"]),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("case", BAD)

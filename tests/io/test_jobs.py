@@ -29,9 +29,14 @@ NOTHING = "p7,0,0,0,0,,BE,Failed,30,90,40\n"
 def cluster() -> fo.Instance:
     """Two big servers and one small."""
     return fo.Instance(
-        [], [[8, 64], [8, 32], [4, 16]], counts=[2, 1, 1], resources=["cpu", "memory"],
-        units={"cpu": "core", "memory": "GiB"}, servers=["big", "small", "tiny"], server_types=["x", "x", "y"],
-    )  # fmt: skip
+        [],
+        [[8, 64], [8, 32], [4, 16]],
+        counts=[2, 1, 1],
+        resources=["cpu", "memory"],
+        units={"cpu": "core", "memory": "GiB"},
+        servers=["big", "small", "tiny"],
+        server_types=["x", "x", "y"],
+    )
 
 
 @pytest.fixture
@@ -66,8 +71,11 @@ def test_a_table_gives_one_job_a_line_with_demands_in_the_order_of_the_servers(c
     assert [job.user for job in jobs] == ["batch", "web", "ml", "web"] and len(jobs) == 4 and jobs.notes == ()
     assert [job.demands for job in jobs] == [(2.5, 3), (1, 15), (1, 10), (8, 60)]
     assert [(job.arrival, job.duration, job.tasks, job.weight) for job in jobs] == [
-        (0, 30, 45, 1), (40, 20, 15, 2), (50.5, 80, 1, 1), (60, 5, 2, 2),
-    ]  # fmt: skip
+        (0, 30, 45, 1),
+        (40, 20, 15, 2),
+        (50.5, 80, 1, 1),
+        (60, 5, 2, 2),
+    ]
     assert repr(jobs) == "<Trace of 4 jobs of 3 users>" and jobs[1:3] == jobs.jobs[1:3]
 
 
@@ -133,7 +141,7 @@ def test_the_largest_task_that_fits_is_read(cluster, written):
         ("servers," + HEADER + "z|big,w,0,1,1,1\n", "column 'servers': the cluster has no server 'z'; known: big,"),
         ("servers," + HEADER + "tiny,w,0,1,5,1\n", "line 2, column 'user': 'w': its task (5 cpu [core], 1 memory"),
     ],
-)  # fmt: skip
+)
 def test_bad_tables_are_refused_with_line_column_value_and_fix(cluster, written, text, message):
     with pytest.raises(InvalidInstance) as caught:
         fo.read_jobs(written(text), cluster)
@@ -159,7 +167,7 @@ def test_options_and_paths_that_do_not_fit_are_refused(cluster, trace, tmp_path)
         ((trace(),), {"users": "team"}, "users is 'team'; known: shape, qos"),
         ((trace(),), {"pods": "defualt"}, "did you mean 'default'"),
         ((trace(), cluster), {}, "'cpu_milli' is not a resource of the cluster"),
-    ):  # fmt: skip
+    ):
         with pytest.raises(InvalidInstance, match=message):
             fo.read_jobs(*arguments, **options)
 

@@ -22,9 +22,13 @@ def file(tmp_path):
 
 
 AWKWARD = {
-    'quo"te': "back\\slash", "\\": '\\"', "ü€😀": ["", " ", "a\\\\\"b", "{[", "]}", "\n\t"], "e": [1e-7, -2.5, 10**40],
-    "deep": [[[[{"a": None, "b": True}]]]], "words": [False, None, 12345678901234567890],
-}  # fmt: skip
+    'quo"te': "back\\slash",
+    "\\": '\\"',
+    "ü€😀": ["", " ", 'a\\\\"b', "{[", "]}", "\n\t"],
+    "e": [1e-7, -2.5, 10**40],
+    "deep": [[[[{"a": None, "b": True}]]]],
+    "words": [False, None, 12345678901234567890],
+}
 
 
 @pytest.mark.parametrize("bom", [b"", b"\xef\xbb\xbf"])
@@ -38,7 +42,7 @@ TEXT = st.text(st.characters(codec="utf-8"))
 JSON_VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | TEXT,
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXT, inner, max_size=3),
-)  # fmt: skip
+)
 
 
 @settings(max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -116,9 +120,16 @@ def test_a_source_is_a_path_or_parsed_data(file):
 
 @pytest.mark.parametrize(
     ("source", "words"),
-    [('{"a": 1}', r"nodes is JSON text.*json.loads"), ("\ufeff [1]", "nodes is JSON text"), (5, "nodes is 5; give"),
-     (None, "nodes is null"), (b"x.json", "of type bytes"), ("", 'nodes is ""'), ([1], "nodes is a list")],
-)  # fmt: skip
+    [
+        ('{"a": 1}', r"nodes is JSON text.*json.loads"),
+        ("\ufeff [1]", "nodes is JSON text"),
+        (5, "nodes is 5; give"),
+        (None, "nodes is null"),
+        (b"x.json", "of type bytes"),
+        ("", 'nodes is ""'),
+        ([1], "nodes is a list"),
+    ],
+)
 def test_other_sources_are_refused(source, words):
     with pytest.raises(InvalidInstance, match=words):
         document_of(source, "nodes", "expected nodes")
@@ -143,15 +154,18 @@ def test_null_is_the_same_as_nothing_and_other_keys_are_ignored():
 @pytest.mark.parametrize(
     ("data", "words"),
     [
-        ([], r"x: items\[3\] \(n\) is a list; give an object$"), ({}, r"x: items\[3\] \(n\).name is missing; add it$"),
-        ({"name": 1}, r"\.name is 1; give text"), ({"name": "a", "several": {}}, "several is an object; give a list"),
+        ([], r"x: items\[3\] \(n\) is a list; give an object$"),
+        ({}, r"x: items\[3\] \(n\).name is missing; add it$"),
+        ({"name": 1}, r"\.name is 1; give text"),
+        ({"name": "a", "several": {}}, "several is an object; give a list"),
         ({"name": "a", "several": [{}, {"flag": 1}]}, r"several\[1\].flag is 1; give true or false"),
         ({"name": "a", "inner": {"labels": {"a\n": 3}}}, r'inner.labels."a\\n" is 3; give text'),
         ({"name": "a", "inner": {"labels": {"x" * 99: 3}}}, r'labels."xxx.*\.\.\. is 3; give text'),
         ({"name": "a", "several": ({},)}, "several is a tuple; give a list"),
-        pytest.param({"name": 10**5000}, "name is of type int", id="long"), ({"name": b"a"}, "of type bytes"),
+        pytest.param({"name": 10**5000}, "name is of type int", id="long"),
+        ({"name": b"a"}, "of type bytes"),
     ],
-)  # fmt: skip
+)
 def test_values_of_another_kind_are_refused_with_their_place(data, words):
     with pytest.raises(InvalidInstance, match=words):
         checked(Outer, data, "x", "items[3] (n)")

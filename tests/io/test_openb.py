@@ -52,8 +52,11 @@ def test_users_are_distinct_requests_and_their_limits_the_numbers_of_tasks(trace
     cluster = openb(trace())
     assert cluster.resources == ("cpu_milli", "memory_mib", "gpu_milli")
     assert dict(zip(cluster.users, cluster.task_limits, strict=True)) == {
-        "4cpu/5600MiB/0.46gpu": 1, "8cpu/1GiB": 1, "12cpu/16GiB/1gpu": 2, "16cpu/1GiB/1gpu": 2,
-    }  # fmt: skip
+        "4cpu/5600MiB/0.46gpu": 1,
+        "8cpu/1GiB": 1,
+        "12cpu/16GiB/1gpu": 2,
+        "16cpu/1GiB/1gpu": 2,
+    }
     assert_array_equal(cluster.demands[2], [12000, 16384, 1000])
 
 
@@ -96,8 +99,10 @@ def test_the_order_and_repetition_of_required_types_make_no_difference(trace):
     assert cluster.users == ("12cpu/16GiB/1gpu", "12cpu/16GiB/1gpu@G2|P100", "12cpu/16GiB/1gpu@P100")
     assert_array_equal(cluster.task_limits, [1, 3, 1])
     assert cluster.eligible.tolist() == [
-        [False, True, True, True], [False, True, True, True], [False, False, False, True],
-    ]  # fmt: skip
+        [False, True, True, True],
+        [False, True, True, True],
+        [False, False, False, True],
+    ]
 
 
 def test_a_backlog_has_no_limits(trace):
@@ -149,7 +154,7 @@ def test_missing_files_are_named(tmp_path, nodes):
         (NODES.replace("n2,", "n1,"), PODS, ["openb_node_list_all_node.csv, line 4", "'n1'", "line 3 too"]),
         (NODES.replace("393216", "x"), PODS, ["openb_node_list_all_node.csv, line 3, column 'memory_mib'", "'x'"]),
     ],
-)  # fmt: skip
+)
 def test_bad_files_of_the_trace_are_refused(trace, nodes, pods, parts):
     with pytest.raises(InvalidInstance) as caught:
         openb(trace(nodes, default=pods))
@@ -171,8 +176,15 @@ def test_the_trace_has_151_requests_on_1523_servers_of_27_kinds(openb_folder):
 def test_the_trace_has_seven_models_of_gpus_and_servers_without(openb_folder):
     cluster = openb(openb_folder)
     assert Counter(cluster.server_types) == {
-        "no GPU": 310, "A10": 2, "P100": 134, "V100M16": 55, "V100M32": 30, "T4": 404, "G2": 549, "G3": 39,
-    }  # fmt: skip
+        "no GPU": 310,
+        "A10": 2,
+        "P100": 134,
+        "V100M16": 55,
+        "V100M32": 30,
+        "T4": 404,
+        "G2": 549,
+        "G3": 39,
+    }
     merged = cluster.merged()
     assert Counter(merged.server_types)["no GPU"] == 12 and not any("|" in name for name in merged.server_types)
 

@@ -19,7 +19,7 @@ USERS = {"user": ["web", "batch"], "cpu": [1.0, 4.0], "memory": [2, 1]}
 SERVERS = {"server": ["s1", "s2"], "cpu": [10, 30], "memory": [20.0, 10.0]}
 EXPECTED = Instance(
     [[1, 2], [4, 1]], [[10, 20], [30, 10]], users=["web", "batch"], resources=["cpu", "memory"], servers=["s1", "s2"]
-)  # fmt: skip
+)
 
 
 @pytest.fixture
@@ -40,18 +40,29 @@ def folder(tmp_path):
 
 @pytest.mark.parametrize(
     "options",
-    [{}, {"compression": "zstd"}, {"compression": "none", "use_dictionary": False}, {"data_page_version": "2.0"},
-     {"row_group_size": 1}, {"version": "1.0"}, {"write_statistics": False}],
-)  # fmt: skip
+    [
+        {},
+        {"compression": "zstd"},
+        {"compression": "none", "use_dictionary": False},
+        {"data_page_version": "2.0"},
+        {"row_group_size": 1},
+        {"version": "1.0"},
+        {"write_statistics": False},
+    ],
+)
 def test_ways_to_write_the_same_files(folder, options):
     assert read(folder(**options)) == EXPECTED
 
 
 def test_texts_may_be_large_or_from_a_dictionary_and_numbers_decimal(folder):
     users = pa.table(
-        {"user": pa.array(["web", "batch"]).dictionary_encode(), "cpu": pa.array([1, 4], pa.decimal128(9, 3)),
-         "memory": pa.array([2, 1], pa.uint8()), "servers": pa.array([None, "s1|s2"], pa.large_string())}
-    )  # fmt: skip
+        {
+            "user": pa.array(["web", "batch"]).dictionary_encode(),
+            "cpu": pa.array([1, 4], pa.decimal128(9, 3)),
+            "memory": pa.array([2, 1], pa.uint8()),
+            "servers": pa.array([None, "s1|s2"], pa.large_string()),
+        }
+    )
     assert read(folder(users)) == EXPECTED
 
 
@@ -118,11 +129,15 @@ def bytes_of(content, **options):
 
 GOOD = bytes_of(USERS)
 DAMAGED = {
-    "empty": b"", "CSV": b"user,cpu,memory\nweb,1,2\n", "cut off": GOOD[:-20], "magic only": b"PAR1",
-    "encrypted": b"PARE" + GOOD[4:-4] + b"PARE", "endless footer": GOOD[:-8] + b"\xff\xff\xff\x7f" + b"PAR1",
+    "empty": b"",
+    "CSV": b"user,cpu,memory\nweb,1,2\n",
+    "cut off": GOOD[:-20],
+    "magic only": b"PAR1",
+    "encrypted": b"PARE" + GOOD[4:-4] + b"PARE",
+    "endless footer": GOOD[:-8] + b"\xff\xff\xff\x7f" + b"PAR1",
     "no footer": b"PAR1" + b"\0" * 100 + b"\x10\0\0\0PAR1",
     "another page": GOOD[:60] + bytes([GOOD[60] ^ 255]) + GOOD[61:],
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("case", DAMAGED)
@@ -182,11 +197,13 @@ def test_what_pandas_writes_of_frames_is_read(tmp_path):
 
 @pytest.mark.parametrize(
     ("column", "words"),
-    [(pa.array([[1], None]), "row 0, column 'servers': .* is not a list of names"),
-     (pa.array([["s1", None], None]), "row 0, column 'servers': .* is not a list of names"),
-     (pa.array([[["s1"]], None]), "row 0, column 'servers': .* is not a list of names"),
-     (pa.array([["s3"], None]), "servers.parquet has no server 's3'")],
-)  # fmt: skip
+    [
+        (pa.array([[1], None]), "row 0, column 'servers': .* is not a list of names"),
+        (pa.array([["s1", None], None]), "row 0, column 'servers': .* is not a list of names"),
+        (pa.array([[["s1"]], None]), "row 0, column 'servers': .* is not a list of names"),
+        (pa.array([["s3"], None]), "servers.parquet has no server 's3'"),
+    ],
+)
 def test_other_lists_are_refused(folder, column, words):
     with pytest.raises(InvalidInstance, match=words):
         read(folder(pa.table({**USERS, "servers": column})))

@@ -1,6 +1,5 @@
 """Reading users.csv and servers.csv: what they may hold, and what is refused where."""
 
-
 import forked
 import numpy as np
 import pytest
@@ -18,9 +17,12 @@ SERVERS = "server,cpu,memory\ns1,10,20\ns2,30,10\n"
 
 def test_two_tables_make_an_instance(tables):
     assert read(tables()) == Instance(
-        [[1, 2], [4, 1]], [[10, 20], [30, 10]], users=["web", "batch"], resources=["cpu", "memory"],
+        [[1, 2], [4, 1]],
+        [[10, 20], [30, 10]],
+        users=["web", "batch"],
+        resources=["cpu", "memory"],
         servers=["s1", "s2"],
-    )  # fmt: skip
+    )
 
 
 def test_a_path_may_be_text(tables):
@@ -92,8 +94,11 @@ def test_a_server_without_a_needed_resource_is_ineligible(tables):
     ("users", "servers", "parts"),
     [
         # numbers
-        ("user,cpu,memory\nweb,1,2\nbatch,four,1\n", SERVERS,
-         ["users.csv, line 3, column 'cpu'", "'four' is not a number", "give a finite number >= 0"]),
+        (
+            "user,cpu,memory\nweb,1,2\nbatch,four,1\n",
+            SERVERS,
+            ["users.csv, line 3, column 'cpu'", "'four' is not a number", "give a finite number >= 0"],
+        ),
         ("user,cpu,memory\nweb,1,\n", SERVERS, ["users.csv, line 2, column 'memory'", "empty", "finite"]),
         ("user,cpu,memory\nweb,1,nan\n", SERVERS, ["users.csv, line 2, column 'memory'", "nan", "finite"]),
         ("user,cpu,memory\nweb,inf,1\n", SERVERS, ["users.csv, line 2, column 'cpu'", "inf", "finite"]),
@@ -109,18 +114,30 @@ def test_a_server_without_a_needed_resource_is_ineligible(tables):
         ("user,task_limit,cpu,memory\nweb,-3,1,2\n", SERVERS, ["line 2, column 'task_limit'", "-3", "no limit"]),
         ("user,task_limit,cpu,memory\nweb,nan,1,2\n", SERVERS, ["line 2, column 'task_limit'", "nan"]),
         ("user,task_limit,cpu,memory\nweb,none,1,2\n", SERVERS, ["line 2, column 'task_limit'", "'none'", "empty"]),
-        ("user,servers,cpu,memory\nweb,s1|s3,1,2\n", SERVERS,
-         ["line 2, column 'servers'", "servers.csv has no server 's3'", "did you mean"]),
+        (
+            "user,servers,cpu,memory\nweb,s1|s3,1,2\n",
+            SERVERS,
+            ["line 2, column 'servers'", "servers.csv has no server 's3'", "did you mean"],
+        ),
         ("user,servers,cpu,memory\nweb,s1||s2,1,2\n", SERVERS, ["line 2, column 'servers'", "no server ''"]),
         (None, "server,count,cpu,memory\ns1,1.5,10,20\n", ["line 2, column 'count'", "1.5", "whole number >= 1"]),
         (None, "server,count,cpu,memory\ns1,0,10,20\n", ["line 2, column 'count'", "0", "whole number >= 1"]),
-        (None, "server,type,cpu,memory\ns1,T4,10,20\ns2,,10,20\n",
-         ["servers.csv, line 3, column 'type'", "empty", "give every server one, or remove the column"]),
-        ("user,type,cpu,memory\nweb,3,1,2\n", "server,type,cpu,memory\ns1,3,10,20\n",
-         ["users.csv", "'type' is not a resource of", "servers.csv"]),
+        (
+            None,
+            "server,type,cpu,memory\ns1,T4,10,20\ns2,,10,20\n",
+            ["servers.csv, line 3, column 'type'", "empty", "give every server one, or remove the column"],
+        ),
+        (
+            "user,type,cpu,memory\nweb,3,1,2\n",
+            "server,type,cpu,memory\ns1,3,10,20\n",
+            ["users.csv", "'type' is not a resource of", "servers.csv"],
+        ),
         (None, "server,count,cpu,memory\ns1,1e17,10,20\n", ["line 2, column 'count'", "1e17", "whole number"]),
-        ("user,servers,cpu,memory\nweb,s1,1,2\n", "server,cpu,memory\ns1,10,0\ns2,1,1\n",
-         ["users.csv", "servers.csv", "user 'web' is eligible on no server"]),
+        (
+            "user,servers,cpu,memory\nweb,s1,1,2\n",
+            "server,cpu,memory\ns1,10,0\ns2,1,1\n",
+            ["users.csv", "servers.csv", "user 'web' is eligible on no server"],
+        ),
         # columns
         ("user,cpu\nweb,1\n", SERVERS, ["users.csv", "no column 'memory'", "servers.csv", "with 0"]),
         ("user,cpu,memory,gpu\nweb,1,2,0\n", SERVERS, ["users.csv", "'gpu' is not a resource of", "servers.csv"]),
@@ -149,7 +166,7 @@ def test_a_server_without_a_needed_resource_is_ineligible(tables):
         (b'user,cpu,memory\n"web,1,2\n', SERVERS, ["users.csv, line 2", "double quotes"]),
         (b'user,cpu,memory\nweb,1,2\n"a"b,1,2\n', SERVERS, ["users.csv, line 3", "double quotes"]),
     ],
-)  # fmt: skip
+)
 def test_bad_tables_are_refused_with_file_line_column_value_and_fix(tables, users, servers, parts):
     folder = tables(servers=servers) if users is None else tables(users, servers)
     with pytest.raises(InvalidInstance) as caught:
@@ -226,10 +243,7 @@ def test_no_content_of_a_table_raises_anything_but_invalid_instance(tables, cont
 
 def test_reading_needs_no_pandas():
     code = (
-        "import sys, fairopt.datasets as d\n"
-        "assert 'pandas' not in sys.modules\n"
-        "sys.modules['pandas'] = None\n"
-        "d.demo()"
+        "import sys, fairopt.datasets as d\nassert 'pandas' not in sys.modules\nsys.modules['pandas'] = None\nd.demo()"
     )
     done = forked.run("-c", code)
     assert done.returncode == 0, done.stderr
@@ -261,10 +275,12 @@ LARGE = "server,cpu,memory\ns1,9,9\ns2,9,9\nnew,9,9\nnewer,9,9\n"
 
 @pytest.mark.parametrize(
     ("lists", "words"),
-    [(["s1", "s2"], "the servers 'new', 'newer', so no user may use them"),
-     (["s1|s2", ""], "the servers 'new', 'newer', so only users without a list may use them"),
-     (["s1|s2", "newer"], "the server 'new', so no user may use it")],
-)  # fmt: skip
+    [
+        (["s1", "s2"], "the servers 'new', 'newer', so no user may use them"),
+        (["s1|s2", ""], "the servers 'new', 'newer', so only users without a list may use them"),
+        (["s1|s2", "newer"], "the server 'new', so no user may use it"),
+    ],
+)
 def test_a_new_server_that_no_list_names_is_told(tables, lists, words):
     rows = "".join(f"u{k},{cell},1,2\n" for k, cell in enumerate(lists))
     made = read(tables(f"user,servers,cpu,memory\n{rows}", LARGE))

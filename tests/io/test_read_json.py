@@ -38,30 +38,46 @@ def test_demands_and_capacities_are_enough(file):
 
 def test_every_key_is_read(file):
     data = {
-        **SMALL, "resources": ["cpu", "memory"], "weights": [1, 2], "task_limits": [None, 3.5], "counts": [1, 2],
-        "eligible": [[True, False], [True, True]], "server_types": ["T4", "T4"],
-    }  # fmt: skip
+        **SMALL,
+        "resources": ["cpu", "memory"],
+        "weights": [1, 2],
+        "task_limits": [None, 3.5],
+        "counts": [1, 2],
+        "eligible": [[True, False], [True, True]],
+        "server_types": ["T4", "T4"],
+    }
     assert read(file(data)) == Instance(**data)
 
 
 @pytest.mark.parametrize(
     "change",
     [
-        {"weights": 2}, {"weights": {"b": 2.5}}, {"weights": None}, {"task_limits": 7}, {"task_limits": {"a": 0}},
-        {"task_limits": {"a": None}}, {"task_limits": None}, {"eligible": {"a": ["t"]}}, {"eligible": None},
+        {"weights": 2},
+        {"weights": {"b": 2.5}},
+        {"weights": None},
+        {"task_limits": 7},
+        {"task_limits": {"a": 0}},
+        {"task_limits": {"a": None}},
+        {"task_limits": None},
+        {"eligible": {"a": ["t"]}},
+        {"eligible": None},
         {"demands": [[[1, 2], [3, 4]], [[5, 6], [7, 8]]]},
     ],
-)  # fmt: skip
+)
 def test_values_by_user_may_be_a_number_a_list_or_an_object(file, change):
     assert read(file({**SMALL, **change})) == Instance(**{**SMALL, **change})
 
 
 @pytest.mark.parametrize(
     ("eligible", "words"),
-    [({"a": ["s"], "b": ["s"]}, "the server 't', so no user may use it"),
-     ({"a": ["s"]}, "the server 't', so only users without a list may use it"), ({"a": ["s"], "b": ["t"]}, None),
-     ([[True, False], [True, False]], None), ({}, None)],
-)  # fmt: skip
+    [
+        ({"a": ["s"], "b": ["s"]}, "the server 't', so no user may use it"),
+        ({"a": ["s"]}, "the server 't', so only users without a list may use it"),
+        ({"a": ["s"], "b": ["t"]}, None),
+        ([[True, False], [True, False]], None),
+        ({}, None),
+    ],
+)
 def test_a_new_server_that_no_list_names_is_told(file, eligible, words):
     path = file({**SMALL, "eligible": eligible})
     assert read(path).notes == (() if words is None else (f"no list of {path} names {words}",))
@@ -149,7 +165,7 @@ def test_the_suffix_may_be_in_capitals(file):
         ({**SMALL, "server_types": ["T4", 4]}, ["server_types[1] is 4", "give text"]),
         ({**SMALL, "server_types": ["T4", ""]}, ["type of server 't' is ''", "give text"]),
     ],
-)  # fmt: skip
+)
 def test_bad_files_are_refused_with_file_place_value_and_fix(file, content, parts):
     path = file(content)
     with pytest.raises(InvalidInstance) as caught:
@@ -214,8 +230,10 @@ def test_no_values_raise_anything_but_invalid_instance(file, changes):
 
 
 @fuzz
-@given(content=st.binary(max_size=100) | st.text(alphabet='{}[]":,0123456789.eE-+ntrufalsdmcpi\n', max_size=100),
-       cut=st.integers(0, 120))  # fmt: skip
+@given(
+    content=st.binary(max_size=100) | st.text(alphabet='{}[]":,0123456789.eE-+ntrufalsdmcpi\n', max_size=100),
+    cut=st.integers(0, 120),
+)
 def test_no_bytes_raise_anything_but_invalid_instance(file, content, cut):
     raw = content if isinstance(content, bytes) else content.encode()
     for data in (raw, b"{" + raw, json.dumps(SMALL).encode()[:cut]):

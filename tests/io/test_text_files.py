@@ -24,10 +24,17 @@ pipes = pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no named
 @pipes
 @pytest.mark.parametrize(
     "names",
-    [("x.json",), ("x.yaml",), ("users.csv", "servers.csv"), ("users.parquet", "servers.parquet"),
-     ("nodes.json", "pods.json"), ("nodes.json", "jobs.json"), ("instance_events.csv", "machine_events.csv"),
-     ("openb_node_list_all_node.csv", "openb_pod_list_default.csv")],
-)  # fmt: skip
+    [
+        ("x.json",),
+        ("x.yaml",),
+        ("users.csv", "servers.csv"),
+        ("users.parquet", "servers.parquet"),
+        ("nodes.json", "pods.json"),
+        ("nodes.json", "jobs.json"),
+        ("instance_events.csv", "machine_events.csv"),
+        ("openb_node_list_all_node.csv", "openb_pod_list_default.csv"),
+    ],
+)
 def test_a_pipe_is_refused_without_waiting(tmp_path, names):
     if "instance_events.csv" in names:
         pytest.importorskip("pandas", reason="pandas and pyarrow are in the extra parquet")
@@ -203,9 +210,13 @@ def test_a_pipe_or_a_device_is_not_replaced(tmp_path):
 
 @pytest.mark.parametrize(
     ("place", "words"),
-    [("no/x.json", "No such file or directory"), ("file/x.yaml", "Not a directory"), ("file", "is not a folder"),
-     ("file/out", "Not a directory")],
-)  # fmt: skip
+    [
+        ("no/x.json", "No such file or directory"),
+        ("file/x.yaml", "Not a directory"),
+        ("file", "is not a folder"),
+        ("file/out", "Not a directory"),
+    ],
+)
 def test_where_nothing_can_be_written_is_said(tmp_path, place, words):
     (tmp_path / "file").write_text("")
     with pytest.raises((InvalidInstance, OSError), match=words):

@@ -44,9 +44,13 @@ def written(kind, folder):
 
 @pytest.mark.parametrize(
     ("kind", "stage"),
-    [("csv", "rows of users.csv"), ("json", "parts of a.json"), ("yaml", "events of a.yaml"),
-     ("kubernetes", "pods of pods.json")],
-)  # fmt: skip
+    [
+        ("csv", "rows of users.csv"),
+        ("json", "parts of a.json"),
+        ("yaml", "events of a.yaml"),
+        ("kubernetes", "pods of pods.json"),
+    ],
+)
 def test_reading_ends_within_its_long_loop_and_says_how_far_it_came(tmp_path, monkeypatch, kind, stage):
     source, told = written(kind, tmp_path), []
     with fo.progress(lambda what, done, total: told.append((what, done))):

@@ -33,17 +33,23 @@ def test_brackets_without_a_blank_before_them_are_part_of_the_name(tables):
 @pytest.mark.parametrize(
     ("users", "servers", "parts"),
     [
-        ("user,cpu,memory\nweb,1,2\n", SERVERS,
-         ["users.csv has the column 'memory' where", "servers.csv has 'memory [GiB]'", "nothing is converted"]),
+        (
+            "user,cpu,memory\nweb,1,2\n",
+            SERVERS,
+            ["users.csv has the column 'memory' where", "servers.csv has 'memory [GiB]'", "nothing is converted"],
+        ),
         ("user,cpu,memory [MiB]\nweb,1,2\n", SERVERS, ["'memory [MiB]'", "'memory [GiB]'", "in the same unit"]),
         (USERS, "server,cpu,memory\ns1,10,20\n", ["'memory [GiB]'", "has 'memory'"]),
-        (USERS, "server,cpu,memory [GiB],memory\ns1,1,1,1\n",
-         ["servers.csv", "'memory [GiB]' and 'memory' are the same resource 'memory'"]),
+        (
+            USERS,
+            "server,cpu,memory [GiB],memory\ns1,1,1,1\n",
+            ["servers.csv", "'memory [GiB]' and 'memory' are the same resource 'memory'"],
+        ),
         (USERS, "server,cpu []\ns1,1\n", ["servers.csv, column 'cpu []'", "the unit is ''", "'memory [GiB]'"]),
         (USERS, "server,cpu [ GiB]\ns1,1\n", ["the unit is ' GiB'"]),
         (USERS, "server,weight [kg]\ns1,1\n", ["'weight [kg]'", "'weight' has another meaning", "another name"]),
     ],
-)  # fmt: skip
+)
 def test_units_that_do_not_agree_are_refused_with_both_headers(tables, users, servers, parts):
     with pytest.raises(InvalidInstance) as caught:
         read(tables(users, servers))

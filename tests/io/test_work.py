@@ -27,8 +27,14 @@ def test_an_owner_with_one_kind_of_tasks_is_one_user_with_their_mean_request():
 
 
 def test_owners_whose_different_requests_are_averaged_are_counted():
-    work = [Work("a", (1, 0)), Work("a", (3, 0)), Work("b", (1, 0), None, 7), Work("b", (1, 1)),
-            Work("c", (2, 0), FIRST), Work("c", (3, 0), FIRST, 2)]  # fmt: skip
+    work = [
+        Work("a", (1, 0)),
+        Work("a", (3, 0)),
+        Work("b", (1, 0), None, 7),
+        Work("b", (1, 1)),
+        Work("c", (2, 0), FIRST),
+        Work("c", (3, 0), FIRST, 2),
+    ]
     how = "--tasks shapes (in Python tasks='shapes') keeps them apart"
     assert f"the different requests of 2 owners are averaged; {how} (as a: 2 requests)" in made(*work).notes
     assert not any("averaged" in note for note in made(*work, tasks="shapes").notes)
@@ -68,8 +74,12 @@ def test_no_name_of_a_kind_is_an_owners_name():
 
 
 def test_tasks_that_fit_on_no_server_are_left_out_and_counted():
-    work = (Work("a", (1, 0)), Work("b", (0, 1), ~FIRST, 2, "b/y"), Work("c", (1, 0), LAST, 1, "c/x"),
-            Work("d", (1, 0), np.zeros(3, bool), 1.5))  # fmt: skip
+    work = (
+        Work("a", (1, 0)),
+        Work("b", (0, 1), ~FIRST, 2, "b/y"),
+        Work("c", (1, 0), LAST, 1, "c/x"),
+        Work("d", (1, 0), np.zeros(3, bool), 1.5),
+    )
     instance = made(*work, notes=Notes("one"), word="job")
     assert instance.users == ("a",)
     assert instance.notes == ("one", "4.5 jobs that fit on no server were left out (as b/y)")
@@ -117,10 +127,15 @@ def test_things_are_counted_in_words():
 
 works = st.lists(
     st.builds(
-        Work, st.sampled_from("abc"), st.tuples(st.integers(1, 9), st.integers(0, 2)),
-        st.sampled_from([None, FIRST, ~LAST]), st.integers(1, 4),
-    ), min_size=1, max_size=12,
-)  # fmt: skip
+        Work,
+        st.sampled_from("abc"),
+        st.tuples(st.integers(1, 9), st.integers(0, 2)),
+        st.sampled_from([None, FIRST, ~LAST]),
+        st.integers(1, 4),
+    ),
+    min_size=1,
+    max_size=12,
+)
 
 
 @given(work=works, seed=st.randoms(use_true_random=False), tasks=st.sampled_from(["mean", "shapes"]))

@@ -41,14 +41,17 @@ def instances(draw, names, by_server=False):
     eligible = array((n, s), st.booleans()).astype(bool)
     eligible[:, 0] = True
     return Instance(
-        demands, capacities,
+        demands,
+        capacities,
         weights=draw(st.none() | st.just(array((n,), WEIGHTS))),
         task_limits=draw(st.none() | st.just(array((n,), LIMITS))),
         eligible=draw(st.none() | st.just(eligible)),
         counts=draw(st.none() | st.just(array((s,), st.integers(1, 1000)))),
-        server_types=draw(labels(s, names, "types")), users=draw(labels(n, names)), servers=draw(labels(s, names)),
+        server_types=draw(labels(s, names, "types")),
+        users=draw(labels(n, names)),
+        servers=draw(labels(s, names)),
         resources=draw(labels(m, names, "columns")),
-    )  # fmt: skip
+    )
 
 
 @cache
@@ -107,9 +110,13 @@ def test_tables_hold_only_the_columns_that_say_something(tmp_path):
 
 def test_tables_list_servers_only_for_users_who_may_not_run_everywhere_and_name_each_server_that_they_can(tmp_path):
     instance = Instance(
-        [[1, 0], [1, 1], [1, 0]], [[1, 1], [1, 0], [1, 1]], users=["free", "lacking", "bound"],
-        resources=["cpu", "gpu"], servers=["s", "t", "u"], eligible={"bound": ["s", "t"]},
-    )  # fmt: skip
+        [[1, 0], [1, 1], [1, 0]],
+        [[1, 1], [1, 0], [1, 1]],
+        users=["free", "lacking", "bound"],
+        resources=["cpu", "gpu"],
+        servers=["s", "t", "u"],
+        eligible={"bound": ["s", "t"]},
+    )
     write(instance, tmp_path)
     assert not read(tmp_path).notes
     assert (tmp_path / "users.csv").read_text() == "user,servers,cpu,gpu\nfree,,1,0\nlacking,s|u,1,1\nbound,s|t,1,0\n"

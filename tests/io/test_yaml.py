@@ -64,10 +64,40 @@ def test_one_user_or_server_stands_on_a_line(tmp_path):
 
 
 NAMES = [
-    "1e3", "1", "~", "null", "", "no", "0x1", ".inf", "-.INF", ".nan", "1:30", "2020-01-01", "=", "<<", "a: b", "# c",
-    "- x", "'", '"', "\n", "a\u2028b", "\x7f", "\x85", "\ufeff", "用户", "😀", "!x", "&a", "*a", "%a", " a ", "true",
+    "1e3",
+    "1",
+    "~",
+    "null",
+    "",
+    "no",
+    "0x1",
+    ".inf",
+    "-.INF",
+    ".nan",
+    "1:30",
+    "2020-01-01",
+    "=",
+    "<<",
+    "a: b",
+    "# c",
+    "- x",
+    "'",
+    '"',
+    "\n",
+    "a\u2028b",
+    "\x7f",
+    "\x85",
+    "\ufeff",
+    "用户",
+    "😀",
+    "!x",
+    "&a",
+    "*a",
+    "%a",
+    " a ",
+    "true",
     "+.5",
-]  # fmt: skip
+]
 
 
 def test_names_that_look_like_something_else_are_kept(tmp_path):
@@ -107,7 +137,7 @@ BAD = {
     "control character": ("users: [a\x01]\n", "line 1.*character that YAML does not allow"),
     "another encoding": ("demands: [[1]]  # é\n".encode("latin-1"), "line 1: this is not UTF-8"),
     "UTF-16": ("demands: [[1]]\n".encode("utf-16"), "line 1: this is not UTF-8"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("case", BAD)
@@ -150,9 +180,37 @@ def test_without_libyaml_all_is_the_same(text, tmp_path, monkeypatch):
 
 
 PIECES = st.sampled_from(
-    ["demands", "capacities", ": ", "- ", "[", "]", "{", "}", "&a ", "*a", "!x ", "\n", "  ", "\t", "1", "1e5", "~",
-     "'", '"', "|\n", "---\n", "? ", "<<", "#", "%", "users", "\ufeff", "\0"]
-)  # fmt: skip
+    [
+        "demands",
+        "capacities",
+        ": ",
+        "- ",
+        "[",
+        "]",
+        "{",
+        "}",
+        "&a ",
+        "*a",
+        "!x ",
+        "\n",
+        "  ",
+        "\t",
+        "1",
+        "1e5",
+        "~",
+        "'",
+        '"',
+        "|\n",
+        "---\n",
+        "? ",
+        "<<",
+        "#",
+        "%",
+        "users",
+        "\ufeff",
+        "\0",
+    ]
+)
 
 
 @settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

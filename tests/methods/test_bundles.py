@@ -232,7 +232,7 @@ def test_bundles_and_tasks_in_one_objective():
         cp.sum(cp.multiply(mine, held), axis=0) <= parts.dominant.ravel(),
         cp.sum(cp.multiply(~mine, held), axis=0) <= parts.others.ravel(),
         cp.multiply(d, x[:, [0, 0, 1, 1]]) <= held,
-    ]  # fmt: skip
+    ]
     worth = cp.sum(cp.multiply(base, cp.log(held))) + cp.sum(cp.log(cp.sum(x, axis=1)))
     assert_allclose(a.objective, cp.Problem(cp.Maximize(worth), conditions).solve(solver="CLARABEL"), rtol=1e-6)
 
@@ -323,9 +323,14 @@ def test_base_must_be_a_block(bad):
 
 @pytest.mark.parametrize(
     ("kind", "words"),
-    [("flat", "shape"), ("nan", "'user1' nan"), ("negative", "-1.0"), ("text", "no array of numbers"),
-     ("complex", "no array of numbers")],
-)  # fmt: skip
+    [
+        ("flat", "shape"),
+        ("nan", "'user1' nan"),
+        ("negative", "-1.0"),
+        ("text", "no array of numbers"),
+        ("complex", "no array of numbers"),
+    ],
+)
 def test_bases_must_be_numbers_of_the_right_shape(kind, words):
     with pytest.raises(fo.InvalidBlock, match=words):
         fo.Policy(fo.WeightedLog(Given(kind))).allocate(EXAMPLE)
@@ -369,10 +374,18 @@ def test_two_kinds_of_aggregates_together_go_by_cones():
 )
 @pytest.mark.parametrize(
     "instance",
-    [EXAMPLE, fo.Instance([[1, 2], [2, 1], [1, 1]], [[4, 4], [5, 5]], eligible=[[1, 0], [1, 1], [1, 1]],
-                          task_limits=[None, 2, 0], counts=[2, 1])],
+    [
+        EXAMPLE,
+        fo.Instance(
+            [[1, 2], [2, 1], [1, 1]],
+            [[4, 4], [5, 5]],
+            eligible=[[1, 0], [1, 1], [1, 1]],
+            task_limits=[None, 2, 0],
+            counts=[2, 1],
+        ),
+    ],
     ids=["example", "placement"],
-)  # fmt: skip
+)
 def test_problem_solved_by_hand_reads_as_the_policy_answers(policy, instance):
     if any(isinstance(c, fo.MinTasks) for c in policy.constraints) and instance is not EXAMPLE:
         policy = fo.Policy(fo.WeightedLog(), [fo.MinTasks({"user1": 1})])

@@ -117,9 +117,14 @@ def only(instance: fo.Instance, names: set[str]) -> fo.Instance:
 
 
 BLOCKS = [
-    fo.MinShare(1.2, fo.Tasks()), fo.MaxShare(1.1, fo.Tasks()), fo.MinTasks(1.5), fo.MaxTasks(1),
-    fo.EqualShares(fo.Tasks()), fo.EnvyFree(), fo.Total(fo.Tasks()) >= 6,
-]  # fmt: skip
+    fo.MinShare(1.2, fo.Tasks()),
+    fo.MaxShare(1.1, fo.Tasks()),
+    fo.MinTasks(1.5),
+    fo.MaxTasks(1),
+    fo.EqualShares(fo.Tasks()),
+    fo.EnvyFree(),
+    fo.Total(fo.Tasks()) >= 6,
+]
 
 
 @given(clusters(max_users=3, max_servers=2), st.lists(st.sampled_from(BLOCKS), min_size=1, max_size=4, unique_by=repr))
@@ -142,9 +147,23 @@ def largest_common_share(error: fo.Infeasible) -> float:
     return float(str(error).split("largest common share is ")[1].split()[0])
 
 
-@given(clusters(max_users=3, max_servers=2), st.sampled_from([0.9, 3, 30]), st.lists(st.sampled_from([
-    fo.MaxTasks(2), fo.MaxShare(0.3), fo.EqualShares(fo.Tasks()), fo.MinTasks(0.01), fo.EnvyFree(),
-]), max_size=2, unique_by=repr))  # fmt: skip
+@given(
+    clusters(max_users=3, max_servers=2),
+    st.sampled_from([0.9, 3, 30]),
+    st.lists(
+        st.sampled_from(
+            [
+                fo.MaxTasks(2),
+                fo.MaxShare(0.3),
+                fo.EqualShares(fo.Tasks()),
+                fo.MinTasks(0.01),
+                fo.EnvyFree(),
+            ]
+        ),
+        max_size=2,
+        unique_by=repr,
+    ),
+)
 @settings(max_examples=7)
 def test_the_largest_common_share_can_be_had_and_no_more(
     instance: fo.Instance, level: float, others: list[fo.Constraint]
@@ -185,7 +204,7 @@ def test_the_largest_common_share_is_measured_with_all_capacities_in_place(
         ({}, [fo.EqualShares(fo.Tasks()), fo.MaxShare({"b": 0.25})], 0.25),
         ({}, [fo.MinTasks({"b": 4})], 0.4),  # which leaves 2 units of cpu to a
     ],
-)  # fmt: skip
+)
 def test_the_largest_common_share_is_measured_with_all_else_in_place(
     change: dict[str, Any], others: list[fo.Constraint], most: float
 ) -> None:
@@ -306,23 +325,42 @@ class Written(fo.Constraint):
 @pytest.mark.parametrize(
     "constraint, capacity, says",
     [
-        (Two(0.6), 2, "the capacity of cpu and 'first' of `Two(0.6)` cannot hold together; "
-                      "at most 0.5 can be had for 'first' of users 'a' and 'b'"),
-        (Two(0.4, 0.3), 2, "'first' and 'second' of `Two(0.4, 0.3)` cannot hold together; "
-                           "at most 0.3 can be had for 'first' of user 'a'"),
-        (Written("apart"), 4, "'far' and 'near' of `Written('apart')` cannot hold together; "
-                              "at most 0.1414 can be had for 'far' of users 'a' and 'b'"),
+        (
+            Two(0.6),
+            2,
+            "the capacity of cpu and 'first' of `Two(0.6)` cannot hold together; "
+            "at most 0.5 can be had for 'first' of users 'a' and 'b'",
+        ),
+        (
+            Two(0.4, 0.3),
+            2,
+            "'first' and 'second' of `Two(0.4, 0.3)` cannot hold together; "
+            "at most 0.3 can be had for 'first' of user 'a'",
+        ),
+        (
+            Written("apart"),
+            4,
+            "'far' and 'near' of `Written('apart')` cannot hold together; "
+            "at most 0.1414 can be had for 'far' of users 'a' and 'b'",
+        ),
         (Written("differs"), 4, "; there is room for 0.5 times what 'wanted' asks of users 'a' and 'b'"),
         (Written("equal"), 4, "the capacity of cpu and 'same' of `Written('equal')` cannot hold together"),
-        (Written("fewest"), 9, "'few' and 'many' of `Written('fewest')` cannot hold together; "
-                               "'few' of users 'a' and 'b' comes to at least 4"),
+        (
+            Written("fewest"),
+            9,
+            "'few' and 'many' of `Written('fewest')` cannot hold together; "
+            "'few' of users 'a' and 'b' comes to at least 4",
+        ),
         (fo.Total(fo.Tasks()) >= 8, 7, "; at most 7 can be had for `Total(Tasks())`"),
-        (fo.MinTasks({"a": 4, "b": 4}), 7,
-         "; there is room for 0.875 times what `MinTasks({'a': 4.0, 'b': 4.0})` asks of users 'a' and 'b'"),
+        (
+            fo.MinTasks({"a": 4, "b": 4}),
+            7,
+            "; there is room for 0.875 times what `MinTasks({'a': 4.0, 'b': 4.0})` asks of users 'a' and 'b'",
+        ),
         (fo.MinTasks(4), 7, "; the largest common number of tasks is 3.5"),
     ],
     ids=str,
-)  # fmt: skip
+)
 def test_the_message_names_the_condition_its_users_and_what_can_be_had(
     constraint: fo.Constraint, capacity: float, says: str
 ) -> None:

@@ -18,27 +18,39 @@ from fairopt.proofs import verify as checker
 RNG = np.random.default_rng(5)
 POOL = fo.Instance([[40, 8, 8], [8, 5, 1], [3, 9, 2]], [200, 200, 200], weights=[1, 2, 1.5])
 SERVERS = fo.Instance(
-    RNG.uniform(0.5, 5, (5, 3)), RNG.uniform(20, 60, (3, 3)), weights=RNG.uniform(0.5, 3, 5),
+    RNG.uniform(0.5, 5, (5, 3)),
+    RNG.uniform(20, 60, (3, 3)),
+    weights=RNG.uniform(0.5, 3, 5),
     task_limits=[3, None, None, 0, None],
-)  # fmt: skip
+)
 BY_SERVER = fo.Instance(RNG.uniform(0.5, 5, (4, 3, 2)), RNG.uniform(20, 60, (3, 2)), task_limits=[None, 4, None, None])
 ALIKE = fo.Instance([[1, 4], [3, 1]], [[9, 18]] * 3, counts=[1, 2, 1])
 INSTANCES = {"pool": POOL, "servers": SERVERS, "by server": BY_SERVER, "alike": ALIKE}
 POLICIES = [
-    fo.DRF(), fo.KDF(2), fo.FDS(1), fo.FDS(3), fo.FDS(beta=2, lam=-0.5), fo.PNormFairness(2, 1.5),
-    fo.Policy(fo.Leximin(fo.PNormShare(3))), fo.Policy(fo.MaxMin()), fo.Policy(fo.Total(fo.Tasks())),
-    fo.Policy(fo.AlphaFair(0.5, fo.StandAloneShare())), fo.Policy(fo.OrderedWeighted((3, 2, 1))),
+    fo.DRF(),
+    fo.KDF(2),
+    fo.FDS(1),
+    fo.FDS(3),
+    fo.FDS(beta=2, lam=-0.5),
+    fo.PNormFairness(2, 1.5),
+    fo.Policy(fo.Leximin(fo.PNormShare(3))),
+    fo.Policy(fo.MaxMin()),
+    fo.Policy(fo.Total(fo.Tasks())),
+    fo.Policy(fo.AlphaFair(0.5, fo.StandAloneShare())),
+    fo.Policy(fo.OrderedWeighted((3, 2, 1))),
     fo.Policy(fo.AlphaFair(2) + 0.1 * fo.MaxMin(fo.Tasks())),
     fo.Policy(
         fo.AlphaFair(1, fo.KDominantShare(2)) + 0.1 * fo.Total(fo.Tasks()), [fo.SharingIncentive(), fo.EnvyFree()]
     ),
-    fo.Policy(fo.Leximin(), [fo.Total(fo.Tasks()) >= 3]), fo.Policy(fo.Leximin(fo.Tasks()), [fo.EnvyFree()]),
+    fo.Policy(fo.Leximin(), [fo.Total(fo.Tasks()) >= 3]),
+    fo.Policy(fo.Leximin(fo.Tasks()), [fo.EnvyFree()]),
     fo.Policy(fo.Total(fo.Tasks()), [fo.AlphaFair(1) >= -9, fo.MaxShare(0.9)]),
     fo.Policy(fo.Total(), [fo.EqualShares(fo.Tasks())]),
     fo.Policy(fo.Leximin(), [fo.Reserve(0, 0.25), fo.MinTasks(0.1)]),
-    fo.Policy(fo.MaxMin().then(fo.Total(fo.Tasks()))), fo.Policy(fo.Leximin().then(fo.Total(fo.Tasks()))),
+    fo.Policy(fo.MaxMin().then(fo.Total(fo.Tasks()))),
+    fo.Policy(fo.Leximin().then(fo.Total(fo.Tasks()))),
     fo.Policy(fo.AlphaFair(1).then(fo.Total(fo.Tasks()))),
-]  # fmt: skip
+]
 
 
 @dataclass(frozen=True, repr=False)
@@ -86,12 +98,18 @@ def test_a_policy_of_ones_own_is_certified_where_it_is_given_to_load(tmp_path: P
         fo.Allocation.load(path, fo.DRF())
 
 
-@pytest.mark.parametrize("policy", [
-    fo.FDS(beta=2, lam=-0.1), fo.FDS(beta=-1, lam=0), fo.Policy(fo.FairnessEfficiency(0.5, 3, fo.PNormShare(2))),
-    fo.Policy(fo.FairnessEfficiency(-2, 0.5, fo.Tasks()), [fo.MinTasks(0.5), fo.Total(fo.Tasks()) >= 3]),
-    fo.Policy(fo.FairnessEfficiency(3, -1, fo.Tasks()), [fo.EnvyFree(), fo.AlphaFair(1) >= -9]),
-    fo.Policy(fo.FairnessEfficiency(2, -0.2, fo.Tasks()), [fo.EnvyFree()]),
-], ids=repr)  # fmt: skip
+@pytest.mark.parametrize(
+    "policy",
+    [
+        fo.FDS(beta=2, lam=-0.1),
+        fo.FDS(beta=-1, lam=0),
+        fo.Policy(fo.FairnessEfficiency(0.5, 3, fo.PNormShare(2))),
+        fo.Policy(fo.FairnessEfficiency(-2, 0.5, fo.Tasks()), [fo.MinTasks(0.5), fo.Total(fo.Tasks()) >= 3]),
+        fo.Policy(fo.FairnessEfficiency(3, -1, fo.Tasks()), [fo.EnvyFree(), fo.AlphaFair(1) >= -9]),
+        fo.Policy(fo.FairnessEfficiency(2, -0.2, fo.Tasks()), [fo.EnvyFree()]),
+    ],
+    ids=repr,
+)
 def test_lines_prove_fairness_and_efficiency_off_the_edge(policy: fo.Policy, tmp_path: Path) -> None:
     path = policy.allocate(POOL).save(tmp_path / "plane.json")
     assert fo.verify(path).ok
@@ -221,12 +239,16 @@ def test_evidence_that_proves_nothing_is_replaced_by_that_of_the_tasks(tmp_path:
 
 
 WILD = {  # each raised an error when it was solved or saved, or was not proved
-    "slopes": (fo.AlphaFair(5, fo.StandAloneShare()), [[2e117], [3e19]], [[6e83], [8e11]],
-               {"task_limits": [6e-118, 5e-47]}),
+    "slopes": (
+        fo.AlphaFair(5, fo.StandAloneShare()),
+        [[2e117], [3e19]],
+        [[6e83], [8e11]],
+        {"task_limits": [6e-118, 5e-47]},
+    ),
     "levels": (fo.MaxMin(fo.Tasks()), [[3e205, 2e-77], [8e-255, 1e-119]], [5e84, 1e27], {}),
     "a unit": (fo.FairnessEfficiency(2, -0.2, fo.Tasks()), [[4e73]], [5e-57], {"task_limits": [7e45]}),
     "tasks": (fo.AlphaFair(0.5), [[1e54], [4e27], [1e-79]], [[2e119], [8e-12]], {"task_limits": [3e64, 6e40, 8e31]}),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", WILD)

@@ -146,11 +146,13 @@ def test_one_compiled_program_answers_for_all_capacities_weights_and_limits(poli
     assert compiled is not None
     for _ in range(2):
         answer = same(
-            policy, prepared, "CLARABEL",
+            policy,
+            prepared,
+            "CLARABEL",
             capacities=instance.capacities * rng.uniform(0.5, 2, instance.capacities.shape),
             weights=rng.uniform(0.5, 2, 12),
             task_limits=np.where(rng.random(12) < 0.5, np.inf, instance.tasks_alone.sum(axis=1) * rng.random(12)),
-        )  # fmt: skip
+        )
         assert answer is not None
         assert len(answer.certificate.tried) == 1
     assert kept(prepared) == [model]

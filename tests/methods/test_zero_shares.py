@@ -155,9 +155,11 @@ def test_many_pools_at_once_add_up_shares_that_are_zero_for_some() -> None:
     pools = [p for p in pools if p.n_users == 3 and (p.demands[p.task_limits > 0, 2] > 0).any()]
     assert len(pools) > 5
     many = fo.allocate_many(
-        fo.Policy(fo.Total(SHARE)), [p.demands for p in pools], [p.total_capacities for p in pools],
+        fo.Policy(fo.Total(SHARE)),
+        [p.demands for p in pools],
+        [p.total_capacities for p in pools],
         task_limits=[p.task_limits for p in pools],
-    )  # fmt: skip
+    )
     assert many.ok.all() and not many.one_by_one.any()
     for pool, tasks in zip(pools, many.tasks, strict=True):
         exact, worth = exactly(pool.replace(capacities=pool.total_capacities, counts=None))

@@ -10,9 +10,10 @@ import fairopt as fo
 TYPES = fo.datasets.google_servers(50, types=4, cpu=16, memory=128)
 CLUSTER = fo.Instance([], np.repeat(TYPES.capacities, TYPES.counts, axis=0))
 JOBS = [
-    fo.Job("job 1", [2.5, 3], 30, tasks=450), fo.Job("job 2", [1, 15], 20, tasks=150, arrival=40),
+    fo.Job("job 1", [2.5, 3], 30, tasks=450),
+    fo.Job("job 2", [1, 15], 20, tasks=150, arrival=40),
     fo.Job("job 3", [1, 10], 80, tasks=80, arrival=50),
-]  # fmt: skip
+]
 
 
 def starts(**options: str) -> Counter[tuple[float, int]]:

@@ -33,13 +33,16 @@ def loops(draw):
         on_misfit=draw(st.sampled_from(["skip", "skip", "stop"])),
         order=draw(st.sampled_from(["share", "share", "share", "arrival"])),
         placement=draw(st.sampled_from(["first-fit", "best-fit", "least-loaded"])),
-    )  # fmt: skip
+    )
     submit = st.tuples(
-        st.just("submit"), st.sampled_from("abcdefgh"), st.lists(UNITS, min_size=m, max_size=m),
-        st.sampled_from([1, 3, 20]), st.sampled_from([None, None, Fraction(1, 2), Fraction(3)]),
+        st.just("submit"),
+        st.sampled_from("abcdefgh"),
+        st.lists(UNITS, min_size=m, max_size=m),
+        st.sampled_from([1, 3, 20]),
+        st.sampled_from([None, None, Fraction(1, 2), Fraction(3)]),
         st.sampled_from([None, None, None, 1, 2]),
         st.none() | st.lists(st.booleans(), min_size=n_servers, max_size=n_servers),
-    )  # fmt: skip
+    )
     ask = st.tuples(st.just("ask"), st.sampled_from([1, 2, 100]))
     finish = st.tuples(st.just("finish"), st.lists(st.integers(0, 10**6), min_size=1, max_size=9))
     withdraw = st.tuples(st.just("withdraw"), st.integers(0, 30))
@@ -59,8 +62,9 @@ def test_decisions_are_those_of_plain_loops_in_fractions(loop):
         if kind == "submit":
             user, units, tasks, weight, limit, eligible = step
             try:
-                number = fast.submit(user, [*map(float, units)], tasks, weight=weight and float(weight), limit=limit,
-                                     eligible=eligible)  # fmt: skip
+                number = fast.submit(
+                    user, [*map(float, units)], tasks, weight=weight and float(weight), limit=limit, eligible=eligible
+                )
             except fo.InvalidInstance:  # too large, nowhere or nothing
                 continue
             assert number == exact.submit(user, units, tasks, weight=weight, limit=limit, eligible=eligible)
@@ -315,7 +319,7 @@ def test_with_a_half_life_the_smallest_decayed_average_is_first(seed):
         (dict(at=math.nan), "at is nan"),
         (dict(at="now"), "at is 'now'"),
     ],
-)  # fmt: skip
+)
 def test_a_wrong_job_is_named_and_nothing_is_lost(job, message):
     scheduler = fo.Scheduler([[8, 32], [4, 64]], resources=["cpu", "memory"], servers=["b", "a"])
     scheduler.submit("batch", [1, 1], tasks=2, at=2)

@@ -34,10 +34,17 @@ def runs(draw):
         demands = [draw(st.integers(0, c)) for c in servers[home]]
         mask = [s == home or draw(st.booleans()) for s in range(len(servers))]
         user = draw(st.sampled_from("abc"))
-        jobs.append(fo.Job(
-            user, demands if any(demands) else servers[home], draw(st.integers(1, 4)), tasks=draw(st.integers(1, 5)),
-            arrival=draw(st.integers(0, 6)), weight=WEIGHTS[user], eligible=draw(st.sampled_from([None, mask])),
-        ))  # fmt: skip
+        jobs.append(
+            fo.Job(
+                user,
+                demands if any(demands) else servers[home],
+                draw(st.integers(1, 4)),
+                tasks=draw(st.integers(1, 5)),
+                arrival=draw(st.integers(0, 6)),
+                weight=WEIGHTS[user],
+                eligible=draw(st.sampled_from([None, mask])),
+            )
+        )
     return np.array(servers, dtype=float), jobs
 
 

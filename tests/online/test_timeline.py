@@ -14,9 +14,13 @@ import fairopt as fo
 from fairopt.online import timeline as of_timelines
 
 CLUSTER = fo.Instance(
-    [], [[4, 8], [2, 8]], resources=["cpu", "memory"], servers=["s1", "s2"], server_types=["large", "small"],
+    [],
+    [[4, 8], [2, 8]],
+    resources=["cpu", "memory"],
+    servers=["s1", "s2"],
+    server_types=["large", "small"],
     units={"memory": "GiB"},
-)  # fmt: skip
+)
 JOBS = [
     fo.Job("web", {"cpu": 2}, Fraction(1, 3), tasks=4, arrival=1, weight=2),
     fo.Job("batch", [1, 3], 2.5, tasks=5, eligible=["large"]),
@@ -34,11 +38,14 @@ def timelines(draw):
     """Random jobs with durations and arrivals that floats round."""
     jobs = [
         fo.Job(
-            draw(st.sampled_from("abc")), draw(st.sampled_from([(1.0, 0.3), (0.1, 2.0), (0.7, 0.7)])),
-            draw(st.floats(0.1, 3)), tasks=draw(st.integers(1, 6)), arrival=draw(st.floats(-1, 4)),
+            draw(st.sampled_from("abc")),
+            draw(st.sampled_from([(1.0, 0.3), (0.1, 2.0), (0.7, 0.7)])),
+            draw(st.floats(0.1, 3)),
+            tasks=draw(st.integers(1, 6)),
+            arrival=draw(st.floats(-1, 4)),
         )
         for _ in range(draw(st.integers(1, 5)))
-    ]  # fmt: skip
+    ]
     return fo.simulate([[2, 2], [1, 3]], jobs, fo.PNormShare(1))
 
 

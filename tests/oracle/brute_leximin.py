@@ -133,9 +133,7 @@ def _common(polytope: Polytope, rows: list[Float], floor: list[tuple[Float, floa
     return float(solved(cost, a, b, e, polytope.f, bounds)[-1])
 
 
-def solved(
-    cost: Float, a: Any, b: Sequence[float], e: Any, f: Sequence[float], bounds: Sequence[Any]
-) -> Float:
+def solved(cost: Float, a: Any, b: Sequence[float], e: Any, f: Sequence[float], bounds: Sequence[Any]) -> Float:
     """A minimiser, without presolve where presolve cuts off a thin feasible set."""
 
     def matrix(rows: Any) -> Any:
@@ -143,9 +141,15 @@ def solved(
 
     for presolve in (True, False):
         found: Any = linprog(  # type: ignore[call-overload]
-            cost, matrix(a), b or None, matrix(e), f or None, bounds,
-            method="highs", options={**TIGHT, "presolve": presolve},
-        )  # fmt: skip
+            cost,
+            matrix(a),
+            b or None,
+            matrix(e),
+            f or None,
+            bounds,
+            method="highs",
+            options={**TIGHT, "presolve": presolve},
+        )
         if found.x is not None:
             return np.asarray(found.x)
     raise NoPoint(found.message)

@@ -74,10 +74,12 @@ def hffmra(
 def tasks(demands: Sequence[Sequence[Sequence[Number]]], bundles: list[list[Row]]) -> list[Row]:
     """Tasks that the bundles can run, by user and server row; none where the bundle is empty."""
     return [
-        [min((b / Fraction(r) for b, r in zip(held, row, strict=True) if r), default=Fraction(0))
-         for held, row in zip(mine, rows, strict=True)]
+        [
+            min((b / Fraction(r) for b, r in zip(held, row, strict=True) if r), default=Fraction(0))
+            for held, row in zip(mine, rows, strict=True)
+        ]
         for mine, rows in zip(bundles, demands, strict=True)
-    ]  # fmt: skip
+    ]
 
 
 def _part_of_dominant(

@@ -28,9 +28,7 @@ class Bracket(NamedTuple):
     point: Float
 
 
-def maximise(
-    function: Function, forms: Float, rows: Float, values: Float, top: Float, close: float = 1e-9
-) -> Bracket:
+def maximise(function: Function, forms: Float, rows: Float, values: Float, top: Float, close: float = 1e-9) -> Bracket:
     """The largest ``function(forms @ x)`` over ``0 <= x <= top`` with ``rows @ x <= values``.
 
     ``top`` must be finite; where the rows imply it, it costs nothing. There must be room inside: no equations.

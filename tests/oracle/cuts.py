@@ -97,9 +97,15 @@ class Outer:
 
 
 def maximise(
-    function: Concave, at_most: Rows, equal: Rows, held: Sequence[Held], top: Float, start: Float, close: float,
+    function: Concave,
+    at_most: Rows,
+    equal: Rows,
+    held: Sequence[Held],
+    top: Float,
+    start: Float,
+    close: float,
     tries: int = 20,
-) -> Bracket:  # fmt: skip
+) -> Bracket:
     """The largest value of a function over ``x >= 0`` under rows and held functions, to within ``close``.
 
     ``top`` is the most of each variable, and ``start`` where the first tangents are: a feasible point. The bound holds
@@ -133,9 +139,15 @@ def maximise(
 
 
 def leximin(
-    forms: Sequence[list[Fraction]], at_most: Rows, equal: Rows, held: Sequence[Held], top: Float, start: Float,
-    reached: Callable[[list[Fraction]], bool], tries: int = 25,
-) -> tuple[list[Fraction], bool]:  # fmt: skip
+    forms: Sequence[list[Fraction]],
+    at_most: Rows,
+    equal: Rows,
+    held: Sequence[Held],
+    top: Float,
+    start: Float,
+    reached: Callable[[list[Fraction]], bool],
+    tries: int = 25,
+) -> tuple[list[Fraction], bool]:
     """Levels of forms at their leximin over a polytope that holds the set, and whether a point of the set has them.
 
     Tangents are added until it has, or until the levels are ``reached`` by whom they are compared with.

@@ -29,9 +29,15 @@ class Cluster:
     """
 
     def __init__(
-        self, demands: Any, capacities: Any, weights: Any = None, task_limits: Any = None, eligible: Any = None,
-        counts: Any = None, **_: Any,
-    ) -> None:  # fmt: skip
+        self,
+        demands: Any,
+        capacities: Any,
+        weights: Any = None,
+        task_limits: Any = None,
+        eligible: Any = None,
+        counts: Any = None,
+        **_: Any,
+    ) -> None:
         room, needs = np.atleast_2d(np.asarray(capacities)), np.asarray(demands)
         self.n, (self.servers, self.resources) = len(needs), room.shape
         users, servers, resources = range(self.n), range(self.servers), range(self.resources)
@@ -48,10 +54,11 @@ class Cluster:
         self.total = [sum(self.counts[s] * self.one[s][i] for s in servers) for i in resources]
         self.users = [j for j in users if self.limits[j] != 0]
         self.pairs = [
-            (j, s) for j, s in product(self.users, servers)
+            (j, s)
+            for j, s in product(self.users, servers)
             if (eligible is None or eligible[j][s])
             and all(c > 0 for c, d in zip(self.one[s], self.demands[j][s], strict=True) if d)
-        ]  # fmt: skip
+        ]
         self.rows = [
             ([self.demands[j][s][i] if s == t else Fraction(0) for j, s in self.pairs], self.counts[t] * self.one[t][i])
             for t, i in product(servers, resources)

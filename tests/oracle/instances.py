@@ -58,15 +58,24 @@ def cluster(rng: np.random.Generator, n: int, servers: int, m: int, by_server: b
     eligible[np.arange(n), rng.integers(0, servers, size=n)] = True
     limits = np.where(rng.random(n) < 0.4, rng.integers(1, 16, size=n) / 4, np.inf)
     return fo.Instance(
-        demands, capacities, eligible=eligible, task_limits=limits, weights=rng.integers(1, 4, size=n),
+        demands,
+        capacities,
+        eligible=eligible,
+        task_limits=limits,
+        weights=rng.integers(1, 4, size=n),
         counts=rng.integers(1, 4, size=servers),
-    )  # fmt: skip
+    )
 
 
 def log_uniform(
-    rng: np.random.Generator, n: int, m: int, servers: int = 1, zeros: float = 0.2, limits: float = 0.0,
+    rng: np.random.Generator,
+    n: int,
+    m: int,
+    servers: int = 1,
+    zeros: float = 0.2,
+    limits: float = 0.0,
     decades: float = 4.0,
-) -> fo.Instance:  # fmt: skip
+) -> fo.Instance:
     """Demands log-uniform over some decades, some zeros, weights, and limits near what users would get."""
     demands = 10.0 ** rng.uniform(0, decades, size=(n, m)) * (rng.random((n, m)) >= zeros)
     demands[np.arange(n), rng.integers(0, m, size=n)] += 1.0
@@ -78,6 +87,9 @@ def log_uniform(
     eligible = rng.random((n, servers)) < 0.6
     eligible[np.arange(n), rng.integers(0, servers, size=n)] = True
     return fo.Instance(
-        demands, capacities, weights=weights, eligible=eligible,
+        demands,
+        capacities,
+        weights=weights,
+        eligible=eligible,
         task_limits=np.where(rng.random(n) < limits, reach, np.inf),
-    )  # fmt: skip
+    )

@@ -52,9 +52,11 @@ def piecewise_linear(
     """The largest total, smallest share or generalised Gini of the instance's shares, by one linear program."""
     n = instance.n_users
     polytope = Polytope(
-        np.array(instance.per_server_demands), capacities * usable, instance.eligible,
+        np.array(instance.per_server_demands),
+        capacities * usable,
+        instance.eligible,
         np.minimum(instance.task_limits, high),
-    )  # fmt: skip
+    )
     for j in np.flatnonzero(low > 0):
         polytope.at_most(-polytope.user(int(j)) / low[j], -1.0)
     worth = objective.share.coefficients(instance)

@@ -74,9 +74,12 @@ def best_of_plane(loads: Float, beta: float, lam: float) -> Best:
     for k in np.argsort(-best, kind="stable")[:POLISHED]:  # by lines, for ridges that run across the axes
         corners = faces[where[k, 0]]
         polished = minimize(
-            lambda x, corners=corners: -log_measure(_point(corners, x), beta, lam), centre[k],
-            method="Powell", bounds=[(0, 1)] * (n - 1), options={"xtol": 1e-12, "ftol": 1e-15},
-        )  # fmt: skip
+            lambda x, corners=corners: -log_measure(_point(corners, x), beta, lam),
+            centre[k],
+            method="Powell",
+            bounds=[(0, 1)] * (n - 1),
+            options={"xtol": 1e-12, "ftol": 1e-15},
+        )
         if -polished.fun > best[k]:
             best[k], at[k] = -polished.fun, _point(corners, np.asarray(polished.x))
     k = int(best.argmax())

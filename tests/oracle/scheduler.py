@@ -60,9 +60,10 @@ class OracleScheduler:
     def _place(self, job):
         """The server that the rule takes among those where a task of the job fits, the first of equals, or None."""
         fits = [
-            s for s, free in enumerate(self.free)
+            s
+            for s, free in enumerate(self.free)
             if job["allowed"][s] and all(d <= f for d, f in zip(job["demands"], free, strict=True))
-        ]  # fmt: skip
+        ]
         if self.placement == "first-fit":
             return fits[0] if fits else None
 

@@ -16,9 +16,7 @@ LOGARITHMS = cuts.Concave(
     lambda x: (np.diag(1 / np.maximum(x, 1e-3)), np.log(np.maximum(x, 1e-3)) - 1.0),
 )
 FIRST = cuts.Concave(lambda x: float(x[0]), lambda x: (np.array([[1.0, 0.0]]), np.zeros(1)))
-LENGTH = cuts.Concave(
-    lambda x: -float(np.sqrt(x @ x)), lambda x: ((-x / np.sqrt(x @ x))[None], np.zeros(1))
-)  # fmt: skip
+LENGTH = cuts.Concave(lambda x: -float(np.sqrt(x @ x)), lambda x: ((-x / np.sqrt(x @ x))[None], np.zeros(1)))
 
 
 def test_bound_and_point_meet_at_the_optimum_from_any_start() -> None:

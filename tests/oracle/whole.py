@@ -134,11 +134,11 @@ def of_answer(answer: fo.Allocation) -> tuple[Vector, Vector]:
     x = exact(answer.tasks_by_server)
     shares = tuple(
         sum(
-            (x[j][s] * largest_part(demands[j][s], total)
-             for s in range(instance.n_servers)), Fraction(0),
+            (x[j][s] * largest_part(demands[j][s], total) for s in range(instance.n_servers)),
+            Fraction(0),
         )
         for j in users
-    )  # fmt: skip
+    )
     return tuple(sum(x[j], Fraction(0)) for j in users), shares
 
 
@@ -151,8 +151,9 @@ def fits(answer: fo.Allocation) -> bool:
     whole = all(v >= 0 and v.denominator == 1 for row in x for v in row)
     within = all(
         sum((x[j][s] * demands[j][s][i] for j in users), Fraction(0)) <= capacities[s][i]
-        for s in servers for i in range(given.n_resources)
-    )  # fmt: skip
+        for s in servers
+        for i in range(given.n_resources)
+    )
     limited = all(sum(x[j], Fraction(0)) <= t for j, t in enumerate(given.task_limits.tolist()) if t < np.inf)
     allowed = all(x[j][s] == 0 or given.eligible[j, s] for j in users for s in servers)
     return whole and within and limited and allowed

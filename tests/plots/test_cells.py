@@ -14,9 +14,13 @@ from fairopt.plots.common import amount, new_figure
 pytest.importorskip("matplotlib", reason="matplotlib is in the extra plots")
 
 CLASSES = fo.Instance(
-    [[2, 1], [1, 0]], [[12, 4], [30, 0], [12, 4]], counts=[2, 1, 3], resources=["cpu", "gpu"],
-    servers=["rack", "plain", "again"], users=["train", "web"],
-)  # fmt: skip
+    [[2, 1], [1, 0]],
+    [[12, 4], [30, 0], [12, 4]],
+    counts=[2, 1, 3],
+    resources=["cpu", "gpu"],
+    servers=["rack", "plain", "again"],
+    users=["train", "web"],
+)
 POOL = fo.Instance([[2, 8], [1, 2]], [16, 64], resources=["cpu", "memory"], units={"memory": "GiB"})
 
 
@@ -170,8 +174,10 @@ def test_prices_that_are_all_zero_are_explained_in_cells_too() -> None:
     bars = [plots.prices(p.allocate(limited)).images[0].colorbar for p in (fo.DRF(), fo.NashWelfare())]
     assert bars[0] is None and bars[1] is not None
     both_full = fo.Instance([[1, 1], [2, 2]], [[4, 4], [6, 6], [4, 4]])
-    for policy, why in ((fo.DRF(), "they are of the first level, and more of one resource alone does not raise it"),
-                        (fo.NashWelfare(), "more of one resource alone raises nothing")):  # fmt: skip
+    for policy, why in (
+        (fo.DRF(), "they are of the first level, and more of one resource alone does not raise it"),
+        (fo.NashWelfare(), "more of one resource alone raises nothing"),
+    ):
         ax = plots.prices(policy.allocate(both_full))
         assert sentences(ax) == [f"all prices are zero: {why}"]
         assert {t.get_text() for t in ax.texts if "all" not in t.get_text()} == {""}
@@ -223,9 +229,20 @@ def test_without_prices_there_is_an_error_for_one_and_a_line_of_text_among_sever
 
 @pytest.mark.parametrize(
     ("value", "text"),
-    [(0, "0"), (330, "330"), (99.96, "100"), (12.34, "12.3"), (0.0045, "0.0045"), (2.1e-5, "2.1e-5"), (1e-5, "1e-5"),
-     (4e7, "4e7"), (1234.5, "1,234"), (-0.5, "-0.5"), (1e-12, "1e-12")],
-)  # fmt: skip
+    [
+        (0, "0"),
+        (330, "330"),
+        (99.96, "100"),
+        (12.34, "12.3"),
+        (0.0045, "0.0045"),
+        (2.1e-5, "2.1e-5"),
+        (1e-5, "1e-5"),
+        (4e7, "4e7"),
+        (1234.5, "1,234"),
+        (-0.5, "-0.5"),
+        (1e-12, "1e-12"),
+    ],
+)
 def test_amounts_take_few_letters(value: float, text: str) -> None:
     assert amount(value) == text
 
@@ -267,10 +284,13 @@ def test_a_figure_of_a_given_size_keeps_it_and_arranges_its_panels_to_fill_it() 
 
 
 STRANGE = fo.Instance(
-    np.ones((40, 2)), np.arange(1.0, 31.0)[:, None] * [1, 2],
-    users=[f"_用户 $x_{j}$ {'long ' * 12}\n{j}" for j in range(40)], resources=["$cpu_1$\tx", "_" + "mémoire" * 9],
-    units=["$", "Gi%s{0}"], servers=[f"\\rack^{s} {'x' * 60}" for s in range(30)],
-)  # fmt: skip
+    np.ones((40, 2)),
+    np.arange(1.0, 31.0)[:, None] * [1, 2],
+    users=[f"_用户 $x_{j}$ {'long ' * 12}\n{j}" for j in range(40)],
+    resources=["$cpu_1$\tx", "_" + "mémoire" * 9],
+    units=["$", "Gi%s{0}"],
+    servers=[f"\\rack^{s} {'x' * 60}" for s in range(30)],
+)
 
 
 @cache

@@ -32,8 +32,10 @@ def test_an_allocation_and_the_witness_of_its_verdict_give_the_same_matrix() -> 
 def test_policies_side_by_side_have_one_scale_and_larger_envy_is_said_to_be_beyond_it() -> None:
     result = fo.compare(["drf", "most-tasks"], fo.datasets.demo())
     panels = result.plot(kind="envy")
-    assert [cells(p) == pytest.approx(100 * envy(a).matrix)
-            for p, a in zip(panels, result.allocations.values(), strict=True)] == [True, True]  # fmt: skip
+    assert [
+        cells(p) == pytest.approx(100 * envy(a).matrix)
+        for p, a in zip(panels, result.allocations.values(), strict=True)
+    ] == [True, True]
     assert {p.images[0].get_clim() for p in panels} == {(-100.0, 100.0)}
     assert cells(panels[1]).max() > 100
     assert panels[0].images[0].colorbar.extend == "max" or panels[1].images[0].colorbar.extend == "max"

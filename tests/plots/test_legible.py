@@ -19,10 +19,14 @@ def typed(n_classes: int, resources: list[str], names: str) -> fo.Instance:
     rng = np.random.default_rng(n_classes)
     m = len(resources)
     return fo.Instance(
-        rng.integers(1, 9, (25, m)), rng.integers(20, 400, (n_classes, m)), task_limits=rng.integers(1, 90, 25),
-        users=[f"{k}.908cpu/46GiB/0.{k}gpu" for k in range(25)], resources=resources,
-        servers=[f"{names}{k:04d}" for k in range(n_classes)], server_types=[f"V100M{k % 7}" for k in range(n_classes)],
-    )  # fmt: skip
+        rng.integers(1, 9, (25, m)),
+        rng.integers(20, 400, (n_classes, m)),
+        task_limits=rng.integers(1, 90, 25),
+        users=[f"{k}.908cpu/46GiB/0.{k}gpu" for k in range(25)],
+        resources=resources,
+        servers=[f"{names}{k:04d}" for k in range(n_classes)],
+        server_types=[f"V100M{k % 7}" for k in range(n_classes)],
+    )
 
 
 LIKE_OPENB = typed(27, ["cpu_milli", "memory_mib", "gpu_milli"], "openb-node-")
@@ -40,9 +44,11 @@ def drawn(name: str, kind: str, size: tuple[float, float] | None) -> Any:
 
 
 PICTURES = [
-    *(("kube", kind, None) for kind in plots.KINDS), *(("openb", kind, (5, 3)) for kind in plots.KINDS),
-    ("kube", "utilisation", (5, 3)), ("openb", "utilisation", None),
-]  # fmt: skip
+    *(("kube", kind, None) for kind in plots.KINDS),
+    *(("openb", kind, (5, 3)) for kind in plots.KINDS),
+    ("kube", "utilisation", (5, 3)),
+    ("openb", "utilisation", None),
+]
 
 
 @pytest.mark.parametrize(("name", "kind", "size"), PICTURES)
@@ -85,8 +91,12 @@ def test_a_legend_that_has_no_room_gets_smaller_letters() -> None:
 def test_names_fit_ones_own_narrow_axes_after_the_legend_took_its_part(kind: str) -> None:
     from matplotlib.figure import Figure
 
-    pool = fo.Instance(np.ones((3, 3)), [[9, 9, 9]], resources=["bandwidth", "memory_mib", "gpu_milli"],
-                       users=["analytics and reports", "training", "web"])  # fmt: skip
+    pool = fo.Instance(
+        np.ones((3, 3)),
+        [[9, 9, 9]],
+        resources=["bandwidth", "memory_mib", "gpu_milli"],
+        users=["analytics and reports", "training", "web"],
+    )
     figure = Figure((6, 4), layout="constrained")
     _, right = figure.subplots(1, 2)
     fo.DRF().allocate(pool).plot(right, kind)

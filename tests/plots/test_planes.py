@@ -12,9 +12,12 @@ from fairopt.plots.common import new_figure
 pytest.importorskip("matplotlib", reason="matplotlib is in the extra plots")
 
 TWO = fo.Instance(
-    [[40, 8, 8], [8, 5, 1]], [200, 200, 200], users=["batch", "web"], resources=["bandwidth", "memory", "cpu"],
+    [[40, 8, 8], [8, 5, 1]],
+    [200, 200, 200],
+    users=["batch", "web"],
+    resources=["bandwidth", "memory", "cpu"],
     units={"memory": "GiB"},
-)  # fmt: skip
+)
 PLANE = fo.Instance([[2, 1], [1, 3]], [12, 12], users=["a", "b"], resources=["cpu", "memory"])
 WALLS = fo.Instance([[0.2, 1], [1, 0.2], [1, 1]], [[2, 12], [12, 2]], users=["a", "b", "c"])
 

@@ -35,9 +35,15 @@ def crowd() -> fo.Timeline:
     """Users of long names."""
     rng = np.random.default_rng(0)
     jobs = [
-        fo.Job(f"a user whose name is rather long, number {k}", rng.uniform(0.1, 3, 2), float(rng.lognormal(5, 2)),
-               tasks=int(rng.integers(1, 20)), arrival=float(rng.uniform(0, 1e5))) for k in range(60)
-    ]  # fmt: skip
+        fo.Job(
+            f"a user whose name is rather long, number {k}",
+            rng.uniform(0.1, 3, 2),
+            float(rng.lognormal(5, 2)),
+            tasks=int(rng.integers(1, 20)),
+            arrival=float(rng.uniform(0, 1e5)),
+        )
+        for k in range(60)
+    ]
     return fo.simulate({"cpu": 4, "memory of the graphics card": 4}, jobs, fair_at=[1e4, 5e4])
 
 

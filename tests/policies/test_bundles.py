@@ -147,9 +147,12 @@ def test_order_and_merging_change_nothing(seed, n, servers):
     instance = cluster(rng, n, servers, 2).replace(weights=None)
     rows, columns = rng.permutation(n), rng.permutation(servers)
     mixed = instance.replace(
-        demands=instance.demands[rows], eligible=instance.eligible[rows][:, columns], counts=instance.counts[columns],
-        capacities=instance.capacities[columns], task_limits=instance.task_limits[rows],
-    )  # fmt: skip
+        demands=instance.demands[rows],
+        eligible=instance.eligible[rows][:, columns],
+        counts=instance.counts[columns],
+        capacities=instance.capacities[columns],
+        task_limits=instance.task_limits[rows],
+    )
     split = np.repeat(np.arange(servers), instance.counts)
     apart = instance.replace(capacities=instance.capacities[split], eligible=instance.eligible[:, split], counts=None)
     for policy in (fo.MLFDRS(), fo.HFFMRA()):

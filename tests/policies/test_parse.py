@@ -18,30 +18,38 @@ NUMBER = st.floats(1e-6, 1e6)
 RANKS = st.dictionaries(st.text(), st.lists(NUMBER, min_size=1, max_size=2), max_size=3)
 FALLING = st.lists(NUMBER, min_size=1, max_size=4).map(lambda v: sorted(v, reverse=True))
 SHARES = st.one_of(
-    st.just(fo.Tasks()), st.just(fo.DominantShare()), st.just(fo.StandAloneShare()),
+    st.just(fo.Tasks()),
+    st.just(fo.DominantShare()),
+    st.just(fo.StandAloneShare()),
     st.builds(fo.KDominantShare, st.integers(1, 3), st.one_of(st.none(), st.lists(NUMBER, min_size=3, max_size=3))),
     st.builds(fo.KDominantShare, st.just(1), short=st.just("positive")),
     st.builds(fo.KDominantShare, st.just(1), RANKS),
     st.builds(fo.PNormShare, st.one_of(NUMBER, st.just(float("inf")), st.just(0))),
     st.builds(fo.ResourceShare, st.text()),
-)  # fmt: skip
+)
 NUMBERS = st.one_of(
-    st.builds(fo.Total, SHARES), st.builds(fo.MaxMin, SHARES), st.builds(fo.AlphaFair, NUMBER, SHARES),
+    st.builds(fo.Total, SHARES),
+    st.builds(fo.MaxMin, SHARES),
+    st.builds(fo.AlphaFair, NUMBER, SHARES),
     st.builds(fo.OrderedWeighted, FALLING, SHARES),
     st.builds(lambda b, e, s: fo.FairnessEfficiency(b, e if b <= 1 else -e, s), st.floats(0.1, 5), NUMBER, SHARES),
-)  # fmt: skip
+)
 SUMS = st.recursive(NUMBERS, lambda inner: st.builds(lambda a, b, c: a + c * b, inner, inner, NUMBER), max_leaves=3)
 OBJECTIVES = st.one_of(
     SUMS, st.builds(fo.Leximin, SHARES), st.builds(lambda a, b: a.then(b), SUMS, st.one_of(SUMS, st.builds(fo.Leximin)))
 )
 BY_USER = st.one_of(NUMBER, st.lists(NUMBER, min_size=1, max_size=3), st.dictionaries(st.text(), NUMBER, max_size=3))
 CONSTRAINTS = st.one_of(
-    st.builds(fo.MinTasks, BY_USER), st.builds(fo.MaxTasks, BY_USER), st.builds(fo.MinShare, BY_USER, SHARES),
-    st.builds(fo.MaxShare, BY_USER, SHARES), st.just(fo.SharingIncentive()),
+    st.builds(fo.MinTasks, BY_USER),
+    st.builds(fo.MaxTasks, BY_USER),
+    st.builds(fo.MinShare, BY_USER, SHARES),
+    st.builds(fo.MaxShare, BY_USER, SHARES),
+    st.just(fo.SharingIncentive()),
     st.builds(fo.EnvyFree, st.integers(1, 1000)),
-    st.builds(fo.EqualShares, SHARES), st.builds(fo.Reserve, st.text(), st.floats(0, 1)),
+    st.builds(fo.EqualShares, SHARES),
+    st.builds(fo.Reserve, st.text(), st.floats(0, 1)),
     st.builds(lambda o, level: o >= level, SUMS, st.floats(-1e6, 1e6)),
-)  # fmt: skip
+)
 POLICIES = st.builds(
     fo.Policy, OBJECTIVES, st.lists(CONSTRAINTS, max_size=3), st.one_of(st.none(), st.text(max_size=5))
 )
@@ -62,10 +70,23 @@ def test_what_repr_prints_can_be_pasted_into_python(policy):
     assert again.name == policy.name
 
 
-@pytest.mark.parametrize("policy", [
-    fo.DRF(), fo.KDF(3), fo.DRFH(), fo.TSF(), fo.FDS(2), fo.FDS(beta=2, lam=-1), fo.GFJ(0.5), fo.PNormFairness(1, 2),
-    fo.NoFairness(), fo.NashWelfare(), fo.PNormFairness(float("inf"), 1),
-], ids=lambda p: p.name)  # fmt: skip
+@pytest.mark.parametrize(
+    "policy",
+    [
+        fo.DRF(),
+        fo.KDF(3),
+        fo.DRFH(),
+        fo.TSF(),
+        fo.FDS(2),
+        fo.FDS(beta=2, lam=-1),
+        fo.GFJ(0.5),
+        fo.PNormFairness(1, 2),
+        fo.NoFairness(),
+        fo.NashWelfare(),
+        fo.PNormFairness(float("inf"), 1),
+    ],
+    ids=lambda p: p.name,
+)
 def test_named_notions_are_read_back_with_their_names(policy):
     again = parse_policy(repr(policy))
     assert (again, again.name) == (policy, policy.name)
@@ -131,8 +152,14 @@ ATTACKS = [
     "Total().expression(1)",
     "Total()[0]",
     "getattr(Total(), 'share')",
-    "Model(1, 2)", "Instance([[1]], [1])", "Policy.read(1)", "breakpoint()", "exit()", "quit()", "input()",
-]  # fmt: skip
+    "Model(1, 2)",
+    "Instance([[1]], [1])",
+    "Policy.read(1)",
+    "breakpoint()",
+    "exit()",
+    "quit()",
+    "input()",
+]
 
 
 @pytest.mark.parametrize("text", ATTACKS)
@@ -147,28 +174,84 @@ def test_code_is_refused_and_not_executed(tmp_path, text, read):
 @pytest.mark.parametrize(
     "text",
     [
-        "Total(", "Total()+", "Total() Total()", "import os", "x = 1", "", "   ", "\0", "Total()\x00", "é", "Total",
+        "Total(",
+        "Total()+",
+        "Total() Total()",
+        "import os",
+        "x = 1",
+        "",
+        "   ",
+        "\0",
+        "Total()\x00",
+        "é",
+        "Total",
         "Tasks()",
-        "Tasks() + Tasks()", "MinTasks(1)", "Total() >= 1", "3", "'Total()'", "[Total()]", "{}", "None", "True",
-        "Total() - MaxMin()", "Total() / 2", "Total() ** 2", "Total() <= 3", "1 <= Total() <= 3", "not Total()",
+        "Tasks() + Tasks()",
+        "MinTasks(1)",
+        "Total() >= 1",
+        "3",
+        "'Total()'",
+        "[Total()]",
+        "{}",
+        "None",
+        "True",
+        "Total() - MaxMin()",
+        "Total() / 2",
+        "Total() ** 2",
+        "Total() <= 3",
+        "1 <= Total() <= 3",
+        "not Total()",
         "~Total()",
-        "Totl()", "Share()", "Objective()", "Constraint()", "Block()", "Sum(())", "Tiers(())", "AtLeast(Total(), 3)",
-        "Total(1, 2, 3)", "Total(foo=1)", "Total(*[Tasks()])", "AlphaFair()", "AlphaFair(...)", "AlphaFair(b'1')",
+        "Totl()",
+        "Share()",
+        "Objective()",
+        "Constraint()",
+        "Block()",
+        "Sum(())",
+        "Tiers(())",
+        "AtLeast(Total(), 3)",
+        "Total(1, 2, 3)",
+        "Total(foo=1)",
+        "Total(*[Tasks()])",
+        "AlphaFair()",
+        "AlphaFair(...)",
+        "AlphaFair(b'1')",
         "AlphaFair(1j)",
-        "Policy()", "Policy(3)", "Policy(Total(), constraints=5)", "Policy(Total(), constraints=[3])",
+        "Policy()",
+        "Policy(3)",
+        "Policy(Total(), constraints=5)",
+        "Policy(Total(), constraints=[3])",
         "Policy(Total(), foo=1)",
-        "Leximin() + Total()", "-1 * Total()", "Total() * 1e999", "nan * Total()", "Total() + 'a'", "'a' + Total()",
+        "Leximin() + Total()",
+        "-1 * Total()",
+        "Total() * 1e999",
+        "nan * Total()",
+        "Total() + 'a'",
+        "'a' + Total()",
         "'a' * Total()",
-        "Total() + 1", "1 + Total()", "Total() * Total()", "(1, 2) + (3,) + Total()", "3 >= Total()",
-        "'a' >= Total()", "Tasks() >= 1",
-        "MaxMin().then()", "MaxMin().then(Total(), Total())", "MaxMin().then(other=3)", "MaxMin().then(3)",
+        "Total() + 1",
+        "1 + Total()",
+        "Total() * Total()",
+        "(1, 2) + (3,) + Total()",
+        "3 >= Total()",
+        "'a' >= Total()",
+        "Tasks() >= 1",
+        "MaxMin().then()",
+        "MaxMin().then(Total(), Total())",
+        "MaxMin().then(other=3)",
+        "MaxMin().then(3)",
         "(3).then(Total())",
-        "'a'.then(Total())", "Tasks().then(Total())", "5()", "('a' 'b')()", "Policy(Total(), [MinTasks({[1]: 2})])",
-        "Policy(Total(), [MinTasks({'a': 1, **{'b': 2}})])", "Policy(Total(), [MinTasks({Total(): 1})])",
+        "'a'.then(Total())",
+        "Tasks().then(Total())",
+        "5()",
+        "('a' 'b')()",
+        "Policy(Total(), [MinTasks({[1]: 2})])",
+        "Policy(Total(), [MinTasks({'a': 1, **{'b': 2}})])",
+        "Policy(Total(), [MinTasks({Total(): 1})])",
         "Total(**{1: 2})",
         "Total(**Tasks())",
     ],
-)  # fmt: skip
+)
 def test_anything_else_is_an_error_of_ours(text):
     with pytest.raises(fo.FairoptError):
         parse_policy(text)
@@ -221,9 +304,17 @@ def test_a_short_text_cannot_take_much_memory(text):
 
 @pytest.mark.parametrize("number", ["1" + 400 * "0", hex(10**400), "0x" + 5000 * "f", "-1" + 400 * "0"])
 @pytest.mark.parametrize(
-    "text", ["AlphaFair({})", "AlphaFair(1, KDominantShare({}))", "{} * Total()", "Policy(Total(), [MaxShare({})])",
-             "Policy(Total(), [MinTasks({{'a': {}}})])", "fds:alpha={}", "kdf:k=2,rank_weights=(1,{})"],
-)  # fmt: skip
+    "text",
+    [
+        "AlphaFair({})",
+        "AlphaFair(1, KDominantShare({}))",
+        "{} * Total()",
+        "Policy(Total(), [MaxShare({})])",
+        "Policy(Total(), [MinTasks({{'a': {}}})])",
+        "fds:alpha={}",
+        "kdf:k=2,rank_weights=(1,{})",
+    ],
+)
 def test_a_whole_number_beyond_all_floats_is_an_error_of_ours(text, number):
     with pytest.raises(fo.InvalidBlock) as error:
         fo.named_policy(text.format(number))
@@ -262,9 +353,10 @@ def test_any_words_are_a_policy_or_an_error_of_ours(text):
 
 
 @pytest.mark.parametrize(
-    "mechanism", [fo.PSDSF(), fo.BottleneckFairness(), fo.NaivePerServer(fo.KDF(2)), fo.NaivePerServer(fo.HFFMRA())],
+    "mechanism",
+    [fo.PSDSF(), fo.BottleneckFairness(), fo.NaivePerServer(fo.KDF(2)), fo.NaivePerServer(fo.HFFMRA())],
     ids=repr,
-)  # fmt: skip
+)
 def test_mechanisms_are_read_back_from_their_repr(mechanism):
     assert mechanism_or_text(repr(mechanism)) == mechanism
     with pytest.raises(fo.InvalidBlock, match="not an objective or a policy"):

@@ -112,8 +112,11 @@ def test_a_row_of_q_servers_is_q_servers(seed: int) -> None:
     rows = np.repeat(np.arange(3), instance.counts)
     single = instance.replace(
         demands=instance.demands if instance.demands.ndim == 2 else instance.demands[:, rows],
-        capacities=instance.capacities[rows], eligible=instance.eligible[:, rows], counts=None, servers=None,
-    )  # fmt: skip
+        capacities=instance.capacities[rows],
+        eligible=instance.eligible[:, rows],
+        counts=None,
+        servers=None,
+    )
     a, b = (NaivePerServer(fo.FDS(2)).allocate(i) for i in (instance, single))
     for s in range(3):
         np.testing.assert_allclose(b.tasks_by_server[:, rows == s].sum(axis=1), a.tasks_by_server[:, s], rtol=1e-9)
@@ -146,8 +149,13 @@ def test_identical_servers_are_solved_once(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_an_error_names_the_server_and_the_user() -> None:
-    instance = fo.Instance([[1, 1], [1, 0]], [[4, 4], [2, 2]], eligible=[[True, True], [False, True]],
-                           users=["a", "b"], servers=["big", "small"])  # fmt: skip
+    instance = fo.Instance(
+        [[1, 1], [1, 0]],
+        [[4, 4], [2, 2]],
+        eligible=[[True, True], [False, True]],
+        users=["a", "b"],
+        servers=["big", "small"],
+    )
     with pytest.raises(fo.OutOfDomain, match="on server 'small' alone: user 'b' has a zero"):
         NaivePerServer(fo.KDF(2)).allocate(instance)
 

@@ -58,8 +58,11 @@ def test_a_row_of_q_servers_is_q_servers(seed: int) -> None:
     rows = np.repeat(np.arange(4), instance.counts)
     single = instance.replace(
         demands=instance.demands if instance.demands.ndim == 2 else instance.demands[:, rows],
-        capacities=instance.capacities[rows], eligible=instance.eligible[:, rows], counts=None, servers=None,
-    )  # fmt: skip
+        capacities=instance.capacities[rows],
+        eligible=instance.eligible[:, rows],
+        counts=None,
+        servers=None,
+    )
     a, b = PSDSF().allocate(instance), PSDSF().allocate(single)
     np.testing.assert_allclose(b.tasks, a.tasks, rtol=1e-6)
     for s in range(4):
@@ -89,8 +92,9 @@ def test_the_units_of_resources_do_not_matter(seed: int) -> None:
 
 
 def test_where_users_at_their_limit_run_is_open() -> None:
-    instance = fo.Instance([[1], [1], [1]], [[4], [4]], task_limits=[1, None, None],
-                           eligible=[[True, True], [True, False], [False, True]])  # fmt: skip
+    instance = fo.Instance(
+        [[1], [1], [1]], [[4], [4]], task_limits=[1, None, None], eligible=[[True, True], [True, False], [False, True]]
+    )
     for x in ([[1, 0], [3, 0], [0, 4]], [[0, 1], [4, 0], [0, 3]]):
         assert largest_gain(instance, np.array(x, dtype=float)).gain == 0
 

@@ -139,7 +139,7 @@ def test_row_4_only_products_matter_so_entitlements_say_the_same():
         (2, -0.25, [(9 * 13**0.5 - 27) / 2, (15 - 3 * 13**0.5) / 2], -1.3618537),  # row 8
         (-1, 1, [18 / 5, 9 / 5], 243 / 25),  # row 9
     ],
-)  # fmt: skip
+)
 def test_rows_8_and_9_are_not_concave_and_solved(beta, lam, tasks, measure):
     a = fo.GFJ(beta=beta, lam=lam).allocate(FIFTH)
     assert_allclose(a.tasks, tasks, rtol=1e-5)

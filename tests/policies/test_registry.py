@@ -16,17 +16,29 @@ TWO = fo.Instance([[40, 8, 8], [8, 5, 1]], [200, 200, 200])
 @pytest.mark.parametrize(
     ("text", "policy"),
     [
-        ("drf", fo.DRF()), ("2df", fo.KDF(2)), ("kdf", fo.KDF(2)), ("kdf:k=3", fo.KDF(3)), ("drfh", fo.DRFH()),
+        ("drf", fo.DRF()),
+        ("2df", fo.KDF(2)),
+        ("kdf", fo.KDF(2)),
+        ("kdf:k=3", fo.KDF(3)),
+        ("drfh", fo.DRFH()),
         ("tsf", fo.TSF()),
-        ("kdf:k=2,rank_weights=(1,2.5)", fo.KDF(2, (1, 2.5))), ("kdf:k=2,short=positive", fo.KDF(2, short="positive")),
-        ("fds:alpha=2", fo.FDS(2)), ("fds:alpha=0.5", fo.FDS(0.5)), ("fds:beta=2,lam=-0.5", fo.FDS(beta=2, lam=-0.5)),
-        ("gfj:alpha=1", fo.GFJ(1)), ("gfj:beta=2,lam=-0.5", fo.GFJ(beta=2, lam=-0.5)),
+        ("kdf:k=2,rank_weights=(1,2.5)", fo.KDF(2, (1, 2.5))),
+        ("kdf:k=2,short=positive", fo.KDF(2, short="positive")),
+        ("fds:alpha=2", fo.FDS(2)),
+        ("fds:alpha=0.5", fo.FDS(0.5)),
+        ("fds:beta=2,lam=-0.5", fo.FDS(beta=2, lam=-0.5)),
+        ("gfj:alpha=1", fo.GFJ(1)),
+        ("gfj:beta=2,lam=-0.5", fo.GFJ(beta=2, lam=-0.5)),
         ("gfj: beta = 2 , lam = -5e-1", fo.GFJ(beta=2, lam=-0.5)),
-        ("pnorm:p=1,alpha=0.5", fo.PNormFairness(1, 0.5)), ("pnorm:p=inf,alpha=1", fo.PNormFairness(float("inf"), 1)),
-        ("nash", fo.NashWelfare()), ("most-tasks", fo.NoFairness()), (" DRF ", fo.DRF()), ("2DF", fo.KDF(2)),
+        ("pnorm:p=1,alpha=0.5", fo.PNormFairness(1, 0.5)),
+        ("pnorm:p=inf,alpha=1", fo.PNormFairness(float("inf"), 1)),
+        ("nash", fo.NashWelfare()),
+        ("most-tasks", fo.NoFairness()),
+        (" DRF ", fo.DRF()),
+        ("2DF", fo.KDF(2)),
         ("drf:", fo.DRF()),
     ],
-)  # fmt: skip
+)
 def test_short_names_mean_the_notions(text, policy):
     named = fo.named_policy(text)
     assert named == policy
@@ -100,7 +112,8 @@ def test_a_notion_that_is_not_called_says_to_call_it_and_stays_a_function():
         ("fairopt:DRFX", "'fairopt' has no 'DRFX'; did you mean 'DRF'"),
         ("math:pi", "is float, not a policy"),
         ("os:getcwd", r"not called, since nothing says that it makes a policy; .* def make\(\) -> fo\.Policy"),
-        ("sys:exit", "not called"), ("builtins:object", "not called"),
+        ("sys:exit", "not called"),
+        ("builtins:object", "not called"),
     ],
 )
 def test_a_wrong_name_is_answered_with_place_and_fix(text, message):
@@ -189,9 +202,10 @@ def test_a_partial_function_and_a_class_say_what_they_make(tmp_path):
     assert registry.named_constraint(f"{path}:limit") == fo.MaxTasks(2)
     assert registry.named_family("fairopt:KDF") is fo.KDF
     for read, text in (
-        (registry.named_constraint, f"{path}:no_limit"), (registry.named_constraint, "fairopt:DRF"),
+        (registry.named_constraint, f"{path}:no_limit"),
+        (registry.named_constraint, "fairopt:DRF"),
         (registry.named_family, "os:remove"),
-    ):  # fmt: skip
+    ):
         with pytest.raises(fo.InvalidBlock, match="is not called, since nothing says that it makes a"):
             read(text)
 
@@ -317,11 +331,16 @@ class Point:
 @pytest.fixture
 def points(monkeypatch):
     found = [
-        Point("mine", fo.Policy(fo.MaxMin())), Point("family", lambda alpha=1: fo.FDS(alpha)),
+        Point("mine", fo.Policy(fo.MaxMin())),
+        Point("family", lambda alpha=1: fo.FDS(alpha)),
         Point("objective", fo.MaxMin()),
-        Point("number", 3), Point("broken", ImportError("no module named that")), Point("drf", fo.NoFairness()),
-        Point("Upper", fo.FDS(2)), Point("raising", ZeroDivisionError("at import")), Point("exiting", SystemExit(0)),
-    ]  # fmt: skip
+        Point("number", 3),
+        Point("broken", ImportError("no module named that")),
+        Point("drf", fo.NoFairness()),
+        Point("Upper", fo.FDS(2)),
+        Point("raising", ZeroDivisionError("at import")),
+        Point("exiting", SystemExit(0)),
+    ]
     asked = []
     monkeypatch.setattr(registry, "entry_points", lambda *, group: asked.append(group) or found)
     return asked

@@ -39,14 +39,19 @@ def by_the_paper(instance):
     free = [[Fraction(int(c)) for c in instance.capacities[s]] for s in rows]
     total = [Fraction(int(c)) for c in instance.total_capacities]
     demands = [[Fraction(int(d)) for d in row] for row in instance.demands]
-    each = [max(d / c for d, c in zip(row, total, strict=True)) / int(w)
-            for row, w in zip(demands, instance.weights, strict=True)]  # fmt: skip
+    each = [
+        max(d / c for d, c in zip(row, total, strict=True)) / int(w)
+        for row, w in zip(demands, instance.weights, strict=True)
+    ]
     tasks = np.zeros((instance.n_users, instance.n_servers), dtype=int)
     while True:
         has, choices = tasks.sum(axis=1), []
         for j, row in enumerate(demands):
-            fit = [p for p, s in enumerate(rows) if instance.eligible[j, s]
-                   and all(d <= f for d, f in zip(row, free[p], strict=True))]  # fmt: skip
+            fit = [
+                p
+                for p, s in enumerate(rows)
+                if instance.eligible[j, s] and all(d <= f for d, f in zip(row, free[p], strict=True))
+            ]
             if fit and has[j] + 1 <= instance.task_limits[j]:
                 after = max(c * int(x + (k == j)) for k, (c, x) in enumerate(zip(each, has, strict=True)))
                 choices.append((after, j, fit[0]))
@@ -114,8 +119,10 @@ def test_shares_and_placements_decide():
     two = fo.Instance([[2]], [[9], [3]])
     assert fo.SequentialMinMax(placement="best-fit").allocate(two).tasks_by_server.tolist() == [[4, 1]]
     limited = two.with_task_limits([1])
-    rows = {p: fo.SequentialMinMax(placement=p).allocate(limited).tasks_by_server.tolist()
-            for p in ("first-fit", "best-fit", lambda units, free, rows: rows[-1])}  # fmt: skip
+    rows = {
+        p: fo.SequentialMinMax(placement=p).allocate(limited).tasks_by_server.tolist()
+        for p in ("first-fit", "best-fit", lambda units, free, rows: rows[-1])
+    }
     assert list(rows.values()) == [[[1, 0]], [[0, 1]], [[0, 1]]]
 
 

@@ -43,9 +43,13 @@ def test_the_order_of_users_and_servers_changes_nothing(policy, seed, n, servers
     rows, columns = rng.permutation(n), rng.permutation(servers)
     demands = instance.demands[rows] if instance.demands.ndim == 2 else instance.demands[rows][:, columns]
     mixed = fo.Instance(
-        demands, instance.capacities[columns], weights=instance.weights[rows], task_limits=instance.task_limits[rows],
-        eligible=instance.eligible[rows][:, columns], counts=instance.counts[columns],
-    )  # fmt: skip
+        demands,
+        instance.capacities[columns],
+        weights=instance.weights[rows],
+        task_limits=instance.task_limits[rows],
+        eligible=instance.eligible[rows][:, columns],
+        counts=instance.counts[columns],
+    )
     a, b = policy.allocate(instance), policy.allocate(mixed)
     assert a.certificate.ok and b.certificate.ok
     if policy == fo.PSDSF():  # equilibria need not be unique: both are proved

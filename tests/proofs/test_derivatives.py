@@ -319,16 +319,29 @@ def test_prices_of_alpha_fairness_are_slopes_of_the_search_over_sets_of_scarce_r
 
 TASKS, DOMINANT = fo.Tasks(), fo.DominantShare()
 OBJECTIVES = [
-    fo.AlphaFair(2, TASKS), fo.FairnessEfficiency(2, -1, DOMINANT), fo.FairnessEfficiency(0.5, 2, TASKS),
-    fo.FairnessEfficiency(2, -0.5, TASKS), fo.FairnessEfficiency(1, 2, TASKS),
-    fo.AlphaFair(1, TASKS) + fo.Total(DOMINANT), fo.AlphaFair(2, DOMINANT) + fo.MaxMin(TASKS),
-    fo.MaxMin(TASKS) + fo.MaxMin(DOMINANT), fo.OrderedWeighted((3, 1), DOMINANT) + 0.3 * fo.Total(TASKS),
-    fo.OrderedWeighted((2, 1), TASKS) + fo.OrderedWeighted((1, 1, 0), DOMINANT), 2 * fo.MaxMin(TASKS),
-]  # fmt: skip
+    fo.AlphaFair(2, TASKS),
+    fo.FairnessEfficiency(2, -1, DOMINANT),
+    fo.FairnessEfficiency(0.5, 2, TASKS),
+    fo.FairnessEfficiency(2, -0.5, TASKS),
+    fo.FairnessEfficiency(1, 2, TASKS),
+    fo.AlphaFair(1, TASKS) + fo.Total(DOMINANT),
+    fo.AlphaFair(2, DOMINANT) + fo.MaxMin(TASKS),
+    fo.MaxMin(TASKS) + fo.MaxMin(DOMINANT),
+    fo.OrderedWeighted((3, 1), DOMINANT) + 0.3 * fo.Total(TASKS),
+    fo.OrderedWeighted((2, 1), TASKS) + fo.OrderedWeighted((1, 1, 0), DOMINANT),
+    2 * fo.MaxMin(TASKS),
+]
 CONSTRAINTS: list[fo.Constraint | None] = [
-    None, fo.EnvyFree(), fo.EqualShares(TASKS), fo.MinShare(0.05, DOMINANT), fo.MaxShare(0.4, DOMINANT),
-    fo.Total(TASKS) >= 2, fo.AlphaFair(1, TASKS) >= -0.5, fo.SharingIncentive(), fo.Reserve(0, 0.2),
-]  # fmt: skip
+    None,
+    fo.EnvyFree(),
+    fo.EqualShares(TASKS),
+    fo.MinShare(0.05, DOMINANT),
+    fo.MaxShare(0.4, DOMINANT),
+    fo.Total(TASKS) >= 2,
+    fo.AlphaFair(1, TASKS) >= -0.5,
+    fo.SharingIncentive(),
+    fo.Reserve(0, 0.2),
+]
 
 
 @pytest.mark.parametrize("k", range(len(OBJECTIVES)), ids=[repr(o) for o in OBJECTIVES])
@@ -376,12 +389,17 @@ def test_prices_are_slopes_of_answers_found_anew(k: int) -> None:
 
 def equal_share(objective: Any, value: float, weights: Any) -> float:
     """The share per weight that, equal for all, has this value: by trying."""
+
     def worth(z: float) -> float:
         shares = z * weights
         instance = fo.Instance(np.ones((len(weights), 1)), [1.0], weights=weights)
         point = SimpleNamespace(
-            share=lambda block: shares, weights=weights, instance=instance, level=lambda block: 1.0, tasks=shares,
-        )  # fmt: skip
+            share=lambda block: shares,
+            weights=weights,
+            instance=instance,
+            level=lambda block: 1.0,
+            tasks=shares,
+        )
         if isinstance(objective, fo.AlphaFair):
             power = 1 - objective.alpha
             return float(weights.sum() * (np.log(z) if power == 0 else z**power / power))
@@ -396,11 +414,22 @@ def equal_share(objective: Any, value: float, weights: Any) -> float:
 
 @pytest.mark.parametrize(
     "objective",
-    [fo.Total(), fo.AlphaFair(0.5), fo.AlphaFair(1, TASKS), fo.AlphaFair(3), fo.MaxMin(), fo.Leximin(TASKS),
-     fo.OrderedWeighted((3, 1, 0.5, 7 / 16)), fo.FairnessEfficiency(2, -0.5), fo.FairnessEfficiency(2, -2),
-     fo.FairnessEfficiency(0.5, 3, TASKS), fo.FairnessEfficiency(1, 2), 3 * fo.AlphaFair(2)],
+    [
+        fo.Total(),
+        fo.AlphaFair(0.5),
+        fo.AlphaFair(1, TASKS),
+        fo.AlphaFair(3),
+        fo.MaxMin(),
+        fo.Leximin(TASKS),
+        fo.OrderedWeighted((3, 1, 0.5, 7 / 16)),
+        fo.FairnessEfficiency(2, -0.5),
+        fo.FairnessEfficiency(2, -2),
+        fo.FairnessEfficiency(0.5, 3, TASKS),
+        fo.FairnessEfficiency(1, 2),
+        3 * fo.AlphaFair(2),
+    ],
     ids=repr,
-)  # fmt: skip
+)
 def test_share_prices_are_slopes_of_the_equal_share_of_the_same_value(objective: Any) -> None:
     instance = fo.Instance([[1, 2], [2, 1], [1, 1]], [10, 12], weights=[1, 2, 3])
     a = fo.Policy(objective).allocate(instance)
@@ -610,9 +639,13 @@ def test_least_over_a_permutahedron_is_that_over_all_mixtures_of_its_corners(
         upper = np.vstack([both_sides[bound > 0], -both_sides[bound < 0]])
         equal = np.vstack([both_sides[bound == 0], np.append(np.zeros(2), np.ones(k))])
         exact = linprog(
-            np.append(goal, np.zeros(k)), upper if len(upper) else None, np.zeros(len(upper)) if len(upper) else None,
-            equal, np.append(np.zeros((bound == 0).sum()), 1.0), method="highs",
-        )  # fmt: skip
+            np.append(goal, np.zeros(k)),
+            upper if len(upper) else None,
+            np.zeros(len(upper)) if len(upper) else None,
+            equal,
+            np.append(np.zeros((bound == 0).sum()), 1.0),
+            method="highs",
+        )
         found = face.least(goal)
         if exact.status == 2:
             assert found is None

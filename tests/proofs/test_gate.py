@@ -193,10 +193,13 @@ def test_levels_under_conditions_keep_multipliers_that_prove_them_again(constrai
 
 
 BROKEN = {
-    "unknown": {"kind": "a promise"}, "no kind": {}, "prices of other shapes": {"prices": [[1.0]]},
-    "no number": {"prices": [["a", "b"], ["c", "d"]]}, "levels for it": {"kind": "levels", "holdings": []},
+    "unknown": {"kind": "a promise"},
+    "no kind": {},
+    "prices of other shapes": {"prices": [[1.0]]},
+    "no number": {"prices": [["a", "b"], ["c", "d"]]},
+    "levels for it": {"kind": "levels", "holdings": []},
     "duals for it": {"kind": "duals", "duals": [], "stands_in": False},
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("broken", BROKEN)
@@ -342,9 +345,11 @@ class Apart(fo.Constraint):
         s = model.share(fo.DominantShare())
         apart = s - cp.sum(s) / s.size
         conditions = {
-            "norm": cp.norm(apart) <= 0, "abs": cp.abs(apart) <= 0, "squares": cp.sum_squares(apart) <= 0,
+            "norm": cp.norm(apart) <= 0,
+            "abs": cp.abs(apart) <= 0,
+            "squares": cp.sum_squares(apart) <= 0,
             "beside 1": 1 + cp.norm(apart) <= 1,
-        }  # fmt: skip
+        }
         return {"apart": conditions[self.measure]}
 
 
@@ -533,11 +538,21 @@ def test_no_tasks_are_no_optimum_of_small_numbers(objective: fo.Objective, tmp_p
 def test_totals_over_24_decades_are_right_or_refused() -> None:
     """Honest solvers are off there by more than the answer: 2.3e-14 was certified where 2.1e-10 is right."""
     instance = fo.Instance(
-        [[33200000, 3820000, 87500000], [0.00363, 6.79e-08, 0.0348], [0.0322, 0, 0.752], [0.431, 328, 0.0382],
-         [0.0286, 87.5, 44700000]],
-        [[183000000000, 222000000000, 1.15e-09], [1.42e-11, 686000000, 28000], [6.84e-12, 6.09e-10, 108000000],
-         [1670000, 26000000000, 7.11e-12]], task_limits=[None, None, None, None, 4.59],
-    )  # fmt: skip
+        [
+            [33200000, 3820000, 87500000],
+            [0.00363, 6.79e-08, 0.0348],
+            [0.0322, 0, 0.752],
+            [0.431, 328, 0.0382],
+            [0.0286, 87.5, 44700000],
+        ],
+        [
+            [183000000000, 222000000000, 1.15e-09],
+            [1.42e-11, 686000000, 28000],
+            [6.84e-12, 6.09e-10, 108000000],
+            [1670000, 26000000000, 7.11e-12],
+        ],
+        task_limits=[None, None, None, None, 4.59],
+    )
     right = 2.0832397864152586e-10  # by linear programming in fractions
     for solver in (None, *(s for s in ("HIGHS", "CLARABEL", "ECOS") if s in cp.installed_solvers())):
         try:
@@ -775,15 +790,19 @@ ALIKE = fo.Instance([[1], [1]], [1])
 
 @pytest.mark.parametrize(
     ("policy", "instance"),
-    [(fo.Policy(fo.MaxMin()), ALIKE.with_weights([1e13, 1e13])),
-     (fo.Policy(fo.OrderedWeighted((2, 1))), ALIKE.with_weights([1e20, 1e20])),
-     (fo.Policy(fo.OrderedWeighted((2e-20, 1e-20))), ALIKE),
-     (fo.Policy(fo.Total(fo.Tasks())), fo.Instance([[1], [1]], [1e-15], weights=[1e-100, 1e-100])),
-     *((fo.Policy(objective, [fo.MaxTasks(1e-14)]), ALIKE)
-       for objective in (fo.MaxMin(), fo.Total(), fo.OrderedWeighted((2, 1)))),
-     (fo.Policy(fo.MaxMin(), [fo.MaxShare({"user1": 1e-14})]), ALIKE)],
+    [
+        (fo.Policy(fo.MaxMin()), ALIKE.with_weights([1e13, 1e13])),
+        (fo.Policy(fo.OrderedWeighted((2, 1))), ALIKE.with_weights([1e20, 1e20])),
+        (fo.Policy(fo.OrderedWeighted((2e-20, 1e-20))), ALIKE),
+        (fo.Policy(fo.Total(fo.Tasks())), fo.Instance([[1], [1]], [1e-15], weights=[1e-100, 1e-100])),
+        *(
+            (fo.Policy(objective, [fo.MaxTasks(1e-14)]), ALIKE)
+            for objective in (fo.MaxMin(), fo.Total(), fo.OrderedWeighted((2, 1)))
+        ),
+        (fo.Policy(fo.MaxMin(), [fo.MaxShare({"user1": 1e-14})]), ALIKE),
+    ],
     ids=repr,
-)  # fmt: skip
+)
 def test_no_tasks_are_not_the_optimum_where_it_is_only_small(policy: fo.Policy, instance: fo.Instance) -> None:
     with pytest.raises(fo.NotCertified, match=r"gap 1\.0e\+00"):
         zeros_read(policy, instance)
@@ -807,14 +826,20 @@ def test_weights_say_nothing_of_how_much_of_a_total_is_lost(weight: float) -> No
 
 @pytest.mark.parametrize(
     ("policy", "instance", "says"),
-    [(fo.Policy(fo.MaxMin()), fo.Instance([[1]], [[1e155], [2e155]], weights=[1e155], task_limits=[1e154]), "1e\\+155"),
-     (fo.DRF(), fo.Instance([[1], [1]], [[1e165], [2e165]], weights=[1e165, 1e165]), "1e\\+165"),
-     (fo.Policy(fo.OrderedWeighted((2, 1))), fo.Instance([[1], [1]], [1e300], weights=[1e20, 1e20]), "1e\\+20"),
-     (fo.Policy(fo.OrderedWeighted((2, 1))), fo.Instance([[1]], [1e250], weights=[1e100]), "1e\\+100"),
-     (fo.DRF(), fo.Instance([[1e200], [1e200]], [[1e100], [2e100]], weights=[1e290] * 2), "1e\\+290"),
-     (fo.DRF(), fo.Instance([[1], [1]], [1], weights=[1e-290] * 2), "1e-290"),
-     (fo.FDS(2), fo.Instance([[1], [1]], [1], weights=[1e-290] * 2), "1e-290")],
-)  # fmt: skip
+    [
+        (
+            fo.Policy(fo.MaxMin()),
+            fo.Instance([[1]], [[1e155], [2e155]], weights=[1e155], task_limits=[1e154]),
+            "1e\\+155",
+        ),
+        (fo.DRF(), fo.Instance([[1], [1]], [[1e165], [2e165]], weights=[1e165, 1e165]), "1e\\+165"),
+        (fo.Policy(fo.OrderedWeighted((2, 1))), fo.Instance([[1], [1]], [1e300], weights=[1e20, 1e20]), "1e\\+20"),
+        (fo.Policy(fo.OrderedWeighted((2, 1))), fo.Instance([[1]], [1e250], weights=[1e100]), "1e\\+100"),
+        (fo.DRF(), fo.Instance([[1e200], [1e200]], [[1e100], [2e100]], weights=[1e290] * 2), "1e\\+290"),
+        (fo.DRF(), fo.Instance([[1], [1]], [1], weights=[1e-290] * 2), "1e-290"),
+        (fo.FDS(2), fo.Instance([[1], [1]], [1], weights=[1e-290] * 2), "1e-290"),
+    ],
+)
 def test_levels_beyond_the_range_of_floats_are_refused_with_the_user_and_its_weight(
     policy: fo.Policy, instance: fo.Instance, says: str
 ) -> None:
@@ -849,8 +874,14 @@ def test_a_level_that_the_rounding_of_a_condition_decides_is_not_proved() -> Non
 
 
 POISON = {
-    "nan": np.nan, "infinite": np.inf, "huge": 1e308, "negative": -1.0, "tiny": 1e-320, "none": 0.0, "thousandth": 1e-3,
-}  # fmt: skip
+    "nan": np.nan,
+    "infinite": np.inf,
+    "huge": 1e308,
+    "negative": -1.0,
+    "tiny": 1e-320,
+    "none": 0.0,
+    "thousandth": 1e-3,
+}
 
 
 def poisoned(values: Any, what: float, first: bool) -> Any:
@@ -873,7 +904,7 @@ PROVED = {
     "held rows": (fo.Policy(fo.Leximin(), [fo.MaxShare(0.4), fo.EnvyFree()]), fo.Instance([[2, 3], [2, 1]], [6, 4])),
     "sum": (fo.Policy(fo.AlphaFair(1) + fo.Total()), fo.Instance([[2, 3], [2, 1]], [6, 4])),
     "plane": (fo.Policy(fo.FairnessEfficiency(2, -0.2)), fo.Instance([[1, 4], [3, 1]], [9, 18])),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", PROVED)
@@ -902,8 +933,19 @@ def test_no_number_that_is_not_finite_reaches_a_certificate(name: str, monkeypat
     for what in POISON.values():
         for first in (True, False):
             spoilt = [replace(proposal, tasks=poisoned(proposal.tasks, what, first))]
-            spoilt += [replace(proposal, tasks=np.array(proposal.tasks), evidence=replace(proposal.evidence, **{  # type: ignore[type-var]
-                part: poisoned(getattr(proposal.evidence, part), what, first)})) for part in parts]  # fmt: skip
+            spoilt += [
+                replace(
+                    proposal,
+                    tasks=np.array(proposal.tasks),
+                    evidence=replace(
+                        proposal.evidence,
+                        **{  # type: ignore[type-var]
+                            part: poisoned(getattr(proposal.evidence, part), what, first)
+                        },
+                    ),
+                )
+                for part in parts
+            ]
             for one in spoilt:
                 answer = honest(program, one)
                 if answer.ok:

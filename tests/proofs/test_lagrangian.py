@@ -24,13 +24,25 @@ from fairopt.proofs.conic import conic_bound, least_squares
 from fairopt.proofs.pool import bottlenecks
 
 OBJECTIVES = [
-    fo.Total(), fo.Total(fo.Tasks()), fo.AlphaFair(0), fo.AlphaFair(0.3), fo.AlphaFair(1, fo.Tasks()), fo.AlphaFair(3),
-    fo.AlphaFair(20), fo.MaxMin(), fo.Leximin(fo.Tasks()), fo.OrderedWeighted((3, 2, 1)),
-    fo.OrderedWeighted((1, 1), fo.Tasks()), fo.FairnessEfficiency(0.5, 1), fo.FairnessEfficiency(0.5, 4),
-    fo.FairnessEfficiency(3, -2), fo.FairnessEfficiency(1, 2), fo.AlphaFair(1) + 0.5 * fo.Total(fo.Tasks()),
+    fo.Total(),
+    fo.Total(fo.Tasks()),
+    fo.AlphaFair(0),
+    fo.AlphaFair(0.3),
+    fo.AlphaFair(1, fo.Tasks()),
+    fo.AlphaFair(3),
+    fo.AlphaFair(20),
+    fo.MaxMin(),
+    fo.Leximin(fo.Tasks()),
+    fo.OrderedWeighted((3, 2, 1)),
+    fo.OrderedWeighted((1, 1), fo.Tasks()),
+    fo.FairnessEfficiency(0.5, 1),
+    fo.FairnessEfficiency(0.5, 4),
+    fo.FairnessEfficiency(3, -2),
+    fo.FairnessEfficiency(1, 2),
+    fo.AlphaFair(1) + 0.5 * fo.Total(fo.Tasks()),
     fo.AlphaFair(2, fo.Tasks()) + fo.MaxMin() + fo.OrderedWeighted((2, 1)),
     fo.AlphaFair(0.5) + fo.AlphaFair(2, fo.Tasks()) + fo.MaxMin(),
-]  # fmt: skip
+]
 
 
 def drawn(seed: int, by_server: bool) -> tuple[np.random.Generator, fo.Instance]:
@@ -193,9 +205,13 @@ def test_the_conic_bound_is_above_the_optimum_and_close(kind: str, seed: int) ->
     model = ConeModel(program)
     x = model.unknowns
     form = {
-        "linear": cp.sum(x), "square root": cp.sum(cp.sqrt(x)), "logarithm": cp.sum(cp.log(x + 0.1)),
-        "norm": cp.sum(x) - cp.norm(x), "entropy": cp.sum(cp.entr(x)) + cp.sum(x), "power": cp.sum(cp.power(x, 0.3)),
-    }[kind]  # fmt: skip
+        "linear": cp.sum(x),
+        "square root": cp.sum(cp.sqrt(x)),
+        "logarithm": cp.sum(cp.log(x + 0.1)),
+        "norm": cp.sum(x) - cp.norm(x),
+        "entropy": cp.sum(cp.entr(x)) + cp.sum(x),
+        "power": cp.sum(cp.power(x, 0.3)),
+    }[kind]
     problem = cp.Problem(cp.Maximize(form), model.all_constraints)
     top = program.most[program.pairs.user] / model.scale
     found = conic_bound(problem, x, top)

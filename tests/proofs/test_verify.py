@@ -18,10 +18,23 @@ from fairopt.proofs import verify as checker
 PRECISE = Context(prec=120)
 POOL = fo.Instance([[40, 8, 8], [8, 5, 1]], [200, 200, 200])
 FILE: dict[str, Any] = {
-    "format": "fairopt.allocation/3", "policy": "", "bundles": None, "given": {}, "proof": [],
-    "instance": {"users": ["a", "b"], "resources": ["cpu"], "servers": ["pool"], "demands": [[1], [1]],
-                 "capacities": [[1]], "weights": [1, 1], "task_limits": [None, None], "eligible": None, "counts": [1]},
-}  # fmt: skip
+    "format": "fairopt.allocation/3",
+    "policy": "",
+    "bundles": None,
+    "given": {},
+    "proof": [],
+    "instance": {
+        "users": ["a", "b"],
+        "resources": ["cpu"],
+        "servers": ["pool"],
+        "demands": [[1], [1]],
+        "capacities": [[1]],
+        "weights": [1, 1],
+        "task_limits": [None, None],
+        "eligible": None,
+        "counts": [1],
+    },
+}
 
 
 def verified(folder: Path, policy: str, tasks: list[list[float]], proof: dict[str, Any], **changed: Any) -> Any:
@@ -57,16 +70,27 @@ def test_enclosures_hold_the_number(x: float, p: float, n: int, d: int) -> None:
     assert checker.up(exact) - checker.down(exact) <= abs(exact) / 2**190
 
 
-@pytest.mark.parametrize("text", [
-    "Policy(Leximin(), **{'constraints': [MinTasks(9)]})", "Policy(Leximin(), conditions=[MinTasks(9)])",
-    "Policy(Leximin(shares=Tasks()))", "Policy(Leximin(), [], constraints=[MinTasks(9)])",
-    "Policy(Leximin(), constraints=[], constraints=[MinTasks(9)])", "Policy(Leximin(), [MinTasks({'nobody': 9})])",
-    "Policy(Leximin(), [MinTasks(float('inf'))])", "Policy(Leximin(), [MinTasks(-1)])",
-    "Policy(Leximin(), [MinTasks(True)])", "Policy(Leximin(), [MaxTasks({'user1': None})])",
-    "Policy(Leximin(KDominantShare(1, (-1,))))", "Policy(Leximin(KDominantShare(1.5)))",
-    "Policy(Leximin(KDominantShare(1, {'nobody': (2,)})))", "Policy(Leximin(PNormShare(-2)))",
-    "Policy(Leximin(), [Reserve(0, -0.25)])", "Policy(Leximin(), [Reserve(True, 0)])",
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Policy(Leximin(), **{'constraints': [MinTasks(9)]})",
+        "Policy(Leximin(), conditions=[MinTasks(9)])",
+        "Policy(Leximin(shares=Tasks()))",
+        "Policy(Leximin(), [], constraints=[MinTasks(9)])",
+        "Policy(Leximin(), constraints=[], constraints=[MinTasks(9)])",
+        "Policy(Leximin(), [MinTasks({'nobody': 9})])",
+        "Policy(Leximin(), [MinTasks(float('inf'))])",
+        "Policy(Leximin(), [MinTasks(-1)])",
+        "Policy(Leximin(), [MinTasks(True)])",
+        "Policy(Leximin(), [MaxTasks({'user1': None})])",
+        "Policy(Leximin(KDominantShare(1, (-1,))))",
+        "Policy(Leximin(KDominantShare(1.5)))",
+        "Policy(Leximin(KDominantShare(1, {'nobody': (2,)})))",
+        "Policy(Leximin(PNormShare(-2)))",
+        "Policy(Leximin(), [Reserve(0, -0.25)])",
+        "Policy(Leximin(), [Reserve(True, 0)])",
+    ],
+)
 def test_a_policy_that_fairopt_would_not_read_is_not_proved(text: str, tmp_path: Path) -> None:
     path = fo.DRF().allocate(POOL).save(tmp_path / "drf.json")
     data = json.loads(path.read_text())
@@ -75,10 +99,19 @@ def test_a_policy_that_fairopt_would_not_read_is_not_proved(text: str, tmp_path:
     assert not fo.verify(path).ok
 
 
-@pytest.mark.parametrize(("key", "value"), [
-    ("counts", [1.5]), ("counts", [0]), ("eligible", [["no"], ["no"]]), ("eligible", [[1.5], [1]]),
-    ("users", ["a", "a"]), ("task_limits", [-1, None]), ("weights", [1, float("inf")]), ("capacities", [["200"] * 3]),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("counts", [1.5]),
+        ("counts", [0]),
+        ("eligible", [["no"], ["no"]]),
+        ("eligible", [[1.5], [1]]),
+        ("users", ["a", "a"]),
+        ("task_limits", [-1, None]),
+        ("weights", [1, float("inf")]),
+        ("capacities", [["200"] * 3]),
+    ],
+)
 def test_an_instance_that_fairopt_would_not_read_is_not_proved(key: str, value: Any, tmp_path: Path) -> None:
     path = fo.DRF().allocate(POOL).save(tmp_path / "drf.json")
     data = json.loads(path.read_text())
@@ -92,8 +125,9 @@ def test_objectives_that_are_not_concave_are_not_proved(tmp_path: Path) -> None:
     assert verified(tmp_path, "Policy(OrderedWeighted((1, 1), Tasks()))", half, prices(1, mixtures=[[1, 1]])).ok
     for text, proof in (
         ("Policy(OrderedWeighted((0, 1), Tasks()))", prices(0.5, mixtures=[[0.5, 0.5]])),
-        ("Policy(AlphaFair(-1, Tasks()))", prices(0.5)), ("Policy(-1 * AlphaFair(1, Tasks()))", prices(0)),
-    ):  # fmt: skip
+        ("Policy(AlphaFair(-1, Tasks()))", prices(0.5)),
+        ("Policy(-1 * AlphaFair(1, Tasks()))", prices(0)),
+    ):
         assert not verified(tmp_path, text, half, proof).ok
 
 
@@ -162,11 +196,17 @@ def test_a_resource_that_is_nearly_full_does_not_stop_a_user_with_a_trace_of_it(
         assert found.ok == ok
 
 
-@pytest.mark.parametrize("text", [
-    "Policy(AlphaFair(1e9, Tasks()))", "Policy(Total(KDominantShare(10000000000)))",
-    "Policy(MaxMin(PNormShare(1e-200)))",
-    "Policy(Total(Tasks()), [MinTasks('1e999999999')])", "Policy(Total(Tasks()), [MinTasks(1e999)])", "(" * 5000,
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Policy(AlphaFair(1e9, Tasks()))",
+        "Policy(Total(KDominantShare(10000000000)))",
+        "Policy(MaxMin(PNormShare(1e-200)))",
+        "Policy(Total(Tasks()), [MinTasks('1e999999999')])",
+        "Policy(Total(Tasks()), [MinTasks(1e999)])",
+        "(" * 5000,
+    ],
+)
 def test_huge_numbers_take_no_time(text: str, tmp_path: Path) -> None:
     assert not verified(tmp_path, text, [[0.3], [0.3]], prices(1, mixtures=[[1, 1]])).ok
 
@@ -174,8 +214,11 @@ def test_huge_numbers_take_no_time(text: str, tmp_path: Path) -> None:
 def test_anything_but_a_file_of_an_allocation_is_a_fault(tmp_path: Path) -> None:
     text = fo.DRF().allocate(POOL).save(tmp_path / "drf.json").read_text()
     changes: list[Callable[[str], str]] = [
-        lambda t: t[: len(t) // 2], lambda t: "[]", lambda t: t.replace("200.0", "NaN"), lambda t: "[" * 10**5,
-    ]  # fmt: skip
+        lambda t: t[: len(t) // 2],
+        lambda t: "[]",
+        lambda t: t.replace("200.0", "NaN"),
+        lambda t: "[" * 10**5,
+    ]
     for change in changes:
         (tmp_path / "file.json").write_text(change(text))
         found = fo.verify(tmp_path / "file.json")
@@ -208,8 +251,13 @@ def test_envy_of_many_users_is_refused_with_their_number_or_answered_quickly(tmp
     n = 2_000
     users = {"users": [str(j) for j in range(n)], "demands": [[1 + j, n - j] for j in range(n)]}
     held = {"kind": "prices", "prices": [[0, 0]], "mixtures": [[1] * n], "rows": [1]}
-    change = {**users, "resources": ["x", "y"], "capacities": [[n * n, n * n]], "weights": [1] * n,
-              "task_limits": [None] * n}  # fmt: skip
+    change = {
+        **users,
+        "resources": ["x", "y"],
+        "capacities": [[n * n, n * n]],
+        "weights": [1] * n,
+        "task_limits": [None] * n,
+    }
     found = verified(tmp_path, "Policy(MaxMin(), [EnvyFree()])", [[0.5]] * n, held, **change)
     assert not found.ok and "2,000 users envies another takes 4,000,000 comparisons" in found.statement
     del held["rows"]

@@ -33,10 +33,16 @@ class Alike(fo.BundleBase):
 
 
 NOTIONS = [
-    fo.MLFDRS(), fo.MLFDRS("equal"), fo.FFMRA(), fo.FFMRA("raw"), fo.HFFMRA(), fo.HFFMRA("raw"),
+    fo.MLFDRS(),
+    fo.MLFDRS("equal"),
+    fo.FFMRA(),
+    fo.FFMRA("raw"),
+    fo.HFFMRA(),
+    fo.HFFMRA("raw"),
     fo.Policy(2 * fo.WeightedLog(Alike(2.0)) + fo.WeightedLog(Alike(2.0)), [fo.AtMostRequested()]),
-    fo.Policy(fo.WeightedLog(), [fo.AtMostRequested()]), fo.Policy(fo.WeightedLog(Alike(growth="equal"))),
-]  # fmt: skip
+    fo.Policy(fo.WeightedLog(), [fo.AtMostRequested()]),
+    fo.Policy(fo.WeightedLog(Alike(growth="equal"))),
+]
 
 
 def read(answer: fo.Allocation, folder: Path) -> Any:
@@ -162,10 +168,16 @@ def test_what_is_no_division_is_not_proved_and_its_feasibility_is_checked(tmp_pa
 
 
 WHOLE = [
-    fo.DRF(), fo.Policy(fo.MaxMin(fo.Tasks())), fo.Policy(fo.Total(fo.Tasks())), fo.FDS(0.5), fo.NashWelfare(),
-    fo.FDS(3), fo.Policy(fo.Leximin(), [fo.Reserve(0, 0.3)]), fo.Policy(fo.AlphaFair(2), [fo.EnvyFree()]),
+    fo.DRF(),
+    fo.Policy(fo.MaxMin(fo.Tasks())),
+    fo.Policy(fo.Total(fo.Tasks())),
+    fo.FDS(0.5),
+    fo.NashWelfare(),
+    fo.FDS(3),
+    fo.Policy(fo.Leximin(), [fo.Reserve(0, 0.3)]),
+    fo.Policy(fo.AlphaFair(2), [fo.EnvyFree()]),
     fo.Policy(fo.MaxMin().then(fo.Total(fo.Tasks()))),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("policy", WHOLE, ids=repr)

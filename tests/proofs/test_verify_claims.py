@@ -14,11 +14,12 @@ from fairopt.proofs import verify as checker
 
 POOL = fo.Instance([[40, 8, 8], [8, 5, 1]], [200, 200, 200], users=["batch", "web"])
 KINDS: dict[str, dict[str, Any]] = {
-    "bottlenecks": {"kind": "bottlenecks"}, "pulled": {"kind": "pulled"},
+    "bottlenecks": {"kind": "bottlenecks"},
+    "pulled": {"kind": "pulled"},
     "levels": {"kind": "levels", "levels": [{"users": [0, 1], "prices": [[1.0]]}]},
     "prices": {"kind": "prices", "prices": [[0.1]], "mixtures": [[0.5, 0.5]]},
     "lines": {"kind": "lines", "lines": [{"levels": [1, 1], "slope": 1, "prices": [[0]]}]},
-}  # fmt: skip
+}
 
 
 def changed(file: Path, **entries: Any) -> Path:
@@ -40,10 +41,18 @@ def test_binding_pairs_prove_nothing_where_the_policy_has_no_envy_freeness(tmp_p
     assert "pulled are evidence under EnvyFree only" in str(fo.verify(file))
 
 
-@pytest.mark.parametrize("policy", [
-    "Leximin(Tasks())", "MaxMin(Tasks())", "Total(Tasks())", "AlphaFair(1, Tasks())", "FairnessEfficiency(2, -0.1)",
-    "OrderedWeighted((2, 1), Tasks())", "MaxMin(Tasks()) + Total(Tasks())",
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "policy",
+    [
+        "Leximin(Tasks())",
+        "MaxMin(Tasks())",
+        "Total(Tasks())",
+        "AlphaFair(1, Tasks())",
+        "FairnessEfficiency(2, -0.1)",
+        "OrderedWeighted((2, 1), Tasks())",
+        "MaxMin(Tasks()) + Total(Tasks())",
+    ],
+)
 @pytest.mark.parametrize("kind", KINDS)
 def test_evidence_of_a_kind_proves_only_policies_that_it_belongs_to(kind: str, policy: str, tmp_path: Path) -> None:
     file = fo.DRF().allocate(fo.Instance([[1], [1]], [10])).save(tmp_path / "a.json")
@@ -56,12 +65,16 @@ def test_evidence_of_a_kind_proves_only_policies_that_it_belongs_to(kind: str, p
         assert "are no evidence of" in str(fo.verify(file))
 
 
-@pytest.mark.parametrize(("where", "said"), [
-    (("extra",), "the file has the key 'extra'"), (("instance", "extra"), "the instance has the key 'extra'"),
-    (("proof", 0, "prices"), "entry 0 of the proof has the key 'prices'"),
-    (("proof", 0, "tasks"), "entry 0 of the proof has the key 'tasks'"),
-    (("given", "Mine()"), "coefficients are given of Mine()"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("where", "said"),
+    [
+        (("extra",), "the file has the key 'extra'"),
+        (("instance", "extra"), "the instance has the key 'extra'"),
+        (("proof", 0, "prices"), "entry 0 of the proof has the key 'prices'"),
+        (("proof", 0, "tasks"), "entry 0 of the proof has the key 'tasks'"),
+        (("given", "Mine()"), "coefficients are given of Mine()"),
+    ],
+)
 def test_keys_that_have_no_meaning_are_refused(where: tuple[Any, ...], said: str, tmp_path: Path) -> None:
     file = fo.DRF().allocate(POOL).save(tmp_path / "a.json")
     data = json.loads(file.read_text())
@@ -99,8 +112,10 @@ def near_ties(rng: np.random.Generator) -> tuple[Any, ...]:
     if rng.random() < 0.3:  # errors of the first user move the second, and those of the second the third, by far more
         part, trace = (2.0 ** -int(rng.integers(*between)) for between in ((1, 25), (15, 45)))
         return [[1, 0], [part, 1], [0, trace]], [1 + part, 1 + 1.5 * trace], [1] * 3, [None] * 3, [0] * 3
-    demands = [[near() * 2.0 ** -int(rng.integers(0, 51) * (rng.random() < 0.4)) * (rng.random() < 0.7)
-                for _ in range(m)] for _ in range(n)]  # fmt: skip
+    demands = [
+        [near() * 2.0 ** -int(rng.integers(0, 51) * (rng.random() < 0.4)) * (rng.random() < 0.7) for _ in range(m)]
+        for _ in range(n)
+    ]
     for row in demands:
         row[0] = row[0] if any(row) else near()
     weights, limits = [near() for _ in range(n)], [near() if rng.random() < 0.3 else None for _ in range(n)]
@@ -120,10 +135,20 @@ def test_no_gap_on_a_pool_is_below_the_exact_distance_from_leximin() -> None:
         answer = leximin(demands, capacities, [1] * n, other, limits, low) if rng.random() < 0.7 else exact
         assert answer is not None
         tasks = [float(x) for x in answer]
-        data = {"tasks_by_server": [[x] for x in tasks], "instance": {
-            "users": list(map(str, range(n))), "resources": list(map(str, range(len(capacities)))), "servers": ["pool"],
-            "demands": demands, "capacities": [capacities], "weights": weights, "task_limits": limits, "counts": [1],
-            "eligible": None}}  # fmt: skip
+        data = {
+            "tasks_by_server": [[x] for x in tasks],
+            "instance": {
+                "users": list(map(str, range(n))),
+                "resources": list(map(str, range(len(capacities)))),
+                "servers": ["pool"],
+                "demands": demands,
+                "capacities": [capacities],
+                "weights": weights,
+                "task_limits": limits,
+                "counts": [1],
+                "eligible": None,
+            },
+        }
         cluster = checker.Cluster(data)
         cluster.low = [checker.Fraction(v) for v in low]
         true = max(max(e / Fraction(x) - 1, 1 - e / Fraction(x)) for x, e in zip(tasks, exact, strict=True))
@@ -152,21 +177,37 @@ def test_the_sentence_says_the_policy_with_its_conditions_and_the_cluster(tmp_pa
 
 def test_the_digest_is_of_what_decides_answers() -> None:
     first = fo.Instance(
-        [[1, 2], [3, 0.0]], [[4, 8], [5, 0]], users=["a", "b"], servers=["s", "t"], resources=["cpu", "gpu"],
+        [[1, 2], [3, 0.0]],
+        [[4, 8], [5, 0]],
+        users=["a", "b"],
+        servers=["s", "t"],
+        resources=["cpu", "gpu"],
         weights=[1, 2],
-    )  # fmt: skip
+    )
     held = checker.digest(first.to_dict())
     swapped = fo.Instance(
-        [[-0.0, 3], [2, 1]], [[0, 5], [8, 4]], users=["b", "a"], servers=["t", "s"], resources=["gpu", "cpu"],
-        weights={"a": 1, "b": 2}, units={"cpu": "core"}, eligible={"a": ["s"]}, notes=["read"],
-    )  # fmt: skip
+        [[-0.0, 3], [2, 1]],
+        [[0, 5], [8, 4]],
+        users=["b", "a"],
+        servers=["t", "s"],
+        resources=["gpu", "cpu"],
+        weights={"a": 1, "b": 2},
+        units={"cpu": "core"},
+        eligible={"a": ["s"]},
+        notes=["read"],
+    )
     by_server = first.replace(demands=first.per_server_demands)  # a cannot run on t, which has no GPU
     assert checker.digest(swapped.to_dict()) == checker.digest(by_server.to_dict()) == held
     assert not checker.differences(first.to_dict(), swapped.to_dict())
     changes: list[dict[str, Any]] = [
-        {"weights": [1, 2 + 1e-15]}, {"task_limits": [None, 3]}, {"counts": [1, 2]}, {"capacities": [[4, 8], [6, 0]]},
-        {"demands": [[1, 2], [3, 1]]}, {"users": ["a", "c"]}, {"eligible": {"b": ["t"]}},
-    ]  # fmt: skip
+        {"weights": [1, 2 + 1e-15]},
+        {"task_limits": [None, 3]},
+        {"counts": [1, 2]},
+        {"capacities": [[4, 8], [6, 0]]},
+        {"demands": [[1, 2], [3, 1]]},
+        {"users": ["a", "c"]},
+        {"eligible": {"b": ["t"]}},
+    ]
     assert len({held, *(checker.digest(first.replace(**change).to_dict()) for change in changes)}) == len(changes) + 1
 
 
@@ -183,9 +224,16 @@ def test_another_cluster_than_the_readers_is_named_by_user_and_field(tmp_path: P
     assert alone.faults == ("user 'batch' is in the file only",)
 
 
-@pytest.mark.parametrize("policy", [
-    fo.DRF(), fo.NashWelfare(), fo.HFFMRA(), fo.Policy(fo.AlphaFair(2).then(fo.Total(fo.Tasks())), [fo.EnvyFree()]),
-], ids=repr)  # fmt: skip
+@pytest.mark.parametrize(
+    "policy",
+    [
+        fo.DRF(),
+        fo.NashWelfare(),
+        fo.HFFMRA(),
+        fo.Policy(fo.AlphaFair(2).then(fo.Total(fo.Tasks())), [fo.EnvyFree()]),
+    ],
+    ids=repr,
+)
 def test_a_time_limit_ends_with_what_was_proved(
     policy: fo.Policy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -214,8 +262,10 @@ def test_a_time_limit_ends_with_what_was_proved(
 
 
 def test_servers_of_one_label_are_refused(tmp_path: Path) -> None:
-    two, one = (fo.Instance([[1], [1]], [[c] for c in rooms], servers=names) for rooms, names in (
-        ((100, 10), ("b", "a")), ((10,), ("a",))))  # fmt: skip
+    two, one = (
+        fo.Instance([[1], [1]], [[c] for c in rooms], servers=names)
+        for rooms, names in (((100, 10), ("b", "a")), ((10,), ("a",)))
+    )
     file = fo.DRF().allocate(two).save(tmp_path / "two.json")
     data = json.loads(file.read_text())
     data["instance"]["servers"] = ["a", "a"]

@@ -143,11 +143,15 @@ def test_the_certificate_says_what_is_lost_and_whose_word_the_rest_is() -> None:
 @pytest.mark.parametrize(
     "policy",
     [
-        fo.DRF(), fo.NoFairness(), fo.NashWelfare(), fo.Policy(fo.MaxMin().then(fo.Total(fo.Tasks()))),
-        fo.Policy(fo.Total(), [fo.EnvyFree()]), fo.GFJ(beta=2, lam=-0.25),
+        fo.DRF(),
+        fo.NoFairness(),
+        fo.NashWelfare(),
+        fo.Policy(fo.MaxMin().then(fo.Total(fo.Tasks()))),
+        fo.Policy(fo.Total(), [fo.EnvyFree()]),
+        fo.GFJ(beta=2, lam=-0.25),
     ],
     ids=repr,
-)  # fmt: skip
+)
 @pytest.mark.parametrize("name", ["a.json", "a.parquet"])
 def test_saved_whole_tasks_load_as_whole_with_their_loss_made_again(
     policy: fo.Policy, name: str, tmp_path: Path

@@ -17,9 +17,19 @@ from tests.oracle import bundles as oracle_bundles
 from tests.oracle import fractions_waterfill as oracle
 
 POLICIES = (
-    fo.DRF(), fo.KDF(2), fo.FDS(0.5), fo.FDS(2), fo.GFJ(1), fo.PNormFairness(2, 2), fo.NoFairness(), fo.MLFDRS(),
-    fo.MLFDRS("equal"), fo.FFMRA(), fo.HFFMRA(), fo.HFFMRA("raw"),
-)  # fmt: skip
+    fo.DRF(),
+    fo.KDF(2),
+    fo.FDS(0.5),
+    fo.FDS(2),
+    fo.GFJ(1),
+    fo.PNormFairness(2, 2),
+    fo.NoFairness(),
+    fo.MLFDRS(),
+    fo.MLFDRS("equal"),
+    fo.FFMRA(),
+    fo.HFFMRA(),
+    fo.HFFMRA("raw"),
+)
 
 
 def pools(seed, size=24, n=3, m=3, least=0):
@@ -160,14 +170,16 @@ def test_what_raises_is_reported_by_instance_and_the_others_stand():
         (lambda a: None, "answered NoneType", fo.InvalidBlock),
         (
             lambda a: dataclasses.replace(a, certificate=dataclasses.replace(a.certificate, gap=0.1)),
-            "NOT certified", fo.NotCertified,
+            "NOT certified",
+            fo.NotCertified,
         ),
         (
             lambda a: dataclasses.replace(a, given_bundles=np.full((2, 1, 2), 3.0)),
-            "hands out 6 of", fo.NotCertified,
+            "hands out 6 of",
+            fo.NotCertified,
         ),
     ],
-)  # fmt: skip
+)
 def test_wrong_answers_are_faults(change, words, error):
     instance = fo.Instance([[1, 1], [1, 1]], [4, 4])
     with pytest.raises(error) as caught:

@@ -24,7 +24,7 @@ from fairopt.properties.verdicts import PropertyReport
 
 TWO = fo.Instance(
     [[40, 8, 8], [8, 5, 1]], [200, 200, 200], users=["batch", "web"], resources=["bandwidth", "memory", "cpu"]
-)  # fmt: skip
+)
 CLUSTER_004 = fo.Instance([[[1, 4], [2, 5]], [[3, 1], [4, 3]]], [[9, 18], [10, 20]])
 FAST = settings(max_examples=10)
 
@@ -226,9 +226,17 @@ def test_the_dominating_allocation_is_feasible_and_takes_nothing_from_anybody(a:
 # -- what certified answers leave over ------------------------------------------------------------------------
 
 GROWING = [
-    fo.DRF(), fo.TSF(), fo.NoFairness(), fo.NashWelfare(), fo.FDS(alpha=0.5), fo.FDS(alpha=1), fo.FDS(alpha=2),
-    fo.GFJ(alpha=2), fo.PNormFairness(1, alpha=0.5), fo.Policy(fo.Total()),
-]  # fmt: skip
+    fo.DRF(),
+    fo.TSF(),
+    fo.NoFairness(),
+    fo.NashWelfare(),
+    fo.FDS(alpha=0.5),
+    fo.FDS(alpha=1),
+    fo.FDS(alpha=2),
+    fo.GFJ(alpha=2),
+    fo.PNormFairness(1, alpha=0.5),
+    fo.Policy(fo.Total()),
+]
 
 
 @pytest.mark.parametrize("servers", [1, 3])
@@ -336,8 +344,9 @@ def test_margins_do_not_change_with_the_units_of_resources_or_of_tasks(unit: flo
     base = cluster(rng, 5, 3, 3)
     a = filled(base, rng)
     scale = np.array([unit, 1.0, 1 / unit])
-    other = base.replace(demands=base.demands * scale * 1e3, capacities=base.capacities * scale,
-                         task_limits=base.task_limits / 1e3)  # fmt: skip
+    other = base.replace(
+        demands=base.demands * scale * 1e3, capacities=base.capacities * scale, task_limits=base.task_limits / 1e3
+    )
     there = check(of(other, a.tasks_by_server / 1e3))
     for name, verdict in check(a).items():
         assert there[name].margin == pytest.approx(verdict.margin, abs=1e-7), name
@@ -696,8 +705,11 @@ def test_each_verdict_has_its_kind_of_witness_where_it_holds_too() -> None:
     report: PropertyReport = check(fo.DRF().allocate(TWO))
     kinds = {name: type(verdict.witness) for name, verdict in report.items()}
     assert kinds == {
-        "pareto": Dominating, "sharing-incentive": OwnSlices, "envy-free": Envy, "bottleneck": BottleneckVerdict,
-    }  # fmt: skip
+        "pareto": Dominating,
+        "sharing-incentive": OwnSlices,
+        "envy-free": Envy,
+        "bottleneck": BottleneckVerdict,
+    }
 
 
 def test_what_a_gap_leaves_open_is_said() -> None:

@@ -262,10 +262,21 @@ def test_drf_on_each_server_alone_keeps_its_promises_without_limits(instance: fo
 # -- between fairness and efficiency ----------------------------------------------------------------------------
 
 FAMILIES = [
-    fo.FDS(0), fo.FDS(0.5), fo.FDS(1), fo.FDS(2), fo.FDS(5), fo.FDS(beta=0.5, lam=2), fo.FDS(beta=2, lam=-1),
-    fo.GFJ(0.5), fo.GFJ(2), fo.GFJ(beta=2, lam=-0.5), fo.PNormFairness(1, 0.5), fo.PNormFairness(2, 2),
-    fo.NashWelfare(), fo.NoFairness(),
-]  # fmt: skip
+    fo.FDS(0),
+    fo.FDS(0.5),
+    fo.FDS(1),
+    fo.FDS(2),
+    fo.FDS(5),
+    fo.FDS(beta=0.5, lam=2),
+    fo.FDS(beta=2, lam=-1),
+    fo.GFJ(0.5),
+    fo.GFJ(2),
+    fo.GFJ(beta=2, lam=-0.5),
+    fo.PNormFairness(1, 0.5),
+    fo.PNormFairness(2, 2),
+    fo.NashWelfare(),
+    fo.NoFairness(),
+]
 
 
 @settings(max_examples=30)
@@ -336,9 +347,10 @@ SYMMETRIC = [fo.DRF(), fo.KDF(2, short="positive"), fo.FDS(0.5), fo.FDS(2), fo.G
 def test_equals_are_treated_equally(instance: fo.Instance, policy: fo.Policy) -> None:
     """Two users who are alike run equally many tasks."""
     twice = fo.Instance(
-        [*instance.demands, instance.demands[0]], instance.capacities,
+        [*instance.demands, instance.demands[0]],
+        instance.capacities,
         task_limits=[*instance.task_limits, instance.task_limits[0]],
-    )  # fmt: skip
+    )
     try:
         tasks = policy.allocate(twice).tasks
     except fo.OutOfDomain:

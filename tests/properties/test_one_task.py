@@ -33,9 +33,12 @@ def answers(draw):
     tasks *= eligible
     limits = np.where(table(n, 1, 0, 2)[:, 0] > 0, np.inf, np.maximum(tasks.sum(axis=1), 1) + 0.5)
     instance = fo.Instance(
-        demands, np.maximum(tasks.T @ demands, 1), eligible=eligible, weights=table(n, 1, 1, 3)[:, 0],
+        demands,
+        np.maximum(tasks.T @ demands, 1),
+        eligible=eligible,
+        weights=table(n, 1, 1, 3)[:, 0],
         task_limits=limits,
-    )  # fmt: skip
+    )
     return gate.of_nothing(instance, tasks.astype(float))
 
 

@@ -47,9 +47,7 @@ def test_it_holds_where_some_most_efficient_point_has_equal_shares(instance: fo.
 
 @settings(max_examples=10, deadline=None)
 @given(small(), st.sampled_from(SHARES))
-def test_proposition_7_holds_where_the_tight_capacities_are_independent(
-    instance: fo.Instance, share: fo.Share
-) -> None:  # fmt: skip
+def test_proposition_7_holds_where_the_tight_capacities_are_independent(instance: fo.Instance, share: fo.Share) -> None:
     found = fo.no_tradeoff(instance, share)
     rows = instance.demands.T[[instance.resource_index(r) for r in found.tight]]
     if found.square and np.linalg.matrix_rank(rows) == instance.n_users:
@@ -155,13 +153,16 @@ def test_limits_that_stop_equal_shares_are_named() -> None:
     assert "task limit of user1" in str(fo.no_tradeoff(servers))
 
 
-@pytest.mark.parametrize(("call", "words"), [
-    (lambda: fo.no_tradeoff(fo.DRF()), r"no_tradeoff\(Policy\): give an Instance"),  # type: ignore[arg-type]
-    (lambda: fo.no_tradeoff(paper(18), "tasks"), "the share of no_tradeoff is 'tasks'"),  # type: ignore[arg-type]
-    (lambda: fo.heterogeneity(fo.DRF()), r"heterogeneity\(Policy\): give an Instance"),  # type: ignore[arg-type]
-    (lambda: fo.heterogeneity(paper(18), users="db"), "users are 'db'; give two names, as"),
-    (lambda: fo.heterogeneity(paper(18), resources=["cpu"]), "resources are .'cpu'.; give two names"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: fo.no_tradeoff(fo.DRF()), r"no_tradeoff\(Policy\): give an Instance"),  # type: ignore[arg-type]
+        (lambda: fo.no_tradeoff(paper(18), "tasks"), "the share of no_tradeoff is 'tasks'"),  # type: ignore[arg-type]
+        (lambda: fo.heterogeneity(fo.DRF()), r"heterogeneity\(Policy\): give an Instance"),  # type: ignore[arg-type]
+        (lambda: fo.heterogeneity(paper(18), users="db"), "users are 'db'; give two names, as"),
+        (lambda: fo.heterogeneity(paper(18), resources=["cpu"]), "resources are .'cpu'.; give two names"),
+    ],
+)
 def test_wrong_arguments_are_told(call: Any, words: str) -> None:
     with pytest.raises(fo.InvalidBlock, match=words):
         call()

@@ -200,9 +200,7 @@ def test_points_without_an_answer_are_rows_and_the_sweep_goes_on() -> None:
 
 
 def test_infeasible_points_say_so() -> None:
-    found = fo.frontier(
-        lambda least: fo.DRF().with_constraints(fo.MinTasks(least)), SECTION_V, {"least": [1, 100]}
-    )  # fmt: skip
+    found = fo.frontier(lambda least: fo.DRF().with_constraints(fo.MinTasks(least)), SECTION_V, {"least": [1, 100]})
     assert found["error"][0] is None and found["error"][1].startswith("Infeasible")
 
 

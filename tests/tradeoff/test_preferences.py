@@ -176,12 +176,15 @@ def test_a_family_may_be_any_function_of_beta_and_lam(family: Any) -> None:
 # -- ties, weights, scale -------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("options", "betas", "lams"), [
-    ([(24, 28), (28, 24)], BETAS, LAMS),
-    ([(1 / 3, 0.1), (1.0, 0.3)], BETAS, [0.0]),
-    ([(4, 0), (9, 0)], [1.5, 2, 50], LAMS),
-    ([(4, 2), (9, 5)], [1.0], [0.0]),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("options", "betas", "lams"),
+    [
+        ([(24, 28), (28, 24)], BETAS, LAMS),
+        ([(1 / 3, 0.1), (1.0, 0.3)], BETAS, [0.0]),
+        ([(4, 0), (9, 0)], [1.5, 2, 50], LAMS),
+        ([(4, 2), (9, 5)], [1.0], [0.0]),
+    ],
+)
 def test_ties_are_compatible_with_no_strict_ranking(options: Any, betas: Any, lams: Any) -> None:
     for ranking in ([0, 1], [1, 0]):
         assert not prefer.compatible(options, ranking, "gfj", betas=betas, lams=lams).any()
@@ -231,9 +234,7 @@ def test_options_are_arrays_or_dicts_and_users_are_joined_by_label() -> None:
     with pytest.raises(fo.InvalidInstance, match="options is a DataFrame with labels"):
         prefer.compatible(frame, words, "fds", instance=CLUSTER, **GRID)
     backwards = {"x": {"A": 1, "B": 2}, "y": {"B": 1, "A": 3}}
-    assert prefer.Survey(backwards, {"ann": ["x", "y"]}, "gfj", **GRID).tasks.tolist() == [
-        [1, 2], [3, 1]
-    ]  # fmt: skip
+    assert prefer.Survey(backwards, {"ann": ["x", "y"]}, "gfj", **GRID).tasks.tolist() == [[1, 2], [3, 1]]
 
 
 def test_on_several_servers_options_must_fit_behind_the_walls() -> None:
@@ -361,53 +362,69 @@ def test_answers_to_questions_of_another_scale_are_compared_option_by_option() -
 # -- wrong input ----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("changes", "error", "words"), [
-    ({"betas": [1, 0]}, fo.InvalidBlock, "betas hold 0"),
-    ({"lams": [np.nan]}, fo.InvalidBlock, "lams hold nan"),
-    ({"betas": [np.inf]}, fo.InvalidBlock, "betas hold inf"),
-    ({"lams": []}, fo.InvalidBlock, "at least one number"),
-    ({"betas": [[1, 2]]}, fo.InvalidBlock, "shape"),
-    ({"family": "fsd"}, fo.InvalidBlock, "fds"),
-    ({"family": "drf"}, fo.InvalidBlock, "family 'drf' takes no beta and lam"),
-    ({"family": "pnorm"}, fo.InvalidBlock, "family 'pnorm' needs p, as pnorm:p=2"),
-    ({"family": 3}, fo.InvalidBlock, "family 3 takes no beta and lam"),
-    ({"family": lambda beta, lam: fo.FairnessEfficiency(2, -0.5)}, fo.InvalidBlock, "give one that makes"),
-    ({"family": fo.DRF}, fo.InvalidBlock, "takes no beta and lam"),
-    ({"family": lambda beta, lam: fo.DRF()}, fo.InvalidBlock, "give one that makes FairnessEfficiency"),
-    ({"family": lambda beta, lam: fo.PNormFairness(beta + 1, beta=beta, lam=lam)}, fo.InvalidBlock, "one share"),
-    ({"family": "fds", "instance": None}, fo.InvalidBlock, "instance is None, and DominantShare"),
-    ({"instance": "cluster/"}, fo.InvalidBlock, "instance is 'cluster/'"),
-    ({"ranking": ["even", ["more", "starved"]]}, fo.InvalidInstance, "'more' and 'starved' alike"),
-    ({"ranking": ["even", "more"]}, fo.InvalidInstance, "leaves out option 'starved'"),
-    ({"ranking": ["even", "more", "even"]}, fo.InvalidInstance, "'even' twice"),
-    ({"ranking": ["even", "moore", "starved"]}, fo.InvalidInstance, "unknown option 'moore'; did you mean 'more'"),
-    ({"ranking": [0, 1, 2]}, fo.InvalidInstance, "unknown option '0'"),
-    ({"ranking": "even"}, fo.InvalidInstance, "is not a ranking"),
-    ({"ranking": 3}, fo.InvalidInstance, "is not a ranking"),
-    ({"options": {**ABC, "most": (12, 6)}}, fo.InvalidInstance, "option 'most' needs 30 of 'CPU', 6 more than the cap"),
-    ({"options": {**ABC, "none": (0, 0)}}, fo.InvalidInstance, "the shares of option 'none' add up to 0"),
-    ({"options": {**ABC, "odd": (np.nan, 1)}}, fo.InvalidInstance, "option 'odd' gives user 'A' nan tasks"),
-    ({"options": {**ABC, "odd": (1, -1)}}, fo.InvalidInstance, "option 'odd' gives user 'B' -1.0 tasks"),
-    ({"options": {"even": (1, 2, 3)}}, fo.InvalidInstance, "option 'even' has shape"),
-    ({"options": {"even": {"A": 1, "C": 2}}}, fo.InvalidInstance, "'even' names an unknown user 'C'; known: A, B"),
-    ({"options": {"even": {"A": 1, "B": 2}, "odd": {"A": 1}}}, fo.InvalidInstance, "'odd' has no value for user 'B'"),
-    ({"options": {}}, fo.InvalidInstance, "options are empty"),
-    ({"options": []}, fo.InvalidInstance, "options are empty"),
-    ({"options": 3}, fo.InvalidInstance, "unknown option 'even'"),
-    ({"options": [[[1]]]}, fo.InvalidInstance, "option '0' has shape"),
-    ({"options": [(1, 2), (3,)]}, fo.InvalidInstance, "option '1' has shape"),
-    ({"options": {"even": "no"}}, fo.InvalidInstance, "option 'even' cannot be read"),
-    ({"options": "no"}, fo.InvalidInstance, "options cannot be read"),
-    ({"options": {1: (1, 1), "1": (2, 2)}}, fo.InvalidInstance, "the option label '1' is given twice"),
-    ({"options": {"even": (), "odd": ()}, "instance": None}, fo.InvalidInstance, "add up to 0"),
-    ({"options": {"even": 1e308}, "instance": None}, fo.InvalidInstance, "option 'even' needs 1e\\+308"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("changes", "error", "words"),
+    [
+        ({"betas": [1, 0]}, fo.InvalidBlock, "betas hold 0"),
+        ({"lams": [np.nan]}, fo.InvalidBlock, "lams hold nan"),
+        ({"betas": [np.inf]}, fo.InvalidBlock, "betas hold inf"),
+        ({"lams": []}, fo.InvalidBlock, "at least one number"),
+        ({"betas": [[1, 2]]}, fo.InvalidBlock, "shape"),
+        ({"family": "fsd"}, fo.InvalidBlock, "fds"),
+        ({"family": "drf"}, fo.InvalidBlock, "family 'drf' takes no beta and lam"),
+        ({"family": "pnorm"}, fo.InvalidBlock, "family 'pnorm' needs p, as pnorm:p=2"),
+        ({"family": 3}, fo.InvalidBlock, "family 3 takes no beta and lam"),
+        ({"family": lambda beta, lam: fo.FairnessEfficiency(2, -0.5)}, fo.InvalidBlock, "give one that makes"),
+        ({"family": fo.DRF}, fo.InvalidBlock, "takes no beta and lam"),
+        ({"family": lambda beta, lam: fo.DRF()}, fo.InvalidBlock, "give one that makes FairnessEfficiency"),
+        ({"family": lambda beta, lam: fo.PNormFairness(beta + 1, beta=beta, lam=lam)}, fo.InvalidBlock, "one share"),
+        ({"family": "fds", "instance": None}, fo.InvalidBlock, "instance is None, and DominantShare"),
+        ({"instance": "cluster/"}, fo.InvalidBlock, "instance is 'cluster/'"),
+        ({"ranking": ["even", ["more", "starved"]]}, fo.InvalidInstance, "'more' and 'starved' alike"),
+        ({"ranking": ["even", "more"]}, fo.InvalidInstance, "leaves out option 'starved'"),
+        ({"ranking": ["even", "more", "even"]}, fo.InvalidInstance, "'even' twice"),
+        ({"ranking": ["even", "moore", "starved"]}, fo.InvalidInstance, "unknown option 'moore'; did you mean 'more'"),
+        ({"ranking": [0, 1, 2]}, fo.InvalidInstance, "unknown option '0'"),
+        ({"ranking": "even"}, fo.InvalidInstance, "is not a ranking"),
+        ({"ranking": 3}, fo.InvalidInstance, "is not a ranking"),
+        (
+            {"options": {**ABC, "most": (12, 6)}},
+            fo.InvalidInstance,
+            "option 'most' needs 30 of 'CPU', 6 more than the cap",
+        ),
+        ({"options": {**ABC, "none": (0, 0)}}, fo.InvalidInstance, "the shares of option 'none' add up to 0"),
+        ({"options": {**ABC, "odd": (np.nan, 1)}}, fo.InvalidInstance, "option 'odd' gives user 'A' nan tasks"),
+        ({"options": {**ABC, "odd": (1, -1)}}, fo.InvalidInstance, "option 'odd' gives user 'B' -1.0 tasks"),
+        ({"options": {"even": (1, 2, 3)}}, fo.InvalidInstance, "option 'even' has shape"),
+        ({"options": {"even": {"A": 1, "C": 2}}}, fo.InvalidInstance, "'even' names an unknown user 'C'; known: A, B"),
+        (
+            {"options": {"even": {"A": 1, "B": 2}, "odd": {"A": 1}}},
+            fo.InvalidInstance,
+            "'odd' has no value for user 'B'",
+        ),
+        ({"options": {}}, fo.InvalidInstance, "options are empty"),
+        ({"options": []}, fo.InvalidInstance, "options are empty"),
+        ({"options": 3}, fo.InvalidInstance, "unknown option 'even'"),
+        ({"options": [[[1]]]}, fo.InvalidInstance, "option '0' has shape"),
+        ({"options": [(1, 2), (3,)]}, fo.InvalidInstance, "option '1' has shape"),
+        ({"options": {"even": "no"}}, fo.InvalidInstance, "option 'even' cannot be read"),
+        ({"options": "no"}, fo.InvalidInstance, "options cannot be read"),
+        ({"options": {1: (1, 1), "1": (2, 2)}}, fo.InvalidInstance, "the option label '1' is given twice"),
+        ({"options": {"even": (), "odd": ()}, "instance": None}, fo.InvalidInstance, "add up to 0"),
+        ({"options": {"even": 1e308}, "instance": None}, fo.InvalidInstance, "option 'even' needs 1e\\+308"),
+    ],
+)
 def test_wrong_input_is_told_apart(changes: dict[str, Any], error: type[Exception], words: str) -> None:
     cluster = fo.Instance([[1, 4], [3, 1]], [24, 60], users=["A", "B"], resources=["CPU", "storage"])
     arguments: dict[str, Any] = {
-        "options": ABC, "ranking": ["even", "more", "starved"], "family": "gfj", "betas": [2], "lams": [0],
-        "instance": cluster, **changes,
-    }  # fmt: skip
+        "options": ABC,
+        "ranking": ["even", "more", "starved"],
+        "family": "gfj",
+        "betas": [2],
+        "lams": [0],
+        "instance": cluster,
+        **changes,
+    }
     with pytest.raises(error, match=words):
         prefer.compatible(**arguments)
 
@@ -436,14 +453,17 @@ def test_errors_of_a_survey_name_the_person() -> None:
         prefer.Survey([(1, 1)], {"ann": [0]}, "fds", betas=[2], lams=[0], instance=by_server)
 
 
-@pytest.mark.parametrize(("parameters", "error", "words"), [
-    (3, fo.InvalidBlock, "shape"),
-    ([], fo.InvalidBlock, "shape"),
-    ([1, 2], fo.InvalidBlock, "shape"),
-    ([(1, 0)], fo.InvalidInstance, "tied at .* = \\(1, 0\\)"),
-    ([(0, 1)], fo.InvalidBlock, "betas hold 0"),
-    ([(2, np.nan)], fo.InvalidBlock, "lams hold nan"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("parameters", "error", "words"),
+    [
+        (3, fo.InvalidBlock, "shape"),
+        ([], fo.InvalidBlock, "shape"),
+        ([1, 2], fo.InvalidBlock, "shape"),
+        ([(1, 0)], fo.InvalidInstance, "tied at .* = \\(1, 0\\)"),
+        ([(0, 1)], fo.InvalidBlock, "betas hold 0"),
+        ([(2, np.nan)], fo.InvalidBlock, "lams hold nan"),
+    ],
+)
 def test_impossible_people_are_refused(parameters: Any, error: type[Exception], words: str) -> None:
     with pytest.raises(error, match=words):
         prefer.respondents(ABC, "gfj", parameters)
@@ -454,26 +474,41 @@ def test_impossible_people_are_refused(parameters: Any, error: type[Exception], 
 GOOD = "question,option,a,b\n1,even,3,3\n1,more,5,2\n", "person,question,option,rank\nann,1,more,1\nann,1,even,2\n"
 
 
-@pytest.mark.parametrize(("options", "rankings", "words"), [
-    ("", None, "options.csv is empty"),
-    ("\x00", None, "not text"),
-    ("option,a\nx,1\n", None, "no column 'question'"),
-    ("question,option\n1,x\n", None, "has no users"),
-    ("question,option,a\n", None, "has no options"),
-    ("question,option,a\n1,x,many\n", None, "line 2, column 'a': 'many' is not a number"),
-    ("question,option,a\n1,x,-1\n", None, "the value is -1"),
-    ("question,option,a\n1,x,1\n1,x,2\n", None, "line 3, column 'option': question '1' has option 'x' twice"),
-    (None, "person,question,option,rank\n", "no answer to question '1'"),
-    (None, "person,question,option\nann,1,even\n", "no column 'rank'"),
-    (None, "person,question,option,rank\nann,2,even,1\n", "line 2, column 'question': no question '2' in"),
-    (None, "person,question,option,rank\nann,1,evn,1\n", "question '1': person 'ann' ranks an unknown option 'evn'"),
-    (None, "person,question,option,rank\nann,1,even,1\nann,1,more,1\n", "ranks options 'even' and 'more' alike"),
-    (None, "person,question,option,rank\nann,1,even,1\nann,1,even,2\n", "'1': person 'ann' ranks option 'even' twice"),
-    (None, "person,question,option,rank\nann,1,even,1\n", "question '1': person 'ann' leaves out option 'more'"),
-    (None, "person,question,option,rank\nann,1,even,1\nann,1,more,3\n", "has the ranks \\[1.0, 3.0\\]; give 1 to 2"),
-    (None, "person,question,option,rank\nann,1,even,0\n", "give 1 for the best"),
-    (None, "person,question,option,rank\nann,1,even,first\n", "'first' is not a number"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("options", "rankings", "words"),
+    [
+        ("", None, "options.csv is empty"),
+        ("\x00", None, "not text"),
+        ("option,a\nx,1\n", None, "no column 'question'"),
+        ("question,option\n1,x\n", None, "has no users"),
+        ("question,option,a\n", None, "has no options"),
+        ("question,option,a\n1,x,many\n", None, "line 2, column 'a': 'many' is not a number"),
+        ("question,option,a\n1,x,-1\n", None, "the value is -1"),
+        ("question,option,a\n1,x,1\n1,x,2\n", None, "line 3, column 'option': question '1' has option 'x' twice"),
+        (None, "person,question,option,rank\n", "no answer to question '1'"),
+        (None, "person,question,option\nann,1,even\n", "no column 'rank'"),
+        (None, "person,question,option,rank\nann,2,even,1\n", "line 2, column 'question': no question '2' in"),
+        (
+            None,
+            "person,question,option,rank\nann,1,evn,1\n",
+            "question '1': person 'ann' ranks an unknown option 'evn'",
+        ),
+        (None, "person,question,option,rank\nann,1,even,1\nann,1,more,1\n", "ranks options 'even' and 'more' alike"),
+        (
+            None,
+            "person,question,option,rank\nann,1,even,1\nann,1,even,2\n",
+            "'1': person 'ann' ranks option 'even' twice",
+        ),
+        (None, "person,question,option,rank\nann,1,even,1\n", "question '1': person 'ann' leaves out option 'more'"),
+        (
+            None,
+            "person,question,option,rank\nann,1,even,1\nann,1,more,3\n",
+            "has the ranks \\[1.0, 3.0\\]; give 1 to 2",
+        ),
+        (None, "person,question,option,rank\nann,1,even,0\n", "give 1 for the best"),
+        (None, "person,question,option,rank\nann,1,even,first\n", "'first' is not a number"),
+    ],
+)
 def test_files_are_read_with_errors_that_name_the_line(
     options: str | None, rankings: str | None, words: str, tmp_path: Path
 ) -> None:

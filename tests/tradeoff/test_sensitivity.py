@@ -20,7 +20,7 @@ Float = NDArray[np.floating[Any]]
 PAPER = fo.Instance([[1, 4], [3, 1]], [9, 18], resources=["cpu", "memory"], units={"memory": "GiB"})
 RANDOM = fo.Instance(
     [[1.2, 3.1, 0.4], [2.5, 0.9, 1.1], [0.7, 0.6, 2.2], [1.9, 1.4, 0.3]], [10, 12, 9], weights=[1, 2, 1, 0.5]
-)  # fmt: skip
+)
 LIMITS = fo.Instance([[1, 4], [3, 1], [1, 1]], [9, 18], task_limits=[1.5, None, 1])
 SERVERS = fo.Instance([[1, 4], [3, 1], [2, 2]], [[5, 8], [4, 10]], weights=[1, 2, 1])
 MERGED = fo.Instance([[1, 4], [3, 1], [2, 2]], [[5, 6], [5, 6], [9, 4]], counts=[1, 2, 1])
@@ -46,10 +46,22 @@ def differences(policy: Any, instance: fo.Instance, kind: str, at: tuple[int, ..
 
 @pytest.mark.parametrize(
     ("policy", "instance"),
-    [(policy, (PAPER, RANDOM, LIMITS, SERVERS, MERGED)[(k + i) % 5]) for k, policy in enumerate([
-        fo.GFJ(2), fo.FDS(0.5), fo.NashWelfare(), fo.DRF(), fo.KDF(2), fo.TSF(), fo.PNormFairness(2, 3),
-    ]) for i in (0, 3)],
-)  # fmt: skip
+    [
+        (policy, (PAPER, RANDOM, LIMITS, SERVERS, MERGED)[(k + i) % 5])
+        for k, policy in enumerate(
+            [
+                fo.GFJ(2),
+                fo.FDS(0.5),
+                fo.NashWelfare(),
+                fo.DRF(),
+                fo.KDF(2),
+                fo.TSF(),
+                fo.PNormFairness(2, 3),
+            ]
+        )
+        for i in (0, 3)
+    ],
+)
 def test_derivatives_are_those_of_solving_the_changed_instance_again(policy: Any, instance: fo.Instance) -> None:
     found = fo.sensitivity(policy.allocate(instance))
     known = 0
@@ -422,8 +434,9 @@ def test_users_with_a_limit_of_zero_change_nothing() -> None:
 @pytest.mark.parametrize("policy", [fo.DRF(), fo.GFJ(2)], ids=str)
 def test_servers_that_differ_only_for_users_with_a_limit_of_zero(policy: fo.Policy) -> None:
     both = fo.Instance([[1, 4], [3, 1]], [[9, 18], [9, 18]], users=["user1", "user2"])
-    more = fo.Instance([[1, 4], [3, 1], [1, 1]], [[9, 18], [9, 18]], task_limits=[None, None, 0],
-                       eligible=[[1, 1], [1, 1], [1, 0]])  # fmt: skip
+    more = fo.Instance(
+        [[1, 4], [3, 1], [1, 1]], [[9, 18], [9, 18]], task_limits=[None, None, 0], eligible=[[1, 1], [1, 1], [1, 0]]
+    )
     found, plain = (fo.sensitivity(policy.allocate(instance)).capacities for instance in (more, both))
     np.testing.assert_allclose(found.tasks[:2], plain.tasks, rtol=1e-6, atol=1e-9)
 

@@ -26,9 +26,13 @@ _EXPECTED = "expected the output of kubectl get {} -o json"
 
 
 def read_kubernetes(
-    nodes: Document, pods: Document, users: str = "namespace", tasks: str = "mean", merge: bool = True,
+    nodes: Document,
+    pods: Document,
+    users: str = "namespace",
+    tasks: str = "mean",
+    merge: bool = True,
     resources: Sequence[str] | None = None,
-) -> Arguments:  # fmt: skip
+) -> Arguments:
     """Read the output of kubectl; see `fairopt.datasets.kubernetes`."""
     label = _label_of(users)
     check_choice("tasks", tasks, TASKS)
@@ -90,13 +94,18 @@ def _arguments(
     types = [server.labels.get(_TYPE, "") for server in kept]
     return arguments_of_work(
         [
-            Work(owner, tuple(_amount(pod.asks(name), name) for name in names), allowed[pod.spec.key], 1,
-                 pod.name) for owner, pod in zip(owners, asking, strict=True)
+            Work(owner, tuple(_amount(pod.asks(name), name) for name in names), allowed[pod.spec.key], 1, pod.name)
+            for owner, pod in zip(owners, asking, strict=True)
         ],
-        resources=names, capacities=capacities, servers=[server.name for server in kept], tasks=tasks,
-        server_types=types if all(types) else None, units={name: _unit(name) for name in names if _unit(name)},
-        notes=notes, word="pod",
-    )  # fmt: skip
+        resources=names,
+        capacities=capacities,
+        servers=[server.name for server in kept],
+        tasks=tasks,
+        server_types=types if all(types) else None,
+        units={name: _unit(name) for name in names if _unit(name)},
+        notes=notes,
+        word="pod",
+    )
 
 
 def _kept_servers(servers: list[Node], notes: Notes) -> list[Node]:
@@ -148,9 +157,8 @@ def _capacities(
     lost = [pod.name for pod in fixed if pod.server not in left]
     notes.add("{pod} of DaemonSets or static, on no known server, {was} left out", *lost)
     short = [
-        f"{name} of {server.name}" for server in kept for name in names
-        if left[server.name].get(name, Fraction(0)) < 0
-    ]  # fmt: skip
+        f"{name} of {server.name}" for server in kept for name in names if left[server.name].get(name, Fraction(0)) < 0
+    ]
     notes.add("{capacity} below 0 after these pods were taken off: set to 0", *short)
     rows = [[max(left[server.name].get(name, Fraction(0)), Fraction(0)) for name in names] for server in kept]
     return np.array([[_amount(amount, name) for amount, name in zip(row, names, strict=True)] for row in rows])

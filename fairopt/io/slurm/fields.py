@@ -14,9 +14,20 @@ from fairopt.errors import InvalidInstance
 from fairopt.io.json_text import shown
 
 __all__ = [
-    "Amounts", "ArrayTasks", "Flags", "Gres", "Key", "Requested", "States", "Text", "Tres", "Whole", "Whole16", "Words",
+    "Amounts",
+    "ArrayTasks",
+    "Flags",
+    "Gres",
+    "Key",
+    "Requested",
+    "States",
+    "Text",
+    "Tres",
+    "Whole",
+    "Whole16",
+    "Words",
     "array_tasks",
-]  # fmt: skip
+]
 
 # slurm.h: NO_VAL16 and NO_VAL, and above them INFINITE; versions before 0.0.39 write them as plain numbers
 _UNSET = {16: 0xFFFE, 32: 0xFFFFFFFE}
@@ -72,9 +83,16 @@ def words(value: object) -> list[str]:
 
 
 _SIGNS = {  # that sinfo puts behind a state
-    "*": "NOT_RESPONDING", "~": "POWERED_DOWN", "#": "POWERING_UP", "!": "POWER_DOWN", "%": "POWERING_DOWN",
-    "$": "MAINTENANCE", "@": "REBOOT_REQUESTED", "^": "REBOOT_ISSUED", "-": "PLANNED",
-}  # fmt: skip
+    "*": "NOT_RESPONDING",
+    "~": "POWERED_DOWN",
+    "#": "POWERING_UP",
+    "!": "POWER_DOWN",
+    "%": "POWERING_DOWN",
+    "$": "MAINTENANCE",
+    "@": "REBOOT_REQUESTED",
+    "^": "REBOOT_ISSUED",
+    "-": "PLANNED",
+}
 
 
 def states(value: object) -> set[str]:

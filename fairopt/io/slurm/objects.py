@@ -35,20 +35,64 @@ __all__ = ["SlurmJob", "SlurmServer", "read_jobs", "read_servers"]
 # -- servers --------------------------------------------------------------------------------------------------
 
 _UNUSABLE = {
-    "BLOCKED", "DOWN", "DRAIN", "DRAINED", "DRAINING", "ERROR", "FAIL", "FAILING", "FUTURE", "INVALID", "INVALID_REG",
-    "MAINT", "MAINTENANCE", "NOT_RESPONDING", "NO_RESPOND", "PERFCTRS", "POWER_DRAIN", "UNKNOWN",
-}  # fmt: skip
+    "BLOCKED",
+    "DOWN",
+    "DRAIN",
+    "DRAINED",
+    "DRAINING",
+    "ERROR",
+    "FAIL",
+    "FAILING",
+    "FUTURE",
+    "INVALID",
+    "INVALID_REG",
+    "MAINT",
+    "MAINTENANCE",
+    "NOT_RESPONDING",
+    "NO_RESPOND",
+    "PERFCTRS",
+    "POWER_DRAIN",
+    "UNKNOWN",
+}
 _ASLEEP = {"POWERED_DOWN", "POWERING_DOWN", "POWER_DOWN"}
 _USABLE = {
-    "ALLOCATED", "CLOUD", "COMPLETING", "DYNAMIC_FUTURE", "DYNAMIC_NORM", "IDLE", "MIXED", "NET", "PLANNED",
-    "POWERING_UP", "POWER_UP", "REBOOT", "REBOOT_CANCELED", "REBOOT_ISSUED", "REBOOT_REQUESTED", "RES", "RESERVED",
-    "RESUME", "UNDRAIN",
-}  # fmt: skip
+    "ALLOCATED",
+    "CLOUD",
+    "COMPLETING",
+    "DYNAMIC_FUTURE",
+    "DYNAMIC_NORM",
+    "IDLE",
+    "MIXED",
+    "NET",
+    "PLANNED",
+    "POWERING_UP",
+    "POWER_UP",
+    "REBOOT",
+    "REBOOT_CANCELED",
+    "REBOOT_ISSUED",
+    "REBOOT_REQUESTED",
+    "RES",
+    "RESERVED",
+    "RESUME",
+    "UNDRAIN",
+}
 _SHORT_OF_SERVERS = {  # as sinfo writes them in a narrow column
-    "ALLOC": "ALLOCATED", "BLCK": "BLOCKED", "BOOT": "REBOOT", "COMP": "COMPLETING", "DRNG": "DRAINING",
-    "FAILG": "FAILING", "FUTR": "FUTURE", "INVAL": "INVALID_REG", "MIX": "MIXED", "NPC": "PERFCTRS", "PLND": "PLANNED",
-    "POW_DN": "POWERING_DOWN", "POW_UP": "POWERING_UP", "RESV": "RESERVED", "UNK": "UNKNOWN",
-}  # fmt: skip
+    "ALLOC": "ALLOCATED",
+    "BLCK": "BLOCKED",
+    "BOOT": "REBOOT",
+    "COMP": "COMPLETING",
+    "DRNG": "DRAINING",
+    "FAILG": "FAILING",
+    "FUTR": "FUTURE",
+    "INVAL": "INVALID_REG",
+    "MIX": "MIXED",
+    "NPC": "PERFCTRS",
+    "PLND": "PLANNED",
+    "POW_DN": "POWERING_DOWN",
+    "POW_UP": "POWERING_UP",
+    "RESV": "RESERVED",
+    "UNK": "UNKNOWN",
+}
 
 
 class _ServerState(Part):
@@ -119,9 +163,29 @@ def read_servers(entries: list[Any], document: str, notes: Notes) -> list[SlurmS
 
 _ALIVE = {"PENDING", "PD", "RUNNING", "R", "SUSPENDED", "S"}  # in full, and as squeue writes them in a narrow column
 _FINISHED = {
-    "BOOT_FAIL", "BF", "CANCELLED", "CA", "COMPLETED", "CD", "COMPLETING", "CG", "DEADLINE", "DL", "FAILED", "F",
-    "LAUNCH_FAILED", "NODE_FAIL", "NF", "OUT_OF_MEMORY", "OOM", "PREEMPTED", "PR", "RECONFIG_FAIL", "TIMEOUT", "TO",
-}  # fmt: skip
+    "BOOT_FAIL",
+    "BF",
+    "CANCELLED",
+    "CA",
+    "COMPLETED",
+    "CD",
+    "COMPLETING",
+    "CG",
+    "DEADLINE",
+    "DL",
+    "FAILED",
+    "F",
+    "LAUNCH_FAILED",
+    "NODE_FAIL",
+    "NF",
+    "OUT_OF_MEMORY",
+    "OOM",
+    "PREEMPTED",
+    "PR",
+    "RECONFIG_FAIL",
+    "TIMEOUT",
+    "TO",
+}
 _HELD = ("JobHeldAdmin", "JobHeldUser")
 
 

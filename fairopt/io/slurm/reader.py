@@ -47,10 +47,16 @@ def read_slurm(
     ]
     with about(nodes_name, jobs_name):
         values = arguments_of_work(
-            work, resources=[_label(key) for key in keys], capacities=[_amounts(keys, server) for server in servers],
-            servers=[server.name for server in servers], tasks=tasks, server_types=_types(servers),
-            units={"cpu": "core", "memory": "GiB"}, notes=notes, word="job",
-        )  # fmt: skip
+            work,
+            resources=[_label(key) for key in keys],
+            capacities=[_amounts(keys, server) for server in servers],
+            servers=[server.name for server in servers],
+            tasks=tasks,
+            server_types=_types(servers),
+            units={"cpu": "core", "memory": "GiB"},
+            notes=notes,
+            word="job",
+        )
     return Arguments(values, (nodes_name, jobs_name), merge)
 
 
@@ -94,9 +100,10 @@ def _resources(servers: list[SlurmServer], jobs: list[SlurmJob]) -> list[Key]:
     asked = {key for job in jobs for key, amount in job.amounts.items() if amount}
     plain = [key for key in (("cpu", ""), ("memory", "")) if key in asked]
     return plain + [
-        (name, kind) for name, kind in sorted(asked.difference(plain))
+        (name, kind)
+        for name, kind in sorted(asked.difference(plain))
         if not kind or any(s.amounts.get((name, kind), 0) != s.amounts.get((name, ""), 0) for s in servers)
-    ]  # fmt: skip
+    ]
 
 
 def _amounts(keys: list[Key], has: SlurmServer | SlurmJob) -> tuple[float, ...]:

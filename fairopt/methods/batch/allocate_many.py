@@ -111,9 +111,14 @@ class Allocations:
 
 
 def allocate_many(
-    policy: Any, demands: ArrayLike, capacities: ArrayLike, *, weights: Any = None, task_limits: Any = None,
+    policy: Any,
+    demands: ArrayLike,
+    capacities: ArrayLike,
+    *,
+    weights: Any = None,
+    task_limits: Any = None,
     time_limit: float | None = None,
-) -> Allocations:  # fmt: skip
+) -> Allocations:
     """Solve a policy on many instances of one pool each, microseconds apiece, and prove every answer.
 
     For max-min and leximin (`DRF`, `KDF`), alpha-fairness (`FDS`, `GFJ`, `NashWelfare`) and the largest sum of shares

@@ -108,12 +108,18 @@ class _InteriorPoint:
         off = np.where(self.limited, 1.0 - self.tops / (now.z + now.room), 0.0)
         slack, limit_slack = now.unused * now.price, np.where(self.limited, now.room * now.limit_price, 0.0)
         return _Linearised(
-            spent=parts / total[:, None], to_limit=own / total, use=use, value=value, short=short, off=off,
-            slack=slack, limit_slack=limit_slack,
+            spent=parts / total[:, None],
+            to_limit=own / total,
+            use=use,
+            value=value,
+            short=short,
+            off=off,
+            slack=slack,
+            limit_slack=limit_slack,
             error=np.maximum(np.maximum(abs(short).max(axis=0), abs(value).max(axis=0)), abs(off).max(axis=0)),
             largest=np.maximum(slack.max(axis=0), limit_slack.max(axis=0)),
             mean=(slack.sum(axis=0) + limit_slack.sum(axis=0)) / (len(slack) + self.limited.sum(axis=0)),
-        )  # fmt: skip
+        )
 
     def _step(self, now: _Iterate, system: _Linearised, last: Float) -> tuple[_Iterate, Float]:
         # mu falls fast after a long step (by 0.05 instead of 0.01: 13 steps instead of 10), and not at all while

@@ -87,9 +87,7 @@ def solve_alpha_fair_on_servers(program: Program, settings: Settings) -> Proposa
         yield by_steps(units, worths, limits, 1.0, settings, begun)
 
 
-def by_steps(
-    units: RowUnits, worths: Worths, limits: Float, unit: float, settings: Settings, begun: float
-) -> Proposal:  # fmt: skip
+def by_steps(units: RowUnits, worths: Worths, limits: Float, unit: float, settings: Settings, begun: float) -> Proposal:
     """The last point of the steps, with prices times a unit; `Infeasible` where lower bounds cannot hold.
 
     The tables of the interior point, five numbers per user and server, are gone when the proof begins.
@@ -125,6 +123,8 @@ def _proposal(units: RowUnits, parts: Float, prices: Float, status: str, begun: 
     with np.errstate(all="ignore"):
         tasks = np.where(units.eligible, parts * units.per_level, 0.0)
     return Proposal(
-        "prices", tasks[pairs.user, pairs.server], RowPrices(units, prices),
+        "prices",
+        tasks[pairs.user, pairs.server],
+        RowPrices(units, prices),
         attempt=Try("prices", status, time.perf_counter() - begun),
-    )  # fmt: skip
+    )

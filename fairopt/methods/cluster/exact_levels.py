@@ -65,9 +65,17 @@ class ExactProgram:
     """
 
     def __init__(
-        self, needs: sp.csc_array, capacities: Float, group: Int, usable: Float, unit: Float, rates: Whole,
-        bases: Whole, low: Whole, start: Basic,
-    ) -> None:  # fmt: skip
+        self,
+        needs: sp.csc_array,
+        capacities: Float,
+        group: Int,
+        usable: Float,
+        unit: Float,
+        rates: Whole,
+        bases: Whole,
+        low: Whole,
+        start: Basic,
+    ) -> None:
         self.n_rows, self.n_groups, n_pairs = len(usable), len(unit), len(group)
         whole = _near(np.where(capacities > 0, capacities, 1.0))
         self.per_row = capacities / whole

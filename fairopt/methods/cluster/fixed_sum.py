@@ -75,9 +75,15 @@ class FixedSum(Interior):
         return super()._corrected(system)
 
     def _solve(
-        self, system: PriceSystem, sums: Float, taken: Float, pushed: Float, target: Float, aim: Float,
+        self,
+        system: PriceSystem,
+        sums: Float,
+        taken: Float,
+        pushed: Float,
+        target: Float,
+        aim: Float,
         raised: Float | None = None,
-    ) -> Move:  # fmt: skip
+    ) -> Move:
         """Changes at which the sum is what it has to be."""
         move, column = super()._solve(system, sums, taken, pushed, target, aim, raised), self._column
         short = self.total - float(self.row @ (self.levels + move.levels))
@@ -85,10 +91,14 @@ class FixedSum(Interior):
         for users in self.demands.chunks():
             self._dmargins[users] += by * self._column_margins[users]
         return Move(
-            move.prices + by * column.prices, move.slack + by * column.slack, move.softest + by * column.softest,
-            move.levels + by * column.levels, move.rents + by * column.rents, move.room + by * column.room,
+            move.prices + by * column.prices,
+            move.slack + by * column.slack,
+            move.softest + by * column.softest,
+            move.levels + by * column.levels,
+            move.rents + by * column.rents,
+            move.room + by * column.room,
             by * column.extra,
-        )  # fmt: skip
+        )
 
 
 class Even(NamedTuple):

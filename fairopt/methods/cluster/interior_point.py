@@ -67,9 +67,14 @@ class Interior:
     """
 
     def __init__(
-        self, demands: Demands, usable: Float, worths: Worths, limits: Float, takes: Float | None = None,
+        self,
+        demands: Demands,
+        usable: Float,
+        worths: Worths,
+        limits: Float,
+        takes: Float | None = None,
         least: Float | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.demands, self.usable, self.worths = demands, usable, worths
         self.together = len(limits) == 1 and demands.n_users > 1
         self.floors = None if least is None or not least.any() else Floors(least, self.together)
@@ -276,9 +281,15 @@ class Interior:
         return length
 
     def _solve(
-        self, system: PriceSystem, sums: Float, taken: Float, pushed: Float, target: Float, aim: Float,
+        self,
+        system: PriceSystem,
+        sums: Float,
+        taken: Float,
+        pushed: Float,
+        target: Float,
+        aim: Float,
         raised: Float | None = None,
-    ) -> Move:  # fmt: skip
+    ) -> Move:
         """Changes for given pushes; writes those of margins to ``_dmargins``.
 
         ``sums`` (n_users,) are the pushes on each user's parts, added up, and ``taken`` the same in parts of limits;
@@ -392,10 +403,13 @@ class Interior:
         if self.floors is not None and move.lift is not None:
             softest, first = self.floors.worth(softest, move.lift.refunds), self.floors.shrink(move.lift)
         falls = (
-            -move.prices / self.prices, -move.slack / self.slack, -move.levels / self.levels,
+            -move.prices / self.prices,
+            -move.slack / self.slack,
+            -move.levels / self.levels,
             -(self._by_group(softest) + move.extra + (move.rents if self.takes is None else 0.0)) / self.worth,
-            -move.rents[at] / self.rents[at], -move.room[at] / self.room[at],
-        )  # fmt: skip
+            -move.rents[at] / self.rents[at],
+            -move.room[at] / self.room[at],
+        )
         return max(first, *(float(fall.max(initial=0.0)) for fall in falls))
 
     def _go(self, length: float, move: Move) -> None:
@@ -496,9 +510,15 @@ class PriceSystem(ABC):
     """
 
     def __init__(
-        self, demands: Demands, ratios: Float, per_price: Float, response: Float, together: bool,
-        own: tuple[Float, Float] | None = None, beside: Sequence[Float] | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        demands: Demands,
+        ratios: Float,
+        per_price: Float,
+        response: Float,
+        together: bool,
+        own: tuple[Float, Float] | None = None,
+        beside: Sequence[Float] | None = None,
+    ) -> None:
         self.demands, self.ratios, self.per_price, self.together = demands, ratios, per_price, together
         self.response, self.own = response, own
         if beside is not None:

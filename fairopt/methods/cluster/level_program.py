@@ -52,9 +52,18 @@ class LevelProgram:
     """
 
     def __init__(
-        self, loads: sp.csc_array, group: Int, usable: Float, home: Int, choosing: Bool, columns: Int, unit: Float,
-        rates: Float, bases: Float, low: Float,
-    ) -> None:  # fmt: skip
+        self,
+        loads: sp.csc_array,
+        group: Int,
+        usable: Float,
+        home: Int,
+        choosing: Bool,
+        columns: Int,
+        unit: Float,
+        rates: Float,
+        bases: Float,
+        low: Float,
+    ) -> None:
         self.loads, self.group, self.home, self.usable = loads, group, home, usable
         self.unit, self.rates, self.bases, self.low = unit, rates, bases, low
         self.n_rows, self.n_groups = len(usable), len(unit)

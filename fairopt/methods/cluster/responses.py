@@ -165,9 +165,11 @@ def _of_sample(units: LevelUnits, weights: Float | None, alpha: float) -> tuple[
     assert units.takes is not None
     some = np.sort(np.random.default_rng(0).choice(n, SAMPLE, replace=False))
     demands = demands_of(
-        program.instance.demands[some], program.whole_capacities * (SAMPLE / n), units.per_level[some],
+        program.instance.demands[some],
+        program.whole_capacities * (SAMPLE / n),
+        units.per_level[some],
         units.eligible[some],
-    )  # fmt: skip
+    )
     groups, limits = np.ones(1), units.limits[some].min(keepdims=True)
     if weights is not None:
         groups, limits = weights[some] / weights[some].sum(), units.limits[some]

@@ -100,9 +100,14 @@ class ByCvxpy(LevelPrograms):
     """
 
     def __init__(
-        self, cone: ConeModel, further: ConicConditions | None, per_task: Float, settings: Settings, solver: str,
+        self,
+        cone: ConeModel,
+        further: ConicConditions | None,
+        per_task: Float,
+        settings: Settings,
+        solver: str,
         worth: float,
-    ) -> None:  # fmt: skip
+    ) -> None:
         super().__init__(cone, further, per_task, settings)
         self.solver, self.worth, self.base = solver, worth, cone.all_constraints
         self.loss = cp.Variable(nonneg=True) if further is not None and further.curved else 0.0
@@ -185,10 +190,14 @@ class BySimplex(LevelPrograms):
         per = np.divide(1.0, units, out=np.zeros(n), where=units > 0)
         rise = np.zeros(n, dtype=bool) if asked.rise is None else asked.rise
         n_others = self.others.stop - self.others.start
-        of_users = sp.hstack([
-            sp.diags_array(per) @ self.relative, sp.csr_array((n, n_others)),
-            sp.csr_array(-(per * asked.rates)[:, None]), sp.diags_array(-STEP * rise.astype(float)),
-        ])  # fmt: skip
+        of_users = sp.hstack(
+            [
+                sp.diags_array(per) @ self.relative,
+                sp.csr_array((n, n_others)),
+                sp.csr_array(-(per * asked.rates)[:, None]),
+                sp.diags_array(-STEP * rise.astype(float)),
+            ]
+        )
         matrix = sp.csc_array(sp.vstack([self.fixed, of_users]))
         of_level = 0.0 if asked.rise is None else asked.top, asked.top
         gains = rise.astype(float) / max(int(rise.sum()), 1)

@@ -130,10 +130,14 @@ class _Orders:
             form = sum((order.worth for order in self.orders), start=self.others)
             rising = [order.rising for order in self.orders]
             attempt, found = solve_problem(
-                cp.Problem(cp.Maximize(form), [*cone.all_constraints, *rising, held]), cone.unknowns, self.solver,
-                self.settings, explain=partial(infeasible.explain, self.program), objective=self.program.objective,
+                cp.Problem(cp.Maximize(form), [*cone.all_constraints, *rising, held]),
+                cone.unknowns,
+                self.solver,
+                self.settings,
+                explain=partial(infeasible.explain, self.program),
+                objective=self.program.objective,
                 looser=True,
-            )  # fmt: skip
+            )
             if not found:
                 yield Proposal("cone", attempt=attempt)
                 return

@@ -135,9 +135,13 @@ class _Search:
     """The best point and the lines so far, by one solver."""
 
     def __init__(
-        self, program: Program, solver: str, settings: Settings, ends: Sequence[tuple[Program, Answer] | None],
+        self,
+        program: Program,
+        solver: str,
+        settings: Settings,
+        ends: Sequence[tuple[Program, Answer] | None],
         starts: Sequence[Float],
-    ) -> None:  # fmt: skip
+    ) -> None:
         assert isinstance(program.objective, FairnessEfficiency)
         self.program, self.solver, self.settings = program, solver, settings
         self.objective = program.objective

@@ -66,9 +66,14 @@ class _Optimality:
     """
 
     def __init__(
-        self, program: Program, further: ConicConditions, relative: sp.csr_array, holding: Holding, unknowns: Float,
+        self,
+        program: Program,
+        further: ConicConditions,
+        relative: sp.csr_array,
+        holding: Holding,
+        unknowns: Float,
         rising: Bool,
-    ) -> None:  # fmt: skip
+    ) -> None:
         assert holding.dual is not None
         self.further, self.holding, self.n_unknowns = further, holding, len(unknowns)
         others = np.asarray(further.variable.value, dtype=float)[: further.on_others.shape[1]]
@@ -116,14 +121,16 @@ class _Optimality:
             [None, None, None, None, *costs, -self.levels.T.tocsr()[self.costing]],
             [None, None, None, None, slopes, None, None],
         ]
-        error = np.concatenate([
-            self.ours @ z + self.theirs @ v + slopes.T @ lengths - self.further.right[self.active],
-            self.loads @ z - self.usable,
-            self.levels @ z - np.where(self.at_level, level, self.kept),
-            self.theirs.T @ y,
-            (self.ours.T @ y + self.loads.T @ prices - self.levels.T @ paid)[self.costing],
-            [boundary.inside for boundary in near],
-        ])  # fmt: skip
+        error = np.concatenate(
+            [
+                self.ours @ z + self.theirs @ v + slopes.T @ lengths - self.further.right[self.active],
+                self.loads @ z - self.usable,
+                self.levels @ z - np.where(self.at_level, level, self.kept),
+                self.theirs.T @ y,
+                (self.ours.T @ y + self.loads.T @ prices - self.levels.T @ paid)[self.costing],
+                [boundary.inside for boundary in near],
+            ]
+        )
         return sp.csr_array(sp.block_array(blocks)), error
 
     def found(self, at: Float) -> tuple[Holding, Float, Float] | None:

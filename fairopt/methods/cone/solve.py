@@ -37,9 +37,14 @@ def solve_number(program: Program, settings: Settings) -> Proposals:
                 return
             tell(f"cone program by {name}" + (", looser" if looser else ""))
             attempt, found = solve_problem(
-                cp.Problem(cp.Maximize(form), cone.all_constraints), cone.unknowns, name, settings,
-                explain=partial(infeasible.explain, program), objective=program.objective, looser=looser,
-            )  # fmt: skip
+                cp.Problem(cp.Maximize(form), cone.all_constraints),
+                cone.unknowns,
+                name,
+                settings,
+                explain=partial(infeasible.explain, program),
+                objective=program.objective,
+                looser=looser,
+            )
             if found:
                 yield Proposal("cone", cone.tasks(), Solved(cone), attempt=attempt)
             else:
@@ -87,10 +92,16 @@ def by_chain(
 
 
 def solve_problem(
-    problem: cp.Problem, unknowns: cp.Variable, solver: str, settings: Settings, *,
-    explain: Callable[[], None] | None = None, objective: Objective | None = None, looser: bool = False,
+    problem: cp.Problem,
+    unknowns: cp.Variable,
+    solver: str,
+    settings: Settings,
+    *,
+    explain: Callable[[], None] | None = None,
+    objective: Objective | None = None,
+    looser: bool = False,
     keep: bool = False,
-) -> tuple[Try, bool]:  # fmt: skip
+) -> tuple[Try, bool]:
     """Solve within the time left: the attempt, and whether the unknowns have finite values.
 
     Infeasible and unbounded are answers. ``explain`` raises `Infeasible` unless the conditions can hold after all; with
@@ -98,9 +109,14 @@ def solve_problem(
     """
     try:
         attempt = solvers.run(
-            problem, solver, options=settings.options, time_limit=settings.left(), verbose=settings.verbose,
-            looser=looser, keep=keep,
-        )  # fmt: skip
+            problem,
+            solver,
+            options=settings.options,
+            time_limit=settings.left(),
+            verbose=settings.verbose,
+            looser=looser,
+            keep=keep,
+        )
     except SolverUnavailable:  # of the chain, another may take it
         if settings.solver is not None:
             raise

@@ -135,5 +135,6 @@ def _terms(gradient: dict[cp.Variable, Any], direction: dict[cp.Variable, Any]) 
     """The change of each entry of an expression along a direction if nothing cancelled."""
     return sum(
         np.asarray(abs(as_matrix(gradient[v])).T @ np.abs(np.ravel(d, order="F")))
-        for v, d in direction.items() if v in gradient
-    )  # fmt: skip
+        for v, d in direction.items()
+        if v in gradient
+    )

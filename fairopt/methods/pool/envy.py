@@ -62,8 +62,9 @@ def _fill(program: Program, evidence: Pulled) -> tuple[Float, Float] | None:
             held = rates > 0
             prices = np.divide(1.0, rates, out=np.zeros(len(usable)), where=held) / max(int(held.sum()), 1)
         needed = (loads[full] > 0).any(axis=0)
-        stopped = rising & ((pulls.room(np.where(needed, floor, np.inf)) <= floor * (1 + CLOSE))
-                            | (floor >= most * (1 - CLOSE)))  # fmt: skip
+        stopped = rising & (
+            (pulls.room(np.where(needed, floor, np.inf)) <= floor * (1 + CLOSE)) | (floor >= most * (1 - CLOSE))
+        )
         if not stopped.any():
             return None
         rising &= ~stopped
@@ -73,7 +74,7 @@ def _fill(program: Program, evidence: Pulled) -> tuple[Float, Float] | None:
 
 def _risen(
     pulls: Pulls, loads: Float, usable: Float, floor: Float, per_level: Float, limits: Float
-) -> tuple[Float, Float]:  # fmt: skip
+) -> tuple[Float, Float]:
     """The least point above a floor at which users with ``per_level`` tasks at level 1 have the highest level that
     fits, or their limits; and by how much users rise with the level there.
     """

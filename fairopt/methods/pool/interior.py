@@ -96,9 +96,14 @@ def of_program(program: Program, marginal: Marginal) -> PoolProblem:
     held = np.where(free, np.nan, np.minimum(low, high))
     usable = np.maximum(usable - ratios[:, ~free] @ held[~free], TINY)
     return PoolProblem(
-        np.ascontiguousarray(ratios[:, free]), usable, low[free], high[free], most[free], among(marginal, held),
+        np.ascontiguousarray(ratios[:, free]),
+        usable,
+        low[free],
+        high[free],
+        most[free],
+        among(marginal, held),
         held=held,
-    )  # fmt: skip
+    )
 
 
 def sample_of(program: Program, problem: PoolProblem) -> PoolProblem | None:
@@ -121,7 +126,7 @@ def sample_of(program: Program, problem: PoolProblem) -> PoolProblem | None:
 
 def solve_pool(
     problem: PoolProblem, sample: PoolProblem | None = None, guesses: Sequence[Float] = (), quick: bool = False
-) -> PoolInterior | None:  # fmt: skip
+) -> PoolInterior | None:
     """The optimum, from guesses at the prices, if any, else from those of a sample; None if no start leads there.
 
     With ``quick`` from the first start only, if that takes few steps.
@@ -141,7 +146,7 @@ def solve_pool(
 
 def _starts(
     problem: PoolProblem, sample: PoolProblem | None, guesses: Sequence[Float]
-) -> Iterator[tuple[PoolInterior, int]]:  # fmt: skip
+) -> Iterator[tuple[PoolInterior, int]]:
     """Points to start from, and for how many steps."""
     inside, centre = problem.inside(), WARM
     if not guesses and sample is not None:
@@ -302,9 +307,18 @@ class PoolInterior:
     def _reach(self, step: _Move) -> float:
         """How much of a step, at most all, leaves everything that is positive at least zero."""
         m = self.problem.n_free
-        worst = [1.0, *(float((-change / at).max(initial=0.0)) for change, at in (
-            (step.tasks, self.below), (step.a, self.a), (step.slack, self.slack), (step.prices[:m], self.prices[:m])
-        ))]  # fmt: skip
+        worst = [
+            1.0,
+            *(
+                float((-change / at).max(initial=0.0))
+                for change, at in (
+                    (step.tasks, self.below),
+                    (step.a, self.a),
+                    (step.slack, self.slack),
+                    (step.prices[:m], self.prices[:m]),
+                )
+            ),
+        ]
         if step.b is not None:
             held = self.limited
             worst.append(float((step.tasks / self.above).max(initial=0.0, where=held)))

@@ -245,9 +245,13 @@ def _vertex(worth: Float, matrix: Float, limits: Float, top: Float) -> tuple[Flo
         if best - worth @ x <= SHARP * best:  # false for NaN
             return x, duals
     found: Any = optimize.linprog(  # type: ignore[call-overload]
-        -worth, matrix, limits, method="highs-ds", options=PRECISE,
+        -worth,
+        matrix,
+        limits,
+        method="highs-ds",
+        options=PRECISE,
         bounds=np.column_stack([np.zeros(len(top)), top]),
-    )  # fmt: skip
+    )
     return None if found.x is None else (found.x, np.maximum(-found.ineqlin.marginals, 0.0))
 
 

@@ -114,9 +114,13 @@ class _Pieces:
         size = np.maximum(np.abs(rows[:, :-1]).max(axis=1, initial=0.0), np.where(rows[:, -1] > 0, 1.0, 1e-300))
         bounds = [(0.0, None)] * len(self.usable) + [(None, None)]
         found: Any = optimize.linprog(  # type: ignore[call-overload]
-            np.append(self.usable, 1.0), A_ub=-rows / size[:, None], b_ub=-right / size, bounds=bounds, method="highs",
+            np.append(self.usable, 1.0),
+            A_ub=-rows / size[:, None],
+            b_ub=-right / size,
+            bounds=bounds,
+            method="highs",
             options=PRECISE,
-        )  # fmt: skip
+        )
         if found.x is None:
             return False
         self.prices = np.maximum(found.x[:-1], 0.0)

@@ -54,10 +54,13 @@ class Start(NamedTuple):
         """Sums over several groups of users."""
         kinds = [p.kinds for p in parts if p.kinds is not None]
         return cls(
-            np.sum([p.low for p in parts], axis=0), np.sum([p.rates for p in parts], axis=0),
-            np.sum(kinds, axis=0) if len(kinds) == len(parts) else None, min(p.first_limit for p in parts),
-            any(p.bounded for p in parts), any(p.crossed for p in parts),
-        )  # fmt: skip
+            np.sum([p.low for p in parts], axis=0),
+            np.sum([p.rates for p in parts], axis=0),
+            np.sum(kinds, axis=0) if len(kinds) == len(parts) else None,
+            min(p.first_limit for p in parts),
+            any(p.bounded for p in parts),
+            any(p.crossed for p in parts),
+        )
 
 
 class Loads(NamedTuple):
@@ -77,9 +80,12 @@ class Loads(NamedTuple):
     def of_all(cls, parts: Sequence[Loads]) -> Loads:
         """Sums over several groups of users."""
         return cls(
-            np.sum([p.load for p in parts], axis=0), np.sum([p.up for p in parts], axis=0),
-            np.sum([p.down for p in parts], axis=0), min(p.joins for p in parts), sum(p.rising for p in parts),
-        )  # fmt: skip
+            np.sum([p.load for p in parts], axis=0),
+            np.sum([p.up for p in parts], axis=0),
+            np.sum([p.down for p in parts], axis=0),
+            min(p.joins for p in parts),
+            sum(p.rising for p in parts),
+        )
 
 
 class WaterfillingUsers(Protocol):
@@ -139,9 +145,13 @@ def find_events(users: WaterfillingUsers, usable: Float) -> Filled | None:
 
 
 def _next_full(
-    users: WaterfillingUsers | _UserKinds, events: Sequence[Event], usable: Float, level: float, trial: float,
+    users: WaterfillingUsers | _UserKinds,
+    events: Sequence[Event],
+    usable: Float,
+    level: float,
+    trial: float,
     bounded: bool,
-) -> tuple[int, float, float] | None:  # fmt: skip
+) -> tuple[int, float, float] | None:
     """The next resource to be full, its level and the slope of its load; None if no user or load rises any more.
 
     It is the largest level at which all loads fit. Loads are piecewise linear in the level, and concave but where users

@@ -399,10 +399,17 @@ def _cut(source: ArrayLike, name: str = "", mapped: bool = False) -> list[Shard]
             shape = last - first, array.shape[1]
             out.append(
                 FileShard(
-                    part, first, path, array.dtype, shape, offset + first * strides[0], strides, is_view=True,
+                    part,
+                    first,
+                    path,
+                    array.dtype,
+                    shape,
+                    offset + first * strides[0],
+                    strides,
+                    is_view=True,
                     n_rows=last - first,
                 )
-            )  # fmt: skip
+            )
         else:
             out.append(ArrayShard(part, first, array[first:last], is_view=is_view, n_rows=last - first))
     return out
@@ -474,9 +481,10 @@ def _files(path: Path, resources: Sequence[str] | None) -> list[Shard]:
     if path.is_dir():
         there = [(file, file.relative_to(path)) for file in sorted(path.rglob("*")) if file.is_file()]
         files = [
-            (file, str(inside)) for file, inside in there
+            (file, str(inside))
+            for file, inside in there
             if file.suffix in (".npy", ".parquet") and not any(part[0] in "._" for part in inside.parts)
-        ]  # fmt: skip
+        ]
         if len({file.suffix for file, _ in files}) > 1:
             raise InvalidInstance(f"{str(path)!r} holds .npy and .parquet files; keep one kind")
     out: list[Shard] = []
@@ -528,8 +536,9 @@ def _users_of(instance: Instance, resources: Sequence[str] | None) -> list[Shard
     about = {"weights": instance.weights, "task_limits": instance.task_limits}
     return [
         replace(shard, about={name: of[shard.first :][: shard.n_rows] for name, of in about.items()})
-        for shard in _cut(demands, "users.csv") if isinstance(shard, ArrayShard)
-    ]  # fmt: skip
+        for shard in _cut(demands, "users.csv")
+        if isinstance(shard, ArrayShard)
+    ]
 
 
 def _check_columns(path: str, columns: Sequence[str], resources: Sequence[str] | None) -> None:

@@ -137,13 +137,20 @@ class ShardedAllocation:
         """All but the tasks, as plain lists, numbers and strings."""
         parts = zip(self.shards, self.sizes, self.files or [None] * len(self.shards), strict=True)
         return {
-            "policy": repr(self.policy), "users": self.n_users, "objective": self.objective,
-            "resources": list(self.resources), "capacities": self.capacities.tolist(),
-            "usage": self.usage.tolist(), "prices": self.prices.tolist(),
-            "gap": self.certificate.gap, "violation": self.certificate.violation,
-            "method": self.certificate.method, "seconds": self.certificate.seconds, "rounds": self.rounds,
+            "policy": repr(self.policy),
+            "users": self.n_users,
+            "objective": self.objective,
+            "resources": list(self.resources),
+            "capacities": self.capacities.tolist(),
+            "usage": self.usage.tolist(),
+            "prices": self.prices.tolist(),
+            "gap": self.certificate.gap,
+            "violation": self.certificate.violation,
+            "method": self.certificate.method,
+            "seconds": self.certificate.seconds,
+            "rounds": self.rounds,
             "shards": [{"shard": name, "users": n, "file": file and file.name} for name, n, file in parts],
-        }  # fmt: skip
+        }
 
     def __repr__(self) -> str:
         name = label(self.policy)
@@ -260,9 +267,14 @@ class ShardedUsers:
 
 @within_memory("one of the shards", "make shards smaller, several files instead of one, or take more memory")
 def allocate_sharded(
-    policy: Any, source: Any, *, capacities: Any = None, client: Any = None, out: str | Path | None = None,
+    policy: Any,
+    source: Any,
+    *,
+    capacities: Any = None,
+    client: Any = None,
+    out: str | Path | None = None,
     time_limit: float | None = None,
-) -> ShardedAllocation:  # fmt: skip
+) -> ShardedAllocation:
     """Share out one pool among users in shards, exactly.
 
     Parameters
@@ -354,11 +366,20 @@ def allocate_sharded(
         prices = np.where((load < 1 - SLACK) & (prices <= SLACK * prices.max(initial=0.0)), 0.0, prices)
         written = () if folder is None else _write(users, judged, shards, folder)
         result = ShardedAllocation(
-            policy, resources, values, users.n, load * values, proof.value, prices / values, certificate,
-            tuple(shard.name for shard in shards), tuple(users.sizes), users.rounds,
+            policy,
+            resources,
+            values,
+            users.n,
+            load * values,
+            proof.value,
+            prices / values,
+            certificate,
+            tuple(shard.name for shard in shards),
+            tuple(users.sizes),
+            users.rounds,
             tuple(Path(str(out)).resolve() / name for name in written),
             partial(_tasks_again, shards, problem, judged, users.checksums),
-        )  # fmt: skip
+        )
         if folder is not None:
             write_whole(folder / "summary.json", json.dumps(result.summary(), indent=1))
     return result

@@ -34,7 +34,7 @@ APART = 1e-6  # levels of shares that differ by server have no next whole number
 EXACT: dict[str, dict[str, Any]] = {
     "HIGHS": {"mip_rel_gap": 0.0, "mip_abs_gap": 1e-12, "mip_feasibility_tolerance": 1e-9},
     "SCIPY": {"scipy_options": {"mip_rel_gap": 0.0}},
-}  # fmt: skip
+}
 
 
 class WholeModel(ConeModel):
@@ -155,9 +155,12 @@ class IntegerSearch:
         options = {**EXACT.get(solver, {}), **self.settings.options}
         for changed in ({}, {"presolve": "off"}) if solver == "HIGHS" and self.kept else ({},):
             attempt = solvers.run(
-                problem, solver, options=changed | options, time_limit=self.settings.left(),
+                problem,
+                solver,
+                options=changed | options,
+                time_limit=self.settings.left(),
                 verbose=self.settings.verbose,
-            )  # fmt: skip
+            )
             self.tried += (replace(attempt, message=attempt.message or what),)
             if not attempt.status.startswith("infeasible"):  # which it is not, but its presolve has said so
                 break

@@ -30,9 +30,16 @@ TOLD_APART = 1e8  # tasks of a user on a server: of more, solvers do not tell on
 
 @asked_once()
 def allocate_whole(
-    policy: Any, instance: Any, integral: Any, *, method: str, solver: str | None,
-    solver_options: Mapping[str, Any] | None, time_limit: float | None, verbose: bool,
-) -> Allocation:  # fmt: skip
+    policy: Any,
+    instance: Any,
+    integral: Any,
+    *,
+    method: str,
+    solver: str | None,
+    solver_options: Mapping[str, Any] | None,
+    time_limit: float | None,
+    verbose: bool,
+) -> Allocation:
     """Whole tasks; see ``integral`` of `Policy.allocate`."""
     begun = begin(time_limit)
     settings = checked_settings(instance, method, solver, solver_options, time_limit, verbose)
@@ -49,7 +56,7 @@ def allocate_whole(
 
 def _solved(
     policy: Any, instance: Instance, integral: Any, method: str, settings: Settings, begun: float
-) -> Allocation:  # fmt: skip
+) -> Allocation:
     """The answer in whole tasks."""
     first = number_of(tiers_of(policy.objective)[0])
     part = whole_instance(instance, first, policy.constraints)
@@ -83,16 +90,18 @@ def _solved(
         raise NotCertified(
             f"{policy.objective} has no value at the whole tasks found, nearest to the divisible answer: they are "
             "outside its domain. Fix: allow divisible tasks, or write the domain as constraints",
-            best=made, tried=made.certificate.tried,
-        )  # fmt: skip
+            best=made,
+            tried=made.certificate.tried,
+        )
     if not made.certificate.ok:
         c = made.certificate
         fix = "integral=True looks for whole tasks that satisfy all constraints, where these are linear"
         raise NotCertified(
             f"the whole tasks found violate capacities or limits by {c.violation:.2g} (tolerance 1e-9), constraints by "
             f"{c.block_violation:.2g} (1e-7). Fix: " + (fix if search is None else "try another solver"),
-            best=made, tried=c.tried,
-        )  # fmt: skip
+            best=made,
+            tried=c.tried,
+        )
     return made
 
 

@@ -65,9 +65,20 @@ class Conditions:
     """
 
     def __init__(
-        self, charges: Any, worth: Float, rate: Float, user: Indices, tasks: Float, reach: Float, used: Mask, low: Mask,
-        high: Mask, own: Mask, signed: Mask, size: Float | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        charges: Any,
+        worth: Float,
+        rate: Float,
+        user: Indices,
+        tasks: Float,
+        reach: Float,
+        used: Mask,
+        low: Mask,
+        high: Mask,
+        own: Mask,
+        signed: Mask,
+        size: Float | None = None,
+    ) -> None:
         self.user, self.used, self.low, self.high, self.own, self.signed = user, used, low, high, own, signed
         self.charges: Any = times_columns(charges, 1.0 / rate)
         self.worth = worth / rate
@@ -134,9 +145,13 @@ class Face:
     """
 
     def __init__(
-        self, conditions: Conditions, ties: Sequence[Ties] = (), hint: Float | None = None, noise: float = 0.0,
+        self,
+        conditions: Conditions,
+        ties: Sequence[Ties] = (),
+        hint: Float | None = None,
+        noise: float = 0.0,
         rays: Float | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.given, self.ties = conditions, ties
         self.sums, self.sum_sides = self._whole_ties()
         matrix = conditions.gram + self.sums.T @ self.sums
@@ -178,8 +193,9 @@ class Face:
         here, there = given.own_multipliers(self.theta), given.own_multipliers(ray) + given.worth
         steps = [np.zeros(1)]
         for missing, gained in (
-            (-self.theta[~given.signed], ray[~given.signed]), (self._shortfalls(here), -self._shortfalls(there)),
-        ):  # fmt: skip
+            (-self.theta[~given.signed], ray[~given.signed]),
+            (self._shortfalls(here), -self._shortfalls(there)),
+        ):
             some = (missing > 0) & (gained > RANK)
             steps.append(missing[some] / gained[some])
         self.theta = self.theta + max(float(step.max(initial=0.0)) for step in steps) * ray

@@ -394,11 +394,19 @@ class OptimalityConditions:
         if paid is not None:
             worth, size = worth - paid, by_pair(np.maximum(np.abs(worth), paid), 1)
         conditions = Conditions(
-            charges[:, kept], by_pair(worth, 0), by_pair(self.rate, 1),
-            by_pair(optimum.user, len(self.own) + np.arange(apart)), by_pair(optimum.tasks, 0),
-            by_pair(optimum.reach, 0), by_pair(optimum.used, True),
-            by_user(self.low, False), by_user(self.high, False), by_user(self.own, True), signed, size,
-        )  # fmt: skip
+            charges[:, kept],
+            by_pair(worth, 0),
+            by_pair(self.rate, 1),
+            by_pair(optimum.user, len(self.own) + np.arange(apart)),
+            by_pair(optimum.tasks, 0),
+            by_pair(optimum.reach, 0),
+            by_pair(optimum.used, True),
+            by_user(self.low, False),
+            by_user(self.high, False),
+            by_user(self.own, True),
+            signed,
+            size,
+        )
         return conditions, units
 
     def _further(self) -> Any:

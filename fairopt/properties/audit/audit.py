@@ -50,9 +50,15 @@ from fairopt.time_limits import SHORTEST, Clock, begin
 from fairopt.time_limits import checked as checked_limit
 
 __all__ = [
-    "CONDITIONS", "USUAL", "AuditSettings", "PropertySearch", "audit", "require_whole", "search_instance",
+    "CONDITIONS",
+    "USUAL",
+    "AuditSettings",
+    "PropertySearch",
+    "audit",
+    "require_whole",
+    "search_instance",
     "witness_of_lie",
-]  # fmt: skip
+]
 
 CONDITIONS = ("positive demands", "no completely dominant user", "boosting only")
 USUAL = ("pareto", "sharing-incentive", "envy-free", "strategy-proof")
@@ -73,11 +79,22 @@ OTHERWISE = "non-deterministic: two calls differ"
 
 
 def audit(
-    mechanism: Any, properties: str | Iterable[str] = USUAL, instances: Iterable[Instance] | None = None, *,
-    positive: bool = False, conditions: str | Iterable[str] = (), weights: bool = False, limits: bool = False,
-    servers: int = 1, max_examples: int = 2000, seed: int = 0, seconds: float | None = None,
-    found: Callable[[Finding], None] | None = None, prove: bool = False, time_limit: float | None = None,
-) -> AuditReport:  # fmt: skip
+    mechanism: Any,
+    properties: str | Iterable[str] = USUAL,
+    instances: Iterable[Instance] | None = None,
+    *,
+    positive: bool = False,
+    conditions: str | Iterable[str] = (),
+    weights: bool = False,
+    limits: bool = False,
+    servers: int = 1,
+    max_examples: int = 2000,
+    seed: int = 0,
+    seconds: float | None = None,
+    found: Callable[[Finding], None] | None = None,
+    prove: bool = False,
+    time_limit: float | None = None,
+) -> AuditReport:
     """Search for instances on which a mechanism breaks a property; shrink and verify what is found.
 
     Small pools are drawn from families (small integers, some resources scarce at one point, log space, near ties) and
@@ -150,8 +167,9 @@ def audit(
     if seconds is not None:
         warnings.warn(
             "audit(seconds=) is for each property, and will go; give time_limit=, which is for the whole call",
-            DeprecationWarning, stacklevel=2,
-        )  # fmt: skip
+            DeprecationWarning,
+            stacklevel=2,
+        )
         each = checked_limit(seconds)
         time_limit = each * len(names) if each is not None and time_limit is None else time_limit
     known = _conditions(conditions, positive)
@@ -368,10 +386,21 @@ class PropertySearch:
     def finding(self) -> Finding:
         """The results so far, as a finding."""
         return Finding(
-            self.name, self.witness is not None, self.tried, self.skipped, self.witness, self.where,
-            self.clock.seconds, self.hits, tuple(self.faults), self.n_faults, self.interrupted, self.unproved,
-            tuple(self.unconfirmed), late=self.late,
-        )  # fmt: skip
+            self.name,
+            self.witness is not None,
+            self.tried,
+            self.skipped,
+            self.witness,
+            self.where,
+            self.clock.seconds,
+            self.hits,
+            tuple(self.faults),
+            self.n_faults,
+            self.interrupted,
+            self.unproved,
+            tuple(self.unconfirmed),
+            late=self.late,
+        )
 
     # -- where to look ----------------------------------------------------------------------------------------
 

@@ -188,14 +188,28 @@ class Finding:
         """The finding as plain lists, numbers and strings."""
         w = self.witness
         return {
-            "property": self.property, "refuted": self.refuted, "verdict": self.verdict, "instances": self.instances,
-            "skipped": self.skipped, "searched": self.searched, "seconds": self.seconds,
-            "interrupted": self.interrupted, "late": self.late, "proved": self.proved, "unverified": self.unverified,
+            "property": self.property,
+            "refuted": self.refuted,
+            "verdict": self.verdict,
+            "instances": self.instances,
+            "skipped": self.skipped,
+            "searched": self.searched,
+            "seconds": self.seconds,
+            "interrupted": self.interrupted,
+            "late": self.late,
+            "proved": self.proved,
+            "unverified": self.unverified,
             "hits": {k: {"tried": t, "hits": h, "seconds": s} for k, (t, h, s) in self.hits.items()},
-            "witness": None if w is None else {
-                "instance": w.instance.to_dict(), "sentence": w.sentence, "margin": plain(w.margin), "user": w.user,
+            "witness": None
+            if w is None
+            else {
+                "instance": w.instance.to_dict(),
+                "sentence": w.sentence,
+                "margin": plain(w.margin),
+                "user": w.user,
                 "misreport": None if w.misreport is None else list(w.misreport),
-                "gain": None if w.gain is None else plain(w.gain), "verified": w.verified,
+                "gain": None if w.gain is None else plain(w.gain),
+                "verified": w.verified,
                 "changed": None if w.changed is None else w.changed.to_dict(),
             },
             "unconfirmed": [
@@ -203,7 +217,7 @@ class Finding:
             ],
             "n_faults": self.n_faults,
             "faults": [{"message": f.message, "instance": f.instance.to_dict()} for f in self.faults],
-        }  # fmt: skip
+        }
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -262,20 +276,34 @@ class AuditReport(ByProperty[Finding]):
         for f in self.findings:
             w = f.witness
             shown = ("", "", "") if w is None else (w.sentence, numbers(w.instance), w.verified)
-            rows.append({
-                "property": f.property, "verdict": f.verdict, "refuted": f.refuted,
-                "margin": None if w is None else w.margin, "witness": shown[0], "where": shown[1], "verified": shown[2],
-                "instances": f.instances, "skipped": f.skipped, "unverified": f.unverified, "faults": f.n_faults,
-                "searched": f.searched, "seconds": f.seconds,
-            })  # fmt: skip
+            rows.append(
+                {
+                    "property": f.property,
+                    "verdict": f.verdict,
+                    "refuted": f.refuted,
+                    "margin": None if w is None else w.margin,
+                    "witness": shown[0],
+                    "where": shown[1],
+                    "verified": shown[2],
+                    "instances": f.instances,
+                    "skipped": f.skipped,
+                    "unverified": f.unverified,
+                    "faults": f.n_faults,
+                    "searched": f.searched,
+                    "seconds": f.seconds,
+                }
+            )
         return rows
 
     def to_dict(self) -> dict[str, Any]:
         """The report as plain lists, numbers and strings."""
         return {
-            "mechanism": self.mechanism, "policy": repr(self.policy), "conditions": list(self.conditions),
-            "seed": self.seed, "findings": [f.to_dict() for f in self.findings],
-        }  # fmt: skip
+            "mechanism": self.mechanism,
+            "policy": repr(self.policy),
+            "conditions": list(self.conditions),
+            "seed": self.seed,
+            "findings": [f.to_dict() for f in self.findings],
+        }
 
     def save(self, path: str | Path) -> Path:
         """Write it as JSON to a path that ends in ``.json``, for `replay` to check again; return the path.

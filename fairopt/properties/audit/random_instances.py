@@ -48,14 +48,23 @@ def _near_ties(rng: Rng, size: int, n: int, m: int, zeros: bool) -> Batch:
 
 
 FAMILIES: dict[str, Callable[[Rng, int, int, int, bool], Batch]] = {
-    "integers": _integers, "binding integers": _binding, "log space": _logarithmic, "near ties": _near_ties,
-}  # fmt: skip
+    "integers": _integers,
+    "binding integers": _binding,
+    "log space": _logarithmic,
+    "near ties": _near_ties,
+}
 
 
 def random_pools(
-    rng: Rng, family: str, shape: tuple[int, int], size: int, *, positive: bool = False, weights: bool = False,
+    rng: Rng,
+    family: str,
+    shape: tuple[int, int],
+    size: int,
+    *,
+    positive: bool = False,
+    weights: bool = False,
     limits: bool = False,
-) -> Batch:  # fmt: skip
+) -> Batch:
     """Draw ``size`` pools of a family, of one shape (users, resources).
 
     Without ``positive`` about a third of them have zero demands; ``weights`` are whole, from 1 to 4; ``limits`` are for

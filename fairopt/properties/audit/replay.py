@@ -52,10 +52,15 @@ class Replayed:
     def to_dict(self) -> dict[str, Any]:
         """Plain lists, numbers and strings."""
         return {
-            "property": self.property, "mechanism": self.mechanism, "refutes": self.refutes, "verdict": self.verdict,
-            "margin": plain(self.margin), "saved": plain(self.saved), "verified": self.verified,
+            "property": self.property,
+            "mechanism": self.mechanism,
+            "refutes": self.refutes,
+            "verdict": self.verdict,
+            "margin": plain(self.margin),
+            "saved": plain(self.saved),
+            "verified": self.verified,
             "instance": self.instance.to_dict(),
-        }  # fmt: skip
+        }
 
 
 def replay(path: str | Path, mechanism: Any = None) -> tuple[Replayed, ...]:

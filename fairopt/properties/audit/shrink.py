@@ -64,9 +64,16 @@ def size_of(pools: Batch, b: int = 0) -> tuple[Any, ...]:
     numbers = np.concatenate([pools.demands[b].ravel(), pools.capacities[b], pools.weights[b], limits])
     whole = bool((numbers == np.round(numbers)).all())
     return (
-        not whole, pools.demands.shape[1], pools.demands.shape[2], bool((pools.weights[b] != 1).any()), len(limits),
-        float(numbers.max()), float(numbers.sum()), tuple(pools.demands[b].ravel()), tuple(pools.capacities[b]),
-    )  # fmt: skip
+        not whole,
+        pools.demands.shape[1],
+        pools.demands.shape[2],
+        bool((pools.weights[b] != 1).any()),
+        len(limits),
+        float(numbers.max()),
+        float(numbers.sum()),
+        tuple(pools.demands[b].ravel()),
+        tuple(pools.capacities[b]),
+    )
 
 
 @dataclass
@@ -272,9 +279,12 @@ class Shrinker:
             return proof is not None
 
         wanted = settings(
-            max_examples=40 if self.slow else EXAMPLES, database=None, deadline=None,
-            suppress_health_check=list(HealthCheck), phases=(Phase.generate, Phase.target, Phase.shrink),
-        )  # fmt: skip
+            max_examples=40 if self.slow else EXAMPLES,
+            database=None,
+            deadline=None,
+            suppress_health_check=list(HealthCheck),
+            phases=(Phase.generate, Phase.target, Phase.shrink),
+        )
         with contextlib.suppress(HypothesisException):  # as for no example; `best` keeps what was found
             find(smaller(), breaks, settings=wanted, random=random.Random(self.seed))
         return best
@@ -340,8 +350,11 @@ def _one_step_smaller(instance: Instance) -> Iterator[Instance]:
         yield from _if_valid(instance, capacities=capacities[kept], eligible=eligible[:, kept])
     for kept in _all_but_one(instance.n_resources):
         yield from _if_valid(instance, demands=demands[:, kept], capacities=capacities[:, kept])
-    plain = {"eligible": eligible.all(), "task_limits": np.isinf(instance.task_limits).all(),
-             "weights": (instance.weights == 1).all()}  # fmt: skip
+    plain = {
+        "eligible": eligible.all(),
+        "task_limits": np.isinf(instance.task_limits).all(),
+        "weights": (instance.weights == 1).all(),
+    }
     for name in (name for name, already in plain.items() if not already):
         yield from _if_valid(instance, **{name: None})
     for name, numbers in (("demands", demands), ("capacities", capacities)):

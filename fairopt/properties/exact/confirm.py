@@ -40,8 +40,14 @@ from fairopt.properties.uncertainty import error_bound
 from fairopt.properties.units import TRACE, quotient
 
 __all__ = [
-    "Counterexample", "Recomputed", "Verified", "coefficients_of", "recomputed", "second_answer", "verified",
-]  # fmt: skip
+    "Counterexample",
+    "Recomputed",
+    "Verified",
+    "coefficients_of",
+    "recomputed",
+    "second_answer",
+    "verified",
+]
 
 Row = list[Fraction]
 
@@ -245,8 +251,9 @@ def coefficients_of(share: Share, pool: ExactPool, instance: Instance) -> tuple[
         return [row[i] for row in ratios], *exact
     if type(share) is PNormShare:
         if share.p in (0, 1, np.inf):
-            return [Fraction(1) if share.p == 0 else sum(row, Fraction(0)) if share.p == 1 else max(row)
-                    for row in ratios], *exact  # fmt: skip
+            return [
+                Fraction(1) if share.p == 0 else sum(row, Fraction(0)) if share.p == 1 else max(row) for row in ratios
+            ], *exact
         return [_norm(row, share.p) for row in ratios], ROOTS, "fractions of roots to 50 digits"
     return [Fraction(float(c)) for c in share.coefficients(instance)], *exact
 

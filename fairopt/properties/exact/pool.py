@@ -50,13 +50,16 @@ class ExactPool:
     @property
     def ratios(self) -> list[Row]:
         """Demands over capacities; 0 where nothing is needed."""
-        return [[d / c if d else Fraction(0) for d, c in zip(row, self.capacities, strict=True)]
-                for row in self.demands]  # fmt: skip
+        return [
+            [d / c if d else Fraction(0) for d, c in zip(row, self.capacities, strict=True)] for row in self.demands
+        ]
 
     def leftover(self, tasks: Sequence[Fraction]) -> Row:
         """Units that tasks leave."""
-        used = [sum((x * d[i] for x, d in zip(tasks, self.demands, strict=True)), Fraction(0))
-                for i in range(len(self.capacities))]  # fmt: skip
+        used = [
+            sum((x * d[i] for x, d in zip(tasks, self.demands, strict=True)), Fraction(0))
+            for i in range(len(self.capacities))
+        ]
         return [c - u for c, u in zip(self.capacities, used, strict=True)]
 
 
@@ -151,9 +154,13 @@ def _alpha_fair(pool: ExactPool, per_task: Row, alpha: Decimal, near: Sequence[f
 
 
 def _newton(
-    g: list[list[Decimal]], scale: list[Decimal], limits: list[Decimal | None], alpha: Decimal, priced: list[int],
+    g: list[list[Decimal]],
+    scale: list[Decimal],
+    limits: list[Decimal | None],
+    alpha: Decimal,
+    priced: list[int],
     prices: list[Decimal],
-) -> list[Decimal] | None:  # fmt: skip
+) -> list[Decimal] | None:
     """Prices of these resources at which they are exactly full and no other is overfull."""
     one = Decimal(1)
     for _ in range(60):

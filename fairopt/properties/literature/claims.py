@@ -35,11 +35,13 @@ PAPERS = {
     "Jiang and Wu 2021": "Multi-resource Allocation in Cloud Data Centers (2-DF, k-DF)",
     "Jiang and Wu 2018": "2-Dominant Resource Fairness (2-DF), slides",
     "Hamzeh et al. 2019": "MLF-DRS: A Multi-level Fair Resource Allocation Algorithm",
-    "Joe-Wong et al. 2013":
-        "Multi-Resource Allocation: Fairness-Efficiency Tradeoffs in a Unifying Framework (FDS, GFJ)",
+    "Joe-Wong et al. 2013": (
+        "Multi-Resource Allocation: Fairness-Efficiency Tradeoffs in a Unifying Framework (FDS, GFJ)"
+    ),
     "Hamzeh et al. 2021": "H-FFMRA: A Multi Resource Fully Fair Resources Allocation Algorithm (FFMRA)",
-    "Parkes et al. 2015":
-        "Beyond Dominant Resource Fairness: Extensions, Limitations, and Indivisibilities (SequentialMinMax)",
+    "Parkes et al. 2015": (
+        "Beyond Dominant Resource Fairness: Extensions, Limitations, and Indivisibilities (SequentialMinMax)"
+    ),
     "Kash et al. 2014": "No Agent Left Behind: Dynamic Fair Division of Multiple Resources (dynamic DRF)",
 }
 # What papers claim beside the properties that `check` and `audit` know.
@@ -133,10 +135,16 @@ def _rows_of(text: str) -> tuple[tuple[int, ...], ...]:
 
 # Columns of cases.csv that are not text.
 READ: dict[str, Callable[[str], Any]] = {
-    "demands": _rows_of, "capacities": lambda text: _rows_of(text) if ";" in text else _integers(text),
-    "tasks": _fractions, "user": int, "misreport": _integers, "leaves": int, "more": _integers, "after": _fractions,
+    "demands": _rows_of,
+    "capacities": lambda text: _rows_of(text) if ";" in text else _integers(text),
+    "tasks": _fractions,
+    "user": int,
+    "misreport": _integers,
+    "leaves": int,
+    "more": _integers,
+    "after": _fractions,
     "instead": _fractions,
-}  # fmt: skip
+}
 
 
 def _records(name: str) -> list[dict[str, Any]]:

@@ -26,9 +26,17 @@ from fairopt.time_limits import SHORTEST as SHORTEST_LIMIT
 from fairopt.time_limits import Clock
 
 __all__ = [
-    "FLOOR", "Lies", "Misreport", "Tally", "best_lies", "best_misreport", "lying_instance", "tasks_on", "true_tasks",
+    "FLOOR",
+    "Lies",
+    "Misreport",
+    "Tally",
+    "best_lies",
+    "best_misreport",
+    "lying_instance",
+    "tasks_on",
+    "true_tasks",
     "verified_misreport",
-]  # fmt: skip
+]
 
 Float = NDArray[np.float64]
 Bool = NDArray[np.bool_]
@@ -82,9 +90,16 @@ class Misreport:
 
     @classmethod
     def on(
-        cls, instance: Instance, user: int, demands: tuple[Any, ...], *, gain: float, truthful: float, lying: float,
+        cls,
+        instance: Instance,
+        user: int,
+        demands: tuple[Any, ...],
+        *,
+        gain: float,
+        truthful: float,
+        lying: float,
         family: str,
-    ) -> Misreport:  # fmt: skip
+    ) -> Misreport:
         """A lie with the labels of an instance."""
         names = (given_labels(instance.resources, "resource"), given_labels(instance.servers, "server"))
         return cls(instance.users[user], demands, gain, truthful, lying, family, *names)
@@ -125,9 +140,16 @@ class Lies:
 
 
 def best_misreport(
-    mechanism: Any, instance: Instance, user: str | int, *, boosting: bool = False, positive: bool = False,
-    seed: int = 0, budget: int | None = None, time_limit: float | None = None,
-) -> Misreport | None:  # fmt: skip
+    mechanism: Any,
+    instance: Instance,
+    user: str | int,
+    *,
+    boosting: bool = False,
+    positive: bool = False,
+    seed: int = 0,
+    budget: int | None = None,
+    time_limit: float | None = None,
+) -> Misreport | None:
     """Search for the lie that pays a user most: other demands than its own.
 
     The user receives what the mechanism gives for the reported demands and runs what its true demands allow. Reports
@@ -217,8 +239,9 @@ def best_misreport(
         warnings.warn(
             f"no lie of {instance.users[j]!r} was found that pays, of {tried:,} report{'s' * (tried != 1)} tried "
             f"{when_late(clock)}; the search had about {tries:,} to try",
-            RuntimeWarning, stacklevel=2,
-        )  # fmt: skip
+            RuntimeWarning,
+            stacklevel=2,
+        )
     return None
 
 
@@ -261,9 +284,15 @@ def verified_misreport(
 
 
 def best_lies(
-    mechanism: Any, pools: Batch, *, boosting: bool = False, positive: bool = False, tries: int = 400,
-    families: tuple[str, ...] = FAMILIES, seed: int = 0,
-) -> Lies:  # fmt: skip
+    mechanism: Any,
+    pools: Batch,
+    *,
+    boosting: bool = False,
+    positive: bool = False,
+    tries: int = 400,
+    families: tuple[str, ...] = FAMILIES,
+    seed: int = 0,
+) -> Lies:
     """Search for the lie that pays most, for every user of many pools at once; options as in `best_misreport`.
 
     Of about ``tries`` reports for each user, three quarters are made by the families in turn, and the others by the
@@ -329,9 +358,14 @@ class MisreportSearch:
         self.best, self.family = self.truth.copy(), np.full(len(self.truth), "", dtype="<U16")
 
     def run(
-        self, families: tuple[str, ...], tries: int, boosting: bool, positive: bool, rng: np.random.Generator,
+        self,
+        families: tuple[str, ...],
+        tries: int,
+        boosting: bool,
+        positive: bool,
+        rng: np.random.Generator,
         tell: Listener,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """All families, each with an equal part of three quarters of the tries, then the climb."""
         each = max(tries * 3 // 4 // max(len(families), 1), 1)
         left = max(tries - each * len(families), 1)
@@ -402,7 +436,6 @@ class MisreportSearch:
             found[name] = pays, better
         return found
 
-
     def _attempt(self, told: Float, case: NDArray[np.int64]) -> tuple[Float, list[tuple[int, Exception]], int]:
         """Try reports, with a time limit in parts that take a moment each, and say how many were tried by then."""
         if self.clock.time_limit is None:
@@ -457,9 +490,13 @@ def search_on_servers(mechanism: Any, instance: Instance, j: int, truthful: floa
         return tasks, faults
 
     return MisreportSearch(
-        attempt, instance.demands[j].reshape(1, -1).astype(float), np.asarray(room, dtype=float).reshape(1, -1),
-        np.array([truthful]), np.array([tasks_of_everything(instance, j)]), instance.n_servers if by_server else 1,
-    )  # fmt: skip
+        attempt,
+        instance.demands[j].reshape(1, -1).astype(float),
+        np.asarray(room, dtype=float).reshape(1, -1),
+        np.array([truthful]),
+        np.array([tasks_of_everything(instance, j)]),
+        instance.n_servers if by_server else 1,
+    )
 
 
 def lying_instance(instance: Instance, j: int, told: Float) -> Instance:

@@ -27,9 +27,13 @@ LARGEST_ENTRY = 8  # of integers in the grid
 def reports(family: str, truth: Float, room: Float, rng: np.random.Generator, most: int, servers: int = 1) -> Float:
     """Reports of one family, (n_cases, K, M), at most ``most`` of each case; not all of them are lies (see `legal`)."""
     make = {
-        "scale": _scaled, "grid": _grid, "co-dominant": _near_the_largest, "single": _one_at_a_time,
-        "zero": _zeros, "random": _random,
-    }[family]  # fmt: skip
+        "scale": _scaled,
+        "grid": _grid,
+        "co-dominant": _near_the_largest,
+        "single": _one_at_a_time,
+        "zero": _zeros,
+        "random": _random,
+    }[family]
     made = make(truth, room, rng, most, servers)
     if made.shape[1] > most:
         made = made[:, np.sort(rng.choice(made.shape[1], most, replace=False))]

@@ -97,13 +97,19 @@ number of users, demands above 0, equal weights and no task limits
     def to_dict(self) -> dict[str, Any]:
         """The proof as plain lists, numbers and strings."""
         return {
-            "mechanism": self.mechanism, "policy": repr(self.policy), "property": self.property,
-            "verdict": self.verdict, "statement": self.statement, "assumption": self.assumption,
-            "tried": list(self.tried), "provers": list(self.provers), "seconds": self.seconds,
+            "mechanism": self.mechanism,
+            "policy": repr(self.policy),
+            "property": self.property,
+            "verdict": self.verdict,
+            "statement": self.statement,
+            "assumption": self.assumption,
+            "tried": list(self.tried),
+            "provers": list(self.provers),
+            "seconds": self.seconds,
             "interrupted": self.interrupted,
             "witness": None if self.witness is None else self.finding().to_dict()["witness"],
             "smt": [query.text for query in self.queries],
-        }  # fmt: skip
+        }
 
     def finding(self) -> Finding:
         """The verdict as the finding of an audit."""
@@ -183,11 +189,15 @@ class ProofReport(ByProperty[Proof]):
         """One dict per property: ``property``, ``verdict``, ``provers``, ``seconds``, ``statement``, ``witness``."""
         return [
             {
-                "property": p.property, "verdict": p.verdict, "provers": ", ".join(p.provers), "seconds": p.seconds,
-                "statement": p.statement, "witness": "" if p.witness is None else str(p.witness),
+                "property": p.property,
+                "verdict": p.verdict,
+                "provers": ", ".join(p.provers),
+                "seconds": p.seconds,
+                "statement": p.statement,
+                "witness": "" if p.witness is None else str(p.witness),
             }
             for p in self.proofs
-        ]  # fmt: skip
+        ]
 
     def to_dict(self) -> dict[str, Any]:
         """The report as plain lists, numbers and strings."""

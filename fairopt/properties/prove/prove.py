@@ -45,10 +45,18 @@ DENOMINATORS = (10, 1_000, 10**6, 10**15)  # largest ones of the numbers of a wi
 
 
 def prove(
-    policy: Any, property: str | None = None, *, resources: int, users: int | None = None, positive: bool = True,
-    weights: bool = False, limits: bool = False, time_limit: float = 60.0, cross_check: bool = False,
+    policy: Any,
+    property: str | None = None,
+    *,
+    resources: int,
+    users: int | None = None,
+    positive: bool = True,
+    weights: bool = False,
+    limits: bool = False,
+    time_limit: float = 60.0,
+    cross_check: bool = False,
     found: Callable[[Proof], None] | None = None,
-) -> Proof | ProofReport:  # fmt: skip
+) -> Proof | ProofReport:
     """Prove by machine that a property holds on every pool of a kind, or find an instance on which it fails.
 
     Solvers of real arithmetic (SMT) are asked for demands, answer and, say, a lie, at which the property fails: where
@@ -221,10 +229,19 @@ class _Attempt:
             words += ", in the leximin answer"  # of all that are max-min, the one that fairopt gives on a pool
         assumption = "" if isinstance(self.question, str) else self.question.assumption
         return Proof(
-            label(self.policy), self.policy, self.name, verdict, ", ".join(filter(None, (words, assumption))),
-            self.witness, tuple(self.tried), provers, self.clock.seconds,
-            tuple(self.used) if provers else (), interrupted, assumption,
-        )  # fmt: skip
+            label(self.policy),
+            self.policy,
+            self.name,
+            verdict,
+            ", ".join(filter(None, (words, assumption))),
+            self.witness,
+            tuple(self.tried),
+            provers,
+            self.clock.seconds,
+            tuple(self.used) if provers else (),
+            interrupted,
+            assumption,
+        )
 
     def _ask(self, question: Question) -> tuple[str, ...]:
         """The provers that proved it; else there may be a witness."""
@@ -299,9 +316,19 @@ class _Attempt:
         kind, seconds = self.kind, min(max(self.left, 0.0), SEARCHING)
         shapes = tuple((n, kind.resources) for n in kind.concrete)
         setting = AuditSettings(
-            self.policy, ("positive demands",) * kind.positive, kind.weights, kind.limits, servers=1,
-            max_examples=EXAMPLES, seed=0, seconds=seconds, tell=tell, shapes=shapes, only=True, shrinking=seconds,
-        )  # fmt: skip
+            self.policy,
+            ("positive demands",) * kind.positive,
+            kind.weights,
+            kind.limits,
+            servers=1,
+            max_examples=EXAMPLES,
+            seed=0,
+            seconds=seconds,
+            tell=tell,
+            shapes=shapes,
+            only=True,
+            shrinking=seconds,
+        )
         return PropertySearch(setting, self.name)
 
     def _search(self) -> None:
@@ -351,10 +378,11 @@ def _cases(question: Question, query: Query, values: dict[str, Fraction]) -> Ite
         limits = [values.get(f"limit_{k}") for k in users]
         try:
             instance = Instance(
-                [[float(v) for v in demands(k, top)] for k in users], np.ones(question.resources),
+                [[float(v) for v in demands(k, top)] for k in users],
+                np.ones(question.resources),
                 weights=[float(w) for w in weights],
                 task_limits=[None if t is None else float(t * w) for t, w in zip(limits, weights, strict=True)],
-            )  # fmt: skip
+            )
             lie, changed = None, None
             if question.name.startswith("strategy-proof"):
                 lie = tuple(float(v) for v in demands("lie", top))

@@ -81,9 +81,13 @@ def _start(query: Query, prover: str, running: set[subprocess.Popen[str]], done:
         text.write(query.text)
         text.seek(0)
         process = subprocess.Popen(
-            [sys.executable, "-P", str(PROCESS), prover], stdin=text, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-            text=True, env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-        )  # fmt: skip
+            [sys.executable, "-P", str(PROCESS), prover],
+            stdin=text,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+        )
     running.add(process)
     begun = time.perf_counter()
 

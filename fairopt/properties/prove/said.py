@@ -86,9 +86,14 @@ def _drawn(question: Question) -> Iterator[Instance]:
     """Pools of small whole numbers and, for blocks of one's own, of wide ratios."""
     rng, n = np.random.default_rng(0), question.users or 3
     pools = random_pools(
-        rng, "integers", (n, question.resources), DRAWN, positive=question.positive, weights=question.weights,
+        rng,
+        "integers",
+        (n, question.resources),
+        DRAWN,
+        positive=question.positive,
+        weights=question.weights,
         limits=question.limits,
-    )  # fmt: skip
+    )
     own = not (is_ours(question.objective) and is_ours(question.share))
     for k in range(DRAWN):
         instance = pools.instance(k)

@@ -25,9 +25,15 @@ __all__ = ["PROVABLE", "Kind", "Query", "Question", "alike", "lemma", "queries"]
 
 # The properties that statements are made of, with what fails, in the order of reports.
 PROVABLE = (
-    "pareto", "sharing-incentive", "envy-free", "strategy-proof", "strategy-proof-boosting", "bottleneck",
-    "population-monotone", "resource-monotone",
-)  # fmt: skip
+    "pareto",
+    "sharing-incentive",
+    "envy-free",
+    "strategy-proof",
+    "strategy-proof-boosting",
+    "bottleneck",
+    "population-monotone",
+    "resource-monotone",
+)
 LIES = ("strategy-proof", "strategy-proof-boosting")
 OF_USERS = (*LIES, "population-monotone")  # one user says something else, or leaves
 TWO_OUTCOMES = (*OF_USERS, "resource-monotone")
@@ -242,12 +248,14 @@ class Builder:
 
         def together(compare: Callable[[Term, Term], Condition]) -> Condition:
             moves = (
-                any_of([
-                    all_of([user.needs(i), found.needs(i), compare(found.bundle[i], user.bundle[i])]),
-                    all_of([~user.needs(i), ~found.needs(i)]),
-                ])
+                any_of(
+                    [
+                        all_of([user.needs(i), found.needs(i), compare(found.bundle[i], user.bundle[i])]),
+                        all_of([~user.needs(i), ~found.needs(i)]),
+                    ]
+                )
                 for i in self.resources
-            )  # fmt: skip
+            )
             return all_of([compare(found.tasks, user.tasks), compare(found.level, user.level), *moves])
 
         self.note("its bundle, tasks and level are all larger than in the first outcome, or the same, or smaller")

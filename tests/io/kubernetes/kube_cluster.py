@@ -21,29 +21,54 @@ USUAL_TOLERATIONS = [
     for what in ("not-ready", "unreachable")
 ]
 MODELS = {  # type: number, cpu, memory, ephemeral storage, labels, extended resources, taints
-    "control.4": (3, "3920m", "15Gi", "90Gi", {"node-role.kubernetes.io/control-plane": ""}, {},
-                  [{"key": "node-role.kubernetes.io/control-plane", "effect": "NoSchedule"}]),
+    "control.4": (
+        3,
+        "3920m",
+        "15Gi",
+        "90Gi",
+        {"node-role.kubernetes.io/control-plane": ""},
+        {},
+        [{"key": "node-role.kubernetes.io/control-plane", "effect": "NoSchedule"}],
+    ),
     "general.16": (21, "15890m", "62914560Ki", "180Gi", {"pool": "general", "generation": "5"}, {}, []),
     "memory.32": (10, "31850m", "253Gi", "370Gi", {"pool": "memory", "generation": "6"}, {}, []),
-    "gpu-large.96": (6, "95690m", "755Gi", "3400Gi", {"pool": "gpu", "accelerator": "large", "generation": "7"},
-                     {GPU: "8", "hugepages-2Mi": "0"}, [GPU_TAINT]),
-    "gpu-small.48": (4, "47810m", "184Gi", "900Gi", {"pool": "gpu", "accelerator": "small", "generation": "4"},
-                     {GPU: "4"}, [GPU_TAINT, {"key": "slow", "effect": "PreferNoSchedule"}]),
-}  # fmt: skip
+    "gpu-large.96": (
+        6,
+        "95690m",
+        "755Gi",
+        "3400Gi",
+        {"pool": "gpu", "accelerator": "large", "generation": "7"},
+        {GPU: "8", "hugepages-2Mi": "0"},
+        [GPU_TAINT],
+    ),
+    "gpu-small.48": (
+        4,
+        "47810m",
+        "184Gi",
+        "900Gi",
+        {"pool": "gpu", "accelerator": "small", "generation": "4"},
+        {GPU: "4"},
+        [GPU_TAINT, {"key": "slow", "effect": "PreferNoSchedule"}],
+    ),
+}
 
 
 def node(name: str, model: str, zone: str) -> Object:
     """One node of a model."""
     _, cpu, memory, storage, labels, extended, taints = MODELS[model]
     own = {
-        "kubernetes.io/hostname": name, "node.kubernetes.io/instance-type": model, "topology.kubernetes.io/zone": zone,
-    }  # fmt: skip
+        "kubernetes.io/hostname": name,
+        "node.kubernetes.io/instance-type": model,
+        "topology.kubernetes.io/zone": zone,
+    }
     has = {"cpu": cpu, "memory": memory, "ephemeral-storage": storage, "pods": "110", **extended}
     return {
-        "apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": {**own, **labels}},
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": name, "labels": {**own, **labels}},
         "spec": {"taints": taints} if taints else {},
         "status": {"allocatable": has, "capacity": {**has, "cpu": cpu.replace("m", "1m")}},
-    }  # fmt: skip
+    }
 
 
 def container(requests: Object | None = None, limits: Object | None = None, **more: Any) -> Object:
@@ -59,9 +84,12 @@ def pod(
     labels = {"app": name.rsplit("-", 1)[0], **({"team": team} if team else {})}
     spec = {**spec, "tolerations": [*spec.get("tolerations", []), *USUAL_TOLERATIONS]}
     return {
-        "apiVersion": "v1", "kind": "Pod", "metadata": {"namespace": namespace, "name": name, "labels": labels, **more},
-        "spec": spec, "status": {"phase": phase},
-    }  # fmt: skip
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"namespace": namespace, "name": name, "labels": labels, **more},
+        "spec": spec,
+        "status": {"phase": phase},
+    }
 
 
 def required(*terms: Object) -> Object:
@@ -76,9 +104,12 @@ def daemon(namespace: str, name: str, where: str, requests: Object, bound: bool 
     spec = {"containers": [container(requests)], "tolerations": [TOLERATES_ALL], "affinity": required(field)}
     owners = [{"kind": "DaemonSet", "name": name, "controller": True}]
     return pod(
-        namespace, f"{name}-{where}", {**spec, **({"nodeName": where} if bound else {})}, ownerReferences=owners,
+        namespace,
+        f"{name}-{where}",
+        {**spec, **({"nodeName": where} if bound else {})},
+        ownerReferences=owners,
         phase="Running" if bound else "Pending",
-    )  # fmt: skip
+    )
 
 
 def cluster(seed: int = 1) -> tuple[Object, Object]:
@@ -103,15 +134,20 @@ def cluster(seed: int = 1) -> tuple[Object, Object]:
     nodes[-11]["spec"] = {**nodes[-11]["spec"], "unschedulable": True}  # a server for memory
     names = [each["metadata"]["name"] for each in nodes]
     pods = [
-        *(daemon("kube-system", "agent", where, {"cpu": "110m", "memory": "200Mi"}, k % 9 != 0)
-          for k, where in enumerate(names)),
-        *(daemon("kube-system", "driver", where, {"cpu": "0.25", "memory": "1Gi"})
-          for where in names if "gpu" in where),
+        *(
+            daemon("kube-system", "agent", where, {"cpu": "110m", "memory": "200Mi"}, k % 9 != 0)
+            for k, where in enumerate(names)
+        ),
+        *(
+            daemon("kube-system", "driver", where, {"cpu": "0.25", "memory": "1Gi"})
+            for where in names
+            if "gpu" in where
+        ),
         daemon("kube-system", "agent", "gone-01", {"cpu": "110m"}),
         *static(names),
         *finished(draw),
         *ordinary(draw),
-    ]  # fmt: skip
+    ]
     draw.shuffle(nodes)
     draw.shuffle(pods)
     lists = [{"apiVersion": "v1", "kind": "List", "items": items, "metadata": {}} for items in (nodes, pods)]
@@ -121,21 +157,31 @@ def cluster(seed: int = 1) -> tuple[Object, Object]:
 def static(names: list[str]) -> list[Object]:
     """Static pods of the control plane."""
     return [
-        pod("kube-system", f"{what}-{name}",
+        pod(
+            "kube-system",
+            f"{what}-{name}",
             {"containers": [container({"cpu": cpu})], "nodeName": name, "tolerations": [TOLERATES_ALL]},
-            annotations={"kubernetes.io/config.mirror": "f00d"}, ownerReferences=[{"kind": "Node", "name": name}])
-        for name in names if name.startswith("control")
+            annotations={"kubernetes.io/config.mirror": "f00d"},
+            ownerReferences=[{"kind": "Node", "name": name}],
+        )
+        for name in names
+        if name.startswith("control")
         for what, cpu in (("apiserver", "250m"), ("scheduler", "100m"))
-    ]  # fmt: skip
+    ]
 
 
 def finished(draw: random.Random) -> list[Object]:
     """Pods that ran already: nothing of them counts."""
     return [
-        pod("ci", f"build-{k}", {"containers": [container({"cpu": "64"})]}, "platform",
-            draw.choice(["Succeeded", "Failed"]))
+        pod(
+            "ci",
+            f"build-{k}",
+            {"containers": [container({"cpu": "64"})]},
+            "platform",
+            draw.choice(["Succeeded", "Failed"]),
+        )
         for k in range(1000, 1045)
-    ]  # fmt: skip
+    ]
 
 
 def ordinary(draw: random.Random) -> list[Object]:
@@ -155,8 +201,12 @@ def ordinary(draw: random.Random) -> list[Object]:
     in_zone = {
         "matchExpressions": [{"key": "topology.kubernetes.io/zone", "operator": "In", "values": ["zone-a", "zone-b"]}]
     }
-    recent = {"matchExpressions": [{"key": "generation", "operator": "Gt", "values": ["5"]},
-                                   {"key": "accelerator", "operator": "NotIn", "values": ["small"]}]}  # fmt: skip
+    recent = {
+        "matchExpressions": [
+            {"key": "generation", "operator": "Gt", "values": ["5"]},
+            {"key": "accelerator", "operator": "NotIn", "values": ["small"]},
+        ]
+    }
 
     def website() -> Object:
         return {
@@ -165,13 +215,19 @@ def ordinary(draw: random.Random) -> list[Object]:
         }
 
     def service() -> Object:  # its database is migrated first, which takes more than serving does
-        return {"containers": [container(asks("500m", "6G"))], "initContainers": [proxy, migrate],
-                "affinity": required(not_gpu)}  # fmt: skip
+        return {
+            "containers": [container(asks("500m", "6G"))],
+            "initContainers": [proxy, migrate],
+            "affinity": required(not_gpu),
+        }
 
     def training() -> Object:
         gpus = draw.choice([4, 8])
-        return {"containers": [container(asks(str(8 * gpus), f"{48 * gpus}Gi"), {GPU: str(gpus)})],
-                "tolerations": [GPU_TOLERATION], "nodeSelector": {"accelerator": "large"}}  # fmt: skip
+        return {
+            "containers": [container(asks(str(8 * gpus), f"{48 * gpus}Gi"), {GPU: str(gpus)})],
+            "tolerations": [GPU_TOLERATION],
+            "nodeSelector": {"accelerator": "large"},
+        }
 
     def inference() -> Object:
         return {
@@ -180,8 +236,11 @@ def ordinary(draw: random.Random) -> list[Object]:
         }
 
     def query() -> Object:
-        return {"containers": [container(asks(str(draw.choice([4, 6, 8])), f"{draw.choice([48, 64, 96])}Gi"))],
-                "affinity": required(recent, in_zone), "tolerations": [GPU_TOLERATION]}  # fmt: skip
+        return {
+            "containers": [container(asks(str(draw.choice([4, 6, 8])), f"{draw.choice([48, 64, 96])}Gi"))],
+            "affinity": required(recent, in_zone),
+            "tolerations": [GPU_TOLERATION],
+        }
 
     def build() -> Object:
         return {"containers": [container(None, asks("3", "6Gi", **{"ephemeral-storage": "20Gi"}))]}

@@ -19,36 +19,147 @@ from fairopt.datasets import kubernetes
 from fairopt.errors import FairoptError
 
 VALUES: list[Any] = [
-    None, True, False, 0, 1, -1, 2**70, 0.5, -0.0, float("nan"), float("inf"), 1e308, "", " ", "a", "In", "Exists",
-    "Gt", "NoExecute", "Always", "1", "-1", "500m", "2Gi", "2GiB", "1e99", "1E", "9" * 70, "n1", "\x00", "\ud800",
-    "ü€😀", [], {}, [None], [{}], [[]], {"": ""}, {"cpu": None}, {"cpu": "1"}, {"a": {"b": []}}, ["x"], "Succeeded",
-    "DaemonSet", "Pod", "Node", "List", "metadata.name", "namespace", "0", "1n", "8191Pi", {"cpu": "0"}, 10**400,
-]  # fmt: skip
+    None,
+    True,
+    False,
+    0,
+    1,
+    -1,
+    2**70,
+    0.5,
+    -0.0,
+    float("nan"),
+    float("inf"),
+    1e308,
+    "",
+    " ",
+    "a",
+    "In",
+    "Exists",
+    "Gt",
+    "NoExecute",
+    "Always",
+    "1",
+    "-1",
+    "500m",
+    "2Gi",
+    "2GiB",
+    "1e99",
+    "1E",
+    "9" * 70,
+    "n1",
+    "\x00",
+    "\ud800",
+    "ü€😀",
+    [],
+    {},
+    [None],
+    [{}],
+    [[]],
+    {"": ""},
+    {"cpu": None},
+    {"cpu": "1"},
+    {"a": {"b": []}},
+    ["x"],
+    "Succeeded",
+    "DaemonSet",
+    "Pod",
+    "Node",
+    "List",
+    "metadata.name",
+    "namespace",
+    "0",
+    "1n",
+    "8191Pi",
+    {"cpu": "0"},
+    10**400,
+]
 KEYS = [
-    "kind", "items", "metadata", "name", "namespace", "labels", "spec", "status", "allocatable", "capacity", "phase",
-    "containers", "initContainers", "resources", "requests", "limits", "overhead", "tolerations", "taints", "key",
-    "operator", "values", "value", "effect", "affinity", "nodeAffinity", "nodeSelector", "nodeName", "restartPolicy",
-    "ownerReferences", "annotations", "unschedulable", "cpu", "memory", "pods", "x", "", "\ud800", "hugepages-2Mi",
-]  # fmt: skip
+    "kind",
+    "items",
+    "metadata",
+    "name",
+    "namespace",
+    "labels",
+    "spec",
+    "status",
+    "allocatable",
+    "capacity",
+    "phase",
+    "containers",
+    "initContainers",
+    "resources",
+    "requests",
+    "limits",
+    "overhead",
+    "tolerations",
+    "taints",
+    "key",
+    "operator",
+    "values",
+    "value",
+    "effect",
+    "affinity",
+    "nodeAffinity",
+    "nodeSelector",
+    "nodeName",
+    "restartPolicy",
+    "ownerReferences",
+    "annotations",
+    "unschedulable",
+    "cpu",
+    "memory",
+    "pods",
+    "x",
+    "",
+    "\ud800",
+    "hugepages-2Mi",
+]
 OPTIONS: list[dict[str, Any]] = [
-    {}, {"users": "label:team"}, {"tasks": "shapes"}, {"merge": False}, {"resources": ["cpu", "pods"]},
-    {"users": "label:x"}, {"resources": ["memory"]},
-]  # fmt: skip
+    {},
+    {"users": "label:team"},
+    {"tasks": "shapes"},
+    {"merge": False},
+    {"resources": ["cpu", "pods"]},
+    {"users": "label:x"},
+    {"resources": ["memory"]},
+]
 
 
 def small() -> tuple[Any, Any]:
     """A cluster with one of everything."""
-    term = {"matchExpressions": [{"key": "pool", "operator": "In", "values": ["general"]},
-                                 {"key": "generation", "operator": "Gt", "values": ["4"]}]}  # fmt: skip
+    term = {
+        "matchExpressions": [
+            {"key": "pool", "operator": "In", "values": ["general"]},
+            {"key": "generation", "operator": "Gt", "values": ["4"]},
+        ]
+    }
     sidecar = container({"cpu": "100m"}, restartPolicy="Always")
     pods = [
-        pod("web", "site-1", {"containers": [container({"cpu": "1", "memory": "1Gi"})], "initContainers": [sidecar],
-                              "affinity": required(term), "overhead": {"cpu": "10m"}}, "front"),
-        pod("ml", "train-1", {"containers": [container(None, {"cpu": "1", "nvidia.com/gpu": "2"})],
-                              "tolerations": [GPU_TOLERATION], "nodeSelector": {"pool": "gpu"}}, "research"),
+        pod(
+            "web",
+            "site-1",
+            {
+                "containers": [container({"cpu": "1", "memory": "1Gi"})],
+                "initContainers": [sidecar],
+                "affinity": required(term),
+                "overhead": {"cpu": "10m"},
+            },
+            "front",
+        ),
+        pod(
+            "ml",
+            "train-1",
+            {
+                "containers": [container(None, {"cpu": "1", "nvidia.com/gpu": "2"})],
+                "tolerations": [GPU_TOLERATION],
+                "nodeSelector": {"pool": "gpu"},
+            },
+            "research",
+        ),
         pod("ml", "old-1", {"containers": [container({"cpu": "1"})]}, phase="Succeeded"),
         daemon("sys", "agent", "n1", {"cpu": "110m"}, False),
-    ]  # fmt: skip
+    ]
     nodes = [node("n1", "general.16", "a"), node("n2", "gpu-small.48", "b")]
     return {"kind": "List", "items": nodes}, {"kind": "List", "items": pods}
 
@@ -93,9 +204,22 @@ def damaged(text: bytes, draw: random.Random) -> bytes:
         at, to = sorted((draw.randrange(len(data) + 1), draw.randrange(len(data) + 1)))
         to = min(to, at + draw.choice([1, 2, 10, 1000]))
         data[at:to] = draw.choice(
-            [b"", b"\0", b'"', b"\\", b"{", b"}", b"[", b",", b"\xff", b"\xef\xbb\xbf", b"9" * 5000, b"\n",
-             bytes(data[at:to]) * 2]
-        )  # fmt: skip
+            [
+                b"",
+                b"\0",
+                b'"',
+                b"\\",
+                b"{",
+                b"}",
+                b"[",
+                b",",
+                b"\xff",
+                b"\xef\xbb\xbf",
+                b"9" * 5000,
+                b"\n",
+                bytes(data[at:to]) * 2,
+            ]
+        )
     return bytes(data)
 
 

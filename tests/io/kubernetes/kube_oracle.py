@@ -8,8 +8,19 @@ from typing import Any
 Object = dict[str, Any]
 Amounts = dict[str, Fraction]
 
-POWERS = {"n": "1e-9", "u": "1e-6", "m": "0.001", "k": "1e3", "M": "1e6", "G": "1e9", "T": "1e12", "Ki": "1024",
-          "Mi": "1048576", "Gi": "1073741824", "Ti": "1099511627776"}  # fmt: skip
+POWERS = {
+    "n": "1e-9",
+    "u": "1e-6",
+    "m": "0.001",
+    "k": "1e3",
+    "M": "1e6",
+    "G": "1e9",
+    "T": "1e12",
+    "Ki": "1024",
+    "Mi": "1048576",
+    "Gi": "1073741824",
+    "Ti": "1099511627776",
+}
 
 
 def quantity(text: Any) -> Fraction:
@@ -69,10 +80,13 @@ def holds(expression: Object, labels: dict[str, str]) -> bool:
     """Whether an expression is true of labels."""
     value, values = labels.get(expression["key"]), expression.get("values", [])
     return {
-        "In": value in values, "NotIn": value not in values, "Exists": value is not None, "DoesNotExist": value is None,
+        "In": value in values,
+        "NotIn": value not in values,
+        "Exists": value is not None,
+        "DoesNotExist": value is None,
         "Gt": value is not None and value.isdigit() and int(value) > int((values or ["0"])[0]),
         "Lt": value is not None and value.isdigit() and int(value) < int((values or ["0"])[0]),
-    }[expression["operator"]]  # fmt: skip
+    }[expression["operator"]]
 
 
 def is_part_of_server(pod: Object) -> bool:
@@ -87,8 +101,10 @@ def answer(nodes: Object, pods: Object, resources: list[str], owner_of: Any, by_
     """
     live = [pod for pod in pods["items"] if pod["status"]["phase"] not in ("Succeeded", "Failed")]
     open_nodes = [node for node in nodes["items"] if not node["spec"].get("unschedulable")]
-    capacities = {node["metadata"]["name"]: {r: quantity(node["status"]["allocatable"].get(r, 0)) for r in resources}
-                  for node in open_nodes}  # fmt: skip
+    capacities = {
+        node["metadata"]["name"]: {r: quantity(node["status"]["allocatable"].get(r, 0)) for r in resources}
+        for node in open_nodes
+    }
     for pod in live:
         if is_part_of_server(pod):
             fields = pod["spec"].get("affinity", {}).get("nodeAffinity", {})
@@ -118,5 +134,5 @@ def answer(nodes: Object, pods: Object, resources: list[str], owner_of: Any, by_
             for (_, allowed), members in of_owner.items()
         ]
         for owner, of_owner in kinds.items()
-    }  # fmt: skip
+    }
     return {"capacities": servers, "users": users}

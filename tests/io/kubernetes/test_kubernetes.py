@@ -47,16 +47,22 @@ def test_the_reader_finds_what_the_oracle_finds(users, owner_of, tasks, seed):
         ]
         for (request, n, allowed), wish in zip(kinds, wishes, strict=True):
             demand = [float(request[r]) for r in RESOURCES]
-            able = [s in allowed and all(truth["capacities"][s][r] > 0 for r in RESOURCES if request[r])
-                    for s in instance.servers]  # fmt: skip
+            able = [
+                s in allowed and all(truth["capacities"][s][r] > 0 for r in RESOURCES if request[r])
+                for s in instance.servers
+            ]
             expected.append((owner, n, wish / sum(wishes), demand, able))
     found = [
         (user.split(" #")[0], limit, weight, demand, able)
         for user, limit, weight, demand, able in zip(
-            instance.users, instance.task_limits.tolist(), instance.weights.tolist(),
-            (instance.demands * SCALE).tolist(), instance.eligible.tolist(), strict=True,
+            instance.users,
+            instance.task_limits.tolist(),
+            instance.weights.tolist(),
+            (instance.demands * SCALE).tolist(),
+            instance.eligible.tolist(),
+            strict=True,
         )
-    ]  # fmt: skip
+    ]
     for got, wanted in zip(sorted(found, key=repr_key), sorted(expected, key=repr_key), strict=True):
         assert got[:2] == wanted[:2] and got[4] == wanted[4]
         assert_allclose([got[2], *got[3]], [wanted[2], *wanted[3]], rtol=1e-13)
@@ -95,8 +101,15 @@ def test_units_types_and_labels_are_those_of_the_cluster(documents):
     assert instance.resource_titles == ("cpu (core)", "memory (GiB)", "ephemeral-storage (GiB)", GPU)
     assert set(instance.server_types) == {"general.16", "memory.32", "gpu-large.96", "gpu-small.48"}
     assert instance.users == (
-        "analytics", "api", "ci #1", "ci #2", "ml-serving", "ml-training", "streams", "web",
-    )  # fmt: skip
+        "analytics",
+        "api",
+        "ci #1",
+        "ci #2",
+        "ml-serving",
+        "ml-training",
+        "streams",
+        "web",
+    )
 
 
 def test_everything_left_out_is_counted_in_notes(documents):
@@ -152,12 +165,24 @@ def test_pods_without_a_request_for_named_resources_are_left_out():
 
 @pytest.mark.parametrize("bound", [True, False])
 def test_capacity_below_nothing_is_nothing_and_said(bound):
-    where = {"nodeName": "n1"} if bound else {
-        "affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [
-            {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n1"]}]}]}}}
-    }  # fmt: skip
-    agent = pod("sys", "agent-1", {"containers": [container({"cpu": "99"})], **where},
-                ownerReferences=[{"kind": "DaemonSet"}])  # fmt: skip
+    where = (
+        {"nodeName": "n1"}
+        if bound
+        else {
+            "affinity": {
+                "nodeAffinity": {
+                    "requiredDuringSchedulingIgnoredDuringExecution": {
+                        "nodeSelectorTerms": [
+                            {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n1"]}]}
+                        ]
+                    }
+                }
+            }
+        }
+    )
+    agent = pod(
+        "sys", "agent-1", {"containers": [container({"cpu": "99"})], **where}, ownerReferences=[{"kind": "DaemonSet"}]
+    )
     other = changed(node("n2", "general.16", "zone-a"))
     instance = kubernetes(listed(NODE, other), listed(POD, agent), merge=False)
     assert instance.capacities[:, 0].tolist() == [0, 15.89]
@@ -166,8 +191,12 @@ def test_capacity_below_nothing_is_nothing_and_said(bound):
 
 
 def test_a_static_pod_is_known_by_its_annotation_alone():
-    static = pod("sys", "api-1", {"containers": [container({"cpu": "890m"})], "nodeName": "n1"},
-                 annotations={"kubernetes.io/config.mirror": "x"})  # fmt: skip
+    static = pod(
+        "sys",
+        "api-1",
+        {"containers": [container({"cpu": "890m"})], "nodeName": "n1"},
+        annotations={"kubernetes.io/config.mirror": "x"},
+    )
     instance = kubernetes(listed(NODE), listed(POD, static))
     assert (instance.users, instance.capacities[0, 0]) == (("web",), 15)
 
@@ -212,11 +241,17 @@ def test_rules_that_are_not_modelled_are_counted():
         changed(changed(POD, "spec", affinity={"podAntiAffinity": rule}), "metadata", name="b"),
         changed(changed(POD, "spec", affinity={"podAffinity": rule}), "metadata", name="c"),
         changed(changed(POD, "spec", resourceClaims=[{"name": "gpu"}]), "metadata", name="d"),
-        changed(changed(POD, "spec", topologySpreadConstraints=[{"whenUnsatisfiable": "DoNotSchedule"}]), "metadata",
-                name="e"),
-        changed(changed(POD, "spec", topologySpreadConstraints=[{"whenUnsatisfiable": "ScheduleAnyway"}]), "metadata",
-                name="f"),
-    )  # fmt: skip
+        changed(
+            changed(POD, "spec", topologySpreadConstraints=[{"whenUnsatisfiable": "DoNotSchedule"}]),
+            "metadata",
+            name="e",
+        ),
+        changed(
+            changed(POD, "spec", topologySpreadConstraints=[{"whenUnsatisfiable": "ScheduleAnyway"}]),
+            "metadata",
+            name="f",
+        ),
+    )
     (note,) = kubernetes(listed(NODE), pods).notes
     assert note.startswith("4 pods with required rules") and note.endswith("not modelled (as web/b)")
 
@@ -251,10 +286,13 @@ def test_lists_of_any_kind_and_single_objects_are_read(kind):
         (listed(NODE), listed(changed(POD, "spec", containers="main")), r'spec.containers is "main"; give a list'),
         (listed(changed(NODE, "spec", unschedulable="yes")), listed(POD), 'unschedulable is "yes"; give true or false'),
         (listed(changed(NODE, "metadata", labels={"zone": 3})), listed(POD), "metadata.labels.zone is 3; give text"),
-        (listed(changed(NODE, "status", "allocatable", memory="2GiB")), listed(POD),
-         r'nodes: items\[0\] \(n1\).status.allocatable.memory is "2GiB"; write 2Gi'),
+        (
+            listed(changed(NODE, "status", "allocatable", memory="2GiB")),
+            listed(POD),
+            r'nodes: items\[0\] \(n1\).status.allocatable.memory is "2GiB"; write 2Gi',
+        ),
     ],
-)  # fmt: skip
+)
 def test_bad_documents_are_refused_with_place_value_and_fix(nodes, pods, words):
     with pytest.raises(InvalidInstance, match=words):
         kubernetes(nodes, pods)
@@ -275,13 +313,18 @@ def test_a_bad_quantity_names_file_place_value_and_fix(tmp_path):
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"users": "team"}, "users is \"team\"; give 'namespace', or 'label:'"), ({"users": "label:"}, "users is"),
-        ({"users": None}, "users is null"), ({"users": "label:taem"}, "none of 1 pod has a label 'taem'.*'team'"),
-        ({"tasks": "median"}, "tasks is 'median'"), ({"resources": "cpu"}, "resources is 'cpu'; give a list"),
-        ({"resources": []}, "give a list"), ({"resources": ["cpu", "cpu"]}, "different names"),
-        ({"resources": [3]}, "give a list"), ({"resources": ["cpus"]}, "requests 'cpus'; did you mean 'cpu'"),
+        ({"users": "team"}, "users is \"team\"; give 'namespace', or 'label:'"),
+        ({"users": "label:"}, "users is"),
+        ({"users": None}, "users is null"),
+        ({"users": "label:taem"}, "none of 1 pod has a label 'taem'.*'team'"),
+        ({"tasks": "median"}, "tasks is 'median'"),
+        ({"resources": "cpu"}, "resources is 'cpu'; give a list"),
+        ({"resources": []}, "give a list"),
+        ({"resources": ["cpu", "cpu"]}, "different names"),
+        ({"resources": [3]}, "give a list"),
+        ({"resources": ["cpus"]}, "requests 'cpus'; did you mean 'cpu'"),
     ],
-)  # fmt: skip
+)
 def test_impossible_options_are_refused(options, words):
     with pytest.raises(InvalidInstance, match=words):
         kubernetes(listed(NODE), listed(POD), **options)

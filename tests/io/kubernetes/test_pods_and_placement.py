@@ -53,22 +53,27 @@ def test_a_pods_request_is_the_most_that_it_takes_at_any_time(spec, amount):
 def test_pods_as_a_whole_ask_for_cpu_memory_and_huge_pages_only():
     whole = {"requests": {"cpu": 1, "memory": 2, "hugepages-2Mi": 3, "nvidia.com/gpu": 4, "ephemeral-storage": 5}}
     assert asked(containers=[container({"nvidia.com/gpu": 1})], resources=whole) == {
-        "cpu": 1, "memory": 2, "hugepages-2Mi": 3, "nvidia.com/gpu": 1,
-    }  # fmt: skip
+        "cpu": 1,
+        "memory": 2,
+        "hugepages-2Mi": 3,
+        "nvidia.com/gpu": 1,
+    }
 
 
 amount = st.sampled_from(["100m", "1", 2, "0.5", "3", 0])
 containers = st.builds(
     lambda requests, limits, always: container(requests, limits, **({"restartPolicy": "Always"} if always else {})),
-    st.dictionaries(st.sampled_from(["cpu", "memory"]), amount), st.dictionaries(st.just("cpu"), amount), st.booleans(),
-)  # fmt: skip
+    st.dictionaries(st.sampled_from(["cpu", "memory"]), amount),
+    st.dictionaries(st.just("cpu"), amount),
+    st.booleans(),
+)
 specs = st.fixed_dictionaries(
     {"containers": st.lists(containers, max_size=3), "initContainers": st.lists(containers, max_size=4)},
     optional={
         "overhead": st.fixed_dictionaries({"cpu": amount}),
         "resources": st.fixed_dictionaries({"requests": st.dictionaries(st.sampled_from(["cpu", "memory"]), amount)}),
     },
-)  # fmt: skip
+)
 
 
 @given(spec=specs)
@@ -92,14 +97,20 @@ def tolerated(taints, *tolerations):
     ("toleration", "covers"),
     [
         ({"key": "gpu", "operator": "Equal", "value": "a", "effect": "NoSchedule"}, True),
-        ({"key": "gpu", "value": "a"}, True), ({"key": "gpu", "operator": "", "value": "a"}, True),
-        ({"key": "gpu", "value": "b"}, False), ({"key": "gpu"}, False), ({"key": "tpu", "value": "a"}, False),
-        ({"key": "gpu", "operator": "Exists"}, True), ({"key": "gpu", "operator": "Exists", "value": "b"}, True),
-        ({"key": "gpu", "operator": "Exists", "effect": "NoExecute"}, False), ({"operator": "Exists"}, True),
-        ({"key": "", "operator": "Exists", "effect": ""}, True), ({"operator": "Exists", "effect": "NoExecute"}, False),
+        ({"key": "gpu", "value": "a"}, True),
+        ({"key": "gpu", "operator": "", "value": "a"}, True),
+        ({"key": "gpu", "value": "b"}, False),
+        ({"key": "gpu"}, False),
+        ({"key": "tpu", "value": "a"}, False),
+        ({"key": "gpu", "operator": "Exists"}, True),
+        ({"key": "gpu", "operator": "Exists", "value": "b"}, True),
+        ({"key": "gpu", "operator": "Exists", "effect": "NoExecute"}, False),
+        ({"operator": "Exists"}, True),
+        ({"key": "", "operator": "Exists", "effect": ""}, True),
+        ({"operator": "Exists", "effect": "NoExecute"}, False),
         ({"key": "gpu", "operator": "Gt", "value": "1"}, False),
     ],
-)  # fmt: skip
+)
 def test_a_taint_needs_a_toleration(toleration, covers):
     assert not tolerated([TAINT])
     assert tolerated([TAINT], toleration) is covers
@@ -128,9 +139,16 @@ def allowed(spec):
 
 @pytest.mark.parametrize(
     ("selector", "fits"),
-    [({}, True), (None, True), ({"zone": "a"}, True), ({"zone": "b"}, False), ({"zone": "a", "x": "y"}, False),
-     ({"empty": ""}, True), ({"x": ""}, False)],
-)  # fmt: skip
+    [
+        ({}, True),
+        (None, True),
+        ({"zone": "a"}, True),
+        ({"zone": "b"}, False),
+        ({"zone": "a", "x": "y"}, False),
+        ({"empty": ""}, True),
+        ({"x": ""}, False),
+    ],
+)
 def test_a_server_has_all_labels_of_the_selector(selector, fits):
     assert allowed({"nodeSelector": selector}) is fits
 
@@ -138,15 +156,27 @@ def test_a_server_has_all_labels_of_the_selector(selector, fits):
 @pytest.mark.parametrize(
     ("key", "operator", "values", "fits"),
     [
-        ("zone", "In", ["a", "b"], True), ("zone", "In", ["b"], False), ("x", "In", ["a"], False),
-        ("zone", "NotIn", ["b"], True), ("zone", "NotIn", ["a"], False), ("x", "NotIn", ["a"], True),
-        ("zone", "Exists", None, True), ("x", "Exists", [], False), ("x", "DoesNotExist", None, True),
-        ("zone", "DoesNotExist", None, False), ("cores", "Gt", ["15"], True), ("cores", "Gt", ["16"], False),
-        ("cores", "Lt", ["17"], True), ("cores", "Lt", ["16"], False), ("zone", "Gt", ["1"], False),
-        ("zone", "Lt", ["1"], False), ("x", "Gt", ["1"], False), ("empty", "Lt", ["1"], False),
+        ("zone", "In", ["a", "b"], True),
+        ("zone", "In", ["b"], False),
+        ("x", "In", ["a"], False),
+        ("zone", "NotIn", ["b"], True),
+        ("zone", "NotIn", ["a"], False),
+        ("x", "NotIn", ["a"], True),
+        ("zone", "Exists", None, True),
+        ("x", "Exists", [], False),
+        ("x", "DoesNotExist", None, True),
+        ("zone", "DoesNotExist", None, False),
+        ("cores", "Gt", ["15"], True),
+        ("cores", "Gt", ["16"], False),
+        ("cores", "Lt", ["17"], True),
+        ("cores", "Lt", ["16"], False),
+        ("zone", "Gt", ["1"], False),
+        ("zone", "Lt", ["1"], False),
+        ("x", "Gt", ["1"], False),
+        ("empty", "Lt", ["1"], False),
         ("cores", "Gt", ["-1"], True),
     ],
-)  # fmt: skip
+)
 def test_expressions_hold_as_kubernetes_says(key, operator, values, fits):
     expression = {"key": key, "operator": operator, **({} if values is None else {"values": values})}
     assert allowed({"affinity": required({"matchExpressions": [expression]})}) is fits
@@ -164,14 +194,20 @@ def named(name, operator="In"):
 @pytest.mark.parametrize(
     ("terms", "fits"),
     [
-        ([{"matchExpressions": [YES]}], True), ([{"matchExpressions": [YES, NO]}], False),
-        ([{"matchExpressions": [NO]}, {"matchExpressions": [YES]}], True), ([], False), ([{}], False), ([None], False),
-        ([{}, {"matchExpressions": [YES]}], True), ([{"matchExpressions": []}], False),
-        ([{"matchFields": [named("n1")]}], True), ([{"matchFields": [named("n2")]}], False),
+        ([{"matchExpressions": [YES]}], True),
+        ([{"matchExpressions": [YES, NO]}], False),
+        ([{"matchExpressions": [NO]}, {"matchExpressions": [YES]}], True),
+        ([], False),
+        ([{}], False),
+        ([None], False),
+        ([{}, {"matchExpressions": [YES]}], True),
+        ([{"matchExpressions": []}], False),
+        ([{"matchFields": [named("n1")]}], True),
+        ([{"matchFields": [named("n2")]}], False),
         ([{"matchFields": [named("n2", "NotIn")]}], True),
         ([{"matchFields": [named("n1")], "matchExpressions": [NO]}], False),
     ],
-)  # fmt: skip
+)
 def test_terms_are_alternatives_and_an_empty_one_matches_nothing(terms, fits):
     assert allowed({"affinity": required(*terms)}) is fits
 
@@ -183,15 +219,25 @@ def test_selector_and_affinity_must_both_hold():
 def test_without_rules_everything_fits():
     for spec in ({}, {"affinity": None}, {"affinity": {"nodeAffinity": None}}, {"affinity": {"nodeAffinity": {}}}):
         assert checked(PodSpec, spec, "spec") == PodSpec()
-    assert allowed({"affinity": {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [
-        {"weight": 1, "preference": {"matchExpressions": [NO]}}]}}})  # fmt: skip
+    assert allowed(
+        {
+            "affinity": {
+                "nodeAffinity": {
+                    "preferredDuringSchedulingIgnoredDuringExecution": [
+                        {"weight": 1, "preference": {"matchExpressions": [NO]}}
+                    ]
+                }
+            }
+        }
+    )
 
 
 @pytest.mark.parametrize(
     ("spec", "words"),
     [
         ({"tolerations": [{"operator": "Maybe"}]}, r'tolerations\[0\].operator is "Maybe"; give one of Equal, Exists'),
-        ({"tolerations": [{"key": 3}]}, r"tolerations\[0\].key is 3; give text"), ({"tolerations": {}}, "give a list"),
+        ({"tolerations": [{"key": 3}]}, r"tolerations\[0\].key is 3; give text"),
+        ({"tolerations": {}}, "give a list"),
         ({"nodeSelector": ["a"]}, "nodeSelector is a list; give an object"),
         ({"nodeSelector": {"a": True}}, "nodeSelector.a is true; give text"),
         ({"affinity": required({"matchExpressions": [{**YES, "operator": "in"}]})}, 'operator is "in"; give one of'),
@@ -205,7 +251,7 @@ def test_without_rules_everything_fits():
         ({"affinity": required({"matchFields": [{"key": "metadata.name", "operator": "Exists"}]})}, "In or NotIn"),
         ({"affinity": required("x")}, r'nodeSelectorTerms\[0\] is "x"; give an object'),
     ],
-)  # fmt: skip
+)
 def test_rules_that_kubernetes_would_not_take_are_refused_with_place_and_fix(spec, words):
     with pytest.raises(InvalidInstance, match=words):
         checked(PodSpec, spec, "pods.json")

@@ -44,9 +44,12 @@ def test_a_list_of_hosts_stands_for_its_names(items):
     ("text", "names"),
     [
         ("rack[1-2]n[08-09]", {"rack1n08", "rack1n09", "rack2n08", "rack2n09"}),
-        ("a[1]b", {"a1b"}), ("a, b", {"a", "b"}), ("", set()), ("n[9-10]", {"n9", "n10"}),
+        ("a[1]b", {"a1b"}),
+        ("a, b", {"a", "b"}),
+        ("", set()),
+        ("n[9-10]", {"n9", "n10"}),
     ],
-)  # fmt: skip
+)
 def test_hosts_of_several_dimensions(text, names):
     assert hosts(text) == names
 

@@ -87,9 +87,13 @@ def test_a_user_without_a_name_has_a_number():
 
 def test_finished_held_and_empty_jobs_are_left_out_and_counted():
     made = cluster(
-        job(), job(job_id=1, job_state=["CANCELLED", "COMPLETING"]), job(job_id=2, job_state="COMPLETED"),
-        job(job_id=3, hold=True), job(job_id=4, state_reason="JobHeldAdmin"), job(job_id=5, tres_req_str="node=1"),
-    )  # fmt: skip
+        job(),
+        job(job_id=1, job_state=["CANCELLED", "COMPLETING"]),
+        job(job_id=2, job_state="COMPLETED"),
+        job(job_id=3, hold=True),
+        job(job_id=4, state_reason="JobHeldAdmin"),
+        job(job_id=5, tres_req_str="node=1"),
+    )
     assert_array_equal(made.task_limits, [1])
     assert said(made, "2 jobs had finished and were left out (as 1)")
     assert said(made, "2 jobs on hold were left out (as 3)")
@@ -105,10 +109,13 @@ def test_jobs_that_are_not_over_count(state):
 
 @pytest.mark.parametrize(
     "fields",
-    [{"tres_req_str": "cpu=8,mem=33G,node=2", "node_count": number(2)}, {"tres_req_str": "cpu=8,mem=33G,node=2"},
-     {"tres_req_str": "cpu=8,mem=33G", "tres_alloc_str": "cpu=9,mem=33G,node=2,billing=9"},
-     {"tres_req_str": "cpu=8,mem=33G,node=1", "node_count": 2}],
-)  # fmt: skip
+    [
+        {"tres_req_str": "cpu=8,mem=33G,node=2", "node_count": number(2)},
+        {"tres_req_str": "cpu=8,mem=33G,node=2"},
+        {"tres_req_str": "cpu=8,mem=33G", "tres_alloc_str": "cpu=9,mem=33G,node=2,billing=9"},
+        {"tres_req_str": "cpu=8,mem=33G,node=1", "node_count": 2},
+    ],
+)
 def test_a_job_of_two_servers_is_two_tasks_of_half_of_it(fields):
     made = cluster(job(**fields))
     assert_array_equal(made.demands, [[4, 16.5]])
@@ -255,10 +262,19 @@ def test_servers_that_can_start_no_jobs_are_left_out(state):
 
 @pytest.mark.parametrize(
     ("state", "shown"),
-    [("down*", "DOWN"), (["idle*"], "NOT_RESPONDING"), ("IDLE$", "MAINTENANCE"), ("drng", "DRAINING"),
-     ("inval", "INVALID_REG"), (["unk"], "UNKNOWN"), ("mix$,unk", "MAINTENANCE"), ("futr", "FUTURE"),
-     ("drain@", "DRAIN"), ("npc", "PERFCTRS")],
-)  # fmt: skip
+    [
+        ("down*", "DOWN"),
+        (["idle*"], "NOT_RESPONDING"),
+        ("IDLE$", "MAINTENANCE"),
+        ("drng", "DRAINING"),
+        ("inval", "INVALID_REG"),
+        (["unk"], "UNKNOWN"),
+        ("mix$,unk", "MAINTENANCE"),
+        ("futr", "FUTURE"),
+        ("drain@", "DRAIN"),
+        ("npc", "PERFCTRS"),
+    ],
+)
 def test_states_may_be_written_as_sinfo_shortens_them(state, shown):
     made = cluster(job(), nodes=[node("n1"), node("n2", state=state)], merge=False)
     assert made.servers == ("n1",)
@@ -286,11 +302,13 @@ def test_jobs_that_another_cluster_runs_are_left_out(state):
 
 @pytest.mark.parametrize(
     ("value", "words"),
-    [({"set": True}, "node_count is an object; give 'number' as a whole number >= 0, or 'set' as false"),
-     ({"set": True, "infinite": False, "number": None}, "give 'number' as a whole number"),
-     ({"set": "no", "number": 1}, 'node_count is an object; give true or false as \'set\', not "no"'),
-     ({"infinite": 1, "number": 1}, "node_count is an object; give true or false as 'infinite', not 1")],
-)  # fmt: skip
+    [
+        ({"set": True}, "node_count is an object; give 'number' as a whole number >= 0, or 'set' as false"),
+        ({"set": True, "infinite": False, "number": None}, "give 'number' as a whole number"),
+        ({"set": "no", "number": 1}, "node_count is an object; give true or false as 'set', not \"no\""),
+        ({"infinite": 1, "number": 1}, "node_count is an object; give true or false as 'infinite', not 1"),
+    ],
+)
 def test_a_number_that_is_set_must_be_there(value, words):
     assert words in refusal(job(node_count=value))
 
@@ -298,7 +316,7 @@ def test_a_number_that_is_set_must_be_there(value, words):
 @pytest.mark.parametrize(
     "fields",
     [{"memory_per_node": number(0)}, {"memory_per_node": 0}, {"tres_req_str": "cpu=4,mem=0,node=1"}],
-)  # fmt: skip
+)
 def test_all_memory_of_a_server_is_said_not_to_count(fields):
     made = cluster(job(), job(job_id=9, account="cfd", **({"tres_req_str": "cpu=4"} | fields)))
     assert_array_equal(made.demands, [[4, 16], [4, 0]])
@@ -354,22 +372,32 @@ def test_identical_servers_are_merged_and_of_different_partitions_not():
 # -- placement ------------------------------------------------------------------------------------------------
 
 PLACES = [
-    node("n01", features=["ib", "a100"], active_features=["ib"]), node("n02", features="roce,v100"),
-    node("n03", features=["ib", "v100"]), node("x", partitions=["other"], features=[]),
-]  # fmt: skip
+    node("n01", features=["ib", "a100"], active_features=["ib"]),
+    node("n02", features="roce,v100"),
+    node("n03", features=["ib", "v100"]),
+    node("x", partitions=["other"], features=[]),
+]
 
 
 @pytest.mark.parametrize(
     ("fields", "allowed"),
     [
-        ({}, "1111"), ({"partition": "all"}, "1110"), ({"partition": "all,other"}, "1111"),
-        ({"features": "ib"}, "1010"), ({"features": "a100"}, "0000"), ({"features": "ib&v100"}, "0010"),
-        ({"features": "ib,v100"}, "0010"), ({"features": "ib|roce&v100"}, "0110"),
-        ({"features": "ib|(roce&v100)"}, "1110"), ({"features": "[ib|roce]", "partition": "all"}, "1110"),
-        ({"required_nodes": "n[01-02]"}, "1100"), ({"required_nodes": "n01,x"}, "1001"),
-        ({"excluded_nodes": "n[01-02],x"}, "0010"), ({"required_nodes": ["n01", "n03"]}, "1010"),
+        ({}, "1111"),
+        ({"partition": "all"}, "1110"),
+        ({"partition": "all,other"}, "1111"),
+        ({"features": "ib"}, "1010"),
+        ({"features": "a100"}, "0000"),
+        ({"features": "ib&v100"}, "0010"),
+        ({"features": "ib,v100"}, "0010"),
+        ({"features": "ib|roce&v100"}, "0110"),
+        ({"features": "ib|(roce&v100)"}, "1110"),
+        ({"features": "[ib|roce]", "partition": "all"}, "1110"),
+        ({"required_nodes": "n[01-02]"}, "1100"),
+        ({"required_nodes": "n01,x"}, "1001"),
+        ({"excluded_nodes": "n[01-02],x"}, "0010"),
+        ({"required_nodes": ["n01", "n03"]}, "1010"),
     ],
-)  # fmt: skip
+)
 def test_placement_follows_from_partitions_constraints_and_lists(fields, allowed):
     made = cluster(job(account="free"), job(**fields), nodes=PLACES, merge=False)
     if allowed == "0000":
@@ -381,9 +409,15 @@ def test_placement_follows_from_partitions_constraints_and_lists(fields, allowed
 
 @pytest.mark.parametrize(
     "fields",
-    [{"features": "ib*2"}, {"features": "ib&"}, {"features": "(ib"}, {"excluded_nodes": "n[1-"},
-     {"required_nodes": "n01", "node_count": 2}, {"excluded_nodes": "n[1-999999]"}],
-)  # fmt: skip
+    [
+        {"features": "ib*2"},
+        {"features": "ib&"},
+        {"features": "(ib"},
+        {"excluded_nodes": "n[1-"},
+        {"required_nodes": "n01", "node_count": 2},
+        {"excluded_nodes": "n[1-999999]"},
+    ],
+)
 def test_what_is_not_understood_of_a_placement_restricts_nothing_and_is_said(fields):
     made = cluster(job(**fields), nodes=PLACES, merge=False)
     assert made.eligible.all()
@@ -471,18 +505,38 @@ def test_options_that_are_not_there_are_refused():
 # -- fuzz -----------------------------------------------------------------------------------------------------
 
 LEAVES = st.one_of(
-    st.none(), st.booleans(), st.integers(-2, 2**70), st.floats(), st.text(max_size=8),
+    st.none(),
+    st.booleans(),
+    st.integers(-2, 2**70),
+    st.floats(),
+    st.text(max_size=8),
     st.sampled_from(["cpu=1,mem=2G", "gpu:a100:2(S:0)", "gres/gpu=1", "n[1-3]", "a&(b|c)", "1-5%2", "PENDING"]),
-)  # fmt: skip
+)
 VALUES = st.recursive(
     LEAVES, lambda v: st.lists(v, max_size=3) | st.dictionaries(st.text(max_size=3), v, max_size=3), max_leaves=6
 )
 NODE_KEYS = ["name", "cpus", "effective_cpus", "real_memory", "gres", "gres_drained", "state", "partitions", "features"]
 JOB_KEYS = [
-    "job_id", "account", "partition", "job_state", "hold", "tres_req_str", "tres_per_node", "tres_per_task", "tasks",
-    "node_count", "cpus", "memory_per_node", "array_task_string", "features", "required_nodes", "excluded_nodes",
-    "exclusive", "shared", "licenses",
-]  # fmt: skip
+    "job_id",
+    "account",
+    "partition",
+    "job_state",
+    "hold",
+    "tres_req_str",
+    "tres_per_node",
+    "tres_per_task",
+    "tasks",
+    "node_count",
+    "cpus",
+    "memory_per_node",
+    "array_task_string",
+    "features",
+    "required_nodes",
+    "excluded_nodes",
+    "exclusive",
+    "shared",
+    "licenses",
+]
 
 
 @given(

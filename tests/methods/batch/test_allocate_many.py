@@ -31,10 +31,17 @@ SHARES = {
     "tasks": (fo.Tasks(), None),
 }
 POLICIES = {
-    "DRF": fo.DRF(), "2-DF": fo.KDF(2, short="positive"), "max-min": fo.Policy(fo.MaxMin()), "TSF": fo.TSF(),
-    "p-norm": fo.PNormFairness(2, 0.5), "Nash": fo.NashWelfare(), "FDS 2": fo.FDS(2), "GFJ 5": fo.GFJ(5),
-    "most tasks": fo.NoFairness(), "most shares": fo.Policy(fo.Total()),
-}  # fmt: skip
+    "DRF": fo.DRF(),
+    "2-DF": fo.KDF(2, short="positive"),
+    "max-min": fo.Policy(fo.MaxMin()),
+    "TSF": fo.TSF(),
+    "p-norm": fo.PNormFairness(2, 0.5),
+    "Nash": fo.NashWelfare(),
+    "FDS 2": fo.FDS(2),
+    "GFJ 5": fo.GFJ(5),
+    "most tasks": fo.NoFairness(),
+    "most shares": fo.Policy(fo.Total()),
+}
 BY_POLICY = pytest.mark.parametrize("policy", POLICIES.values(), ids=POLICIES)
 TWO = [[40, 8, 8], [8, 5, 1]], [200, 200, 200]
 
@@ -49,9 +56,11 @@ def batches(draw: st.DrawFn, limits: bool = True) -> dict[str, Any]:
     demands[..., 0] += ~demands.any(axis=2)
     some = rng.choice([np.inf, np.inf, 0, 0.25, 0.5, 1, 3], size=(size, n)) if limits else np.full((size, n), np.inf)
     return {
-        "demands": demands, "capacities": rng.integers(1, 25, size=(size, m)).astype(float),
-        "weights": rng.integers(1, 4, size=(size, n)).astype(float), "task_limits": some,
-    }  # fmt: skip
+        "demands": demands,
+        "capacities": rng.integers(1, 25, size=(size, m)).astype(float),
+        "weights": rng.integers(1, 4, size=(size, n)).astype(float),
+        "task_limits": some,
+    }
 
 
 def one(given_: dict[str, Any], b: int) -> fo.Instance:
@@ -82,9 +91,11 @@ def spread_out(seed: int, size: int, n: int, m: int, decades: float, limits: flo
     capacities = demands.sum(axis=1) * 10.0 ** rng.uniform(-1, 1, size=(size, m)) + 1.0
     reach = 1.0 / (demands / capacities[:, None]).max(axis=2) / n * rng.uniform(0.1, 3.0, size=(size, n))
     return {
-        "demands": demands, "capacities": capacities, "weights": rng.uniform(0.5, 2.0, size=(size, n)),
+        "demands": demands,
+        "capacities": capacities,
+        "weights": rng.uniform(0.5, 2.0, size=(size, n)),
         "task_limits": np.where(rng.random((size, n)) < limits, reach, np.inf),
-    }  # fmt: skip
+    }
 
 
 # -- right -----------------------------------------------------------------------------------------------------
@@ -333,9 +344,12 @@ def test_what_is_given_once_counts_for_every_instance() -> None:
     demands = np.random.default_rng(0).integers(1, 5, size=(6, 3, 2))
     short = allocate_many(fo.DRF(), demands, [6, 7], weights=[1, 2, 3], task_limits=[None, 1, 2])
     full = allocate_many(
-        fo.DRF(), demands, np.tile([6, 7], (6, 1)), weights=np.tile([1.0, 2, 3], (6, 1)),
+        fo.DRF(),
+        demands,
+        np.tile([6, 7], (6, 1)),
+        weights=np.tile([1.0, 2, 3], (6, 1)),
         task_limits=np.tile([np.inf, 1, 2], (6, 1)),
-    )  # fmt: skip
+    )
     np.testing.assert_allclose(short.tasks, full.tasks, rtol=8 * np.finfo(float).eps)
     assert (allocate_many(fo.DRF(), demands, [6, 7], weights=2, task_limits=0).tasks == 0).all()
 
@@ -357,10 +371,12 @@ def test_an_empty_batch_and_instances_in_which_no_user_takes_part(policy: fo.Pol
         fo.KDominantShare(2, rank_weights=[(1, 2, 1), (0.5, 1, 3)]),
         fo.KDominantShare(2, rank_weights={"user1": (1, 2, 1), "user2": (0.5, 1, 3)}),
         fo.KDominantShare(2, rank_weights={"user2": (0.5, 1)}),
-        fo.ResourceShare(1), fo.PNormShare(3), fo.StandAloneShare(),
+        fo.ResourceShare(1),
+        fo.PNormShare(3),
+        fo.StandAloneShare(),
     ],
     ids=str,
-)  # fmt: skip
+)
 def test_a_share_means_what_it_means_for_one_instance(share: fo.Share) -> None:
     demands = np.array([TWO[0], [[8, 5, 1], [40, 8, 8]], [[1, 2, 3], [9, 1, 1]]])
     found = allocate_many(fo.Policy(fo.Leximin(share)), demands, TWO[1], task_limits=[[np.inf, np.inf]] * 2 + [[0, 5]])
@@ -454,7 +470,7 @@ GOOD = {"demands": np.ones((3, 2, 2)), "capacities": np.full((3, 2), 4.0)}
         ("task_limits", (2, 0), -1.0, r"instance 2, user 0 .*: task_limits is -1; give 0 or more"),
         ("task_limits", (2, 0), np.nan, r"instance 2, user 0 .*: task_limits is nan; give 0 or more"),
     ],
-)  # fmt: skip
+)
 def test_a_wrong_number_is_named_with_its_place_and_the_fix(
     name: str, at: tuple[int, ...], value: float, message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -76,7 +76,7 @@ def agree(instance: fo.Instance, objective: fo.Objective) -> None:
     multipliers = lagrangian.Multipliers(answer.prices / majorant.unit, np.zeros(len(program.pairs)))
     bound = lagrangian.lagrangian_bound(
         program, majorant, objective, multipliers, answer.tasks, natural=objective.majorant_is_natural
-    )  # fmt: skip
+    )
     assert bound.gap <= 1e-6
 
 

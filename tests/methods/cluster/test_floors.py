@@ -21,18 +21,24 @@ from fairopt.proofs.servers import LevelUnits, repaired
 
 PAIR = [[6.0, 4.0], [3.0, 9.0]]
 OBJECTIVES = {
-    "max-min": fo.MaxMin(), "max-min of tasks": fo.MaxMin(fo.Tasks()), "proportional": fo.AlphaFair(1),
-    "alpha = 3": fo.AlphaFair(3), "alpha = 1/2": fo.AlphaFair(0.5), "on the edge": fo.FairnessEfficiency(2, -0.5),
-}  # fmt: skip
+    "max-min": fo.MaxMin(),
+    "max-min of tasks": fo.MaxMin(fo.Tasks()),
+    "proportional": fo.AlphaFair(1),
+    "alpha = 3": fo.AlphaFair(3),
+    "alpha = 1/2": fo.AlphaFair(0.5),
+    "on the edge": fo.FairnessEfficiency(2, -0.5),
+}
 
 
 def instance_of(seed: int, n: int = 8, servers: int = 3, limits: float = 0.0) -> fo.Instance:
     """Random users, of whom some have limits, near what is fair."""
     rng = np.random.default_rng(seed)
     given = fo.Instance(
-        rng.uniform(0.2, 2, (n, 2)), rng.uniform(1, 5, (servers, 2)), weights=rng.integers(1, 4, n),
+        rng.uniform(0.2, 2, (n, 2)),
+        rng.uniform(1, 5, (servers, 2)),
+        weights=rng.integers(1, 4, n),
         eligible=(rng.random((n, servers)) < 0.8) | (np.arange(servers) == seed % servers),
-    )  # fmt: skip
+    )
     most = np.where(rng.random(n) < limits, rng.uniform(0.5, 2, n) * fo.DRF().allocate(given).tasks, np.inf)
     return given.replace(task_limits=most)
 
@@ -113,10 +119,15 @@ def test_bounds_that_leave_no_room_end_at_the_right_answer(name: str) -> None:
     assert mean(instance, OBJECTIVES[name], a.tasks) == pytest.approx(expected, rel=2e-6)
 
 
-@pytest.mark.parametrize("objective", [
-    fo.AlphaFair(0.5) + 0.1 * fo.Total(), fo.AlphaFair(2) + fo.AlphaFair(0.5, fo.Tasks()),
-    fo.AlphaFair(1) + 10 * fo.Total(fo.Tasks()),
-], ids=repr)  # fmt: skip
+@pytest.mark.parametrize(
+    "objective",
+    [
+        fo.AlphaFair(0.5) + 0.1 * fo.Total(),
+        fo.AlphaFair(2) + fo.AlphaFair(0.5, fo.Tasks()),
+        fo.AlphaFair(1) + 10 * fo.Total(fo.Tasks()),
+    ],
+    ids=repr,
+)
 @pytest.mark.parametrize("limits", [0.0, 0.5])
 def test_sums_agree_with_the_cone_route(objective: Any, limits: float) -> None:
     instance = instance_of(7, limits=limits)

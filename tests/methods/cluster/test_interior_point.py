@@ -41,9 +41,15 @@ def demands_and_loads(rng: np.random.Generator, n: int, servers: int, m: int, by
 
 
 def written_out(
-    g: np.ndarray, ratios: np.ndarray, per_price: np.ndarray, response: np.ndarray, together: bool, right: np.ndarray,
-    own: tuple[np.ndarray, np.ndarray] | None, beside: tuple[np.ndarray, np.ndarray] | None,
-) -> np.ndarray:  # fmt: skip
+    g: np.ndarray,
+    ratios: np.ndarray,
+    per_price: np.ndarray,
+    response: np.ndarray,
+    together: bool,
+    right: np.ndarray,
+    own: tuple[np.ndarray, np.ndarray] | None,
+    beside: tuple[np.ndarray, np.ndarray] | None,
+) -> np.ndarray:
     """Prices (server by server), soft minima, the common level and falls of rents from one dense system."""
     n, servers, m = g.shape
     size = servers * m + n + together + (0 if own is None else n)
@@ -159,9 +165,12 @@ def best_level(instance: fo.Instance) -> float:
         above, right = sp.vstack([above, tasks[limited]]), [*right, instance.task_limits[limited]]
     upper = np.append(np.where(instance.eligible.ravel(), np.inf, 0.0), np.inf)
     found = linprog(
-        np.append(np.zeros(n * servers), -1.0), above, np.concatenate(right), method="highs",
+        np.append(np.zeros(n * servers), -1.0),
+        above,
+        np.concatenate(right),
+        method="highs",
         bounds=np.column_stack([np.zeros(n * servers + 1), upper]),
-    )  # fmt: skip
+    )
     assert found.status == 0
     return -float(found.fun)
 

@@ -185,8 +185,10 @@ def test_the_order_of_users_and_servers_does_not_matter(instance: fo.Instance, r
     other = instance.select_users(users)
     other = other.replace(
         demands=other.demands[:, servers] if other.demands.ndim == 3 else other.demands,
-        capacities=other.capacities[servers], eligible=other.eligible[:, servers], counts=other.counts[servers],
-    )  # fmt: skip
+        capacities=other.capacities[servers],
+        eligible=other.eligible[:, servers],
+        counts=other.counts[servers],
+    )
     for share in (fo.StandAloneShare(), fo.Tasks()):
         assert_same(answered(other, share)[1], answered(instance, share)[1][users])
 
@@ -198,8 +200,10 @@ def test_identical_servers_merge_exactly(instance: fo.Instance, copies: int) -> 
     rows = np.repeat(np.arange(instance.n_servers), copies)
     repeated = instance.replace(
         demands=instance.demands[:, rows] if instance.demands.ndim == 3 else instance.demands,
-        capacities=instance.capacities[rows], eligible=instance.eligible[:, rows], counts=instance.counts[rows],
-    )  # fmt: skip
+        capacities=instance.capacities[rows],
+        eligible=instance.eligible[:, rows],
+        counts=instance.counts[rows],
+    )
     counted = instance.replace(counts=instance.counts * copies)
     for share in (fo.StandAloneShare(), fo.Tasks()):
         right = answered(counted, share)[1]
@@ -215,9 +219,13 @@ def test_a_user_split_into_equal_parts_gets_the_same_in_all(instance: fo.Instanc
     several(instance)
     rows = np.repeat(np.arange(instance.n_users), parts)
     split = fo.Instance(
-        instance.demands[rows], instance.capacities, counts=instance.counts, eligible=instance.eligible[rows],
-        weights=instance.weights[rows] / parts, task_limits=instance.task_limits[rows] / parts,
-    )  # fmt: skip
+        instance.demands[rows],
+        instance.capacities,
+        counts=instance.counts,
+        eligible=instance.eligible[rows],
+        weights=instance.weights[rows] / parts,
+        task_limits=instance.task_limits[rows] / parts,
+    )
     for share in (fo.StandAloneShare(), fo.Tasks()):
         levels = answered(split, share)[1].reshape(-1, parts)
         assert_same(levels, np.repeat(answered(instance, share)[1][:, None], parts, axis=1))

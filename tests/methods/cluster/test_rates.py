@@ -107,9 +107,13 @@ def test_no_linear_program_finds_a_cheaper_mix(seed: int) -> None:
     for j in range(5):
         limit = instance.task_limits[j]
         found = linprog(
-            cost[j], [np.ones(4)] if np.isfinite(limit) else None, [limit] if np.isfinite(limit) else None,
-            [rate.rates[j]], [target], bounds=[(0, None if ok else 0) for ok in eligible[j]],
-        )  # fmt: skip
+            cost[j],
+            [np.ones(4)] if np.isfinite(limit) else None,
+            [limit] if np.isfinite(limit) else None,
+            [rate.rates[j]],
+            [target],
+            bounds=[(0, None if ok else 0) for ok in eligible[j]],
+        )
         assert worth[j] * target / units.unit - rent[j] == pytest.approx(found.fun, rel=1e-9)
 
 

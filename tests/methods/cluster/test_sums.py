@@ -134,10 +134,13 @@ def test_evidence_belongs_to_its_own_program() -> None:
 def test_sums_that_do_not_bend_are_left_to_cones() -> None:
     instance, by_server = limited(8, 3), limited(8, 3, by_server=True)
     asked = [
-        (instance, fo.Total() + fo.Total(fo.Tasks()), ()), (by_server, SUMS[0], ()),
-        (instance, SUMS[0], (fo.EnvyFree(),)), (instance, fo.AlphaFair(7) + fo.Total(), ()),
-        (instance, fo.AlphaFair(1), ()), (instance, fo.MaxMin(), ()),
-    ]  # fmt: skip
+        (instance, fo.Total() + fo.Total(fo.Tasks()), ()),
+        (by_server, SUMS[0], ()),
+        (instance, SUMS[0], (fo.EnvyFree(),)),
+        (instance, fo.AlphaFair(7) + fo.Total(), ()),
+        (instance, fo.AlphaFair(1), ()),
+        (instance, fo.MaxMin(), ()),
+    ]
     assert not any(sum_on_servers_applies(Program(i, o, c)) for i, o, c in asked)
     assert sum_on_servers_applies(Program(instance, SUMS[0], (fo.MaxTasks(3), fo.MinTasks(0.01))))
 

@@ -91,9 +91,10 @@ def test_a_domain_that_no_allocation_reaches_is_named_with_the_largest_common_le
 def test_an_objective_and_its_sums_and_levels_are_answered_above_a_level() -> None:
     pool, above = fo.Instance([[1], [1]], [2.5]), Above("log", 0.9)
     for policy in (
-        fo.Policy(above + 0.1 * fo.Total(fo.Tasks())), fo.Policy(above.then(fo.Total(fo.Tasks()))),
+        fo.Policy(above + 0.1 * fo.Total(fo.Tasks())),
+        fo.Policy(above.then(fo.Total(fo.Tasks()))),
         fo.Policy(fo.Leximin(), [above >= -2.2]),
-    ):  # fmt: skip
+    ):
         np.testing.assert_allclose(policy.allocate(pool).tasks, 1.25, rtol=1e-3)
     problem = fo.Policy(above).problem(pool)
     problem.solve(solver="CLARABEL")

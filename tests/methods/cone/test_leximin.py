@@ -327,8 +327,10 @@ def test_identical_servers_merge_exactly_and_spread_equally(instance: fo.Instanc
     rows = np.repeat(np.arange(instance.n_servers), copies)
     repeated = instance.replace(
         demands=instance.demands[:, rows] if instance.demands.ndim == 3 else instance.demands,
-        capacities=instance.capacities[rows], eligible=instance.eligible[:, rows], counts=instance.counts[rows],
-    )  # fmt: skip
+        capacities=instance.capacities[rows],
+        eligible=instance.eligible[:, rows],
+        counts=instance.counts[rows],
+    )
     a = by_programs(fo.DRFH(), repeated)
     program = Program(repeated, fo.Leximin(), (), merge=False)
     alone = best(program, solve_leximin(program, Settings()))

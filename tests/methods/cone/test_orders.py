@@ -16,8 +16,11 @@ from fairopt.proofs.gate import judge
 
 EVEN = tuple(np.linspace(1, 0.01, 9))
 WEIGHTS = {
-    "all differ": EVEN, "two": (3.0,) * 4 + (1.0,) * 5, "some count": (2.0, 1.0), "halves": tuple(0.5 ** np.arange(9)),
-}  # fmt: skip
+    "all differ": EVEN,
+    "two": (3.0,) * 4 + (1.0,) * 5,
+    "some count": (2.0, 1.0),
+    "halves": tuple(0.5 ** np.arange(9)),
+}
 
 
 @pytest.fixture
@@ -55,10 +58,15 @@ def test_answers_are_those_of_a_program_with_all_rows(always: None, name: str, t
 
 
 @pytest.mark.parametrize("constraint", [fo.SharingIncentive(), fo.EnvyFree(), fo.MaxTasks(2)], ids=repr)
-@pytest.mark.parametrize("objective", [
-    fo.OrderedWeighted(EVEN, fo.Tasks()), fo.OrderedWeighted(EVEN) + 0.1 * fo.Total(),
-    fo.OrderedWeighted(EVEN) + 0.05 * fo.AlphaFair(0.5),
-], ids=["tasks", "with a total", "with alpha-fairness"])  # fmt: skip
+@pytest.mark.parametrize(
+    "objective",
+    [
+        fo.OrderedWeighted(EVEN, fo.Tasks()),
+        fo.OrderedWeighted(EVEN) + 0.1 * fo.Total(),
+        fo.OrderedWeighted(EVEN) + 0.05 * fo.AlphaFair(0.5),
+    ],
+    ids=["tasks", "with a total", "with alpha-fairness"],
+)
 def test_other_conditions_and_terms(monkeypatch: pytest.MonkeyPatch, constraint: Any, objective: Any) -> None:
     instance, policy = instance_of(3), fo.Policy(objective, [constraint])
     whole = policy.allocate(instance)
@@ -126,11 +134,18 @@ def test_a_form_that_stands_in_for_the_objective_proves_nothing_by_itself() -> N
             assert answer.gap >= 0.4
 
 
-@pytest.mark.parametrize(("objective", "applies"), [
-    (fo.OrderedWeighted(EVEN), True), (fo.OrderedWeighted(EVEN) + fo.Total(), True), (fo.MaxMin(), False),
-    (fo.OrderedWeighted(EVEN) + fo.MaxMin(), False), (fo.OrderedWeighted(EVEN) + fo.OrderedWeighted((1,)), False),
-    (fo.Leximin(), False),
-], ids=repr)  # fmt: skip
+@pytest.mark.parametrize(
+    ("objective", "applies"),
+    [
+        (fo.OrderedWeighted(EVEN), True),
+        (fo.OrderedWeighted(EVEN) + fo.Total(), True),
+        (fo.MaxMin(), False),
+        (fo.OrderedWeighted(EVEN) + fo.MaxMin(), False),
+        (fo.OrderedWeighted(EVEN) + fo.OrderedWeighted((1,)), False),
+        (fo.Leximin(), False),
+    ],
+    ids=repr,
+)
 def test_when_it_applies(always: None, objective: Any, applies: bool) -> None:
     assert orders_apply(Program(instance_of(1), objective, ())) == applies
 

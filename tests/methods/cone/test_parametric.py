@@ -78,11 +78,14 @@ def test_without_emphasis_on_efficiency_the_largest_equal_shares_are_best(beta: 
 @pytest.mark.parametrize(
     ("beta", "lam", "constraints"),
     [
-        (0.5, 0.3, (fo.SharingIncentive(),)), (-1, 0.5, (fo.SharingIncentive(),)),
-        (2, 0, (fo.EnvyFree(),)), (0.5, 0.3, (fo.EnvyFree(),)),
-        (2, -0.25, (fo.MaxShare(0.4), fo.Reserve(0, 0.2))), (-1, 0.5, (fo.MaxShare(0.4), fo.Reserve(0, 0.2))),
+        (0.5, 0.3, (fo.SharingIncentive(),)),
+        (-1, 0.5, (fo.SharingIncentive(),)),
+        (2, 0, (fo.EnvyFree(),)),
+        (0.5, 0.3, (fo.EnvyFree(),)),
+        (2, -0.25, (fo.MaxShare(0.4), fo.Reserve(0, 0.2))),
+        (-1, 0.5, (fo.MaxShare(0.4), fo.Reserve(0, 0.2))),
     ],
-)  # fmt: skip
+)
 def test_it_takes_further_constraints(beta: float, lam: float, constraints: tuple[fo.Constraint, ...]) -> None:
     instance = log_uniform(np.random.default_rng(8), 4, 2)
     policy = fo.Policy(fo.FairnessEfficiency(beta, lam, fo.Tasks()), constraints)
@@ -161,8 +164,9 @@ def test_scaled_and_mixed_points_are_never_better(instance: fo.Instance, at: tup
 def test_the_search_finds_the_best_of_two_users(beta: float, lam: float) -> None:
     objective = fo.FairnessEfficiency(beta, lam)
     for demands, capacities, weights in (
-        ([[1, 4], [3, 1]], [9, 18], [1, 1]), ([[40, 8, 8], [8, 5, 1]], [200, 200, 200], [1, 3]),
-    ):  # fmt: skip
+        ([[1, 4], [3, 1]], [9, 18], [1, 1]),
+        ([[40, 8, 8], [8, 5, 1]], [200, 200, 200], [1, 3]),
+    ):
         instance = fo.Instance(demands, capacities, weights=weights)
         worth = partial(measure_per_emphasis, objective, instance)
         right, _ = best_of_two(instance.ratios, instance.task_limits, worth)

@@ -310,11 +310,18 @@ def test_fairness_efficiency_may_be_the_first_tier(objective: fo.Objective) -> N
 @pytest.mark.parametrize(
     "objective",
     [
-        fo.AlphaFair(0.5), fo.AlphaFair(1), fo.AlphaFair(3, fo.Tasks()), fo.Total(), fo.OrderedWeighted((3, 1)),
-        fo.FairnessEfficiency(0.5, 2), fo.FairnessEfficiency(3, -2), fo.AlphaFair(1) + fo.Total() + fo.MaxMin(), *OWN,
+        fo.AlphaFair(0.5),
+        fo.AlphaFair(1),
+        fo.AlphaFair(3, fo.Tasks()),
+        fo.Total(),
+        fo.OrderedWeighted((3, 1)),
+        fo.FairnessEfficiency(0.5, 2),
+        fo.FairnessEfficiency(3, -2),
+        fo.AlphaFair(1) + fo.Total() + fo.MaxMin(),
+        *OWN,
     ],
     ids=repr,
-)  # fmt: skip
+)
 @given(seed=st.integers(0, 2**16), by_server=st.booleans())
 @settings(max_examples=4)
 def test_no_feasible_point_is_better(objective: fo.Objective, seed: int, by_server: bool) -> None:
@@ -332,8 +339,11 @@ def test_no_feasible_point_is_better(objective: fo.Objective, seed: int, by_serv
 
 
 AT = [
-    lambda x, s: np.sqrt(x), lambda x, s: np.log1p(s), lambda x, s: -xlogy(s, s), lambda x, s: s - s**2,
-]  # fmt: skip
+    lambda x, s: np.sqrt(x),
+    lambda x, s: np.log1p(s),
+    lambda x, s: -xlogy(s, s),
+    lambda x, s: s - s**2,
+]
 
 
 @pytest.mark.parametrize(("objective", "at"), zip(OWN, AT, strict=True), ids=map(repr, OWN))
@@ -409,12 +419,22 @@ def test_a_user_with_limit_zero_does_not_shift_whom_a_condition_is_about() -> No
 
 @pytest.mark.parametrize(
     "objective",
-    [fo.AlphaFair(0.5, fo.Tasks()), fo.AlphaFair(1, fo.Tasks()), fo.AlphaFair(2, fo.Tasks()), fo.Total(fo.Tasks()),
-     fo.MaxMin(fo.Tasks()), fo.OrderedWeighted((2, 1), fo.Tasks()), fo.FairnessEfficiency(2, -1, fo.Tasks()),
-     fo.FairnessEfficiency(0.5, 2, fo.Tasks()), fo.FairnessEfficiency(2, -0.5, fo.Tasks()),
-     fo.AlphaFair(1, fo.Tasks()) + fo.Total(fo.Tasks()), Roots(), fo.Leximin(fo.Tasks())],
+    [
+        fo.AlphaFair(0.5, fo.Tasks()),
+        fo.AlphaFair(1, fo.Tasks()),
+        fo.AlphaFair(2, fo.Tasks()),
+        fo.Total(fo.Tasks()),
+        fo.MaxMin(fo.Tasks()),
+        fo.OrderedWeighted((2, 1), fo.Tasks()),
+        fo.FairnessEfficiency(2, -1, fo.Tasks()),
+        fo.FairnessEfficiency(0.5, 2, fo.Tasks()),
+        fo.FairnessEfficiency(2, -0.5, fo.Tasks()),
+        fo.AlphaFair(1, fo.Tasks()) + fo.Total(fo.Tasks()),
+        Roots(),
+        fo.Leximin(fo.Tasks()),
+    ],
     ids=repr,
-)  # fmt: skip
+)
 @pytest.mark.parametrize("method", ["auto", "cone"])
 def test_prices_are_the_derivative_of_the_objective_by_capacity(objective: fo.Objective, method: str) -> None:
     instance = fo.Instance([[1, 4], [3, 1]], [9, 18], counts=[1])
@@ -510,25 +530,46 @@ def test_options_reach_the_solver() -> None:
 # -- misleading solvers ----------------------------------------------------------------------------------------
 
 LIED_TO = [
-    fo.Policy(fo.Total(fo.Tasks())), fo.Policy(fo.MaxMin(), [fo.EqualShares()]),
-    fo.Policy(fo.OrderedWeighted((1, 0.5))), fo.FDS(0), fo.FDS(0.5), fo.FDS(1), fo.FDS(20),
-    fo.FDS(beta=2, lam=-3), fo.FDS(beta=0.5, lam=3), fo.FDS(beta=1, lam=1),
-    fo.Policy(fo.AlphaFair(1) + fo.Total()), fo.Policy(fo.AlphaFair(100) + fo.Total()), fo.Policy(Roots()),
-    fo.Policy(Entropy()), fo.Policy(Quadratic()), fo.Policy(fo.AlphaFair(1), [fo.Total(fo.Tasks()) >= 16]),
-    fo.Policy(fo.Total(), [Ball(0.6)]), fo.Policy(fo.Leximin(), [fo.EnvyFree()]),
+    fo.Policy(fo.Total(fo.Tasks())),
+    fo.Policy(fo.MaxMin(), [fo.EqualShares()]),
+    fo.Policy(fo.OrderedWeighted((1, 0.5))),
+    fo.FDS(0),
+    fo.FDS(0.5),
+    fo.FDS(1),
+    fo.FDS(20),
+    fo.FDS(beta=2, lam=-3),
+    fo.FDS(beta=0.5, lam=3),
+    fo.FDS(beta=1, lam=1),
+    fo.Policy(fo.AlphaFair(1) + fo.Total()),
+    fo.Policy(fo.AlphaFair(100) + fo.Total()),
+    fo.Policy(Roots()),
+    fo.Policy(Entropy()),
+    fo.Policy(Quadratic()),
+    fo.Policy(fo.AlphaFair(1), [fo.Total(fo.Tasks()) >= 16]),
+    fo.Policy(fo.Total(), [Ball(0.6)]),
+    fo.Policy(fo.Leximin(), [fo.EnvyFree()]),
     fo.Policy(fo.MaxMin().then(fo.Total())),
-]  # fmt: skip
+]
 POINTS = {
-    "same": lambda x: x, "half": lambda x: 0.5 * x, "a hundredth less": lambda x: 0.99 * x, "none": lambda x: 0 * x,
-    "too much": lambda x: 1.001 * x, "NaN": lambda x: np.full(x.shape, np.nan),
-    "huge": lambda x: np.full(x.shape, 1e300), "one user": lambda x: np.where(np.arange(len(x)) == 0, 1e-3 * x, x),
-}  # fmt: skip
+    "same": lambda x: x,
+    "half": lambda x: 0.5 * x,
+    "a hundredth less": lambda x: 0.99 * x,
+    "none": lambda x: 0 * x,
+    "too much": lambda x: 1.001 * x,
+    "NaN": lambda x: np.full(x.shape, np.nan),
+    "huge": lambda x: np.full(x.shape, 1e300),
+    "one user": lambda x: np.where(np.arange(len(x)) == 0, 1e-3 * x, x),
+}
 DUALS = {
-    "same": lambda y: y, "zero": lambda y: 0 * y, "negative": lambda y: -y - 1,
+    "same": lambda y: y,
+    "zero": lambda y: 0 * y,
+    "negative": lambda y: -y - 1,
     "huge": lambda y: np.full(y.shape, 1e308),
-    "infinite": lambda y: np.full(y.shape, np.inf), "NaN": lambda y: np.full(y.shape, np.nan),
-    "large": lambda y: 1e9 * y + 1e9, "random": lambda y: np.random.default_rng(0).exponential(size=y.shape),
-}  # fmt: skip
+    "infinite": lambda y: np.full(y.shape, np.inf),
+    "NaN": lambda y: np.full(y.shape, np.nan),
+    "large": lambda y: 1e9 * y + 1e9,
+    "random": lambda y: np.random.default_rng(0).exponential(size=y.shape),
+}
 
 
 @cache
@@ -658,9 +699,11 @@ OLD_SCS = pytest.mark.skipif(scs.__version__ < "3.3", reason="before 3.3 it leav
 def test_a_large_alpha_leaves_nothing_unused_that_a_user_could_use(alpha: float, solver: str | None) -> None:
     """One user is stuck at 1e-3 tasks: the power mean sees no other user, and still all the rest is handed out."""
     instance = fo.Instance(
-        [[1, 1], [1, 2], [3, 1]], [[1e-3, 1e-3], [5, 7]],
-        eligible=[[1, 0], [0, 1], [1, 1]], task_limits=[np.inf, 2, 9],
-    )  # fmt: skip
+        [[1, 1], [1, 2], [3, 1]],
+        [[1e-3, 1e-3], [5, 7]],
+        eligible=[[1, 0], [0, 1], [1, 1]],
+        task_limits=[np.inf, 2, 9],
+    )
     a = fo.FDS(alpha).allocate(instance, solver=solver)
     np.testing.assert_allclose(a.tasks, [1e-3, 2, 1], rtol=1e-6)
 

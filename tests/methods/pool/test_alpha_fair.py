@@ -256,9 +256,10 @@ def test_the_order_of_users_and_resources_does_not_matter(instance: fo.Instance,
     random.shuffle(columns)
     other = instance.select_users(order)
     other = other.replace(
-        demands=other.demands[:, columns], capacities=other.capacities[:, columns],
+        demands=other.demands[:, columns],
+        capacities=other.capacities[:, columns],
         resources=[other.resources[i] for i in columns],
-    )  # fmt: skip
+    )
     a, b = fair(alpha).allocate(instance), fair(alpha).allocate(other)
     np.testing.assert_allclose(b.tasks, a.tasks[order], rtol=1e-9)
 
@@ -312,10 +313,8 @@ HARD: dict[str, tuple[fo.Instance, tuple[fo.Constraint, ...]]] = {
     "a reserve": (fo.Instance([[1, 2], [2, 1]], [4, 3]), (fo.Reserve(0, 0.5),)),
     "at least so many tasks": (fo.Instance([[1, 2], [2, 1]], [4, 3]), (fo.MinTasks([1, 0.2]),)),
     "at least so much of a share": (fo.Instance([[1, 2], [2, 1], [0, 1]], [4, 3]), (fo.MinShare(0.3),)),
-    "bounds that leave one choice": (
-        fo.Instance([[1, 2], [2, 1]], [4, 5]), (fo.MinTasks([1, 0]), fo.MaxTasks([1, 9]))
-    ),
-}  # fmt: skip
+    "bounds that leave one choice": (fo.Instance([[1, 2], [2, 1]], [4, 5]), (fo.MinTasks([1, 0]), fo.MaxTasks([1, 9]))),
+}
 
 
 @pytest.mark.parametrize("alpha", (0.05, 0.5, 1.0, 2.0, 20.0))

@@ -45,8 +45,12 @@ def test_levels_are_those_of_cone_programs_and_no_worse_point_is_proved(seed: in
     assert fo.verify(path).ok
     data = json.loads(path.read_text())
     for k in range(len(tasks)):
-        lower = {**data, "tasks_by_server": [[v * (1 - 1e-5 * (j == k)) for v in row]
-                                             for j, row in enumerate(data["tasks_by_server"])]}  # fmt: skip
+        lower = {
+            **data,
+            "tasks_by_server": [
+                [v * (1 - 1e-5 * (j == k)) for v in row] for j, row in enumerate(data["tasks_by_server"])
+            ],
+        }
         path.write_text(json.dumps(lower))
         assert not fo.verify(path).ok
 

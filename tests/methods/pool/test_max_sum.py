@@ -188,11 +188,23 @@ def hard() -> dict[str, tuple[fo.Instance, tuple[fo.Constraint, ...]]]:
 
 
 HARD = [
-    "all users identical", "all users identical, with limits", "nearly identical", "small integers", "sixteen types",
-    "every limit binds", "every limit binds and all is full", "one resource", "a resource no user needs",
-    "a resource that is all reserved", "demands over 12 decades", "demands and limits over 12 decades",
-    "lower bounds fill everything", "lower bounds", "a sample that misleads", "one user",
-]  # fmt: skip
+    "all users identical",
+    "all users identical, with limits",
+    "nearly identical",
+    "small integers",
+    "sixteen types",
+    "every limit binds",
+    "every limit binds and all is full",
+    "one resource",
+    "a resource no user needs",
+    "a resource that is all reserved",
+    "demands over 12 decades",
+    "demands and limits over 12 decades",
+    "lower bounds fill everything",
+    "lower bounds",
+    "a sample that misleads",
+    "one user",
+]
 
 
 WORTH = [fo.Tasks(), fo.DominantShare(), fo.PNormShare(1), fo.ResourceShare(0)]

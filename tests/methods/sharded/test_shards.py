@@ -62,12 +62,19 @@ def test_every_source_gives_the_same_rows(tmp_path: Path, five: Path, monkeypatc
     (tables / "_SUCCESS").write_text("")
     (tables / "_temporary.parquet").write_text("half")
     sources = {
-        "an array": DEMANDS, "a list": [DEMANDS[:1], DEMANDS[1:]], "plain lists": [DEMANDS[:4], np.array(DEMANDS[4:])],
-        "a memory map": np.load(five, mmap_mode="r"), "part of one": [np.load(five, mmap_mode="r")[:2], DEMANDS[2:]],
-        "a file": five, "a file by str": str(five), "a folder of .npy": tmp_path / "folder",
-        "Parquet": write_parquet(tmp_path / "t.parquet"), "a folder of Parquet": tables,
-        "a Dask array": da.from_array(DEMANDS, chunks=(2, 3)), "a mixture": [five, DEMANDS[:0]],
-    }  # fmt: skip
+        "an array": DEMANDS,
+        "a list": [DEMANDS[:1], DEMANDS[1:]],
+        "plain lists": [DEMANDS[:4], np.array(DEMANDS[4:])],
+        "a memory map": np.load(five, mmap_mode="r"),
+        "part of one": [np.load(five, mmap_mode="r")[:2], DEMANDS[2:]],
+        "a file": five,
+        "a file by str": str(five),
+        "a folder of .npy": tmp_path / "folder",
+        "Parquet": write_parquet(tmp_path / "t.parquet"),
+        "a folder of Parquet": tables,
+        "a Dask array": da.from_array(DEMANDS, chunks=(2, 3)),
+        "a mixture": [five, DEMANDS[:0]],
+    }
     for name, source in sources.items():
         np.testing.assert_array_equal(rows(source), DEMANDS, err_msg=name)
 
@@ -83,8 +90,10 @@ def test_large_arrays_are_cut(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "ROWS", 2)
     assert [s.name for s in shards_of(DEMANDS, None)] == ["rows 0 to 1", "rows 2 to 3", "rows 4 to 4"]
     assert [s.name for s in shards_of([DEMANDS[:2], DEMANDS[:3]], None)] == [
-        "array 0", "array 1, rows 0 to 1", "array 1, rows 2 to 2",
-    ]  # fmt: skip
+        "array 0",
+        "array 1, rows 0 to 1",
+        "array 1, rows 2 to 2",
+    ]
 
 
 def test_a_memory_map_is_sent_as_the_name_of_its_file(five: Path, tmp_path: Path) -> None:
@@ -168,9 +177,11 @@ def test_a_wrong_number_names_shard_and_row_of_the_file(
     np.save(path, bad)
     table = write_parquet(tmp_path / "bad.parquet", bad)
     for source, name in [
-        (bad, "rows 4 to 4"), (path, "bad.npy, rows 4 to 4"), (table, "bad.parquet, row group 2"),
+        (bad, "rows 4 to 4"),
+        (path, "bad.npy, rows 4 to 4"),
+        (table, "bad.parquet, row group 2"),
         ([DEMANDS, bad], "array 1, rows 4 to 4"),
-    ]:  # fmt: skip
+    ]:
         told = refused(source)
         assert f"shard {name!r}" in told and "row 4" in told and says in told
 
@@ -219,9 +230,14 @@ def test_another_number_of_resources_is_refused() -> None:
 def test_files_that_are_not_what_they_say_are_refused(tmp_path: Path, five: Path) -> None:
     whole = write_parquet(tmp_path / "whole.parquet", np.random.default_rng(0).random((5000, 3))).read_bytes()
     files = {
-        "text.npy": b"1,2,3\n", "empty.npy": b"", "cut.npy": five.read_bytes()[:-8], "text.parquet": b"1,2,3\n",
-        "empty.parquet": b"", "cut.parquet": whole[: len(whole) // 2], "table.csv": b"cpu,gpu,memory\n1,2,3\n",
-    }  # fmt: skip
+        "text.npy": b"1,2,3\n",
+        "empty.npy": b"",
+        "cut.npy": five.read_bytes()[:-8],
+        "text.parquet": b"1,2,3\n",
+        "empty.parquet": b"",
+        "cut.parquet": whole[: len(whole) // 2],
+        "table.csv": b"cpu,gpu,memory\n1,2,3\n",
+    }
     for name, content in files.items():
         (tmp_path / name).write_bytes(content)
         assert name in refused(tmp_path / name)

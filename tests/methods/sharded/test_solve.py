@@ -32,14 +32,23 @@ from fairopt.methods.sharded import solve as sharded
 
 NAMES = ("cpu", "gpu", "memory")
 POLICIES = {
-    "DRF": fo.DRF(), "2-DF": fo.Policy(fo.Leximin(fo.KDominantShare(2, short="positive"))),
-    "MaxMin": fo.Policy(fo.MaxMin()), "FDS 0.5": fo.FDS(0.5), "FDS 1": fo.FDS(1), "FDS 2": fo.FDS(2),
-    "FDS 5": fo.FDS(5), "GFJ 2": fo.GFJ(2), "FDS beta 2": fo.FDS(beta=2, lam=-0.5),
-}  # fmt: skip
+    "DRF": fo.DRF(),
+    "2-DF": fo.Policy(fo.Leximin(fo.KDominantShare(2, short="positive"))),
+    "MaxMin": fo.Policy(fo.MaxMin()),
+    "FDS 0.5": fo.FDS(0.5),
+    "FDS 1": fo.FDS(1),
+    "FDS 2": fo.FDS(2),
+    "FDS 5": fo.FDS(5),
+    "GFJ 2": fo.GFJ(2),
+    "FDS beta 2": fo.FDS(beta=2, lam=-0.5),
+}
 BOUNDS = {
-    "limits": [fo.MaxTasks(2.0)], "floors": [fo.MinTasks(1e-4)], "shares": [fo.MinShare(1e-5), fo.MaxShare(0.02)],
-    "a reserve": [fo.Reserve(1, 0.25)], "all": [fo.MinTasks(1e-4), fo.MaxShare(0.01, fo.Tasks()), fo.Reserve(0, 0.5)],
-}  # fmt: skip
+    "limits": [fo.MaxTasks(2.0)],
+    "floors": [fo.MinTasks(1e-4)],
+    "shares": [fo.MinShare(1e-5), fo.MaxShare(0.02)],
+    "a reserve": [fo.Reserve(1, 0.25)],
+    "all": [fo.MinTasks(1e-4), fo.MaxShare(0.01, fo.Tasks()), fo.Reserve(0, 0.5)],
+}
 
 
 def instance_of(n: int = 400, seed: int = 0, **more: Any) -> fo.Instance:
@@ -418,16 +427,25 @@ class MeanShareByRow(MeanShare):
 @pytest.mark.parametrize(
     "policy",
     [
-        fo.NoFairness(), fo.Policy(fo.AlphaFair(0)), fo.FDS(beta=2, lam=-1), fo.Policy(fo.OrderedWeighted([2, 1])),
-        fo.Policy(fo.Leximin(), [fo.EnvyFree()]), fo.Policy(fo.Leximin(), [fo.SharingIncentive()]),
-        fo.Policy(fo.Leximin(), [fo.MinTasks([1, 2])]), fo.Policy(fo.Leximin(), [fo.MaxTasks({"user1": 2})]),
-        fo.Policy(fo.Leximin(MeanShare())), fo.Policy(fo.AlphaFair(2, MeanShare())),
+        fo.NoFairness(),
+        fo.Policy(fo.AlphaFair(0)),
+        fo.FDS(beta=2, lam=-1),
+        fo.Policy(fo.OrderedWeighted([2, 1])),
+        fo.Policy(fo.Leximin(), [fo.EnvyFree()]),
+        fo.Policy(fo.Leximin(), [fo.SharingIncentive()]),
+        fo.Policy(fo.Leximin(), [fo.MinTasks([1, 2])]),
+        fo.Policy(fo.Leximin(), [fo.MaxTasks({"user1": 2})]),
+        fo.Policy(fo.Leximin(MeanShare())),
+        fo.Policy(fo.AlphaFair(2, MeanShare())),
         fo.Policy(fo.Leximin(), [fo.MinShare(0.1, MeanShare())]),
         fo.Policy(fo.Leximin(fo.KDominantShare(2, rank_weights={"user1": (1, 2, 1)}))),
-        fo.Policy(fo.Leximin().then(fo.Total())), fo.Policy(fo.AlphaFair(1) + fo.Total()), "drf", None,
+        fo.Policy(fo.Leximin().then(fo.Total())),
+        fo.Policy(fo.AlphaFair(1) + fo.Total()),
+        "drf",
+        None,
     ],
     ids=repr,
-)  # fmt: skip
+)
 def test_policies_that_need_everybody_at_once_are_refused(policy: Any) -> None:
     with pytest.raises(fo.OutOfDomain, match=r"in memory|by_row|task_limit"):
         fo.allocate_sharded(policy, instance_of().demands, capacities=[30, 20, 25])
@@ -459,9 +477,10 @@ def test_lower_bounds_that_do_not_fit_are_infeasible(tmp_path: Path) -> None:
         idle = fo.Instance(np.ones((4, 3)), [9, 9, 9], task_limits=[1, 1, 1, 0], resources=NAMES)
         with pytest.raises(fo.Infeasible, match=r"row group 1.*row 3"):
             fo.allocate_sharded(
-                fo.Policy(objective, [fo.MinTasks(0.1)]), table(tmp_path / "t.parquet", idle, 2),
+                fo.Policy(objective, [fo.MinTasks(0.1)]),
+                table(tmp_path / "t.parquet", idle, 2),
                 capacities=capacities_of(idle),
-            )  # fmt: skip
+            )
 
 
 @pytest.mark.parametrize("policy", [fo.FDS(2), fo.NashWelfare(), fo.DRF()], ids=lambda p: p.name)
@@ -518,11 +537,12 @@ def test_a_cluster_and_one_process_agree_to_the_last_digit(client: Any, policy: 
     units = capacities_of(instance)
     sources: dict[str, tuple[Any, fo.Instance]] = {
         "Parquet": (table(tmp_path / "t.parquet", instance), instance),
-        "arrays": (np.array_split(plain.demands, 3), plain), "a file": (tmp_path / "a.npy", plain),
+        "arrays": (np.array_split(plain.demands, 3), plain),
+        "a file": (tmp_path / "a.npy", plain),
         "a memory map": (np.load(tmp_path / "a.npy", mmap_mode="r"), plain),
         "a Dask array": (da.from_array(plain.demands, chunks=(90, 3)), plain),
         "one on the cluster": (da.from_array(plain.demands, chunks=(90, 3)).persist(), plain),
-    }  # fmt: skip
+    }
     for name, (source, right) in sources.items():
         one = fo.allocate_sharded(policy, source, capacities=units)
         a = fo.allocate_sharded(policy, source, capacities=units, client=client, out=tmp_path / f"out of {name}")

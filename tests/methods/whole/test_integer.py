@@ -139,11 +139,14 @@ def test_conditions_of_ones_own_see_the_rows_as_given() -> None:
 @pytest.mark.parametrize(
     "objective",
     [
-        fo.AlphaFair(0), fo.OrderedWeighted((2, 1)), fo.MaxMin() + 0.1 * fo.Total(),
-        fo.MaxMin().then(fo.Total(fo.Tasks())), fo.Leximin(fo.Tasks()).then(fo.Total()),
+        fo.AlphaFair(0),
+        fo.OrderedWeighted((2, 1)),
+        fo.MaxMin() + 0.1 * fo.Total(),
+        fo.MaxMin().then(fo.Total(fo.Tasks())),
+        fo.Leximin(fo.Tasks()).then(fo.Total()),
     ],
     ids=repr,
-)  # fmt: skip
+)
 def test_piecewise_linear_objectives_are_the_best_of_all(objective: fo.Objective) -> None:
     a = fo.Policy(objective).allocate(PAIR, integral=True)
     tiers = getattr(objective, "tiers", (objective,))
@@ -276,9 +279,11 @@ def test_no_users_and_users_of_limit_zero_have_no_tasks() -> None:
 def test_a_program_that_presolve_calls_infeasible_is_solved_without_it() -> None:
     """HiGHS 1.14 says so of the users above level 1, beside the answer that it found for level 1."""
     instance = fo.Instance(
-        [[4, 2], [3, 4], [1, 0], [4, 3]], [[7, 4], [7, 4], [7, 3]], task_limits=[None, 2, None, 0],
+        [[4, 2], [3, 4], [1, 0], [4, 3]],
+        [[7, 4], [7, 4], [7, 3]],
+        task_limits=[None, 2, None, 0],
         eligible=[[True] * 3, [True] * 3, [True] * 3, [True, True, False]],
-    )  # fmt: skip
+    )
     a = fo.DRF().allocate(instance, integral=True)
     np.testing.assert_array_equal(a.tasks, [2, 1, 10, 0])
     assert a.certificate.note == "that no whole answer is better is HiGHS's word"

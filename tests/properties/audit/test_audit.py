@@ -89,19 +89,33 @@ def test_drf_is_never_accused(seed: int) -> None:
 
 @pytest.mark.parametrize(
     ("policy", "name"),
-    [(fo.FDS(1), "pe"), (fo.FDS(1), "ef"), (fo.FDS(1), "bottleneck"), (fo.FDS(5), "si"), (fo.KDF(2), "sp-boosting"),
-     (fo.NoFairness(), "pe"), (fo.BottleneckFairness(), "bottleneck")],
+    [
+        (fo.FDS(1), "pe"),
+        (fo.FDS(1), "ef"),
+        (fo.FDS(1), "bottleneck"),
+        (fo.FDS(5), "si"),
+        (fo.KDF(2), "sp-boosting"),
+        (fo.NoFairness(), "pe"),
+        (fo.BottleneckFairness(), "bottleneck"),
+    ],
     ids=str,
-)  # fmt: skip
+)
 def test_what_holds_is_not_refuted(policy: Any, name: str) -> None:
     size = 30 if isinstance(policy, fo.BottleneckFairness) else 200
     assert not audit(policy, [name], positive=True, max_examples=size)[name].refuted
 
 
 FALSE = [
-    (fo.KDF(2), "ef"), (fo.FDS(0.5), "si"), (fo.GFJ(2), "sp"), (fo.NoFairness(), "ef"), (fo.MLFDRS(), "pe"),
-    (fo.HFFMRA(), "sp-boosting"), (fo.DRF(), "bf"), (fo.DRF(), "rm"), (fo.GFJ(2), "pm"),
-]  # fmt: skip
+    (fo.KDF(2), "ef"),
+    (fo.FDS(0.5), "si"),
+    (fo.GFJ(2), "sp"),
+    (fo.NoFairness(), "ef"),
+    (fo.MLFDRS(), "pe"),
+    (fo.HFFMRA(), "sp-boosting"),
+    (fo.DRF(), "bf"),
+    (fo.DRF(), "rm"),
+    (fo.GFJ(2), "pm"),
+]
 
 
 @pytest.mark.parametrize(("policy", "name"), FALSE, ids=lambda v: getattr(v, "name", v))
@@ -425,7 +439,7 @@ WRONG = {
     "no instances": (lambda: audit(fo.DRF(), instances=[1]), "fairopt.Instance"),
     "no time": (lambda: audit(fo.DRF(), time_limit=0), "time_limit is 0"),
     "another ending": (lambda: audit(fo.DRF(), ["pe"], max_examples=4).save("x.parquet"), "ends in .json"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("case", WRONG)
@@ -551,9 +565,12 @@ def test_a_file_that_was_changed_is_told_by_its_digest(saved: Any) -> None:
 
     assert replay(saved(changed(lambda d: None)))[0].refutes  # another layout, but the same
     for change in (
-        lambda d: first(d).update(margin="inf", gain="inf"), lambda d: d.update(mechanism="DRF"),
-        lambda d: first(d).update(sentence="nothing"), lambda d: d.update(findings=[]), lambda d: d.pop("seed"),
-    ):  # fmt: skip
+        lambda d: first(d).update(margin="inf", gain="inf"),
+        lambda d: d.update(mechanism="DRF"),
+        lambda d: first(d).update(sentence="nothing"),
+        lambda d: d.update(findings=[]),
+        lambda d: d.pop("seed"),
+    ):
         with pytest.raises(fo.InvalidInstance, match="changed after it was saved"):
             replay(saved(changed(change)))
 

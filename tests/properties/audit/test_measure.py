@@ -77,10 +77,14 @@ def everything(pools: Batch) -> np.ndarray:
 
 @pytest.mark.parametrize(
     ("policy", "name", "users"),
-    [(fo.KDF(2), "strategy-proof", 2), (fo.NoFairness(), "envy-free", 2),
-     (fo.HFFMRA(), "pareto", 2), (fo.FDS(1), "population-monotone", 3)],
+    [
+        (fo.KDF(2), "strategy-proof", 2),
+        (fo.NoFairness(), "envy-free", 2),
+        (fo.HFFMRA(), "pareto", 2),
+        (fo.FDS(1), "population-monotone", 3),
+    ],
     ids=str,
-)  # fmt: skip
+)
 def test_witnesses_shrink_to_few_users_and_small_integers(policy: fo.Policy, name: str, users: int) -> None:
     pools = random_pools(np.random.default_rng(5), "log space", (4, 3), 100, positive=True)
     found = measure(policy, name, pools, np.random.default_rng(0), True)

@@ -434,9 +434,13 @@ def runs_though_larger(tasks, demands, capacities, weights):
 
 
 MEASURES = {
-    "pareto": wasteful, "sharing-incentive": short, "envy-free": envy, "bottleneck": below_bottleneck,
-    "efficiency": few_tasks, "answer": runs_though_larger,
-}  # fmt: skip
+    "pareto": wasteful,
+    "sharing-incentive": short,
+    "envy-free": envy,
+    "bottleneck": below_bottleneck,
+    "efficiency": few_tasks,
+    "answer": runs_though_larger,
+}
 
 
 def undominated(demands, capacities, k):
@@ -475,19 +479,27 @@ def worst(spec, name, count, seed, weighted=False, k=1):
 
 FLAT = 1e-4  # what a certified gap of 1e-6 leaves open in tasks, where an optimum is flat
 STANDING = [
-    *((spec, name, weighted, 1, 1e-9) for spec in ("drf",) for weighted in (False, True)
-      for name in ("pareto", "sharing-incentive", "envy-free", "strategy-proof")),
-    ("drf", "population-monotone", False, 1, 1e-9), ("drf", "bottleneck", False, 1, 1e-9),
-    ("gfj:alpha=2", "pareto", False, 1, FLAT), ("fds:alpha=0.5", "efficiency", False, 1, FLAT),
+    *(
+        (spec, name, weighted, 1, 1e-9)
+        for spec in ("drf",)
+        for weighted in (False, True)
+        for name in ("pareto", "sharing-incentive", "envy-free", "strategy-proof")
+    ),
+    ("drf", "population-monotone", False, 1, 1e-9),
+    ("drf", "bottleneck", False, 1, 1e-9),
+    ("gfj:alpha=2", "pareto", False, 1, FLAT),
+    ("fds:alpha=0.5", "efficiency", False, 1, FLAT),
     ("most-tasks", "answer", False, 1, 1e-9),
-    *((spec, name, False, k, 1e-9) for spec, k in (("kdf:k=2", 2), ("kdf:k=3", 3))
-      for name in ("pareto", "envy-free")),
+    *((spec, name, False, k, 1e-9) for spec, k in (("kdf:k=2", 2), ("kdf:k=3", 3)) for name in ("pareto", "envy-free")),
     ("kdf:k=2", "strategy-proof-boosting", False, 2, 1e-9),
-    *((f"fds:alpha={alpha}", name, False, 1, FLAT) for alpha in (1, 1.1, 2, 5)
-      for name in ("sharing-incentive", "envy-free")),
+    *(
+        (f"fds:alpha={alpha}", name, False, 1, FLAT)
+        for alpha in (1, 1.1, 2, 5)
+        for name in ("sharing-incentive", "envy-free")
+    ),
     *((f"pnorm:p={p},alpha={alpha}", "envy-free", False, 1, FLAT) for p in (0.5, 1, 3) for alpha in (1, 2, 5)),
     *(("nash", name, False, 1, FLAT) for name in ("sharing-incentive", "envy-free", "pareto")),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("spec", "name", "weighted", "k", "noise"), STANDING)
@@ -498,10 +510,12 @@ def test_what_stands_has_no_counterexample_in_a_short_search(spec, name, weighte
 
 
 REFUTED = [
-    ("drf", "sharing-incentive", "fds:alpha=0.5"), ("drf", "envy-free", "fds:alpha=0.5"),
-    ("drf", "strategy-proof", "nash"), ("nash", "sharing-incentive", "pnorm:p=1,alpha=2"),
+    ("drf", "sharing-incentive", "fds:alpha=0.5"),
+    ("drf", "envy-free", "fds:alpha=0.5"),
+    ("drf", "strategy-proof", "nash"),
+    ("nash", "sharing-incentive", "pnorm:p=1,alpha=2"),
     ("nash", "envy-free", "gfj:alpha=2"),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("stands", "name", "falls"), REFUTED)
@@ -556,19 +570,27 @@ def test_claims_that_must_be_there_are():
     for paper, names in {
         "Jiang and Wu 2021": [f"Theorem {k}" for k in range(1, 5)],
         "Hamzeh et al. 2019": [f"Theorem {k}" for k in range(1, 5)],
-        "Joe-Wong et al. 2013": [*(f"Prop. {k}" for k in (1, 3, 4, 5, 6, 7, 8)), *(f"Cor. {k}" for k in range(2, 7)),
-                "Table I", "sec. VII"],
-        "Jiang and Wu 2018": ["slide"], "Hamzeh et al. 2021": ["sec. I"],
-        "Ghodsi et al. 2011": ["sec. 3"], "Wang et al. 2014": ["abstract"],
-    }.items():  # fmt: skip
+        "Joe-Wong et al. 2013": [
+            *(f"Prop. {k}" for k in (1, 3, 4, 5, 6, 7, 8)),
+            *(f"Cor. {k}" for k in range(2, 7)),
+            "Table I",
+            "sec. VII",
+        ],
+        "Jiang and Wu 2018": ["slide"],
+        "Hamzeh et al. 2021": ["sec. I"],
+        "Ghodsi et al. 2011": ["sec. 3"],
+        "Wang et al. 2014": ["abstract"],
+    }.items():
         for name in names:
             assert any(p == paper and name in where for p, where in listed), (paper, name)
 
 
 def test_verdicts_of_the_theorems():
     verdict = {(c.paper, c.where, c.property): c.verdict for c in literature.claims()}
-    assert {verdict["Hamzeh et al. 2019", f"Theorem {k}", p] for k, p in enumerate(
-        ("envy-free", "sharing-incentive", "pareto", "strategy-proof"), 1)} == {"refuted"}  # fmt: skip
+    assert {
+        verdict["Hamzeh et al. 2019", f"Theorem {k}", p]
+        for k, p in enumerate(("envy-free", "sharing-incentive", "pareto", "strategy-proof"), 1)
+    } == {"refuted"}
     assert verdict["Jiang and Wu 2021", "Theorem 2", "strategy-proof-boosting"] == "proved"
     assert verdict["Jiang and Wu 2021", "sec. 1.2, Def. 4, sec. 7", "strategy-proof"] == "refuted"
 

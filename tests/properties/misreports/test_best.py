@@ -116,12 +116,18 @@ def test_a_lie_about_more_than_ones_limit_brings_nothing():
 @pytest.mark.parametrize(
     ("family", "policy", "least"),
     [
-        ("scale", fo.GFJ(2), 1), ("scale", fo.KDF(2), 1), ("grid", fo.FDS(5), 1), ("co-dominant", fo.FDS(2), 1),
-        ("single", fo.FDS(2), 1), ("zero", fo.FDS(1), 0), ("zero", SHORT_2DF, 0), ("random", fo.FDS(2), 1),
+        ("scale", fo.GFJ(2), 1),
+        ("scale", fo.KDF(2), 1),
+        ("grid", fo.FDS(5), 1),
+        ("co-dominant", fo.FDS(2), 1),
+        ("single", fo.FDS(2), 1),
+        ("zero", fo.FDS(1), 0),
+        ("zero", SHORT_2DF, 0),
+        ("random", fo.FDS(2), 1),
         ("random", fo.HFFMRA(), 1),
     ],
     ids=str,
-)  # fmt: skip
+)
 def test_every_family_finds_lies_that_pay_and_that_hold_when_solved_again(family, policy, least):
     demands, capacities = small(7, least=least)
     found = best_lies(policy, Batch.of(demands, capacities), families=(family,), tries=80)

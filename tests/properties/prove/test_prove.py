@@ -378,11 +378,18 @@ def test_blocks_that_say_something_else_than_they_compute_are_refused(objective,
 
 SHIPPED = (
     *(fo.Leximin(share) for share in (fo.DominantShare(), fo.KDominantShare(2), fo.PNormShare(1.5), fo.Tasks())),
-    *(fo.Leximin(share) for share in (fo.ResourceShare(0), fo.StandAloneShare(), fo.PNormShare(0))), fo.MaxMin(),
-    fo.Leximin(fo.KDominantShare(2, short="positive")), fo.Leximin(fo.KDominantShare(2, rank_weights=(1, 2))),
-    fo.AlphaFair(0.5), fo.AlphaFair(1), fo.AlphaFair(1.5, fo.Tasks()), fo.AlphaFair(2), fo.AlphaFair(0),
-    fo.Total(fo.Tasks()), fo.Total(fo.PNormShare(1)),
-)  # fmt: skip
+    *(fo.Leximin(share) for share in (fo.ResourceShare(0), fo.StandAloneShare(), fo.PNormShare(0))),
+    fo.MaxMin(),
+    fo.Leximin(fo.KDominantShare(2, short="positive")),
+    fo.Leximin(fo.KDominantShare(2, rank_weights=(1, 2))),
+    fo.AlphaFair(0.5),
+    fo.AlphaFair(1),
+    fo.AlphaFair(1.5, fo.Tasks()),
+    fo.AlphaFair(2),
+    fo.AlphaFair(0),
+    fo.Total(fo.Tasks()),
+    fo.Total(fo.PNormShare(1)),
+)
 
 
 @pytest.mark.parametrize("limits", [False, True])
@@ -523,7 +530,7 @@ def test_saved_proofs_are_checked_by_both_provers(tmp_path):
         (DRF, "strategy-proof", {"positive": False, "users": 2}, r"grow, all fall or all stay.*\(Proposition 16.7\)"),
         (DRF, "pareto", {"users": 2}, "All 2 users are here, and nothing is left out"),
     ],
-)  # fmt: skip
+)
 def test_statements_say_what_was_left_out_and_why(policy, name, options, words):
     for query in queries(question(policy, name, **options)):
         text = query.text.replace("\n; ", " ")
@@ -610,9 +617,7 @@ def test_outside_its_domain():
 
 def test_audits_prove_what_they_do_not_refute():
     report = fo.audit(fo.KDF(2), ["pe", "si"], positive=True, max_examples=40, prove=True)
-    assert report["pe"].verdict == (
-        "proved for 2, 3, 4 resources and any number of users; not refuted on 40 instances"
-    )
+    assert report["pe"].verdict == ("proved for 2, 3, 4 resources and any number of users; not refuted on 40 instances")
     assert report["si"].refuted and report["si"].proved == ""
 
 

@@ -586,7 +586,7 @@ def _measured(question: Question, objective: Any, z: Float, x: Float) -> tuple[C
         function = separable(forms, *curves, np.maximum(1e-3 * z, 1e-12 * z.max()))
         allowed = GAP * (weights.sum() if alpha == 1 else abs((1 - alpha) * function.value(x)))
         return function, allowed, float(utility(alpha, weights, 1.0)[0](z).sum())
-    parts = objective.terms() if name == "Sum" else ((1.0, objective),)
+    parts = objective.summands() if name == "Sum" else ((1.0, objective),)
     at = [np.array(question.forms_of(part), dtype=float) @ x for _, part in parts]
     terms = [(f, concave_of(part, question, values)) for (f, part), values in zip(parts, at, strict=True)]
     function = added(terms)
@@ -783,5 +783,5 @@ def _all_parts(policy: Any) -> list[Any]:
     parts: list[Any] = [block for block in policy.constraints if type(block).__name__ == "EqualShares"]
     levels = [block.objective for block in policy.constraints if hasattr(block, "objective")]
     for objective in (*tiers_of(policy.objective), *levels):
-        parts += [part for _, part in objective.terms()] if hasattr(objective, "terms") else [objective]
+        parts += [part for _, part in objective.summands()] if hasattr(objective, "summands") else [objective]
     return parts

@@ -153,7 +153,7 @@ def fixed(objective, instance):
     if isinstance(objective, (fo.Leximin, fo.MaxMin)):
         objective = fo.MaxMin(objective.share)
     if not hasattr(objective, "share"):
-        parts = [(c, fixed(t, instance)) for c, t in objective.terms()]
+        parts = [(c, fixed(t, instance)) for c, t in objective.summands()]
         return sum(c * t for c, t in parts)
     return dataclasses.replace(objective, share=Fixed(tuple(objective.share.coefficients(instance).tolist())))
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import ClassVar, NoReturn
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +14,7 @@ from fairopt.blocks.constraints import Constraint, MinShare
 from fairopt.blocks.majorant import Majorant
 from fairopt.blocks.marginal import Marginal, added
 from fairopt.blocks.model import Model, Point
+from fairopt.blocks.normal_form import Kind, Several, Term
 from fairopt.blocks.shares import Share, nobody_has, require_share
 from fairopt.blocks.symbols import OutcomeSymbols
 from fairopt.blocks.terms import Condition
@@ -21,7 +22,7 @@ from fairopt.errors import InvalidBlock, OutOfDomain
 from fairopt.instance import Instance
 from fairopt.lazy import cp
 
-__all__ = ["AtLeast", "Kept", "KeptLevel", "KeptShares", "Objective", "Sum", "Tiers", "tiers_of"]
+__all__ = ["AtLeast", "Kept", "KeptLevel", "KeptShares", "Objective", "Own", "Sum", "Tiers", "tiers_of"]
 
 Float = NDArray[np.float64]
 
@@ -52,12 +53,56 @@ class Objective(Block):
         if hasattr(self, "share"):
             require_share(self.share, self)
 
+    of_bundles: ClassVar[bool] = False  # whether it is of what users hold, which then need not be tasks times demands
     instead: ClassVar[str] = (
         "objectives are added, multiplied by numbers >= 0 and kept above a level by `>=`, since other results are not "
         "concave; bound shares from above by MaxShare(level, share) and tasks by MaxTasks(number)"
     )
-    majorant_is_natural: ClassVar[bool] = True  # False where `majorant` bounds a transform of the objective
-    of_bundles: ClassVar[bool] = False  # whether it is of what users hold, which then need not be tasks times demands
+
+    def __init_subclass__(cls, **given: Any) -> None:
+        """Let what a class writes itself, terms or an expression, stand for what it inherits."""
+        super().__init_subclass__(**given)
+        if "expression" in vars(cls):
+            if "terms" in vars(cls):
+                raise InvalidBlock(f"{cls.__name__} writes both terms and expression, which might differ; write one")
+            cls.terms = Objective.terms  # type: ignore[method-assign]
+
+    def terms(self) -> tuple[Term, ...]:
+        """What the objective says, as data, instead of `expression`: then it is solved and proved as fairopt's own.
+
+        Returns
+        -------
+        tuple of Term
+            Their sum is the objective; by default one term, of which only `expression` is known.
+
+        Examples
+        --------
+        Proportional fairness with a bonus for tasks, as one objective:
+
+        >>> import fairopt as fo
+        >>> from dataclasses import dataclass
+        >>> from fairopt.blocks.normal_form import Linear, Power, Term
+        >>> @dataclass(frozen=True, repr=False)
+        ... class WithBonus(fo.Objective):
+        ...     bonus: float
+        ...     def terms(self):
+        ...         return Term(1.0, Power(1.0), fo.DominantShare()), Term(self.bonus, Linear(), fo.Tasks())
+        >>> answer = fo.Policy(WithBonus(0.1)).allocate(fo.Instance([[40, 8, 8], [8, 5, 1]], [200, 200, 200]))
+        >>> answer.tasks.round(4), answer.certificate.method
+        (array([ 1.4645, 17.6777]), 'prices')
+        """
+        return (Term(1.0, Own(self), getattr(self, "share", None)),)
+
+    @property
+    def term(self) -> Term:
+        """The only term that counts; of a sum of several, a term whose kind is `Several`."""
+        terms = self.terms()
+        return terms[0] if len(terms) == 1 else Term(1.0, Several(), None)
+
+    @property
+    def _is_own(self) -> bool:
+        """Whether only the block itself knows what it says."""
+        return any(isinstance(term.kind, Own) and term.kind.objective is self for term in self.terms())
 
     def expression(self, model: Model) -> cp.Expression:
         """The objective in natural units, as a concave scalar expression.
@@ -72,7 +117,12 @@ class Objective(Block):
         -------
         cvxpy.Expression of shape ()
         """
-        raise InvalidBlock(f"{type(self).__name__} has no expression(model); write it")
+        if self._is_own:
+            raise InvalidBlock(f"{type(self).__name__} has no expression(model); write it")
+        parts = [(term.factor, term.kind.expression(term.share, model)) for term in self.terms()]
+        return sum(part if factor == 1 else factor * part for factor, part in parts) + (
+            0.0 if parts else cp.Constant(0)
+        )
 
     def conditions(self, symbols: OutcomeSymbols) -> Condition | None:
         """What makes an outcome the answer on one pool, in polynomials, for `prove`; None, the default, if not said.
@@ -110,10 +160,12 @@ class Objective(Block):
 
     def solver_form(self, model: Model) -> cp.Expression | None:
         """An increasing transform that suits solvers better, used where the objective stands alone; None for none."""
-        return None
+        return None if self._is_own else self.term.kind.solver_form(self.term.share, model)
 
     def value(self, point: Point) -> float:
         """The objective at an allocation, in natural units."""
+        if not self._is_own:
+            return float(sum(term.value(point) for term in self.terms()))
         before = len(point.required)
         expression = written(self, point)
         if not isinstance(expression, cp.Expression):
@@ -131,7 +183,18 @@ class Objective(Block):
 
     def majorant(self, point: Point) -> Majorant | None:
         """A bound from above, tight at ``point``, that certificates can maximise exactly; None for the tangent."""
-        return None
+        if self._is_own:
+            return None
+        terms = self.terms()
+        if len(terms) == 1:
+            return terms[0].majorant(point)
+        total = Majorant()
+        for term in terms:
+            part = term.kind.majorant(term.share, point)
+            if part is None or not term.kind.is_natural:
+                return None
+            total = total.plus(part, term.factor)
+        return total
 
     def by_user(self, instance: Instance) -> Marginal | None:
         """The derivatives by the tasks of each user, if the objective adds up one concave function for each user.
@@ -163,10 +226,19 @@ class Objective(Block):
         >>> answer.tasks.round(4), answer.certificate.method
         (array([3.2891, 0.237 ]), 'prices')
         """
-        return None
+        if self._is_own:
+            return None
+        parts = [(term.factor, term.kind.marginal(term.share, instance)) for term in self.terms()]
+        known = [(factor, part) for factor, part in parts if part is not None]
+        if len(known) < len(parts) or not parts:
+            return None
+        return known[0][1] if len(known) == 1 and known[0][0] == 1 else added(known)
 
     def relative_gap(self, bound: float, value: float, point: Point) -> float:
         """How far a bound lies above the value at the point, relatively, both in the units of `majorant`."""
+        gap = self.term.kind.relative_gap(bound, value, self.term.share, point)
+        if gap is not None:
+            return gap
         return in_units(bound - value, self.unit(point), value)
 
     def loss(self, best: Point, gap: float, point: Point) -> float:
@@ -174,15 +246,23 @@ class Objective(Block):
 
         Of what the objective is worth at ``best`` beyond no tasks at all, or, where that is infinite, of its `unit`.
         """
+        lost = self.term.kind.loss(best, gap, self.term.share, point)
+        if lost is not None:
+            return lost
         here, worth = self.value(best), self.value(best) - self.value(best.scaled(0.0))
         return in_units(here - self.value(point), worth if worth < np.inf else self.unit(best), here) + gap
+
+    def losses(self, best: Point, gap: float, point: Point) -> Float:
+        """The same by level of a leximin, from the smallest share per weight up; one number for others."""
+        lost = self.term.kind.losses(best, gap, self.term.share, point)
+        return np.array([self.loss(best, gap, point)]) if lost is None else lost
 
     def unit(self, point: Point) -> float:
         """A unit for gaps: `drop`, or where that is 0 the distance to the value towards equal parts of the servers.
 
         Infinite for a multiple by 0, of which every point is an optimum.
         """
-        if not any(factor for factor, _ in self.terms()):
+        if not self.terms():
             return np.inf
         drop = self.drop(point)
         if drop > 0:
@@ -195,13 +275,17 @@ class Objective(Block):
 
     def share_blocks(self) -> tuple[Share, ...]:
         """The shares in it, in order."""
-        share = getattr(self, "share", None)
-        return (share,) if isinstance(share, Share) else ()
+        return tuple(term.share for term in self.terms() if isinstance(term.share, Share))
 
     @property
     def levels_users(self) -> bool:
         """Whether shares are levelled between users, so that none may be zero."""
-        return False
+        return not self._is_own and self.term.kind.levels_users
+
+    @property
+    def majorant_is_natural(self) -> bool:
+        """Whether `majorant` bounds the objective itself, and not a transform."""
+        return all(term.kind.is_natural for term in self.terms())
 
     def check(self, instance: Instance) -> None:
         """Raise `OutOfDomain` where the objective is not defined, and `NotConcave` where it is not concave."""
@@ -219,8 +303,8 @@ class Objective(Block):
 
     # -- algebra ----------------------------------------------------------------------------------------------
 
-    def terms(self) -> tuple[tuple[float, Objective], ...]:
-        """The objective as a sum of multiples."""
+    def summands(self) -> tuple[tuple[float, Objective], ...]:
+        """The objectives that are added up, with their factors."""
         return ((1.0, self),)
 
     def __add__(self, other: object) -> Objective:
@@ -230,7 +314,7 @@ class Objective(Block):
             refuse_operator(self, "+", other)
         self._refuse_arithmetic()
         other._refuse_arithmetic()
-        return Sum(self.terms() + other.terms())
+        return Sum(self.summands() + other.summands())
 
     __radd__ = __add__
 
@@ -245,7 +329,7 @@ class Objective(Block):
             high=1e300,
             fix="give a finite number >= 0: a negative multiple of a concave objective is not concave",
         )
-        parts = tuple((number * c, t) for c, t in self.terms())
+        parts = tuple((number * c, t) for c, t in self.summands())
         return parts[0][1] if len(parts) == 1 and parts[0][0] == 1 else Sum(parts)
 
     __rmul__ = __mul__
@@ -288,10 +372,6 @@ class Objective(Block):
     def _refuse_arithmetic(self) -> None:
         """`Leximin` and tiers are orders, not numbers: they override this with the error."""
 
-    def _as_shares(self, level: float, instance: Instance) -> MinShare | None:
-        """The bounds on shares that ``self >= level`` is the same as; None where there are none."""
-        return None
-
 
 @dataclass(frozen=True, repr=False)
 class Sum(Objective):
@@ -299,35 +379,17 @@ class Sum(Objective):
 
     parts: tuple[tuple[float, Objective], ...]
 
-    def expression(self, model: Model) -> cp.Expression:
-        return sum(c * written(t, model) for c, t in self.parts if c > 0) + cp.Constant(0.0)
-
-    def value(self, point: Point) -> float:
-        return float(sum(c * t.value(point) for c, t in self.parts if c > 0))
-
-    def majorant(self, point: Point) -> Majorant | None:
-        total = Majorant()
-        for c, t in self.parts:
-            part = t.majorant(point) if c > 0 else Majorant()
-            if part is None or not t.majorant_is_natural:
-                return None
-            total = total.plus(part, c)
-        return total
-
-    def by_user(self, instance: Instance) -> Marginal | None:
-        parts = [(c, t.by_user(instance)) for c, t in self.parts if c > 0]
-        known = [(c, part) for c, part in parts if part is not None]
-        return added(known) if known and len(known) == len(parts) else None
-
-    def share_blocks(self) -> tuple[Share, ...]:
-        return tuple(s for _, t in self.parts for s in t.share_blocks())
+    def terms(self) -> tuple[Term, ...]:
+        held = [(factor, part) for factor, part in self.parts if factor > 0]
+        made = [term.times(factor) for factor, part in held for term in part.terms()]
+        return tuple(made) if len(held) == 1 else tuple(replace(term, kind=term.kind.in_sum()) for term in made)
 
     def check(self, instance: Instance) -> None:
         for _, t in self.parts:
             t.check(instance)
             t.natural_is_concave()
 
-    def terms(self) -> tuple[tuple[float, Objective], ...]:
+    def summands(self) -> tuple[tuple[float, Objective], ...]:
         return self.parts
 
     def __repr__(self) -> str:
@@ -346,20 +408,8 @@ class Tiers(Objective):
 
     tiers: tuple[Objective, ...]
 
-    def expression(self, model: Model) -> cp.Expression:
-        return self.tiers[0].expression(model)
-
-    def solver_form(self, model: Model) -> cp.Expression | None:
-        return self.tiers[0].solver_form(model)
-
-    def value(self, point: Point) -> float:
-        return self.tiers[0].value(point)
-
-    def majorant(self, point: Point) -> Majorant | None:
-        return self.tiers[0].majorant(point)
-
-    def relative_gap(self, bound: float, value: float, point: Point) -> float:
-        return self.tiers[0].relative_gap(bound, value, point)
+    def terms(self) -> tuple[Term, ...]:
+        return self.tiers[0].terms()
 
     def share_blocks(self) -> tuple[Share, ...]:
         return tuple(s for t in self.tiers for s in t.share_blocks())
@@ -384,6 +434,40 @@ class Tiers(Objective):
         return first + "".join(f".then({text(t)})" for t in self.tiers[1:])
 
 
+@dataclass(frozen=True)
+class Own(Kind):
+    """What only a block itself knows: an objective by its expression, and by what else it may say."""
+
+    objective: Objective
+
+    @property
+    def levels_users(self) -> bool:
+        return self.objective.levels_users
+
+    @property
+    def is_known(self) -> bool:
+        return is_ours(self.objective)
+
+    @property
+    def of_bundles(self) -> bool:
+        return self.objective.of_bundles
+
+    def expression(self, share: Share | None, model: Model) -> cp.Expression:
+        return written(self.objective, model)
+
+    def solver_form(self, share: Share | None, model: Model) -> cp.Expression | None:
+        return self.objective.solver_form(model)
+
+    def value(self, share: Share | None, point: Point) -> float:
+        return self.objective.value(point)
+
+    def majorant(self, share: Share | None, point: Point) -> Majorant | None:
+        return self.objective.majorant(point)
+
+    def marginal(self, share: Share | None, instance: Instance) -> Marginal | None:
+        return self.objective.by_user(instance)
+
+
 @dataclass(frozen=True, repr=False)
 class AtLeast(Constraint):
     """An objective kept at a level or above; written ``objective >= level``.
@@ -400,8 +484,10 @@ class AtLeast(Constraint):
     level: float
 
     def bounds(self, instance: Instance) -> tuple[Float, Float] | None:
-        shares = self.objective._as_shares(self.level, instance)
-        return None if shares is None else shares.bounds(instance)
+        term = self.objective.term
+        if not term.is_smallest:
+            return None
+        return MinShare(tuple(max(self.level / term.factor, 0.0) * instance.weights), term.share).bounds(instance)
 
     def constraints(self, model: Model) -> dict[str, cp.Constraint]:
         unit = abs(self.level) or 1.0

@@ -9,17 +9,18 @@ import numpy as np
 
 from fairopt.blocks.base import parameter
 from fairopt.blocks.constraints import Constraint
-from fairopt.blocks.majorant import Majorant, PowerTerm, ratio_gap
-from fairopt.blocks.marginal import PowerMarginal
+from fairopt.blocks.majorant import Majorant, PowerTerm
+from fairopt.blocks.marginal import Marginal
 from fairopt.blocks.measure import log_fairness, log_total
 from fairopt.blocks.model import Model, Point
+from fairopt.blocks.normal_form import Kind, Linear, Power, Spread, Term
 from fairopt.blocks.objectives import AlphaFair, Objective, Total
 from fairopt.blocks.shares import DominantShare, Share
 from fairopt.errors import InvalidBlock, NotConcave
 from fairopt.instance import Instance
 from fairopt.lazy import cp
 
-__all__ = ["FairnessEfficiency", "PowerSpread", "TotalIs", "single_term"]
+__all__ = ["Edge", "FairnessEfficiency", "Plane", "PowerSpread", "TotalIs", "single_term"]
 
 
 @dataclass(frozen=True, repr=False)
@@ -47,8 +48,6 @@ class FairnessEfficiency(Objective):
     >>> fo.Policy(fo.FairnessEfficiency(2, -0.5, fo.Tasks())).allocate(cluster).tasks.round(5)
     array([3.29423, 1.90192])
     """
-
-    majorant_is_natural: ClassVar[bool] = False
 
     beta: float
     lam: float
@@ -121,75 +120,71 @@ class FairnessEfficiency(Objective):
         """What is best for the measure among shares of one sum, and concave: M above, or -M for beta < 0."""
         return AlphaFair(self.beta, self.share) if self.beta > 0 else PowerSpread(1 - self.beta, self.share)
 
-    @property
-    def levels_users(self) -> bool:
-        """Whether shares are levelled: for every beta but 1, the sum of shares."""
-        return self.beta != 1
+    def terms(self) -> tuple[Term, ...]:
+        on_edge = self.beta > 0 and abs(self.emphasis - self.threshold) <= 1e-12 * self.threshold
+        kind: Kind = Plane(self)
+        if self.beta == 1 or on_edge:
+            kind = Edge(self, Linear() if self.beta == 1 else Power(self.beta))
+        return (Term(1.0, kind, self.share),)
 
     def alpha_fair(self) -> AlphaFair | None:
         """The `AlphaFair` with the same optimum, on the edge of the region."""
         on_edge = self.beta > 0 and abs(self.emphasis - self.threshold) <= 1e-12 * self.threshold
         return AlphaFair(self.beta, self.share) if on_edge and self.beta != 1 else None
 
-    def of_alpha_fair(self, value: float) -> tuple[float, float]:
-        """The measure on the edge of the region, and its derivative, from the value F of `alpha_fair`.
 
-        With the sum of powers ``V = (1-b) F`` the measure is ``sgn(1-b) V^(1/b)``.
-        """
-        power = 1.0 - self.beta
-        with np.errstate(all="ignore"):  # the value may be beyond the range of floats
-            measure = np.sign(power) * np.float64(power * value) ** (1.0 / self.beta)
-            return float(measure), float(measure / (self.beta * value))
+@dataclass(frozen=True)
+class Plane(Kind):
+    """The measure of fairness and efficiency; bounds are of its logarithm."""
 
-    def expression(self, model: Model) -> cp.Expression:
+    is_natural: ClassVar[bool] = False
+
+    measure: FairnessEfficiency
+
+    def expression(self, share: Share, model: Model) -> cp.Expression:
         """``-exp(-h)`` above beta = 1, h the solver form; the logarithm of the measure below (a transform)."""
-        h = self._log_measure(model) + self.emphasis * np.log(model.level(self.share))
-        return -cp.exp(-h) if self.beta > 1 else h
+        measure = self.measure
+        h = self._log_measure(share, model) + measure.emphasis * np.log(model.level(share))
+        return -cp.exp(-h) if measure.beta > 1 else h
 
-    def _log_measure(self, model: Model) -> cp.Expression:
+    def solver_form(self, share: Share, model: Model) -> cp.Expression:
+        """The logarithm of the measure."""
+        return self._log_measure(share, model)
+
+    def _log_measure(self, share: Share, model: Model) -> cp.Expression:
         """``a log M_q + (l - a) log S`` with relative shares: logarithm of the measure, an increasing transform."""
-        self.require_concave()
-        w, q, a = model.weights, 1 - self.beta, self.threshold
+        measure = self.measure
+        measure.require_concave()
+        w, q, a = model.weights, 1 - measure.beta, measure.threshold
         parts = []
         if q:
-            u, factor = model.split_share(self.share)
+            u, factor = model.split_share(share)
             total = (w * factor) @ u
         else:  # shares may be zero
-            total = cp.sum(model.share(self.share)) / model.level(self.share)
+            total = cp.sum(model.share(share)) / model.level(share)
         if q < 0:
             parts.append(a / q * cp.log_sum_exp(q * cp.log(u) + q * np.log(factor) + np.log(w)))
         elif q > 0:
             parts.append(a / q * cp.log((w * factor**q) @ cp.power(u, q, approx=not model.exact_powers)))
-        if self.emphasis > a or q == 0:
-            parts.append((self.emphasis - a) * cp.log(total))
+        if measure.emphasis > a or q == 0:
+            parts.append((measure.emphasis - a) * cp.log(total))
         return sum(parts)
 
-    def solver_form(self, model: Model) -> cp.Expression:
-        """That of `AlphaFair` on the edge, the sum of shares at beta = 1, else the logarithm of the measure."""
-        edge = self.alpha_fair()
-        if edge is not None:
-            return edge.solver_form(model)
-        return Total(self.share).solver_form(model) if self.beta == 1 else self._log_measure(model)
-
-    def value(self, point: Point) -> float:
-        s = point.share(self.share)[None]
+    def value(self, share: Share, point: Point) -> float:
+        s, measure = point.share(share)[None], self.measure
         with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
-            logs = log_fairness(s, point.weights, self.beta)[0] + self.lam * log_total(s)[0]
-            return float((1 if self.beta <= 1 else -1) * np.exp(logs[0]))
+            logs = log_fairness(s, point.weights, measure.beta)[0] + measure.lam * log_total(s)[0]
+            return float((1 if measure.beta <= 1 else -1) * np.exp(logs[0]))
 
-    def majorant(self, point: Point) -> Majorant:
-        """A bound on the logarithm of the measure; on the edge, that of `AlphaFair`."""
-        edge = self.alpha_fair()
-        if edge is not None:
-            return edge.majorant(point)
-        if self.beta == 1:
-            return Total(self.share).majorant(point)
-        level, w, q, a = point.level(self.share), point.weights, 1 - self.beta, self.threshold
-        c = self.share.coefficients(point.instance)
+    def majorant(self, share: Share, point: Point) -> Majorant | None:
+        """A bound on the logarithm of the measure, tight at the point."""
+        measure = self.measure
+        level, w, q, a = point.level(share), point.weights, 1 - measure.beta, measure.threshold
+        c = share.coefficients(point.instance)
         relative = c / (w * level) if c.ndim == 1 else c / (w * level)[:, None]
-        z = point.share(self.share) / (w * level)
+        z = point.share(share) / (w * level)
         total = float(w @ z)
-        extra = self.emphasis - a
+        extra = measure.emphasis - a
         # log S <= log S0 - 1 + S / S0
         powers = [PowerTerm(relative, extra * w / total, 0.0)] if extra > 0 else []
         constant = extra * (np.log(total) - 1.0 + w.sum() / total)
@@ -204,33 +199,67 @@ class FairnessEfficiency(Objective):
             constant += a / q * entropy
         else:  # log P <= log P0 - 1 + P / P0
             p0 = float(w @ z**q)
-            powers.append(PowerTerm(relative, a * w / p0, self.beta))
+            powers.append(PowerTerm(relative, a * w / p0, measure.beta))
             constant += a / q * (np.log(p0) - 1.0 + w.sum() / p0)
         return Majorant(powers=tuple(powers), constant=float(constant))
 
-    def relative_gap(self, bound: float, value: float, point: Point) -> float:
+    def relative_gap(self, bound: float, value: float, share: Share, point: Point) -> float | None:
         """The logarithm of bound / value, both as sizes of shares."""
-        edge = self.alpha_fair()
-        if edge is not None:
-            return edge.relative_gap(bound, value, point)
-        if self.beta == 1:
-            return ratio_gap(bound, value)
-        return (bound - value) / self.emphasis
+        return (bound - value) / self.measure.emphasis
 
-    def loss(self, best: Point, gap: float, point: Point) -> float:
+    def loss(self, best: Point, gap: float, share: Share, point: Point) -> float | None:
         """The part of a size of shares whose power is the measure; of the measure itself without any emphasis."""
-        edge = self.alpha_fair()
-        if edge is not None:
-            return edge.loss(best, gap, point)
-        if self.beta == 1:
-            return Total(self.share).loss(best, gap, point)
         with np.errstate(divide="ignore"):
-            logs = np.log(np.abs([self.value(best), self.value(point)])) * (1 if self.beta < 1 else -1)
+            logs = np.log(np.abs([self.value(share, best), self.value(share, point)]))
+        logs = logs * (1 if self.measure.beta < 1 else -1)
         if not np.isfinite(logs).all():
             return 1.0
         # gaps are of the logarithm, or of that over the emphasis
-        fall = max(float(logs[0] - logs[1]), 0.0) + gap * max(self.emphasis, 1.0)
-        return -float(np.expm1(-fall / (self.emphasis or 1.0)))
+        fall = max(float(logs[0] - logs[1]), 0.0) + gap * max(self.measure.emphasis, 1.0)
+        return -float(np.expm1(-fall / (self.measure.emphasis or 1.0)))
+
+
+@dataclass(frozen=True)
+class Edge(Plane):
+    """The measure where its optimum is that of alpha-fairness (``l = a``) or of a total (beta = 1)."""
+
+    same: Linear | Power
+
+    @property
+    def alpha(self) -> float:
+        """Of the alpha-fairness with the same optimum."""
+        return self.same.alpha
+
+    @property
+    def levels_users(self) -> bool:
+        return self.same.levels_users
+
+    def in_sum(self) -> Kind:
+        return Plane(self.measure)
+
+    def natural(self, value: float, weight: float) -> tuple[float, float]:
+        """Of the sum of powers ``V = (1-b) F`` it is ``sgn(1-b) V^(1/b)``; at b = 1, of the sum S, ``W S^lam``."""
+        beta, lam = self.measure.beta, self.measure.lam
+        with np.errstate(all="ignore"):  # the value may be beyond the range of floats
+            if beta == 1:
+                return float(weight * np.float64(value) ** lam), float(weight * lam * np.float64(value) ** (lam - 1.0))
+            measure = np.sign(1.0 - beta) * np.float64((1.0 - beta) * value) ** (1.0 / beta)
+            return float(measure), float(measure / (beta * value))
+
+    def solver_form(self, share: Share, model: Model) -> cp.Expression | None:
+        return self.same.solver_form(share, model)
+
+    def majorant(self, share: Share, point: Point) -> Majorant | None:
+        return self.same.majorant(share, point)
+
+    def marginal(self, share: Share, instance: Instance) -> Marginal | None:
+        return self.same.marginal(share, instance)
+
+    def relative_gap(self, bound: float, value: float, share: Share, point: Point) -> float | None:
+        return self.same.relative_gap(bound, value, share, point)
+
+    def loss(self, best: Point, gap: float, share: Share, point: Point) -> float | None:
+        return self.same.loss(best, gap, share, point)
 
 
 @dataclass(frozen=True, repr=False)
@@ -241,41 +270,11 @@ class PowerSpread(Objective):
     power 1 the smallest sum.
     """
 
-    levels_users: ClassVar[bool] = True
-
     power: float
     share: Share = field(default_factory=DominantShare)
 
-    def expression(self, model: Model) -> cp.Expression:
-        u, factor = model.split_share(self.share)
-        w = model.weights / model.weights.sum()
-        return (1.0 - (w * factor**self.power) @ cp.power(u, self.power, approx=not model.exact_powers)) / self.power
-
-    def solver_form(self, model: Model) -> cp.Expression:
-        """The norm: powers of shares that differ by decades are too much for solvers."""
-        u, factor = model.split_share(self.share)
-        relative = (model.weights / model.weights.sum()) ** (1 / self.power) * factor
-        if self.power - 1 <= (0 if model.exact_powers else 1e-3):  # CVXPY approximates powers by fractions
-            return -(relative @ u)
-        return -cp.pnorm(cp.multiply(relative, u), self.power, approx=not model.exact_powers)
-
-    def value(self, point: Point) -> float:
-        return self.majorant(point).value(point)
-
-    def by_user(self, instance: Instance) -> PowerMarginal | None:
-        (term,) = self.majorant(Point(instance, np.zeros((instance.n_users, instance.n_servers)))).powers
-        return PowerMarginal([term]) if term.c.ndim == 1 else None
-
-    def majorant(self, point: Point) -> Majorant:
-        """The objective itself, a sum of one concave function per user."""
-        c, w = self.share.coefficients(point.instance), point.weights
-        per_level = w * point.level(self.share)
-        relative = c / per_level if c.ndim == 1 else c / per_level[:, None]
-        return Majorant(powers=(PowerTerm(relative, -w / w.sum(), 1.0 - self.power),))
-
-    def relative_gap(self, bound: float, value: float, point: Point) -> float:
-        """Relative to the sum of powers."""
-        return ratio_gap(1.0 - self.power * value, 1.0 - self.power * bound) / self.power
+    def terms(self) -> tuple[Term, ...]:
+        return (Term(1.0, Spread(self.power), self.share),)
 
 
 @dataclass(frozen=True, repr=False)
@@ -293,7 +292,7 @@ class TotalIs(Constraint):
 
 def single_term(objective: Objective) -> Objective:
     """The only term of a sum, as `AlphaFair` or `Total` of the same optimum where there is one; else the objective."""
-    terms = [term for factor, term in objective.terms() if factor > 0]
+    terms = [term for factor, term in objective.summands() if factor > 0]
     single = terms[0] if len(terms) == 1 else objective
     if type(single) is not FairnessEfficiency:
         return single

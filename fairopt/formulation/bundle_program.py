@@ -26,7 +26,7 @@ from fairopt.lazy import cp
 
 def decides_bundles(objective: Objective) -> bool:
     """Whether a policy with this objective decides bundles, and not only tasks."""
-    return any(part.of_bundles for tier in tiers_of(objective) for _, part in tier.terms())
+    return any(part.of_bundles for tier in tiers_of(objective) for _, part in tier.summands())
 
 
 def program_class(objective: Objective) -> type[Program]:
@@ -76,7 +76,7 @@ class BundleProgram(Program):
         """The resources that users need: for the base, and unless that is all the policy uses, for the tasks."""
         instance = self.instance
         who = np.zeros((instance.n_users, instance.n_servers, instance.n_resources), dtype=bool)
-        for factor, term in self.objective.terms():
+        for factor, term in self.objective.summands():
             if isinstance(term, WeightedLog) and factor > 0:
                 who |= term.bases(instance) > 0
         if self.speaks_of_tasks:

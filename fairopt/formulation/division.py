@@ -91,7 +91,7 @@ class Division:
 
 def division(instance: Instance, objective: Objective, constraints: Sequence[Constraint]) -> Division | None:
     """A policy as a `Division`, if it consists of `WeightedLog`, `GlobalAggregateResource` and `AtMostRequested`."""
-    terms = list(dict.fromkeys(t for factor, t in objective.terms() if factor > 0))
+    terms = list(dict.fromkeys(t for factor, t in objective.summands() if factor > 0))
     aggregates = list(dict.fromkeys(c for c in constraints if isinstance(c, GlobalAggregateResource)))
     requested = [c for c in constraints if isinstance(c, AtMostRequested)]
     known = {type(c) for c in constraints} <= {GlobalAggregateResource, AtMostRequested}

@@ -20,6 +20,7 @@ from fairopt.blocks.constraints import Constraint, MadeRows, ManyRows, MinShare
 from fairopt.blocks.efficiency import FairnessEfficiency
 from fairopt.blocks.marginal import Marginal
 from fairopt.blocks.model import Model, Pairs, Point, in_range
+from fairopt.blocks.normal_form import Term
 from fairopt.blocks.objectives import AlphaFair, Leximin, MaxMin, Objective, Total
 from fairopt.blocks.shares import Share
 from fairopt.errors import Infeasible, InvalidBlock, NotConcave, OutOfDomain
@@ -97,6 +98,11 @@ class Program:
         objective = self.alpha_fair or self.objective
         return objective.share if isinstance(objective, (Leximin, MaxMin, AlphaFair, Total)) else None
 
+    @cached_property
+    def term(self) -> Term:
+        """The only term of the objective, or of its first tier; of a sum, one whose kind is `Several`."""
+        return self.objective.term
+
     @property
     def alpha_fair(self) -> AlphaFair | None:
         """The objective if it is alpha-fairness, or the alpha-fair objective with the same optimum; else None."""
@@ -109,7 +115,7 @@ class Program:
     def marginal(self) -> Marginal | None:
         """The derivatives of the objective by the tasks of each user, if it adds up one function for each."""
         found, n = self.objective.by_user(self.instance), self.instance.n_users
-        if found is None or all(is_ours(t) for _, t in self.objective.terms()):
+        if found is None or all(is_ours(t) for _, t in self.objective.summands()):
             return found
         if not isinstance(found, Marginal):
             raise InvalidBlock(f"{self.objective}.by_user gave {brief(found)}; give a fairopt.Marginal, or None")
@@ -427,7 +433,7 @@ def objective_form(objective: Objective, model: Model, unknowns: cp.Variable) ->
         factor = _scale(form, unknowns)
         form = form / factor
     if not form.is_concave():
-        parts = [t for _, t in objective.terms() if not cp.sum(t.expression(model)).is_concave()]
+        parts = [t for _, t in objective.summands() if not cp.sum(t.expression(model)).is_concave()]
         raise NotConcave(
             f"{(parts or [objective])[0]} is not concave by CVXPY's rules ({form.curvature.lower()}); "
             "write it with concave atoms of increasing arguments, or use another objective"

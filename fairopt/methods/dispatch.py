@@ -329,7 +329,7 @@ def _search(program: Program, settings: Settings) -> Answer:
 
 def _fair_levels(program: Program, settings: Settings) -> Float:
     """Levels by user of an alpha-fair answer, from which the order of ordered weights is not far."""
-    _, term = sorted_term(program)
+    term = sorted_term(program)
     try:
         fair = Program(program.given, AlphaFair(2, term.share), program.constraints)
         tasks = _solve_with(fair, replace(settings, general=None, start=None, solver=None, options={}), "auto").tasks
@@ -357,7 +357,7 @@ def _hand_out_leftover(program: Program, answer: Answer, settings: Settings) -> 
     """
     objective = program.objective
     shares = tuple(dict.fromkeys(objective.share_blocks()))
-    if not shares or not all(is_ours(t) for _, t in objective.terms()):
+    if not shares or not all(is_ours(t) for _, t in objective.summands()):
         return answer
     tasks = answer.tasks
     if program.single and not program.rest:
@@ -393,8 +393,8 @@ def _steep(objective: Objective) -> bool:
     At alpha = 5 on three users, certified answers of three solvers gave one of them 0.54 to 0.89 tasks where 2 fit; at
     alpha = 2 none of 25 random instances of 6 users on 3 servers was dominated.
     """
-    alphas = [t.alpha for _, t in objective.terms() if isinstance(t, AlphaFair)]
-    alphas += [t.beta for _, t in objective.terms() if isinstance(t, FairnessEfficiency)]
+    alphas = [t.alpha for _, t in objective.summands() if isinstance(t, AlphaFair)]
+    alphas += [t.beta for _, t in objective.summands() if isinstance(t, FairnessEfficiency)]
     return max(alphas, default=0.0) > 2
 
 

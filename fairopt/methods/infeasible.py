@@ -74,7 +74,7 @@ def _groups(program: Program, cone: ConeModel) -> dict[str, _Group]:
         view = model if is_ours(constraint) else cone.model_as_given()
         conditions = checked_conditions(constraint, view) | _required(cone, before)
         groups[_new(f"`{constraint}`", groups)] = _Group(constraint, conditions)
-    for _, term in program.objective.terms():
+    for _, term in program.objective.summands():
         if not is_ours(term):
             before = len(model.required)
             domain = _numbered(cp.sum(written(term, model)).domain) | _required(cone, before)

@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike
 from fairopt.allocation import Allocation
 from fairopt.blocks.majorant import Majorant
 from fairopt.blocks.model import POWER_CONES, Point
+from fairopt.blocks.normal_form import wants_mean
 from fairopt.blocks.objectives import AlphaFair, MaxMin, Total
 from fairopt.formulation import solvers
 from fairopt.formulation.program import ConeModel, Program, require_instance
@@ -271,9 +272,9 @@ class KeptModel(ConeModel):
         numbers = [t.factor * (t.c * unit) ** (1 - t.alpha) for t in powers]
         numbers += [t.factor * t.v[0] * t.c * unit for t in ranked]
         slope = sum(x.sum() for x in numbers[: len(powers)]) + sum(x.min() for x in numbers[len(powers) :])
-        # solvers' tolerances are absolute; see `AlphaFair.solver_form` for the units
+        # solvers' tolerances are absolute; see `Power.solver_form` for the units
         alone = powers[0] if len(numbers) == 1 and powers else None
-        mean = alone is None or AlphaFair(alone.alpha).solver_wants_mean(self.solver)
+        mean = alone is None or wants_mean(alone.alpha, self.solver)
         return [x * ((1 if mean else len(unit)) / slope) for x in numbers]
 
     def proposal(self, program: Program, settings: Settings) -> Proposal:
@@ -297,7 +298,7 @@ def can_keep(program: Program) -> bool:
     The coefficients of shares must not differ by server.
     """
     objective, n = program.alpha_fair or program.objective, program.instance.n_users
-    if program.rest or not all(type(term) in (AlphaFair, Total, MaxMin) for _, term in objective.terms()):
+    if program.rest or not all(type(term) in (AlphaFair, Total, MaxMin) for _, term in objective.summands()):
         return False
     if any(share.coefficients(program.instance).ndim == 2 for share in objective.share_blocks()):
         return False

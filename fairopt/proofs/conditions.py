@@ -110,7 +110,7 @@ def bounds_violation(program: Program, tasks: Float) -> float:
 
 def violation_at(program: Program, tasks: Float, cone: ConeModel | None = None) -> float:
     """`block_violation` of a program, which needs a cone model only for conditions that are not bounds on tasks."""
-    ours = all(is_ours(t) for _, t in program.objective.terms())
+    ours = all(is_ours(t) for _, t in program.objective.summands())
     if ours and not program.rest:
         return bounds_violation(program, tasks)
     return block_violation(cone or ConeModel(program), tasks)
@@ -124,7 +124,7 @@ def block_violation(cone: ConeModel, tasks: Float) -> float:
     """
     program = cone.program
     worst = bounds_violation(program, tasks)
-    ours = all(is_ours(t) for _, t in program.objective.terms())
+    ours = all(is_ours(t) for _, t in program.objective.summands())
     conditions = [] if ours else list(cone.required)
     point, levels = program.point(tasks), dict[int, AtLeast]()
     for block, _, condition in cone.rest:

@@ -178,7 +178,7 @@ def _judged_bundles(program: BundleProgram, proposal: Proposal) -> Answer:
         proved = cone_programs.judge_solved_bundles(evidence, bundles, tasks)
         return _measured(program, proposal.method, tasks, proved, bundles)
     assert isinstance(evidence, Division)
-    factor = sum(c for c, _ in program.objective.terms())
+    factor = sum(c for c, _ in program.objective.summands())
     found = evidence.answer(None if bundles is None else bundles / instance.counts[:, None])
     bundles, tasks = program.on_rows(found.bundles), cut_at_limits(instance, program.on_rows(found.tasks))
     return Answer(
@@ -401,7 +401,7 @@ def whole(
         own = Program(instance, first.objective, first.constraints)
         if not own.empty:
             tasks = own.gather(table)
-            linked = own.rest or not all(is_ours(t) for _, t in own.objective.terms())
+            linked = own.rest or not all(is_ours(t) for _, t in own.objective.summands())
             measure = conditions.bounds_violation
             of_blocks = conditions.block_violation(ConeModel(own), tasks) if linked else measure(own, tasks)
             of_blocks = max(of_blocks, feasibility(each, placement, own.usable))

@@ -256,7 +256,7 @@ def extremes(program: Program, point: Point, largest: Measured, smallest: Measur
 def _lets_grow(block: Constraint) -> bool:
     """Whether a condition that holds goes on to hold as all tasks grow by one factor."""
     if isinstance(block, AtLeast):
-        return all(is_ours(term) for _, term in block.objective.terms())
+        return all(is_ours(term) for _, term in block.objective.summands())
     return type(block) in (EnvyFree, MadeRows, EqualShares, MinShare, KeptShares)
 
 

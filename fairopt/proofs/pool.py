@@ -12,7 +12,6 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from fairopt.blocks.efficiency import FairnessEfficiency
 from fairopt.blocks.shares import SMALLEST
 from fairopt.formulation.pool_users import Chunk, Pool, cost, summed
 from fairopt.formulation.program import Float, Program
@@ -375,15 +374,14 @@ def proof_on_pool(
     """
     factor = found.feasible.factor(usable, n_users)
     if isinstance(found, Worth):
-        fair, objective = program.alpha_fair, program.objective
+        fair = program.alpha_fair
         assert fair is not None
         found = found.scaled(factor, fair.alpha) if factor < 1 else found
         with np.errstate(over="ignore"):  # prices may be beyond the range of floats at large alpha
             gap = found.gap(float(np.exp(prices) @ usable), fair.alpha)
             value, prices = found.natural(fair.alpha, level), np.exp(prices + (1.0 - fair.alpha) * np.log(level))
-        if isinstance(objective, FairnessEfficiency):
-            value, slope = objective.of_alpha_fair(value)
-            prices = prices * slope
+        value, slope = program.term.natural(value, found.weight)
+        prices = prices * slope
         return PoolProof(factor, found, gap, value, prices)
     found = found.scaled(factor) if factor < 1 else found
     if isinstance(found, Sums):

@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fairopt.blocks.efficiency import FairnessEfficiency
 from fairopt.blocks.model import Point
 from fairopt.blocks.objectives import MaxMin
 from fairopt.blocks.powers import boxcox
@@ -245,7 +244,7 @@ def _fair_gap(units: LevelUnits, prices: Float, point: Point) -> tuple[float, Fl
     (1-alpha)``, and ``z_j = (w_j / h_j)^(1/alpha)`` between the user's lower bound and its reach. Without limits of
     their own h_j is the smallest cost of j on any server.
     """
-    objective, edge = units.program.objective, units.program.alpha_fair
+    edge = units.program.alpha_fair
     assert edge is not None
     alpha, weights = edge.alpha, point.weights / point.weights.sum()
     worths, rents = units.worths(prices, np.inf, weights, alpha)
@@ -253,10 +252,9 @@ def _fair_gap(units: LevelUnits, prices: Float, point: Point) -> tuple[float, Fl
     paid, spent = float((units.usable * prices).sum()), float(worths @ levels)
     worth = float((weights * boxcox(levels, 1.0 - alpha)).sum()) - spent + float(rents.sum())
     majorant = edge.majorant(point)
+    assert majorant is not None
     bound, value = worth + paid, majorant.value(point)
     if units.floors.any():  # what lower bounds cost may be far more than the objective
         bound += EPS * (paid + spent)
-    slope = majorant.unit
-    if isinstance(objective, FairnessEfficiency):
-        slope *= objective.of_alpha_fair(edge.value(point))[1]
+    slope = majorant.unit * units.program.term.natural(edge.value(point), float(point.weights.sum()))[1]
     return 0.0 if bound <= value else edge.relative_gap(bound, value, point), prices * slope

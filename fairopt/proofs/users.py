@@ -82,7 +82,7 @@ def _tangent(program: Program, at: Float) -> tuple[Majorant, Float] | None:
     point, pairs = program.point(at), program.pairs
     held = point.tasks
     value, size, worth = 0.0, 0.0, np.zeros(len(held))
-    for factor, term in program.objective.terms():
+    for factor, term in program.objective.summands():
         if factor == 0:
             continue
         if is_ours(term):

@@ -277,7 +277,7 @@ def _term(policy: Any) -> tuple[Objective, float]:
         raise OutOfDomain(f"{name} does not maximise a single objective over tasks, so its derivatives are not known")
     if policy.constraints:
         raise OutOfDomain(f"{name} has constraints of its own, under which derivatives are not known; leave them out")
-    terms = [(factor, term) for factor, term in objective.terms() if factor > 0]
+    terms = [(factor, term) for factor, term in objective.summands() if factor > 0]
     known = (AlphaFair, FairnessEfficiency, Total, Leximin, MaxMin)
     if len(terms) != 1 or not is_ours(terms[0][1]) or not isinstance(terms[0][1], known):
         raise OutOfDomain(

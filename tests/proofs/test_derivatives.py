@@ -433,7 +433,7 @@ def equal_share(objective: Any, value: float, weights: Any) -> float:
 def test_share_prices_are_slopes_of_the_equal_share_of_the_same_value(objective: Any) -> None:
     instance = fo.Instance([[1, 2], [2, 1], [1, 1]], [10, 12], weights=[1, 2, 3])
     a = fo.Policy(objective).allocate(instance)
-    ((_, term),) = objective.terms()
+    ((_, term),) = objective.summands()
     for i in range(2):
         ends = []
         for sign in (-1, 1):

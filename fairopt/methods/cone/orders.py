@@ -16,9 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fairopt.blocks.algebra import written
-from fairopt.blocks.base import is_ours
-from fairopt.blocks.objectives import MaxMin, OrderedWeighted
+from fairopt.blocks.normal_form import Ranked, Term
 from fairopt.blocks.ranked import padded
 from fairopt.formulation.program import ConeModel, Program
 from fairopt.lazy import cp, csgraph, sp
@@ -43,17 +41,17 @@ def orders_apply(program: Program) -> bool:
     Other terms are of fairopt's own, whose tangents the proof knows, and none of them sorts: a proof splits prices
     among terms that do.
     """
-    terms = [t for _, t in program.objective.terms()]
-    sorting = [t for t in terms if isinstance(t, (OrderedWeighted, MaxMin))]
-    if len(sorting) != 1 or not isinstance(sorting[0], OrderedWeighted) or not all(map(is_ours, terms)):
+    terms = program.objective.terms()
+    sorting = [term.kind for term in terms if isinstance(term.kind, Ranked)]
+    if len(sorting) != 1 or len(sorting[0].ranks) == 1 or not all(term.kind.is_known for term in terms):
         return False
     n = program.instance.n_users
     return n * len(sorting[0].steps(n)) > ROWS
 
 
-def sorted_term(program: Program) -> tuple[float, OrderedWeighted]:
-    """The term of ordered weights, with its factor."""
-    return next((c, t) for c, t in program.objective.terms() if isinstance(t, OrderedWeighted))
+def sorted_term(program: Program) -> Term:
+    """The term of ordered weights."""
+    return next(term for term in program.objective.terms() if term.ranks)
 
 
 def solve_by_orders(program: Program, settings: Settings, first: Float) -> Proposals:
@@ -104,16 +102,17 @@ class _Orders:
         own = {"direct_solve_method": "qdldl"} if solver == "CLARABEL" else {}
         self.settings = replace(settings, options={**own, **settings.options})
         self.program, self.solver = program, solver
-        n, (factor, term) = program.instance.n_users, sorted_term(program)
-        weights = factor * padded(term.weights, n)
+        n, term = program.instance.n_users, sorted_term(program)
+        weights = term.factor * padded(term.ranks or (), n)
         self.cone = cone = ConeModel(program, solver)
         self.unit = cone.model.level(term.share) * float(weights.sum())
         weights /= weights.sum()
         self.groups = grouped(np.where(weights > NOTHING / n, weights, 0.0))
         self.shares = cone.model.relative_share(term.share)
-        others = ((c, t) for c, t in program.objective.terms() if t is not term)
+        others = [other for other in program.objective.terms() if other != term]
         self.others: cp.Expression = sum(
-            (cp.sum(written(t, cone.model)) * (c / self.unit) for c, t in others), start=cp.Constant(0.0)
+            (other.kind.expression(other.share, cone.model) * (other.factor / self.unit) for other in others),
+            start=cp.Constant(0.0),
         )
         self.orders: list[_Order] = []
         self._take(np.argsort(first, kind="stable"))

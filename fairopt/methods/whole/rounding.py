@@ -96,7 +96,7 @@ class WholeTasks:
     @cached_property
     def can_fill(self) -> bool:
         """Whether more tasks of a user never harm: the only conditions are bounds, and the objective grows."""
-        terms = [t for _, t in self.program.objective.terms()]
+        terms = [t for _, t in self.program.objective.summands()]
         grows = all(is_ours(t) and (not isinstance(t, FairnessEfficiency) or t.concave) for t in terms)
         return grows and not self.program.rest and bool(self.program.objective.share_blocks())
 

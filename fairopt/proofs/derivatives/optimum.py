@@ -79,7 +79,7 @@ class Optimum:
         if program.empty:
             return
         self.point = Point(program.instance, program.gather_rows(allocation.tasks_by_server))
-        alone = [t for c, t in self.objective.terms() if c > 0]
+        alone = [t for c, t in self.objective.summands() if c > 0]
         self.levelled = len(alone) == 1 and isinstance(alone[0], (MaxMin, Leximin)) and is_ours(alone[0])
         pairs = program.pairs
         tasks = self.point.tasks_by_server[pairs.user, pairs.server]
@@ -199,7 +199,7 @@ def parts(objective: Objective, point: Point) -> tuple[list[Power], list[Ranked]
     """A sum of objectives as derivatives in closed form and ranked shares."""
     powers: list[Power] = []
     ranked: list[Ranked] = []
-    for factor, term in objective.terms():
+    for factor, term in objective.summands():
         if factor == 0:
             continue
         log_factor = float(np.log(factor))

@@ -150,7 +150,7 @@ def share_prices(allocation: Allocation) -> Float | None:
     if found is None:
         return None
     objective = first_tier(allocation)
-    parts_of = [(c, t) for c, t in objective.terms() if c > 0] if _decides_tasks(allocation) else []
+    parts_of = [(c, t) for c, t in objective.summands() if c > 0] if _decides_tasks(allocation) else []
     if len(parts_of) != 1 or not is_ours(parts_of[0][1]):
         raise InvalidBlock(
             f"no share stands for the value of {objective}: share_prices are of a single objective of fairopt that "
@@ -178,7 +178,7 @@ def _of_first_level(optimum: Optimum) -> tuple[Float, Float, float] | None:
         return None
     nothing = np.zeros(len(optimum.program.usable_rows))
     right, left = (nothing if side is None else np.maximum(side, 0.0) for side in (found[0].right, found[0].left))
-    return right, left, float(np.log(sum(factor for factor, _ in optimum.objective.terms())))
+    return right, left, float(np.log(sum(factor for factor, _ in optimum.objective.summands())))
 
 
 def _of_value(optimum: Optimum) -> tuple[Float, Float, float] | None:

@@ -19,7 +19,7 @@ def by_hand(instance: fo.Instance, v: tuple[float, ...], low: float = 0.0) -> fl
     limited = np.isfinite(instance.task_limits)
     rows = [instance.demands.T @ x <= instance.capacities[0], x[limited] <= instance.task_limits[limited], x >= low]
     z = cp.multiply(1.0 / instance.weights, x)
-    steps = fo.OrderedWeighted(v).steps(n)
+    steps = fo.OrderedWeighted(v).term.kind.steps(n)
     form = sum(drop * (cp.sum(z) if k == n else cp.sum_smallest(z, k)) for k, drop in steps)
     return float(cp.Problem(cp.Maximize(form), rows).solve(solver="HIGHS"))
 

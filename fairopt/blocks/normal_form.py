@@ -1,0 +1,427 @@
+"""The normal form of objectives: terms, each a multiple of a function of one share, as data.
+
+A block writes its terms, and what else is needed of it follows: the value, the CVXPY expression, the form that solvers
+like, the bound above it, the derivatives by users' tasks. What chooses a method asks terms (`Term.alpha`, `Term.ranks`,
+`Term.order`, ...), never the class of an objective. A kind knows everything about itself, as an atom of CVXPY does.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairopt.blocks.majorant import Majorant, PowerTerm, RankedTerm, ratio_gap
+from fairopt.blocks.marginal import Marginal, PowerMarginal
+from fairopt.blocks.model import Model, Point
+from fairopt.blocks.powers import log_inverse_boxcox
+from fairopt.blocks.shares import Share
+from fairopt.blocks.sorting import sorted_from_below
+from fairopt.instance import Instance
+from fairopt.lazy import cp
+
+__all__ = ["Kind", "Linear", "Order", "Power", "Ranked", "Several", "Spread", "Term", "wants_mean"]
+
+Float = NDArray[np.float64]
+
+# n users times the steps of ordered weights: beyond, a sorting network is smaller than a sum of k-smallest sums (300
+# users, all weights different: 5 s against 12 s; cutting planes had not converged after 400 programs).
+NETWORK_FROM = 10_000
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A concave function of the shares of all users; frozen, so that terms compare."""
+
+    is_natural: ClassVar[bool] = True  # False where `majorant` bounds a transform of `value`
+
+    @property
+    def levels_users(self) -> bool:
+        """Whether shares are levelled between users, so that none may be zero."""
+        return True
+
+    @property
+    def is_known(self) -> bool:
+        """Whether fairopt knows all about it: a bound, and that it treats users and servers alike."""
+        return True
+
+    @property
+    def of_bundles(self) -> bool:
+        """Whether it is of what users hold, which then need not be tasks times demands."""
+        return False
+
+    def expression(self, share: Any, model: Model) -> cp.Expression:
+        """The function in natural units, concave by CVXPY's rules."""
+        raise NotImplementedError(type(self).__name__)
+
+    def solver_form(self, share: Any, model: Model) -> cp.Expression | None:
+        """An increasing transform that suits solvers better; None for none."""
+        return None
+
+    def value(self, share: Any, point: Point) -> float:
+        """The function at an allocation, in natural units."""
+        raise NotImplementedError(type(self).__name__)
+
+    def majorant(self, share: Any, point: Point) -> Majorant | None:
+        """A bound from above, tight at the point, that certificates can maximise exactly; None for the tangent."""
+        return None
+
+    def curve(self, share: Any, instance: Instance) -> PowerTerm | None:
+        """The function as one power of each user's tasks, in natural units; None where it is none."""
+        return None
+
+    def marginal(self, share: Any, instance: Instance) -> Marginal | None:
+        """Its derivatives by the tasks of each user, if it adds up one concave function for each."""
+        found = self.curve(share, instance)
+        return None if found is None else PowerMarginal([found])
+
+    def relative_gap(self, bound: float, value: float, share: Any, point: Point) -> float | None:
+        """How far a bound lies above a value, both in the units of `majorant`; None for units of the objective."""
+        return None
+
+    def loss(self, best: Point, gap: float, share: Any, point: Point) -> float | None:
+        """The part of the optimum that a point loses, ``best`` being within ``gap`` of it; None for the objective's."""
+        return None
+
+    def losses(self, best: Point, gap: float, share: Any, point: Point) -> Float | None:
+        """The same by level, where it has levels."""
+        found = self.loss(best, gap, share, point)
+        return None if found is None else np.array([found])
+
+    def natural(self, value: float, weight: float) -> tuple[float, float]:
+        """The function, of users of this total weight, from the value of the alpha-fairness with the same optimum, and
+        the derivative.
+        """
+        return value, 1.0
+
+    def in_sum(self) -> Kind:
+        """What it is beside other terms, where the natural value counts: the function itself."""
+        return self
+
+
+@dataclass(frozen=True)
+class Linear(Kind):
+    """The sum of the shares."""
+
+    alpha: ClassVar[float] = 0.0
+
+    @property
+    def levels_users(self) -> bool:
+        return False
+
+    def expression(self, share: Share, model: Model) -> cp.Expression:
+        return cp.sum(model.share(share))
+
+    def solver_form(self, share: Share, model: Model) -> cp.Expression:
+        """The sum in units of a level: coefficients near 1, since solvers' tolerances are absolute."""
+        return cp.sum(model.share(share)) / model.unweighted_level(share)
+
+    def value(self, share: Share, point: Point) -> float:
+        return float(point.share(share).sum())
+
+    def majorant(self, share: Share, point: Point) -> Majorant:
+        """The sum itself."""
+        n, level = point.instance.n_users, point.unweighted_level(share)
+        relative = share.coefficients(point.instance) / level
+        return Majorant(powers=(PowerTerm(relative, np.ones(n), 0.0),), constant=float(n), unit=level)
+
+    def curve(self, share: Share, instance: Instance) -> PowerTerm | None:
+        c = share.coefficients(instance)
+        return PowerTerm(c, np.ones(len(c)), 0.0) if c.ndim == 1 else None
+
+    def relative_gap(self, bound: float, value: float, share: Share, point: Point) -> float:
+        return ratio_gap(bound, value)
+
+    def loss(self, best: Point, gap: float, share: Share, point: Point) -> float:
+        return _ratio_loss(self.value(share, best), self.value(share, point), gap)
+
+
+@dataclass(frozen=True)
+class Power(Kind):
+    """``sum_j w_j u(s_j / w_j)`` with ``u(z) = z^(1-alpha) / (1-alpha)``, log z at alpha = 1; alpha > 0."""
+
+    alpha: float
+
+    def _natural(self, level: float, total_weight: float) -> tuple[float, float]:
+        """Unit and shift with natural value = unit * (mean of Box-Cox of the relative shares) + shift."""
+        power = 1.0 - self.alpha
+        with np.errstate(over="ignore"):
+            unit = float(total_weight * np.float64(level) ** power)
+        return unit, unit / power if power else float(total_weight * np.log(level))
+
+    def expression(self, share: Share, model: Model) -> cp.Expression:
+        unit, shift = self._natural(model.level(share), model.weights.sum())
+        return unit * self._mean_power(share, model) + (shift if self.alpha == 1 else 0.0)
+
+    def _mean_power(self, share: Share, model: Model, as_sum: bool = False) -> cp.Expression:
+        """The weighted mean (or mean times number) of ``z^(1-alpha)/(1-alpha)``, or log z, of relative shares z."""
+        total = model.weights.mean() if as_sum else model.weights.sum()
+        u, factor = model.split_share(share)
+        mean = model.weights / total
+        if self.alpha == 1:
+            return mean @ cp.log(u) + mean @ np.log(factor)
+        power = 1.0 - self.alpha
+        return ((mean * factor**power) @ cp.power(u, power, approx=not model.exact_powers)) / power
+
+    def solver_form(self, share: Share, model: Model) -> cp.Expression:
+        """Logarithm of the power mean above alpha = 1 (exponential cones only); the mean power below."""
+        if self.alpha <= 1:
+            # Solvers' tolerances are absolute, so a sum beats a mean: ECOS failed on the mean of 1,000 logarithms, and
+            # SCS took 10 times as long. Only Clarabel does better on the mean of powers (a gap of 3e-10 against 2.6).
+            return self._mean_power(share, model, as_sum=not wants_mean(self.alpha, model.solver))
+        power = 1.0 - self.alpha
+        u, factor = model.split_share(share)
+        relative = model.weights / model.weights.mean()
+        return cp.log_sum_exp(power * cp.log(u) + power * np.log(factor) + np.log(relative)) / power
+
+    def value(self, share: Share, point: Point) -> float:
+        """Minus infinity where a share is zero (alpha >= 1) or the value overflows."""
+        unit, shift = self._natural(point.level(share), point.weights.sum())
+        with np.errstate(over="ignore", invalid="ignore"):
+            value = unit * self.majorant(share, point).value(point) + shift
+        return float(value) if np.isfinite(value) else -np.inf
+
+    def majorant(self, share: Share, point: Point) -> Majorant:
+        """The function itself, in units of the max-min level."""
+        level, w = point.level(share), point.weights
+        unit, shift = self._natural(level, w.sum())
+        relative = _per_weight(share, point.instance, level)
+        return Majorant(powers=(PowerTerm(relative, w / w.sum(), self.alpha),), unit=unit, shift=shift)
+
+    def curve(self, share: Share, instance: Instance) -> PowerTerm | None:
+        c, w = share.coefficients(instance, levelled=True), instance.weights
+        return PowerTerm(c / w, w, self.alpha) if c.ndim == 1 else None
+
+    def relative_gap(self, bound: float, value: float, share: Share, point: Point) -> float:
+        """The logarithm of the bound on the weighted power mean over the mean achieved."""
+        power = 1.0 - self.alpha
+        if self.alpha > 1 and bound * power <= -1:  # the bound allows infinite shares
+            return np.inf
+        return log_inverse_boxcox(bound, power) - log_inverse_boxcox(value, power)
+
+    def loss(self, best: Point, gap: float, share: Share, point: Point) -> float:
+        """The part of the weighted power mean."""
+        held = self.majorant(share, point).value(point)
+        if not held > -np.inf:  # a share of 0 at alpha >= 1: so is the power mean
+            return 1.0
+        lost = self.relative_gap(self.majorant(share, best).value(best), held, share, point)
+        return -float(np.expm1(-gap - max(lost, 0.0)))
+
+
+@dataclass(frozen=True)
+class Ranked(Kind):
+    """``sum_k v_k z_(k)``: the shares per weight z, sorted from below, times ``v_1 >= v_2 >= ... >= 0``."""
+
+    ranks: tuple[float, ...]
+
+    def expression(self, share: Share, model: Model) -> cp.Expression:
+        """The sum of ``v_k - v_{k+1}`` times the sum of the k smallest, or beyond `NETWORK_FROM` a sorting network."""
+        z = model.relative_share(share)
+        if len(self.ranks) == 1:
+            return self.ranks[0] * model.level(share) * cp.min(z)
+        n, steps = model.instance.n_users, self.steps(model.instance.n_users)
+        if n * len(steps) > NETWORK_FROM:
+            v = np.zeros(n)
+            v[: len(self.ranks)] = self.ranks[:n]
+            return model.level(share) * (v @ sorted_from_below(z, model.required))
+        parts = [drop * (cp.sum(z) if k == n else cp.sum_smallest(z, k)) for k, drop in steps]
+        return model.level(share) * sum(parts)
+
+    def steps(self, n_users: int) -> list[tuple[int, float]]:
+        """``(k, v_k - v_{k+1})`` where the weights step down, for n users."""
+        v = np.zeros(n_users + 1)
+        given = min(len(self.ranks), n_users)
+        v[:given] = self.ranks[:given]
+        drop = v[:-1] - v[1:]
+        return [(int(k) + 1, float(drop[k])) for k in np.flatnonzero(drop)]
+
+    def solver_form(self, share: Share, model: Model) -> cp.Expression:
+        """The same in units of the max-min level and of the weights' sum."""
+        if len(self.ranks) == 1:
+            return cp.min(model.relative_share(share))
+        unit = model.level(share) * sum(self.ranks[: model.instance.n_users])
+        return self.expression(share, model) / unit
+
+    def value(self, share: Share, point: Point) -> float:
+        levels = point.share(share) / point.weights
+        if len(self.ranks) == 1:
+            return float(self.ranks[0] * levels.min(initial=np.inf))
+        v = np.asarray(self.ranks[: len(levels)])
+        return float(np.sort(levels)[: len(v)] @ v)
+
+    def majorant(self, share: Share, point: Point) -> Majorant:
+        """Any mixture of permutations of the weights."""
+        return Majorant(ranked=(RankedTerm(_per_weight(share, point.instance), self.ranks, 1.0),))
+
+    def relative_gap(self, bound: float, value: float, share: Share, point: Point) -> float:
+        return ratio_gap(bound, value)
+
+    def loss(self, best: Point, gap: float, share: Share, point: Point) -> float:
+        """Of the smallest level the gap counts twice: one of bottlenecks bounds it by its square (`proofs.pool`)."""
+        twice = 2.0 if len(self.ranks) == 1 else 1.0
+        return _ratio_loss(self.value(share, best), self.value(share, point), twice * gap)
+
+
+@dataclass(frozen=True)
+class Order(Ranked):
+    """The leximin order of the shares per weight; its value is that of its first level, the smallest."""
+
+    ranks: tuple[float, ...] = (1.0,)
+    order: ClassVar[bool] = True
+
+    def losses(self, best: Point, gap: float, share: Share, point: Point) -> Float:
+        """The part that each level loses, from the smallest share per weight up; the gap counts twice, as above."""
+        held, here = (np.sort(p.share(share) / p.weights) for p in (best, point))
+        kept = np.divide(here, held, out=np.ones(len(held)), where=held > 0)
+        return np.maximum(1.0 - np.minimum(kept, 1.0) * (1.0 - 2.0 * gap), 0.0)
+
+
+@dataclass(frozen=True)
+class Spread(Kind):
+    """``-sum_j w_j ((s_j/w_j)^power - 1) / power``, power >= 1, in units of the max-min level and of all weight."""
+
+    power: float
+
+    def expression(self, share: Share, model: Model) -> cp.Expression:
+        u, factor = model.split_share(share)
+        w = model.weights / model.weights.sum()
+        return (1.0 - (w * factor**self.power) @ cp.power(u, self.power, approx=not model.exact_powers)) / self.power
+
+    def solver_form(self, share: Share, model: Model) -> cp.Expression:
+        """The norm: powers of shares that differ by decades are too much for solvers."""
+        u, factor = model.split_share(share)
+        relative = (model.weights / model.weights.sum()) ** (1 / self.power) * factor
+        if self.power - 1 <= (0 if model.exact_powers else 1e-3):  # CVXPY approximates powers by fractions
+            return -(relative @ u)
+        return -cp.pnorm(cp.multiply(relative, u), self.power, approx=not model.exact_powers)
+
+    def value(self, share: Share, point: Point) -> float:
+        return self.majorant(share, point).value(point)
+
+    def majorant(self, share: Share, point: Point) -> Majorant:
+        """The function itself."""
+        w = point.weights
+        relative = _per_weight(share, point.instance, point.level(share))
+        return Majorant(powers=(PowerTerm(relative, -w / w.sum(), 1.0 - self.power),))
+
+    def curve(self, share: Share, instance: Instance) -> PowerTerm | None:
+        (term,) = self.majorant(share, Point(instance, np.zeros((instance.n_users, instance.n_servers)))).powers
+        return term if term.c.ndim == 1 else None
+
+    def relative_gap(self, bound: float, value: float, share: Share, point: Point) -> float:
+        """Relative to the sum of powers."""
+        return ratio_gap(1.0 - self.power * value, 1.0 - self.power * bound) / self.power
+
+
+@dataclass(frozen=True)
+class Several(Kind):
+    """A sum of terms, where a single one is asked for: the answer to every question is no."""
+
+    @property
+    def levels_users(self) -> bool:
+        return False
+
+
+@dataclass(frozen=True)
+class Term:
+    """``factor`` times a function of one share.
+
+    Attributes
+    ----------
+    factor : float
+        At least 0.
+    kind : Kind
+        The function.
+    share : Share
+        Of which it is a function; None where it is of none, or of several.
+    """
+
+    factor: float
+    kind: Kind
+    share: Any
+
+    def __post_init__(self) -> None:
+        if self.kind == Power(0.0):
+            object.__setattr__(self, "kind", Linear())
+        elif isinstance(self.kind, Ranked):
+            self._normalise(self.kind, np.trim_zeros(np.asarray(self.kind.ranks, dtype=float), "b"))
+
+    def _normalise(self, kind: Ranked, ranks: Float) -> None:
+        """Leave out weights of zero, and write a multiple of the smallest level as such."""
+        if len(ranks) == 1:
+            object.__setattr__(self, "factor", float(self.factor * ranks[0]))
+            ranks = ranks / ranks[0]
+        if tuple(ranks) != kind.ranks:
+            object.__setattr__(self, "kind", replace(kind, ranks=tuple(ranks.tolist())))
+
+    # -- what methods ask ------------------------------------------------------------------------------------------
+
+    @property
+    def alpha(self) -> float | None:
+        """The alpha of the alpha-fairness with the same optimum, 0 for a sum of shares; None for other kinds."""
+        return getattr(self.kind, "alpha", None)
+
+    @property
+    def is_linear(self) -> bool:
+        """Whether it has the optimum of a sum of shares."""
+        return self.alpha == 0
+
+    @property
+    def is_curved(self) -> bool:
+        """Whether it has the optimum of alpha-fairness with alpha > 0."""
+        return self.alpha is not None and self.alpha > 0
+
+    @property
+    def ranks(self) -> tuple[float, ...] | None:
+        """The weights of the sorted shares per weight, from the smallest up; None for other kinds."""
+        return getattr(self.kind, "ranks", None)
+
+    @property
+    def is_order(self) -> bool:
+        """Whether it is the leximin order."""
+        return getattr(self.kind, "order", False)
+
+    @property
+    def is_smallest(self) -> bool:
+        """Whether its value is a multiple of the smallest share per weight: max-min, or leximin's first level."""
+        return self.ranks is not None and len(self.ranks) == 1
+
+    # -- what it is worth ------------------------------------------------------------------------------------------
+
+    def times(self, factor: float) -> Term:
+        """A multiple."""
+        return replace(self, factor=self.factor * factor)
+
+    def value(self, point: Point) -> float:
+        """At an allocation, in natural units."""
+        return self.factor * self.kind.value(self.share, point)
+
+    def majorant(self, point: Point) -> Majorant | None:
+        """A bound from above, tight at the point, with the factor in its unit and shift."""
+        found = self.kind.majorant(self.share, point)
+        if found is None or self.factor == 1:
+            return found
+        return replace(found, unit=self.factor * found.unit, shift=self.factor * found.shift)
+
+    def natural(self, value: float, weight: float) -> tuple[float, float]:
+        """The term, of users of this total weight, from the value of that alpha-fairness, and the derivative."""
+        value, slope = self.kind.natural(value, weight)
+        return self.factor * value, self.factor * slope
+
+
+def wants_mean(alpha: float, solver: str | None) -> bool:
+    """Whether a solver does better on the mean of the powers than on their sum."""
+    return 0 < alpha < 1 and solver == "CLARABEL"
+
+
+def _per_weight(share: Share, instance: Instance, level: float = 1.0) -> Float:
+    """Coefficients of a share per weight, in units of a level."""
+    c, w = share.coefficients(instance), instance.weights * level
+    return c / w if c.ndim == 1 else c / w[:, None]
+
+
+def _ratio_loss(best: float, value: float, gap: float) -> float:
+    """The part that a number that is never negative loses, and a gap."""
+    return 1.0 - (1.0 - ratio_gap(best, value)) * (1.0 - gap)

@@ -15,7 +15,8 @@ from fairopt.blocks.majorant import Majorant
 from fairopt.certificate import BLOCK_TOLERANCE
 from fairopt.formulation.program import ConeModel, Float, Indices, Program
 from fairopt.lazy import cp, sp
-from fairopt.proofs.lagrangian import EPS, LinearRows, Multipliers
+from fairopt.proofs.bound import EPS
+from fairopt.proofs.lagrangian import LinearRows, Multipliers
 
 ROUNDING = 1e-13  # of a capacity: the rounding of sums, so that a point that was repaired once is not changed again
 TYPICAL = 1e-3  # a row is measured in no less than this part of its terms at typical numbers of tasks

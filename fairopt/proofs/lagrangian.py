@@ -17,12 +17,11 @@ import numpy as np
 from fairopt.blocks.majorant import Majorant, PowerTerm, RankedTerm, weigh
 from fairopt.blocks.model import Point
 from fairopt.blocks.objectives import Objective
-from fairopt.blocks.powers import boxcox
 from fairopt.certificate import GAP_TOLERANCE
 from fairopt.formulation.program import Float, Indices, Program
 from fairopt.lazy import optimize, sp
+from fairopt.proofs.bound import EPS, added, best_response, level_at
 
-EPS = 8 * float(np.finfo(float).eps)  # relative to the terms of a sum: more than the rounding error
 NEAR_NOTHING = 1e-12  # of the value at equal parts of the servers: multipliers of 1e17 have roundings of any size
 NOTHING = 0.25  # a bound that is this part of its own rounding is 0: the terms differ in their last digits at most
 
@@ -255,7 +254,8 @@ class Lagrangian:
         """Values ``c_j x_j`` of the majorant's only term at which users' parts are largest, shape (n_users,)."""
         (term,) = self.majorant.powers
         c = self._per_unit(term.c)
-        return c * _of_one_term(factor * self.cost, c, term.factor, term.alpha, self.low, self.high)
+        price = factor * self.cost / (term.factor * c)
+        return level_at(price, term.alpha, c * self.low, c * self.high)
 
     def __call__(self, factor: float) -> float:
         """The bound with all multipliers times a factor, in the units of the majorant."""
@@ -303,55 +303,3 @@ def _nowhere_zero(c: Float) -> Float:
     """Coefficients (n_users, n_servers) with the user's smallest positive one, else 1, instead of zeros: a unit."""
     smallest = np.where(c > 0, c, np.inf).min(axis=1, keepdims=True)
     return np.where(c > 0, c, np.where(smallest < np.inf, smallest, 1.0))
-
-
-def added(parts: Float, constant: float, eps: float = EPS) -> float:
-    """A sum, rounded up."""
-    return float(parts.sum() + constant + eps * (np.abs(parts).sum() + abs(constant)))
-
-
-def _of_one_term(cost: Float, c: Float, factor: Float, alpha: float, low: Float, high: Float) -> Float:
-    """Where ``factor boxcox(c x; 1 - alpha) - cost x`` is largest over low <= x <= high, per user."""
-    x = np.where(factor * cost > 0, (factor * c / cost) ** (1.0 / alpha) / c, 0.0)  # both negative where alpha < 0
-    return np.clip(np.where((cost > 0) | (factor < 0), x, high), low, high)
-
-
-def best_response(
-    cost: Float, terms: Sequence[tuple[Float, Float, float]], low: Float, high: Float, eps: float = EPS
-) -> Float:
-    """``max over low <= x <= high of sum_t factor_t boxcox(c_t x; 1 - alpha_t) - cost x`` per user, from above."""
-    constant = np.zeros(len(cost))
-    curved = []
-    for c, factor, alpha in terms:
-        if alpha == 0:
-            cost = cost - factor * c - eps * (np.abs(cost) + np.abs(factor * c))
-            constant = constant - factor
-        elif np.any(factor != 0):
-            curved.append((c, factor, alpha))
-    if not curved:
-        return constant - cost * np.where(cost < 0, high, low)
-    high = np.where(high > 0, high, 1e-300)
-
-    def gain(x: Float) -> Float:
-        out = constant - cost * x
-        for c, factor, alpha in curved:
-            out = out + np.where(factor == 0, 0.0, factor * boxcox(c * x, 1.0 - alpha))
-        return out
-
-    if len(curved) == 1:
-        return gain(_of_one_term(cost, *curved[0], low, high))
-
-    def slope(x: Float) -> Float:
-        out = -cost
-        for c, factor, alpha in curved:
-            out = out + np.where(factor == 0, 0.0, factor * c * (c * x) ** -alpha)
-        return out
-
-    left, right = np.log(np.maximum(low, high * 1e-30)), np.log(high)
-    for _ in range(70):  # halving the logarithm: 70 times leaves 1e-19 of 70 units
-        middle = 0.5 * (left + right)
-        up = slope(np.exp(middle)) > 0
-        left, right = np.where(up, middle, left), np.where(up, right, middle)
-    a, b = np.clip(np.exp(left), low, high), np.clip(np.exp(right), low, high)
-    rest = np.maximum(slope(a), 0.0) * (b - a)  # concave: the gain between a and b is at most this
-    return np.maximum(gain(a) + np.where(np.isfinite(rest), rest, 0.0), gain(b))

@@ -29,9 +29,10 @@ from fairopt.certificate import GAP_TOLERANCE
 from fairopt.formulation.program import Float, Program
 from fairopt.lazy import sp
 from fairopt.proofs import conditions
+from fairopt.proofs.bound import EPS
 from fairopt.proofs.cone_programs import slope
 from fairopt.proofs.evidence import Solved, Tangents, UserPrices, fixed_sum
-from fairopt.proofs.lagrangian import EPS, Lagrangian, Multipliers
+from fairopt.proofs.lagrangian import Lagrangian, Multipliers
 
 LEAST = 1e-100  # of the largest level: where the gradient is taken no level is below
 TINY = 1e-300  # no mean is below, in units of the max-min level

@@ -12,10 +12,9 @@ import numpy as np
 
 from fairopt.blocks.model import Point
 from fairopt.blocks.objectives import MaxMin
-from fairopt.blocks.powers import boxcox
 from fairopt.formulation.demands_at_prices import cheapest_of, demands_of
 from fairopt.formulation.program import Float, Indices, Program
-from fairopt.proofs.lagrangian import EPS
+from fairopt.proofs.bound import EPS, fair_gap
 
 ROUNDING = 1e-12  # of a limit
 NEAR = 1e-6  # of a lower bound: users who hold no more than that above it do not give way
@@ -248,13 +247,12 @@ def _fair_gap(units: LevelUnits, prices: Float, point: Point) -> tuple[float, Fl
     assert edge is not None
     alpha, weights = edge.alpha, point.weights / point.weights.sum()
     worths, rents = units.worths(prices, np.inf, weights, alpha)
-    levels = np.minimum(np.maximum((weights / worths) ** (1.0 / alpha), units.floors), units.reach)
-    paid, spent = float((units.usable * prices).sum()), float(worths @ levels)
-    worth = float((weights * boxcox(levels, 1.0 - alpha)).sum()) - spent + float(rents.sum())
     majorant = edge.majorant(point)
     assert majorant is not None
-    bound, value = worth + paid, majorant.value(point)
-    if units.floors.any():  # what lower bounds cost may be far more than the objective
-        bound += EPS * (paid + spent)
+    with np.errstate(divide="ignore"):
+        log_price = np.log(worths / weights)
+        log_paid = np.log(float((units.usable * prices).sum()) + float(rents.sum()))
+    levels = point.share(edge.share) / (point.weights * units.unit)
+    gap = float(fair_gap(weights, levels, log_price, alpha, units.floors, units.reach, log_paid))
     slope = majorant.unit * units.program.term.natural(edge.value(point), float(point.weights.sum()))[1]
-    return 0.0 if bound <= value else edge.relative_gap(bound, value, point), prices * slope
+    return gap, prices * slope

@@ -17,9 +17,10 @@ from fairopt.blocks.majorant import Majorant
 from fairopt.formulation.program import ConeModel, Float, Program
 from fairopt.lazy import cp
 from fairopt.proofs import conditions
+from fairopt.proofs.bound import EPS, added, best_response
 from fairopt.proofs.cone_programs import Bounded
 from fairopt.proofs.evidence import RowPrices, UserPrices
-from fairopt.proofs.lagrangian import EPS, Lagrangian, Multipliers, added, best_response
+from fairopt.proofs.lagrangian import Lagrangian, Multipliers
 
 
 def judge_user_prices(program: Program, evidence: UserPrices, near: Float, tasks: Float) -> Bounded:

@@ -231,7 +231,7 @@ class _Search:
         return float(np.clip(mean, below + 0.1 * (above - below), above - 0.1 * (above - below)))
 
     def bracket(self) -> float | None:
-        """A mean between the best one's neighbours where the slope changes sign; None once one of them is close to it.
+        """A new mean between the best one's neighbours where the slope changes sign; None once one is close to it.
 
         The value is flat there, and gaps say little of where the best mean is. By the secant of the slopes, and where
         that keeps to one side by half of the slope on the other (the Illinois rule).
@@ -251,7 +251,8 @@ class _Search:
             part = below / (below - 0.5 * above)
         elif last == high and before >= high:
             part = 0.5 * below / (0.5 * below - above)
-        return low + (high - low) * part
+        mean = low + (high - low) * part
+        return None if mean in self.slopes else mean
 
     def solve(self, mean: float | None, gap: float) -> str:
         """The most even shares of one mean, or of all: a candidate, and a line."""

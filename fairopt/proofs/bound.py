@@ -56,6 +56,7 @@ class Gain(NamedTuple):
         return worth - spent, (weigh(np.abs(self.worth)) if mixed else abs(worth)) + spent
 
 
+@np.errstate(all="ignore")  # zeros and infinities are meant
 def level_at(price: Float, alpha: float, low: Any, high: Any) -> Float:
     """Where ``u(z) - price z`` is largest over low <= z <= high; for alpha below 0, where u is convex, smallest."""
     best: Float = np.divide(1.0, price)
@@ -75,6 +76,7 @@ def power(z: Float, alpha: float, shift: float = 1.0) -> Float:
     return boxcox(z, 1.0 - alpha) if shift or alpha == 1 else z ** (1.0 - alpha) / (1.0 - alpha)
 
 
+@np.errstate(all="ignore")
 def gain_of_power(price: Float, alpha: float, low: Any, high: Any, shift: float = 1.0) -> Gain:
     """``max over low <= z <= high of u(z) - price z``, u as in `power`; for alpha below 0 the smallest instead."""
     best = level_at(price, alpha, low, high)

@@ -37,6 +37,8 @@ FREE = 1e-6  # of a capacity: what an interior point leaves of resources that ar
 EXACT = 1e-12  # residual to reach where no sample gave a first guess
 NEARLY = 1e-3  # residual at which the next claim may come
 FINE = 1e-10  # gap below which no second try is made
+FACTOR, LOWEST = 1.0, 100.0  # of logarithms of prices: how near to the smallest, and how far at most, they are lowered
+NO_MORE = 1e-12  # of a capacity: what a lower price may add to the load
 CLOSE = 3e-5  # residual from which one more step leaves its square: gaps of 1e-14 to 1e-10 were seen
 
 
@@ -85,13 +87,36 @@ def find_prices(
 
 
 def price_tries(users: AlphaFairUsers, alpha: float, guess: Float | None = None) -> Iterator[Float]:
-    """Prices by `find_prices`, then more precise ones: for a caller who stops once the gap is below `FINE`."""
+    """Prices by `find_prices`, then smaller or more precise ones, for a caller who stops at a gap below `FINE`."""
     for enough in (CLOSE, EXACT):
         log_prices = find_prices(users, alpha, guess, enough)
         if log_prices is None:
             return
         yield log_prices
+        smaller = smallest_prices(users, alpha, log_prices)
+        if smaller is not None:
+            yield smaller
         guess = log_prices
+
+
+def smallest_prices(users: AlphaFairUsers, alpha: float, log_prices: Float) -> Float | None:
+    """Prices at which users want the same, lowered where nobody reacts to them; None where there are none such.
+
+    Where lower bounds fill a resource, any price from some number on is optimal, and Newton's steps may end at 1e13: a
+    bound from there is lost in rounding. To within `FACTOR` of the smallest, by steps that double and are halved.
+    """
+    found = users.respond(log_prices, alpha)
+    stuck = np.flatnonzero((np.diag(found.turnover) <= REDUNDANT * found.load) & (found.load > 0))
+    lowered = log_prices.copy()
+    for i in stuck.tolist():
+        step = FACTOR
+        while step >= FACTOR and log_prices[i] - lowered[i] < LOWEST:
+            tried = lowered.copy()
+            tried[i] -= step
+            most = np.maximum(users.usable, found.load) * (1.0 + NO_MORE)
+            fits = bool((users.respond(tried, alpha).load <= most).all())
+            lowered, step = (tried, 2.0 * step) if fits else (lowered, 0.25 * step)
+    return lowered if len(stuck) else None
 
 
 def of_free_resources(log_prices: Float, left: Float, alpha: float) -> Float:

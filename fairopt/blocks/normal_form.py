@@ -495,6 +495,11 @@ class Term:
         return self.alpha is not None and self.alpha > 0
 
     @property
+    def is_simple(self) -> bool:
+        """Whether it has the optimum of a sum of shares, of alpha-fairness or of the smallest share per weight."""
+        return self.alpha is not None or self.is_smallest
+
+    @property
     def ranks(self) -> tuple[float, ...] | None:
         """The weights of the sorted shares per weight, from the smallest up; None for other kinds."""
         return getattr(self.kind, "ranks", None)

@@ -22,7 +22,7 @@ from fairopt.errors import InvalidBlock, OutOfDomain
 from fairopt.instance import Instance
 from fairopt.lazy import cp
 
-__all__ = ["AtLeast", "Kept", "KeptLevel", "KeptShares", "Objective", "Own", "Sum", "Tiers", "tiers_of"]
+__all__ = ["AtLeast", "Kept", "KeptLevel", "KeptShares", "Objective", "Own", "Sum", "Tiers", "only_term", "tiers_of"]
 
 Float = NDArray[np.float64]
 
@@ -281,6 +281,11 @@ class Objective(Block):
     def levels_users(self) -> bool:
         """Whether shares are levelled between users, so that none may be zero."""
         return not self._is_own and self.term.kind.levels_users
+
+    @property
+    def is_known(self) -> bool:
+        """Whether fairopt knows all about each term."""
+        return all(term.kind.is_known for term in self.terms())
 
     @property
     def majorant_is_natural(self) -> bool:
@@ -597,3 +602,8 @@ def _holds(condition: cp.Constraint) -> bool:
 def tiers_of(objective: Objective) -> tuple[Objective, ...]:
     """The tiers of an objective, the first one first; any other objective is its only tier."""
     return objective.tiers if isinstance(objective, Tiers) else (objective,)
+
+
+def only_term(objective: object) -> Term | None:
+    """The term of an objective of one tier (of sums, one whose kind is `Several`); None for tiers and other things."""
+    return objective.term if isinstance(objective, Objective) and len(tiers_of(objective)) == 1 else None

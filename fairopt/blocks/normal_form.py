@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from fairopt.blocks.base import is_ours
 from fairopt.blocks.majorant import Majorant, PowerTerm, RankedTerm, ratio_gap
 from fairopt.blocks.marginal import Marginal, PowerMarginal
 from fairopt.blocks.model import Model, Point
@@ -36,6 +37,7 @@ class Kind:
     """A concave function of the shares of all users; frozen, so that terms compare."""
 
     is_natural: ClassVar[bool] = True  # False where `majorant` bounds a transform of `value`
+    in_levels: ClassVar[bool] = False  # whether values are in units of the max-min level
 
     @property
     def levels_users(self) -> bool:
@@ -45,6 +47,11 @@ class Kind:
     @property
     def is_known(self) -> bool:
         """Whether fairopt knows all about it: a bound, and that it treats users and servers alike."""
+        return is_ours(self)
+
+    @property
+    def is_concave(self) -> bool:
+        """Whether it is concave, or becomes so by an increasing transform."""
         return True
 
     @property
@@ -282,6 +289,8 @@ class Order(Ranked):
 class Spread(Kind):
     """``-sum_j w_j ((s_j/w_j)^power - 1) / power``, power >= 1, in units of the max-min level and of all weight."""
 
+    in_levels: ClassVar[bool] = True
+
     power: float
 
     def expression(self, share: Share, model: Model) -> cp.Expression:
@@ -374,6 +383,11 @@ class Term:
         return self.alpha is not None and self.alpha > 0
 
     @property
+    def is_simple(self) -> bool:
+        """Whether it has the optimum of a sum of shares, of alpha-fairness or of the smallest share per weight."""
+        return self.alpha is not None or self.is_smallest
+
+    @property
     def ranks(self) -> tuple[float, ...] | None:
         """The weights of the sorted shares per weight, from the smallest up; None for other kinds."""
         return getattr(self.kind, "ranks", None)
@@ -387,6 +401,11 @@ class Term:
     def is_smallest(self) -> bool:
         """Whether its value is a multiple of the smallest share per weight: max-min, or leximin's first level."""
         return self.ranks is not None and len(self.ranks) == 1
+
+    @property
+    def measure(self) -> Any:
+        """The `FairnessEfficiency` of a term of the (beta, lambda) plane; None for other kinds."""
+        return getattr(self.kind, "measure", None)
 
     # -- what it is worth ------------------------------------------------------------------------------------------
 

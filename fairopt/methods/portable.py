@@ -192,7 +192,7 @@ def _proving(
     for near in NEAR:
         if best[0] <= float(verify.GAP) / 4:
             break
-        if own and objective.name in ("Leximin", "MaxMin"):
+        if own and verify.of_smallest(objective)[1].name in ("Leximin", "MaxMin"):
             cluster.tasks = cluster.near = verify.numbers(entry["tasks"], "tasks", cluster.n, cluster.servers)
         try:
             again = own | supporting(cluster, objective, rows, float(entry.get("unit", 1.0)), near)

@@ -48,7 +48,9 @@ def program(instance: fo.Instance, policy: fo.Policy) -> float:
     rows = [demands.T @ x <= instance.capacities[0], x[limited] <= instance.task_limits[limited]]
     z = cp.multiply(n * policy.objective.share.coefficients(instance), x)  # near 1: HiGHS's tolerances are absolute
     if isinstance(policy.objective, fo.OrderedWeighted):
-        form = sum(drop * (cp.sum(z) if k == n else cp.sum_smallest(z, k)) for k, drop in policy.objective.term.kind.steps(n))
+        form = sum(
+            drop * (cp.sum(z) if k == n else cp.sum_smallest(z, k)) for k, drop in policy.objective.term.kind.steps(n)
+        )
     else:
         worth = np.concatenate([(demands / one).min(axis=1) for one in demands])
         j, k = np.divmod(np.flatnonzero(~np.eye(n, dtype=bool)), n)

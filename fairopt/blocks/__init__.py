@@ -2,6 +2,7 @@
 
 * `base`: what every block is: a frozen dataclass whose repr can be pasted back.
 * `shares`: what one task of a user is worth, as its dominant share.
+* `normal_form`: what objectives say, as data: terms, each of a kind that knows all about itself.
 * `algebra`: sums, multiples and tiers of objectives, and objectives at a level as constraints.
 * `objectives`: totals, alpha-fairness, max-min, leximin, ordered weights.
 * `efficiency`: the objective of the (beta, lambda) plane.

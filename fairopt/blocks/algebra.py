@@ -156,7 +156,7 @@ class Objective(Block):
         >>> fo.Policy(Roots()).allocate(fo.Instance([[1], [1]], [4])).tasks.round(4)
         array([2., 2.])
         """
-        return None
+        return None if self._is_own else self.term.kind.conditions(symbols)
 
     def solver_form(self, model: Model) -> cp.Expression | None:
         """An increasing transform that suits solvers better, used where the objective stands alone; None for none."""
@@ -420,6 +420,9 @@ class Tiers(Objective):
 
     def terms(self) -> tuple[Term, ...]:
         return self.tiers[0].terms()
+
+    def conditions(self, symbols: OutcomeSymbols) -> None:
+        """Not said: those of the first tier hold for more outcomes."""
 
     def share_blocks(self) -> tuple[Share, ...]:
         return tuple(s for t in self.tiers for s in t.share_blocks())

@@ -43,8 +43,8 @@ def by_hand(instance: fo.Instance, v: tuple[float, ...]) -> float:
     rows = [x[:, s] @ instance.demands <= instance.capacities[s] for s in range(servers)]
     rows += [cp.multiply(x, 1.0 - instance.eligible) == 0, total[limited] <= instance.task_limits[limited]]
     z = cp.multiply(fo.DominantShare().coefficients(instance) / instance.weights, total)
-    steps = fo.OrderedWeighted(v).term.kind.steps(n)
-    form = sum(drop * (cp.sum(z) if k == n else cp.sum_smallest(z, k)) for k, drop in steps)
+    term = fo.OrderedWeighted(v).term
+    form = sum(term.factor * drop * (cp.sum(z) if k == n else cp.sum_smallest(z, k)) for k, drop in term.kind.steps(n))
     return float(cp.Problem(cp.Maximize(form), rows).solve(solver="HIGHS"))
 
 

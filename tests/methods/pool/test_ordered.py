@@ -19,8 +19,8 @@ def by_hand(instance: fo.Instance, v: tuple[float, ...], low: float = 0.0) -> fl
     limited = np.isfinite(instance.task_limits)
     rows = [instance.demands.T @ x <= instance.capacities[0], x[limited] <= instance.task_limits[limited], x >= low]
     z = cp.multiply(1.0 / instance.weights, x)
-    steps = fo.OrderedWeighted(v).term.kind.steps(n)
-    form = sum(drop * (cp.sum(z) if k == n else cp.sum_smallest(z, k)) for k, drop in steps)
+    term = fo.OrderedWeighted(v).term
+    form = sum(term.factor * drop * (cp.sum(z) if k == n else cp.sum_smallest(z, k)) for k, drop in term.kind.steps(n))
     return float(cp.Problem(cp.Maximize(form), rows).solve(solver="HIGHS"))
 
 

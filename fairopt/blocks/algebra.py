@@ -392,6 +392,11 @@ class Sum(Objective):
     def check(self, instance: Instance) -> None:
         for _, t in self.parts:
             t.check(instance)
+        if sum(factor > 0 for factor, _ in self.parts) > 1:  # a multiple has the transforms of what it is a multiple of
+            self.natural_is_concave()
+
+    def natural_is_concave(self) -> None:
+        for _, t in self.parts:
             t.natural_is_concave()
 
     def summands(self) -> tuple[tuple[float, Objective], ...]:

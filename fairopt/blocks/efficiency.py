@@ -145,6 +145,10 @@ class Plane(Kind):
 
     measure: FairnessEfficiency
 
+    @property
+    def is_concave(self) -> bool:
+        return self.measure.concave
+
     def expression(self, share: Share, model: Model) -> cp.Expression:
         """``-exp(-h)`` above beta = 1, h the solver form; the logarithm of the measure below (a transform)."""
         measure = self.measure

@@ -13,6 +13,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from fairopt.blocks.base import is_ours
 from fairopt.blocks.majorant import Majorant, PowerTerm, RankedTerm, ratio_gap
 from fairopt.blocks.marginal import Marginal, PowerMarginal
 from fairopt.blocks.model import Model, Point
@@ -69,6 +70,7 @@ class Kind:
     """A concave function of the shares of all users; frozen, so that terms compare."""
 
     is_natural: ClassVar[bool] = True  # False where `majorant` bounds a transform of `value`
+    in_levels: ClassVar[bool] = False  # whether values are in units of the max-min level
 
     @property
     def levels_users(self) -> bool:
@@ -78,6 +80,11 @@ class Kind:
     @property
     def is_known(self) -> bool:
         """Whether fairopt knows all about it: a bound, and that it treats users and servers alike."""
+        return is_ours(self)
+
+    @property
+    def is_concave(self) -> bool:
+        """Whether it is concave, or becomes so by an increasing transform."""
         return True
 
     @property
@@ -402,6 +409,8 @@ class Order(Ranked):
 @dataclass(frozen=True)
 class Spread(Kind):
     """``-sum_j w_j ((s_j/w_j)^power - 1) / power``, power >= 1, in units of the max-min level and of all weight."""
+
+    in_levels: ClassVar[bool] = True
 
     power: float
 

@@ -6,21 +6,25 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fairopt.blocks.base import parameter
 from fairopt.blocks.constraints import Constraint
 from fairopt.blocks.majorant import Majorant, PowerTerm
-from fairopt.blocks.marginal import Marginal
 from fairopt.blocks.measure import log_fairness, log_total
 from fairopt.blocks.model import Model, Point
-from fairopt.blocks.normal_form import Kind, Linear, Power, Spread, Term
+from fairopt.blocks.normal_form import Kind, Linear, LogSlope, Power, Slopes, Spread, Term
 from fairopt.blocks.objectives import AlphaFair, Objective, Total
+from fairopt.blocks.powers import log_sum_exp
 from fairopt.blocks.shares import DominantShare, Share
+from fairopt.blocks.symbols import OutcomeSymbols
+from fairopt.blocks.terms import Condition
 from fairopt.errors import InvalidBlock, NotConcave
-from fairopt.instance import Instance
 from fairopt.lazy import cp
 
 __all__ = ["Edge", "FairnessEfficiency", "Plane", "PowerSpread", "TotalIs", "single_term"]
+
+Float = NDArray[np.float64]
 
 
 @dataclass(frozen=True, repr=False)
@@ -141,6 +145,10 @@ class Plane(Kind):
 
     measure: FairnessEfficiency
 
+    @property
+    def is_concave(self) -> bool:
+        return self.measure.concave
+
     def expression(self, share: Share, model: Model) -> cp.Expression:
         """``-exp(-h)`` above beta = 1, h the solver form; the logarithm of the measure below (a transform)."""
         measure = self.measure
@@ -203,6 +211,48 @@ class Plane(Kind):
             constant += a / q * (np.log(p0) - 1.0 + w.sum() / p0)
         return Majorant(powers=tuple(powers), constant=float(constant))
 
+    @property
+    def bends(self) -> bool:
+        return 0 < self.measure.beta != 1
+
+    def slopes(self, log_z: Float, weights: Float) -> Slopes:
+        """With ``P = sum_j w_j z_j^(1-b)`` and ``S = sum_j w_j z_j``, ``|f| = P^(1/b) S^(lam - (1-b)/b)``.
+
+        Its derivative by s_j is ``|f| (a z_j^-b / P + (l - a) / S)``, with the threshold a and the emphasis l.
+        """
+        measure, q = self.measure, 1.0 - self.measure.beta
+        log_f, log_p, log_total = self._logs(log_z, weights)
+        log_w, each = np.log(weights), []
+        if measure.threshold > 0:
+            parts = np.exp(log_w + q * log_z - log_p)
+            each.append(LogSlope(float(np.log(measure.threshold)) - log_p, measure.beta, parts, q))
+        extra = measure.emphasis - measure.threshold
+        if extra > 1e-12 * measure.threshold:
+            each.append(LogSlope(float(np.log(extra)) - log_total, 0.0, np.exp(log_w + log_z - log_total), 1.0))
+        return Slopes(log_f, tuple(each))
+
+    def _logs(self, log_z: Float, weights: Float) -> tuple[float, float, float]:
+        """Logarithms of |f|, P and S."""
+        beta, q = self.measure.beta, 1.0 - self.measure.beta
+        log_p = float(log_sum_exp(q * log_z, weights)) if q else float(np.log(weights.sum()))
+        log_total = float(log_sum_exp(log_z, weights))
+        return log_p / beta + (self.measure.lam - q / beta) * log_total, log_p, log_total
+
+    def rate(self, z: Float, w: Float, dz: Float, dw: Float, d_alpha: float) -> float:
+        """Along the edge ``lam = (1-b)/b`` where alpha changes."""
+        b, q = self.measure.beta, 1 - self.measure.beta
+        extra, power, total = self.measure.lam - q / b, float((w * z**q).sum()), float(w @ z)
+        d_power = float(dw @ z**q) + (q * float((w * z**-b) @ dz) if q else 0.0)
+        d_power -= d_alpha * float((w * z**q) @ np.log(z)) if d_alpha else 0.0
+        f = (1 if b <= 1 else -1) * power ** (1 / b) * total**extra
+        d_total = float(dw @ z + w @ dz)
+        return float(f * (d_power / power / b - d_alpha * np.log(power) / b**2 + extra * d_total / total))
+
+    def log_share_slope(self, log_z: Float, weights: Float) -> float:
+        lam, log_weight = self.measure.lam, float(np.log(weights.sum()))
+        log_f = self._logs(log_z, weights)[0]
+        return (log_f - log_weight) / lam - log_weight - float(np.log(abs(lam))) - log_f
+
     def relative_gap(self, bound: float, value: float, share: Share, point: Point) -> float | None:
         """The logarithm of bound / value, both as sizes of shares."""
         return (bound - value) / self.measure.emphasis
@@ -234,8 +284,15 @@ class Edge(Plane):
     def levels_users(self) -> bool:
         return self.same.levels_users
 
+    @property
+    def simplest(self) -> Kind:
+        return self.same
+
     def in_sum(self) -> Kind:
         return Plane(self.measure)
+
+    def conditions(self, symbols: OutcomeSymbols) -> Condition | None:
+        return self.same.conditions(symbols)
 
     def natural(self, value: float, weight: float) -> tuple[float, float]:
         """Of the sum of powers ``V = (1-b) F`` it is ``sgn(1-b) V^(1/b)``; at b = 1, of the sum S, ``W S^lam``."""
@@ -251,9 +308,6 @@ class Edge(Plane):
 
     def majorant(self, share: Share, point: Point) -> Majorant | None:
         return self.same.majorant(share, point)
-
-    def marginal(self, share: Share, instance: Instance) -> Marginal | None:
-        return self.same.marginal(share, instance)
 
     def relative_gap(self, bound: float, value: float, share: Share, point: Point) -> float | None:
         return self.same.relative_gap(bound, value, share, point)

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from fairopt.blocks.algebra import AtLeast, fall
-from fairopt.blocks.base import is_ours
 from fairopt.blocks.constraints import Constraint
 from fairopt.blocks.majorant import Majorant
 from fairopt.certificate import BLOCK_TOLERANCE
@@ -111,8 +110,7 @@ def bounds_violation(program: Program, tasks: Float) -> float:
 
 def violation_at(program: Program, tasks: Float, cone: ConeModel | None = None) -> float:
     """`block_violation` of a program, which needs a cone model only for conditions that are not bounds on tasks."""
-    ours = all(is_ours(t) for _, t in program.objective.summands())
-    if ours and not program.rest:
+    if program.objective.is_known and not program.rest:
         return bounds_violation(program, tasks)
     return block_violation(cone or ConeModel(program), tasks)
 
@@ -125,11 +123,10 @@ def block_violation(cone: ConeModel, tasks: Float) -> float:
     """
     program = cone.program
     worst = bounds_violation(program, tasks)
-    ours = all(is_ours(t) for _, t in program.objective.summands())
-    conditions = [] if ours else list(cone.required)
+    conditions = [] if program.objective.is_known else list(cone.required)
     point, levels = program.point(tasks), dict[int, AtLeast]()
     for block, _, condition in cone.rest:
-        if type(block) is AtLeast and is_ours(block.objective) and _has_more(condition, cone.unknowns):
+        if type(block) is AtLeast and block.objective.is_known and _has_more(condition, cone.unknowns):
             levels[id(block)] = block  # evaluated without variables of its own
         else:
             conditions.append(condition)

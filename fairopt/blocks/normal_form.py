@@ -88,6 +88,11 @@ class Kind:
         return True
 
     @property
+    def in_logs(self) -> bool:
+        """Whether `expression` is the logarithm of the function."""
+        return False
+
+    @property
     def bends(self) -> bool:
         """Whether its derivatives are infinite at shares of zero, so that every user has tasks."""
         return False
@@ -529,6 +534,13 @@ class Term:
         return getattr(self.kind, "measure", None)
 
     # -- what it is worth ------------------------------------------------------------------------------------------
+
+    def expression(self, model: Model) -> cp.Expression:
+        """In natural units, or its logarithm where the kind's expression is one."""
+        found = self.kind.expression(self.share, model)
+        if self.factor == 1:
+            return found
+        return found + np.log(self.factor) if self.kind.in_logs else self.factor * found
 
     def times(self, factor: float) -> Term:
         """A multiple."""

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from fairopt.blocks.base import parameter
 from fairopt.blocks.constraints import Constraint
 from fairopt.blocks.majorant import Majorant, PowerTerm
-from fairopt.blocks.marginal import Marginal
 from fairopt.blocks.measure import log_fairness, log_total
 from fairopt.blocks.model import Model, Point
 from fairopt.blocks.normal_form import Kind, Linear, LogSlope, Power, Slopes, Spread, Term
@@ -21,7 +20,6 @@ from fairopt.blocks.shares import DominantShare, Share
 from fairopt.blocks.symbols import OutcomeSymbols
 from fairopt.blocks.terms import Condition
 from fairopt.errors import InvalidBlock, NotConcave
-from fairopt.instance import Instance
 from fairopt.lazy import cp
 
 __all__ = ["Edge", "FairnessEfficiency", "Plane", "PowerSpread", "TotalIs"]
@@ -312,9 +310,6 @@ class Edge(Plane):
 
     def majorant(self, share: Share, point: Point) -> Majorant | None:
         return self.same.majorant(share, point)
-
-    def marginal(self, share: Share, instance: Instance) -> Marginal | None:
-        return self.same.marginal(share, instance)
 
     def relative_gap(self, bound: float, value: float, share: Share, point: Point) -> float | None:
         return self.same.relative_gap(bound, value, share, point)

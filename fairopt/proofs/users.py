@@ -82,7 +82,7 @@ def _tangent(program: Program, at: Float) -> tuple[Majorant, Float] | None:
     held = point.tasks
     value, size, worth = 0.0, 0.0, np.zeros(len(held))
     for term in program.objective.terms():
-        factor, kind = term.factor, term.kind.in_sum()  # natural values count
+        factor, kind = term.factor, term.kind
         if kind.is_known:
             marginal = kind.marginal(term.share, program.instance)
             if marginal is None:

@@ -280,7 +280,7 @@ def _term(policy: Any) -> tuple[Term, Objective]:
         raise OutOfDomain(f"{name} does not maximise a single objective over tasks, so its derivatives are not known")
     if policy.constraints:
         raise OutOfDomain(f"{name} has constraints of its own, under which derivatives are not known; leave them out")
-    if term.alpha is None and term.measure is None and not term.is_smallest:
+    if not term.is_simple and term.measure is None:
         raise OutOfDomain(
             f"derivatives of {objective} are not known; they are of one AlphaFair, concave FairnessEfficiency, "
             "Total, Leximin or MaxMin"

@@ -77,7 +77,7 @@ class Optimum:
         if program.empty:
             return
         self.point = Point(program.instance, program.gather_rows(allocation.tasks_by_server))
-        self.levelled = program.term.is_smallest
+        self.levelled = program.term.is_smallest and program.term.kind.is_known
         pairs = program.pairs
         tasks = self.point.tasks_by_server[pairs.user, pairs.server]
         # pairs where no tasks can ever run: of users bounded by zero, and of resources that are reserved altogether
@@ -184,10 +184,12 @@ def parts(objective: Objective, point: Point) -> tuple[list[Power], list[Term]]:
     for term in objective.terms():
         if term.factor == 0:
             continue
+        if not term.kind.is_known:
+            raise _NotCovered
         if term.ranks is not None:
             ranked.append(term)
             continue
-        slopes = term.kind.slopes(log_levels(term.share, point), point.weights) if term.kind.is_known else None
+        slopes = term.kind.slopes(log_levels(term.share, point), point.weights)
         if slopes is None:
             raise _NotCovered
         log_factor = float(np.log(term.factor)) + slopes.log_unit

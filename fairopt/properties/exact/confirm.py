@@ -200,7 +200,7 @@ def _of_policy(policy: Policy, instance: Instance) -> Recomputed | None:
     if policy.constraints:
         return None
     term = only_term(objective)
-    if term is None or not (term.is_smallest or term.alpha is not None):
+    if term is None or not term.is_simple:
         return None
     objective.check(instance)  # OutOfDomain, as for the policy itself
     worth, error, how = coefficients_of(term.share, pool, instance)

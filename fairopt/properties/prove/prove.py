@@ -273,7 +273,7 @@ class _Attempt:
 
     def _with_lemmas(self, question: Question) -> Question:
         """The question with what is proved of the share: its degree, whether it grows, and changes for all alike."""
-        if not (question.levels or question.objective.term.alpha is not None):
+        if not question.objective.term.is_simple:
             return question
         guess = degree_of(question)
         asked = [lemma(question, degree) for degree in (None, guess)[: 1 + (guess is not None)]]

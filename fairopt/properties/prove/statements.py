@@ -359,7 +359,7 @@ _ALL_BUT_ONE = [
 def queries(question: Question) -> Iterator[Query]:
     """Relaxations, of which one without solutions is a proof; then statements of which a solution is an instance."""
     q = question
-    if (q.levels or q.objective.term.alpha is not None) and q.name not in TWO_OUTCOMES:  # true of users among others
+    if q.objective.term.is_simple and q.name not in TWO_OUTCOMES:  # true of users among others
         yield _one_outcome(q)
     if q.by_bundles and not q.levels and q.name in OF_USERS:
         yield _market(q)

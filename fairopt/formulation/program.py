@@ -76,7 +76,7 @@ class Program:
                     _refuse_impossible(constraint, idle)
                 self.rest.append(constraint)
         # where users of one pool are levelled, its methods check the share in their passes over them
-        if self.pool_share is None or not self.objective.levels_users:
+        if self.pool_share is None or not self.term.kind.levels_users:
             self.objective.check(self.instance)
 
     @cached_property

@@ -119,10 +119,8 @@ class Objective(Block):
         """
         if self._is_own:
             raise InvalidBlock(f"{type(self).__name__} has no expression(model); write it")
-        parts = [(term.factor, term.kind.expression(term.share, model)) for term in self.terms()]
-        return sum(part if factor == 1 else factor * part for factor, part in parts) + (
-            0.0 if parts else cp.Constant(0)
-        )
+        parts = [term.expression(model) for term in self.terms()]
+        return sum(parts) + (0.0 if parts else cp.Constant(0))
 
     def conditions(self, symbols: OutcomeSymbols) -> Condition | None:
         """What makes an outcome the answer on one pool, in polynomials, for `prove`; None, the default, if not said.

@@ -14,7 +14,7 @@ from fairopt.blocks.majorant import Majorant, PowerTerm
 from fairopt.blocks.measure import log_fairness, log_total
 from fairopt.blocks.model import Model, Point
 from fairopt.blocks.normal_form import Kind, Linear, LogSlope, Power, Slopes, Spread, Term
-from fairopt.blocks.objectives import AlphaFair, Objective, Total
+from fairopt.blocks.objectives import AlphaFair, Objective
 from fairopt.blocks.powers import log_sum_exp
 from fairopt.blocks.shares import DominantShare, Share
 from fairopt.blocks.symbols import OutcomeSymbols
@@ -22,7 +22,7 @@ from fairopt.blocks.terms import Condition
 from fairopt.errors import InvalidBlock, NotConcave
 from fairopt.lazy import cp
 
-__all__ = ["Edge", "FairnessEfficiency", "Plane", "PowerSpread", "TotalIs", "single_term"]
+__all__ = ["Edge", "FairnessEfficiency", "Plane", "PowerSpread", "TotalIs"]
 
 Float = NDArray[np.float64]
 
@@ -104,10 +104,11 @@ class FairnessEfficiency(Objective):
     def natural_is_concave(self) -> None:
         """Raise `NotConcave` unless the measure itself, not only its logarithm, is known to be concave."""
         self.require_concave()
-        if self.beta < 1:
+        if self.beta <= 1:
+            other = "AlphaFair" if self.beta < 1 else "Total"
             raise NotConcave(
-                f"FairnessEfficiency(beta={self.beta:g}, ...) below beta = 1 is concave only after a transform, "
-                "so it cannot stand in a sum or a level; use AlphaFair, or let it stand alone"
+                f"FairnessEfficiency(beta={self.beta:g}, ...) up to beta = 1 is concave only after a transform, "
+                f"so it cannot stand in a sum or a level; use {other}, or let it stand alone"
             )
 
     @property
@@ -131,11 +132,6 @@ class FairnessEfficiency(Objective):
             kind = Edge(self, Linear() if self.beta == 1 else Power(self.beta))
         return (Term(1.0, kind, self.share),)
 
-    def alpha_fair(self) -> AlphaFair | None:
-        """The `AlphaFair` with the same optimum, on the edge of the region."""
-        on_edge = self.beta > 0 and abs(self.emphasis - self.threshold) <= 1e-12 * self.threshold
-        return AlphaFair(self.beta, self.share) if on_edge and self.beta != 1 else None
-
 
 @dataclass(frozen=True)
 class Plane(Kind):
@@ -148,6 +144,10 @@ class Plane(Kind):
     @property
     def is_concave(self) -> bool:
         return self.measure.concave
+
+    @property
+    def in_logs(self) -> bool:
+        return self.measure.beta <= 1
 
     def expression(self, share: Share, model: Model) -> cp.Expression:
         """``-exp(-h)`` above beta = 1, h the solver form; the logarithm of the measure below (a transform)."""
@@ -174,6 +174,8 @@ class Plane(Kind):
             parts.append(a / q * cp.log_sum_exp(q * cp.log(u) + q * np.log(factor) + np.log(w)))
         elif q > 0:
             parts.append(a / q * cp.log((w * factor**q) @ cp.power(u, q, approx=not model.exact_powers)))
+        else:
+            parts.append(np.log(w.sum()))
         if measure.emphasis > a or q == 0:
             parts.append((measure.emphasis - a) * cp.log(total))
         return sum(parts)
@@ -342,12 +344,3 @@ class TotalIs(Constraint):
 
     def constraints(self, model: Model) -> dict[str, cp.Constraint]:
         return {"sum of shares": cp.sum(model.share(self.share)) / self.level == 1}
-
-
-def single_term(objective: Objective) -> Objective:
-    """The only term of a sum, as `AlphaFair` or `Total` of the same optimum where there is one; else the objective."""
-    terms = [term for factor, term in objective.summands() if factor > 0]
-    single = terms[0] if len(terms) == 1 else objective
-    if type(single) is not FairnessEfficiency:
-        return single
-    return single.alpha_fair() or (Total(single.share) if single.beta == 1 else single)

@@ -88,6 +88,11 @@ class Kind:
         return True
 
     @property
+    def in_logs(self) -> bool:
+        """Whether `expression` is the logarithm of the function."""
+        return False
+
+    @property
     def bends(self) -> bool:
         """Whether its derivatives are infinite at shares of zero, so that every user has tasks."""
         return False
@@ -475,23 +480,23 @@ class Term:
     def __post_init__(self) -> None:
         if self.kind == Power(0.0):
             object.__setattr__(self, "kind", Linear())
-        elif isinstance(self.kind, Ranked):
-            self._normalise(self.kind, np.trim_zeros(np.asarray(self.kind.ranks, dtype=float), "b"))
+        elif isinstance(self.kind, Ranked) and self.kind.ranks != (1.0,):  # what is normal already takes no time
+            if len(self.kind.ranks) == 1 or not all(self.kind.ranks[-1:]):
+                self._normalise(self.kind, np.trim_zeros(np.asarray(self.kind.ranks, dtype=float), "b"))
 
     def _normalise(self, kind: Ranked, ranks: Float) -> None:
         """Leave out weights of zero, and write a multiple of the smallest level as such."""
         if len(ranks) == 1:
             object.__setattr__(self, "factor", float(self.factor * ranks[0]))
             ranks = ranks / ranks[0]
-        if tuple(ranks) != kind.ranks:
-            object.__setattr__(self, "kind", replace(kind, ranks=tuple(ranks.tolist())))
+        object.__setattr__(self, "kind", replace(kind, ranks=tuple(ranks.tolist())))
 
     # -- what methods ask ------------------------------------------------------------------------------------------
 
     @property
     def alpha(self) -> float | None:
         """The alpha of the alpha-fairness with the same optimum, 0 for a sum of shares; None for other kinds."""
-        return getattr(self.kind, "alpha", None)
+        return self._said("alpha")
 
     @property
     def is_linear(self) -> bool:
@@ -511,12 +516,12 @@ class Term:
     @property
     def ranks(self) -> tuple[float, ...] | None:
         """The weights of the sorted shares per weight, from the smallest up; None for other kinds."""
-        return getattr(self.kind, "ranks", None)
+        return self._said("ranks")
 
     @property
     def is_order(self) -> bool:
         """Whether it is the leximin order."""
-        return getattr(self.kind, "order", False)
+        return bool(self._said("order"))
 
     @property
     def is_smallest(self) -> bool:
@@ -526,9 +531,20 @@ class Term:
     @property
     def measure(self) -> Any:
         """The `FairnessEfficiency` of a term of the (beta, lambda) plane; None for other kinds."""
-        return getattr(self.kind, "measure", None)
+        return self._said("measure")
+
+    def _said(self, name: str) -> Any:
+        """What a kind of fairopt's says; a user's own may mean something else by the same name."""
+        return getattr(self.kind, name, None) if self.kind.is_known else None
 
     # -- what it is worth ------------------------------------------------------------------------------------------
+
+    def expression(self, model: Model) -> cp.Expression:
+        """In natural units, or its logarithm where the kind's expression is one."""
+        found = self.kind.expression(self.share, model)
+        if self.factor == 1:
+            return found
+        return found + np.log(self.factor) if self.kind.in_logs else self.factor * found
 
     def times(self, factor: float) -> Term:
         """A multiple."""

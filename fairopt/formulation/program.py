@@ -17,11 +17,10 @@ from numpy.typing import NDArray
 from fairopt.blocks.algebra import AtLeast, refuse_unknown_numbers, written
 from fairopt.blocks.base import Block, asked, blocks_within, brief, is_ours
 from fairopt.blocks.constraints import Constraint, MadeRows, ManyRows, MinShare
-from fairopt.blocks.efficiency import FairnessEfficiency
 from fairopt.blocks.marginal import Marginal
 from fairopt.blocks.model import Model, Pairs, Point, in_range
 from fairopt.blocks.normal_form import Term
-from fairopt.blocks.objectives import AlphaFair, Objective
+from fairopt.blocks.objectives import Objective
 from fairopt.blocks.shares import Share
 from fairopt.errors import Infeasible, InvalidBlock, NotConcave, OutOfDomain
 from fairopt.instance import Instance
@@ -77,7 +76,7 @@ class Program:
                     _refuse_impossible(constraint, idle)
                 self.rest.append(constraint)
         # where users of one pool are levelled, its methods check the share in their passes over them
-        if self.pool_share is None or not self.objective.levels_users:
+        if self.pool_share is None or not self.term.kind.levels_users:
             self.objective.check(self.instance)
 
     @cached_property
@@ -101,14 +100,6 @@ class Program:
     def term(self) -> Term:
         """The only term of the objective, or of its first tier; of a sum, one whose kind is `Several`."""
         return self.objective.term
-
-    @property
-    def alpha_fair(self) -> AlphaFair | None:
-        """The objective if it is alpha-fairness, or the alpha-fair objective with the same optimum; else None."""
-        objective = self.objective
-        if isinstance(objective, FairnessEfficiency):
-            return objective.alpha_fair()
-        return objective if isinstance(objective, AlphaFair) else None
 
     @cached_property
     def marginal(self) -> Marginal | None:

@@ -405,8 +405,7 @@ def keep_level(objective: Objective, point: Point) -> Constraint:
         return _keep_shares(point, term.share, TIER_LOSS)
     if term.measure is not None and term.alpha is not None:
         objective = term.factor * AlphaFair(term.alpha, term.share)
-    elif term.measure is not None and term.measure.beta < 1:  # its expression is the logarithm
-        objective = term.measure
+    elif term.kind.in_logs:
         return Kept(objective, float(np.log(objective.value(point))) - TIER_LOSS * term.measure.emphasis)
     value = objective.value(point)
     return KeptLevel(objective, value - TIER_LOSS * objective.drop(point))

@@ -146,8 +146,7 @@ def _is_still(problem: cp.Problem, objective: Objective, point: Point) -> bool:
     if getattr(problem.objective, "block", None) != objective or not isinstance(problem.objective, cp.Maximize):
         return False
     said, here = objective.value(point), float(problem.objective.expr.value)
-    measure = objective.term.measure
-    if measure is not None and measure.beta < 1:  # its expression is the logarithm
+    if objective.term.kind.in_logs:
         said = float(np.log(said))
     return bool(np.isclose(said, here, rtol=1e-6, atol=1e-6 * objective.drop(point)))
 

@@ -32,7 +32,7 @@ PRECISE = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 
 
 def ordered_applies(program: Program) -> bool:
     """Whether prices are exact: ordered weights on one pool with nothing but bounds on tasks."""
-    return program.single and not program.rest and program.term.ranks is not None and not program.term.is_smallest
+    return program.single and not program.rest and program.term.ranks is not None and not program.term.is_order
 
 
 def solve_ordered(program: Program, settings: Settings) -> Proposals:

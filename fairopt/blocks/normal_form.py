@@ -496,7 +496,7 @@ class Term:
     @property
     def alpha(self) -> float | None:
         """The alpha of the alpha-fairness with the same optimum, 0 for a sum of shares; None for other kinds."""
-        return getattr(self.kind, "alpha", None)
+        return self._said("alpha")
 
     @property
     def is_linear(self) -> bool:
@@ -516,12 +516,12 @@ class Term:
     @property
     def ranks(self) -> tuple[float, ...] | None:
         """The weights of the sorted shares per weight, from the smallest up; None for other kinds."""
-        return getattr(self.kind, "ranks", None)
+        return self._said("ranks")
 
     @property
     def is_order(self) -> bool:
         """Whether it is the leximin order."""
-        return getattr(self.kind, "order", False)
+        return bool(self._said("order"))
 
     @property
     def is_smallest(self) -> bool:
@@ -531,7 +531,11 @@ class Term:
     @property
     def measure(self) -> Any:
         """The `FairnessEfficiency` of a term of the (beta, lambda) plane; None for other kinds."""
-        return getattr(self.kind, "measure", None)
+        return self._said("measure")
+
+    def _said(self, name: str) -> Any:
+        """What a kind of fairopt's says; a user's own may mean something else by the same name."""
+        return getattr(self.kind, name, None) if self.kind.is_known else None
 
     # -- what it is worth ------------------------------------------------------------------------------------------
 

@@ -77,8 +77,11 @@ class ActiveSet:
         self.made: dict[tuple[bytes, ...], Any] = {}
 
     @np.errstate(all="ignore")
-    def worth(self, x: Float) -> tuple[Float, Any, Float, Float]:
-        """Worth of the last task, its derivatives by log s and (z held) by log w, and those of its log by alpha."""
+    def worth(self, x: Float) -> tuple[Float, Any, list[tuple[Float, Float]], Float]:
+        """Worth of the last task, its derivatives by log s, and those of its logarithm by alpha.
+
+        By log w, with shares per weight held, it falls by ``one_j parts_k``, summed over pairs of such arrays.
+        """
         total = self.pairs.sum(x)
         log_z = np.log(self.c * total / self.w)
         slopes = self.term.kind.slopes(log_z, self.w)
@@ -87,18 +90,21 @@ class ActiveSet:
         if self.unit is None:
             self.unit = float(np.max(logs))
         n = len(total)
-        worth, own, by_w, together = np.zeros(n), np.zeros(n), np.zeros((n, 0)), np.zeros((n, 0))
+        worth, own, shared, together = np.zeros(n), np.zeros(n), [], None
         for part, log in zip(slopes.each, logs, strict=True):
             one = np.exp(log - self.unit)
             worth, own = worth + one, own - part.alpha * one
             if part.parts is not None:
-                others = np.outer(one, part.parts)
-                by_w = by_w - others if by_w.size else -others
-                together = together - part.power * others if together.size else -part.power * others
-        curve: Any = np.diag(own) if self.small else sp.diags_array(own).tocsr()
-        if together.size:
-            curve = curve + (together if self.small else sp.csr_array(together))
-        return worth, curve, by_w, -log_z
+                shared.append((one, part.parts))
+                by_level = np.outer(-part.power * one, part.parts)
+                together = by_level if together is None else together + by_level
+        curve: Any
+        if together is None:
+            curve = np.diag(own) if self.small else sp.diags_array(own).tocsr()
+        else:
+            together[np.diag_indices(n)] += own
+            curve = together if self.small else sp.csr_array(together)
+        return worth, curve, shared, -log_z
 
     def start(self, tasks: Float, clock: Clock) -> None:
         """Find what is held at an answer, and its multipliers; tasks are (n_users, n_servers)."""
@@ -244,7 +250,7 @@ class ActiveSet:
                 raise _NoRate("several prices are optimal here, since resources are full for the same users")
             base = self._with_limits(base.x, self._prices(gained))
         strong = self._strong(base)
-        worth, curve, by_w, by_alpha = self.worth(base.x)
+        worth, curve, shared, by_alpha = self.worth(base.x)
         cost = self._relative_cost(base, worth)
         idle = ~self.tight.pairs & (cost - 1 < 10 * WEAK)
         if self.linear and idle.any():
@@ -253,7 +259,8 @@ class ActiveSet:
         more = change.demand[self.user] * per[server]
         np.subtract.at(gained.reshape(-1, m), server, more * base.x[:, None])
         gain = change.log_c * worth + curve @ (change.log_c - change.log_w)
-        gain = gain + (by_w @ change.log_w if by_w.size else 0.0)
+        for one, parts in shared:
+            gain = gain - one * (parts @ change.log_w)
         gain = gain + (change.alpha * by_alpha * worth if change.alpha else 0.0)
         push = (gain[self.user] - (more * base.p.reshape(-1, m)[server]).sum(axis=1)) / worth[self.user]
         total = self.pairs.sum(base.x)

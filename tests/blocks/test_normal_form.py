@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import Any
 
+import cvxpy as cp
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
@@ -11,6 +13,7 @@ from numpy.testing import assert_allclose
 import fairopt as fo
 from fairopt.blocks.algebra import only_term
 from fairopt.blocks.model import Point
+from fairopt.blocks.normal_form import Kind, Term
 
 WEIGHTS = np.array([1.0, 2.5, 0.4])
 POOL = fo.Instance(np.ones((3, 1)), [10.0], weights=WEIGHTS)
@@ -83,3 +86,29 @@ def test_tiers_and_mechanisms_have_no_only_term() -> None:
     assert only_term(2 * fo.MaxMin()).factor == 2
     assert only_term(fo.MaxMin().then(fo.Total())) is None
     assert only_term(None) is None
+
+
+@dataclass(frozen=True)
+class SecondTwice(Kind):
+    """Logarithms, the second user's twice; its ``alpha`` is not that of alpha-fairness."""
+
+    alpha: float = 1.0
+
+    def expression(self, share: Any, model: Any) -> Any:
+        return np.array([1.0, 2.0]) @ cp.log(model.share(share))
+
+    def value(self, share: Any, point: Any) -> float:
+        return float(np.array([1.0, 2.0]) @ np.log(point.share(share)))
+
+
+@dataclass(frozen=True, repr=False)
+class OfAnOwnKind(fo.Objective):
+    def terms(self) -> tuple[Term, ...]:
+        return (Term(1.0, SecondTwice(), fo.Tasks()),)
+
+
+def test_a_kind_of_ones_own_is_not_taken_for_what_it_shares_a_name_with() -> None:
+    term = OfAnOwnKind().term
+    assert (term.alpha, term.ranks, term.measure, term.is_order) == (None, None, None, False)
+    a = fo.Policy(OfAnOwnKind()).allocate(fo.Instance([[1], [1]], [3]))
+    assert_allclose(a.tasks, [1, 2], rtol=1e-4)

@@ -480,9 +480,10 @@ class Term:
     def __post_init__(self) -> None:
         if self.kind == Power(0.0):
             object.__setattr__(self, "kind", Linear())
-        elif isinstance(self.kind, Ranked) and self.kind.ranks != (1.0,):  # what is normal already takes no time
-            if len(self.kind.ranks) == 1 or not all(self.kind.ranks[-1:]):
-                self._normalise(self.kind, np.trim_zeros(np.asarray(self.kind.ranks, dtype=float), "b"))
+        elif isinstance(self.kind, Ranked) and (len(self.kind.ranks) == 1 or not all(self.kind.ranks[-1:])):
+            if self.kind.ranks == (1.0,):  # most often, and without arrays
+                return
+            self._normalise(self.kind, np.trim_zeros(np.asarray(self.kind.ranks, dtype=float), "b"))
 
     def _normalise(self, kind: Ranked, ranks: Float) -> None:
         """Leave out weights of zero, and write a multiple of the smallest level as such."""

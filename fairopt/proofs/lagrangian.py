@@ -18,6 +18,7 @@ from fairopt.blocks.majorant import Majorant, PowerTerm, RankedTerm, weigh
 from fairopt.blocks.model import Point
 from fairopt.blocks.objectives import Objective
 from fairopt.blocks.powers import boxcox
+from fairopt.blocks.rows import Rows
 from fairopt.certificate import GAP_TOLERANCE
 from fairopt.formulation.program import Float, Indices, Program
 from fairopt.lazy import optimize, sp
@@ -69,6 +70,14 @@ class Multipliers:
         self.pair_cost = self.pair_cost + per_unit / unit
         self.constant += float(per_unit @ at) - float(rows.values @ dual)
         self.constant_size += float(size @ np.abs(at)) + float(np.abs(rows.values * dual).sum())
+
+    def charge_rows(self, rows: Rows, multipliers: Float) -> None:
+        """Add linear rows at multipliers in natural units: their charges, and their right-hand sides returned."""
+        y = rows.valid(multipliers)
+        self.size = (np.abs(self.pair_cost) if self.size is None else self.size) + rows.cost_size(y)
+        self.pair_cost = self.pair_cost + rows.cost(y)
+        self.constant += float(rows.right @ y)
+        self.constant_size += float(np.abs(rows.right) @ np.abs(y))
 
     def times(self, factor: float) -> Multipliers:
         """All multipliers times a factor."""

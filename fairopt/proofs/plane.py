@@ -112,8 +112,7 @@ def tangent_of(program: Program, evidence: Solved | UserPrices, tasks: Float) ->
         factors = [float(unit ** (term.alpha - 1.0)), 0.0]
     else:
         cone = evidence.model
-        as_rows = all(isinstance(b.objective, Total) for b in program.rest if isinstance(b, AtLeast))
-        multipliers = conditions.relaxed_multipliers(cone, tasks, linear=as_rows)
+        multipliers = conditions.relaxed_multipliers(cone, tasks)
         dual = sum(float(conditions.dual_values(c)[0]) for block, _, c in cone.rest if isinstance(block, TotalIs))
         lagrangian = Lagrangian(program, powers, multipliers, point)
         factors = [slope(powers, evidence.maximand[0], point, cone, tasks), lagrangian.fitted_factor(), 0.0]

@@ -127,11 +127,14 @@ class Rows:
             out = np.where(out >= LEAST, out, terms)
         return np.asarray(out)
 
+    def in_units(self, scale: Float) -> tuple[sp.csr_array, Float]:
+        """Coefficients and right-hand sides in `units`, for unknowns of so many tasks each."""
+        unit = self.units(scale)
+        return sp.csr_array(sp.diags_array(1.0 / unit) @ self.per_task @ sp.diags_array(scale)), self.right / unit
+
     def condition(self, model: Model) -> cp.Constraint:
         """The rows in the unknowns of a model, in their units."""
-        unit = self.units(model.scale)
-        scaled = sp.diags_array(1.0 / unit) @ self.per_task @ sp.diags_array(model.scale)
-        left, right = sp.csr_array(scaled), self.right / unit
+        left, right = self.in_units(model.scale)
         if self.equal:
             return left @ model.unknowns == right
         if (right < 0).all():  # as "at least", so that messages can tell

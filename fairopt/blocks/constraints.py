@@ -440,7 +440,8 @@ class EnvyFree(ManyRows):
             else:
                 whom[users] = np.argpartition(runs, n - each, axis=1)[:, n - each :]
             most = np.take_along_axis(runs, whom[users], axis=1)
-            by[users] = (most - point.tasks[users, None]) / np.maximum(most, least[users, None])
+            more, size = most - point.tasks[users, None], np.maximum(most, least[users, None])
+            by[users] = np.divide(more, size, out=np.zeros(more.shape), where=size > 0)
         return (np.arange(n)[:, None] * n + whom).ravel(), by.ravel()
 
     def implying(self, instance: Instance, most: int) -> Indices | None:

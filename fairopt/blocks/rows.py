@@ -134,9 +134,11 @@ class Rows:
 
     def condition(self, model: Model) -> cp.Constraint:
         """The rows in the unknowns of a model, in their units."""
-        left, right = self.in_units(model.scale)
-        if self.equal:
-            return left @ model.unknowns == right
+        coefficients, right = self.in_units(model.scale)
+        added, taken = (part.maximum(0.0) for part in (coefficients, -coefficients))
+        sides = [part @ model.unknowns if part.nnz else np.zeros(len(self)) for part in (added, taken)]
         if (right < 0).all():  # as "at least", so that messages can tell
-            return -left @ model.unknowns >= -right
-        return left @ model.unknowns <= right
+            sides[0] = sides[0] - right
+        elif right.any():
+            sides[1] = sides[1] + right
+        return sides[0] == sides[1] if self.equal else sides[0] <= sides[1]

@@ -25,7 +25,7 @@ from fairopt.blocks.objectives import AlphaFair, Leximin, MaxMin, Objective, Tot
 from fairopt.blocks.rows import Rows
 from fairopt.blocks.shares import Share
 from fairopt.errors import Infeasible, InvalidBlock, NotConcave, OutOfDomain
-from fairopt.formulation.rows import BlockRows, rows_of
+from fairopt.formulation.rows import BlockRows, ProgramRows, rows_of
 from fairopt.instance import Instance
 from fairopt.lazy import cp, sp
 
@@ -199,6 +199,11 @@ class Program:
     def many_rows(self) -> list[ManyRows]:
         """The conditions whose rows may be made when needed."""
         return [block for block in self.rest if isinstance(block, ManyRows)]
+
+    @cached_property
+    def rows(self) -> ProgramRows:
+        """Capacities and linear conditions, as bounds read them."""
+        return ProgramRows(self)
 
     def rows_of(self, block: Constraint) -> list[BlockRows] | None:
         """The conditions of one of the constraints as rows in `pairs`; None if they are not known as such."""

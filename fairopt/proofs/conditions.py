@@ -86,7 +86,7 @@ def rise_at_prices(program: Program, prices: Float, tasks: Float) -> Float:
     are worth beyond the tasks.
     """
     pairs, prices = program.pairs, np.maximum(prices, 0.0)
-    worth, held = pairs.min(pairs.loads.T @ prices), pairs.sum(tasks)
+    worth, held = pairs.min(program.rows.cost(prices)[0]), pairs.sum(tasks)
     paid = float(prices @ program.usable_rows)
     spare = max(paid - float(worth @ held), 0.0) + 2 * EPS * paid
     with np.errstate(divide="ignore"):

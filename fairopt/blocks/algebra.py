@@ -23,7 +23,7 @@ from fairopt.errors import InvalidBlock, OutOfDomain
 from fairopt.instance import Instance
 from fairopt.lazy import cp
 
-__all__ = ["AtLeast", "Kept", "KeptLevel", "KeptShares", "Objective", "Own", "Sum", "Tiers", "tiers_of"]
+__all__ = ["AtLeast", "Kept", "KeptLevel", "KeptShares", "Objective", "Own", "Sum", "Tiers", "only_term", "tiers_of"]
 
 Float = NDArray[np.float64]
 
@@ -120,10 +120,8 @@ class Objective(Block):
         """
         if self._is_own:
             raise InvalidBlock(f"{type(self).__name__} has no expression(model); write it")
-        parts = [(term.factor, term.kind.expression(term.share, model)) for term in self.terms()]
-        return sum(part if factor == 1 else factor * part for factor, part in parts) + (
-            0.0 if parts else cp.Constant(0)
-        )
+        parts = [term.expression(model) for term in self.terms()]
+        return sum(parts) + (0.0 if parts else cp.Constant(0))
 
     def conditions(self, symbols: OutcomeSymbols) -> Condition | None:
         """What makes an outcome the answer on one pool, in polynomials, for `prove`; None, the default, if not said.
@@ -157,7 +155,7 @@ class Objective(Block):
         >>> fo.Policy(Roots()).allocate(fo.Instance([[1], [1]], [4])).tasks.round(4)
         array([2., 2.])
         """
-        return None
+        return None if self._is_own else self.term.kind.conditions(symbols)
 
     def solver_form(self, model: Model) -> cp.Expression | None:
         """An increasing transform that suits solvers better, used where the objective stands alone; None for none."""
@@ -284,6 +282,11 @@ class Objective(Block):
         return not self._is_own and self.term.kind.levels_users
 
     @property
+    def is_known(self) -> bool:
+        """Whether fairopt knows all about each term."""
+        return all(term.kind.is_known for term in self.terms())
+
+    @property
     def majorant_is_natural(self) -> bool:
         """Whether `majorant` bounds the objective itself, and not a transform."""
         return all(term.kind.is_natural for term in self.terms())
@@ -388,6 +391,11 @@ class Sum(Objective):
     def check(self, instance: Instance) -> None:
         for _, t in self.parts:
             t.check(instance)
+        if sum(factor > 0 for factor, _ in self.parts) > 1:  # a multiple has the transforms of what it is a multiple of
+            self.natural_is_concave()
+
+    def natural_is_concave(self) -> None:
+        for _, t in self.parts:
             t.natural_is_concave()
 
     def summands(self) -> tuple[tuple[float, Objective], ...]:
@@ -411,6 +419,9 @@ class Tiers(Objective):
 
     def terms(self) -> tuple[Term, ...]:
         return self.tiers[0].terms()
+
+    def conditions(self, symbols: OutcomeSymbols) -> None:
+        """Not said: those of the first tier hold for more outcomes."""
 
     def share_blocks(self) -> tuple[Share, ...]:
         return tuple(s for t in self.tiers for s in t.share_blocks())
@@ -608,3 +619,8 @@ def _holds(condition: cp.Constraint) -> bool:
 def tiers_of(objective: Objective) -> tuple[Objective, ...]:
     """The tiers of an objective, the first one first; any other objective is its only tier."""
     return objective.tiers if isinstance(objective, Tiers) else (objective,)
+
+
+def only_term(objective: object) -> Term | None:
+    """The term of an objective of one tier (of sums, one whose kind is `Several`); None for tiers and other things."""
+    return objective.term if isinstance(objective, Objective) and len(tiers_of(objective)) == 1 else None

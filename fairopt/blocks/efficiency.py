@@ -6,22 +6,26 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fairopt.blocks.base import parameter
 from fairopt.blocks.constraints import Constraint
 from fairopt.blocks.majorant import Majorant, PowerTerm
-from fairopt.blocks.marginal import Marginal
 from fairopt.blocks.measure import log_fairness, log_total
 from fairopt.blocks.model import Model, Pairs, Point
-from fairopt.blocks.normal_form import Kind, Linear, Power, Spread, Term
-from fairopt.blocks.objectives import AlphaFair, Objective, Total
+from fairopt.blocks.normal_form import Kind, Linear, LogSlope, Power, Slopes, Spread, Term
+from fairopt.blocks.objectives import AlphaFair, Objective
+from fairopt.blocks.powers import log_sum_exp
 from fairopt.blocks.rows import Rows
 from fairopt.blocks.shares import DominantShare, Share
+from fairopt.blocks.symbols import OutcomeSymbols
+from fairopt.blocks.terms import Condition
 from fairopt.errors import InvalidBlock, NotConcave
-from fairopt.instance import Instance
 from fairopt.lazy import cp
 
-__all__ = ["Edge", "FairnessEfficiency", "Plane", "PowerSpread", "TotalIs", "single_term"]
+__all__ = ["Edge", "FairnessEfficiency", "Plane", "PowerSpread", "TotalIs"]
+
+Float = NDArray[np.float64]
 
 
 @dataclass(frozen=True, repr=False)
@@ -101,10 +105,11 @@ class FairnessEfficiency(Objective):
     def natural_is_concave(self) -> None:
         """Raise `NotConcave` unless the measure itself, not only its logarithm, is known to be concave."""
         self.require_concave()
-        if self.beta < 1:
+        if self.beta <= 1:
+            other = "AlphaFair" if self.beta < 1 else "Total"
             raise NotConcave(
-                f"FairnessEfficiency(beta={self.beta:g}, ...) below beta = 1 is concave only after a transform, "
-                "so it cannot stand in a sum or a level; use AlphaFair, or let it stand alone"
+                f"FairnessEfficiency(beta={self.beta:g}, ...) up to beta = 1 is concave only after a transform, "
+                f"so it cannot stand in a sum or a level; use {other}, or let it stand alone"
             )
 
     @property
@@ -128,11 +133,6 @@ class FairnessEfficiency(Objective):
             kind = Edge(self, Linear() if self.beta == 1 else Power(self.beta))
         return (Term(1.0, kind, self.share),)
 
-    def alpha_fair(self) -> AlphaFair | None:
-        """The `AlphaFair` with the same optimum, on the edge of the region."""
-        on_edge = self.beta > 0 and abs(self.emphasis - self.threshold) <= 1e-12 * self.threshold
-        return AlphaFair(self.beta, self.share) if on_edge and self.beta != 1 else None
-
 
 @dataclass(frozen=True)
 class Plane(Kind):
@@ -141,6 +141,14 @@ class Plane(Kind):
     is_natural: ClassVar[bool] = False
 
     measure: FairnessEfficiency
+
+    @property
+    def is_concave(self) -> bool:
+        return self.measure.concave
+
+    @property
+    def in_logs(self) -> bool:
+        return self.measure.beta <= 1
 
     def expression(self, share: Share, model: Model) -> cp.Expression:
         """``-exp(-h)`` above beta = 1, h the solver form; the logarithm of the measure below (a transform)."""
@@ -167,6 +175,8 @@ class Plane(Kind):
             parts.append(a / q * cp.log_sum_exp(q * cp.log(u) + q * np.log(factor) + np.log(w)))
         elif q > 0:
             parts.append(a / q * cp.log((w * factor**q) @ cp.power(u, q, approx=not model.exact_powers)))
+        else:
+            parts.append(np.log(w.sum()))
         if measure.emphasis > a or q == 0:
             parts.append((measure.emphasis - a) * cp.log(total))
         return sum(parts)
@@ -204,6 +214,48 @@ class Plane(Kind):
             constant += a / q * (np.log(p0) - 1.0 + w.sum() / p0)
         return Majorant(powers=tuple(powers), constant=float(constant))
 
+    @property
+    def bends(self) -> bool:
+        return 0 < self.measure.beta != 1
+
+    def slopes(self, log_z: Float, weights: Float) -> Slopes:
+        """With ``P = sum_j w_j z_j^(1-b)`` and ``S = sum_j w_j z_j``, ``|f| = P^(1/b) S^(lam - (1-b)/b)``.
+
+        Its derivative by s_j is ``|f| (a z_j^-b / P + (l - a) / S)``, with the threshold a and the emphasis l.
+        """
+        measure, q = self.measure, 1.0 - self.measure.beta
+        log_f, log_p, log_total = self._logs(log_z, weights)
+        log_w, each = np.log(weights), []
+        if measure.threshold > 0:
+            parts = np.exp(log_w + q * log_z - log_p)
+            each.append(LogSlope(float(np.log(measure.threshold)) - log_p, measure.beta, parts, q))
+        extra = measure.emphasis - measure.threshold
+        if extra > 1e-12 * measure.threshold:
+            each.append(LogSlope(float(np.log(extra)) - log_total, 0.0, np.exp(log_w + log_z - log_total), 1.0))
+        return Slopes(log_f, tuple(each))
+
+    def _logs(self, log_z: Float, weights: Float) -> tuple[float, float, float]:
+        """Logarithms of |f|, P and S."""
+        beta, q = self.measure.beta, 1.0 - self.measure.beta
+        log_p = float(log_sum_exp(q * log_z, weights)) if q else float(np.log(weights.sum()))
+        log_total = float(log_sum_exp(log_z, weights))
+        return log_p / beta + (self.measure.lam - q / beta) * log_total, log_p, log_total
+
+    def rate(self, z: Float, w: Float, dz: Float, dw: Float, d_alpha: float) -> float:
+        """Along the edge ``lam = (1-b)/b`` where alpha changes."""
+        b, q = self.measure.beta, 1 - self.measure.beta
+        extra, power, total = self.measure.lam - q / b, float((w * z**q).sum()), float(w @ z)
+        d_power = float(dw @ z**q) + (q * float((w * z**-b) @ dz) if q else 0.0)
+        d_power -= d_alpha * float((w * z**q) @ np.log(z)) if d_alpha else 0.0
+        f = (1 if b <= 1 else -1) * power ** (1 / b) * total**extra
+        d_total = float(dw @ z + w @ dz)
+        return float(f * (d_power / power / b - d_alpha * np.log(power) / b**2 + extra * d_total / total))
+
+    def log_share_slope(self, log_z: Float, weights: Float) -> float:
+        lam, log_weight = self.measure.lam, float(np.log(weights.sum()))
+        log_f = self._logs(log_z, weights)[0]
+        return (log_f - log_weight) / lam - log_weight - float(np.log(abs(lam))) - log_f
+
     def relative_gap(self, bound: float, value: float, share: Share, point: Point) -> float | None:
         """The logarithm of bound / value, both as sizes of shares."""
         return (bound - value) / self.measure.emphasis
@@ -235,8 +287,15 @@ class Edge(Plane):
     def levels_users(self) -> bool:
         return self.same.levels_users
 
+    @property
+    def simplest(self) -> Kind:
+        return self.same
+
     def in_sum(self) -> Kind:
         return Plane(self.measure)
+
+    def conditions(self, symbols: OutcomeSymbols) -> Condition | None:
+        return self.same.conditions(symbols)
 
     def natural(self, value: float, weight: float) -> tuple[float, float]:
         """Of the sum of powers ``V = (1-b) F`` it is ``sgn(1-b) V^(1/b)``; at b = 1, of the sum S, ``W S^lam``."""
@@ -252,9 +311,6 @@ class Edge(Plane):
 
     def majorant(self, share: Share, point: Point) -> Majorant | None:
         return self.same.majorant(share, point)
-
-    def marginal(self, share: Share, instance: Instance) -> Marginal | None:
-        return self.same.marginal(share, instance)
 
     def relative_gap(self, bound: float, value: float, share: Share, point: Point) -> float | None:
         return self.same.relative_gap(bound, value, share, point)
@@ -289,12 +345,3 @@ class TotalIs(Constraint):
 
     def rows(self, pairs: Pairs) -> dict[str, Rows]:
         return {"sum of shares": Rows(pairs.of(self.share.coefficients(pairs.instance)), self.level, equal=True)}
-
-
-def single_term(objective: Objective) -> Objective:
-    """The only term of a sum, as `AlphaFair` or `Total` of the same optimum where there is one; else the objective."""
-    terms = [term for factor, term in objective.summands() if factor > 0]
-    single = terms[0] if len(terms) == 1 else objective
-    if type(single) is not FairnessEfficiency:
-        return single
-    return single.alpha_fair() or (Total(single.share) if single.beta == 1 else single)

@@ -8,21 +8,36 @@ like, the bound above it, the derivatives by users' tasks. What chooses a method
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fairopt.blocks.base import is_ours
 from fairopt.blocks.majorant import Majorant, PowerTerm, RankedTerm, ratio_gap
 from fairopt.blocks.marginal import Marginal, PowerMarginal
 from fairopt.blocks.model import Model, Point
-from fairopt.blocks.powers import log_inverse_boxcox
+from fairopt.blocks.powers import log_inverse_boxcox, log_sum_exp
 from fairopt.blocks.shares import Share
 from fairopt.blocks.sorting import sorted_from_below
+from fairopt.blocks.symbols import OutcomeSymbols, UserSymbols
+from fairopt.blocks.terms import Condition, all_of, any_of, simple_fraction
 from fairopt.instance import Instance
 from fairopt.lazy import cp
 
-__all__ = ["Kind", "Linear", "Order", "Power", "Ranked", "Several", "Spread", "Term", "wants_mean"]
+__all__ = [
+    "Kind",
+    "Linear",
+    "LogSlope",
+    "Order",
+    "Power",
+    "Ranked",
+    "Several",
+    "Slopes",
+    "Spread",
+    "Term",
+    "wants_mean",
+]
 
 Float = NDArray[np.float64]
 
@@ -31,11 +46,31 @@ Float = NDArray[np.float64]
 NETWORK_FROM = 10_000
 
 
+class LogSlope(NamedTuple):
+    """A derivative ``exp(log_factor) (s_j / w_j)^-alpha`` by each share, in logarithms since powers may overflow.
+
+    Where the factor depends on all users, it falls by ``parts`` as log w grows, and by ``power * parts`` as log s does.
+    """
+
+    log_factor: float
+    alpha: float
+    parts: Float | None = None
+    power: float = 0.0
+
+
+class Slopes(NamedTuple):
+    """``exp(log_unit)`` times a sum of derivatives."""
+
+    log_unit: float
+    each: tuple[LogSlope, ...]
+
+
 @dataclass(frozen=True)
 class Kind:
     """A concave function of the shares of all users; frozen, so that terms compare."""
 
     is_natural: ClassVar[bool] = True  # False where `majorant` bounds a transform of `value`
+    in_levels: ClassVar[bool] = False  # whether values are in units of the max-min level
 
     @property
     def levels_users(self) -> bool:
@@ -45,7 +80,27 @@ class Kind:
     @property
     def is_known(self) -> bool:
         """Whether fairopt knows all about it: a bound, and that it treats users and servers alike."""
+        return is_ours(self)
+
+    @property
+    def is_concave(self) -> bool:
+        """Whether it is concave, or becomes so by an increasing transform."""
         return True
+
+    @property
+    def in_logs(self) -> bool:
+        """Whether `expression` is the logarithm of the function."""
+        return False
+
+    @property
+    def bends(self) -> bool:
+        """Whether its derivatives are infinite at shares of zero, so that every user has tasks."""
+        return False
+
+    @property
+    def simplest(self) -> Kind:
+        """The simplest kind with the same optimum."""
+        return self
 
     @property
     def of_bundles(self) -> bool:
@@ -76,6 +131,27 @@ class Kind:
         """Its derivatives by the tasks of each user, if it adds up one concave function for each."""
         found = self.curve(share, instance)
         return None if found is None else PowerMarginal([found])
+
+    def slopes(self, log_z: Float, weights: Float) -> Slopes | None:
+        """Its derivatives by shares at logarithms of shares per weight, in natural units; None where it has kinks."""
+        return None
+
+    def rate(self, z: Float, w: Float, dz: Float, dw: Float, d_alpha: float) -> float:
+        """How fast it grows, in natural units, as shares per weight z, weights w and alpha change."""
+        raise NotImplementedError(type(self).__name__)
+
+    def log_share_slope(self, log_z: Float, weights: Float) -> float | None:
+        """Logarithm of the derivative, by the function, of the equal share per weight of the same value; None for none.
+
+        If all users have the same share z per weight, alpha-fairness is ``W u(z)``, a sum ``W z``, ranked shares ``z
+        sum v``, and the measure of fairness and efficiency ``sgn(1-b) W (z W)^lam``: each is solved for z (for
+        alpha-fairness the power mean, Atkinson 1970).
+        """
+        return None
+
+    def conditions(self, symbols: OutcomeSymbols) -> Condition | None:
+        """What makes an outcome the answer on one pool, in polynomials; None if not said."""
+        return None
 
     def relative_gap(self, bound: float, value: float, share: Any, point: Point) -> float | None:
         """How far a bound lies above a value, both in the units of `majorant`; None for units of the objective."""
@@ -131,6 +207,24 @@ class Linear(Kind):
         c = share.coefficients(instance)
         return PowerTerm(c, np.ones(len(c)), 0.0) if c.ndim == 1 else None
 
+    def slopes(self, log_z: Float, weights: Float) -> Slopes:
+        return Slopes(0.0, (LogSlope(0.0, 0.0),))
+
+    def rate(self, z: Float, w: Float, dz: Float, dw: Float, d_alpha: float) -> float:
+        return _power_rate(0.0, z, w, dz, dw, d_alpha)
+
+    def log_share_slope(self, log_z: Float, weights: Float) -> float:
+        return -float(np.log(weights.sum()))
+
+    def conditions(self, symbols: OutcomeSymbols) -> Condition:
+        """A task's share is at most its price where the user may run more, and at least where it runs any."""
+
+        def best(user: UserSymbols) -> Condition:
+            share, price = user.coefficient, symbols.task_price(user)
+            return all_of([any_of([user.at_limit, share <= price]), any_of([user.tasks == 0, share >= price])])
+
+        return all_of(map(best, symbols.users))
+
     def relative_gap(self, bound: float, value: float, share: Share, point: Point) -> float:
         return ratio_gap(bound, value)
 
@@ -143,6 +237,10 @@ class Power(Kind):
     """``sum_j w_j u(s_j / w_j)`` with ``u(z) = z^(1-alpha) / (1-alpha)``, log z at alpha = 1; alpha > 0."""
 
     alpha: float
+
+    @property
+    def bends(self) -> bool:
+        return self.alpha > 0
 
     def _natural(self, level: float, total_weight: float) -> tuple[float, float]:
         """Unit and shift with natural value = unit * (mean of Box-Cox of the relative shares) + shift."""
@@ -193,6 +291,34 @@ class Power(Kind):
     def curve(self, share: Share, instance: Instance) -> PowerTerm | None:
         c, w = share.coefficients(instance, levelled=True), instance.weights
         return PowerTerm(c / w, w, self.alpha) if c.ndim == 1 else None
+
+    def slopes(self, log_z: Float, weights: Float) -> Slopes:
+        return Slopes(0.0, (LogSlope(0.0, self.alpha),))
+
+    def rate(self, z: Float, w: Float, dz: Float, dw: Float, d_alpha: float) -> float:
+        return _power_rate(self.alpha, z, w, dz, dw, d_alpha)
+
+    def log_share_slope(self, log_z: Float, weights: Float) -> float:
+        power, log_weight = 1.0 - self.alpha, float(np.log(weights.sum()))
+        if power:
+            log_mean = (float(log_sum_exp(power * log_z, weights)) - log_weight) / power
+        else:
+            log_mean = float(weights @ log_z) / weights.sum()
+        return self.alpha * log_mean - log_weight
+
+    def conditions(self, symbols: OutcomeSymbols) -> Condition | None:
+        """With level ``v^b`` and alpha = a/b, a bundle costs ``v^(b-a)`` per weight, and at a limit no more."""
+        alpha = simple_fraction(self.alpha)
+        if not alpha:
+            return None
+        a, b = alpha.as_integer_ratio()
+
+        def spends(user: UserSymbols) -> Condition:
+            v = symbols.root(user.level, b)
+            pays, worth = v ** max(a - b, 0) * symbols.cost(user), v ** max(b - a, 0)
+            return any_of([all_of([user.below_limit, pays == worth]), all_of([user.at_limit, pays <= worth])])
+
+        return all_of(map(spends, symbols.users))
 
     def relative_gap(self, bound: float, value: float, share: Share, point: Point) -> float:
         """The logarithm of the bound on the weighted power mean over the mean achieved."""
@@ -255,6 +381,13 @@ class Ranked(Kind):
         """Any mixture of permutations of the weights."""
         return Majorant(ranked=(RankedTerm(_per_weight(share, point.instance), self.ranks, 1.0),))
 
+    def log_share_slope(self, log_z: Float, weights: Float) -> float:
+        return -float(np.log(sum(self.ranks[: len(weights)])))
+
+    def conditions(self, symbols: OutcomeSymbols) -> Condition | None:
+        """Of the smallest level those of the leximin answer, which that of max-min is too."""
+        return all_of(map(symbols.stopped, symbols.users)) if len(self.ranks) == 1 else None
+
     def relative_gap(self, bound: float, value: float, share: Share, point: Point) -> float:
         return ratio_gap(bound, value)
 
@@ -281,6 +414,8 @@ class Order(Ranked):
 @dataclass(frozen=True)
 class Spread(Kind):
     """``-sum_j w_j ((s_j/w_j)^power - 1) / power``, power >= 1, in units of the max-min level and of all weight."""
+
+    in_levels: ClassVar[bool] = True
 
     power: float
 
@@ -345,7 +480,9 @@ class Term:
     def __post_init__(self) -> None:
         if self.kind == Power(0.0):
             object.__setattr__(self, "kind", Linear())
-        elif isinstance(self.kind, Ranked):
+        elif isinstance(self.kind, Ranked) and (len(self.kind.ranks) == 1 or not all(self.kind.ranks[-1:])):
+            if self.kind.ranks == (1.0,):  # most often, and without arrays
+                return
             self._normalise(self.kind, np.trim_zeros(np.asarray(self.kind.ranks, dtype=float), "b"))
 
     def _normalise(self, kind: Ranked, ranks: Float) -> None:
@@ -353,15 +490,14 @@ class Term:
         if len(ranks) == 1:
             object.__setattr__(self, "factor", float(self.factor * ranks[0]))
             ranks = ranks / ranks[0]
-        if tuple(ranks) != kind.ranks:
-            object.__setattr__(self, "kind", replace(kind, ranks=tuple(ranks.tolist())))
+        object.__setattr__(self, "kind", replace(kind, ranks=tuple(ranks.tolist())))
 
     # -- what methods ask ------------------------------------------------------------------------------------------
 
     @property
     def alpha(self) -> float | None:
         """The alpha of the alpha-fairness with the same optimum, 0 for a sum of shares; None for other kinds."""
-        return getattr(self.kind, "alpha", None)
+        return self._said("alpha")
 
     @property
     def is_linear(self) -> bool:
@@ -374,21 +510,42 @@ class Term:
         return self.alpha is not None and self.alpha > 0
 
     @property
+    def is_simple(self) -> bool:
+        """Whether it has the optimum of a sum of shares, of alpha-fairness or of the smallest share per weight."""
+        return self.alpha is not None or self.is_smallest
+
+    @property
     def ranks(self) -> tuple[float, ...] | None:
         """The weights of the sorted shares per weight, from the smallest up; None for other kinds."""
-        return getattr(self.kind, "ranks", None)
+        return self._said("ranks")
 
     @property
     def is_order(self) -> bool:
         """Whether it is the leximin order."""
-        return getattr(self.kind, "order", False)
+        return bool(self._said("order"))
 
     @property
     def is_smallest(self) -> bool:
         """Whether its value is a multiple of the smallest share per weight: max-min, or leximin's first level."""
         return self.ranks is not None and len(self.ranks) == 1
 
+    @property
+    def measure(self) -> Any:
+        """The `FairnessEfficiency` of a term of the (beta, lambda) plane; None for other kinds."""
+        return self._said("measure")
+
+    def _said(self, name: str) -> Any:
+        """What a kind of fairopt's says; a user's own may mean something else by the same name."""
+        return getattr(self.kind, name, None) if self.kind.is_known else None
+
     # -- what it is worth ------------------------------------------------------------------------------------------
+
+    def expression(self, model: Model) -> cp.Expression:
+        """In natural units, or its logarithm where the kind's expression is one."""
+        found = self.kind.expression(self.share, model)
+        if self.factor == 1:
+            return found
+        return found + np.log(self.factor) if self.kind.in_logs else self.factor * found
 
     def times(self, factor: float) -> Term:
         """A multiple."""
@@ -409,6 +566,15 @@ class Term:
         """The term, of users of this total weight, from the value of that alpha-fairness, and the derivative."""
         value, slope = self.kind.natural(value, weight)
         return self.factor * value, self.factor * slope
+
+
+def _power_rate(alpha: float, z: Float, w: Float, dz: Float, dw: Float, d_alpha: float) -> float:
+    """`Kind.rate` of alpha-fairness."""
+    u = np.log(z) if alpha == 1 else z ** (1 - alpha) / (1 - alpha)
+    out = float((w * z**-alpha * dz).sum()) + float(dw[dw != 0] @ u[dw != 0])
+    if d_alpha:  # at alpha = 1 the value jumps from powers to logarithms
+        out += d_alpha * float((w * u * (1 / (1 - alpha) - np.log(z))).sum()) if alpha != 1 else np.nan
+    return out if np.isfinite(out) else np.nan
 
 
 def wants_mean(alpha: float, solver: str | None) -> bool:

@@ -11,8 +11,6 @@ from fairopt.blocks.algebra import Objective, Sum, Tiers
 from fairopt.blocks.base import brief, parameter
 from fairopt.blocks.normal_form import Linear, Order, Power, Ranked, Term
 from fairopt.blocks.shares import DominantShare, Share
-from fairopt.blocks.symbols import OutcomeSymbols, UserSymbols
-from fairopt.blocks.terms import Condition, all_of, any_of, simple_fraction
 from fairopt.errors import InvalidBlock
 
 __all__ = ["AlphaFair", "Leximin", "MaxMin", "Objective", "OrderedWeighted", "Sum", "Tiers", "Total"]
@@ -38,9 +36,6 @@ class Total(Objective):
 
     def terms(self) -> tuple[Term, ...]:
         return (Term(1.0, Linear(), self.share),)
-
-    def conditions(self, symbols: OutcomeSymbols) -> Condition:
-        return _of_total(symbols)
 
 
 @dataclass(frozen=True, repr=False)
@@ -76,34 +71,9 @@ class AlphaFair(Objective):
     def terms(self) -> tuple[Term, ...]:
         return (Term(1.0, Power(self.alpha), self.share),)
 
-    def conditions(self, symbols: OutcomeSymbols) -> Condition | None:
-        """With level ``v^b`` and alpha = a/b, a bundle costs ``v^(b-a)`` per weight, and at a limit no more."""
-        alpha = simple_fraction(self.alpha)
-        if not alpha:
-            return None if alpha is None else _of_total(symbols)
-        a, b = alpha.as_integer_ratio()
-
-        def spends(user: UserSymbols) -> Condition:
-            v = symbols.root(user.level, b)
-            pays, worth = v ** max(a - b, 0) * symbols.cost(user), v ** max(b - a, 0)
-            return any_of([all_of([user.below_limit, pays == worth]), all_of([user.at_limit, pays <= worth])])
-
-        return all_of(map(spends, symbols.users))
-
 
 @dataclass(frozen=True, repr=False)
-class _Smallest(Objective):
-    """Common to `MaxMin` and `Leximin`: the smallest share per weight, the first level of a leximin."""
-
-    share: Share = field(default_factory=DominantShare)
-
-    def conditions(self, symbols: OutcomeSymbols) -> Condition:
-        """Those of the leximin answer, which that of max-min is too."""
-        return all_of(map(symbols.stopped, symbols.users))
-
-
-@dataclass(frozen=True, repr=False)
-class MaxMin(_Smallest):
+class MaxMin(Objective):
     """The smallest share per weight, ``min_j s_j / w_j``.
 
     By itself not Pareto-efficient where demands have zeros or users have limits: see `Leximin`.
@@ -119,6 +89,8 @@ class MaxMin(_Smallest):
     >>> fo.Policy(fo.MaxMin()).allocate(fo.Instance([[40, 8, 8], [8, 5, 1]], [200, 200, 200])).objective
     0.5
     """
+
+    share: Share = field(default_factory=DominantShare)
 
     def terms(self) -> tuple[Term, ...]:
         return (Term(1.0, Ranked((1.0,)), self.share),)
@@ -162,7 +134,7 @@ class OrderedWeighted(Objective):
 
 
 @dataclass(frozen=True, repr=False)
-class Leximin(_Smallest):
+class Leximin(Objective):
     """Maximise the smallest share per weight, then the second smallest, and so on; of dominant shares it is DRF.
 
     An order, not a number: it cannot stand in a sum or a level (`MaxMin`, its first level, can).
@@ -180,6 +152,8 @@ class Leximin(_Smallest):
     array([1.5       , 2.16666667, 1.        ])
     """
 
+    share: Share = field(default_factory=DominantShare)
+
     def terms(self) -> tuple[Term, ...]:
         return (Term(1.0, Order(), self.share),)
 
@@ -188,13 +162,3 @@ class Leximin(_Smallest):
             f"{self} is an order, not a number: it cannot be added, multiplied or bounded. "
             "Use MaxMin for its first level, or Leximin(...).then(other) to choose among ties"
         )
-
-
-def _of_total(symbols: OutcomeSymbols) -> Condition:
-    """A task's share is at most its price where the user runs fewer than it may, and at least where it runs any."""
-
-    def best(user: UserSymbols) -> Condition:
-        share, price = user.coefficient, symbols.task_price(user)
-        return all_of([any_of([user.at_limit, share <= price]), any_of([user.tasks == 0, share >= price])])
-
-    return all_of(map(best, symbols.users))

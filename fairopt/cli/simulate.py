@@ -9,7 +9,7 @@ from typing import Annotated
 import numpy as np
 import typer
 
-from fairopt.blocks.objectives import Leximin, MaxMin
+from fairopt.blocks.algebra import only_term
 from fairopt.blocks.shares import DominantShare, Share
 from fairopt.cli.application import app, guarded
 from fairopt.cli.commands import AsJson
@@ -231,8 +231,8 @@ def _rule(text: str) -> tuple[str, Share, str]:
         problem = "is not an objective of shares"
     elif found.constraints:
         problem = "has constraints, which starting task by task does not keep"
-    elif isinstance(found.objective, (Leximin, MaxMin)):
-        return label(found), found.objective.share, "share"
+    elif (term := only_term(found.objective)) is not None and term.is_smallest:
+        return label(found), term.share, "share"
     else:
         problem = f"maximises {found.objective}, and task by task one share is levelled"
     raise InvalidBlock(

@@ -16,7 +16,7 @@ from fairopt.blocks.bundle_model import BundleModel, BundlePoint, Triples, tasks
 from fairopt.blocks.bundles import WeightedLog
 from fairopt.blocks.constraints import Constraint, EnvyFree
 from fairopt.blocks.model import Model, Pairs
-from fairopt.blocks.objectives import Leximin, Objective
+from fairopt.blocks.objectives import Objective
 from fairopt.errors import InvalidBlock
 from fairopt.formulation.division import Division, division
 from fairopt.formulation.program import ConeModel, Float, Program
@@ -44,7 +44,7 @@ class BundleProgram(Program):
     def __init__(
         self, instance: Instance, objective: Objective, constraints: Sequence[Constraint], merge: bool = True
     ) -> None:
-        if isinstance(objective, Leximin):
+        if objective.term.is_order:
             raise InvalidBlock(f"{objective} beside an objective over bundles; give MaxMin, which is a number")
         super().__init__(instance, objective, constraints, merge)
         self.merge = self.instance.n_servers < self.unmerged.n_servers  # bundles are large: no copy without need

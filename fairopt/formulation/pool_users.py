@@ -110,7 +110,7 @@ class Pool:
             self.high = np.inf
         total = instance.total_capacities
         self.per_unit = 1.0 / np.where(total > 0, total, np.inf)[:, None]  # zero capacity implies zero demand
-        self.levelled = low is not None or (program.alpha_fair or program.objective).levels_users
+        self.levelled = low is not None or program.term.kind.levels_users
         in_chunks = takes_windows(share, instance)
         self.coefficients = None if in_chunks else share.coefficients(instance, self.levelled)[::every]
 

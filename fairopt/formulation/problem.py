@@ -13,7 +13,7 @@ from fairopt.blocks.base import is_ours
 from fairopt.blocks.bundle_model import BundleModel
 from fairopt.blocks.constraints import Constraint
 from fairopt.blocks.model import Model, Pairs
-from fairopt.blocks.objectives import Leximin, MaxMin
+from fairopt.blocks.objectives import MaxMin
 from fairopt.blocks.shares import asked_once
 from fairopt.formulation.bundle_program import BundleProgram, program_class
 from fairopt.formulation.program import Indices, Mask, Program, checked_conditions, require_instance, warn_of_loops
@@ -82,8 +82,8 @@ def natural_problem(policy: Any, instance: Instance) -> cp.Problem:
 def first_program(policy: Any, instance: Instance, constraints: Sequence[Constraint]) -> Program:
     """The first tier on the servers as given, the first level of a leximin: what a single problem can hold."""
     first, kind = tiers_of(policy.objective)[0], program_class(policy.objective)
-    if isinstance(first, Leximin) and kind is Program:
-        first = MaxMin(first.share)
+    if first.term.is_order and kind is Program:
+        first = MaxMin(first.term.share)
     program = kind(instance, first, constraints, merge=False)
     if not program.empty:
         first.check(program.instance)  # also levels of one pool, which a problem of another policy would not ask for

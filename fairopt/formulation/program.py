@@ -17,11 +17,10 @@ from numpy.typing import NDArray
 from fairopt.blocks.algebra import AtLeast, refuse_unknown_numbers, written
 from fairopt.blocks.base import Block, asked, blocks_within, brief, is_ours
 from fairopt.blocks.constraints import Constraint, MadeRows, ManyRows, MinShare
-from fairopt.blocks.efficiency import FairnessEfficiency
 from fairopt.blocks.marginal import Marginal
 from fairopt.blocks.model import Model, Pairs, Point, in_range
 from fairopt.blocks.normal_form import Term
-from fairopt.blocks.objectives import AlphaFair, Leximin, MaxMin, Objective, Total
+from fairopt.blocks.objectives import Objective
 from fairopt.blocks.rows import Rows
 from fairopt.blocks.shares import Share
 from fairopt.errors import Infeasible, InvalidBlock, NotConcave, OutOfDomain
@@ -80,7 +79,7 @@ class Program:
                     _refuse_impossible(constraint, idle)
                 self.rest.append(constraint)
         # where users of one pool are levelled, its methods check the share in their passes over them
-        if self.pool_share is None or not self.objective.levels_users:
+        if self.pool_share is None or not self.term.kind.levels_users:
             self.objective.check(self.instance)
 
     @cached_property
@@ -95,24 +94,15 @@ class Program:
 
     @property
     def pool_share(self) -> Share | None:
-        """The objective's only share, if the program is one pool and all constraints are bounds; else None."""
+        """The share of the only term, if methods for one pool solve it and all constraints are bounds; else None."""
         if not self.single or self.rest:
             return None
-        objective = self.alpha_fair or self.objective
-        return objective.share if isinstance(objective, (Leximin, MaxMin, AlphaFair, Total)) else None
+        return self.term.share if self.term.is_simple else None
 
     @cached_property
     def term(self) -> Term:
         """The only term of the objective, or of its first tier; of a sum, one whose kind is `Several`."""
         return self.objective.term
-
-    @property
-    def alpha_fair(self) -> AlphaFair | None:
-        """The objective if it is alpha-fairness, or the alpha-fair objective with the same optimum; else None."""
-        objective = self.objective
-        if isinstance(objective, FairnessEfficiency):
-            return objective.alpha_fair()
-        return objective if isinstance(objective, AlphaFair) else None
 
     @cached_property
     def marginal(self) -> Marginal | None:
@@ -133,8 +123,8 @@ class Program:
 
     def refuse_hopeless(self) -> None:
         """`OutOfDomain` where the objective is minus infinity for every allocation: a user may run no tasks at all."""
-        objective = self.alpha_fair
-        if objective is None or objective.alpha < 1:
+        alpha = self.term.alpha
+        if alpha is None or alpha < 1:
             return
         scarce = self.usable <= 0
         if not scarce.any() and self.high.min(initial=np.inf) > 0:
@@ -144,7 +134,7 @@ class Program:
         if starved.any():
             user = self.instance.users[int(np.flatnonzero(starved)[0])]
             raise OutOfDomain(
-                f"the constraints leave user {user!r} no tasks at all, so {objective} is minus infinity for every "
+                f"the constraints leave user {user!r} no tasks at all, so {self.objective} is minus infinity for every "
                 "allocation; loosen them, give the user a task limit of 0, or use alpha < 1"
             )
 
@@ -364,12 +354,15 @@ class ConeModel:
 def treats_alike(instance: Instance, blocks: Sequence[Block]) -> bool:
     """Whether blocks treat identical servers alike, so that these can be solved as one row.
 
-    A share of the user's own is evaluated; other blocks of the user's own may refer to servers by index, and are not
-    merged.
+    A share of the user's own is evaluated, and an objective of known terms treats servers as these do; other blocks of
+    the user's own may refer to servers by index, and are not merged.
     """
     if instance.n_servers == 1:
         return True
-    own = [block for block in blocks_within(tuple(blocks)) if not is_ours(block)]
+    own: list[Block] = []
+    for block in blocks_within(tuple(blocks)):
+        parts = blocks_within(block.share_blocks()) if isinstance(block, Objective) and block.is_known else (block,)
+        own += [part for part in parts if not is_ours(part)]
     if not own:
         return True
     classes = instance.server_classes

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from fairopt.blocks.constraints import Constraint
-from fairopt.blocks.objectives import Leximin, MaxMin, Objective
+from fairopt.blocks.objectives import MaxMin, Objective
 from fairopt.certificate import VIOLATION_TOLERANCE
 from fairopt.errors import Infeasible
 from fairopt.formulation.program import Indices, Program
@@ -20,7 +20,7 @@ SAME = 0.99 * VIOLATION_TOLERANCE
 
 def number_of(tier: Objective) -> Objective:
     """The first level of a leximin; any other objective itself."""
-    return MaxMin(tier.share) if isinstance(tier, Leximin) else tier
+    return MaxMin(tier.term.share) if tier.term.is_order else tier
 
 
 def left_out(program: Program) -> Indices:

@@ -18,12 +18,11 @@ from typing import Any, NoReturn
 import numpy as np
 
 from fairopt.allocation import Allocation
-from fairopt.blocks.algebra import Kept, KeptLevel, KeptShares, tiers_of
+from fairopt.blocks.algebra import Kept, KeptLevel, KeptShares, only_term, tiers_of
 from fairopt.blocks.base import ByUser, blocks_within, is_ours
 from fairopt.blocks.constraints import Constraint
-from fairopt.blocks.efficiency import FairnessEfficiency
 from fairopt.blocks.model import Point
-from fairopt.blocks.objectives import AlphaFair, Leximin, MaxMin, Objective, Total
+from fairopt.blocks.objectives import AlphaFair, Objective, Total
 from fairopt.blocks.shares import Share, Tasks, asked_once
 from fairopt.certificate import Try
 from fairopt.errors import Infeasible, InvalidBlock, NotCertified, OutOfDomain, nearest
@@ -127,8 +126,10 @@ def allocate(
 
 def _on_free_pool(policy: Any, instance: Instance) -> bool:
     """Whether methods for one pool without constraints solve a policy: they need neither CVXPY nor SciPy."""
-    free = not policy.constraints and type(policy.objective) in (Leximin, MaxMin, AlphaFair, Total)
-    return free and isinstance(instance, Instance) and instance.n_servers == 1
+    if policy.constraints or not isinstance(instance, Instance) or instance.n_servers > 1:
+        return False
+    term = only_term(policy.objective)
+    return term is not None and term.is_simple
 
 
 def checked_settings(
@@ -257,7 +258,7 @@ def best(program: Program, proposals: Proposals, most: int | None = None) -> Ans
 def _solve_by_cones(program: Program, settings: Settings) -> Answer:
     """Solve one objective by cone programs."""
     _require_countable(program)
-    if isinstance(program.objective, Leximin):
+    if program.term.is_order:
         return best(program, solve_leximin(program, settings))
     search, first = parametric_applies(program), None
     if only_parametric(program) or (search and search_by_prices(program, settings)):
@@ -307,7 +308,7 @@ def _search(program: Program, settings: Settings) -> Answer:
     if (program.rest or not program.single) and (could - held <= DOMINATED * unit).all():
         if _hardly_rise(program, answer, DOMINATED * unit):
             return answer
-        (share,) = program.objective.share_blocks()
+        share: Share = program.term.share
         if share.coefficients(program.instance).ndim == 2:  # the same share is another number of tasks elsewhere
             share = Tasks()
         kept = _keep_shares(program.point(answer.tasks), share, SAME)
@@ -357,7 +358,7 @@ def _hand_out_leftover(program: Program, answer: Answer, settings: Settings) -> 
     """
     objective = program.objective
     shares = tuple(dict.fromkeys(objective.share_blocks()))
-    if not shares or not all(is_ours(t) for _, t in objective.summands()):
+    if not shares or not objective.is_known:
         return answer
     tasks = answer.tasks
     if program.single and not program.rest:
@@ -393,20 +394,20 @@ def _steep(objective: Objective) -> bool:
     At alpha = 5 on three users, certified answers of three solvers gave one of them 0.54 to 0.89 tasks where 2 fit; at
     alpha = 2 none of 25 random instances of 6 users on 3 servers was dominated.
     """
-    alphas = [t.alpha for _, t in objective.summands() if isinstance(t, AlphaFair)]
-    alphas += [t.beta for _, t in objective.summands() if isinstance(t, FairnessEfficiency)]
+    alphas = [term.measure.beta if term.measure else term.alpha or 0.0 for term in objective.terms()]
     return max(alphas, default=0.0) > 2
 
 
 def keep_level(objective: Objective, point: Point) -> Constraint:
     """The constraint by which later tiers keep the value of an earlier one at a point."""
-    if isinstance(objective, Leximin):
-        return _keep_shares(point, objective.share, TIER_LOSS)
-    if isinstance(objective, FairnessEfficiency):
-        objective = objective.alpha_fair() or objective
+    term = objective.term
+    if term.is_order:
+        return _keep_shares(point, term.share, TIER_LOSS)
+    if term.measure is not None and term.alpha is not None:
+        objective = term.factor * AlphaFair(term.alpha, term.share)
+    elif term.kind.in_logs:
+        return Kept(objective, float(np.log(objective.value(point))) - TIER_LOSS * term.measure.emphasis)
     value = objective.value(point)
-    if isinstance(objective, FairnessEfficiency) and objective.beta < 1:  # its expression is the logarithm
-        return Kept(objective, float(np.log(value)) - TIER_LOSS * objective.emphasis)
     return KeptLevel(objective, value - TIER_LOSS * objective.drop(point))
 
 
@@ -418,10 +419,10 @@ def _keep_shares(point: Point, share: Share, loss: float) -> KeptShares:
 
 def _writable(policy: Any) -> Any:
     """The policy, with a total as its objective where its own has no problem of its own."""
-    objective = policy.objective
-    if isinstance(objective, FairnessEfficiency) and not objective.concave:
+    term = policy.objective.term
+    if not term.kind.is_concave:
         policy = copy(policy)
-        policy.objective = Total(objective.share)
+        policy.objective = Total(term.share)
     return policy
 
 

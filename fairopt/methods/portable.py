@@ -8,13 +8,12 @@ from typing import Any
 import numpy as np
 
 from fairopt.allocation import Allocation
-from fairopt.blocks.algebra import AtLeast, KeptLevel, Tiers, tiers_of
+from fairopt.blocks.algebra import AtLeast, KeptLevel, tiers_of
 from fairopt.blocks.base import Block, blocks_within, is_ours
 from fairopt.blocks.bundles import WeightedLog
 from fairopt.blocks.constraints import Constraint, ManyRows
-from fairopt.blocks.efficiency import FairnessEfficiency, PowerSpread, TotalIs, single_term
+from fairopt.blocks.efficiency import FairnessEfficiency, TotalIs
 from fairopt.blocks.majorant import Majorant, PowerTerm
-from fairopt.blocks.objectives import Leximin, MaxMin
 from fairopt.blocks.shares import Share, asked_once
 from fairopt.errors import FairoptError
 from fairopt.formulation.bundle_program import decides_bundles
@@ -72,7 +71,7 @@ def portable(allocation: Allocation) -> dict[str, Any]:
     more: dict[str, Any] = {}
     try:
         # large pools are solved in less time than their numbers take to become fractions, which only rows need
-        plain = not (policy.constraints or isinstance(policy.objective, Tiers) or instance.demands.ndim == 3 or given)
+        plain = not (policy.constraints or len(tiers_of(policy.objective)) > 1 or instance.demands.ndim == 3 or given)
         large = instance.eligible.size * instance.n_resources > LARGE
         with np.errstate(all="ignore"):
             fresh = _solved_again(allocation)
@@ -152,7 +151,7 @@ def _entries(
             yield {"kind": "empty"}
             continue
         tasks = own_tasks = program.gather(allocation.tasks_by_server)
-        last, in_levels = objective is tiers[-1], isinstance(objective, (Leximin, MaxMin))
+        last, in_levels = objective is tiers[-1], objective.term.is_smallest
         if whole:
             tasks = fresh[k][1].tasks if fresh else np.asarray(kept[k]["divisible"], dtype=float)
         elif not last:
@@ -193,7 +192,7 @@ def _proving(
     for near in NEAR:
         if best[0] <= float(verify.GAP) / 4:
             break
-        if own and objective.name in ("Leximin", "MaxMin"):
+        if own and verify.of_smallest(objective)[1].name in ("Leximin", "MaxMin"):
             cluster.tasks = cluster.near = verify.numbers(entry["tasks"], "tasks", cluster.n, cluster.servers)
         try:
             again = own | supporting(cluster, objective, rows, float(entry.get("unit", 1.0)), near)
@@ -220,8 +219,10 @@ def _entry(program: Program, tasks: Float, evidence: Evidence | None, rows: Sequ
     if isinstance(evidence, Pulled):
         return {"kind": "pulled"}
     if isinstance(evidence, FairPrices):
-        return _prices(program, np.exp(evidence.log_prices), unit=evidence.level)
-    if isinstance(evidence, (TotalPrices, UserPrices)):
+        return _prices(program, program.term.factor * np.exp(evidence.log_prices), unit=evidence.level)
+    if isinstance(evidence, TotalPrices):
+        return _prices(program, program.term.factor * evidence.prices)
+    if isinstance(evidence, UserPrices):
         return _prices(program, evidence.prices)
     if isinstance(evidence, CapacityPrices):
         at, found = by_prices(program, evidence.prices, tasks)
@@ -302,13 +303,15 @@ def _row_prices(program: Program, tasks: Float, evidence: RowPrices) -> dict[str
     if not isinstance(units, LevelUnits):
         return _prices(program, evidence.prices.T.ravel())
     prices = np.where(units.needed, np.maximum(evidence.prices, 0.0), 0.0)
-    if program.alpha_fair is not None:
-        return _prices(program, prices.T.ravel() * program.instance.weights.sum(), unit=units.unit)
-    bound, worths = best_worths(units, prices, program.objective.value(program.point(tasks)))
+    if program.term.is_curved:
+        factor = program.term.factor * program.instance.weights.sum()
+        return _prices(program, prices.T.ravel() * factor, unit=units.unit)
+    factor = program.term.factor
+    bound, worths = best_worths(units, prices, program.objective.value(program.point(tasks)) / factor)
     level = float(worths.sum())
     if not bound < units.limits.min():
         prices, worths, level = np.zeros_like(prices), (units.limits == units.limits.min()).astype(float), 1.0
-    return _prices(program, prices.T.ravel() * (units.unit / level), mixtures=[worths / level])
+    return _prices(program, prices.T.ravel() * (factor * units.unit / level), mixtures=[worths / level])
 
 
 def _levels(program: Program, tasks: Float, evidence: HeldLevels, rows: Sequence[verify.Rows]) -> list[dict[str, Any]]:
@@ -360,16 +363,16 @@ def _solved(program: Program, tasks: Float, evidence: Solved, rows: Sequence[ver
     found = lagrangian_of(program, evidence, tasks)
     if found is None:
         raise verify.CannotCheck(f"{program.objective} has no bound that is portable")
-    point, fair, unit = program.point(tasks), program.alpha_fair, 1.0
+    point, term, unit = program.point(tasks), program.term, 1.0
     scale = found.factor * found.lagrangian.majorant.unit
-    if fair is not None and fair.alpha > 0:
-        scale, unit = found.factor * float(point.weights.sum()), point.level(fair.share)
-    if isinstance(program.objective, PowerSpread):  # counts in units of the level
-        scale *= point.level(program.objective.share)
-    measure, line = single_term(program.objective), {}
-    if isinstance(measure, FairnessEfficiency):
-        line = _touching(program, measure, found, tasks)
-        scale *= line.pop("size") / measure.exponents[0]
+    if term.is_curved:
+        scale, unit = term.factor * found.factor * float(point.weights.sum()), point.level(term.share)
+    if term.kind.in_levels:
+        scale *= point.level(term.share)
+    line: dict[str, Any] = {}
+    if term.measure is not None and term.alpha is None:
+        line = _touching(program, term.measure, found, tasks)
+        scale *= line.pop("size") / (term.factor * term.measure.exponents[0])
     mixtures = found.lagrangian.with_mixtures(found.factor)[1]
     held = _prices(program, found.lagrangian.multipliers.prices * scale, unit, mixtures)
     held |= _multipliers(evidence.model, tasks, rows, scale * found.per_dual)

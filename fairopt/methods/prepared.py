@@ -19,7 +19,6 @@ from fairopt.allocation import Allocation
 from fairopt.blocks.majorant import Majorant
 from fairopt.blocks.model import POWER_CONES, Point
 from fairopt.blocks.normal_form import wants_mean
-from fairopt.blocks.objectives import AlphaFair, MaxMin, Total
 from fairopt.formulation import solvers
 from fairopt.formulation.program import ConeModel, Program, require_instance
 from fairopt.instance import Instance
@@ -297,8 +296,8 @@ def can_keep(program: Program) -> bool:
 
     The coefficients of shares must not differ by server.
     """
-    objective, n = program.alpha_fair or program.objective, program.instance.n_users
-    if program.rest or not all(type(term) in (AlphaFair, Total, MaxMin) for _, term in objective.summands()):
+    objective, n = program.objective, program.instance.n_users
+    if program.rest or not all(term.is_simple and not term.is_order for term in objective.terms()):
         return False
     if any(share.coefficients(program.instance).ndim == 2 for share in objective.share_blocks()):
         return False

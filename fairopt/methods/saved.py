@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from fairopt.allocation import Allocation
-from fairopt.blocks.algebra import Tiers, tiers_of
+from fairopt.blocks.algebra import tiers_of
 from fairopt.blocks.shares import asked_once
 from fairopt.errors import FairoptError
 from fairopt.formulation.bundle_program import BundleProgram, decides_bundles
@@ -32,7 +32,7 @@ def judged_again(given: Allocation, evidence: Any, method: str, solver: str | No
     """
     begun = time.perf_counter()
     policy, instance, settings = given.policy, given.instance, Settings()
-    several = isinstance(policy.objective, Tiers)
+    several = len(tiers_of(policy.objective)) > 1
     try:
         if decides_bundles(policy.objective):
             held = given.given_bundles
@@ -68,7 +68,7 @@ def whole_again(given: Allocation, evidence: Any, method: str, solver: str | Non
     assert given.placement is not None
     try:
         part = whole_instance(instance, number_of(tiers_of(policy.objective)[0]), policy.constraints)
-        judged = None if isinstance(policy.objective, Tiers) else _divisible_again(policy, part, evidence)
+        judged = None if len(tiers_of(policy.objective)) > 1 else _divisible_again(policy, part, evidence)
         judged = judged or solve_tiers(policy, part, Settings(), "auto")
         return gate.whole(policy, instance, judged, given.placement, begun, method=method, solver=solver)
     except (FairoptError, LookupError, TypeError, ValueError) as error:

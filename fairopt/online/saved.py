@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 import numpy as np
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-from fairopt.blocks.objectives import Leximin
+from fairopt.blocks.algebra import only_term
 from fairopt.blocks.shares import DominantShare, Share
 from fairopt.errors import FairoptError, InvalidInstance
 from fairopt.instance import Instance
@@ -195,4 +195,5 @@ def _share(text: str) -> Share | str:
         objective = parse_policy(f"Leximin({text})").objective
     except FairoptError:
         return text
-    return objective.share if isinstance(objective, Leximin) else text
+    term = only_term(objective)
+    return term.share if term is not None and term.is_order else text

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairopt.allocation import Allocation
-from fairopt.blocks.objectives import Leximin
+from fairopt.blocks.algebra import only_term
 from fairopt.errors import InvalidBlock
 from fairopt.instance import Instance
 from fairopt.plots.cells import cells, classes_of
@@ -143,13 +143,13 @@ def prices(allocation: Allocation, ax: Any = None) -> Any:
 
 def _why_zero(allocation: Allocation) -> str:
     """A sentence on why all prices are zero."""
-    limits, objective = allocation.instance.task_limits, getattr(allocation.policy, "objective", None)
+    limits, term = allocation.instance.task_limits, only_term(getattr(allocation.policy, "objective", None))
     done = allocation.tasks >= limits * (1 - NOISE)
     if done.all():
         return "all prices are zero: all tasks run"
-    if not isinstance(objective, Leximin):
+    if term is None or not term.is_order:
         return "all prices are zero: more of one resource alone raises nothing"
-    level = np.where(limits > 0, allocation.share(objective.share) / allocation.instance.weights, np.inf)
+    level = np.where(limits > 0, allocation.share(term.share) / allocation.instance.weights, np.inf)
     lowest = level <= level.min() * (1 + NOISE)
     why = "a task limit sets it" if done[lowest].any() else "more of one resource alone does not raise it"
     return f"all prices are zero: they are of the first level, and {why}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from fairopt.blocks.objectives import AlphaFair, Leximin, MaxMin, Objective
+from fairopt.blocks.algebra import Objective
 from fairopt.blocks.powers import boxcox
 from fairopt.formulation.batch import BatchChunk
 from fairopt.formulation.program import Float
@@ -17,12 +17,13 @@ def judge_batch(chunk: BatchChunk, objective: Objective, tasks: Float, prices: F
     The evidence are prices (n_resources, size): None for leximin and max-min; logarithms of prices per whole capacity,
     in `FairUnits`, for alpha-fairness; prices per whole capacity, up to a factor of each instance, for a total.
     """
-    if isinstance(objective, (Leximin, MaxMin)):
+    term = objective.term
+    if term.is_smallest:
         gap = bottleneck_gap(chunk, tasks)
     elif prices is None:
         gap = np.full(tasks.shape[1], np.inf)
-    elif isinstance(objective, AlphaFair) and objective.alpha > 0:
-        gap = fair_gap(chunk, tasks, prices, objective.alpha)
+    elif term.alpha:
+        gap = fair_gap(chunk, tasks, prices, term.alpha)
     else:
         gap = total_gap(chunk, tasks, np.maximum(prices, 0.0))
     return gap, chunk.violation(tasks)

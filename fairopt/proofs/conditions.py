@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from fairopt.blocks.algebra import AtLeast, fall
-from fairopt.blocks.base import is_ours
 from fairopt.blocks.constraints import Constraint, ManyRows
 from fairopt.blocks.majorant import Majorant
 from fairopt.blocks.rows import TYPICAL
@@ -121,8 +120,8 @@ def rows_violation(program: Program, tasks: Float) -> float:
 
 def violation_at(program: Program, tasks: Float, cone: ConeModel | None = None) -> float:
     """`block_violation` of a program, which needs a cone model only for conditions that are not linear rows."""
-    ours = all(is_ours(t) for _, t in program.objective.summands())
-    if ours and all(isinstance(block, ManyRows) or program.rows_of(block) is not None for block in program.rest):
+    known = all(isinstance(block, ManyRows) or program.rows_of(block) is not None for block in program.rest)
+    if known and program.objective.is_known:
         return max(bounds_violation(program, tasks), rows_violation(program, tasks))
     return block_violation(cone or ConeModel(program), tasks)
 
@@ -135,13 +134,12 @@ def block_violation(cone: ConeModel, tasks: Float) -> float:
     """
     program = cone.program
     worst = max(bounds_violation(program, tasks), rows_violation(program, tasks))
-    ours = all(is_ours(t) for _, t in program.objective.summands())
-    conditions = [] if ours else list(cone.required)
+    conditions = [] if program.objective.is_known else list(cone.required)
     point, levels = program.point(tasks), dict[int, AtLeast]()
     for block, _, condition in cone.rest:
         if condition.id in cone.known:
             continue
-        if type(block) is AtLeast and is_ours(block.objective) and _has_more(condition, cone.unknowns):
+        if type(block) is AtLeast and block.objective.is_known and _has_more(condition, cone.unknowns):
             levels[id(block)] = block  # evaluated without variables of its own
         else:
             conditions.append(condition)

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from fairopt.blocks.efficiency import FairnessEfficiency, PowerSpread, TotalIs
+from fairopt.blocks.efficiency import PowerSpread, TotalIs
 from fairopt.blocks.objectives import Objective, Total
 from fairopt.certificate import Try
 from fairopt.formulation.division import Division
@@ -268,7 +268,7 @@ def restored(program: Program, held: Mapping[str, Any], solver: str | None) -> E
         order = None if held["order"] is None else _indices(held["order"], pool.m).tolist()
         return Bottlenecked(pool, order, None if held["prices"] is None else _numbers(held["prices"], (pool.m,)))
     if kind == "fair prices":
-        if program.alpha_fair is None:
+        if not program.term.is_curved:
             raise ValueError("fair prices for another objective")
         return FairPrices(pool, _numbers(held["log_prices"], (pool.m,)), float(held["level"]))
     if kind == "total prices":
@@ -304,8 +304,8 @@ def fixed_sum(program: Program) -> float | None:
 
 def _tangents(program: Program, held: Mapping[str, Any], solver: str | None) -> Tangents:
     """`Tangents`, with new programs for the extreme sums and for the sums at which the evenness was solved."""
-    objective, pairs = program.objective, (len(program.pairs),)
-    if not isinstance(objective, FairnessEfficiency):
+    measure, pairs = program.term.measure, (len(program.pairs),)
+    if measure is None:
         raise ValueError("tangents for another objective")
 
     def end(of: Objective, kept: Mapping[str, Any]) -> tuple[Program, Proposal]:
@@ -313,15 +313,15 @@ def _tangents(program: Program, held: Mapping[str, Any], solver: str | None) -> 
         return asked, Proposal("saved", _numbers(kept["tasks"], pairs), restored(asked, kept["found"], solver))
 
     def cut(kept: Mapping[str, Any]) -> tuple[Program, Float, Solved | UserPrices]:
-        fixed = () if kept["sum"] is None else (TotalIs(float(kept["sum"]), objective.share),)
-        asked = Program(program.given, objective.evenness, (*program.constraints, *fixed))
+        fixed = () if kept["sum"] is None else (TotalIs(float(kept["sum"]), measure.share),)
+        asked = Program(program.given, measure.evenness, (*program.constraints, *fixed))
         by_prices = kept["found"]["kind"] == "user prices"
         found = _user_prices(asked, kept["found"]) if by_prices else _solved(asked, kept["found"], solver)
         return asked, _numbers(kept["tasks"], pairs), found
 
     largest, smallest = held["ends"]
-    least = None if smallest is None else end(PowerSpread(1.0, objective.share), smallest)
-    return Tangents(end(Total(objective.share), largest), least, tuple(map(cut, held["cuts"])))
+    least = None if smallest is None else end(PowerSpread(1.0, measure.share), smallest)
+    return Tangents(end(Total(measure.share), largest), least, tuple(map(cut, held["cuts"])))
 
 
 def _solved(program: Program, held: Mapping[str, Any], solver: str | None) -> Solved:

@@ -19,7 +19,7 @@ from fairopt.allocation import Allocation, feasibility, holdings_violation
 from fairopt.blocks.bundle_model import cut_at_limits
 from fairopt.blocks.constraints import EnvyFree
 from fairopt.blocks.model import Point
-from fairopt.blocks.objectives import Leximin, MaxMin, OrderedWeighted, Total
+from fairopt.blocks.objectives import MaxMin
 from fairopt.blocks.shares import Share
 from fairopt.certificate import GAP_TOLERANCE, Certificate, Try, within_tolerance
 from fairopt.formulation.bundle_program import BundleProgram
@@ -147,7 +147,8 @@ def _judged(program: Program, proposal: Proposal) -> Answer:
     if isinstance(evidence, Pulled):
         short = [float(by.max(initial=0.0)) for _, by in conditions.broken_rows(program, tasks)]
         of_blocks = max(conditions.bounds_violation(program, tasks), *short)
-        return _measured(program, method, tasks, Bounded(pulled_gap(evidence, tasks), of_blocks, evidence.prices))
+        by_level = pulled_gap(evidence, tasks), of_blocks, _times(evidence.prices, program.term.factor)
+        return _measured(program, method, tasks, Bounded(*by_level))
     if isinstance(evidence, CapacityPrices):
         return _measured(program, method, tasks, cone_programs.judge_prices(program, evidence.prices, tasks))
     if isinstance(evidence, Solved):
@@ -164,9 +165,15 @@ def _judged(program: Program, proposal: Proposal) -> Answer:
         of_blocks = conditions.bounds_violation(program, tasks)
     else:
         of_blocks = conditions.block_violation(evidence.model, tasks)
-    answer = _measured(program, method, tasks, Bounded(gap, of_blocks, evidence.prices, assumed))
+    in_all = _times(evidence.prices, program.term.factor)
+    answer = _measured(program, method, tasks, Bounded(gap, of_blocks, in_all, assumed))
     answer.gaps = gaps or (gap,)
     return answer
+
+
+def _times(prices: Float | None, factor: float) -> Float | None:
+    """Prices of a level as those of a multiple of it."""
+    return None if prices is None else factor * prices
 
 
 def _judged_bundles(program: BundleProgram, proposal: Proposal) -> Answer:
@@ -194,26 +201,26 @@ def _judged_bundles(program: BundleProgram, proposal: Proposal) -> Answer:
 
 def _can_prove(program: Program, evidence: Evidence) -> bool:
     """Whether evidence belongs to this program, and is of a kind that applies to its objective."""
-    objective, fair = program.objective, program.alpha_fair
+    term = program.term
     if isinstance(evidence, FewerRows):
         return evidence.program.loosens(program)
     if isinstance(evidence, Division):
         return isinstance(program, BundleProgram) and evidence is program.division
     if isinstance(evidence, Solved):
-        return evidence.model.program is program and not isinstance(objective, Leximin)
+        return evidence.model.program is program and not term.is_order
     if isinstance(evidence, Pulled):
         fits = evidence.program is program and program.single and all(type(c) is EnvyFree for c in program.rest)
-        return fits and bool(program.rest) and isinstance(objective, (Leximin, MaxMin))
+        return fits and bool(program.rest) and term.is_smallest
     if isinstance(evidence, CapacityPrices):
-        return evidence.program is program and not program.rest and isinstance(objective, OrderedWeighted)
+        return evidence.program is program and not program.rest and term.ranks is not None and not term.is_order
     if isinstance(evidence, HeldLevels):
         of_model = not program.rest if evidence.model is None else evidence.model.program is program
-        return of_model and isinstance(objective, Leximin)
+        return of_model and term.is_order
     if isinstance(evidence, Tangents):
         return plane.belongs(program, evidence)
     if isinstance(evidence, RowPrices):
         of_level = isinstance(evidence.units, LevelUnits)
-        known = fair is not None or isinstance(objective, MaxMin) if of_level else program.marginal is not None
+        known = term.is_curved or (term.is_smallest and not term.is_order) if of_level else program.marginal is not None
         return evidence.units.program is program and not program.rest and known
     if isinstance(evidence, UserPrices):
         return evidence.program is program and program.single and not program.rest
@@ -222,10 +229,8 @@ def _can_prove(program: Program, evidence: Evidence) -> bool:
     if any(program.rows_of(block) != [] for block in program.rest):  # blocks may have no rows for a single user
         return False
     if isinstance(evidence, Bottlenecked):
-        return isinstance(objective, (Leximin, MaxMin))
-    if isinstance(evidence, FairPrices):
-        return fair is not None and fair.alpha > 0
-    return isinstance(fair or objective, Total) or (fair is not None and fair.alpha == 0)
+        return term.is_smallest
+    return term.is_curved if isinstance(evidence, FairPrices) else term.is_linear
 
 
 def _measured(program: Program, method: str, tasks: Float, found: Bounded, bundles: Float | None = None) -> Answer:
@@ -250,9 +255,9 @@ def _on_one_pool(
         prices = evidence.prices
         found = bottlenecks(pool, tasks, evidence.order, evidence.settle, exact=False)
     elif isinstance(evidence, FairPrices):
-        fair, prices, level = program.alpha_fair, evidence.log_prices, evidence.level
-        assert fair is not None
-        found = worth(pool, tasks, prices, fair.alpha, level, evidence.settle)
+        alpha, prices, level = program.term.alpha, evidence.log_prices, evidence.level
+        assert alpha is not None
+        found = worth(pool, tasks, prices, alpha, level, evidence.settle)
     else:
         prices = np.maximum(evidence.prices, 0.0)
         found = totals(pool, tasks, prices, evidence.settle)
@@ -264,7 +269,7 @@ def _on_one_pool(
     loose = isinstance(found, Bottlenecks) and not (found.full(pool.usable) and proof.gap <= ROUNDING)
     if isinstance(evidence, Bottlenecked) and loose:
         found = bottlenecks(pool, tasks, evidence.order)
-        proof = proof._replace(gap=found.gap(pool.usable), value=found.lowest)
+        proof = proof._replace(gap=found.gap(pool.usable), value=program.term.factor * found.lowest)
     violation = found.feasible.violation
     if program.given.n_servers > 1:  # spread over servers that are alike
         violation = max(violation, feasibility(program.given, program.expand(tasks)))
@@ -359,9 +364,9 @@ def _gap_at_the_end(program: Program, answer: Answer, table: Float, bundles: Flo
         return answer.gap
     tasks, held = _gathered(program, table, bundles)
     if isinstance(_innermost(answer.evidence), (Bottlenecked, HeldLevels)):  # its gap, and how far levels fell since
-        objective = program.objective
+        term = program.term
         before, after = (
-            p.share(objective.share) if isinstance(objective, Leximin) else np.array([objective.value(p)])
+            p.share(term.share) if term.is_order else np.array([term.value(p)])
             for p in (program.point(answer.tasks), program.point(tasks))
         )
         short = np.divide(before - after, before, out=np.zeros(len(before)), where=before > 0)
@@ -428,11 +433,7 @@ def whole(
 def _lost(program: Program, answer: Answer, table: Float) -> Float:
     """The largest part of the divisible optimum of a tier that tasks lose, by level of a leximin; 1 at most."""
     best, point = program.point(answer.tasks), program.point(program.gather(table))
-    objective = program.objective
-    if isinstance(objective, Leximin):
-        lost = objective.losses(best, answer.gap, point)
-    else:
-        lost = np.array([objective.loss(best, answer.gap, point)])
+    lost = program.objective.losses(best, answer.gap, point)
     return np.where(lost == lost, np.clip(lost, 0.0, 1.0), 1.0)
 
 

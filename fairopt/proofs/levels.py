@@ -24,7 +24,6 @@ from typing import NamedTuple
 import numpy as np
 
 from fairopt.blocks.model import Point
-from fairopt.blocks.objectives import Leximin
 from fairopt.certificate import GAP_TOLERANCE, VIOLATION_TOLERANCE
 from fairopt.formulation.program import Float, Mask, Program
 from fairopt.lazy import sp, sparse_linalg
@@ -167,11 +166,11 @@ class _Levels:
 
     def __init__(self, program: Program, further: ConicConditions | None, tasks: Float, tie: float = TIE) -> None:
         self.tie = tie
-        objective, instance = program.objective, program.instance
-        assert isinstance(objective, Leximin)
+        share, instance = program.term.share, program.instance
+        assert program.term.is_order
         self.program, self.further, self.pairs, self.user = program, further, program.pairs, program.pairs.user
-        c = objective.share.coefficients(instance)
-        per_user = instance.weights * Point(instance, np.zeros((0, 0))).level(objective.share)
+        c = share.coefficients(instance)
+        per_user = instance.weights * Point(instance, np.zeros((0, 0))).level(share)
         self.per_task = self.pairs.of(c) / per_user[self.user]
         if c.ndim == 1:
             per = c / per_user

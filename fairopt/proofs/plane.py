@@ -19,12 +19,11 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from fairopt.blocks.algebra import AtLeast, KeptShares
-from fairopt.blocks.base import is_ours
 from fairopt.blocks.constraints import Constraint, EnvyFree, EqualShares, MadeRows, MaxShare, MinShare
 from fairopt.blocks.efficiency import FairnessEfficiency, PowerSpread, TotalIs
 from fairopt.blocks.majorant import Majorant, weigh
 from fairopt.blocks.model import Point
-from fairopt.blocks.objectives import AlphaFair, Objective, Total
+from fairopt.blocks.objectives import Objective, Total
 from fairopt.certificate import GAP_TOLERANCE
 from fairopt.formulation.program import Float, Program
 from fairopt.lazy import sp
@@ -93,13 +92,12 @@ def log_mean(levels: Float, w: Float, q: float) -> float:
 @np.errstate(all="ignore")
 def tangent_of(program: Program, evidence: Solved | UserPrices, tasks: Float) -> Tangent | None:
     """The line that multipliers of an optimum prove, at a fixed sum of shares or at any; None if there is none."""
-    objective = program.objective
-    assert isinstance(objective, (AlphaFair, PowerSpread))
-    point = program.point(tasks)
+    point, share = program.point(tasks), program.term.share
     total = fixed_sum(program)
-    majorant = objective.majorant(point)
+    majorant = program.objective.majorant(point)
     assert majorant is not None
     (term,) = majorant.powers
+    sign = -1.0 if (term.factor < 0).any() else 1.0
     q, w = 1.0 - term.alpha, np.abs(term.factor)
     levels = weigh(term.c, point)
     unit = np.exp(log_mean(np.maximum(levels, LEAST * levels.max()), w, q))  # high powers of other levels overflow
@@ -135,10 +133,9 @@ def tangent_of(program: Program, evidence: Solved | UserPrices, tasks: Float) ->
     top, factor, at, slack = best
     rise = factor * dual  # the bound changes with the right-hand side of the condition, at its multiplier
     slack += EPS * (abs(top) + 2 * abs(rise))
-    sign = -1.0 if isinstance(objective, PowerSpread) else 1.0
-    mean = 1.0 if total is None else total / (point.weights.sum() * point.level(objective.share) * unit)
+    mean = 1.0 if total is None else total / (point.weights.sum() * point.level(share) * unit)
     line = Line(sign * unit * (top - rise + slack), sign * rise / mean)
-    per_dual = factor * unit * point.level(objective.share)
+    per_dual = factor * unit * point.level(share)
     return Tangent(line, at, multipliers.prices * per_dual, per_dual) if np.isfinite(line).all() else None
 
 
@@ -146,8 +143,7 @@ def _charged(program: Program, evidence: UserPrices, total: float | None) -> Mul
     """What prices of resources and of the sum of shares charge."""
     multipliers = Multipliers(np.maximum(evidence.prices, 0.0), np.zeros(len(program.pairs)))
     if total is not None:
-        (share,) = program.objective.share_blocks()
-        c = program.pairs.of(share.coefficients(program.instance))
+        c = program.pairs.of(program.term.share.coefficients(program.instance))
         multipliers.pair_cost = (evidence.of_sum / total) * c
         multipliers.constant, multipliers.constant_size = evidence.of_sum, abs(evidence.of_sum)
     return multipliers
@@ -194,21 +190,21 @@ def ceiling(
 
 def belongs(program: Program, evidence: Tangents) -> bool:
     """Whether evidence is of the same instance and blocks: the extreme sums, and the evenness at fixed sums."""
-    objective = program.objective
-    if not isinstance(objective, FairnessEfficiency) or objective.beta == 1:
+    measure = program.term.measure
+    if measure is None or measure.beta == 1:
         return False
-    ends: list[tuple[Program, Objective]] = [(evidence.largest[0], Total(objective.share))]
+    ends: list[tuple[Program, Objective]] = [(evidence.largest[0], Total(measure.share))]
     if evidence.smallest is not None:
-        ends.append((evidence.smallest[0], PowerSpread(1.0, objective.share)))
+        ends.append((evidence.smallest[0], PowerSpread(1.0, measure.share)))
     return all(
         end.given is program.given and end.objective == of_sum and end.constraints == program.constraints
         for end, of_sum in ends
     ) and all(
         _is_of(solved, cut)
         and cut.given is program.given
-        and cut.objective == objective.evenness
+        and cut.objective == measure.evenness
         and cut.constraints[: len(program.constraints)] == program.constraints
-        and all(type(c) is TotalIs and c.share == objective.share for c in cut.constraints[len(program.constraints) :])
+        and all(type(c) is TotalIs and c.share == measure.share for c in cut.constraints[len(program.constraints) :])
         and len(cut.constraints) <= len(program.constraints) + 1
         for cut, _, solved in evidence.cuts
     )
@@ -223,25 +219,21 @@ def _is_of(evidence: Solved | UserPrices, cut: Program) -> bool:
 
 def gap_of(program: Program, evidence: Tangents, tasks: Float, largest: Measured, smallest: Measured | None) -> float:
     """The gap of the logarithm of the measure at tasks by pair, given the judged extreme sums of shares."""
-    objective = program.objective
-    assert isinstance(objective, FairnessEfficiency)
-    point = program.point(tasks)
-    value = log_measure(objective, point)
+    measure, point = program.term.measure, program.point(tasks)
+    value = log_measure(measure, point)
     found = [tangent_of(cut, solved, at) for cut, at, solved in evidence.cuts]
     lines = [tangent.line for tangent in found if tangent]
     low, high = extremes(program, point, largest, smallest)
     if not np.isfinite(high) or not low <= high:
         return np.inf
-    top, _ = ceiling(objective, lines, value, high, low).highest()
-    rounding = 4 * EPS * (1 / abs(objective.beta) + abs(objective.exponents[1]))
+    top, _ = ceiling(measure, lines, value, high, low).highest()
+    rounding = 4 * EPS * (1 / abs(measure.beta) + abs(measure.exponents[1]))
     return max(top - value, 0.0) + rounding if np.isfinite(value) and top == top else np.inf
 
 
 def extremes(program: Program, point: Point, largest: Measured, smallest: Measured | None) -> tuple[float, float]:
     """Proven bounds on the means of shares per weight that matter, in units of the max-min level."""
-    objective = program.objective
-    assert isinstance(objective, FairnessEfficiency)
-    unit = point.weights.sum() * point.level(objective.share)
+    unit = point.weights.sum() * point.level(program.term.share)
     # gaps near 1 are no more than rounding
     high = largest.value / (1.0 - largest.gap) / unit if largest.gap <= GAP_TOLERANCE else np.inf
     low = 0.0
@@ -255,15 +247,13 @@ def extremes(program: Program, point: Point, largest: Measured, smallest: Measur
 def _lets_grow(block: Constraint) -> bool:
     """Whether a condition that holds goes on to hold as all tasks grow by one factor."""
     if isinstance(block, AtLeast):
-        return all(is_ours(term) for _, term in block.objective.summands())
+        return block.objective.is_known
     return type(block) in (EnvyFree, MadeRows, EqualShares, MinShare, KeptShares)
 
 
 def _of_full_use(program: Program) -> float:
     """A sum of shares that every allocation has where a capacity is full, or a user is at a limit."""
-    pairs, objective = program.pairs, program.objective
-    (share,) = objective.share_blocks()
-    c = share.coefficients(program.instance)
+    pairs, c = program.pairs, program.term.share.coefficients(program.instance)
     worth = pairs.of(c) if c.ndim == 2 else c[pairs.user]
     loads = sp.coo_array(pairs.loads)
     per_row = worth[loads.col] / loads.data * program.usable_rows[loads.row]

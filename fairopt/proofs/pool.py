@@ -372,18 +372,19 @@ def proof_on_pool(
 
     ``prices`` are those of the method: for `Worth` logarithms, of prices of shares in units of ``level``.
     """
-    factor = found.feasible.factor(usable, n_users)
+    term, factor = program.term, found.feasible.factor(usable, n_users)
     if isinstance(found, Worth):
-        fair = program.alpha_fair
-        assert fair is not None
-        found = found.scaled(factor, fair.alpha) if factor < 1 else found
+        alpha = term.alpha
+        assert alpha is not None
+        found, weight = found.scaled(factor, alpha) if factor < 1 else found, found.weight
         with np.errstate(over="ignore"):  # prices may be beyond the range of floats at large alpha
-            gap = found.gap(float(np.exp(prices) @ usable), fair.alpha)
-            value, prices = found.natural(fair.alpha, level), np.exp(prices + (1.0 - fair.alpha) * np.log(level))
-        value, slope = program.term.natural(value, found.weight)
-        prices = prices * slope
-        return PoolProof(factor, found, gap, value, prices)
-    found = found.scaled(factor) if factor < 1 else found
-    if isinstance(found, Sums):
-        return PoolProof(factor, found, found.gap(float(prices @ usable)), found.value, prices)
-    return PoolProof(factor, found, found.gap(usable), found.lowest, prices)  # of leximin, and so of max-min
+            gap = found.gap(float(np.exp(prices) @ usable), alpha)
+            value, prices = found.natural(alpha, level), np.exp(prices + (1.0 - alpha) * np.log(level))
+    else:
+        found, weight = found.scaled(factor) if factor < 1 else found, float(program.instance.weights.sum())
+        if isinstance(found, Sums):
+            gap, value = found.gap(float(prices @ usable)), found.value
+        else:  # of leximin, and so of max-min
+            gap, value = found.gap(usable), found.lowest
+    value, slope = term.natural(value, weight)
+    return PoolProof(factor, found, gap, value, None if prices is None else prices * slope)

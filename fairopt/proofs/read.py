@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from fairopt.allocation import Allocation, ChangedByHand, feasibility, holdings_violation
 from fairopt.blocks.algebra import in_units, tiers_of
 from fairopt.blocks.bundle_model import cut_at_limits, tasks_in_bundles
-from fairopt.blocks.efficiency import FairnessEfficiency
 from fairopt.blocks.model import Point
 from fairopt.blocks.objectives import Objective
 from fairopt.blocks.shares import asked_once
@@ -147,7 +146,7 @@ def _is_still(problem: cp.Problem, objective: Objective, point: Point) -> bool:
     if getattr(problem.objective, "block", None) != objective or not isinstance(problem.objective, cp.Maximize):
         return False
     said, here = objective.value(point), float(problem.objective.expr.value)
-    if isinstance(objective, FairnessEfficiency) and objective.beta < 1:  # its expression is the logarithm
+    if objective.term.kind.in_logs:
         said = float(np.log(said))
     return bool(np.isclose(said, here, rtol=1e-6, atol=1e-6 * objective.drop(point)))
 
@@ -170,7 +169,7 @@ def _gap_of_tasks(
     majorant = None if block is None else block.majorant(program.point(tasks))
     if block is not None and majorant is not None:
         is_natural = block.majorant_is_natural
-        if is_natural or isinstance(block, FairnessEfficiency):
+        if is_natural or block.term.measure is not None:
             per_unit = float(1.0 / np.float64(majorant.unit)) if is_natural else 1.0  # of the majorant
             charged = multipliers.times(per_unit)
             gap = lagrangian_bound(program, majorant, block, charged, tasks, natural=is_natural).gap

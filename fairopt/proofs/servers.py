@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from fairopt.blocks.majorant import ratio_gap
 from fairopt.blocks.model import Point
-from fairopt.blocks.objectives import MaxMin
 from fairopt.blocks.powers import boxcox
 from fairopt.formulation.demands_at_prices import cheapest_of, demands_of
 from fairopt.formulation.program import Float, Indices, Program
@@ -57,7 +57,7 @@ class LevelUnits(RowUnits):
 
     def __init__(self, program: Program) -> None:
         instance = program.instance
-        (share,) = program.objective.share_blocks()
+        share = program.term.share
         c = share.coefficients(instance)
         self.unit = Point(instance, np.zeros((0, 0))).level(share)
         c = np.where(instance.eligible, c, 1.0) if c.ndim == 2 else c[:, None]
@@ -144,7 +144,7 @@ class Walk(NamedTuple):
 
 def units_of(program: Program) -> RowUnits:
     """The units of a program: of level, or of tasks where an objective is not of one share."""
-    of_level = program.alpha_fair is not None or isinstance(program.objective, MaxMin)
+    of_level = program.term.is_curved or (program.term.is_smallest and not program.term.is_order)
     return LevelUnits(program) if of_level else RowUnits(program, program.size[:, None])
 
 
@@ -189,7 +189,7 @@ def judge_row_prices(units: LevelUnits, prices: Float, tasks: Float) -> tuple[fl
     """Gap, and prices of shape (n_resources, n_servers) per whole capacity in natural units of the objective."""
     prices = np.where(units.needed, np.maximum(prices, 0.0), 0.0)
     point = Point(units.program.instance, tasks)
-    gap, natural = (_max_min_gap if units.program.alpha_fair is None else _fair_gap)(units, prices, point)
+    gap, natural = (_fair_gap if units.program.term.is_curved else _max_min_gap)(units, prices, point)
     return max(gap, 0.0) if np.isfinite(gap) else np.inf, natural
 
 
@@ -199,10 +199,11 @@ def _max_min_gap(units: LevelUnits, prices: Float, point: Point) -> tuple[float,
     At a common level users pay in all at least what it is worth, and at most the value of capacities and limits.
     Without limits of their own it is worth what it costs on their cheapest servers.
     """
-    objective, limit = units.program.objective, float(units.limits.min())
-    bound, worths = best_worths(units, prices, objective.value(point))
-    natural = prices * (units.unit / worths.sum()) if bound < limit else np.zeros_like(prices)
-    return objective.relative_gap(units.unit * min(bound, limit), objective.value(point), point), natural
+    term, limit = units.program.term, float(units.limits.min())
+    value = term.kind.value(term.share, point)
+    bound, worths = best_worths(units, prices, value)
+    natural = prices * (term.factor * units.unit / worths.sum()) if bound < limit else np.zeros_like(prices)
+    return ratio_gap(units.unit * min(bound, limit), value), natural
 
 
 def best_worths(units: LevelUnits, prices: Float, value: float) -> tuple[float, Float]:
@@ -244,17 +245,19 @@ def _fair_gap(units: LevelUnits, prices: Float, point: Point) -> tuple[float, Fl
     (1-alpha)``, and ``z_j = (w_j / h_j)^(1/alpha)`` between the user's lower bound and its reach. Without limits of
     their own h_j is the smallest cost of j on any server.
     """
-    edge = units.program.alpha_fair
-    assert edge is not None
-    alpha, weights = edge.alpha, point.weights / point.weights.sum()
+    term, kind = units.program.term, units.program.term.kind.simplest
+    alpha, weights = term.alpha, point.weights / point.weights.sum()
+    assert alpha is not None
     worths, rents = units.worths(prices, np.inf, weights, alpha)
     levels = np.minimum(np.maximum((weights / worths) ** (1.0 / alpha), units.floors), units.reach)
     paid, spent = float((units.usable * prices).sum()), float(worths @ levels)
     worth = float((weights * boxcox(levels, 1.0 - alpha)).sum()) - spent + float(rents.sum())
-    majorant = edge.majorant(point)
+    majorant = kind.majorant(term.share, point)
     assert majorant is not None
     bound, value = worth + paid, majorant.value(point)
     if units.floors.any():  # what lower bounds cost may be far more than the objective
         bound += EPS * (paid + spent)
-    slope = majorant.unit * units.program.term.natural(edge.value(point), float(point.weights.sum()))[1]
-    return 0.0 if bound <= value else edge.relative_gap(bound, value, point), prices * slope
+    slope = majorant.unit * term.natural(kind.value(term.share, point), float(point.weights.sum()))[1]
+    gap = 0.0 if bound <= value else kind.relative_gap(bound, value, term.share, point)
+    assert gap is not None
+    return gap, prices * slope

@@ -11,8 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from fairopt.blocks.algebra import in_units, written
-from fairopt.blocks.base import is_ours
+from fairopt.blocks.algebra import in_units
 from fairopt.blocks.majorant import Majorant
 from fairopt.formulation.program import ConeModel, Float, Program
 from fairopt.lazy import cp
@@ -82,18 +81,17 @@ def _tangent(program: Program, at: Float) -> tuple[Majorant, Float] | None:
     point, pairs = program.point(at), program.pairs
     held = point.tasks
     value, size, worth = 0.0, 0.0, np.zeros(len(held))
-    for factor, term in program.objective.summands():
-        if factor == 0:
-            continue
-        if is_ours(term):
-            marginal = term.by_user(program.instance)
+    for term in program.objective.terms():
+        factor, kind = term.factor, term.kind
+        if kind.is_known:
+            marginal = kind.marginal(term.share, program.instance)
             if marginal is None:
                 return None
-            slope, here = marginal.slope(held), term.value(point)
+            slope, here = marginal.slope(held), kind.value(term.share, point)
             size += factor * (abs(here) + float(np.abs(slope) @ held))
         else:
             cone = cone or ConeModel(program)
-            expression = cp.sum(written(term, cone.model))
+            expression = cp.sum(kind.expression(term.share, cone.model))
             alone = not cone.model.required and all(v.id == cone.unknowns.id for v in expression.variables())
             found = conditions.tangent(cone, expression, at) if alone and expression.is_concave() else None
             if found is None:

@@ -760,9 +760,10 @@ class Cluster:
     def _level(self, condition: Block) -> Rows:
         """A level of sums of shares as a row, of the smallest share as bounds; others go into the bound (`kept`)."""
         objective, level = condition.given["objective"], number(condition.given["level"], "a level")
-        if objective.name == "MaxMin" and self.alike(objective.share):
-            each = [max(level, ZERO) * w for w in self.weights]
-            return self._share_bounds(Block("MinShare", {"level": each, "share": objective.share}, condition.text))
+        factor, smallest = of_smallest(objective)
+        if smallest.name == "MaxMin" and self.alike(smallest.share):
+            each = [max(level / factor, ZERO) * w for w in self.weights]
+            return self._share_bounds(Block("MinShare", {"level": each, "share": smallest.share}, condition.text))
         if not is_linear(objective):
             if any(term.name == "FairnessEfficiency" for _, term in objective.terms):
                 raise CannotCheck(f"{condition.text} is not a level of an alpha-fair sum")
@@ -1041,6 +1042,17 @@ def is_linear(objective: Block) -> bool:
 def as_list(value: Any) -> list[Any]:
     """A list, or one value as a list."""
     return value if isinstance(value, list) else [value]
+
+
+def of_smallest(objective: Block) -> tuple[Fraction, Block]:
+    """A multiple of the smallest share per weight as its factor and `MaxMin`; of others 1 and the objective."""
+    held = [(factor, term) for factor, term in objective.terms if factor]
+    if len(held) == 1 and held[0][1].name in ("MaxMin", "OrderedWeighted"):
+        factor, term = held[0]
+        first, *others = (number(x, "a weight", 0) for x in as_list(term.given.get("weights", 1)))
+        if first and not any(others):
+            return factor * first, Block("MaxMin", {"share": term.share}, objective.text)
+    return ONE, objective
 
 
 def of_edge(term: Block) -> Block:
@@ -1917,8 +1929,8 @@ def keep(cluster: Cluster, tier: Block, rows: Rows, held: Mapping[str, Any]) -> 
     each user but for 1e-7. The file's tasks may miss that by as much as conditions. Without own tasks, what it has in
     the file.
     """
-    if len(tier.terms) == 1 and tier.name == "FairnessEfficiency":
-        tier = of_edge(tier)
+    if [term.name for _, term in tier.terms] == ["FairnessEfficiency"]:
+        tier = Block("Sum", {"terms": [(factor, of_edge(term)) for factor, term in tier.terms]}, tier.text)
     in_levels, (c, _) = tier.name == "Leximin", cluster.coefficients(tier.share)
     own = held.get("tasks") if in_levels or "level" in held else None
     with cluster.at(numbers(own, "tasks", cluster.n, cluster.servers) if own else cluster.tasks):
@@ -1940,7 +1952,7 @@ def keep(cluster: Cluster, tier: Block, rows: Rows, held: Mapping[str, Any]) -> 
             raise Fault(f"the tasks of {tier.text} do not reach its level")
         if value_of(cluster, tier) < level - OF_BLOCKS * unit:
             raise Fault(f"{tier.text} is below its level")
-    if tier.name == "MaxMin" or is_linear(tier):
+    if of_smallest(tier)[1].name == "MaxMin" or is_linear(tier):
         return cluster.impose(Block("AtLeast", {"objective": tier, "level": level}, tier.text))
     cluster.kept.append((tier, level, unit))
     return []
@@ -2033,14 +2045,16 @@ def gap_of_tier(cluster: Cluster, objective: Block, rows: Rows, held: Mapping[st
     """The gap of one objective under rows and kept levels, by evidence of a kind that belongs to it (`KINDS`)."""
     if held.get("why"):
         raise CannotCheck(held["why"])
-    if held.get("tasks") and objective.name in ("Leximin", "MaxMin"):
+    _, levelled = of_smallest(objective)
+    if held.get("tasks") and levelled.name in ("Leximin", "MaxMin"):
         return gap_of_earlier(cluster, objective, rows, held)
     kind = KINDS.get(held.get("kind", ""))
     names = {term.name for _, term in objective.terms}
     if kind is None or not names <= {*OBJECTIVES}:
         raise CannotCheck("the file holds no evidence that can be checked by itself")
-    of_kind = names if kind.terms else {objective.name}
-    if not of_kind <= {*kind.objectives}:
+    if not kind.terms:
+        objective, names = levelled, {levelled.name}
+    if not names <= {*kind.objectives}:
         raise Fault(f"{held['kind']} are no evidence of {objective.text}")
     if kind.needs and kind.needs not in cluster.imposed:
         raise Fault(f"{held['kind']} are evidence under {kind.needs} only, which the policy does not ask for")
@@ -2051,12 +2065,13 @@ def gap_of_earlier(cluster: Cluster, objective: Block, rows: Rows, held: Mapping
     """The gap of a leximin or max-min at its own tasks, and by how much later tiers lowered levels since then: of
     leximin any level, of max-min the smallest one.
     """
-    below, above = cluster.coefficients(objective.share)
+    _, levelled = of_smallest(objective)
+    below, above = cluster.coefficients(levelled.share)
     after = cluster.shares(below)
     with cluster.at(numbers(held["tasks"], "tasks", cluster.n, cluster.servers)):
         gap, before = gap_of_tier(cluster, objective, rows, {**held, "tasks": None}), cluster.shares(above)
     pairs = [(v / cluster.weights[j], after[j] / cluster.weights[j]) for j, v in before.items()]
-    if objective.name == "MaxMin":
+    if levelled.name == "MaxMin":
         pairs = [(min(then for then, _ in pairs), min(now for _, now in pairs))]
     return gap + max((1 - now / then for then, now in pairs if then > now), default=ZERO)
 

@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from fairopt.allocation import Allocation, feasibility
 from fairopt.blocks.bundle_model import tasks_within
 from fairopt.blocks.bundles import AtMostRequested, FairShareBase, GlobalAggregateResource, WeightedLog
-from fairopt.blocks.efficiency import single_term
 from fairopt.certificate import VIOLATION_TOLERANCE
 from fairopt.errors import InvalidBlock, NotCertified, OutOfDomain
 from fairopt.formulation.batch import Batch
@@ -239,7 +238,7 @@ def _within_domain(policy: Policy, pools: Batch) -> Bool | None:
     """Pools for which every share of the objective is defined; None where that is not known by row."""
     inside, part, room = np.ones(len(pools), dtype=bool), pools.limits > 0, pools.capacities[:, None]
     ratios = quotient(pools.demands, room)
-    levelled = single_term(policy.objective).levels_users
+    levelled = policy.objective.levels_users
     for share in policy.objective.share_blocks() if part.any() else ():
         if not share.by_row:
             return None

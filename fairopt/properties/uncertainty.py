@@ -6,8 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairopt.allocation import Allocation
-from fairopt.blocks.efficiency import FairnessEfficiency
-from fairopt.blocks.objectives import AlphaFair, Total
+from fairopt.blocks.algebra import only_term
 from fairopt.blocks.shares import Share
 from fairopt.certificate import GAP_TOLERANCE
 
@@ -27,10 +26,10 @@ def error_bound(answer: Allocation) -> Float:
     1e-6, and more for users who count for little: of small weight and, for large alpha, of large shares. For other
     objectives than alpha-fairness users count by their weights.
     """
-    objective = getattr(answer.policy, "objective", None)
+    term = only_term(getattr(answer.policy, "objective", None))
     alpha, part = 1.0, answer.instance.weights / answer.instance.weights.sum()
-    if isinstance(objective, AlphaFair) and objective.alpha > 0:
-        alpha, part = objective.alpha, _parts(answer, objective.share, objective.alpha)
+    if term is not None and term.alpha:
+        alpha, part = term.alpha, _parts(answer, term.share, term.alpha)
     with np.errstate(divide="ignore", over="ignore"):
         off = 2.0 * np.sqrt(max(_proved(answer), 0.0) / (min(alpha, 1.0) * part))
     return np.minimum(ROUNDING + np.nan_to_num(off, nan=1.0), 1.0)
@@ -44,13 +43,11 @@ def left_open(answer: Allocation) -> tuple[float, Float]:
     e_j more while no other user loses, the power mean would be larger by about ``r_j e_j``, so e_j is at most the gap
     over ``r_j``. The tasks are 0 for other objectives, and no gap above the tolerance counts.
     """
-    objective, tasks = getattr(answer.policy, "objective", None), answer.tasks
+    term, tasks = only_term(getattr(answer.policy, "objective", None)), answer.tasks
     proved, more = _proved(answer), np.zeros(answer.instance.n_users)
     gap = TWICE * min(proved, GAP_TOLERANCE) if proved > 0 else 0.0  # of NaN too
-    if isinstance(objective, FairnessEfficiency):
-        objective = objective.alpha_fair()
-    if isinstance(objective, (AlphaFair, Total)):
-        part = _parts(answer, objective.share, objective.alpha if isinstance(objective, AlphaFair) else 0.0)
+    if term is not None and term.alpha is not None:
+        part = _parts(answer, term.share, term.alpha)
         np.divide(gap * tasks, part, out=more, where=(part > 0) & (tasks > 0))
     return gap, more
 

@@ -11,12 +11,11 @@ from numpy.typing import NDArray
 from rich.cells import cell_len
 
 from fairopt.allocation import Allocation, held_units
-from fairopt.blocks.objectives import Leximin
 from fairopt.blocks.shares import DominantShare
 from fairopt.display import visible
 from fairopt.instance import Instance
 from fairopt.policy import label
-from fairopt.proofs.derivatives.optimum import first_tier
+from fairopt.proofs.derivatives.optimum import first_term
 from fairopt.server_sums import ByType, part_of
 
 __all__ = [
@@ -190,7 +189,8 @@ def _servers_table(allocation: Allocation) -> Table:
         prices = np.where(worth > GAP * worth.max(initial=0.0), prices, 0.0)
         if prices.any():
             groups.append([Column(t, numbers(prices[first][busiest, i])) for i, t in enumerate(titles)])
-            if isinstance(first_tier(allocation), Leximin):
+            term = first_term(allocation)
+            if term is not None and term.is_order:
                 title = title.partition(";")[0] + "; prices are of the first level"
     if len(busiest) < alike.n_servers:
         title += f" ({len(busiest)} busiest of {alike.n_servers} classes)"

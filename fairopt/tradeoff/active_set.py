@@ -14,9 +14,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fairopt.blocks.efficiency import FairnessEfficiency
 from fairopt.blocks.model import Pairs
-from fairopt.blocks.objectives import AlphaFair, Objective
+from fairopt.blocks.normal_form import Term
 from fairopt.instance import Instance
 from fairopt.lazy import sp, sparse_linalg
 from fairopt.proofs.derivatives.multipliers import Conditions, Face
@@ -60,17 +59,17 @@ class State(NamedTuple):
 
 
 class ActiveSet:
-    """`AlphaFair` or a concave `FairnessEfficiency` on one instance whose demands are the same on all servers.
+    """A term without kinks on one instance whose demands are the same on all servers.
 
     ``c`` (n_users,) are the coefficients of its share. The worth is in units of ``exp(unit)``.
     """
 
     unit: float | None = None
 
-    def __init__(self, instance: Instance, term: Objective, c: Float) -> None:
+    def __init__(self, instance: Instance, term: Term, c: Float) -> None:
         self.instance, self.term, self.c = instance, term, c
         self.w, self.limits = instance.weights, instance.task_limits
-        self.linear = isinstance(term, AlphaFair) and term.alpha == 0
+        self.linear = term.is_linear
         self.pairs = pairs = Pairs(instance)
         self.user, self.small = pairs.user, sum(pairs.loads.shape) + len(self.w) <= SMALL
         kind: Any = _dense if self.small else sp.csr_array
@@ -78,33 +77,39 @@ class ActiveSet:
         self.made: dict[tuple[bytes, ...], Any] = {}
 
     @np.errstate(all="ignore")
-    def worth(self, x: Float) -> tuple[Float, Any, Float, Float]:
-        """Worth of the last task, its derivatives by log s and (s held) by log w, and its log-derivative by alpha."""
+    def worth(self, x: Float) -> tuple[Float, Any, list[tuple[Float, Float]], Float]:
+        """Worth of the last task, its derivatives by log s, and those of its logarithm by alpha.
+
+        By log w, with shares per weight held, it falls by ``one_j parts_k``, summed over pairs of such arrays.
+        """
         total = self.pairs.sum(x)
         log_z = np.log(self.c * total / self.w)
-        if isinstance(self.term, FairnessEfficiency):
-            beta, a, extra = self.term.beta, self.term.threshold, self.term.emphasis - self.term.threshold
-            in_sum = np.exp(log_z) * self.w
-            in_sum /= in_sum.sum()
-            in_power = np.log(self.w) + (1 - beta) * log_z
-            in_power = np.exp(in_power - in_power.max())
-            in_power /= in_power.sum()
-            even, sums = a * in_power / total, extra * in_sum / total  # w z^-b c / P = (part of P) / x
-            by_w = -np.outer(even, in_power) - np.outer(sums, in_sum)
-            curve = by_w - beta * np.diag(even) + beta * np.outer(even, in_power)
-            return even + sums, curve if self.small else sp.csr_array(curve), by_w, np.zeros(len(total))
-        alpha = self.term.alpha  # type: ignore[attr-defined]
-        log_worth = np.log(self.c) - (alpha * log_z if alpha else 0.0)
+        slopes = self.term.kind.slopes(log_z, self.w)
+        assert slopes is not None
+        logs = [np.log(self.c) + part.log_factor - (part.alpha * log_z if part.alpha else 0.0) for part in slopes.each]
         if self.unit is None:
-            self.unit = float(log_worth.max())
-        worth = np.exp(log_worth - self.unit)
-        bends: Any = np.diag(-alpha * worth) if self.small else sp.diags_array(-alpha * worth).tocsr()
-        return worth, bends, np.zeros((len(total), 0)), -log_z
+            self.unit = float(np.max(logs))
+        n = len(total)
+        worth, own, shared, together = np.zeros(n), np.zeros(n), [], None
+        for part, log in zip(slopes.each, logs, strict=True):
+            one = np.exp(log - self.unit)
+            worth, own = worth + one, own - part.alpha * one
+            if part.parts is not None:
+                shared.append((one, part.parts))
+                by_level = np.outer(-part.power * one, part.parts)
+                together = by_level if together is None else together + by_level
+        curve: Any
+        if together is None:
+            curve = np.diag(own) if self.small else sp.diags_array(own).tocsr()
+        else:
+            together[np.diag_indices(n)] += own
+            curve = together if self.small else sp.csr_array(together)
+        return worth, curve, shared, -log_z
 
     def start(self, tasks: Float, clock: Clock) -> None:
         """Find what is held at an answer, and its multipliers; tasks are (n_users, n_servers)."""
-        if isinstance(self.term, FairnessEfficiency) and len(self.w) > MOST:
-            raise _NoRate(f"equations of all users together, as of {self.term}, are solved for up to {MOST:,}")
+        if self.term.alpha is None and len(self.w) > MOST:
+            raise _NoRate(f"equations of all users together, as of {self.term.measure}, are solved for up to {MOST:,}")
         x = np.maximum(self.pairs.of(tasks), 0.0)
         least = FULL * self.instance.tasks_alone.sum(axis=1)[self.user] if self.linear else 0.0
         for _ in range(AGAIN):  # answers may be too inexact to tell what is held before they are polished
@@ -245,7 +250,7 @@ class ActiveSet:
                 raise _NoRate("several prices are optimal here, since resources are full for the same users")
             base = self._with_limits(base.x, self._prices(gained))
         strong = self._strong(base)
-        worth, curve, by_w, by_alpha = self.worth(base.x)
+        worth, curve, shared, by_alpha = self.worth(base.x)
         cost = self._relative_cost(base, worth)
         idle = ~self.tight.pairs & (cost - 1 < 10 * WEAK)
         if self.linear and idle.any():
@@ -254,7 +259,8 @@ class ActiveSet:
         more = change.demand[self.user] * per[server]
         np.subtract.at(gained.reshape(-1, m), server, more * base.x[:, None])
         gain = change.log_c * worth + curve @ (change.log_c - change.log_w)
-        gain = gain + (by_w @ change.log_w if by_w.size else 0.0)
+        for one, parts in shared:
+            gain = gain - one * (parts @ change.log_w)
         gain = gain + (change.alpha * by_alpha * worth if change.alpha else 0.0)
         push = (gain[self.user] - (more * base.p.reshape(-1, m)[server]).sum(axis=1)) / worth[self.user]
         total = self.pairs.sum(base.x)
@@ -289,9 +295,7 @@ class ActiveSet:
             part[at] = not part[at]
         raise _NoRate("which conditions stay held was not found")
 
-    def stays(
-        self, instance: Instance, term: Objective, c: Float, kept: tuple[Held, State]
-    ) -> tuple[Held, State] | None:
+    def stays(self, instance: Instance, term: Term, c: Float, kept: tuple[Held, State]) -> tuple[Held, State] | None:
         """What is held at the optimum of another instance, and its state, if the same is held there; else None."""
         held, near = kept
         other = ActiveSet(instance, term, c)

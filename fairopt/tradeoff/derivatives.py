@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -12,10 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairopt.allocation import Allocation
-from fairopt.blocks.algebra import Tiers
-from fairopt.blocks.base import is_ours
-from fairopt.blocks.efficiency import FairnessEfficiency, single_term
-from fairopt.blocks.objectives import AlphaFair, Leximin, MaxMin, Objective, Total
+from fairopt.blocks.algebra import Objective, only_term
+from fairopt.blocks.normal_form import Power, Term
+from fairopt.blocks.objectives import Total
 from fairopt.blocks.shares import Share
 from fairopt.errors import OutOfDomain, OutOfTime
 from fairopt.policy import label
@@ -103,16 +102,15 @@ class Analysis:
 
     def __init__(self, allocation: Allocation, held: bool, time_limit: float | None = None) -> None:
         self.held, self.whole, self.left = held, allocation.instance, time_limit
-        self.term, self.factor = _term(allocation.policy)
+        self.term, self.objective = _term(allocation.policy)
         if self.whole.demands.ndim == 3:
             raise OutOfDomain("demands differ by server, and derivatives are of tasks that take the same everywhere")
         self.part = np.flatnonzero(self.whole.task_limits > 0)
         unmerged = self.whole.taking_part(self.part)
         self.instance, self.classes = unmerged.merged(), unmerged.server_classes
         self.x = allocation.tasks[self.part]
-        single = single_term(self.term)
-        self.share: Share = single.share  # type: ignore[attr-defined]
-        self.smooth = AlphaFair(0, self.share) if isinstance(single, Total) else single
+        self.share: Share = self.term.share
+        self.smooth = replace(self.term, factor=1.0, kind=self.term.kind.simplest)  # of the same optimum
         none = np.zeros((len(self.part), *self.instance.capacities.shape))
         self.slopes = (none, none) if held else elasticities(self.share, self.instance)
         if not len(self.part):
@@ -120,7 +118,7 @@ class Analysis:
         self.c = self.share.coefficients(self.instance)
         tasks = unmerged.sum_by_class(allocation.tasks_by_server[self.part])
         self.kernel: Any
-        if not isinstance(single, (Leximin, MaxMin)):
+        if not self.term.is_smallest:
             self.kernel = ActiveSet(self.instance, self.smooth, self.c)
             with self._timed() as clock:
                 try:
@@ -200,7 +198,7 @@ class Analysis:
     def _size(self, kind: str, at: Index) -> float:
         """The number itself; of capacities that of all identical servers."""
         if kind == "alpha":
-            return float(self.smooth.alpha)  # type: ignore[attr-defined]
+            return float(self.smooth.alpha or 0.0)
         size = getattr(self.instance, KINDS[kind])[at]
         return float(size * self.instance.counts[at[0]] if kind == "capacity" else size)
 
@@ -208,8 +206,8 @@ class Analysis:
         """One number that grows or shrinks."""
         n = self.instance.n_users
         if kind == "alpha":
-            if not isinstance(self.smooth, AlphaFair) or isinstance(self.term, Total):
-                raise _NoRate(f"{type(self.term).__name__} has no alpha")
+            if self.smooth.alpha is None or isinstance(self.objective, Total):
+                raise _NoRate(f"{type(self.objective).__name__} has no alpha")
             if self.smooth.alpha == 0 and (side < 0 or not (self.x > 0).all()):
                 raise _NoRate("alpha is 0, and cannot be less" if side < 0 else "at alpha = 0 a user runs no tasks")
         rates = {name: np.zeros(getattr(self.instance, KINDS[name]).shape) for name in ("capacity", "demand", "weight")}
@@ -231,7 +229,7 @@ class Analysis:
         moved = self.kernel.rates(change)[0]
         z = self.c * self.x / w
         dz = z * (change.log_c - change.log_w) + self.c * moved / w
-        return moved, self.factor * _welfare_rate(self.term, z, w, dz, w * change.log_w, change.alpha)
+        return moved, _welfare_rate(self.term, z, w, dz, w * change.log_w, change.alpha)
 
     def range(self, kind: str, at: Index, side: int) -> float:
         """The largest change in a direction to which the derivatives' equations hold."""
@@ -256,7 +254,11 @@ class Analysis:
         """What is held with one number changed, if it is the same; else None."""
         if kind == "alpha":
             alpha = self._size(kind, at) + by
-            return None if alpha < 0 else self.kernel.stays(self.instance, AlphaFair(alpha, self.share), self.c, kept)
+            return (
+                None
+                if alpha < 0
+                else self.kernel.stays(self.instance, Term(1.0, Power(alpha), self.share), self.c, kept)
+            )
         numbers = np.array(getattr(self.instance, KINDS[kind]), dtype=float)
         numbers[at] += by / (self.instance.counts[at[0]] if kind == "capacity" else 1)
         if not numbers[at] > 0:
@@ -270,44 +272,29 @@ class Analysis:
         return self.kernel.stays(instance, self.smooth, self.share.coefficients(instance), kept)
 
 
-def _term(policy: Any) -> tuple[Objective, float]:
-    """The only term of a policy's objective, and its factor; `OutOfDomain` where derivatives are not known."""
+def _term(policy: Any) -> tuple[Term, Objective]:
+    """The only term of a policy's objective, and the objective; `OutOfDomain` where derivatives are not known."""
     name, objective = label(policy), getattr(policy, "objective", None)
-    if not isinstance(objective, Objective) or isinstance(objective, Tiers):
+    term = only_term(objective)
+    if objective is None or term is None:
         raise OutOfDomain(f"{name} does not maximise a single objective over tasks, so its derivatives are not known")
     if policy.constraints:
         raise OutOfDomain(f"{name} has constraints of its own, under which derivatives are not known; leave them out")
-    terms = [(factor, term) for factor, term in objective.summands() if factor > 0]
-    known = (AlphaFair, FairnessEfficiency, Total, Leximin, MaxMin)
-    if len(terms) != 1 or not is_ours(terms[0][1]) or not isinstance(terms[0][1], known):
+    if not term.is_simple and term.measure is None:
         raise OutOfDomain(
             f"derivatives of {objective} are not known; they are of one AlphaFair, concave FairnessEfficiency, "
             "Total, Leximin or MaxMin"
         )
-    factor, term = terms[0]
-    if isinstance(term, FairnessEfficiency) and not term.concave:
-        raise OutOfDomain(f"{term} is not concave, and its optimum can jump; derivatives are of the concave region")
-    return term, factor
+    if term.measure is not None and not term.measure.concave:
+        raise OutOfDomain(
+            f"{term.measure} is not concave, and its optimum can jump; derivatives are of the concave region"
+        )
+    return term, objective
 
 
 @np.errstate(all="ignore")
-def _welfare_rate(term: Objective, z: Float, w: Float, dz: Float, dw: Float, d_alpha: float) -> float:
-    """Rate of an objective in natural units, from those of shares per weight, weights and alpha."""
-    if isinstance(term, (Leximin, MaxMin)):
-        return float(dz[z <= z.min() * (1 + SAME)].min())
-    d_total = float(dw @ z + w @ dz)
-    if isinstance(term, Total):
-        return d_total
-    if isinstance(term, FairnessEfficiency):  # |f| = power^(1/b) total^extra, on the edge without the second factor
-        b, q = term.beta, 1 - term.beta
-        extra, power, total = term.lam - q / b, float((w * z**q).sum()), float(w @ z)
-        d_power = float(dw @ z**q) + (q * float((w * z**-b) @ dz) if q else 0.0)
-        d_power -= d_alpha * float((w * z**q) @ np.log(z)) if d_alpha else 0.0
-        f = (1 if b <= 1 else -1) * power ** (1 / b) * total**extra
-        return float(f * (d_power / power / b - d_alpha * np.log(power) / b**2 + extra * d_total / total))
-    alpha = term.alpha  # type: ignore[attr-defined]
-    u = np.log(z) if alpha == 1 else z ** (1 - alpha) / (1 - alpha)
-    out = float((w * z**-alpha * dz).sum()) + float(dw[dw != 0] @ u[dw != 0])
-    if d_alpha:  # at alpha = 1 the value jumps from powers to logarithms
-        out += d_alpha * float((w * u * (1 / (1 - alpha) - np.log(z))).sum()) if alpha != 1 else np.nan
-    return out if np.isfinite(out) else np.nan
+def _welfare_rate(term: Term, z: Float, w: Float, dz: Float, dw: Float, d_alpha: float) -> float:
+    """Rate of a term in natural units, from those of shares per weight, weights and alpha."""
+    if term.is_smallest:
+        return term.factor * float(dz[z <= z.min() * (1 + SAME)].min())
+    return term.factor * term.kind.rate(z, w, dz, dw, d_alpha)

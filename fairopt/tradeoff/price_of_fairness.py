@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from fairopt.blocks.efficiency import single_term
-from fairopt.blocks.objectives import AlphaFair, Leximin, Total
+from fairopt.blocks.algebra import only_term
 from fairopt.blocks.shares import Share
 from fairopt.errors import InvalidBlock
 from fairopt.instance import Instance
@@ -52,15 +51,14 @@ def largest_price(alpha: float, n: int) -> float:
 def price_bound(mechanism: object, instance: Instance) -> float | str:
     """The bound on the price of fairness of a policy among users who all have a task limit above 0, or why none."""
     why = "no bound on the price of fairness: "
-    term = single_term(mechanism.objective) if isinstance(mechanism, Policy) and not mechanism.constraints else None
-    alpha = {AlphaFair: getattr(term, "alpha", None), Leximin: math.inf, Total: 0.0}.get(type(term))
+    term = only_term(mechanism.objective) if isinstance(mechanism, Policy) and not mechanism.constraints else None
+    alpha = None if term is None else math.inf if term.is_order else term.alpha
     if term is None or alpha is None:
         return why + "it is known for alpha-fair and leximin policies of one share alone"
     if (instance.weights != instance.weights[:1]).any():
         return why + "it is known for equal weights"
-    (share,) = term.share_blocks()
-    if not _equal_alone(instance, share):
-        return why + f"users alone have different largest {share}, and it assumes equal"
+    if not _equal_alone(instance, term.share):
+        return why + f"users alone have different largest {term.share}, and it assumes equal"
     return largest_price(alpha, instance.n_users)
 
 

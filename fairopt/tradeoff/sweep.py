@@ -15,8 +15,8 @@ import numpy as np
 
 from fairopt import signals
 from fairopt.allocation import Allocation
-from fairopt.blocks.efficiency import FairnessEfficiency
-from fairopt.blocks.objectives import AlphaFair, Total
+from fairopt.blocks.algebra import only_term
+from fairopt.blocks.objectives import Total
 from fairopt.blocks.shares import DominantShare, Share
 from fairopt.certificate import GAP_TOLERANCE
 from fairopt.errors import FairoptError, InvalidBlock, NotCertified
@@ -68,7 +68,8 @@ class Standard:
         found, shares = allocation.metrics(), allocation.shares
         objective = getattr(mechanism, "objective", None)
         blocks = () if objective is None else objective.share_blocks()
-        beta = getattr(objective, {FairnessEfficiency: "beta", AlphaFair: "alpha"}.get(type(objective), ""), 0)
+        term = only_term(objective)
+        beta = (0.0 if term is None else term.measure.beta if term.measure is not None else term.alpha) or 0.0
         measured = beta not in (0, 1) and shares.any()
         even = f_beta(shares[self.part], beta, self.instance.weights[self.part]) if measured else np.nan
         bound, told = price_bound(mechanism, self._taking_part), allocation.certificate.note

@@ -192,7 +192,7 @@ def test_the_measure_of_fairness_and_efficiency_follows_its_definition(at, beta,
 def test_on_the_edge_the_measure_orders_as_alpha_fairness(at, alpha):
     instance, tasks = at
     edge, alpha_fair = fo.FairnessEfficiency(alpha, (1 - alpha) / alpha), fo.AlphaFair(alpha)
-    assert edge.alpha_fair() == alpha_fair
+    assert edge.term.alpha == alpha and edge.term.share == alpha_fair.share
     value = edge.value(Point(instance, tasks))
     plain = alpha_fair.value(Point(instance, tasks)) * (1 - alpha)
     assert value == pytest.approx(-(plain ** (1 / alpha)), rel=1e-9)
@@ -469,11 +469,17 @@ def test_outside_its_concave_region_the_measure_cannot_be_written_as_a_problem(b
 
 @pytest.mark.parametrize(
     "use",
-    [lambda f: fo.Policy(f + fo.Total()), lambda f: fo.Policy(2 * f), lambda f: fo.Policy(fo.Total(), [f >= 0.1])],
+    [
+        lambda f: fo.Policy(f + fo.Total()),
+        lambda f: fo.Policy(2 * f + 0 * fo.Total() + fo.MaxMin()),
+        lambda f: fo.Policy(fo.Total(), [f >= 0.1]),
+        lambda f: fo.Policy(fo.Total(), [2 * f >= 0.1]),
+    ],
 )
-def test_below_beta_1_the_measure_stands_alone_only(use):
+@pytest.mark.parametrize(("beta", "lam"), [(0.5, 2), (1, 0.5)])
+def test_up_to_beta_1_the_measure_stands_alone_only(use, beta, lam):
     with pytest.raises(fo.NotConcave, match="stand alone"):
-        use(fo.FairnessEfficiency(0.5, 2)).allocate(POOL)
+        use(fo.FairnessEfficiency(beta, lam)).allocate(POOL)
 
 
 @pytest.mark.parametrize(

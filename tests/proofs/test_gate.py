@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from numpy.testing import assert_allclose
 from oracle.brute_leximin import Polytope, leximin
 from oracle.instances import clusters, log_uniform, pools
 from scipy.optimize import linprog
@@ -31,14 +32,17 @@ from fairopt.proofs import gate, levels
 from fairopt.proofs.conditions import relative_violation
 from fairopt.proofs.evidence import (
     Bottlenecked,
+    FairPrices,
     FewerRows,
     HeldLevels,
     Holding,
     Proposal,
     TotalPrices,
+    UserPrices,
     plain,
     restored,
 )
+from fairopt.proofs.gate import Answer
 
 PACKAGE = Path(fo.__file__).parent
 
@@ -171,6 +175,73 @@ def test_an_allocation_keeps_evidence_that_proves_it_again(policy: fo.Policy, se
     again = gate.judge(program, Proposal("again", program.gather(a.tasks_by_server), evidence))
     assert again.ok and again.value == pytest.approx(a.objective, rel=1e-12)
     assert plain(evidence) == a.evidence[0]
+
+
+ONE_POOL = fo.Instance([[40, 8, 8], [8, 5, 1]], [200, 200, 200])
+TWO_SERVERS = fo.Instance([[1, 4], [3, 1]], [[9, 18], [10, 20]])
+
+
+def of_the_same_evidence(a: fo.Allocation, objective: fo.Objective) -> Answer:
+    """What the gate says of an allocation's tasks under another objective, by the same numbers as evidence."""
+    program, held = Program(a.instance, objective, a.policy.constraints), a.evidence[0]
+    evidence: Any
+    if held["kind"] in ("bottlenecks", "fair prices", "total prices"):
+        (share,) = objective.share_blocks()
+        kind = {"bottlenecks": Bottlenecked, "fair prices": FairPrices, "total prices": TotalPrices}[held["kind"]]
+        parts = {name: np.array(held[name]) for name in held.keys() & {"prices", "log_prices"}}
+        others = {name: held[name] for name in held.keys() & {"order", "level"}}
+        evidence = kind(Pool(program, share), **parts, **others)
+    else:
+        evidence = restored(program, held, a.certificate.solver)
+    return gate.judge(program, Proposal("again", program.gather(a.tasks_by_server), evidence))
+
+
+@pytest.mark.parametrize("instance", [ONE_POOL, TWO_SERVERS], ids=["pool", "servers"])
+@pytest.mark.parametrize(
+    ("one", "twice"),
+    [
+        (fo.MaxMin(), 2 * fo.MaxMin()),
+        (fo.MaxMin(), fo.OrderedWeighted((2,))),
+        (fo.Total(), 2 * fo.Total()),
+        (fo.AlphaFair(2), 2 * fo.AlphaFair(2)),
+        (fo.AlphaFair(1), 2 * fo.AlphaFair(1)),
+        (fo.FairnessEfficiency(2, -0.5), 2 * fo.FairnessEfficiency(2, -0.5)),
+    ],
+    ids=repr,
+)
+def test_a_multiple_has_its_value_and_prices(one: fo.Objective, twice: fo.Objective, instance: fo.Instance) -> None:
+    a = fo.Policy(one).allocate(instance)
+    first, second = of_the_same_evidence(a, one), of_the_same_evidence(a, twice)
+    assert first.ok and second.gap == pytest.approx(first.gap, abs=1e-13)
+    assert second.value == pytest.approx(2 * first.value, rel=1e-13)
+    assert_allclose(second.prices, 2 * first.prices, rtol=1e-12)
+    assert_allclose(fo.Policy(twice).allocate(instance).prices, 2 * a.prices, rtol=1e-6)
+
+
+def test_a_multiple_of_the_smallest_share_without_envy_has_its_value_and_prices() -> None:
+    instance = fo.Instance([[4, 3], [2, 2], [1, 1]], [20, 20], task_limits=[None, 3, None])
+    a = fo.Policy(fo.MaxMin(), [fo.EnvyFree()]).allocate(instance)
+    assert a.evidence[0]["kind"] == "pulled"
+    a = replace(a, evidence=({"kind": "pulled", "prices": [0.1, 0.2]},))
+    first, second = of_the_same_evidence(a, fo.MaxMin()), of_the_same_evidence(a, 2 * fo.MaxMin())
+    assert first.ok and second.ok and second.value == 2 * first.value
+    assert_allclose(second.prices, 2 * first.prices, rtol=1e-15)
+
+
+def test_the_measure_at_beta_one_is_proved_by_prices_of_the_sum_in_its_own_units() -> None:
+    a = fo.Policy(fo.Total()).allocate(ONE_POOL)
+    found = of_the_same_evidence(a, fo.FairnessEfficiency(1, 0.5))  # W S^(1/2)
+    assert found.ok and found.value == pytest.approx(2 * a.objective**0.5, rel=1e-13)
+    assert found.prices[0] == pytest.approx(a.objective**-0.5, rel=1e-12)  # the price of the sum is 1 / capacity
+
+
+def test_prices_of_users_prove_nothing_of_a_power_of_their_sum() -> None:
+    """On its edge the measure is ``(sum_j s_j^(1/2))^2``: half the tasks lose half of it, whatever the slopes."""
+    instance, objective = fo.Instance([[1], [1]], [4e14]), fo.FairnessEfficiency(0.5, 1, fo.Tasks())
+    program = Program(instance, objective, ())
+    for price in (4e7, 4e8):
+        evidence = UserPrices(program, np.array([price]), 0.0)
+        assert not gate.judge(program, Proposal("lie", np.array([1e14, 1e14]), evidence)).ok
 
 
 @pytest.mark.parametrize("constraint", [fo.EnvyFree(), fo.Total(fo.Tasks()) >= 2.5, fo.EqualShares()], ids=repr)

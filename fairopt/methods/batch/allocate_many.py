@@ -12,10 +12,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fairopt.allocation import Allocation
+from fairopt.blocks.algebra import only_term
 from fairopt.blocks.base import is_ours
-from fairopt.blocks.efficiency import single_term
-from fairopt.blocks.objectives import AlphaFair, Leximin, MaxMin, Objective, Total
-from fairopt.blocks.shares import Share
+from fairopt.blocks.normal_form import Term
+from fairopt.blocks.objectives import Objective
 from fairopt.certificate import GAP_TOLERANCE, VIOLATION_TOLERANCE
 from fairopt.display import label
 from fairopt.errors import InvalidBlock, NotCertified, OutOfDomain
@@ -174,7 +174,7 @@ def allocate_many(
 def allocate_batch(policy: Any, batch: Batch, clock: Clock | None = None) -> Allocations:
     """Solve a `Batch` as `allocate_many` does, until the clock of the call is late."""
     clock = Clock(None) if clock is None else clock
-    method, single, share, solve = _method_for(policy)
+    method, term, solve = _method_for(policy)
     tasks = np.zeros((len(batch), batch.n_users))
     gap, violation = np.full(len(batch), np.inf), np.zeros(len(batch))
     alone, asked = np.zeros(len(batch), dtype=bool), np.zeros(len(batch), dtype=bool)
@@ -182,10 +182,10 @@ def allocate_batch(policy: Any, batch: Batch, clock: Clock | None = None) -> All
         tell("instances", 0, len(batch))
         for where in takewhile(lambda _: not clock.late, batch.slices()):
             with np.errstate(all="ignore"):  # zeros and infinities are expected, and NaN is not certified
-                chunk = batch.chunk(where, share, single.levels_users)
+                chunk = batch.chunk(where, term.share, term.kind.levels_users)
                 found, prices = solve(chunk)
                 tasks[where] = found.T
-                gap[where], violation[where] = judge_batch(chunk, single, found, prices)
+                gap[where], violation[where] = judge_batch(chunk, policy.objective, found, prices)
             asked[where] = True
             certified = (gap[where] <= GAP_TOLERANCE) & (violation[where] <= VIOLATION_TOLERANCE)
             for b in takewhile(lambda _: not clock.late, where.start + np.flatnonzero(~certified)):
@@ -195,8 +195,8 @@ def allocate_batch(policy: Any, batch: Batch, clock: Clock | None = None) -> All
     return Allocations(policy, tasks, gap, violation, method, alone, asked, clock.seconds, batch)
 
 
-def _method_for(policy: Any) -> tuple[str, Objective, Share, Callable[[BatchChunk], tuple[Float, Float | None]]]:
-    """The name of the method, the objective, its share, and the function that solves a chunk.
+def _method_for(policy: Any) -> tuple[str, Term, Callable[[BatchChunk], tuple[Float, Float | None]]]:
+    """The name of the method, the only term, and the function that solves a chunk.
 
     The function returns feasible tasks of shape (n_users, size), and prices as evidence.
     """
@@ -208,21 +208,21 @@ def _method_for(policy: Any) -> tuple[str, Objective, Share, Callable[[BatchChun
             f"allocate_many solves policies without constraints, not {policy.constraints[0]}; "
             "use task_limits for limits on tasks, or allocate one by one: policy.allocate(instance)"
         )
-    single = single_term(objective)
-    share = next(iter(single.share_blocks()), None)
-    if share is None or not (is_ours(single) and is_ours(share)):
+    if not objective.is_known or not all(map(is_ours, objective.share_blocks())):
         raise OutOfDomain(
             f"{objective} is not made of fairopt's own blocks, which treat each user by its own row; "
             "allocate one by one: policy.allocate(instance)"
         )
-    if isinstance(single, (Leximin, MaxMin)):
-        return "water-filling", single, share, leximin_of_chunk
-    if isinstance(single, Total) or (isinstance(single, AlphaFair) and single.alpha == 0):
-        return "simplex", single, share, max_sum_of_chunk
-    if isinstance(single, AlphaFair):
-        return "prices", single, share, partial(alpha_fair_of_chunk, alpha=single.alpha)
+    term = only_term(objective)
+    if term is not None:
+        if term.is_smallest:
+            return "water-filling", term, leximin_of_chunk
+        if term.is_linear:
+            return "simplex", term, max_sum_of_chunk
+        if term.alpha is not None:
+            return "prices", term, partial(alpha_fair_of_chunk, alpha=term.alpha)
     raise OutOfDomain(
-        f"allocate_many solves Leximin, MaxMin, AlphaFair and Total of one share, not {objective}; "
+        f"allocate_many solves Leximin, and multiples of MaxMin, AlphaFair and Total of one share, not {objective}; "
         "allocate one by one: policy.allocate(instance)"
     )
 

@@ -10,7 +10,6 @@ import time
 
 import numpy as np
 
-from fairopt.blocks.objectives import MaxMin
 from fairopt.certificate import Try
 from fairopt.formulation.program import Program
 from fairopt.methods import infeasible
@@ -37,18 +36,17 @@ EACH = 1e-4  # of what a user pays; without it, one of 148 random answers at alp
 
 
 def alpha_fair_on_servers_applies(program: Program) -> bool:
-    """Whether it is `AlphaFair` (alpha from 0.05 to 5), its case of `FairnessEfficiency` or `MaxMin`, on servers.
+    """Whether it has the optimum of alpha-fairness (alpha from 0.05 to 5) or of max-min, on servers.
 
     On several different servers, without conditions that link users, where all users can run something; with lower
     bounds where the share is one number per user, and some user's limit is above its own.
     """
-    edge = program.alpha_fair
-    if not (isinstance(program.objective, MaxMin) if edge is None else SMALLEST_ALPHA <= edge.alpha <= LARGEST_ALPHA):
+    term = program.term
+    known = term.is_smallest if term.alpha is None else SMALLEST_ALPHA <= term.alpha <= LARGEST_ALPHA
+    if not known or term.is_order:
         return False
-    if program.low.any():
-        (share,) = program.objective.share_blocks()
-        if share.coefficients(program.instance).ndim == 2:
-            return False
+    if program.low.any() and term.share.coefficients(program.instance).ndim == 2:
+        return False
     return prices_on_servers(program)
 
 
@@ -72,13 +70,13 @@ def solve_alpha_fair_on_servers(program: Program, settings: Settings) -> Proposa
     """
     begun = time.perf_counter()
     with np.errstate(all="ignore"):  # NaN stops the steps, and is judged like any answer
-        units, edge = LevelUnits(program), program.alpha_fair
-        if edge is None:
+        units, fair = LevelUnits(program), program.term.alpha
+        if fair is None:
             groups, alpha, limits = np.ones(1), 1.0, units.limits.min(keepdims=True)
         else:
             weights = program.instance.weights
-            groups, alpha, limits = weights / weights.sum(), edge.alpha, units.limits
-        found = None if settings.late else solve_by_responses(units, None if edge is None else groups, alpha)
+            groups, alpha, limits = weights / weights.sum(), fair, units.limits
+        found = None if settings.late else solve_by_responses(units, None if fair is None else groups, alpha)
         if found is not None:
             answer = yield _proposal(units, *found, "solved", begun)
             if answer is not None and answer.ok:

@@ -28,7 +28,6 @@ from typing import Any
 import numpy as np
 
 from fairopt.blocks.model import Pairs, Point
-from fairopt.blocks.objectives import Leximin
 from fairopt.certificate import Try
 from fairopt.formulation.demands_at_prices import demands_of
 from fairopt.formulation.program import Program
@@ -59,10 +58,9 @@ def leximin_on_servers_applies(program: Program) -> bool:
 
     Under task limits, lower bounds and reserves only.
     """
-    objective = program.objective
-    if program.empty or program.single or program.rest or not isinstance(objective, Leximin):
+    if program.empty or program.single or program.rest or not program.term.is_order:
         return False
-    return objective.share.coefficients(program.instance).ndim == 1
+    return program.term.share.coefficients(program.instance).ndim == 1
 
 
 def solve_leximin_on_servers(program: Program, settings: Settings) -> Proposals:
@@ -98,10 +96,9 @@ class _LevelsOnServers:
     def __init__(self, program: Program, exact: bool = False) -> None:
         self.program, self.exact = program, exact
         self.noise, self.tie = (0.0, EXACT_TIE) if exact else (NOISE, TIE)
-        instance, objective = program.instance, program.objective
-        assert isinstance(objective, Leximin)
-        self.unit = Point(instance, np.zeros((0, 0))).level(objective.share)
-        self.per_level = instance.weights * self.unit / objective.share.coefficients(instance)  # tasks
+        instance, share = program.instance, program.term.share
+        self.unit = Point(instance, np.zeros((0, 0))).level(share)
+        self.per_level = instance.weights * self.unit / share.coefficients(instance)  # tasks
         self.users = np.flatnonzero(program.most > 0)
         self.caps = program.high / self.per_level
         self.height = np.zeros(instance.n_users)

@@ -25,7 +25,7 @@ def sum_on_servers_applies(program: Program) -> bool:
     Every user's function has to grow and to bend at all numbers of tasks that are possible: users for whom more tasks
     are worth the same from some number on would tie.
     """
-    if program.alpha_fair is not None or not prices_on_servers(program):
+    if program.term.alpha is not None or not prices_on_servers(program):
         return False
     marginal = program.marginal
     return marginal is not None and _bends(marginal, program.size, program.most)

@@ -15,7 +15,6 @@ from dataclasses import replace
 
 import numpy as np
 
-from fairopt.blocks.objectives import Leximin
 from fairopt.certificate import Try
 from fairopt.formulation import solvers
 from fairopt.formulation.pool_users import Pool
@@ -64,8 +63,7 @@ class _LeximinPrograms:
     def __init__(self, program: Program, solver: str, settings: Settings, worth: float, single: bool) -> None:
         self.program, self.solver, self.settings, self.single = program, solver, settings, single
         self.cone = ConeModel(program, solver)
-        assert isinstance(program.objective, Leximin)
-        self.share = program.objective.share
+        self.share = program.term.share
         self.level = self.cone.model.level(self.share)
         unit = program.instance.weights * self.level
         c = self.share.coefficients(program.instance)

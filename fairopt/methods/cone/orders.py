@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fairopt.blocks.normal_form import Ranked, Term
+from fairopt.blocks.normal_form import Term
 from fairopt.blocks.ranked import padded
 from fairopt.formulation.program import ConeModel, Program
 from fairopt.lazy import cp, csgraph, sp
@@ -42,11 +42,11 @@ def orders_apply(program: Program) -> bool:
     among terms that do.
     """
     terms = program.objective.terms()
-    sorting = [term.kind for term in terms if isinstance(term.kind, Ranked)]
-    if len(sorting) != 1 or len(sorting[0].ranks) == 1 or not all(term.kind.is_known for term in terms):
+    sorting = [term.ranks for term in terms if term.ranks]
+    if len(sorting) != 1 or len(sorting[0]) == 1 or not program.objective.is_known:
         return False
     n = program.instance.n_users
-    return n * len(sorting[0].steps(n)) > ROWS
+    return bool(n * np.count_nonzero(np.diff(padded(sorting[0], n), append=0.0)) > ROWS)
 
 
 def sorted_term(program: Program) -> Term:

@@ -49,16 +49,13 @@ Solve = Callable[[Program], Answer]
 
 
 def parametric_applies(program: Program) -> bool:
-    """Whether the objective is a `FairnessEfficiency` that is not one of the simpler objectives."""
-    objective = program.objective
-    return isinstance(objective, FairnessEfficiency) and objective.beta != 1 and objective.alpha_fair() is None
+    """Whether the objective is a `FairnessEfficiency` that has not the optimum of one of the simpler objectives."""
+    return program.term.measure is not None and program.term.alpha is None
 
 
 def only_parametric(program: Program) -> bool:
     """Whether the objective is a `FairnessEfficiency` that is not concave."""
-    return parametric_applies(program) and not (
-        isinstance(program.objective, FairnessEfficiency) and program.objective.concave
-    )
+    return parametric_applies(program) and not program.term.kind.is_concave
 
 
 def search_by_prices(program: Program, settings: Settings) -> bool:
@@ -74,8 +71,7 @@ def search_by_prices(program: Program, settings: Settings) -> bool:
 
 def search_sums(program: Program, settings: Settings, solve: Solve) -> Proposals:
     """Propose the best allocation along the sum of shares; ``solve`` solves another program by the method for it."""
-    objective = program.objective
-    assert isinstance(objective, FairnessEfficiency)
+    objective = program.term.measure
 
     def part(other: Objective) -> tuple[Program, Answer]:
         asked = Program(program.given, other, program.constraints)
@@ -142,9 +138,8 @@ class _Search:
         ends: Sequence[tuple[Program, Answer] | None],
         starts: Sequence[Float],
     ) -> None:
-        assert isinstance(program.objective, FairnessEfficiency)
         self.program, self.solver, self.settings = program, solver, settings
-        self.objective = program.objective
+        self.objective = program.term.measure
         self.cuts: list[tuple[Program, Float, Solved | UserPrices]] = []
         self.lines: list[plane.Line] = []
         self.slopes: dict[float, float] = {}  # of the logarithm of the measure along the mean, where it was solved

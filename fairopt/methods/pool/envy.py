@@ -11,7 +11,6 @@ from __future__ import annotations
 import numpy as np
 
 from fairopt.blocks.constraints import EnvyFree
-from fairopt.blocks.objectives import Leximin, MaxMin
 from fairopt.formulation.program import Program
 from fairopt.methods.arrays import Bool, Float
 from fairopt.methods.settings import Proposals, Settings
@@ -25,7 +24,7 @@ LARGEST = 20_000  # users: a stage looks at all pairs, which takes seconds
 
 def pulled_applies(program: Program) -> bool:
     """Whether water-filling with pulls is exact: leximin or max-min on one pool under envy-freeness and bounds."""
-    if not program.single or not isinstance(program.objective, (Leximin, MaxMin)) or not program.rest:
+    if not program.single or not program.term.is_smallest or not program.rest:
         return False
     usable = bool((program.usable > 0).all()) and float(program.high.min(initial=np.inf)) > 0
     return usable and program.instance.n_users <= LARGEST and all(type(c) is EnvyFree for c in program.rest)

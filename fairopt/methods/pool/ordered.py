@@ -15,7 +15,6 @@ from typing import Any
 
 import numpy as np
 
-from fairopt.blocks.objectives import OrderedWeighted
 from fairopt.blocks.ranked import best_levels, padded
 from fairopt.certificate import Try
 from fairopt.formulation.program import Program
@@ -33,7 +32,7 @@ PRECISE = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 
 
 def ordered_applies(program: Program) -> bool:
     """Whether prices are exact: ordered weights on one pool with nothing but bounds on tasks."""
-    return program.single and not program.rest and isinstance(program.objective, OrderedWeighted)
+    return program.single and not program.rest and program.term.ranks is not None and not program.term.is_order
 
 
 def solve_ordered(program: Program, settings: Settings) -> Proposals:
@@ -58,12 +57,11 @@ class _Pieces:
     """The linear program of the pieces so far, in levels near 1 and weights with the sum 1."""
 
     def __init__(self, program: Program) -> None:
-        objective, instance = program.objective, program.instance
-        assert isinstance(objective, OrderedWeighted)
-        c = objective.share.coefficients(instance, levelled=True)
-        level = float(program.point(np.zeros(len(program.pairs))).level(objective.share))
+        term, instance = program.term, program.instance
+        c = term.share.coefficients(instance, levelled=True)
+        level = float(program.point(np.zeros(len(program.pairs))).level(term.share))
         self.per_task = (c if c.ndim == 1 else c[:, 0]) / (instance.weights * level)
-        v = padded(objective.weights, instance.n_users)
+        v = term.factor * padded(term.ranks or (), instance.n_users)
         self.unit = level * float(v.sum())
         self.v = v / v.sum()
         self.smallest = np.cumsum(self.v[::-1])

@@ -10,7 +10,6 @@ import time
 
 import numpy as np
 
-from fairopt.blocks.objectives import AlphaFair, Leximin, MaxMin, Total
 from fairopt.blocks.shares import Share
 from fairopt.certificate import Try
 from fairopt.errors import NotCertified
@@ -31,7 +30,7 @@ NO_MORE = 1e-11  # of a capacity: what tasks at prices may be over, before they 
 
 def waterfilling_applies(program: Program) -> bool:
     """Whether water-filling is exact: leximin or max-min on one pool with nothing but bounds on tasks."""
-    return isinstance(program.objective, (Leximin, MaxMin)) and program.pool_share is not None
+    return program.term.is_smallest and program.pool_share is not None
 
 
 def solve_waterfilling(program: Program, settings: Settings) -> Proposals:
@@ -61,8 +60,7 @@ def fill_leftover(program: Program, share: Share, tasks: Float) -> Float | None:
 
 def alpha_fair_applies(program: Program) -> bool:
     """Whether prices are exact: alpha-fairness, alpha > 0, on one pool with nothing but bounds on tasks."""
-    fair = program.alpha_fair
-    return fair is not None and fair.alpha > 0 and program.pool_share is not None and bool((program.usable > 0).all())
+    return program.term.is_curved and program.pool_share is not None and bool((program.usable > 0).all())
 
 
 def solve_alpha_fair(program: Program, settings: Settings) -> Proposals:
@@ -71,24 +69,24 @@ def solve_alpha_fair(program: Program, settings: Settings) -> Proposals:
     The prices in ``settings.start`` are a first guess; of few users those of an interior point, which takes half as
     many steps as lowered claims. A second proposal follows where the gap of the first is larger than rounding.
     """
-    fair = program.alpha_fair
-    assert fair is not None
+    term, alpha = program.term, program.term.alpha
+    assert alpha is not None
     begun = time.perf_counter()
-    pool = Pool(program, fair.share)
+    pool = Pool(program, term.share)
     _load_of_lower_bounds(program, pool)
-    users = AlphaFairPool.with_samples(pool, fair.alpha)
+    users = AlphaFairPool.with_samples(pool, alpha)
     guess = None
     if settings.start is not None and np.isfinite(settings.start).all():
-        whole = np.maximum(settings.start[0] * program.instance.total_capacities, 1e-300)
-        guess = np.log(whole) - (1.0 - fair.alpha) * np.log(users.level)
+        whole = np.maximum(settings.start[0] / term.factor * program.instance.total_capacities, 1e-300)
+        guess = np.log(whole) - (1.0 - alpha) * np.log(users.level)
     elif pool.n <= FEW and program.marginal is not None:
         with np.errstate(all="ignore"):
             found = interior.solve_pool(interior.of_program(program, program.marginal), quick=True)
             if found is not None:
-                prices = np.log(found.prices) - (1.0 - fair.alpha) * np.log(users.level)
-                guess = of_free_resources(prices, found.slack / pool.usable, fair.alpha)
+                prices = np.log(found.prices / term.factor) - (1.0 - alpha) * np.log(users.level)
+                guess = of_free_resources(prices, found.slack / pool.usable, alpha)
     best, gap = None, np.inf
-    for log_prices in price_tries(users, fair.alpha, guess):
+    for log_prices in price_tries(users, alpha, guess):
         answer = yield _at_prices(users, log_prices, begun)
         found_gap = np.inf if answer is None else answer.gap
         if best is not None and found_gap > gap:  # the tasks of the better try were overwritten
@@ -109,9 +107,7 @@ def _at_prices(users: AlphaFairPool, log_prices: Float, begun: float) -> Proposa
 
 def max_sum_applies(program: Program) -> bool:
     """Whether the linear program is exact: a total, or alpha-fairness at 0, on one pool with nothing but bounds."""
-    objective = program.alpha_fair or program.objective
-    total = isinstance(objective, Total) or (isinstance(objective, AlphaFair) and objective.alpha == 0)
-    return total and program.pool_share is not None
+    return program.term.is_linear and program.pool_share is not None
 
 
 def solve_max_sum(program: Program, settings: Settings) -> Proposals:
@@ -132,7 +128,7 @@ def solve_max_sum(program: Program, settings: Settings) -> Proposals:
 def sum_applies(program: Program) -> bool:
     """Whether prices of a sum over users are exact: one concave function per user, on one pool under bounds on tasks.
 
-    `Leximin`, `MaxMin`, and alpha-fairness and totals alone, have methods of their own.
+    Leximin, and multiples of max-min, of alpha-fairness and of totals alone, have methods of their own.
     """
     if not program.single or program.rest or program.pool_share is not None or not (program.usable > 0).all():
         return False

@@ -20,10 +20,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from fairopt.blocks.algebra import only_term
 from fairopt.blocks.constraints import MaxShare, MaxTasks, MinShare, MinTasks, Reserve
-from fairopt.blocks.efficiency import FairnessEfficiency
 from fairopt.blocks.model import require_level
-from fairopt.blocks.objectives import AlphaFair, Leximin, MaxMin
 from fairopt.blocks.shares import Share
 from fairopt.certificate import Certificate
 from fairopt.display import label
@@ -183,10 +182,9 @@ class ShardedUsers:
         no_users = np.zeros((0, len(problem.resources)))
         self.program = problem.program(Instance(no_users, problem.capacities, resources=problem.resources))
         self.usable: Float = self.program.usable
-        fair = self.program.alpha_fair
-        self.alpha = None if fair is None else fair.alpha
-        self.measure: type[Bottlenecks] | type[Worth] = Bottlenecks if fair is None else Worth
-        if fair is not None and not (self.usable > 0).all():
+        self.alpha = self.program.term.alpha
+        self.measure: type[Bottlenecks] | type[Worth] = Bottlenecks if self.alpha is None else Worth
+        if self.alpha is not None and not (self.usable > 0).all():
             raise OutOfDomain("all of a resource is reserved, so its users get nothing; leave some of it")
         opened = self.ask("opening")
         self.sizes = [n for n, _, _ in opened]
@@ -198,8 +196,8 @@ class ShardedUsers:
             most = float(self.started.rates.max())
             require_level(1.0 / most if most else np.inf, self.program.objective.share_blocks()[0])
         self.level = 1.0
-        if fair is not None and self.started is not None:
-            self.level = unit_level(self.started.rates, self.usable, self.started.first_limit, fair.alpha)
+        if self.alpha is not None and self.started is not None:
+            self.level = unit_level(self.started.rates, self.usable, self.started.first_limit, self.alpha)
 
     def ask(self, name: str, *arguments: Any, each: Sequence[tuple[Any, ...]] | None = None) -> list[Any]:
         """Ask every shard the same question, in one round; ``each`` adds arguments by shard.
@@ -388,7 +386,7 @@ def allocate_sharded(
 def _sampling(policy: Any, shards: Sequence[Shard]) -> int | None:
     """Of how many users one is in the sample for prices, if that is known before the first round."""
     rows = [shard.n_rows for shard in shards if shard.n_rows is not None]
-    if len(rows) < len(shards) or isinstance(policy.objective, (Leximin, MaxMin)):
+    if len(rows) < len(shards) or policy.objective.term.is_smallest:
         return None
     return max(sum(rows) // SAMPLE, 1)
 
@@ -477,15 +475,13 @@ def new_folder(out: str | Path | None) -> Iterator[Path | None]:
 
 def _require_by_row(policy: Any) -> None:
     """Raise `OutOfDomain` unless objective and constraints treat each user by its own row of numbers."""
-    objective = getattr(policy, "objective", None)
-    if isinstance(objective, FairnessEfficiency):
-        objective = objective.alpha_fair() or objective
-    if not isinstance(objective, (Leximin, MaxMin)) and not (isinstance(objective, AlphaFair) and objective.alpha > 0):
+    term = only_term(getattr(policy, "objective", None))
+    if term is None or not (term.is_smallest or term.is_curved):
         raise OutOfDomain(
             f"{policy} is not solved in shards; that takes a policy with Leximin, MaxMin or AlphaFair (alpha > 0) of "
             "one share. Use its .allocate in memory"
         )
-    shares = [objective.share]
+    shares: list[Share] = [term.share]
     for constraint in policy.constraints:
         values = [getattr(constraint, f.name) for f in fields(constraint)]
         if type(constraint) not in PLAIN or not all(isinstance(v, (int, float, str, Share)) for v in values):

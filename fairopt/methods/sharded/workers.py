@@ -67,8 +67,8 @@ class LoadedShard:
             self.program.refuse_hopeless()
             if not self.program.empty:
                 assert self.program.pool_share is not None
-                pool, fair = Pool(self.program, self.program.pool_share), self.program.alpha_fair
-                self.users = WaterfillingPool(pool) if fair is None else AlphaFairPool(pool, fair.alpha)
+                pool, alpha = Pool(self.program, self.program.pool_share), self.program.term.alpha
+                self.users = WaterfillingPool(pool) if alpha is None else AlphaFairPool(pool, alpha)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return LoadedShard, (self.shard, self.problem)  # read again where it is needed, which keeps messages small

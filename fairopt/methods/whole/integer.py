@@ -15,9 +15,8 @@ from numpy.typing import NDArray
 
 from fairopt.blocks.algebra import tiers_of
 from fairopt.blocks.constraints import Constraint
-from fairopt.blocks.efficiency import FairnessEfficiency
 from fairopt.blocks.model import Model
-from fairopt.blocks.objectives import Leximin, MaxMin, Objective
+from fairopt.blocks.objectives import Objective
 from fairopt.blocks.shares import Share
 from fairopt.certificate import Try
 from fairopt.errors import SolverUnavailable
@@ -123,7 +122,7 @@ class IntegerSearch:
     @property
     def linear(self) -> bool:
         """Whether all tiers and conditions are piecewise linear."""
-        if any(isinstance(tier, FairnessEfficiency) and not tier.concave for tier in self.tiers):
+        if not all(tier.term.kind.is_concave for tier in self.tiers):
             return False
         forms = (self.model.form(number_of(tier)) for tier in self.tiers)
         return solvers.all_linear(c for _, _, c in self.model.rest) and all(form.is_pwl() for form in forms)
@@ -133,10 +132,11 @@ class IntegerSearch:
         try:
             for k, tier in enumerate(self.tiers):
                 name = f"tier {k + 1}, " if len(self.tiers) > 1 else ""
-                if isinstance(tier, Leximin):
-                    self._levels(tier.share, name)
+                term = tier.term
+                if term.is_order:
+                    self._levels(term.share, name)
                 else:
-                    steps = _Steps(self.program, tier.share, self.model) if type(tier) is MaxMin else None
+                    steps = _Steps(self.program, term.share, self.model) if term.is_smallest else None
                     form = self.model.form(tier) if steps is None else steps.lowest(len(steps.reach))
                     self._maximise(form, name + "whole tasks")
                     best = float(form.value)

@@ -13,8 +13,6 @@ from functools import cached_property
 
 import numpy as np
 
-from fairopt.blocks.base import is_ours
-from fairopt.blocks.efficiency import FairnessEfficiency
 from fairopt.formulation.program import Float, Program
 from fairopt.formulation.whole import SAME
 from fairopt.methods.whole.servers import Request, Servers
@@ -96,8 +94,7 @@ class WholeTasks:
     @cached_property
     def can_fill(self) -> bool:
         """Whether more tasks of a user never harm: the only conditions are bounds, and the objective grows."""
-        terms = [t for _, t in self.program.objective.summands()]
-        grows = all(is_ours(t) and (not isinstance(t, FairnessEfficiency) or t.concave) for t in terms)
+        grows = all(term.kind.is_known and term.kind.is_concave for term in self.program.objective.terms())
         return grows and not self.program.rest and bool(self.program.objective.share_blocks())
 
     def fill(self) -> None:

@@ -10,7 +10,6 @@ import numpy as np
 
 from fairopt.allocation import Allocation
 from fairopt.blocks.algebra import tiers_of
-from fairopt.blocks.objectives import Leximin
 from fairopt.blocks.shares import asked_once
 from fairopt.errors import InvalidBlock, NotCertified, OutOfDomain
 from fairopt.formulation.bundle_program import decides_bundles
@@ -140,8 +139,8 @@ def _worth(policy: Any, program: Program, placement: Float) -> list[float]:
     fits = gate.whole(policy, given, [(program, gate.nothing(program))], placement, 0.0, method="").certificate.ok
     out: list[Any] = [fits]
     for tier in tiers_of(policy.objective):
-        if isinstance(tier, Leximin):
-            out += np.sort(point.share(tier.share) / point.weights).tolist()
+        if tier.term.is_order:
+            out += np.sort(point.share(tier.term.share) / point.weights).tolist()
         else:
             with np.errstate(all="ignore"):  # outside the domain of an objective
                 out.append(tier.value(point))

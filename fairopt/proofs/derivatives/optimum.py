@@ -9,12 +9,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fairopt.blocks.algebra import AtLeast, tiers_of
+from fairopt.blocks.algebra import AtLeast, Objective, only_term, tiers_of
 from fairopt.blocks.base import blocks_within, is_ours
-from fairopt.blocks.efficiency import FairnessEfficiency
 from fairopt.blocks.model import Point
-from fairopt.blocks.objectives import AlphaFair, Leximin, MaxMin, Objective, OrderedWeighted, Tiers, Total
-from fairopt.blocks.powers import log_sum_exp
+from fairopt.blocks.normal_form import Term
 from fairopt.blocks.shares import Share
 from fairopt.formulation.program import ConeModel, Float, Indices, Mask, Program
 from fairopt.lazy import sp
@@ -71,7 +69,7 @@ class Optimum:
         policy = allocation.policy
         self.tie = tie
         self.objective: Objective = first_tier(allocation)
-        self.tiered = isinstance(policy.objective, Tiers)
+        self.tiered = len(tiers_of(policy.objective)) > 1
         constraints = tuple(policy.constraints)
         ours = all(map(is_ours, blocks_within((self.objective, constraints))))
         self.program = program = Program(allocation.instance, self.objective, constraints, merge=ours)
@@ -79,8 +77,7 @@ class Optimum:
         if program.empty:
             return
         self.point = Point(program.instance, program.gather_rows(allocation.tasks_by_server))
-        alone = [t for c, t in self.objective.summands() if c > 0]
-        self.levelled = len(alone) == 1 and isinstance(alone[0], (MaxMin, Leximin)) and is_ours(alone[0])
+        self.levelled = program.term.is_smallest and program.term.kind.is_known
         pairs = program.pairs
         tasks = self.point.tasks_by_server[pairs.user, pairs.server]
         # pairs where no tasks can ever run: of users bounded by zero, and of resources that are reserved altogether
@@ -91,7 +88,7 @@ class Optimum:
         self.loads = pairs.loads if every else pairs.loads[:, self.kept]
         n = program.instance.n_users
         self.total = np.bincount(self.user, weights=self.tasks, minlength=n)
-        bends = any(_bends(t) for t in alone)
+        bends = any(term.kind.bends for term in self.objective.terms())
         self.reach = self.tasks if bends or self.levelled else program.most[self.user]
         self.runs = self.total > (0.0 if bends else (ROUNDING if self.levelled else NOTHING) * program.most)
         self.used = self.runs[self.user] & (self.tasks > USED * self.total[self.user])
@@ -162,7 +159,7 @@ class Optimum:
             if condition.id in cone.known:
                 continue
             linear = all(argument.is_affine() for argument in condition.args)
-            if isinstance(block, AtLeast) and not linear and all(map(is_ours, blocks_within(block))):
+            if isinstance(block, AtLeast) and not linear and block.objective.is_known:
                 if block.objective.value(point) - block.level > FULL * block.objective.drop(point):
                     continue
                 powers, ranked = parts(block.objective, point)
@@ -192,91 +189,30 @@ class Power(NamedTuple):
     alpha: float
 
 
-class Ranked(NamedTuple):
-    """``factor`` times the sorted shares per weight, weighted by v."""
-
-    factor: float
-    share: Share
-    v: tuple[float, ...]
-
-
-def _bends(objective: Objective) -> bool:
-    """Whether an objective's slope is infinite at shares of zero, so that every user has tasks."""
-    if isinstance(objective, FairnessEfficiency):
-        return objective.beta > 0 and objective.beta != 1
-    return isinstance(objective, AlphaFair) and objective.alpha > 0
-
-
-def parts(objective: Objective, point: Point) -> tuple[list[Power], list[Ranked]]:
-    """A sum of objectives as derivatives in closed form and ranked shares."""
+def parts(objective: Objective, point: Point) -> tuple[list[Power], list[Term]]:
+    """An objective as derivatives in closed form, and its terms of ranked shares."""
     powers: list[Power] = []
-    ranked: list[Ranked] = []
-    for factor, term in objective.summands():
-        if factor == 0:
+    ranked: list[Term] = []
+    for term in objective.terms():
+        if term.factor == 0:
             continue
-        log_factor = float(np.log(factor))
-        if not is_ours(term):
+        if not term.kind.is_known:
             raise _NotCovered
-        if isinstance(term, Total):
-            powers.append(Power(log_factor, term.share, 0.0))
-        elif isinstance(term, AlphaFair):
-            powers.append(Power(log_factor, term.share, term.alpha))
-        elif isinstance(term, FairnessEfficiency):
-            powers += [p._replace(log_factor=p.log_factor + log_factor) for p in _of_measure(term, point)]
-        elif isinstance(term, (MaxMin, Leximin)):
-            ranked.append(Ranked(factor, term.share, (1.0,)))
-        elif isinstance(term, OrderedWeighted):
-            ranked.append(Ranked(factor, term.share, term.weights))
-        else:
+        if term.ranks is not None:
+            ranked.append(term)
+            continue
+        slopes = term.kind.slopes(log_levels(term.share, point), point.weights)
+        if slopes is None:
             raise _NotCovered
+        log_factor = float(np.log(term.factor)) + slopes.log_unit
+        powers += [Power(log_factor + slope.log_factor, term.share, slope.alpha) for slope in slopes.each]
     return powers, ranked
 
 
-def _of_measure(term: FairnessEfficiency, point: Point) -> list[Power]:
-    """Derivatives of the measure of fairness and efficiency f (Joe-Wong et al. 2013).
-
-    With ``P = sum_j w_j (s_j/w_j)^(1-b)`` and ``S = sum_j s_j``, ``|f| = P^(1/b) S^(lam - (1-b)/b)``, and its
-    derivative by s_j is ``|f| (a (s_j/w_j)^-b / P + (l - a) / S)``, with the threshold a and the emphasis l.
-    """
-    log_f, log_p, log_total = _log_measure(term, point)
-    out = []
-    if term.threshold > 0:
-        out.append(Power(log_f - log_p + float(np.log(term.threshold)), term.share, term.beta))
-    extra = term.emphasis - term.threshold
-    if extra > 1e-12 * term.threshold:
-        out.append(Power(log_f - log_total + float(np.log(extra)), term.share, 0.0))
-    return out
-
-
-def _log_measure(term: FairnessEfficiency, point: Point) -> tuple[float, float, float]:
-    """Logarithms of |f|, P and S."""
-    w, q = point.weights, 1.0 - term.beta
+def log_levels(share: Share, point: Point) -> Float:
+    """Logarithms of shares per weight."""
     with np.errstate(divide="ignore"):
-        log_z = np.log(point.share(term.share) / w)
-    log_p = float(log_sum_exp(q * log_z, w)) if q else float(np.log(w.sum()))
-    log_total = float(log_sum_exp(log_z, w))
-    return log_p / term.beta + (term.lam - q / term.beta) * log_total, log_p, log_total
-
-
-def log_share_slope(term: Objective, point: Point) -> float:
-    """Logarithm of the derivative of the equal share of the same value by the objective.
-
-    If all users had the same share z per weight, alpha-fairness would be ``W u(z)``, a total ``W z``, the smallest
-    share z, ordered weights ``z sum v``, and the measure of fairness and efficiency ``sgn(1-b) W (z W)^lam``: each is
-    solved for z (for alpha-fairness the power mean, Atkinson 1970).
-    """
-    w = point.weights
-    log_weight = float(np.log(w.sum()))
-    if isinstance(term, AlphaFair):
-        log_z, power = np.log(point.share(term.share) / w), 1.0 - term.alpha
-        log_mean = (float(log_sum_exp(power * log_z, w)) - log_weight) / power if power else float(w @ log_z) / w.sum()
-        return term.alpha * log_mean - log_weight
-    if isinstance(term, FairnessEfficiency):
-        log_f = _log_measure(term, point)[0]
-        return (log_f - log_weight) / term.lam - log_weight - float(np.log(abs(term.lam))) - log_f
-    if isinstance(term, OrderedWeighted):
-        return -float(np.log(sum(term.weights[: len(w)])))
-    return -log_weight if isinstance(term, Total) else 0.0
+        return np.asarray(np.log(point.share(share) / point.weights))
 
 
 def log_worth(optimum: Optimum, powers: Sequence[Power]) -> Float:
@@ -298,6 +234,11 @@ def first_tier(allocation: Allocation) -> Any:
     return tiers_of(objective)[0]
 
 
+def first_term(allocation: Allocation) -> Term | None:
+    """The term of the first tier; None where the policy has no objective."""
+    return only_term(first_tier(allocation))
+
+
 # -- the conditions on multipliers -------------------------------------------------------------------------------------
 
 
@@ -313,19 +254,19 @@ class OptimalityConditions:
         self.columns: list[tuple[Indices, Float, float]] = []  # charges of further multipliers: pairs, values, unit
         self.apart = 0  # multipliers of users ranked twice: each is a pair of its own, of a user of its own
 
-    def rank(self, terms: Sequence[Ranked], unit: float) -> list[Ties]:
+    def rank(self, terms: Sequence[Term], unit: float) -> list[Ties]:
         """Add the ranked terms, times a unit, and return their ties."""
         ties = [found for term in terms for found in self._rank(term, unit)]
         self.bounds_apart()
         return ties
 
-    def _rank(self, term: Ranked, unit: float) -> list[Ties]:
+    def _rank(self, term: Term, unit: float) -> list[Ties]:
         """Add the unambiguous part of a ranked term to the worth of tasks, and return the ties of the rest."""
-        optimum = self.optimum
+        optimum, ranks = self.optimum, term.ranks or ()
         z = optimum.relative_shares(term.share)
         n, order = len(z), np.argsort(z, kind="stable")
         v = np.zeros(n)
-        v[: min(n, len(term.v))] = np.asarray(term.v[:n]) * term.factor * unit
+        v[: min(n, len(ranks))] = np.asarray(ranks[:n]) * term.factor * unit
         self.ranked_value += float(v @ z[order])
         starts = np.flatnonzero(np.diff(z[order], prepend=-np.inf) > optimum.tie * z[order])
         ends = np.append(starts[1:], n)

@@ -17,9 +17,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fairopt.allocation import ChangedByHand
-from fairopt.blocks.base import is_ours
-from fairopt.blocks.efficiency import FairnessEfficiency
-from fairopt.blocks.objectives import Leximin, Objective
+from fairopt.blocks.normal_form import Term
+from fairopt.blocks.objectives import Objective
 from fairopt.blocks.shares import asked_once
 from fairopt.errors import InvalidBlock
 from fairopt.formulation.program import ConeModel, Float
@@ -31,10 +30,10 @@ from fairopt.proofs.derivatives.optimum import (
     TIES,
     OptimalityConditions,
     Optimum,
-    Ranked,
     _NotCovered,
+    first_term,
     first_tier,
-    log_share_slope,
+    log_levels,
     log_worth,
     parts,
 )
@@ -92,8 +91,8 @@ def prices(allocation: Allocation) -> Prices | None:
     if not _decides_tasks(allocation):
         evidence = allocation.evidence_prices
         return None if evidence is None else Prices(evidence, evidence)
-    objective = first_tier(allocation)
-    if isinstance(objective, FairnessEfficiency) and objective.beta != 1 and not objective.concave:
+    term = first_term(allocation)
+    if term is not None and term.alpha is None and term.measure is not None and not term.measure.concave:
         return None
     for tie in TIES:
         optimum = Optimum(allocation, tie)
@@ -117,8 +116,8 @@ def level_prices(allocation: Allocation) -> tuple[LevelPrices, ...] | None:
     None for other policies, and where the structure is not covered: binding conditions that are not linear, and points
     that are not exact enough.
     """
-    objective = first_tier(allocation)
-    if not (isinstance(objective, Leximin) and _decides_tasks(allocation)):
+    term = first_term(allocation)
+    if term is None or not term.is_order or not _decides_tasks(allocation):
         return None
     for tie in TIES:
         optimum = Optimum(allocation, tie)
@@ -149,19 +148,19 @@ def share_prices(allocation: Allocation) -> Float | None:
     found = prices(allocation)
     if found is None:
         return None
-    objective = first_tier(allocation)
-    parts_of = [(c, t) for c, t in objective.summands() if c > 0] if _decides_tasks(allocation) else []
-    if len(parts_of) != 1 or not is_ours(parts_of[0][1]):
-        raise InvalidBlock(
-            f"no share stands for the value of {objective}: share_prices are of a single objective of fairopt that "
-            "decides tasks; read prices, in units of the objective, or allocate by one of its parts"
-        )
-    optimum = Optimum(allocation, TIES[0])
-    if optimum.program.empty:
+    term = first_term(allocation) if _decides_tasks(allocation) else None
+    optimum = None if term is None or term.share is None else Optimum(allocation, TIES[0])
+    if optimum is not None and optimum.program.empty:
         return found.right
-    factor, term = parts_of[0]
-    with np.errstate(divide="ignore"):
-        return found.times(log_share_slope(term, optimum.point) - float(np.log(factor)))[0]
+    slope = None
+    if optimum is not None and term is not None and term.kind.is_known:
+        slope = term.kind.log_share_slope(log_levels(term.share, optimum.point), optimum.point.weights)
+    if slope is None or term is None:
+        raise InvalidBlock(
+            f"no share stands for the value of {first_tier(allocation)}: share_prices are of a single objective of "
+            "fairopt that decides tasks; read prices, in units of the objective, or allocate by one of its parts"
+        )
+    return found.times(slope - float(np.log(term.factor)))[0]
 
 
 def _decides_tasks(allocation: Allocation) -> bool:
@@ -178,7 +177,7 @@ def _of_first_level(optimum: Optimum) -> tuple[Float, Float, float] | None:
         return None
     nothing = np.zeros(len(optimum.program.usable_rows))
     right, left = (nothing if side is None else np.maximum(side, 0.0) for side in (found[0].right, found[0].left))
-    return right, left, float(np.log(sum(factor for factor, _ in optimum.objective.summands())))
+    return right, left, float(np.log(optimum.program.term.factor))
 
 
 def _of_value(optimum: Optimum) -> tuple[Float, Float, float] | None:
@@ -228,7 +227,7 @@ def _face(optimum: Optimum) -> tuple[Face, Float, float]:
     return Face(conditions, ties, hint, 1e-3 if optimum.tiered else 0.0), units, log_factor
 
 
-def _worth(optimum: Optimum) -> tuple[Float, list[Ranked], float]:
+def _worth(optimum: Optimum) -> tuple[Float, list[Term], float]:
     """The worth of a task of each pair, up to a factor, ranked terms, and the factor's logarithm."""
     powers, ranked = parts(optimum.objective, optimum.point)
     logs, log_factor = log_worth(optimum, powers), 0.0

@@ -15,9 +15,8 @@ from typing import Any
 import numpy as np
 
 from fairopt.allocation import Allocation
+from fairopt.blocks.algebra import only_term
 from fairopt.blocks.bundles import AtMostRequested, FairShareBase, GlobalAggregateResource, WeightedLog
-from fairopt.blocks.efficiency import single_term
-from fairopt.blocks.objectives import AlphaFair, Leximin, MaxMin, Total
 from fairopt.blocks.shares import (
     DominantShare,
     KDominantShare,
@@ -200,22 +199,21 @@ def _of_policy(policy: Policy, instance: Instance) -> Recomputed | None:
         return _of_bundles(policy, objective, pool, instance)
     if policy.constraints:
         return None
-    single = single_term(objective)
-    if type(single) not in (Leximin, MaxMin, Total, AlphaFair):
+    term = only_term(objective)
+    if term is None or not term.is_simple:
         return None
-    assert isinstance(single, (Leximin, MaxMin, Total, AlphaFair))
-    single.check(instance)  # OutOfDomain, as for the policy itself
-    worth, error, how = coefficients_of(single.share, pool, instance)
-    if isinstance(single, (Leximin, MaxMin)):  # fairopt's max-min answer is the leximin one
+    objective.check(instance)  # OutOfDomain, as for the policy itself
+    worth, error, how = coefficients_of(term.share, pool, instance)
+    if term.alpha is None:  # fairopt's max-min answer is the leximin one
         return Recomputed((_exact(pool, leximin(pool, worth), error),), how)
-    if isinstance(single, Total) or single.alpha == 0:
+    if term.is_linear:
         corners = max_sum(pool, worth)
         if corners is None:
             return None
         many = f", at each of {len(corners)} optimal corners" if len(corners) > 1 else ""
         return Recomputed(tuple(_exact(pool, tasks, error) for tasks in corners), how + many)
     near = policy.allocate(instance).tasks
-    found = alpha_fair(pool, worth, single.alpha, near.tolist())
+    found = alpha_fair(pool, worth, term.alpha, near.tolist())
     if found is None:
         return None
     return Recomputed((_exact(pool, found, ROOTS),), "optimality conditions to 30 digits")

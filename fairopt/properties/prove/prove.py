@@ -17,8 +17,6 @@ from typing import Any
 import numpy as np
 
 from fairopt.blocks.base import brief, is_ours
-from fairopt.blocks.efficiency import single_term
-from fairopt.blocks.objectives import AlphaFair, Leximin, MaxMin
 from fairopt.blocks.symbols import OutcomeSymbols, ShareSymbols, Symbols, said_by
 from fairopt.errors import FairoptError, InvalidBlock, InvalidInstance, OutOfDomain, nearest
 from fairopt.instance import Instance
@@ -170,7 +168,8 @@ def stated(policy: Any, kind: Kind, clock: Clock) -> Question | str:
         return f"{label(policy)} is not made of blocks that say what they are"
     if policy.constraints:
         return f"{label(policy)} has constraints, of which no statements are made"
-    objective = single_term(policy.objective)
+    terms = [part for factor, part in policy.objective.summands() if factor > 0]
+    objective = terms[0] if len(terms) == 1 else policy.objective
     shares = objective.share_blocks()
     if len(shares) != 1 or objective.of_bundles:
         what = "decides bundles" if objective.of_bundles else f"has {len(shares)} shares"
@@ -225,7 +224,7 @@ class _Attempt:
             self.tried.append("stopped by Ctrl-C")
         verdict = "refuted" if self.witness is not None else "proved" if provers else "unknown"
         words = f"{MEANING[self.name]}: {self.kind.words}"
-        if isinstance(self.question, Question) and isinstance(self.question.objective, MaxMin):
+        if isinstance(self.question, Question) and self.question.levels and not self.question.objective.term.is_order:
             words += ", in the leximin answer"  # of all that are max-min, the one that fairopt gives on a pool
         assumption = "" if isinstance(self.question, str) else self.question.assumption
         return Proof(
@@ -274,7 +273,7 @@ class _Attempt:
 
     def _with_lemmas(self, question: Question) -> Question:
         """The question with what is proved of the share: its degree, whether it grows, and changes for all alike."""
-        if not isinstance(question.objective, (Leximin, MaxMin, AlphaFair)):
+        if not question.objective.term.is_simple:
             return question
         guess = degree_of(question)
         asked = [lemma(question, degree) for degree in (None, guess)[: 1 + (guess is not None)]]

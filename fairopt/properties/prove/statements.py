@@ -16,7 +16,6 @@ from itertools import permutations
 
 from fairopt.blocks.algebra import Objective
 from fairopt.blocks.base import is_ours
-from fairopt.blocks.objectives import AlphaFair, Leximin, MaxMin, Total
 from fairopt.blocks.shares import Share
 from fairopt.blocks.symbols import OutcomeSymbols, ShareSymbols, Symbols, UserSymbols, said_by
 from fairopt.blocks.terms import FALSE, Condition, Term, all_of, any_of, number, total
@@ -37,7 +36,6 @@ PROVABLE = (
 LIES = ("strategy-proof", "strategy-proof-boosting")
 OF_USERS = (*LIES, "population-monotone")  # one user says something else, or leaves
 TWO_OUTCOMES = (*OF_USERS, "resource-monotone")
-OPEN = (Leximin, MaxMin, AlphaFair, Total)  # their conditions hold of some users among others
 CONCRETE = (2, 3, 4)  # numbers of users of the statements in which a solution is looked for
 WIDTH = 118  # of comments
 
@@ -106,13 +104,12 @@ class Question(Kind):
     @property
     def levels(self) -> bool:
         """Whether the answer is the leximin one."""
-        return isinstance(self.objective, (Leximin, MaxMin))
+        return self.objective.term.is_smallest
 
     @property
     def by_bundles(self) -> bool:
         """Whether users are described by bundles, levels and tasks; else by ratios, coefficients and tasks."""
-        smooth = isinstance(self.objective, AlphaFair) and self.objective.alpha > 0
-        return self.degree is not None and (self.levels or smooth)
+        return self.degree is not None and (self.levels or self.objective.term.is_curved)
 
 
 @dataclass(frozen=True)
@@ -362,7 +359,7 @@ _ALL_BUT_ONE = [
 def queries(question: Question) -> Iterator[Query]:
     """Relaxations, of which one without solutions is a proof; then statements of which a solution is an instance."""
     q = question
-    if isinstance(q.objective, OPEN) and q.name not in TWO_OUTCOMES:
+    if q.objective.term.is_simple and q.name not in TWO_OUTCOMES:  # true of users among others
         yield _one_outcome(q)
     if q.by_bundles and not q.levels and q.name in OF_USERS:
         yield _market(q)

@@ -48,7 +48,7 @@ def by_hand(instance: fo.Instance, objective: Any, least: np.ndarray) -> float:
     n, servers = instance.n_users, instance.n_servers
     tasks = cp.Variable((n, servers), nonneg=True)
     total = cp.sum(tasks, axis=1)
-    edge = objective.alpha_fair() if isinstance(objective, fo.FairnessEfficiency) else objective
+    edge = fo.AlphaFair(objective.beta, objective.share) if isinstance(objective, fo.FairnessEfficiency) else objective
     c = edge.share.coefficients(instance)
     levels = cp.multiply(total, c / instance.weights)
     rows = [tasks[:, s] @ instance.demands <= instance.capacities[s] for s in range(servers)]
@@ -67,7 +67,7 @@ def by_hand(instance: fo.Instance, objective: Any, least: np.ndarray) -> float:
 
 
 def mean(instance: fo.Instance, objective: Any, tasks: np.ndarray) -> float:
-    edge = objective.alpha_fair() if isinstance(objective, fo.FairnessEfficiency) else objective
+    edge = fo.AlphaFair(objective.beta, objective.share) if isinstance(objective, fo.FairnessEfficiency) else objective
     levels, w = edge.share.coefficients(instance) * tasks / instance.weights, instance.weights / instance.weights.sum()
     if isinstance(edge, fo.MaxMin):
         return float(levels.min())

@@ -1,0 +1,114 @@
+"""What kinds of terms know of themselves: derivatives agree with differences of values, on every kind."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import cvxpy as cp
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+import fairopt as fo
+from fairopt.blocks.algebra import only_term
+from fairopt.blocks.model import Point
+from fairopt.blocks.normal_form import Kind, Term
+
+WEIGHTS = np.array([1.0, 2.5, 0.4])
+POOL = fo.Instance(np.ones((3, 1)), [10.0], weights=WEIGHTS)
+Z = np.array([0.7, 1.9, 4.0])
+SMOOTH = [
+    fo.Total(fo.Tasks()),
+    fo.AlphaFair(0.5, fo.Tasks()),
+    fo.AlphaFair(1, fo.Tasks()),
+    fo.AlphaFair(3, fo.Tasks()),
+    fo.FairnessEfficiency(2, -0.5, fo.Tasks()),
+    fo.FairnessEfficiency(2, -2, fo.Tasks()),
+    fo.FairnessEfficiency(0.5, 3, fo.Tasks()),
+    fo.FairnessEfficiency(1, 0.5, fo.Tasks()),
+]
+
+
+def value(objective: fo.Objective, shares: np.ndarray, weights: np.ndarray = WEIGHTS) -> float:
+    return objective.value(Point(POOL.with_weights(weights), shares[:, None]))
+
+
+@pytest.mark.parametrize("objective", SMOOTH, ids=repr)
+def test_slopes_are_the_derivatives_of_the_value_by_shares(objective: fo.Objective) -> None:
+    found = objective.term.kind.slopes(np.log(Z), WEIGHTS)
+    slopes = sum(np.exp(found.log_unit + part.log_factor - part.alpha * np.log(Z)) for part in found.each)
+    step = 1e-6 * np.diag(Z * WEIGHTS)
+    ends = [[value(objective, Z * WEIGHTS + sign * one) for one in step] for sign in (1, -1)]
+    assert_allclose(slopes * np.ones(3), (np.array(ends[0]) - ends[1]) / (2 * step.diagonal()), rtol=1e-7)
+
+
+@pytest.mark.parametrize("objective", [o for o in SMOOTH if o.term.measure is not None], ids=repr)
+def test_factors_of_slopes_fall_with_levels_and_weights_as_they_say(objective: fo.Objective) -> None:
+    kind, log_z = objective.term.kind, np.log(Z)
+    for k in range(3):
+        one = 1e-6 * np.eye(3)[k]
+        by_level = [kind.slopes(log_z + sign * one, WEIGHTS).each for sign in (1, -1)]
+        by_weight = [kind.slopes(log_z, WEIGHTS * np.exp(sign * one)).each for sign in (1, -1)]
+        for p, part in enumerate(kind.slopes(log_z, WEIGHTS).each):
+            assert part.parts is not None
+            for (up, down), power in ((by_level, part.power), (by_weight, 1.0)):
+                change = (up[p].log_factor - down[p].log_factor) / 2e-6
+                assert change == pytest.approx(-power * part.parts[k], rel=1e-6, abs=1e-9)
+
+
+@pytest.mark.parametrize("objective", SMOOTH, ids=repr)
+def test_the_rate_is_that_of_the_value_as_levels_weights_and_alpha_change(objective: fo.Objective) -> None:
+    dz, dw = np.array([0.3, -0.2, 0.5]), np.array([0.1, 0.4, -0.3])
+    term, alpha = objective.term, objective.term.alpha
+    d_alpha = 0.0 if alpha in (None, 0, 1) else 0.7
+
+    def at(step: float) -> float:
+        moved = objective
+        if d_alpha and term.measure is None:
+            moved = replace(objective, alpha=alpha + step * d_alpha)
+        elif d_alpha:
+            beta = alpha + step * d_alpha
+            moved = replace(objective, beta=beta, lam=(1 - beta) / beta)
+        weights = WEIGHTS + step * dw
+        return value(moved, (Z + step * dz) * weights, weights)
+
+    rate = term.kind.rate(Z, WEIGHTS, dz, dw, d_alpha)
+    assert rate == pytest.approx((at(1e-6) - at(-1e-6)) / 2e-6, rel=1e-6)
+
+
+def test_a_measure_on_its_edge_adds_up_no_function_for_each_user() -> None:
+    """Its optimum is that of a sum over users; the measure is a power of that sum."""
+    assert fo.FairnessEfficiency(2, -0.5).by_user(POOL) is None
+
+
+def test_tiers_and_mechanisms_have_no_only_term() -> None:
+    assert only_term(2 * fo.MaxMin()).factor == 2
+    assert only_term(fo.MaxMin().then(fo.Total())) is None
+    assert only_term(None) is None
+
+
+@dataclass(frozen=True)
+class SecondTwice(Kind):
+    """Logarithms, the second user's twice; its ``alpha`` is not that of alpha-fairness."""
+
+    alpha: float = 1.0
+
+    def expression(self, share: Any, model: Any) -> Any:
+        return np.array([1.0, 2.0]) @ cp.log(model.share(share))
+
+    def value(self, share: Any, point: Any) -> float:
+        return float(np.array([1.0, 2.0]) @ np.log(point.share(share)))
+
+
+@dataclass(frozen=True, repr=False)
+class OfAnOwnKind(fo.Objective):
+    def terms(self) -> tuple[Term, ...]:
+        return (Term(1.0, SecondTwice(), fo.Tasks()),)
+
+
+def test_a_kind_of_ones_own_is_not_taken_for_what_it_shares_a_name_with() -> None:
+    term = OfAnOwnKind().term
+    assert (term.alpha, term.ranks, term.measure, term.is_order) == (None, None, None, False)
+    a = fo.Policy(OfAnOwnKind()).allocate(fo.Instance([[1], [1]], [3]))
+    assert_allclose(a.tasks, [1, 2], rtol=1e-4)

@@ -324,6 +324,10 @@ class ConicConditions:
                 break
         return found
 
+    def multipliers(self, y: Float) -> list[tuple[BlockRows, Float]]:
+        """The multipliers in natural units of the known linear rows, at a point y."""
+        return [(one, one.rows.valid(y[at] / one.rows.units(self.scale))) for one, at in self.rows]
+
     def slopes(self, y: Float) -> tuple[sp.csr_array, sp.csr_array]:
         """What each cone charges per task of each pair and for each of v: (n_pairs, n_cones) and (n_v, n_cones)."""
         cones = self.cone_of_row

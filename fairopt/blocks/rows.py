@@ -136,7 +136,11 @@ class Rows:
         """The rows in the unknowns of a model, in their units."""
         coefficients, right = self.in_units(model.scale)
         added, taken = (part.maximum(0.0) for part in (coefficients, -coefficients))
-        sides = [part @ model.unknowns if part.nnz else np.zeros(len(self)) for part in (added, taken)]
+        some = [bool(added.nnz) or not taken.nnz, bool(taken.nnz)]  # at least one side is an expression
+        sides = [
+            part @ model.unknowns if held else np.zeros(len(self))
+            for part, held in zip((added, taken), some, strict=True)
+        ]
         if (right < 0).all():  # as "at least", so that messages can tell
             sides[0] = sides[0] - right
         elif right.any():

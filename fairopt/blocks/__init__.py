@@ -6,6 +6,7 @@
 * `algebra`: sums, multiples and tiers of objectives, and objectives at a level as constraints.
 * `objectives`: totals, alpha-fairness, max-min, leximin, ordered weights.
 * `efficiency`: the objective of the (beta, lambda) plane.
+* `rows`: linear conditions as data, from which all that is done with them follows.
 * `constraints`: conditions on tasks, as sharing incentive, envy-freeness, bounds and reserves.
 * `bundles`: objectives and constraints on bundles: the bases of MLF-DRS (each user's weight for each resource), GAR.
 * `measure`: the same measure of given shares, in logarithms, wherever it exists.

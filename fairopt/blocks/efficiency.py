@@ -12,10 +12,11 @@ from fairopt.blocks.base import parameter
 from fairopt.blocks.constraints import Constraint
 from fairopt.blocks.majorant import Majorant, PowerTerm
 from fairopt.blocks.measure import log_fairness, log_total
-from fairopt.blocks.model import Model, Point
+from fairopt.blocks.model import Model, Pairs, Point
 from fairopt.blocks.normal_form import Kind, Linear, LogSlope, Power, Slopes, Spread, Term
 from fairopt.blocks.objectives import AlphaFair, Objective
 from fairopt.blocks.powers import log_sum_exp
+from fairopt.blocks.rows import Rows
 from fairopt.blocks.shares import DominantShare, Share
 from fairopt.blocks.symbols import OutcomeSymbols
 from fairopt.blocks.terms import Condition
@@ -342,5 +343,5 @@ class TotalIs(Constraint):
     level: float
     share: Share = field(default_factory=DominantShare)
 
-    def constraints(self, model: Model) -> dict[str, cp.Constraint]:
-        return {"sum of shares": cp.sum(model.share(self.share)) / self.level == 1}
+    def rows(self, pairs: Pairs) -> dict[str, Rows]:
+        return {"sum of shares": Rows(pairs.of(self.share.coefficients(pairs.instance)), self.level, equal=True)}

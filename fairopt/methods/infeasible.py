@@ -6,6 +6,7 @@ The domain of a user's objective is a constraint too: CVXPY knows where a logari
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import NamedTuple, TypeVar
 
 import numpy as np
@@ -71,8 +72,12 @@ def _groups(program: Program, cone: ConeModel) -> dict[str, _Group]:
         if constraint.added:
             continue
         before = len(model.required)
-        view = model if is_ours(constraint) else cone.model_as_given()
-        conditions = checked_conditions(constraint, view) | _required(cone, before)
+        known = None if is_ours(constraint) else program.rows_of(constraint)
+        if known is None:
+            view = model if is_ours(constraint) else cone.model_as_given()
+            conditions = checked_conditions(constraint, view) | _required(cone, before)
+        else:  # in natural units, as messages tell them
+            conditions = {one.name: replace(one.rows, unit=1.0).condition(model) for one in known}
         groups[_new(f"`{constraint}`", groups)] = _Group(constraint, conditions)
     for _, term in program.objective.summands():
         if not is_ours(term):

@@ -24,7 +24,7 @@ from fairopt.blocks.shares import Share
 from fairopt.certificate import GAP_TOLERANCE, Certificate, Try, within_tolerance
 from fairopt.formulation.bundle_program import BundleProgram
 from fairopt.formulation.division import Division
-from fairopt.formulation.program import ConeModel, Float, Program
+from fairopt.formulation.program import Float, Program
 from fairopt.formulation.whole import whole_instance
 from fairopt.instance import Instance
 from fairopt.proofs import conditions, cone_programs, levels, plane, servers, users
@@ -226,7 +226,7 @@ def _can_prove(program: Program, evidence: Evidence) -> bool:
         return evidence.program is program and program.single and not program.rest
     if evidence.pool.program is not program or not program.single:
         return False
-    if program.rest and ConeModel(program).rest:  # blocks may have no conditions for a single user
+    if any(program.rows_of(block) != [] for block in program.rest):  # blocks may have no rows for a single user
         return False
     if isinstance(evidence, Bottlenecked):
         return term.is_smallest
@@ -405,10 +405,7 @@ def whole(
         own = Program(instance, first.objective, first.constraints)
         if not own.empty:
             tasks = own.gather(table)
-            linked = own.rest or not own.objective.is_known
-            measure = conditions.bounds_violation
-            of_blocks = conditions.block_violation(ConeModel(own), tasks) if linked else measure(own, tasks)
-            of_blocks = max(of_blocks, feasibility(each, placement, own.usable))
+            of_blocks = max(conditions.violation_at(own, tasks), feasibility(each, placement, own.usable))
         if not first.empty:
             value = first.objective.value(first.point(first.gather(table)))
             losses = [_lost(program, answer, table) for program, answer in judged]

@@ -17,6 +17,7 @@ import numpy as np
 from fairopt.blocks.majorant import Majorant, PowerTerm, RankedTerm, weigh
 from fairopt.blocks.model import Point
 from fairopt.blocks.objectives import Objective
+from fairopt.blocks.rows import Rows
 from fairopt.certificate import GAP_TOLERANCE
 from fairopt.formulation.program import Float, Indices, Program
 from fairopt.lazy import optimize, sp
@@ -68,6 +69,14 @@ class Multipliers:
         self.pair_cost = self.pair_cost + per_unit / unit
         self.constant += float(per_unit @ at) - float(rows.values @ dual)
         self.constant_size += float(size @ np.abs(at)) + float(np.abs(rows.values * dual).sum())
+
+    def charge_rows(self, rows: Rows, multipliers: Float) -> None:
+        """Add linear rows at multipliers in natural units: their charges, and their right-hand sides returned."""
+        y = rows.valid(multipliers)
+        self.size = (np.abs(self.pair_cost) if self.size is None else self.size) + rows.cost_size(y)
+        self.pair_cost = self.pair_cost + rows.cost(y)
+        self.constant += float(rows.right @ y)
+        self.constant_size += float(np.abs(rows.right) @ np.abs(y))
 
     def times(self, factor: float) -> Multipliers:
         """All multipliers times a factor."""
@@ -167,7 +176,7 @@ class Lagrangian:
         # one number per user must tell the worth of a pair: its tasks, or the share that differs by server
         self.reference = _nowhere_zero(by_server[0]) if by_server else None
         worth = np.ones(len(pairs)) if self.reference is None else pairs.of(self.reference)
-        charged = np.asarray(pairs.loads.T @ multipliers.prices).ravel()
+        charged, _ = program.rows.cost(multipliers.prices)
         cost = charged + multipliers.pair_cost
         size = charged + (np.abs(multipliers.pair_cost) if multipliers.size is None else multipliers.size)
         # rounded down, so that the bound is valid after cancellation too

@@ -111,9 +111,7 @@ def tangent_of(program: Program, evidence: Solved | UserPrices, tasks: Float) ->
         factors = [float(unit ** (term.alpha - 1.0)), 0.0]
     else:
         cone = evidence.model
-        kept = [block.objective.term for block in program.rest if isinstance(block, AtLeast)]
-        as_rows = all(level.is_linear and level.kind.is_natural for level in kept)
-        multipliers = conditions.relaxed_multipliers(cone, tasks, linear=as_rows)
+        multipliers = conditions.relaxed_multipliers(cone, tasks)
         dual = sum(float(conditions.dual_values(c)[0]) for block, _, c in cone.rest if isinstance(block, TotalIs))
         lagrangian = Lagrangian(program, powers, multipliers, point)
         factors = [slope(powers, evidence.maximand[0], point, cone, tasks), lagrangian.fitted_factor(), 0.0]

@@ -3,6 +3,7 @@
 * `gate`: makes points feasible, measures them, and is the only maker of certificates.
 * `evidence`: what a method proposes: a point with prices, levels or multipliers, and these as plain data for files.
 * `conditions`: repair of points, violations of conditions, and their charges at multipliers.
+* `bound`: what users gain at most at given costs, for all bounds by weak duality.
 * `pool`: bottlenecks and dual bounds on one pool. `users`: sums of one function per user.
 * `envy`: bottlenecks where no user may envy another.
 * `servers`: the dual bound on several servers.

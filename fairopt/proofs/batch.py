@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from fairopt.blocks.algebra import Objective
-from fairopt.blocks.powers import boxcox
 from fairopt.formulation.batch import BatchChunk
 from fairopt.formulation.program import Float
+from fairopt.proofs.bound import EPS, fair_gap, gain_of_total
 from fairopt.proofs.pool import ROUNDING
 
 
@@ -23,7 +23,7 @@ def judge_batch(chunk: BatchChunk, objective: Objective, tasks: Float, prices: F
     elif prices is None:
         gap = np.full(tasks.shape[1], np.inf)
     elif term.alpha:
-        gap = fair_gap(chunk, tasks, prices, term.alpha)
+        gap = alpha_fair_gap(chunk, tasks, prices, term.alpha)
     else:
         gap = total_gap(chunk, tasks, np.maximum(prices, 0.0))
     return gap, chunk.violation(tasks)
@@ -60,35 +60,19 @@ def total_gap(chunk: BatchChunk, tasks: Float, prices: Float) -> Float:
     """
     ratios = chunk.demands / chunk.capacities
     alone = np.divide(1.0, ratios.max(axis=1), out=np.full(tasks.shape, np.inf), where=ratios.any(axis=1))
-    left = np.maximum(chunk.per_task - np.einsum("jib,ib->jb", ratios, prices), 0.0)
     room = np.where(chunk.limits > 0, np.minimum(chunk.limits, alone), 0.0)
-    bound = prices.sum(axis=0) + (left * room).sum(axis=0)
+    gain, paid = gain_of_total(chunk.per_task, np.einsum("jib,ib->jb", ratios, prices), 0.0, room), prices.sum(axis=0)
+    bound = (paid + gain.most.sum(axis=0)) + EPS * (paid + gain.size.sum(axis=0))
     achieved = (chunk.per_task * tasks).sum(axis=0)
     return np.divide(np.maximum(bound - achieved, 0.0), bound, out=np.zeros(bound.shape), where=bound != 0)
 
 
-def fair_gap(chunk: BatchChunk, tasks: Float, log_prices: Float, alpha: float) -> Float:
-    """Logarithm of the bound on the weighted power mean, by weak duality at any prices, over the mean achieved.
-
-    Levels are in units of the smallest, so that none overflows. Differences of terms are added up, not terms, so that
-    the gap is right to the last digits.
-    """
+def alpha_fair_gap(chunk: BatchChunk, tasks: Float, log_prices: Float, alpha: float) -> Float:
+    """Logarithm of the bound on the weighted power mean, by weak duality at any prices, over the mean achieved."""
     units = chunk.fair_units
-    weights = units.weights
     z = np.where(units.part, tasks / chunk.per_level / units.unit, 1.0)
-    most = np.minimum(units.tops, units.alone)
-    smallest = np.log(np.where(weights > 0, z, np.inf).min(axis=0))
-    power = 1.0 - alpha
-    log_prices = log_prices - power * smallest
-    log_cost = log_sum(units.log_per_weight + (log_prices + smallest)[None])
-    z, most = np.log(z) - smallest, np.log(most) - smallest
-    best = np.minimum(-log_cost / alpha, most)
-    gain = boxcox(np.exp(best), power) - boxcox(np.exp(z), power)
-    excess = np.where(weights > 0, weights * (gain - np.exp(log_cost + best)), 0.0).sum(axis=0)
-    excess = np.maximum(excess + np.exp(log_prices).sum(axis=0), 0.0)
-    mean = np.where(weights > 0, weights * np.exp(power * z), 0.0).sum(axis=0)
-    gap = np.log1p(np.maximum(power * excess / mean, -1.0)) / power if power else excess
-    return np.where((weights > 0).any(axis=0), gap, 0.0)
+    log_price, log_paid = log_sum(units.log_per_weight + log_prices[None]), log_sum(log_prices[None])[0]
+    return np.asarray(fair_gap(units.weights, z, log_price, alpha, 0.0, np.minimum(units.tops, units.alone), log_paid))
 
 
 def log_sum(logs: Float) -> Float:

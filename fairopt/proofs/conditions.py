@@ -10,12 +10,13 @@ import numpy as np
 
 from fairopt.blocks.algebra import AtLeast, fall
 from fairopt.blocks.constraints import Constraint, ManyRows
-from fairopt.blocks.majorant import Majorant
+from fairopt.blocks.form import Form
 from fairopt.blocks.rows import TYPICAL
 from fairopt.certificate import BLOCK_TOLERANCE
 from fairopt.formulation.program import ConeModel, Float, Indices, Program
 from fairopt.lazy import cp, sp
-from fairopt.proofs.lagrangian import EPS, LinearRows, Multipliers
+from fairopt.proofs.bound import EPS
+from fairopt.proofs.lagrangian import LinearRows, Multipliers
 
 ROUNDING = 1e-13  # of a capacity: the rounding of sums, so that a point that was repaired once is not changed again
 
@@ -206,7 +207,7 @@ def relaxed_multipliers(cone: ConeModel, tasks: Float) -> Multipliers:
                 majorant = block.objective.majorant(point)
                 if majorant is not None:
                     times = max(float(dual.sum()), 0.0) / (abs(block.level) or 1.0)
-                    out.extra += ((Majorant().plus(majorant, 1.0), times),)
+                    out.extra += ((Form().plus(majorant, 1.0), times),)
                     out.constant -= times * block.level
                     continue
             rows = linear_rows(condition, cone.unknowns)
@@ -245,7 +246,7 @@ def dual_values(condition: cp.Constraint) -> Float:
     return np.nan_to_num(np.atleast_1d(np.asarray(value, dtype=float)).ravel(order="F"))
 
 
-def tangent(cone: ConeModel, expression: cp.Expression, tasks: Float) -> tuple[Majorant, Float] | None:
+def tangent(cone: ConeModel, expression: cp.Expression, tasks: Float) -> tuple[Form, Float] | None:
     """The tangent of a concave expression at the tasks: a constant, and slopes (n_pairs,); None without a gradient."""
     with values_kept([cone.unknowns]):
         cone.unknowns.save_value(tasks / cone.scale)
@@ -253,7 +254,7 @@ def tangent(cone: ConeModel, expression: cp.Expression, tasks: Float) -> tuple[M
     if gradient is None or value is None or not np.isfinite(value):
         return None
     worth = gradient.toarray().ravel() / cone.scale
-    return Majorant(constant=float(value) - float(worth @ tasks)), worth
+    return Form(constant=float(value) - float(worth @ tasks)), worth
 
 
 def gradient_of(expression: cp.Expression, unknowns: cp.Variable) -> sp.csr_array | None:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from fairopt.blocks.algebra import in_units
-from fairopt.blocks.majorant import Majorant
+from fairopt.blocks.form import Form
 from fairopt.blocks.model import Point
 from fairopt.certificate import GAP_TOLERANCE
 from fairopt.formulation.bundle_program import BundleConeModel
@@ -96,7 +96,7 @@ class _Fit(NamedTuple):
     majorant changes per unit of the expression that was solved (None where that is not known).
     """
 
-    majorant: Majorant
+    majorant: Form
     multipliers: Multipliers
     per_form: float | None
     found: LagrangianBound
@@ -158,7 +158,7 @@ def judge_solved_bundles(evidence: Solved, bundles: Float, tasks: Float) -> Boun
     return Bounded(gap, blocks, prices, assumed)
 
 
-def slope(majorant: Majorant, form: cp.Expression, point: Point, cone: ConeModel, tasks: Float) -> float | None:
+def slope(majorant: Form, form: cp.Expression, point: Point, cone: ConeModel, tasks: Float) -> float | None:
     """Derivative of the majorant by the transform that was solved, along the ray through the tasks."""
     if any(v.id != cone.unknowns.id for v in form.variables()):
         return None  # the values of other variables elsewhere on the ray are not known

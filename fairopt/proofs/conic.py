@@ -24,8 +24,9 @@ from fairopt.formulation import apart, solvers
 from fairopt.formulation.program import ConeModel, Float, Indices
 from fairopt.formulation.rows import BlockRows
 from fairopt.lazy import cp, sp, sparse_linalg
+from fairopt.proofs.bound import EPS
 from fairopt.proofs.conditions import charged_conditions
-from fairopt.proofs.lagrangian import EPS, Multipliers
+from fairopt.proofs.lagrangian import Multipliers
 from fairopt.time_limits import current, stage
 
 REACH = 100.0  # the assumed range of a variable of CVXPY's, in multiples of its size (at least 1) at the answer

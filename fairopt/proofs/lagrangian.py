@@ -14,16 +14,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fairopt.blocks.majorant import Majorant, PowerTerm, RankedTerm, weigh
+from fairopt.blocks.form import Curve, Form, Sorted, weigh
 from fairopt.blocks.model import Point
 from fairopt.blocks.objectives import Objective
-from fairopt.blocks.powers import boxcox
 from fairopt.blocks.rows import Rows
 from fairopt.certificate import GAP_TOLERANCE
 from fairopt.formulation.program import Float, Indices, Program
 from fairopt.lazy import optimize, sp
+from fairopt.proofs.bound import EPS, added, best_response, level_at
 
-EPS = 8 * float(np.finfo(float).eps)  # relative to the terms of a sum: more than the rounding error
 NEAR_NOTHING = 1e-12  # of the value at equal parts of the servers: multipliers of 1e17 have roundings of any size
 NOTHING = 0.25  # a bound that is this part of its own rounding is 0: the terms differ in their last digits at most
 
@@ -50,7 +49,7 @@ class Multipliers:
     prices: Float
     pair_cost: Float
     constant: float = 0.0
-    extra: tuple[tuple[Majorant, float], ...] = ()
+    extra: tuple[tuple[Form, float], ...] = ()
     size: Float | None = None
     constant_size: float = 0.0
 
@@ -103,7 +102,7 @@ class LagrangianBound:
 @np.errstate(all="ignore")
 def lagrangian_bound(
     program: Program,
-    majorant: Majorant,
+    majorant: Form,
     objective: Objective,
     multipliers: Multipliers,
     tasks: Float,
@@ -165,12 +164,12 @@ class Lagrangian:
     """The Lagrangian bound as a function of a common factor on all multipliers."""
 
     def __init__(
-        self, program: Program, majorant: Majorant, multipliers: Multipliers, point: Point, eps: float = EPS
+        self, program: Program, majorant: Form, multipliers: Multipliers, point: Point, eps: float = EPS
     ) -> None:
         pairs, self.eps = program.pairs, eps
         self.program, self.majorant, self.multipliers = program, majorant, multipliers
         self.point, self.pairs = point, pairs
-        powers = [p for m in (majorant, *(m for m, _ in multipliers.extra)) for p in m.powers]
+        powers = [p for m in (majorant, *(m for m, _ in multipliers.extra)) for p in m.curves]
         shares = [p.c for p in powers if p.alpha]
         shares += [r.c for m in (majorant, *(m for m, _ in multipliers.extra)) for r in m.ranked]
         by_server = [c for c in (*shares, *(p.c for p in powers)) if c.ndim == 2]
@@ -184,12 +183,12 @@ class Lagrangian:
         self.by_pair, self.worth = (cost - eps * size) / worth, np.zeros(len(pairs))
         self.linear = self.linear_extra = 0.0  # constants of linear terms, which are charged pair by pair
         if self.reference is not None:
-            for p in majorant.powers:
+            for p in majorant.curves:
                 if p.alpha == 0:
                     self.worth = self.worth + pairs.of(p.factor) * pairs.of(p.c) / worth
                     self.linear += float(p.factor.sum())
             for m, times in multipliers.extra:
-                for p in m.powers:
+                for p in m.curves:
                     if p.alpha == 0:
                         self.by_pair = self.by_pair - times * pairs.of(p.factor) * pairs.of(p.c) / worth
                         self.linear_extra += times * float(p.factor.sum())
@@ -215,18 +214,18 @@ class Lagrangian:
             return c / least
         return np.where(self.program.instance.eligible, c / self.reference, -np.inf).max(axis=1)
 
-    def _parts(self, factor: float) -> tuple[list[PowerTerm], list[RankedTerm], float]:
-        powers, ranked, constant = list(self.majorant.powers), list(self.majorant.ranked), self.majorant.constant
+    def _parts(self, factor: float) -> tuple[list[Curve], list[Sorted], float]:
+        powers, ranked, constant = list(self.majorant.curves), list(self.majorant.ranked), self.majorant.constant
         for extra, times in self.multipliers.extra:
-            scaled = Majorant().plus(extra, factor * times)
-            powers += scaled.powers
+            scaled = Form().plus(extra, factor * times)
+            powers += scaled.curves
             ranked += scaled.ranked
             constant += scaled.constant
         if self.reference is not None:  # linear terms are charged pair by pair
             powers = [p for p in powers if p.alpha]
         return powers, [r for r in ranked if r.factor > 0], constant
 
-    def _slopes(self, powers: Sequence[PowerTerm]) -> Float:
+    def _slopes(self, powers: Sequence[Curve]) -> Float:
         out = np.zeros(len(self.cost))
         for p in powers:
             c = self._per_unit(p.c)
@@ -238,14 +237,14 @@ class Lagrangian:
         ranked = self.majorant.ranked
         inside = (self.at > self.low * (1 + 1e-6)) & (self.at < self.high * (1 - 1e-6))
         if ranked:
-            if self.majorant.powers or len(ranked) > 1 or any(ranked[0].v[1:]):
+            if self.majorant.curves or len(ranked) > 1 or any(ranked[0].v[1:]):
                 return None
             level = self._per_unit(ranked[0].c) * self.at  # max-min: the weights of the poorest add up to one
             poorest = level <= level.min() * (1 + 1e-6)
             total = float((np.maximum(self.cost, 0.0) / self._per_unit(ranked[0].c))[poorest].sum())
             return float(ranked[0].factor * ranked[0].v[0] / total) if total > 0 else None
-        worth = self._slopes(self.majorant.powers)
-        if all(p.alpha == 0 for p in self.majorant.powers) and not self.multipliers.extra:
+        worth = self._slopes(self.majorant.curves)
+        if all(p.alpha == 0 for p in self.majorant.curves) and not self.multipliers.extra:
             return self._linear_factor(worth)
         spend = float((self.at * self.cost)[inside].sum())
         earn = float(np.nan_to_num(self.at[inside] * worth[inside], posinf=0.0).sum())
@@ -262,9 +261,10 @@ class Lagrangian:
 
     def levels(self, factor: float) -> Float:
         """Values ``c_j x_j`` of the majorant's only term at which users' parts are largest, shape (n_users,)."""
-        (term,) = self.majorant.powers
+        (term,) = self.majorant.curves
         c = self._per_unit(term.c)
-        return c * _of_one_term(factor * self.cost, c, term.factor, term.alpha, self.low, self.high)
+        price = factor * self.cost / (term.factor * c)
+        return level_at(price, term.alpha, c * self.low, c * self.high)
 
     def __call__(self, factor: float) -> float:
         """The bound with all multipliers times a factor, in the units of the majorant."""
@@ -312,55 +312,3 @@ def _nowhere_zero(c: Float) -> Float:
     """Coefficients (n_users, n_servers) with the user's smallest positive one, else 1, instead of zeros: a unit."""
     smallest = np.where(c > 0, c, np.inf).min(axis=1, keepdims=True)
     return np.where(c > 0, c, np.where(smallest < np.inf, smallest, 1.0))
-
-
-def added(parts: Float, constant: float, eps: float = EPS) -> float:
-    """A sum, rounded up."""
-    return float(parts.sum() + constant + eps * (np.abs(parts).sum() + abs(constant)))
-
-
-def _of_one_term(cost: Float, c: Float, factor: Float, alpha: float, low: Float, high: Float) -> Float:
-    """Where ``factor boxcox(c x; 1 - alpha) - cost x`` is largest over low <= x <= high, per user."""
-    x = np.where(factor * cost > 0, (factor * c / cost) ** (1.0 / alpha) / c, 0.0)  # both negative where alpha < 0
-    return np.clip(np.where((cost > 0) | (factor < 0), x, high), low, high)
-
-
-def best_response(
-    cost: Float, terms: Sequence[tuple[Float, Float, float]], low: Float, high: Float, eps: float = EPS
-) -> Float:
-    """``max over low <= x <= high of sum_t factor_t boxcox(c_t x; 1 - alpha_t) - cost x`` per user, from above."""
-    constant = np.zeros(len(cost))
-    curved = []
-    for c, factor, alpha in terms:
-        if alpha == 0:
-            cost = cost - factor * c - eps * (np.abs(cost) + np.abs(factor * c))
-            constant = constant - factor
-        elif np.any(factor != 0):
-            curved.append((c, factor, alpha))
-    if not curved:
-        return constant - cost * np.where(cost < 0, high, low)
-    high = np.where(high > 0, high, 1e-300)
-
-    def gain(x: Float) -> Float:
-        out = constant - cost * x
-        for c, factor, alpha in curved:
-            out = out + np.where(factor == 0, 0.0, factor * boxcox(c * x, 1.0 - alpha))
-        return out
-
-    if len(curved) == 1:
-        return gain(_of_one_term(cost, *curved[0], low, high))
-
-    def slope(x: Float) -> Float:
-        out = -cost
-        for c, factor, alpha in curved:
-            out = out + np.where(factor == 0, 0.0, factor * c * (c * x) ** -alpha)
-        return out
-
-    left, right = np.log(np.maximum(low, high * 1e-30)), np.log(high)
-    for _ in range(70):  # halving the logarithm: 70 times leaves 1e-19 of 70 units
-        middle = 0.5 * (left + right)
-        up = slope(np.exp(middle)) > 0
-        left, right = np.where(up, middle, left), np.where(up, right, middle)
-    a, b = np.clip(np.exp(left), low, high), np.clip(np.exp(right), low, high)
-    rest = np.maximum(slope(a), 0.0) * (b - a)  # concave: the gain between a and b is at most this
-    return np.maximum(gain(a) + np.where(np.isfinite(rest), rest, 0.0), gain(b))

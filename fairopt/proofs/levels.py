@@ -27,9 +27,10 @@ from fairopt.blocks.model import Point
 from fairopt.certificate import GAP_TOLERANCE, VIOLATION_TOLERANCE
 from fairopt.formulation.program import Float, Mask, Program
 from fairopt.lazy import sp, sparse_linalg
+from fairopt.proofs.bound import EPS
 from fairopt.proofs.conic import ASSUMED, CANCELLED, ConicConditions
 from fairopt.proofs.evidence import HeldLevels, Holding
-from fairopt.proofs.lagrangian import EPS, Multipliers
+from fairopt.proofs.lagrangian import Multipliers
 
 SLICE = GAP_TOLERANCE / VIOLATION_TOLERANCE  # a tolerated gap per tolerated part of a capacity
 ABOVE = 1e-9  # relatively: users so much above a level rose beyond it

@@ -21,16 +21,17 @@ import numpy as np
 from fairopt.blocks.algebra import AtLeast, KeptShares
 from fairopt.blocks.constraints import Constraint, EnvyFree, EqualShares, MadeRows, MaxShare, MinShare
 from fairopt.blocks.efficiency import FairnessEfficiency, PowerSpread, TotalIs
-from fairopt.blocks.majorant import Majorant, weigh
+from fairopt.blocks.form import Form, weigh
 from fairopt.blocks.model import Point
 from fairopt.blocks.objectives import Objective, Total
 from fairopt.certificate import GAP_TOLERANCE
 from fairopt.formulation.program import Float, Program
 from fairopt.lazy import sp
 from fairopt.proofs import conditions
+from fairopt.proofs.bound import EPS
 from fairopt.proofs.cone_programs import slope
 from fairopt.proofs.evidence import Solved, Tangents, UserPrices, fixed_sum
-from fairopt.proofs.lagrangian import EPS, Lagrangian, Multipliers
+from fairopt.proofs.lagrangian import Lagrangian, Multipliers
 
 LEAST = 1e-100  # of the largest level: where the gradient is taken no level is below
 TINY = 1e-300  # no mean is below, in units of the max-min level
@@ -96,13 +97,13 @@ def tangent_of(program: Program, evidence: Solved | UserPrices, tasks: Float) ->
     total = fixed_sum(program)
     majorant = program.objective.majorant(point)
     assert majorant is not None
-    (term,) = majorant.powers
+    (term,) = majorant.curves
     sign = -1.0 if (term.factor < 0).any() else 1.0
     q, w = 1.0 - term.alpha, np.abs(term.factor)
     levels = weigh(term.c, point)
     unit = np.exp(log_mean(np.maximum(levels, LEAST * levels.max()), w, q))  # high powers of other levels overflow
     term = replace(term, c=term.c / unit)
-    powers = Majorant(powers=(term,))
+    powers = Form(curves=(term,))
     factors: list[float | None]
     if isinstance(evidence, UserPrices):
         multipliers, dual = _charged(program, evidence, total), evidence.of_sum
@@ -123,7 +124,7 @@ def tangent_of(program: Program, evidence: Solved | UserPrices, tasks: Float) ->
         at = np.maximum(at, LEAST * at.max())
         mean_at = log_mean(at, w, q)
         gradient = term.factor * np.exp((q - 1.0) * (np.log(at) - mean_at))
-        linear = Majorant(powers=(replace(term, factor=gradient, alpha=0.0),), constant=float(gradient.sum()))
+        linear = Form(curves=(replace(term, factor=gradient, alpha=0.0),), constant=float(gradient.sum()))
         factor *= np.exp((1.0 - q) * mean_at)
         top = Lagrangian(program, linear, multipliers, point)(factor)
         if top == top and (best is None or top < best[0]):

@@ -12,9 +12,11 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
+from fairopt.blocks.form import ratio_gap
 from fairopt.blocks.shares import SMALLEST
 from fairopt.formulation.pool_users import Chunk, Pool, cost, summed
 from fairopt.formulation.program import Float, Program
+from fairopt.proofs.bound import EPS, gain_of_power, gain_of_total, gap_of_means, power
 
 Measures = TypeVar("Measures", bound=Any)  # one of the classes below
 
@@ -224,27 +226,28 @@ def bottlenecks(
 class Worth(NamedTuple):
     """The sums over users of the bound for alpha-fairness: weights, ``w u(z)``, and the most that each could gain.
 
-    z is the share per weight in units of a common level, and ``u(z) = (z^(1-alpha) - shift) / (1-alpha)``: with a shift
-    of 1 (Box-Cox) there is no jump at alpha = 1, with 0 nothing is lost where ``z^(1-alpha)`` is tiny.
+    z is the share per weight in units of a common level, and u as in `bound.power`, with a shift where alpha is near 1.
+    ``size`` are the terms of the gains taken positive.
     """
 
     feasible: Feasibility
     weight: float
     value: float
     gain: float
+    size: float
 
     @classmethod
     def empty(cls, m: int) -> Worth:
         """The measures of no users."""
-        return cls(Feasibility(np.zeros(m), 0.0, 0.0), 0.0, 0.0, 0.0)
+        return cls(Feasibility(np.zeros(m), 0.0, 0.0), 0.0, 0.0, 0.0, 0.0)
 
     def scaled(self, factor: float, alpha: float) -> Worth:
         """The measures with all tasks multiplied by a factor."""
-        power, shift = 1.0 - alpha, self.weight * _shift(alpha)
+        exponent, shift = 1.0 - alpha, self.weight * _shift(alpha)
         if alpha == 1:
             value = self.value + self.weight * float(np.log(factor))
         else:
-            value = float(np.float64(factor) ** power) * (self.value + shift / power) - shift / power
+            value = float(np.float64(factor) ** exponent) * (self.value + shift / exponent) - shift / exponent
         return self._replace(feasible=self.feasible.scaled(factor), value=value)
 
     def gap(self, spent: float, alpha: float) -> float:
@@ -255,16 +258,8 @@ class Worth(NamedTuple):
         """
         if self.weight == 0:
             return 0.0
-        power, shift = 1.0 - alpha, _shift(alpha)
-        bound, value = (spent + self.gain) / self.weight, self.value / self.weight
-        if not (np.isfinite(bound) and np.isfinite(value)):
-            return np.inf
-        if alpha == 1:
-            return max(0.0, bound - value)
-        with np.errstate(divide="ignore", invalid="ignore"):  # the sum itself, or its excess over 1 where it is near 1
-            log = np.log1p if shift else np.log
-            gap = float(log(power * bound) - log(power * value)) / power
-        return max(0.0, gap) if np.isfinite(gap) else np.inf
+        top = spent + self.gain + EPS * (spent + self.size)
+        return gap_of_means(top, self.value, self.weight, alpha, _shift(alpha))
 
     def natural(self, alpha: float, level: float) -> float:
         """The objective in natural units."""
@@ -288,10 +283,7 @@ def worth(
     settle: Callable[[Chunk], None] | None = None,
 ) -> Worth:
     """Value of an answer, and the bound on every other at prices per whole capacity, in units of ``level``."""
-    power, shift = 1.0 - alpha, _shift(alpha)
-
-    def u(z: Float) -> Float:
-        return np.log(z) if alpha == 1 else (z**power - shift) / power
+    shift = _shift(alpha)
 
     def weigh(weights: Any, values: Float) -> float:
         return weights * float(values.sum()) if isinstance(weights, float) else float(weights @ values)
@@ -299,23 +291,18 @@ def worth(
     def look(chunk: Chunk) -> Worth:
         x, weights = tasks[chunk.rows], chunk.of(pool.weights)
         per_task = chunk.coefficients
-        per_price = per_task / ((np.exp(log_prices) * level) @ chunk.ratios)
+        price = (np.exp(log_prices) * level) @ chunk.ratios
+        price /= per_task
         z = x * per_task
         z *= 1.0 / (level * weights)
+        least, most = (
+            chunk.of(b) * (per_task / (level * weights)) if pool.bounded else b for b in (pool.low, pool.high)
+        )
+        gain = gain_of_power(price, alpha, least, most, shift)
         whole = weights * chunk.size if isinstance(weights, float) else float(weights.sum(dtype=float))
-        if pool.bounded:
-            least, most = (chunk.of(b) * per_task / (level * weights) for b in (pool.low, pool.high))
-            worthwhile = per_price ** (1.0 / alpha)
-            best = np.clip(worthwhile, least, most)
-            spent = np.where(best == worthwhile, per_price ** (power / alpha), best / per_price)
-            value, gain = weigh(weights, u(z)), weigh(weights, u(best) - spent)
-        elif alpha == 1:
-            value, gain = weigh(weights, np.log(z)), weigh(weights, np.log(per_price)) - whole
-        else:  # where the derivative z^-alpha equals the price, z^(1-alpha) is spent
-            value = (weigh(weights, z**power) - whole * shift) / power
-            best_sum = weigh(weights, per_price ** (power / alpha))
-            gain = (best_sum - whole * shift) / power - best_sum
-        return Worth(Feasibility.of(chunk, x), whole, value, gain)
+        value = weigh(weights, power(z, alpha, shift))
+        left, size = gain.sums(lambda values: weigh(weights, values), mixed=shift > 0)
+        return Worth(Feasibility.of(chunk, x), whole, value, left, size)
 
     return combined(pool.each(look, settle))
 
@@ -326,6 +313,7 @@ class Sums(NamedTuple):
     feasible: Feasibility
     value: float
     gain: float
+    size: float
 
     def scaled(self, factor: float) -> Sums:
         """The measures with all tasks multiplied by a factor."""
@@ -333,10 +321,7 @@ class Sums(NamedTuple):
 
     def gap(self, spent: float) -> float:
         """(bound - value) / bound, with the bound ``sum_j max_x (c_j - p'r_j) x + p'u`` and ``spent = p'u``."""
-        bound = spent + self.gain
-        if not (np.isfinite(bound) and np.isfinite(self.value)):
-            return np.inf
-        return (bound - self.value) / bound if bound > self.value else 0.0
+        return ratio_gap(spent + self.gain + EPS * (spent + self.size), self.value)
 
 
 def totals(pool: Pool, tasks: Float, prices: Float, settle: Callable[[Chunk], None] | None = None) -> Sums:
@@ -344,9 +329,10 @@ def totals(pool: Pool, tasks: Float, prices: Float, settle: Callable[[Chunk], No
 
     def look(chunk: Chunk) -> Sums:
         x, share = tasks[chunk.rows], chunk.coefficients
-        remains = share - cost(chunk.ratios, prices)
-        gain = float(np.sum(remains * chunk.of(pool.low))) + summed(np.maximum(remains, 0.0), chunk.room)
-        return Sums(Feasibility.of(chunk, x), summed(share, x), gain)
+        low = chunk.of(pool.low)
+        gain = gain_of_total(share, cost(chunk.ratios, prices), low, low + chunk.room)
+        most, size = gain.sums(lambda values: float(values.sum()), mixed=False)
+        return Sums(Feasibility.of(chunk, x), summed(share, x), most, size)
 
     return combined(pool.each(look, settle))
 

@@ -10,12 +10,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fairopt.blocks.majorant import ratio_gap
+from fairopt.blocks.form import ratio_gap
 from fairopt.blocks.model import Point
-from fairopt.blocks.powers import boxcox
 from fairopt.formulation.demands_at_prices import cheapest_of, demands_of
 from fairopt.formulation.program import Float, Indices, Program
-from fairopt.proofs.lagrangian import EPS
+from fairopt.proofs.bound import EPS, fair_gap
 
 ROUNDING = 1e-12  # of a limit
 NEAR = 1e-6  # of a lower bound: users who hold no more than that above it do not give way
@@ -249,15 +248,12 @@ def _fair_gap(units: LevelUnits, prices: Float, point: Point) -> tuple[float, Fl
     alpha, weights = term.alpha, point.weights / point.weights.sum()
     assert alpha is not None
     worths, rents = units.worths(prices, np.inf, weights, alpha)
-    levels = np.minimum(np.maximum((weights / worths) ** (1.0 / alpha), units.floors), units.reach)
-    paid, spent = float((units.usable * prices).sum()), float(worths @ levels)
-    worth = float((weights * boxcox(levels, 1.0 - alpha)).sum()) - spent + float(rents.sum())
     majorant = kind.majorant(term.share, point)
     assert majorant is not None
-    bound, value = worth + paid, majorant.value(point)
-    if units.floors.any():  # what lower bounds cost may be far more than the objective
-        bound += EPS * (paid + spent)
+    with np.errstate(divide="ignore"):
+        log_price = np.log(worths / weights)
+        log_paid = np.log(float((units.usable * prices).sum()) + float(rents.sum()))
+    levels = point.share(term.share) / (point.weights * units.unit)
+    gap = float(fair_gap(weights, levels, log_price, alpha, units.floors, units.reach, log_paid))
     slope = majorant.unit * term.natural(kind.value(term.share, point), float(point.weights.sum()))[1]
-    gap = 0.0 if bound <= value else kind.relative_gap(bound, value, term.share, point)
-    assert gap is not None
     return gap, prices * slope

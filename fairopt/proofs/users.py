@@ -12,13 +12,14 @@ from __future__ import annotations
 import numpy as np
 
 from fairopt.blocks.algebra import in_units
-from fairopt.blocks.majorant import Majorant
+from fairopt.blocks.form import Form
 from fairopt.formulation.program import ConeModel, Float, Program
 from fairopt.lazy import cp
 from fairopt.proofs import conditions
+from fairopt.proofs.bound import EPS, added, best_response
 from fairopt.proofs.cone_programs import Bounded
 from fairopt.proofs.evidence import RowPrices, UserPrices
-from fairopt.proofs.lagrangian import EPS, Lagrangian, Multipliers, added, best_response
+from fairopt.proofs.lagrangian import Lagrangian, Multipliers
 
 
 def judge_user_prices(program: Program, evidence: UserPrices, near: Float, tasks: Float) -> Bounded:
@@ -72,7 +73,7 @@ def _bounded(program: Program, tasks: Float, top: float, prices: Float | None) -
     return Bounded(gap, conditions.bounds_violation(program, tasks), prices)
 
 
-def _tangent(program: Program, at: Float) -> tuple[Majorant, Float] | None:
+def _tangent(program: Program, at: Float) -> tuple[Form, Float] | None:
     """The tangent of the objective at tasks by pair: a constant, rounded up, and slopes; None where it has none.
 
     Slopes are by pair, or by user where all blocks are ours.
@@ -106,4 +107,4 @@ def _tangent(program: Program, at: Float) -> tuple[Majorant, Float] | None:
     if not np.isfinite(size):
         return None
     tangent = float(worth @ (held if len(worth) == len(held) else at))
-    return Majorant(constant=value - tangent + EPS * size), worth
+    return Form(constant=value - tangent + EPS * size), worth

@@ -226,7 +226,7 @@ class _Search:
         return float(np.clip(mean, below + 0.1 * (above - below), above - 0.1 * (above - below)))
 
     def bracket(self) -> float | None:
-        """A mean between the best one's neighbours where the slope changes sign; None once one of them is close to it.
+        """A new mean between the best one's neighbours where the slope changes sign; None once one is close to it.
 
         The value is flat there, and gaps say little of where the best mean is. By the secant of the slopes, and where
         that keeps to one side by half of the slope on the other (the Illinois rule).
@@ -246,7 +246,8 @@ class _Search:
             part = below / (below - 0.5 * above)
         elif last == high and before >= high:
             part = 0.5 * below / (0.5 * below - above)
-        return low + (high - low) * part
+        mean = low + (high - low) * part
+        return None if mean in self.slopes else mean
 
     def solve(self, mean: float | None, gap: float) -> str:
         """The most even shares of one mean, or of all: a candidate, and a line."""
@@ -322,7 +323,7 @@ class _PoolSearch(_PriceSearch):
     def run(self) -> str:
         majorant = self.objective.evenness.majorant(self.program.point(self.tasks))
         assert majorant is not None
-        self.problem = interior.of_program(self.program, PowerMarginal(majorant.powers))
+        self.problem = interior.of_program(self.program, PowerMarginal(majorant.curves))
         self.row = self.objective.share.coefficients(self.program.instance) / self.unit  # shares count in the mean
         self.prices: dict[float, Float] = {}  # by mean, last of the mean
         return super().run()

@@ -21,6 +21,7 @@ from functools import partial
 from typing import NamedTuple, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fairopt.formulation.pool_users import Chunk, Pool, cost
 from fairopt.methods.arrays import Bool, Float
@@ -37,6 +38,8 @@ FREE = 1e-6  # of a capacity: what an interior point leaves of resources that ar
 EXACT = 1e-12  # residual to reach where no sample gave a first guess
 NEARLY = 1e-3  # residual at which the next claim may come
 FINE = 1e-10  # gap below which no second try is made
+FACTOR, LOWEST = 1.0, 100.0  # of logarithms of prices: how near to the smallest, and how far at most, they are lowered
+NO_MORE = 1e-12  # of a capacity: what a lower price may add to the load
 CLOSE = 3e-5  # residual from which one more step leaves its square: gaps of 1e-14 to 1e-10 were seen
 
 
@@ -72,6 +75,21 @@ def find_prices(
     ``start`` is a guess, by default the prices of a sample; from there Newton's method goes on until the residual is
     ``enough``, and takes one more step. ``rough`` prices are only a guess for more users.
     """
+    found = _found_prices(users, alpha, start, enough, rough)
+    return None if found is None else found.log_prices
+
+
+class _Found(NamedTuple):
+    """Logarithms of prices, and the response to the last ones before them."""
+
+    log_prices: Float
+    last: Response
+
+
+def _found_prices(
+    users: AlphaFairUsers, alpha: float, start: Float | None = None, enough: float = CLOSE, rough: bool = False
+) -> _Found | None:
+    """What `find_prices` finds."""
     if start is None:
         sample = users.sample()
         start = find_prices(sample, alpha, rough=True) if sample is not None else None
@@ -80,18 +98,39 @@ def find_prices(
         near = _newton_steps(first, NEARLY if rough else enough)
         if near is not None:
             last = near.newton() if near.size > EXACT else 0.0
-            return alpha * (near.levels + last)
+            return _Found(alpha * (near.levels + last), near.response)
     return _prices_without_guess(users, alpha, NEARLY if rough else EXACT)
 
 
 def price_tries(users: AlphaFairUsers, alpha: float, guess: Float | None = None) -> Iterator[Float]:
-    """Prices by `find_prices`, then more precise ones: for a caller who stops once the gap is below `FINE`."""
+    """Prices by `find_prices`, then smaller or more precise ones, for a caller who stops at a gap below `FINE`."""
     for enough in (CLOSE, EXACT):
-        log_prices = find_prices(users, alpha, guess, enough)
-        if log_prices is None:
+        found = _found_prices(users, alpha, guess, enough)
+        if found is None:
             return
-        yield log_prices
-        guess = log_prices
+        yield found.log_prices
+        stuck = np.flatnonzero((np.diag(found.last.turnover) <= REDUNDANT * found.last.load) & (found.last.load > 0))
+        if len(stuck):
+            yield smallest_prices(users, alpha, found.log_prices, stuck)
+        guess = found.log_prices
+
+
+def smallest_prices(users: AlphaFairUsers, alpha: float, log_prices: Float, stuck: NDArray[np.intp]) -> Float:
+    """Prices at which users want the same, lowered where nobody reacts to them: those of the resources ``stuck``.
+
+    Where lower bounds fill a resource, any price from some number on is optimal, and Newton's steps may end at 1e13: a
+    bound from there is lost in rounding. To within `FACTOR` of the smallest, by steps that double and are halved.
+    """
+    found, lowered = users.respond(log_prices, alpha), log_prices.copy()
+    for i in stuck.tolist():
+        step = FACTOR
+        while step >= FACTOR and log_prices[i] - lowered[i] < LOWEST:
+            tried = lowered.copy()
+            tried[i] -= step
+            most = np.maximum(users.usable, found.load) * (1.0 + NO_MORE)
+            fits = bool((users.respond(tried, alpha).load <= most).all())
+            lowered, step = (tried, 2.0 * step) if fits else (lowered, 0.25 * step)
+    return lowered
 
 
 def of_free_resources(log_prices: Float, left: Float, alpha: float) -> Float:
@@ -100,7 +139,7 @@ def of_free_resources(log_prices: Float, left: Float, alpha: float) -> Float:
     return np.where(left > FREE, log_prices.max() - room * max(alpha, 1.0), log_prices)
 
 
-def _prices_without_guess(users: AlphaFairUsers, alpha: float, enough: float) -> Float | None:
+def _prices_without_guess(users: AlphaFairUsers, alpha: float, enough: float) -> _Found | None:
     """Prices from alpha near 1, where responses are mild, to the alpha wanted, with claims lowered step by step."""
     path = [alpha]
     while path[-1] < 0.7:
@@ -122,7 +161,7 @@ def _prices_without_guess(users: AlphaFairUsers, alpha: float, enough: float) ->
                 break
         if state is not None:
             log_prices = state.log_prices
-    return state.log_prices if state is not None else None
+    return _Found(state.log_prices, state.response) if state is not None else None
 
 
 class _PriceState:
@@ -132,7 +171,7 @@ class _PriceState:
         self.users, self.alpha, self.levels, self.claim, self.reference = users, alpha, levels, claim, reference
         self.log_prices = alpha * levels
         self.kind = min(1.0, alpha)  # a fictitious user is alpha-fair above 1, and a logarithmic barrier below
-        response = users.respond(self.log_prices, alpha)
+        self.response = response = users.respond(self.log_prices, alpha)
         with np.errstate(all="ignore"):
             self.slack = claim * users.usable * np.exp(np.clip(self.kind * (reference - levels), -WIDE, WIDE))
             self.taken = response.load + self.slack

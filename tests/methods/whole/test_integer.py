@@ -244,7 +244,7 @@ def test_at_a_limit_the_best_found_is_returned_and_the_note_says_so(
     a = policy.allocate(PAIR, integral=True)
     assert a.certificate.ok and a.tasks.sum() >= 15
     if policy == fo.NoFairness():  # as many as divisible ones: proved, also where HiGHS left a gap
-        assert a.certificate.gap == 0 and a.certificate.note == ""
+        assert a.certificate.gap <= 1e-13 and a.certificate.note == ""
         return
     assert "HiGHS reached a limit, with a gap of 0% left" in a.certificate.note
     assert "a better whole answer may exist" in a.certificate.note

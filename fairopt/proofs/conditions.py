@@ -86,7 +86,7 @@ def rise_at_prices(program: Program, prices: Float, tasks: Float) -> Float:
     are worth beyond the tasks.
     """
     pairs, prices = program.pairs, np.maximum(prices, 0.0)
-    worth, held = pairs.min(program.rows.cost(prices)[0]), pairs.sum(tasks)
+    worth, held = pairs.min(program.rows.cost(prices)), pairs.sum(tasks)
     paid = float(prices @ program.usable_rows)
     spare = max(paid - float(worth @ held), 0.0) + 2 * EPS * paid
     with np.errstate(divide="ignore"):
@@ -114,7 +114,7 @@ def rows_violation(program: Program, tasks: Float) -> float:
     typical = scale * min(1.0, float((tasks / scale).max(initial=0.0)))  # rows may hold ever closer as all tasks shrink
     for block in program.rest:
         if not isinstance(block, ManyRows):
-            worst += [some.rows.broken(tasks, typical).max() for some in program.rows_of(block) or ()]
+            worst += [one.rows.broken(tasks, typical).max() for one in program.rows_of(block) or ()]
     worst += [by.max(initial=0.0) for _, by in broken_rows(program, tasks)]
     return float(max(worst))
 

@@ -176,7 +176,7 @@ class Lagrangian:
         # one number per user must tell the worth of a pair: its tasks, or the share that differs by server
         self.reference = _nowhere_zero(by_server[0]) if by_server else None
         worth = np.ones(len(pairs)) if self.reference is None else pairs.of(self.reference)
-        charged, _ = program.rows.cost(multipliers.prices)
+        charged = program.rows.cost(multipliers.prices)
         cost = charged + multipliers.pair_cost
         size = charged + (np.abs(multipliers.pair_cost) if multipliers.size is None else multipliers.size)
         # rounded down, so that the bound is valid after cancellation too

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from fairopt.blocks.base import Block, asked, brief, is_ours, parameter, refuse_operator
 from fairopt.blocks.constraints import Constraint, MinShare
-from fairopt.blocks.majorant import Majorant
+from fairopt.blocks.form import Form
 from fairopt.blocks.marginal import Marginal, added
 from fairopt.blocks.model import Model, Pairs, Point
 from fairopt.blocks.normal_form import Kind, Several, Term
@@ -180,14 +180,14 @@ class Objective(Block):
                 return float("nan")
         return float("nan") if expression.value is None else float(expression.value)
 
-    def majorant(self, point: Point) -> Majorant | None:
+    def majorant(self, point: Point) -> Form | None:
         """A bound from above, tight at ``point``, that certificates can maximise exactly; None for the tangent."""
         if self._is_own:
             return None
         terms = self.terms()
         if len(terms) == 1:
             return terms[0].majorant(point)
-        total = Majorant()
+        total = Form()
         for term in terms:
             part = term.kind.majorant(term.share, point)
             if part is None or not term.kind.is_natural:
@@ -473,7 +473,7 @@ class Own(Kind):
     def value(self, share: Share | None, point: Point) -> float:
         return self.objective.value(point)
 
-    def majorant(self, share: Share | None, point: Point) -> Majorant | None:
+    def majorant(self, share: Share | None, point: Point) -> Form | None:
         return self.objective.majorant(point)
 
     def marginal(self, share: Share | None, instance: Instance) -> Marginal | None:

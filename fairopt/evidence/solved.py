@@ -15,7 +15,7 @@ import numpy as np
 from fairopt.blocks.algebra import in_units
 from fairopt.blocks.constraints import MadeRows, ManyRows
 from fairopt.blocks.efficiency import TotalIs
-from fairopt.blocks.majorant import Majorant
+from fairopt.blocks.form import Form
 from fairopt.blocks.model import Point
 from fairopt.certificate import GAP_TOLERANCE
 from fairopt.formulation.program import ConeModel, Float, Program
@@ -63,7 +63,7 @@ class Solved(Optimum):
     def is_of_cut(self, cut: Program) -> bool:
         return self.model.program is cut
 
-    def charged(self, program: Program, tasks: Float, powers: Majorant, unit: float) -> Charged:
+    def charged(self, program: Program, tasks: Float, powers: Form, unit: float) -> Charged:
         cone, point = self.model, program.point(tasks)
         lagrangian = Lagrangian(program, powers, conditions.relaxed_multipliers(cone, tasks), point)
         of_sum = sum(float(dual_values(c)[0]) for block, _, c in cone.rest if isinstance(block, TotalIs))
@@ -169,7 +169,7 @@ class _Fit(NamedTuple):
     majorant changes per unit of the expression that was solved (None where that is not known).
     """
 
-    majorant: Majorant
+    majorant: Form
     multipliers: Multipliers
     per_form: float | None
     found: LagrangianBound
@@ -208,7 +208,7 @@ def lagrangian_of(program: Program, evidence: Solved, tasks: Float) -> Scaled | 
     return Scaled(lagrangian, closest or by_units or fit.found.factor, factor or 1.0)
 
 
-def slope(majorant: Majorant, form: cp.Expression, point: Point, cone: ConeModel, tasks: Float) -> float | None:
+def slope(majorant: Form, form: cp.Expression, point: Point, cone: ConeModel, tasks: Float) -> float | None:
     """Derivative of the majorant by the transform that was solved, along the ray through the tasks."""
     if any(v.id != cone.unknowns.id for v in form.variables()):
         return None  # the values of other variables elsewhere on the ray are not known

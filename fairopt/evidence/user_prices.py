@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 
 from fairopt.blocks.efficiency import TotalIs
-from fairopt.blocks.majorant import Majorant
+from fairopt.blocks.form import Form
 from fairopt.formulation.program import Float, Program
 from fairopt.proofs import conditions
 from fairopt.proofs.lagrangian import Lagrangian, Multipliers
@@ -48,14 +48,14 @@ class UserPrices(Optimum):
     def is_of_cut(self, cut: Program) -> bool:
         return self.program is cut and all(type(block) is TotalIs for block in cut.rest)
 
-    def charged(self, program: Program, tasks: Float, powers: Majorant, unit: float) -> Charged:
+    def charged(self, program: Program, tasks: Float, powers: Form, unit: float) -> Charged:
         multipliers = Multipliers(np.maximum(self.prices, 0.0), np.zeros(len(program.pairs)))
         total = fixed_sum(program)
         if total is not None:
             c = program.pairs.of(program.term.share.coefficients(program.instance))
             multipliers.pair_cost = (self.of_sum / total) * c
             multipliers.constant, multipliers.constant_size = self.of_sum, abs(self.of_sum)
-        (term,) = powers.powers
+        (term,) = powers.curves
         lagrangian = Lagrangian(program, powers, multipliers, program.point(tasks))
         return Charged(lagrangian, self.of_sum, [float(unit ** (term.alpha - 1.0))], in_units=True)
 

@@ -1,7 +1,7 @@
 """All that a program compares linearly: capacities, and the conditions of its blocks as rows by block and name.
 
-`ProgramRows` is what bounds read: ``cost(prices, multipliers)`` by column, a pair of a user and a server, and
-``load(tasks)`` by row, over a pool in chunks of users, over several servers as tables, and over sparse further rows.
+`ProgramRows` is what bounds read: ``cost`` at prices by column, a pair of a user and a server, and ``load`` by row,
+over a pool in chunks of users, over several servers as tables, and beside them sparse further rows with both too.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from fairopt.blocks.constraints import Constraint
 from fairopt.blocks.model import Pairs
 from fairopt.blocks.rows import Rows
 from fairopt.errors import Infeasible, InvalidBlock
-from fairopt.lazy import sp
 
 if TYPE_CHECKING:
     from fairopt.formulation.program import Program
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
 Float = NDArray[np.float64]
 
 CHUNK = 65_536  # numbers in a chunk of a table of demands
-EVERY = slice(None)
 
 
 class BlockRows(NamedTuple):
@@ -74,72 +72,48 @@ def _check(block: Constraint, name: str, rows: Any, pairs: Pairs) -> None:
 
 
 class ProgramRows:
-    """The rows of a program: capacities per whole capacity, in the order of `Pairs.loads`, and ``further`` ones.
+    """The rows of a program: capacities, in the order of `Pairs.loads`, and its blocks' linear conditions, ``further``.
 
-    Every point x of the program has ``load(x) <= usable``, users' tasks between ``program.low`` and ``program.most``,
-    and the further rows. So with prices and multipliers at least 0 (of ``equal`` rows of any sign) ``cost @ x`` is at
-    most ``prices @ usable + multipliers @ right``, which bounds rest on.
+    Every point x of the program has ``load(x) <= usable``, in parts of whole capacities, and ``one.rows.load(x) <=
+    one.rows.right`` (or ==) for each one of ``further``. So with prices and multipliers y at least 0 (of equations of
+    any sign), ``x @ (cost(prices) + sum of one.rows.cost(y))`` is at most ``prices @ usable + sum of y @ right``.
     """
 
     def __init__(self, program: Program) -> None:
         self.program, self.instance = program, program.instance
         self.usable = program.usable_rows
-        self.further = [one for block in program.rest for one in program.rows_of(block) or ()]
         whole = program.whole_capacities
         self._per_unit = np.divide(1.0, whole, out=np.zeros(whole.shape), where=whole > 0)
 
     @cached_property
-    def right(self) -> Float:
-        """Right-hand sides of the further rows."""
-        return np.concatenate([np.zeros(0), *(one.rows.right for one in self.further)])
+    def further(self) -> list[BlockRows]:
+        """Linear conditions of the blocks, of very many rows too."""
+        return [one for block in self.program.rest for one in self.program.rows_of(block) or ()]
 
-    @cached_property
-    def equal(self) -> NDArray[np.bool_]:
-        """Which of the further rows are equations."""
-        kinds = [np.full(len(one.rows), one.rows.equal) for one in self.further]
-        return np.concatenate([np.zeros(0, dtype=bool), *kinds])
-
-    @cached_property
-    def by_pair(self) -> sp.csr_array:
-        """Coefficients of the further rows, shape (n_pairs, n_further)."""
-        tables = [one.rows.per_task for one in self.further]
-        return sp.csr_array(sp.vstack([sp.csr_array((0, len(self.program.pairs))), *tables]).T)
-
-    def chunks(self) -> Iterator[slice]:
-        """Users in chunks of which the table of demands stays in cache."""
-        step = max(CHUNK // self._per_unit.size, 64)
-        return (slice(k, min(k + step, self.instance.n_users)) for k in range(0, self.instance.n_users, step))
-
-    def columns(self, users: slice) -> slice:
-        """The pairs of consecutive users."""
-        ends = np.append(self.program.pairs.first, len(self.program.pairs))
-        return slice(*ends[list(users.indices(self.instance.n_users)[:2])].tolist())
-
-    def cost(self, prices: Float, multipliers: Float | None = None, users: slice = EVERY) -> tuple[Float, Float]:
-        """What a task of each pair of consecutive users costs, and the same with all terms taken positive.
-
-        ``prices`` are by row of capacities, ``multipliers`` by further row.
-        """
-        per_unit, demands = prices.reshape(self._per_unit.shape) * self._per_unit, self.instance.demands[users]
-        table = demands @ per_unit.T if demands.ndim == 2 else np.einsum("jsi,si->js", demands, per_unit)
-        cost = table[:, 0] if self.program.single else table[self.instance.eligible[users]]
-        if multipliers is None or not len(multipliers):
-            return cost, cost
-        rows = self.by_pair[self.columns(users)]
-        return cost + rows @ multipliers, cost + abs(rows) @ np.abs(multipliers)
+    def cost(self, prices: Float) -> Float:
+        """What a task of each pair costs at prices by row of capacities, shape (n_pairs,)."""
+        per_unit, out = prices.reshape(self._per_unit.shape) * self._per_unit, np.empty(len(self.program.pairs))
+        for demands, eligible, columns in self._chunks():
+            table = demands @ per_unit.T if demands.ndim == 2 else np.einsum("jsi,si->js", demands, per_unit)
+            out[columns] = table[:, 0] if self.program.single else table[eligible]
+        return out
 
     def load(self, tasks: Float) -> Float:
         """What tasks by pair take of each capacity, shape (n_rows,)."""
         out = np.zeros(self._per_unit.shape)
-        for users in self.chunks():
-            some, demands = tasks[self.columns(users)], self.instance.demands[users]
-            table = some[:, None]
-            if not self.program.single:
-                table = np.zeros(self.instance.eligible[users].shape)
-                table[self.instance.eligible[users]] = some
+        for demands, eligible, columns in self._chunks():
+            if self.program.single:
+                table = tasks[columns, None]
+            else:
+                table = np.zeros(eligible.shape)
+                table[eligible] = tasks[columns]
             out += table.T @ demands if demands.ndim == 2 else np.einsum("js,jsi->si", table, demands)
         return np.ravel(out * self._per_unit)
 
-    def load_of_further(self, tasks: Float) -> Float:
-        """The left-hand sides of the further rows at tasks by pair."""
-        return np.asarray(self.by_pair.T @ tasks)
+    def _chunks(self) -> Iterator[tuple[Float, NDArray[np.bool_], slice]]:
+        """Demands of consecutive users whose table stays in cache, where these may run, and their pairs."""
+        ends, n = np.append(self.program.pairs.first, len(self.program.pairs)), self.instance.n_users
+        step = max(CHUNK // self._per_unit.size, 64)
+        for first in range(0, n, step):
+            users = slice(first, min(first + step, n))
+            yield self.instance.demands[users], self.instance.eligible[users], slice(ends[first], ends[users.stop])

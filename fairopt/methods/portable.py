@@ -14,7 +14,7 @@ from fairopt.blocks.base import Block, blocks_within, is_ours
 from fairopt.blocks.bundles import WeightedLog
 from fairopt.blocks.constraints import Constraint, MadeRows, ManyRows
 from fairopt.blocks.efficiency import FairnessEfficiency
-from fairopt.blocks.majorant import Majorant, PowerTerm
+from fairopt.blocks.form import Curve, Form
 from fairopt.blocks.shares import Share, asked_once
 from fairopt.errors import FairoptError
 from fairopt.evidence.capacity_prices import CapacityPrices
@@ -359,7 +359,7 @@ def _touching(program: Program, measure: FairnessEfficiency, found: Scaled, task
         pairs.of(relative) if c.ndim == 2 else relative[pairs.user]
     )
     if not charged.extra:
-        powers = Majorant(powers=(PowerTerm(relative, w, measure.beta),))
+        powers = Form(curves=(Curve(relative, w, measure.beta),))
         best = Lagrangian(program, powers, charged, point).levels(1.0)
         levels = size * np.maximum(best, LEAST * best.max())
     return {"levels": levels.tolist(), "slope": slope, "size": size}

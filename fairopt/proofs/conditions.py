@@ -10,7 +10,7 @@ import numpy as np
 
 from fairopt.blocks.algebra import AtLeast, fall
 from fairopt.blocks.constraints import Constraint, ManyRows
-from fairopt.blocks.majorant import Majorant
+from fairopt.blocks.form import Form
 from fairopt.blocks.rows import TYPICAL
 from fairopt.certificate import BLOCK_TOLERANCE
 from fairopt.formulation.program import ConeModel, Float, Indices, Program
@@ -86,7 +86,7 @@ def rise_at_prices(program: Program, prices: Float, tasks: Float) -> Float:
     are worth beyond the tasks.
     """
     pairs, prices = program.pairs, np.maximum(prices, 0.0)
-    worth, held = pairs.min(program.rows.cost(prices)[0]), pairs.sum(tasks)
+    worth, held = pairs.min(program.rows.cost(prices)), pairs.sum(tasks)
     paid = float(prices @ program.usable_rows)
     spare = max(paid - float(worth @ held), 0.0) + 2 * EPS * paid
     with np.errstate(divide="ignore"):
@@ -114,7 +114,7 @@ def rows_violation(program: Program, tasks: Float) -> float:
     typical = scale * min(1.0, float((tasks / scale).max(initial=0.0)))  # rows may hold ever closer as all tasks shrink
     for block in program.rest:
         if not isinstance(block, ManyRows):
-            worst += [some.rows.broken(tasks, typical).max() for some in program.rows_of(block) or ()]
+            worst += [one.rows.broken(tasks, typical).max() for one in program.rows_of(block) or ()]
     worst += [by.max(initial=0.0) for _, by in broken_rows(program, tasks)]
     return float(max(worst))
 
@@ -207,7 +207,7 @@ def relaxed_multipliers(cone: ConeModel, tasks: Float) -> Multipliers:
                 majorant = block.objective.majorant(point)
                 if majorant is not None:
                     times = max(float(dual.sum()), 0.0) / (abs(block.level) or 1.0)
-                    out.extra += ((Majorant().plus(majorant, 1.0), times),)
+                    out.extra += ((Form().plus(majorant, 1.0), times),)
                     out.constant -= times * block.level
                     continue
             rows = linear_rows(condition, cone.unknowns)
@@ -246,7 +246,7 @@ def dual_values(condition: cp.Constraint) -> Float:
     return np.nan_to_num(np.atleast_1d(np.asarray(value, dtype=float)).ravel(order="F"))
 
 
-def tangent(cone: ConeModel, expression: cp.Expression, tasks: Float) -> tuple[Majorant, Float] | None:
+def tangent(cone: ConeModel, expression: cp.Expression, tasks: Float) -> tuple[Form, Float] | None:
     """The tangent of a concave expression at the tasks: a constant, and slopes (n_pairs,); None without a gradient."""
     with values_kept([cone.unknowns]):
         cone.unknowns.save_value(tasks / cone.scale)
@@ -254,7 +254,7 @@ def tangent(cone: ConeModel, expression: cp.Expression, tasks: Float) -> tuple[M
     if gradient is None or value is None or not np.isfinite(value):
         return None
     worth = gradient.toarray().ravel() / cone.scale
-    return Majorant(constant=float(value) - float(worth @ tasks)), worth
+    return Form(constant=float(value) - float(worth @ tasks)), worth
 
 
 def gradient_of(expression: cp.Expression, unknowns: cp.Variable) -> sp.csr_array | None:

@@ -22,7 +22,7 @@ import numpy as np
 from fairopt.blocks.algebra import AtLeast, KeptShares
 from fairopt.blocks.constraints import Constraint, EnvyFree, EqualShares, MadeRows, MaxShare, MinShare
 from fairopt.blocks.efficiency import FairnessEfficiency, TotalIs
-from fairopt.blocks.majorant import Majorant, weigh
+from fairopt.blocks.form import Form, weigh
 from fairopt.blocks.model import Point
 from fairopt.certificate import GAP_TOLERANCE
 from fairopt.formulation.program import Float, Program
@@ -85,7 +85,7 @@ class Optimum(Evidence):
         """Whether it belongs to the program of a fixed sum, and its multipliers are those of the conditions there."""
 
     @abstractmethod
-    def charged(self, program: Program, tasks: Float, powers: Majorant, unit: float) -> Charged:
+    def charged(self, program: Program, tasks: Float, powers: Form, unit: float) -> Charged:
         """What its multipliers charge, given the powers with shares in a unit."""
 
 
@@ -118,13 +118,13 @@ def tangent_of(program: Program, evidence: Optimum, tasks: Float) -> Tangent | N
     total = fixed_sum(program)
     majorant = program.objective.majorant(point)
     assert majorant is not None
-    (term,) = majorant.powers
+    (term,) = majorant.curves
     sign = -1.0 if (term.factor < 0).any() else 1.0
     q, w = 1.0 - term.alpha, np.abs(term.factor)
     levels = weigh(term.c, point)
     unit = np.exp(log_mean(np.maximum(levels, LEAST * levels.max()), w, q))  # high powers of other levels overflow
     term = replace(term, c=term.c / unit)
-    powers = Majorant(powers=(term,))
+    powers = Form(curves=(term,))
     charged = evidence.charged(program, tasks, powers, unit)
     lagrangian = charged.lagrangian
     multipliers = lagrangian.multipliers
@@ -137,7 +137,7 @@ def tangent_of(program: Program, evidence: Optimum, tasks: Float) -> Tangent | N
         at = np.maximum(at, LEAST * at.max())
         mean_at = log_mean(at, w, q)
         gradient = term.factor * np.exp((q - 1.0) * (np.log(at) - mean_at))
-        linear = Majorant(powers=(replace(term, factor=gradient, alpha=0.0),), constant=float(gradient.sum()))
+        linear = Form(curves=(replace(term, factor=gradient, alpha=0.0),), constant=float(gradient.sum()))
         factor *= np.exp((1.0 - q) * mean_at)
         top = Lagrangian(program, linear, multipliers, point)(factor)
         if top == top and (best is None or top < best[0]):

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from fairopt.blocks.majorant import ratio_gap
+from fairopt.blocks.form import ratio_gap
 from fairopt.blocks.shares import SMALLEST
 from fairopt.formulation.pool_users import Chunk, Pool, cost, summed
 from fairopt.formulation.program import Float, Program

@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 
 from fairopt.blocks.algebra import in_units
-from fairopt.blocks.majorant import Majorant
+from fairopt.blocks.form import Form
 from fairopt.formulation.program import ConeModel, Float, Program
 from fairopt.lazy import cp
 from fairopt.proofs import conditions
@@ -74,7 +74,7 @@ def _gap(program: Program, tasks: Float, top: float) -> float:
     return in_units(top - value, program.objective.unit(point), value)
 
 
-def _tangent(program: Program, at: Float) -> tuple[Majorant, Float] | None:
+def _tangent(program: Program, at: Float) -> tuple[Form, Float] | None:
     """The tangent of the objective at tasks by pair: a constant, rounded up, and slopes; None where it has none.
 
     Slopes are by pair, or by user where all blocks are ours.
@@ -108,4 +108,4 @@ def _tangent(program: Program, at: Float) -> tuple[Majorant, Float] | None:
     if not np.isfinite(size):
         return None
     tangent = float(worth @ (held if len(worth) == len(held) else at))
-    return Majorant(constant=value - tangent + EPS * size), worth
+    return Form(constant=value - tangent + EPS * size), worth

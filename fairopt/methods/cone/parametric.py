@@ -327,7 +327,7 @@ class _PoolSearch(_PriceSearch):
     def run(self) -> str:
         majorant = self.objective.evenness.majorant(self.program.point(self.tasks))
         assert majorant is not None
-        self.problem = interior.of_program(self.program, PowerMarginal(majorant.powers))
+        self.problem = interior.of_program(self.program, PowerMarginal(majorant.curves))
         self.row = self.objective.share.coefficients(self.program.instance) / self.unit  # shares count in the mean
         self.prices: dict[float, Float] = {}  # by mean, last of the mean
         return super().run()

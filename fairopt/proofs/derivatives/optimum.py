@@ -148,10 +148,9 @@ class Optimum:
             rows.append(per_task[binds][:, self.kept])
             signed.append(np.full(len(binds), equal))
 
-        of_blocks = [program.rows_of(block) for block in program.rest]
-        for own in (one.rows for found in of_blocks for one in found or ()):
+        for own in (one.rows for one in program.rows.further):
             add(own.per_task, own.load(tasks) - own.right, own.equal)
-        if None not in of_blocks:
+        if all(program.rows_of(block) is not None for block in program.rest):
             return Rest(sp.csr_array(sp.vstack(rows)), np.concatenate(signed), True, True)
         cone = ConeModel(program)
         cone.unknowns.save_value(tasks / cone.scale)

@@ -14,7 +14,7 @@ from oracle.concave import maximise
 from scipy.optimize import linprog
 
 import fairopt as fo
-from fairopt.blocks.majorant import PowerTerm
+from fairopt.blocks.form import Curve
 from fairopt.blocks.marginal import PowerMarginal
 from fairopt.evidence.row_prices import RowPrices
 from fairopt.evidence.user_prices import UserPrices
@@ -150,7 +150,7 @@ def test_sums_that_do_not_bend_are_left_to_cones() -> None:
 def test_derivatives_of_a_power_are_those_of_the_power() -> None:
     rng = np.random.default_rng(9)
     weights, size, levels, worth = rng.uniform(0.5, 2, (4, 6))
-    curves = Curves(PowerMarginal([PowerTerm(1 / size, weights, 2.0)]), size, 1.0, np.full(6, 9.0))
+    curves = Curves(PowerMarginal([Curve(1 / size, weights, 2.0)]), size, 1.0, np.full(6, 9.0))
     powers = Powers(weights, 2.0)
     for name, given in (("at", [levels]), ("logs", [levels]), ("elasticity", [levels]), ("wanted", [worth, levels])):
         np.testing.assert_allclose(getattr(curves, name)(*given), getattr(powers, name)(*given), rtol=1e-12)

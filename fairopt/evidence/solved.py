@@ -12,19 +12,21 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from fairopt.blocks.algebra import in_units
+from fairopt.blocks.algebra import AtLeast, in_units
 from fairopt.blocks.constraints import MadeRows, ManyRows
-from fairopt.blocks.efficiency import TotalIs
-from fairopt.blocks.form import Form
+from fairopt.blocks.efficiency import FairnessEfficiency, TotalIs
+from fairopt.blocks.form import Curve, Form
 from fairopt.blocks.model import Point
 from fairopt.certificate import GAP_TOLERANCE
 from fairopt.formulation.program import ConeModel, Float, Program
+from fairopt.formulation.rows import BlockRows
 from fairopt.lazy import cp
 from fairopt.proofs import conditions
 from fairopt.proofs.conditions import dual_values
 from fairopt.proofs.conic import conic_excess
+from fairopt.proofs.entries import Imposed, price_entry
 from fairopt.proofs.lagrangian import Lagrangian, LagrangianBound, Multipliers, lagrangian_bound
-from fairopt.proofs.plane import Charged, Optimum
+from fairopt.proofs.plane import LEAST, Charged, Optimum, log_mean
 from fairopt.proofs.proposal import Measured, Reader, as_numbers
 
 STEP = 1e-5  # of the way to zero, for slopes along it
@@ -94,6 +96,35 @@ class Solved(Optimum):
             for ours, theirs in zip(condition.dual_variables, next(same).dual_variables, strict=True):
                 ours.save_value(theirs.value)
         return fewer, Solved(model, unit=self.unit), tuple(kept.values())
+
+    def entry(self, program: Program, tasks: Float, rows: Imposed) -> dict[str, Any]:
+        """Dual values in natural units of the objective; of alpha-fairness alone, of shares in a unit."""
+        found = lagrangian_of(program, self, tasks)
+        if found is None:
+            raise ValueError(f"{program.objective} has no bound that is portable")
+        point, term, unit = program.point(tasks), program.term, 1.0
+        scale = found.factor * found.lagrangian.majorant.unit
+        if term.is_curved:
+            scale, unit = term.factor * found.factor * float(point.weights.sum()), point.level(term.share)
+        if term.kind.in_levels:
+            scale *= point.level(term.share)
+        line: dict[str, Any] = {}
+        if term.measure is not None and term.alpha is None:
+            line = _touching(program, term.measure, found, tasks)
+            scale *= line.pop("size") / (term.factor * term.measure.exponents[0])
+        mixtures = found.lagrangian.with_mixtures(found.factor)[1]
+        held = price_entry(program, found.lagrangian.multipliers.prices * scale, unit, mixtures)
+        held |= self.multipliers(rows, scale * found.per_dual)
+        return {"kind": "lines", "lines": [held | line]} if line else held
+
+    def multipliers(self, rows: Imposed, scale: float) -> dict[str, Any]:
+        cone, found, kept = self.model, list[tuple[BlockRows, Float]](), list[float]()
+        for block, condition in conditions.charged_conditions(cone):
+            if condition.id in cone.known:
+                found.append((cone.known[condition.id], conditions.known_multipliers(cone, condition) * scale))
+            elif isinstance(block, AtLeast):
+                kept.append(max(float(dual_values(condition).sum()) * scale, 0.0) / (abs(block.level) or 1.0))
+        return rows.multipliers(cone.program, found) | {"kept": kept}
 
     def numbers(self) -> dict[str, Any]:
         duals = [dual_values(condition).tolist() for condition in _conditions(self.model)]
@@ -206,6 +237,28 @@ def lagrangian_of(program: Program, evidence: Solved, tasks: Float) -> Scaled | 
     closest = fit.found.factor if fit.found.gap <= GAP_TOLERANCE else 0.0
     lagrangian = Lagrangian(program, fit.majorant, fit.multipliers, program.point(tasks))
     return Scaled(lagrangian, closest or by_units or fit.found.factor, factor or 1.0)
+
+
+def _touching(program: Program, measure: FairnessEfficiency, found: Scaled, tasks: Float) -> dict[str, Any]:
+    """The line that touches the power mean M (``size``) at an optimum of a concave measure, where its slope follows.
+
+    Its levels are those at which users' parts of the Lagrangian are largest: there no error of a price is a gain.
+    """
+    point, pairs, (first, second) = program.point(tasks), program.pairs, measure.exponents
+    c, w = measure.share.coefficients(program.instance), point.weights / point.weights.sum()
+    levels = point.share(measure.share) / point.weights
+    size = float(np.exp(log_mean(levels, w, 1 - measure.beta)))
+    slope = -second * size / (first * float(levels @ w))
+    relative = (c.T / (point.weights * size)).T
+    charged = found.lagrangian.multipliers.times(found.factor / first)
+    charged.pair_cost = charged.pair_cost + slope * w[pairs.user] * (
+        pairs.of(relative) if c.ndim == 2 else relative[pairs.user]
+    )
+    if not charged.extra:
+        powers = Form(curves=(Curve(relative, w, measure.beta),))
+        best = Lagrangian(program, powers, charged, point).levels(1.0)
+        levels = size * np.maximum(best, LEAST * best.max())
+    return {"levels": levels.tolist(), "slope": slope, "size": size}
 
 
 def slope(majorant: Form, form: cp.Expression, point: Point, cone: ConeModel, tasks: Float) -> float | None:

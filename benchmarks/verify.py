@@ -144,6 +144,7 @@ WHERE: dict[str, str] = {  # by kind a pattern of the path of what is changed
     "demand": r"instance/demands/.*\d", "limit": r"instance/task_limits/\d+", "weight": r"instance/weights/\d+",
     "counts": r"instance/counts/\d+", "eligibility": r"instance/eligible/\d+/\d+", "coefficient": r"given/.*\d",
     "bundle": r"bundles/.*\d", "placement": r"placement/.*\d",
+    "objective": "objective", "stated price": r"prices/\d+/\d+",
 }  # fmt: skip
 KINDS = (*WHERE, "policy", "another proof", "another policy", "another number", "exchange", "tasks moved",
          "tasks scaled", "key deleted", "file cut")  # fmt: skip
@@ -219,6 +220,8 @@ def mutated(rng: Rng, text: str, kind: str) -> str | None:
     if kind == "file cut":
         return text[: rng.integers(1, len(text))]
     data = json.loads(text)
+    if kind not in ("objective", "stated price"):  # which would be refused for what they were worth before
+        data["objective"] = data["prices"] = None
     tasks = np.array(data["tasks_by_server"])
     n = len(tasks)
     if kind in WHERE:
@@ -312,7 +315,9 @@ def reference(text: str) -> str:
     if bundles is not None:  # what no task needs is worth nothing
         bundles = np.array(bundles, dtype=float) * (needs_of(held) > 0)
     certificate = SimpleNamespace(ok=True, solver="any", assumed="")
-    answer = SimpleNamespace(tasks_by_server=tasks, objective=None, certificate=certificate, bundles=bundles)
+    answer = SimpleNamespace(
+        tasks_by_server=tasks, objective=data.get("objective"), certificate=certificate, bundles=bundles
+    )
     return fuzz_verdicts.judge(Draw(given, asked), answer)
 
 

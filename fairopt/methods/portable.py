@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 
 from fairopt.allocation import Allocation
-from fairopt.blocks.algebra import AtLeast, KeptLevel, Tiers, tiers_of
+from fairopt.blocks.algebra import AtLeast, KeptLevel, Objective, Tiers, tiers_of
 from fairopt.blocks.base import Block, blocks_within, is_ours
 from fairopt.blocks.bundles import WeightedLog
 from fairopt.blocks.constraints import Constraint, ManyRows
 from fairopt.blocks.efficiency import FairnessEfficiency, PowerSpread, TotalIs, single_term
 from fairopt.blocks.majorant import Majorant, PowerTerm
-from fairopt.blocks.objectives import Leximin, MaxMin
+from fairopt.blocks.objectives import AlphaFair, Leximin, MaxMin
 from fairopt.blocks.shares import Share, asked_once
 from fairopt.errors import FairoptError
 from fairopt.formulation.bundle_program import decides_bundles
@@ -58,8 +58,8 @@ UNREADABLE = (FairoptError, verify.CannotCheck, verify.Fault, LookupError, TypeE
 
 @asked_once()
 def portable(allocation: Allocation) -> dict[str, Any]:
-    """Entries of the file of an allocation: ``given``, coefficients of shares of one's own, and ``proof``, evidence by
-    tier.
+    """Entries of the file of an allocation: ``given``, coefficients of shares of one's own, ``proof``, evidence by
+    tier, and ``prices``, those of the evidence where it has them in units of the objective.
 
     Where evidence is not portable, the entry says why.
     """
@@ -85,7 +85,20 @@ def portable(allocation: Allocation) -> dict[str, Any]:
             proof = list(_entries(allocation, cluster, fresh))
     except UNREADABLE as error:
         proof = [{"why": str(error)}]
+    if allocation.evidence_prices is not None:
+        more |= _natural_prices(tiers_of(policy.objective)[0], proof[0])
     return {"given": given, **more, "proof": proof}
+
+
+def _natural_prices(objective: Objective, entry: Mapping[str, Any]) -> dict[str, Any]:
+    """The prices of an entry for the whole objective, without a unit of shares; none where they are beyond floats."""
+    terms = [term for _, term in objective.terms()]
+    if entry.get("kind") != "prices" or any(isinstance(term, FairnessEfficiency) for term in terms):
+        return {}
+    alpha = terms[0].alpha if isinstance(terms[0], AlphaFair) else 0.0
+    with np.errstate(all="ignore"):
+        prices = np.maximum(entry["prices"], 0.0) * np.float64(entry.get("unit", 1.0)) ** (1.0 - alpha)
+    return {"prices": prices.tolist() if np.isfinite(prices).all() else None}
 
 
 def _solved_again(allocation: Allocation) -> list[tuple[Program, Answer]]:

@@ -71,7 +71,7 @@ def test_a_policy_that_fairopt_would_not_read_is_not_proved(text: str, tmp_path:
     path = fo.DRF().allocate(POOL).save(tmp_path / "drf.json")
     data = json.loads(path.read_text())
     assert fo.verify(path).ok
-    path.write_text(json.dumps(data | {"policy": text}))
+    path.write_text(json.dumps(data | {"policy": text, "objective": None}))
     assert not fo.verify(path).ok
 
 
@@ -81,7 +81,7 @@ def test_a_policy_that_fairopt_would_not_read_is_not_proved(text: str, tmp_path:
 ])  # fmt: skip
 def test_an_instance_that_fairopt_would_not_read_is_not_proved(key: str, value: Any, tmp_path: Path) -> None:
     path = fo.DRF().allocate(POOL).save(tmp_path / "drf.json")
-    data = json.loads(path.read_text())
+    data = json.loads(path.read_text()) | {"objective": None}
     data["instance"][key] = value
     path.write_text(json.dumps(data))
     assert not fo.verify(path).ok

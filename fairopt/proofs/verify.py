@@ -1895,7 +1895,8 @@ def worth_of(cluster: Cluster, term: Block, bundles: list[Table]) -> tuple[Fract
         value = exp(log_of_powers(cluster, levels, 1 - alpha)) / (1 - alpha) if any(levels.values()) else ZERO
         return value, abs(value) * (1 + abs(1 - alpha))
     v = [number(x, "a weight", 0) for x in as_list(term.given.get("weights", 1))]
-    value = added(x * z for x, z in zip(v, sorted(levels.values()), strict=False))
+    ordered = sorted(levels.values()) if len(v) > 1 else [min(levels.values())]
+    value = added(x * z for x, z in zip(v, ordered, strict=False))
     return value, value
 
 

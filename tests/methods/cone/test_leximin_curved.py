@@ -208,3 +208,18 @@ class AllAtZero(fo.Constraint):
 def test_levels_that_conditions_hold_at_zero_are_refused_with_the_reason() -> None:
     with pytest.raises(fo.NotCertified, match="only levels above zero can be proved"):
         fo.Policy(fo.Leximin(), [AllAtZero()]).allocate(fo.Instance([[1, 2], [2, 1]], [3, 3]))
+
+
+@pytest.mark.parametrize("objective", [fo.Total(), fo.MaxMin(), fo.AlphaFair(0.5), fo.Leximin()], ids=repr)
+def test_constraints_that_leave_nobody_anything_are_said_to(objective: fo.Objective) -> None:
+    with pytest.raises(fo.NotCertified, match="they leave nobody anything: all users together have at most"):
+        fo.Policy(objective, [AllAtZero()]).allocate(fo.Instance([[1, 2], [2, 1]], [3, 3]))
+
+
+@pytest.mark.parametrize(
+    "objective", [fo.AlphaFair(0.5), fo.AlphaFair(1), fo.Total(fo.Tasks()), fo.Leximin(fo.Tasks())], ids=repr
+)
+def test_squares_that_may_not_exceed_zero_make_shares_equal(objective: fo.Objective) -> None:
+    instance = fo.datasets.log_uniform(6, 3, seed=1)
+    a = fo.Policy(objective, [Spread(0.0, squares=True)]).allocate(instance)
+    np.testing.assert_allclose(a.share(SHARE), fo.DRF().allocate(instance).shares.min(), rtol=1e-6)

@@ -47,7 +47,19 @@ from fairopt.proofs.evidence import (
     plain,
 )
 from fairopt.proofs.maximal import Placed, highest_level
-from fairopt.proofs.pool import ROUNDING, Bottlenecks, PoolProof, Sums, Worth, bottlenecks, proof_on_pool, totals, worth
+from fairopt.proofs.pool import (
+    ROUNDING,
+    Bottlenecks,
+    PoolProof,
+    Sums,
+    Worth,
+    bottlenecks,
+    first_full,
+    owed,
+    proof_on_pool,
+    totals,
+    worth,
+)
 from fairopt.proofs.psdsf import largest_gain, tasks_alone_on_one
 from fairopt.proofs.servers import LevelUnits
 
@@ -256,10 +268,13 @@ def _on_one_pool(
     if proof.factor < 1:
         tasks *= proof.factor
     found = proof.found
-    loose = isinstance(found, Bottlenecks) and not (found.full(pool.usable) and proof.gap <= ROUNDING)
-    if isinstance(evidence, Bottlenecked) and loose:
-        found = bottlenecks(pool, tasks, evidence.order)
-        proof = proof._replace(gap=found.gap(pool.usable), value=found.lowest)
+    if isinstance(evidence, Bottlenecked) and isinstance(found, Bottlenecks):
+        traces = found.traces(pool.usable)
+        if traces or not (found.full(pool.usable) and proof.gap <= ROUNDING):
+            order = first_full(pool, tasks) if evidence.order is None else evidence.order
+            found = bottlenecks(pool, tasks, order)
+            debts = owed(pool, tasks, order, found.least) if found.traces(pool.usable) else None
+            proof = proof._replace(gap=found.gap(pool.usable, debts), value=found.lowest)
     violation = found.feasible.violation
     if program.given.n_servers > 1:  # spread over servers that are alike
         violation = max(violation, feasibility(program.given, program.expand(tasks)))

@@ -163,6 +163,7 @@ ROUNDING = Fraction(1, 10**12)  # relatively: what floats leave in a level or a 
 BITS = 200
 PAIRS, NEAR_PAIRS = 160_000, 20_000_000  # of users whose envy is computed in fractions, and in floats: seconds
 LEVEL_PAIRS = 1_000_000  # levels times pairs of users and servers: 15 seconds
+SPREAD = 10**100  # between weights, as instances have it
 UNIT = 1 << 80  # the common denominator of numbers of files that have it
 ZERO, ONE = Fraction(0), Fraction(1)
 
@@ -506,6 +507,9 @@ class Cluster:
                 raise Fault(f"{what} hold a negative number")
         if len(self.limits) != n or any(w == 0 for w in self.weights) or self.counts != held["counts"]:
             raise Fault("task_limits are missing, a weight is 0, or a count is not a whole number")
+        apart = n > 0 and max(self.weights) > SPREAD * min(self.weights)
+        if apart or max(self.counts, default=1) > 1 << 53:
+            raise Fault("no instance has counts above 2^53, or weights that are more than 1e100 apart")
         if len({*self.users}) < n or len({*self.resources}) < m or len({*held["servers"]}) < servers:
             raise Fault("two users, two resources or two servers have one label")
         allowed = [[True] * servers] * n if held["eligible"] is None else held["eligible"]

@@ -22,6 +22,7 @@ ORDER = (
     ("blocks",),
     ("formulation",),
     ("proofs",),
+    ("derivatives",),
     ("methods",),
     ("policy",),
     ("policies",),

@@ -16,11 +16,11 @@ from numpy.typing import NDArray
 
 from fairopt.blocks.model import Pairs
 from fairopt.blocks.normal_form import Term
+from fairopt.derivatives.changes import LATE, Change, _NoRate
+from fairopt.derivatives.multipliers import Conditions, Face
 from fairopt.instance import Instance
 from fairopt.lazy import sp, sparse_linalg
-from fairopt.proofs.derivatives.multipliers import Conditions, Face
 from fairopt.time_limits import Clock
-from fairopt.tradeoff.changes import LATE, Change, _NoRate
 
 __all__ = ["ActiveSet"]
 

@@ -20,13 +20,9 @@ from fairopt.allocation import ChangedByHand
 from fairopt.blocks.normal_form import Term
 from fairopt.blocks.objectives import Objective
 from fairopt.blocks.shares import asked_once
-from fairopt.errors import InvalidBlock
-from fairopt.formulation.program import ConeModel, Float
-from fairopt.lazy import cp
-from fairopt.proofs.conditions import gradient_of
-from fairopt.proofs.derivatives.level_rises import heights
-from fairopt.proofs.derivatives.multipliers import TRUST, Face
-from fairopt.proofs.derivatives.optimum import (
+from fairopt.derivatives.level_rises import heights
+from fairopt.derivatives.multipliers import TRUST, Face
+from fairopt.derivatives.optimum import (
     TIES,
     OptimalityConditions,
     Optimum,
@@ -37,6 +33,10 @@ from fairopt.proofs.derivatives.optimum import (
     log_worth,
     parts,
 )
+from fairopt.errors import InvalidBlock
+from fairopt.formulation.program import ConeModel, Float
+from fairopt.lazy import cp
+from fairopt.proofs.conditions import gradient_of
 
 if TYPE_CHECKING:
     from fairopt.allocation import Allocation

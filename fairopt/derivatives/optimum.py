@@ -14,10 +14,10 @@ from fairopt.blocks.base import blocks_within, is_ours
 from fairopt.blocks.model import Point
 from fairopt.blocks.normal_form import Term
 from fairopt.blocks.shares import Share
+from fairopt.derivatives.multipliers import Conditions, Ties, flat, is_sparse, times_columns
 from fairopt.formulation.program import ConeModel, Float, Indices, Mask, Program
 from fairopt.lazy import sp
 from fairopt.proofs.conditions import linear_rows
-from fairopt.proofs.derivatives.multipliers import Conditions, Ties, flat, is_sparse, times_columns
 
 if TYPE_CHECKING:
     from fairopt.allocation import Allocation

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 
 from fairopt.allocation import Allocation
 from fairopt.blocks.objectives import Objective
+from fairopt.derivatives.changes import Change, _NoRate
 from fairopt.errors import OutOfDomain
 from fairopt.instance import Instance
-from fairopt.tradeoff.changes import Change, _NoRate
 
 __all__ = ["Levels", "Pool"]
 

@@ -16,13 +16,13 @@ from fairopt.blocks.algebra import Objective, only_term
 from fairopt.blocks.normal_form import Power, Term
 from fairopt.blocks.objectives import Total
 from fairopt.blocks.shares import Share
+from fairopt.derivatives.active_set import ActiveSet
+from fairopt.derivatives.changes import LATE, Change, _NoRate, elasticities
+from fairopt.derivatives.leximin import SAME, Levels, Pool
+from fairopt.display import label
 from fairopt.errors import OutOfDomain, OutOfTime
-from fairopt.policy import label
 from fairopt.progress import tell
 from fairopt.time_limits import SHORTEST, Clock
-from fairopt.tradeoff.active_set import ActiveSet
-from fairopt.tradeoff.changes import LATE, Change, _NoRate, elasticities
-from fairopt.tradeoff.leximin import SAME, Levels, Pool
 
 __all__ = ["KINDS", "Analysis", "Derivatives"]
 

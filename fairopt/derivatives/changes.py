@@ -26,10 +26,6 @@ LATE = "the time limit was over"
 TIE = 1e-12  # relative difference of ratios that count as equal
 
 
-class _NoRate(Exception):
-    """There is no derivative, for the reason given."""
-
-
 class Change(NamedTuple):
     """Rates of the data: row capacities (S, m), demands (n, m), log c (n,), log w (n,), and alpha."""
 

@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 
 from fairopt.allocation import Allocation
 from fairopt.blocks.objectives import Objective
-from fairopt.derivatives.changes import Change, _NoRate
+from fairopt.derivatives.changes import Change
+from fairopt.derivatives.optimum import NoDerivative
 from fairopt.errors import OutOfDomain
 from fairopt.instance import Instance
 
@@ -126,9 +127,11 @@ class Levels:
     def rates(self, change: Change) -> tuple[Float, None]:
         """Rates of tasks along a change; ranges are not known."""
         if self.kink:
-            raise _NoRate("prices of more and of less capacity differ, and on several servers only these are known")
+            raise NoDerivative(
+                "prices of more and of less capacity differ, and on several servers only these are known"
+            )
         if change.demand.any():
-            raise _NoRate("for leximin on several servers it depends on where tasks run, which is not unique")
+            raise NoDerivative("for leximin on several servers it depends on where tasks run, which is not unique")
         log_speed = np.where(self.free, change.log_w - change.log_c, 0.0)
         room = change.capacity - np.einsum("j,jsi->si", log_speed, self.used)
         rise = np.einsum("jsi,si->j", self.prices, room) / self.z

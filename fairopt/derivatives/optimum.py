@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -10,9 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairopt.blocks.algebra import AtLeast, Objective, only_term, tiers_of
-from fairopt.blocks.base import blocks_within, is_ours
 from fairopt.blocks.model import Point
-from fairopt.blocks.normal_form import Term
+from fairopt.blocks.normal_form import LogSlope, Term
 from fairopt.blocks.shares import Share
 from fairopt.derivatives.multipliers import Conditions, Ties, flat, is_sparse, times_columns
 from fairopt.formulation.program import ConeModel, Float, Indices, Mask, Program
@@ -40,8 +40,8 @@ TIES = (1e-8, 1e-6, 1e-5)
 MOST_COLUMNS = 3000  # multipliers beyond which their equations are not solved: 3,000 take 10 s
 
 
-class _NotCovered(Exception):
-    """The blocks do not determine derivatives in closed form, or the program is too large."""
+class NoDerivative(Exception):
+    """There is no derivative, or none is known; with the reason where it is shown."""
 
 
 class Rest(NamedTuple):
@@ -62,40 +62,49 @@ class Optimum:
 
     Pairs where no tasks can ever run are left out: ``user``, ``tasks``, ``reach`` and ``used`` have shape (n_pairs,) of
     the others. ``runs``, ``low`` and ``high`` (n_users,) are users with tasks, at a lower and at an upper bound;
-    ``full`` are the rows of ``loads`` that are used up.
+    ``full`` are the rows of ``loads`` that are used up. Levels within ``tie`` of each other count as equal.
     """
 
-    def __init__(self, allocation: Allocation, tie: float) -> None:
+    def __init__(self, allocation: Allocation, tie: float = TIES[0]) -> None:
         policy = allocation.policy
         self.tie = tie
         self.objective: Objective = first_tier(allocation)
         self.tiered = len(tiers_of(policy.objective)) > 1
-        constraints = tuple(policy.constraints)
-        ours = all(map(is_ours, blocks_within((self.objective, constraints))))
-        self.program = program = Program(allocation.instance, self.objective, constraints, merge=ours)
+        self.program = program = Program(allocation.instance, self.objective, policy.constraints)
         self.evidence = allocation.evidence_prices
         if program.empty:
             return
-        self.point = Point(program.instance, program.gather_rows(allocation.tasks_by_server))
         self.levelled = program.term.is_smallest and program.term.kind.is_known
+        self.bends = any(term.kind.bends for term in self.objective.terms())
         pairs = program.pairs
-        tasks = self.point.tasks_by_server[pairs.user, pairs.server]
         # pairs where no tasks can ever run: of users bounded by zero, and of resources that are reserved altogether
         shut = (program.high[pairs.user] <= 0) | program.closed_pairs
         self.kept = np.flatnonzero(~shut)
         every = not shut.any()
-        self.user, self.tasks = pairs.user[self.kept], tasks[self.kept]
+        self.user = pairs.user[self.kept]
         self.loads = pairs.loads if every else pairs.loads[:, self.kept]
-        n = program.instance.n_users
-        self.total = np.bincount(self.user, weights=self.tasks, minlength=n)
-        bends = any(term.kind.bends for term in self.objective.terms())
-        self.reach = self.tasks if bends or self.levelled else program.most[self.user]
-        self.runs = self.total > (0.0 if bends else (ROUNDING if self.levelled else NOTHING) * program.most)
+        self._look(Point(program.instance, program.gather_rows(allocation.tasks_by_server)))
+
+    def at(self, tasks: Float) -> Optimum:
+        """The same program at other tasks of each pair."""
+        other, by_pair = copy(self), np.zeros(len(self.program.pairs))
+        other.__dict__.pop("rest", None)
+        by_pair[self.kept] = tasks
+        other._look(self.program.point(by_pair))
+        return other
+
+    def _look(self, point: Point) -> None:
+        """See at a point where tasks run, which users are at their bounds, and which rows are full."""
+        program = self.program
+        self.point, self.tasks = point, program.pairs.of(point.tasks_by_server)[self.kept]
+        self.total = np.bincount(self.user, weights=self.tasks, minlength=program.instance.n_users)
+        self.reach = self.tasks if self.bends or self.levelled else program.most[self.user]
+        self.runs = self.total > (0.0 if self.bends else (ROUNDING if self.levelled else NOTHING) * program.most)
         self.used = self.runs[self.user] & (self.tasks > USED * self.total[self.user])
         if program.single and self.levelled:  # also where lower bounds of others leave nothing
             self.used |= ~self.runs[self.user]
-        full = max(FULL, 10 * tie)
-        near = tie if self.levelled else full
+        full = max(FULL, 10 * self.tie)
+        near = self.tie if self.levelled else full
         self.high = np.isfinite(program.high) & (self.total >= program.high * (1 - near))
         self.low = np.where(program.low > 0, self.total <= program.low * (1 + near), ~self.runs)
         used = np.asarray(self.loads @ self.tasks).ravel()
@@ -148,7 +157,7 @@ class Optimum:
                     continue
                 powers, ranked = parts(block.objective, point)
                 if ranked:
-                    raise _NotCovered
+                    raise NoDerivative
                 rows.append(-sp.csr_array(np.exp(log_worth(self, powers))[None, :]))
                 signed.append(np.zeros(1, dtype=bool))
                 straight = False
@@ -156,7 +165,7 @@ class Optimum:
             known, straight = known and linear, straight and linear
             found = linear_rows(condition, cone.unknowns)
             if found is None:
-                raise _NotCovered
+                raise NoDerivative
             slopes = found.slopes.T.tocsr()
             terms = np.asarray(abs(slopes) @ np.abs(cone.unknowns.value)).ravel()
             tight = found.values >= -FULL * np.maximum(terms, np.abs(found.values))
@@ -169,31 +178,26 @@ class Optimum:
 # -- what objectives are worth -----------------------------------------------------------------------------------------
 
 
-class Power(NamedTuple):
-    """A derivative ``exp(log_factor) (s_j / w_j)^-alpha`` by each share."""
-
-    log_factor: float
-    share: Share
-    alpha: float
+Worth = list[tuple[Share, LogSlope]]  # derivatives by shares, with their factors
 
 
-def parts(objective: Objective, point: Point) -> tuple[list[Power], list[Term]]:
+def parts(objective: Objective, point: Point) -> tuple[Worth, list[Term]]:
     """An objective as derivatives in closed form, and its terms of ranked shares."""
-    powers: list[Power] = []
+    powers: Worth = []
     ranked: list[Term] = []
     for term in objective.terms():
         if term.factor == 0:
             continue
         if not term.kind.is_known:
-            raise _NotCovered
+            raise NoDerivative
         if term.ranks is not None:
             ranked.append(term)
             continue
         slopes = term.kind.slopes(log_levels(term.share, point), point.weights)
         if slopes is None:
-            raise _NotCovered
+            raise NoDerivative
         log_factor = float(np.log(term.factor)) + slopes.log_unit
-        powers += [Power(log_factor + slope.log_factor, term.share, slope.alpha) for slope in slopes.each]
+        powers += [(term.share, slope._replace(log_factor=log_factor + slope.log_factor)) for slope in slopes.each]
     return powers, ranked
 
 
@@ -203,15 +207,13 @@ def log_levels(share: Share, point: Point) -> Float:
         return np.asarray(np.log(point.share(share) / point.weights))
 
 
-def log_worth(optimum: Optimum, powers: Sequence[Power]) -> Float:
+def log_worth(optimum: Optimum, powers: Worth) -> Float:
     """Logarithm of the worth of a task of each pair, by the parts that have a derivative, shape (n_pairs,)."""
     out: Float = np.full(len(optimum.user), -np.inf)
-    for log_factor, share, alpha in powers:
-        c = share.coefficients(optimum.program.instance)
+    for share, slope in powers:
         with np.errstate(divide="ignore"):
-            term = log_factor + np.log(optimum.of(c))
-            if alpha:
-                term -= alpha * np.log(optimum.relative_shares(share))[optimum.user]
+            log_c = np.log(optimum.of(share.coefficients(optimum.program.instance)))
+        term = slope.log_worth(log_c, log_levels(share, optimum.point)[optimum.user])
         out = np.logaddexp(out, term) if len(powers) > 1 else term
     return out
 
@@ -299,23 +301,29 @@ class OptimalityConditions:
                     at_bound[j] = False
 
     def conditions(
-        self, rows: Indices, scale: Float, whole: float, lost: Mask | None = None, paid: Float | None = None
+        self,
+        rows: Indices,
+        scale: Float,
+        whole: float,
+        lost: Mask | None = None,
+        paid: Float | None = None,
+        most: float = MOST_COLUMNS,
     ) -> tuple[Conditions, Float]:
         """The conditions, and the unit of each multiplier: prices, those of other conditions, and others.
 
         Prices are of capacities given as rows of the optimum's loads, about as large as ``scale``; ``whole`` is about
         the worth of everything. Users who are ``lost`` leave no condition; ``paid`` is the cost of tasks at given
-        prices.
+        prices. `NoDerivative` for more than ``most`` multipliers.
         """
         optimum, apart, rest = self.optimum, self.apart, self.optimum.rest
-        most = np.zeros(0)
+        dearest = np.zeros(0)
         if rest.charges.shape[0]:
-            most = flat(times_columns(abs(rest.charges), optimum.program.size[optimum.user]).max(axis=1))
+            dearest = flat(times_columns(abs(rest.charges), optimum.program.size[optimum.user]).max(axis=1))
         others = [unit for *_, unit in self.columns]
-        units = np.concatenate([scale, whole / np.where(most > 0, most, 1.0), others])
+        units = np.concatenate([scale, whole / np.where(dearest > 0, dearest, 1.0), others])
         signed = np.concatenate([np.zeros(len(scale), dtype=bool), rest.signed, np.zeros(len(others), dtype=bool)])
-        if len(units) > MOST_COLUMNS:
-            raise _NotCovered
+        if len(units) > most:
+            raise NoDerivative
         charges: Any = optimum.loads[rows]
         if len(units) > len(scale):
             charges = sp.vstack([sp.csr_array(charges), rest.charges])

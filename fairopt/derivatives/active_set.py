@@ -124,6 +124,7 @@ class ActiveSet:
         if np.abs(cost[self.tight.pairs] - 1).max(initial=0.0) > TRUST or (cost < 1 - TRUST).any():
             raise NoDerivative(NO_OPTIMUM)
 
+    @np.errstate(over="ignore")
     def _relative_cost(self, at: State, worth: Float) -> Float:
         """The cost of a task of each pair relative to its worth; 1 where both are zero."""
         cost, worth = self.loads.T @ at.p + at.nu[self.user], worth[self.user]
@@ -190,6 +191,7 @@ class ActiveSet:
             whole[part] = piece
         return out
 
+    @np.errstate(all="ignore")
     def newton(self, held: Held, state: State, clock: Clock) -> State | None:
         """The point that satisfies the conditions with the same parts held, near a state; None without."""
         q, r, k = held

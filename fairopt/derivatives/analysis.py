@@ -106,10 +106,8 @@ class Analysis:
         self.term, self.objective = _term(allocation.policy)
         if self.whole.demands.ndim == 3:
             raise OutOfDomain("demands differ by server, and derivatives are of tasks that take the same everywhere")
-        optimum = Optimum(allocation)
-        program = optimum.program
-        self.part, self.instance = program.active, program.instance
-        self.classes = program.unmerged.server_classes if program.merge else np.arange(self.instance.n_servers)
+        self.optimum = optimum = Optimum(allocation)
+        self.part, self.instance = optimum.program.active, optimum.program.instance
         self.share: Share = self.term.share
         self.smooth = replace(self.term, factor=1.0, kind=self.term.kind.simplest)  # of the same optimum
         none = np.zeros((len(self.part), *self.instance.capacities.shape))
@@ -120,7 +118,7 @@ class Analysis:
         self.x = optimum.total
         self.kernel: Any
         if not self.term.is_smallest:
-            self.kernel = ActiveSet(program.pairs, self.smooth, self.c)
+            self.kernel = ActiveSet(optimum.program.pairs, self.smooth, self.c)
             with self._timed() as clock:
                 try:
                     self.kernel.start(optimum, clock)
@@ -134,7 +132,7 @@ class Analysis:
         elif self.instance.n_servers == 1:
             self.kernel = Pool(self.instance, self.c, self.x)
         else:
-            self.kernel = Levels(allocation, self.instance, self.part, self.classes, optimum.point.tasks_by_server)
+            self.kernel = Levels(allocation.level_prices, optimum)
 
     def derivatives(self, kind: str) -> Derivatives:
         """Both sides of all derivatives by the numbers of a kind."""
@@ -180,7 +178,7 @@ class Analysis:
         if kind == "alpha":
             return values
         if kind == "capacity":
-            return np.take(values, self.classes, axis=axis)
+            return np.take(values, self.optimum.classes, axis=axis)
         shape = (*values.shape[:axis], self.whole.n_users, *values.shape[axis + 1 :])
         out = np.full(shape, other, dtype=values.dtype)
         out[(slice(None),) * axis + (self.part,)] = values

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from copy import copy
-from functools import cached_property
+from functools import cached_property, reduce
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from fairopt.blocks.algebra import AtLeast, Objective, only_term, tiers_of
 from fairopt.blocks.model import Point
-from fairopt.blocks.normal_form import LogSlope, Term
+from fairopt.blocks.normal_form import Term
 from fairopt.blocks.shares import Share
 from fairopt.derivatives.multipliers import Conditions, Ties, flat, is_sparse, times_columns
 from fairopt.formulation.program import ConeModel, Float, Indices, Mask, Program
@@ -123,6 +123,21 @@ class Optimum:
         """Shares per weight."""
         return self.point.share(share) / self.program.instance.weights
 
+    @cached_property
+    def classes(self) -> Indices:
+        """The row of the program that each server as given is in."""
+        program = self.program
+        return program.unmerged.server_classes if program.merge else np.arange(program.instance.n_servers)
+
+    def by_class(self, by_server: Float) -> Float:
+        """Values of servers as given, that are equal within classes, by row of the program."""
+        return by_server[np.unique(self.classes, return_index=True)[1]]
+
+    def log_levels(self, share: Share) -> Float:
+        """Logarithms of shares per weight."""
+        with np.errstate(divide="ignore"):
+            return np.asarray(np.log(self.relative_shares(share)))
+
     def shown(self, by_row: Float) -> Float:
         """Derivatives by usable fraction of each row as (n_servers, n_resources) per natural unit of capacity."""
         with np.errstate(invalid="ignore"):
@@ -135,9 +150,8 @@ class Optimum:
         program = self.program
         if self.evidence is None or self.evidence.shape != program.given.capacities.shape:
             return None
-        first = np.unique(program.unmerged.server_classes, return_index=True)[1] if program.merge else slice(None)
         usable = np.where(program.usable_rows > 0, program.usable_rows, 1.0)
-        return (self.evidence[first] * program.whole_capacities).ravel() / usable
+        return (self.by_class(self.evidence) * program.whole_capacities).ravel() / usable
 
     @cached_property
     def rest(self) -> Rest:
@@ -155,10 +169,10 @@ class Optimum:
             if isinstance(block, AtLeast) and not linear and block.objective.is_known:
                 if block.objective.value(point) - block.level > FULL * block.objective.drop(point):
                     continue
-                powers, ranked = parts(block.objective, point)
+                worth, ranked = log_worth(block.objective, self)
                 if ranked:
                     raise NoDerivative
-                rows.append(-sp.csr_array(np.exp(log_worth(self, powers))[None, :]))
+                rows.append(-sp.csr_array(np.exp(worth)[None, :]))
                 signed.append(np.zeros(1, dtype=bool))
                 straight = False
                 continue
@@ -178,44 +192,26 @@ class Optimum:
 # -- what objectives are worth -----------------------------------------------------------------------------------------
 
 
-Worth = list[tuple[Share, LogSlope]]  # derivatives by shares, with their factors
-
-
-def parts(objective: Objective, point: Point) -> tuple[Worth, list[Term]]:
-    """An objective as derivatives in closed form, and its terms of ranked shares."""
-    powers: Worth = []
-    ranked: list[Term] = []
+def log_worth(objective: Objective, optimum: Optimum) -> tuple[Float, list[Term]]:
+    """Logarithms of the worth of a task of each pair, by the terms that have derivatives, and the ranked terms."""
+    point, ranked, logs = optimum.point, list[Term](), [np.full(len(optimum.user), -np.inf)]
     for term in objective.terms():
         if term.factor == 0:
             continue
-        if not term.kind.is_known:
-            raise NoDerivative
         if term.ranks is not None:
             ranked.append(term)
             continue
-        slopes = term.kind.slopes(log_levels(term.share, point), point.weights)
+        if not term.kind.is_known:
+            raise NoDerivative
+        log_z = optimum.log_levels(term.share)
+        slopes = term.kind.slopes(log_z, point.weights)
         if slopes is None:
             raise NoDerivative
-        log_factor = float(np.log(term.factor)) + slopes.log_unit
-        powers += [(term.share, slope._replace(log_factor=log_factor + slope.log_factor)) for slope in slopes.each]
-    return powers, ranked
-
-
-def log_levels(share: Share, point: Point) -> Float:
-    """Logarithms of shares per weight."""
-    with np.errstate(divide="ignore"):
-        return np.asarray(np.log(point.share(share) / point.weights))
-
-
-def log_worth(optimum: Optimum, powers: Worth) -> Float:
-    """Logarithm of the worth of a task of each pair, by the parts that have a derivative, shape (n_pairs,)."""
-    out: Float = np.full(len(optimum.user), -np.inf)
-    for share, slope in powers:
         with np.errstate(divide="ignore"):
-            log_c = np.log(optimum.of(share.coefficients(optimum.program.instance)))
-        term = slope.log_worth(log_c, log_levels(share, optimum.point)[optimum.user])
-        out = np.logaddexp(out, term) if len(powers) > 1 else term
-    return out
+            log_c = np.log(optimum.of(term.share.coefficients(point.instance)))
+        log_unit = float(np.log(term.factor)) + slopes.log_unit
+        logs += [log_unit + slope.log_worth(log_c, log_z[optimum.user]) for slope in slopes.each]
+    return reduce(np.logaddexp, logs[1:] or logs), ranked
 
 
 def first_tier(allocation: Allocation) -> Any:

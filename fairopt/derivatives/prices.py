@@ -29,9 +29,7 @@ from fairopt.derivatives.optimum import (
     Optimum,
     first_term,
     first_tier,
-    log_levels,
     log_worth,
-    parts,
 )
 from fairopt.errors import InvalidBlock
 from fairopt.formulation.program import ConeModel, Float
@@ -154,7 +152,7 @@ def share_prices(allocation: Allocation) -> Float | None:
         return found.right
     slope = None
     if optimum is not None and term is not None and term.kind.is_known:
-        slope = term.kind.log_share_slope(log_levels(term.share, optimum.point), optimum.point.weights)
+        slope = term.kind.log_share_slope(optimum.log_levels(term.share), optimum.point.weights)
     if slope is None or term is None:
         raise InvalidBlock(
             f"no share stands for the value of {first_tier(allocation)}: share_prices are of a single objective of "
@@ -229,11 +227,10 @@ def _face(optimum: Optimum) -> tuple[Face, Float, float]:
 
 def _worth(optimum: Optimum) -> tuple[Float, list[Term], float]:
     """The worth of a task of each pair, up to a factor, ranked terms, and the factor's logarithm."""
-    powers, ranked = parts(optimum.objective, optimum.point)
-    logs, log_factor = log_worth(optimum, powers), 0.0
+    (logs, ranked), log_factor = log_worth(optimum.objective, optimum), 0.0
     for chosen in (optimum.used & ~optimum.high[optimum.user], optimum.used, np.ones(len(logs), dtype=bool)):
         finite = logs[chosen & np.isfinite(logs)]
-        if powers and len(finite):  # the largest worth that prices have to explain
+        if len(finite):  # the largest worth that prices have to explain
             log_factor = float(finite.max())
             break
     with np.errstate(over="ignore"):

@@ -16,8 +16,8 @@ import numpy as np
 from fairopt.blocks.model import Pairs
 from fairopt.blocks.normal_form import Term
 from fairopt.derivatives.changes import LATE, Change
-from fairopt.derivatives.multipliers import Face
-from fairopt.derivatives.optimum import USED, NoDerivative, OptimalityConditions, Optimum
+from fairopt.derivatives.multipliers import Face, dense
+from fairopt.derivatives.optimum import SMALL, USED, NoDerivative, OptimalityConditions, Optimum
 from fairopt.formulation.program import Float, Mask
 from fairopt.instance import Instance
 from fairopt.lazy import sp, sparse_linalg
@@ -31,7 +31,6 @@ TRUST = 1e-3  # by how much conditions may fail before the tasks are polished
 ROUND = 1e-9  # of rates, and of conditions that must hold at a changed point
 SINGULAR = 1e-11  # the smallest pivot relative to the largest of equations that have one solution
 MOST = 3000  # users of a measure whose derivatives tie all of them
-SMALL = 100  # pairs, rows and users up to which dense equations are faster
 RANK, CONSISTENT = 1e-9, 1e-6  # of equations with several solutions: singular values, and what is left
 REGULAR, REFINE = 1e-7, 4  # what is added to such equations, and steps that take it out again
 TINY = 1e-300
@@ -69,7 +68,7 @@ class ActiveSet:
         self.w, self.limits = instance.weights, instance.task_limits
         self.linear = term.is_linear
         self.user, self.small = pairs.user, sum(pairs.loads.shape) + len(self.w) <= SMALL
-        kind: Any = _dense if self.small else sp.csr_array
+        kind: Any = dense if self.small else sp.csr_array
         self.loads, self.of_user = kind(pairs.loads), kind(pairs.totals)
         self.made: dict[tuple[bytes, ...], Any] = {}
 
@@ -299,10 +298,6 @@ def _held_at(optimum: Optimum) -> Held:
     rows = np.zeros(len(optimum.program.usable_rows), dtype=bool)
     rows[optimum.full] = True
     return Held(optimum.used, rows, optimum.high)
-
-
-def _dense(matrix: Any) -> Float:
-    return np.asarray(matrix if isinstance(matrix, np.ndarray) else matrix.toarray())
 
 
 class _Dense:

@@ -78,7 +78,7 @@ class _Rates:
         """Which users need which full row, shape (d, n_users)."""
         optimum, n = self.optimum, len(self.z)
         loads = optimum.loads[optimum.full]
-        if not is_sparse(loads):  # one pair for a user, or none
+        if optimum.program.single:  # one pair for a user, or none
             needs = np.zeros((len(loads), n), dtype=bool)
             needs[:, optimum.user] = loads > 0
             return needs

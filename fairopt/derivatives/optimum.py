@@ -14,7 +14,7 @@ from fairopt.blocks.algebra import AtLeast, Objective, only_term, tiers_of
 from fairopt.blocks.model import Point
 from fairopt.blocks.normal_form import Term
 from fairopt.blocks.shares import Share
-from fairopt.derivatives.multipliers import Conditions, Ties, flat, is_sparse, times_columns
+from fairopt.derivatives.multipliers import Conditions, Ties, dense, flat, is_sparse, times_columns
 from fairopt.formulation.program import ConeModel, Float, Indices, Mask, Program
 from fairopt.lazy import sp
 from fairopt.proofs.conditions import linear_rows
@@ -37,6 +37,7 @@ ROUNDING = 1e-15  # and under objectives that level users, where lower bounds of
 TIES = (1e-8, 1e-6, 1e-5)
 
 
+SMALL = 100  # pairs and rows up to which dense matrices are faster
 MOST_COLUMNS = 3000  # multipliers beyond which their equations are not solved: 3,000 take 10 s
 
 
@@ -82,7 +83,8 @@ class Optimum:
         self.kept = np.flatnonzero(~shut)
         every = not shut.any()
         self.user = pairs.user[self.kept]
-        self.loads = pairs.loads if every else pairs.loads[:, self.kept]
+        loads = pairs.loads if every else pairs.loads[:, self.kept]
+        self.loads = dense(loads) if sum(loads.shape) <= SMALL else loads
         self._look(Point(program.instance, program.gather_rows(allocation.tasks_by_server)))
 
     def at(self, tasks: Float) -> Optimum:

@@ -115,6 +115,10 @@ class Analysis:
         if not len(self.part):
             return
         self.c = self.share.coefficients(self.instance)
+        if self.c.ndim == 2:
+            raise OutOfDomain(
+                f"{self.share} differs by server, and derivatives are of shares that are one number per task"
+            )
         self.x = optimum.total
         self.kernel: Any
         if not self.term.is_smallest:

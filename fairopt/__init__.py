@@ -20,6 +20,7 @@ property fails.
 * `blocks`: shares, objectives and constraints.
 * `formulation`: blocks and an instance made ready to solve: what methods and proofs both read.
 * `proofs`: the gate, which measures every answer and makes its certificate; bounds.
+* `evidence`: the kinds of evidence that prove an answer, each with its bound and its numbers in files.
 * `derivatives`: prices, tasks and levels by the numbers of the instance.
 * `methods`: how policies are solved, by kind of instance.
 * `policy`: `Policy`, an objective with constraints. `policies`: the named notions.

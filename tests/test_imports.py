@@ -22,6 +22,7 @@ ORDER = (
     ("blocks",),
     ("formulation",),
     ("proofs",),
+    ("evidence",),
     ("derivatives",),
     ("methods",),
     ("policy",),

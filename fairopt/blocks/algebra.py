@@ -11,10 +11,11 @@ from numpy.typing import NDArray
 
 from fairopt.blocks.base import Block, asked, brief, is_ours, parameter, refuse_operator
 from fairopt.blocks.constraints import Constraint, MinShare
-from fairopt.blocks.majorant import Majorant
+from fairopt.blocks.form import Form
 from fairopt.blocks.marginal import Marginal, added
-from fairopt.blocks.model import Model, Point
+from fairopt.blocks.model import Model, Pairs, Point
 from fairopt.blocks.normal_form import Kind, Several, Term
+from fairopt.blocks.rows import Rows
 from fairopt.blocks.shares import Share, nobody_has, require_share
 from fairopt.blocks.symbols import OutcomeSymbols
 from fairopt.blocks.terms import Condition
@@ -179,14 +180,14 @@ class Objective(Block):
                 return float("nan")
         return float("nan") if expression.value is None else float(expression.value)
 
-    def majorant(self, point: Point) -> Majorant | None:
+    def majorant(self, point: Point) -> Form | None:
         """A bound from above, tight at ``point``, that certificates can maximise exactly; None for the tangent."""
         if self._is_own:
             return None
         terms = self.terms()
         if len(terms) == 1:
             return terms[0].majorant(point)
-        total = Majorant()
+        total = Form()
         for term in terms:
             part = term.kind.majorant(term.share, point)
             if part is None or not term.kind.is_natural:
@@ -472,7 +473,7 @@ class Own(Kind):
     def value(self, share: Share | None, point: Point) -> float:
         return self.objective.value(point)
 
-    def majorant(self, share: Share | None, point: Point) -> Majorant | None:
+    def majorant(self, share: Share | None, point: Point) -> Form | None:
         return self.objective.majorant(point)
 
     def marginal(self, share: Share | None, instance: Instance) -> Marginal | None:
@@ -500,7 +501,17 @@ class AtLeast(Constraint):
             return None
         return MinShare(tuple(max(self.level / term.factor, 0.0) * instance.weights), term.share).bounds(instance)
 
-    def constraints(self, model: Model) -> dict[str, cp.Constraint]:
+    def rows(self, pairs: Pairs) -> dict[str, Rows] | None:
+        """One row if the objective is a sum of shares."""
+        terms = self.objective.terms()
+        if not all(term.is_linear and term.kind.is_natural for term in terms):
+            return None
+        per_task = sum(
+            (term.factor * pairs.of(term.share.coefficients(pairs.instance)) for term in terms), np.zeros(len(pairs))
+        )
+        return {"at least": Rows(-per_task, -self.level)}
+
+    def _curved(self, model: Model) -> dict[str, cp.Constraint]:
         unit = abs(self.level) or 1.0
         return {"at least": written(self.objective, model) / unit >= self.level / unit}
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairopt.blocks.model import Model, Pairs, Point, Rows
+from fairopt.blocks.model import Indices, Model, Pairs, Point
 from fairopt.instance import Instance
 from fairopt.lazy import cp, sp
 
@@ -38,7 +38,7 @@ class Triples:
         place[self.user, self.server, self.resource] = np.arange(len(self))
         return place
 
-    def index(self, user: Rows, server: Rows, resource: Rows) -> Rows:
+    def index(self, user: Indices, server: Indices, resource: Indices) -> Indices:
         """Where triples stand that are known to be among them."""
         return self._place[user, server, resource]
 
@@ -96,7 +96,7 @@ class BundleModel(Model):
     def can_hold(self) -> NDArray[np.bool_]:
         return self.triples.who
 
-    def split_bundles(self, user: Rows, server: Rows, resource: Rows) -> tuple[cp.Expression, Float]:
+    def split_bundles(self, user: Indices, server: Indices, resource: Indices) -> tuple[cp.Expression, Float]:
         triple = self.triples.index(user, server, resource)
         everything = len(triple) == len(self.triples) and bool((triple == np.arange(len(triple))).all())
         return (self.held if everything else self.held[triple]), self.units[triple]

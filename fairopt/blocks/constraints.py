@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fairopt.blocks.base import Block, PerUser, as_given, parameter, per_user_parameter, resource_name
 from fairopt.blocks.bundle_model import tasks_within
-from fairopt.blocks.model import Model, Point
+from fairopt.blocks.model import Model, Pairs, Point
+from fairopt.blocks.rows import LEAST, Rows
 from fairopt.blocks.shares import DominantShare, Share, best_server, require_share
 from fairopt.errors import Infeasible, InvalidBlock
 from fairopt.instance import Instance
@@ -29,14 +30,14 @@ __all__ = [
 ]
 
 Float = NDArray[np.float64]
-Rows = NDArray[np.intp]
+Indices = NDArray[np.intp]
 
 BLOCK = 262_144  # entries of rows made or looked at together
 MANY = 4_000  # users of whom a table of pairs is held in memory
 
 
 class Constraint(Block):
-    """Base of all constraints: subclass as a frozen dataclass and write `constraints`.
+    """Base of all constraints: subclass as a frozen dataclass and write `constraints`, or `rows` of a linear one.
 
     Examples
     --------
@@ -55,6 +56,46 @@ class Constraint(Block):
     instead: ClassVar[str] = "constraints are given in a list, as Policy(objective, [MinShare(0.1), MaxTasks(5)])"
     added: ClassVar[bool] = False  # True where a method adds it to those of a policy: never named in a conflict
 
+    def __init_subclass__(cls, **given: Any) -> None:
+        """Let what a class writes itself, rows or constraints, stand for what it inherits."""
+        super().__init_subclass__(**given)
+        if "constraints" in vars(cls):
+            if "rows" in vars(cls):
+                raise InvalidBlock(f"{cls.__name__} writes both rows and constraints, which might differ; write one")
+            cls.rows = Constraint.rows  # type: ignore[method-assign]
+
+    def rows(self, pairs: Pairs) -> dict[str, Rows] | None:
+        """The conditions by name as data, if they are linear: then they are measured and charged without CVXPY.
+
+        Parameters
+        ----------
+        pairs : Pairs
+            The pairs of a user and a server it may run on, whose tasks are the unknowns. Offers ``share(block)`` and
+            ``totals``, matrices that give shares and tasks by user, ``of(values)``, values by pair, ``weights`` and
+            ``instance``.
+
+        Returns
+        -------
+        dict of str to Rows, or None
+            None, the default, if only `constraints` are written.
+
+        Examples
+        --------
+        The first user's tasks at most twice the second's:
+
+        >>> import fairopt as fo
+        >>> from dataclasses import dataclass
+        >>> from fairopt.blocks.rows import Rows
+        >>> @dataclass(frozen=True, repr=False)
+        ... class AtMostTwice(fo.Constraint):
+        ...     def rows(self, pairs):
+        ...         tasks = pairs.totals
+        ...         return {"at most twice": Rows(tasks[[0]] - 2 * tasks[[1]])}
+        >>> fo.Policy(fo.Total(), [AtMostTwice()]).allocate(fo.Instance([[1], [1]], [6])).certificate.ok
+        True
+        """
+        return None
+
     def constraints(self, model: Model) -> dict[str, cp.Constraint]:
         """The conditions by name.
 
@@ -67,7 +108,14 @@ class Constraint(Block):
         -------
         dict of str to cvxpy.Constraint
         """
-        raise InvalidBlock(f"{type(self).__name__} has no constraints(model); write it")
+        rows = self.rows(model.pairs)
+        return (
+            self._curved(model) if rows is None else {k: some.condition(model) for k, some in rows.items() if len(some)}
+        )
+
+    def _curved(self, model: Model) -> dict[str, cp.Constraint]:
+        """The conditions of a constraint without rows."""
+        raise InvalidBlock(f"{type(self).__name__} has no constraints(model); write it, or rows(pairs)")
 
     def bounds(self, instance: Instance) -> tuple[Float, Float] | None:
         """Least and most tasks of each user, each of shape (n_users,), if the constraint is only that; else None."""
@@ -90,28 +138,22 @@ class _Bound(Constraint):
     def bounds(self, instance: Instance) -> tuple[Float, Float] | None:
         return self._box(instance)
 
-    def constraints(self, model: Model) -> dict[str, cp.Constraint]:
-        return _between(model, model.tasks, *self._box(model.instance), counted=model.tasks)
+    def rows(self, pairs: Pairs) -> dict[str, Rows]:
+        return _between(pairs.totals, *self._box(pairs.instance), counted=pairs.totals)
 
     def check(self, instance: Instance) -> None:
         self._box(instance)
 
 
-def _between(
-    model: Model, values: cp.Expression, low: Float, high: Float, counted: cp.Expression
-) -> dict[str, cp.Constraint]:
+def _between(values: sp.csr_array, low: Float, high: Float, counted: sp.csr_array) -> dict[str, Rows]:
     """Bounds of shape (n_users,) on values by user, which are 0 where there are none of the tasks ``counted``."""
-    out: dict[str, cp.Constraint] = {}
-    some = np.finfo(float).tiny  # the inverse of a smaller number overflows
-    from_below, zero = np.flatnonzero(low >= some), np.flatnonzero(high < some)
-    from_above = np.flatnonzero(np.isfinite(high) & (high >= some))
-    if len(from_below):
-        out["at least"] = cp.multiply(values[from_below], 1.0 / low[from_below]) >= 1
-    if len(from_above):
-        out["at most"] = cp.multiply(values[from_above], 1.0 / high[from_above]) <= 1
-    if len(zero):
-        out["none"] = counted[zero] <= 0
-    return out
+    from_below, zero = np.flatnonzero(low >= LEAST), np.flatnonzero(high < LEAST)
+    from_above = np.flatnonzero(np.isfinite(high) & (high >= LEAST))
+    return {
+        "at least": Rows(-values[from_below], -low[from_below]),
+        "at most": Rows(values[from_above], high[from_above]),
+        "none": Rows(counted[zero]),
+    }
 
 
 @dataclass(frozen=True, repr=False)
@@ -233,9 +275,9 @@ class MinShare(_ShareBound):
                 (f"`{self}`",),
             )
 
-    def constraints(self, model: Model) -> dict[str, cp.Constraint]:
-        level = self.least(model.instance)
-        return _between(model, model.share(self.share), level, np.full(len(level), np.inf), model.tasks)
+    def rows(self, pairs: Pairs) -> dict[str, Rows]:
+        level = self.least(pairs.instance)
+        return _between(pairs.share(self.share), level, np.full(len(level), np.inf), pairs.totals)
 
 
 @dataclass(frozen=True, repr=False)
@@ -268,10 +310,9 @@ class MaxShare(_ShareBound):
         """The largest share of each user, shape (n_users,); infinity for a user whose share is always zero."""
         return np.where(self._always_zero(instance), np.inf, self._levels(instance, np.inf))
 
-    def constraints(self, model: Model) -> dict[str, cp.Constraint]:
-        most, c = self.most(model.instance), self.share.coefficients(model.instance)
-        counted = model.sum_by_user(model.pairs.of((c > 0).astype(float)))
-        return _between(model, model.share(self.share), np.zeros(len(most)), most, counted)
+    def rows(self, pairs: Pairs) -> dict[str, Rows]:
+        most, values = self.most(pairs.instance), pairs.share(self.share)
+        return _between(values, np.zeros(len(most)), most, values.sign())
 
 
 @dataclass(frozen=True, repr=False)
@@ -296,21 +337,18 @@ class SharingIncentive(_Bound):
 class ManyRows(Constraint):
     """A constraint with so many linear rows that a program gets only those that some answer breaks, by their number."""
 
-    def constraints(self, model: Model) -> dict[str, cp.Constraint]:
-        return self.rows(model)
-
-    def rows(self, model: Model, chosen: Rows | None = None) -> dict[str, cp.Constraint]:
+    def rows(self, pairs: Pairs, chosen: Indices | None = None) -> dict[str, Rows]:
         """The conditions of chosen rows, or of all."""
-        raise InvalidBlock(f"{type(self).__name__} has no rows(model, chosen)")
+        raise InvalidBlock(f"{type(self).__name__} has no rows(pairs, chosen)")
 
-    def broken(self, point: Point, least: Float, each: int = 1) -> tuple[Rows, Float]:
+    def broken(self, point: Point, least: Float, each: int = 1) -> tuple[Indices, Float]:
         """The most broken rows, ``each`` of every user, and by how much, relative to what they compare.
 
         At most 0 by a row that holds. ``least`` (n_users,) are numbers of tasks that count as the least compared.
         """
         raise InvalidBlock(f"{type(self).__name__} has no broken(point, least)")
 
-    def implying(self, instance: Instance, most: int) -> Rows | None:
+    def implying(self, instance: Instance, most: int) -> Indices | None:
         """Rows that imply all others; None where these are not known, or are more than ``most``."""
         return None
 
@@ -322,8 +360,8 @@ class MadeRows(Constraint):
     block: ManyRows
     made: tuple[int, ...]
 
-    def constraints(self, model: Model) -> dict[str, cp.Constraint]:
-        return self.block.rows(model, np.array(self.made, dtype=np.intp))
+    def rows(self, pairs: Pairs) -> dict[str, Rows]:
+        return self.block.rows(pairs, np.array(self.made, dtype=np.intp))
 
     def __repr__(self) -> str:
         return repr(self.block)
@@ -367,9 +405,9 @@ class EnvyFree(ManyRows):
                 f"Raise it with EnvyFree(max_users={n}), leave it out, or group equal users"
             )
 
-    def rows(self, model: Model, chosen: Rows | None = None) -> dict[str, cp.Constraint]:
+    def rows(self, pairs: Pairs, chosen: Indices | None = None) -> dict[str, Rows]:
         """Row ``j n + k`` says that user j does not envy user k; without those of pairs who never can."""
-        instance, pairs = model.instance, model.pairs
+        instance = pairs.instance
         self.check(instance)
         n = instance.n_users
         chosen = np.flatnonzero(~np.eye(n, dtype=bool)) if chosen is None else chosen
@@ -385,15 +423,10 @@ class EnvyFree(ManyRows):
         some = values > 0
         kept, row = np.unique(row[some], return_inverse=True)
         used, column, values = chosen[kept], column[some], values[some]
-        if not len(used):
-            return {}
-        size = model.scale[pairs.first]  # every row relative to the tasks of the user who might envy
-        relative = values * model.scale[column] / size[used[row] // n]
-        theirs = sp.csr_array((relative, (row, column)), shape=(len(used), len(pairs)))
-        own = model.tasks[used // n]
-        return {"no envy": cp.multiply(own, 1.0 / size[used // n]) - theirs @ model.unknowns >= 0}
+        theirs = sp.csr_array((values, (row, column)), shape=(len(used), len(pairs)))
+        return {"no envy": Rows(theirs - pairs.totals[used // n])}
 
-    def broken(self, point: Point, least: Float, each: int = 1) -> tuple[Rows, Float]:
+    def broken(self, point: Point, least: Float, each: int = 1) -> tuple[Indices, Float]:
         instance, n = point.instance, point.instance.n_users
         each = min(each, n)
         whom, by = np.zeros((n, each), dtype=np.intp), np.zeros((n, each))
@@ -407,10 +440,11 @@ class EnvyFree(ManyRows):
             else:
                 whom[users] = np.argpartition(runs, n - each, axis=1)[:, n - each :]
             most = np.take_along_axis(runs, whom[users], axis=1)
-            by[users] = (most - point.tasks[users, None]) / np.maximum(most, least[users, None])
+            more, size = most - point.tasks[users, None], np.maximum(most, least[users, None])
+            by[users] = np.divide(more, size, out=np.zeros(more.shape), where=size > 0)
         return (np.arange(n)[:, None] * n + whom).ravel(), by.ravel()
 
-    def implying(self, instance: Instance, most: int) -> Rows | None:
+    def implying(self, instance: Instance, most: int) -> Indices | None:
         """If all may run everywhere, with the same demands, the row of users j and k is ``x_j >= v_jk x_k`` for total
         tasks. It follows from those of j and l and of l and k where one resource i is scarce in both:
         ``v_jl v_lk = d_li / d_ji d_ki / d_li = v_jk``. So those of the pairs are left where i is scarce and no user
@@ -448,7 +482,7 @@ class EnvyFree(ManyRows):
         return np.unique(np.concatenate(found))
 
 
-def tasks_on_bundles(instance: Instance, users: Rows, held: Float) -> Float:
+def tasks_on_bundles(instance: Instance, users: Indices, held: Float) -> Float:
     """Tasks that some users would run on what each user holds, per weight, not cut at limits: (k, n_users).
 
     ``(w_j / w_k) sum_s E_js x_ks min_i {d_ksi / d_jsi}``, where ``held`` (n_users, n_servers) are tasks.
@@ -492,11 +526,9 @@ class EqualShares(Constraint):
     def __post_init__(self) -> None:
         require_share(self.share, self)
 
-    def constraints(self, model: Model) -> dict[str, cp.Constraint]:
-        if model.instance.n_users < 2:
-            return {}
-        z = model.relative_share(self.share)
-        return {"equal": z[1:] - z[:-1] == 0}
+    def rows(self, pairs: Pairs) -> dict[str, Rows]:
+        z = pairs.relative_share(self.share)
+        return {"equal": Rows(z[1:] - z[:-1], equal=True, unit=pairs.level(self.share))}
 
     def check(self, instance: Instance) -> None:
         self.share.coefficients(instance, levelled=True)

@@ -10,12 +10,13 @@ from numpy.typing import NDArray
 
 from fairopt.blocks.base import parameter
 from fairopt.blocks.constraints import Constraint
-from fairopt.blocks.majorant import Majorant, PowerTerm
+from fairopt.blocks.form import Curve, Form
 from fairopt.blocks.measure import log_fairness, log_total
-from fairopt.blocks.model import Model, Point
+from fairopt.blocks.model import Model, Pairs, Point
 from fairopt.blocks.normal_form import Kind, Linear, LogSlope, Power, Slopes, Spread, Term
 from fairopt.blocks.objectives import AlphaFair, Objective
 from fairopt.blocks.powers import log_sum_exp
+from fairopt.blocks.rows import Rows
 from fairopt.blocks.shares import DominantShare, Share
 from fairopt.blocks.symbols import OutcomeSymbols
 from fairopt.blocks.terms import Condition
@@ -186,7 +187,7 @@ class Plane(Kind):
             logs = log_fairness(s, point.weights, measure.beta)[0] + measure.lam * log_total(s)[0]
             return float((1 if measure.beta <= 1 else -1) * np.exp(logs[0]))
 
-    def majorant(self, share: Share, point: Point) -> Majorant | None:
+    def majorant(self, share: Share, point: Point) -> Form | None:
         """A bound on the logarithm of the measure, tight at the point."""
         measure = self.measure
         level, w, q, a = point.level(share), point.weights, 1 - measure.beta, measure.threshold
@@ -196,7 +197,7 @@ class Plane(Kind):
         total = float(w @ z)
         extra = measure.emphasis - a
         # log S <= log S0 - 1 + S / S0
-        powers = [PowerTerm(relative, extra * w / total, 0.0)] if extra > 0 else []
+        powers = [Curve(relative, extra * w / total, 0.0)] if extra > 0 else []
         constant = extra * (np.log(total) - 1.0 + w.sum() / total)
         if q < 0:  # log-sum-exp >= any mixture plus its entropy, so log M_q <= a mixture of logarithms
             with np.errstate(divide="ignore"):
@@ -205,13 +206,13 @@ class Plane(Kind):
             pi /= pi.sum()
             held = pi > 0
             entropy = float((pi[held] * (np.log(w[held]) - np.log(pi[held]))).sum())
-            powers.append(PowerTerm(relative, a * pi, 1.0))
+            powers.append(Curve(relative, a * pi, 1.0))
             constant += a / q * entropy
         else:  # log P <= log P0 - 1 + P / P0
             p0 = float(w @ z**q)
-            powers.append(PowerTerm(relative, a * w / p0, measure.beta))
+            powers.append(Curve(relative, a * w / p0, measure.beta))
             constant += a / q * (np.log(p0) - 1.0 + w.sum() / p0)
-        return Majorant(powers=tuple(powers), constant=float(constant))
+        return Form(curves=tuple(powers), constant=float(constant))
 
     @property
     def bends(self) -> bool:
@@ -308,7 +309,7 @@ class Edge(Plane):
     def solver_form(self, share: Share, model: Model) -> cp.Expression | None:
         return self.same.solver_form(share, model)
 
-    def majorant(self, share: Share, point: Point) -> Majorant | None:
+    def majorant(self, share: Share, point: Point) -> Form | None:
         return self.same.majorant(share, point)
 
     def relative_gap(self, bound: float, value: float, share: Share, point: Point) -> float | None:
@@ -342,5 +343,5 @@ class TotalIs(Constraint):
     level: float
     share: Share = field(default_factory=DominantShare)
 
-    def constraints(self, model: Model) -> dict[str, cp.Constraint]:
-        return {"sum of shares": cp.sum(model.share(self.share)) / self.level == 1}
+    def rows(self, pairs: Pairs) -> dict[str, Rows]:
+        return {"sum of shares": Rows(pairs.of(self.share.coefficients(pairs.instance)), self.level, equal=True)}

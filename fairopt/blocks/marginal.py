@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairopt.blocks.majorant import PowerTerm
+from fairopt.blocks.form import Curve
 
 __all__ = ["Marginal", "PowerMarginal"]
 
@@ -74,7 +74,7 @@ class Marginal:
 class PowerMarginal(Marginal):
     """The derivatives of a sum of powers, logarithms and linear functions of each user's tasks."""
 
-    def __init__(self, terms: Sequence[PowerTerm]) -> None:
+    def __init__(self, terms: Sequence[Curve]) -> None:
         self.terms = tuple(terms)
         self.linear: Any = sum((t.factor * t.c for t in terms if t.alpha == 0), np.float64(0.0))
         self.curved = [(t.factor * t.c, t.c, t.alpha) for t in terms if t.alpha]

@@ -20,79 +20,13 @@ from fairopt.lazy import cp, sp
 __all__ = ["Model", "Pairs", "Point"]
 
 Float = NDArray[np.float64]
-Rows = NDArray[np.intp]
+Indices = NDArray[np.intp]
 
 # Shares per weight that floats hold in all their digits. With weights of 1e298 levels of 1e-299 became 0, or lost
 # digits: nothing was certified as their optimum, and other calls ended in divisions by zero.
 LEVELS = 1e-280, 1e280
 
 POWER_CONES = frozenset({"CLARABEL", "SCS", "MOSEK", "COPT", "CUCLARABEL"})
-
-
-class Pairs:
-    """The (user, server) pairs where a user may run, in the order of users: the columns of every program."""
-
-    def __init__(self, instance: Instance) -> None:
-        self.instance = instance
-        self.single = instance.n_servers == 1
-        if self.single:
-            self.user = np.arange(instance.n_users)
-            self.server = np.zeros(instance.n_users, dtype=np.int64)
-        else:
-            self.user, self.server = np.nonzero(instance.eligible)
-        # eligibility is never empty for a user, so every user has a first pair
-        self.first = np.searchsorted(self.user, np.arange(instance.n_users))
-
-    def __len__(self) -> int:
-        return len(self.user)
-
-    def index(self, user: Rows, server: Rows) -> Rows:
-        """Where pairs stand that are known to be among them."""
-        servers = self.instance.n_servers
-        return np.searchsorted(self.user * servers + self.server, user * servers + server)
-
-    def of(self, values: Float) -> Float:
-        """Values of shape (n_users,) or (n_users, n_servers), by pair."""
-        return values[self.user] if values.ndim == 1 else values[self.user, self.server]
-
-    def sum(self, by_pair: Float) -> Float:
-        """Totals by user."""
-        if self.single:
-            return by_pair
-        return np.add.reduceat(by_pair, self.first) if len(self) else np.zeros(0)
-
-    def min(self, by_pair: Float) -> Float:
-        """Smallest value by user."""
-        if self.single:
-            return by_pair
-        return np.minimum.reduceat(by_pair, self.first) if len(self) else np.zeros(0)
-
-    def table(self, by_pair: Float) -> Float:
-        """Values as (n_users, n_servers), zero where a user may not run."""
-        out = np.zeros((self.instance.n_users, self.instance.n_servers))
-        out[self.user, self.server] = by_pair
-        return out
-
-    @cached_property
-    def totals(self) -> sp.csr_array:
-        """Matrix that adds pairs up by user, shape (n_users, n_pairs)."""
-        p = len(self)
-        return sp.csr_array((np.ones(p), (self.user, np.arange(p))), shape=(self.instance.n_users, p))
-
-    @cached_property
-    def loads(self) -> Any:
-        """Share of each server row's capacity that a task of each pair takes: (n_servers * n_resources, n_pairs)."""
-        instance = self.instance
-        capacity = instance.capacities * instance.counts[:, None]
-        capacity = np.where(capacity > 0, capacity, np.inf)  # users who need it are not eligible there
-        if self.single:
-            return np.ascontiguousarray((instance.per_server_demands[:, 0, :] / capacity[0]).T)
-        values = instance.per_server_demands[self.user, self.server] / capacity[self.server]
-        rows = self.server[:, None] * instance.n_resources + np.arange(instance.n_resources)
-        columns = np.broadcast_to(np.arange(len(self))[:, None], rows.shape)
-        keep = values > 0
-        shape = (instance.n_servers * instance.n_resources, len(self))
-        return sp.csr_array((values[keep], (rows[keep], columns[keep])), shape=shape)
 
 
 def in_range(weights: Float) -> Float:
@@ -140,6 +74,89 @@ class _View:
         """The same were all weights 1: the unit of sums of shares."""
         c = best_server(share.coefficients(self.instance), self.instance)
         return self.instance.common_level(c, np.ones(self.instance.n_users))
+
+
+class Pairs(_View):
+    """The (user, server) pairs where a user may run, in the order of users: the columns of every program.
+
+    The argument of `Constraint.rows`. What `Model` has as expressions it has as matrices, to be multiplied by the tasks
+    of pairs.
+    """
+
+    def __init__(self, instance: Instance) -> None:
+        self.instance = instance
+        self.single = instance.n_servers == 1
+        if self.single:
+            self.user = np.arange(instance.n_users)
+            self.server = np.zeros(instance.n_users, dtype=np.int64)
+        else:
+            self.user, self.server = np.nonzero(instance.eligible)
+        # eligibility is never empty for a user, so every user has a first pair
+        self.first = np.searchsorted(self.user, np.arange(instance.n_users))
+
+    def __len__(self) -> int:
+        return len(self.user)
+
+    def index(self, user: Indices, server: Indices) -> Indices:
+        """Where pairs stand that are known to be among them."""
+        servers = self.instance.n_servers
+        return np.searchsorted(self.user * servers + self.server, user * servers + server)
+
+    def of(self, values: Float) -> Float:
+        """Values of shape (n_users,) or (n_users, n_servers), by pair."""
+        return values[self.user] if values.ndim == 1 else values[self.user, self.server]
+
+    def sum(self, by_pair: Float) -> Float:
+        """Totals by user."""
+        if self.single:
+            return by_pair
+        return np.add.reduceat(by_pair, self.first) if len(self) else np.zeros(0)
+
+    def min(self, by_pair: Float) -> Float:
+        """Smallest value by user."""
+        if self.single:
+            return by_pair
+        return np.minimum.reduceat(by_pair, self.first) if len(self) else np.zeros(0)
+
+    def table(self, by_pair: Float) -> Float:
+        """Values as (n_users, n_servers), zero where a user may not run."""
+        out = np.zeros((self.instance.n_users, self.instance.n_servers))
+        out[self.user, self.server] = by_pair
+        return out
+
+    def by_user(self, per_pair: Float) -> sp.csr_array:
+        """Matrix that adds up values of one task, (n_pairs,), times tasks by user: shape (n_users, n_pairs)."""
+        p = len(self)
+        return sp.csr_array((per_pair, (self.user, np.arange(p))), shape=(self.instance.n_users, p))
+
+    @cached_property
+    def totals(self) -> sp.csr_array:
+        """Matrix that gives tasks by user, shape (n_users, n_pairs)."""
+        return self.by_user(np.ones(len(self)))
+
+    def share(self, block: Share) -> sp.csr_array:
+        """Matrix that gives shares by user, shape (n_users, n_pairs)."""
+        require_share(block, "pairs.share(share)")
+        return self.by_user(self.of(block.coefficients(self.instance)))
+
+    def relative_share(self, block: Share) -> sp.csr_array:
+        """Matrix that gives shares per weight by user, where shares are levelled: shape (n_users, n_pairs)."""
+        return self.by_user(self.of(block.coefficients(self.instance, levelled=True)) / self.weights[self.user])
+
+    @cached_property
+    def loads(self) -> Any:
+        """Share of each server row's capacity that a task of each pair takes: (n_servers * n_resources, n_pairs)."""
+        instance = self.instance
+        capacity = instance.capacities * instance.counts[:, None]
+        capacity = np.where(capacity > 0, capacity, np.inf)  # users who need it are not eligible there
+        if self.single:
+            return np.ascontiguousarray((instance.per_server_demands[:, 0, :] / capacity[0]).T)
+        values = instance.per_server_demands[self.user, self.server] / capacity[self.server]
+        rows = self.server[:, None] * instance.n_resources + np.arange(instance.n_resources)
+        columns = np.broadcast_to(np.arange(len(self))[:, None], rows.shape)
+        keep = values > 0
+        shape = (instance.n_servers * instance.n_resources, len(self))
+        return sp.csr_array((values[keep], (rows[keep], columns[keep])), shape=shape)
 
 
 def _equal_parts(instance: Instance) -> Float:
@@ -239,7 +256,7 @@ class Model(_View):
         """Values of one task, (n_pairs,), times tasks, added up by user: shape (n_users,)."""
         if self.pairs.single:
             return cp.multiply(per_pair * self.scale, self.unknowns)
-        return (self.pairs.totals @ sp.diags_array(per_pair * self.scale)).tocsr() @ self.unknowns
+        return self.pairs.by_user(per_pair * self.scale) @ self.unknowns
 
     @cached_property
     def tasks(self) -> cp.Expression:
@@ -276,7 +293,7 @@ class Model(_View):
         """Who can hold what, (n_users, n_servers, n_resources)."""
         return (self.instance.per_server_demands > 0) & self.instance.eligible[:, :, None]
 
-    def split_bundles(self, user: Rows, server: Rows, resource: Rows) -> tuple[cp.Expression, Float]:
+    def split_bundles(self, user: Indices, server: Indices, resource: Indices) -> tuple[cp.Expression, Float]:
         """What users hold of resources on server rows they may use, as (expression near 1, units by entry)."""
         pair = self.pairs.index(user, server)
         return self.unknowns[pair], self.scale[pair] * self.instance.per_server_demands[user, server, resource]

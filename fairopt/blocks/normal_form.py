@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairopt.blocks.base import is_ours
-from fairopt.blocks.majorant import Majorant, PowerTerm, RankedTerm, ratio_gap
+from fairopt.blocks.form import Curve, Form, Sorted, ratio_gap
 from fairopt.blocks.marginal import Marginal, PowerMarginal
 from fairopt.blocks.model import Model, Point
 from fairopt.blocks.powers import log_inverse_boxcox, log_sum_exp
@@ -123,11 +123,11 @@ class Kind:
         """The function at an allocation, in natural units."""
         raise NotImplementedError(type(self).__name__)
 
-    def majorant(self, share: Any, point: Point) -> Majorant | None:
+    def majorant(self, share: Any, point: Point) -> Form | None:
         """A bound from above, tight at the point, that certificates can maximise exactly; None for the tangent."""
         return None
 
-    def curve(self, share: Any, instance: Instance) -> PowerTerm | None:
+    def curve(self, share: Any, instance: Instance) -> Curve | None:
         """The function as one power of each user's tasks, in natural units; None where it is none."""
         return None
 
@@ -201,15 +201,15 @@ class Linear(Kind):
     def value(self, share: Share, point: Point) -> float:
         return float(point.share(share).sum())
 
-    def majorant(self, share: Share, point: Point) -> Majorant:
+    def majorant(self, share: Share, point: Point) -> Form:
         """The sum itself."""
         n, level = point.instance.n_users, point.unweighted_level(share)
         relative = share.coefficients(point.instance) / level
-        return Majorant(powers=(PowerTerm(relative, np.ones(n), 0.0),), constant=float(n), unit=level)
+        return Form(curves=(Curve(relative, np.ones(n), 0.0),), constant=float(n), unit=level)
 
-    def curve(self, share: Share, instance: Instance) -> PowerTerm | None:
+    def curve(self, share: Share, instance: Instance) -> Curve | None:
         c = share.coefficients(instance)
-        return PowerTerm(c, np.ones(len(c)), 0.0) if c.ndim == 1 else None
+        return Curve(c, np.ones(len(c)), 0.0) if c.ndim == 1 else None
 
     def slopes(self, log_z: Float, weights: Float) -> Slopes:
         return Slopes(0.0, (LogSlope(0.0, 0.0),))
@@ -285,16 +285,16 @@ class Power(Kind):
             value = unit * self.majorant(share, point).value(point) + shift
         return float(value) if np.isfinite(value) else -np.inf
 
-    def majorant(self, share: Share, point: Point) -> Majorant:
+    def majorant(self, share: Share, point: Point) -> Form:
         """The function itself, in units of the max-min level."""
         level, w = point.level(share), point.weights
         unit, shift = self._natural(level, w.sum())
         relative = _per_weight(share, point.instance, level)
-        return Majorant(powers=(PowerTerm(relative, w / w.sum(), self.alpha),), unit=unit, shift=shift)
+        return Form(curves=(Curve(relative, w / w.sum(), self.alpha),), unit=unit, shift=shift)
 
-    def curve(self, share: Share, instance: Instance) -> PowerTerm | None:
+    def curve(self, share: Share, instance: Instance) -> Curve | None:
         c, w = share.coefficients(instance, levelled=True), instance.weights
-        return PowerTerm(c / w, w, self.alpha) if c.ndim == 1 else None
+        return Curve(c / w, w, self.alpha) if c.ndim == 1 else None
 
     def slopes(self, log_z: Float, weights: Float) -> Slopes:
         return Slopes(0.0, (LogSlope(0.0, self.alpha),))
@@ -381,9 +381,9 @@ class Ranked(Kind):
         v = np.asarray(self.ranks[: len(levels)])
         return float(np.sort(levels)[: len(v)] @ v)
 
-    def majorant(self, share: Share, point: Point) -> Majorant:
+    def majorant(self, share: Share, point: Point) -> Form:
         """Any mixture of permutations of the weights."""
-        return Majorant(ranked=(RankedTerm(_per_weight(share, point.instance), self.ranks, 1.0),))
+        return Form(ranked=(Sorted(_per_weight(share, point.instance), self.ranks, 1.0),))
 
     def log_share_slope(self, log_z: Float, weights: Float) -> float:
         return -float(np.log(sum(self.ranks[: len(weights)])))
@@ -439,14 +439,14 @@ class Spread(Kind):
     def value(self, share: Share, point: Point) -> float:
         return self.majorant(share, point).value(point)
 
-    def majorant(self, share: Share, point: Point) -> Majorant:
+    def majorant(self, share: Share, point: Point) -> Form:
         """The function itself."""
         w = point.weights
         relative = _per_weight(share, point.instance, point.level(share))
-        return Majorant(powers=(PowerTerm(relative, -w / w.sum(), 1.0 - self.power),))
+        return Form(curves=(Curve(relative, -w / w.sum(), 1.0 - self.power),))
 
-    def curve(self, share: Share, instance: Instance) -> PowerTerm | None:
-        (term,) = self.majorant(share, Point(instance, np.zeros((instance.n_users, instance.n_servers)))).powers
+    def curve(self, share: Share, instance: Instance) -> Curve | None:
+        (term,) = self.majorant(share, Point(instance, np.zeros((instance.n_users, instance.n_servers)))).curves
         return term if term.c.ndim == 1 else None
 
     def relative_gap(self, bound: float, value: float, share: Share, point: Point) -> float:
@@ -559,7 +559,7 @@ class Term:
         """At an allocation, in natural units."""
         return self.factor * self.kind.value(self.share, point)
 
-    def majorant(self, point: Point) -> Majorant | None:
+    def majorant(self, point: Point) -> Form | None:
         """A bound from above, tight at the point, with the factor in its unit and shift."""
         found = self.kind.majorant(self.share, point)
         if found is None or self.factor == 1:

@@ -23,6 +23,8 @@ def boxcox(x: Float, power: float) -> Float:
     array([-2.,  0.,  2.])
     """
     with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+        if power in (1.0, 0.5, -1.0):  # without powers, in a tenth of the time
+            return x - 1.0 if power == 1 else 2.0 * (np.sqrt(x) - 1.0) if power > 0 else 1.0 - 1.0 / x
         log = np.log(x)
         if power == 0:
             return log

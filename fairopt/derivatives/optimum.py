@@ -164,9 +164,24 @@ class Optimum:
         rows: list[Any] = [sp.csr_array((0, len(self.user)))]
         signed: list[Mask] = [np.zeros(0, dtype=bool)]
         known = straight = True
-        cone, pairs = ConeModel(program), program.pairs
-        cone.unknowns.save_value(point.tasks_by_server[pairs.user, pairs.server] / cone.scale)
+        tasks = point.tasks_by_server[program.pairs.user, program.pairs.server]
+
+        def add(per_task: sp.csr_array, left: Float, equal: bool) -> None:
+            """Rows that bind, of those at most (or, if ``equal``, just) ``left`` at these tasks."""
+            terms = np.maximum(abs(per_task) @ tasks, np.abs(left))
+            binds = np.flatnonzero((left >= -FULL * terms) | equal)
+            rows.append(per_task[binds][:, self.kept])
+            signed.append(np.full(len(binds), equal))
+
+        for own in (one.rows for one in program.rows.further):
+            add(own.per_task, own.load(tasks) - own.right, own.equal)
+        if all(program.rows_of(block) is not None for block in program.rest):
+            return Rest(sp.csr_array(sp.vstack(rows)), np.concatenate(signed), True, True)
+        cone = ConeModel(program)
+        cone.unknowns.save_value(tasks / cone.scale)
         for block, _, condition in cone.rest:
+            if condition.id in cone.known:
+                continue
             linear = all(argument.is_affine() for argument in condition.args)
             if isinstance(block, AtLeast) and not linear and block.objective.is_known:
                 if block.objective.value(point) - block.level > FULL * block.objective.drop(point):
@@ -179,15 +194,11 @@ class Optimum:
                 straight = False
                 continue
             known, straight = known and linear, straight and linear
-            found = linear_rows(condition, cone.unknowns)
-            if found is None:
+            tangent = linear_rows(condition, cone.unknowns)
+            if tangent is None:
                 raise NoDerivative
-            slopes = found.slopes.T.tocsr()
-            terms = np.asarray(abs(slopes) @ np.abs(cone.unknowns.value)).ravel()
-            tight = found.values >= -FULL * np.maximum(terms, np.abs(found.values))
-            binds = np.flatnonzero(tight | (not found.inequality))
-            rows.append((slopes[binds] @ sp.diags_array(1.0 / cone.scale))[:, self.kept])
-            signed.append(np.full(len(binds), not found.inequality))
+            per_task = sp.csr_array(tangent.slopes.T.tocsr() @ sp.diags_array(1.0 / cone.scale))
+            add(per_task, tangent.values, not tangent.inequality)
         return Rest(sp.csr_array(sp.vstack(rows)), np.concatenate(signed), known, straight)
 
 

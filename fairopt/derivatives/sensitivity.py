@@ -326,8 +326,8 @@ def sensitivity(allocation: Allocation, *, held: bool = False, time_limit: float
     InvalidBlock
         If it is not an allocation.
     OutOfDomain
-        For other policies and mechanisms, demands or shares that differ by server, shares of your own unless ``held``, and
-        allocations by `MaxMin` that are not the leximin one.
+        For other policies and mechanisms, demands or shares that differ by server, shares of your own unless ``held``,
+        and allocations by `MaxMin` that are not the leximin one.
     OutOfTime
         If the limit is over before the first derivative.
 

@@ -1,6 +1,7 @@
 """Blocks and an instance made ready to solve: what methods and proofs both read.
 
 * `program`: users who take part, servers merged, bounds gathered (`Program`); the same in CVXPY (`ConeModel`).
+* `rows`: linear conditions of blocks as rows in a program's pairs, by block and name.
 * `bundle_program`: programs whose unknowns are bundles.
 * `division`: bundle programs with a closed form (MLF-DRS, FFMRA, H-FFMRA), and that form.
 * `pool_users`: passes over the users of one pool, in chunks that fit the cache.

@@ -21,8 +21,10 @@ from fairopt.blocks.marginal import Marginal
 from fairopt.blocks.model import Model, Pairs, Point, in_range
 from fairopt.blocks.normal_form import Term
 from fairopt.blocks.objectives import Objective
+from fairopt.blocks.rows import Rows
 from fairopt.blocks.shares import Share
 from fairopt.errors import Infeasible, InvalidBlock, NotConcave, OutOfDomain
+from fairopt.formulation.rows import BlockRows, ProgramRows, rows_of
 from fairopt.instance import Instance
 from fairopt.lazy import cp, sp
 
@@ -56,6 +58,7 @@ class Program:
         self.high: Float = self.instance.task_limits
         self.usable = np.ones(self.instance.n_resources)
         self.rest: list[Constraint] = []
+        self._rows: dict[int, list[BlockRows] | None] = {}
         self.read_blocks()
 
     def read_blocks(self) -> None:
@@ -187,6 +190,24 @@ class Program:
         """The conditions whose rows may be made when needed."""
         return [block for block in self.rest if isinstance(block, ManyRows)]
 
+    @cached_property
+    def rows(self) -> ProgramRows:
+        """Capacities and linear conditions, as bounds read them."""
+        return ProgramRows(self)
+
+    def rows_of(self, block: Constraint) -> list[BlockRows] | None:
+        """The conditions of one of the constraints as rows in `pairs`; None if they are not known as such."""
+        if id(block) not in self._rows:
+            if is_ours(block) or self.all_take_part:
+                found = rows_of(block, self.pairs)
+            else:  # of all users, of whom those with a task limit of 0 have no tasks
+                every = Pairs(self.given)
+                place = every.index(self.active[self.pairs.user], self.pairs.server)
+                found = rows_of(block, every)
+                found = found and [one._replace(rows=one.rows.of_pairs(place)) for one in found]
+            self._rows[id(block)] = found
+        return self._rows[id(block)]
+
     def with_rows(self, made: Mapping[ManyRows, Sequence[int]]) -> Program:
         """The program with these rows only of `many_rows`."""
         chosen = [MadeRows(c, tuple(made[c])) if isinstance(c, ManyRows) else c for c in self.constraints]
@@ -244,11 +265,11 @@ class ConeModel:
     def __init__(self, program: Program, solver: str | None = None) -> None:
         self.program = program
         self.box: list[cp.Constraint] = []
+        self.known: dict[int, BlockRows] = {}  # conditions that are linear rows, by the condition's id
         self.model = self.in_unknowns(solver)
         rows = program.capacity_rows
         loads = self.model.loads
         self.capacity = (loads if len(rows) == loads.shape[0] else loads[rows]) <= program.usable_rows[rows]
-        tasks = self.model.tasks
         self.bounds: list[tuple[Indices, Float, Float, Float]] = []  # users, units of tasks, least and most of these
         limited = np.flatnonzero(np.isfinite(program.high) & program.speaks_of_tasks)
         if len(limited):
@@ -256,18 +277,31 @@ class ConeModel:
             held = high > 0
             unit = np.where(held, np.maximum(high, 1e-300), program.size[limited])
             self.bounds.append((limited, unit, np.full(len(unit), -np.inf), held.astype(float)))
-            self.box.append(cp.multiply(tasks[limited], 1.0 / unit) <= held.astype(float))
+            self.box.append(
+                self.imposed(BlockRows(None, "limits", Rows(program.pairs.totals[limited], high, unit=unit)))
+            )
         floors = np.flatnonzero(program.low > 0)
         if len(floors):
             low = program.low[floors]
             self.bounds.append((floors, low, np.ones(len(low)), np.full(len(low), np.inf)))
-            self.box.append(cp.multiply(tasks[floors], 1.0 / low) >= 1)
+            self.box.append(self.imposed(BlockRows(None, "floors", Rows(-program.pairs.totals[floors], -low))))
         self.rest: list[tuple[Constraint, str, cp.Constraint]] = []
         for constraint in program.rest:
+            known = program.rows_of(constraint)
+            if known is not None:
+                self.rest += [(constraint, some.name, self.imposed(some)) for some in known]
+                continue
             model = self.model if is_ours(constraint) else self.model_as_given()
-            self.rest += [(constraint, *condition) for condition in checked_conditions(constraint, model).items()]
+            conditions = checked_conditions(constraint, model)
+            self.rest += [(constraint, name, _without_zero_squares(one)) for name, one in conditions.items()]
             self.rest += [(constraint, "required", condition) for condition in self.model.required]
             self.model.required.clear()  # conditions that objectives require are added later
+
+    def imposed(self, some: BlockRows) -> cp.Constraint:
+        """Rows as a condition in the unknowns, which is known to be them."""
+        condition = some.rows.condition(self.model)
+        self.known[condition.id] = some
+        return condition
 
     def in_unknowns(self, solver: str | None) -> Model:
         """The model; sets `unknowns` and their `scale`, in tasks by pair."""
@@ -372,6 +406,25 @@ def checked_conditions(constraint: Constraint, model: Model) -> dict[str, cp.Con
             raise Infeasible(f"{name!r} of `{constraint}` cannot hold, whatever the tasks", (f"`{constraint}`",))
     warn_of_loops(constraint, conditions.values())
     return {name: condition for name, condition in conditions.items() if condition.variables()}
+
+
+def _without_zero_squares(condition: cp.Constraint) -> cp.Constraint:
+    """A condition that squares add up to at most 0 as one that their roots are 0: squares have no multipliers there."""
+    if not isinstance(condition, cp.constraints.Inequality) or not condition.args[1].is_zero():
+        return condition
+    roots = _roots(condition.args[0])
+    return cp.hstack([cp.vec(root, order="F") for root in roots]) == 0 if roots else condition
+
+
+def _roots(expression: cp.Expression) -> list[cp.Expression] | None:
+    """What is squared in a sum of squares, if it is affine; None for other expressions."""
+    atoms, args = cp.atoms, expression.args
+    if isinstance(expression, (atoms.affine.sum.Sum, atoms.affine.add_expr.AddExpression)):
+        parts = [_roots(argument) for argument in args]
+        return None if None in parts else [root for part in parts if part for root in part]
+    squares = isinstance(expression, atoms.quad_over_lin) and args[1].is_constant()
+    squares |= isinstance(expression, cp.atoms.elementwise.power.Power) and expression.p.value == 2
+    return [args[0]] if squares and args[0].is_affine() else None
 
 
 def _refuse_whole_numbers(block: Block, part: cp.Expression | cp.Constraint, model: Model) -> None:

@@ -41,16 +41,17 @@ from fairopt.methods.cone.newton import newton_applies, solve_by_newton
 from fairopt.methods.cone.orders import orders_apply, solve_by_orders, sorted_term
 from fairopt.methods.cone.parametric import only_parametric, parametric_applies, search_by_prices, search_sums
 from fairopt.methods.cone.solve import solve_number
+from fairopt.methods.infeasible import most_left
 from fairopt.methods.many_rows import solve_with_rows
 from fairopt.methods.pool import solve as pool
 from fairopt.methods.pool.envy import pulled_applies, solve_pulled
 from fairopt.methods.pool.ordered import ordered_applies, solve_ordered
 from fairopt.methods.settings import Proposals, Settings
 from fairopt.proofs import gate
-from fairopt.proofs.conditions import rise_at_prices, room_left
+from fairopt.proofs.conditions import room_left
 from fairopt.proofs.conic import MATRICES, has_matrices
-from fairopt.proofs.evidence import Proposal, Tangents, UserPrices
 from fairopt.proofs.gate import Answer
+from fairopt.proofs.proposal import Proposal
 from fairopt.time_limits import FIX, Limit, begin, checked, current, stage, within_limit
 
 log = logging.getLogger("fairopt")
@@ -80,6 +81,7 @@ EXACT_FOR = {
 METHODS = ("auto", "cone", *dict.fromkeys(name for name, _, _ in FAST), "parametric", "closed")
 SAME = 1e-9  # of a share: what a user may lose when it is asked whether others could have more
 DOMINATED = 1e-4  # of a user's tasks: answers within the tolerated gap may leave less than that to be had
+NOTHING = 1e-5  # of users' typical tasks: under squares with 0 on the right side a proof leaves the root of rounding
 TIER_LOSS = 1e-7  # relative part of an earlier tier's best value that a later tier may give up
 
 
@@ -342,12 +344,7 @@ def _fair_levels(program: Program, settings: Settings) -> Float:
 
 def _hardly_rise(program: Program, answer: Answer, most: Float) -> bool:
     """Whether the prices of the search prove that no user could have so many more tasks while no other has fewer."""
-    assert isinstance(answer.evidence, Tangents)
-    could = np.full(len(most), np.inf)
-    for cut, _, found in answer.evidence.cuts:
-        if isinstance(found, UserPrices) and cut.pairs is program.pairs:
-            could = np.minimum(could, rise_at_prices(program, found.prices, answer.tasks))
-    return bool((could <= most).all())
+    return answer.evidence is not None and bool((answer.evidence.most_rise(program, answer.tasks) <= most).all())
 
 
 def _hand_out_leftover(program: Program, answer: Answer, settings: Settings) -> Answer:
@@ -437,6 +434,11 @@ def raise_not_certified(allocation: Allocation, settings: Settings) -> NoReturn:
         spent = "" if limit is None else f"{_sentence(limit.account())}. "
     elif own and has_matrices(natural_problem(_writable(policy), allocation.instance)):
         fix = MATRICES
+    elif (left := _most_left(policy, allocation.instance)) <= NOTHING:
+        fix = (
+            "leave a constraint out, as they leave nobody anything: all users together have at most "
+            f"{left:.1g} of their typical tasks"
+        )
     elif settings.solver:
         fix = "try another solver, or none for the chain of all"
     else:
@@ -448,6 +450,15 @@ def raise_not_certified(allocation: Allocation, settings: Settings) -> NoReturn:
         best=allocation,
         tried=certificate.tried,
     )
+
+
+def _most_left(policy: Any, instance: Instance) -> float:
+    """A bound on the tasks that a policy's constraints allow, in parts of typical ones; infinite where it has none."""
+    objective = tiers_of(policy.objective)[0]
+    if not policy.constraints or program_class(objective) is BundleProgram:
+        return np.inf
+    program = Program(instance, objective, policy.constraints)
+    return most_left(program) if program.rest else np.inf
 
 
 def raise_stopped(policy: Any, limit: Limit, begun: float) -> NoReturn:

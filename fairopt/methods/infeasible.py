@@ -6,6 +6,7 @@ The domain of a user's objective is a constraint too: CVXPY knows where a logari
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import NamedTuple, TypeVar
 
 import numpy as np
@@ -19,6 +20,7 @@ from fairopt.formulation.program import ConeModel, Float, Indices, Program, chec
 from fairopt.lazy import cp
 from fairopt.progress import tell
 from fairopt.proofs.conditions import gradient_of, values_kept
+from fairopt.proofs.conic import conic_excess
 
 Name = TypeVar("Name")
 
@@ -55,6 +57,13 @@ def explain(program: Program, cone: ConeModel | None = None) -> None:
     raise Infeasible(sentence + _how_far(program, cone, groups, names, rows), names)
 
 
+def most_left(program: Program) -> float:
+    """A bound on the tasks of all users together that the constraints allow, in parts of users' typical tasks."""
+    cone = ConeModel(program)
+    top = program.most[program.pairs.user] / cone.scale
+    return conic_excess(cp.sum(cone.unknowns), cone.all_constraints, cone.unknowns, top, 0.0)[0]
+
+
 def _groups(program: Program, cone: ConeModel) -> dict[str, _Group]:
     instance, model = program.instance, cone.model
     groups: dict[str, _Group] = {}
@@ -71,8 +80,12 @@ def _groups(program: Program, cone: ConeModel) -> dict[str, _Group]:
         if constraint.added:
             continue
         before = len(model.required)
-        view = model if is_ours(constraint) else cone.model_as_given()
-        conditions = checked_conditions(constraint, view) | _required(cone, before)
+        known = None if is_ours(constraint) else program.rows_of(constraint)
+        if known is None:
+            view = model if is_ours(constraint) else cone.model_as_given()
+            conditions = checked_conditions(constraint, view) | _required(cone, before)
+        else:  # in natural units, as messages tell them
+            conditions = {one.name: replace(one.rows, unit=1.0).condition(model) for one in known}
         groups[_new(f"`{constraint}`", groups)] = _Group(constraint, conditions)
     for _, term in program.objective.summands():
         if not is_ours(term):

@@ -3,62 +3,59 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from fairopt.allocation import Allocation
-from fairopt.blocks.algebra import AtLeast, KeptLevel, tiers_of
+from fairopt.blocks.algebra import AtLeast, KeptLevel, Objective, tiers_of
 from fairopt.blocks.base import Block, blocks_within, is_ours
 from fairopt.blocks.bundles import WeightedLog
-from fairopt.blocks.constraints import Constraint, ManyRows
-from fairopt.blocks.efficiency import FairnessEfficiency, TotalIs
-from fairopt.blocks.majorant import Majorant, PowerTerm
+from fairopt.blocks.constraints import Constraint, MadeRows, ManyRows
+from fairopt.blocks.efficiency import FairnessEfficiency
+from fairopt.blocks.form import Curve, Form
 from fairopt.blocks.shares import Share, asked_once
 from fairopt.errors import FairoptError
+from fairopt.evidence.capacity_prices import CapacityPrices
+from fairopt.evidence.fewer_rows import FewerRows
+from fairopt.evidence.kinds import restored
+from fairopt.evidence.levels import HeldLevels
+from fairopt.evidence.pool import Bottlenecked, FairPrices, TotalPrices
+from fairopt.evidence.pulled import Pulled
+from fairopt.evidence.row_prices import RowPrices
+from fairopt.evidence.solved import Scaled, Solved, lagrangian_of
+from fairopt.evidence.tangents import Tangents
+from fairopt.evidence.user_prices import UserPrices
 from fairopt.formulation.bundle_program import decides_bundles
-from fairopt.formulation.program import ConeModel, Float, Indices, Program
+from fairopt.formulation.program import ConeModel, Float, Program
+from fairopt.formulation.rows import BlockRows
 from fairopt.formulation.whole import number_of, whole_instance
 from fairopt.instance import Instance
-from fairopt.lazy import sp
 from fairopt.methods.dispatch import keep_level, solve_tiers
 from fairopt.methods.settings import Settings
 from fairopt.methods.supporting import NEAR, is_small, supporting
 from fairopt.proofs import verify
-from fairopt.proofs.conditions import charged_conditions, dual_values, linear_rows, values_kept
-from fairopt.proofs.cone_programs import Scaled, by_prices, lagrangian_of
-from fairopt.proofs.conic import ConicConditions
-from fairopt.proofs.envy import Pulled, pulling_rows
-from fairopt.proofs.evidence import (
-    Bottlenecked,
-    CapacityPrices,
-    Evidence,
-    FairPrices,
-    FewerRows,
-    HeldLevels,
-    RowPrices,
-    Solved,
-    Tangents,
-    TotalPrices,
-    UserPrices,
-    plain,
-    restored,
-)
+from fairopt.proofs.conditions import charged_conditions, dual_values, known_multipliers
+from fairopt.proofs.envy import Pulling, pulling_rows
 from fairopt.proofs.gate import Answer
 from fairopt.proofs.lagrangian import Lagrangian
 from fairopt.proofs.levels import combined_holdings
 from fairopt.proofs.plane import LEAST, log_mean, tangent_of
+from fairopt.proofs.proposal import Evidence
 from fairopt.proofs.servers import LevelUnits, best_worths
 
 ROWS, PAIRS = 160_000, 4_000_000  # rows of envy-freeness that become fractions, and that are looked at as floats
+Users = frozenset[int]
 LARGE = 1_000  # numbers of a policy without conditions
+NO_ROW: tuple[int, verify.Row] = 0, ({}, verify.ZERO, False)
 UNREADABLE = (FairoptError, verify.CannotCheck, verify.Fault, LookupError, TypeError, ValueError)
 
 
 @asked_once()
 def portable(allocation: Allocation) -> dict[str, Any]:
-    """Entries of the file of an allocation: ``given``, coefficients of shares of one's own, and ``proof``, evidence by
-    tier.
+    """Entries of the file of an allocation: ``given``, coefficients of shares of one's own, ``proof``, evidence by
+    tier, and ``prices``, those of the evidence where it has them in units of the objective.
 
     Where evidence is not portable, the entry says why.
     """
@@ -84,7 +81,19 @@ def portable(allocation: Allocation) -> dict[str, Any]:
             proof = list(_entries(allocation, cluster, fresh))
     except UNREADABLE as error:
         proof = [{"why": str(error)}]
+    if allocation.evidence_prices is not None:
+        more |= _natural_prices(tiers_of(policy.objective)[0], proof[0])
     return {"given": given, **more, "proof": proof}
+
+
+def _natural_prices(objective: Objective, entry: Mapping[str, Any]) -> dict[str, Any]:
+    """The prices of an entry for the whole objective, without a unit of shares; none where they are beyond floats."""
+    if entry.get("kind") != "prices" or any(term.measure for term in objective.terms()):
+        return {}
+    alpha = objective.term.alpha or 0.0
+    with np.errstate(all="ignore"):
+        prices = np.maximum(entry["prices"], 0.0) * np.float64(entry.get("unit", 1.0)) ** (1.0 - alpha)
+    return {"prices": prices.tolist() if np.isfinite(prices).all() else None}
 
 
 def _solved_again(allocation: Allocation) -> list[tuple[Program, Answer]]:
@@ -105,7 +114,8 @@ def _binding(allocation: Allocation, fresh: Sequence[tuple[Program, Answer]]) ->
     many = verify.CannotCheck(f"envy-freeness of {n:,} users has too many rows for fractions")
     if n * n > (PAIRS if alike else ROWS):
         raise many
-    for k, held in enumerate([plain(answer.evidence) for _, answer in fresh] or allocation.evidence):
+    found_now = [answer.evidence and answer.evidence.numbers() for _, answer in fresh]
+    for k, held in enumerate(found_now or allocation.evidence):
         kind = held and held["kind"]
         if held and kind == "rows":
             found |= dict.fromkeys(row for rows in held["made"] for row in rows)
@@ -113,7 +123,7 @@ def _binding(allocation: Allocation, fresh: Sequence[tuple[Program, Answer]]) ->
             tier = tiers_of(allocation.policy.objective)[0]
             program = Program(instance, tier, tuple(allocation.policy.constraints))
             tasks = np.asarray(held.get("tasks", allocation.tasks_by_server), dtype=float)
-            found |= dict.fromkeys(pulling_rows(Pulled(program), program.gather(tasks)))
+            found |= dict.fromkeys(pulling_rows(Pulling(program), program.gather(tasks)))
         elif n * n <= ROWS:
             return None
         else:
@@ -157,12 +167,12 @@ def _entries(
         elif not last:
             own_tasks = fresh[k][1].tasks if fresh else program.gather(np.asarray(kept[k]["tasks"], dtype=float))
             tasks = own_tasks if in_levels else tasks
-        own = list(rows)
+        own = Imposed(program.constraints, rows)
         try:
             evidence = fresh[k][1].evidence if fresh else restored(program, kept[k], allocation.certificate.solver)
-            if cluster is not None and isinstance(evidence, HeldLevels):
-                differs = not cluster.alike(verify.block(repr(objective)).share)
-                own += [verify.limits_as_rows(cluster)] if differs else []
+            levels = isinstance(evidence, HeldLevels)
+            if cluster is not None and levels and not cluster.alike(verify.block(repr(objective)).share):
+                own = Imposed((*program.constraints, None), [*rows, verify.limits_as_rows(cluster)])
             entry = _entry(program, tasks, evidence, own)
         except UNREADABLE as error:
             if cluster is None or whole:
@@ -175,7 +185,7 @@ def _entries(
             constraints += (keeps,)
             entry |= {"tasks": program.expand(own_tasks).tolist()}
             entry |= {"level": keeps.level} if type(keeps) is KeptLevel else {}
-        flat = [row for some in own for row in some]
+        flat = own.flat
         if cluster is not None and not whole and is_small(cluster, flat):
             entry = _proving(cluster, verify.block(repr(objective)), flat, entry)
         yield entry
@@ -212,7 +222,50 @@ def _gap(cluster: verify.Cluster, objective: verify.Block, rows: verify.Rows, en
         return np.inf
 
 
-def _entry(program: Program, tasks: Float, evidence: Evidence | None, rows: Sequence[verify.Rows]) -> dict[str, Any]:
+class Imposed:
+    """The rows that `verify` makes of conditions: each is known by its condition, who adds to it, and who subtracts."""
+
+    def __init__(self, conditions: Sequence[Constraint | None], rows: Sequence[verify.Rows]) -> None:
+        self.conditions, self.rows = conditions, rows
+
+    @property
+    def flat(self) -> verify.Rows:
+        """All rows, in order."""
+        return [row for some in self.rows for row in some]
+
+    @cached_property
+    def _places(self) -> dict[tuple[int, Users, Users], tuple[int, verify.Row]]:
+        """Where each row stands, and what it is."""
+        out: dict[tuple[int, Users, Users], tuple[int, verify.Row]] = {}
+        for condition, own in zip(self.conditions, self.rows, strict=False):
+            for row in own:
+                added = frozenset(j for (j, _), v in row[0].items() if v > 0)
+                taken = frozenset(j for (j, _), v in row[0].items() if v < 0)
+                out[id(condition), added, taken] = len(out), row
+        return out
+
+    def multipliers(self, program: Program, found: Iterable[tuple[BlockRows, Float]]) -> dict[str, Any]:
+        """Multipliers of all rows from those of fairopt's, in natural units; of rows that are not named, 0.
+
+        What `verify` has as bounds on tasks needs none. Its rows are multiples of fairopt's, but that of a share of 0,
+        which has other coefficients: there larger multipliers prove the same.
+        """
+        y, user = np.zeros(len(self.flat)), program.active[program.pairs.user]
+        for (block, _, rows), values in found:
+            condition, table = (block.block if isinstance(block, MadeRows) else block), rows.per_task
+            for r in np.flatnonzero(values).tolist():
+                part = slice(table.indptr[r], table.indptr[r + 1])
+                users, sizes = user[table.indices[part]], table.data[part]
+                added, taken = frozenset(users[sizes > 0].tolist()), frozenset(users[sizes < 0].tolist())
+                at, (row, bound, _) = self._places.get((id(condition), added, taken), NO_ROW)
+                if row:
+                    theirs = [abs(float(v)) for v in row.values() if v]
+                    size = min(theirs) if bound == 0 and not taken else max(theirs)
+                    y[at] += values[r] * float(np.abs(sizes).max()) / size
+        return {"rows": y.tolist()} if y.any() else {}
+
+
+def _entry(program: Program, tasks: Float, evidence: Evidence | None, rows: Imposed) -> dict[str, Any]:
     """Evidence of a program, whose constraints have these rows in `verify`, as a dict of numbers and lists."""
     if isinstance(evidence, Bottlenecked):
         return {"kind": "bottlenecks"}
@@ -225,7 +278,7 @@ def _entry(program: Program, tasks: Float, evidence: Evidence | None, rows: Sequ
     if isinstance(evidence, UserPrices):
         return _prices(program, evidence.prices)
     if isinstance(evidence, CapacityPrices):
-        at, found = by_prices(program, evidence.prices, tasks)
+        at, found = evidence.bound(tasks)
         prices = at.multipliers.prices * found.factor * at.majorant.unit
         return _prices(program, prices, mixtures=at.with_mixtures(found.factor)[1])
     if isinstance(evidence, RowPrices):
@@ -237,47 +290,8 @@ def _entry(program: Program, tasks: Float, evidence: Evidence | None, rows: Sequ
     if isinstance(evidence, Tangents):
         return _lines(evidence, rows)
     if isinstance(evidence, FewerRows):
-        return _of_fewer(program, tasks, evidence, rows)
+        return _entry(evidence.program, tasks, evidence.found, rows)  # rows that it lacks have no multipliers
     raise verify.CannotCheck(f"{program.objective} has no evidence that is portable")
-
-
-def _of_fewer(program: Program, tasks: Float, evidence: FewerRows, rows: Sequence[verify.Rows]) -> dict[str, Any]:
-    """Evidence of a program with fewer rows, with multipliers of 0 for those that it does not have."""
-    n, active, made = program.instance.n_users, program.active, iter(evidence.made)
-    kept: list[verify.Rows] = []
-    place: list[int] = []
-    at = 0
-    blocks: list[Constraint | None] = [*program.constraints, *[None] * len(rows)]  # others have rows as well
-    for block, own in zip(blocks, rows, strict=False):
-        chosen, asked = list(range(len(own))), True
-        if isinstance(block, ManyRows):
-            where = {_envier_and_envied(row): r for r, (row, _, _) in enumerate(own)}
-            pairs = [(int(active[row // n]), int(active[row % n])) for row in next(made)]
-            chosen, asked = [where[pair] for pair in pairs if pair in where], bool(pairs)
-        if asked:
-            kept.append([own[r] for r in chosen])
-        place += [at + r for r in chosen]
-        at += len(own)
-    entry = _entry(evidence.program, tasks, evidence.found, kept)
-
-    def spread(value: Any) -> Any:
-        if isinstance(value, list):
-            return [spread(one) for one in value] if value and isinstance(value[0], dict) else value
-        if not isinstance(value, dict):
-            return value
-        out = {name: spread(one) for name, one in value.items()}
-        if "rows" in value:
-            whole = np.zeros(at)
-            whole[place] = value["rows"]
-            out["rows"] = whole.tolist()
-        return out
-
-    return dict(spread(entry))
-
-
-def _envier_and_envied(row: Mapping[tuple[int, int], Any]) -> tuple[int, int]:
-    """The users of a row of `EnvyFree`: the tasks of the first count less than 0."""
-    return next(j for (j, _), v in row.items() if v < 0), next(k for (k, _), v in row.items() if v > 0)
 
 
 def _priced(program: Program, by_row: Float) -> dict[str, Any]:
@@ -288,11 +302,6 @@ def _priced(program: Program, by_row: Float) -> dict[str, Any]:
 def _prices(program: Program, by_row: Float, unit: float = 1.0, mixtures: Sequence[Float] = ()) -> dict[str, Any]:
     """An entry of prices, of shares in a unit."""
     return {"kind": "prices", "unit": unit, **_priced(program, by_row), "mixtures": [u.tolist() for u in mixtures]}
-
-
-def _flat(y: Mapping[int, Float], sizes: Iterable[int]) -> dict[str, Any]:
-    """Multipliers by constraint as one list; ``sizes`` are their numbers of rows."""
-    return {"rows": np.concatenate([y.get(k, np.zeros(size)) for k, size in enumerate(sizes)]).tolist()} if y else {}
 
 
 def _row_prices(program: Program, tasks: Float, evidence: RowPrices) -> dict[str, Any]:
@@ -314,51 +323,18 @@ def _row_prices(program: Program, tasks: Float, evidence: RowPrices) -> dict[str
     return _prices(program, prices.T.ravel() * (factor * units.unit / level), mixtures=[worths / level])
 
 
-def _levels(program: Program, tasks: Float, evidence: HeldLevels, rows: Sequence[verify.Rows]) -> list[dict[str, Any]]:
+def _levels(program: Program, tasks: Float, evidence: HeldLevels, rows: Imposed) -> list[dict[str, Any]]:
     """The users of each level with prices and multipliers; of limits too, where a share differs by server."""
-    further = evidence.further
-    place = None if further is None else _places(program, further, rows)
-    out = []
-    for one in combined_holdings(program, evidence, tasks):
+    further, out = evidence.further, []
+    for one in combined_holdings(program, evidence.holdings, further, tasks):
         held = {"users": one.users.tolist(), **_priced(program, one.prices)}
-        if place is not None and one.dual is not None:
-            at, ratio = place
-            held["rows"] = (np.append(np.maximum(one.dual, 0.0), 0.0)[at] * ratio).tolist()
+        if further is not None and one.dual is not None:
+            held |= rows.multipliers(program, further.multipliers(one.dual))
         out.append(held)
     return out
 
 
-def _places(program: Program, further: ConicConditions, rows: Sequence[verify.Rows]) -> tuple[Indices, Float]:
-    """For each row of `verify` the row of the cone form that it is a multiple of, and that multiple.
-
-    Rows that are not found are at the end of the cone form; without a multiplier they only bound less.
-    """
-    pairs, unmerged = program.pairs, program.unmerged
-    merged = program.instance.n_servers < unmerged.n_servers
-    row_of = unmerged.server_classes if merged else np.arange(unmerged.n_servers)
-    pair = {(int(program.active[j]), int(s)): p for p, (j, s) in enumerate(zip(pairs.user, pairs.server, strict=True))}
-    found: dict[Any, list[tuple[int, float]]] = {}
-    form = sp.csr_array(further.on_ours @ sp.diags_array(1.0 / further.scale))
-    for k in np.flatnonzero(np.diff(further.on_others.indptr) == 0):
-        part = slice(form.indptr[k], form.indptr[k + 1])
-        key, size = _direction(dict(zip(form.indices[part].tolist(), form.data[part].tolist(), strict=True)))
-        found.setdefault(key, []).append((int(k), size))
-    at, ratio = [], []
-    for row, _, _ in [row for own in rows for row in own]:
-        key, size = _direction({pair[j, int(row_of[s])]: float(v) for (j, s), v in row.items()})
-        where, as_long = found[key].pop(0) if found.get(key) else (len(further.right), 0.0)
-        at.append(where)
-        ratio.append(as_long / size)
-    return np.array(at, dtype=np.intp), np.array(ratio)
-
-
-def _direction(row: Mapping[int, float]) -> tuple[Any, float]:
-    """A row by its entries relative to the largest, rounded, and the size of that."""
-    size = max(map(abs, row.values()), default=0.0) or 1.0
-    return tuple(sorted((p, round(v / size, 9)) for p, v in row.items() if abs(v) > 1e-12 * size)), size
-
-
-def _solved(program: Program, tasks: Float, evidence: Solved, rows: Sequence[verify.Rows]) -> dict[str, Any]:
+def _solved(program: Program, tasks: Float, evidence: Solved, rows: Imposed) -> dict[str, Any]:
     """Dual values of a solver in natural units of the objective; of alpha-fairness alone, of shares in a unit."""
     found = lagrangian_of(program, evidence, tasks)
     if found is None:
@@ -375,7 +351,7 @@ def _solved(program: Program, tasks: Float, evidence: Solved, rows: Sequence[ver
         scale *= line.pop("size") / (term.factor * term.measure.exponents[0])
     mixtures = found.lagrangian.with_mixtures(found.factor)[1]
     held = _prices(program, found.lagrangian.multipliers.prices * scale, unit, mixtures)
-    held |= _multipliers(evidence.model, tasks, rows, scale * found.per_dual)
+    held |= _multipliers(evidence.model, rows, scale * found.per_dual)
     return {"kind": "lines", "lines": [held | line]} if line else held
 
 
@@ -395,13 +371,13 @@ def _touching(program: Program, measure: FairnessEfficiency, found: Scaled, task
         pairs.of(relative) if c.ndim == 2 else relative[pairs.user]
     )
     if not charged.extra:
-        powers = Majorant(powers=(PowerTerm(relative, w, measure.beta),))
+        powers = Form(curves=(Curve(relative, w, measure.beta),))
         best = Lagrangian(program, powers, charged, point).levels(1.0)
         levels = size * np.maximum(best, LEAST * best.max())
     return {"levels": levels.tolist(), "slope": slope, "size": size}
 
 
-def _lines(evidence: Tangents, rows: Sequence[verify.Rows]) -> dict[str, Any]:
+def _lines(evidence: Tangents, rows: Imposed) -> dict[str, Any]:
     """The lines that bound the power mean of shares along their mean, and the extreme sums of shares."""
     lines = []
     for cut, tasks, solved in evidence.cuts:
@@ -409,7 +385,7 @@ def _lines(evidence: Tangents, rows: Sequence[verify.Rows]) -> dict[str, Any]:
         if tangent is not None:
             held = _priced(cut, tangent.prices) | {"levels": tangent.levels.tolist(), "slope": tangent.line.slope}
             if isinstance(solved, Solved):  # else of a pool whose other conditions are bounds
-                held |= _multipliers(solved.model, tasks, rows, tangent.per_dual)
+                held |= _multipliers(solved.model, rows, tangent.per_dual)
             lines.append(held)
     entry: dict[str, Any] = {"kind": "lines", "lines": lines}
     for name, end in (("largest", evidence.largest), ("smallest", evidence.smallest)):
@@ -418,23 +394,13 @@ def _lines(evidence: Tangents, rows: Sequence[verify.Rows]) -> dict[str, Any]:
     return entry
 
 
-def _multipliers(cone: ConeModel, tasks: Float, rows: Sequence[verify.Rows], scale: float) -> dict[str, Any]:
+def _multipliers(cone: ConeModel, rows: Imposed, scale: float) -> dict[str, Any]:
     """Multipliers of `verify`'s rows from dual values times a scale, and those of levels that are not rows."""
-    y: dict[int, Float] = {}
+    found: list[tuple[BlockRows, Float]] = []
     kept: list[float] = []
-    with values_kept([cone.unknowns]):
-        cone.unknowns.save_value(tasks / cone.scale)
-        for block, condition in charged_conditions(cone):
-            dual = dual_values(condition) * scale
-            if block is None or isinstance(block, TotalIs):
-                continue
-            k = next(k for k, own in enumerate(cone.program.constraints) if own is block)
-            if isinstance(block, AtLeast) and not rows[k]:
-                kept.append(max(float(dual.sum()), 0.0) / (abs(block.level) or 1.0))
-                continue
-            found = linear_rows(condition, cone.unknowns)
-            if found is None or found.slopes.shape[1] != len(rows[k]):
-                continue  # without a multiplier a row only bounds less
-            size = abs(sp.diags_array(1.0 / cone.scale) @ found.slopes).max(axis=0).toarray().ravel()
-            y[k] = dual * size / [float(max(map(abs, row.values()))) for row, _, _ in rows[k]]
-    return _flat(y, map(len, rows)) | {"kept": kept}
+    for block, condition in charged_conditions(cone):
+        if condition.id in cone.known:
+            found.append((cone.known[condition.id], known_multipliers(cone, condition) * scale))
+        elif isinstance(block, AtLeast):
+            kept.append(max(float(dual_values(condition).sum()) * scale, 0.0) / (abs(block.level) or 1.0))
+    return rows.multipliers(cone.program, found) | {"kept": kept}

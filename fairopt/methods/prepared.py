@@ -16,9 +16,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fairopt.allocation import Allocation
-from fairopt.blocks.majorant import Majorant
+from fairopt.blocks.form import Form
 from fairopt.blocks.model import POWER_CONES, Point
 from fairopt.blocks.normal_form import wants_mean
+from fairopt.evidence.solved import Solved
 from fairopt.formulation import solvers
 from fairopt.formulation.program import ConeModel, Program, require_instance
 from fairopt.instance import Instance
@@ -29,7 +30,7 @@ from fairopt.methods.cone.solve import chain_of, solve_number, solve_problem
 from fairopt.methods.settings import Proposals, Settings
 from fairopt.progress import tell
 from fairopt.proofs.conditions import dual_values
-from fairopt.proofs.evidence import Proposal, Solved
+from fairopt.proofs.proposal import Proposal
 
 # Rows times columns of CVXPY's program: compiling with parameters takes time and memory in proportion (CVXPY 1.9), and
 # in a larger program the solver's own time is all that counts. Alpha = 2 with limits: 100 users on 5 servers (0.3e6)
@@ -205,7 +206,7 @@ class KeptModel(ConeModel):
 
     def __init__(self, program: Program, settings: Settings, limited: Int, floored: Int) -> None:
         pairs, majorant = program.pairs, _majorant(program)
-        self.solver = chain_of(settings, linear=not any(term.alpha for term in majorant.powers))[0]
+        self.solver = chain_of(settings, linear=not any(term.alpha for term in majorant.curves))[0]
         self.limited, self.floored = limited, floored
         self.size, self.rows = program.size, program.capacity_rows
         self.capacities = _capacities(program)[self.rows]
@@ -221,8 +222,8 @@ class KeptModel(ConeModel):
         self.box += [by_user[floored] >= self.least] if len(floored) else []
         self.rest = []
         # a single power with alpha > 1 is solved as the logarithm of its mean, like `AlphaFair.solver_form`
-        self.in_logs = len(majorant.powers) == 1 and not majorant.ranked and majorant.powers[0].alpha > 1
-        terms = (*majorant.powers, *majorant.ranked)
+        self.in_logs = len(majorant.curves) == 1 and not majorant.ranked and majorant.curves[0].alpha > 1
+        terms = (*majorant.curves, *majorant.ranked)
         self.numbers = [cp.Parameter(by_user.size, nonneg=not self.in_logs) for _ in terms]
         self.form = self._form(majorant, by_user)
         self.problem = cp.Problem(cp.Maximize(self.form), [self.capacity, *self.box])
@@ -232,10 +233,10 @@ class KeptModel(ConeModel):
         """No conditions: objectives that can be kept have no variables of their own."""
         return []
 
-    def _form(self, majorant: Majorant, by_user: cp.Expression) -> cp.Expression:
+    def _form(self, majorant: Form, by_user: cp.Expression) -> cp.Expression:
         """The objective, or an increasing transform of it, with a parameter per user and term."""
         parts: list[cp.Expression] = []
-        powers = [term.alpha for term in majorant.powers]
+        powers = [term.alpha for term in majorant.curves]
         for alpha, number in zip(powers, self.numbers, strict=False):
             if self.in_logs:
                 parts.append(cp.log_sum_exp((1 - alpha) * cp.log(by_user) + number) / (1 - alpha))
@@ -264,8 +265,8 @@ class KeptModel(ConeModel):
             parameter.save_value(value)  # without CVXPY's checks, which take longer; answers are judged
         return per_unit
 
-    def _numbers(self, majorant: Majorant, unit: Float) -> list[Float]:
-        powers, ranked = majorant.powers, majorant.ranked
+    def _numbers(self, majorant: Form, unit: Float) -> list[Float]:
+        powers, ranked = majorant.curves, majorant.ranked
         if self.in_logs:
             return [np.log(t.factor) + (1 - t.alpha) * np.log(t.c * unit) for t in powers]
         numbers = [t.factor * (t.c * unit) ** (1 - t.alpha) for t in powers]
@@ -302,12 +303,12 @@ def can_keep(program: Program) -> bool:
     if any(share.coefficients(program.instance).ndim == 2 for share in objective.share_blocks()):
         return False
     # the compiled program with bounds on all users and two variables per curved term
-    curved = sum(term.alpha > 0 for term in _majorant(program).powers)
+    curved = sum(term.alpha > 0 for term in _majorant(program).curves)
     rows = len(program.capacity_rows) + 2 * n * (1 + curved)
     return rows * (len(program.pairs) + 2 * n * curved) <= MOST_CELLS
 
 
-def _majorant(program: Program) -> Majorant:
+def _majorant(program: Program) -> Form:
     """The objective as terms by user; they do not depend on the point where `can_keep` holds."""
     instance = program.instance
     found = program.objective.majorant(Point(instance, np.zeros((instance.n_users, instance.n_servers))))

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from fairopt.blocks.algebra import AtLeast, fall
-from fairopt.blocks.constraints import Constraint
-from fairopt.blocks.majorant import Majorant
+from fairopt.blocks.constraints import Constraint, ManyRows
+from fairopt.blocks.form import Form
+from fairopt.blocks.rows import TYPICAL
 from fairopt.certificate import BLOCK_TOLERANCE
 from fairopt.formulation.program import ConeModel, Float, Indices, Program
 from fairopt.lazy import cp, sp
@@ -18,7 +19,6 @@ from fairopt.proofs.bound import EPS
 from fairopt.proofs.lagrangian import LinearRows, Multipliers
 
 ROUNDING = 1e-13  # of a capacity: the rounding of sums, so that a point that was repaired once is not changed again
-TYPICAL = 1e-3  # a row is measured in no less than this part of its terms at typical numbers of tasks
 
 
 @contextmanager
@@ -86,7 +86,7 @@ def rise_at_prices(program: Program, prices: Float, tasks: Float) -> Float:
     are worth beyond the tasks.
     """
     pairs, prices = program.pairs, np.maximum(prices, 0.0)
-    worth, held = pairs.min(pairs.loads.T @ prices), pairs.sum(tasks)
+    worth, held = pairs.min(program.rows.cost(prices)), pairs.sum(tasks)
     paid = float(prices @ program.usable_rows)
     spare = max(paid - float(worth @ held), 0.0) + 2 * EPS * paid
     with np.errstate(divide="ignore"):
@@ -108,10 +108,22 @@ def bounds_violation(program: Program, tasks: Float) -> float:
     return max(float(short.max(initial=0.0)), float((beyond / program.size).max(initial=0.0)))
 
 
+def rows_violation(program: Program, tasks: Float) -> float:
+    """Largest relative violation of the policy's conditions that are linear rows; of very many, by `broken_rows`."""
+    scale, worst = program.size[program.pairs.user], [0.0]
+    typical = scale * min(1.0, float((tasks / scale).max(initial=0.0)))  # rows may hold ever closer as all tasks shrink
+    for block in program.rest:
+        if not isinstance(block, ManyRows):
+            worst += [one.rows.broken(tasks, typical).max() for one in program.rows_of(block) or ()]
+    worst += [by.max(initial=0.0) for _, by in broken_rows(program, tasks)]
+    return float(max(worst))
+
+
 def violation_at(program: Program, tasks: Float, cone: ConeModel | None = None) -> float:
-    """`block_violation` of a program, which needs a cone model only for conditions that are not bounds on tasks."""
-    if program.objective.is_known and not program.rest:
-        return bounds_violation(program, tasks)
+    """`block_violation` of a program, which needs a cone model only for conditions that are not linear rows."""
+    known = all(isinstance(block, ManyRows) or program.rows_of(block) is not None for block in program.rest)
+    if known and program.objective.is_known:
+        return max(bounds_violation(program, tasks), rows_violation(program, tasks))
     return block_violation(cone or ConeModel(program), tasks)
 
 
@@ -122,10 +134,12 @@ def block_violation(cone: ConeModel, tasks: Float) -> float:
     evaluated without these variables.
     """
     program = cone.program
-    worst = bounds_violation(program, tasks)
+    worst = max(bounds_violation(program, tasks), rows_violation(program, tasks))
     conditions = [] if program.objective.is_known else list(cone.required)
     point, levels = program.point(tasks), dict[int, AtLeast]()
     for block, _, condition in cone.rest:
+        if condition.id in cone.known:
+            continue
         if type(block) is AtLeast and block.objective.is_known and _has_more(condition, cone.unknowns):
             levels[id(block)] = block  # evaluated without variables of its own
         else:
@@ -167,11 +181,17 @@ def row_prices(program: Program, capacity: cp.Constraint) -> Float:
     return prices
 
 
-def relaxed_multipliers(cone: ConeModel, tasks: Float, *, linear: bool = False) -> Multipliers:
+def known_multipliers(cone: ConeModel, condition: cp.Constraint) -> Float:
+    """The multipliers of rows in natural units that a solver left of a condition of `ConeModel.known`."""
+    rows = cone.known[condition.id].rows
+    return rows.valid(dual_values(condition) / rows.units(cone.scale))
+
+
+def relaxed_multipliers(cone: ConeModel, tasks: Float) -> Multipliers:
     """The dual values of a solved model, with the policy's conditions as linear rows or concave functions.
 
     Conditions that are not linear are linearised at the tasks: the tangent of a convex condition only relaxes it.
-    Levels of objectives are replaced by their closer majorants, unless ``linear``.
+    Levels of objectives are replaced by their closer majorants.
     """
     program = cone.program
     out = Multipliers(row_prices(program, cone.capacity), np.zeros(len(program.pairs)))
@@ -179,12 +199,15 @@ def relaxed_multipliers(cone: ConeModel, tasks: Float, *, linear: bool = False) 
     with values_kept([cone.unknowns]):
         cone.unknowns.save_value(tasks / cone.scale)
         for block, condition in charged_conditions(cone):
+            if condition.id in cone.known:
+                out.charge_rows(cone.known[condition.id].rows, known_multipliers(cone, condition))
+                continue
             dual = dual_values(condition)
-            if not linear and isinstance(block, AtLeast) and block.objective.majorant_is_natural:
+            if isinstance(block, AtLeast) and block.objective.majorant_is_natural:
                 majorant = block.objective.majorant(point)
                 if majorant is not None:
                     times = max(float(dual.sum()), 0.0) / (abs(block.level) or 1.0)
-                    out.extra += ((Majorant().plus(majorant, 1.0), times),)
+                    out.extra += ((Form().plus(majorant, 1.0), times),)
                     out.constant -= times * block.level
                     continue
             rows = linear_rows(condition, cone.unknowns)
@@ -223,7 +246,7 @@ def dual_values(condition: cp.Constraint) -> Float:
     return np.nan_to_num(np.atleast_1d(np.asarray(value, dtype=float)).ravel(order="F"))
 
 
-def tangent(cone: ConeModel, expression: cp.Expression, tasks: Float) -> tuple[Majorant, Float] | None:
+def tangent(cone: ConeModel, expression: cp.Expression, tasks: Float) -> tuple[Form, Float] | None:
     """The tangent of a concave expression at the tasks: a constant, and slopes (n_pairs,); None without a gradient."""
     with values_kept([cone.unknowns]):
         cone.unknowns.save_value(tasks / cone.scale)
@@ -231,7 +254,7 @@ def tangent(cone: ConeModel, expression: cp.Expression, tasks: Float) -> tuple[M
     if gradient is None or value is None or not np.isfinite(value):
         return None
     worth = gradient.toarray().ravel() / cone.scale
-    return Majorant(constant=float(value) - float(worth @ tasks)), worth
+    return Form(constant=float(value) - float(worth @ tasks)), worth
 
 
 def gradient_of(expression: cp.Expression, unknowns: cp.Variable) -> sp.csr_array | None:

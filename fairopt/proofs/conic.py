@@ -13,7 +13,6 @@ import math
 import time
 import warnings
 from collections.abc import Sequence
-from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -23,9 +22,10 @@ import numpy as np
 
 from fairopt.formulation import apart, solvers
 from fairopt.formulation.program import ConeModel, Float, Indices
+from fairopt.formulation.rows import BlockRows
 from fairopt.lazy import cp, sp, sparse_linalg
 from fairopt.proofs.bound import EPS
-from fairopt.proofs.conditions import bounds_are_charged
+from fairopt.proofs.conditions import charged_conditions
 from fairopt.proofs.lagrangian import Multipliers
 from fairopt.time_limits import current, stage
 
@@ -151,20 +151,34 @@ def conic_excess(
 
 
 @dataclass(frozen=True)
+class Cones:
+    """Numbers of equations and inequalities, sizes of second-order cones, number of exponential cones, and the powers
+    of power cones, in the order of rows; as CVXPY names them.
+    """
+
+    zero: int
+    nonneg: int
+    soc: tuple[int, ...] = ()
+    exp: int = 0
+    p3d: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True)
 class ConicConditions:
     """Conditions as ``on_ours @ z + on_others @ v + s = right, s in K``: z the unknowns, v variables that CVXPY added.
 
     Any y of the dual cone at which v cancels charges ``on_ours' y`` for the unknowns, and is worth ``right @ y``: no
     point that satisfies the conditions costs more. ``scale`` (n_unknowns,) are tasks per unknown; ``further`` are
-    variables of the blocks' own, with their columns among v.
+    variables of the blocks' own, with their columns among v; ``rows`` are known linear rows, and where they stand.
     """
 
     on_ours: sp.csr_array
     on_others: sp.csr_array
     right: Float
-    dims: Any
+    dims: Cones
     scale: Float
     further: Sequence[tuple[cp.Variable, Indices]]
+    rows: Sequence[tuple[BlockRows, slice]]
 
     @cached_property
     def variable(self) -> cp.Variable:
@@ -311,6 +325,10 @@ class ConicConditions:
                 break
         return found
 
+    def multipliers(self, y: Float) -> list[tuple[BlockRows, Float]]:
+        """The multipliers in natural units of the known linear rows, at a point y."""
+        return [(one, one.rows.valid(y[at] / one.rows.units(self.scale))) for one, at in self.rows]
+
     def slopes(self, y: Float) -> tuple[sp.csr_array, sp.csr_array]:
         """What each cone charges per task of each pair and for each of v: (n_pairs, n_cones) and (n_v, n_cones)."""
         cones = self.cone_of_row
@@ -320,26 +338,63 @@ class ConicConditions:
 
 
 def further_conditions(cone: ConeModel) -> ConicConditions | None:
-    """The conditions of a model besides capacities and bounds on levels, in cone form.
+    """The conditions of a model besides capacities and bounds on levels, in cone form: linear rows as they are, others
+    as CVXPY compiles them.
 
     None where there are none, or cones that `conic_bound` does not take.
     """
-    bounds = cone.box if bounds_are_charged(cone.program) else []
-    conditions = [*(condition for _, _, condition in cone.rest), *cone.required, *bounds]
-    problem = cp.Problem(cp.Minimize(0), conditions)
-    form = _cone_form(problem, cone.unknowns) if conditions else None
+    conditions = [condition for _, condition in charged_conditions(cone)]
+    conditions[len(cone.rest) : len(cone.rest)] = cone.required
+    known = [cone.known.get(condition.id) for condition in conditions]
+    compiled = _compiled_conditions(cone, [c for c, one in zip(conditions, known, strict=True) if one is None])
+    if compiled is None or not conditions:
+        return None
+    on_ours, on_others, right, dims, further = compiled
+    first, at = known.index(None) if None in known else len(known), dims.zero + dims.nonneg
+    of_cvxpy = [(on_ours[cut], on_others[cut], right[cut], None) for cut in map(slice, (0, dims.zero), (dims.zero, at))]
+    pieces: list[list[tuple[sp.csr_array, sp.csr_array, Float, BlockRows | None]]] = [[], []]  # equations, inequalities
+    for k, one in enumerate([*known[:first], None, *known[first:]]):
+        if one is not None:
+            scaled, sides = one.rows.in_units(cone.scale)
+            none = sp.csr_array((len(sides), on_others.shape[1]))
+            pieces[not one.rows.equal].append((scaled, none, sides, one))
+        elif k == first:
+            for own, piece in zip(pieces, of_cvxpy, strict=True):
+                own.append(piece)
+    every = [*pieces[0], *pieces[1], (on_ours[at:], on_others[at:], right[at:], None)]
+    ends = np.cumsum([len(piece[2]) for piece in every])
+    equations, inequalities = (sum(len(piece[2]) for piece in own) for own in pieces)
+    return ConicConditions(
+        sp.csr_array(sp.vstack([piece[0] for piece in every])),
+        sp.csr_array(sp.vstack([piece[1] for piece in every])),
+        np.concatenate([piece[2] for piece in every]),
+        Cones(equations, inequalities, dims.soc, dims.exp, dims.p3d),
+        cone.scale,
+        further,
+        [(one, slice(end - len(one.rows), end)) for (*_, one), end in zip(every, ends.tolist(), strict=True) if one],
+    )
+
+
+def _compiled_conditions(
+    cone: ConeModel, conditions: Sequence[cp.Constraint]
+) -> tuple[sp.csr_array, sp.csr_array, Float, Cones, Sequence[tuple[cp.Variable, Indices]]] | None:
+    """Conditions as CVXPY compiles them: the fields of `ConicConditions`; None where it cannot."""
+    if not conditions:
+        return sp.csr_array((0, cone.unknowns.size)), sp.csr_array((0, 0)), np.zeros(0), Cones(0, 0), ()
+    problem = cp.Problem(cp.Minimize(0), list(conditions))
+    form = _cone_form(problem, cone.unknowns)
     if form is None:
         return None
     data, _, columns = form
     ours, a, right = columns[cone.unknowns.id], sp.csr_array(data["A"]), np.asarray(data["b"], dtype=float)
-    others, dims, row = np.setdiff1d(np.arange(a.shape[1]), ours), copy(data["dims"]), np.arange(len(right))
-    linear = (row >= dims.zero) & (row < dims.zero + dims.nonneg)
+    others, held, row = np.setdiff1d(np.arange(a.shape[1]), ours), data["dims"], np.arange(len(right))
+    linear = (row >= held.zero) & (row < held.zero + held.nonneg)
     sign = linear & (right == 0) & (np.diff(a.indptr) == 1) & (a[:, ours].sum(axis=1) < 0)  # tasks are not negative
     a, right = a[~sign], right[~sign]
-    dims.nonneg -= int(sign.sum())
+    dims = Cones(held.zero, held.nonneg - int(sign.sum()), tuple(held.soc), held.exp, tuple(held.p3d))
     own = [v for v in problem.variables() if v.id in columns and v.id != cone.unknowns.id]
     further = [(v, np.searchsorted(others, columns[v.id])) for v in own]
-    return ConicConditions(sp.csr_array(a[:, ours]), sp.csr_array(a[:, others]), right, dims, cone.scale, further)
+    return sp.csr_array(a[:, ours]), sp.csr_array(a[:, others]), right, dims, further
 
 
 def _solve(data: dict[str, Any], dims: Any) -> tuple[Float | None, Float | None]:

@@ -14,9 +14,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fairopt.blocks.majorant import Majorant, PowerTerm, RankedTerm, weigh
+from fairopt.blocks.form import Curve, Form, Sorted, weigh
 from fairopt.blocks.model import Point
 from fairopt.blocks.objectives import Objective
+from fairopt.blocks.rows import Rows
 from fairopt.certificate import GAP_TOLERANCE
 from fairopt.formulation.program import Float, Indices, Program
 from fairopt.lazy import optimize, sp
@@ -48,7 +49,7 @@ class Multipliers:
     prices: Float
     pair_cost: Float
     constant: float = 0.0
-    extra: tuple[tuple[Majorant, float], ...] = ()
+    extra: tuple[tuple[Form, float], ...] = ()
     size: Float | None = None
     constant_size: float = 0.0
 
@@ -68,6 +69,14 @@ class Multipliers:
         self.pair_cost = self.pair_cost + per_unit / unit
         self.constant += float(per_unit @ at) - float(rows.values @ dual)
         self.constant_size += float(size @ np.abs(at)) + float(np.abs(rows.values * dual).sum())
+
+    def charge_rows(self, rows: Rows, multipliers: Float) -> None:
+        """Add linear rows at multipliers in natural units: their charges, and their right-hand sides returned."""
+        y = rows.valid(multipliers)
+        self.size = (np.abs(self.pair_cost) if self.size is None else self.size) + rows.cost_size(y)
+        self.pair_cost = self.pair_cost + rows.cost(y)
+        self.constant += float(rows.right @ y)
+        self.constant_size += float(np.abs(rows.right) @ np.abs(y))
 
     def times(self, factor: float) -> Multipliers:
         """All multipliers times a factor."""
@@ -93,7 +102,7 @@ class LagrangianBound:
 @np.errstate(all="ignore")
 def lagrangian_bound(
     program: Program,
-    majorant: Majorant,
+    majorant: Form,
     objective: Objective,
     multipliers: Multipliers,
     tasks: Float,
@@ -155,31 +164,31 @@ class Lagrangian:
     """The Lagrangian bound as a function of a common factor on all multipliers."""
 
     def __init__(
-        self, program: Program, majorant: Majorant, multipliers: Multipliers, point: Point, eps: float = EPS
+        self, program: Program, majorant: Form, multipliers: Multipliers, point: Point, eps: float = EPS
     ) -> None:
         pairs, self.eps = program.pairs, eps
         self.program, self.majorant, self.multipliers = program, majorant, multipliers
         self.point, self.pairs = point, pairs
-        powers = [p for m in (majorant, *(m for m, _ in multipliers.extra)) for p in m.powers]
+        powers = [p for m in (majorant, *(m for m, _ in multipliers.extra)) for p in m.curves]
         shares = [p.c for p in powers if p.alpha]
         shares += [r.c for m in (majorant, *(m for m, _ in multipliers.extra)) for r in m.ranked]
         by_server = [c for c in (*shares, *(p.c for p in powers)) if c.ndim == 2]
         # one number per user must tell the worth of a pair: its tasks, or the share that differs by server
         self.reference = _nowhere_zero(by_server[0]) if by_server else None
         worth = np.ones(len(pairs)) if self.reference is None else pairs.of(self.reference)
-        charged = np.asarray(pairs.loads.T @ multipliers.prices).ravel()
+        charged = program.rows.cost(multipliers.prices)
         cost = charged + multipliers.pair_cost
         size = charged + (np.abs(multipliers.pair_cost) if multipliers.size is None else multipliers.size)
         # rounded down, so that the bound is valid after cancellation too
         self.by_pair, self.worth = (cost - eps * size) / worth, np.zeros(len(pairs))
         self.linear = self.linear_extra = 0.0  # constants of linear terms, which are charged pair by pair
         if self.reference is not None:
-            for p in majorant.powers:
+            for p in majorant.curves:
                 if p.alpha == 0:
                     self.worth = self.worth + pairs.of(p.factor) * pairs.of(p.c) / worth
                     self.linear += float(p.factor.sum())
             for m, times in multipliers.extra:
-                for p in m.powers:
+                for p in m.curves:
                     if p.alpha == 0:
                         self.by_pair = self.by_pair - times * pairs.of(p.factor) * pairs.of(p.c) / worth
                         self.linear_extra += times * float(p.factor.sum())
@@ -205,18 +214,18 @@ class Lagrangian:
             return c / least
         return np.where(self.program.instance.eligible, c / self.reference, -np.inf).max(axis=1)
 
-    def _parts(self, factor: float) -> tuple[list[PowerTerm], list[RankedTerm], float]:
-        powers, ranked, constant = list(self.majorant.powers), list(self.majorant.ranked), self.majorant.constant
+    def _parts(self, factor: float) -> tuple[list[Curve], list[Sorted], float]:
+        powers, ranked, constant = list(self.majorant.curves), list(self.majorant.ranked), self.majorant.constant
         for extra, times in self.multipliers.extra:
-            scaled = Majorant().plus(extra, factor * times)
-            powers += scaled.powers
+            scaled = Form().plus(extra, factor * times)
+            powers += scaled.curves
             ranked += scaled.ranked
             constant += scaled.constant
         if self.reference is not None:  # linear terms are charged pair by pair
             powers = [p for p in powers if p.alpha]
         return powers, [r for r in ranked if r.factor > 0], constant
 
-    def _slopes(self, powers: Sequence[PowerTerm]) -> Float:
+    def _slopes(self, powers: Sequence[Curve]) -> Float:
         out = np.zeros(len(self.cost))
         for p in powers:
             c = self._per_unit(p.c)
@@ -228,14 +237,14 @@ class Lagrangian:
         ranked = self.majorant.ranked
         inside = (self.at > self.low * (1 + 1e-6)) & (self.at < self.high * (1 - 1e-6))
         if ranked:
-            if self.majorant.powers or len(ranked) > 1 or any(ranked[0].v[1:]):
+            if self.majorant.curves or len(ranked) > 1 or any(ranked[0].v[1:]):
                 return None
             level = self._per_unit(ranked[0].c) * self.at  # max-min: the weights of the poorest add up to one
             poorest = level <= level.min() * (1 + 1e-6)
             total = float((np.maximum(self.cost, 0.0) / self._per_unit(ranked[0].c))[poorest].sum())
             return float(ranked[0].factor * ranked[0].v[0] / total) if total > 0 else None
-        worth = self._slopes(self.majorant.powers)
-        if all(p.alpha == 0 for p in self.majorant.powers) and not self.multipliers.extra:
+        worth = self._slopes(self.majorant.curves)
+        if all(p.alpha == 0 for p in self.majorant.curves) and not self.multipliers.extra:
             return self._linear_factor(worth)
         spend = float((self.at * self.cost)[inside].sum())
         earn = float(np.nan_to_num(self.at[inside] * worth[inside], posinf=0.0).sum())
@@ -252,7 +261,7 @@ class Lagrangian:
 
     def levels(self, factor: float) -> Float:
         """Values ``c_j x_j`` of the majorant's only term at which users' parts are largest, shape (n_users,)."""
-        (term,) = self.majorant.powers
+        (term,) = self.majorant.curves
         c = self._per_unit(term.c)
         price = factor * self.cost / (term.factor * c)
         return level_at(price, term.alpha, c * self.low, c * self.high)

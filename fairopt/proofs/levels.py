@@ -18,18 +18,17 @@ they rose by what they could still rise by wherever they may run, counts as take
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
 
 from fairopt.blocks.model import Point
 from fairopt.certificate import GAP_TOLERANCE, VIOLATION_TOLERANCE
-from fairopt.formulation.program import Float, Mask, Program
+from fairopt.formulation.program import Float, Indices, Mask, Program
 from fairopt.lazy import sp, sparse_linalg
 from fairopt.proofs.bound import EPS
 from fairopt.proofs.conic import ASSUMED, CANCELLED, ConicConditions
-from fairopt.proofs.evidence import HeldLevels, Holding
 from fairopt.proofs.lagrangian import Multipliers
 
 SLICE = GAP_TOLERANCE / VIOLATION_TOLERANCE  # a tolerated gap per tolerated part of a capacity
@@ -42,6 +41,20 @@ LEFT = 1e-8  # relatively: what a solver may leave of a level
 DENSE = 4_000_000  # entries of a matrix that is factorised rather than iterated with
 GIVEN_LOWER = "levels above the first are the largest given the lower ones as returned"
 TRACE = 1e-7  # the part of its level that a user may hold somewhere and that is neglected
+
+
+@dataclass(frozen=True)
+class Holding:
+    """Prices that hold some ``users`` (indices) of a leximin at their level.
+
+    ``prices`` (n_rows,) are by row of `Pairs.loads`, per whole capacity; ``dual`` is a point near the dual cone of the
+    further conditions, and ``sizes`` those of the variables that CVXPY added to them (`ConicConditions`).
+    """
+
+    users: Indices
+    prices: Float
+    dual: Float | None = None
+    sizes: Float | None = None
 
 
 class _Charged(NamedTuple):
@@ -69,31 +82,36 @@ class _Charged(NamedTuple):
     added: Sequence[float]
 
 
-def judge_levels(program: Program, evidence: HeldLevels, tasks: Float) -> tuple[float, tuple[float, ...], str]:
+def judge_levels(
+    program: Program, holdings: Sequence[Holding], further: ConicConditions | None, tasks: Float
+) -> tuple[float, tuple[float, ...], str]:
     """The largest gap of any level of a `Leximin`, the gap of each level, and what these assume."""
-    further = evidence.further
-    levels, gap, gaps = _judged(program, evidence, tasks)
+    levels, gap, gaps = _judged(program, holdings, further, tasks)
     assumed = [ASSUMED] if further is not None and further.on_others.shape[1] else []
-    if further is not None and further.curved and levels.hang_on_lower:  # by the square root of a slack
+    if levels.given_lower.any():  # they hang on lower ones by the square root of a slack
         assumed.append(GIVEN_LOWER)
     return gap, gaps, "; ".join(assumed)
 
 
-def _judged(program: Program, evidence: HeldLevels, tasks: Float) -> tuple[_Levels, float, tuple[float, ...]]:
+def _judged(
+    program: Program, holdings: Sequence[Holding], further: ConicConditions | None, tasks: Float
+) -> tuple[_Levels, float, tuple[float, ...]]:
     """The levels as judged. Where costs that are near could be equal or not, by what proves more."""
-    levels = _Levels(program, evidence.further, tasks)
-    gap, gaps = levels.judge(evidence.holdings)
-    if gap > GAP_TOLERANCE and not evidence.further:
+    levels = _Levels(program, further, tasks)
+    gap, gaps = levels.judge(holdings)
+    if gap > GAP_TOLERANCE and not further:
         strict = _Levels(program, None, tasks, tie=ROUNDING)
-        other, others = strict.judge(evidence.holdings)
+        other, others = strict.judge(holdings)
         if other < gap:
             return strict, other, others
     return levels, gap, gaps
 
 
-def combined_holdings(program: Program, evidence: HeldLevels, tasks: Float) -> list[Holding]:
+def combined_holdings(
+    program: Program, holdings: Sequence[Holding], further: ConicConditions | None, tasks: Float
+) -> list[Holding]:
     """Holdings whose prices hold users by themselves: with those of earlier levels that close places added."""
-    judged, *_ = _judged(program, evidence, tasks)
+    judged, *_ = _judged(program, holdings, further, tasks)
     out: list[Holding] = []
     for c in judged.before:
         prices, dual = np.maximum(c.holding.prices, 0.0), c.holding.dual
@@ -162,7 +180,7 @@ class _Levels:
     ``to_peak`` by how much the user is below the peak there. ``low``, ``most`` and ``limits`` (n_users,) are levels at
     the lower bounds, levels that no user can exceed, and levels at the upper bounds (infinite where a task is worth
     different amounts on different servers: tasks are bounded there, and not levels). ``before`` are the levels judged
-    so far.
+    so far. ``given_lower`` (n_users,) are users whose levels curved conditions bound given lower ones as they are.
     """
 
     def __init__(self, program: Program, further: ConicConditions | None, tasks: Float, tie: float = TIE) -> None:
@@ -187,7 +205,7 @@ class _Levels:
         self.needs = sp.csc_array(self.pairs.loads)
         self.before: list[_Charged] = []
         self.held_by, self.to_peak = np.full(len(self.low), -1), np.zeros(len(self.low))
-        self.hang_on_lower = False
+        self.given_lower = np.zeros(len(self.low), dtype=bool)
 
     def judge(self, holdings: Sequence[Holding]) -> tuple[float, tuple[float, ...]]:
         """See `judge_levels`."""
@@ -204,7 +222,7 @@ class _Levels:
             rise = np.maximum((c.floors + spare / c.cost) / values - 1.0, 0.0)
             rise = np.where(self.beside(c, rise), np.minimum(rise, self.room(c, spare) * SLICE), rise)
             lower, at_peak = values < c.peak * (1 - ABOVE), mine[values[mine] >= c.peak * (1 - ABOVE)]
-            taken = self.taken(np.where(lower, excess, 0.0))
+            taken = self.taken(np.where(lower & ~self.given_lower, excess, 0.0))
             spent = (np.maximum(c.cost, 0.0) * c.floors)[at_peak].sum()
             to_peak = c.peak / values - 1.0
             excess[mine] = np.minimum(excess, np.maximum(rise, to_peak))[mine]
@@ -233,8 +251,8 @@ class _Levels:
         earlier = lower & (c.cost > 0)
         if not c.further or not earlier.any():
             return 0.0
-        self.hang_on_lower = True
         mine = c.holding.users
+        self.given_lower[mine] = self.further is not None and self.further.curved
         at_peak = mine[self.values[mine] >= c.peak * (1 - ABOVE)]
         worth = (c.cost * self.values * excess)[earlier].sum()
         return float(np.max(worth / (c.cost * self.values)[at_peak], initial=0.0))

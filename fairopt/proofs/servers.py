@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fairopt.blocks.majorant import ratio_gap
+from fairopt.blocks.form import ratio_gap
 from fairopt.blocks.model import Point
 from fairopt.formulation.demands_at_prices import cheapest_of, demands_of
 from fairopt.formulation.program import Float, Indices, Program

@@ -384,8 +384,8 @@ def test_broken_rows_are_those_by_which_the_conditions_are_most_violated(instanc
     for condition in fo.EnvyFree().constraints(model).values():
         assert (by > 1e-9).any() == (condition.violation() > 1e-9 * at.max()).any()
     some = by > 1e-9
-    for condition in fo.EnvyFree().rows(model, rows[some]).values():
-        assert len(condition.violation()) == some.sum() and (condition.violation() > 0).all()
+    for made in fo.EnvyFree().rows(pairs, rows[some]).values():
+        assert len(made) == some.sum() and (made.broken(at) > 0).all()
 
 
 @pytest.mark.parametrize("verb", ["allocate", "problem"])

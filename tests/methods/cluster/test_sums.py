@@ -14,14 +14,16 @@ from oracle.concave import maximise
 from scipy.optimize import linprog
 
 import fairopt as fo
-from fairopt.blocks.majorant import PowerTerm
+from fairopt.blocks.form import Curve
 from fairopt.blocks.marginal import PowerMarginal
+from fairopt.evidence.row_prices import RowPrices
+from fairopt.evidence.user_prices import UserPrices
 from fairopt.formulation.program import Program
 from fairopt.methods.cluster import fixed_sum
 from fairopt.methods.cluster.sums import sum_on_servers_applies
 from fairopt.methods.cluster.worths import Curves, Powers
 from fairopt.proofs import conditions, gate, verify
-from fairopt.proofs.evidence import Proposal, RowPrices, UserPrices
+from fairopt.proofs.proposal import Proposal
 from fairopt.proofs.servers import LevelUnits, RowUnits
 
 Float = Any
@@ -148,7 +150,7 @@ def test_sums_that_do_not_bend_are_left_to_cones() -> None:
 def test_derivatives_of_a_power_are_those_of_the_power() -> None:
     rng = np.random.default_rng(9)
     weights, size, levels, worth = rng.uniform(0.5, 2, (4, 6))
-    curves = Curves(PowerMarginal([PowerTerm(1 / size, weights, 2.0)]), size, 1.0, np.full(6, 9.0))
+    curves = Curves(PowerMarginal([Curve(1 / size, weights, 2.0)]), size, 1.0, np.full(6, 9.0))
     powers = Powers(weights, 2.0)
     for name, given in (("at", [levels]), ("logs", [levels]), ("elasticity", [levels]), ("wanted", [worth, levels])):
         np.testing.assert_allclose(getattr(curves, name)(*given), getattr(powers, name)(*given), rtol=1e-12)

@@ -1,8 +1,8 @@
-"""Bounds from above that certificates can maximise exactly: one concave function per user, or a mixture of shares.
+"""What an objective says of an instance, as numbers: concave functions of each user's share, and sorted shares.
 
-For any concave objective f and a point x0, a majorant is a function g >= f with g(x0) = f(x0) whose maximum over
-a box is known in closed form. The closer g follows f, the less an inexact solution costs: tangents were 1e-6 to
-3e-5 off where these were 1e-11.
+A `Form` is the objective itself where its terms are curves or sorted shares. Elsewhere it is a majorant: above the
+objective f, with equality at one point, and with a maximum over a box that is known in closed form. The closer it
+follows f, the less an inexact solution costs: tangents were 1e-6 to 3e-5 off where these were 1e-11.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from numpy.typing import NDArray
 from fairopt.blocks.powers import boxcox
 from fairopt.blocks.ranked import best_levels, legal, mixture_at, padded
 
-__all__ = ["Majorant", "PowerTerm", "RankedTerm"]
+__all__ = ["Curve", "Form", "Sorted"]
 
 Float = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class PowerTerm:
+class Curve:
     """``sum_j factor_j * boxcox(c_j x_j; 1 - alpha)``: logarithm at alpha = 1, linear at 0.
 
     The Box-Cox form ``(z^p - 1)/p`` differs from ``z^p / p`` by a constant and has no jump at p = 0.
@@ -35,7 +35,7 @@ class PowerTerm:
     def values(self, share: Float) -> Float:
         """Terms at shares ``c_j x_j``, shape (n_users,)."""
         with np.errstate(divide="ignore"):
-            return np.where(self.factor == 0, 0.0, self.factor * _boxcox(share, self.alpha))
+            return np.where(self.factor == 0, 0.0, self.factor * boxcox(share, 1.0 - self.alpha))
 
     def slopes(self, share: Float) -> Float:
         """Derivatives of the terms by the shares, shape (n_users,)."""
@@ -43,19 +43,8 @@ class PowerTerm:
             return np.where(self.factor == 0, 0.0, self.factor * share**-self.alpha)
 
 
-def _boxcox(share: Float, alpha: float) -> Float:
-    """``(z^(1-alpha) - 1) / (1-alpha)``, without powers where that takes a tenth of the time."""
-    if alpha == 0:
-        return share - 1.0
-    if alpha == 0.5:
-        return 2.0 * (np.sqrt(share) - 1.0)
-    if alpha == 1:
-        return np.log(share)
-    return 1.0 - 1.0 / share if alpha == 2 else np.asarray(boxcox(share, 1.0 - alpha))
-
-
 @dataclass(frozen=True)
-class RankedTerm:
+class Sorted:
     """``factor`` times the sorted shares weighted by v (largest weight on the smallest share).
 
     The smallest of all mixtures ``sum_j theta_j c_j x_j`` with theta below a permutation of v: v = (1,) is the minimum.
@@ -114,32 +103,32 @@ def _explained(v: Float, wanted: Float, pinned: NDArray[np.bool_]) -> Float:
 
 
 @dataclass(frozen=True)
-class Majorant:
-    """``unit * (powers + ranked + constant) + shift``, in natural units of the objective.
+class Form:
+    """``unit * (curves + ranked + constant) + shift``, in natural units of the objective.
 
     ``unit`` and ``shift`` keep numbers near 1 for an objective that stands alone.
     """
 
-    powers: tuple[PowerTerm, ...] = ()
-    ranked: tuple[RankedTerm, ...] = ()
+    curves: tuple[Curve, ...] = ()
+    ranked: tuple[Sorted, ...] = ()
     constant: float = 0.0
     unit: float = 1.0
     shift: float = 0.0
 
-    def plus(self, other: Majorant, times: float) -> Majorant:
+    def plus(self, other: Form, times: float) -> Form:
         """The sum with a multiple of another one, in natural units."""
         factor = times * other.unit
         return replace(
             self,
-            powers=self.powers + tuple(replace(p, factor=p.factor * factor) for p in other.powers),
+            curves=self.curves + tuple(replace(curve, factor=curve.factor * factor) for curve in other.curves),
             ranked=self.ranked + tuple(replace(r, factor=r.factor * factor) for r in other.ranked),
             constant=self.constant + factor * other.constant + times * other.shift,
         )
 
     def value(self, point: Any) -> float:
         """At a point, without unit and shift."""
-        powers = sum(float(p.values(weigh(p.c, point)).sum()) for p in self.powers)
-        return float(powers + sum(r.value(weigh(r.c, point)) for r in self.ranked) + self.constant)
+        curves = sum(float(curve.values(weigh(curve.c, point)).sum()) for curve in self.curves)
+        return float(curves + sum(r.value(weigh(r.c, point)) for r in self.ranked) + self.constant)
 
 
 def weigh(c: Float, point: Any) -> Float:

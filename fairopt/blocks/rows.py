@@ -1,0 +1,148 @@
+"""Linear conditions as data: rows of coefficients by pair of a user and a server, from which all else follows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairopt.lazy import cp, sp
+
+if TYPE_CHECKING:
+    from fairopt.blocks.model import Model
+
+__all__ = ["Rows"]
+
+Float = NDArray[np.float64]
+
+ROUNDING = 8 * float(np.finfo(float).eps)  # relative to the terms of a sum
+TYPICAL = 1e-3  # a row is measured in no less than this part of its terms at typical numbers of tasks
+LEAST = float(np.finfo(float).tiny)  # the inverse of a smaller number overflows
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Conditions ``per_task @ x <= right``, or ``==``, on tasks x by pair of a user and a server it may run on.
+
+    What solvers get, what is measured of an answer, what multipliers charge, and what files say of it follow from
+    these numbers.
+
+    Parameters
+    ----------
+    per_task : array-like or sparse array of shape (n_pairs,) or (n_rows, n_pairs)
+        What a task of each pair adds, as ``pairs.share(block)`` and ``pairs.totals`` give it by user.
+    right : scalar or array-like of shape (n_rows,), default 0
+        The right-hand sides.
+    equal : bool, default False
+        Whether both sides are equal.
+    unit : scalar or array-like of shape (n_rows,), optional
+        What solvers see as 1. Default: the right-hand side, or where that is 0 the largest term that is subtracted,
+        else the largest term, at typical numbers of tasks.
+
+    Examples
+    --------
+    >>> import fairopt as fo
+    >>> from fairopt.blocks.model import Pairs
+    >>> from fairopt.blocks.rows import Rows
+    >>> pairs = Pairs(fo.Instance([[2, 3], [2, 1]], [6, 4]))
+    >>> rows = Rows(pairs.share(fo.DominantShare()), [0.5, 0.75])
+    >>> rows.load([0.5, 2]), rows.cost([1, 0]), rows.broken([0.5, 2]).round(3)
+    (array([0.375     , 0.66666667]), array([0.75, 0.  ]), array([0., 0.]))
+    """
+
+    per_task: Any
+    right: Any = 0.0
+    equal: bool = False
+    unit: Any = None
+
+    def __post_init__(self) -> None:
+        given: Any = self.per_task if hasattr(self.per_task, "tocsr") else np.asarray(self.per_task, dtype=float)
+        table = sp.csr_array(given.reshape((1, -1)) if given.ndim == 1 else given)
+        object.__setattr__(self, "per_task", table)
+        for name in ("right", "unit"):
+            value = getattr(self, name)
+            if value is not None:
+                object.__setattr__(self, name, np.broadcast_to(np.asarray(value, dtype=float), table.shape[:1]))
+
+    def __len__(self) -> int:
+        return int(self.per_task.shape[0])
+
+    @cached_property
+    def _sizes(self) -> sp.csr_array:
+        return abs(self.per_task)
+
+    @cached_property
+    def _above(self) -> sp.csr_array:
+        """The coefficients above 0."""
+        return self.per_task.maximum(0.0)
+
+    def load(self, tasks: Any) -> Float:
+        """The left-hand sides at tasks by pair, shape (n_rows,)."""
+        return np.asarray(self.per_task @ np.asarray(tasks, dtype=float))
+
+    def cost(self, multipliers: Any) -> Float:
+        """What multipliers of rows charge for a task of each pair, shape (n_pairs,)."""
+        return np.asarray(self.per_task.T @ np.asarray(multipliers, dtype=float))
+
+    def cost_size(self, multipliers: Float) -> Float:
+        """`cost` with all its terms taken positive, relative to which it is rounded."""
+        return np.asarray(self._sizes.T @ np.abs(multipliers))
+
+    def valid(self, multipliers: Float) -> Float:
+        """The nearest multipliers with which rows bound from above: of inequalities at least 0."""
+        return multipliers if self.equal else np.maximum(multipliers, 0.0)
+
+    def of_pairs(self, place: NDArray[np.intp]) -> Rows:
+        """The same rows in the tasks of some pairs, where the others are zero."""
+        return Rows(self.per_task[:, place], self.right, self.equal, self.unit)
+
+    def broken(self, tasks: Any, typical: Float | float = 0.0) -> Float:
+        """By how much each row is broken at tasks by pair, relative to the largest part of it; 0 by a row that holds.
+
+        Parts are the terms that are added, those that are subtracted, and the right-hand side; at ``typical`` tasks
+        they count by a thousandth, since rows without a right-hand side hold ever closer as all tasks shrink.
+        """
+        at, usual = np.asarray(tasks, dtype=float), np.broadcast_to(typical, self.per_task.shape[1])
+        load, added = self.load(at), np.asarray(self._above @ at)
+        terms = np.maximum(added, added - load)
+        usually = np.asarray(self._above @ usual)
+        size = np.maximum(terms, TYPICAL * np.maximum(usually, usually - self.load(usual)))
+        size = np.maximum(size, np.abs(self.right))
+        excess = np.abs(load - self.right) if self.equal else load - self.right
+        excess = np.maximum(excess - ROUNDING * np.maximum(terms, np.abs(self.right)), 0.0)
+        excess = np.where(np.isfinite(load), excess, np.inf)
+        return np.divide(excess, size, out=excess.copy(), where=size > 0)
+
+    def units(self, scale: Float) -> Float:
+        """What solvers see as 1, by row, where ``scale`` are typical numbers of tasks by pair."""
+        if self.unit is not None:
+            return np.asarray(self.unit)
+        of_task = sp.csr_array(self.per_task @ sp.diags_array(scale))
+        largest, least = (np.asarray(found.toarray()).ravel() for found in (of_task.max(axis=1), of_task.min(axis=1)))
+        out = np.abs(self.right)
+        for terms in (-least, largest, np.ones(len(self))):
+            out = np.where(out >= LEAST, out, terms)
+        return np.asarray(out)
+
+    def in_units(self, scale: Float) -> tuple[sp.csr_array, Float]:
+        """Coefficients and right-hand sides in `units`, for unknowns of so many tasks each."""
+        unit = self.units(scale)
+        return sp.csr_array(sp.diags_array(1.0 / unit) @ self.per_task @ sp.diags_array(scale)), self.right / unit
+
+    def condition(self, model: Model) -> cp.Constraint:
+        """The rows in the unknowns of a model, in their units."""
+        coefficients, right = self.in_units(model.scale)
+        added, taken = (part.maximum(0.0) for part in (coefficients, -coefficients))
+        some = [bool(added.nnz) or not taken.nnz, bool(taken.nnz)]  # at least one side is an expression
+        sides = [
+            part @ model.unknowns if held else np.zeros(len(self))
+            for part, held in zip((added, taken), some, strict=True)
+        ]
+        if (right < 0).all():  # as "at least", so that messages can tell
+            sides[0] = sides[0] - right
+        elif right.any():
+            sides[1] = sides[1] + right
+        return sides[0] == sides[1] if self.equal else sides[0] <= sides[1]

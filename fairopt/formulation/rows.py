@@ -1,0 +1,119 @@
+"""All that a program compares linearly: capacities, and the conditions of its blocks as rows by block and name.
+
+`ProgramRows` is what bounds read: ``cost`` at prices by column, a pair of a user and a server, and ``load`` by row,
+over a pool in chunks of users, over several servers as tables, and beside them sparse further rows with both too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairopt.blocks.base import asked, brief, is_ours
+from fairopt.blocks.constraints import Constraint
+from fairopt.blocks.model import Pairs
+from fairopt.blocks.rows import Rows
+from fairopt.errors import Infeasible, InvalidBlock
+
+if TYPE_CHECKING:
+    from fairopt.formulation.program import Program
+
+Float = NDArray[np.float64]
+
+CHUNK = 65_536  # numbers in a chunk of a table of demands
+
+
+class BlockRows(NamedTuple):
+    """Rows, and the block whose conditions they are, under its name for them; bounds on tasks have no block."""
+
+    block: Constraint | None
+    name: str
+    rows: Rows
+
+
+def rows_of(block: Constraint, pairs: Pairs) -> list[BlockRows] | None:
+    """The conditions of a block as rows that are not empty; None if it writes none.
+
+    `InvalidBlock` if it gives something else, and `Infeasible` if a row never holds.
+    """
+    own = not is_ours(block) and type(block).rows is not Constraint.rows
+    given = asked(block, "rows", pairs) if own else block.rows(pairs)
+    if given is None:
+        return None
+    if not isinstance(given, dict):
+        raise InvalidBlock(f"{block}.rows gave {type(given).__name__}; give a dict of Rows by name")
+    for name, rows in given.items() if own else ():
+        _check(block, name, rows, pairs)
+    return [BlockRows(block, name, rows) for name, rows in given.items() if len(rows)]
+
+
+def _check(block: Constraint, name: str, rows: Any, pairs: Pairs) -> None:
+    """What a block of the user's own gives under a name."""
+    if not isinstance(rows, Rows):
+        raise InvalidBlock(f"{block} gave {brief(rows)} under {name!r}; give fairopt.blocks.rows.Rows")
+    if rows.per_task.shape[1] != len(pairs):
+        raise InvalidBlock(
+            f"{block}: its rows {name!r} have {rows.per_task.shape[1]} coefficients, and there are {len(pairs)} pairs "
+            "of a user and a server it may run on; make them of pairs.totals, pairs.share(share) or pairs.of(values)"
+        )
+    for values in (rows.per_task.data, rows.right):
+        wrong = values[~np.isfinite(values)]
+        if len(wrong):
+            raise InvalidBlock(f"{block}: its rows {name!r} hold {wrong[0]}; give finite numbers")
+    if rows.unit is not None and not ((rows.unit > 0) & np.isfinite(rows.unit)).all():
+        raise InvalidBlock(f"{block}: the unit of its rows {name!r} is {rows.unit.min()}; give finite numbers above 0")
+    empty = np.asarray(abs(rows.per_task).sum(axis=1)).ravel() == 0
+    if (empty & ((rows.right != 0) if rows.equal else (rows.right < 0))).any():
+        raise Infeasible(f"{name!r} of `{block}` cannot hold, whatever the tasks", (f"`{block}`",))
+
+
+class ProgramRows:
+    """The rows of a program: capacities, in the order of `Pairs.loads`, and its blocks' linear conditions, ``further``.
+
+    Every point x of the program has ``load(x) <= usable``, in parts of whole capacities, and ``one.rows.load(x) <=
+    one.rows.right`` (or ==) for each one of ``further``. So with prices and multipliers y at least 0 (of equations of
+    any sign), ``x @ (cost(prices) + sum of one.rows.cost(y))`` is at most ``prices @ usable + sum of y @ right``.
+    """
+
+    def __init__(self, program: Program) -> None:
+        self.program, self.instance = program, program.instance
+        self.usable = program.usable_rows
+        whole = program.whole_capacities
+        self._per_unit = np.divide(1.0, whole, out=np.zeros(whole.shape), where=whole > 0)
+
+    @cached_property
+    def further(self) -> list[BlockRows]:
+        """Linear conditions of the blocks, of very many rows too."""
+        return [one for block in self.program.rest for one in self.program.rows_of(block) or ()]
+
+    def cost(self, prices: Float) -> Float:
+        """What a task of each pair costs at prices by row of capacities, shape (n_pairs,)."""
+        per_unit, out = prices.reshape(self._per_unit.shape) * self._per_unit, np.empty(len(self.program.pairs))
+        for demands, eligible, columns in self._chunks():
+            table = demands @ per_unit.T if demands.ndim == 2 else np.einsum("jsi,si->js", demands, per_unit)
+            out[columns] = table[:, 0] if self.program.single else table[eligible]
+        return out
+
+    def load(self, tasks: Float) -> Float:
+        """What tasks by pair take of each capacity, shape (n_rows,)."""
+        out = np.zeros(self._per_unit.shape)
+        for demands, eligible, columns in self._chunks():
+            if self.program.single:
+                table = tasks[columns, None]
+            else:
+                table = np.zeros(eligible.shape)
+                table[eligible] = tasks[columns]
+            out += table.T @ demands if demands.ndim == 2 else np.einsum("js,jsi->si", table, demands)
+        return np.ravel(out * self._per_unit)
+
+    def _chunks(self) -> Iterator[tuple[Float, NDArray[np.bool_], slice]]:
+        """Demands of consecutive users whose table stays in cache, where these may run, and their pairs."""
+        ends, n = np.append(self.program.pairs.first, len(self.program.pairs)), self.instance.n_users
+        step = max(CHUNK // self._per_unit.size, 64)
+        for first in range(0, n, step):
+            users = slice(first, min(first + step, n))
+            yield self.instance.demands[users], self.instance.eligible[users], slice(ends[first], ends[users.stop])

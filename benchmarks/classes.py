@@ -13,12 +13,13 @@ import json
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from typing import get_args
 
 import fairopt
-import fairopt.policies  # so that all objectives are known
+import fairopt.evidence.bundles
+import fairopt.evidence.kinds
+import fairopt.policies  # so that all are known
 from fairopt.blocks.algebra import Objective
-from fairopt.proofs import evidence
+from fairopt.proofs.proposal import Evidence
 
 PACKAGE = Path(fairopt.__file__).parent
 
@@ -35,7 +36,7 @@ def names() -> dict[str, set[str]]:
     """The names of classes, by what they are of."""
     return {
         "objective": {kind.__name__ for kind in subclasses(Objective)},
-        "evidence": {kind.__name__ for kind in get_args(evidence.Evidence)},
+        "evidence": {kind.__name__ for kind in subclasses(Evidence)},
     }
 
 

@@ -20,6 +20,7 @@ property fails.
 * `blocks`: shares, objectives and constraints.
 * `formulation`: blocks and an instance made ready to solve: what methods and proofs both read.
 * `proofs`: the gate, which measures every answer and makes its certificate; bounds; prices as derivatives.
+* `evidence`: the kinds of evidence that prove an answer, each with its bound and its numbers in files.
 * `methods`: how policies are solved, by kind of instance.
 * `policy`: `Policy`, an objective with constraints. `policies`: the named notions.
 * `metrics`: Jain's index, beta-fairness and utilisation. `server_sums`: sums by class and by type of server.

@@ -22,6 +22,7 @@ ORDER = (
     ("blocks",),
     ("formulation",),
     ("proofs",),
+    ("evidence",),
     ("methods",),
     ("policy",),
     ("policies",),

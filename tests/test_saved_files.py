@@ -30,6 +30,21 @@ TASKS = {  # by hand for DRF, H-FFMRA and PS-DSF; to the digits that the certifi
     "servers-constraints": [3.75, 3, 2],
     "servers-psdsf": [4.4, 3, 2.2],
     "servers-alone": [4, 3, 2],
+} | (
+    PROVED := {  # with what proves them in the form of `verify`, and each kind of evidence that those above have not
+        "pool-ordered": [5 / 3, 25 / 3, 10 / 3],
+        "pool-envy": [2.5, 6.25, 2.5],
+        "pool-sum": [1.5894359, 8.8969271, 3.2623573],
+        "servers-plane": [1.75, 3, 1.25],
+        "servers-rows": [1.6, 88 / 15, 44 / 45, 0.8],
+        "servers-curved": [77 / 19, 3, 55 / 19],
+        "servers-whole": [3, 3, 3],
+        "servers-orders": [15 / 7, 36 / 7, 6 / 7, 15 / 14],
+    }
+)
+KINDS = {
+    *("bottlenecks", "pulled", "fair prices", "total prices", "user prices", "capacity prices", "row prices"),
+    *("levels", "tangents", "rows", "duals"),
 }
 METHODS_SINCE = {"servers-constraints": "prices"}  # of those that another method solves now
 ALLOCATIONS = [path.name for path in sorted(DATA.iterdir()) if path.stem.removeprefix("first-") in TASKS]
@@ -58,19 +73,41 @@ def raw(name: str) -> dict[str, Any]:
     return {part: json.loads(text) for part, text in zip(table["part"], table["json"], strict=True)}
 
 
-def test_there_are_allocations_of_both_formats_and_of_every_kind() -> None:
+def test_there_are_allocations_of_all_formats_and_of_every_kind() -> None:
     assert {Path(name).stem.removeprefix("first-") for name in ALLOCATIONS} == set(TASKS)
-    of_format = {k: [n for n in ALLOCATIONS if raw(n)["format"] == f"fairopt.allocation/{k}"] for k in (1, 2)}
+    of_format = {k: [n for n in ALLOCATIONS if raw(n)["format"] == f"fairopt.allocation/{k}"] for k in (1, 2, 3)}
     assert of_format[1] == [name for name in ALLOCATIONS if name.startswith("first-")] and len(of_format[1]) == 6
     assert all("evidence" not in raw(name) for name in of_format[1])
-    assert len(of_format[2]) == 14 and all(raw(name)["evidence"] is not None for name in of_format[2])
+    assert len(of_format[2]) == 14 and sorted(of_format[3]) == sorted(f"{name}.json" for name in PROVED)
+    assert all(raw(name)["evidence"] is not None for name in of_format[2] + of_format[3])
+
+
+def kinds_in(evidence: Any) -> set[str]:
+    """The kinds of evidence in what a file holds."""
+    if isinstance(evidence, dict):
+        own = {evidence["kind"]} if "kind" in evidence else set()
+        return own.union(*map(kinds_in, evidence.values()))
+    return set().union(*map(kinds_in, evidence)) if isinstance(evidence, list) else set()
+
+
+def test_every_kind_of_evidence_is_in_a_file() -> None:
+    found = [kinds_in(raw(name).get("evidence")) for name in ALLOCATIONS]
+    assert set().union(*found) - {"none"} == KINDS
+
+
+@pytest.mark.parametrize("name", PROVED)
+def test_a_file_is_proved_without_a_solver_and_again_when_it_is_saved_anew(name: str, tmp_path: Path) -> None:
+    assert fo.verify(DATA / f"{name}.json").ok
+    again = fo.Allocation.load(DATA / f"{name}.json").save(tmp_path / "again.json")
+    before, after = (json.loads(path.read_text(encoding="utf-8")) for path in (DATA / f"{name}.json", again))
+    assert fo.verify(again).ok and kinds_in(after["evidence"]) == kinds_in(before["evidence"])
 
 
 @pytest.mark.parametrize("name", ALLOCATIONS)
 def test_a_saved_allocation_is_loaded_and_certified(name: str) -> None:
     data = raw(name)
     loaded = fo.Allocation.load(DATA / name)
-    assert loaded.certificate.ok and loaded.certificate.note == ""
+    assert loaded.certificate.ok and loaded.certificate.note == data["certificate"]["note"]
     assert (loaded.certificate.method, loaded.certificate.solver) == (
         data["certificate"]["method"],
         data["certificate"]["solver"],
@@ -84,7 +121,7 @@ def test_a_saved_allocation_is_loaded_and_certified(name: str) -> None:
 @pytest.mark.parametrize("name", ALLOCATIONS)
 def test_the_policy_of_a_file_gives_the_same_tasks_again(name: str) -> None:
     loaded = fo.Allocation.load(DATA / name)
-    again = loaded.policy.allocate(loaded.instance)
+    again = loaded.policy.allocate(loaded.instance, **({} if loaded.placement is None else {"integral": True}))
     assert again.tasks == pytest.approx(loaded.tasks, rel=1e-6, abs=1e-9)
     now = METHODS_SINCE.get(Path(name).stem.removeprefix("first-"), loaded.certificate.method)
     assert again.certificate.method == now

@@ -14,6 +14,7 @@ import numpy as np
 from fairopt.blocks.base import is_ours
 from fairopt.blocks.bundle_model import cut_at_limits, tasks_in_bundles
 from fairopt.errors import Infeasible, OutOfDomain
+from fairopt.evidence.bundles import Divided, SolvedBundles
 from fairopt.formulation import solvers
 from fairopt.formulation.bundle_program import BundleConeModel, BundleProgram
 from fairopt.lazy import cp
@@ -22,12 +23,13 @@ from fairopt.methods.arrays import Float
 from fairopt.methods.cone.solve import by_chain, solve_problem
 from fairopt.methods.settings import Proposals, Settings
 from fairopt.progress import tell
-from fairopt.proofs.evidence import Proposal, Solved
+from fairopt.proofs.proposal import Proposal
 
 
 def proposal_of(program: BundleProgram, held: Float, tasks: Float, method: str, solver: str | None) -> Proposal:
     """Bundles and tasks of the instance as given, with the dual of the program as evidence."""
-    evidence = program.division or Solved(BundleConeModel(program, solver))
+    division = program.division
+    evidence = SolvedBundles(BundleConeModel(program, solver)) if division is None else Divided(division)
     return Proposal(method, program.gather(tasks), evidence, solver, bundles=program.gather_rows(held))
 
 
@@ -45,7 +47,7 @@ def solve_bundles(program: BundleProgram, settings: Settings, method: str) -> Pr
         )
     if division is not None:
         if (method != "cone" and settings.solver is None) or not len(program.triples):  # or there are no bundles
-            yield Proposal("closed", evidence=division)
+            yield Proposal("closed", evidence=Divided(division))
             return
         division.answer()  # raises as the closed form does where there is no answer
 
@@ -67,9 +69,9 @@ def solve_bundles(program: BundleProgram, settings: Settings, method: str) -> Pr
         if not found:
             yield Proposal("cone", attempt=attempt)
         elif division is not None:
-            yield Proposal("cone", None, division, attempt=attempt, bundles=cone.bundles())
+            yield Proposal("cone", None, Divided(division), attempt=attempt, bundles=cone.bundles())
         else:
-            bundles, evidence = cone.bundles(), Solved(cone)
+            bundles, evidence = cone.bundles(), SolvedBundles(cone)
             for tasks in _tasks_in(cone, bundles):
                 yield Proposal("cone", tasks, evidence, attempt=attempt, bundles=bundles)
 

@@ -47,10 +47,10 @@ from fairopt.methods.pool.envy import pulled_applies, solve_pulled
 from fairopt.methods.pool.ordered import ordered_applies, solve_ordered
 from fairopt.methods.settings import Proposals, Settings
 from fairopt.proofs import gate
-from fairopt.proofs.conditions import rise_at_prices, room_left
+from fairopt.proofs.conditions import room_left
 from fairopt.proofs.conic import MATRICES, has_matrices
-from fairopt.proofs.evidence import Proposal, Tangents, UserPrices
 from fairopt.proofs.gate import Answer
+from fairopt.proofs.proposal import Proposal
 from fairopt.time_limits import FIX, Limit, begin, checked, current, stage, within_limit
 
 log = logging.getLogger("fairopt")
@@ -342,12 +342,7 @@ def _fair_levels(program: Program, settings: Settings) -> Float:
 
 def _hardly_rise(program: Program, answer: Answer, most: Float) -> bool:
     """Whether the prices of the search prove that no user could have so many more tasks while no other has fewer."""
-    assert isinstance(answer.evidence, Tangents)
-    could = np.full(len(most), np.inf)
-    for cut, _, found in answer.evidence.cuts:
-        if isinstance(found, UserPrices) and cut.pairs is program.pairs:
-            could = np.minimum(could, rise_at_prices(program, found.prices, answer.tasks))
-    return bool((could <= most).all())
+    return answer.evidence is not None and bool((answer.evidence.most_rise(program, answer.tasks) <= most).all())
 
 
 def _hand_out_leftover(program: Program, answer: Answer, settings: Settings) -> Answer:

@@ -13,21 +13,20 @@ from dataclasses import replace
 
 import numpy as np
 
-from fairopt.blocks.constraints import MadeRows, ManyRows
 from fairopt.certificate import BLOCK_TOLERANCE, Try
-from fairopt.formulation.program import ConeModel, Indices, Program
+from fairopt.evidence.fewer_rows import FewerRows
+from fairopt.formulation.program import Indices, Program
 from fairopt.methods.settings import Settings
 from fairopt.progress import tell
 from fairopt.proofs import conditions, gate
-from fairopt.proofs.evidence import FewerRows, Proposal, Solved
 from fairopt.proofs.gate import Answer
+from fairopt.proofs.proposal import Proposal
 
 PART = 0.01  # of the tolerance: rows broken by more are made
 MADE = 40_000  # rows made at once, about: programs with more take long, and fewer take more programs
 MOST = 100  # programs
 FEW = 3  # programs after which all rows that imply the others are made
 WHOLE = 200_000  # of them at most: HiGHS takes 4 s for a sum of shares of 2,000 users under 120,000
-IDLE = 1e-13  # of the largest price of a row: smaller ones are what a solver leaves
 
 
 def solve_with_rows(
@@ -48,7 +47,8 @@ def solve_with_rows(
         found = solve(fewer)
         tried += found.tried
         if found.evidence is not None:
-            evidence = _charged(program, FewerRows(fewer, found.evidence, rows))
+            # without rows of no price, so that files and proofs have those that bind only
+            evidence = FewerRows(*(found.evidence.of_charged_rows(program) or (fewer, found.evidence, rows)))
             answer = gate.judge(program, Proposal(found.method, found.tasks, evidence, found.solver))
             answer.note = found.note
             best = min(best, answer, key=Answer.missing)
@@ -83,32 +83,3 @@ def _implying(program: Program) -> list[Indices] | None:
             return None
         found.append(np.flatnonzero(~np.eye(n, dtype=bool)) if rows is None else rows)
     return found
-
-
-def _charged(program: Program, evidence: FewerRows) -> FewerRows:
-    """The evidence of a solver without rows of no price, so that files and proofs have those that bind only."""
-    solved = evidence.found
-    if not isinstance(solved, Solved) or solved.stands_in is not None:
-        return evidence
-    kept: dict[ManyRows, tuple[int, ...]] = dict.fromkeys(program.many_rows, ())
-    prices, others = {}, [solved.model.capacity, *solved.model.box]
-    for block, _, condition in solved.model.rest:
-        if not isinstance(block, MadeRows):
-            others.append(condition)
-            continue
-        dual = conditions.dual_values(condition)
-        if len(dual) != len(block.made):
-            return evidence
-        some = dual > IDLE * dual.max(initial=0.0)
-        kept[block.block], prices[block.block] = tuple(np.array(block.made)[some].tolist()), dual[some]
-    fewer = program.with_rows(kept)
-    model = ConeModel(fewer, solved.model.model.solver)
-    same = iter(others)
-    of_rows = {id(condition): block.block for block, _, condition in model.rest if isinstance(block, MadeRows)}
-    for condition in (model.capacity, *model.box, *(condition for _, _, condition in model.rest)):
-        if id(condition) in of_rows:
-            condition.dual_variables[0].save_value(prices[of_rows[id(condition)]])
-            continue
-        for ours, theirs in zip(condition.dual_variables, next(same).dual_variables, strict=True):
-            ours.save_value(theirs.value)
-    return FewerRows(fewer, Solved(model, unit=solved.unit), tuple(kept.values()))

@@ -17,6 +17,16 @@ from fairopt.blocks.efficiency import FairnessEfficiency
 from fairopt.blocks.form import Curve, Form
 from fairopt.blocks.shares import Share, asked_once
 from fairopt.errors import FairoptError
+from fairopt.evidence.capacity_prices import CapacityPrices
+from fairopt.evidence.fewer_rows import FewerRows
+from fairopt.evidence.kinds import restored
+from fairopt.evidence.levels import HeldLevels
+from fairopt.evidence.pool import Bottlenecked, FairPrices, TotalPrices
+from fairopt.evidence.pulled import Pulled
+from fairopt.evidence.row_prices import RowPrices
+from fairopt.evidence.solved import Scaled, Solved, lagrangian_of
+from fairopt.evidence.tangents import Tangents
+from fairopt.evidence.user_prices import UserPrices
 from fairopt.formulation.bundle_program import decides_bundles
 from fairopt.formulation.program import ConeModel, Float, Program
 from fairopt.formulation.rows import BlockRows
@@ -27,27 +37,12 @@ from fairopt.methods.settings import Settings
 from fairopt.methods.supporting import NEAR, is_small, supporting
 from fairopt.proofs import verify
 from fairopt.proofs.conditions import charged_conditions, dual_values, known_multipliers
-from fairopt.proofs.cone_programs import Scaled, by_prices, lagrangian_of
-from fairopt.proofs.envy import Pulled, pulling_rows
-from fairopt.proofs.evidence import (
-    Bottlenecked,
-    CapacityPrices,
-    Evidence,
-    FairPrices,
-    FewerRows,
-    HeldLevels,
-    RowPrices,
-    Solved,
-    Tangents,
-    TotalPrices,
-    UserPrices,
-    plain,
-    restored,
-)
+from fairopt.proofs.envy import Pulling, pulling_rows
 from fairopt.proofs.gate import Answer
 from fairopt.proofs.lagrangian import Lagrangian
 from fairopt.proofs.levels import combined_holdings
 from fairopt.proofs.plane import LEAST, log_mean, tangent_of
+from fairopt.proofs.proposal import Evidence
 from fairopt.proofs.servers import LevelUnits, best_worths
 
 ROWS, PAIRS = 160_000, 4_000_000  # rows of envy-freeness that become fractions, and that are looked at as floats
@@ -107,7 +102,8 @@ def _binding(allocation: Allocation, fresh: Sequence[tuple[Program, Answer]]) ->
     many = verify.CannotCheck(f"envy-freeness of {n:,} users has too many rows for fractions")
     if n * n > (PAIRS if alike else ROWS):
         raise many
-    for k, held in enumerate([plain(answer.evidence) for _, answer in fresh] or allocation.evidence):
+    found_now = [answer.evidence and answer.evidence.numbers() for _, answer in fresh]
+    for k, held in enumerate(found_now or allocation.evidence):
         kind = held and held["kind"]
         if held and kind == "rows":
             found |= dict.fromkeys(row for rows in held["made"] for row in rows)
@@ -115,7 +111,7 @@ def _binding(allocation: Allocation, fresh: Sequence[tuple[Program, Answer]]) ->
             tier = tiers_of(allocation.policy.objective)[0]
             program = Program(instance, tier, tuple(allocation.policy.constraints))
             tasks = np.asarray(held.get("tasks", allocation.tasks_by_server), dtype=float)
-            found |= dict.fromkeys(pulling_rows(Pulled(program), program.gather(tasks)))
+            found |= dict.fromkeys(pulling_rows(Pulling(program), program.gather(tasks)))
         elif n * n <= ROWS:
             return None
         else:
@@ -270,7 +266,7 @@ def _entry(program: Program, tasks: Float, evidence: Evidence | None, rows: Impo
     if isinstance(evidence, UserPrices):
         return _prices(program, evidence.prices)
     if isinstance(evidence, CapacityPrices):
-        at, found = by_prices(program, evidence.prices, tasks)
+        at, found = evidence.bound(tasks)
         prices = at.multipliers.prices * found.factor * at.majorant.unit
         return _prices(program, prices, mixtures=at.with_mixtures(found.factor)[1])
     if isinstance(evidence, RowPrices):
@@ -318,7 +314,7 @@ def _row_prices(program: Program, tasks: Float, evidence: RowPrices) -> dict[str
 def _levels(program: Program, tasks: Float, evidence: HeldLevels, rows: Imposed) -> list[dict[str, Any]]:
     """The users of each level with prices and multipliers; of limits too, where a share differs by server."""
     further, out = evidence.further, []
-    for one in combined_holdings(program, evidence, tasks):
+    for one in combined_holdings(program, evidence.holdings, further, tasks):
         held = {"users": one.users.tolist(), **_priced(program, one.prices)}
         if further is not None and one.dual is not None:
             held |= rows.multipliers(program, further.multipliers(one.dual))

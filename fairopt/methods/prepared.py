@@ -19,6 +19,7 @@ from fairopt.allocation import Allocation
 from fairopt.blocks.form import Form
 from fairopt.blocks.model import POWER_CONES, Point
 from fairopt.blocks.normal_form import wants_mean
+from fairopt.evidence.solved import Solved
 from fairopt.formulation import solvers
 from fairopt.formulation.program import ConeModel, Program, require_instance
 from fairopt.instance import Instance
@@ -29,7 +30,7 @@ from fairopt.methods.cone.solve import chain_of, solve_number, solve_problem
 from fairopt.methods.settings import Proposals, Settings
 from fairopt.progress import tell
 from fairopt.proofs.conditions import dual_values
-from fairopt.proofs.evidence import Proposal, Solved
+from fairopt.proofs.proposal import Proposal
 
 # Rows times columns of CVXPY's program: compiling with parameters takes time and memory in proportion (CVXPY 1.9), and
 # in a larger program the solver's own time is all that counts. Alpha = 2 with limits: 100 users on 5 servers (0.3e6)

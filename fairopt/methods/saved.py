@@ -11,6 +11,7 @@ from fairopt.allocation import Allocation
 from fairopt.blocks.algebra import tiers_of
 from fairopt.blocks.shares import asked_once
 from fairopt.errors import FairoptError
+from fairopt.evidence.kinds import restored
 from fairopt.formulation.bundle_program import BundleProgram, decides_bundles
 from fairopt.formulation.program import Program
 from fairopt.formulation.whole import number_of, whole_instance
@@ -19,8 +20,8 @@ from fairopt.methods.bundles import proposal_of
 from fairopt.methods.dispatch import solve_tiers
 from fairopt.methods.settings import Settings
 from fairopt.proofs import gate
-from fairopt.proofs.evidence import Proposal, restored
 from fairopt.proofs.gate import Answer
+from fairopt.proofs.proposal import Proposal
 
 
 @asked_once()

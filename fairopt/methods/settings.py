@@ -9,8 +9,8 @@ from typing import Any
 
 from fairopt.formulation.program import Program
 from fairopt.methods.arrays import Float
-from fairopt.proofs.evidence import Proposal
 from fairopt.proofs.gate import Answer
+from fairopt.proofs.proposal import Proposal
 
 Proposals = Generator[Proposal, Answer | None, None]  # the gate judges each; its answer is sent back
 

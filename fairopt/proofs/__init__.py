@@ -1,14 +1,14 @@
 """Proofs of answers, from the data as given, the final point and evidence; a solver's status is not evidence.
 
 * `gate`: makes points feasible, measures them, and is the only maker of certificates.
-* `evidence`: what a method proposes: a point with prices, levels or multipliers, and these as plain data for files.
+* `proposal`: what a method proposes, and what the gate asks of evidence; `fairopt.evidence` has the kinds.
 * `conditions`: repair of points, violations of conditions, and their charges at multipliers.
 * `bound`: what users gain at most at given costs, for all bounds by weak duality.
 * `pool`: bottlenecks and dual bounds on one pool. `users`: sums of one function per user.
 * `envy`: bottlenecks where no user may envy another.
 * `servers`: the dual bound on several servers.
 * `levels`: leximin on several servers and under constraints.
-* `cone_programs`: answers of cone programs, over tasks and over bundles. `lagrangian`, `conic`: their bounds.
+* `lagrangian`, `conic`: the bounds of cone programs.
 * `plane`: the (beta, lambda) plane, by lines along the sum of shares.
 * `read`: answers of CVXPY problems that the user solved (`Policy.read`).
 * `batch`: answers of many instances at once. `psdsf`: PS-DSF. `maximal`: whole tasks placed one by one.

@@ -57,14 +57,10 @@ class Pulls:
 
 
 @dataclass(frozen=True)
-class Pulled:
-    """Evidence of leximin or max-min without envy on one pool, which needs no multipliers.
-
-    ``prices`` (n_resources,) are derivatives of the max-min level by each whole capacity.
-    """
+class Pulling:
+    """A program on one pool without envy, with the numbers by which users pull each other."""
 
     program: Program
-    prices: Float | None = None
 
     @cached_property
     def pulls(self) -> Pulls:
@@ -98,13 +94,13 @@ class Point:
     at_high: Mask
 
 
-def pulled_gap(evidence: Pulled, tasks: Float) -> float:
+def pulled_gap(pulling: Pulling, tasks: Float) -> float:
     """How far tasks are from the condition, relatively."""
-    program, at = evidence.program, evidence.at(tasks)
+    program, at = pulling.program, pulling.at(tasks)
     if not (np.isfinite(at.level) & (at.level > 0)).all():
         return np.inf
     loads, usable = program.pairs.loads, program.usable
-    _, stops, tops = _roots_and_stops(evidence, at, tasks)
+    _, stops, tops = _roots_and_stops(pulling, at, tasks)
     allowed = np.where(at.at_high, 0.0, tops.min(axis=0))[stops]
     gap = float(np.max(np.maximum(allowed / at.level - 1.0, 0.0), initial=0.0))
     left, free = np.maximum(usable - loads @ tasks, 0.0), ~at.at_high[stops]
@@ -116,18 +112,18 @@ def pulled_gap(evidence: Pulled, tasks: Float) -> float:
     return gap if gap == gap else np.inf
 
 
-def pulling_rows(evidence: Pulled, tasks: Float) -> list[int]:
+def pulling_rows(pulling: Pulling, tasks: Float) -> list[int]:
     """The rows, by number, by which `pulled_gap` proves that tasks are fair."""
-    n, (roots, stops, _) = len(tasks), _roots_and_stops(evidence, evidence.at(tasks), tasks)
+    n, (roots, stops, _) = len(tasks), _roots_and_stops(pulling, pulling.at(tasks), tasks)
     all_rows = np.concatenate([np.arange(n) * n + roots, stops * n + np.arange(n)])
     return [int(row) for row in np.unique(all_rows) if row // n != row % n]
 
 
-def _roots_and_stops(evidence: Pulled, at: Point, tasks: Float) -> tuple[Indices, Indices, Float]:
+def _roots_and_stops(pulling: Pulling, at: Point, tasks: Float) -> tuple[Indices, Indices, Float]:
     """By whom users are pulled, whom they pull, and the level to which each resource that is nearly full may lower its
     users, infinite for who does not need it: shape (n_resources, n_users).
     """
-    program, pulls = evidence.program, evidence.pulls
+    program, pulls = pulling.program, pulling.pulls
     loads, usable = program.pairs.loads, program.usable
     roots = roots_of(pulls, at)
     base = np.where(at.at_low, 0.0, at.level)[roots]

@@ -16,39 +16,19 @@ import numpy as np
 
 from fairopt import lazy
 from fairopt.allocation import Allocation, feasibility, holdings_violation
-from fairopt.blocks.bundle_model import cut_at_limits
-from fairopt.blocks.constraints import EnvyFree
 from fairopt.blocks.model import Point
 from fairopt.blocks.objectives import MaxMin
 from fairopt.blocks.shares import Share
 from fairopt.certificate import GAP_TOLERANCE, Certificate, Try, within_tolerance
 from fairopt.formulation.bundle_program import BundleProgram
-from fairopt.formulation.division import Division
 from fairopt.formulation.program import Float, Program
 from fairopt.formulation.whole import whole_instance
 from fairopt.instance import Instance
-from fairopt.proofs import conditions, cone_programs, levels, plane, servers, users
-from fairopt.proofs.cone_programs import Bounded
-from fairopt.proofs.envy import Pulled, pulled_gap
-from fairopt.proofs.evidence import (
-    Bottlenecked,
-    CapacityPrices,
-    Evidence,
-    FairPrices,
-    FewerRows,
-    HeldLevels,
-    Proposal,
-    RowPrices,
-    Solved,
-    Tangents,
-    TotalPrices,
-    UserPrices,
-    plain,
-)
+from fairopt.proofs import conditions
 from fairopt.proofs.maximal import Placed, highest_level
-from fairopt.proofs.pool import ROUNDING, Bottlenecks, PoolProof, Sums, Worth, bottlenecks, proof_on_pool, totals, worth
+from fairopt.proofs.pool import PoolProof
+from fairopt.proofs.proposal import Evidence, Measured, Proposal
 from fairopt.proofs.psdsf import largest_gain, tasks_alone_on_one
-from fairopt.proofs.servers import LevelUnits
 
 
 @dataclass
@@ -102,178 +82,46 @@ def empty(program: Program) -> Answer:
 
 def judge(program: Program, proposal: Proposal) -> Answer:
     """Make a proposed point feasible, and measure it; the gap is infinite where nothing is proved."""
-    tasks, evidence = proposal.tasks, proposal.evidence
-    found = evidence is not None and (tasks is not None or isinstance(evidence, Division))
-    if not found:
+    evidence, attempt = proposal.evidence, proposal.attempt
+    found = evidence is not None and (proposal.tasks is not None or evidence.has_point)
+    if evidence is None or not found:
         answer = nothing(program, proposal.method)
     else:
         with np.errstate(all="ignore"):  # zeros and infinities are checked where they matter; a NaN proves nothing
-            answer = _judged(program, proposal)
+            if evidence.applies(program):
+                measured = evidence.measured(program, proposal.tasks, proposal.bundles)
+                answer = _answer(program, proposal.method, measured)
+            else:
+                answer = nothing(program, proposal.method)
             if not answer.gap <= GAP_TOLERANCE and not program.most.any():  # no tasks are possible
                 answer.gap = 0.0
-    answer.solver, answer.evidence, attempt = proposal.solver, evidence, proposal.attempt
+    answer.solver, answer.evidence = proposal.solver, evidence
     if attempt is not None:
         answer.tried = (replace(attempt, gap=answer.gap, violation=answer.violation) if found else attempt,)
     return answer
 
 
-def _judged(program: Program, proposal: Proposal) -> Answer:
-    """The measured point, by kind of evidence."""
-    method, tasks, evidence = proposal.method, proposal.tasks, proposal.evidence
-    if evidence is None or not _can_prove(program, evidence):
-        return nothing(program, method)
-    if isinstance(program, BundleProgram):
-        return _judged_bundles(program, proposal)
-    assert tasks is not None and not isinstance(evidence, Division)
-    if isinstance(evidence, (Bottlenecked, FairPrices, TotalPrices)):
-        return _on_one_pool(program, method, tasks, evidence)
-    if isinstance(evidence, RowPrices):
-        near = program.pairs.table(tasks)
-        table = servers.repaired(evidence.units, near)
-        tasks = table[program.pairs.user, program.pairs.server]
-        if not isinstance(evidence.units, LevelUnits):
-            return _measured(program, method, tasks, users.judge_row_prices(evidence, near, tasks))
-        gap, prices = servers.judge_row_prices(evidence.units, evidence.prices, table)
-        under = conditions.bounds_violation(program, tasks)
-        return _measured(program, method, tasks, Bounded(gap, under, prices.T.ravel()))
-    if isinstance(evidence, FewerRows):
-        answer = _judged(evidence.program, replace(proposal, evidence=evidence.found))
-        broken = [by.max(initial=0.0) for _, by in conditions.broken_rows(program, answer.tasks)]
-        answer.block_violation = float(np.max([answer.block_violation, *broken]))
-        return answer
-    near, tasks = tasks, conditions.repair(program, tasks)
-    if isinstance(evidence, UserPrices):
-        return _measured(program, method, tasks, users.judge_user_prices(program, evidence, near, tasks))
-    if isinstance(evidence, Pulled):
-        short = [float(by.max(initial=0.0)) for _, by in conditions.broken_rows(program, tasks)]
-        of_blocks = max(conditions.bounds_violation(program, tasks), *short)
-        by_level = pulled_gap(evidence, tasks), of_blocks, _times(evidence.prices, program.term.factor)
-        return _measured(program, method, tasks, Bounded(*by_level))
-    if isinstance(evidence, CapacityPrices):
-        return _measured(program, method, tasks, cone_programs.judge_prices(program, evidence.prices, tasks))
-    if isinstance(evidence, Solved):
-        return _measured(program, method, tasks, cone_programs.judge_solved(program, evidence, tasks))
-    if isinstance(evidence, Tangents):
-        largest, least = (end and judge(*end) for end in (evidence.largest, evidence.smallest))
-        assert largest is not None
-        gap = plane.gap_of(program, evidence, tasks, largest, least)
-        of_blocks = conditions.violation_at(program, tasks)
-        assumed = _joined("; ", (end.assumed for end in (largest, least) if end))
-        return _measured(program, method, tasks, Bounded(gap, of_blocks, None, assumed))
-    gap, gaps, assumed = levels.judge_levels(program, evidence, tasks)
-    if evidence.model is None:
-        of_blocks = conditions.bounds_violation(program, tasks)
-    else:
-        of_blocks = conditions.block_violation(evidence.model, tasks)
-    in_all = _times(evidence.prices, program.term.factor)
-    answer = _measured(program, method, tasks, Bounded(gap, of_blocks, in_all, assumed))
-    answer.gaps = gaps or (gap,)
-    return answer
-
-
-def _times(prices: Float | None, factor: float) -> Float | None:
-    """Prices of a level as those of a multiple of it."""
-    return None if prices is None else factor * prices
-
-
-def _judged_bundles(program: BundleProgram, proposal: Proposal) -> Answer:
-    """Bundles and tasks by server row: a division by its closed form's prices, others by the cone program's dual."""
-    evidence, bundles, tasks, instance = proposal.evidence, proposal.bundles, proposal.tasks, program.instance
-    if isinstance(evidence, Solved):
-        assert bundles is not None and tasks is not None
-        proved = cone_programs.judge_solved_bundles(evidence, bundles, tasks)
-        return _measured(program, proposal.method, tasks, proved, bundles)
-    assert isinstance(evidence, Division)
-    factor = sum(c for c, _ in program.objective.summands())
-    found = evidence.answer(None if bundles is None else bundles / instance.counts[:, None])
-    bundles, tasks = program.on_rows(found.bundles), cut_at_limits(instance, program.on_rows(found.tasks))
+def _answer(program: Program, method: str, found: Measured) -> Answer:
+    """A measured point, with its feasibility and value on the instance as given."""
+    tasks, bundles, violation, value = found.tasks, found.bundles, found.violation, found.value
+    if violation is None:
+        violation = feasibility(program.given, program.expand(tasks))
+        if bundles is not None:
+            violation = max(violation, holdings_violation(program.instance, bundles))
+    if value is None:
+        value = program.objective.value(program.point(tasks, bundles))
     return Answer(
         tasks,
-        found.gap,
-        max(found.violation, feasibility(program.given, program.expand(tasks))),
-        proposal.method,
-        factor * found.value,
-        factor * found.prices,
-        found.part_violation,
+        max(found.gap, 0.0) if found.gap == found.gap else np.inf,
+        violation,
+        method,
+        value,
+        found.prices,
+        found.block_violation,
+        found.gaps,
+        assumed=found.assumed,
         bundles=bundles,
     )
-
-
-def _can_prove(program: Program, evidence: Evidence) -> bool:
-    """Whether evidence belongs to this program, and is of a kind that applies to its objective."""
-    term = program.term
-    if isinstance(evidence, FewerRows):
-        return evidence.program.loosens(program)
-    if isinstance(evidence, Division):
-        return isinstance(program, BundleProgram) and evidence is program.division
-    if isinstance(evidence, Solved):
-        return evidence.model.program is program and not term.is_order
-    if isinstance(evidence, Pulled):
-        fits = evidence.program is program and program.single and all(type(c) is EnvyFree for c in program.rest)
-        return fits and bool(program.rest) and term.is_smallest
-    if isinstance(evidence, CapacityPrices):
-        return evidence.program is program and not program.rest and term.ranks is not None and not term.is_order
-    if isinstance(evidence, HeldLevels):
-        of_model = not program.rest if evidence.model is None else evidence.model.program is program
-        return of_model and term.is_order
-    if isinstance(evidence, Tangents):
-        return plane.belongs(program, evidence)
-    if isinstance(evidence, RowPrices):
-        of_level = isinstance(evidence.units, LevelUnits)
-        known = term.is_curved or (term.is_smallest and not term.is_order) if of_level else program.marginal is not None
-        return evidence.units.program is program and not program.rest and known
-    if isinstance(evidence, UserPrices):
-        return evidence.program is program and program.single and not program.rest
-    if evidence.pool.program is not program or not program.single:
-        return False
-    if any(program.rows_of(block) != [] for block in program.rest):  # blocks may have no rows for a single user
-        return False
-    if isinstance(evidence, Bottlenecked):
-        return term.is_smallest
-    return term.is_curved if isinstance(evidence, FairPrices) else term.is_linear
-
-
-def _measured(program: Program, method: str, tasks: Float, found: Bounded, bundles: Float | None = None) -> Answer:
-    """A point with a proven gap, and its feasibility and value on the instance as given."""
-    violation = feasibility(program.given, program.expand(tasks))
-    if bundles is not None:
-        violation = max(violation, holdings_violation(program.instance, bundles))
-    gap = max(found.gap, 0.0) if found.gap == found.gap else np.inf
-    value = program.objective.value(program.point(tasks, bundles))
-    answer = Answer(tasks, gap, violation, method, value, found.prices, found.block_violation, assumed=found.assumed)
-    answer.bundles = bundles
-    return answer
-
-
-def _on_one_pool(
-    program: Program, method: str, tasks: Float, evidence: Bottlenecked | FairPrices | TotalPrices
-) -> Answer:
-    """Tasks, scaled by a factor that accounts for rounding, where needed, with what `pool` measures of them."""
-    pool, level = evidence.pool, 1.0
-    found: Bottlenecks | Worth | Sums
-    if isinstance(evidence, Bottlenecked):
-        prices = evidence.prices
-        found = bottlenecks(pool, tasks, evidence.order, evidence.settle, exact=False)
-    elif isinstance(evidence, FairPrices):
-        alpha, prices, level = program.term.alpha, evidence.log_prices, evidence.level
-        assert alpha is not None
-        found = worth(pool, tasks, prices, alpha, level, evidence.settle)
-    else:
-        prices = np.maximum(evidence.prices, 0.0)
-        found = totals(pool, tasks, prices, evidence.settle)
-    evidence.settle = None  # the tasks are written now
-    proof = proof_on_pool(program, pool.usable, pool.n, found, prices, level)
-    if proof.factor < 1:
-        tasks *= proof.factor
-    found = proof.found
-    loose = isinstance(found, Bottlenecks) and not (found.full(pool.usable) and proof.gap <= ROUNDING)
-    if isinstance(evidence, Bottlenecked) and loose:
-        found = bottlenecks(pool, tasks, evidence.order)
-        proof = proof._replace(gap=found.gap(pool.usable), value=program.term.factor * found.lowest)
-    violation = found.feasible.violation
-    if program.given.n_servers > 1:  # spread over servers that are alike
-        violation = max(violation, feasibility(program.given, program.expand(tasks)))
-    return Answer(tasks, proof.gap, violation, method, proof.value, proof.prices, found.feasible.short)
 
 
 # -- certificates -----------------------------------------------------------------------------------------------
@@ -324,10 +172,10 @@ def unfinished(
         return allocation(policy, [(program, replace(found, gap=np.inf, evidence=None))], begun)
     tried = () if proposed is None or proposed.attempt is None else (proposed.attempt,)
     tasks = None if proposed is None or proposed.bundles is not None else proposed.tasks
-    if proposed is not None and tasks is not None and isinstance(proposed.evidence, (Solved, HeldLevels)):
+    evidence = None if proposed is None else proposed.evidence
+    if proposed is not None and tasks is not None and evidence is not None and not evidence.writes_tasks:
         with np.errstate(all="ignore"):
-            tasks = conditions.repair(program, tasks)
-            answer = _measured(program, proposed.method, tasks, Bounded(np.inf, np.inf, None))
+            answer = _answer(program, proposed.method, Measured(conditions.repair(program, tasks), np.inf, np.inf))
         answer.solver, answer.tried = proposed.solver, tried
         return allocation(policy, [(program, answer)], begun)
     given = program.given
@@ -335,14 +183,9 @@ def unfinished(
     return Allocation(given, policy, np.zeros((given.n_users, given.n_servers)), certificate, np.nan)
 
 
-def _innermost(evidence: Evidence | None) -> Evidence | None:
-    """Evidence without the programs of fewer conditions that it is of."""
-    return _innermost(evidence.found) if isinstance(evidence, FewerRows) else evidence
-
-
 def _plain(program: Program, answer: Answer, is_last: bool) -> dict[str, Any] | None:
     """Evidence for files; of an earlier tier with its own tasks, of which later tiers keep the value but for a part."""
-    held = plain(answer.evidence)
+    held = None if answer.evidence is None else answer.evidence.numbers()
     if held is None or is_last:
         return held
     return held | {"tasks": program.expand(answer.tasks).tolist()}
@@ -363,7 +206,7 @@ def _gap_at_the_end(program: Program, answer: Answer, table: Float, bundles: Flo
     if program.empty or answer.evidence is None:
         return answer.gap
     tasks, held = _gathered(program, table, bundles)
-    if isinstance(_innermost(answer.evidence), (Bottlenecked, HeldLevels)):  # its gap, and how far levels fell since
+    if answer.evidence.by_level:  # its gap, and how far levels fell since
         term = program.term
         before, after = (
             p.share(term.share) if term.is_order else np.array([term.value(p)])
@@ -425,7 +268,7 @@ def whole(
         whole=bool((placement == np.rint(placement)).all()),
     )
     evidence = tuple(
-        {**(plain(answer.evidence) or {"kind": "none"}), "divisible": answer.tasks.tolist()} for _, answer in judged
+        {**(_plain(*tier, is_last=True) or {"kind": "none"}), "divisible": tier[1].tasks.tolist()} for tier in judged
     )
     return Allocation(instance, policy, table, certificate, value, evidence=evidence, placement=placement)
 

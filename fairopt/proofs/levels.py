@@ -18,18 +18,17 @@ they rose by what they could still rise by wherever they may run, counts as take
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
 
 from fairopt.blocks.model import Point
 from fairopt.certificate import GAP_TOLERANCE, VIOLATION_TOLERANCE
-from fairopt.formulation.program import Float, Mask, Program
+from fairopt.formulation.program import Float, Indices, Mask, Program
 from fairopt.lazy import sp, sparse_linalg
 from fairopt.proofs.bound import EPS
 from fairopt.proofs.conic import ASSUMED, CANCELLED, ConicConditions
-from fairopt.proofs.evidence import HeldLevels, Holding
 from fairopt.proofs.lagrangian import Multipliers
 
 SLICE = GAP_TOLERANCE / VIOLATION_TOLERANCE  # a tolerated gap per tolerated part of a capacity
@@ -42,6 +41,20 @@ LEFT = 1e-8  # relatively: what a solver may leave of a level
 DENSE = 4_000_000  # entries of a matrix that is factorised rather than iterated with
 GIVEN_LOWER = "levels above the first are the largest given the lower ones as returned"
 TRACE = 1e-7  # the part of its level that a user may hold somewhere and that is neglected
+
+
+@dataclass(frozen=True)
+class Holding:
+    """Prices that hold some ``users`` (indices) of a leximin at their level.
+
+    ``prices`` (n_rows,) are by row of `Pairs.loads`, per whole capacity; ``dual`` is a point near the dual cone of the
+    further conditions, and ``sizes`` those of the variables that CVXPY added to them (`ConicConditions`).
+    """
+
+    users: Indices
+    prices: Float
+    dual: Float | None = None
+    sizes: Float | None = None
 
 
 class _Charged(NamedTuple):
@@ -69,31 +82,36 @@ class _Charged(NamedTuple):
     added: Sequence[float]
 
 
-def judge_levels(program: Program, evidence: HeldLevels, tasks: Float) -> tuple[float, tuple[float, ...], str]:
+def judge_levels(
+    program: Program, holdings: Sequence[Holding], further: ConicConditions | None, tasks: Float
+) -> tuple[float, tuple[float, ...], str]:
     """The largest gap of any level of a `Leximin`, the gap of each level, and what these assume."""
-    further = evidence.further
-    levels, gap, gaps = _judged(program, evidence, tasks)
+    levels, gap, gaps = _judged(program, holdings, further, tasks)
     assumed = [ASSUMED] if further is not None and further.on_others.shape[1] else []
     if further is not None and further.curved and levels.hang_on_lower:  # by the square root of a slack
         assumed.append(GIVEN_LOWER)
     return gap, gaps, "; ".join(assumed)
 
 
-def _judged(program: Program, evidence: HeldLevels, tasks: Float) -> tuple[_Levels, float, tuple[float, ...]]:
+def _judged(
+    program: Program, holdings: Sequence[Holding], further: ConicConditions | None, tasks: Float
+) -> tuple[_Levels, float, tuple[float, ...]]:
     """The levels as judged. Where costs that are near could be equal or not, by what proves more."""
-    levels = _Levels(program, evidence.further, tasks)
-    gap, gaps = levels.judge(evidence.holdings)
-    if gap > GAP_TOLERANCE and not evidence.further:
+    levels = _Levels(program, further, tasks)
+    gap, gaps = levels.judge(holdings)
+    if gap > GAP_TOLERANCE and not further:
         strict = _Levels(program, None, tasks, tie=ROUNDING)
-        other, others = strict.judge(evidence.holdings)
+        other, others = strict.judge(holdings)
         if other < gap:
             return strict, other, others
     return levels, gap, gaps
 
 
-def combined_holdings(program: Program, evidence: HeldLevels, tasks: Float) -> list[Holding]:
+def combined_holdings(
+    program: Program, holdings: Sequence[Holding], further: ConicConditions | None, tasks: Float
+) -> list[Holding]:
     """Holdings whose prices hold users by themselves: with those of earlier levels that close places added."""
-    judged, *_ = _judged(program, evidence, tasks)
+    judged, *_ = _judged(program, holdings, further, tasks)
     out: list[Holding] = []
     for c in judged.before:
         prices, dual = np.maximum(c.holding.prices, 0.0), c.holding.dual

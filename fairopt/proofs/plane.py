@@ -12,26 +12,24 @@ has slope zero, all in closed form.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 
 from fairopt.blocks.algebra import AtLeast, KeptShares
 from fairopt.blocks.constraints import Constraint, EnvyFree, EqualShares, MadeRows, MaxShare, MinShare
-from fairopt.blocks.efficiency import FairnessEfficiency, PowerSpread, TotalIs
+from fairopt.blocks.efficiency import FairnessEfficiency, TotalIs
 from fairopt.blocks.form import Form, weigh
 from fairopt.blocks.model import Point
-from fairopt.blocks.objectives import Objective, Total
 from fairopt.certificate import GAP_TOLERANCE
 from fairopt.formulation.program import Float, Program
 from fairopt.lazy import sp
-from fairopt.proofs import conditions
 from fairopt.proofs.bound import EPS
-from fairopt.proofs.cone_programs import slope
-from fairopt.proofs.evidence import Solved, Tangents, UserPrices, fixed_sum
-from fairopt.proofs.lagrangian import Lagrangian, Multipliers
+from fairopt.proofs.lagrangian import Lagrangian
+from fairopt.proofs.proposal import Evidence
 
 LEAST = 1e-100  # of the largest level: where the gradient is taken no level is below
 TINY = 1e-300  # no mean is below, in units of the max-min level
@@ -61,11 +59,34 @@ class Tangent(NamedTuple):
     per_dual: float
 
 
-class Measured(Protocol):
-    """What the gate says of an answer."""
+class Extreme(NamedTuple):
+    """What is proved of an extreme sum of shares: its value, and the gap of that."""
 
     value: float
     gap: float
+
+
+class Charged(NamedTuple):
+    """What multipliers of an optimum charge: the Lagrangian of the powers, the multiplier of the fixed sum, and factors
+    on all of them that may make it tight; where they are ``in_units`` of the powers, no others are worth a try.
+    """
+
+    lagrangian: Lagrangian
+    of_sum: float
+    factors: Sequence[float | None]
+    in_units: bool
+
+
+class Optimum(Evidence):
+    """Evidence of the most even shares, at a fixed sum or at any, which proves a line too."""
+
+    @abstractmethod
+    def is_of_cut(self, cut: Program) -> bool:
+        """Whether it belongs to the program of a fixed sum, and its multipliers are those of the conditions there."""
+
+    @abstractmethod
+    def charged(self, program: Program, tasks: Float, powers: Form, unit: float) -> Charged:
+        """What its multipliers charge, given the powers with shares in a unit."""
 
 
 def mean_of(objective: FairnessEfficiency, point: Point) -> float:
@@ -91,7 +112,7 @@ def log_mean(levels: Float, w: Float, q: float) -> float:
 
 
 @np.errstate(all="ignore")
-def tangent_of(program: Program, evidence: Solved | UserPrices, tasks: Float) -> Tangent | None:
+def tangent_of(program: Program, evidence: Optimum, tasks: Float) -> Tangent | None:
     """The line that multipliers of an optimum prove, at a fixed sum of shares or at any; None if there is none."""
     point, share = program.point(tasks), program.term.share
     total = fixed_sum(program)
@@ -104,20 +125,12 @@ def tangent_of(program: Program, evidence: Solved | UserPrices, tasks: Float) ->
     unit = np.exp(log_mean(np.maximum(levels, LEAST * levels.max()), w, q))  # high powers of other levels overflow
     term = replace(term, c=term.c / unit)
     powers = Form(curves=(term,))
-    factors: list[float | None]
-    if isinstance(evidence, UserPrices):
-        multipliers, dual = _charged(program, evidence, total), evidence.of_sum
-        lagrangian = Lagrangian(program, powers, multipliers, point)
-        factors = [float(unit ** (term.alpha - 1.0)), 0.0]
-    else:
-        cone = evidence.model
-        multipliers = conditions.relaxed_multipliers(cone, tasks)
-        dual = sum(float(conditions.dual_values(c)[0]) for block, _, c in cone.rest if isinstance(block, TotalIs))
-        lagrangian = Lagrangian(program, powers, multipliers, point)
-        factors = [slope(powers, evidence.maximand[0], point, cone, tasks), lagrangian.fitted_factor(), 0.0]
+    charged = evidence.charged(program, tasks, powers, unit)
+    lagrangian = charged.lagrangian
+    multipliers = lagrangian.multipliers
     best = None
-    for factor in factors:
-        if factor is None or (factor == 0.0 and best is not None and isinstance(evidence, UserPrices)):
+    for factor in (*charged.factors, 0.0):
+        if factor is None or (factor == 0.0 and best is not None and charged.in_units):
             continue
         # the gradient of M where the Lagrangian of its powers is largest: there no error of a multiplier is a gain
         at = levels / unit if multipliers.extra else lagrangian.levels(factor)
@@ -132,22 +145,12 @@ def tangent_of(program: Program, evidence: Solved | UserPrices, tasks: Float) ->
     if best is None:
         return None
     top, factor, at, slack = best
-    rise = factor * dual  # the bound changes with the right-hand side of the condition, at its multiplier
+    rise = factor * charged.of_sum  # the bound changes with the right-hand side of the condition, at its multiplier
     slack += EPS * (abs(top) + 2 * abs(rise))
     mean = 1.0 if total is None else total / (point.weights.sum() * point.level(share) * unit)
     line = Line(sign * unit * (top - rise + slack), sign * rise / mean)
     per_dual = factor * unit * point.level(share)
     return Tangent(line, at, multipliers.prices * per_dual, per_dual) if np.isfinite(line).all() else None
-
-
-def _charged(program: Program, evidence: UserPrices, total: float | None) -> Multipliers:
-    """What prices of resources and of the sum of shares charge."""
-    multipliers = Multipliers(np.maximum(evidence.prices, 0.0), np.zeros(len(program.pairs)))
-    if total is not None:
-        c = program.pairs.of(program.term.share.coefficients(program.instance))
-        multipliers.pair_cost = (evidence.of_sum / total) * c
-        multipliers.constant, multipliers.constant_size = evidence.of_sum, abs(evidence.of_sum)
-    return multipliers
 
 
 @dataclass(frozen=True)
@@ -189,41 +192,15 @@ def ceiling(
     return Ceiling(objective, lines, min(max(low, TINY), largest), largest)
 
 
-def belongs(program: Program, evidence: Tangents) -> bool:
-    """Whether evidence is of the same instance and blocks: the extreme sums, and the evenness at fixed sums."""
-    measure = program.term.measure
-    if measure is None or measure.beta == 1:
-        return False
-    ends: list[tuple[Program, Objective]] = [(evidence.largest[0], Total(measure.share))]
-    if evidence.smallest is not None:
-        ends.append((evidence.smallest[0], PowerSpread(1.0, measure.share)))
-    return all(
-        end.given is program.given and end.objective == of_sum and end.constraints == program.constraints
-        for end, of_sum in ends
-    ) and all(
-        _is_of(solved, cut)
-        and cut.given is program.given
-        and cut.objective == measure.evenness
-        and cut.constraints[: len(program.constraints)] == program.constraints
-        and all(type(c) is TotalIs and c.share == measure.share for c in cut.constraints[len(program.constraints) :])
-        and len(cut.constraints) <= len(program.constraints) + 1
-        for cut, _, solved in evidence.cuts
-    )
+def fixed_sum(program: Program) -> float | None:
+    """The sum of shares that a program requires, if any."""
+    return next((block.level for block in program.constraints if isinstance(block, TotalIs)), None)
 
 
-def _is_of(evidence: Solved | UserPrices, cut: Program) -> bool:
-    """Whether evidence is of a program; prices of users are of one whose other conditions are bounds."""
-    if isinstance(evidence, Solved):
-        return evidence.model.program is cut
-    return evidence.program is cut and all(type(block) is TotalIs for block in cut.rest)
-
-
-def gap_of(program: Program, evidence: Tangents, tasks: Float, largest: Measured, smallest: Measured | None) -> float:
-    """The gap of the logarithm of the measure at tasks by pair, given the judged extreme sums of shares."""
+def gap_of(program: Program, lines: Sequence[Line], tasks: Float, largest: Extreme, smallest: Extreme | None) -> float:
+    """The gap of the logarithm of the measure at tasks by pair, given lines and the judged extreme sums of shares."""
     measure, point = program.term.measure, program.point(tasks)
     value = log_measure(measure, point)
-    found = [tangent_of(cut, solved, at) for cut, at, solved in evidence.cuts]
-    lines = [tangent.line for tangent in found if tangent]
     low, high = extremes(program, point, largest, smallest)
     if not np.isfinite(high) or not low <= high:
         return np.inf
@@ -232,7 +209,7 @@ def gap_of(program: Program, evidence: Tangents, tasks: Float, largest: Measured
     return max(top - value, 0.0) + rounding if np.isfinite(value) and top == top else np.inf
 
 
-def extremes(program: Program, point: Point, largest: Measured, smallest: Measured | None) -> tuple[float, float]:
+def extremes(program: Program, point: Point, largest: Extreme, smallest: Extreme | None) -> tuple[float, float]:
     """Proven bounds on the means of shares per weight that matter, in units of the max-min level."""
     unit = point.weights.sum() * point.level(program.term.share)
     # gaps near 1 are no more than rounding

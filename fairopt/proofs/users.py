@@ -17,31 +17,33 @@ from fairopt.formulation.program import ConeModel, Float, Program
 from fairopt.lazy import cp
 from fairopt.proofs import conditions
 from fairopt.proofs.bound import EPS, added, best_response
-from fairopt.proofs.cone_programs import Bounded
-from fairopt.proofs.evidence import RowPrices, UserPrices
 from fairopt.proofs.lagrangian import Lagrangian, Multipliers
+from fairopt.proofs.servers import RowUnits
 
 
-def judge_user_prices(program: Program, evidence: UserPrices, near: Float, tasks: Float) -> Bounded:
-    """Bound how much better than the tasks any others can be; ``near`` are tasks close to those wanted at prices."""
-    prices = np.maximum(evidence.prices, 0.0)
+def judge_user_prices(program: Program, prices: Float, near: Float, tasks: Float) -> tuple[float, Float | None]:
+    """How much better than the tasks any others can be at most, by prices by row, and these prices.
+
+    ``near`` are tasks close to those wanted at prices.
+    """
+    prices = np.maximum(prices, 0.0)
     marginal = program.marginal
     if marginal is None:
-        return _bounded(program, tasks, np.inf, None)
+        return np.inf, None
     at = marginal.response(prices @ program.pairs.loads, program.low, program.most, near)
     touched = _tangent(program, np.where(at > 0, at, near))
     if touched is None:
-        return _bounded(program, tasks, np.inf, prices)
+        return np.inf, prices
     majorant, worth = touched
     charged = Multipliers(prices, -worth, size=np.abs(worth))
-    return _bounded(program, tasks, Lagrangian(program, majorant, charged, program.point(tasks))(1.0), prices)
+    return _gap(program, tasks, Lagrangian(program, majorant, charged, program.point(tasks))(1.0)), prices
 
 
-def judge_row_prices(evidence: RowPrices, near: Float, tasks: Float) -> Bounded:
+def judge_row_prices(units: RowUnits, prices: Float, near: Float, tasks: Float) -> tuple[float, Float]:
     """The same on several servers, with ``near`` of shape (n_users, n_servers), in chunks of users."""
-    units, program = evidence.units, evidence.units.program
+    program = units.program
     marginal, demands, per_level = program.marginal, units.demands, units.per_level
-    prices = np.where(units.needed, np.maximum(evidence.prices, 0.0), 0.0)
+    prices = np.where(units.needed, np.maximum(prices, 0.0), 0.0)
     by_row = prices.T.ravel()
     held = near.sum(axis=1)
     assert marginal is not None
@@ -49,7 +51,7 @@ def judge_row_prices(evidence: RowPrices, near: Float, tasks: Float) -> Bounded:
     part = np.where(at > 0, at / held, 1.0)
     touched = _tangent(program, (near * part[:, None])[program.pairs.user, program.pairs.server])
     if touched is None:
-        return _bounded(program, tasks, np.inf, by_row)
+        return np.inf, by_row
     majorant, worth = touched
     by_user = len(worth) == demands.n_users
     table = worth[:, None] if by_user else program.pairs.table(worth)
@@ -60,17 +62,16 @@ def judge_row_prices(evidence: RowPrices, near: Float, tasks: Float) -> Bounded:
         net[users] = cost.min(axis=1)
     paid = (1.0 + EPS) * float((units.usable * prices).sum())
     top = added(best_response(net, [], program.low, program.most), majorant.constant + paid)
-    return _bounded(program, tasks, top, by_row)
+    return _gap(program, tasks, top), by_row
 
 
-def _bounded(program: Program, tasks: Float, top: float, prices: Float | None) -> Bounded:
+def _gap(program: Program, tasks: Float, top: float) -> float:
     """The gap that a bound leaves."""
-    gap = np.inf
-    if np.isfinite(top):
-        point = program.point(tasks)
-        value = program.objective.value(point)
-        gap = in_units(top - value, program.objective.unit(point), value)
-    return Bounded(gap, conditions.bounds_violation(program, tasks), prices)
+    if not np.isfinite(top):
+        return np.inf
+    point = program.point(tasks)
+    value = program.objective.value(point)
+    return in_units(top - value, program.objective.unit(point), value)
 
 
 def _tangent(program: Program, at: Float) -> tuple[Form, Float] | None:

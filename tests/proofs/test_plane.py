@@ -13,9 +13,12 @@ from scipy.optimize import linprog
 import fairopt as fo
 from fairopt.blocks.efficiency import TotalIs
 from fairopt.blocks.model import Point
+from fairopt.evidence import solved
+from fairopt.evidence.kinds import restored
+from fairopt.evidence.tangents import Tangents
 from fairopt.formulation.program import Program
-from fairopt.proofs import cone_programs, gate, plane
-from fairopt.proofs.evidence import Proposal, Tangents, restored
+from fairopt.proofs import gate
+from fairopt.proofs.proposal import Proposal
 
 
 def judged(a: fo.Allocation, tasks: list[float]) -> gate.Answer:
@@ -79,15 +82,15 @@ def test_a_cut_at_two_sums_proves_nothing() -> None:
     a = fo.GFJ(beta=-1, lam=1).allocate(fo.Instance([[1, 4], [3, 1]], [9, 18]))
     program = Program(a.instance, a.policy.objective, ())
     evidence = restored(program, a.evidence[0], None)
-    assert isinstance(evidence, Tangents) and plane.belongs(program, evidence)
+    assert isinstance(evidence, Tangents) and evidence.applies(program)
     (cut, tasks, solved), *others = evidence.cuts
     cut.constraints = (*cut.constraints, TotalIs(1.0, fo.Tasks()))
-    assert not plane.belongs(program, replace(evidence, cuts=[(cut, tasks, solved), *others]))
+    assert not replace(evidence, cuts=[(cut, tasks, solved), *others]).applies(program)
 
 
 def test_what_the_largest_sum_assumes_is_stated(monkeypatch: pytest.MonkeyPatch) -> None:
-    honest = cone_programs.judge_solved
-    monkeypatch.setattr(cone_programs, "judge_solved", lambda *a: honest(*a)._replace(assumed="what it assumes"))
+    honest = solved.judge_solved
+    monkeypatch.setattr(solved, "judge_solved", lambda *a: replace(honest(*a), assumed="what it assumes"))
     instance = fo.Instance([[1, 4], [3, 1]], [[9, 18], [6, 9]])
     assert fo.GFJ(beta=-1, lam=1).allocate(instance, solver="CLARABEL").certificate.assumed == "what it assumes"
 

@@ -13,11 +13,12 @@ import pytest
 from oracle import whole
 
 import fairopt as fo
+from fairopt.evidence.pool import FairPrices, TotalPrices
 from fairopt.formulation.pool_users import Pool
 from fairopt.formulation.program import Program
 from fairopt.formulation.whole import whole_instance
 from fairopt.proofs import gate
-from fairopt.proofs.evidence import FairPrices, Proposal, TotalPrices
+from fairopt.proofs.proposal import Proposal
 
 PAIR = fo.Instance([[2], [3]], [[4], [5]], counts=[2, 1], users=["a", "b"], servers=["small", "large"])
 ONE = fo.Instance([[2, 3], [2, 1]], [6, 4])

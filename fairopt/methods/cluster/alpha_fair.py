@@ -11,6 +11,7 @@ import time
 import numpy as np
 
 from fairopt.certificate import Try
+from fairopt.evidence.row_prices import RowPrices
 from fairopt.formulation.program import Program
 from fairopt.methods import infeasible
 from fairopt.methods.arrays import Float
@@ -19,7 +20,7 @@ from fairopt.methods.cluster.responses import solve_by_responses
 from fairopt.methods.cluster.worths import Powers, Worths
 from fairopt.methods.settings import Proposals, Settings
 from fairopt.progress import tell
-from fairopt.proofs.evidence import Proposal, RowPrices
+from fairopt.proofs.proposal import Proposal
 from fairopt.proofs.servers import LevelUnits, RowUnits
 
 # From 0.05 to 5 all of 214 random instances (1 to 200 users, 2 to 7 servers, weights, limits, demands over up to four

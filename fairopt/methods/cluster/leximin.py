@@ -29,6 +29,7 @@ import numpy as np
 
 from fairopt.blocks.model import Pairs, Point
 from fairopt.certificate import Try
+from fairopt.evidence.levels import HeldLevels
 from fairopt.formulation.demands_at_prices import demands_of
 from fairopt.formulation.program import Program
 from fairopt.lazy import sp
@@ -39,7 +40,8 @@ from fairopt.methods.cluster.level_program import LevelProgram, choosing_at_firs
 from fairopt.methods.cluster.worths import Powers
 from fairopt.methods.settings import Proposals, Settings
 from fairopt.progress import tell
-from fairopt.proofs.evidence import HeldLevels, Holding, Proposal
+from fairopt.proofs.levels import Holding
+from fairopt.proofs.proposal import Proposal
 
 NOISE = 1e-9  # a capacity worth less than this part of all is taken as free; if it is not, the next level shows it
 TIE = 1e-9  # relative difference of costs that is rounding

@@ -16,6 +16,8 @@ from dataclasses import replace
 import numpy as np
 
 from fairopt.certificate import Try
+from fairopt.evidence.levels import HeldLevels
+from fairopt.evidence.pool import Bottlenecked
 from fairopt.formulation import solvers
 from fairopt.formulation.pool_users import Pool
 from fairopt.formulation.program import ConeModel, Program
@@ -27,9 +29,9 @@ from fairopt.methods.settings import Proposals, Settings
 from fairopt.progress import tell
 from fairopt.proofs.conditions import repair
 from fairopt.proofs.conic import further_conditions
-from fairopt.proofs.evidence import Bottlenecked, Evidence, HeldLevels, Holding, Proposal
 from fairopt.proofs.lagrangian import Multipliers
-from fairopt.proofs.levels import further_charges, raised_to_bounds
+from fairopt.proofs.levels import Holding, further_charges, raised_to_bounds
+from fairopt.proofs.proposal import Evidence, Proposal
 
 NOISE = 1e-9  # a price below this part of all, on a capacity with more than this left, is a solver's rounding
 TIE = 1e-9  # relative difference of costs that is rounding

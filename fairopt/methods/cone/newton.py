@@ -13,6 +13,7 @@ import numpy as np
 
 from fairopt.blocks.model import Point
 from fairopt.certificate import Try
+from fairopt.evidence.solved import Solved
 from fairopt.formulation.program import ConeModel, Program
 from fairopt.lazy import cp
 from fairopt.methods.arrays import Float
@@ -20,7 +21,7 @@ from fairopt.methods.cone.solve import chain_of, solve_problem
 from fairopt.methods.settings import Proposals, Settings
 from fairopt.progress import tell
 from fairopt.proofs.conditions import gradient_of, number
-from fairopt.proofs.evidence import Proposal, Solved
+from fairopt.proofs.proposal import Proposal
 
 # Where the slope falls by e in a tenth of a task, three users on two servers took 80 steps to move by 6 tasks.
 _STEPS = 100

@@ -18,6 +18,9 @@ from fairopt.blocks.efficiency import FairnessEfficiency, PowerSpread, TotalIs
 from fairopt.blocks.marginal import PowerMarginal
 from fairopt.blocks.objectives import MaxMin, Objective, Total
 from fairopt.certificate import GAP_TOLERANCE, Try
+from fairopt.evidence.solved import Solved
+from fairopt.evidence.tangents import Tangents
+from fairopt.evidence.user_prices import UserPrices
 from fairopt.formulation.program import ConeModel, Program
 from fairopt.lazy import cp
 from fairopt.methods.arrays import Float
@@ -29,8 +32,9 @@ from fairopt.methods.pool import interior
 from fairopt.methods.settings import Proposals, Settings
 from fairopt.progress import tell
 from fairopt.proofs import conditions, gate, plane
-from fairopt.proofs.evidence import Proposal, Solved, Tangents, UserPrices
 from fairopt.proofs.gate import Answer
+from fairopt.proofs.plane import Optimum
+from fairopt.proofs.proposal import Proposal
 from fairopt.proofs.servers import LevelUnits
 
 PRICES = "prices"  # instead of a solver
@@ -140,7 +144,7 @@ class _Search:
     ) -> None:
         self.program, self.solver, self.settings = program, solver, settings
         self.objective = program.term.measure
-        self.cuts: list[tuple[Program, Float, Solved | UserPrices]] = []
+        self.cuts: list[tuple[Program, Float, Optimum]] = []
         self.lines: list[plane.Line] = []
         self.slopes: dict[float, float] = {}  # of the logarithm of the measure along the mean, where it was solved
         self.model = ConeModel(program) if program.rest else None  # of the policy's conditions
@@ -149,7 +153,7 @@ class _Search:
             self.consider(tasks)
         point = program.point(starts[0])
         self.unit = point.weights.sum() * point.level(self.objective.share)
-        largest, smallest = (end and end[1] for end in ends)
+        largest, smallest = (end and plane.Extreme(end[1].value, end[1].gap) for end in ends)
         assert largest is not None
         self.least, self.most = plane.extremes(program, point, largest, smallest)
 
@@ -203,7 +207,7 @@ class _Search:
         lines = self.lines if lines is None else lines
         return plane.ceiling(self.objective, lines, self.value, self.most, self.least)
 
-    def needed(self) -> tuple[tuple[Program, Float, Solved | UserPrices], ...]:
+    def needed(self) -> tuple[tuple[Program, Float, Optimum], ...]:
         """The cuts that the bound needs: in turn the one that is lowest where the bound by those before is highest."""
         if len(self.lines) < len(self.cuts):
             return tuple(self.cuts)
@@ -269,7 +273,7 @@ class _Search:
         self.consider(tasks)
         return "optimal"
 
-    def optimum(self, asked: Program, mean: float | None) -> tuple[Float, Solved | UserPrices] | str:
+    def optimum(self, asked: Program, mean: float | None) -> tuple[Float, Optimum] | str:
         """Tasks and multipliers of the most even shares; the status if they are not found."""
         cone = ConeModel(asked, self.solver)
         problem = cp.Problem(cp.Maximize(cone.maximand[0]), cone.all_constraints)
@@ -306,7 +310,7 @@ class _ServerSearch(_PriceSearch):
             status = super().solve(mean, gap)
         return status
 
-    def optimum(self, asked: Program, mean: float | None) -> tuple[Float, Solved | UserPrices] | str:
+    def optimum(self, asked: Program, mean: float | None) -> tuple[Float, Optimum] | str:
         with np.errstate(all="ignore"):  # NaN stops the steps
             found = most_even(self.units, self.weights, self.objective.beta, mean)
             if found is None:
@@ -328,7 +332,7 @@ class _PoolSearch(_PriceSearch):
         self.prices: dict[float, Float] = {}  # by mean, last of the mean
         return super().run()
 
-    def optimum(self, asked: Program, mean: float | None) -> tuple[Float, Solved | UserPrices] | str:
+    def optimum(self, asked: Program, mean: float | None) -> tuple[Float, Optimum] | str:
         with np.errstate(all="ignore"):  # NaN stops the steps
             if mean is None:
                 found = interior.solve_pool(self.problem, interior.sample_of(asked, self.problem))

@@ -12,6 +12,7 @@ import numpy as np
 from fairopt.blocks.objectives import Objective
 from fairopt.certificate import Try
 from fairopt.errors import SolverUnavailable
+from fairopt.evidence.solved import Solved
 from fairopt.formulation import solvers
 from fairopt.formulation.program import ConeModel, Program
 from fairopt.lazy import cp
@@ -19,7 +20,7 @@ from fairopt.methods import infeasible
 from fairopt.methods.cone.unbounded import refuse_unbounded
 from fairopt.methods.settings import Proposals, Settings
 from fairopt.progress import tell
-from fairopt.proofs.evidence import Proposal, Solved
+from fairopt.proofs.proposal import Proposal
 
 CANNOT_TAKE = "cannot take this kind of problem"
 

@@ -11,12 +11,13 @@ from __future__ import annotations
 import numpy as np
 
 from fairopt.blocks.constraints import EnvyFree
+from fairopt.evidence.pulled import Pulled
 from fairopt.formulation.program import Program
 from fairopt.methods.arrays import Bool, Float
 from fairopt.methods.settings import Proposals, Settings
 from fairopt.progress import tell
-from fairopt.proofs.envy import Pulled, Pulls
-from fairopt.proofs.evidence import Proposal
+from fairopt.proofs.envy import Pulling, Pulls
+from fairopt.proofs.proposal import Proposal
 
 CLOSE = 1e-12  # relatively: rows and resources as near as this stop users
 LARGEST = 20_000  # users: a stage looks at all pairs, which takes seconds
@@ -32,17 +33,17 @@ def pulled_applies(program: Program) -> bool:
 
 def solve_pulled(program: Program, settings: Settings) -> Proposals:
     """Leximin or max-min without envy; nothing is proposed where the lower bounds do not fit."""
-    evidence = Pulled(program)
-    found = _fill(program, evidence)
+    pulling = Pulling(program)
+    found = _fill(program, pulling)
     if found is not None:
         tasks, prices = found
-        yield Proposal("water-filling", tasks, Pulled(program, prices))
+        yield Proposal("water-filling", tasks, Pulled(pulling, prices))
 
 
-def _fill(program: Program, evidence: Pulled) -> tuple[Float, Float] | None:
+def _fill(program: Program, pulling: Pulling) -> tuple[Float, Float] | None:
     """Tasks, and the derivatives of the lowest level; None if they were not found."""
-    pulls, weights = evidence.pulls, program.instance.weights
-    c = evidence.share().coefficients(program.instance, True)
+    pulls, weights = pulling.pulls, program.instance.weights
+    c = pulling.share().coefficients(program.instance, True)
     loads, usable = program.pairs.loads * weights, program.usable  # of a task per weight
     floor = pulls.up(program.low / weights) if program.low.any() else np.zeros(pulls.n)
     most = program.high / weights

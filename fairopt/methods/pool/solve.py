@@ -13,6 +13,8 @@ import numpy as np
 from fairopt.blocks.shares import Share
 from fairopt.certificate import Try
 from fairopt.errors import NotCertified
+from fairopt.evidence.pool import Bottlenecked, FairPrices, TotalPrices
+from fairopt.evidence.user_prices import UserPrices
 from fairopt.formulation.pool_users import Pool, bounds_fit
 from fairopt.formulation.program import Program
 from fairopt.methods import infeasible
@@ -22,7 +24,7 @@ from fairopt.methods.pool.alpha_fair import FINE, AlphaFairPool, of_free_resourc
 from fairopt.methods.pool.max_sum import MaxSumPool, find_mix
 from fairopt.methods.pool.waterfilling import WaterfillingPool, find_events
 from fairopt.methods.settings import Proposals, Settings
-from fairopt.proofs.evidence import Bottlenecked, FairPrices, Proposal, TotalPrices, UserPrices
+from fairopt.proofs.proposal import Proposal
 
 FEW = 200  # users whose first guess is an interior point's: 2 users took 1.9 ms so, and 2.7 to 7 ms without
 NO_MORE = 1e-11  # of a capacity: what tasks at prices may be over, before they are scaled to fit

@@ -11,12 +11,13 @@ from oracle.instances import log_uniform
 
 import fairopt as fo
 from fairopt.allocation import feasibility
+from fairopt.evidence.row_prices import RowPrices
 from fairopt.formulation.program import Program
 from fairopt.methods.cluster.alpha_fair import alpha_fair_on_servers_applies as applies
 from fairopt.methods.cluster.interior_point import Interior
 from fairopt.methods.cluster.worths import Powers
-from fairopt.proofs.evidence import Proposal, RowPrices
 from fairopt.proofs.gate import judge
+from fairopt.proofs.proposal import Proposal
 from fairopt.proofs.servers import LevelUnits, repaired
 
 PAIR = [[6.0, 4.0], [3.0, 9.0]]

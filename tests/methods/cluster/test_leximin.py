@@ -16,6 +16,7 @@ from oracle.exact_lp import leximin as fractions_leximin
 from oracle.instances import cluster, clusters, log_uniform
 
 import fairopt as fo
+from fairopt.evidence.levels import HeldLevels
 from fairopt.formulation.program import Program
 from fairopt.methods.cluster import level_program
 from fairopt.methods.cluster import leximin as server_leximin
@@ -25,8 +26,8 @@ from fairopt.methods.cluster.leximin import leximin_on_servers_applies, solve_le
 from fairopt.methods.dispatch import best
 from fairopt.methods.settings import Settings
 from fairopt.proofs import gate
-from fairopt.proofs.evidence import HeldLevels, Proposal
 from fairopt.proofs.gate import Answer
+from fairopt.proofs.proposal import Proposal
 
 SHARES = [fo.DominantShare(), fo.StandAloneShare(), fo.Tasks()]
 

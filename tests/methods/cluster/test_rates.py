@@ -11,10 +11,11 @@ import pytest
 from scipy.optimize import linprog
 
 import fairopt as fo
+from fairopt.evidence.row_prices import RowPrices
 from fairopt.formulation.program import Program
 from fairopt.methods.cluster.responses import MANY, responses, solve_by_responses
-from fairopt.proofs.evidence import Proposal, RowPrices
 from fairopt.proofs.gate import judge
+from fairopt.proofs.proposal import Proposal
 from fairopt.proofs.servers import LevelUnits
 
 

@@ -16,12 +16,14 @@ from scipy.optimize import linprog
 import fairopt as fo
 from fairopt.blocks.form import Curve
 from fairopt.blocks.marginal import PowerMarginal
+from fairopt.evidence.row_prices import RowPrices
+from fairopt.evidence.user_prices import UserPrices
 from fairopt.formulation.program import Program
 from fairopt.methods.cluster import fixed_sum
 from fairopt.methods.cluster.sums import sum_on_servers_applies
 from fairopt.methods.cluster.worths import Curves, Powers
 from fairopt.proofs import conditions, gate, verify
-from fairopt.proofs.evidence import Proposal, RowPrices, UserPrices
+from fairopt.proofs.proposal import Proposal
 from fairopt.proofs.servers import LevelUnits, RowUnits
 
 Float = Any

@@ -13,9 +13,10 @@ from oracle.brute_leximin import Polytope, leximin
 from scipy.optimize import brentq
 
 import fairopt as fo
+from fairopt.evidence.kinds import restored
 from fairopt.formulation.program import Program
 from fairopt.proofs import gate
-from fairopt.proofs.evidence import Proposal, restored
+from fairopt.proofs.proposal import Proposal
 
 SHARE = fo.DominantShare()
 

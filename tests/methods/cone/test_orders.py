@@ -8,11 +8,13 @@ import pytest
 from oracle.instances import log_uniform
 
 import fairopt as fo
+from fairopt.evidence.kinds import restored
+from fairopt.evidence.solved import Solved
 from fairopt.formulation.program import ConeModel, Program
 from fairopt.methods.cone import orders
 from fairopt.methods.cone.orders import grouped, orders_apply
-from fairopt.proofs.evidence import Proposal, Solved, plain, restored
 from fairopt.proofs.gate import judge
+from fairopt.proofs.proposal import Proposal
 
 EVEN = tuple(np.linspace(1, 0.01, 9))
 WEIGHTS = {
@@ -116,7 +118,7 @@ def test_evidence_of_a_file_proves_the_answer_again_and_nothing_better(always: N
     assert isinstance(evidence, Solved) and judge(program, Proposal("cone", tasks, evidence)).gap <= 1e-7
     assert not judge(program, Proposal("cone", 0.9 * tasks, evidence)).ok
     for unit in (1e-3, 1e3):  # a unit that is made up weakens the proof
-        made_up = restored(program, {**(plain(evidence) or {}), "unit": unit}, a.certificate.solver)
+        made_up = restored(program, {**(evidence.numbers() or {}), "unit": unit}, a.certificate.solver)
         assert not judge(program, Proposal("cone", 0.99 * tasks, made_up)).ok
     for wrong in (0.0, -1.0, np.inf, "one"):
         with pytest.raises((TypeError, ValueError)):

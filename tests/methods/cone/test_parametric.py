@@ -18,10 +18,11 @@ from oracle.optimum import best_of_two, random_points
 
 import fairopt as fo
 from fairopt.blocks.model import Point
+from fairopt.evidence.kinds import restored
 from fairopt.formulation.program import Program
 from fairopt.methods.cone import parametric
 from fairopt.proofs import gate
-from fairopt.proofs.evidence import Proposal, restored
+from fairopt.proofs.proposal import Proposal
 from fairopt.testing import instances
 
 CONES = [s for s in ("CLARABEL", "ECOS", "SCS") if s in cp.installed_solvers()]

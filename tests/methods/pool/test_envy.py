@@ -9,11 +9,12 @@ import numpy as np
 import pytest
 
 import fairopt as fo
+from fairopt.evidence.pulled import Pulled
 from fairopt.formulation.program import Program
 from fairopt.methods.pool.envy import pulled_applies
 from fairopt.proofs import gate
-from fairopt.proofs.envy import Pulled
-from fairopt.proofs.evidence import Proposal
+from fairopt.proofs.envy import Pulling
+from fairopt.proofs.proposal import Proposal
 
 TASKS = fo.Tasks()
 
@@ -40,7 +41,7 @@ def test_levels_are_those_of_cone_programs_and_no_worse_point_is_proved(seed: in
     program = Program(instance, policy.objective, tuple(constraints))
     tasks = program.gather(a.tasks_by_server)
     for wrong in (0.999 * tasks, tasks * (1 - 1e-4 * np.eye(len(tasks))[seed % len(tasks)])):
-        assert not gate.judge(program, Proposal("wrong", wrong, Pulled(program))).ok
+        assert not gate.judge(program, Proposal("wrong", wrong, Pulled(Pulling(program)))).ok
     path = policy.allocate(instance).save(tmp_path / "a.json")
     assert fo.verify(path).ok
     data = json.loads(path.read_text())
@@ -74,7 +75,7 @@ def test_it_is_for_levels_on_one_pool_under_envy_freeness_and_bounds() -> None:
     assert not pulled_applies(Program(pool, fo.Total(), envy_free))
     assert not pulled_applies(Program(servers, fo.Leximin(), envy_free))
     program = Program(pool, fo.Leximin(TASKS), others)
-    assert not gate.judge(program, Proposal("other conditions", np.ones(2), Pulled(program))).ok
+    assert not gate.judge(program, Proposal("other conditions", np.ones(2), Pulled(Pulling(program)))).ok
 
 
 def test_the_rows_that_imply_the_others_do() -> None:

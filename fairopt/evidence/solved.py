@@ -1,39 +1,129 @@
-"""Answers of cone programs: gaps from the dual values that a solver left, else from a dual point of the cone form.
+"""Evidence of cone programs: the dual values that a solver left, else a dual point of the cone form.
 
 The solver's own objective value and bound are not used: expressions are evaluated at the point that is judged.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
 from fairopt.blocks.algebra import in_units
+from fairopt.blocks.constraints import MadeRows, ManyRows
+from fairopt.blocks.efficiency import TotalIs
 from fairopt.blocks.form import Form
 from fairopt.blocks.model import Point
 from fairopt.certificate import GAP_TOLERANCE
-from fairopt.formulation.bundle_program import BundleConeModel
 from fairopt.formulation.program import ConeModel, Float, Program
 from fairopt.lazy import cp
 from fairopt.proofs import conditions
+from fairopt.proofs.conditions import dual_values
 from fairopt.proofs.conic import conic_excess
-from fairopt.proofs.evidence import Solved
 from fairopt.proofs.lagrangian import Lagrangian, LagrangianBound, Multipliers, lagrangian_bound
+from fairopt.proofs.plane import Charged, Optimum
+from fairopt.proofs.proposal import Measured, Reader, as_numbers
 
 STEP = 1e-5  # of the way to zero, for slopes along it
+IDLE = 1e-13  # of the largest price of a row: smaller ones are what a solver leaves
 
 
-class Bounded(NamedTuple):
-    """A proven gap of the objective, prices by row in its natural units, and what the gap assumes."""
+@dataclass(frozen=True)
+class Solved(Optimum):
+    """A cone program with the values and dual values of a solver.
 
-    gap: float
-    block_violation: float
-    prices: Float | None
-    assumed: str = ""
+    The expression maximised is `ConeModel.maximand`, or the objective in another ``unit``, or ``stands_in``, which has
+    the same optimum as the objective, and relates to it in no other way but for its unit, if that is given.
+    """
+
+    model: ConeModel
+    stands_in: cp.Expression | None = None
+    unit: float | None = None
+
+    kind = "duals"
+
+    @cached_property
+    def maximand(self) -> tuple[cp.Expression, float | None]:
+        """The expression that was maximised, and natural units per unit of it; None for an increasing transform."""
+        if self.stands_in is not None:
+            return self.stands_in, self.unit
+        if self.unit is None:
+            return self.model.maximand
+        return cp.sum(self.model.program.objective.expression(self.model.model)) / self.unit, self.unit
+
+    def applies(self, program: Program) -> bool:
+        return self.model.program is program and not program.term.is_order
+
+    def measured(self, program: Program, tasks: Float, bundles: Float | None) -> Measured:
+        return judge_solved(program, self, conditions.repair(program, tasks))
+
+    def is_of_cut(self, cut: Program) -> bool:
+        return self.model.program is cut
+
+    def charged(self, program: Program, tasks: Float, powers: Form, unit: float) -> Charged:
+        cone, point = self.model, program.point(tasks)
+        lagrangian = Lagrangian(program, powers, conditions.relaxed_multipliers(cone, tasks), point)
+        of_sum = sum(float(dual_values(c)[0]) for block, _, c in cone.rest if isinstance(block, TotalIs))
+        factors = slope(powers, self.maximand[0], point, cone, tasks), lagrangian.fitted_factor()
+        return Charged(lagrangian, of_sum, factors, in_units=False)
+
+    def of_charged_rows(self, program: Program) -> tuple[Program, Solved, tuple[tuple[int, ...], ...]] | None:
+        if self.stands_in is not None:
+            return None
+        kept: dict[ManyRows, tuple[int, ...]] = dict.fromkeys(program.many_rows, ())
+        prices, others = {}, [self.model.capacity, *self.model.box]
+        for block, _, condition in self.model.rest:
+            if not isinstance(block, MadeRows):
+                others.append(condition)
+                continue
+            dual = dual_values(condition)
+            if len(dual) != len(block.made):
+                return None
+            some = dual > IDLE * dual.max(initial=0.0)
+            kept[block.block], prices[block.block] = tuple(np.array(block.made)[some].tolist()), dual[some]
+        fewer = program.with_rows(kept)
+        model, same = ConeModel(fewer, self.model.model.solver), iter(others)
+        of_rows = {id(condition): block.block for block, _, condition in model.rest if isinstance(block, MadeRows)}
+        for condition in _conditions(model):
+            if id(condition) in of_rows:
+                condition.dual_variables[0].save_value(prices[of_rows[id(condition)]])
+                continue
+            for ours, theirs in zip(condition.dual_variables, next(same).dual_variables, strict=True):
+                ours.save_value(theirs.value)
+        return fewer, Solved(model, unit=self.unit), tuple(kept.values())
+
+    def numbers(self) -> dict[str, Any]:
+        duals = [dual_values(condition).tolist() for condition in _conditions(self.model)]
+        return {"kind": self.kind, "duals": duals, "stands_in": self.stands_in is not None, "unit": self.unit}
+
+    @classmethod
+    def restored(cls, program: Program, held: Mapping[str, Any], read: Reader) -> Self:
+        """With a new cone model that has the dual values that were kept."""
+        model = ConeModel(program, read.solver)
+        conditions = _conditions(model)
+        if len(conditions) != len(held["duals"]):
+            raise ValueError(f"{len(held['duals'])} dual values for {len(conditions)} conditions")
+        for condition, dual in zip(conditions, held["duals"], strict=True):
+            values = as_numbers(dual, (len(dual_values(condition)),))
+            if len(condition.dual_variables) == 1:  # dual values of cones are not charged
+                condition.dual_variables[0].save_value(values.reshape(condition.shape, order="F"))
+        unit = held.get("unit")
+        if unit is None:
+            return cls(model, model.maximand[0] if held["stands_in"] else None)
+        if not 0 < float(unit) < np.inf:
+            raise ValueError(f"the unit is {unit!r}, and must be a number > 0")
+        return cls(model, cp.Constant(0.0) if held["stands_in"] else None, float(unit))  # with a unit it is not read
 
 
-def judge_solved(program: Program, evidence: Solved, tasks: Float) -> Bounded:
+def _conditions(model: ConeModel) -> list[cp.Constraint]:
+    """The conditions whose dual values are evidence."""
+    return [model.capacity, *model.box, *(condition for _, _, condition in model.rest)]
+
+
+def judge_solved(program: Program, evidence: Solved, tasks: Float) -> Measured:
     """Bound how much better than the tasks any others can be.
 
     Where the objective has a majorant, `lagrangian_bound` at the solver's dual values applies; else the tangent at the
@@ -65,30 +155,13 @@ def judge_solved(program: Program, evidence: Solved, tasks: Float) -> Bounded:
         top = program.most[program.pairs.user] / cone.scale
         excess, assumes = conic_excess(form, cone.all_constraints, cone.unknowns, top, at)
         if fit is None:
-            conic = _plain_gap(program, point, excess * per_form)
+            conic = plain_gap(program, point, excess * per_form)
         else:  # concave in the form, so its slope bounds what the excess is worth
             value = fit.majorant.value(point)
             conic = max(objective.relative_gap(value + per_form * excess, value, point), 0.0)
         if conic < gap:
             gap, assumed = conic, assumes
-    return Bounded(gap, blocks, prices, assumed)
-
-
-def judge_prices(program: Program, prices: Float, tasks: Float) -> Bounded:
-    """Bound by prices by row alone, in natural units of an objective that has a majorant in these."""
-    lagrangian, found = by_prices(program, prices, tasks)
-    unit = found.factor * lagrangian.majorant.unit
-    return Bounded(found.gap, conditions.bounds_violation(program, tasks), lagrangian.multipliers.prices * unit)
-
-
-def by_prices(program: Program, prices: Float, tasks: Float) -> tuple[Lagrangian, LagrangianBound]:
-    """The Lagrangian at prices by row, and its bound."""
-    objective, point = program.objective, program.point(tasks)
-    majorant = objective.majorant(point)
-    assert majorant is not None
-    charged = Multipliers(np.maximum(prices, 0.0) / majorant.unit, np.zeros(len(program.pairs)))
-    found = lagrangian_bound(program, majorant, objective, charged, tasks)
-    return Lagrangian(program, majorant, charged, point), found
+    return Measured(tasks, gap, blocks, prices, assumed)
 
 
 class _Fit(NamedTuple):
@@ -135,29 +208,6 @@ def lagrangian_of(program: Program, evidence: Solved, tasks: Float) -> Scaled | 
     return Scaled(lagrangian, closest or by_units or fit.found.factor, factor or 1.0)
 
 
-def judge_solved_bundles(evidence: Solved, bundles: Float, tasks: Float) -> Bounded:
-    """Bound how much better than bundles and tasks by server row any others can be; prices are per natural unit."""
-    cone, (form, factor) = evidence.model, evidence.maximand
-    assert isinstance(cone, BundleConeModel)
-    program = cone.program
-    cone.save_point(bundles, tasks)
-    typical = {cone.unknowns.id: np.ones(cone.unknowns.size)}
-    blocks = max((conditions.relative_violation(c, typical) for c in cone.all_constraints), default=0.0)
-    top, at = np.concatenate([cone.triples.capacity / cone.units, cone.alone / cone.scale]), conditions.number(form)
-    excess, assumed = conic_excess(form, cone.all_constraints, cone.unknowns, top, at)
-    if excess == np.inf:
-        gap = np.inf
-    elif factor is not None:
-        gap = _plain_gap(program, program.point(tasks, bundles), excess * factor)
-    else:  # of a transform, in units of its own fall
-        gap = in_units(excess, conditions.fall_of(form, [cone.unknowns]), at)
-    prices = None
-    if not cone.rest and factor is not None:
-        whole = np.where(program.whole_capacities > 0, program.whole_capacities, np.inf)
-        prices = conditions.row_prices(program, cone.capacity).reshape(whole.shape) * factor / whole
-    return Bounded(gap, blocks, prices, assumed)
-
-
 def slope(majorant: Form, form: cp.Expression, point: Point, cone: ConeModel, tasks: Float) -> float | None:
     """Derivative of the majorant by the transform that was solved, along the ray through the tasks."""
     if any(v.id != cone.unknowns.id for v in form.variables()):
@@ -193,10 +243,10 @@ def _tangent_gap(
     charged.pair_cost = charged.pair_cost - worth
     value = objective.value(point)
     found = lagrangian_bound(program, majorant, objective, charged, tasks, natural=True, refine=False)
-    return _plain_gap(program, point, found.value - value), charged.prices
+    return plain_gap(program, point, found.value - value), charged.prices
 
 
-def _plain_gap(program: Program, point: Point, excess: float) -> float:
+def plain_gap(program: Program, point: Point, excess: float) -> float:
     """An excess in units of the objective."""
     objective = program.objective
     return in_units(excess, objective.unit(point), objective.value(point))

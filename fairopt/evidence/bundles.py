@@ -1,0 +1,76 @@
+"""Evidence of bundles: prices in closed form (`fairopt.formulation.division`), or the dual of a cone program."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from fairopt.allocation import feasibility
+from fairopt.blocks.algebra import in_units
+from fairopt.blocks.bundle_model import cut_at_limits
+from fairopt.formulation.bundle_program import BundleConeModel, BundleProgram
+from fairopt.formulation.division import Division
+from fairopt.formulation.program import Float, Program
+from fairopt.proofs import conditions
+from fairopt.proofs.conic import conic_excess
+from fairopt.proofs.proposal import Evidence, Measured
+
+
+@dataclass(frozen=True)
+class Divided(Evidence):
+    """A policy that divides each resource by itself, whose prices prove any bundles; without a point, its own."""
+
+    division: Division
+
+    has_point: ClassVar[bool] = True
+
+    def applies(self, program: Program) -> bool:
+        return isinstance(program, BundleProgram) and self.division is program.division
+
+    def measured(self, program: Program, tasks: Any, bundles: Float | None) -> Measured:
+        assert isinstance(program, BundleProgram)
+        instance, factor = program.instance, sum(c for c, _ in program.objective.summands())
+        found = self.division.answer(None if bundles is None else bundles / instance.counts[:, None])
+        bundles, tasks = program.on_rows(found.bundles), cut_at_limits(instance, program.on_rows(found.tasks))
+        return Measured(
+            tasks,
+            found.gap,
+            found.part_violation,
+            factor * found.prices,
+            bundles=bundles,
+            violation=max(found.violation, feasibility(program.given, program.expand(tasks))),
+            value=factor * found.value,
+        )
+
+
+@dataclass(frozen=True)
+class SolvedBundles(Evidence):
+    """A cone program over bundles with the values that a solver left."""
+
+    model: BundleConeModel
+
+    def applies(self, program: Program) -> bool:
+        return self.model.program is program
+
+    def measured(self, program: Program, tasks: Float, bundles: Float | None) -> Measured:
+        cone, program, (form, factor) = self.model, self.model.program, self.model.maximand
+        assert bundles is not None
+        cone.save_point(bundles, tasks)
+        typical = {cone.unknowns.id: np.ones(cone.unknowns.size)}
+        blocks = max((conditions.relative_violation(c, typical) for c in cone.all_constraints), default=0.0)
+        top, at = np.concatenate([cone.triples.capacity / cone.units, cone.alone / cone.scale]), conditions.number(form)
+        excess, assumed = conic_excess(form, cone.all_constraints, cone.unknowns, top, at)
+        if excess == np.inf:
+            gap = np.inf
+        elif factor is not None:
+            point = program.point(tasks, bundles)
+            gap = in_units(excess * factor, program.objective.unit(point), program.objective.value(point))
+        else:  # of a transform, in units of its own fall
+            gap = in_units(excess, conditions.fall_of(form, [cone.unknowns]), at)
+        prices = None
+        if not cone.rest and factor is not None:
+            whole = np.where(program.whole_capacities > 0, program.whole_capacities, np.inf)
+            prices = conditions.row_prices(program, cone.capacity).reshape(whole.shape) * factor / whole
+        return Measured(tasks, gap, blocks, prices, assumed, bundles=bundles)

@@ -1,0 +1,47 @@
+"""Evidence of a program with fewer conditions: what no point of it exceeds, no point of the whole program does."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+
+from fairopt.formulation.program import Float, Program
+from fairopt.proofs import conditions
+from fairopt.proofs.proposal import Evidence, Measured, Reader, as_indices
+
+
+@dataclass(frozen=True)
+class FewerRows(Evidence):
+    """Evidence ``found`` of a program that has only the rows ``made``, by block of `Program.many_rows`."""
+
+    program: Program
+    found: Evidence
+    made: tuple[tuple[int, ...], ...]
+
+    kind = "rows"
+
+    @property
+    def by_level(self) -> bool:
+        return self.found.by_level
+
+    def applies(self, program: Program) -> bool:
+        return self.program.loosens(program) and self.found.applies(self.program)
+
+    def measured(self, program: Program, tasks: Float, bundles: Float | None) -> Measured:
+        out = self.found.measured(self.program, tasks, bundles)
+        broken = [by.max(initial=0.0) for _, by in conditions.broken_rows(program, out.tasks)]
+        out.block_violation = float(np.max([out.block_violation, *broken]))
+        return out
+
+    def numbers(self) -> dict[str, Any]:
+        return {"kind": self.kind, "made": [list(rows) for rows in self.made], "found": self.found.numbers()}
+
+    @classmethod
+    def restored(cls, program: Program, held: Mapping[str, Any], read: Reader) -> Self:
+        n = program.instance.n_users
+        made = tuple(tuple(as_indices(rows, n * n).tolist()) for rows in held["made"])
+        fewer = program.with_rows(dict(zip(program.many_rows, made, strict=True)))
+        return cls(fewer, read(fewer, held["found"]), made)

@@ -1,0 +1,45 @@
+"""Evidence without envy on one pool: bottlenecks with users who are pulled (`fairopt.proofs.envy`)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Self
+
+from fairopt.blocks.constraints import EnvyFree
+from fairopt.formulation.program import Float, Program
+from fairopt.proofs import conditions
+from fairopt.proofs.envy import Pulling, pulled_gap
+from fairopt.proofs.proposal import Evidence, Measured, Reader, as_list, as_numbers
+
+
+@dataclass(frozen=True)
+class Pulled(Evidence):
+    """Leximin or max-min without envy on one pool, which needs no multipliers.
+
+    ``prices`` (n_resources,) are derivatives of the max-min level by each whole capacity.
+    """
+
+    pulling: Pulling
+    prices: Float | None = None
+
+    kind = "pulled"
+
+    def applies(self, program: Program) -> bool:
+        fits = self.pulling.program is program and program.single and all(type(c) is EnvyFree for c in program.rest)
+        return fits and bool(program.rest) and program.term.is_smallest
+
+    def measured(self, program: Program, tasks: Float, bundles: Float | None) -> Measured:
+        tasks = conditions.repair(program, tasks)
+        short = [float(by.max(initial=0.0)) for _, by in conditions.broken_rows(program, tasks)]
+        of_blocks = max(conditions.bounds_violation(program, tasks), *short)
+        prices = None if self.prices is None else program.term.factor * self.prices
+        return Measured(tasks, pulled_gap(self.pulling, tasks), of_blocks, prices)
+
+    def numbers(self) -> dict[str, Any]:
+        return {"kind": self.kind, "prices": as_list(self.prices)}
+
+    @classmethod
+    def restored(cls, program: Program, held: Mapping[str, Any], read: Reader) -> Self:
+        prices = None if held["prices"] is None else as_numbers(held["prices"], program.usable.shape)
+        return cls(Pulling(program), prices)

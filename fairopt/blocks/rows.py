@@ -137,7 +137,7 @@ class Rows:
     def in_units(self, scale: Float) -> tuple[sp.csr_array, Float]:
         """Coefficients and right-hand sides in `units`, for unknowns of so many tasks each."""
         unit, table = self.units(scale), self._times(scale)
-        table.data /= np.repeat(unit, np.diff(table.indptr))
+        table.data *= np.repeat(1.0 / unit, np.diff(table.indptr))
         return table, self.right / unit
 
     def condition(self, model: Model) -> cp.Constraint:

@@ -19,6 +19,7 @@ help: ## this list
 
 demo: $(STAMP) ## compare policies on a small cluster; pictures go to demo-out/
 	@$(BIN)/fairopt demo
+	@echo "The command is $(BIN)/fairopt; after '. $(BIN)/activate' the shell finds it as fairopt."
 
 # Compiled modules are kept, as each of many processes would compile anew.
 test: lint ## lint, then all tests: the package's, the docstrings', the documentation's and the notebooks'

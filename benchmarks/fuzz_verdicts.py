@@ -614,13 +614,16 @@ def concave_region(objective: Any) -> bool:
 
 
 def _plane(question: Question, objective: Any, shares: Float) -> str:
-    """Where the measure is not concave: against a fine search of all directions, on a pool of two or three users."""
-    cluster = question.cluster
+    """Where the measure is not concave: against a fine search of all directions, on a pool of two or three users of one
+    weight; the search says nothing elsewhere.
+    """
+    cluster, weights = question.cluster, {question.cluster.weights[j] for j in question.cluster.users}
+    if cluster.servers > 1 or len(shares) not in (2, 3) or len(weights) > 1 or question.equal or question.held:
+        return OPEN
     per_task = np.array([form[p] for p, form in enumerate(question.forms_of(objective))], dtype=float)
     loads = np.array([[float(v) for v in row] for row, _ in question.all_rows])
     loads = loads / np.array([float(value) for _, value in question.all_rows])[:, None] / per_task
     best = plane.best_of_plane(loads[loads.any(axis=1)], objective.beta, objective.lam)
-    assert cluster.servers == 1 and not question.equal and not question.held
     if objective.lam == 0 and np.allclose(shares, best.shares, rtol=1e-5):
         return ""
     got = float(plane.log_measure(shares, objective.beta, objective.lam))

@@ -4,7 +4,7 @@ Draws of fuzz.py are allocated, saved with and without evidence, and verified: b
 ``proved``, ``not proved`` or ``cannot`` be checked this way, with medians of milliseconds. Then each file is changed in
 one place: a number of tasks, a price, a capacity, a parameter in the policy's text, ... by a factor, a part of 1e-12 to
 1e2 of it, its sign, zero, NaN, a string; a key deleted, two users exchanged, the file cut; or it gets
-the proof or the policy of another file. Of the changed files
+the proof, the policy or numbers of another file. Of the changed files
 
 refused    are not proved.
 right      are proved, and the references of fuzz.py, which share no code with fairopt, agree: capacities, limits and
@@ -15,7 +15,7 @@ undecided  are proved, and the reference's own bound is not close enough to say.
 Instances of users of one's own shares are read with the coefficients of the file. Ctrl-C prints what was done.
 
 Run: python benchmarks/verify.py [--files 1000 --mutations 1000 --seed 1 --categories pools,tiers --start 0]
-     python benchmarks/verify.py --kinds "another proof,another policy" --files 500 --mutations 10000
+     python benchmarks/verify.py --kinds "another proof,another policy,another number" --files 500 --mutations 10000
 """
 
 from __future__ import annotations
@@ -101,6 +101,14 @@ DRAWS: dict[str, Callable[[Rng], Draw]] = {"more": more_blocks} | {
         "bundles",
         "whole",
         "plane",
+        "by-server",
+        "own",
+        "rows",
+        "conic",
+        "conic-leximin",
+        "prepared",
+        "bottleneck",
+        "ps-dsf",
     )
 }
 
@@ -180,12 +188,15 @@ WHERE: dict[str, str] = {  # by kind a pattern of the path of what is changed
     "coefficient": r"given/.*\d",
     "bundle": r"bundles/.*\d",
     "placement": r"placement/.*\d",
+    "objective": "objective",
+    "stated price": r"prices/\d+/\d+",
 }
 KINDS = (
     *WHERE,
     "policy",
     "another proof",
     "another policy",
+    "another number",
     "exchange",
     "tasks moved",
     "tasks scaled",
@@ -220,7 +231,7 @@ def changed(rng: Rng, value: Any) -> Any:
     return one_of(rng, *others)
 
 
-EARLIER: list[Data] = []  # proofs and policies of files before, of any kind
+EARLIER: list[Data] = []  # files before, of any kind
 ENTRIES: tuple[Data, ...] = (  # one of each kind, which fit two users of a pool at least
     {"kind": "bottlenecks"},
     {"kind": "pulled"},
@@ -235,12 +246,18 @@ def shape_of(data: Data) -> tuple[int, ...]:
 
 
 def of_another(rng: Rng, data: Data, part: str) -> None:
-    """Put another file's proof or policy into a file, with other tasks most of the time.
+    """Put numbers of another file into a file; or its proof or policy, with other tasks most of the time.
 
     Of files of the same shape where there are any: else evidence is mostly refused for its length.
     """
-    alike = [one for one in EARLIER if one["shape"] == shape_of(data)]
+    alike = [one for one in EARLIER if shape_of(one) == shape_of(data)]
     other = one_of(rng, *(alike if len(alike) > 1 and rng.random() < 0.8 else EARLIER))
+    if part == "another number":  # or a list of them
+        both = sorted({*leaves(data)} & {*leaves(other)} - {"policy"})
+        path = one_of(rng, *both).rsplit("/", int(rng.integers(0, 3)))[0]
+        (mine, key), (theirs, _) = holder(data, path), holder(other, path)
+        mine[key] = theirs[key]
+        return
     if part == "another policy":
         data["policy"] = other["policy"]
     elif rng.random() < 0.5:
@@ -261,6 +278,8 @@ def mutated(rng: Rng, text: str, kind: str) -> str | None:
     if kind == "file cut":
         return text[: rng.integers(1, len(text))]
     data = json.loads(text)
+    if kind not in ("objective", "stated price"):  # which would be refused for what they were worth before
+        data["objective"] = data["prices"] = None
     tasks = np.array(data["tasks_by_server"])
     n = len(tasks)
     if kind in WHERE:
@@ -358,7 +377,9 @@ def reference(text: str) -> str:
     if bundles is not None:  # what no task needs is worth nothing
         bundles = np.array(bundles, dtype=float) * (needs_of(held) > 0)
     certificate = SimpleNamespace(ok=True, solver="any", assumed="")
-    answer = SimpleNamespace(tasks_by_server=tasks, objective=None, certificate=certificate, bundles=bundles)
+    answer = SimpleNamespace(
+        tasks_by_server=tasks, objective=data.get("objective"), certificate=certificate, bundles=bundles
+    )
     return fuzz_verdicts.judge(Draw(given, asked), answer)
 
 
@@ -462,8 +483,7 @@ def main() -> None:
                 )
                 continue
             proved += 1
-            of_this = json.loads(text)
-            EARLIER.append({"proof": of_this["proof"], "policy": of_this["policy"], "shape": shape_of(of_this)})
+            EARLIER.append(json.loads(text))
             while sum(map(Counter.total, attacks.values())) * o.files < done * o.mutations:
                 attacked(rng, text, path, attacks, bad, o.kinds)
     title = f"seed {o.seed}, {(time.perf_counter() - begun) / 60:.1f} minutes"

@@ -10,8 +10,8 @@ The readers of `fairopt.io` give the arguments of an `Instance`, which is made h
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from importlib import resources as package_files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -135,23 +135,32 @@ def read(
     >>> fo.read(file)
     Instance(2 users x 3 resources on 1 server)
     """
+    with (
+        within_memory(path, "cut it into parts for fo.allocate_sharded, or, if it should be smaller, write it again"),
+        _in_time(time_limit, path),
+    ):
+        return _instance_of(
+            read_path(path, users=users, tasks=tasks, at=at, pods=pods, capacity_scale=capacity_scale, backlog=backlog)
+        )
+
+
+@contextmanager
+def _in_time(time_limit: float | None, *inputs: Any) -> Iterator[None]:
+    """Raise `OutOfTime` where reading inputs, files or their content, reports progress after the time limit."""
     clock = Clock(time_limit)
+    files = [os.fspath(one) for one in inputs if isinstance(one, (str, os.PathLike))] or ["the input"]
+    said = f"{' and '.join(files)} {'were' if len(files) > 1 else 'was'} not read"
 
     def ask(what: str, done: int | None, total: int | None) -> None:
         if clock.late:
             far = "" if done is None else f", {done:,}" + ("" if total is None else f" of {total:,}")
             raise OutOfTime(
-                f"{path} was not read within the time limit of {time_limit:g} s, which ended at: {what}{far}; "
+                f"{said} within the time limit of {time_limit:g} s, which ended at: {what}{far}; "
                 "give it more time_limit, or cut it"
             )
 
-    with (
-        within_memory(path, "cut it into parts for fo.allocate_sharded, or, if it should be smaller, write it again"),
-        nullcontext() if time_limit is None else asking(ask),
-    ):
-        return _instance_of(
-            read_path(path, users=users, tasks=tasks, at=at, pods=pods, capacity_scale=capacity_scale, backlog=backlog)
-        )
+    with nullcontext() if time_limit is None else asking(ask):
+        yield
 
 
 def servers_alone(table: Path) -> Instance:
@@ -186,6 +195,8 @@ def kubernetes(
     tasks: str = "mean",
     merge: bool = True,
     resources: Sequence[str] | None = None,
+    *,
+    time_limit: float | None = None,
 ) -> Instance:
     """A Kubernetes cluster as an instance: namespaces share its servers by the requests of their pods.
 
@@ -206,6 +217,8 @@ def kubernetes(
     resources : sequence of str, optional
         The resources that are shared. Default: those that some pod requests. ``"pods"``, the number of pods that a
         server may have, is a resource only if it is named here.
+    time_limit : float, optional
+        As in `read`.
 
     Returns
     -------
@@ -220,6 +233,8 @@ def kubernetes(
     ------
     InvalidInstance
         If a file is wrong (the message names the place, the value and the fix), or no pods or servers are left.
+    OutOfTime
+        If the time limit ended before all was read.
 
     Notes
     -----
@@ -261,7 +276,8 @@ def kubernetes(
     """
     from fairopt.io.kubernetes import read_kubernetes
 
-    return _instance_of(read_kubernetes(nodes, pods, users, tasks, merge, resources))
+    with _in_time(time_limit, nodes, pods):
+        return _instance_of(read_kubernetes(nodes, pods, users, tasks, merge, resources))
 
 
 def slurm(
@@ -270,6 +286,8 @@ def slurm(
     users: str = "account",
     tasks: str = "mean",
     merge: bool = True,
+    *,
+    time_limit: float | None = None,
 ) -> Instance:
     """A Slurm cluster as an instance: accounts share its servers by the requests of their jobs.
 
@@ -285,6 +303,8 @@ def slurm(
         mean request. ``"shapes"``: only jobs of equal requests do.
     merge : bool, default True
         Identical servers as one row with a count.
+    time_limit : float, optional
+        As in `read`.
 
     Returns
     -------
@@ -297,6 +317,8 @@ def slurm(
     ------
     InvalidInstance
         If a file is wrong; the message names the file, the place, the value and the fix.
+    OutOfTime
+        If the time limit ended before all was read.
 
     Notes
     -----
@@ -345,7 +367,8 @@ def slurm(
     """
     from fairopt.io.slurm import read_slurm
 
-    return _instance_of(read_slurm(nodes, jobs, users, tasks, merge))
+    with _in_time(time_limit, nodes, jobs):
+        return _instance_of(read_slurm(nodes, jobs, users, tasks, merge))
 
 
 def clusterdata2019(
@@ -356,6 +379,8 @@ def clusterdata2019(
     users: str = "collection",
     tasks: str = "mean",
     merge: bool = True,
+    *,
+    time_limit: float | None = None,
 ) -> Instance:
     """An extract of Google's ClusterData 2019 as an instance: the requests and servers at a time.
 
@@ -378,6 +403,8 @@ def clusterdata2019(
         ``"shapes"``: only instances of equal requests do.
     merge : bool, default True
         Identical servers as one row with a count.
+    time_limit : float, optional
+        As in `read`.
 
     Returns
     -------
@@ -392,6 +419,8 @@ def clusterdata2019(
         If a file is wrong; the message names the file, the line or row, the column, the value and the fix.
     MissingExtra
         For Parquet without pyarrow.
+    OutOfTime
+        If the time limit ended before all was read.
 
     Notes
     -----
@@ -416,11 +445,17 @@ def clusterdata2019(
     ...     "instance_events.parquet", "machine_events.parquet", users="tier"
     ... )  # doctest: +SKIP
     """
-    return _instance_of(read_clusterdata(instances, machines, collections, at, users, tasks, merge))
+    with _in_time(time_limit, instances, machines):
+        return _instance_of(read_clusterdata(instances, machines, collections, at, users, tasks, merge))
 
 
 def openb(
-    folder: str | os.PathLike[str], pods: str = "default", capacity_scale: float = 1.0, backlog: bool = False
+    folder: str | os.PathLike[str],
+    pods: str = "default",
+    capacity_scale: float = 1.0,
+    backlog: bool = False,
+    *,
+    time_limit: float | None = None,
 ) -> Instance:
     """The openb trace as an instance: users are the distinct requests of its tasks.
 
@@ -435,6 +470,8 @@ def openb(
         Factor on all capacities. At 1 all tasks of ``default`` fit; at 0.5 they request twice the GPUs of the cluster.
     backlog : bool, default False
         Give users no task limits. Otherwise a user's limit is its number of tasks.
+    time_limit : float, optional
+        As in `read`.
 
     Returns
     -------
@@ -448,6 +485,8 @@ def openb(
     ------
     InvalidInstance
         If a file is missing or wrong, no server has a GPU of a required type, or ``capacity_scale`` is not positive.
+    OutOfTime
+        If the time limit ended before all was read.
 
     Notes
     -----
@@ -464,7 +503,8 @@ def openb(
     >>> contended.merged()  # doctest: +SKIP
     Instance(447 users x 3 resources on 1523 servers in 27 rows, task limits, placement constraints)
     """
-    return _instance_of(read_openb(folder, pods, capacity_scale, backlog))
+    with _in_time(time_limit, folder):
+        return _instance_of(read_openb(folder, pods, capacity_scale, backlog))
 
 
 def schema() -> dict[str, Any]:

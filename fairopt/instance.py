@@ -568,8 +568,9 @@ class Instance:
         if not (per_task > 0).any():
             return 1.0
         weights = self.weights if weights is None else weights
-        tasks = np.divide(weights, per_task, out=np.zeros(self.n_users), where=per_task > 0)
-        load = float((tasks @ self.cheapest_ratios).max())
+        with np.errstate(over="ignore"):  # an infinite load is a level of 0
+            tasks = np.divide(weights, per_task, out=np.zeros(self.n_users), where=per_task > 0)
+            load = float((tasks @ self.cheapest_ratios).max())
         if load == 0:  # no user needs any one resource everywhere
             mu = self.dominant_shares
             best = np.where(self.eligible, mu, np.inf).min(axis=1) if mu.ndim == 2 else mu

@@ -11,6 +11,7 @@ from typer.testing import CliRunner, Result
 
 import fairopt as fo
 from fairopt.cli import app
+from fairopt.time_limits import Clock
 
 OPTIONS = {"1": (24, 28), "2": (12, 32), "3": (36, 24), "4": (45, 0), "5": (27, 27)}
 PEOPLE = {"ann": "35124", "bob": "53124", "cy": "43512"}
@@ -52,6 +53,19 @@ def test_tables_show_each_question_and_its_clusters(run: Any) -> None:
     assert lines.count(["cluster", "2", "4", "1", "2", "-0.25"]) == 2  # cy: option 4 is wrong in four pairs
     assert "differ in scale only: 1" in " ".join(result.stdout.split())
     assert all(len(line) <= 80 for line in result.stdout.splitlines())
+
+
+def test_a_time_limit_ends_the_comparison(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    steps = iter([False] * (40 + 3))  # all values of beta, and all people, of the first question
+
+    class Steps(Clock):
+        late = property(lambda self: next(steps, True))  # type: ignore[assignment]
+
+    monkeypatch.setattr("fairopt.tradeoff.preferences.Clock", Steps)
+    first = run("--time-limit", "60", "--json")
+    assert last_line(first, 0) == "stopped by the time limit after 3 of 6 answers"
+    assert list(json.loads(first.stdout)["questions"]) == ["1"]
+    assert "0 of 40 values of beta were compared before the time limit" in last_line(run("--time-limit", "60"), 1)
 
 
 def test_json_holds_what_the_survey_finds(run: Any) -> None:

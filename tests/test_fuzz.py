@@ -101,6 +101,20 @@ def test_half_of_the_tasks_is_wrong_for_each_kind_of_reference(policy: Any, part
     assert part in fuzz.judge(draw, fewer(answer))
 
 
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"demands": [[4], [3]], "capacities": [[6], [5]]},
+        {"demands": [[5, 6]], "capacities": [[36, 38]]},
+        {**PAIR, "weights": [1, 2]},
+    ],
+    ids=["servers", "one user", "weights"],
+)
+def test_the_search_of_directions_leaves_open_what_it_does_not_cover(given: dict[str, Any]) -> None:
+    policy = fo.Policy(fo.FairnessEfficiency(3, -0.1))
+    assert fuzz.judge(Draw(given, policy), policy.allocate(fo.Instance(**given))) == fuzz.OPEN
+
+
 def test_a_later_tier_that_loses_is_wrong_and_named() -> None:
     pair = PAIR | {"task_limits": [2, None]}
     draw = Draw(pair, fo.Policy(fo.MaxMin().then(fo.Total(fo.Tasks()))))

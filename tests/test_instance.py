@@ -755,3 +755,9 @@ def test_weights_that_are_too_far_apart_are_refused_with_both_users() -> None:
     with pytest.raises(InvalidInstance, match=r"user 'web' is 1e-60, and of user 'batch' 1e\+60, more than 1e\+100"):
         two_users(weights=[1e60, 1e-60])
     assert two_users(weights=[1e300, 1e250]).weights.tolist() == [1e300, 1e250]
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_common_level_below_the_range_of_floats_is_zero_without_a_warning() -> None:
+    instance = Instance([[1], [1]], [1e300], weights=[1e20, 1e20])
+    assert instance.common_level(instance.dominant_shares) == 0

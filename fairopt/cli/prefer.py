@@ -12,14 +12,15 @@ import typer
 from fairopt import datasets, plots
 from fairopt.cli.application import app, guarded
 from fairopt.cli.commands import AsJson
-from fairopt.cli.progress import console_for, working
+from fairopt.cli.progress import complain, console_for, working
 from fairopt.cli.values import VALUES, typed_values
-from fairopt.errors import InvalidBlock, nearest
+from fairopt.errors import InvalidBlock, OutOfTime, nearest
 from fairopt.instance import Instance
 from fairopt.io.text_files import about
 from fairopt.plots.common import matplotlib_or_missing
 from fairopt.report import files
 from fairopt.report.tables import Column, Table, numbers, percents, shortened
+from fairopt.time_limits import Clock
 from fairopt.tradeoff.preferences import Survey, consistency, read
 
 PREFER = """Find the fairness notions that rank allocations as people did.
@@ -59,6 +60,10 @@ def prefer(
     plot: Annotated[
         Path | None, typer.Option(help="Draw compatible people and clusters, as .png, .pdf or .svg.")
     ] = None,
+    time_limit: Annotated[
+        float | None,
+        typer.Option(metavar="SECONDS", help="Seconds for all questions; what was compared by then is shown."),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Find the points that rank options as people did."""
@@ -67,12 +72,19 @@ def prefer(
         matplotlib_or_missing()
     grid = {"betas": typed_values("--beta", beta), "lams": typed_values("--lam", lam)}
     grid["betas"] = [b for b in grid["betas"] if b != 0 or ":" not in beta]
-    questions = read(options, rankings)
-    instances = _instances(instance or [], questions)
+    clock, questions = Clock(time_limit), read(options, rankings)
+    instances = _instances(instance or [], questions, clock)
     surveys: dict[str, Survey] = {}
     for question, (choices, answers) in questions.items():
-        with working(f"question {question}"), about(f"question {question!r}"):
-            surveys[question] = Survey(choices, answers, family, **grid, instance=instances.get(question))
+        try:
+            with working(f"question {question}"), about(f"question {question!r}"):
+                surveys[question] = Survey(
+                    choices, answers, family, **grid, instance=instances.get(question), time_limit=clock.left
+                )
+        except OutOfTime:
+            if not surveys:
+                raise
+            break
     found = {question: _found(survey) for question, survey in surveys.items()}
     tau, points = np.array(list(consistency(surveys).values())).T
     together = {"explained": (points > 0).mean(), "tau": np.nanmean(tau) if np.isfinite(tau).any() else None}
@@ -91,9 +103,13 @@ def prefer(
         files.write_picture(plots.questions(surveys), plot)
         if not as_json:
             console_for().print(f"written: {plot}", markup=False, soft_wrap=True)
+    asked = sum(len(answers) for _, answers in questions.values())
+    reached = sum(len(survey.people) for survey in surveys.values())
+    if reached < asked:
+        complain(f"stopped by the time limit after {reached} of {asked} answers")
 
 
-def _instances(given: list[str], questions: Collection[str]) -> dict[str, Instance]:
+def _instances(given: list[str], questions: Collection[str], clock: Clock) -> dict[str, Instance]:
     """The instance of each question that has one."""
     out: dict[str, Instance] = {}
     for text in given:
@@ -101,7 +117,7 @@ def _instances(given: list[str], questions: Collection[str]) -> dict[str, Instan
         if named and question not in questions:
             raise InvalidBlock(f"--instance {text}: there is no question {question!r}; {nearest(question, questions)}")
         with working(f"reading {path or text}"):
-            instance = datasets.read(path if named else text)
+            instance = datasets.read(path if named else text, time_limit=clock.left)
         out |= dict.fromkeys([question] if named else questions, instance)
     return out
 

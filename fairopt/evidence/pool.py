@@ -16,7 +16,17 @@ from fairopt.allocation import feasibility
 from fairopt.formulation.pool_users import Chunk, Pool
 from fairopt.formulation.program import Float, Program
 from fairopt.proofs.entries import Imposed, price_entry
-from fairopt.proofs.pool import ROUNDING, Bottlenecks, PoolProof, bottlenecks, proof_on_pool, totals, worth
+from fairopt.proofs.pool import (
+    ROUNDING,
+    Bottlenecks,
+    PoolProof,
+    bottlenecks,
+    first_full,
+    owed,
+    proof_on_pool,
+    totals,
+    worth,
+)
 from fairopt.proofs.proposal import Evidence, Measured, Reader, as_indices, as_list, as_numbers
 
 Settle = Callable[[Chunk], None]
@@ -95,10 +105,13 @@ class Bottlenecked(OnPool):
 
     def closer(self, program: Program, tasks: Float, proof: PoolProof) -> PoolProof:
         pool, found = self.pool, proof.found
-        if isinstance(found, Bottlenecks) and found.full(pool.usable) and proof.gap <= ROUNDING:
+        assert isinstance(found, Bottlenecks)
+        if found.full(pool.usable) and proof.gap <= ROUNDING and not found.traces(pool.usable):
             return proof
-        found = bottlenecks(pool, tasks, self.order)
-        return proof._replace(found=found, gap=found.gap(pool.usable), value=program.term.factor * found.lowest)
+        order = first_full(pool, tasks) if self.order is None else self.order
+        found = bottlenecks(pool, tasks, order)
+        debts = owed(pool, tasks, order, found.least) if found.traces(pool.usable) else None
+        return proof._replace(found=found, gap=found.gap(pool.usable, debts), value=program.term.factor * found.lowest)
 
     def entry(self, program: Program, tasks: Float, rows: Imposed) -> dict[str, Any]:
         return {"kind": self.kind}

@@ -292,7 +292,8 @@ class ConeModel:
                 self.rest += [(constraint, some.name, self.imposed(some)) for some in known]
                 continue
             model = self.model if is_ours(constraint) else self.model_as_given()
-            self.rest += [(constraint, *condition) for condition in checked_conditions(constraint, model).items()]
+            conditions = checked_conditions(constraint, model)
+            self.rest += [(constraint, name, _without_zero_squares(one)) for name, one in conditions.items()]
             self.rest += [(constraint, "required", condition) for condition in self.model.required]
             self.model.required.clear()  # conditions that objectives require are added later
 
@@ -405,6 +406,25 @@ def checked_conditions(constraint: Constraint, model: Model) -> dict[str, cp.Con
             raise Infeasible(f"{name!r} of `{constraint}` cannot hold, whatever the tasks", (f"`{constraint}`",))
     warn_of_loops(constraint, conditions.values())
     return {name: condition for name, condition in conditions.items() if condition.variables()}
+
+
+def _without_zero_squares(condition: cp.Constraint) -> cp.Constraint:
+    """A condition that squares add up to at most 0 as one that their roots are 0: squares have no multipliers there."""
+    if not isinstance(condition, cp.constraints.Inequality) or not condition.args[1].is_zero():
+        return condition
+    roots = _roots(condition.args[0])
+    return cp.hstack([cp.vec(root, order="F") for root in roots]) == 0 if roots else condition
+
+
+def _roots(expression: cp.Expression) -> list[cp.Expression] | None:
+    """What is squared in a sum of squares, if it is affine; None for other expressions."""
+    atoms, args = cp.atoms, expression.args
+    if isinstance(expression, (atoms.affine.sum.Sum, atoms.affine.add_expr.AddExpression)):
+        parts = [_roots(argument) for argument in args]
+        return None if None in parts else [root for part in parts if part for root in part]
+    squares = isinstance(expression, atoms.quad_over_lin) and args[1].is_constant()
+    squares |= isinstance(expression, cp.atoms.elementwise.power.Power) and expression.p.value == 2
+    return [args[0]] if squares and args[0].is_affine() else None
 
 
 def _refuse_whole_numbers(block: Block, part: cp.Expression | cp.Constraint, model: Model) -> None:

@@ -70,6 +70,7 @@ CONE_CHAIN = ("CLARABEL", "ECOS", "SCS")
 # Solvers that catch Ctrl-C and return as if they had failed: the field and the codes that tell. (ECOS close to the
 # optimum returns as if it were done, and its answer is judged like any other.)
 _SWALLOWS_INTERRUPT = {"SCS": ("status_val", (-5,)), "ECOS": ("exitFlag", (-4, 6))}  # 6: and nearly solved
+_SQUARED = 1e150  # SCS squares numbers: beyond the range of floats it finds no status, and says so on stdout
 SOLVED = frozenset({"optimal", "optimal_inaccurate", "user_limit"})
 
 
@@ -196,8 +197,18 @@ def _takes(problem: cp.Problem, solver: str) -> bool:
 def _solve_interruptibly(problem: cp.Problem, solver: str, verbose: bool, asked: dict[str, Any], keep: bool) -> None:
     """`Problem.solve`, with a check of why the solver returned."""
     data, chain, inverse = problem.get_problem_data(solver, ignore_dpp=not keep, verbose=verbose, solver_opts=asked)
+    _require_range(solver, data)
     raw = chain.solve_via_data(problem, data, warm_start=False, verbose=verbose, solver_opts=asked)
     _unpack(problem, solver, raw, chain, inverse)
+
+
+def _require_range(solver: str, data: Mapping[str, Any]) -> None:
+    """`ArithmeticError` where numbers are too large for a solver."""
+    if solver == "SCS":
+        matrices = [data[name].data for name in ("A", "P") if data.get(name) is not None]
+        largest = max(float(np.abs(part).max(initial=0.0)) for part in (*matrices, data["b"], data["c"]))
+        if not largest <= _SQUARED:
+            raise ArithmeticError(f"a number of the problem is {largest:.2g}, and SCS takes none above {_SQUARED:g}")
 
 
 def _unpack(problem: cp.Problem, solver: str, raw: Any, chain: Any, inverse: Any) -> None:
@@ -224,6 +235,7 @@ def _solve_in_time(
             log.info("%s is not run in a process of its own: %s", solver, error)
     with stage(f"CVXPY, which compiles for {solver}"):
         data, chain, inverse = problem.get_problem_data(solver, ignore_dpp=not keep, verbose=verbose, solver_opts=asked)
+    _require_range(solver, data)
     left = until - time.perf_counter()
     if left <= 0:
         return LATE

@@ -41,6 +41,7 @@ from fairopt.methods.cone.newton import newton_applies, solve_by_newton
 from fairopt.methods.cone.orders import orders_apply, solve_by_orders, sorted_term
 from fairopt.methods.cone.parametric import only_parametric, parametric_applies, search_by_prices, search_sums
 from fairopt.methods.cone.solve import solve_number
+from fairopt.methods.infeasible import most_left
 from fairopt.methods.many_rows import solve_with_rows
 from fairopt.methods.pool import solve as pool
 from fairopt.methods.pool.envy import pulled_applies, solve_pulled
@@ -80,6 +81,7 @@ EXACT_FOR = {
 METHODS = ("auto", "cone", *dict.fromkeys(name for name, _, _ in FAST), "parametric", "closed")
 SAME = 1e-9  # of a share: what a user may lose when it is asked whether others could have more
 DOMINATED = 1e-4  # of a user's tasks: answers within the tolerated gap may leave less than that to be had
+NOTHING = 1e-5  # of users' typical tasks: under squares with 0 on the right side a proof leaves the root of rounding
 TIER_LOSS = 1e-7  # relative part of an earlier tier's best value that a later tier may give up
 
 
@@ -432,6 +434,11 @@ def raise_not_certified(allocation: Allocation, settings: Settings) -> NoReturn:
         spent = "" if limit is None else f"{_sentence(limit.account())}. "
     elif own and has_matrices(natural_problem(_writable(policy), allocation.instance)):
         fix = MATRICES
+    elif (left := _most_left(policy, allocation.instance)) <= NOTHING:
+        fix = (
+            "leave a constraint out, as they leave nobody anything: all users together have at most "
+            f"{left:.1g} of their typical tasks"
+        )
     elif settings.solver:
         fix = "try another solver, or none for the chain of all"
     else:
@@ -443,6 +450,15 @@ def raise_not_certified(allocation: Allocation, settings: Settings) -> NoReturn:
         best=allocation,
         tried=certificate.tried,
     )
+
+
+def _most_left(policy: Any, instance: Instance) -> float:
+    """A bound on the tasks that a policy's constraints allow, in parts of typical ones; infinite where it has none."""
+    objective = tiers_of(policy.objective)[0]
+    if not policy.constraints or program_class(objective) is BundleProgram:
+        return np.inf
+    program = Program(instance, objective, policy.constraints)
+    return most_left(program) if program.rest else np.inf
 
 
 def raise_stopped(policy: Any, limit: Limit, begun: float) -> NoReturn:

@@ -20,6 +20,7 @@ from fairopt.formulation.program import ConeModel, Float, Indices, Program, chec
 from fairopt.lazy import cp
 from fairopt.progress import tell
 from fairopt.proofs.conditions import gradient_of, values_kept
+from fairopt.proofs.conic import conic_excess
 
 Name = TypeVar("Name")
 
@@ -54,6 +55,13 @@ def explain(program: Program, cone: ConeModel | None = None) -> None:
     if whole:
         raise Infeasible(f"{sentence} in whole tasks; in divisible tasks they can", names)
     raise Infeasible(sentence + _how_far(program, cone, groups, names, rows), names)
+
+
+def most_left(program: Program) -> float:
+    """A bound on the tasks of all users together that the constraints allow, in parts of users' typical tasks."""
+    cone = ConeModel(program)
+    top = program.most[program.pairs.user] / cone.scale
+    return conic_excess(cp.sum(cone.unknowns), cone.all_constraints, cone.unknowns, top, 0.0)[0]
 
 
 def _groups(program: Program, cone: ConeModel) -> dict[str, _Group]:

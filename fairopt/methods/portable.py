@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from fairopt.allocation import Allocation
-from fairopt.blocks.algebra import KeptLevel, tiers_of
+from fairopt.blocks.algebra import KeptLevel, Objective, tiers_of
 from fairopt.blocks.base import Block, blocks_within, is_ours
 from fairopt.blocks.bundles import WeightedLog
 from fairopt.blocks.constraints import Constraint, ManyRows
@@ -34,8 +34,8 @@ UNREADABLE = (FairoptError, verify.CannotCheck, verify.Fault, LookupError, TypeE
 
 @asked_once()
 def portable(allocation: Allocation) -> dict[str, Any]:
-    """Entries of the file of an allocation: ``given``, coefficients of shares of one's own, and ``proof``, evidence by
-    tier.
+    """Entries of the file of an allocation: ``given``, coefficients of shares of one's own, ``proof``, evidence by
+    tier, and ``prices``, those of the evidence where it has them in units of the objective.
 
     Where evidence is not portable, the entry says why.
     """
@@ -61,7 +61,19 @@ def portable(allocation: Allocation) -> dict[str, Any]:
             proof = list(_entries(allocation, cluster, fresh))
     except UNREADABLE as error:
         proof = [{"why": str(error)}]
+    if allocation.evidence_prices is not None:
+        more |= _natural_prices(tiers_of(policy.objective)[0], proof[0])
     return {"given": given, **more, "proof": proof}
+
+
+def _natural_prices(objective: Objective, entry: Mapping[str, Any]) -> dict[str, Any]:
+    """The prices of an entry for the whole objective, without a unit of shares; none where they are beyond floats."""
+    if entry.get("kind") != "prices" or any(term.measure for term in objective.terms()):
+        return {}
+    alpha = objective.term.alpha or 0.0
+    with np.errstate(all="ignore"):
+        prices = np.maximum(entry["prices"], 0.0) * np.float64(entry.get("unit", 1.0)) ** (1.0 - alpha)
+    return {"prices": prices.tolist() if np.isfinite(prices).all() else None}
 
 
 def _solved_again(allocation: Allocation) -> list[tuple[Program, Answer]]:

@@ -14,5 +14,4 @@
 * `batch`: answers of many instances at once. `psdsf`: PS-DSF. `maximal`: whole tasks placed one by one.
 * `verify`: saved answers proved from their files alone, without the rest of the package. `entries`: what files hold
   for it.
-* `derivatives`: prices as derivatives of the optimum.
 """

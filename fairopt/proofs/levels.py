@@ -88,7 +88,7 @@ def judge_levels(
     """The largest gap of any level of a `Leximin`, the gap of each level, and what these assume."""
     levels, gap, gaps = _judged(program, holdings, further, tasks)
     assumed = [ASSUMED] if further is not None and further.on_others.shape[1] else []
-    if further is not None and further.curved and levels.hang_on_lower:  # by the square root of a slack
+    if levels.given_lower.any():  # they hang on lower ones by the square root of a slack
         assumed.append(GIVEN_LOWER)
     return gap, gaps, "; ".join(assumed)
 
@@ -180,7 +180,7 @@ class _Levels:
     ``to_peak`` by how much the user is below the peak there. ``low``, ``most`` and ``limits`` (n_users,) are levels at
     the lower bounds, levels that no user can exceed, and levels at the upper bounds (infinite where a task is worth
     different amounts on different servers: tasks are bounded there, and not levels). ``before`` are the levels judged
-    so far.
+    so far. ``given_lower`` (n_users,) are users whose levels curved conditions bound given lower ones as they are.
     """
 
     def __init__(self, program: Program, further: ConicConditions | None, tasks: Float, tie: float = TIE) -> None:
@@ -205,7 +205,7 @@ class _Levels:
         self.needs = sp.csc_array(self.pairs.loads)
         self.before: list[_Charged] = []
         self.held_by, self.to_peak = np.full(len(self.low), -1), np.zeros(len(self.low))
-        self.hang_on_lower = False
+        self.given_lower = np.zeros(len(self.low), dtype=bool)
 
     def judge(self, holdings: Sequence[Holding]) -> tuple[float, tuple[float, ...]]:
         """See `judge_levels`."""
@@ -222,7 +222,7 @@ class _Levels:
             rise = np.maximum((c.floors + spare / c.cost) / values - 1.0, 0.0)
             rise = np.where(self.beside(c, rise), np.minimum(rise, self.room(c, spare) * SLICE), rise)
             lower, at_peak = values < c.peak * (1 - ABOVE), mine[values[mine] >= c.peak * (1 - ABOVE)]
-            taken = self.taken(np.where(lower, excess, 0.0))
+            taken = self.taken(np.where(lower & ~self.given_lower, excess, 0.0))
             spent = (np.maximum(c.cost, 0.0) * c.floors)[at_peak].sum()
             to_peak = c.peak / values - 1.0
             excess[mine] = np.minimum(excess, np.maximum(rise, to_peak))[mine]
@@ -251,8 +251,8 @@ class _Levels:
         earlier = lower & (c.cost > 0)
         if not c.further or not earlier.any():
             return 0.0
-        self.hang_on_lower = True
         mine = c.holding.users
+        self.given_lower[mine] = self.further is not None and self.further.curved
         at_peak = mine[self.values[mine] >= c.peak * (1 - ABOVE)]
         worth = (c.cost * self.values * excess)[earlier].sum()
         return float(np.max(worth / (c.cost * self.values)[at_peak], initial=0.0))

@@ -14,6 +14,7 @@ import numpy as np
 
 from fairopt.blocks.form import ratio_gap
 from fairopt.blocks.shares import SMALLEST
+from fairopt.certificate import GAP_TOLERANCE
 from fairopt.formulation.pool_users import Chunk, Pool, cost, summed
 from fairopt.formulation.program import Float, Program
 from fairopt.proofs.bound import EPS, gain_of_power, gain_of_total, gap_of_means, power
@@ -90,8 +91,9 @@ class Bottlenecks(NamedTuple):
     """The quantities of the bottleneck condition, by resource.
 
     ``top`` is the highest level ``s / w`` of a user of it that could give way; ``least`` the lowest level of the users
-    below their limit for whom it is the first resource, in the order checked, that they need. ``held`` is the part of
-    the capacity that those of them hold who are above their lower bounds, ``bare`` what the lowest of the others hold
+    below their limit for whom it is the first resource, in the order checked, that they need (whom it stops). ``held``
+    is the part of the capacity that those of them hold who are above their lower bounds, ``bare`` what the lowest of
+    the others hold
     (infinite without any): a user at its lower bound need not rise when others do. ``spare`` is the part held by users
     above their lower bounds by rounding only. ``stray`` is the lowest level of users below their limit without such a
     resource, and ``lowest`` that of all users, NaN where floats have lost the level of a user who runs tasks.
@@ -138,24 +140,85 @@ class Bottlenecks(NamedTuple):
         """Whether all resources that stop users are full, but for rounding."""
         return bool(((self.slack(usable) <= ROUNDING * usable) | np.isinf(self.least)).all())
 
-    def gap(self, usable: Float) -> float:
+    def traces(self, usable: Float) -> bool:
+        """Whether errors of other levels could be many tasks of users who hold a trace of what stops them (`Owed`)."""
+        part = max(self.gap(usable), ROUNDING) / GAP_TOLERANCE
+        return bool((np.isfinite(self.least) & ~(self.risen >= part * usable)).any())
+
+    @property
+    def risen(self) -> Float:
+        """What those hold who would rise together: users above their lower bounds, or the lowest of the others."""
+        return np.where((self.held > 0) | np.isinf(self.bare), self.held, self.bare)
+
+    def gap(self, usable: Float, debts: Owed | None = None) -> float:
         """How far the answer is from the bottleneck condition (Bertsekas and Gallager 1992), relatively.
 
         The condition characterises max-min fairness: every user is at a bound, or needs a full resource on which no
         user who could give way has a larger ``s / w``. The rest of a resource is compared with what the users hold whom
-        it stops above their lower bounds, or the lowest at theirs if there are none, unless it is within rounding.
+        it stops above their lower bounds, or the lowest at theirs if there are none, unless it is within rounding. What
+        users of earlier resources owe belongs to the rest, where it is known.
         """
         if self.lowest != self.lowest or not self.top.max() < np.inf:
             return np.inf
         with np.errstate(divide="ignore", invalid="ignore"):
-            slack = self.slack(usable)
-            held = np.where((self.held > 0) | np.isinf(self.bare), self.held, self.bare)
-            rise = np.where(slack > ROUNDING * usable, slack / held, 0.0)
+            slack = self.slack(usable) if debts is None else abs(debts.added_to(self.slack(usable), ROUNDING * usable))
+            rise = np.where(slack > ROUNDING * usable, slack / self.risen, 0.0)
             over = np.where(self.top > self.least, self.top / self.least - 1.0, 0.0)
             excess = np.maximum(over, rise)
         asked = np.isfinite(self.least)
         worst = float(np.where(asked, np.nan_to_num(excess, nan=np.inf), 0.0).max(initial=0.0))
         return np.inf if np.isfinite(self.stray) else worst
+
+
+class Owed(NamedTuple):
+    """What users hold of every resource, by the resource that stops them, and what they would give back of it.
+
+    ``held`` (n_resources, n_resources) is the load on each (second) of the users above their lower bounds and below
+    their limits whom a resource (first) stops, ``excess`` the part of it by which they are above the lowest of them;
+    ``past`` (n_resources,) is the load by which users near their limits are past these, below zero if they are short.
+    """
+
+    held: Float
+    excess: Float
+    past: Float
+
+    def added_to(self, slack: Float, rounding: Float) -> Float:
+        """What would be left of each resource if those whom earlier ones stop had the one level that fills these.
+
+        They rise from the lowest of their levels by what is left there, and by what they hold beyond it. Since users
+        need no resource before the one that stops them, as many rounds as resources settle all.
+        """
+        own, left = np.diag(self.held), slack
+        for _ in own:
+            rise = np.diag(self.excess) + np.where(abs(left) > rounding, left, 0.0)
+            rise = np.divide(rise, own, out=np.zeros(len(own)), where=own > 0)
+            debts = self.excess - rise[:, None] * self.held
+            left = slack + self.past + debts.sum(axis=0) - np.diag(debts)
+        return left
+
+
+def first_full(pool: Pool, tasks: Float) -> list[int]:
+    """An order in which to check resources: the full ones first, by their top level."""
+    found = bottlenecks(pool, tasks, range(pool.m))
+    slack = pool.usable - found.feasible.load
+    return sorted(range(pool.m), key=lambda i: (slack[i] > 1e-6 * pool.usable[i], found.top[i], found.least[i]))
+
+
+class Levels:
+    """Levels ``s / w`` of a chunk's users; in ``gives`` 0 at a lower bound, in ``wants`` infinite at a limit."""
+
+    def __init__(self, chunk: Chunk, tasks: Float) -> None:
+        low, high = chunk.of(chunk.pool.low), chunk.of(chunk.pool.high)
+        self.all: Float = tasks * chunk.coefficients / chunk.of(chunk.pool.weights)
+        self.floored = not (isinstance(low, float) and low == 0)
+        self.limited = not (isinstance(high, float) and high == np.inf)
+        self.gives = np.where(tasks > low * (1 + 1e-9), self.all, 0.0) if self.floored else self.all
+        self.wants = np.where(tasks < high * (1 - 1e-9), self.all, np.inf) if self.limited else self.all
+
+    @property
+    def between(self) -> Any:
+        """Who is above its lower bound and below its limit."""
+        return (self.gives > 0) & np.isfinite(self.wants)
 
 
 def bottlenecks(
@@ -167,58 +230,74 @@ def bottlenecks(
 ) -> Bottlenecks:
     """The level of every user, and the resource that stops it; ``settle`` as in `Pool.each`.
 
-    ``order`` are resources in the order in which they became full, by default the full ones first, by their top level.
-    With ``exact`` the parts that users hold of the resources that stop them are added up, which matters only where
-    these are not `full`; without, ``top`` is of all users who need this resource or one before it: no less, and the
-    same where levels grow along the order.
+    ``order`` are resources in the order in which they became full, by default that of `first_full`. With ``exact`` what
+    the lowest users at lower bounds hold is added up, which matters only where resources are not `full`; without,
+    ``top`` is of all users who need this resource or one before it: no less, and the same where levels grow along the
+    order.
     """
     if order is None:
-        first = bottlenecks(pool, tasks, range(pool.m))
-        slack = pool.usable - first.feasible.load
-        order = sorted(range(pool.m), key=lambda i: (bool(slack[i] > 1e-6 * pool.usable[i]), first.top[i]))
+        order = first_full(pool, tasks)
 
     def look(chunk: Chunk) -> Bottlenecks:
-        x, low, high = tasks[chunk.rows], chunk.of(pool.low), chunk.of(pool.high)
-        ratios = chunk.ratios
-        level = x * chunk.coefficients / chunk.of(pool.weights)
-        gives = level if isinstance(low, float) and low == 0 else np.where(x > low * (1 + 1e-9), level, 0.0)
-        wants = level if isinstance(high, float) and high == np.inf else np.where(x < high * (1 - 1e-9), level, np.inf)
-        feasible, floored = Feasibility.of(chunk, x), None if gives is level or not exact else x <= low * (1 + 1e-9)
-        waits = None if wants is level or not exact else np.isfinite(wants)
+        x, ratios = tasks[chunk.rows], chunk.ratios
+        levels = Levels(chunk, x)
+        gives, wants, feasible = levels.gives, levels.wants, Feasibility.of(chunk, x)
+        free = x if gives is wants else np.where(levels.between, x, 0.0)
         top, least = np.zeros(pool.m), np.full(pool.m, np.inf)
         held, bare = np.zeros(pool.m), np.full(pool.m, np.inf)
         spare: Float = np.zeros(pool.m)
-        if gives is not level:
-            spare = ratios @ np.where(gives > 0, 0.0, np.maximum(x - low, 0.0))
+        if levels.floored:
+            spare = ratios @ np.where(gives > 0, 0.0, np.maximum(x - chunk.of(pool.low), 0.0))
         left: Any = slice(None)  # users for whom no resource has been found yet
         reached: Any = 0.0  # the highest level of the others who could give way
         for i in order:
             if not exact and not isinstance(left, slice) and not len(left):
                 top[i] = reached
                 continue
-            uses = ratios[i][left] > 0
+            part = ratios[i][left]
+            uses = part > 0
             if isinstance(left, slice):
+                held[i] = feasible.load[i] if free is x else part @ free
                 stopped, left = left if uses.all() else np.flatnonzero(uses), np.flatnonzero(~uses)
             else:
+                held[i] = part @ free[left]
                 stopped, left = left[uses], left[~uses]
             least[i] = wants[stopped].min(initial=np.inf)
             reached = np.maximum(reached, gives[stopped].max(initial=0.0))
             top[i] = np.where(ratios[i] > 0, gives, 0.0).max() if exact else reached
-            if exact:
-                who = np.arange(chunk.size)[stopped]
-                if waits is not None:
-                    who = who[waits[who]]
-                if floored is not None:
-                    lowest = who[floored[who] & (level[who] <= least[i] * (1 + 1e-9))]
-                    who = who[~floored[who]]
-                    if len(lowest):
-                        bare[i] = ratios[i][lowest] @ x[lowest]
-                held[i] = ratios[i][who] @ x[who]
+            if exact and levels.floored:
+                lowest = (gives[stopped] == 0) & (wants[stopped] <= least[i] * (1 + 1e-9))
+                if lowest.any():
+                    bare[i] = ratios[i][stopped][lowest] @ x[stopped][lowest]
         stray = float(wants[left].min(initial=np.inf))
-        lowest = float(level.min())
-        if not lowest >= SMALLEST and not ((level >= SMALLEST) | (x == 0)).all():
+        lowest = float(levels.all.min())
+        if not lowest >= SMALLEST and not ((levels.all >= SMALLEST) | (x == 0)).all():
             lowest = np.nan
         return Bottlenecks(feasible, top, least, held, bare, spare, stray, lowest)
+
+    return combined(pool.each(look, settle))
+
+
+def owed(
+    pool: Pool, tasks: Float, order: Sequence[int], least: Float, settle: Callable[[Chunk], None] | None = None
+) -> Owed:
+    """What users hold of every resource, above the lowest levels of those whom each stops (`Bottlenecks.least`)."""
+
+    def look(chunk: Chunk) -> Owed:
+        x, ratios = tasks[chunk.rows], chunk.ratios
+        levels = Levels(chunk, x)
+        held, excess, past = np.zeros((pool.m, pool.m)), np.zeros((pool.m, pool.m)), np.zeros(pool.m)
+        left = np.arange(chunk.size)  # users for whom no resource has been found yet
+        for i in order:
+            uses = ratios[i][left] > 0
+            stopped, left = left[uses], left[~uses]
+            loads = ratios[:, stopped] * x[stopped]
+            held[i] = loads @ levels.between[stopped]
+            above = levels.gives[stopped] > least[i]
+            excess[i] = loads @ np.where(above, 1.0 - least[i] / levels.all[stopped], 0.0)
+        if levels.limited:
+            past = ratios @ np.where(np.isinf(levels.wants), x - chunk.of(pool.high), 0.0)
+        return Owed(held, excess, past)
 
     return combined(pool.each(look, settle))
 
@@ -352,11 +431,18 @@ class PoolProof(NamedTuple):
 
 
 def proof_on_pool(
-    program: Program, usable: Float, n_users: int, found: Bottlenecks | Worth | Sums, prices: Any, level: float = 1.0
+    program: Program,
+    usable: Float,
+    n_users: int,
+    found: Bottlenecks | Worth | Sums,
+    prices: Any,
+    level: float = 1.0,
+    debts: Owed | None = None,
 ) -> PoolProof:
     """Gap, value and prices that follow from the measures of all users together.
 
-    ``prices`` are those of the method: for `Worth` logarithms, of prices of shares in units of ``level``.
+    ``prices`` are those of the method: for `Worth` logarithms, of prices of shares in units of ``level``. ``debts`` are
+    those of `Bottlenecks` with `traces`.
     """
     term, factor = program.term, found.feasible.factor(usable, n_users)
     if isinstance(found, Worth):
@@ -371,6 +457,6 @@ def proof_on_pool(
         if isinstance(found, Sums):
             gap, value = found.gap(float(prices @ usable)), found.value
         else:  # of leximin, and so of max-min
-            gap, value = found.gap(usable), found.lowest
+            gap, value = found.gap(usable, debts), found.lowest
     value, slope = term.natural(value, weight)
     return PoolProof(factor, found, gap, value, None if prices is None else prices * slope)

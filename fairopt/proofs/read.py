@@ -28,6 +28,7 @@ from fairopt.formulation.whole import number_of
 from fairopt.instance import Instance
 from fairopt.lazy import cp
 from fairopt.proofs import conditions, gate
+from fairopt.proofs.bound import EPS
 from fairopt.proofs.conic import MATRICES, conic_excess, has_matrices
 from fairopt.proofs.gate import Answer
 from fairopt.proofs.lagrangian import Multipliers, lagrangian_bound
@@ -189,9 +190,12 @@ def _gap_of_tasks(
     gradient = conditions.gradient_of(expression, variable) if alone else None
     if gradient is not None:
         worth = gradient.toarray().ravel()[place] * (1.0 if isinstance(problem.objective, cp.Maximize) else -1.0)
-        least = program.pairs.min(multipliers.pair_cost - worth)
+        cost, size = multipliers.pair_cost - worth, np.abs(worth)
+        rounding = EPS * (size if multipliers.size is None else size + multipliers.size)
+        least = program.pairs.min(cost - rounding)
         reach = np.where(least < 0, program.most, program.low)
-        gap = min(gap, measured(float(multipliers.constant - least @ reach + worth @ tasks)))
+        excess = multipliers.constant - float(least @ reach) - float(worth @ tasks)
+        gap = min(gap, measured(excess + EPS * (multipliers.constant_size + float(size @ tasks))))
     if gap <= GAP_TOLERANCE:
         return gap, ""
     top = np.zeros(variable.size)

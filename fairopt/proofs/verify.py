@@ -163,6 +163,8 @@ ROUNDING = Fraction(1, 10**12)  # relatively: what floats leave in a level or a 
 BITS = 200
 PAIRS, NEAR_PAIRS = 160_000, 20_000_000  # of users whose envy is computed in fractions, and in floats: seconds
 LEVEL_PAIRS = 1_000_000  # levels times pairs of users and servers: 15 seconds
+SPREAD = 10**100  # between weights, as instances have it
+BEYOND, LEAST_FLOAT = Fraction(10**300), Fraction(1, 1 << 1022)  # sizes near which floats overflow, and underflow
 UNIT = 1 << 80  # the common denominator of numbers of files that have it
 ZERO, ONE = Fraction(0), Fraction(1)
 
@@ -198,6 +200,9 @@ class Clock:
             raise Late
 
 
+CLAIMS, UNREAD = ("objective", "prices"), dict.fromkeys(("certificate", "evidence"), "`Allocation.load` judges again")
+
+
 @dataclass(frozen=True)
 class Verification:
     """The outcome of `verify`.
@@ -219,8 +224,8 @@ class Verification:
         The numbers of users, (individual) servers and resources.
     digest : str
         The SHA-256 of the instance (`digest`), whole.
-    not_proved : tuple of str
-        Keys of files that the proof leaves out.
+    not_proved : dict
+        Keys of files that the proof leaves out, with the reason.
 
     Examples
     --------
@@ -237,7 +242,7 @@ class Verification:
     policy: str = ""
     size: Mapping[str, int] = field(default_factory=dict)
     digest: str = ""
-    not_proved: tuple[str, ...] = ("objective", "prices", "certificate", "evidence")
+    not_proved: Mapping[str, str] = field(default_factory=lambda: UNREAD | dict.fromkeys(CLAIMS, "nothing is proved"))
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "statement", visible(self.statement))
@@ -522,6 +527,9 @@ class Cluster:
                 raise Fault(f"{what} hold a negative number")
         if len(self.limits) != n or any(w == 0 for w in self.weights) or self.counts != held["counts"]:
             raise Fault("task_limits are missing, a weight is 0, or a count is not a whole number")
+        apart = n > 0 and max(self.weights) > SPREAD * min(self.weights)
+        if apart or max(self.counts, default=1) > 1 << 53:
+            raise Fault("no instance has counts above 2^53, or weights that are more than 1e100 apart")
         if len({*self.users}) < n or len({*self.resources}) < m or len({*held["servers"]}) < servers:
             raise Fault("two users, two resources or two servers have one label")
         allowed = [[True] * servers] * n if held["eligible"] is None else held["eligible"]
@@ -1924,6 +1932,101 @@ def value_of(cluster: Cluster, objective: Block, scale: Fraction = ONE) -> Fract
     return goal.value(scale)
 
 
+def worth_of(cluster: Cluster, term: Block, bundles: list[Table]) -> tuple[Fraction, Fraction]:
+    """The value of an objective of one term at the file's tasks, rounded by much less than `VIOLATION`, and by what
+    multiple of relative errors in tasks and logarithms it changes.
+    """
+    if term.name == "WeightedLog":
+        users, base = Dominance(cluster), term.given.get("base") or Block("FairShareBase", {}, "FairShareBase()")
+        logs = [
+            (q * b, Fraction(size_of(bundles[j][s][i] / q)))
+            for s, q in enumerate(cluster.counts)
+            for i in range(cluster.m)
+            for j, b in users.bases(base, s, i).items()
+        ]
+        return added(b * v for b, v in logs), added(b * (1 + abs(v)) for b, v in logs)
+    shares = cluster.shares(cluster.coefficients(term.share)[0])
+    if term.name == "FairnessEfficiency":
+        return measure(cluster, term, shares)
+    alpha = number(term.given["alpha"], "alpha", 0) if term.name == "AlphaFair" else ZERO
+    if is_linear(term):
+        value = added(shares.values())
+        return value, value
+    levels = {j: share / cluster.weights[j] for j, share in shares.items()}
+    if alpha == 1:
+        logs = [(cluster.weights[j], Fraction(size_of(z))) for j, z in levels.items()]
+        return added(w * v for w, v in logs), added(w * (1 + abs(v)) for w, v in logs)
+    if term.name == "AlphaFair":
+        value = exp(log_of_powers(cluster, levels, 1 - alpha)) / (1 - alpha) if any(levels.values()) else ZERO
+        return value, abs(value) * (1 + abs(1 - alpha))
+    v = [number(x, "a weight", 0) for x in as_list(term.given.get("weights", 1))]
+    ordered = sorted(levels.values()) if len(v) > 1 else [min(levels.values())]
+    value = added(x * z for x, z in zip(v, ordered, strict=False))
+    return value, value
+
+
+def measure(cluster: Cluster, term: Block, shares: Mapping[int, Fraction]) -> tuple[Fraction, Fraction]:
+    """`worth_of` `FairnessEfficiency`: ``sgn(1 - beta) (sum_j w_j (s_j / (w_j S))^(1 - beta))^(1 / beta) S^lam``."""
+    beta, lam, total = number(term.given["beta"], "beta"), number(term.given["lam"], "lam"), added(shares.values())
+    even = log_of_powers(cluster, {j: s / (cluster.weights[j] * total) for j, s in shares.items()}, 1 - beta) / beta
+    efficient = lam * log(total).low
+    value = exp(even + efficient) * (1 if beta <= 1 else -1)
+    return value, abs(value) * (1 + abs(even) + abs(efficient))
+
+
+def log_of_powers(cluster: Cluster, levels: Mapping[int, Fraction], q: Fraction) -> Fraction:
+    """The logarithm of ``sum_j w_j z_j^q`` for levels z of the users who take part, where ``0^0 = 1``."""
+    weight = added(cluster.weights[j] for j in levels)
+    mean = power_mean(levels, {j: cluster.weights[j] / weight for j in levels}, q).low if q else ONE
+    return log(weight).low + q * log(mean).low
+
+
+def exp(x: Fraction) -> Fraction:
+    """The exponential, of what is beyond floats any number that is beyond them too."""
+    return Fraction(DOWN.exp(_decimals(max(min(x, Fraction(800)), Fraction(-800)))[0]))
+
+
+def check_objective(cluster: Cluster, objective: Block, data: Mapping[str, Any]) -> None:
+    """Refuse an objective of a file that is another number than the value at its tasks, but for rounding."""
+    said = data.get("objective")
+    if said is None:
+        return
+    if not isinstance(said, (int, float)) or isinstance(said, bool) or math.isnan(said):
+        raise Fault(f"objective is {short(repr(said))}, not a number")
+    value = size = ZERO
+    held = data.get("bundles") and numbers(data["bundles"], "bundles", cluster.n, cluster.servers, cluster.m)
+    for factor, term in objective.terms if cluster.active else ():
+        cluster.clock.check()
+        if factor:
+            worth, unit = worth_of(cluster, term, held or [])
+            value, size = value + factor * worth, size + factor * unit
+    overflows = math.isinf(said) and abs(value) > BEYOND and (value > 0) == (said > 0)
+    if not overflows and (math.isinf(said) or abs(Fraction(said) - value) > VIOLATION * size + LEAST_FLOAT):
+        raise Fault(f"objective is {said:.12g} in the file, and {float(value):.12g} at its tasks")
+
+
+def check_prices(cluster: Cluster, objective: Block, data: Mapping[str, Any]) -> str:
+    """Refuse prices of a file that are not those of its evidence but for rounding, or say why they are not compared."""
+    held = (data.get("proof") or [{}])[0]
+    if data.get("prices") is None:
+        return ""
+    if held.get("kind") != "prices":
+        return f"evidence of kind {held.get('kind')!r} holds others or none"
+    if any(term.name == "FairnessEfficiency" for _, term in objective.terms):
+        return "the evidence holds those of alpha-fairness"
+    unit, (_, first) = number(held.get("unit", 1), "unit"), objective.terms[0]
+    alpha = number(first.given["alpha"], "alpha") if first.name == "AlphaFair" else ZERO
+    natural = power(unit, 1 - alpha).low
+    said, own = (numbers(one["prices"], "prices", cluster.servers, cluster.m) for one in (data, held))
+    for s, row in enumerate(said):
+        for i, p in enumerate(row):
+            of_evidence = max(own[s][i], ZERO) * natural
+            if abs(p - of_evidence) > VIOLATION * of_evidence + LEAST_FLOAT:
+                where = f"{cluster.resources[i]!r} on server {s}"
+                raise Fault(f"the price of {where} is {float(p):.12g}, and {float(of_evidence):.12g} by the evidence")
+    return ""
+
+
 def keep(cluster: Cluster, tier: Block, rows: Rows, held: Mapping[str, Any]) -> Rows:
     """Require of later tiers that an earlier one keeps what its own tasks reach: its `level`, of leximin the level of
     each user but for 1e-7. The file's tasks may miss that by as much as conditions. Without own tasks, what it has in
@@ -2001,8 +2104,7 @@ KINDS = {
     "prices": Kind(SUMS, True, "", ("unit", *PRICES), priced),
     "lines": Kind(("FairnessEfficiency",), True, "", ("lines", "largest", "smallest"), lined),
 }
-# keys of a file, of which `Verification.not_proved` are claims of the package or what `load` judges again; and of its
-# instance
+# keys of a file, and of its instance
 FILE = (
     "format",
     "policy",
@@ -2238,12 +2340,18 @@ def verify(path: str | Path, instance: Any = None, *, time_limit: float | None =
     try:
         data = read(path)
         policy, cluster = policy_of(data), Cluster(data, clock)
-        claim, unchecked = Claim.made(data, policy), ""
+        claim, unchecked, left_out = Claim.made(data, policy), "", dict(UNREAD)
         if instance is not None and (others := differences(data["instance"], instance.to_dict())):
             said = "not proved for the instance given, from which that of the file differs:"
             return Verification(False, math.inf, said, tuple(others), str(data["policy"]), claim.size, claim.digest)
         try:
             gap, how, faults = proved(data, cluster, policy)
+            close = gap is not None and (gap < 1 if data.get("placement") is not None else gap <= GAP)
+            if policy is not None and close and not faults:
+                first = tiers_of(policy.given["objective"])[0]
+                check_objective(cluster, first, data)
+                if why := check_prices(cluster, first, data):
+                    left_out["prices"] = why
         except CannotCheck as reason:
             unchecked, gap, how = str(reason), None, ""
             faults = violations(Cluster(data, clock), data, [])
@@ -2266,11 +2374,13 @@ def verify(path: str | Path, instance: Any = None, *, time_limit: float | None =
     if data.get("placement") is not None and shown >= 1:
         return Verification(False, shown, "not proved:", (f"whole tasks fit, but {how}; of {claim.said()}",), *about)
     if data.get("placement") is not None:
-        return Verification(True, shown, f"proved: whole tasks that fit; {how}; of {claim.said()}", (), *about)
+        said = f"proved: whole tasks that fit; {how}; of {claim.said()}"
+        return Verification(True, shown, said, (), *about, left_out)
     if shown > GAP:
         what = f"the evidence proves only a gap of {shown:.1e} of {claim.said(how)}"
         return Verification(False, shown, "not proved:", (what,), *about)
-    return Verification(True, shown, f"proved: gap <= {rounded_up(shown)} of {claim.said(how)}", (), *about)
+    said = f"proved: gap <= {rounded_up(shown)} of {claim.said(how)}"
+    return Verification(True, shown, said, (), *about, left_out)
 
 
 def read(path: str | Path) -> dict[str, Any]:

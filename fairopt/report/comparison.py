@@ -327,7 +327,7 @@ def compare(
         Users and servers.
     method, solver, solver_options, time_limit, verbose, integral
         For each ``allocate``; see `Policy.allocate`. What is left at its default is not passed on, so that any
-        mechanism can be asked.
+        mechanism can be asked. ``time_limit`` holds for each policy, not for all together.
 
     Returns
     -------

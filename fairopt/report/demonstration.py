@@ -40,8 +40,8 @@ def story(result: Comparison) -> Iterator[Any]:
     yield from allocation_tables(drf)
     yield (
         f"Why believe it? DRF's answer is {drf.certificate}. The gap bounds how much better any allocation can be, as "
-        "a fraction; it is computed from prices on the data above, without trusting the solver's word. An answer that "
-        "cannot be certified is not returned.\n"
+        "a fraction. It is computed from the data above and from prices, which may come from a solver: wrong prices "
+        "would only widen the gap. An answer that cannot be certified is not returned.\n"
     )
 
 
@@ -62,15 +62,20 @@ def findings(result: Comparison) -> list[str]:
     def gpus(name: str) -> str:
         return f"{100 * metrics[name]['utilisation']['gpu']:.0f}%"
 
+    def least_share(name: str) -> str:
+        return f"{100 * metrics[name]['smallest_dominant_share']:.1f}%"
+
     return [
         f"Most tasks runs {ntt('most tasks')}, the most possible, and gives {len(nothing)} of {instance.n_users} users "
         f"nothing: {', '.join(nothing)}.",
         f"DRF gives every user that could use more the same dominant share per weight, {100 * level:.1f}%, which makes "
         f"{ntt('DRF')} ({', '.join(full)} can run all its tasks on less).",
-        f"2-DF looks at the two largest shares of each user. It runs {ntt('2-DF')}, but its smallest dominant share is "
-        f"{100 * metrics['2-DF']['smallest_dominant_share']:.1f}%, and only {gpus('2-DF')} of the GPUs work.",
-        f"FDS at alpha = 1 puts {gpus('FDS(alpha=1)')} of the GPUs to work, where DRF leaves it at {gpus('DRF')}: it "
-        "lets a user rise where that costs the others little.",
+        f"2-DF looks at the two largest shares of each user. It runs {ntt('2-DF')}, but its smallest dominant share "
+        f"per weight is {least_share('2-DF')}, and it uses only {gpus('2-DF')} of the GPUs.",
+        f"FDS at alpha = 1 uses {gpus('FDS(alpha=1)')} of the GPUs, DRF {gpus('DRF')}: it gives a user more where the "
+        "others lose little.",
+        f"TSF compares each user with what it could run alone on the whole cluster. It runs {ntt('TSF')}, and its "
+        f"smallest dominant share per weight is {least_share('TSF')}.",
     ]
 
 

@@ -17,11 +17,12 @@ from fairopt.blocks.base import brief
 from fairopt.blocks.efficiency import FairnessEfficiency
 from fairopt.blocks.measure import log_fairness, log_total
 from fairopt.blocks.shares import Share
-from fairopt.errors import InvalidBlock, InvalidInstance, nearest
+from fairopt.errors import InvalidBlock, InvalidInstance, OutOfTime, nearest
 from fairopt.instance import Instance
 from fairopt.lazy import ndimage, vq
 from fairopt.policies.registry import named_family
 from fairopt.progress import tell
+from fairopt.time_limits import Clock
 from fairopt.tradeoff.answers import Options, checked_options, order_of, read
 from fairopt.validation import as_floats
 
@@ -30,6 +31,7 @@ __all__ = ["Survey", "compatible", "consistency", "intervals", "read", "responde
 Float = NDArray[np.float64]
 Family = str | Callable[..., Any]
 STARTS = 10  # of k-means
+LONGER = "give it more time_limit, or fewer points"
 SAME = 1e-9  # relative difference up to which options are scalar multiples of others
 
 
@@ -129,6 +131,15 @@ class Survey:
         As for `compatible`.
     rankings : dict of rankings by person
         Each as for `compatible`, whose errors are raised with the person's name.
+    time_limit : float, optional
+        Seconds; those people are left out who were not reached before.
+
+    Raises
+    ------
+    InvalidInstance, InvalidBlock
+        As `compatible`.
+    OutOfTime
+        If the time limit ended before the first person was compared.
 
     Attributes
     ----------
@@ -140,6 +151,8 @@ class Survey:
         Indices of options, the best first.
     wrong : ndarray of int of shape (n_people, n_betas, n_lams)
         Pairs of options that a point does not put in the order of the ranking (Kendall's distance; ties count).
+    late : bool
+        Whether the time limit left people out.
 
     Examples
     --------
@@ -163,8 +176,9 @@ class Survey:
         betas: ArrayLike,
         lams: ArrayLike,
         instance: Instance | None = None,
+        time_limit: float | None = None,
     ) -> None:
-        share = _share(family)
+        clock, share = Clock(time_limit), _share(family)
         checked = checked_options(options, share, instance)
         self.family = family if isinstance(family, str) else getattr(family, "__name__", repr(share))
         grids = _grid(betas, "betas"), _grid(lams, "lams")
@@ -176,12 +190,19 @@ class Survey:
         self.rankings = np.array(
             [order_of(self.options, ranking, f"person {str(person)!r}") for person, ranking in rankings.items()]
         )
-        lower, upper = (ends[..., None] for ends in _thresholds(checked, self.betas))
+        lower, upper = (ends[..., None] for ends in _thresholds(checked, self.betas, clock))
         wrong = ~((lower < self.lams) & (self.lams < upper))
-        self.wrong = np.zeros((len(self.people), len(self.betas), len(self.lams)), dtype=np.int32)
+        found: list[NDArray[np.int64]] = []
         for p, order in enumerate(self.rankings):
             tell("people", p, len(self.people))
-            self.wrong[p] = wrong[_pairs(order)].sum(axis=0)
+            if clock.late:
+                break
+            found.append(wrong[_pairs(order)].sum(axis=0))
+        if not found:
+            raise OutOfTime(f"nobody was compared before the time limit; {LONGER}")
+        self.late, reached = len(found) < len(self.people), len(found)
+        self.people, self.rankings = self.people[:reached], self.rankings[:reached]
+        self.wrong = np.array(found, dtype=np.int32)
 
     @property
     def counts(self) -> NDArray[np.int64]:
@@ -262,7 +283,9 @@ class Survey:
 
     def __repr__(self) -> str:
         people, *grid = self.wrong.shape
-        return f"<Survey: people {people}, options {len(self.options)}, {grid[0]} x {grid[1]} points of {self.family}>"
+        late = "; others were not reached before the time limit" if self.late else ""
+        points = f"{grid[0]} x {grid[1]} points of {self.family}"
+        return f"<Survey: people {people}, options {len(self.options)}, {points}{late}>"
 
 
 def consistency(surveys: Mapping[str, Survey]) -> dict[str, tuple[float, int]]:
@@ -356,7 +379,7 @@ def respondents(
 # -- the measure of options -------------------------------------------------------------------------------------
 
 
-def _thresholds(options: Options, betas: Float) -> tuple[Float, Float]:
+def _thresholds(options: Options, betas: Float, clock: Clock | None = None) -> tuple[Float, Float]:
     """Ends of the open intervals of lam in which option i is above option k, shape (n_options, n_options, n_betas).
 
     With the emphasis ``l = lam * sgn(1-beta)``, i is above k where ``D + l E > 0``: D is the difference of
@@ -368,6 +391,9 @@ def _thresholds(options: Options, betas: Float) -> tuple[Float, Float]:
     e, about_e = total[:, None] - total, about[:, None] + about
     e = np.where(np.abs(e) <= about_e, 0.0, e)
     for b, beta in enumerate(betas.tolist()):
+        tell("values of beta", b, len(betas))
+        if clock is not None and clock.late:
+            raise OutOfTime(f"{b} of {len(betas)} values of beta were compared before the time limit; {LONGER}")
         sign = 1.0 if beta <= 1 else -1.0
         fairness, about = log_fairness(options.shares, options.weights, beta)
         with np.errstate(invalid="ignore"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -142,6 +143,31 @@ def test_a_minimised_objective_is_certified() -> None:
         fo.NoFairness().read(changed, CLUSTER)
 
 
+@pytest.mark.parametrize("objective", [cp.Minimize, lambda cost: cp.Maximize(-cost)], ids=["minimised", "negative"])
+def test_a_cost_above_the_least_is_refused(objective: Callable[[cp.Expression], cp.Minimize | cp.Maximize]) -> None:
+    policy, instance = fo.NoFairness(), fo.Instance([[1], [1]], [10])
+    problem = policy.problem(instance)
+    tasks = problem.var_dict["tasks"]
+    changed = cp.Problem(objective(cp.sum(tasks)), [*problem.constraints, cp.sum(tasks) >= 2])
+    changed.solve(solver="CLARABEL")
+    assert policy.read(changed, instance).tasks.sum() == pytest.approx(2)
+    tasks.value = np.array([1.5, 1.5])
+    with pytest.raises(fo.NotCertified, match=r"gap 6\.7e-01"):  # 3 - 2, relative to 3 - 1.5
+        policy.read(changed, instance)
+
+
+def test_an_objective_whose_terms_cancel_is_not_measured_in_their_rounding() -> None:
+    policy, instance = fo.NoFairness(), fo.Instance([[1], [1]], [10])
+    problem = policy.problem(instance)
+    tasks = problem.var_dict["tasks"]
+    equal = tasks[1] <= tasks[0]
+    changed = cp.Problem(cp.Maximize(tasks[1] - tasks[0]), [*problem.constraints, equal])
+    equal.save_dual_value(np.array(1.0))
+    tasks.value = np.array([3.0, 3.0 - 3e-10])  # the best is 0
+    with pytest.raises(fo.NotCertified):
+        policy.read(changed, instance)
+
+
 def test_an_unsolved_problem_is_refused() -> None:
     with pytest.raises(fo.NotCertified, match="solve"):
         fo.FDS(1).read(fo.FDS(1).problem(CLUSTER), CLUSTER)
@@ -268,6 +294,7 @@ def test_nobody_at_all() -> None:
 
 LOOP = """
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
 import cvxpy as cp, numpy as np, fairopt as fo
 

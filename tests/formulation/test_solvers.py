@@ -1,5 +1,6 @@
 """What the solvers' own ways must not change: names, options, and Ctrl-C."""
 
+from dataclasses import dataclass
 from typing import Any
 
 import cvxpy as cp
@@ -25,6 +26,25 @@ def test_ctrl_c_reaches_python_though_scs_catches_it() -> None:
     program.wait_for("iter | pri res", program.out)  # now it is inside the solver, which has work for hours
     program.interrupt()
     assert program.done().stdout.endswith("interrupted\n")
+
+
+@dataclass(frozen=True)
+class Exactly(fo.Constraint):
+    """The first user runs a number of tasks."""
+
+    tasks: float
+
+    def constraints(self, model: fo.Model) -> dict[str, cp.Constraint]:
+        return {"exactly": model.tasks[0] == self.tasks}
+
+
+def test_numbers_that_scs_cannot_square_are_not_given_to_it(capfd: pytest.CaptureFixture[str]) -> None:
+    policy, instance = fo.Policy(fo.Total(), [Exactly(1e300)]), fo.Instance([[1, 2], [2, 1]], [3, 3])
+    with pytest.raises(fo.NotCertified, match=r"a number of the problem is 1e\+300, and SCS takes none above 1e\+150"):
+        policy.allocate(instance, solver="SCS")
+    with pytest.raises(fo.NotCertified):
+        policy.allocate(instance, time_limit=60)
+    assert capfd.readouterr().out == ""  # SCS would print that it could not determine a status
 
 
 def test_names_are_read_in_any_case_and_near_ones_are_proposed() -> None:

@@ -79,3 +79,38 @@ def test_progress_of_a_file_is_told_by_chunks(tmp_path, monkeypatch):
     with fo.progress(lambda what, done, total: told.append((what, done, total))):
         fo.read(tmp_path / "a.json")
     assert told[:3] == [("reading a.json", None, None), ("reading a.json", 10, 37), ("reading a.json", 20, 37)]
+
+
+def clusterdata(folder):
+    columns = "time,type,collection_id,instance_index,machine_id,cpus,memory"
+    (folder / "events.csv").write_text(f"{columns}\n0,0,1,0,,.5,.5\n")
+    (folder / "machines.csv").write_text("time,machine_id,type,cpus,memory\n0,1,1,1,1\n")
+    return folder / "events.csv", folder / "machines.csv"
+
+
+def openb(folder):
+    (folder / "openb_node_list_all_node.csv").write_text("sn,cpu_milli,memory_mib,gpu,model\nn1,9000,9000,0,\n")
+    (folder / "openb_pod_list_default.csv").write_text(
+        "name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec,qos,pod_phase,creation_time\np,1000,1000,0,0,,BE,Running,0\n"
+    )
+    return (folder,)
+
+
+@pytest.mark.parametrize(
+    ("reader", "inputs", "said"),
+    [
+        (datasets.kubernetes, lambda folder: (NODES, PODS), "^the input was not read within the time limit of 1e-09 s"),
+        (
+            datasets.slurm,
+            lambda folder: (written("kubernetes", folder) / "nodes.json", folder / "pods.json"),
+            r"nodes\.json and .*pods\.json were not read within",
+        ),
+        (datasets.clusterdata2019, clusterdata, r"events\.csv and .*machines\.csv were not read within"),
+        (datasets.openb, openb, "was not read within"),
+    ],
+    ids=["kubernetes", "slurm", "clusterdata2019", "openb"],
+)
+def test_readers_of_one_kind_take_a_limit_too(tmp_path, reader, inputs, said):
+    given = inputs(tmp_path)
+    with pytest.raises(fo.OutOfTime, match=said):
+        reader(*given, time_limit=1e-9)

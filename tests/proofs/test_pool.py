@@ -18,7 +18,7 @@ from fairopt.formulation.pool_users import Pool
 from fairopt.formulation.program import Program
 from fairopt.methods.pool.alpha_fair import AlphaFairPool, find_prices
 from fairopt.proofs import lagrangian
-from fairopt.proofs.pool import Bottlenecks, Feasibility, Worth, bottlenecks, combined, worth
+from fairopt.proofs.pool import Bottlenecks, Feasibility, Worth, bottlenecks, combined, first_full, owed, worth
 
 ALPHAS = (0.1, 0.5, 0.95, 1.0, 1.05, 2.0, 5.0, 20.0)
 SHARES = (fo.DominantShare(), fo.Tasks(), fo.PNormShare(2))
@@ -420,3 +420,31 @@ def test_users_at_a_lower_bound_do_not_hide_what_others_could_gain(above: float)
     right, poor = np.array([least * (1 + above), 1e-6 - least * above]), np.array([least * (1 + above), 1e-7])
     assert bottlenecks(pool, poor).gap(pool.usable) == pytest.approx(9, rel=1e-2)
     assert bottlenecks(pool, right).gap(pool.usable) == pytest.approx(above * 1e6, rel=1e-2, abs=1e-9)
+
+
+def test_what_levels_owe_counts_where_a_user_needs_a_trace_of_it() -> None:
+    e, trace = 2.0**-40, 2.0**-42
+    instance = fo.Instance([[1, 0], [2.0**-20, 1], [0, trace]], [1 - e + 2.0**-20, 1 + 1.5 * trace])
+    program = Program(instance, fo.Leximin(fo.Tasks()), ())
+    pool = Pool(program, fo.Tasks())
+
+    def gap(tasks: np.ndarray, *cuts: int) -> float:
+        order, parts = first_full(pool, tasks), []
+        for rows in np.split(np.arange(3), cuts):
+            of = Pool(Program(instance.window(rows), program.objective, ()), fo.Tasks())
+            parts.append((of, tasks[rows], bottlenecks(of, tasks[rows], order)))
+        found = combined([part for _, _, part in parts])
+        assert found.traces(pool.usable)
+        debts = [owed(of, some, order, found.least) for of, some, _ in parts]
+        return found.gap(pool.usable, combined(debts))
+
+    fair, answer = fo.Policy(fo.Leximin(fo.Tasks())), np.array([1 - e, 1, 1.5])
+    for cuts in ((), (1,), (1, 2)):
+        assert gap(answer, *cuts) == pytest.approx(8 / 3, rel=1e-3)
+    right = fair.allocate(instance)
+    assert right.certificate.ok
+    np.testing.assert_allclose(right.tasks, [1, 1, 5.5], rtol=1e-5)
+    assert gap(right.tasks) < 1e-6
+    sharded = fo.allocate_sharded(fair, [instance.demands.reshape(3, 2)], capacities=instance.capacities[0])
+    assert sharded.certificate.ok
+    np.testing.assert_allclose(sharded.tasks(0), right.tasks, rtol=1e-3)

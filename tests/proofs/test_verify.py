@@ -95,7 +95,7 @@ def test_a_policy_that_fairopt_would_not_read_is_not_proved(text: str, tmp_path:
     path = fo.DRF().allocate(POOL).save(tmp_path / "drf.json")
     data = json.loads(path.read_text())
     assert fo.verify(path).ok
-    path.write_text(json.dumps(data | {"policy": text}))
+    path.write_text(json.dumps(data | {"policy": text, "objective": None}))
     assert not fo.verify(path).ok
 
 
@@ -114,7 +114,7 @@ def test_a_policy_that_fairopt_would_not_read_is_not_proved(text: str, tmp_path:
 )
 def test_an_instance_that_fairopt_would_not_read_is_not_proved(key: str, value: Any, tmp_path: Path) -> None:
     path = fo.DRF().allocate(POOL).save(tmp_path / "drf.json")
-    data = json.loads(path.read_text())
+    data = json.loads(path.read_text()) | {"objective": None}
     data["instance"][key] = value
     path.write_text(json.dumps(data))
     assert not fo.verify(path).ok
@@ -270,3 +270,14 @@ def test_too_many_levels_are_refused_before_they_are_begun(tmp_path: Path, monke
     assert fo.verify(file).ok
     monkeypatch.setattr("fairopt.proofs.verify.LEVEL_PAIRS", 0)
     assert "pairs of users and servers take too long in fractions" in str(fo.verify(file))
+
+
+@pytest.mark.parametrize(("key", "values"), [("counts", [1e300]), ("weights", [1.0, 1e300])])
+def test_files_of_what_no_instance_has_are_not_proved(key: str, values: list[float], tmp_path: Path) -> None:
+    path = fo.DRF().allocate(fo.Instance([[1], [1]], [10], task_limits=[1, 1])).save(tmp_path / "answer.json")
+    data = json.loads(path.read_text())
+    data["instance"][key] = values
+    path.write_text(json.dumps(data))
+    found = fo.verify(path)
+    assert not found.ok
+    assert "no instance has" in found.faults[0]

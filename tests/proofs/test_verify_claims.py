@@ -1,6 +1,7 @@
 """What `verify` claims: for which policy and cluster, by which evidence, and never more than exact fractions say."""
 
 import json
+from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -23,8 +24,8 @@ KINDS: dict[str, dict[str, Any]] = {
 
 
 def changed(file: Path, **entries: Any) -> Path:
-    """A file with other entries."""
-    file.write_text(json.dumps(json.loads(file.read_text()) | entries))
+    """A file with other entries, which says of its objective and prices nothing else than these."""
+    file.write_text(json.dumps(json.loads(file.read_text()) | {"objective": None, "prices": None} | entries))
     return file
 
 
@@ -100,6 +101,105 @@ def test_users_within_rounding_of_a_level_do_not_hide_the_errors_that_they_make_
     assert fo.verify(file).ok  # (1, 1, 5.5)
     found = fo.verify(changed(file, tasks_by_server=[[1 - e], [1.0], [1.5]]))
     assert not found.ok and found.gap == pytest.approx(5.5 / 1.5 - 1)
+
+
+@dataclass(frozen=True, repr=False)
+class Twice(fo.Share):
+    """A share of one's own, whose coefficients a file holds."""
+
+    def per_task(self, instance: fo.Instance) -> Any:
+        return 2 * fo.DominantShare().per_task(instance)
+
+
+@pytest.mark.parametrize(
+    ("objective", "options"),
+    [
+        (fo.Total(fo.Tasks()), {}),
+        (fo.AlphaFair(0.5), {}),
+        (fo.AlphaFair(1), {}),
+        (fo.AlphaFair(2, fo.PNormShare(2)), {}),
+        (fo.AlphaFair(0, fo.Tasks()), {}),
+        (fo.FairnessEfficiency(2, -0.5), {}),
+        (fo.FairnessEfficiency(0.5, 3), {}),
+        (fo.FairnessEfficiency(1, 0.5), {}),
+        (fo.FairnessEfficiency(-1, 0.5), {}),
+        (fo.MaxMin(), {}),
+        (fo.Leximin(), {}),
+        (fo.OrderedWeighted((2, 1, 1)), {}),
+        (fo.AlphaFair(2) + 3 * fo.Total(), {}),
+        (fo.AlphaFair(1, Twice()), {}),
+        (fo.AlphaFair(1).then(fo.Total()), {}),
+        (fo.Leximin().then(fo.Total(fo.Tasks())), {}),
+        (fo.HFFMRA().objective, {}),
+        (fo.AlphaFair(1), {"integral": True}),
+        (fo.Leximin(), {"integral": True}),
+    ],
+    ids=repr,
+)
+def test_the_objective_of_a_file_is_the_value_at_its_tasks(
+    objective: fo.Objective, options: dict[str, Any], tmp_path: Path
+) -> None:
+    weights = None if "WeightedLog" in repr(objective) else [1, 3]
+    pool = fo.Instance([[40, 8, 8], [8, 5, 1]], [200, 200, 200], weights=weights)
+    answer = fo.Policy(objective).allocate(pool, **options)
+    file = answer.save(tmp_path / "a.json")
+    found = fo.verify(file)
+    assert found.ok and "objective" not in found.not_proved
+    assert fo.verify(changed(file, objective=answer.objective * (1 + 1e-14))).ok
+    value = answer.objective
+    for wrong in (value + 1e-7 * max(abs(value), 1), -value, 0.0, float("inf"), float("-inf")):
+        assert "objective is " in str(fo.verify(changed(file, objective=wrong)))
+    for wrong in (float("nan"), "5", True):
+        assert "not a number" in str(fo.verify(changed(file, objective=wrong)))
+    assert fo.verify(changed(file, objective=None)).ok
+
+
+@pytest.mark.parametrize("alpha", [30, 500])
+def test_an_objective_beyond_floats_is_infinite(alpha: float, tmp_path: Path) -> None:
+    answer = fo.Policy(fo.AlphaFair(alpha, fo.Tasks())).allocate(fo.Instance([[1e20], [1e20]], [1]))
+    assert answer.objective == -np.inf
+    file = answer.save(tmp_path / "a.json")
+    assert fo.verify(file).ok
+    for wrong in (np.inf, -1e308):
+        assert "objective is " in str(fo.verify(changed(file, objective=wrong)))
+
+
+@pytest.mark.parametrize(
+    "policy",
+    [
+        fo.FDS(2),
+        fo.NoFairness(),
+        fo.Policy(fo.OrderedWeighted((2, 1))),
+        fo.Policy(fo.AlphaFair(3).then(fo.Total())),
+        fo.Policy(fo.AlphaFair(1) + 0.25 * fo.Total(fo.Tasks())),
+        fo.Policy(fo.MaxMin(), [fo.Total() >= 0.1]),
+    ],
+    ids=repr,
+)
+def test_prices_of_a_file_are_those_of_its_evidence(policy: fo.Policy, tmp_path: Path) -> None:
+    same = fo.Instance([[1, 1, 2], [3, 3, 1]], [9, 9, 30])  # any part of the price of the first may be the second's
+    file = policy.allocate(same).save(tmp_path / "a.json")
+    found, said = fo.verify(file), json.loads(file.read_text())["prices"]
+    assert found.ok and "prices" not in found.not_proved
+    assert fo.verify(changed(file, prices=[[p * (1 + 1e-14) for p in said[0]]])).ok
+    for wrong in ([[1.00001 * p for p in said[0]]], [[*said[0][:2], 1.0]], [[0.0] * 3]):
+        assert "the price of 'resource" in str(fo.verify(changed(file, prices=wrong)))
+    assert fo.verify(changed(file, prices=None)).ok
+
+
+@pytest.mark.parametrize(
+    ("policy", "reason"),
+    [
+        (fo.DRF(), "evidence of kind 'bottlenecks'"),
+        (fo.HFFMRA(), "evidence of kind 'bundles'"),
+        (fo.Policy(fo.FairnessEfficiency(2, -0.5)), "those of alpha-fairness"),
+    ],
+    ids=repr,
+)
+def test_prices_that_are_not_compared_are_no_part_of_the_claim(policy: fo.Policy, reason: str, tmp_path: Path) -> None:
+    found = fo.verify(policy.allocate(POOL).save(tmp_path / "a.json"))
+    assert found.ok and reason in found.not_proved["prices"]
+    assert {*found.not_proved} == {"prices", "certificate", "evidence"}
 
 
 def near_ties(rng: np.random.Generator) -> tuple[Any, ...]:

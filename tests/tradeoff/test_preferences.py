@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 import fairopt as fo
 from fairopt.blocks.measure import log_fairness, log_total
 from fairopt.blocks.model import Point
+from fairopt.time_limits import Clock
 from fairopt.tradeoff import preferences as prefer
 
 # Question 2 of Joe-Wong et al. (2013), Fig. 17
@@ -516,6 +517,32 @@ def test_files_are_read_with_errors_that_name_the_line(
     (tmp_path / "rankings.csv").write_text(GOOD[1] if rankings is None else rankings)
     with pytest.raises(fo.InvalidInstance, match=words):
         prefer.read(tmp_path / "options.csv", tmp_path / "rankings.csv")
+
+
+def test_people_who_are_not_reached_in_time_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Steps(Clock):
+        """A clock that is late after 4 steps: two values of beta, and two people."""
+
+        left_over = 4
+
+        @property
+        def late(self) -> bool:
+            self.left_over -= 1
+            return self.left_over < 0
+
+    people = {name: list(OPTIONS) for name in ("ann", "bob", "cy")}
+    whole = prefer.Survey(OPTIONS, people, "gfj", betas=[0.5, 2], lams=[-1, 0])
+    monkeypatch.setattr("fairopt.tradeoff.preferences.Clock", Steps)
+    part = prefer.Survey(OPTIONS, people, "gfj", betas=[0.5, 2], lams=[-1, 0], time_limit=1)
+    assert (part.people, part.late, whole.late) == (("ann", "bob"), True, False)
+    assert (part.wrong == whole.wrong[:2]).all() and "others were not reached" in repr(part)
+
+
+def test_a_survey_that_compares_nobody_in_time_says_how_far_it_came() -> None:
+    with pytest.raises(fo.OutOfTime, match="0 of 2 values of beta were compared before the time limit"):
+        prefer.Survey(OPTIONS, {"ann": list(OPTIONS)}, "gfj", betas=[0.5, 2], lams=[-1], time_limit=1e-9)
+    with pytest.raises(fo.InvalidBlock, match="time_limit is -1"):
+        prefer.Survey(OPTIONS, {"ann": list(OPTIONS)}, "gfj", betas=[0.5, 2], lams=[-1], time_limit=-1)
 
 
 # -- pictures -------------------------------------------------------------------------------------------------------

@@ -170,36 +170,39 @@ class _LeximinPrograms:
             self._close(held, tasks)
             previous = level
             if self.curved and self.single and rising.any() and len(held) == 1:
-                above, values = self._above_single_point(holdings, rising)
+                above, settled, values = self._above_single_point(holdings, rising)
                 holdings += above
-                for holding in above:
-                    floor[holding.users] = values[holding.users]
-                    rising[holding.users] = False
+                floor = np.where(settled, np.minimum(values, self.cap), floor)
+                rising &= ~settled
                 single = not rising.any()
         return self._finish(floor, holdings, prices, single)
 
-    def _above_single_point(self, holdings: list[Holding], rising: Bool) -> tuple[list[Holding], Float]:
-        """What holds users above a level where a curved condition leaves a single point, and all levels there.
+    def _above_single_point(self, holdings: list[Holding], rising: Bool) -> tuple[list[Holding], Bool, Float]:
+        """What holds users above a level where a curved condition leaves a single point, who these are, and all levels.
 
-        None where it does not. The unknowns become those of the point, and the level's own holding is proved there.
+        Limits hold some of them. Where it leaves more points, that is nobody; else the unknowns become those of the
+        point, and the level's own holding is proved there.
         """
-        program, cone, further, none = self.program, self.cone, self.further, (list[Holding](), np.zeros(0))
+        program, cone, further = self.program, self.cone, self.further
+        none = list[Holding](), np.zeros(len(rising), dtype=bool), np.zeros(len(rising))
         if further is None or holdings[-1].dual is None or not holdings[-1].dual.any():
             return none
         near = np.asarray(cone.unknowns.value, dtype=float)
-        found = single_point(program, further, self.programs.relative, holdings[-1], near, rising)
-        if found is None:
+        point = single_point(program, further, self.programs.relative, holdings[-1], near, rising, self.cap)
+        if point is None:
             return none
-        held, point, others = found
-        tasks = repair(program, point * cone.scale)
-        tasks = raised_to_bounds(program, further, [*holdings[:-1], held], tasks)
+        tasks = repair(program, point.unknowns * cone.scale)
+        tasks = raised_to_bounds(program, further, [*holdings[:-1], point.holding], tasks)
         per_task = program.pairs.of(self.c)
-        above = levels_above(program, further, per_task, held, tasks, rising)
-        if above:
-            holdings[-1] = held
-            cone.unknowns.save_value(tasks / cone.scale)
-            further.save(others)
-        return above, program.pairs.sum(tasks * per_task)
+        above = levels_above(program, further, per_task, point.holding, tasks, point.rising)
+        if not above and point.rising.any():
+            return none
+        holdings[-1] = point.holding
+        cone.unknowns.save_value(tasks / cone.scale)
+        further.save(point.others)
+        settled = rising & ~point.rising
+        settled[[user for holding in above for user in holding.users]] = True
+        return above, settled, program.pairs.sum(tasks * per_task)
 
     def _limits_below_bottleneck(self, rising: Bool, floor: Float, previous: float) -> Bool | None:
         """Users who meet their limit before the next bottleneck, by bisection over the limits; None if all do."""
@@ -246,7 +249,7 @@ class _LeximinPrograms:
         out = self.further.charges(self.dual, self.sizes, len(prices))
         if self.curved:
             values = pairs.sum(tasks * pairs.of(self.c))
-            above = rising & (values > values[rising].min() * (1 + RISING))
+            above = rising & (values > values[rising].min() * (1 + RISING)) & (values < self.cap * (1 - RISING))
             free = np.flatnonzero(above[pairs.user] & (tasks * pairs.of(self.c) > RISING * values[pairs.user]))
             costs = np.asarray(pairs.loads.T @ prices).ravel()[free]
             self.dual = self.further.charging_nothing(self.dual, costs, free)

@@ -8,7 +8,7 @@ something and the others above the level still nothing.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -27,17 +27,36 @@ STEPS = 8  # of Newton's method
 LEFT = 1e-12  # relatively: what rounding leaves of equations
 NEAR = 1e-3  # relatively: how far a solver's unknowns may be from the single point, whose level differs by the square
 CHARGES = 1e-6  # of the largest: a smaller multiplier is a solver's noise
+HELD = 1e-6  # of a user's level: a smaller part on a server is a solver's noise
+
+
+class SinglePoint(NamedTuple):
+    """Multipliers of a level, unknowns and CVXPY's variables that are optimal to rounding, and users above the level.
+
+    Users whom their limits hold there are not among those ``rising``.
+    """
+
+    holding: Holding
+    unknowns: Float
+    others: Float
+    rising: Bool
 
 
 def single_point(
-    program: Program, further: ConicConditions, relative: sp.csr_array, holding: Holding, unknowns: Float, rising: Bool
-) -> tuple[Holding, Float, Float] | None:
-    """Multipliers of a level, unknowns and CVXPY's variables that are near a solver's and optimal to rounding.
+    program: Program,
+    further: ConicConditions,
+    relative: sp.csr_array,
+    holding: Holding,
+    unknowns: Float,
+    rising: Bool,
+    limits: Float,
+) -> SinglePoint | None:
+    """The optimum of a level near a solver's; None where there is none nearby.
 
-    None where there are none nearby. ``relative`` (n_users, n_unknowns) are the
-    levels of unknowns, and ``rising`` users are above the level.
+    ``relative`` (n_users, n_unknowns) are the levels of unknowns, ``rising`` users are above the level, and ``limits``
+    (n_users,) are levels at task limits.
     """
-    conditions = _Optimality(program, further, relative, holding, unknowns, rising)
+    conditions = _Optimality(program, further, relative, holding, unknowns, rising, limits)
     at = begun = conditions.begun
     for _ in range(STEPS):
         jacobian, error = conditions.linearised(at)
@@ -59,7 +78,8 @@ class _Optimality:
 
     What is charged has nothing left: capacities, linear conditions, and points of a cone and of its dual, which are on
     their boundaries, each along the slope of the other's. Variables that CVXPY added and users above the level cost
-    nothing in all; the level's users are at one level, and others who pay keep their own. The variables are, in order:
+    nothing in all; the level's users are at one level, others who pay keep their own, and users whose tasks make room
+    for others are at their limits. Pairs that hold next to nothing are closed. The variables are, in order:
     unknowns, CVXPY's variables, the level, lengths along the slopes, multipliers of conditions, prices of capacities,
     and what a unit of the level of each user who pays costs.
     """
@@ -72,6 +92,7 @@ class _Optimality:
         holding: Holding,
         unknowns: Float,
         rising: Bool,
+        limits: Float,
     ) -> None:
         assert holding.dual is not None
         self.further, self.holding, self.n_unknowns = further, holding, len(unknowns)
@@ -80,9 +101,11 @@ class _Optimality:
         self.active = _charging(holding.dual, slack, further.dims)
         self.y = np.zeros(len(slack))
         self.y[self.active] = holding.dual[self.active]
-        self.some, usable = np.flatnonzero(unknowns > 0), program.usable_rows
+        part, usable = relative.T @ np.ones(relative.shape[0]) * unknowns, program.usable_rows
+        self.some = np.flatnonzero(part > HELD * program.pairs.sum(part)[program.pairs.user])
         idle, worth = usable - program.pairs.loads @ (unknowns * further.scale), holding.prices * usable
-        self.priced = np.flatnonzero(worth > idle * worth.max(initial=0.0))
+        charged = (abs(further.on_ours.T) @ np.abs(self.y)) * unknowns
+        self.priced = np.flatnonzero(worth > idle * max(worth.max(initial=0.0), charged.max(initial=0.0)))
         self.ours, self.theirs = further.on_ours[self.active][:, self.some], further.on_others[self.active]
         of_loads = sp.csr_array(program.pairs.loads)[self.priced] @ sp.diags_array(further.scale)
         self.loads = sp.csr_array(of_loads)[:, self.some]
@@ -91,10 +114,13 @@ class _Optimality:
         cost[self.some] = self.ours.T @ self.y[self.active] + self.loads.T @ prices
         paid, values = program.pairs.sum(cost * unknowns), relative @ unknowns
         of_level = np.isin(np.arange(len(paid)), holding.users)
-        pays = of_level | ~rising & (np.abs(paid) > CHARGES * np.abs(paid).max(initial=0.0))
+        least = CHARGES * np.abs(paid).max(initial=0.0)
+        limited = rising & (paid < -least) & np.isfinite(limits)
+        self.rising = rising & ~limited
+        pays = of_level | ~self.rising & (np.abs(paid) > least)
         paying = np.flatnonzero(pays)
         self.levels, self.at_level = relative[paying][:, self.some], of_level[paying]
-        self.kept = np.where(self.at_level, 0.0, values[paying])
+        self.kept = np.where(self.at_level, 0.0, np.where(limited, limits, values)[paying])
         self.costing = np.flatnonzero((pays | rising)[program.pairs.user[self.some]])
         lengths = [float(b.slope @ slack[b.rows] / (b.slope @ b.slope)) for b in boundaries(self.y, further.dims)]
         level, y = values[holding.users].mean(keepdims=True), self.y[self.active]
@@ -132,13 +158,13 @@ class _Optimality:
         )
         return sp.csr_array(sp.block_array(blocks)), error
 
-    def found(self, at: Float) -> tuple[Holding, Float, Float] | None:
-        """The multipliers, unknowns and CVXPY's variables; None where some are negative that may not be."""
+    def found(self, at: Float) -> SinglePoint | None:
+        """The optimum; None where numbers are negative that may not be."""
         unknowns, prices = np.zeros(self.n_unknowns), np.zeros(len(self.holding.prices))
         unknowns[self.some], others, _, _, self.y[self.active], prices[self.priced], _ = np.split(at, self.ends)
         if (unknowns < 0).any() or (prices < 0).any():
             return None
-        return replace(self.holding, dual=self.y, prices=prices), unknowns, others
+        return SinglePoint(replace(self.holding, dual=self.y, prices=prices), unknowns, others, self.rising)
 
 
 def _charging(y: Float, slack: Float, dims: Any) -> Int:

@@ -256,11 +256,17 @@ class ShardedUsers:
         return Pool(program, program.pool_share)
 
     def judged(self, answer: tuple[Any, ...], prices: Float) -> Judged:
-        """What is proved, in one round, of the tasks that follow from events, or from level and prices."""
-        parts = self.ask("judge", answer)
+        """What is proved, in one round, of the tasks that follow from events, or from level and prices.
+
+        In two, where levels of some users hang on errors of others.
+        """
+        parts, debts = self.ask("judge", answer), None
         found = combined([part for part in parts if part is not None])
         loads = [np.zeros(len(self.usable)) if part is None else part.feasible.load for part in parts]
-        return Judged(answer, proof_on_pool(self.program, self.usable, self.n, found, prices, self.level), loads)
+        if isinstance(found, Bottlenecks) and found.traces(self.usable):
+            debts = combined(self.parts("owe", *answer, found.least))
+        proof = proof_on_pool(self.program, self.usable, self.n, found, prices, self.level, debts)
+        return Judged(answer, proof, loads)
 
 
 @within_memory("one of the shards", "make shards smaller, several files instead of one, or take more memory")

@@ -24,13 +24,13 @@ from fairopt.instance import Instance
 from fairopt.io.saving import write_whole
 from fairopt.methods.arrays import Float
 from fairopt.methods.pool.alpha_fair import AlphaFairPool, Response
-from fairopt.methods.pool.waterfilling import Start, WaterfillingPool
+from fairopt.methods.pool.waterfilling import Event, Start, WaterfillingPool
 from fairopt.methods.sharded.shards import ArrayShard, BlockShard, FileRows, Shard
 from fairopt.methods.sharded.waiting import CHECKS, Deadline, answering, gathered, named_errors, nobody
 from fairopt.progress import tell
-from fairopt.proofs.pool import Bottlenecks, Worth, bottlenecks, worth
+from fairopt.proofs.pool import Bottlenecks, Owed, Worth, bottlenecks, owed, worth
 
-FINAL = ("judge", "tasks", "write")  # questions whose answers are certified, or given
+FINAL = ("judge", "owe", "tasks", "write")  # questions whose answers are certified, or given
 
 
 @dataclass(frozen=True)
@@ -127,6 +127,16 @@ class LoadedShard:
         demands = np.concatenate(given.kept) if kept else given[pick]
         weights, limits = instance.weights[pick], instance.task_limits[pick]
         return np.array(demands), np.array(weights), np.array(limits), instance.n_users
+
+    def _owe(self, events: Sequence[Event], least: Float) -> Owed | None:
+        """What users owe each other, where some hold a trace of what stops them."""
+        users = copy.copy(self.users)
+        if users is None:
+            return None
+        assert isinstance(users, WaterfillingPool)
+        users.tasks = users.tasks.copy()
+        order = [event.resource for event in events]
+        return owed(users.pool, users.tasks, order, least, partial(users.settle, events=events))
 
     def _settled(self, answer: tuple[Any, ...]) -> tuple[Float, Any]:
         """Tasks of the users who take part, and the measures of these, from the events or from level and prices."""

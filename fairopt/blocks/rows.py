@@ -120,29 +120,35 @@ class Rows:
         """What solvers see as 1, by row, where ``scale`` are typical numbers of tasks by pair."""
         if self.unit is not None:
             return np.asarray(self.unit)
-        of_task = sp.csr_array(self.per_task @ sp.diags_array(scale))
-        largest, least = (np.asarray(found.toarray()).ravel() for found in (of_task.max(axis=1), of_task.min(axis=1)))
         out = np.abs(self.right)
+        if (out >= LEAST).all():
+            return out
+        of_task = self._times(scale)
+        largest, least = (np.asarray(found.toarray()).ravel() for found in (of_task.max(axis=1), of_task.min(axis=1)))
         for terms in (-least, largest, np.ones(len(self))):
             out = np.where(out >= LEAST, out, terms)
         return np.asarray(out)
 
+    def _times(self, per_pair: Float) -> sp.csr_array:
+        """The coefficients times a number for each pair."""
+        table = self.per_task
+        return sp.csr_array((table.data * per_pair[table.indices], table.indices, table.indptr), shape=table.shape)
+
     def in_units(self, scale: Float) -> tuple[sp.csr_array, Float]:
         """Coefficients and right-hand sides in `units`, for unknowns of so many tasks each."""
-        unit = self.units(scale)
-        return sp.csr_array(sp.diags_array(1.0 / unit) @ self.per_task @ sp.diags_array(scale)), self.right / unit
+        unit, table = self.units(scale), self._times(scale)
+        table.data *= np.repeat(1.0 / unit, np.diff(table.indptr))
+        return table, self.right / unit
 
     def condition(self, model: Model) -> cp.Constraint:
-        """The rows in the unknowns of a model, in their units."""
-        coefficients, right = self.in_units(model.scale)
-        added, taken = (part.maximum(0.0) for part in (coefficients, -coefficients))
-        some = [bool(added.nnz) or not taken.nnz, bool(taken.nnz)]  # at least one side is an expression
-        sides = [
-            part @ model.unknowns if held else np.zeros(len(self))
-            for part, held in zip((added, taken), some, strict=True)
-        ]
+        """The rows in the unknowns of a model, in `units`: what they add left, what they subtract right."""
+        table, right = self.in_units(model.scale)
+        below = bool((table.data < 0).any())
+        signs = bool((table.data > 0).any()) or not below, below
+        parts = (table.maximum(0.0), (-table).maximum(0.0)) if all(signs) else (table, -table)
+        sides: list[Any] = [part @ model.unknowns if some else 0.0 for part, some in zip(parts, signs, strict=True)]
         if (right < 0).all():  # as "at least", so that messages can tell
             sides[0] = sides[0] - right
-        elif right.any():
+        elif right.any() or not signs[1]:
             sides[1] = sides[1] + right
         return sides[0] == sides[1] if self.equal else sides[0] <= sides[1]

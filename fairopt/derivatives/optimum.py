@@ -99,8 +99,7 @@ class Optimum:
         """See at a point where tasks run, which users are at their bounds, and which rows are full."""
         program = self.program
         self.point, self.tasks = point, program.pairs.of(point.tasks_by_server)[self.kept]
-        total = np.bincount(self.user, weights=self.tasks, minlength=program.instance.n_users)
-        self.total: Float = np.asarray(total, dtype=float)
+        self.total = np.asarray(np.bincount(self.user, self.tasks, program.instance.n_users), dtype=float)
         self.reach = self.tasks if self.bends or self.levelled else program.most[self.user]
         self.runs = self.total > (0.0 if self.bends else (ROUNDING if self.levelled else NOTHING) * program.most)
         self.used = self.runs[self.user] & (self.tasks > USED * self.total[self.user])

@@ -19,8 +19,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fairopt.blocks.algebra import AtLeast, KeptShares
-from fairopt.blocks.constraints import Constraint, EnvyFree, EqualShares, MadeRows, MaxShare, MinShare
+from fairopt.blocks.algebra import AtLeast
+from fairopt.blocks.constraints import Constraint
 from fairopt.blocks.efficiency import FairnessEfficiency, TotalIs
 from fairopt.blocks.form import Form, weigh
 from fairopt.blocks.model import Point
@@ -217,28 +217,27 @@ def extremes(program: Program, point: Point, largest: Extreme, smallest: Extreme
     low = 0.0
     if smallest is not None and smallest.gap <= GAP_TOLERANCE:
         low = max((1.0 - smallest.value) * (1.0 - smallest.gap), 0.0)
-    if all(_lets_grow(block) or type(block) is MaxShare for block in program.rest):
+    if all(_lets_grow(program, block) for block in program.rest):
         low = max(low, _of_full_use(program) / unit)  # the measure never falls as all shares grow until one cannot
     return low, high
 
 
-def _lets_grow(block: Constraint) -> bool:
-    """Whether a condition that holds goes on to hold as all tasks grow by one factor."""
-    if isinstance(block, AtLeast):
-        return block.objective.is_known
-    return type(block) in (EnvyFree, MadeRows, EqualShares, MinShare, KeptShares)
+def _lets_grow(program: Program, block: Constraint) -> bool:
+    """Whether a condition that holds goes on to hold as all tasks grow by one factor, until a row is at its limit."""
+    rows = program.rows_of(block)
+    if rows is None:
+        return isinstance(block, AtLeast) and block.objective.is_known
+    return not any(one.rows.equal and one.rows.right.any() for one in rows)
 
 
 def _of_full_use(program: Program) -> float:
-    """A sum of shares that every allocation has where a capacity is full, or a user is at a limit."""
+    """A sum of shares that every allocation has where a capacity is full, a row is at its limit, or a user."""
     pairs, c = program.pairs, program.term.share.coefficients(program.instance)
-    worth = pairs.of(c) if c.ndim == 2 else c[pairs.user]
-    loads = sp.coo_array(pairs.loads)
-    per_row = worth[loads.col] / loads.data * program.usable_rows[loads.row]
-    at_limits = [pairs.min(worth) * program.high]
-    for block in program.rest:
-        if isinstance(block, MaxShare):
-            limited = pairs.of(block.share.coefficients(program.instance))
-            per_share = np.where(limited > 0, worth / limited, np.inf)  # no limit where a share is zero
-            at_limits.append(pairs.min(per_share) * block.most(program.instance))
-    return float(min(per_row[loads.data > 0].min(initial=np.inf), *map(np.min, at_limits)) * (1 - ROUNDING))
+    worth = pairs.of(c)
+    full = [(pairs.loads, program.usable_rows), *((one.rows.per_task, one.rows.right) for one in program.rows.further)]
+    least = float((pairs.min(worth) * program.high).min())
+    for table, limits in full:
+        loads = sp.coo_array(table)
+        some = (loads.data > 0) & (limits[loads.row] > 0)
+        least = min(least, float((worth[loads.col] / loads.data * limits[loads.row])[some].min(initial=np.inf)))
+    return least * (1 - ROUNDING)

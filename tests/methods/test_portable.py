@@ -119,6 +119,29 @@ def test_lines_prove_fairness_and_efficiency_off_the_edge(policy: fo.Policy, tmp
     assert not fo.verify(path).ok
 
 
+def test_a_level_of_a_sum_is_a_row_by_which_lines_prove_as_much_as_without_it(tmp_path: Path) -> None:
+    cluster = fo.Instance([[40, 8, 8], [8, 5, 1]], [200, 200, 200])
+    policy = fo.Policy(fo.FairnessEfficiency(0.5, 2), [fo.Total(fo.Tasks()) >= 1])
+    assert fo.verify(policy.allocate(cluster).save(tmp_path / "plane.json")).gap < 1e-9  # 1.6e-6 as a concave function
+
+
+@pytest.mark.parametrize("objective", [fo.Total(fo.Tasks()), fo.AlphaFair(2), fo.Leximin(fo.Tasks())], ids=repr)
+def test_multipliers_stand_at_the_rows_of_their_users_where_some_are_bounds_in_the_file(
+    objective: fo.Objective, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster = fo.Instance(
+        [[[1, 0], [3, 1]], [[2, 1], [1, 2]], [[1, 1], [1, 5]], [[1, 1], [2, 2]]],
+        [[9, 18], [6, 6]],
+        eligible=[[True, True], [True, True], [True, True], [False, True]],
+        users=["none of the second", "alike", "some", "one server"],
+    )
+    bounds = fo.MaxShare({"none of the second": 0, "some": 0.2, "one server": 0.1}, fo.ResourceShare(1))
+    policy = fo.Policy(objective, [fo.EqualShares(fo.ResourceShare(0)), bounds, fo.MinShare(0.02, fo.ResourceShare(0))])
+    monkeypatch.setattr("fairopt.methods.portable.is_small", lambda *_: False)  # by the solver's multipliers alone
+    path = policy.allocate(cluster).save(tmp_path / "rows.json")
+    assert fo.verify(path).ok
+
+
 def test_the_statement_says_what_cannot_be_checked(tmp_path: Path) -> None:
     proof = fo.verify(fo.PSDSF().allocate(SERVERS).save(tmp_path / "answer.json"))
     assert not proof.ok and proof.gap == math.inf

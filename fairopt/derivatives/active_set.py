@@ -72,7 +72,6 @@ class ActiveSet:
         self.loads, self.of_user = kind(pairs.loads), kind(pairs.totals)
         self.made: dict[tuple[bytes, ...], Any] = {}
 
-    @np.errstate(all="ignore")
     def worth(self, x: Float) -> tuple[Float, Any, list[tuple[Float, Float]], Float]:
         """Worth of the last task, its derivatives by log s, and those of its logarithm by alpha.
 
@@ -102,6 +101,7 @@ class ActiveSet:
             curve = together if self.small else sp.csr_array(together)
         return worth, curve, shared, -log_z
 
+    @np.errstate(all="ignore")  # worth may be zero, or beyond the range of floats
     def start(self, optimum: Optimum, clock: Clock) -> None:
         """Find what is held at an answer, and its multipliers."""
         if self.term.alpha is None and len(self.w) > MOST:
@@ -123,7 +123,6 @@ class ActiveSet:
         if np.abs(cost[self.tight.pairs] - 1).max(initial=0.0) > TRUST or (cost < 1 - TRUST).any():
             raise NoDerivative(NO_OPTIMUM)
 
-    @np.errstate(over="ignore")
     def _relative_cost(self, at: State, worth: Float) -> Float:
         """The cost of a task of each pair relative to its worth; 1 where both are zero."""
         cost, worth = self.loads.T @ at.p + at.nu[self.user], worth[self.user]
@@ -158,7 +157,6 @@ class ActiveSet:
         whole = worth @ self.pairs.sum(state.x)
         return Held(self.tight.pairs, state.p > WEAK * whole, state.nu > WEAK * worth)
 
-    @np.errstate(all="ignore")
     def _equations(self, at: State, held: Held) -> tuple[_Dense | _Sparse, Float]:
         """The factorised equations of rates, and the units of unknowns; `NoDerivative` if they leave tasks open."""
         q, r, k = (np.flatnonzero(part) for part in held)
@@ -190,7 +188,6 @@ class ActiveSet:
             whole[part] = piece
         return out
 
-    @np.errstate(all="ignore")
     def newton(self, held: Held, state: State, clock: Clock) -> State | None:
         """The point that satisfies the conditions with the same parts held, near a state; None without."""
         q, r, k = held
@@ -217,7 +214,7 @@ class ActiveSet:
                 return state
         return None
 
-    @np.errstate(all="ignore")  # worth may be zero where no tasks run
+    @np.errstate(all="ignore")
     def rates(self, change: Change) -> tuple[Float, tuple[Held, State] | None]:
         """Rates of users' tasks along a change, and what stays held at which state, if only one state does."""
         base, instance = self.base, self.instance
@@ -275,6 +272,7 @@ class ActiveSet:
             part[at] = not part[at]
         raise NoDerivative("which conditions stay held was not found")
 
+    @np.errstate(all="ignore")
     def stays(self, instance: Instance, term: Term, c: Float, kept: tuple[Held, State]) -> tuple[Held, State] | None:
         """What is held at the optimum of another instance, and its state, if the same is held there; else None."""
         held, near = kept

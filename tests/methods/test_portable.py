@@ -279,3 +279,11 @@ def test_answers_at_wild_scales_are_saved_and_proved(name: str, tmp_path: Path) 
     objective, demands, capacities, more = WILD[name]
     answer = fo.Policy(objective).allocate(fo.Instance(demands, capacities, **more))
     assert fo.verify(answer.save(tmp_path / "wild.json")).ok
+
+
+def test_levels_under_rows_made_when_needed_charge_limits_where_shares_differ_by_server(tmp_path: Path) -> None:
+    demands = [[[2, 2], [3, 3]], [[1, 1], [3, 3]], [[1, 1], [3, 2]]]
+    instance = fo.Instance(demands, [[5, 8], [5, 6]], task_limits=[None, 2, None])
+    answer = fo.Policy(fo.Leximin(fo.ResourceShare("resource1")), [fo.EnvyFree()]).allocate(instance)
+    assert [held and held["kind"] for held in answer.evidence] == ["rows"]
+    assert fo.verify(answer.save(tmp_path / "answer.json")).ok

@@ -201,6 +201,7 @@ class Given(fo.Constraint):
     ("rows", "said"),
     [
         (lambda pairs: None, "returned None"),
+        (lambda pairs: {"a": Rows(pairs.weights["user1"])}, r"x\[pairs.instance.user_index\('user1'\)\]"),
         (lambda pairs: [1], "gave list; give a dict of Rows by name"),
         (lambda pairs: {"a": 1}, "under 'a'; give fairopt.blocks.rows.Rows"),
         (lambda pairs: {"a": Rows([1.0, 2.0, 3.0])}, "have 3 coefficients, and there are 2 pairs"),

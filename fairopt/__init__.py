@@ -19,13 +19,14 @@ property fails.
 * `allocation`: the result: tasks, use, shares, prices, certificate.
 * `blocks`: shares, objectives and constraints.
 * `formulation`: blocks and an instance made ready to solve: what methods and proofs both read.
-* `proofs`: the gate, which measures every answer and makes its certificate; bounds; prices as derivatives.
+* `proofs`: the gate, which measures every answer and makes its certificate; bounds.
 * `evidence`: the kinds of evidence that prove an answer, each with its bound and its numbers in files.
+* `derivatives`: prices, tasks and levels by the numbers of the instance.
 * `methods`: how policies are solved, by kind of instance.
 * `policy`: `Policy`, an objective with constraints. `policies`: the named notions.
 * `metrics`: Jain's index, beta-fairness and utilisation. `server_sums`: sums by class and by type of server.
 * `properties`: checks of allocations, misreports, the audit, claims of the literature.
-* `tradeoff`: frontiers, sensitivity, whether there is a trade-off, and preferences.
+* `tradeoff`: frontiers, whether there is a trade-off, and preferences.
 * `online`: a scheduler of whole tasks, and a simulator.
 * `reading`: allocations saved to files and loaded. `testing`: Hypothesis strategies. `plots`: pictures.
 * `report`: comparisons and tables. `cli`: the command line.
@@ -70,6 +71,8 @@ if TYPE_CHECKING:
     )
     from fairopt.certificate import Certificate, Try
     from fairopt.datasets import read
+    from fairopt.derivatives.analysis import Derivatives
+    from fairopt.derivatives.sensitivity import Purchase, Sensitivity, sensitivity
     from fairopt.errors import (
         FairoptError,
         Infeasible,
@@ -116,9 +119,7 @@ if TYPE_CHECKING:
     from fairopt.report import Comparison, compare
     from fairopt.tradeoff import preferences
     from fairopt.tradeoff.agreement import Agreement, Heterogeneity, heterogeneity, no_tradeoff
-    from fairopt.tradeoff.derivatives import Derivatives
     from fairopt.tradeoff.frontier import Frontier, frontier
-    from fairopt.tradeoff.sensitivity import Purchase, Sensitivity, sensitivity
 
 __version__ = "0.1.0"
 
@@ -253,6 +254,8 @@ _NAMES = {
     "blocks.shares": "DominantShare KDominantShare PNormShare ResourceShare Share StandAloneShare Tasks",
     "certificate": "Certificate Try",
     "datasets": "datasets read",
+    "derivatives.analysis": "Derivatives",
+    "derivatives.sensitivity": "Purchase Sensitivity sensitivity",
     "errors": "FairoptError Infeasible InvalidBlock InvalidInstance MissingExtra NotCertified NotConcave OutOfDomain "
     "OutOfMemory OutOfTime SolverUnavailable Unbounded",
     "instance": "Instance",
@@ -287,10 +290,8 @@ _NAMES = {
     "properties.verdicts": "PropertyReport Verdict",
     "report": "Comparison compare",
     "tradeoff.agreement": "Agreement Heterogeneity heterogeneity no_tradeoff",
-    "tradeoff.derivatives": "Derivatives",
     "tradeoff.frontier": "Frontier frontier",
     "tradeoff.preferences": "preferences",
-    "tradeoff.sensitivity": "Purchase Sensitivity sensitivity",
 }
 _PLACES = {name: module for module, names in _NAMES.items() for name in names.split()}
 

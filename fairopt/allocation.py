@@ -18,7 +18,7 @@ from fairopt.errors import InvalidBlock
 from fairopt.instance import Instance
 
 if TYPE_CHECKING:
-    from fairopt.proofs.derivatives.prices import LevelPrices
+    from fairopt.derivatives.prices import LevelPrices
 
 __all__ = ["Allocation", "ChangedByHand"]
 

@@ -23,6 +23,7 @@ ORDER = (
     ("formulation",),
     ("proofs",),
     ("evidence",),
+    ("derivatives",),
     ("methods",),
     ("policy",),
     ("policies",),

@@ -57,6 +57,10 @@ class LogSlope(NamedTuple):
     parts: Float | None = None
     power: float = 0.0
 
+    def log_worth(self, log_c: Float, log_z: Float) -> Float:
+        """Logarithms of the derivative by tasks, of coefficients c, at logarithms of shares per weight."""
+        return log_c + self.log_factor - (self.alpha * log_z if self.alpha else 0.0)
+
 
 class Slopes(NamedTuple):
     """``exp(log_unit)`` times a sum of derivatives."""

@@ -27,6 +27,7 @@ Float = NDArray[np.float64]
 
 SMALLEST = 1e-305  # smaller floats have lost digits, or lose them in a product
 BEYOND = "beyond the range of floats (1e-305 to 1e308); count its tasks, or the resources that it needs, in other units"
+TIE = 1e-12  # relative difference of ratios that count as equal
 PART = 4_096  # users that are looked at together for one who has some of a share
 
 # Coefficients by the identities of share and instance; both are held, so that no other gets the same identity.
@@ -95,6 +96,14 @@ class Share(Block):
         ...         return symbols.coefficient * len(symbols.ratios) == sum(symbols.ratios)
         >>> fo.Policy(fo.Leximin(MeanShare())).allocate(fo.Instance([[1, 0], [1, 1]], [2, 2])).tasks
         array([1.33333333, 0.66666667])
+        """
+        return None
+
+    def elasticities(self, instance: Instance) -> tuple[Float, Float] | None:
+        """Derivatives of log c by the logarithms of demands on each server row, growing and shrinking; None: unknown.
+
+        Each is of shape (n_users, n_servers, n_resources). Those by capacities are their negatives, with growing and
+        shrinking exchanged, since shares are of ratios. Only shares of fairopt's are asked.
         """
         return None
 
@@ -247,6 +256,9 @@ class Tasks(Share):
     def conditions(self, symbols: ShareSymbols) -> Condition:
         return symbols.coefficient == 1
 
+    def elasticities(self, instance: Instance) -> tuple[Float, Float]:
+        return _of_ratios(np.zeros(instance.ratios.shape), instance)
+
 
 @dataclass(frozen=True, repr=False)
 class DominantShare(Share):
@@ -269,6 +281,9 @@ class DominantShare(Share):
 
     def conditions(self, symbols: ShareSymbols) -> Condition:
         return is_largest(symbols.coefficient, symbols.ratios)
+
+    def elasticities(self, instance: Instance) -> tuple[Float, Float]:
+        return KDominantShare(1).elasticities(instance)
 
 
 @dataclass(frozen=True, repr=False)
@@ -382,6 +397,15 @@ class KDominantShare(Share):
         enough = any_of(all_of(r > 0 for r in some) for some in itertools.combinations(g, k))
         return any_of([enough & whole, *few])
 
+    def elasticities(self, instance: Instance) -> tuple[Float, Float]:
+        """1 for the k largest ratios; at a tie for the last place a ratio counts as it grows, not as it shrinks."""
+        g = instance.ratios
+        last = np.sort(g, axis=1)[:, -self.k][:, None]
+        above, level = g > last * (1 + TIE), np.abs(g - last) <= TIE * last
+        room = self.k - above.sum(axis=1, keepdims=True)
+        up = ((above | level) & (g > 0)).astype(np.float64)
+        return _of_ratios(up, instance, up * (above | (level.sum(axis=1, keepdims=True) <= room)))
+
     def _too_large(self, n_resources: int) -> OutOfDomain:
         return OutOfDomain(f"{self} on {n_resources} resource(s): k is larger; give k <= {n_resources}")
 
@@ -392,6 +416,13 @@ class KDominantShare(Share):
             f"it demands fewer than k = {self.k} resources; use KDominantShare({self.k}, short='positive'), "
             "a smaller k, or leave the user out"
         )
+
+
+def _of_ratios(up: Float, instance: Instance, down: Float | None = None) -> tuple[Float, Float]:
+    """Elasticities by the ratios of total demand and capacity, shape (n_users, n_resources), on each server row."""
+    row, total = instance.capacities * instance.counts[:, None], instance.total_capacities
+    part = np.divide(row, total, out=np.zeros_like(row), where=total > 0)
+    return up[:, None, :] * part, (up if down is None else down)[:, None, :] * part
 
 
 def _largest(ratios: Float, k: int) -> list[Float]:
@@ -457,6 +488,11 @@ class PNormShare(Share):
         a, b = p.as_integer_ratio()
         return symbols.root(c, b) ** a == total(symbols.root(r, b) ** a for r in g)
 
+    def elasticities(self, instance: Instance) -> tuple[Float, Float]:
+        if self.p == 0 or np.isinf(self.p):
+            return (DominantShare() if self.p else Tasks()).elasticities(instance)
+        return _of_ratios((instance.ratios / self.coefficients(instance)[:, None]) ** self.p, instance)
+
 
 @dataclass(frozen=True, repr=False)
 class ResourceShare(Share):
@@ -492,6 +528,11 @@ class ResourceShare(Share):
             raise OutOfDomain(f"{self} on {len(names)} resource(s): give an index below {len(names)}")
         return symbols.coefficient == symbols.ratios[where]
 
+    def elasticities(self, instance: Instance) -> tuple[Float, Float]:
+        up = np.zeros(instance.ratios.shape)
+        up[:, instance.resource_index(self.resource)] = 1.0
+        return _of_ratios(up, instance)
+
     def why_zero(self, instance: Instance, user: int) -> str:
         return "it demands none of this resource; choose another share, or leave the user out"
 
@@ -516,3 +557,13 @@ class StandAloneShare(Share):
 
     def conditions(self, symbols: ShareSymbols) -> Condition:
         return is_largest(symbols.coefficient, symbols.ratios)
+
+    def elasticities(self, instance: Instance) -> tuple[Float, Float]:
+        row, demands = instance.capacities * instance.counts[:, None], instance.demands[:, None, :]
+        with np.errstate(divide="ignore"):
+            each = np.where(demands > 0, row / demands, np.inf)
+        alone = each.min(axis=2, keepdims=True)
+        least = each <= alone * (1 + TIE)
+        only = least & (least.sum(axis=2, keepdims=True) == 1)
+        part = alone / alone.sum(axis=1, keepdims=True)
+        return part * least, part * only

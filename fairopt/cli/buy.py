@@ -14,13 +14,13 @@ from fairopt.cli.commands import WHAT_POLICY, AsJson, Method, Solver, TimeLimit,
 from fairopt.cli.inputs import Source, reading
 from fairopt.cli.progress import console_for, working
 from fairopt.cli.values import labelled_number
+from fairopt.derivatives.sensitivity import checked_costs, sensitivity
 from fairopt.plots.common import matplotlib_or_missing
 from fairopt.policies.registry import named_policy
 from fairopt.policy import accepted, label
 from fairopt.report import files
 from fairopt.report.tables import Column, Table, numbers, shortened
 from fairopt.time_limits import Clock, begin
-from fairopt.tradeoff.sensitivity import checked_costs, sensitivity
 
 MOST = 20  # rows of the table
 BUY = """Tell which resource to buy next: what more of each brings under a policy.

@@ -6,10 +6,10 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from fairopt.derivatives.sensitivity import Purchase, Sensitivity
 from fairopt.errors import InvalidBlock
 from fairopt.plots.common import COLOURS, amount, cut, lettering, matplotlib_or_missing, new_figure, plain
 from fairopt.policy import label
-from fairopt.tradeoff.sensitivity import Purchase, Sensitivity
 
 __all__ = ["purchases"]
 

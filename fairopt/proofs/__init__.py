@@ -13,5 +13,4 @@
 * `read`: answers of CVXPY problems that the user solved (`Policy.read`).
 * `batch`: answers of many instances at once. `psdsf`: PS-DSF. `maximal`: whole tasks placed one by one.
 * `verify`: saved answers proved from their files alone, without the rest of the package.
-* `derivatives`: prices as derivatives of the optimum.
 """

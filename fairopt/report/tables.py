@@ -12,10 +12,10 @@ from rich.cells import cell_len
 
 from fairopt.allocation import Allocation, held_units
 from fairopt.blocks.shares import DominantShare
+from fairopt.derivatives.optimum import first_term
 from fairopt.display import visible
 from fairopt.instance import Instance
 from fairopt.policy import label
-from fairopt.proofs.derivatives.optimum import first_term
 from fairopt.server_sums import ByType, part_of
 
 __all__ = [

@@ -231,6 +231,27 @@ def test_the_order_of_resources_does_not_matter(instance, random):
             assert_allclose(share.per_task(other), share.per_task(instance), rtol=1e-12)
 
 
+@pytest.mark.parametrize("share", SHARES, ids=str)
+def test_elasticities_are_the_derivatives_of_the_logarithms_of_coefficients(share):
+    given, by = fo.Instance([[2, 5, 3], [4, 1, 2]], [[9, 30, 8], [40, 7, 11]], counts=[1, 2]), 1e-6
+    up, down = share.elasticities(given)
+    assert_array_equal(up, down)  # no ties
+    for s, i in np.ndindex(given.capacities.shape):
+        more = given.capacities.copy()
+        more[s, i] *= 1 + by
+        change = np.log(share.per_task(given.with_capacities(more)) / share.per_task(given)) / by
+        assert_allclose(-up[:, s, i], change, atol=1e-5)
+    for i in range(given.n_resources):
+        needs = given.demands * (1 + by * (np.arange(given.n_resources) == i))
+        change = np.log(share.per_task(given.replace(demands=needs)) / share.per_task(given)) / by
+        assert_allclose(up[:, :, i].sum(axis=1), change, atol=1e-5)
+
+
+def test_at_a_tie_the_dominant_share_grows_with_each_ratio_and_shrinks_with_none():
+    up, down = fo.DominantShare().elasticities(fo.Instance([[40, 8], [5, 5]], [200, 200]))
+    assert up.tolist() == [[[1, 0]], [[1, 1]]] and down.tolist() == [[[1, 0]], [[0, 0]]]
+
+
 # -- what is refused -------------------------------------------------------------------------------------------------
 
 

@@ -20,23 +20,21 @@ from fairopt.allocation import ChangedByHand
 from fairopt.blocks.normal_form import Term
 from fairopt.blocks.objectives import Objective
 from fairopt.blocks.shares import asked_once
+from fairopt.derivatives.level_rises import heights
+from fairopt.derivatives.multipliers import TRUST, Face
+from fairopt.derivatives.optimum import (
+    TIES,
+    NoDerivative,
+    OptimalityConditions,
+    Optimum,
+    first_term,
+    first_tier,
+    log_worth,
+)
 from fairopt.errors import InvalidBlock
 from fairopt.formulation.program import ConeModel, Float
 from fairopt.lazy import cp
 from fairopt.proofs.conditions import gradient_of
-from fairopt.proofs.derivatives.level_rises import heights
-from fairopt.proofs.derivatives.multipliers import TRUST, Face
-from fairopt.proofs.derivatives.optimum import (
-    TIES,
-    OptimalityConditions,
-    Optimum,
-    _NotCovered,
-    first_term,
-    first_tier,
-    log_levels,
-    log_worth,
-    parts,
-)
 
 if TYPE_CHECKING:
     from fairopt.allocation import Allocation
@@ -101,7 +99,7 @@ def prices(allocation: Allocation) -> Prices | None:
             return Prices(nothing, nothing)
         try:
             found = _of_first_level(optimum) if optimum.levelled else _of_value(optimum)
-        except _NotCovered:
+        except NoDerivative:
             found = _of_evidence(optimum)
         if found is not None:
             right, left, log_factor = found
@@ -125,7 +123,7 @@ def level_prices(allocation: Allocation) -> tuple[LevelPrices, ...] | None:
             return ()
         try:
             found = heights(optimum)
-        except _NotCovered:
+        except NoDerivative:
             return None
         if found is not None:
             labels, nothing = optimum.program.instance.users, np.zeros(allocation.instance.capacities.shape)
@@ -154,7 +152,7 @@ def share_prices(allocation: Allocation) -> Float | None:
         return found.right
     slope = None
     if optimum is not None and term is not None and term.kind.is_known:
-        slope = term.kind.log_share_slope(log_levels(term.share, optimum.point), optimum.point.weights)
+        slope = term.kind.log_share_slope(optimum.log_levels(term.share), optimum.point.weights)
     if slope is None or term is None:
         raise InvalidBlock(
             f"no share stands for the value of {first_tier(allocation)}: share_prices are of a single objective of "
@@ -206,12 +204,12 @@ def _of_value(optimum: Optimum) -> tuple[Float, Float, float] | None:
 def _face(optimum: Optimum) -> tuple[Face, Float, float]:
     """All optimal multipliers of a sum of objectives, their units, and the logarithm of the objective's."""
     if not optimum.rest.known:
-        raise _NotCovered
+        raise NoDerivative
     worth, ranked, log_factor = _worth(optimum)
     lost = np.zeros(optimum.program.instance.n_users, dtype=bool)  # an infinite worth is only possible at a bound
     lost[optimum.user[~np.isfinite(worth)]] = True
     if (lost & ~optimum.high).any():
-        raise _NotCovered
+        raise NoDerivative
     system = OptimalityConditions(optimum, np.where(lost[optimum.user], 0.0, worth))
     ties = system.rank(ranked, float(np.exp(-log_factor)))
     money = optimum.tasks * system.worth * ~lost[optimum.user]
@@ -229,11 +227,10 @@ def _face(optimum: Optimum) -> tuple[Face, Float, float]:
 
 def _worth(optimum: Optimum) -> tuple[Float, list[Term], float]:
     """The worth of a task of each pair, up to a factor, ranked terms, and the factor's logarithm."""
-    powers, ranked = parts(optimum.objective, optimum.point)
-    logs, log_factor = log_worth(optimum, powers), 0.0
+    (logs, ranked), log_factor = log_worth(optimum.objective, optimum), 0.0
     for chosen in (optimum.used & ~optimum.high[optimum.user], optimum.used, np.ones(len(logs), dtype=bool)):
         finite = logs[chosen & np.isfinite(logs)]
-        if powers and len(finite):  # the largest worth that prices have to explain
+        if len(finite):  # the largest worth that prices have to explain
             log_factor = float(finite.max())
             break
     with np.errstate(over="ignore"):
@@ -248,7 +245,7 @@ def _of_evidence(optimum: Optimum) -> tuple[Float, Float, float] | None:
     try:
         try:
             worth, ranked, log_factor = _worth(optimum)
-        except _NotCovered:
+        except NoDerivative:
             worth, ranked, log_factor = _by_gradient(optimum), [], 0.0
         with np.errstate(over="ignore"):
             by_row = prices * np.exp(-log_factor)
@@ -260,7 +257,7 @@ def _of_evidence(optimum: Optimum) -> tuple[Float, Float, float] | None:
         if not (np.isfinite(whole) and by_row.min() >= -TRUST * whole and float(by_row @ spare) <= TRUST * whole):
             return None
         conditions, _ = system.conditions(np.zeros(0, dtype=np.intp), np.zeros(0), whole, paid=cost)
-    except _NotCovered:
+    except NoDerivative:
         return None
     return (prices, prices, 0.0) if Face(conditions, ties).sound else None
 
@@ -271,13 +268,13 @@ def _by_gradient(optimum: Optimum) -> Float:
     required = len(cone.model.required)
     expression = cp.sum(optimum.objective.expression(cone.model))
     if len(cone.model.required) > required or any(v.id != cone.unknowns.id for v in expression.variables()):
-        raise _NotCovered
+        raise NoDerivative
     pairs = optimum.program.pairs
     cone.unknowns.save_value(optimum.point.tasks_by_server[pairs.user, pairs.server] / cone.scale)
     gradient = gradient_of(expression, cone.unknowns)
     if gradient is None:
-        raise _NotCovered
+        raise NoDerivative
     worth: Float = (gradient.toarray().ravel() / cone.scale)[optimum.kept]
     if not np.isfinite(worth).all():
-        raise _NotCovered
+        raise NoDerivative
     return worth

@@ -416,6 +416,21 @@ def test_a_share_of_your_own_with_its_coefficients_held() -> None:
     np.testing.assert_allclose(fo.sensitivity(a, held=True).capacities.welfare, a.prices, rtol=1e-9, atol=1e-12)
 
 
+@dataclass(frozen=True, repr=False)
+class DearerThere(fo.Share):
+    """Tasks, that count twice on the second server."""
+
+    def per_task(self, instance: fo.Instance) -> Float:
+        return np.where(np.arange(instance.n_servers) == 1, 2.0, np.ones((instance.n_users, 1)))
+
+
+@pytest.mark.parametrize("objective", [fo.AlphaFair(2, DearerThere()), fo.Leximin(DearerThere())], ids=str)
+def test_shares_of_your_own_that_differ_by_server_are_out_of_domain(objective: fo.Objective) -> None:
+    alike = fo.Instance([[1, 2], [2, 1]], [[4, 4], [4, 4], [8, 3]])
+    with pytest.raises(fo.OutOfDomain, match="differs by server"):
+        fo.sensitivity(fo.Policy(objective).allocate(alike), held=True)
+
+
 def test_demands_by_server_and_the_tasks_that_max_min_leaves_open_are_out_of_domain() -> None:
     with pytest.raises(fo.OutOfDomain, match="differ by server"):
         fo.sensitivity(fo.DRF().allocate(fo.Instance([[[1], [2]], [[1], [1]]], [[4], [4]])))

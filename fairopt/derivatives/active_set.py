@@ -12,29 +12,25 @@ import contextlib
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fairopt.blocks.model import Pairs
 from fairopt.blocks.normal_form import Term
+from fairopt.derivatives.changes import LATE, Change
+from fairopt.derivatives.multipliers import Face, dense
+from fairopt.derivatives.optimum import SMALL, USED, NoDerivative, OptimalityConditions, Optimum
+from fairopt.formulation.program import Float, Mask
 from fairopt.instance import Instance
 from fairopt.lazy import sp, sparse_linalg
-from fairopt.proofs.derivatives.multipliers import Conditions, Face
 from fairopt.time_limits import Clock
-from fairopt.tradeoff.changes import LATE, Change, _NoRate
 
 __all__ = ["ActiveSet"]
 
-Float = NDArray[np.float64]
-Mask = NDArray[np.bool_]
-
-FULL, USED = 1e-6, 1e-6  # the rest of a capacity or limit, and the part of a user's tasks, that count as none
 WEAK = 1e-7  # multipliers below this part of the whole worth count as zero
 AGAIN = 5  # times that tasks are polished
 TRUST = 1e-3  # by how much conditions may fail before the tasks are polished
 ROUND = 1e-9  # of rates, and of conditions that must hold at a changed point
 SINGULAR = 1e-11  # the smallest pivot relative to the largest of equations that have one solution
 MOST = 3000  # users of a measure whose derivatives tie all of them
-SMALL = 100  # pairs, rows and users up to which dense equations are faster
 RANK, CONSISTENT = 1e-9, 1e-6  # of equations with several solutions: singular values, and what is left
 REGULAR, REFINE = 1e-7, 4  # what is added to such equations, and steps that take it out again
 TINY = 1e-300
@@ -59,20 +55,20 @@ class State(NamedTuple):
 
 
 class ActiveSet:
-    """A term without kinks on one instance whose demands are the same on all servers.
+    """A term without kinks on one instance whose demands are the same on all servers, given by its pairs.
 
     ``c`` (n_users,) are the coefficients of its share. The worth is in units of ``exp(unit)``.
     """
 
     unit: float | None = None
 
-    def __init__(self, instance: Instance, term: Term, c: Float) -> None:
-        self.instance, self.term, self.c = instance, term, c
+    def __init__(self, pairs: Pairs, term: Term, c: Float) -> None:
+        instance = self.instance = pairs.instance
+        self.pairs, self.term, self.c = pairs, term, c
         self.w, self.limits = instance.weights, instance.task_limits
         self.linear = term.is_linear
-        self.pairs = pairs = Pairs(instance)
         self.user, self.small = pairs.user, sum(pairs.loads.shape) + len(self.w) <= SMALL
-        kind: Any = _dense if self.small else sp.csr_array
+        kind: Any = dense if self.small else sp.csr_array
         self.loads, self.of_user = kind(pairs.loads), kind(pairs.totals)
         self.made: dict[tuple[bytes, ...], Any] = {}
 
@@ -86,7 +82,7 @@ class ActiveSet:
         log_z = np.log(self.c * total / self.w)
         slopes = self.term.kind.slopes(log_z, self.w)
         assert slopes is not None
-        logs = [np.log(self.c) + part.log_factor - (part.alpha * log_z if part.alpha else 0.0) for part in slopes.each]
+        logs = [part.log_worth(np.log(self.c), log_z) for part in slopes.each]
         if self.unit is None:
             self.unit = float(np.max(logs))
         n = len(total)
@@ -106,57 +102,40 @@ class ActiveSet:
             curve = together if self.small else sp.csr_array(together)
         return worth, curve, shared, -log_z
 
-    def start(self, tasks: Float, clock: Clock) -> None:
-        """Find what is held at an answer, and its multipliers; tasks are (n_users, n_servers)."""
+    def start(self, optimum: Optimum, clock: Clock) -> None:
+        """Find what is held at an answer, and its multipliers."""
         if self.term.alpha is None and len(self.w) > MOST:
-            raise _NoRate(f"equations of all users together, as of {self.term.measure}, are solved for up to {MOST:,}")
-        x = np.maximum(self.pairs.of(tasks), 0.0)
-        least = FULL * self.instance.tasks_alone.sum(axis=1)[self.user] if self.linear else 0.0
+            raise NoDerivative(
+                f"equations of all users together, as of {self.term.measure}, are solved for up to {MOST:,}"
+            )
         for _ in range(AGAIN):  # answers may be too inexact to tell what is held before they are polished
-            total = self.pairs.sum(x)
-            x = np.where((x > USED * total[self.user]) & (x > least), x, 0.0)
-            rows, limits = self.loads @ x >= 1 - FULL, total >= self.limits * (1 - FULL)
-            self.tight = Held(x > 0, rows, limits & (total > 0))
-            state = self._with_limits(x, self._some_prices(x))
-            polished = self.newton(self.tight, state, clock)
-            if polished is None or polished.p.min(initial=0.0) < -WEAK * (self.worth(x)[0] @ total):
+            self.tight = held = _held_at(optimum)
+            state = self._with_limits(np.where(held.pairs, optimum.tasks, 0.0), self._some_prices(optimum))
+            polished = self.newton(held, state, clock)
+            if polished is None or polished.p.min(initial=0.0) < -WEAK * self.whole:
                 polished = self.newton(self._strong(state), state, clock)
             self.base = polished or state
-            x = np.maximum(self.base.x, 0.0)
-            total = self.pairs.sum(x)
-            more = (self.loads @ x > 1 - FULL)[~rows].any() or (total > self.limits * (1 - FULL))[~limits].any()
-            if not more and (x > USED * total[self.user])[self.tight.pairs].all():
+            optimum = optimum.at(np.maximum(self.base.x, 0.0))
+            now = _held_at(optimum)
+            if now.pairs[held.pairs].all() and not ((now.rows & ~held.rows).any() or (now.limits & ~held.limits).any()):
                 break
         cost = self._relative_cost(self.base, self.worth(self.base.x)[0])
         if np.abs(cost[self.tight.pairs] - 1).max(initial=0.0) > TRUST or (cost < 1 - TRUST).any():
-            raise _NoRate(NO_OPTIMUM)
+            raise NoDerivative(NO_OPTIMUM)
 
+    @np.errstate(over="ignore")
     def _relative_cost(self, at: State, worth: Float) -> Float:
         """The cost of a task of each pair relative to its worth; 1 where both are zero."""
         cost, worth = self.loads.T @ at.p + at.nu[self.user], worth[self.user]
         return np.divide(cost, worth, out=np.where(cost > 0, np.inf, 1.0), where=worth > 0)
 
-    def _some_prices(self, x: Float) -> Float:
-        """Optimal prices at the tasks x; sets the ``face`` of all of them."""
-        worth, total, none = self.worth(x)[0], self.pairs.sum(x), np.zeros(len(self.w), dtype=bool)
-        rows, self.whole = self.tight.rows, float(worth @ total)
-        reach = np.minimum(self.instance.tasks_alone.sum(axis=1), self.limits)[self.user] if self.linear else x
-        self.face = Face(
-            Conditions(
-                self.loads[rows] * self.whole,
-                worth[self.user],
-                np.ones(len(x)),
-                self.user,
-                x,
-                reach,
-                self.tight.pairs,
-                total == 0,
-                self.tight.limits,
-                none,
-                np.zeros(int(rows.sum()), dtype=bool),
-            )
-        )
-        return self._prices(np.zeros(len(rows)))
+    def _some_prices(self, optimum: Optimum) -> Float:
+        """Optimal prices at an answer; sets the ``face`` of all of them."""
+        worth, rows = self.worth(np.where(optimum.used, optimum.tasks, 0.0))[0], optimum.full
+        self.whole = float(worth @ optimum.total)
+        system = OptimalityConditions(optimum, worth[self.user])
+        self.face = Face(system.conditions(rows, np.full(len(rows), self.whole), self.whole, most=np.inf)[0])
+        return self._prices(np.zeros(len(self.tight.rows)))
 
     def _prices(self, goal: Float) -> Float:
         """The optimal prices at which a change of rows is worth least, of several ones those with the most zeros."""
@@ -164,7 +143,7 @@ class ActiveSet:
         tie = 1e-6 * (float(np.abs(goal).max(initial=0.0)) or 1.0)
         found = self.face.least(goal + tie * np.linspace(1, 2, len(goal)))
         if found is None or not np.isfinite(found[0]):
-            raise _NoRate(NO_OPTIMUM)
+            raise NoDerivative(NO_OPTIMUM)
         p[self.tight.rows] = found[1] * self.whole
         return p
 
@@ -181,7 +160,7 @@ class ActiveSet:
 
     @np.errstate(all="ignore")
     def _equations(self, at: State, held: Held) -> tuple[_Dense | _Sparse, Float]:
-        """The factorised equations of rates, and the units of unknowns; `_NoRate` if they leave tasks open."""
+        """The factorised equations of rates, and the units of unknowns; `NoDerivative` if they leave tasks open."""
         q, r, k = (np.flatnonzero(part) for part in held)
         worth, curve, _, _ = self.worth(at.x)
         total = self.pairs.sum(at.x)
@@ -211,15 +190,16 @@ class ActiveSet:
             whole[part] = piece
         return out
 
+    @np.errstate(all="ignore")
     def newton(self, held: Held, state: State, clock: Clock) -> State | None:
         """The point that satisfies the conditions with the same parts held, near a state; None without."""
         q, r, k = held
         for _ in range(25):
             if clock.late:
-                raise _NoRate(LATE)
+                raise NoDerivative(LATE)
             try:
                 factors, units = self._equations(state, held)
-            except _NoRate:
+            except NoDerivative:
                 return None
             worth, total = self.worth(state.x)[0][self.user], self.pairs.sum(state.x)
             missing = (self.loads.T @ state.p + state.nu[self.user] - worth)[q] / worth[q]
@@ -247,14 +227,14 @@ class ActiveSet:
         gained = (change.capacity * per).ravel()
         if not self.face.unique and (change.demand.any() or gained.any()):  # decides among several multipliers
             if change.demand.any():
-                raise _NoRate("several prices are optimal here, since resources are full for the same users")
+                raise NoDerivative("several prices are optimal here, since resources are full for the same users")
             base = self._with_limits(base.x, self._prices(gained))
         strong = self._strong(base)
         worth, curve, shared, by_alpha = self.worth(base.x)
         cost = self._relative_cost(base, worth)
         idle = ~self.tight.pairs & (cost - 1 < 10 * WEAK)
         if self.linear and idle.any():
-            raise _NoRate(SEVERAL)
+            raise NoDerivative(SEVERAL)
         # demands enter the cost of tasks, and the loads
         more = change.demand[self.user] * per[server]
         np.subtract.at(gained.reshape(-1, m), server, more * base.x[:, None])
@@ -277,7 +257,7 @@ class ActiveSet:
             solution, rest = factors.solve(side)
             size = max(float(np.abs(solution).max()), float(np.abs(side).max()), TINY)
             if rest > CONSISTENT * size:
-                raise _NoRate("tasks can be placed in several ways, of which the change decides for one")
+                raise NoDerivative("tasks can be placed in several ways, of which the change decides for one")
             rate = self._spread(held, solution * units)
             moved = self.pairs.sum(rate.x)
             up = curve @ (moved * (total > 0) / safe)
@@ -293,12 +273,12 @@ class ActiveSet:
                 return moved, (held, base) if factors.regular else None
             at = int(np.argmax(worst))
             part[at] = not part[at]
-        raise _NoRate("which conditions stay held was not found")
+        raise NoDerivative("which conditions stay held was not found")
 
     def stays(self, instance: Instance, term: Term, c: Float, kept: tuple[Held, State]) -> tuple[Held, State] | None:
         """What is held at the optimum of another instance, and its state, if the same is held there; else None."""
         held, near = kept
-        other = ActiveSet(instance, term, c)
+        other = ActiveSet(Pairs(instance), term, c)
         start = State(near.x, 0 * near.p, 0 * near.nu)  # equations are linear in multipliers
         found = other.newton(held, start, Clock(None))
         if found is None:
@@ -313,8 +293,11 @@ class ActiveSet:
         return (held, found) if fits and below and (cost >= 1 - ROUND).all() else None
 
 
-def _dense(matrix: Any) -> Float:
-    return np.asarray(matrix if isinstance(matrix, np.ndarray) else matrix.toarray())
+def _held_at(optimum: Optimum) -> Held:
+    """What is used, full and at its limit."""
+    rows = np.zeros(len(optimum.program.usable_rows), dtype=bool)
+    rows[optimum.full] = True
+    return Held(optimum.used, rows, optimum.high)
 
 
 class _Dense:
@@ -325,13 +308,13 @@ class _Dense:
 
     def __init__(self, matrix: Float, of_user: Float) -> None:
         if not np.isfinite(matrix).all():
-            raise _NoRate("the worth of tasks is beyond the range of floats")
+            raise NoDerivative("the worth of tasks is beyond the range of floats")
         size = np.maximum(np.abs(matrix).max(axis=0), TINY)
         self.left, self.values, right = np.linalg.svd(matrix / size)
         self.rank = int((self.values > RANK * self.values[0]).sum())
         self.regular, self.right = self.rank == len(matrix), right[: self.rank] / size
         if np.abs(of_user @ (right[self.rank :] / size)[:, : of_user.shape[1]].T).max(initial=0.0) > 1e-6:
-            raise _NoRate(SEVERAL)
+            raise NoDerivative(SEVERAL)
 
     def solve(self, side: Float) -> tuple[Float, float]:
         """The smallest solution, of least squares where there is none, and what it leaves."""
@@ -346,7 +329,7 @@ class _Sparse:
     def __init__(self, matrix: Any, linear: bool, singular: bool) -> None:
         self.matrix, self.regular = matrix, False
         if not np.isfinite(matrix.data).all():
-            raise _NoRate("the worth of tasks is beyond the range of floats")
+            raise NoDerivative("the worth of tasks is beyond the range of floats")
         with contextlib.suppress(RuntimeError):  # exactly singular
             if not singular:
                 self.factors = sparse_linalg.splu(matrix)
@@ -354,7 +337,7 @@ class _Sparse:
                 self.regular = bool(pivots.min() > SINGULAR * pivots.max())
         if not self.regular:
             if linear:
-                raise _NoRate(SEVERAL)
+                raise NoDerivative(SEVERAL)
             regular = matrix - REGULAR * sp.eye_array(matrix.shape[0])  # quasi-definite
             self.factors = sparse_linalg.splu(regular.tocsc())
 

@@ -21,8 +21,8 @@ from oracle.one_sided import Held, curved_sides, held, piecewise_linear, sides
 from oracle.optimum import alpha_fair
 
 import fairopt as fo
-from fairopt.proofs.derivatives import prices as derivatives
-from fairopt.proofs.derivatives.multipliers import Conditions, Face, Ties
+from fairopt.derivatives import prices as derivatives
+from fairopt.derivatives.multipliers import Conditions, Face, Ties
 
 PAIR = fo.Instance([[40, 8, 8], [8, 5, 1]], [200, 200, 200])
 SHARES = [fo.Tasks(), fo.DominantShare(), fo.PNormShare(1)]

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property
+from copy import copy
+from functools import cached_property, reduce
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fairopt.blocks.algebra import AtLeast, Objective, only_term, tiers_of
-from fairopt.blocks.base import blocks_within, is_ours
 from fairopt.blocks.model import Point
 from fairopt.blocks.normal_form import Term
 from fairopt.blocks.shares import Share
+from fairopt.derivatives.multipliers import Conditions, Ties, dense, flat, is_sparse, times_columns
 from fairopt.formulation.program import ConeModel, Float, Indices, Mask, Program
 from fairopt.lazy import sp
 from fairopt.proofs.conditions import linear_rows
-from fairopt.proofs.derivatives.multipliers import Conditions, Ties, flat, is_sparse, times_columns
 
 if TYPE_CHECKING:
     from fairopt.allocation import Allocation
@@ -37,11 +37,12 @@ ROUNDING = 1e-15  # and under objectives that level users, where lower bounds of
 TIES = (1e-8, 1e-6, 1e-5)
 
 
+SMALL = 100  # pairs and rows up to which dense matrices are faster
 MOST_COLUMNS = 3000  # multipliers beyond which their equations are not solved: 3,000 take 10 s
 
 
-class _NotCovered(Exception):
-    """The blocks do not determine derivatives in closed form, or the program is too large."""
+class NoDerivative(Exception):
+    """There is no derivative, or none is known; with the reason where it is shown."""
 
 
 class Rest(NamedTuple):
@@ -62,40 +63,50 @@ class Optimum:
 
     Pairs where no tasks can ever run are left out: ``user``, ``tasks``, ``reach`` and ``used`` have shape (n_pairs,) of
     the others. ``runs``, ``low`` and ``high`` (n_users,) are users with tasks, at a lower and at an upper bound;
-    ``full`` are the rows of ``loads`` that are used up.
+    ``full`` are the rows of ``loads`` that are used up. Levels within ``tie`` of each other count as equal.
     """
 
-    def __init__(self, allocation: Allocation, tie: float) -> None:
+    def __init__(self, allocation: Allocation, tie: float = TIES[0]) -> None:
         policy = allocation.policy
         self.tie = tie
         self.objective: Objective = first_tier(allocation)
         self.tiered = len(tiers_of(policy.objective)) > 1
-        constraints = tuple(policy.constraints)
-        ours = all(map(is_ours, blocks_within((self.objective, constraints))))
-        self.program = program = Program(allocation.instance, self.objective, constraints, merge=ours)
+        self.program = program = Program(allocation.instance, self.objective, policy.constraints)
         self.evidence = allocation.evidence_prices
         if program.empty:
             return
-        self.point = Point(program.instance, program.gather_rows(allocation.tasks_by_server))
         self.levelled = program.term.is_smallest and program.term.kind.is_known
+        self.bends = any(term.kind.bends for term in self.objective.terms())
         pairs = program.pairs
-        tasks = self.point.tasks_by_server[pairs.user, pairs.server]
         # pairs where no tasks can ever run: of users bounded by zero, and of resources that are reserved altogether
         shut = (program.high[pairs.user] <= 0) | program.closed_pairs
         self.kept = np.flatnonzero(~shut)
         every = not shut.any()
-        self.user, self.tasks = pairs.user[self.kept], tasks[self.kept]
-        self.loads = pairs.loads if every else pairs.loads[:, self.kept]
-        n = program.instance.n_users
-        self.total = np.bincount(self.user, weights=self.tasks, minlength=n)
-        bends = any(term.kind.bends for term in self.objective.terms())
-        self.reach = self.tasks if bends or self.levelled else program.most[self.user]
-        self.runs = self.total > (0.0 if bends else (ROUNDING if self.levelled else NOTHING) * program.most)
+        self.user = pairs.user[self.kept]
+        loads = pairs.loads if every else pairs.loads[:, self.kept]
+        self.loads = dense(loads) if sum(loads.shape) <= SMALL else loads
+        self._look(Point(program.instance, program.gather_rows(allocation.tasks_by_server)))
+
+    def at(self, tasks: Float) -> Optimum:
+        """The same program at other tasks of each pair."""
+        other, by_pair = copy(self), np.zeros(len(self.program.pairs))
+        other.__dict__.pop("rest", None)
+        by_pair[self.kept] = tasks
+        other._look(self.program.point(by_pair))
+        return other
+
+    def _look(self, point: Point) -> None:
+        """See at a point where tasks run, which users are at their bounds, and which rows are full."""
+        program = self.program
+        self.point, self.tasks = point, program.pairs.of(point.tasks_by_server)[self.kept]
+        self.total = np.asarray(np.bincount(self.user, self.tasks, program.instance.n_users), dtype=float)
+        self.reach = self.tasks if self.bends or self.levelled else program.most[self.user]
+        self.runs = self.total > (0.0 if self.bends else (ROUNDING if self.levelled else NOTHING) * program.most)
         self.used = self.runs[self.user] & (self.tasks > USED * self.total[self.user])
         if program.single and self.levelled:  # also where lower bounds of others leave nothing
             self.used |= ~self.runs[self.user]
-        full = max(FULL, 10 * tie)
-        near = tie if self.levelled else full
+        full = max(FULL, 10 * self.tie)
+        near = self.tie if self.levelled else full
         self.high = np.isfinite(program.high) & (self.total >= program.high * (1 - near))
         self.low = np.where(program.low > 0, self.total <= program.low * (1 + near), ~self.runs)
         used = np.asarray(self.loads @ self.tasks).ravel()
@@ -114,6 +125,21 @@ class Optimum:
         """Shares per weight."""
         return self.point.share(share) / self.program.instance.weights
 
+    @cached_property
+    def classes(self) -> Indices:
+        """The row of the program that each server as given is in."""
+        program = self.program
+        return program.unmerged.server_classes if program.merge else np.arange(program.instance.n_servers)
+
+    def by_class(self, by_server: Float) -> Float:
+        """Values of servers as given, that are equal within classes, by row of the program."""
+        return by_server[np.unique(self.classes, return_index=True)[1]]
+
+    def log_levels(self, share: Share) -> Float:
+        """Logarithms of shares per weight."""
+        with np.errstate(divide="ignore"):
+            return np.asarray(np.log(self.relative_shares(share)))
+
     def shown(self, by_row: Float) -> Float:
         """Derivatives by usable fraction of each row as (n_servers, n_resources) per natural unit of capacity."""
         with np.errstate(invalid="ignore"):
@@ -126,9 +152,8 @@ class Optimum:
         program = self.program
         if self.evidence is None or self.evidence.shape != program.given.capacities.shape:
             return None
-        first = np.unique(program.unmerged.server_classes, return_index=True)[1] if program.merge else slice(None)
         usable = np.where(program.usable_rows > 0, program.usable_rows, 1.0)
-        return (self.evidence[first] * program.whole_capacities).ravel() / usable
+        return (self.by_class(self.evidence) * program.whole_capacities).ravel() / usable
 
     @cached_property
     def rest(self) -> Rest:
@@ -161,17 +186,17 @@ class Optimum:
             if isinstance(block, AtLeast) and not linear and block.objective.is_known:
                 if block.objective.value(point) - block.level > FULL * block.objective.drop(point):
                     continue
-                powers, ranked = parts(block.objective, point)
+                worth, ranked = log_worth(block.objective, self)
                 if ranked:
-                    raise _NotCovered
-                rows.append(-sp.csr_array(np.exp(log_worth(self, powers))[None, :]))
+                    raise NoDerivative
+                rows.append(-sp.csr_array(np.exp(worth)[None, :]))
                 signed.append(np.zeros(1, dtype=bool))
                 straight = False
                 continue
             known, straight = known and linear, straight and linear
             tangent = linear_rows(condition, cone.unknowns)
             if tangent is None:
-                raise _NotCovered
+                raise NoDerivative
             per_task = sp.csr_array(tangent.slopes.T.tocsr() @ sp.diags_array(1.0 / cone.scale))
             add(per_task, tangent.values, not tangent.inequality)
         return Rest(sp.csr_array(sp.vstack(rows)), np.concatenate(signed), known, straight)
@@ -180,51 +205,26 @@ class Optimum:
 # -- what objectives are worth -----------------------------------------------------------------------------------------
 
 
-class Power(NamedTuple):
-    """A derivative ``exp(log_factor) (s_j / w_j)^-alpha`` by each share."""
-
-    log_factor: float
-    share: Share
-    alpha: float
-
-
-def parts(objective: Objective, point: Point) -> tuple[list[Power], list[Term]]:
-    """An objective as derivatives in closed form, and its terms of ranked shares."""
-    powers: list[Power] = []
-    ranked: list[Term] = []
+def log_worth(objective: Objective, optimum: Optimum) -> tuple[Float, list[Term]]:
+    """Logarithms of the worth of a task of each pair, by the terms that have derivatives, and the ranked terms."""
+    point, ranked, logs = optimum.point, list[Term](), [np.full(len(optimum.user), -np.inf)]
     for term in objective.terms():
         if term.factor == 0:
             continue
-        if not term.kind.is_known:
-            raise _NotCovered
         if term.ranks is not None:
             ranked.append(term)
             continue
-        slopes = term.kind.slopes(log_levels(term.share, point), point.weights)
+        if not term.kind.is_known:
+            raise NoDerivative
+        log_z = optimum.log_levels(term.share)
+        slopes = term.kind.slopes(log_z, point.weights)
         if slopes is None:
-            raise _NotCovered
-        log_factor = float(np.log(term.factor)) + slopes.log_unit
-        powers += [Power(log_factor + slope.log_factor, term.share, slope.alpha) for slope in slopes.each]
-    return powers, ranked
-
-
-def log_levels(share: Share, point: Point) -> Float:
-    """Logarithms of shares per weight."""
-    with np.errstate(divide="ignore"):
-        return np.asarray(np.log(point.share(share) / point.weights))
-
-
-def log_worth(optimum: Optimum, powers: Sequence[Power]) -> Float:
-    """Logarithm of the worth of a task of each pair, by the parts that have a derivative, shape (n_pairs,)."""
-    out: Float = np.full(len(optimum.user), -np.inf)
-    for log_factor, share, alpha in powers:
-        c = share.coefficients(optimum.program.instance)
+            raise NoDerivative
         with np.errstate(divide="ignore"):
-            term = log_factor + np.log(optimum.of(c))
-            if alpha:
-                term -= alpha * np.log(optimum.relative_shares(share))[optimum.user]
-        out = np.logaddexp(out, term) if len(powers) > 1 else term
-    return out
+            log_c = np.log(optimum.of(term.share.coefficients(point.instance)))
+        log_unit = float(np.log(term.factor)) + slopes.log_unit
+        logs += [log_unit + slope.log_worth(log_c, log_z[optimum.user]) for slope in slopes.each]
+    return reduce(np.logaddexp, logs[1:] or logs), ranked
 
 
 def first_tier(allocation: Allocation) -> Any:
@@ -310,23 +310,29 @@ class OptimalityConditions:
                     at_bound[j] = False
 
     def conditions(
-        self, rows: Indices, scale: Float, whole: float, lost: Mask | None = None, paid: Float | None = None
+        self,
+        rows: Indices,
+        scale: Float,
+        whole: float,
+        lost: Mask | None = None,
+        paid: Float | None = None,
+        most: float = MOST_COLUMNS,
     ) -> tuple[Conditions, Float]:
         """The conditions, and the unit of each multiplier: prices, those of other conditions, and others.
 
         Prices are of capacities given as rows of the optimum's loads, about as large as ``scale``; ``whole`` is about
         the worth of everything. Users who are ``lost`` leave no condition; ``paid`` is the cost of tasks at given
-        prices.
+        prices. `NoDerivative` for more than ``most`` multipliers.
         """
         optimum, apart, rest = self.optimum, self.apart, self.optimum.rest
-        most = np.zeros(0)
+        dearest = np.zeros(0)
         if rest.charges.shape[0]:
-            most = flat(times_columns(abs(rest.charges), optimum.program.size[optimum.user]).max(axis=1))
+            dearest = flat(times_columns(abs(rest.charges), optimum.program.size[optimum.user]).max(axis=1))
         others = [unit for *_, unit in self.columns]
-        units = np.concatenate([scale, whole / np.where(most > 0, most, 1.0), others])
+        units = np.concatenate([scale, whole / np.where(dearest > 0, dearest, 1.0), others])
         signed = np.concatenate([np.zeros(len(scale), dtype=bool), rest.signed, np.zeros(len(others), dtype=bool)])
-        if len(units) > MOST_COLUMNS:
-            raise _NotCovered
+        if len(units) > most:
+            raise NoDerivative
         charges: Any = optimum.loads[rows]
         if len(units) > len(scale):
             charges = sp.vstack([sp.csr_array(charges), rest.charges])

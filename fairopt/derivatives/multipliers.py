@@ -122,7 +122,7 @@ class Conditions:
 
     def rows_of(self, pairs: Indices | list[Any]) -> Float:
         """Charges of some pairs, in units of the users' own multipliers, shape (n_columns, len(pairs))."""
-        return _dense(self.charges[:, pairs])
+        return dense(self.charges[:, pairs])
 
     def own_multipliers(self, theta: Float) -> Float:
         """The cost of each pair beyond its worth, in units of the user's own multiplier, shape (n_pairs,)."""
@@ -132,7 +132,7 @@ class Conditions:
     def gram(self) -> Float:
         """Matrix of the normal equations of weighted least squares, (n_columns, n_columns)."""
         plain, spread = (times_columns(rows, w) @ rows.T for rows, w in zip(self.rows, self.weights, strict=True))
-        return _dense(plain) + _dense(spread)
+        return dense(plain) + dense(spread)
 
 
 class Face:
@@ -406,10 +406,11 @@ def times_columns(matrix: Any, by_column: Float) -> Any:
     return sp.csc_array(matrix) @ sp.diags_array(by_column) if is_sparse(matrix) else matrix * by_column
 
 
-def _dense(matrix: Any) -> Float:
+def dense(matrix: Any) -> Float:
+    """A matrix as an array."""
     return np.asarray(sp.coo_array(matrix).toarray() if is_sparse(matrix) else matrix)
 
 
 def flat(values: Any) -> Float:
     """A dense or sparse row or column as a vector."""
-    return _dense(values).ravel()
+    return dense(values).ravel()

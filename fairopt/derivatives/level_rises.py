@@ -15,10 +15,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from fairopt.derivatives.multipliers import Conditions, Face, Ties, flat, is_sparse, times_columns
+from fairopt.derivatives.optimum import NoDerivative, OptimalityConditions, Optimum
 from fairopt.formulation.program import Float, Indices, Mask
 from fairopt.lazy import csgraph, sp
-from fairopt.proofs.derivatives.multipliers import Conditions, Face, Ties, flat, is_sparse, times_columns
-from fairopt.proofs.derivatives.optimum import OptimalityConditions, Optimum, _NotCovered
 
 MOST_LEVELS = 1000  # that capacities decide
 MOST_PROGRAMS = 5000  # linear programs where multipliers are not unique: 300 took 10 s with 300 full capacities
@@ -60,7 +60,7 @@ class _Rates:
         self.rate, self.z = optimum.rates(share), np.where(optimum.runs, optimum.relative_shares(share), 0.0)
         self.others = optimum.rest.charges.shape[0] > 0
         if not optimum.rest.known or (not first and not optimum.rest.straight):
-            raise _NotCovered
+            raise NoDerivative
         d = len(optimum.full)
         self.rises = np.zeros((len(self.z), 2 * d))
         self.blocked = np.zeros(2 * d, dtype=bool)
@@ -69,7 +69,7 @@ class _Rates:
         self.nowhere = np.bincount(optimum.user, minlength=len(self.z)) == 0
         self.lifted = optimum.low & ~optimum.high & ~self.nowhere
         if not optimum.program.single and (~optimum.runs & ~self.nowhere).any():
-            raise _NotCovered
+            raise NoDerivative
         self.needs = self._needs()
         self.tops = self._tops()
         self.key = self._keys()
@@ -78,7 +78,7 @@ class _Rates:
         """Which users need which full row, shape (d, n_users)."""
         optimum, n = self.optimum, len(self.z)
         loads = optimum.loads[optimum.full]
-        if not is_sparse(loads):  # one pair for a user, or none
+        if optimum.program.single:  # one pair for a user, or none
             needs = np.zeros((len(loads), n), dtype=bool)
             needs[:, optimum.user] = loads > 0
             return needs
@@ -128,7 +128,7 @@ class _Rates:
         else:
             chosen = np.unique([*self.tops[np.isfinite(self.tops)], *key[self.lifted]])
         if len(chosen) > MOST_LEVELS:
-            raise _NotCovered
+            raise NoDerivative
         self._find_blocked()
         decided: dict[float, tuple[Float, Float]] = {}
         for level in chosen:
@@ -280,7 +280,7 @@ class _Rates:
             found = face.least(goal)
             self.programs += face.programs - before
             if self.programs > MOST_PROGRAMS:
-                raise _NotCovered
+                raise NoDerivative
             if found is None:
                 return None
             rise, theta = found

@@ -16,13 +16,14 @@ from fairopt.blocks.algebra import Objective, only_term
 from fairopt.blocks.normal_form import Power, Term
 from fairopt.blocks.objectives import Total
 from fairopt.blocks.shares import Share
+from fairopt.derivatives.active_set import ActiveSet
+from fairopt.derivatives.changes import LATE, Change, elasticities
+from fairopt.derivatives.leximin import SAME, Levels, Pool
+from fairopt.derivatives.optimum import NoDerivative, Optimum
+from fairopt.display import label
 from fairopt.errors import OutOfDomain, OutOfTime
-from fairopt.policy import label
 from fairopt.progress import tell
 from fairopt.time_limits import SHORTEST, Clock
-from fairopt.tradeoff.active_set import ActiveSet
-from fairopt.tradeoff.changes import LATE, Change, _NoRate, elasticities
-from fairopt.tradeoff.leximin import SAME, Levels, Pool
 
 __all__ = ["KINDS", "Analysis", "Derivatives"]
 
@@ -105,10 +106,8 @@ class Analysis:
         self.term, self.objective = _term(allocation.policy)
         if self.whole.demands.ndim == 3:
             raise OutOfDomain("demands differ by server, and derivatives are of tasks that take the same everywhere")
-        self.part = np.flatnonzero(self.whole.task_limits > 0)
-        unmerged = self.whole.taking_part(self.part)
-        self.instance, self.classes = unmerged.merged(), unmerged.server_classes
-        self.x = allocation.tasks[self.part]
+        self.optimum = optimum = Optimum(allocation)
+        self.part, self.instance = optimum.program.active, optimum.program.instance
         self.share: Share = self.term.share
         self.smooth = replace(self.term, factor=1.0, kind=self.term.kind.simplest)  # of the same optimum
         none = np.zeros((len(self.part), *self.instance.capacities.shape))
@@ -116,14 +115,18 @@ class Analysis:
         if not len(self.part):
             return
         self.c = self.share.coefficients(self.instance)
-        tasks = unmerged.sum_by_class(allocation.tasks_by_server[self.part])
+        if self.c.ndim == 2:
+            raise OutOfDomain(
+                f"{self.share} differs by server, and derivatives are of shares that are one number per task"
+            )
+        self.x = optimum.total
         self.kernel: Any
         if not self.term.is_smallest:
-            self.kernel = ActiveSet(self.instance, self.smooth, self.c)
+            self.kernel = ActiveSet(optimum.program.pairs, self.smooth, self.c)
             with self._timed() as clock:
                 try:
-                    self.kernel.start(tasks, clock)
-                except _NoRate as error:
+                    self.kernel.start(optimum, clock)
+                except NoDerivative as error:
                     if str(error) == LATE:
                         raise OutOfTime(
                             f"no derivatives were found within the time limit of {clock.time_limit:g} s; give it more "
@@ -131,9 +134,9 @@ class Analysis:
                         ) from None
                     raise OutOfDomain(f"no derivatives: {error}") from error
         elif self.instance.n_servers == 1:
-            self.kernel = Pool(self.instance, self.c, tasks[:, 0])
+            self.kernel = Pool(self.instance, self.c, self.x)
         else:
-            self.kernel = Levels(allocation, self.instance, self.part, self.classes, tasks)
+            self.kernel = Levels(allocation.level_prices, optimum)
 
     def derivatives(self, kind: str) -> Derivatives:
         """Both sides of all derivatives by the numbers of a kind."""
@@ -146,7 +149,7 @@ class Analysis:
                 for k, side in enumerate((1, -1)):
                     try:
                         moved, value = self.rates(kind, at, side, clock)
-                    except _NoRate as error:
+                    except NoDerivative as error:
                         moved, value = np.full(n, np.nan), np.nan
                         reason[at] = reason[at] or str(error)
                     tasks[(k, slice(None), *at)], welfare[(k, *at)] = side * moved, side * value
@@ -179,7 +182,7 @@ class Analysis:
         if kind == "alpha":
             return values
         if kind == "capacity":
-            return np.take(values, self.classes, axis=axis)
+            return np.take(values, self.optimum.classes, axis=axis)
         shape = (*values.shape[:axis], self.whole.n_users, *values.shape[axis + 1 :])
         out = np.full(shape, other, dtype=values.dtype)
         out[(slice(None),) * axis + (self.part,)] = values
@@ -207,15 +210,17 @@ class Analysis:
         n = self.instance.n_users
         if kind == "alpha":
             if self.smooth.alpha is None or isinstance(self.objective, Total):
-                raise _NoRate(f"{type(self.objective).__name__} has no alpha")
+                raise NoDerivative(f"{type(self.objective).__name__} has no alpha")
             if self.smooth.alpha == 0 and (side < 0 or not (self.x > 0).all()):
-                raise _NoRate("alpha is 0, and cannot be less" if side < 0 else "at alpha = 0 a user runs no tasks")
+                raise NoDerivative(
+                    "alpha is 0, and cannot be less" if side < 0 else "at alpha = 0 a user runs no tasks"
+                )
         rates = {name: np.zeros(getattr(self.instance, KINDS[name]).shape) for name in ("capacity", "demand", "weight")}
         log_c: Float = np.zeros(n)
         if kind != "alpha":
             size = self._size(kind, at)
             if size == 0:
-                raise _NoRate(("the server has none of it: " if kind == "capacity" else "") + ZERO)
+                raise NoDerivative(("the server has none of it: " if kind == "capacity" else "") + ZERO)
             rates[kind][at] = side
             log_c = side / size * self._log_slopes(self.slopes, kind, at, side)
         log_w = rates["weight"] / self.instance.weights
@@ -224,7 +229,7 @@ class Analysis:
     def rates(self, kind: str, at: Index, side: int, clock: Clock) -> tuple[Float, float]:
         """Rates of tasks and of welfare along a change."""
         if clock.late:
-            raise _NoRate(LATE)
+            raise NoDerivative(LATE)
         change, w = self.change(kind, at, side), self.instance.weights
         moved = self.kernel.rates(change)[0]
         z = self.c * self.x / w
@@ -235,7 +240,7 @@ class Analysis:
         """The largest change in a direction to which the derivatives' equations hold."""
         try:
             kept = self.kernel.rates(self.change(kind, at, side))[1]
-        except _NoRate:
+        except NoDerivative:
             return np.nan
         if kept is None:
             return np.nan

@@ -6,21 +6,21 @@ t > 0: where levels are equal, rates decide. What it gives is the derivative fro
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from fairopt.allocation import Allocation
-from fairopt.blocks.objectives import Objective
+from fairopt.blocks.normal_form import Term
+from fairopt.derivatives.changes import Change
+from fairopt.derivatives.optimum import NoDerivative, Optimum
+from fairopt.derivatives.prices import LevelPrices
 from fairopt.errors import OutOfDomain
+from fairopt.formulation.program import Float, Indices
 from fairopt.instance import Instance
-from fairopt.tradeoff.changes import Change, _NoRate
 
 __all__ = ["Levels", "Pool"]
 
-Float = NDArray[np.float64]
-Indices = NDArray[np.intp]
 TIE = 1e-9  # relative difference of levels that count as equal
 SAME = 1e-6  # relative difference of prices, levels and tasks that counts as none
 
@@ -87,48 +87,45 @@ class Pool:
         found = fill(self.flow, self.limits, Flow(speed, change.demand, change.capacity.sum(axis=0)))
         return found.rates, found.cause
 
-    def stays(self, instance: Instance, term: Objective, c: Float, kept: Indices) -> Indices | None:
+    def stays(self, instance: Instance, term: Term, c: Float, kept: Indices) -> Indices | None:
         """What holds each user of another instance, if it is the same."""
         found = fill(Flow(instance.weights / c, instance.demands, instance.total_capacities), self.limits)
         return kept if (found.cause == kept).all() else None
 
 
 class Levels:
-    """Leximin on several servers, of users who take part (their indices ``part``), and merged servers.
-
-    ``classes`` are the merged rows of the servers as given, and ``tasks`` is of shape (n_users, n_servers).
+    """Leximin on several servers.
 
     A level rises by its prices times the capacity gained; a user whose tasks per level grow by a part gains as much as
     if its use of each row, by that part, were taken from the capacities.
     """
 
-    def __init__(
-        self, allocation: Allocation, instance: Instance, part: Indices, classes: Indices, tasks: Float
-    ) -> None:
-        levels = allocation.level_prices
+    def __init__(self, levels: Sequence[LevelPrices] | None, optimum: Optimum) -> None:
         if levels is None:
             raise OutOfDomain(
                 "prices of the levels are not known on these servers: MaxMin leaves tasks open (allocate by Leximin), "
                 "or there are too many full capacities"
             )
-        first = np.unique(classes, return_index=True)[1]
+        instance, tasks = optimum.program.instance, optimum.point.tasks_by_server
         self.prices = np.zeros((instance.n_users, *instance.capacities.shape))
         self.z, self.kink = np.ones(instance.n_users), False
-        at = {allocation.instance.users[j]: k for k, j in enumerate(part)}
+        at = {user: j for j, user in enumerate(instance.users)}
         for level in levels:
             self.kink |= not np.allclose(level.prices, level.prices_left, rtol=SAME, atol=SAME * level.level)
-            mine = [at[user] for user in level.users if user in at]
-            self.prices[mine], self.z[mine] = level.prices[first], level.level
-        self.x = tasks.sum(axis=1)
+            mine = [at[user] for user in level.users]
+            self.prices[mine], self.z[mine] = optimum.by_class(level.prices), level.level
+        self.x = optimum.total
         self.used = tasks[:, :, None] * instance.demands[:, None, :]
         self.free = self.x < instance.task_limits * (1 - SAME)
 
     def rates(self, change: Change) -> tuple[Float, None]:
         """Rates of tasks along a change; ranges are not known."""
         if self.kink:
-            raise _NoRate("prices of more and of less capacity differ, and on several servers only these are known")
+            raise NoDerivative(
+                "prices of more and of less capacity differ, and on several servers only these are known"
+            )
         if change.demand.any():
-            raise _NoRate("for leximin on several servers it depends on where tasks run, which is not unique")
+            raise NoDerivative("for leximin on several servers it depends on where tasks run, which is not unique")
         log_speed = np.where(self.free, change.log_w - change.log_c, 0.0)
         room = change.capacity - np.einsum("j,jsi->si", log_speed, self.used)
         rise = np.einsum("jsi,si->j", self.prices, room) / self.z

@@ -11,12 +11,12 @@ import numpy as np
 
 from fairopt.accessor import later
 from fairopt.allocation import Allocation
+from fairopt.derivatives.analysis import KINDS, Analysis, Derivatives
+from fairopt.derivatives.leximin import SAME
+from fairopt.display import label
 from fairopt.errors import InvalidBlock, MissingExtra, OutOfDomain, nearest
 from fairopt.instance import Instance
-from fairopt.policy import label
 from fairopt.time_limits import checked
-from fairopt.tradeoff.derivatives import KINDS, Analysis, Derivatives
-from fairopt.tradeoff.leximin import SAME
 
 __all__ = ["Purchase", "Sensitivity", "checked_costs", "sensitivity"]
 
@@ -326,8 +326,8 @@ def sensitivity(allocation: Allocation, *, held: bool = False, time_limit: float
     InvalidBlock
         If it is not an allocation.
     OutOfDomain
-        For other policies and mechanisms, demands that differ by server, shares of your own unless ``held``, and
-        allocations by `MaxMin` that are not the leximin one.
+        For other policies and mechanisms, demands or shares that differ by server, shares of your own unless ``held``,
+        and allocations by `MaxMin` that are not the leximin one.
     OutOfTime
         If the limit is over before the first derivative.
 

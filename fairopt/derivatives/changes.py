@@ -1,0 +1,36 @@
+"""Rates of the data along a change, and by how much coefficients of shares change with demands and capacities."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from fairopt.blocks.base import is_ours
+from fairopt.blocks.shares import Share
+from fairopt.errors import OutOfDomain
+from fairopt.formulation.program import Float
+from fairopt.instance import Instance
+
+__all__ = ["LATE", "Change", "elasticities"]
+
+LATE = "the time limit was over"
+
+
+class Change(NamedTuple):
+    """Rates of the data: row capacities (S, m), demands (n, m), log c (n,), log w (n,), and alpha."""
+
+    capacity: Float
+    demand: Float
+    log_c: Float
+    log_w: Float
+    alpha: float
+
+
+def elasticities(share: Share, instance: Instance) -> tuple[Float, Float]:
+    """`Share.elasticities`; `OutOfDomain` where they are not known, as of shares of the user's own."""
+    found = share.elasticities(instance) if is_ours(share) else None
+    if found is None:
+        raise OutOfDomain(
+            f"by how much {share} changes with capacities and demands is not known; give held=True for derivatives "
+            "with its coefficients held"
+        )
+    return found

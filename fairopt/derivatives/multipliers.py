@@ -408,7 +408,7 @@ def times_columns(matrix: Any, by_column: Float) -> Any:
 
 def dense(matrix: Any) -> Float:
     """A matrix as an array."""
-    return np.asarray(sp.coo_array(matrix).toarray() if is_sparse(matrix) else matrix)
+    return np.asarray(matrix.toarray() if is_sparse(matrix) else matrix)
 
 
 def flat(values: Any) -> Float:

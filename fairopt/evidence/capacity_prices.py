@@ -10,6 +10,7 @@ import numpy as np
 
 from fairopt.formulation.program import Float, Program
 from fairopt.proofs import conditions
+from fairopt.proofs.entries import Imposed, price_entry
 from fairopt.proofs.lagrangian import Lagrangian, LagrangianBound, Multipliers, lagrangian_bound
 from fairopt.proofs.proposal import Evidence, Measured, Reader, as_list, as_numbers
 
@@ -41,6 +42,11 @@ class CapacityPrices(Evidence):
         charged = Multipliers(np.maximum(self.prices, 0.0) / majorant.unit, np.zeros(len(program.pairs)))
         found = lagrangian_bound(program, majorant, program.objective, charged, tasks)
         return Lagrangian(program, majorant, charged, point), found
+
+    def entry(self, program: Program, tasks: Float, rows: Imposed) -> dict[str, Any]:
+        at, found = self.bound(tasks)
+        prices = at.multipliers.prices * found.factor * at.majorant.unit
+        return price_entry(program, prices, mixtures=at.with_mixtures(found.factor)[1])
 
     def numbers(self) -> dict[str, Any]:
         return {"kind": self.kind, "prices": as_list(self.prices)}

@@ -10,6 +10,7 @@ import numpy as np
 
 from fairopt.formulation.program import Float, Program
 from fairopt.proofs import conditions
+from fairopt.proofs.entries import Imposed
 from fairopt.proofs.proposal import Evidence, Measured, Reader, as_indices
 
 
@@ -35,6 +36,9 @@ class FewerRows(Evidence):
         broken = [by.max(initial=0.0) for _, by in conditions.broken_rows(program, out.tasks)]
         out.block_violation = float(np.max([out.block_violation, *broken]))
         return out
+
+    def entry(self, program: Program, tasks: Float, rows: Imposed) -> dict[str, Any]:
+        return self.found.entry(self.program, tasks, rows)  # rows that it lacks have no multipliers
 
     def numbers(self) -> dict[str, Any]:
         return {"kind": self.kind, "made": [list(rows) for rows in self.made], "found": self.found.numbers()}

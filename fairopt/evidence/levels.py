@@ -9,7 +9,8 @@ from typing import Any, Self
 from fairopt.formulation.program import ConeModel, Float, Program
 from fairopt.proofs import conditions
 from fairopt.proofs.conic import ConicConditions, further_conditions
-from fairopt.proofs.levels import Holding, judge_levels
+from fairopt.proofs.entries import Imposed, priced
+from fairopt.proofs.levels import Holding, combined_holdings, judge_levels
 from fairopt.proofs.proposal import Evidence, Measured, Reader, as_indices, as_list, as_numbers
 
 
@@ -44,6 +45,15 @@ class HeldLevels(Evidence):
             of_blocks = conditions.block_violation(self.model, tasks)
         prices = None if self.prices is None else program.term.factor * self.prices
         return Measured(tasks, gap, of_blocks, prices, assumed, gaps or (gap,))
+
+    def entry(self, program: Program, tasks: Float, rows: Imposed) -> dict[str, Any]:
+        further, levels = self.further, []
+        for one in combined_holdings(program, self.holdings, further, tasks):
+            held = {"users": one.users.tolist(), **priced(program, one.prices)}
+            if further is not None and one.dual is not None:
+                held |= rows.multipliers(program, further.multipliers(one.dual))
+            levels.append(held)
+        return {"kind": self.kind, "levels": levels}
 
     def numbers(self) -> dict[str, Any]:
         names = ("users", "prices", "dual", "sizes")

@@ -15,6 +15,7 @@ import numpy as np
 from fairopt.allocation import feasibility
 from fairopt.formulation.pool_users import Chunk, Pool
 from fairopt.formulation.program import Float, Program
+from fairopt.proofs.entries import Imposed, price_entry
 from fairopt.proofs.pool import (
     ROUNDING,
     Bottlenecks,
@@ -112,6 +113,9 @@ class Bottlenecked(OnPool):
         debts = owed(pool, tasks, order, found.least) if found.traces(pool.usable) else None
         return proof._replace(found=found, gap=found.gap(pool.usable, debts), value=program.term.factor * found.lowest)
 
+    def entry(self, program: Program, tasks: Float, rows: Imposed) -> dict[str, Any]:
+        return {"kind": self.kind}
+
     def numbers(self) -> dict[str, Any]:
         return {"kind": self.kind, "order": as_list(self.order), "prices": as_list(self.prices)}
 
@@ -142,6 +146,9 @@ class FairPrices(OnPool):
         found = worth(pool, tasks, self.log_prices, alpha, self.level, self.settle)
         return proof_on_pool(program, pool.usable, pool.n, found, self.log_prices, self.level)
 
+    def entry(self, program: Program, tasks: Float, rows: Imposed) -> dict[str, Any]:
+        return price_entry(program, program.term.factor * np.exp(self.log_prices), unit=self.level)
+
     def numbers(self) -> dict[str, Any]:
         return {"kind": self.kind, "log_prices": as_list(self.log_prices), "level": as_list(self.level)}
 
@@ -169,6 +176,9 @@ class TotalPrices(OnPool):
     def proof(self, program: Program, tasks: Float) -> PoolProof:
         pool, prices = self.pool, np.maximum(self.prices, 0.0)
         return proof_on_pool(program, pool.usable, pool.n, totals(pool, tasks, prices, self.settle), prices)
+
+    def entry(self, program: Program, tasks: Float, rows: Imposed) -> dict[str, Any]:
+        return price_entry(program, program.term.factor * self.prices)
 
     def numbers(self) -> dict[str, Any]:
         return {"kind": self.kind, "prices": as_list(self.prices)}

@@ -9,6 +9,7 @@ from typing import Any, Self
 from fairopt.blocks.constraints import EnvyFree
 from fairopt.formulation.program import Float, Program
 from fairopt.proofs import conditions
+from fairopt.proofs.entries import Imposed
 from fairopt.proofs.envy import Pulling, pulled_gap
 from fairopt.proofs.proposal import Evidence, Measured, Reader, as_list, as_numbers
 
@@ -35,6 +36,9 @@ class Pulled(Evidence):
         of_blocks = max(conditions.bounds_violation(program, tasks), *short)
         prices = None if self.prices is None else program.term.factor * self.prices
         return Measured(tasks, pulled_gap(self.pulling, tasks), of_blocks, prices)
+
+    def entry(self, program: Program, tasks: Float, rows: Imposed) -> dict[str, Any]:
+        return {"kind": self.kind}
 
     def numbers(self) -> dict[str, Any]:
         return {"kind": self.kind, "prices": as_list(self.prices)}

@@ -6,10 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
+import numpy as np
+
 from fairopt.formulation.program import Float, Program
 from fairopt.proofs import conditions, servers, users
+from fairopt.proofs.entries import Imposed, price_entry
 from fairopt.proofs.proposal import Evidence, Measured, Reader, as_list, as_numbers
-from fairopt.proofs.servers import LevelUnits, RowUnits, units_of
+from fairopt.proofs.servers import LevelUnits, RowUnits, best_worths, units_of
 
 
 @dataclass(frozen=True)
@@ -39,6 +42,21 @@ class RowPrices(Evidence):
         else:
             gap, prices = users.judge_row_prices(self.units, self.prices, near, tasks)
         return Measured(tasks, gap, conditions.bounds_violation(program, tasks), prices)
+
+    def entry(self, program: Program, tasks: Float, rows: Imposed) -> dict[str, Any]:
+        """Of max-min with what levels are worth to users as the mixture, or the user whose limit is lowest."""
+        units, factor = self.units, program.term.factor
+        if not isinstance(units, LevelUnits):
+            return price_entry(program, self.prices.T.ravel())
+        prices = np.where(units.needed, np.maximum(self.prices, 0.0), 0.0)
+        if program.term.is_curved:
+            factor *= program.instance.weights.sum()
+            return price_entry(program, prices.T.ravel() * factor, unit=units.unit)
+        bound, worths = best_worths(units, prices, program.objective.value(program.point(tasks)) / factor)
+        level = float(worths.sum())
+        if not bound < units.limits.min():
+            prices, worths, level = np.zeros_like(prices), (units.limits == units.limits.min()).astype(float), 1.0
+        return price_entry(program, prices.T.ravel() * (factor * units.unit / level), mixtures=[worths / level])
 
     def numbers(self) -> dict[str, Any]:
         return {"kind": self.kind, "prices": as_list(self.prices)}

@@ -5,122 +5,269 @@ The solver's own objective value and bound are not used: expressions are evaluat
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from fairopt.blocks.algebra import in_units
-from fairopt.blocks.constraints import MadeRows, ManyRows
-from fairopt.blocks.efficiency import TotalIs
-from fairopt.blocks.form import Form
+from fairopt.blocks.algebra import AtLeast, in_units
+from fairopt.blocks.constraints import Constraint, MadeRows, ManyRows
+from fairopt.blocks.efficiency import FairnessEfficiency, TotalIs
+from fairopt.blocks.form import Curve, Form
 from fairopt.blocks.model import Point
 from fairopt.certificate import GAP_TOLERANCE
 from fairopt.formulation.program import ConeModel, Float, Program
+from fairopt.formulation.rows import BlockRows
 from fairopt.lazy import cp
 from fairopt.proofs import conditions
 from fairopt.proofs.conditions import dual_values
 from fairopt.proofs.conic import conic_excess
+from fairopt.proofs.entries import Imposed, price_entry
 from fairopt.proofs.lagrangian import Lagrangian, LagrangianBound, Multipliers, lagrangian_bound
-from fairopt.proofs.plane import Charged, Optimum
+from fairopt.proofs.plane import LEAST, Charged, Optimum, log_mean
 from fairopt.proofs.proposal import Measured, Reader, as_numbers
 
 STEP = 1e-5  # of the way to zero, for slopes along it
 IDLE = 1e-13  # of the largest price of a row: smaller ones are what a solver leaves
 
 
-@dataclass(frozen=True)
-class Solved(Optimum):
-    """A cone program with the values and dual values of a solver.
+class Dual(NamedTuple):
+    """The dual values of a condition of a cone program: of a block's, or of bounds on tasks.
 
-    The expression maximised is `ConeModel.maximand`, or the objective in another ``unit``, or ``stands_in``, which has
-    the same optimum as the objective, and relates to it in no other way but for its unit, if that is given.
+    ``rows`` are the condition as linear rows, None where only CVXPY knows it.
     """
 
-    model: ConeModel
-    stands_in: cp.Expression | None = None
+    block: Constraint | None
+    rows: BlockRows | None
+    values: Float
+
+    def multipliers(self, scale: Float) -> Float:
+        """Multipliers of the rows in natural units, where unknowns are ``scale`` tasks each."""
+        assert self.rows is not None
+        return self.rows.rows.valid(self.values / self.rows.rows.units(scale))
+
+
+@dataclass(frozen=True)
+class Solved(Optimum):
+    """The dual values that a solver left of a cone program, per unit of the expression that was maximised.
+
+    That is the objective in multiples of ``factor`` natural units, or an increasing transform (``factor`` is None), by
+    whose unit the objective's majorant changes at the optimum by ``rate`` (NaN where that is not known, None where
+    nobody asked); or what ``stands_in``, which has the same optimum as the objective, and relates to it in no other way
+    but for its unit, if that is given. ``unit`` is the factor, where it is not that of `ConeModel.maximand`.
+    ``capacity`` are prices of capacities, per whole capacity, by row of `Program.capacity_rows`, and ``duals`` those of
+    the other conditions. ``own`` are the values of variables that blocks added to conditions, for the ``solver``.
+    """
+
+    program: Program
+    capacity: Float
+    duals: Sequence[Dual]
+    factor: float | None
+    rate: float | None = None
+    stands_in: bool = False
     unit: float | None = None
+    solver: str | None = None
+    own: Sequence[Any] = ()
 
     kind = "duals"
 
+    @classmethod
+    def of(cls, cone: ConeModel, stands_in: cp.Expression | None = None, unit: float | None = None) -> Self:
+        """What a solver left in a cone program, whose objective was in another unit, or an expression that stands in
+        for it.
+        """
+        factor, rate = (cone.maximand[1] if unit is None and stands_in is None else unit), None
+        if factor is None:
+            tasks = cone.tasks()
+            point = cone.program.point(tasks)
+            majorant = cone.program.objective.majorant(point)
+            form = cone.maximand[0] if stands_in is None else stands_in
+            rate = None if majorant is None else slope(majorant, form, point, cone, tasks) or np.nan
+        own = [variable.value for variable in _own_variables(cone)]
+        known = stands_in is not None, unit, cone.model.solver, own
+        return cls(cone.program, dual_values(cone.capacity), _duals_of(cone), factor, rate, *known)
+
+    @cached_property
+    def model(self) -> ConeModel:
+        """The cone program written once more, for what only CVXPY can tell."""
+        cone = ConeModel(self.program, self.solver)
+        if not self.program.objective.is_known:
+            _ = cone.maximand  # for the conditions that it requires
+        variables = _own_variables(cone)
+        if [v.shape for v in variables] == [np.shape(value) for value in self.own]:
+            for variable, value in zip(variables, self.own, strict=True):
+                variable.save_value(value)
+        return cone
+
     @cached_property
     def maximand(self) -> tuple[cp.Expression, float | None]:
-        """The expression that was maximised, and natural units per unit of it; None for an increasing transform."""
-        if self.stands_in is not None:
-            return self.stands_in, self.unit
-        if self.unit is None:
+        """The expression that was maximised, where none stood in for it, and natural units per unit of it; None for an
+        increasing transform.
+        """
+        if self.unit is None or self.stands_in:
             return self.model.maximand
-        return cp.sum(self.model.program.objective.expression(self.model.model)) / self.unit, self.unit
+        return cp.sum(self.program.objective.expression(self.model.model)) / self.unit, self.unit
 
     def applies(self, program: Program) -> bool:
-        return self.model.program is program and not program.term.is_order
+        return self.program is program and not program.term.is_order
 
     def measured(self, program: Program, tasks: Float, bundles: Float | None) -> Measured:
         return judge_solved(program, self, conditions.repair(program, tasks))
 
+    def multipliers_at(self, tasks: Float) -> Multipliers:
+        """The dual values as multipliers of linear rows, and of concave functions.
+
+        Conditions that are not linear are linearised at the tasks: the tangent of a convex condition only relaxes it.
+        Levels of objectives are replaced by their closer majorants.
+        """
+        program, prices = self.program, np.zeros(len(self.program.usable_rows))
+        prices[program.capacity_rows] = np.maximum(self.capacity, 0.0)
+        out, point, scale = Multipliers(prices, np.zeros(len(program.pairs))), program.point(tasks), self.scale
+        for k in self.charged_duals:
+            block, rows, values = one = self.duals[k]
+            if rows is not None:
+                out.charge_rows(rows.rows, one.multipliers(scale))
+                continue
+            majorant = None
+            if isinstance(block, AtLeast) and block.objective.majorant_is_natural:
+                majorant = block.objective.majorant(point)
+            if isinstance(block, AtLeast) and majorant is not None:
+                times = max(float(values.sum()), 0.0) / (abs(block.level) or 1.0)
+                out.extra += ((Form().plus(majorant, 1.0), times),)
+                out.constant -= times * block.level
+                continue
+            cone = self.model
+            with conditions.values_kept([cone.unknowns]):
+                cone.unknowns.save_value(tasks / scale)
+                linear = conditions.linear_rows(_conditions(cone)[1 + k], cone.unknowns)
+            if linear is not None:
+                out.charge(linear, values, tasks / scale, scale)
+        return out
+
+    @property
+    def scale(self) -> Float:
+        """Tasks per unknown, by pair."""
+        return self.program.size[self.program.pairs.user]
+
+    @property
+    def charged_duals(self) -> list[int]:
+        """The numbers of conditions that are charged: those of blocks, and bounds that are not bounds on shares."""
+        of_blocks = [k for k, one in enumerate(self.duals) if one.block is not None]
+        if conditions.bounds_are_charged(self.program):
+            of_blocks += [k for k, one in enumerate(self.duals) if one.block is None]
+        return of_blocks
+
+    def rate_at(self, majorant: Form, tasks: Float) -> float | None:
+        """By how much a majorant changes per unit of the expression that was maximised; None if that is not known."""
+        if self.factor is not None:
+            return self.factor / majorant.unit
+        if self.rate is not None:
+            return None if np.isnan(self.rate) else self.rate
+        return slope(majorant, self.maximand[0], self.program.point(tasks), self.model, tasks)
+
     def is_of_cut(self, cut: Program) -> bool:
-        return self.model.program is cut
+        return self.program is cut
 
     def charged(self, program: Program, tasks: Float, powers: Form, unit: float) -> Charged:
-        cone, point = self.model, program.point(tasks)
-        lagrangian = Lagrangian(program, powers, conditions.relaxed_multipliers(cone, tasks), point)
-        of_sum = sum(float(dual_values(c)[0]) for block, _, c in cone.rest if isinstance(block, TotalIs))
-        factors = slope(powers, self.maximand[0], point, cone, tasks), lagrangian.fitted_factor()
+        point, (term,) = program.point(tasks), powers.curves
+        majorant = program.objective.majorant(point)
+        assert majorant is not None
+        lagrangian = Lagrangian(program, powers, self.multipliers_at(tasks), point)
+        of_sum = sum(float(one.values[0]) for one in self.duals if isinstance(one.block, TotalIs))
+        rate = self.rate_at(majorant, tasks)
+        factors = None if rate is None else float(rate * unit ** (term.alpha - 1.0)), lagrangian.fitted_factor()
         return Charged(lagrangian, of_sum, factors, in_units=False)
 
     def of_charged_rows(self, program: Program) -> tuple[Program, Solved, tuple[tuple[int, ...], ...]] | None:
-        if self.stands_in is not None:
+        if self.stands_in:
             return None
         kept: dict[ManyRows, tuple[int, ...]] = dict.fromkeys(program.many_rows, ())
-        prices, others = {}, [self.model.capacity, *self.model.box]
-        for block, _, condition in self.model.rest:
-            if not isinstance(block, MadeRows):
-                others.append(condition)
-                continue
-            dual = dual_values(condition)
-            if len(dual) != len(block.made):
-                return None
-            some = dual > IDLE * dual.max(initial=0.0)
-            kept[block.block], prices[block.block] = tuple(np.array(block.made)[some].tolist()), dual[some]
-        fewer = program.with_rows(kept)
-        model, same = ConeModel(fewer, self.model.model.solver), iter(others)
-        of_rows = {id(condition): block.block for block, _, condition in model.rest if isinstance(block, MadeRows)}
-        for condition in _conditions(model):
-            if id(condition) in of_rows:
-                condition.dual_variables[0].save_value(prices[of_rows[id(condition)]])
-                continue
-            for ours, theirs in zip(condition.dual_variables, next(same).dual_variables, strict=True):
-                ours.save_value(theirs.value)
-        return fewer, Solved(model, unit=self.unit), tuple(kept.values())
+        left: dict[ManyRows, Float] = {}
+        for block, _, values in self.duals:
+            if isinstance(block, MadeRows):
+                if len(values) != len(block.made):
+                    return None
+                some = values > IDLE * values.max(initial=0.0)
+                kept[block.block], left[block.block] = tuple(np.array(block.made)[some].tolist()), values[some]
+        fewer, duals = program.with_rows(kept), list[Dual]()
+        made = {block.block: block for block in fewer.rest if isinstance(block, MadeRows)}
+        for one in self.duals:
+            if not isinstance(one.block, MadeRows):
+                duals.append(one)
+            elif one.block.block in made:
+                block = made[one.block.block]
+                duals += [Dual(block, rows, left[block.block]) for rows in fewer.rows_of(block) or ()]
+        return fewer, replace(self, program=fewer, duals=duals), tuple(kept.values())
+
+    def entry(self, program: Program, tasks: Float, rows: Imposed) -> dict[str, Any]:
+        """Dual values in natural units of the objective; of alpha-fairness alone, of shares in a unit."""
+        found = lagrangian_of(program, self, tasks)
+        if found is None:
+            raise ValueError(f"{program.objective} has no bound that is portable")
+        point, term, unit = program.point(tasks), program.term, 1.0
+        scale = found.factor * found.lagrangian.majorant.unit
+        if term.is_curved:
+            scale, unit = term.factor * found.factor * float(point.weights.sum()), point.level(term.share)
+        if term.kind.in_levels:
+            scale *= point.level(term.share)
+        line: dict[str, Any] = {}
+        if term.measure is not None and term.alpha is None:
+            line = _touching(program, term.measure, found, tasks)
+            scale *= line.pop("size") / (term.factor * term.measure.exponents[0])
+        mixtures = found.lagrangian.with_mixtures(found.factor)[1]
+        held = price_entry(program, found.lagrangian.multipliers.prices * scale, unit, mixtures)
+        held |= self.multipliers(rows, scale * found.per_dual)
+        return {"kind": "lines", "lines": [held | line]} if line else held
+
+    def multipliers(self, rows: Imposed, scale: float) -> dict[str, Any]:
+        found, kept = list[tuple[BlockRows, Float]](), list[float]()
+        for one in map(self.duals.__getitem__, self.charged_duals):
+            if one.rows is not None:
+                found.append((one.rows, one.multipliers(self.scale) * scale))
+            elif isinstance(one.block, AtLeast):
+                kept.append(max(float(one.values.sum()) * scale, 0.0) / (abs(one.block.level) or 1.0))
+        return rows.multipliers(self.program, found) | {"kept": kept}
 
     def numbers(self) -> dict[str, Any]:
-        duals = [dual_values(condition).tolist() for condition in _conditions(self.model)]
-        return {"kind": self.kind, "duals": duals, "stands_in": self.stands_in is not None, "unit": self.unit}
+        duals = [self.capacity.tolist(), *(one.values.tolist() for one in self.duals)]
+        return {"kind": self.kind, "duals": duals, "stands_in": self.stands_in, "unit": self.unit}
 
     @classmethod
     def restored(cls, program: Program, held: Mapping[str, Any], read: Reader) -> Self:
-        """With a new cone model that has the dual values that were kept."""
-        model = ConeModel(program, read.solver)
-        conditions = _conditions(model)
+        cone = ConeModel(program, read.solver)
+        conditions, (capacity, *duals) = _conditions(cone), held["duals"]
         if len(conditions) != len(held["duals"]):
             raise ValueError(f"{len(held['duals'])} dual values for {len(conditions)} conditions")
-        for condition, dual in zip(conditions, held["duals"], strict=True):
-            values = as_numbers(dual, (len(dual_values(condition)),))
-            if len(condition.dual_variables) == 1:  # dual values of cones are not charged
-                condition.dual_variables[0].save_value(values.reshape(condition.shape, order="F"))
-        unit = held.get("unit")
-        if unit is None:
-            return cls(model, model.maximand[0] if held["stands_in"] else None)
-        if not 0 < float(unit) < np.inf:
+        found = [
+            one._replace(values=as_numbers(values, one.values.shape))
+            for one, values in zip(_duals_of(cone), duals, strict=True)
+        ]
+        unit, stands_in = held.get("unit"), bool(held["stands_in"])
+        if unit is not None and not 0 < float(unit) < np.inf:
             raise ValueError(f"the unit is {unit!r}, and must be a number > 0")
-        return cls(model, cp.Constant(0.0) if held["stands_in"] else None, float(unit))  # with a unit it is not read
+        factor = float(unit) if unit is not None else None if stands_in else cone.maximand[1]
+        prices = as_numbers(capacity, program.capacity_rows.shape)
+        unit = None if unit is None else float(unit)
+        return cls(program, prices, found, factor, stands_in=stands_in, unit=unit, solver=read.solver)
 
 
-def _conditions(model: ConeModel) -> list[cp.Constraint]:
-    """The conditions whose dual values are evidence."""
-    return [model.capacity, *model.box, *(condition for _, _, condition in model.rest)]
+def _conditions(cone: ConeModel) -> list[cp.Constraint]:
+    """The conditions whose dual values are evidence: of capacities, bounds on tasks, and blocks."""
+    return [cone.capacity, *cone.box, *(condition for _, _, condition in cone.rest)]
+
+
+def _duals_of(cone: ConeModel) -> list[Dual]:
+    """The dual values of conditions besides capacities; zeros where a solver left none."""
+    every = [*((None, c) for c in cone.box), *((block, c) for block, _, c in cone.rest)]
+    return [Dual(block, cone.known.get(condition.id), dual_values(condition)) for block, condition in every]
+
+
+def _own_variables(cone: ConeModel) -> list[cp.Variable]:
+    """The variables besides the unknowns in conditions of blocks, in order."""
+    found = [v for c in (*(c for _, _, c in cone.rest), *cone.required) for v in c.variables()]
+    return [v for v in dict.fromkeys(found) if v.id != cone.unknowns.id]
 
 
 def judge_solved(program: Program, evidence: Solved, tasks: Float) -> Measured:
@@ -129,39 +276,46 @@ def judge_solved(program: Program, evidence: Solved, tasks: Float) -> Measured:
     Where the objective has a majorant, `lagrangian_bound` at the solver's dual values applies; else the tangent at the
     tasks. Where that leaves a gap, the dual of the cone form may be closer.
     """
-    cone, objective, (form, factor) = evidence.model, program.objective, evidence.maximand
-    blocks = conditions.block_violation(cone, tasks)
-    point, fit = program.point(tasks), _fit(program, evidence, tasks)
+    objective, point = program.objective, program.point(tasks)
+    cone = None if conditions.all_known(program) else evidence.model
+    blocks, fit = conditions.violation_at(program, tasks, cone), _fit(program, evidence, tasks)
     if fit is None:
-        gap, prices = _tangent_gap(program, evidence, conditions.relaxed_multipliers(cone, tasks), tasks, point)
-        per_form: float | None = factor  # an excess of a transform says nothing in natural units
+        gap, prices = _tangent_gap(program, evidence, tasks)
     else:
-        majorant, found, per_form = fit.majorant, fit.found, fit.per_form
+        majorant, found = fit.majorant, fit.found
         gap, prices = found.gap, fit.multipliers.prices * found.factor * majorant.unit
         if not objective.majorant_is_natural:  # of a transform: times the objective's slope by it
             low, high = point.scaled(1 - STEP), point.scaled(1 + STEP)
             run = majorant.unit * (majorant.value(high) - majorant.value(low))
             prices = prices * ((objective.value(high) - objective.value(low)) / run if run else 0.0)
-        if {v.id for v in form.variables()} != {cone.unknowns.id}:
-            per_form = None
-    if evidence.stands_in is not None:  # no bound on the objective
-        per_form = None
     assumed = ""
-    if not gap <= GAP_TOLERANCE and per_form:
-        cone.unknowns.save_value(tasks / cone.scale)
-        at = conditions.number(form)
-        if any(v.id != cone.unknowns.id for v in form.variables()):  # these have the solver's values
-            at = np.nan if factor is None else objective.value(point) / factor
-        top = program.most[program.pairs.user] / cone.scale
-        excess, assumes = conic_excess(form, cone.all_constraints, cone.unknowns, top, at)
-        if fit is None:
-            conic = plain_gap(program, point, excess * per_form)
-        else:  # concave in the form, so its slope bounds what the excess is worth
-            value = fit.majorant.value(point)
-            conic = max(objective.relative_gap(value + per_form * excess, value, point), 0.0)
-        if conic < gap:
-            gap, assumed = conic, assumes
+    if not gap <= GAP_TOLERANCE and not evidence.stands_in:
+        gap, assumed = min((gap, ""), _conic_gap(program, evidence, None if fit is None else fit.majorant, tasks))
     return Measured(tasks, gap, blocks, prices, assumed)
+
+
+def _conic_gap(program: Program, evidence: Solved, majorant: Form | None, tasks: Float) -> tuple[float, str]:
+    """The gap by the dual of the cone form, which is solved for once more, and what that assumes."""
+    cone, objective, (form, factor) = evidence.model, program.objective, evidence.maximand
+    point, alone = program.point(tasks), all(v.id == cone.unknowns.id for v in form.variables())
+    if majorant is None:
+        per_form = factor  # an excess of a transform says nothing in natural units
+    elif not alone:
+        per_form = None
+    else:
+        per_form = slope(majorant, form, point, cone, tasks) if factor is None else factor / majorant.unit
+    if not per_form:
+        return np.inf, ""
+    cone.unknowns.save_value(tasks / cone.scale)
+    at = conditions.number(form)
+    if not alone:  # what the other variables are worth is not known
+        at = np.nan if factor is None else objective.value(point) / factor
+    top = program.most[program.pairs.user] / cone.scale
+    excess, assumed = conic_excess(form, cone.all_constraints, cone.unknowns, top, at)
+    if majorant is None:
+        return plain_gap(program, point, excess * per_form), assumed
+    value = majorant.value(point)  # concave in the form, so its slope bounds what the excess is worth
+    return max(objective.relative_gap(value + per_form * excess, value, point), 0.0), assumed
 
 
 class _Fit(NamedTuple):
@@ -177,13 +331,13 @@ class _Fit(NamedTuple):
 
 def _fit(program: Program, evidence: Solved, tasks: Float) -> _Fit | None:
     """The bound of an objective that has a majorant in the units that were solved; None for others."""
-    cone, objective, (form, factor) = evidence.model, program.objective, evidence.maximand
+    objective, factor = program.objective, evidence.factor
     point, natural = program.point(tasks), factor is not None
     majorant = objective.majorant(point)
     if majorant is None or (natural and not objective.majorant_is_natural):
         return None
-    multipliers = conditions.relaxed_multipliers(cone, tasks).times(1.0 if factor is None else factor)
-    per_form = slope(majorant, form, point, cone, tasks) if factor is None else factor / majorant.unit
+    multipliers = evidence.multipliers_at(tasks).times(1.0 if factor is None else factor)
+    per_form = evidence.rate_at(majorant, tasks)
     start = None if natural else per_form
     found = lagrangian_bound(program, majorant, objective, multipliers, tasks, natural=natural, start=start)
     return _Fit(majorant, multipliers, per_form, found)
@@ -199,13 +353,35 @@ class Scaled(NamedTuple):
 
 def lagrangian_of(program: Program, evidence: Solved, tasks: Float) -> Scaled | None:
     """The Lagrangian by which `judge_solved` judges an objective that has a majorant; None for others."""
-    fit, factor = _fit(program, evidence, tasks), evidence.maximand[1]
+    fit, factor = _fit(program, evidence, tasks), evidence.factor
     if fit is None:
         return None
     by_units = fit.per_form if factor is None else 1.0  # says more than a bound that proves nothing, or needs no prices
     closest = fit.found.factor if fit.found.gap <= GAP_TOLERANCE else 0.0
     lagrangian = Lagrangian(program, fit.majorant, fit.multipliers, program.point(tasks))
     return Scaled(lagrangian, closest or by_units or fit.found.factor, factor or 1.0)
+
+
+def _touching(program: Program, measure: FairnessEfficiency, found: Scaled, tasks: Float) -> dict[str, Any]:
+    """The line that touches the power mean M (``size``) at an optimum of a concave measure, where its slope follows.
+
+    Its levels are those at which users' parts of the Lagrangian are largest: there no error of a price is a gain.
+    """
+    point, pairs, (first, second) = program.point(tasks), program.pairs, measure.exponents
+    c, w = measure.share.coefficients(program.instance), point.weights / point.weights.sum()
+    levels = point.share(measure.share) / point.weights
+    size = float(np.exp(log_mean(levels, w, 1 - measure.beta)))
+    slope = -second * size / (first * float(levels @ w))
+    relative = (c.T / (point.weights * size)).T
+    charged = found.lagrangian.multipliers.times(found.factor / first)
+    charged.pair_cost = charged.pair_cost + slope * w[pairs.user] * (
+        pairs.of(relative) if c.ndim == 2 else relative[pairs.user]
+    )
+    if not charged.extra:
+        powers = Form(curves=(Curve(relative, w, measure.beta),))
+        best = Lagrangian(program, powers, charged, point).levels(1.0)
+        levels = size * np.maximum(best, LEAST * best.max())
+    return {"levels": levels.tolist(), "slope": slope, "size": size}
 
 
 def slope(majorant: Form, form: cp.Expression, point: Point, cone: ConeModel, tasks: Float) -> float | None:
@@ -221,12 +397,11 @@ def slope(majorant: Form, form: cp.Expression, point: Point, cone: ConeModel, ta
     return rise / run if np.isfinite(rise) and run > 0 and rise > 0 else None
 
 
-def _tangent_gap(
-    program: Program, evidence: Solved, multipliers: Multipliers, tasks: Float, point: Point
-) -> tuple[float, Float]:
+def _tangent_gap(program: Program, evidence: Solved, tasks: Float) -> tuple[float, Float]:
     """Gap and prices by the tangent of the objective at the tasks, for objectives without a closer majorant."""
     cone, objective, (form, factor) = evidence.model, program.objective, evidence.maximand
-    of_form = factor is not None and evidence.stands_in is None
+    multipliers, point = evidence.multipliers_at(tasks), program.point(tasks)
+    of_form = factor is not None and not evidence.stands_in
     natural = form * factor if of_form else cp.sum(objective.expression(cone.model))
     alone = all(v.id == cone.unknowns.id for v in natural.variables())  # else it is not a bound
     touched = conditions.tangent(cone, natural, tasks) if alone else None

@@ -14,6 +14,7 @@ from fairopt.blocks.efficiency import PowerSpread, TotalIs
 from fairopt.blocks.objectives import Objective, Total
 from fairopt.formulation.program import Float, Program
 from fairopt.proofs import conditions, plane
+from fairopt.proofs.entries import Imposed, priced
 from fairopt.proofs.plane import Optimum, fixed_sum
 from fairopt.proofs.proposal import Evidence, Measured, Proposal, Reader, as_list, as_numbers
 
@@ -68,6 +69,19 @@ class Tangents(Evidence):
     def most_rise(self, program: Program, tasks: Float) -> Float:
         none = super().most_rise(program, tasks)
         return np.min([none, *(found.most_rise(program, tasks) for _, _, found in self.cuts)], axis=0)
+
+    def entry(self, program: Program, tasks: Float, rows: Imposed) -> dict[str, Any]:
+        lines = []
+        for cut, at, found in self.cuts:
+            tangent = plane.tangent_of(cut, found, at)
+            if tangent is not None:
+                own = {"levels": tangent.levels.tolist(), "slope": tangent.line.slope}
+                lines.append(priced(cut, tangent.prices) | own | found.multipliers(rows, tangent.per_dual))
+        entry: dict[str, Any] = {"kind": "lines", "lines": lines}
+        for name, end in (("largest", self.largest), ("smallest", self.smallest)):
+            if end is not None and end[1].tasks is not None and end[1].evidence is not None:
+                entry[name] = end[1].evidence.entry(end[0], end[1].tasks, rows)
+        return entry
 
     def numbers(self) -> dict[str, Any]:
         sums = [end and end[1] for end in (self.largest, self.smallest)]

@@ -12,6 +12,7 @@ from fairopt.blocks.efficiency import TotalIs
 from fairopt.blocks.form import Form
 from fairopt.formulation.program import Float, Program
 from fairopt.proofs import conditions
+from fairopt.proofs.entries import Imposed, price_entry
 from fairopt.proofs.lagrangian import Lagrangian, Multipliers
 from fairopt.proofs.plane import Charged, Optimum, fixed_sum
 from fairopt.proofs.proposal import Measured, Reader, as_list, as_numbers
@@ -58,6 +59,9 @@ class UserPrices(Optimum):
         (term,) = powers.curves
         lagrangian = Lagrangian(program, powers, multipliers, program.point(tasks))
         return Charged(lagrangian, self.of_sum, [float(unit ** (term.alpha - 1.0))], in_units=True)
+
+    def entry(self, program: Program, tasks: Float, rows: Imposed) -> dict[str, Any]:
+        return price_entry(program, self.prices)
 
     def numbers(self) -> dict[str, Any]:
         return {"kind": self.kind, "prices": as_list(self.prices), "of_sum": as_list(self.of_sum)}

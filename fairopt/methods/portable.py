@@ -3,52 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from fairopt.allocation import Allocation
-from fairopt.blocks.algebra import AtLeast, KeptLevel, Objective, tiers_of
+from fairopt.blocks.algebra import KeptLevel, Objective, tiers_of
 from fairopt.blocks.base import Block, blocks_within, is_ours
 from fairopt.blocks.bundles import WeightedLog
-from fairopt.blocks.constraints import Constraint, MadeRows, ManyRows
-from fairopt.blocks.efficiency import FairnessEfficiency
-from fairopt.blocks.form import Curve, Form
+from fairopt.blocks.constraints import Constraint, ManyRows
 from fairopt.blocks.shares import Share, asked_once
 from fairopt.errors import FairoptError
-from fairopt.evidence.capacity_prices import CapacityPrices
-from fairopt.evidence.fewer_rows import FewerRows
 from fairopt.evidence.kinds import restored
-from fairopt.evidence.levels import HeldLevels
-from fairopt.evidence.pool import Bottlenecked, FairPrices, TotalPrices
-from fairopt.evidence.pulled import Pulled
-from fairopt.evidence.row_prices import RowPrices
-from fairopt.evidence.solved import Scaled, Solved, lagrangian_of
-from fairopt.evidence.tangents import Tangents
-from fairopt.evidence.user_prices import UserPrices
 from fairopt.formulation.bundle_program import decides_bundles
-from fairopt.formulation.program import ConeModel, Float, Program
-from fairopt.formulation.rows import BlockRows
+from fairopt.formulation.program import Program
 from fairopt.formulation.whole import number_of, whole_instance
 from fairopt.instance import Instance
 from fairopt.methods.dispatch import keep_level, solve_tiers
 from fairopt.methods.settings import Settings
 from fairopt.methods.supporting import NEAR, is_small, supporting
 from fairopt.proofs import verify
-from fairopt.proofs.conditions import charged_conditions, dual_values, known_multipliers
+from fairopt.proofs.entries import Imposed
 from fairopt.proofs.envy import Pulling, pulling_rows
 from fairopt.proofs.gate import Answer
-from fairopt.proofs.lagrangian import Lagrangian
-from fairopt.proofs.levels import combined_holdings
-from fairopt.proofs.plane import LEAST, log_mean, tangent_of
-from fairopt.proofs.proposal import Evidence
-from fairopt.proofs.servers import LevelUnits, best_worths
 
 ROWS, PAIRS = 160_000, 4_000_000  # rows of envy-freeness that become fractions, and that are looked at as floats
-Users = frozenset[int]
 LARGE = 1_000  # numbers of a policy without conditions
-NO_ROW: tuple[int, verify.Row] = 0, ({}, verify.ZERO, False)
 UNREADABLE = (FairoptError, verify.CannotCheck, verify.Fault, LookupError, TypeError, ValueError)
 
 
@@ -170,10 +150,11 @@ def _entries(
         own = Imposed(program.constraints, rows)
         try:
             evidence = fresh[k][1].evidence if fresh else restored(program, kept[k], allocation.certificate.solver)
-            levels = isinstance(evidence, HeldLevels)
-            if cluster is not None and levels and not cluster.alike(verify.block(repr(objective)).share):
+            if evidence is None:
+                raise verify.CannotCheck(f"{objective} has no evidence that is portable")
+            if cluster is not None and evidence.by_level and not cluster.alike(verify.block(repr(objective)).share):
                 own = Imposed((*program.constraints, None), [*rows, verify.limits_as_rows(cluster)])
-            entry = _entry(program, tasks, evidence, own)
+            entry = evidence.entry(program, tasks, own)
         except UNREADABLE as error:
             if cluster is None or whole:
                 raise
@@ -220,187 +201,3 @@ def _gap(cluster: verify.Cluster, objective: verify.Block, rows: verify.Rows, en
         return float(verify.gap_of_tier(cluster, objective, rows, entry))
     except (verify.CannotCheck, verify.Fault):
         return np.inf
-
-
-class Imposed:
-    """The rows that `verify` makes of conditions: each is known by its condition, who adds to it, and who subtracts."""
-
-    def __init__(self, conditions: Sequence[Constraint | None], rows: Sequence[verify.Rows]) -> None:
-        self.conditions, self.rows = conditions, rows
-
-    @property
-    def flat(self) -> verify.Rows:
-        """All rows, in order."""
-        return [row for some in self.rows for row in some]
-
-    @cached_property
-    def _places(self) -> dict[tuple[int, Users, Users], tuple[int, verify.Row]]:
-        """Where each row stands, and what it is."""
-        out: dict[tuple[int, Users, Users], tuple[int, verify.Row]] = {}
-        for condition, own in zip(self.conditions, self.rows, strict=False):
-            for row in own:
-                added = frozenset(j for (j, _), v in row[0].items() if v > 0)
-                taken = frozenset(j for (j, _), v in row[0].items() if v < 0)
-                out[id(condition), added, taken] = len(out), row
-        return out
-
-    def multipliers(self, program: Program, found: Iterable[tuple[BlockRows, Float]]) -> dict[str, Any]:
-        """Multipliers of all rows from those of fairopt's, in natural units; of rows that are not named, 0.
-
-        What `verify` has as bounds on tasks needs none. Its rows are multiples of fairopt's, but that of a share of 0,
-        which has other coefficients: there larger multipliers prove the same.
-        """
-        y, user = np.zeros(len(self.flat)), program.active[program.pairs.user]
-        for (block, _, rows), values in found:
-            condition, table = (block.block if isinstance(block, MadeRows) else block), rows.per_task
-            for r in np.flatnonzero(values).tolist():
-                part = slice(table.indptr[r], table.indptr[r + 1])
-                users, sizes = user[table.indices[part]], table.data[part]
-                added, taken = frozenset(users[sizes > 0].tolist()), frozenset(users[sizes < 0].tolist())
-                at, (row, bound, _) = self._places.get((id(condition), added, taken), NO_ROW)
-                if row:
-                    theirs = [abs(float(v)) for v in row.values() if v]
-                    size = min(theirs) if bound == 0 and not taken else max(theirs)
-                    y[at] += values[r] * float(np.abs(sizes).max()) / size
-        return {"rows": y.tolist()} if y.any() else {}
-
-
-def _entry(program: Program, tasks: Float, evidence: Evidence | None, rows: Imposed) -> dict[str, Any]:
-    """Evidence of a program, whose constraints have these rows in `verify`, as a dict of numbers and lists."""
-    if isinstance(evidence, Bottlenecked):
-        return {"kind": "bottlenecks"}
-    if isinstance(evidence, Pulled):
-        return {"kind": "pulled"}
-    if isinstance(evidence, FairPrices):
-        return _prices(program, program.term.factor * np.exp(evidence.log_prices), unit=evidence.level)
-    if isinstance(evidence, TotalPrices):
-        return _prices(program, program.term.factor * evidence.prices)
-    if isinstance(evidence, UserPrices):
-        return _prices(program, evidence.prices)
-    if isinstance(evidence, CapacityPrices):
-        at, found = evidence.bound(tasks)
-        prices = at.multipliers.prices * found.factor * at.majorant.unit
-        return _prices(program, prices, mixtures=at.with_mixtures(found.factor)[1])
-    if isinstance(evidence, RowPrices):
-        return _row_prices(program, tasks, evidence)
-    if isinstance(evidence, HeldLevels):
-        return {"kind": "levels", "levels": _levels(program, tasks, evidence, rows)}
-    if isinstance(evidence, Solved):
-        return _solved(program, tasks, evidence, rows)
-    if isinstance(evidence, Tangents):
-        return _lines(evidence, rows)
-    if isinstance(evidence, FewerRows):
-        return _entry(evidence.program, tasks, evidence.found, rows)  # rows that it lacks have no multipliers
-    raise verify.CannotCheck(f"{program.objective} has no evidence that is portable")
-
-
-def _priced(program: Program, by_row: Float) -> dict[str, Any]:
-    """Prices by server and resource, from those by row of loads, per whole capacity."""
-    return {"prices": np.nan_to_num(program.expand_prices(by_row)).tolist()}
-
-
-def _prices(program: Program, by_row: Float, unit: float = 1.0, mixtures: Sequence[Float] = ()) -> dict[str, Any]:
-    """An entry of prices, of shares in a unit."""
-    return {"kind": "prices", "unit": unit, **_priced(program, by_row), "mixtures": [u.tolist() for u in mixtures]}
-
-
-def _row_prices(program: Program, tasks: Float, evidence: RowPrices) -> dict[str, Any]:
-    """Prices on several servers; of max-min with what levels are worth to users as the mixture, or the user whose limit
-    is lowest.
-    """
-    units = evidence.units
-    if not isinstance(units, LevelUnits):
-        return _prices(program, evidence.prices.T.ravel())
-    prices = np.where(units.needed, np.maximum(evidence.prices, 0.0), 0.0)
-    if program.term.is_curved:
-        factor = program.term.factor * program.instance.weights.sum()
-        return _prices(program, prices.T.ravel() * factor, unit=units.unit)
-    factor = program.term.factor
-    bound, worths = best_worths(units, prices, program.objective.value(program.point(tasks)) / factor)
-    level = float(worths.sum())
-    if not bound < units.limits.min():
-        prices, worths, level = np.zeros_like(prices), (units.limits == units.limits.min()).astype(float), 1.0
-    return _prices(program, prices.T.ravel() * (factor * units.unit / level), mixtures=[worths / level])
-
-
-def _levels(program: Program, tasks: Float, evidence: HeldLevels, rows: Imposed) -> list[dict[str, Any]]:
-    """The users of each level with prices and multipliers; of limits too, where a share differs by server."""
-    further, out = evidence.further, []
-    for one in combined_holdings(program, evidence.holdings, further, tasks):
-        held = {"users": one.users.tolist(), **_priced(program, one.prices)}
-        if further is not None and one.dual is not None:
-            held |= rows.multipliers(program, further.multipliers(one.dual))
-        out.append(held)
-    return out
-
-
-def _solved(program: Program, tasks: Float, evidence: Solved, rows: Imposed) -> dict[str, Any]:
-    """Dual values of a solver in natural units of the objective; of alpha-fairness alone, of shares in a unit."""
-    found = lagrangian_of(program, evidence, tasks)
-    if found is None:
-        raise verify.CannotCheck(f"{program.objective} has no bound that is portable")
-    point, term, unit = program.point(tasks), program.term, 1.0
-    scale = found.factor * found.lagrangian.majorant.unit
-    if term.is_curved:
-        scale, unit = term.factor * found.factor * float(point.weights.sum()), point.level(term.share)
-    if term.kind.in_levels:
-        scale *= point.level(term.share)
-    line: dict[str, Any] = {}
-    if term.measure is not None and term.alpha is None:
-        line = _touching(program, term.measure, found, tasks)
-        scale *= line.pop("size") / (term.factor * term.measure.exponents[0])
-    mixtures = found.lagrangian.with_mixtures(found.factor)[1]
-    held = _prices(program, found.lagrangian.multipliers.prices * scale, unit, mixtures)
-    held |= _multipliers(evidence.model, rows, scale * found.per_dual)
-    return {"kind": "lines", "lines": [held | line]} if line else held
-
-
-def _touching(program: Program, measure: FairnessEfficiency, found: Scaled, tasks: Float) -> dict[str, Any]:
-    """The line that touches the power mean M (``size``) at an optimum of a concave measure, where its slope follows.
-
-    Its levels are those at which users' parts of the Lagrangian are largest: there no error of a price is a gain.
-    """
-    point, pairs, (first, second) = program.point(tasks), program.pairs, measure.exponents
-    c, w = measure.share.coefficients(program.instance), point.weights / point.weights.sum()
-    levels = point.share(measure.share) / point.weights
-    size = float(np.exp(log_mean(levels, w, 1 - measure.beta)))
-    slope = -second * size / (first * float(levels @ w))
-    relative = (c.T / (point.weights * size)).T
-    charged = found.lagrangian.multipliers.times(found.factor / first)
-    charged.pair_cost = charged.pair_cost + slope * w[pairs.user] * (
-        pairs.of(relative) if c.ndim == 2 else relative[pairs.user]
-    )
-    if not charged.extra:
-        powers = Form(curves=(Curve(relative, w, measure.beta),))
-        best = Lagrangian(program, powers, charged, point).levels(1.0)
-        levels = size * np.maximum(best, LEAST * best.max())
-    return {"levels": levels.tolist(), "slope": slope, "size": size}
-
-
-def _lines(evidence: Tangents, rows: Imposed) -> dict[str, Any]:
-    """The lines that bound the power mean of shares along their mean, and the extreme sums of shares."""
-    lines = []
-    for cut, tasks, solved in evidence.cuts:
-        tangent = tangent_of(cut, solved, tasks)
-        if tangent is not None:
-            held = _priced(cut, tangent.prices) | {"levels": tangent.levels.tolist(), "slope": tangent.line.slope}
-            if isinstance(solved, Solved):  # else of a pool whose other conditions are bounds
-                held |= _multipliers(solved.model, rows, tangent.per_dual)
-            lines.append(held)
-    entry: dict[str, Any] = {"kind": "lines", "lines": lines}
-    for name, end in (("largest", evidence.largest), ("smallest", evidence.smallest)):
-        if end is not None and end[1].tasks is not None:
-            entry[name] = _entry(end[0], end[1].tasks, end[1].evidence, rows)
-    return entry
-
-
-def _multipliers(cone: ConeModel, rows: Imposed, scale: float) -> dict[str, Any]:
-    """Multipliers of `verify`'s rows from dual values times a scale, and those of levels that are not rows."""
-    found: list[tuple[BlockRows, Float]] = []
-    kept: list[float] = []
-    for block, condition in charged_conditions(cone):
-        if condition.id in cone.known:
-            found.append((cone.known[condition.id], known_multipliers(cone, condition) * scale))
-        elif isinstance(block, AtLeast):
-            kept.append(max(float(dual_values(condition).sum()) * scale, 0.0) / (abs(block.level) or 1.0))
-    return rows.multipliers(cone.program, found) | {"kept": kept}

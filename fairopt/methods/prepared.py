@@ -19,7 +19,7 @@ from fairopt.allocation import Allocation
 from fairopt.blocks.form import Form
 from fairopt.blocks.model import POWER_CONES, Point
 from fairopt.blocks.normal_form import wants_mean
-from fairopt.evidence.solved import Solved
+from fairopt.evidence.solved import Dual, Solved, slope
 from fairopt.formulation import solvers
 from fairopt.formulation.program import ConeModel, Program, require_instance
 from fairopt.instance import Instance
@@ -286,10 +286,13 @@ class KeptModel(ConeModel):
         attempt = replace(attempt, seconds=time.perf_counter() - start)
         if not found:
             return Proposal("cone", solver=self.solver, attempt=attempt)
-        prices = dual_values(self.capacity) * per_unit
-        self.capacity.dual_variables[0].save_value(prices)  # per whole capacity, as a `ConeModel` has them
-        evidence = Solved(self, self.form)
-        return Proposal("cone", self.tasks(), evidence, self.solver, attempt)
+        tasks, prices = self.tasks(), dual_values(self.capacity) * per_unit  # per whole capacity
+        rate = slope(_majorant(program), self.form, program.point(tasks), self, tasks)
+        bounds = [
+            Dual(None, None, np.zeros(k)) for k in (np.isfinite(program.high).sum(), (program.low > 0).sum()) if k
+        ]
+        evidence = Solved(program, prices, bounds, None, rate or np.nan, stands_in=True, solver=self.solver)
+        return Proposal("cone", tasks, evidence, self.solver, attempt)
 
 
 def can_keep(program: Program) -> bool:

@@ -16,7 +16,7 @@ from fairopt.certificate import BLOCK_TOLERANCE
 from fairopt.formulation.program import ConeModel, Float, Indices, Program
 from fairopt.lazy import cp, sp
 from fairopt.proofs.bound import EPS
-from fairopt.proofs.lagrangian import LinearRows, Multipliers
+from fairopt.proofs.lagrangian import LinearRows
 
 ROUNDING = 1e-13  # of a capacity: the rounding of sums, so that a point that was repaired once is not changed again
 
@@ -119,10 +119,15 @@ def rows_violation(program: Program, tasks: Float) -> float:
     return float(max(worst))
 
 
+def all_known(program: Program) -> bool:
+    """Whether all that the program requires is linear rows and bounds."""
+    known = all(isinstance(block, ManyRows) or program.rows_of(block) is not None for block in program.rest)
+    return known and program.objective.is_known
+
+
 def violation_at(program: Program, tasks: Float, cone: ConeModel | None = None) -> float:
     """`block_violation` of a program, which needs a cone model only for conditions that are not linear rows."""
-    known = all(isinstance(block, ManyRows) or program.rows_of(block) is not None for block in program.rest)
-    if known and program.objective.is_known:
+    if all_known(program):
         return max(bounds_violation(program, tasks), rows_violation(program, tasks))
     return block_violation(cone or ConeModel(program), tasks)
 
@@ -179,41 +184,6 @@ def row_prices(program: Program, capacity: cp.Constraint) -> Float:
     prices = np.zeros(program.instance.capacities.size)
     prices[program.capacity_rows] = np.maximum(dual_values(capacity), 0.0)
     return prices
-
-
-def known_multipliers(cone: ConeModel, condition: cp.Constraint) -> Float:
-    """The multipliers of rows in natural units that a solver left of a condition of `ConeModel.known`."""
-    rows = cone.known[condition.id].rows
-    return rows.valid(dual_values(condition) / rows.units(cone.scale))
-
-
-def relaxed_multipliers(cone: ConeModel, tasks: Float) -> Multipliers:
-    """The dual values of a solved model, with the policy's conditions as linear rows or concave functions.
-
-    Conditions that are not linear are linearised at the tasks: the tangent of a convex condition only relaxes it.
-    Levels of objectives are replaced by their closer majorants.
-    """
-    program = cone.program
-    out = Multipliers(row_prices(program, cone.capacity), np.zeros(len(program.pairs)))
-    point = program.point(tasks)
-    with values_kept([cone.unknowns]):
-        cone.unknowns.save_value(tasks / cone.scale)
-        for block, condition in charged_conditions(cone):
-            if condition.id in cone.known:
-                out.charge_rows(cone.known[condition.id].rows, known_multipliers(cone, condition))
-                continue
-            dual = dual_values(condition)
-            if isinstance(block, AtLeast) and block.objective.majorant_is_natural:
-                majorant = block.objective.majorant(point)
-                if majorant is not None:
-                    times = max(float(dual.sum()), 0.0) / (abs(block.level) or 1.0)
-                    out.extra += ((Form().plus(majorant, 1.0), times),)
-                    out.constant -= times * block.level
-                    continue
-            rows = linear_rows(condition, cone.unknowns)
-            if rows is not None:
-                out.charge(rows, dual, np.asarray(cone.unknowns.value, dtype=float), cone.scale)
-    return out
 
 
 def linear_rows(condition: cp.Constraint, unknowns: cp.Variable) -> LinearRows | None:

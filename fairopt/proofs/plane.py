@@ -15,7 +15,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -28,6 +28,7 @@ from fairopt.certificate import GAP_TOLERANCE
 from fairopt.formulation.program import Float, Program
 from fairopt.lazy import sp
 from fairopt.proofs.bound import EPS
+from fairopt.proofs.entries import Imposed
 from fairopt.proofs.lagrangian import Lagrangian
 from fairopt.proofs.proposal import Evidence
 
@@ -87,6 +88,10 @@ class Optimum(Evidence):
     @abstractmethod
     def charged(self, program: Program, tasks: Float, powers: Form, unit: float) -> Charged:
         """What its multipliers charge, given the powers with shares in a unit."""
+
+    def multipliers(self, rows: Imposed, scale: float) -> dict[str, Any]:
+        """Multipliers for `verify` times a scale, of its rows and of levels that are not rows: none under bounds."""
+        return {}
 
 
 def mean_of(objective: FairnessEfficiency, point: Point) -> float:

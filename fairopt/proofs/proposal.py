@@ -14,6 +14,7 @@ import numpy as np
 
 from fairopt.certificate import Try
 from fairopt.formulation.program import Float, Program
+from fairopt.proofs.entries import Imposed
 
 
 @dataclass
@@ -48,7 +49,7 @@ class Evidence(ABC):
 
     @property
     def by_level(self) -> bool:
-        """Whether at the end of later tiers the gap is that of its own tier, and how far levels fell since."""
+        """Whether it proves level by level: after later tiers the gap is its own, and how far levels fell since."""
         return False
 
     @property
@@ -75,6 +76,13 @@ class Evidence(ABC):
         `KeyError`, `TypeError` or `ValueError` if it is malformed, or of another program.
         """
         raise ValueError(f"{cls.kind or cls.__name__} is not in files")
+
+    def entry(self, program: Program, tasks: Float, rows: Imposed) -> dict[str, Any]:
+        """The same in the form that `verify` reads, of a program whose conditions have these rows there.
+
+        `ValueError` where there is no such form.
+        """
+        raise ValueError(f"{program.objective} has no evidence that is portable")
 
     def most_rise(self, program: Program, tasks: Float) -> Float:
         """How many more tasks each user could run at most while none runs fewer, shape (n_users,)."""

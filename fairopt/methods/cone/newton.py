@@ -56,7 +56,7 @@ def solve_by_newton(program: Program, settings: Settings) -> Proposals:
         to = _unknowns_at_best(problem, name, settings, model)
         if to is not None and np.abs(to - at).max() <= _CLOSE:
             attempt = Try(name, f"optimal ({steps} programs)", time.perf_counter() - begun)
-            answer = yield Proposal("newton", model.tasks(), Solved(model, unit=unit), name, attempt)
+            answer = yield Proposal("newton", model.tasks(), Solved.of(model, unit=unit), name, attempt)
             if answer is not None and answer.ok:
                 return
         at = None if to is None else _uphill(natural, unknowns, at, to)

@@ -148,7 +148,7 @@ class _Orders:
             gains, best = value > best + STALLED * abs(best), max(best, value)
             if excess <= CLOSE or k + 1 == PROGRAMS or self.settings.late:
                 attempt = replace(attempt, status=f"{attempt.status} ({k + 1} programs)")
-                yield Proposal("cone", cone.tasks(), Solved(cone, form, self.unit), attempt=attempt)
+                yield Proposal("cone", cone.tasks(), Solved.of(cone, form, self.unit), attempt=attempt)
                 if excess <= CLOSE**2 or self.settings.late:
                     return
             if gains:

@@ -278,7 +278,7 @@ class _Search:
         cone = ConeModel(asked, self.solver)
         problem = cp.Problem(cp.Maximize(cone.maximand[0]), cone.all_constraints)
         attempt, found = solve_problem(problem, cone.unknowns, self.solver, self.settings)
-        return (cone.tasks(), Solved(cone)) if found else f"{attempt.status} {attempt.message}".strip()
+        return (cone.tasks(), Solved.of(cone)) if found else f"{attempt.status} {attempt.message}".strip()
 
 
 class _PriceSearch(_Search):

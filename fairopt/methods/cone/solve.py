@@ -47,7 +47,7 @@ def solve_number(program: Program, settings: Settings) -> Proposals:
                 looser=looser,
             )
             if found:
-                yield Proposal("cone", cone.tasks(), Solved(cone), attempt=attempt)
+                yield Proposal("cone", cone.tasks(), Solved.of(cone), attempt=attempt)
             else:
                 yield Proposal("cone", attempt=attempt)
             if attempt.status == CANNOT_TAKE:

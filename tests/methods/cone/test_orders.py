@@ -132,7 +132,7 @@ def test_a_form_that_stands_in_for_the_objective_proves_nothing_by_itself() -> N
         program = Program(instance, objective, ())
         tasks = 0.5 * program.gather(fo.Policy(objective).allocate(instance).tasks_by_server)
         for form in (cp.Constant(0.0), -cp.sum(ConeModel(program, "CLARABEL").unknowns)):
-            answer = judge(program, Proposal("cone", tasks, Solved(ConeModel(program, "CLARABEL"), form, 1.0)))
+            answer = judge(program, Proposal("cone", tasks, Solved.of(ConeModel(program, "CLARABEL"), form, 1.0)))
             assert answer.gap >= 0.4
 
 

@@ -17,7 +17,7 @@ from fairopt.blocks.model import Pairs
 from fairopt.blocks.normal_form import Term
 from fairopt.derivatives.changes import LATE, Change
 from fairopt.derivatives.multipliers import Face, dense
-from fairopt.derivatives.optimum import SMALL, USED, NoDerivative, OptimalityConditions, Optimum
+from fairopt.derivatives.optimum import SMALL, USED, OptimalityConditions, Optimum, _NoDerivative
 from fairopt.formulation.program import Float, Mask
 from fairopt.instance import Instance
 from fairopt.lazy import sp, sparse_linalg
@@ -105,7 +105,7 @@ class ActiveSet:
     def start(self, optimum: Optimum, clock: Clock) -> None:
         """Find what is held at an answer, and its multipliers."""
         if self.term.alpha is None and len(self.w) > MOST:
-            raise NoDerivative(
+            raise _NoDerivative(
                 f"equations of all users together, as of {self.term.measure}, are solved for up to {MOST:,}"
             )
         for _ in range(AGAIN):  # answers may be too inexact to tell what is held before they are polished
@@ -121,7 +121,7 @@ class ActiveSet:
                 break
         cost = self._relative_cost(self.base, self.worth(self.base.x)[0])
         if np.abs(cost[self.tight.pairs] - 1).max(initial=0.0) > TRUST or (cost < 1 - TRUST).any():
-            raise NoDerivative(NO_OPTIMUM)
+            raise _NoDerivative(NO_OPTIMUM)
 
     def _relative_cost(self, at: State, worth: Float) -> Float:
         """The cost of a task of each pair relative to its worth; 1 where both are zero."""
@@ -142,7 +142,7 @@ class ActiveSet:
         tie = 1e-6 * (float(np.abs(goal).max(initial=0.0)) or 1.0)
         found = self.face.least(goal + tie * np.linspace(1, 2, len(goal)))
         if found is None or not np.isfinite(found[0]):
-            raise NoDerivative(NO_OPTIMUM)
+            raise _NoDerivative(NO_OPTIMUM)
         p[self.tight.rows] = found[1] * self.whole
         return p
 
@@ -158,7 +158,7 @@ class ActiveSet:
         return Held(self.tight.pairs, state.p > WEAK * whole, state.nu > WEAK * worth)
 
     def _equations(self, at: State, held: Held) -> tuple[_Dense | _Sparse, Float]:
-        """The factorised equations of rates, and the units of unknowns; `NoDerivative` if they leave tasks open."""
+        """The factorised equations of rates, and the units of unknowns; `_NoDerivative` if they leave tasks open."""
         q, r, k = (np.flatnonzero(part) for part in held)
         worth, curve, _, _ = self.worth(at.x)
         total = self.pairs.sum(at.x)
@@ -193,10 +193,10 @@ class ActiveSet:
         q, r, k = held
         for _ in range(25):
             if clock.late:
-                raise NoDerivative(LATE)
+                raise _NoDerivative(LATE)
             try:
                 factors, units = self._equations(state, held)
-            except NoDerivative:
+            except _NoDerivative:
                 return None
             worth, total = self.worth(state.x)[0][self.user], self.pairs.sum(state.x)
             missing = (self.loads.T @ state.p + state.nu[self.user] - worth)[q] / worth[q]
@@ -224,14 +224,14 @@ class ActiveSet:
         gained = (change.capacity * per).ravel()
         if not self.face.unique and (change.demand.any() or gained.any()):  # decides among several multipliers
             if change.demand.any():
-                raise NoDerivative("several prices are optimal here, since resources are full for the same users")
+                raise _NoDerivative("several prices are optimal here, since resources are full for the same users")
             base = self._with_limits(base.x, self._prices(gained))
         strong = self._strong(base)
         worth, curve, shared, by_alpha = self.worth(base.x)
         cost = self._relative_cost(base, worth)
         idle = ~self.tight.pairs & (cost - 1 < 10 * WEAK)
         if self.linear and idle.any():
-            raise NoDerivative(SEVERAL)
+            raise _NoDerivative(SEVERAL)
         # demands enter the cost of tasks, and the loads
         more = change.demand[self.user] * per[server]
         np.subtract.at(gained.reshape(-1, m), server, more * base.x[:, None])
@@ -254,7 +254,7 @@ class ActiveSet:
             solution, rest = factors.solve(side)
             size = max(float(np.abs(solution).max()), float(np.abs(side).max()), TINY)
             if rest > CONSISTENT * size:
-                raise NoDerivative("tasks can be placed in several ways, of which the change decides for one")
+                raise _NoDerivative("tasks can be placed in several ways, of which the change decides for one")
             rate = self._spread(held, solution * units)
             moved = self.pairs.sum(rate.x)
             up = curve @ (moved * (total > 0) / safe)
@@ -270,7 +270,7 @@ class ActiveSet:
                 return moved, (held, base) if factors.regular else None
             at = int(np.argmax(worst))
             part[at] = not part[at]
-        raise NoDerivative("which conditions stay held was not found")
+        raise _NoDerivative("which conditions stay held was not found")
 
     @np.errstate(all="ignore")
     def stays(self, instance: Instance, term: Term, c: Float, kept: tuple[Held, State]) -> tuple[Held, State] | None:
@@ -306,13 +306,13 @@ class _Dense:
 
     def __init__(self, matrix: Float, of_user: Float) -> None:
         if not np.isfinite(matrix).all():
-            raise NoDerivative("the worth of tasks is beyond the range of floats")
+            raise _NoDerivative("the worth of tasks is beyond the range of floats")
         size = np.maximum(np.abs(matrix).max(axis=0), TINY)
         self.left, self.values, right = np.linalg.svd(matrix / size)
         self.rank = int((self.values > RANK * self.values[0]).sum())
         self.regular, self.right = self.rank == len(matrix), right[: self.rank] / size
         if np.abs(of_user @ (right[self.rank :] / size)[:, : of_user.shape[1]].T).max(initial=0.0) > 1e-6:
-            raise NoDerivative(SEVERAL)
+            raise _NoDerivative(SEVERAL)
 
     def solve(self, side: Float) -> tuple[Float, float]:
         """The smallest solution, of least squares where there is none, and what it leaves."""
@@ -327,7 +327,7 @@ class _Sparse:
     def __init__(self, matrix: Any, linear: bool, singular: bool) -> None:
         self.matrix, self.regular = matrix, False
         if not np.isfinite(matrix.data).all():
-            raise NoDerivative("the worth of tasks is beyond the range of floats")
+            raise _NoDerivative("the worth of tasks is beyond the range of floats")
         with contextlib.suppress(RuntimeError):  # exactly singular
             if not singular:
                 self.factors = sparse_linalg.splu(matrix)
@@ -335,7 +335,7 @@ class _Sparse:
                 self.regular = bool(pivots.min() > SINGULAR * pivots.max())
         if not self.regular:
             if linear:
-                raise NoDerivative(SEVERAL)
+                raise _NoDerivative(SEVERAL)
             regular = matrix - REGULAR * sp.eye_array(matrix.shape[0])  # quasi-definite
             self.factors = sparse_linalg.splu(regular.tocsc())
 

@@ -19,7 +19,7 @@ from fairopt.blocks.shares import Share
 from fairopt.derivatives.active_set import ActiveSet
 from fairopt.derivatives.changes import LATE, Change, elasticities
 from fairopt.derivatives.leximin import SAME, Levels, Pool
-from fairopt.derivatives.optimum import NoDerivative, Optimum
+from fairopt.derivatives.optimum import Optimum, _NoDerivative
 from fairopt.display import label
 from fairopt.errors import OutOfDomain, OutOfTime
 from fairopt.progress import tell
@@ -126,7 +126,7 @@ class Analysis:
             with self._timed() as clock:
                 try:
                     self.kernel.start(optimum, clock)
-                except NoDerivative as error:
+                except _NoDerivative as error:
                     if str(error) == LATE:
                         raise OutOfTime(
                             f"no derivatives were found within the time limit of {clock.time_limit:g} s; give it more "
@@ -149,7 +149,7 @@ class Analysis:
                 for k, side in enumerate((1, -1)):
                     try:
                         moved, value = self.rates(kind, at, side, clock)
-                    except NoDerivative as error:
+                    except _NoDerivative as error:
                         moved, value = np.full(n, np.nan), np.nan
                         reason[at] = reason[at] or str(error)
                     tasks[(k, slice(None), *at)], welfare[(k, *at)] = side * moved, side * value
@@ -210,9 +210,9 @@ class Analysis:
         n = self.instance.n_users
         if kind == "alpha":
             if self.smooth.alpha is None or isinstance(self.objective, Total):
-                raise NoDerivative(f"{type(self.objective).__name__} has no alpha")
+                raise _NoDerivative(f"{type(self.objective).__name__} has no alpha")
             if self.smooth.alpha == 0 and (side < 0 or not (self.x > 0).all()):
-                raise NoDerivative(
+                raise _NoDerivative(
                     "alpha is 0, and cannot be less" if side < 0 else "at alpha = 0 a user runs no tasks"
                 )
         rates = {name: np.zeros(getattr(self.instance, KINDS[name]).shape) for name in ("capacity", "demand", "weight")}
@@ -220,7 +220,7 @@ class Analysis:
         if kind != "alpha":
             size = self._size(kind, at)
             if size == 0:
-                raise NoDerivative(("the server has none of it: " if kind == "capacity" else "") + ZERO)
+                raise _NoDerivative(("the server has none of it: " if kind == "capacity" else "") + ZERO)
             rates[kind][at] = side
             log_c = side / size * self._log_slopes(self.slopes, kind, at, side)
         log_w = rates["weight"] / self.instance.weights
@@ -229,7 +229,7 @@ class Analysis:
     def rates(self, kind: str, at: Index, side: int, clock: Clock) -> tuple[Float, float]:
         """Rates of tasks and of welfare along a change."""
         if clock.late:
-            raise NoDerivative(LATE)
+            raise _NoDerivative(LATE)
         change, w = self.change(kind, at, side), self.instance.weights
         moved = self.kernel.rates(change)[0]
         z = self.c * self.x / w
@@ -240,7 +240,7 @@ class Analysis:
         """The largest change in a direction to which the derivatives' equations hold."""
         try:
             kept = self.kernel.rates(self.change(kind, at, side))[1]
-        except NoDerivative:
+        except _NoDerivative:
             return np.nan
         if kept is None:
             return np.nan

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fairopt.derivatives.multipliers import Conditions, Face, Ties, flat, is_sparse, times_columns
-from fairopt.derivatives.optimum import NoDerivative, OptimalityConditions, Optimum
+from fairopt.derivatives.optimum import OptimalityConditions, Optimum, _NoDerivative
 from fairopt.formulation.program import Float, Indices, Mask
 from fairopt.lazy import csgraph, sp
 
@@ -60,7 +60,7 @@ class _Rates:
         self.rate, self.z = optimum.rates(share), np.where(optimum.runs, optimum.relative_shares(share), 0.0)
         self.others = optimum.rest.charges.shape[0] > 0
         if not optimum.rest.known or (not first and not optimum.rest.straight):
-            raise NoDerivative
+            raise _NoDerivative
         d = len(optimum.full)
         self.rises = np.zeros((len(self.z), 2 * d))
         self.blocked = np.zeros(2 * d, dtype=bool)
@@ -69,7 +69,7 @@ class _Rates:
         self.nowhere = np.bincount(optimum.user, minlength=len(self.z)) == 0
         self.lifted = optimum.low & ~optimum.high & ~self.nowhere
         if not optimum.program.single and (~optimum.runs & ~self.nowhere).any():
-            raise NoDerivative
+            raise _NoDerivative
         self.needs = self._needs()
         self.tops = self._tops()
         self.key = self._keys()
@@ -128,7 +128,7 @@ class _Rates:
         else:
             chosen = np.unique([*self.tops[np.isfinite(self.tops)], *key[self.lifted]])
         if len(chosen) > MOST_LEVELS:
-            raise NoDerivative
+            raise _NoDerivative
         self._find_blocked()
         decided: dict[float, tuple[Float, Float]] = {}
         for level in chosen:
@@ -280,7 +280,7 @@ class _Rates:
             found = face.least(goal)
             self.programs += face.programs - before
             if self.programs > MOST_PROGRAMS:
-                raise NoDerivative
+                raise _NoDerivative
             if found is None:
                 return None
             rise, theta = found

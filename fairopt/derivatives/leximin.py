@@ -13,7 +13,7 @@ import numpy as np
 
 from fairopt.blocks.normal_form import Term
 from fairopt.derivatives.changes import Change
-from fairopt.derivatives.optimum import NoDerivative, Optimum
+from fairopt.derivatives.optimum import Optimum, _NoDerivative
 from fairopt.derivatives.prices import LevelPrices
 from fairopt.errors import OutOfDomain
 from fairopt.formulation.program import Float, Indices
@@ -121,11 +121,11 @@ class Levels:
     def rates(self, change: Change) -> tuple[Float, None]:
         """Rates of tasks along a change; ranges are not known."""
         if self.kink:
-            raise NoDerivative(
+            raise _NoDerivative(
                 "prices of more and of less capacity differ, and on several servers only these are known"
             )
         if change.demand.any():
-            raise NoDerivative("for leximin on several servers it depends on where tasks run, which is not unique")
+            raise _NoDerivative("for leximin on several servers it depends on where tasks run, which is not unique")
         log_speed = np.where(self.free, change.log_w - change.log_c, 0.0)
         room = change.capacity - np.einsum("j,jsi->si", log_speed, self.used)
         rise = np.einsum("jsi,si->j", self.prices, room) / self.z

@@ -41,7 +41,7 @@ SMALL = 100  # pairs and rows up to which dense matrices are faster
 MOST_COLUMNS = 3000  # multipliers beyond which their equations are not solved: 3,000 take 10 s
 
 
-class NoDerivative(Exception):
+class _NoDerivative(Exception):
     """There is no derivative, or none is known; with the reason where it is shown."""
 
 
@@ -188,7 +188,7 @@ class Optimum:
                     continue
                 worth, ranked = log_worth(block.objective, self)
                 if ranked:
-                    raise NoDerivative
+                    raise _NoDerivative
                 rows.append(-sp.csr_array(np.exp(worth)[None, :]))
                 signed.append(np.zeros(1, dtype=bool))
                 straight = False
@@ -196,7 +196,7 @@ class Optimum:
             known, straight = known and linear, straight and linear
             tangent = linear_rows(condition, cone.unknowns)
             if tangent is None:
-                raise NoDerivative
+                raise _NoDerivative
             per_task = sp.csr_array(tangent.slopes.T.tocsr() @ sp.diags_array(1.0 / cone.scale))
             add(per_task, tangent.values, not tangent.inequality)
         return Rest(sp.csr_array(sp.vstack(rows)), np.concatenate(signed), known, straight)
@@ -215,11 +215,11 @@ def log_worth(objective: Objective, optimum: Optimum) -> tuple[Float, list[Term]
             ranked.append(term)
             continue
         if not term.kind.is_known:
-            raise NoDerivative
+            raise _NoDerivative
         log_z = optimum.log_levels(term.share)
         slopes = term.kind.slopes(log_z, point.weights)
         if slopes is None:
-            raise NoDerivative
+            raise _NoDerivative
         with np.errstate(divide="ignore"):
             log_c = np.log(optimum.of(term.share.coefficients(point.instance)))
         log_unit = float(np.log(term.factor)) + slopes.log_unit
@@ -322,7 +322,7 @@ class OptimalityConditions:
 
         Prices are of capacities given as rows of the optimum's loads, about as large as ``scale``; ``whole`` is about
         the worth of everything. Users who are ``lost`` leave no condition; ``paid`` is the cost of tasks at given
-        prices. `NoDerivative` for more than ``most`` multipliers.
+        prices. `_NoDerivative` for more than ``most`` multipliers.
         """
         optimum, apart, rest = self.optimum, self.apart, self.optimum.rest
         dearest = np.zeros(0)
@@ -332,7 +332,7 @@ class OptimalityConditions:
         units = np.concatenate([scale, whole / np.where(dearest > 0, dearest, 1.0), others])
         signed = np.concatenate([np.zeros(len(scale), dtype=bool), rest.signed, np.zeros(len(others), dtype=bool)])
         if len(units) > most:
-            raise NoDerivative
+            raise _NoDerivative
         charges: Any = optimum.loads[rows]
         if len(units) > len(scale):
             charges = sp.vstack([sp.csr_array(charges), rest.charges])

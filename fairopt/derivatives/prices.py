@@ -24,9 +24,9 @@ from fairopt.derivatives.level_rises import heights
 from fairopt.derivatives.multipliers import TRUST, Face
 from fairopt.derivatives.optimum import (
     TIES,
-    NoDerivative,
     OptimalityConditions,
     Optimum,
+    _NoDerivative,
     first_term,
     first_tier,
     log_worth,
@@ -99,7 +99,7 @@ def prices(allocation: Allocation) -> Prices | None:
             return Prices(nothing, nothing)
         try:
             found = _of_first_level(optimum) if optimum.levelled else _of_value(optimum)
-        except NoDerivative:
+        except _NoDerivative:
             found = _of_evidence(optimum)
         if found is not None:
             right, left, log_factor = found
@@ -123,7 +123,7 @@ def level_prices(allocation: Allocation) -> tuple[LevelPrices, ...] | None:
             return ()
         try:
             found = heights(optimum)
-        except NoDerivative:
+        except _NoDerivative:
             return None
         if found is not None:
             labels, nothing = optimum.program.instance.users, np.zeros(allocation.instance.capacities.shape)
@@ -204,12 +204,12 @@ def _of_value(optimum: Optimum) -> tuple[Float, Float, float] | None:
 def _face(optimum: Optimum) -> tuple[Face, Float, float]:
     """All optimal multipliers of a sum of objectives, their units, and the logarithm of the objective's."""
     if not optimum.rest.known:
-        raise NoDerivative
+        raise _NoDerivative
     worth, ranked, log_factor = _worth(optimum)
     lost = np.zeros(optimum.program.instance.n_users, dtype=bool)  # an infinite worth is only possible at a bound
     lost[optimum.user[~np.isfinite(worth)]] = True
     if (lost & ~optimum.high).any():
-        raise NoDerivative
+        raise _NoDerivative
     system = OptimalityConditions(optimum, np.where(lost[optimum.user], 0.0, worth))
     ties = system.rank(ranked, float(np.exp(-log_factor)))
     money = optimum.tasks * system.worth * ~lost[optimum.user]
@@ -245,7 +245,7 @@ def _of_evidence(optimum: Optimum) -> tuple[Float, Float, float] | None:
     try:
         try:
             worth, ranked, log_factor = _worth(optimum)
-        except NoDerivative:
+        except _NoDerivative:
             worth, ranked, log_factor = _by_gradient(optimum), [], 0.0
         with np.errstate(over="ignore"):
             by_row = prices * np.exp(-log_factor)
@@ -257,7 +257,7 @@ def _of_evidence(optimum: Optimum) -> tuple[Float, Float, float] | None:
         if not (np.isfinite(whole) and by_row.min() >= -TRUST * whole and float(by_row @ spare) <= TRUST * whole):
             return None
         conditions, _ = system.conditions(np.zeros(0, dtype=np.intp), np.zeros(0), whole, paid=cost)
-    except NoDerivative:
+    except _NoDerivative:
         return None
     return (prices, prices, 0.0) if Face(conditions, ties).sound else None
 
@@ -268,13 +268,13 @@ def _by_gradient(optimum: Optimum) -> Float:
     required = len(cone.model.required)
     expression = cp.sum(optimum.objective.expression(cone.model))
     if len(cone.model.required) > required or any(v.id != cone.unknowns.id for v in expression.variables()):
-        raise NoDerivative
+        raise _NoDerivative
     pairs = optimum.program.pairs
     cone.unknowns.save_value(optimum.point.tasks_by_server[pairs.user, pairs.server] / cone.scale)
     gradient = gradient_of(expression, cone.unknowns)
     if gradient is None:
-        raise NoDerivative
+        raise _NoDerivative
     worth: Float = (gradient.toarray().ravel() / cone.scale)[optimum.kept]
     if not np.isfinite(worth).all():
-        raise NoDerivative
+        raise _NoDerivative
     return worth

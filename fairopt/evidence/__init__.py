@@ -6,5 +6,5 @@
 * `levels`: the prices that hold the users of each level of leximin.
 * `solved`: what a solver left of a cone program. `bundles`: the same over bundles, and divisions.
 * `tangents`: lines along the sum of shares, for the (beta, lambda) plane.
-* `fewer_rows`: evidence of a program with fewer conditions.
+* `fewer_rows`: evidence of a program with fewer conditions. `written`: cone programs without expressions.
 """

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from fairopt.allocation import feasibility
 from fairopt.blocks.algebra import in_units
 from fairopt.blocks.bundle_model import cut_at_limits
+from fairopt.evidence.written import Written
 from fairopt.formulation.bundle_program import BundleConeModel, BundleProgram
 from fairopt.formulation.division import Division
 from fairopt.formulation.program import Float, Program
@@ -47,16 +48,23 @@ class Divided(Evidence):
 
 @dataclass(frozen=True)
 class SolvedBundles(Evidence):
-    """A cone program over bundles with the values that a solver left."""
+    """A cone program over bundles, and prices of capacities, per whole capacity, by row of `Program.capacity_rows`."""
 
-    model: BundleConeModel
+    written: Written
+    capacity: Float
+
+    @classmethod
+    def of(cls, cone: BundleConeModel) -> Self:
+        """What a solver left in a cone program."""
+        return cls(Written.of(cone), conditions.dual_values(cone.capacity))
 
     def applies(self, program: Program) -> bool:
-        return self.model.program is program
+        return self.written.program is program
 
     def measured(self, program: Program, tasks: Float, bundles: Float | None) -> Measured:
-        cone, program, (form, factor) = self.model, self.model.program, self.model.maximand
-        assert bundles is not None
+        cone = self.written.model
+        assert isinstance(cone, BundleConeModel) and bundles is not None
+        program, (form, factor) = cone.program, cone.maximand
         cone.save_point(bundles, tasks)
         typical = {cone.unknowns.id: np.ones(cone.unknowns.size)}
         blocks = max((conditions.relative_violation(c, typical) for c in cone.all_constraints), default=0.0)
@@ -72,5 +80,7 @@ class SolvedBundles(Evidence):
         prices = None
         if not cone.rest and factor is not None:
             whole = np.where(program.whole_capacities > 0, program.whole_capacities, np.inf)
-            prices = conditions.row_prices(program, cone.capacity).reshape(whole.shape) * factor / whole
+            prices = np.zeros(whole.size)
+            prices[program.capacity_rows] = np.maximum(self.capacity, 0.0)
+            prices = prices.reshape(whole.shape) * factor / whole
         return Measured(tasks, gap, blocks, prices, assumed, bundles=bundles)

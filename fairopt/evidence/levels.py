@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
+from fairopt.evidence.written import Written
 from fairopt.formulation.program import ConeModel, Float, Program
 from fairopt.proofs import conditions
 from fairopt.proofs.conic import ConicConditions, further_conditions
@@ -18,12 +19,12 @@ from fairopt.proofs.proposal import Evidence, Measured, Reader, as_indices, as_l
 class HeldLevels(Evidence):
     """For every user below its limit the prices that hold it, by level.
 
-    ``model`` is the cone program, where there are conditions besides bounds, and ``further`` are these conditions;
+    ``written`` is the cone program, where there are conditions besides bounds, and ``further`` are these conditions;
     ``prices`` (n_rows,) the derivatives of the max-min level by each row.
     """
 
     holdings: Sequence[Holding]
-    model: ConeModel | None = None
+    written: Written | None = None
     prices: Float | None = None
     further: ConicConditions | None = None
 
@@ -34,15 +35,14 @@ class HeldLevels(Evidence):
         return True
 
     def applies(self, program: Program) -> bool:
-        return program.term.is_order and (not program.rest if self.model is None else self.model.program is program)
+        of_program = not program.rest if self.written is None else self.written.program is program
+        return program.term.is_order and of_program
 
     def measured(self, program: Program, tasks: Float, bundles: Float | None) -> Measured:
         tasks = conditions.repair(program, tasks)
         gap, gaps, assumed = judge_levels(program, self.holdings, self.further, tasks)
-        if self.model is None:
-            of_blocks = conditions.bounds_violation(program, tasks)
-        else:
-            of_blocks = conditions.block_violation(self.model, tasks)
+        cone = None if self.written is None or conditions.all_known(program) else self.written.model
+        of_blocks = conditions.violation_at(program, tasks, cone)
         prices = None if self.prices is None else program.term.factor * self.prices
         return Measured(tasks, gap, of_blocks, prices, assumed, gaps or (gap,))
 
@@ -64,8 +64,7 @@ class HeldLevels(Evidence):
     def restored(cls, program: Program, held: Mapping[str, Any], read: Reader) -> Self:
         rows, n = len(program.usable_rows), program.instance.n_users
         free = all(h["dual"] is None for h in held["holdings"]) and not program.rest
-        model = None if free else ConeModel(program, read.solver)
-        further = None if model is None else further_conditions(model)
+        further = None if free else further_conditions(ConeModel(program, read.solver))
         shapes = {"dual": (0,), "sizes": (0,)}
         if further is not None:
             shapes = {"dual": further.right.shape, "sizes": further.on_others.shape[1:]}
@@ -73,4 +72,6 @@ class HeldLevels(Evidence):
         for h in held["holdings"]:
             told = {name: None if h[name] is None else as_numbers(h[name], shape) for name, shape in shapes.items()}
             holdings.append(Holding(as_indices(h["users"], n), as_numbers(h["prices"], (rows,)), **told))
-        return cls(holdings, model, as_numbers(held["prices"], (rows,)), further)
+        return cls(
+            holdings, None if free else Written(program, read.solver), as_numbers(held["prices"], (rows,)), further
+        )

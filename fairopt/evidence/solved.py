@@ -18,6 +18,7 @@ from fairopt.blocks.efficiency import FairnessEfficiency, TotalIs
 from fairopt.blocks.form import Curve, Form
 from fairopt.blocks.model import Point
 from fairopt.certificate import GAP_TOLERANCE
+from fairopt.evidence.written import Written
 from fairopt.formulation.program import ConeModel, Float, Program
 from fairopt.formulation.rows import BlockRows
 from fairopt.lazy import cp
@@ -58,20 +59,23 @@ class Solved(Optimum):
     nobody asked); or what ``stands_in``, which has the same optimum as the objective, and relates to it in no other way
     but for its unit, if that is given. ``unit`` is the factor, where it is not that of `ConeModel.maximand`.
     ``capacity`` are prices of capacities, per whole capacity, by row of `Program.capacity_rows`, and ``duals`` those of
-    the other conditions. ``own`` are the values of variables that blocks added to conditions, for the ``solver``.
+    the other conditions.
     """
 
-    program: Program
+    written: Written
     capacity: Float
     duals: Sequence[Dual]
     factor: float | None
     rate: float | None = None
     stands_in: bool = False
     unit: float | None = None
-    solver: str | None = None
-    own: Sequence[Any] = ()
 
     kind = "duals"
+
+    @property
+    def program(self) -> Program:
+        """The program that was solved."""
+        return self.written.program
 
     @classmethod
     def of(cls, cone: ConeModel, stands_in: cp.Expression | None = None, unit: float | None = None) -> Self:
@@ -85,21 +89,8 @@ class Solved(Optimum):
             majorant = cone.program.objective.majorant(point)
             form = cone.maximand[0] if stands_in is None else stands_in
             rate = None if majorant is None else slope(majorant, form, point, cone, tasks) or np.nan
-        own = [variable.value for variable in _own_variables(cone)]
-        known = stands_in is not None, unit, cone.model.solver, own
-        return cls(cone.program, dual_values(cone.capacity), _duals_of(cone), factor, rate, *known)
-
-    @cached_property
-    def model(self) -> ConeModel:
-        """The cone program written once more, for what only CVXPY can tell."""
-        cone = ConeModel(self.program, self.solver)
-        if not self.program.objective.is_known:
-            _ = cone.maximand  # for the conditions that it requires
-        variables = _own_variables(cone)
-        if [v.shape for v in variables] == [np.shape(value) for value in self.own]:
-            for variable, value in zip(variables, self.own, strict=True):
-                variable.save_value(value)
-        return cone
+        capacity, duals = dual_values(cone.capacity), _duals_of(cone)
+        return cls(Written.of(cone), capacity, duals, factor, rate, stands_in is not None, unit)
 
     @cached_property
     def maximand(self) -> tuple[cp.Expression, float | None]:
@@ -107,8 +98,8 @@ class Solved(Optimum):
         increasing transform.
         """
         if self.unit is None or self.stands_in:
-            return self.model.maximand
-        return cp.sum(self.program.objective.expression(self.model.model)) / self.unit, self.unit
+            return self.written.model.maximand
+        return cp.sum(self.program.objective.expression(self.written.model.model)) / self.unit, self.unit
 
     def applies(self, program: Program) -> bool:
         return self.program is program and not program.term.is_order
@@ -138,7 +129,7 @@ class Solved(Optimum):
                 out.extra += ((Form().plus(majorant, 1.0), times),)
                 out.constant -= times * block.level
                 continue
-            cone = self.model
+            cone = self.written.model
             with conditions.values_kept([cone.unknowns]):
                 cone.unknowns.save_value(tasks / scale)
                 linear = conditions.linear_rows(_conditions(cone)[1 + k], cone.unknowns)
@@ -165,7 +156,7 @@ class Solved(Optimum):
             return self.factor / majorant.unit
         if self.rate is not None:
             return None if np.isnan(self.rate) else self.rate
-        return slope(majorant, self.maximand[0], self.program.point(tasks), self.model, tasks)
+        return slope(majorant, self.maximand[0], self.program.point(tasks), self.written.model, tasks)
 
     def is_of_cut(self, cut: Program) -> bool:
         return self.program is cut
@@ -199,7 +190,7 @@ class Solved(Optimum):
             elif one.block.block in made:
                 block = made[one.block.block]
                 duals += [Dual(block, rows, left[block.block]) for rows in fewer.rows_of(block) or ()]
-        return fewer, replace(self, program=fewer, duals=duals), tuple(kept.values())
+        return fewer, replace(self, written=replace(self.written, program=fewer), duals=duals), tuple(kept.values())
 
     def entry(self, program: Program, tasks: Float, rows: Imposed) -> dict[str, Any]:
         """Dual values in natural units of the objective; of alpha-fairness alone, of shares in a unit."""
@@ -250,7 +241,7 @@ class Solved(Optimum):
         factor = float(unit) if unit is not None else None if stands_in else cone.maximand[1]
         prices = as_numbers(capacity, program.capacity_rows.shape)
         unit = None if unit is None else float(unit)
-        return cls(program, prices, found, factor, stands_in=stands_in, unit=unit, solver=read.solver)
+        return cls(Written(program, read.solver), prices, found, factor, stands_in=stands_in, unit=unit)
 
 
 def _conditions(cone: ConeModel) -> list[cp.Constraint]:
@@ -264,12 +255,6 @@ def _duals_of(cone: ConeModel) -> list[Dual]:
     return [Dual(block, cone.known.get(condition.id), dual_values(condition)) for block, condition in every]
 
 
-def _own_variables(cone: ConeModel) -> list[cp.Variable]:
-    """The variables besides the unknowns in conditions of blocks, in order."""
-    found = [v for c in (*(c for _, _, c in cone.rest), *cone.required) for v in c.variables()]
-    return [v for v in dict.fromkeys(found) if v.id != cone.unknowns.id]
-
-
 def judge_solved(program: Program, evidence: Solved, tasks: Float) -> Measured:
     """Bound how much better than the tasks any others can be.
 
@@ -277,7 +262,7 @@ def judge_solved(program: Program, evidence: Solved, tasks: Float) -> Measured:
     tasks. Where that leaves a gap, the dual of the cone form may be closer.
     """
     objective, point = program.objective, program.point(tasks)
-    cone = None if conditions.all_known(program) else evidence.model
+    cone = None if conditions.all_known(program) else evidence.written.model
     blocks, fit = conditions.violation_at(program, tasks, cone), _fit(program, evidence, tasks)
     if fit is None:
         gap, prices = _tangent_gap(program, evidence, tasks)
@@ -296,7 +281,7 @@ def judge_solved(program: Program, evidence: Solved, tasks: Float) -> Measured:
 
 def _conic_gap(program: Program, evidence: Solved, majorant: Form | None, tasks: Float) -> tuple[float, str]:
     """The gap by the dual of the cone form, which is solved for once more, and what that assumes."""
-    cone, objective, (form, factor) = evidence.model, program.objective, evidence.maximand
+    cone, objective, (form, factor) = evidence.written.model, program.objective, evidence.maximand
     point, alone = program.point(tasks), all(v.id == cone.unknowns.id for v in form.variables())
     if majorant is None:
         per_form = factor  # an excess of a transform says nothing in natural units
@@ -399,7 +384,7 @@ def slope(majorant: Form, form: cp.Expression, point: Point, cone: ConeModel, ta
 
 def _tangent_gap(program: Program, evidence: Solved, tasks: Float) -> tuple[float, Float]:
     """Gap and prices by the tangent of the objective at the tasks, for objectives without a closer majorant."""
-    cone, objective, (form, factor) = evidence.model, program.objective, evidence.maximand
+    cone, objective, (form, factor) = evidence.written.model, program.objective, evidence.maximand
     multipliers, point = evidence.multipliers_at(tasks), program.point(tasks)
     of_form = factor is not None and not evidence.stands_in
     natural = form * factor if of_form else cp.sum(objective.expression(cone.model))

@@ -29,7 +29,7 @@ from fairopt.proofs.proposal import Proposal
 def proposal_of(program: BundleProgram, held: Float, tasks: Float, method: str, solver: str | None) -> Proposal:
     """Bundles and tasks of the instance as given, with the dual of the program as evidence."""
     division = program.division
-    evidence = SolvedBundles(BundleConeModel(program, solver)) if division is None else Divided(division)
+    evidence = SolvedBundles.of(BundleConeModel(program, solver)) if division is None else Divided(division)
     return Proposal(method, program.gather(tasks), evidence, solver, bundles=program.gather_rows(held))
 
 
@@ -71,7 +71,7 @@ def solve_bundles(program: BundleProgram, settings: Settings, method: str) -> Pr
         elif division is not None:
             yield Proposal("cone", None, Divided(division), attempt=attempt, bundles=cone.bundles())
         else:
-            bundles, evidence = cone.bundles(), SolvedBundles(cone)
+            bundles, evidence = cone.bundles(), SolvedBundles.of(cone)
             for tasks in _tasks_in(cone, bundles):
                 yield Proposal("cone", tasks, evidence, attempt=attempt, bundles=bundles)
 

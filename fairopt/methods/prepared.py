@@ -20,6 +20,7 @@ from fairopt.blocks.form import Form
 from fairopt.blocks.model import POWER_CONES, Point
 from fairopt.blocks.normal_form import wants_mean
 from fairopt.evidence.solved import Dual, Solved, slope
+from fairopt.evidence.written import Written
 from fairopt.formulation import solvers
 from fairopt.formulation.program import ConeModel, Program, require_instance
 from fairopt.instance import Instance
@@ -291,7 +292,7 @@ class KeptModel(ConeModel):
         bounds = [
             Dual(None, None, np.zeros(k)) for k in (np.isfinite(program.high).sum(), (program.low > 0).sum()) if k
         ]
-        evidence = Solved(program, prices, bounds, None, rate or np.nan, stands_in=True, solver=self.solver)
+        evidence = Solved(Written(program, self.solver), prices, bounds, None, rate or np.nan, stands_in=True)
         return Proposal("cone", tasks, evidence, self.solver, attempt)
 
 

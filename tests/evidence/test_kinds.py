@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -99,12 +99,47 @@ POLICIES = (
 )
 
 
+def parts(value: Any) -> Iterator[Any]:
+    """All that evidence holds, but for the program that it is of."""
+    yield value
+    if is_dataclass(value):
+        value = [getattr(value, field.name) for field in fields(value)]
+    if isinstance(value, (list, tuple)):
+        for part in value:
+            yield from parts(part)
+
+
+@pytest.mark.parametrize(
+    "policy",
+    [
+        fo.Policy(fo.AlphaFair(2), [fo.MaxShare(0.4)]),
+        fo.Policy(fo.Leximin(), [fo.AlphaFair(1) >= -40, fo.MaxTasks(2)]),
+        fo.Policy(fo.Leximin(TASKS), [fo.EqualShares(fo.ResourceShare("resource1"))]),
+        fo.Policy(fo.FairnessEfficiency(2, -0.1), [fo.EqualShares(fo.ResourceShare("resource2"))]),
+        fo.Policy(fo.WeightedLog() + fo.Total(TASKS)),
+        fo.Policy(fo.Total(TASKS), [fo.EnvyFree()]),
+        fo.Policy(Saturating()),
+    ],
+    ids=repr,
+)
+def test_no_evidence_holds_an_expression(policy: fo.Policy, monkeypatch: pytest.MonkeyPatch) -> None:
+    judge, judged = gate.judge, list[Any]()
+
+    def kept(program: Program, proposal: Proposal) -> gate.Answer:
+        judged.append(proposal.evidence)
+        return judge(program, proposal)
+
+    monkeypatch.setattr(gate, "judge", kept)
+    assert policy.allocate(fo.Instance([[1, 2], [3, 1]], [[6, 5], [4, 7]])).certificate.ok
+    held = [part for evidence in judged for part in parts(evidence)]
+    assert any(isinstance(part, np.ndarray) for part in held)
+    assert not [part for part in held if isinstance(part, (ConeModel, cp.Expression, cp.Constraint, cp.Problem))]
+
+
 @pytest.mark.parametrize("policy", POLICIES, ids=repr)
-def test_what_a_solver_left_is_numbers_that_nothing_changes_later(policy: fo.Policy) -> None:
+def test_nothing_that_a_solver_does_later_changes_its_evidence(policy: fo.Policy) -> None:
     program, cone = solved(policy, fo.Instance([[1, 2], [3, 1]], [[6, 5], [4, 7]]))
     evidence, tasks = Solved.of(cone), cone.tasks()
-    held = [getattr(evidence, field.name) for field in fields(evidence)]
-    assert not any(isinstance(value, (ConeModel, cp.Expression, cp.Constraint)) for value in held)
     for condition in cone.all_constraints:
         for variable in condition.dual_variables:
             variable.save_value(np.full(variable.shape, 7.0))

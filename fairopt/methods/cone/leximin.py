@@ -18,6 +18,7 @@ import numpy as np
 from fairopt.certificate import Try
 from fairopt.evidence.levels import HeldLevels
 from fairopt.evidence.pool import Bottlenecked
+from fairopt.evidence.written import Written
 from fairopt.formulation import solvers
 from fairopt.formulation.pool_users import Pool
 from fairopt.formulation.program import ConeModel, Program
@@ -335,7 +336,8 @@ class _LeximinPrograms:
                 tasks = tasks * np.where(held > least, least / held, 1.0)[program.pairs.user]
         if prices is None:
             prices = np.zeros(program.pairs.loads.shape[0])
-        evidence = HeldLevels(holdings, self.cone, prices, self.further)
+        further = None if self.further is None else replace(self.further, further=())  # without variables
+        evidence = HeldLevels(holdings, Written.of(self.cone), prices, further)
         if self.curved and not single:
             tasks = raised_to_bounds(program, self.further, holdings[:-1], repair(program, tasks))
         return tasks, evidence

@@ -1,0 +1,52 @@
+"""Cone programs written once more from what they were written from, so that no evidence holds expressions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Self
+
+import numpy as np
+
+from fairopt.formulation.bundle_program import BundleConeModel, BundleProgram
+from fairopt.formulation.program import ConeModel, Program
+from fairopt.lazy import cp
+
+
+@dataclass(frozen=True)
+class Written:
+    """The program of a cone model, the ``solver`` that it was written for, and ``own``: the values that were left in
+    variables that blocks added.
+    """
+
+    program: Program
+    solver: str | None = None
+    own: Sequence[Any] = ()
+
+    @classmethod
+    def of(cls, cone: ConeModel) -> Self:
+        """A model as its solver left it."""
+        return cls(cone.program, cone.model.solver, [variable.value for variable in _own_variables(cone)])
+
+    @cached_property
+    def model(self) -> ConeModel:
+        """The model written once more, with the values of variables that blocks added."""
+        of_bundles = isinstance(self.program, BundleProgram)
+        cone = BundleConeModel(self.program, self.solver) if of_bundles else ConeModel(self.program, self.solver)
+        variables = _own_variables(cone)
+        if [v.shape for v in variables] == [np.shape(value) for value in self.own]:
+            for variable, value in zip(variables, self.own, strict=True):
+                variable.save_value(value)
+        return cone
+
+
+def _own_variables(cone: ConeModel) -> list[cp.Variable]:
+    """The variables besides the unknowns in conditions of blocks, and in objectives of bundles, in order."""
+    parts = [condition for _, _, condition in cone.rest]
+    if isinstance(cone, BundleConeModel):
+        parts.append(cone.maximand[0])
+    elif not (cone.program.objective.is_known or cone.program.term.is_order):
+        _ = cone.maximand  # for the conditions that it requires
+    found = dict.fromkeys(v for part in (*parts, *cone.required) for v in part.variables())
+    return [v for v in found if v.id != cone.unknowns.id]

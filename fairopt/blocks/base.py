@@ -201,7 +201,8 @@ _TRAPS = {
 def _fault(error: Exception, view: Any) -> str:
     """What a block's method does wrong that CVXPY or NumPy refuses, with the fix; empty for other errors in it."""
     if isinstance(error, (IndexError, ValueError)) and _of_label(error):
-        where, instance = ("model.instance", view.instance) if hasattr(view, "instance") else ("instance", view)
+        named = "pairs.instance" if hasattr(type(view), "totals") else "model.instance"
+        where, instance = (named, view.instance) if hasattr(view, "instance") else ("instance", view)
         return (
             f"uses a label as an index ({error}); use its position, as x[{where}.user_index("
             f"{instance.users[0]!r})]. Users: {_first(instance.users)}; resources, by resource_index: "

@@ -41,7 +41,7 @@ def portable(allocation: Allocation) -> dict[str, Any]:
     """
     policy, instance = allocation.policy, allocation.instance
     blocks = set(blocks_within((policy.objective, policy.constraints)))
-    shares = [block for block in blocks if isinstance(block, Share) and not is_ours(block)]
+    shares = [block for block in blocks if isinstance(block, Share) and not _is_known(block)]
     given = {repr(share): share.per_task(instance).tolist() for share in shares}
     if decides_bundles(policy.objective):  # prices follow from bases and parts
         return {"given": given | _own_bases(instance, blocks), "proof": [{"kind": "bundles"}]}
@@ -64,6 +64,11 @@ def portable(allocation: Allocation) -> dict[str, Any]:
     if allocation.evidence_prices is not None:
         more |= _natural_prices(tiers_of(policy.objective)[0], proof[0])
     return {"given": given, **more, "proof": proof}
+
+
+def _is_known(share: Share) -> bool:
+    """Whether `verify` computes the coefficients of a share by itself."""
+    return is_ours(share) and type(share).__name__ in verify.SHARES
 
 
 def _natural_prices(objective: Objective, entry: Mapping[str, Any]) -> dict[str, Any]:

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 import fairopt as fo
-from fairopt.blocks.model import Pairs
+from fairopt.blocks.model import Pairs, Point
 from fairopt.blocks.rows import Rows
 from fairopt.formulation.program import ConeModel, Program
-from fairopt.proofs import verify
+from fairopt.proofs import plane, verify
 from fairopt.proofs.conditions import relative_violation, violation_at
 from fairopt.testing import instances
 
@@ -201,6 +201,7 @@ class Given(fo.Constraint):
     ("rows", "said"),
     [
         (lambda pairs: None, "returned None"),
+        (lambda pairs: {"a": Rows(pairs.weights["user1"])}, r"x\[pairs.instance.user_index\('user1'\)\]"),
         (lambda pairs: [1], "gave list; give a dict of Rows by name"),
         (lambda pairs: {"a": 1}, "under 'a'; give fairopt.blocks.rows.Rows"),
         (lambda pairs: {"a": Rows([1.0, 2.0, 3.0])}, "have 3 coefficients, and there are 2 pairs"),
@@ -213,6 +214,18 @@ class Given(fo.Constraint):
 def test_wrong_rows_are_refused_with_the_fix(rows, said):
     with pytest.raises(fo.errors.FairoptError, match=said):
         fo.Policy(fo.Total(), [Given(rows)]).allocate(fo.Instance([[1], [1]], [4]))
+
+
+def test_rows_of_ones_own_limit_how_far_all_shares_can_grow_as_those_of_fairopt_do():
+    limits, level = fo.MaxShare(0.05), Given(lambda pairs: {"level": Rows(-np.ones(len(pairs)), -1)})
+    objective, point = fo.FairnessEfficiency(0.5, 3), Point(BY_SERVER, np.ones((3, 2)))
+    lows = [
+        plane.extremes(Program(BY_SERVER, objective, blocks), point, plane.Extreme(1.0, 0.0), None)[0]
+        for blocks in ([limits, level], [Given(limits.rows), level], [level])
+    ]
+    assert 0 < lows[0] == lows[1] < lows[2]
+    exactly = Given(lambda pairs: {"exactly": Rows(np.ones(len(pairs)), 2, equal=True)})
+    assert plane.extremes(Program(BY_SERVER, objective, [exactly]), point, plane.Extreme(1.0, 0.0), None)[0] == 0
 
 
 def test_a_constraint_writes_rows_or_conditions_and_not_both():

@@ -79,6 +79,13 @@ class Rows:
         """The coefficients above 0."""
         return self.per_task.maximum(0.0)
 
+    @cached_property
+    def shut(self) -> NDArray[np.bool_]:
+        """Pairs of which rows allow no tasks: positive terms of a row without negative ones whose right side is 0."""
+        least = self.per_task.min(axis=1).toarray().ravel() if self.per_task.shape[1] else np.zeros(len(self))
+        rows = (self.right == 0) & (least >= 0)
+        return np.asarray(self._above[rows].sum(axis=0) > 0)
+
     def load(self, tasks: Any) -> Float:
         """The left-hand sides at tasks by pair, shape (n_rows,)."""
         return np.asarray(self.per_task @ np.asarray(tasks, dtype=float))

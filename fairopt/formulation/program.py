@@ -174,11 +174,14 @@ class Program:
 
     @cached_property
     def closed_pairs(self) -> Mask:
-        """Pairs that need a resource of which no part may be used, shape (n_pairs,)."""
-        closed = self.usable_rows <= 0
-        if not closed.any():
-            return np.zeros(len(self.pairs), dtype=bool)
-        return np.asarray(self.pairs.loads.T @ closed.astype(float)).ravel() > 0
+        """Pairs that need a resource of which no part may be used, or of which conditions allow no tasks."""
+        shut, closed = np.zeros(len(self.pairs), dtype=bool), self.usable_rows <= 0
+        if closed.any():
+            shut |= np.asarray(self.pairs.loads.T @ closed.astype(float)).ravel() > 0
+        for block in self.rest:
+            for one in () if isinstance(block, (ManyRows, MadeRows)) else self.rows_of(block) or ():
+                shut |= one.rows.shut
+        return shut
 
     @cached_property
     def usable_rows(self) -> Float:

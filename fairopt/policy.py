@@ -78,6 +78,8 @@ class Policy:
                 )
         for block in blocks_within((objective, held)):
             require_hashable(block)
+            if isinstance(block, Objective):
+                block.require_terms()
         self.objective = objective
         self.constraints = held
         self.name = name

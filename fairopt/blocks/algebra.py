@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any, ClassVar, NoReturn
 
 import numpy as np
@@ -14,7 +15,7 @@ from fairopt.blocks.constraints import Constraint, MinShare
 from fairopt.blocks.form import Form
 from fairopt.blocks.marginal import Marginal, added
 from fairopt.blocks.model import Model, Pairs, Point
-from fairopt.blocks.normal_form import Kind, Several, Term
+from fairopt.blocks.normal_form import Kind, Linear, Order, Power, Ranked, Several, Term
 from fairopt.blocks.rows import Rows
 from fairopt.blocks.shares import Share, nobody_has, require_share
 from fairopt.blocks.symbols import OutcomeSymbols
@@ -185,6 +186,8 @@ class Objective(Block):
         if self._is_own:
             return None
         terms = self.terms()
+        if not all(term.kind.is_known or isinstance(term.kind, Own) for term in terms):
+            return None
         if len(terms) == 1:
             return terms[0].majorant(point)
         total = Form()
@@ -302,6 +305,20 @@ class Objective(Block):
                     "share, or leave the objective out"
                 )
 
+    def require_terms(self) -> None:
+        """`InvalidBlock` unless the terms that a block of the user's own writes are what methods may rely on."""
+        if is_ours(self) or type(self).terms is Objective.terms:
+            return
+        found: Any = self.terms()
+        name = f"{type(self).__name__}.terms"
+        if not isinstance(found, tuple) or not found or not all(isinstance(term, Term) for term in found):
+            raise InvalidBlock(f"{name} gave {brief(found)}; give a tuple of Term(factor, kind, share)")
+        for term in found:
+            fault = fault_of(term.kind, len(found) == 1)
+            if fault:
+                raise InvalidBlock(f"{name} holds {brief(term.kind)}: {fault}")
+            require_share(term.share, name)
+
     def natural_is_concave(self) -> None:
         """Raise `NotConcave` where only a transform is concave: it can stand neither in a sum nor in a level."""
 
@@ -375,6 +392,9 @@ class Objective(Block):
 
     def _refuse_arithmetic(self) -> None:
         """`Leximin` and tiers are orders, not numbers: they override this with the error."""
+        self.require_terms()
+        if not is_ours(self) and any(term.is_order for term in self.terms()):
+            raise InvalidBlock(f"{self} is an order, not a number: it cannot be added, multiplied or bounded")
 
 
 @dataclass(frozen=True, repr=False)
@@ -546,6 +566,24 @@ class KeptShares(MinShare):
     """The shares that an earlier tier achieved, or an answer that is topped up."""
 
     added = True
+
+
+def fault_of(kind: object, alone: bool) -> str:
+    """Why a kind cannot stand in terms of a user's own, with the fix; empty where it can."""
+    own_kind = isinstance(kind, Kind) and type(kind).__bases__ == (Kind,) and not is_ours(kind)
+    if own_kind and not kind.is_known:  # type: ignore[attr-defined]
+        return ""
+    if isinstance(kind, Order) and type(kind) is Order:
+        return "" if alone else "an order is no number to add; give it alone, or Ranked((1.0,)), its first level"
+    if type(kind) is Linear:
+        return ""
+    if type(kind) is Power:
+        return "" if 0 <= kind.alpha <= 1e6 else "give an alpha from 0 to 1e6"
+    if type(kind) is Ranked:
+        v = kind.ranks
+        falls = all(a >= b >= 0 for a, b in pairwise((*v, 0.0)))
+        return "" if v and 0 < v[0] < np.inf and falls else "give weights v_1 >= v_2 >= ... >= 0, the first > 0"
+    return "give Linear(), Power(alpha), Ranked(weights), Order(), or a kind that subclasses Kind itself"
 
 
 def written(objective: Objective, model: Model | Point) -> cp.Expression:

@@ -22,6 +22,7 @@ from fairopt.blocks.shares import Share
 from fairopt.blocks.sorting import sorted_from_below
 from fairopt.blocks.symbols import OutcomeSymbols, UserSymbols
 from fairopt.blocks.terms import Condition, all_of, any_of, simple_fraction
+from fairopt.errors import InvalidBlock
 from fairopt.instance import Instance
 from fairopt.lazy import cp
 
@@ -482,6 +483,11 @@ class Term:
     share: Any
 
     def __post_init__(self) -> None:
+        if not 0 <= self.factor < np.inf:
+            raise InvalidBlock(
+                f"a term has the factor {self.factor!r}; give a finite number >= 0: a negative multiple of a concave "
+                "objective is not concave"
+            )
         if self.kind == Power(0.0):
             object.__setattr__(self, "kind", Linear())
         elif isinstance(self.kind, Ranked):

@@ -13,7 +13,7 @@ from numpy.testing import assert_allclose
 import fairopt as fo
 from fairopt.blocks.algebra import only_term
 from fairopt.blocks.model import Point
-from fairopt.blocks.normal_form import Kind, Term
+from fairopt.blocks.normal_form import Kind, Linear, Order, Power, Ranked, Spread, Term
 
 WEIGHTS = np.array([1.0, 2.5, 0.4])
 POOL = fo.Instance(np.ones((3, 1)), [10.0], weights=WEIGHTS)
@@ -112,3 +112,60 @@ def test_a_kind_of_ones_own_is_not_taken_for_what_it_shares_a_name_with() -> Non
     assert (term.alpha, term.ranks, term.measure, term.is_order) == (None, None, None, False)
     a = fo.Policy(OfAnOwnKind()).allocate(fo.Instance([[1], [1]], [3]))
     assert_allclose(a.tasks, [1, 2], rtol=1e-4)
+
+
+def with_terms(*terms: object) -> type[fo.Objective]:
+    """A class of the user's own whose terms are these."""
+
+    @dataclass(frozen=True, repr=False)
+    class Mine(fo.Objective):
+        def terms(self):
+            return terms
+
+    return Mine
+
+
+class Convex(Power):
+    """A subclass of a kind that ships, which contradicts what it inherits."""
+
+
+class Claimed(Kind):
+    """A kind that says that fairopt knows it."""
+
+    is_known = True
+
+
+@pytest.mark.parametrize(
+    "term",
+    [
+        lambda: Term(1.0, Power(-1.0), fo.Tasks()),
+        lambda: Term(1.0, Power(float("nan")), fo.Tasks()),
+        lambda: Term(1.0, Ranked((1.0, 2.0)), fo.Tasks()),
+        lambda: Term(1.0, Spread(0.5), fo.Tasks()),
+        lambda: Term(1.0, Convex(2.0), fo.Tasks()),
+        lambda: Term(1.0, Claimed(), fo.Tasks()),
+        lambda: Term(1.0, fo.FairnessEfficiency(0.5, 1.0).term.kind, fo.Tasks()),
+        lambda: Term(1.0, Linear(), None),
+        lambda: "a text",
+    ],
+)
+def test_terms_of_a_users_own_on_which_methods_cannot_rely_are_refused(term):
+    with pytest.raises(fo.InvalidBlock):
+        fo.Policy(with_terms(term())())
+    with pytest.raises(fo.InvalidBlock):
+        fo.Policy(fo.Total(), [with_terms(term())() >= 0.1])
+
+
+@pytest.mark.parametrize("factor", [-1.0, float("nan"), float("inf")])
+def test_a_factor_that_is_no_number_above_zero_is_refused(factor):
+    with pytest.raises(fo.InvalidBlock, match="factor"):
+        Term(factor, Linear(), fo.Tasks())
+
+
+def test_an_order_stands_alone_in_terms_too():
+    order = Term(1.0, Order(), fo.Tasks())
+    assert fo.Policy(with_terms(order)()).allocate(fo.Instance([[1], [1]], [2])).tasks.tolist() == [1.0, 1.0]
+    with pytest.raises(fo.InvalidBlock, match="order"):
+        fo.Policy(with_terms(order, Term(1.0, Linear(), fo.Tasks()))())
+    with pytest.raises(fo.InvalidBlock, match="order"):
+        fo.Policy(fo.Total(), [with_terms(order)() >= 0.1])

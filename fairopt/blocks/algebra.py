@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from typing import Any, ClassVar, NoReturn
 
 import numpy as np
@@ -12,10 +11,10 @@ from numpy.typing import NDArray
 
 from fairopt.blocks.base import Block, asked, brief, is_ours, parameter, refuse_operator
 from fairopt.blocks.constraints import Constraint, MinShare
-from fairopt.blocks.form import Form
+from fairopt.blocks.form import EPS, Form
 from fairopt.blocks.marginal import Marginal, added
 from fairopt.blocks.model import Model, Pairs, Point
-from fairopt.blocks.normal_form import Kind, Linear, Order, Power, Ranked, Several, Term
+from fairopt.blocks.normal_form import Kind, Several, Term
 from fairopt.blocks.rows import Rows
 from fairopt.blocks.shares import Share, nobody_has, require_share
 from fairopt.blocks.symbols import OutcomeSymbols
@@ -27,8 +26,6 @@ from fairopt.lazy import cp
 __all__ = ["AtLeast", "Kept", "KeptLevel", "KeptShares", "Objective", "Own", "Sum", "Tiers", "only_term", "tiers_of"]
 
 Float = NDArray[np.float64]
-
-ROUNDING = 8 * float(np.finfo(float).eps)
 
 
 class Objective(Block):
@@ -314,8 +311,7 @@ class Objective(Block):
         if not isinstance(found, tuple) or not found or not all(isinstance(term, Term) for term in found):
             raise InvalidBlock(f"{name} gave {brief(found)}; give a tuple of Term(factor, kind, share)")
         for term in found:
-            fault = fault_of(term.kind, len(found) == 1)
-            if fault:
+            if fault := term.fault(alone=len(found) == 1):
                 raise InvalidBlock(f"{name} holds {brief(term.kind)}: {fault}")
             require_share(term.share, name)
 
@@ -568,24 +564,6 @@ class KeptShares(MinShare):
     added = True
 
 
-def fault_of(kind: object, alone: bool) -> str:
-    """Why a kind cannot stand in terms of a user's own, with the fix; empty where it can."""
-    own_kind = isinstance(kind, Kind) and type(kind).__bases__ == (Kind,) and not is_ours(kind)
-    if own_kind and not kind.is_known:  # type: ignore[attr-defined]
-        return ""
-    if isinstance(kind, Order) and type(kind) is Order:
-        return "" if alone else "an order is no number to add; give it alone, or Ranked((1.0,)), its first level"
-    if type(kind) is Linear:
-        return ""
-    if type(kind) is Power:
-        return "" if 0 <= kind.alpha <= 1e6 else "give an alpha from 0 to 1e6"
-    if type(kind) is Ranked:
-        v = kind.ranks
-        falls = all(a >= b >= 0 for a, b in pairwise((*v, 0.0)))
-        return "" if v and 0 < v[0] < np.inf and falls else "give weights v_1 >= v_2 >= ... >= 0, the first > 0"
-    return "give Linear(), Power(alpha), Ranked(weights), Order(), or a kind that subclasses Kind itself"
-
-
 def written(objective: Objective, model: Model | Point) -> cp.Expression:
     """`Objective.expression`; `InvalidBlock` unless it is one real number, by the model's tasks an expression."""
     found = asked(objective, "expression", model)
@@ -620,7 +598,7 @@ def refuse_unknown_numbers(block: Block, part: cp.Expression | cp.Constraint, wh
 
 def in_units(excess: float, unit: float, value: float) -> float:
     """An excess over a value in units: 0 within rounding, and infinite where the unit is 0."""
-    if np.isfinite(value) and excess <= ROUNDING * abs(value):
+    if np.isfinite(value) and excess <= EPS * abs(value):
         return 0.0
     gap = excess / unit if unit > 0 else np.inf
     return gap if gap < np.inf else np.inf  # so that a NaN proves nothing

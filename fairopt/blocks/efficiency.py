@@ -13,7 +13,7 @@ from fairopt.blocks.constraints import Constraint
 from fairopt.blocks.form import Curve, Form
 from fairopt.blocks.measure import log_fairness, log_total
 from fairopt.blocks.model import Model, Pairs, Point
-from fairopt.blocks.normal_form import Kind, Linear, LogSlope, Power, Slopes, Spread, Term
+from fairopt.blocks.normal_form import Kind, Linear, LogSlope, Power, Slopes, Spread, Term, per_weight
 from fairopt.blocks.objectives import AlphaFair, Objective
 from fairopt.blocks.powers import log_sum_exp
 from fairopt.blocks.rows import Rows
@@ -191,8 +191,7 @@ class Plane(Kind):
         """A bound on the logarithm of the measure, tight at the point."""
         measure = self.measure
         level, w, q, a = point.level(share), point.weights, 1 - measure.beta, measure.threshold
-        c = share.coefficients(point.instance)
-        relative = c / (w * level) if c.ndim == 1 else c / (w * level)[:, None]
+        relative = per_weight(share, point.instance, level)
         z = point.share(share) / (w * level)
         total = float(w @ z)
         extra = measure.emphasis - a

@@ -16,9 +16,11 @@ from numpy.typing import NDArray
 from fairopt.blocks.powers import boxcox
 from fairopt.blocks.ranked import best_levels, legal, mixture_at, padded
 
-__all__ = ["Curve", "Form", "Sorted"]
+__all__ = ["EPS", "Curve", "Form", "Sorted"]
 
 Float = NDArray[np.float64]
+
+EPS = 8 * float(np.finfo(float).eps)  # relative to the terms of a sum: more than the rounding error
 
 
 @dataclass(frozen=True)

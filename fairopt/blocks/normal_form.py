@@ -2,12 +2,13 @@
 
 A block writes its terms, and what else is needed of it follows: the value, the CVXPY expression, the form that solvers
 like, the bound above it, the derivatives by users' tasks. What chooses a method asks terms (`Term.alpha`, `Term.ranks`,
-`Term.order`, ...), never the class of an objective. A kind knows everything about itself, as an atom of CVXPY does.
+`Term.is_order`, ...), never the class of an objective. A kind knows everything about itself, as an atom of CVXPY does.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -37,6 +38,7 @@ __all__ = [
     "Slopes",
     "Spread",
     "Term",
+    "per_weight",
     "wants_mean",
 ]
 
@@ -45,6 +47,8 @@ Float = NDArray[np.float64]
 # n users times the steps of ordered weights: beyond, a sorting network is smaller than a sum of k-smallest sums (300
 # users, all weights different: 5 s against 12 s; cutting planes had not converged after 400 programs).
 NETWORK_FROM = 10_000
+LARGEST = 1e6  # alpha
+MAY_STAND = "give Linear(), Power(alpha), Ranked(weights), Order(), or a kind that subclasses Kind itself"
 
 
 class LogSlope(NamedTuple):
@@ -114,7 +118,7 @@ class Kind:
 
     def expression(self, share: Any, model: Model) -> cp.Expression:
         """The function in natural units, concave by CVXPY's rules."""
-        raise NotImplementedError(type(self).__name__)
+        raise InvalidBlock(f"{type(self).__name__} has no expression(share, model); write it")
 
     def solver_form(self, share: Any, model: Model) -> cp.Expression | None:
         """An increasing transform that suits solvers better; None for none."""
@@ -122,7 +126,7 @@ class Kind:
 
     def value(self, share: Any, point: Point) -> float:
         """The function at an allocation, in natural units."""
-        raise NotImplementedError(type(self).__name__)
+        raise InvalidBlock(f"{type(self).__name__} has no value(share, point); write it")
 
     def majorant(self, share: Any, point: Point) -> Form | None:
         """A bound from above, tight at the point, that certificates can maximise exactly; None for the tangent."""
@@ -142,8 +146,8 @@ class Kind:
         return None
 
     def rate(self, z: Float, w: Float, dz: Float, dw: Float, d_alpha: float) -> float:
-        """How fast it grows, in natural units, as shares per weight z, weights w and alpha change."""
-        raise NotImplementedError(type(self).__name__)
+        """How fast it grows, in natural units, as shares per weight z, weights w and alpha change; NaN if not known."""
+        return np.nan
 
     def log_share_slope(self, log_z: Float, weights: Float) -> float | None:
         """Logarithm of the derivative, by the function, of the equal share per weight of the same value; None for none.
@@ -181,6 +185,10 @@ class Kind:
         """What it is beside other terms, where the natural value counts: the function itself."""
         return self
 
+    def fault(self, alone: bool) -> str:
+        """Why a kind of fairopt's cannot stand in terms of a user's own, with the fix; empty where it can."""
+        return MAY_STAND
+
 
 @dataclass(frozen=True)
 class Linear(Kind):
@@ -211,6 +219,9 @@ class Linear(Kind):
     def curve(self, share: Share, instance: Instance) -> Curve | None:
         c = share.coefficients(instance)
         return Curve(c, np.ones(len(c)), 0.0) if c.ndim == 1 else None
+
+    def fault(self, alone: bool) -> str:
+        return ""
 
     def slopes(self, log_z: Float, weights: Float) -> Slopes:
         return Slopes(0.0, (LogSlope(0.0, 0.0),))
@@ -290,12 +301,15 @@ class Power(Kind):
         """The function itself, in units of the max-min level."""
         level, w = point.level(share), point.weights
         unit, shift = self._natural(level, w.sum())
-        relative = _per_weight(share, point.instance, level)
+        relative = per_weight(share, point.instance, level)
         return Form(curves=(Curve(relative, w / w.sum(), self.alpha),), unit=unit, shift=shift)
 
     def curve(self, share: Share, instance: Instance) -> Curve | None:
         c, w = share.coefficients(instance, levelled=True), instance.weights
         return Curve(c / w, w, self.alpha) if c.ndim == 1 else None
+
+    def fault(self, alone: bool) -> str:
+        return "" if 0 <= self.alpha <= LARGEST else f"give an alpha from 0 to {LARGEST:g}"
 
     def slopes(self, log_z: Float, weights: Float) -> Slopes:
         return Slopes(0.0, (LogSlope(0.0, self.alpha),))
@@ -360,6 +374,11 @@ class Ranked(Kind):
         parts = [drop * (cp.sum(z) if k == n else cp.sum_smallest(z, k)) for k, drop in steps]
         return model.level(share) * sum(parts)
 
+    def fault(self, alone: bool) -> str:
+        falls = all(a >= b >= 0 for a, b in pairwise((*self.ranks, 0.0)))
+        some = bool(self.ranks) and 0 < self.ranks[0] < np.inf
+        return "" if falls and some else "give weights v_1 >= v_2 >= ... >= 0, the first above 0"
+
     def steps(self, n_users: int) -> list[tuple[int, float]]:
         """``(k, v_k - v_{k+1})`` where the weights step down, for n users."""
         v = np.zeros(n_users + 1)
@@ -384,7 +403,7 @@ class Ranked(Kind):
 
     def majorant(self, share: Share, point: Point) -> Form:
         """Any mixture of permutations of the weights."""
-        return Form(ranked=(Sorted(_per_weight(share, point.instance), self.ranks, 1.0),))
+        return Form(ranked=(Sorted(per_weight(share, point.instance), self.ranks, 1.0),))
 
     def log_share_slope(self, log_z: Float, weights: Float) -> float:
         return -float(np.log(sum(self.ranks[: len(weights)])))
@@ -408,6 +427,9 @@ class Order(Ranked):
 
     ranks: tuple[float, ...] = (1.0,)
     order: ClassVar[bool] = True
+
+    def fault(self, alone: bool) -> str:
+        return "" if alone else "an order is no number to add; give it alone, or Ranked((1.0,)), its first level"
 
     def losses(self, best: Point, gap: float, share: Share, point: Point) -> Float:
         """The part that each level loses, from the smallest share per weight up; the gap counts twice, as above."""
@@ -443,7 +465,7 @@ class Spread(Kind):
     def majorant(self, share: Share, point: Point) -> Form:
         """The function itself."""
         w = point.weights
-        relative = _per_weight(share, point.instance, point.level(share))
+        relative = per_weight(share, point.instance, point.level(share))
         return Form(curves=(Curve(relative, -w / w.sum(), 1.0 - self.power),))
 
     def curve(self, share: Share, instance: Instance) -> Curve | None:
@@ -548,6 +570,16 @@ class Term:
         """What a kind of fairopt's says; a user's own may mean something else by the same name."""
         return getattr(self.kind, name, None) if self.kind.is_known else None
 
+    def fault(self, alone: bool) -> str:
+        """Why it cannot stand in terms of a user's own, ``alone`` or not, with the fix; empty where it can."""
+        kind: Any = self.kind
+        if not isinstance(kind, Kind):
+            return MAY_STAND
+        if is_ours(kind):
+            return kind.fault(alone)
+        # what a subclass of another kind inherits may contradict what it writes
+        return "" if type(kind).__bases__ == (Kind,) and not kind.is_known else MAY_STAND
+
     # -- what it is worth ------------------------------------------------------------------------------------------
 
     def expression(self, model: Model) -> cp.Expression:
@@ -592,7 +624,7 @@ def wants_mean(alpha: float, solver: str | None) -> bool:
     return 0 < alpha < 1 and solver == "CLARABEL"
 
 
-def _per_weight(share: Share, instance: Instance, level: float = 1.0) -> Float:
+def per_weight(share: Share, instance: Instance, level: float = 1.0) -> Float:
     """Coefficients of a share per weight, in units of a level."""
     c, w = share.coefficients(instance), instance.weights * level
     return c / w if c.ndim == 1 else c / w[:, None]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fairopt.blocks.form import EPS
 from fairopt.lazy import cp, sp
 
 if TYPE_CHECKING:
@@ -18,7 +19,6 @@ __all__ = ["Rows"]
 
 Float = NDArray[np.float64]
 
-ROUNDING = 8 * float(np.finfo(float).eps)  # relative to the terms of a sum
 TYPICAL = 1e-3  # a row is measured in no less than this part of its terms at typical numbers of tasks
 LEAST = float(np.finfo(float).tiny)  # the inverse of a smaller number overflows
 
@@ -119,7 +119,7 @@ class Rows:
         size = np.maximum(terms, TYPICAL * np.maximum(usually, usually - self.load(usual)))
         size = np.maximum(size, np.abs(self.right))
         excess = np.abs(load - self.right) if self.equal else load - self.right
-        excess = np.maximum(excess - ROUNDING * np.maximum(terms, np.abs(self.right)), 0.0)
+        excess = np.maximum(excess - EPS * np.maximum(terms, np.abs(self.right)), 0.0)
         excess = np.where(np.isfinite(load), excess, np.inf)
         return np.divide(excess, size, out=excess.copy(), where=size > 0)
 

@@ -1,4 +1,4 @@
-"""Cone programs written once more from what they were written from, so that no evidence holds expressions."""
+"""Cone programs written once more where only CVXPY can evaluate a condition: evidence itself holds numbers."""
 
 from __future__ import annotations
 

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from fairopt.blocks.form import EPS
 from fairopt.blocks.powers import boxcox
 from fairopt.formulation.program import Float
 
@@ -30,7 +31,6 @@ __all__ = [
     "power",
 ]
 
-EPS = 8 * float(np.finfo(float).eps)  # relative to the terms of a sum: more than the rounding error
 HALVINGS = 70  # of a logarithm: 1e-19 is left of 70 units
 
 

@@ -58,7 +58,7 @@ def repair(program: Program, tasks: Float) -> Float:
         cut = np.where(total > program.high, program.high / total, 1.0)
     tasks = tasks * cut[pairs.user]
     tasks = np.where(program.closed_pairs, 0.0, tasks)
-    rows = pairs.loads @ tasks
+    rows = program.rows.load(tasks)
     usable = program.usable_rows
     over = np.where(usable > 0, rows / np.where(usable > 0, usable, 1.0), np.where(rows > 0, np.inf, 0.0))
     worst = over.reshape(-1, program.instance.n_resources).max(axis=1, initial=0.0)

@@ -41,7 +41,7 @@ class Evidence(ABC):
     """Numbers that prove how good a point is, with their bound; each kind is a class in a file of its own.
 
     A ``kind`` is the name under which files hold it (`numbers`, `restored`), empty of evidence that follows from the
-    instance. What ``has_point`` stands for its own optimum, without tasks.
+    instance. With ``has_point`` the evidence supplies its own optimum, and a proposal needs no tasks.
     """
 
     kind: ClassVar[str] = ""

@@ -169,3 +169,13 @@ def test_an_order_stands_alone_in_terms_too():
         fo.Policy(with_terms(order, Term(1.0, Linear(), fo.Tasks()))())
     with pytest.raises(fo.InvalidBlock, match="order"):
         fo.Policy(fo.Total(), [with_terms(order)() >= 0.1])
+
+
+def test_a_kind_of_a_users_own_names_the_method_that_it_lacks():
+    @dataclass(frozen=True)
+    class Nothing(Kind):
+        pass
+
+    policy = fo.Policy(with_terms(Term(1.0, Nothing(), fo.Tasks()))())
+    with pytest.raises(fo.InvalidBlock, match=r"Nothing has no expression\(share, model\); write it"):
+        policy.allocate(fo.Instance([[1], [1]], [2]))

@@ -27,9 +27,7 @@ class RowPrices(Evidence):
     kind = "row prices"
 
     def applies(self, program: Program) -> bool:
-        term = program.term
-        of_level = isinstance(self.units, LevelUnits)
-        known = term.is_curved or (term.is_smallest and not term.is_order) if of_level else program.marginal is not None
+        known = servers.of_level(program) if isinstance(self.units, LevelUnits) else program.marginal is not None
         return self.units.program is program and not program.rest and known
 
     def measured(self, program: Program, tasks: Float, bundles: Float | None) -> Measured:

@@ -141,10 +141,14 @@ class Walk(NamedTuple):
     before: Indices
 
 
+def of_level(program: Program) -> bool:
+    """Whether prices are of levels of one share: for alpha-fairness and the smallest share per weight."""
+    return program.term.is_curved or (program.term.is_smallest and not program.term.is_order)
+
+
 def units_of(program: Program) -> RowUnits:
     """The units of a program: of level, or of tasks where an objective is not of one share."""
-    of_level = program.term.is_curved or (program.term.is_smallest and not program.term.is_order)
-    return LevelUnits(program) if of_level else RowUnits(program, program.size[:, None])
+    return LevelUnits(program) if of_level(program) else RowUnits(program, program.size[:, None])
 
 
 def repaired(units: RowUnits, tasks: Float) -> Float:

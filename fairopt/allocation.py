@@ -418,9 +418,9 @@ class Allocation:
         evidence : bool, default True
             Whether to write the evidence by which `load` judges the allocation again and `verify` proves it without a
             solver. Without it files of large answers are smaller, and `load` solves once more. A policy is never
-            solved to save its answer: one without evidence, such as of `Policy.read` under further constraints, is saved
-            without. Where the multipliers of a small answer prove less to `verify` than 1e-6 / 4, closer ones are found
-            at its tasks by linear programs.
+            solved to save its answer: one that has no evidence, such as of `Policy.read` under further constraints, is
+            saved without. Where the evidence of a small answer leaves `verify` a gap above 2.5e-7, linear programs at
+            its tasks give closer multipliers.
 
         Returns
         -------

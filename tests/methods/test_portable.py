@@ -241,7 +241,14 @@ def test_answers_of_batches_and_of_problems_that_were_read_have_evidence(tmp_pat
         found.append(policy.read(problem, pool))
     demands = np.array([[[40, 8, 0], [8, 5, 0], [1, 1, 1]], [[1, 2, 0], [3, 1, 0], [2, 2, 0]]])
     limits = [[5, None, 0], [None, 1, 9]]
-    for policy in (fo.DRF(), fo.FDS(0.5), fo.FDS(1), fo.FDS(3), fo.Policy(0.3 * fo.AlphaFair(2, fo.Tasks()))):
+    for policy in (
+        fo.DRF(),
+        fo.FDS(1e-4),
+        fo.FDS(0.5),
+        fo.FDS(1),
+        fo.FDS(3),
+        fo.Policy(0.3 * fo.AlphaFair(2, fo.Tasks())),
+    ):
         batch = fo.allocate_many(policy, demands, [200, 200, 0], weights=[1, 2.5, 3], task_limits=limits)
         found += batch
     for objective in (fo.Total(fo.Tasks()), fo.Total(), 3 * fo.Total(fo.StandAloneShare()), fo.MaxMin(fo.Tasks())):

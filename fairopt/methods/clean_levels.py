@@ -88,7 +88,7 @@ def _hangs_on_noise(levels: Levels, c: Charged) -> bool:
     above, there = _above(levels, c), _cheaply_held(levels, c) & np.isfinite(c.by_pair)
     nearly = there & (c.by_pair - np.maximum(c.cost, 0.0)[levels.user] > ROUNDING * c.noise)
     paid = c.by_pair > (ROUNDING * c.noise if c.further else 0.0)
-    return bool(nearly.any() or (there & above[levels.user] & paid).any())
+    return bool(above.any() and (nearly.any() or (there & above[levels.user] & paid).any()))
 
 
 def _polished(levels: Levels, c: Charged) -> Holding:

@@ -135,7 +135,6 @@ class Levels:
     """
 
     def __init__(self, program: Program, further: ConicConditions | None, tasks: Float) -> None:
-        self.tie = TIE if further and further.curved else ROUNDING
         share, instance = program.term.share, program.instance
         assert program.term.is_order
         self.program, self.further, self.pairs, self.user = program, further, program.pairs, program.pairs.user
@@ -258,7 +257,10 @@ class Levels:
             added.append(float(times))
             spare = spare + (times * earlier.spare if times > 0 else 0.0)
             missing = np.where(earlier.over > 0, 0.0, missing)
-        dearer = (by_pair > cheapest + (self.tie if tie is None else tie) * noise) & ~shut & ~program.closed_pairs
+        if tie is None:  # what is closed matters to users above the level alone; prices of curved conditions are near
+            alone = not (self.values > floors * (1 + ABOVE)).any()
+            tie = TIE if alone or (self.further and self.further.curved) else ROUNDING
+        dearer = (by_pair > cheapest + tie * noise) & ~shut & ~program.closed_pairs
         over = np.where(dearer, by_pair - cheapest, 0.0)
         charged = further is not None and bool(further.pair_cost.any())
         return Charged(holding, charged, by_pair, cost, over, shut, spare, rounding, peak, floors, noise, added)

@@ -5,6 +5,7 @@
 * `pool`: one pool. `cluster`: several servers. `bundles`: policies that decide bundles.
 * `cone`: any convex policy, by CVXPY.
 * `simplex`: a linear program in HiGHS that changes a little from solve to solve.
+* `clean_levels`: what solvers leave of levels of leximin, taken out of prices and tasks.
 * `many_rows`: conditions with very many rows, of which a program gets those that an answer breaks.
 * `infeasible`: an irreducible set of constraints that conflict, and the message of `Infeasible`.
 * `batch`: many small instances at once. `sharded`: more users than fit into one array.

@@ -33,7 +33,11 @@ from fairopt.properties.literature.claims import claims, markdown
 
 ROOT = Path(__file__).parents[1]
 README, DOCS = ROOT / "README.md", ROOT / "docs"
-PAGES = [README, ROOT / "CONTRIBUTING.md", *(page for page in sorted(DOCS.rglob("*.md")) if page.relative_to(DOCS).parts[0] != "_build")]
+PAGES = [
+    README,
+    ROOT / "CONTRIBUTING.md",
+    *(page for page in sorted(DOCS.rglob("*.md")) if page.relative_to(DOCS).parts[0] != "_build"),
+]
 BLOCK = re.compile(r"^```(\w+|\{eval-rst\})[^\n]*\n(.*?)^```\s*$", re.MULTILINE | re.DOTALL)
 MARK = re.compile(r"<!--\s*(run|file:\s*(?P<name>\S+))\s*-->\s*$")
 OUTPUT = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS

@@ -31,7 +31,7 @@ from fairopt.formulation.pool_users import rows_in_a_chunk
 from fairopt.instance import Instance
 from fairopt.methods.arrays import Float
 from fairopt.methods.sharded.waiting import Deadline, gathered, named_errors
-from fairopt.validation import as_floats, check_numbers, labels
+from fairopt.validation import Labels, as_floats, check_numbers, default_labels, labels
 
 ROWS = 1_000_000  # users in a shard that is cut from an array: 32 MB of four resources
 # Columns of a table that are about users: the argument of `Instance`, and the meaning of an empty entry.
@@ -79,7 +79,9 @@ class Shard(ABC):
 
         def check(chunk: Float) -> None:
             try:
-                check_numbers(no_users._with_rows(chunk))
+                check_numbers(
+                    chunk, no_users.capacities, Labels(default_labels("user", len(chunk)), resources, ("pool",))
+                )
             except InvalidInstance:
                 Instance(demands.copied(), **about)  # says the same of the user's number in the shard
                 raise

@@ -30,13 +30,12 @@ from fairopt.instances.cloud_data_centers import (
 )
 from fairopt.instances.random import log_uniform
 from fairopt.instances.request_rounds import RequestRounds
+from fairopt.io import csv_folder, parquet
 from fairopt.io.arguments import Arguments
 from fairopt.io.clusterdata import read_clusterdata
-from fairopt.io.csv_folder import read_servers, read_tables
 from fairopt.io.files import read_path, write
 from fairopt.io.frames import read_frames
 from fairopt.io.openb import read_openb
-from fairopt.io.parquet import read_servers as read_servers_of_parquet
 from fairopt.io.text_files import about
 from fairopt.progress import asking
 from fairopt.time_limits import Clock
@@ -165,7 +164,7 @@ def _in_time(time_limit: float | None, *inputs: Any) -> Iterator[None]:
 
 def servers_alone(table: Path) -> Instance:
     """The servers in ``servers.csv`` or ``servers.parquet``, without users."""
-    return _instance_of((read_servers_of_parquet if table.suffix == ".parquet" else read_servers)(table))
+    return _instance_of((parquet if table.suffix == ".parquet" else csv_folder).read_tables(None, table))
 
 
 def demo() -> Instance:
@@ -185,7 +184,7 @@ def demo() -> Instance:
     """
     folder = package_files.files("fairopt.instances") / "demo"
     with package_files.as_file(folder / "users.csv") as users, package_files.as_file(folder / "servers.csv") as servers:
-        return _instance_of(read_tables(users, servers))
+        return _instance_of(csv_folder.read_tables(users, servers))
 
 
 def kubernetes(

@@ -12,11 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairopt.errors import InvalidInstance, nearest
-from fairopt.io.assemble import eligibility, headers_of, refuse_other_unit
+from fairopt.io.assemble import WEIGHT, eligibility, headers_of, refuse_other_unit
 from fairopt.io.files import place_of
 from fairopt.io.notes import Notes, check_choice
 from fairopt.io.openb import PODS_COLUMNS, RESOURCES, SERVERS_FILE, label_of, pods_file, requests_of
-from fairopt.io.tables import InputTable, read_table, short
+from fairopt.io.tables import Column, InputTable, read_table, short
 
 if TYPE_CHECKING:
     from fairopt.instance import Instance
@@ -27,9 +27,11 @@ Float = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
 _REQUIRED = ("user", "arrival", "duration")
-_ABOUT_JOBS = (*_REQUIRED, "tasks", "weight", "servers")
 _TIMES = ("creation_time", "scheduled_time", "deletion_time")
-_AMOUNT = "give a finite number >= 0"
+_DURATION = Column("duration", "durations", "give a finite number > 0, in the unit of the arrivals", positive=True)
+_TASKS = Column("tasks", "tasks", "give a whole number >= 1, or leave it empty for 1", 1.0, positive=True, whole=True)
+_COLUMNS = (_DURATION, Column("arrival", "arrivals"), _TASKS, WEIGHT)
+_ABOUT_JOBS = ("user", *(column.name for column in _COLUMNS), "servers")
 _SLACK = 1 + 1e-9  # of capacities, as the scheduler has it
 
 
@@ -88,16 +90,11 @@ def read_job_table(path: str | os.PathLike[str], servers: Instance, notes: Notes
     if not len(table):
         raise InvalidInstance(f"{table.path} has a header only; add a line for at least one job")
     headers = headers_of(servers)
-    amounts = {
-        column: table.numbers(
-            column,
-            _AMOUNT
-            if column in headers
-            else f"the cluster has no resource {column!r}: fill in 0, or remove the column",
-        )
-        for column in table.columns
-        if column not in _ABOUT_JOBS
-    }
+    amounts = {}
+    for name in table.columns:
+        if name not in _ABOUT_JOBS:
+            strange = f"the cluster has no resource {name!r}: fill in 0, or remove the column"
+            amounts[name] = table.numbers(name if name in headers else Column(name, fix=strange))
     cells = table.cells("servers") if "servers" in table.columns else [""] * len(table)
     firsts, listed = _distinct(cells)
     lines = [(table.lines or [])[row] for row in firsts]
@@ -111,18 +108,9 @@ def read_job_table(path: str | os.PathLike[str], servers: Instance, notes: Notes
     found = JobArguments(
         _users(table, "user"),
         _in_order(table.path, amounts, servers, notes),
-        durations=table.numbers("duration", "give a finite number > 0, in the unit of the arrivals", positive=True),
-        arrivals=table.numbers("arrival", _AMOUNT).astype(float),
-        tasks=ones
-        if "tasks" not in table.columns
-        else table.numbers(
-            "tasks", "give a whole number >= 1, or leave it empty for 1", blank=1.0, positive=True, whole=True
-        ),
-        weights=ones
-        if "weight" not in table.columns
-        else table.numbers("weight", "give a number > 0, or leave it empty for 1", blank=1.0, positive=True),
         listed=listed,
         lists=lists,
+        **{"tasks": ones, "weights": ones, **table.arguments(_COLUMNS)},
     )
     _check_rows(table, found, servers)
     return found
@@ -197,7 +185,7 @@ def read_openb_jobs(
     table = read_table(pods_file(place_of(folder), pods), required=("name", *who, *PODS_COLUMNS, *_TIMES))
     requests, names = requests_of(table), table.texts("name")
     fix = "give seconds >= 0, or nothing"
-    created, started, ended = (table.numbers(column, fix, blank=math.inf, infinite=True) for column in _TIMES)
+    created, started, ended = (table.numbers(Column(name, fix=fix, blank=math.inf, infinite=True)) for name in _TIMES)
     amounts = dict(zip(RESOURCES, np.array([request[:3] for request in requests]).reshape(-1, 3).T, strict=True))
     firsts, listed = _distinct([request[3] for request in requests])
     required = [requests[row][3] for row in firsts]

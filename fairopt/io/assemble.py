@@ -17,20 +17,6 @@ from fairopt.io.tables import Column, InputTable, short
 if TYPE_CHECKING:
     from fairopt.instance import Instance
 
-__all__ = [
-    "ABOUT_DEMANDS",
-    "WEIGHT",
-    "TableColumns",
-    "arguments_of_tables",
-    "eligibility",
-    "headers_of",
-    "named",
-    "reader_of_tables",
-    "refuse_name",
-    "refuse_other_unit",
-    "tables_of",
-]
-
 # A column is names, numbers (infinity for no limit) or lists of names (None for everywhere).
 TableColumns = dict[str, Any]
 

@@ -22,8 +22,6 @@ from fairopt.progress import tell
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["read_clusterdata"]
-
 _ABSENT, _AFTER = -(2**63), 2**63 - 1  # a whole number that is not given; the time of all events after the trace
 _ROWS = 1 << 18  # rows that are sorted at once
 _EXACT = 2**53  # whole numbers beyond it lose digits when written as floats
@@ -63,20 +61,9 @@ class _Field:
         return found
 
 
-_EVENTS = {
-    "SUBMIT": 0,
-    "QUEUE": 1,
-    "ENABLE": 2,
-    "SCHEDULE": 3,
-    "EVICT": 4,
-    "FAIL": 5,
-    "FINISH": 6,
-    "KILL": 7,
-    "LOST": 8,
-    "UPDATE_PENDING": 9,
-    "UPDATE_RUNNING": 10,
-}
-_OVER = [_EVENTS[name] for name in ("EVICT", "FAIL", "FINISH", "KILL", "LOST")]
+_NOT_OVER = ("SUBMIT", "QUEUE", "ENABLE", "SCHEDULE")
+_OVER = ("EVICT", "FAIL", "FINISH", "KILL", "LOST")
+_EVENTS = {name: k for k, name in enumerate((*_NOT_OVER, *_OVER, "UPDATE_PENDING", "UPDATE_RUNNING"))}
 # Which of two events of one instance at one time came last: an evicted or failed one is submitted again, a finished or
 # killed one is not. Exports are not in order, so the order of rows must make no difference.
 _RANK = np.array([1, 2, 3, 4, 0, 0, 7, 7, 7, 5, 6])
@@ -368,7 +355,7 @@ def _instances(path: _Path, at: int | None, notes: Notes) -> tuple[pd.DataFrame,
         notes,
     )
     until = int(state["time"].max()) if at is None else int(at)
-    state = state[~state["type"].isin(_OVER)]
+    state = state[~state["type"].isin([_EVENTS[name] for name in _OVER])]
     state = _left_out(state, state[_AMOUNTS].isna().all(axis=1), "without any request", notes)
     state = _left_out(state, (state[_AMOUNTS].fillna(0) == 0).all(axis=1), "that requested nothing", notes)
     state = _left_out(state, state["machine_id"] == _DEDICATED, "on dedicated servers", notes)

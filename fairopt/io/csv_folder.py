@@ -18,8 +18,6 @@ from fairopt.io.tables import LONGEST_CELL, escaped, read_table
 if TYPE_CHECKING:
     from fairopt.instance import Instance
 
-__all__ = ["read_tables", "write_tables"]
-
 read_tables = reader_of_tables(read_table)
 
 

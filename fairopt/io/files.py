@@ -17,8 +17,6 @@ from fairopt.io.text_files import about, is_path
 if TYPE_CHECKING:
     from fairopt.instance import Instance
 
-__all__ = ["files_to_write", "is_read_as", "place_of", "read_path", "write"]
-
 
 @dataclass(frozen=True)
 class _Folder:

@@ -16,8 +16,6 @@ from fairopt.io.tables import InputTable, check_columns
 if TYPE_CHECKING:
     from fairopt.instance import Instance
 
-__all__ = ["read_frames", "table_of", "to_frames"]
-
 _BACKENDS = ("pandas", "polars", "pyarrow")
 
 

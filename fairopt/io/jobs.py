@@ -21,8 +21,6 @@ from fairopt.io.tables import Column, InputTable, read_table, short
 if TYPE_CHECKING:
     from fairopt.instance import Instance
 
-__all__ = ["JobArguments", "is_openb", "read_job_table", "read_openb_jobs"]
-
 Float = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 

@@ -18,8 +18,6 @@ from fairopt.io.saving import write_whole
 if TYPE_CHECKING:
     from fairopt.instance import Instance
 
-__all__ = ["arguments_of_data", "read_json", "schema", "write_json"]
-
 _Amount = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 _Weight = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 _Count = Annotated[int, Field(ge=1, le=2**53)]
@@ -47,6 +45,18 @@ def _object_or_list(value: Any) -> str:
     return "<object>" if isinstance(value, dict) else "<list>"
 
 
+_ListOrObject = Annotated[
+    Annotated[_Rows[_Item] | None, Tag("<list>")] | Annotated[dict[str, _Item], Tag("<object>")],
+    Discriminator(_object_or_list),
+]
+_PerUser = Annotated[
+    Annotated[_Item | None, Tag("<one>")]
+    | Annotated[_Rows[_Item], Tag("<list>")]
+    | Annotated[dict[str, _Item], Tag("<object>")],
+    Discriminator(_kind),
+]
+
+
 class _File(BaseModel):
     """An instance of fair resource allocation: demands of one task of each user, and capacities of servers."""
 
@@ -71,24 +81,11 @@ class _File(BaseModel):
     """Labels of the servers."""
     server_types: _Rows[str] | None = None
     """The type of server of each row of capacities, as the model of its GPUs, for reports by type."""
-    units: Annotated[
-        Annotated[_Rows[str] | None, Tag("<list>")] | Annotated[dict[str, str], Tag("<object>")],
-        Discriminator(_object_or_list),
-    ] = None
+    units: _ListOrObject[str] = None
     """The unit of each resource, as GiB: a list by resource, or an object by resource's label."""
-    weights: Annotated[
-        Annotated[_Weight | None, Tag("<one>")]
-        | Annotated[_Rows[_Weight], Tag("<list>")]
-        | Annotated[dict[str, _Weight], Tag("<object>")],
-        Discriminator(_kind),
-    ] = None
+    weights: _PerUser[_Weight] = None
     """Entitlements: one number for all, a list by user, or an object by user's label. Default 1."""
-    task_limits: Annotated[
-        Annotated[_Amount | None, Tag("<one>")]
-        | Annotated[_Rows[_Amount | None], Tag("<list>")]
-        | Annotated[dict[str, _Amount | None], Tag("<object>")],
-        Discriminator(_kind),
-    ] = None
+    task_limits: _PerUser[_Amount | None] = None
     """The most tasks of a user, null for no limit: one number for all, a list by user, or an object by user's label."""
     eligible: Annotated[
         Annotated[_Rows[_Rows[bool]] | None, Tag("<list>")] | Annotated[dict[str, _Rows[str]], Tag("<object>")],

@@ -15,8 +15,6 @@ from fairopt.errors import InvalidInstance, nearest
 from fairopt.io.text_files import is_path, read_text
 from fairopt.progress import EVERY, heard, tell
 
-__all__ = ["Document", "Name", "Part", "checked", "document_of", "json_parts", "read_json_text", "shown", "shown_key"]
-
 Document = str | os.PathLike[str] | Mapping[str, Any]  # a file, or the data parsed from one
 _Model = TypeVar("_Model", bound=BaseModel)
 _FEW, _MANY = 100, 1_000  # items of a list that are written one by one, and together

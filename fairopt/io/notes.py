@@ -6,8 +6,6 @@ from collections.abc import Iterable, Sequence
 
 from fairopt.errors import InvalidInstance, nearest
 
-__all__ = ["Notes", "check_choice", "closed_servers", "counted"]
-
 _PLURALS = {
     "was": "were",
     "is": "are",

@@ -13,8 +13,6 @@ from fairopt.errors import InvalidInstance, nearest
 from fairopt.io.arguments import Arguments
 from fairopt.io.tables import InputTable, read_table
 
-__all__ = ["PODS", "PODS_COLUMNS", "RESOURCES", "SERVERS_FILE", "label_of", "pods_file", "read_openb", "requests_of"]
-
 SERVERS_FILE = "openb_node_list_all_node.csv"
 PODS_COLUMNS = ("cpu_milli", "memory_mib", "num_gpu", "gpu_milli", "gpu_spec")
 RESOURCES = ["cpu_milli", "memory_mib", "gpu_milli"]

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
 MOST_ROWS, BYTES_OF_ROW = 10_000_000, 200  # bytes of a label as Python has it, and of what is made of a row
 
-__all__ = ["pyarrow_for", "read_tables", "write_tables"]
-
 
 def _table(path: str | os.PathLike[str], required: Sequence[str]) -> InputTable:
     name = os.fspath(path)

@@ -20,8 +20,6 @@ from fairopt.errors import InvalidInstance, nearest
 from fairopt.io.text_files import decimal_only, read_text
 from fairopt.progress import steps, tell
 
-__all__ = ["LONGEST_CELL", "Column", "InputTable", "check_columns", "escaped", "read_table", "short"]
-
 LONGEST_CELL = 131_072  # characters: the limit of the csv module
 _BEFORE_UNIT = re.compile(r" +(?=\[[^\[\]]*\]$)")
 _FORMULA = re.compile(r"'*[=+\-@\t\r]")

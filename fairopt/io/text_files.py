@@ -12,8 +12,6 @@ from typing import TypeGuard
 from fairopt.errors import InvalidInstance, OutOfMemory
 from fairopt.progress import tell
 
-__all__ = ["about", "check_file", "check_memory", "decimal_only", "is_path", "read_text"]
-
 # Bytes that a file takes at least while it is parsed: for each byte of it (csv reads from 4 of each character), and for
 # each mark between values (a pointer, since Python has small values once; of YAML an object of its own)
 _AS_JSON = (2, 8, (b",",))

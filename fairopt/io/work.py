@@ -12,8 +12,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from fairopt.io.notes import Notes, check_choice, counted
 
-__all__ = ["TASKS", "Work", "arguments_of_work"]
-
 TASKS = ("mean", "shapes")
 
 

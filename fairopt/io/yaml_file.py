@@ -19,8 +19,6 @@ from fairopt.progress import EVERY, steps, tell
 if TYPE_CHECKING:
     from fairopt.instance import Instance
 
-__all__ = ["pyyaml_for", "read_yaml", "write_yaml"]
-
 _EXPECTED = "expected the keys demands and capacities, as in a .json file"
 _DEEPEST = 20  # levels; an instance has 4
 # Plain scalars of YAML 1.2: unlike in YAML 1.1, `no` is a name, 1e3 is a number, 0010 is ten and 1:30 is a name

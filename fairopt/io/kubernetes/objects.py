@@ -18,8 +18,6 @@ from fairopt.io.kubernetes.placement import HARD, Placement, Taint
 from fairopt.io.kubernetes.quantities import Quantity
 from fairopt.progress import steps
 
-__all__ = ["PODS", "Node", "Pod", "PodSpec", "read_nodes", "read_pods"]
-
 PODS = "pods"  # the resource of which each pod takes 1
 _FINISHED = ("Succeeded", "Failed")
 _Amounts = dict[str, Quantity]

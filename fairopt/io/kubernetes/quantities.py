@@ -12,8 +12,6 @@ from pydantic import PlainValidator
 
 from fairopt.errors import InvalidInstance
 
-__all__ = ["Quantity", "quantity"]
-
 _SUFFIXES = {
     **{suffix: Fraction(1000) ** k for k, suffix in enumerate(("n", "u", "m", "", "k", "M", "G", "T", "P", "E"), -3)},
     **{suffix: Fraction(1024) ** k for k, suffix in enumerate(("Ki", "Mi", "Gi", "Ti", "Pi", "Ei"), 1)},

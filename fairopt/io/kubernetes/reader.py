@@ -17,8 +17,6 @@ from fairopt.io.notes import Notes, check_choice, counted
 from fairopt.io.text_files import about
 from fairopt.io.work import TASKS, Work, arguments_of_work
 
-__all__ = ["read_kubernetes"]
-
 _GIB = 2**30
 _FIRST = ("cpu", "memory", "ephemeral-storage")  # the others follow in the order of the alphabet
 _TYPE = "node.kubernetes.io/instance-type"

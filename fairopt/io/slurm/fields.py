@@ -13,22 +13,6 @@ from pydantic import PlainValidator
 from fairopt.errors import InvalidInstance
 from fairopt.io.json_text import shown
 
-__all__ = [
-    "Amounts",
-    "ArrayTasks",
-    "Flags",
-    "Gres",
-    "Key",
-    "Requested",
-    "States",
-    "Text",
-    "Tres",
-    "Whole",
-    "Whole16",
-    "Words",
-    "array_tasks",
-]
-
 # slurm.h: NO_VAL16 and NO_VAL, and above them INFINITE; versions before 0.0.39 write them as plain numbers
 _UNSET = {16: 0xFFFE, 32: 0xFFFFFFFE}
 _NOTHING = {"", "(null)", "N/A", "NA", "n/a", "None"}  # how versions write that there is no value

@@ -26,56 +26,21 @@ from fairopt.io.slurm.fields import (
     Whole,
     Whole16,
     Words,
+    states,
 )
 from fairopt.progress import steps
 
-__all__ = ["SlurmJob", "SlurmServer", "read_jobs", "read_servers"]
-
-
 # -- servers --------------------------------------------------------------------------------------------------
 
-_UNUSABLE = {
-    "BLOCKED",
-    "DOWN",
-    "DRAIN",
-    "DRAINED",
-    "DRAINING",
-    "ERROR",
-    "FAIL",
-    "FAILING",
-    "FUTURE",
-    "INVALID",
-    "INVALID_REG",
-    "MAINT",
-    "MAINTENANCE",
-    "NOT_RESPONDING",
-    "NO_RESPOND",
-    "PERFCTRS",
-    "POWER_DRAIN",
-    "UNKNOWN",
-}
-_ASLEEP = {"POWERED_DOWN", "POWERING_DOWN", "POWER_DOWN"}
-_USABLE = {
-    "ALLOCATED",
-    "CLOUD",
-    "COMPLETING",
-    "DYNAMIC_FUTURE",
-    "DYNAMIC_NORM",
-    "IDLE",
-    "MIXED",
-    "NET",
-    "PLANNED",
-    "POWERING_UP",
-    "POWER_UP",
-    "REBOOT",
-    "REBOOT_CANCELED",
-    "REBOOT_ISSUED",
-    "REBOOT_REQUESTED",
-    "RES",
-    "RESERVED",
-    "RESUME",
-    "UNDRAIN",
-}
+_UNUSABLE = states(
+    "BLOCKED DOWN DRAIN DRAINED DRAINING ERROR FAIL FAILING FUTURE INVALID INVALID_REG MAINT MAINTENANCE "
+    "NOT_RESPONDING NO_RESPOND PERFCTRS POWER_DRAIN UNKNOWN"
+)
+_ASLEEP = states("POWERED_DOWN POWERING_DOWN POWER_DOWN")
+_USABLE = states(
+    "ALLOCATED CLOUD COMPLETING DYNAMIC_FUTURE DYNAMIC_NORM IDLE MIXED NET PLANNED POWERING_UP POWER_UP REBOOT "
+    "REBOOT_CANCELED REBOOT_ISSUED REBOOT_REQUESTED RES RESERVED RESUME UNDRAIN"
+)
 _SHORT_OF_SERVERS = {  # as sinfo writes them in a narrow column
     "ALLOC": "ALLOCATED",
     "BLCK": "BLOCKED",
@@ -161,31 +126,11 @@ def read_servers(entries: list[Any], document: str, notes: Notes) -> list[SlurmS
 
 # -- jobs -----------------------------------------------------------------------------------------------------
 
-_ALIVE = {"PENDING", "PD", "RUNNING", "R", "SUSPENDED", "S"}  # in full, and as squeue writes them in a narrow column
-_FINISHED = {
-    "BOOT_FAIL",
-    "BF",
-    "CANCELLED",
-    "CA",
-    "COMPLETED",
-    "CD",
-    "COMPLETING",
-    "CG",
-    "DEADLINE",
-    "DL",
-    "FAILED",
-    "F",
-    "LAUNCH_FAILED",
-    "NODE_FAIL",
-    "NF",
-    "OUT_OF_MEMORY",
-    "OOM",
-    "PREEMPTED",
-    "PR",
-    "RECONFIG_FAIL",
-    "TIMEOUT",
-    "TO",
-}
+_ALIVE = states("PENDING PD RUNNING R SUSPENDED S")  # in full, and as squeue writes them in a narrow column
+_FINISHED = states(
+    "BOOT_FAIL BF CANCELLED CA COMPLETED CD COMPLETING CG DEADLINE DL FAILED F LAUNCH_FAILED NODE_FAIL NF "
+    "OUT_OF_MEMORY OOM PREEMPTED PR RECONFIG_FAIL TIMEOUT TO"
+)
 _HELD = ("JobHeldAdmin", "JobHeldUser")
 
 

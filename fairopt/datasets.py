@@ -21,11 +21,8 @@ from fairopt.instance import Instance
 from fairopt.instances.cloud_data_centers import (
     REQUEST_TYPES,
     GoogleServers,
-    google_cluster,
     google_servers,
-    heavy_light,
     heavy_light_demands,
-    jiang_wu,
     jiang_wu_demands,
 )
 from fairopt.instances.random import log_uniform
@@ -49,11 +46,8 @@ __all__ = [
     "RequestRounds",
     "clusterdata2019",
     "demo",
-    "google_cluster",
     "google_servers",
-    "heavy_light",
     "heavy_light_demands",
-    "jiang_wu",
     "jiang_wu_demands",
     "kubernetes",
     "log_uniform",

@@ -239,6 +239,7 @@ def test_only_the_command_line_prints() -> None:
 IMPORTS_BY_NAME = {
     "fairopt",
     "fairopt.lazy",
+    "fairopt.errors",
     "fairopt.accessor",
     "fairopt.io.files",
     "fairopt.policies.registry",

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from fairopt.errors import InvalidInstance, MissingExtra, nearest
+from fairopt.errors import InvalidInstance, nearest, optional
 from fairopt.io.arguments import Arguments
 from fairopt.io.notes import Notes, check_choice
+from fairopt.io.tables import short
 from fairopt.io.text_files import about, check_file, decimal_only, is_path
 from fairopt.io.work import TASKS, Work, arguments_of_work
 from fairopt.progress import tell
@@ -100,15 +101,9 @@ _Path = str | os.PathLike[str]
 
 def _libraries() -> tuple[Any, Any]:
     """Modules of pyarrow and pandas, which this reader needs for CSV files too."""
-    try:
-        import pandas as pd
-        import pyarrow as pa
-        import pyarrow.compute
-        import pyarrow.csv
-        import pyarrow.parquet
-    except ImportError as error:
-        raise MissingExtra(error.name or "pandas", "parquet", "reading ClusterData") from error
-    return pa, pd
+    for name in ("compute", "csv", "parquet"):
+        optional(f"pyarrow.{name}", "parquet", "reading ClusterData")
+    return tuple(optional(name, "parquet", "reading ClusterData") for name in ("pyarrow", "pandas"))
 
 
 def _frames(path: _Path, columns: Sequence[_Field], table: str) -> Iterator[pd.DataFrame]:
@@ -229,8 +224,7 @@ def _refuse(file: Path, row: int, column: _Field, value: object) -> NoReturn:
     fix = "give a whole number" if column.kind == "whole" else f"give 0, or a number from {_SMALLEST:g} to {_LARGEST:g}"
     if column.names:
         fix += ", or one of " + ", ".join(column.names)
-    shown = repr(text if len(text) <= 40 else text[:37] + "...")
-    raise InvalidInstance(f"{file}, row {row}, column {column.name!r}: the value is {shown}; {fix}")
+    raise InvalidInstance(f"{file}, row {row}, column {column.name!r}: the value is {short(text)}; {fix}")
 
 
 # -- the state at a time --------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairopt.errors import InvalidInstance, MissingExtra
+from fairopt.errors import InvalidInstance, optional
 from fairopt.io.arguments import Arguments
 from fairopt.io.assemble import ABOUT_DEMANDS, arguments_of_tables, tables_of
 from fairopt.io.tables import InputTable, check_columns
@@ -33,11 +33,7 @@ def table_of(frame: Any, name: str, required: Sequence[str], extra: str = "frame
 
     Lazy frames are collected. Of a pandas frame, levels of the index that have a name count as columns.
     """
-    try:
-        import narwhals as nw
-    except ImportError as error:
-        what = "Parquet files" if extra == "parquet" else "data frames"
-        raise MissingExtra("narwhals", extra, f"reading {what}") from error
+    nw = optional("narwhals", extra, f"reading {'Parquet files' if extra == 'parquet' else 'data frames'}")
     try:
         found = nw.from_native(frame)
         eager = _collected(found, name) if isinstance(found, nw.LazyFrame) else found
@@ -98,21 +94,6 @@ def to_frames(instance: Instance, backend: str = "pandas") -> tuple[Any, ...]:
     if backend not in _BACKENDS:
         raise InvalidInstance(f"backend is {backend!r}; give one of {', '.join(map(repr, _BACKENDS))}")
     tables = tables_of(instance)
-    make: Any
-    try:
-        if backend == "pandas":
-            import pandas as pd
-
-            make = pd.DataFrame
-        elif backend == "polars":
-            import polars as pl
-
-            make = pl.DataFrame
-        else:
-            import pyarrow as pa
-
-            make = pa.table
-    except ImportError as error:
-        extra = "polars" if backend == "polars" else "parquet"
-        raise MissingExtra(backend, extra, f"to_frames({backend!r})") from error
+    module = optional(backend, "polars" if backend == "polars" else "parquet", f"to_frames({backend!r})")
+    make = module.table if backend == "pyarrow" else module.DataFrame
     return tuple(make(columns) for columns in tables.values())

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fairopt.errors import InvalidInstance, MissingExtra, OutOfMemory
+from fairopt.errors import InvalidInstance, OutOfMemory, optional
 from fairopt.io.assemble import TableColumns, reader_of_tables, tables_of
 from fairopt.io.frames import table_of
 from fairopt.io.saving import replacing
@@ -57,12 +57,7 @@ read_tables = reader_of_tables(_table)  # messages count rows from 0
 
 def pyarrow_for(purpose: str) -> tuple[Any, Any]:
     """The modules of pyarrow and of its Parquet files, or `MissingExtra`."""
-    try:
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-    except ImportError as error:
-        raise MissingExtra("pyarrow", "parquet", purpose) from error
-    return pa, pq
+    return optional("pyarrow", "parquet", purpose), optional("pyarrow.parquet", "parquet", purpose)
 
 
 def write_tables(instance: Instance, folder: Path, removing: Sequence[Path] = ()) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fairopt.errors import InvalidInstance, MissingExtra
+from fairopt.errors import InvalidInstance, optional
 from fairopt.io.arguments import Arguments
 from fairopt.io.json_file import arguments_of_data
 from fairopt.io.saving import write_whole
@@ -65,11 +65,7 @@ def read_yaml(path: str | os.PathLike[str]) -> Arguments:
 
 def pyyaml_for(purpose: str) -> Any:
     """The module yaml, or `MissingExtra`."""
-    try:
-        import yaml
-    except ImportError as error:
-        raise MissingExtra("PyYAML", "yaml", purpose) from error
-    return yaml
+    return optional("yaml", "yaml", purpose, package="PyYAML")
 
 
 def _check_events(yaml: Any, events: Iterable[Any], name: str) -> None:

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from fractions import Fraction
 from functools import cached_property
@@ -102,23 +103,21 @@ class PodSpec(Placement):
         The larger of what its containers and sidecars take together and what any init container takes together with
         the sidecars that start before it; or what the pod says as a whole; and the overhead on top.
         """
-        running: dict[str, Fraction] = {}
-        for container in self.containers:
-            running = _sum(running, container.resources.asked)
-        sidecars: dict[str, Fraction] = {}
-        total: dict[str, Fraction] = {}
+        sidecars: Any = Counter()  # whose + and | add amounts and take the larger ones
+        total: Any = Counter()
         for container in self.initContainers:
-            takes = _sum(sidecars, container.resources.asked)
+            takes = sidecars + Counter(container.resources.asked)
+            total |= takes
             if container.restartPolicy == "Always":
                 sidecars = takes
-            total = {name: max(total.get(name, Fraction(0)), takes.get(name, Fraction(0))) for name in total | takes}
-        running = _sum(running, sidecars)
-        total = {name: max(total.get(name, Fraction(0)), running.get(name, Fraction(0))) for name in total | running}
-        limits = {name: amount for name, amount in self.resources.limits.items() if name not in total}
+        total |= sum((Counter(container.resources.asked) for container in self.containers), sidecars)
+        named = set().union(*(container.resources.asked for container in (*self.initContainers, *self.containers)))
+        limits = {name: amount for name, amount in self.resources.limits.items() if name not in named}
         whole = {**limits, **self.resources.requests}
-        # Kubernetes knows requests of whole pods for these only
-        total |= {k: v for k, v in whole.items() if k in ("cpu", "memory") or k.startswith("hugepages-")}
-        return {name: amount for name, amount in _sum(total, self.overhead).items() if amount}
+        # Kubernetes has requests of whole pods for these only
+        whole = {k: v for k, v in whole.items() if k in ("cpu", "memory") or k.startswith("hugepages-")}
+        request: Any = Counter({**total, **whole})
+        return dict(request + Counter(self.overhead))
 
     @property
     def unmodelled(self) -> bool:
@@ -126,10 +125,6 @@ class PodSpec(Placement):
         spread = any(rule.whenUnsatisfiable == "DoNotSchedule" for rule in self.topologySpreadConstraints)
         rules = self.affinity.podAffinity.get(HARD) or self.affinity.podAntiAffinity.get(HARD)
         return bool(rules or self.resourceClaims or spread)
-
-
-def _sum(one: Mapping[str, Fraction], other: Mapping[str, Fraction]) -> dict[str, Fraction]:
-    return {name: one.get(name, Fraction(0)) + other.get(name, Fraction(0)) for name in {**one, **other}}
 
 
 class Pod(_Object):

@@ -27,6 +27,7 @@ from fairopt.instances.random import log_uniform
 from fairopt.instances.request_rounds import RequestRounds
 from fairopt.io import csv_folder, parquet
 from fairopt.io.arguments import Arguments
+from fairopt.io.assemble import USER_COLUMNS as USER_COLUMNS
 from fairopt.io.clusterdata import read_clusterdata
 from fairopt.io.files import read_path, write
 from fairopt.io.frames import read_frames

@@ -1,4 +1,4 @@
-"""The checks of an `Instance`, made once. Every message names the place, the value and the fix."""
+"""The checks of the arguments of an `Instance`. Every message names the place, the value and the fix."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SPREAD = 1e100  # between weights
 
 
 class Changes(dict[Any, Any]):
-    """A dict by user that leaves the users it does not name as they are."""
+    """A dict by user that keeps the old values of users whom it does not name."""
 
     def __init__(self, by_user: Mapping[Any, Any], before: NDArray[Any]) -> None:
         super().__init__(by_user)
@@ -25,7 +25,7 @@ class Changes(dict[Any, Any]):
 
 
 def left_out(by_user: Mapping[Any, Any], name: str, missing: Sequence[str], shape: tuple[int, ...], blank: Any) -> Any:
-    """Values for users whom a dict leaves out, as an array for all users: the old ones where an instance is changed."""
+    """Values for users whom a dict leaves out, as an array for all users: old values, or ``blank``."""
     before = by_user.before if isinstance(by_user, Changes) else np.broadcast_to(blank, shape)
     if before.shape == shape:
         return before
@@ -47,7 +47,7 @@ def as_floats(values: Any, name: str) -> Float:
         if array.dtype not in (np.float32, np.float64):
             if array.dtype.kind not in "iufbO":  # text, dates and complex numbers only look like numbers
                 if array.dtype.kind == "U":
-                    array.astype(np.float64)  # its error names the word that is not a number
+                    array.astype(np.float64)  # the error names the word
                 raise TypeError(f"they hold {'text' if array.dtype.kind in 'US' else array.dtype.name}")
             array = array.astype(np.float64)
     except (TypeError, ValueError, OverflowError) as error:
@@ -64,7 +64,7 @@ def frozen(array: Any) -> Any:
 
 
 def labels(given: Iterable[Any] | None, size: int, kind: str) -> tuple[str, ...] | None:
-    """Labels as a tuple of different strings, or None where none were given."""
+    """Labels as a tuple of different strings, or None if none are given."""
     if given is None:
         return None
     if isinstance(given, str) or not isinstance(given, Iterable):
@@ -81,7 +81,7 @@ def labels(given: Iterable[Any] | None, size: int, kind: str) -> tuple[str, ...]
 
 
 def _require_unicode(names: Iterable[str], what: str) -> None:
-    """Refuse halves of surrogate pairs, which no file and no terminal takes."""
+    """Refuse halves of surrogate pairs, which cannot be encoded."""
     try:
         "".join(names).encode()
     except UnicodeEncodeError as error:
@@ -218,14 +218,14 @@ def check_numbers(demands: Float, capacities: Float, labels: Labels) -> None:
 
 
 def check_per_user(array: Float, name: str, right: NDArray[np.bool_], fix: str, users: Sequence[str]) -> None:
-    """Check one number per user, which is right where ``right`` is true."""
+    """Check one number per user; ``right`` says which are valid."""
     if not right.all():
         j = int(np.argmin(right))
         raise InvalidInstance(f"{name} of user {users[j]!r} is {array[j]}; {fix}")
 
 
 def check_spread(weights: Float, users: Sequence[str]) -> None:
-    """Check that no weight is so small beside another that floats lose what its user gets."""
+    """Check that weights do not differ by more than floats can resolve."""
     smallest, largest = weights.min(initial=np.inf), weights.max(initial=0.0)
     if smallest < largest / SPREAD:
         one, other = (users[int(find(weights))] for find in (np.argmin, np.argmax))
@@ -236,7 +236,7 @@ def check_spread(weights: Float, users: Sequence[str]) -> None:
 
 
 def checked_counts(counts: ArrayLike | None, servers: Sequence[str]) -> NDArray[np.int64]:
-    """Counts as whole numbers from 1, one per server row; ones by default."""
+    """Counts as whole numbers >= 1, one per server row; 1 by default."""
     if counts is None:
         return np.ones(len(servers), dtype=np.int64)
     given = as_floats(counts, "counts")

@@ -1,4 +1,4 @@
-"""Tables of users, of servers and (where they differ by server) of demands to an instance, and back."""
+"""Converts tables of users, servers and (if they differ by server) demands to an instance, and back."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from fairopt.io.tables import Column, InputTable, short
 if TYPE_CHECKING:
     from fairopt.instance import Instance
 
-# A column is names, numbers (infinity for no limit) or lists of names (None for everywhere).
+# A column holds names, numbers (infinity for no limit) or lists of names (None for everywhere).
 TableColumns = dict[str, Any]
 
 WEIGHT = Column("weight", "weights", "give a number > 0, or leave it empty for 1", blank=1.0, positive=True)
-# An optional column is read, written where it is not blank in every row, and its name is no resource's.
+# Optional columns: written unless every row is blank. No resource may have such a name.
 USER_COLUMNS = (
     WEIGHT,
     Column("task_limit", "task_limits", "give a number >= 0, or leave it empty for no limit", np.inf, infinite=True),
@@ -33,14 +33,14 @@ _ABOUT_SERVERS = ("server", *(column.name for column in SERVER_COLUMNS), "type")
 _RESERVED = {*_ABOUT_USERS, *_ABOUT_SERVERS}
 NO_USERS = "there are no users"
 _WITH_UNIT = re.compile(r"(.+) \[([^\[\]]*)\]", re.DOTALL)
-_LIKE_A_UNIT = re.compile(r"(.*\S)\s*[\[(][^\[\]()]*[\])]", re.DOTALL)  # as people write it, and our own tables
+_LIKE_A_UNIT = re.compile(r"(.*\S)\s*[\[(][^\[\]()]*[\])]", re.DOTALL)  # also units in parentheses or without a space
 _MOST_ENTRIES = 1 << 30  # of an array of users x servers x resources: 8 GiB
 
 
 def reader_of_tables(read: Callable[[Any, Sequence[str]], InputTable]) -> Callable[..., Arguments]:
-    """A reader of instances in tables, where ``read`` reads one that must have certain columns.
+    """Make a reader of instances from ``read``, which reads one table and requires certain columns.
 
-    The reader takes users (None for servers alone), servers and, where they differ by server, demands.
+    The reader takes users (None to read servers alone), servers and, if they differ by server, demands.
     """
 
     def read_tables(users: Any, servers: Any, demands: Any = None) -> Arguments:
@@ -106,7 +106,7 @@ def _resource_of(header: str) -> tuple[str, str]:
 
 
 def _bare(header: str) -> str:
-    """A header without a part that may be meant as a unit."""
+    """A header without what may be meant as a unit."""
     found = _LIKE_A_UNIT.fullmatch(header)
     return found[1] if found else header
 
@@ -114,7 +114,7 @@ def _bare(header: str) -> str:
 def _resources(
     users: InputTable, servers: InputTable, demands: InputTable | None
 ) -> tuple[list[str], list[str], list[str]]:
-    """Headers, names and units of the resources, which are the same in the tables of servers and of demands."""
+    """Headers, names and units of the resources, after checking that both tables have the same."""
     headers = _resource_headers(servers)
     if not headers:
         raise InvalidInstance(f"{servers.path} has no resource columns; add one per resource, as cpu or memory")
@@ -155,7 +155,7 @@ def _resources(
 
 
 def refuse_other_unit(header: str, columns: Iterable[str], path: str, servers: str) -> None:
-    """Refuse a column that has the name of a resource and another unit than the ``servers``."""
+    """Raise an error if a column has the name of a resource but another unit than the table of servers."""
     twin = next((column for column in columns if _bare(column) == _bare(header)), None)
     if twin is not None:
         raise InvalidInstance(
@@ -180,7 +180,7 @@ def _refuse_nothing(table: InputTable, row: int, what: str) -> NoReturn:
 
 
 def eligibility(users: InputTable, servers_path: str, labels: list[str], notes: list[str]) -> NDArray[np.bool_] | None:
-    """The servers of each row by its column ``servers``, shape (n_rows, n_servers); None for everywhere."""
+    """The servers in the column ``servers`` of each row, shape (n_rows, n_servers); None if all may run everywhere."""
     cells = users.lists("servers") if "servers" in users.columns else []
     if all(cell is None for cell in cells):
         return None
@@ -245,7 +245,7 @@ def _by_server(
         name = users[int(np.argmax(nowhere))]
         raise InvalidInstance(f"{demands.path} has no line for user {name!r}; add one for every server it may run on")
     if allowed is not None:
-        listed = ~np.all(allowed, axis=1, keepdims=True)  # users without a list run where there are lines
+        listed = ~np.all(allowed, axis=1, keepdims=True)  # users without a list may run wherever they have a line
         lacking = allowed & ~present & listed
         if lacking.any():
             k, r = (int(at) for at in np.argwhere(lacking)[0])
@@ -283,7 +283,7 @@ def tables_of(instance: Instance, joined: bool = False) -> dict[str, TableColumn
     for s, capacities in enumerate(instance.capacities):
         lacking = (instance.per_server_demands[:, s, capacities == 0] > 0).any(axis=1)
         constrained |= present[:, s] & ~instance.eligible[:, s] & ~lacking
-    if constrained.any() and not by_server:  # lists name each server that they can, so that a reader notes new ones
+    if constrained.any() and not by_server:  # name every possible server, so that a reader notices new ones
         unnamed = ~instance.eligible[constrained].any(axis=0)
         constrained |= instance.eligible[:, unnamed].any(axis=1) & ~instance.eligible.all(axis=1)
 
@@ -318,7 +318,7 @@ def tables_of(instance: Instance, joined: bool = False) -> dict[str, TableColumn
 
 
 def named(instance: Instance) -> Iterator[tuple[str, Sequence[str]]]:
-    """The kinds of names in an instance, and the names."""
+    """The names in an instance, by kind."""
     yield "resource", instance.resources
     yield "user", instance.users
     yield "server", instance.servers
@@ -327,5 +327,5 @@ def named(instance: Instance) -> Iterator[tuple[str, Sequence[str]]]:
 
 
 def refuse_name(kind: str, name: str, problem: str) -> NoReturn:
-    """Raise the error about a name that a table cannot hold."""
+    """Raise an error about a name that a table cannot hold."""
     raise InvalidInstance(f"the {kind} {name[:60]!r} {problem}; rename it, or write to a .json file")

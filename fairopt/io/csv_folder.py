@@ -1,4 +1,4 @@
-"""An instance as a folder of CSV files: ``users.csv``, ``servers.csv`` and, where demands differ, ``demands.csv``."""
+"""Instances as folders of CSV files."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ read_tables = reader_of_tables(read_table)
 
 
 def write_tables(instance: Instance, folder: Path, removing: Sequence[Path] = ()) -> None:
-    """Write an instance as ``users.csv``, ``servers.csv`` and, where needed, ``demands.csv``, exact to the last bit."""
+    """Write an instance as ``users.csv``, ``servers.csv`` and, if needed, ``demands.csv``, exact to the last bit."""
     tables = tables_of(instance, joined=True)
     for kind, names in named(instance):
         for name in names:
@@ -41,7 +41,7 @@ def write_tables(instance: Instance, folder: Path, removing: Sequence[Path] = ()
             writer = csv.writer(text, lineterminator="\n")
             writer.writerow(map(escaped, columns))
             writer.writerows(zip(*lines[title], strict=True))
-            text.detach()  # with all it holds; the file stays open
+            text.detach()  # flushes, and leaves the file open
 
 
 def _cells(column: Any) -> Iterable[str]:

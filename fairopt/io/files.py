@@ -1,4 +1,4 @@
-"""An instance from and to files and folders, by their content."""
+"""Reads and writes instances: finds the reader or writer for a path."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class _Folder:
-    """A kind of folder: its reader, its files (each under one of several names) and the reader's options."""
+    """A kind of folder: its reader, its files (each under one of several names), and the options of the reader."""
 
     name: str
     reader: str
@@ -34,7 +34,7 @@ class _Folder:
         return {name for names in self.needed + self.further for name in names}
 
     def missing(self, there: set[str]) -> list[str]:
-        """The needed files that are not there, by the first of their names."""
+        """The needed files that are missing."""
         return [names[0] for names in self.needed if not there.intersection(names)]
 
 
@@ -43,7 +43,7 @@ def _tables(ending: str) -> tuple[tuple[tuple[str, ...], ...], tuple[tuple[str, 
 
 
 def _events(name: str) -> tuple[str, ...]:
-    return (f"{name}.parquet", f"{name}.csv", f"{name}.csv.gz", name)  # the last is a folder of parts
+    return (f"{name}.parquet", f"{name}.csv", f"{name}.csv.gz", name)  # the last one is a folder of parts
 
 
 _OF_WORK = ("users", "tasks")
@@ -84,7 +84,7 @@ _OF_ONE_TABLE = (".csv", ".parquet", ".pq", ".gz")
 
 
 def _function(place: str) -> Any:
-    """A reader or writer, imported when a file of its kind is found: pydantic takes longer than a small answer."""
+    """A reader or writer, imported when it is needed: importing pydantic takes longer than solving a small instance."""
     module, _, name = place.partition(":")
     return getattr(import_module(f"fairopt.io.{module}"), name)
 
@@ -115,14 +115,14 @@ def read_path(path: str | os.PathLike[str], **options: Any) -> Arguments:
 
 
 def place_of(path: object) -> Path:
-    """A path, as long as the system can look it up."""
+    """A path that the system can look up."""
     if not is_path(path):
         shown = repr(path) if isinstance(path, (str, bytes)) else f"of type {type(path).__name__}"
         raise InvalidInstance(f"the path is {shown[:100]}; give the name of a file or a folder, '.' for this folder")
     place = Path(path)
     try:
         place.exists()
-    except (OSError, ValueError) as error:  # too long a name, a folder that may not be entered, a lone surrogate
+    except (OSError, ValueError) as error:  # a name that is too long, no permission, half a surrogate pair
         reason = getattr(error, "strerror", None) or str(error)
         raise InvalidInstance(f"{str(place)[:200]!r} cannot be looked up ({reason}); give another name") from error
     return place
@@ -210,7 +210,7 @@ def write(instance: Instance, path: str | os.PathLike[str], kind: str | None = N
     True
     """
     chosen, files = files_to_write(path, kind)
-    # two tables replace a third one, of demands by server, that was written before
+    # without demands by server, an older demands table must go
     further = {"removing": files[2:]} if len(files) > 1 and instance.demands.ndim == 2 else {}
     _function(_WRITERS[chosen])(instance, Path(path), **further)
 
@@ -225,7 +225,7 @@ def is_read_as(file: Path, source: str) -> bool:
 
 
 def files_to_write(path: str | os.PathLike[str], kind: str | None = None) -> tuple[str, list[Path]]:
-    """The kind that `write` would choose, and the files (of tables: users, servers, demands) that it would replace.
+    """The kind that `write` would choose, and the files that it would replace (of tables: users, servers, demands).
 
     Raises `MissingExtra` without the package that writes them.
     """

@@ -1,4 +1,4 @@
-"""An instance from and to data frames of pandas, Polars, pyarrow and others that narwhals reads."""
+"""Instances from and to data frames of pandas, Polars, pyarrow and others that narwhals supports."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def read_frames(users: Any, servers: Any, demands: Any = None) -> Arguments:
 
 
 def table_of(frame: Any, name: str, required: Sequence[str], extra: str = "frames") -> InputTable:
-    """A data frame as a table with the ``required`` columns; ``extra`` is the extra of fairopt that reads it.
+    """Convert a data frame to a table with the ``required`` columns; ``extra`` is the extra that installs narwhals.
 
     Lazy frames are collected. Of a pandas frame, levels of the index that have a name count as columns.
     """
@@ -56,13 +56,13 @@ def table_of(frame: Any, name: str, required: Sequence[str], extra: str = "frame
 def _collected(frame: Any, name: str) -> Any:
     try:
         return frame.collect()
-    except Exception as error:  # the plan of a lazy frame can hold any code
+    except Exception as error:  # the plan of a lazy frame may run any code
         words = " ".join(f"{type(error).__name__}: {error}".split())
         raise InvalidInstance(f"{name}: the lazy frame cannot be collected ({words[:300]}); mend its plan") from error
 
 
 def _with_index(frame: Any, name: str) -> Any:
-    """A frame with the named levels of its index, where it has one, as columns."""
+    """A frame with the named levels of its index, if it has one, as columns."""
     levels = getattr(getattr(frame, "index", None), "names", None)
     if levels is None or not hasattr(frame, "reset_index"):
         return frame
@@ -74,7 +74,7 @@ def _with_index(frame: Any, name: str) -> Any:
 
 
 def _cells(series: Any, place: str) -> list[Any] | NDArray[Any]:
-    """Numbers as an array, NaN where nothing is given, other cells as Python objects, None where nothing is given."""
+    """Numbers as an array with NaN for missing ones; other cells as a list with None for missing ones."""
     try:
         missing = series.is_null().to_numpy()
     except ArithmeticError as error:

@@ -1,4 +1,4 @@
-"""Jobs for a simulation: a CSV table, and the times of the openb trace."""
+"""Reads jobs for simulations from a CSV table or the openb trace."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ _DURATION = Column("duration", "durations", "give a finite number > 0, in the un
 _TASKS = Column("tasks", "tasks", "give a whole number >= 1, or leave it empty for 1", 1.0, positive=True, whole=True)
 _COLUMNS = (_DURATION, Column("arrival", "arrivals"), _TASKS, WEIGHT)
 _ABOUT_JOBS = ("user", *(column.name for column in _COLUMNS), "servers")
-_SLACK = 1 + 1e-9  # of capacities, as the scheduler has it
+_SLACK = 1 + 1e-9  # factor on capacities, as in the scheduler
 
 
 @dataclass(eq=False)
 class JobArguments:
-    """The arguments of jobs, one entry each.
+    """The arguments of jobs, one entry per job.
 
     ``demands`` (n_jobs, n_resources) follow the resources of the servers; ``lists`` are the different lists of names of
     servers and types, None for everywhere, and ``listed`` (n_jobs,) is the place in it of each job's.
@@ -123,7 +123,7 @@ def _users(table: InputTable, column: str) -> list[str]:
 
 
 def _distinct(cells: list[Any]) -> tuple[list[int], NDArray[np.intp]]:
-    """The first row of each distinct cell, and for each row the place of its cell among these."""
+    """The first row of each distinct cell, and for each row the position of its cell among these."""
     first: dict[Any, int] = {}
     at = [first.setdefault(cell, row) for row, cell in enumerate(cells)]
     rows = list(first.values())
@@ -131,7 +131,7 @@ def _distinct(cells: list[Any]) -> tuple[list[int], NDArray[np.intp]]:
 
 
 def _check_rows(table: InputTable, jobs: JobArguments, servers: Instance) -> None:
-    """Refuse a job of nothing, one that fits nowhere, and two weights of one user."""
+    """Raise an error about a job without demands, one that fits nowhere, or a user with two weights."""
     for bad, problem in (
         (~jobs.demands.any(axis=1), "its task takes nothing at all; give it a positive demand or remove the line"),
         (~jobs.fitting(servers), "its task ({}) is larger than any server where it may run; make it smaller"),
@@ -150,7 +150,7 @@ def _check_rows(table: InputTable, jobs: JobArguments, servers: Instance) -> Non
 
 
 def _in_order(path: str, amounts: Mapping[str, Float], servers: Instance, notes: Notes) -> Float:
-    """Amounts by header as columns in the order of the servers' resources, shape (n_jobs, n_resources)."""
+    """Demands in the order of the servers' resources, shape (n_jobs, n_resources)."""
     headers = headers_of(servers)
     for name in set(headers).intersection(_ABOUT_JOBS):
         raise InvalidInstance(f"the cluster has a resource {name!r}, which in {path} has another meaning; rename it")

@@ -1,4 +1,4 @@
-"""An instance as one JSON file, checked against a schema that ships as ``instance.schema.json``."""
+"""Instances as JSON files, checked by a pydantic model whose schema ships as ``instance.schema.json``."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _Amount = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 _Weight = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 _Count = Annotated[int, Field(ge=1, le=2**53)]
 _Item = TypeVar("_Item")
-_Rows = Annotated[list[_Item], Field(fail_fast=True)]  # each further fault would take 1 kB
+_Rows = Annotated[list[_Item], Field(fail_fast=True)]  # report the first fault only: each takes 1 kB
 
 
 def _first(value: Any) -> Any:
@@ -99,7 +99,7 @@ class _File(BaseModel):
 def schema() -> dict[str, Any]:
     """The JSON Schema (draft 2020-12) of instance files; see `fairopt.datasets.schema`."""
 
-    def plain(node: Any) -> Any:  # without titles; an empty list fits several branches, which oneOf would refuse
+    def plain(node: Any) -> Any:  # drop titles; oneOf would refuse an empty list, which fits several branches
         if isinstance(node, dict):
             kept = {key: value for key, value in node.items() if key != "title"}
             return {("anyOf" if key == "oneOf" else key): plain(value) for key, value in kept.items()}
@@ -109,13 +109,13 @@ def schema() -> dict[str, Any]:
 
 
 def read_json(path: str | os.PathLike[str]) -> Arguments:
-    """Read an instance from a JSON file, as `schema` describes it and `write_json` makes it."""
+    """Read an instance from a JSON file with the keys of `schema`."""
     data = read_json_text(path, "expected one JSON object with the keys demands and capacities")
     return arguments_of_data(data, os.fspath(path))
 
 
 def arguments_of_data(data: dict[str, Any], name: str) -> Arguments:
-    """The arguments in the plain data of a file, checked against the schema."""
+    """Check the parsed data of a file, and return the arguments in it."""
     checked(_File, data, name)
     data.pop("$schema", None)
     for key in ("demands", "capacities", "eligible"):
@@ -140,7 +140,7 @@ def _check_equal_rows(rows: Any, place: str, name: str) -> None:
 
 
 def write_json(instance: Instance, path: Path) -> None:
-    """Write an instance as a JSON file, exact to the last bit, one user or server to a line."""
+    """Write an instance as a JSON file, exact to the last bit, with one user or server per line."""
     parts = [f"{json.dumps(key)}: {_lines(value)}" for key, value in instance.to_dict().items() if value is not None]
     write_whole(path, "{\n" + ",\n".join(parts) + "\n}\n")
 

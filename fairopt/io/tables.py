@@ -1,4 +1,4 @@
-"""Tables whose errors name table, row, column and value, and the reader of CSV files."""
+"""Tables whose errors name the table, the row, the column and the value; and the reader of CSV files."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LONGEST_CELL = 131_072  # characters: the limit of the csv module
 _BEFORE_UNIT = re.compile(r" +(?=\[[^\[\]]*\]$)")
 _FORMULA = re.compile(r"'*[=+\-@\t\r]")
 _ESCAPED = re.compile(r"'+[=+\-@\t\r]")
-_LARGEST_WHOLE = 2.0**53  # beyond it floats skip whole numbers
+_LARGEST_WHOLE = 2.0**53  # beyond it, not every whole number is a float
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class InputTable:
         return self.size
 
     def place(self, row: int) -> str:
-        """Where a row is: a line of a file, or a row of a frame, counted from 0."""
+        """The line of a row in a file, or its number in a frame, from 0."""
         return f"row {row}" if self.lines is None else f"line {self.lines[row]}"
 
     def refuse(self, row: int, column: str, problem: str) -> NoReturn:
@@ -75,7 +75,7 @@ class InputTable:
         return [None if cell != cell else cell for cell in found.tolist()]
 
     def texts(self, column: str) -> list[str]:
-        """A column of text, of whole numbers as text, and of ``""`` where nothing is given."""
+        """A column as text; whole numbers become text, and missing cells ``""``."""
         tell(f"column {short(column)} of {os.path.basename(self.path)}")
         cells = self.cells(column)
         for row, cell in enumerate(cells if self.lines is None else ()):
@@ -96,7 +96,7 @@ class InputTable:
         return names
 
     def lists(self, column: str) -> list[list[str] | None]:
-        """A column of lists of names, or of names joined by ``|``; None where nothing is given."""
+        """A column of lists of names, or of names joined by ``|``; None for empty cells."""
 
         def names(row: int, cell: Any) -> list[str] | None:
             if cell is None or (isinstance(cell, str) and not cell):
@@ -163,9 +163,9 @@ class InputTable:
 
 
 def escaped(cell: Any) -> Any:
-    """A cell for a CSV file: a text that spreadsheets would execute after an apostrophe, which `read_table` takes off.
+    """A cell for a CSV file. Text that a spreadsheet would execute gets an apostrophe, which `read_table` removes.
 
-    Where apostrophes stand before such a text already it takes one more, so that each text is read as it was.
+    Text that already starts with apostrophes gets one more, so that every text is read back unchanged.
     """
     return f"'{cell}" if isinstance(cell, str) and _FORMULA.match(cell) else cell
 
@@ -207,7 +207,7 @@ def read_table(path: str | os.PathLike[str], required: Sequence[str]) -> InputTa
 
 
 def _header(row: list[str], place: str, required: Sequence[str]) -> list[str]:
-    """The names of the columns, checked before further rows are, so that a wrong separator is told as such."""
+    """The names of the columns, checked before other rows, so that a wrong separator is reported as such."""
     header = [_BEFORE_UNIT.sub(" ", cell) for cell in row]
     separator = next((s for s in (";", "\t") if s in header[0]), None)
     if len(header) == 1 and header[0] not in required and separator:
@@ -219,7 +219,7 @@ def _header(row: list[str], place: str, required: Sequence[str]) -> list[str]:
 
 
 def check_columns(header: Sequence[str], place: str, required: Sequence[str]) -> None:
-    """Require names of columns that are not empty, differ and hold those ``required``; errors start with ``place``."""
+    """Check that column names are not empty, differ and include those ``required``; errors start with ``place``."""
     seen: set[str] = set()
     for k, name in enumerate(header):
         if not name:
@@ -233,7 +233,7 @@ def check_columns(header: Sequence[str], place: str, required: Sequence[str]) ->
 
 
 def short(text: str) -> str:
-    """A text for a message, in quotes and not too long."""
+    """A text for a message, quoted and shortened."""
     return repr(text if len(text) <= 40 else text[:37] + "...")
 
 

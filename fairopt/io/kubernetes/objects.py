@@ -1,4 +1,4 @@
-"""Nodes and pods of Kubernetes: capacities of servers for pods, and requests of one pod while it runs."""
+"""Models of Kubernetes nodes and pods: capacities of servers, and requests of pods."""
 
 # ruff: noqa: N815 - fields of pydantic models, under the names of Kubernetes
 
@@ -26,7 +26,7 @@ _Amounts = dict[str, Quantity]
 
 def _at(*path: str, default: Any = ...) -> Any:
     """A field of a nested object."""
-    if isinstance(default, type):  # a factory, since a mutable default is copied deeply each time
+    if isinstance(default, type):  # pydantic deep-copies a mutable default each time
         return Field(default_factory=default, validation_alias=AliasPath(*path))
     return Field(default, validation_alias=AliasPath(*path))
 
@@ -62,7 +62,7 @@ class Node(_Object):
 
     @property
     def has(self) -> dict[str, Fraction]:
-        """Base units by resource; without ``allocatable``, Kubernetes itself takes the capacity."""
+        """Base units by resource; without ``allocatable`` Kubernetes, too, uses ``capacity``."""
         return self.allocatable or self.capacity
 
 
@@ -72,7 +72,7 @@ class _Resources(Part):
 
     @property
     def asked(self) -> dict[str, Fraction]:
-        """The requests; where there is none, the limit."""
+        """The requests; a missing one is the limit."""
         return {**self.limits, **self.requests}
 
 
@@ -98,12 +98,12 @@ class PodSpec(Placement):
 
     @cached_property
     def request(self) -> dict[str, Fraction]:
-        """The amounts that Kubernetes reserves on a server for one pod, in base units by resource, without zeros.
+        """The amounts that Kubernetes reserves for the pod, in base units by resource, without zeros.
 
         The larger of what its containers and sidecars take together and what any init container takes together with
         the sidecars that start before it; or what the pod says as a whole; and the overhead on top.
         """
-        sidecars: Any = Counter()  # whose + and | add amounts and take the larger ones
+        sidecars: Any = Counter()  # of counters, + adds and | takes the maximum
         total: Any = Counter()
         for container in self.initContainers:
             takes = sidecars + Counter(container.resources.asked)
@@ -121,14 +121,14 @@ class PodSpec(Placement):
 
     @property
     def unmodelled(self) -> bool:
-        """Whether it has required rules or claims that the instance does not know."""
+        """Whether it has required rules or claims that are not modelled."""
         spread = any(rule.whenUnsatisfiable == "DoNotSchedule" for rule in self.topologySpreadConstraints)
         rules = self.affinity.podAffinity.get(HARD) or self.affinity.podAntiAffinity.get(HARD)
         return bool(rules or self.resourceClaims or spread)
 
 
 class Pod(_Object):
-    """A task; of a finished pod the ``spec`` is not read."""
+    """A task. The ``spec`` of a finished pod is ignored."""
 
     short_name: Name = _at("metadata", "name")
     namespace: Name = _at("metadata", "namespace", default="default")

@@ -338,16 +338,8 @@ def read_clusterdata(
 
 def _instances(path: _Path, at: int | None, notes: Notes) -> tuple[pd.DataFrame, int]:
     """The instances that count at a time, and that time."""
-    state = _state(
-        path,
-        _INSTANCES,
-        "InstanceEvent",
-        ["collection_id", "instance_index"],
-        _RANK,
-        at,
-        "another part of the trace",
-        notes,
-    )
+    key, hint = ["collection_id", "instance_index"], "another part of the trace"
+    state = _state(path, _INSTANCES, "InstanceEvent", key, _RANK, at, hint, notes)
     until = int(state["time"].max()) if at is None else int(at)
     state = state[~state["type"].isin([_EVENTS[name] for name in _OVER])]
     state = _left_out(state, state[_AMOUNTS].isna().all(axis=1), "without any request", notes)

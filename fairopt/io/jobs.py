@@ -104,7 +104,7 @@ def read_job_table(path: str | os.PathLike[str], servers: Instance, notes: Notes
     ]
     ones = np.ones(len(table))
     found = JobArguments(
-        _users(table, "user"),
+        table.labels("user", unique=False),
         _in_order(table.path, amounts, servers, notes),
         listed=listed,
         lists=lists,
@@ -112,14 +112,6 @@ def read_job_table(path: str | os.PathLike[str], servers: Instance, notes: Notes
     )
     _check_rows(table, found, servers)
     return found
-
-
-def _users(table: InputTable, column: str) -> list[str]:
-    """A column of names, none empty."""
-    names = table.texts(column)
-    if "" in names:
-        table.refuse(names.index(""), column, "the name is empty; name the user of every job")
-    return names
 
 
 def _distinct(cells: list[Any]) -> tuple[list[int], NDArray[np.intp]]:
@@ -196,7 +188,7 @@ def read_openb_jobs(
     with np.errstate(invalid="ignore"):
         durations = ended - started
     found = JobArguments(
-        _users(table, "qos") if who else [label_of(request) for request in requests],
+        table.labels("qos", unique=False) if who else [label_of(request) for request in requests],
         _in_order(table.path, amounts, servers, notes),
         durations,
         created,

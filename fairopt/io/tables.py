@@ -83,14 +83,15 @@ class InputTable:
                 self.refuse(row, column, f"{_shown(cell)} is not a name; give text or whole numbers")
         return ["" if cell is None else str(cell) for cell in cells]
 
-    def labels(self, column: str) -> list[str]:
-        """A column of names: none empty, none twice."""
+    def labels(self, column: str, unique: bool = True) -> list[str]:
+        """A column of names, none empty."""
         names = self.texts(column)
         first: dict[str, int] = {}
         for row, name in enumerate(names):
             if not name:
-                self.refuse(row, column, f"the name is empty; give every {column} a name of its own")
-            if first.setdefault(name, row) != row:
+                fix = f"give every {column} a name of its own" if unique else f"name the {column} in every row"
+                self.refuse(row, column, f"the name is empty; {fix}")
+            if unique and first.setdefault(name, row) != row:
                 there = self.place(first[name])
                 self.refuse(row, column, f"{short(name)} is given on {there} too; names must differ")
         return names

@@ -10,6 +10,7 @@
 * `batch`: many small instances at once. `sharded`: more users than fit into one array.
 * `whole`: whole tasks, each on one server.
 * `prepared`: solving again when capacities, weights or limits change.
-* `saved`: the certificate of a saved allocation, computed again. `portable`: evidence for `proofs.verify`.
+* `read`: answers of problems that users solved. `saved`: the certificate of a saved allocation, computed again.
+* `portable`: evidence for `proofs.verify`.
 * `supporting`: such evidence from the tasks alone, by linear programs.
 """

@@ -514,10 +514,10 @@ class Instance:
     @property
     def _labels(self) -> validation.Labels:
         """Labels as they were given, or by number."""
-        given = (("user", self._users), ("resource", self._resources), ("server", self._servers))
-        sizes = self.n_users, self.n_resources, self.n_servers
         return validation.Labels(
-            *(names or validation.default_labels(kind, n) for (kind, names), n in zip(given, sizes, strict=True))
+            self._users or validation.default_labels("user", self.n_users),
+            self._resources or validation.default_labels("resource", self.n_resources),
+            self._servers or validation.default_labels("server", self.n_servers),
         )
 
     @property

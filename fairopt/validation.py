@@ -99,7 +99,7 @@ class Numbered(Sequence[str]):
         return self.size
 
     def __getitem__(self, at: Any) -> Any:
-        return f"{self.kind}{range(1, self.size + 1)[at]}"
+        return f"{self.kind}{range(self.size)[at] + 1}"
 
     def __iter__(self) -> Iterator[str]:
         return (f"{self.kind}{k + 1}" for k in range(self.size))

@@ -235,11 +235,13 @@ def test_only_the_command_line_prints() -> None:
     assert printed == []
 
 
-# Public names, packages when first used, functions in later modules, what users name, and commands.
+# Public names, packages when first used, functions in later modules, what users name, readers of files, and commands.
 IMPORTS_BY_NAME = {
     "fairopt",
     "fairopt.lazy",
+    "fairopt.errors",
     "fairopt.accessor",
+    "fairopt.io.files",
     "fairopt.policies.registry",
     "fairopt.cli.application",
 }

@@ -32,14 +32,10 @@ property fails.
 * `report`: comparisons and tables. `cli`: the command line.
 """
 
-from fairopt import signals  # noqa: F401  # Ctrl-C, before the imports that take a second
+from typing import TYPE_CHECKING
 
-# isort: split
-from importlib import import_module
-from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
-
-from fairopt.progress import progress  # now: imported later, its module would take the name from it
+from fairopt.runtime.lazy import public
+from fairopt.runtime.progress import progress
 
 if TYPE_CHECKING:
     from fairopt import datasets, metrics
@@ -293,21 +289,6 @@ _NAMES = {
     "tradeoff.frontier": "Frontier frontier",
     "tradeoff.preferences": "preferences",
 }
-_PLACES = {name: module for module, names in _NAMES.items() for name in names.split()}
-
 
 if not TYPE_CHECKING:  # type checkers would take every name for one of the package
-
-    def __getattr__(name: str) -> Any:
-        """A public name or a module of the package, imported now."""
-        place = _PLACES.get(name, name)
-        if name.startswith("_") or find_spec(f"fairopt.{place}") is None:
-            raise AttributeError(f"module 'fairopt' has no attribute {name!r}")
-        module = import_module(f"fairopt.{place}")
-        found = globals()[name] = getattr(module, name, module)
-        return found
-
-
-def __dir__() -> list[str]:
-    """The public names."""
-    return sorted([*__all__, "__doc__", "__version__"])
+    __getattr__, __dir__ = public(__name__, _NAMES)

@@ -14,11 +14,11 @@ from fairopt.display import label
 from fairopt.errors import InvalidBlock, within_memory
 from fairopt.formulation.problem import natural_problem
 from fairopt.instance import Instance
-from fairopt.lazy import cp
 from fairopt.methods import dispatch
 from fairopt.methods.prepared import Prepared
 from fairopt.methods.whole.solve import allocate_whole
 from fairopt.proofs.read import read_problem
+from fairopt.runtime.lazy import cp
 
 __all__ = ["Policy", "accepted", "is_mechanism", "label", "makes_policies"]
 

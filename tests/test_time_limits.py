@@ -17,7 +17,7 @@ from fairopt.formulation import apart, solver_process, solvers
 from fairopt.methods import dispatch, infeasible
 from fairopt.methods.cluster.psdsf import equilibrium
 from fairopt.proofs import gate
-from fairopt.time_limits import Clock, Limit, _OutOfTime, current, stage, within_limit
+from fairopt.runtime.clock import Clock, Limit, _OutOfTime, current, stage, within_limit
 
 CLUSTER = fo.Instance([[40, 8, 8], [8, 5, 1]], [200, 200, 200])
 SERVERS = fo.Instance([[40, 8, 8], [8, 5, 1]], [[200, 200, 200], [50, 90, 70]])

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairopt.blocks.form import EPS
-from fairopt.lazy import cp, sp
+from fairopt.runtime.lazy import cp, sp
 
 if TYPE_CHECKING:
     from fairopt.blocks.model import Model

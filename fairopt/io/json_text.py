@@ -13,7 +13,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError, mod
 
 from fairopt.errors import InvalidInstance, nearest
 from fairopt.io.text_files import is_path, read_text
-from fairopt.progress import EVERY, heard, tell
+from fairopt.runtime.progress import EVERY, heard, tell
 
 __all__ = ["Document", "Name", "Part", "checked", "document_of", "json_parts", "read_json_text", "shown", "shown_key"]
 

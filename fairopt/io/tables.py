@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from fairopt.errors import InvalidInstance, nearest
 from fairopt.io.text_files import decimal_only, read_text
-from fairopt.progress import steps, tell
+from fairopt.runtime.progress import steps, tell
 
 __all__ = ["LONGEST_CELL", "InputTable", "check_columns", "escaped", "read_table", "short"]
 

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import TypeGuard
 
 from fairopt.errors import InvalidInstance, OutOfMemory
-from fairopt.progress import tell
+from fairopt.runtime.progress import tell
 
 __all__ = ["about", "check_file", "check_memory", "decimal_only", "is_path", "read_text"]
 

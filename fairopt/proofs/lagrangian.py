@@ -20,8 +20,8 @@ from fairopt.blocks.objectives import Objective
 from fairopt.blocks.rows import Rows
 from fairopt.certificate import GAP_TOLERANCE
 from fairopt.formulation.program import Float, Indices, Program
-from fairopt.lazy import optimize, sp
 from fairopt.proofs.bound import EPS, added, best_response, level_at
+from fairopt.runtime.lazy import optimize, sp
 
 NEAR_NOTHING = 1e-12  # of the value at equal parts of the servers: multipliers of 1e17 have roundings of any size
 NOTHING = 0.25  # a bound that is this part of its own rounding is 0: the terms differ in their last digits at most

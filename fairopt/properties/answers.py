@@ -22,7 +22,7 @@ from fairopt.instance import Instance
 from fairopt.methods.batch.allocate_many import allocate_batch
 from fairopt.policy import Policy, label
 from fairopt.properties.units import quotient
-from fairopt.time_limits import Clock
+from fairopt.runtime.clock import Clock
 
 __all__ = [
     "OutOfTime",

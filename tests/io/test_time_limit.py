@@ -7,7 +7,7 @@ import pytest
 import fairopt as fo
 from fairopt import datasets
 from fairopt.io import text_files
-from fairopt.progress import EVERY
+from fairopt.runtime.progress import EVERY
 
 ROWS = EVERY + 1
 POOL = fo.Instance([[1.5, 2]] * ROWS, [4, 4])

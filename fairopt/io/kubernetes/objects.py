@@ -16,7 +16,7 @@ from fairopt.errors import InvalidInstance
 from fairopt.io.json_text import Name, Part, checked, shown, shown_key
 from fairopt.io.kubernetes.placement import HARD, Placement, Taint
 from fairopt.io.kubernetes.quantities import Quantity
-from fairopt.progress import steps
+from fairopt.runtime.progress import steps
 
 __all__ = ["PODS", "Node", "Pod", "PodSpec", "read_nodes", "read_pods"]
 

@@ -27,7 +27,7 @@ from fairopt.io.slurm.fields import (
     Whole16,
     Words,
 )
-from fairopt.progress import steps
+from fairopt.runtime.progress import steps
 
 __all__ = ["SlurmJob", "SlurmServer", "read_jobs", "read_servers"]
 

@@ -15,12 +15,12 @@ from fairopt.errors import SolverUnavailable
 from fairopt.evidence.solved import Solved
 from fairopt.formulation import solvers
 from fairopt.formulation.program import ConeModel, Program
-from fairopt.lazy import cp
 from fairopt.methods import infeasible
 from fairopt.methods.cone.unbounded import refuse_unbounded
 from fairopt.methods.settings import Proposals, Settings
-from fairopt.progress import tell
 from fairopt.proofs.proposal import Proposal
+from fairopt.runtime.lazy import cp
+from fairopt.runtime.progress import tell
 
 CANNOT_TAKE = "cannot take this kind of problem"
 

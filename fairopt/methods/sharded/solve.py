@@ -37,9 +37,9 @@ from fairopt.methods.pool.waterfilling import Event, Loads, Start, find_events
 from fairopt.methods.sharded.shards import ParquetShard, Shard, changed, named_capacities, shards_of, with_servers
 from fairopt.methods.sharded.waiting import Deadline
 from fairopt.methods.sharded.workers import DaskWorkers, InProcess, LoadedShard, ShardedProblem
-from fairopt.progress import tell, within
 from fairopt.proofs import gate
 from fairopt.proofs.pool import Bottlenecks, PoolProof, Worth, combined, proof_on_pool
+from fairopt.runtime.progress import tell, within
 
 log = logging.getLogger("fairopt")
 

@@ -21,9 +21,9 @@ from fairopt.methods.batch import allocate_many as batch
 from fairopt.methods.batch import alpha_fair as batch_prices
 from fairopt.methods.batch import max_sum
 from fairopt.methods.batch.allocate_many import Allocations, allocate_many
-from fairopt.progress import progress
 from fairopt.properties.uncertainty import error_bound
-from fairopt.time_limits import Clock
+from fairopt.runtime.clock import Clock
+from fairopt.runtime.progress import progress
 
 SHARES = {
     "dominant": (fo.DominantShare(), 1),

@@ -1,4 +1,4 @@
-"""Solvers in a process of their own, where they can be stopped: only for calls with a time limit.
+"""Solvers in a subprocess, where they can be stopped: only for calls with a time limit.
 
 ECOS has no time limit, others ask for the time between iterations, of which one may take minutes, and CVXPY's
 compilation has steps of seconds. The process runs `solver_process`, which imports CVXPY and nothing of fairopt or of
@@ -10,11 +10,14 @@ from __future__ import annotations
 import atexit
 import os
 import pickle
+import signal
 import subprocess
 import sys
 import threading
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from multiprocessing import resource_tracker
 from pathlib import Path
 from typing import Any
 
@@ -23,11 +26,11 @@ KEPT = 2  # processes that wait for the next call: of threads that solve side by
 CONES = ("zero", "nonneg", "soc", "psd", "exp", "p3d", "pnd")  # of CVXPY's sizes
 
 
-class _Stopped(Exception):
+class Stopped(Exception):
     """The time was over, and the solver was stopped."""
 
 
-class _CannotSend(Exception):
+class CannotSend(Exception):
     """No process can be started, or the problem holds what cannot be sent, such as an atom of the user's program."""
 
 
@@ -62,7 +65,7 @@ class _Process:
         except (EOFError, OSError, pickle.UnpicklingError) as error:
             code = self.process.wait()
             if time.perf_counter() >= until:
-                raise _Stopped from None
+                raise Stopped from None
             raise RuntimeError(f"the process of the solver ended with exit code {code}") from error
         finally:
             clock.cancel()
@@ -90,18 +93,18 @@ _lock = threading.Lock()
 
 
 def _started() -> _Process:
-    """A new process; `_CannotSend` where none can be started."""
+    """A new process; `CannotSend` where none can be started."""
     if not sys.executable or getattr(sys, "frozen", False):
-        raise _CannotSend("this Python has no executable of its own")
+        raise CannotSend("this Python has no executable of its own")
     try:
         return _Process()
     except OSError as error:
-        raise _CannotSend(f"no process can be started: {error}") from error
+        raise CannotSend(f"no process can be started: {error}") from error
 
 
 def start() -> None:
     """Have a process at hand soon: it imports what it needs while this one goes on."""
-    with _lock, suppress(_CannotSend):
+    with _lock, suppress(CannotSend):
         if not _idle:
             _idle.append(_started())
 
@@ -109,13 +112,13 @@ def start() -> None:
 def solve(what: str, until: float, **data: Any) -> Any:
     """The answer of `solver_process.SOLVE` to the data.
 
-    Raises what the solver raises, `_Stopped` when the time is over, `_CannotSend`, and RuntimeError if the process ends
+    Raises what the solver raises, `Stopped` when the time is over, `CannotSend`, and RuntimeError if the process ends
     by itself.
     """
     try:
         request = pickle.dumps((what, data), 5)
     except (pickle.PicklingError, AttributeError, TypeError) as error:
-        raise _CannotSend(str(error)) from error
+        raise CannotSend(str(error)) from error
     while True:
         with _lock:
             kept = _idle.pop() if _idle else None
@@ -137,8 +140,22 @@ def solve(what: str, until: float, **data: Any) -> Any:
     if not spare:
         process.end()
     if not done:
-        raise found if isinstance(found, Exception) else _CannotSend(found)
+        raise found if isinstance(found, Exception) else CannotSend(found)
     return found
+
+
+@contextmanager
+def deaf_to_ctrl_c() -> Iterator[None]:
+    """Threads and processes started in the block do not hear Ctrl-C, which a terminal sends to all processes."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    resource_tracker.ensure_running()  # started later, it would let Ctrl-C through again
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def cones(dims: Any) -> dict[str, Any]:

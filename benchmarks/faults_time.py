@@ -79,7 +79,7 @@ ALLOCATIONS = {
 OTHERS = {
     "audit of FDS": ("", "fo.audit(fo.FDS(2), max_examples=100_000, time_limit=limit)"),
     "audit of PS-DSF on servers": ("", "fo.audit(fo.PSDSF(), servers=3, max_examples=100_000, time_limit=limit)"),
-    "prove": ("", "fo.prove(fo.KDF(2), resources=3, time_limit=limit)"),
+    "prove": ("", "fo.prove(fo.KDF(2), 'envy-free', resources=3, time_limit=limit)"),
     "frontier": (
         "instance = I(2_000, 4, n_servers=5, different_servers=True, seed=1)",
         "fo.frontier('fds', instance, {'alpha': np.linspace(0.1, 4, 200)}, time_limit=limit)",
@@ -88,7 +88,10 @@ OTHERS = {
         f"instance = {SPREAD}",
         "fo.compare([fo.DRF(), fo.FDS(2), fo.PSDSF(), fo.NoFairness(), fo.HFFMRA()], instance, time_limit=limit)",
     ),
-    "sensitivity": (f"a = fo.FDS(2).allocate({SPREAD})", "fo.sensitivity(a, time_limit=limit)"),
+    "sensitivity": (
+        f"a = fo.FDS(2).allocate({SPREAD.replace('20_000', '2_000')})",
+        "fo.sensitivity(a, time_limit=limit)",
+    ),
     "check": (
         "a = fo.FDS(2).allocate(I(20_000, 4, n_servers=5, different_servers=True, seed=1))",
         "fo.check(a, time_limit=limit)",

@@ -5,12 +5,8 @@ several without walls between them; a *tier* an objective that is maximised amon
 *bundle* what a user holds of each resource on each server; a *witness* an instance or a pair of users that shows that a
 property fails.
 
-* `signals`: what Ctrl-C and SIGTERM do to the command, from the first moment.
 * `errors`: the exceptions (texts stand where they are raised; that of most `Infeasible` in `methods.infeasible`).
-* `progress`: callbacks for long computations. `time_limits`: what stops calls whose time is over. `display`: text made
-  safe for terminals.
-* `lazy`: CVXPY and parts of SciPy, imported when first used.
-* `accessor`: the table by which methods such as `Allocation.plot` reach modules that come later.
+* `runtime`: progress, limits of time, subprocesses, imports on first use. `display`: text made safe for terminals.
 * `io`: readers and writers of files, data frames, and output of ``kubectl`` and ``scontrol``.
 * `validation`, `labels`: arguments of an `Instance`, checked, and joined by label.
 * `dominance`: which users are dominant in which resource of each server.
@@ -32,6 +28,9 @@ property fails.
 * `report`: comparisons and tables. `cli`: the command line.
 """
 
+from fairopt.runtime import quiet_start  # noqa: F401  # Ctrl-C during all other imports
+
+# isort: split
 from typing import TYPE_CHECKING
 
 from fairopt.runtime.lazy import public

@@ -14,7 +14,7 @@ PACKAGE = Path(__file__).parents[1] / "fairopt"
 
 # Each line may import from the lines above it, and from its own.
 ORDER = (
-    ("signals", "errors", "progress", "time_limits", "display", "accessor", "lazy"),
+    ("errors", "runtime", "display"),
     ("io", "validation", "labels", "dominance"),
     ("instance", "certificate"),
     ("instances",),
@@ -121,7 +121,7 @@ def wrong_direction(importer: str, target: str) -> str | None:
     if there == "":
         return None if here == "cli" else "imports the package itself; import from the room that has the name"
     if here == "io":
-        return None if there in ("signals", "errors", "progress") else "readers need errors and progress only"
+        return None if there in ("errors", "runtime") else "readers need errors and progress only"
     if there == "io" and target != "fairopt.io.saving" and here != "datasets" and LEVEL[here] < LEVEL["metrics"]:
         return "only datasets and later rooms may read files"
     return None if LEVEL[there] <= LEVEL[here] else f"{there} comes after {here}"
@@ -205,7 +205,7 @@ def test_the_first_second_is_not_spent_on_packages_that_are_not_needed(tmp_path:
     package, solved, version, of_version, solve, of_solve, *said = done.stdout.splitlines()
     assert (package, solved) == ("fairopt", "fairopt,numpy")
     assert not LATER & {*version.split(","), *solve.split(",")}
-    ours = {f"fairopt.cli.{name}" for name in ("application", "progress", "streams")}
+    ours = {f"fairopt.cli.{name}" for name in ("application", "interrupts", "progress", "streams")}
     assert set(of_version.split(",")) == ours
     assert set(of_solve.split(",")) == ours | {f"fairopt.cli.{name}" for name in ("commands", "inputs", "values")}
     assert "certified" in "".join(said)
@@ -238,8 +238,7 @@ def test_only_the_command_line_prints() -> None:
 # Public names, packages when first used, functions in later modules, what users name, and commands.
 IMPORTS_BY_NAME = {
     "fairopt",
-    "fairopt.lazy",
-    "fairopt.accessor",
+    "fairopt.runtime.lazy",
     "fairopt.policies.registry",
     "fairopt.cli.application",
 }

@@ -45,7 +45,7 @@ def end() -> NoReturn:
 @contextmanager
 def handled() -> Iterator[None]:
     """A block after which the process ends, with exit code 130 if Ctrl-C was pressed in it."""
-    if signal.getsignal(signal.SIGINT) is not signal.default_int_handler:  # ignored, as under nohup; or not the command
+    if signal.getsignal(signal.SIGINT) not in (signal.SIG_DFL, signal.default_int_handler):  # ignored, as under nohup
         yield
         return
     signal.signal(signal.SIGINT, _press)

@@ -231,7 +231,7 @@ def _solve_in_time(
     if overruns:
         try:
             return _solve_apart(problem, solver, verbose, asked, place, until)
-        except subprocesses.CannotSend as error:
+        except subprocesses._CannotSend as error:
             log.info("%s is not run in a process of its own: %s", solver, error)
     check(f"CVXPY, which compiles for {solver}")
     data, chain, inverse = problem.get_problem_data(solver, ignore_dpp=not keep, verbose=verbose, solver_opts=asked)
@@ -265,7 +265,7 @@ def _solve_apart(
             seconds=left,
             verbose=verbose,
         )
-    except subprocesses.Stopped:
+    except subprocesses._Stopped:
         found = None
     if found is None:
         return LATE

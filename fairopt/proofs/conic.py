@@ -411,7 +411,7 @@ def _solve(data: dict[str, Any], dims: Any) -> tuple[Float | None, Float | None]
         arrays = {"a": data["A"], "b": data["b"], "c": data["c"], "cones": subprocesses.cones(dims), "options": options}
         try:
             y, z = subprocesses.solve("CLARABEL", limit.hard, **arrays)
-        except (subprocesses.Stopped, subprocesses.CannotSend, RuntimeError):
+        except (subprocesses._Stopped, subprocesses._CannotSend, RuntimeError):
             return None, None
     else:
         settings = clarabel.DefaultSettings()

@@ -308,9 +308,9 @@ def _solved(program: dict[str, Any], pairs: int, clock: Clock) -> tuple[int, str
             answer: tuple[int, str, Any, Any] = subprocesses.solve(
                 "linprog", time.perf_counter() + clock.left, **program
             )
-        except subprocesses.Stopped:
+        except subprocesses._Stopped:
             return 1, "the time limit was over", None, None
-        except subprocesses.CannotSend as error:
+        except subprocesses._CannotSend as error:
             log.info("HiGHS is not run in a process of its own: %s", error)
         else:
             return answer

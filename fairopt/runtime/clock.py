@@ -101,11 +101,12 @@ def current() -> Limit | None:
     return _LIMIT.get()
 
 
-def check(what: str, done: int | None = None, total: int | None = None) -> None:
-    """Raise `Late` if the time of the call at work is over; else note which step it begins."""
+def check(what: str = "", done: int | None = None, total: int | None = None) -> None:
+    """Raise `Late` if the time of the call at work is over; ``what`` is the step that it begins, if that is new."""
     limit = _LIMIT.get()
     if limit is not None:
-        limit.at = what if done is None else f"{what}, {done:,}" + ("" if total is None else f" of {total:,}")
+        if what:
+            limit.at = what if done is None else f"{what}, {done:,}" + ("" if total is None else f" of {total:,}")
         if time.perf_counter() >= limit.hard:
             limit.stop()
 

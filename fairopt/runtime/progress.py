@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TypeVar
 
-from fairopt.runtime.clock import check
+from fairopt.runtime.clock import check, current
 
 __all__ = ["Listener", "by_itself", "heard", "progress", "steps", "tell", "within"]
 
@@ -62,8 +62,8 @@ def tell(what: str, done: int | None = None, total: int | None = None) -> None:
 
 
 def heard() -> bool:
-    """Whether anybody hears of progress."""
-    return _LISTENER.get() is not None
+    """Whether reports of progress matter: to a callback, or to a time limit."""
+    return _LISTENER.get() is not None or current() is not None
 
 
 def steps(things: Iterable[Thing], what: str, total: int | None = None) -> Iterator[Thing]:

@@ -17,7 +17,6 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from multiprocessing import resource_tracker
 from pathlib import Path
 from typing import Any
 
@@ -26,11 +25,11 @@ KEPT = 2  # processes that wait for the next call: of threads that solve side by
 CONES = ("zero", "nonneg", "soc", "psd", "exp", "p3d", "pnd")  # of CVXPY's sizes
 
 
-class Stopped(Exception):
+class _Stopped(Exception):
     """The time was over, and the solver was stopped."""
 
 
-class CannotSend(Exception):
+class _CannotSend(Exception):
     """No process can be started, or the problem holds what cannot be sent, such as an atom of the user's program."""
 
 
@@ -65,7 +64,7 @@ class _Process:
         except (EOFError, OSError, pickle.UnpicklingError) as error:
             code = self.process.wait()
             if time.perf_counter() >= until:
-                raise Stopped from None
+                raise _Stopped from None
             raise RuntimeError(f"the process of the solver ended with exit code {code}") from error
         finally:
             clock.cancel()
@@ -93,18 +92,18 @@ _lock = threading.Lock()
 
 
 def _started() -> _Process:
-    """A new process; `CannotSend` where none can be started."""
+    """A new process; `_CannotSend` where none can be started."""
     if not sys.executable or getattr(sys, "frozen", False):
-        raise CannotSend("this Python has no executable of its own")
+        raise _CannotSend("this Python has no executable of its own")
     try:
         return _Process()
     except OSError as error:
-        raise CannotSend(f"no process can be started: {error}") from error
+        raise _CannotSend(f"no process can be started: {error}") from error
 
 
 def start() -> None:
     """Have a process at hand soon: it imports what it needs while this one goes on."""
-    with _lock, suppress(CannotSend):
+    with _lock, suppress(_CannotSend):
         if not _idle:
             _idle.append(_started())
 
@@ -112,13 +111,13 @@ def start() -> None:
 def solve(what: str, until: float, **data: Any) -> Any:
     """The answer of `solver_process.SOLVE` to the data.
 
-    Raises what the solver raises, `Stopped` when the time is over, `CannotSend`, and RuntimeError if the process ends
+    Raises what the solver raises, `_Stopped` when the time is over, `_CannotSend`, and RuntimeError if the process ends
     by itself.
     """
     try:
         request = pickle.dumps((what, data), 5)
     except (pickle.PicklingError, AttributeError, TypeError) as error:
-        raise CannotSend(str(error)) from error
+        raise _CannotSend(str(error)) from error
     while True:
         with _lock:
             kept = _idle.pop() if _idle else None
@@ -140,7 +139,7 @@ def solve(what: str, until: float, **data: Any) -> Any:
     if not spare:
         process.end()
     if not done:
-        raise found if isinstance(found, Exception) else CannotSend(found)
+        raise found if isinstance(found, Exception) else _CannotSend(found)
     return found
 
 
@@ -150,6 +149,8 @@ def deaf_to_ctrl_c() -> Iterator[None]:
     if not hasattr(signal, "pthread_sigmask"):
         yield
         return
+    from multiprocessing import resource_tracker
+
     resource_tracker.ensure_running()  # started later, it would let Ctrl-C through again
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:

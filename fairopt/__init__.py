@@ -19,6 +19,7 @@ property fails.
 * `evidence`: the kinds of evidence that prove an answer, each with its bound and its numbers in files.
 * `derivatives`: prices, tasks and levels by the numbers of the instance.
 * `methods`: how policies are solved, by kind of instance.
+* `scale`: many instances of one shape, and users in shards.
 * `policy`: `Policy`, an objective with constraints. `policies`: the named notions.
 * `metrics`: Jain's index, beta-fairness and utilisation. `server_sums`: sums by class and by type of server.
 * `properties`: checks of allocations, misreports, the audit, claims of the literature.
@@ -83,9 +84,7 @@ if TYPE_CHECKING:
         Unbounded,
     )
     from fairopt.instance import Instance
-    from fairopt.methods.batch.allocate_many import Allocations, allocate_many
     from fairopt.methods.prepared import Prepared
-    from fairopt.methods.sharded.solve import ShardedAllocation, allocate_sharded
     from fairopt.online.files import Trace, read_jobs
     from fairopt.online.jobs import Job
     from fairopt.online.scheduler import Scheduler, Task
@@ -112,6 +111,7 @@ if TYPE_CHECKING:
     from fairopt.properties.prove.prove import prove
     from fairopt.properties.verdicts import PropertyReport, Verdict
     from fairopt.report import Comparison, compare
+    from fairopt.scale import Allocations, ShardedAllocation, allocate_many, allocate_sharded
     from fairopt.tradeoff import preferences
     from fairopt.tradeoff.agreement import Agreement, Heterogeneity, heterogeneity, no_tradeoff
     from fairopt.tradeoff.frontier import Frontier, frontier
@@ -254,9 +254,7 @@ _NAMES = {
     "errors": "FairoptError Infeasible InvalidBlock InvalidInstance MissingExtra NotCertified NotConcave OutOfDomain "
     "OutOfMemory OutOfTime SolverUnavailable Unbounded",
     "instance": "Instance",
-    "methods.batch.allocate_many": "Allocations allocate_many",
     "methods.prepared": "Prepared",
-    "methods.sharded.solve": "ShardedAllocation allocate_sharded",
     "metrics": "metrics",
     "online.files": "Trace read_jobs",
     "online.jobs": "Job",
@@ -283,6 +281,7 @@ _NAMES = {
     "properties.prove.proof": "Proof ProofReport",
     "properties.prove.prove": "prove",
     "properties.verdicts": "PropertyReport Verdict",
+    "scale": "Allocations ShardedAllocation allocate_many allocate_sharded",
     "report": "Comparison compare",
     "tradeoff.agreement": "Agreement Heterogeneity heterogeneity no_tradeoff",
     "tradeoff.frontier": "Frontier frontier",

@@ -9,6 +9,7 @@ from importlib import import_module
 from pathlib import Path
 
 from fairopt.cli.application import COMMANDS, app
+from fairopt.runtime.lazy import later
 
 PACKAGE = Path(__file__).parents[1] / "fairopt"
 
@@ -25,6 +26,7 @@ ORDER = (
     ("evidence",),
     ("derivatives",),
     ("methods",),
+    ("scale",),
     ("policy",),
     ("policies",),
     ("metrics", "server_sums", "properties"),
@@ -296,3 +298,14 @@ def test_package_docstrings_name_every_file() -> None:
             text = ast.get_docstring(parsed(SOURCES[package].read_text(encoding="utf-8"))) or ""
             missing += [module] * (f"`{name}`" not in text)
     assert missing == []
+
+
+def test_functions_of_later_modules_are_there() -> None:
+    places = {
+        node.args[0].value
+        for path in SOURCES.values()
+        for node in ast.walk(parsed(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "later"
+        if isinstance(node.args[0], ast.Constant) and isinstance(node.args[0].value, str)
+    }
+    assert len(places) > 15 and all(callable(later(place)) for place in places)

@@ -1,5 +1,6 @@
 """Ctrl-C ends the command with one line and exit code 130, and leaves no file half written."""
 
+import ast
 import multiprocessing
 import re
 import signal
@@ -98,3 +99,14 @@ def test_threads_and_processes_of_a_command_do_not_hear_ctrl_c() -> None:
     assert signal.SIGINT in masks[0]
     assert blocked is None or int(blocked[1], 16) >> (signal.SIGINT - 1) & 1
     assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, ())
+
+
+def test_the_package_imports_what_ends_an_early_ctrl_c_first_and_that_imports_nothing_else() -> None:
+    def first_imports(module: str) -> list[str]:
+        tree = ast.parse(Path(module).read_text(encoding="utf-8"))
+        return [ast.unparse(node) for node in tree.body if isinstance(node, (ast.Import, ast.ImportFrom))]
+
+    package = Path(str(fo.__file__))
+    assert first_imports(str(package))[0] == "from fairopt.runtime import quiet_start"
+    assert first_imports(str(package.parent / "runtime" / "quiet_start.py")) == ["import _signal", "import sys"]
+    assert first_imports(str(package.parent / "runtime" / "__init__.py")) == []

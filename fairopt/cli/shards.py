@@ -14,11 +14,11 @@ from fairopt.cli.application import app, guarded
 from fairopt.cli.commands import WHAT_POLICY, AsJson
 from fairopt.cli.progress import console_for, working
 from fairopt.errors import InvalidBlock, InvalidInstance, MissingExtra, SolverUnavailable
-from fairopt.methods.sharded.solve import allocate_sharded
 from fairopt.policies.registry import named_policy
 from fairopt.policy import label
 from fairopt.report import files
 from fairopt.runtime import subprocesses
+from fairopt.scale.sharded import allocate_sharded
 
 SHARDS = """Share out one pool among more users than fit into memory, from tables or .npy files.
 

@@ -19,12 +19,12 @@ from fairopt.certificate import Certificate, Try
 from fairopt.errors import FairoptError, InvalidBlock, InvalidInstance, NotCertified, OutOfDomain
 from fairopt.formulation.program import require_instance
 from fairopt.instance import Instance
-from fairopt.methods.batch.allocate_many import allocate_many
 from fairopt.policy import accepted, is_mechanism, label
 from fairopt.proofs import gate
 from fairopt.proofs.gate import MeasuredPart
 from fairopt.runtime.clock import SHORTEST, begin, checked, current, within_limit
 from fairopt.runtime.progress import by_itself, tell, within
+from fairopt.scale.many import allocate_many
 
 __all__ = ["NaivePerServer"]
 

@@ -8,8 +8,9 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from importlib import resources as package_files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -33,8 +34,7 @@ from fairopt.io.files import read_path, write
 from fairopt.io.frames import read_frames
 from fairopt.io.openb import read_openb
 from fairopt.io.text_files import about
-from fairopt.progress import asking
-from fairopt.time_limits import Clock
+from fairopt.runtime.clock import Late, checked, limited
 
 if TYPE_CHECKING:
     from fairopt.io.json_text import Document
@@ -138,21 +138,18 @@ def read(
 
 @contextmanager
 def _in_time(time_limit: float | None, *inputs: Any) -> Iterator[None]:
-    """Raise `OutOfTime` at the first report of progress after the time limit."""
-    clock = Clock(time_limit)
+    """Raise `OutOfTime` where reading inputs, files or their content, reports progress after the time limit."""
+    seconds = checked(time_limit)
+    if seconds is None:
+        yield
+        return
     files = [os.fspath(one) for one in inputs if isinstance(one, (str, os.PathLike))] or ["the input"]
     said = f"{' and '.join(files)} {'were' if len(files) > 1 else 'was'} not read"
-
-    def ask(what: str, done: int | None, total: int | None) -> None:
-        if clock.late:
-            far = "" if done is None else f", {done:,}" + ("" if total is None else f" of {total:,}")
-            raise OutOfTime(
-                f"{said} within the time limit of {time_limit:g} s, which ended at: {what}{far}; "
-                "give it more time_limit, or cut it"
-            )
-
-    with nullcontext() if time_limit is None else asking(ask):
-        yield
+    with limited(seconds, time.perf_counter(), grace=False) as limit:
+        try:
+            yield
+        except Late:
+            raise OutOfTime(f"{said} within {limit}; give it more time_limit, or cut it") from None
 
 
 def servers_alone(table: Path) -> Instance:

@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fairopt import validation
-from fairopt.accessor import later
 from fairopt.dominance import Dominance, dominance_of
 from fairopt.errors import InvalidInstance, nearest
 from fairopt.labels import by_label, joined
+from fairopt.runtime.lazy import later
 
 __all__ = ["Instance"]
 
@@ -840,7 +840,7 @@ class Instance:
         >>> cluster.resource_titles
         ('cpu', 'memory (GiB)')
         """
-        return later("Instance.from_frames")(users, servers, demands)
+        return later("fairopt.datasets:instance_of_frames")(users, servers, demands)
 
     def to_frames(self, backend: str = "pandas") -> tuple[Any, ...]:
         """The instance as data frames, which `from_frames` turns into an equal one, to the last bit.
@@ -872,7 +872,7 @@ class Instance:
             user  cpu  memory
         0  user1  1.0     2.0
         """
-        return later("Instance.to_frames")(self, backend)
+        return later("fairopt.io.frames:to_frames")(self, backend)
 
     def plot(self, ax: Any = None, kind: str = "demands", *, users: Any = None, resources: Any = None) -> Any:
         """Draw how much users differ, as in Fig. 2 of Joe-Wong et al. (2013); needs the extra ``plots``.
@@ -897,7 +897,7 @@ class Instance:
         >>> axes = cluster.plot()
         >>> axes.figure.savefig("demands.png")  # doctest: +SKIP
         """
-        return later("Instance.plot")(self, kind, ax, users, resources)
+        return later("fairopt.plots:draw")(self, kind, ax, users, resources)
 
     # -- comparing and showing --------------------------------------------------------------------------------
 
@@ -913,7 +913,7 @@ class Instance:
     __hash__ = None  # type: ignore[assignment]  # compared by content; too large to hash
 
     def _repr_html_(self) -> str:
-        return later("Instance._repr_html_")(self)
+        return later("fairopt.report.layout:instance_page")(self)
 
     def __repr__(self) -> str:
         total = int(self.counts.sum())

@@ -18,7 +18,7 @@ from fairopt.io.notes import Notes, check_choice
 from fairopt.io.tables import short
 from fairopt.io.text_files import about, check_file, decimal_only, is_path
 from fairopt.io.work import TASKS, Work, arguments_of_work
-from fairopt.progress import tell
+from fairopt.runtime.progress import tell
 
 if TYPE_CHECKING:
     import pandas as pd

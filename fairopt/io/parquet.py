@@ -15,7 +15,7 @@ from fairopt.io.frames import table_of
 from fairopt.io.saving import replacing
 from fairopt.io.tables import InputTable
 from fairopt.io.text_files import check_file, check_memory
-from fairopt.progress import tell
+from fairopt.runtime.progress import tell
 
 if TYPE_CHECKING:
     from fairopt.instance import Instance

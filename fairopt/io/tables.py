@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from fairopt.errors import InvalidInstance, nearest
 from fairopt.io.text_files import decimal_only, read_text
-from fairopt.progress import steps, tell
+from fairopt.runtime.progress import steps, tell
 
 LONGEST_CELL = 131_072  # characters: the limit of the csv module
 _BEFORE_UNIT = re.compile(r" +(?=\[[^\[\]]*\]$)")

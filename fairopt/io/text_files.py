@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import TypeGuard
 
 from fairopt.errors import InvalidInstance, OutOfMemory
-from fairopt.progress import tell
+from fairopt.runtime.progress import tell
 
 # Bytes that a file takes at least while it is parsed: for each byte of it (csv reads from 4 of each character), and for
 # each mark between values (a pointer, since Python has small values once; of YAML an object of its own)

@@ -14,7 +14,7 @@ from fairopt.io.arguments import Arguments
 from fairopt.io.json_file import arguments_of_data
 from fairopt.io.saving import write_whole
 from fairopt.io.text_files import read_text
-from fairopt.progress import EVERY, steps, tell
+from fairopt.runtime.progress import EVERY, steps, tell
 
 if TYPE_CHECKING:
     from fairopt.instance import Instance

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, TypeVar
 
-from fairopt.accessor import later
 from fairopt.errors import InvalidBlock
 from fairopt.properties.names import canonical, property_name
+from fairopt.runtime.lazy import later
 
 __all__ = ["ByProperty", "PropertyReport", "Verdict"]
 
@@ -124,7 +124,7 @@ class Verdict:
         """
         if not hasattr(self.witness, "matrix"):
             raise InvalidBlock(f"a verdict on {self.name} has no picture; that on envy-free has")
-        return later("Verdict.plot")(self.witness, ax=ax)
+        return later("fairopt.plots:envy_matrix")(self.witness, ax=ax)
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -17,7 +17,7 @@ from fairopt.errors import InvalidInstance
 from fairopt.io.json_text import Name, Part, checked, shown, shown_key
 from fairopt.io.kubernetes.placement import HARD, Placement, Taint
 from fairopt.io.kubernetes.quantities import Quantity
-from fairopt.progress import steps
+from fairopt.runtime.progress import steps
 
 PODS = "pods"  # the resource of which each pod takes 1
 _FINISHED = ("Succeeded", "Failed")

@@ -28,7 +28,7 @@ from fairopt.io.slurm.fields import (
     Words,
     states,
 )
-from fairopt.progress import steps
+from fairopt.runtime.progress import steps
 
 # -- servers --------------------------------------------------------------------------------------------------
 

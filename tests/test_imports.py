@@ -37,6 +37,7 @@ ORDER = (
 LEVEL = {room: level for level, rooms in enumerate(ORDER) for room in rooms}
 OPTIONAL = {
     "matplotlib",
+    "jinja2",
     "pandas",
     "pyarrow",
     "narwhals",

@@ -58,6 +58,11 @@ class Column:
     right: bool = True
 
     @property
+    def side(self) -> str:
+        """The side at which the text is aligned."""
+        return "right" if self.right else "left"
+
+    @property
     def width(self) -> int:
         """Terminal cells of the widest text; some letters take two."""
         return max(cell_len(visible(text)) for text in (self.header, *self.cells))
@@ -80,6 +85,12 @@ class Table:
     def columns(self) -> list[Column]:
         """All columns beside each other."""
         return [self.first, *(column for group in self.groups for column in group)]
+
+    @property
+    def rows(self) -> list[list[tuple[Column, str]]]:
+        """Each row as its cells, with their columns."""
+        columns = self.columns
+        return [list(zip(columns, row, strict=True)) for row in zip(*(c.cells for c in columns), strict=True)]
 
     def packed(self, width: int) -> list[list[Column]]:
         """Columns of each table of this width; a group stays whole unless it alone is wider."""

@@ -2,6 +2,7 @@
 
 import sys
 import warnings
+from inspect import Parameter, signature
 from itertools import pairwise
 from typing import Any
 
@@ -11,8 +12,14 @@ import pytest
 
 import fairopt as fo
 from fairopt import plots
+from fairopt.derivatives.sensitivity import Sensitivity
+from fairopt.online.timeline import Timeline
 from fairopt.plots.common import COLOURS, new_figure
+from fairopt.properties.verdicts import PropertyReport, Verdict
 from fairopt.report import compare
+from fairopt.report.comparison import Comparison
+from fairopt.tradeoff.frontier import Frontier
+from fairopt.tradeoff.preferences import Survey
 
 pytest.importorskip("matplotlib", reason="matplotlib is in the extra plots")
 
@@ -382,3 +389,27 @@ def test_matplotlib_warns_of_letters_that_no_font_has(monkeypatch: pytest.Monkey
     assert {sentence.partition(" (")[0] for sentence in said} == {"Glyph 29992", "Glyph 25143"}
     assert [t.get_text() for t in ax.get_yticklabels()] == ["用户-a", "web"]
     assert drawn_quietly(of_users("é ß ł", "web"))[1] == []
+
+
+# -- conventions ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "result",
+    [
+        fo.Instance,
+        fo.Allocation,
+        Comparison,
+        Frontier,
+        Sensitivity,
+        Timeline,
+        Survey,
+        Verdict,
+        PropertyReport,
+    ],
+)
+def test_every_result_is_drawn_by_kind_and_on_axes_given_by_name(result: Any) -> None:
+    kind, ax, *others = list(signature(result.plot).parameters.values())[1:]
+    assert (kind.name, kind.kind) == ("kind", Parameter.POSITIONAL_OR_KEYWORD) and isinstance(kind.default, str)
+    assert (ax.name, ax.default) == ("ax", None)
+    assert all(p.kind is Parameter.KEYWORD_ONLY and p.default is None for p in (ax, *others) if p.name != "of")

@@ -158,7 +158,7 @@ def _drawn(
     if columns:
         labels_outside(panels, columns)
     titles = {} if alone and panels[0].get_title() else dict(zip(panels, shown, strict=True))  # given axes may have one
-    for measured in (False,) if free else (False, True):  # the size of axes depends on that of their labels
+    for measured in (False,) if free else (False, True, True):  # the size of axes depends on that of their labels
         if measured:
             figure.draw_without_rendering()
         for ax in panels:

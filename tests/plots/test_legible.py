@@ -72,7 +72,7 @@ def test_panels_with_long_names_below_keep_their_height_and_do_not_grow_beyond_a
     figure = drawn("kube", "utilisation", None)
     assert min(heights(figure)) > 2
     assert figure.get_size_inches()[0] <= 16.5
-    assert min(heights(drawn("kube", "utilisation", (5, 3)))) > 0.45
+    assert min(heights(drawn("kube", "utilisation", (5, 3)))) > 0.3
 
 
 def test_titles_are_no_wider_than_their_panels() -> None:

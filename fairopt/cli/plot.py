@@ -28,7 +28,7 @@ PLOT = """Draw the answers of policies: one picture, with a panel for each polic
   shares       shares of each resource by user, stacked
   dominant     dominant shares of users, sorted
   utilisation  use of each resource, by class of servers
-  prices       what more of each resource is worth, in % of the dearest
+  prices       what more of each resource is worth, in % of the highest
   demands      the plane of two resources: users' demands as lines, and how
                the allocation fills the box of capacities
   region       the plane of two users: the tasks that fit together, and the

@@ -27,6 +27,7 @@ __all__ = [
     "fall_back_fonts",
     "fit_numbers",
     "label_bars",
+    "lay_out",
     "lighter",
     "look",
     "matplotlib_or_missing",
@@ -85,6 +86,12 @@ def new_figure(width: float, height: float) -> Any:
 
         figure = plt.figure
     return figure(figsize=(width, height), layout="constrained")
+
+
+def lay_out(figure: Any) -> None:
+    """Apply the layout of a figure now, so that its axes can be measured."""
+    if (engine := figure.get_layout_engine()) is not None:
+        engine.execute(figure)
 
 
 def check_axes(ax: Any) -> None:

@@ -28,7 +28,7 @@ KINDS = {
     "utilisation": "the part of each resource in use, by class of servers",
     "prices": "what more of each resource is worth, by class of servers",
     "demands": "the plane of two resources: users' demands as lines, and how the allocation fills the box",
-    "region": "the plane of two users: the tasks that fit beside each other, and where policies put them",
+    "region": "the plane of two users: the tasks that fit together, and the points of policies",
     "envy": "how many more tasks each user would run on what each other user holds",
     "types": "tasks and the part of each resource in use, by type of server",
 }
@@ -86,7 +86,7 @@ def draw(
     check(subject.instance, kind, users, resources)
     found = {label(subject.policy): subject}
     if kind == "types":
-        return server_types(subject.instance, found, ax)[0].figure
+        return server_types(subject.instance, found, ax)
     return one(_picture(subject.instance, kind, found, users, resources), subject, ax)
 
 
@@ -115,7 +115,7 @@ def comparison(
     if not found:
         raise InvalidBlock("no policy gave an answer, so there is nothing to draw; see .errors for why")
     if kind == "types":
-        return server_types(comparison.instance, found, axes)[0].figure
+        return server_types(comparison.instance, found, axes, size)
     return many(_picture(comparison.instance, kind, found, users, resources), found, axes, size)[0].figure
 
 

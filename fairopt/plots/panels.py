@@ -19,6 +19,7 @@ from fairopt.plots.common import (
     escaped,
     fall_back_fonts,
     fit_numbers,
+    lay_out,
     matplotlib_or_missing,
     new_figure,
     shorter,
@@ -33,12 +34,12 @@ __all__ = ["LEGEND", "Picture", "Size", "Two", "given", "grow", "labels_outside"
 Size: TypeAlias = tuple[float | None, float | None]  # inches of a figure, None for what its panels need
 Two: TypeAlias = "Sequence[str] | None"  # names of the two users or resources at the axes
 
-PER_ROW = 4  # panels beside each other
-WIDEST = 14.5  # inches of panels beside each other, so that they fit a screen with a legend
+PER_ROW = 4  # panels in a row
+WIDEST = 14.5  # inches of a row of panels, which fits a screen with a legend
 AROUND = (0.3, 0.9)  # least width and height of the labels of a panel
 LEGEND: dict[str, Any] = {"frameon": False, "fontsize": 8}
 TITLE = 0.08  # inches of a letter of a title
-NAMES = 3.0  # letters of a name for each inch of a figure of a given size
+NAMES = 3.0  # letters of a name for each inch of the width of a given figure, or of the height of a row of panels
 
 
 class Picture(ABC):
@@ -101,7 +102,7 @@ def given(axes: Any, count: int, panels: str) -> list[Any]:
 def two_of(
     names: Sequence[str], asked: Sequence[str] | None, what: str, how: Callable[[str, str], str] | None = None
 ) -> tuple[int, int]:
-    """Positions of the two of some users or resources (``what``) that were asked for, or of the only two.
+    """Positions of the two chosen users or resources (``what``), or of the only two.
 
     ``how`` writes how two names are chosen, as an error says it; by default as ``users=('a', 'b')``.
 
@@ -158,18 +159,19 @@ def _drawn(
     if columns:
         labels_outside(panels, columns)
     titles = {} if alone and panels[0].get_title() else dict(zip(panels, shown, strict=True))  # given axes may have one
+    (wide, high), rows = figure.get_size_inches(), math.ceil(count / columns) if columns else 1
     for measured in (False,) if free else (False, True, True):  # the size of axes depends on that of their labels
         if measured:
-            figure.draw_without_rendering()
+            lay_out(figure)
         for ax in panels:
             room = size_of(ax) if measured else picture.size
-            _fit(picture, ax, room, (math.inf, math.inf) if free else tuple(figure.get_size_inches()))
+            _fit(picture, ax, room, (math.inf, math.inf) if free else (wide, high / rows))
             if ax in titles:
                 _title(ax, titles[ax][1], room)
     fall_back_fonts(figure)
     if columns:
         wanted = (picture.size[0] if size[0] is None else None, picture.size[1] if size[1] is None else None)
-        grow(figure, panels[0], wanted, columns, math.ceil(count / columns))
+        grow(figure, panels[0], wanted, columns, rows)
     return panels
 
 
@@ -209,7 +211,7 @@ def labels_outside(panels: Sequence[Any], columns: int) -> None:
 
 
 def _fit(picture: Picture, ax: Any, room: Inches, figure: Inches) -> None:
-    """Write names and numbers as axes and a figure of this size have room for them."""
+    """Write names and numbers as axes of this size, and a row of the figure, have room for them."""
     wide, high = (max(int(min(NAMES * side, 40)), 5) for side in figure)
     if picture.below:
         names = ["\n".join(shorter(line, high) for line in name.split("\n")) for name in picture.below]
@@ -227,7 +229,7 @@ def grow(figure: Any, ax: Any, wanted: Size, columns: int, rows: int) -> None:
     if wanted == (None, None):
         return
     for _ in range(2 if len(figure.axes) > columns * rows else 1):  # the width of a colour bar depends on the panels
-        figure.draw_without_rendering()
+        lay_out(figure)
         sides = zip(figure.get_size_inches(), size_of(ax), wanted, (columns, rows), strict=True)
         legends = [legend.get_window_extent().height / figure.dpi + 0.1 for legend in figure.legends]
         width, height = (old if w is None else old + n * (w - there) for old, there, w, n in sides)

@@ -68,8 +68,8 @@ class PriceBars(Picture):
             total = self.instance.total_capacities
             right, left = (self._of_classes(p) * total for p in (allocation.prices, allocation.prices_left))
         left = np.where(np.isfinite(left), np.fmax(left, right), right)
-        dearest = float(np.nan_to_num(left).max(initial=0.0)) or 1.0
-        low, high = (np.where(np.abs(p) <= NOISE * dearest, 0.0, 100 * p / dearest) for p in (right, left))
+        highest = float(np.nan_to_num(left).max(initial=0.0)) or 1.0
+        low, high = (np.where(np.abs(p) <= NOISE * highest, 0.0, 100 * p / highest) for p in (right, left))
         words = self.finding(allocation)
         texts = [
             [self._text(*pair, bool(words)) for pair in zip(*rows, strict=True)]

@@ -1,4 +1,4 @@
-"""The tasks that two users can run beside each other, and where policies put them."""
+"""The tasks that two users can run together, and the points of policies."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Float = NDArray[np.float64]
 # dashed, so that lines which coincide are both seen
 STROKES: tuple[Any, ...] = ("-", (0, (4, 1.5)), (0, (1.2, 1.2)), (0, (4, 1.2, 1.2, 1.2)))
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
-SAME = 1e-4  # of the picture: points that cannot be told apart share a marker
+SAME = 1e-4  # of the picture: closer points share a marker
 BEYOND = 1.7  # limits of the axes relative to the region, so that lines are seen to meet the axes
 
 

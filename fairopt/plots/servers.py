@@ -16,6 +16,7 @@ from fairopt.plots.common import (
     HELD,
     cut,
     fall_back_fonts,
+    lay_out,
     lighter,
     look,
     new_figure,
@@ -24,7 +25,7 @@ from fairopt.plots.common import (
     size_of,
     ticks_below,
 )
-from fairopt.plots.panels import LEGEND, given, grow, panels_of
+from fairopt.plots.panels import LEGEND, Size, given, grow, panels_of
 from fairopt.server_sums import by_type
 
 __all__ = ["server_types"]
@@ -35,8 +36,10 @@ BAR = 0.11  # inches of a bar
 NARROWEST = 0.55  # inches for the bars of one type, so that most names fit under them
 
 
-def server_types(instance: Instance, allocations: Mapping[str, Allocation], axes: Any = None) -> list[Any]:
-    """Tasks per server, and the part of each resource in use, by type of server: a panel for each.
+def server_types(
+    instance: Instance, allocations: Mapping[str, Allocation], axes: Any = None, size: Size | None = None
+) -> Any:
+    """A figure with panels of tasks per server and of the use of each resource, by type of server.
 
     Of more than 20 types, those with the most servers are drawn. Where a policy decides bundles, what is held beyond
     what tasks use is lighter.
@@ -53,8 +56,9 @@ def server_types(instance: Instance, allocations: Mapping[str, Allocation], axes
     shown = found.most()
     count = 1 + len(found.resources)
     width = max(max(BAR * len(found.tasks) / GROUP, NARROWEST) * len(shown), 3.0)
+    wide, high = size or (None, None)
     if axes is None:
-        panels = panels_of(new_figure(width + 3, 2 * count), count, 1, sharey=False)
+        panels = panels_of(new_figure(wide or width + 3, high or 2 * count), count, 1, sharey=False)
     else:
         panels = given(axes, count, f"tasks and {count - 1} resources")
     figure = panels[0].figure.canvas.figure
@@ -74,13 +78,14 @@ def server_types(instance: Instance, allocations: Mapping[str, Allocation], axes
         panels[0].set_title("Tasks and use by type of server", fontsize=9)
     else:
         panels[0].legend(handles=_handles(found), loc="upper left", bbox_to_anchor=(1.01, 1.0), **LEGEND)
-        figure.draw_without_rendering()
+    if axes is not None or wide is not None:
+        lay_out(figure)
         width = size_of(panels[-1])[0]
     ticks_below(panels[-1], names, width)
     fall_back_fonts(figure)
     if axes is None:
-        grow(figure, panels[0], (width, 1.3), 1, count)
-    return panels
+        grow(figure, panels[0], (None if wide else width, None if high else 1.3), 1, count)
+    return figure
 
 
 def _bars(ax: Any, used: Mapping[str, Float], held: Mapping[str, Float]) -> None:

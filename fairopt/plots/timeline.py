@@ -39,7 +39,7 @@ TIMELINE_KINDS = {
     "waiting": "tasks by waiting time (cumulative)",
     "distance": "the part of the fair shares that users do not have",
 }
-WIDTHS, HEIGHT = (5.6, 4.2, 3.4), 2.4  # inches of panels, by how many stand beside each other
+WIDTHS, HEIGHT = (5.6, 4.2, 3.4), 2.4  # inches of panels, by their number in a row
 BESIDE, ABOVE = 2.0, 0.4  # inches of a legend and of titles
 MOMENTS = 2_000  # at most, at which functions of time are drawn: an axes has fewer pixels
 NUMBERS = 4_000_000  # of a block of moments times users
@@ -189,7 +189,7 @@ def _span(runs: Sequence[Timeline], between: tuple[float, float] | None) -> Span
 
 
 def _check(timelines: Mapping[str, Timeline], kind: str, span: Span) -> None:
-    """Refuse what has nothing to show, and runs that cannot stand beside each other."""
+    """Refuse what has nothing to show, and runs that cannot be compared."""
     runs = list(timelines.values())
     for name, run in timelines.items():
         if not ((run.start <= span[1]) & (run.end >= span[0])).any():

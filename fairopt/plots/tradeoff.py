@@ -189,7 +189,7 @@ def _finish(ax: Any, below: str, beside: str) -> None:
 
 
 def _range(values: Any, of: str) -> tuple[float, float]:
-    """The ends of the values, apart by no less than what rounding leaves."""
+    """The ends of the values, widened where they differ by rounding only."""
     found = values[np.isfinite(values)]
     if not len(found):
         return 0.0, 1.0

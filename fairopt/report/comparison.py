@@ -48,7 +48,7 @@ LOST = ". gap of whole tasks: how much of the divisible optimum they lose at mos
 HELD = ", which is what users hold; by tasks: what their tasks use of it"
 AUR = "AUR: units left over, resources added up"
 MIXED = " though their units may differ, as Jiang and Wu (2021) do"
-SAME = 1e-4  # optima are flat: a certified gap of 1e-11 leaves up to 1e-5 in the tasks
+SAME = 1e-4  # near-optimal answers may differ in single users: by up to 1e-5 in tasks at a gap of 1e-11
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -58,11 +58,11 @@ class Comparison:
     Attributes
     ----------
     instance : Instance
-        The question that all were asked.
+        Users and servers.
     outcomes : tuple of Outcome
-        One per policy, in the order asked for.
+        One per policy, in the given order.
     unanswered : tuple of str
-        The policies that Ctrl-C came before.
+        The policies without an answer because Ctrl-C stopped the comparison.
 
     Examples
     --------
@@ -81,7 +81,7 @@ class Comparison:
 
     @property
     def interrupted(self) -> bool:
-        """Whether Ctrl-C stopped the comparison before all policies were asked."""
+        """Whether Ctrl-C stopped the comparison."""
         return bool(self.unanswered)
 
     @property
@@ -138,7 +138,7 @@ class Comparison:
         return by_type(self.instance, self.allocations)
 
     def findings(self) -> list[str]:
-        """Sentences on what the comparison shows at a glance: that everything fits, or which policies agree."""
+        """Sentences: that everything fits, or which policies agree."""
         found = self.allocations
         if not found:
             return []
@@ -330,7 +330,7 @@ def compare(
     verbose: bool = False,
     integral: bool | Literal["rounded"] = False,
 ) -> Comparison:
-    """Ask several policies about one instance.
+    """Allocate one instance by several policies.
 
     Parameters
     ----------

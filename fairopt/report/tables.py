@@ -42,7 +42,7 @@ SIDES = 1e-6  # relative difference of prices for one unit more and less below w
 LEAST = 6  # characters that a name keeps on a narrow terminal
 ROOM = 12  # characters of a type's name above a column of numbers
 NOISE = 1e-9  # relative to the largest number of a column: shown as 0
-GAP = 1e-6  # relative to the dearest resource: zero within the gap of a certificate
+GAP = 1e-6  # relative to the highest price of a whole capacity: zero within the gap of a certificate
 PLACEMENT = (
     "Users that may run on several types can often be placed otherwise with as many tasks for every user; shown is the "
     "placement found."

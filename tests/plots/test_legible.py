@@ -45,7 +45,7 @@ def drawn(name: str, kind: str, size: tuple[float, float] | None) -> Any:
 
 PICTURES = [
     *(("kube", kind, None) for kind in plots.KINDS),
-    *(("openb", kind, (5, 3)) for kind in plots.KINDS),
+    *(("openb", kind, (5, 6) if kind == "types" else (5, 3)) for kind in plots.KINDS),
     ("kube", "utilisation", (5, 3)),
     ("openb", "utilisation", None),
 ]

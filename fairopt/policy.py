@@ -17,8 +17,8 @@ from fairopt.instance import Instance
 from fairopt.lazy import cp
 from fairopt.methods import dispatch
 from fairopt.methods.prepared import Prepared
+from fairopt.methods.read import read
 from fairopt.methods.whole.solve import allocate_whole
-from fairopt.proofs.read import read_problem
 
 __all__ = ["Policy", "accepted", "is_mechanism", "label", "makes_policies"]
 
@@ -291,7 +291,7 @@ class Policy:
         >>> answer.tasks.round(4), answer.policy.name
         (array([ 2.2727, 13.6364]), 'most tasks as changed by hand')
         """
-        return read_problem(self, problem, instance)
+        return read(self, problem, instance)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Policy):

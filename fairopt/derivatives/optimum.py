@@ -221,9 +221,9 @@ def log_worth(objective: Objective, optimum: Optimum) -> tuple[Float, list[Term]
         if slopes is None:
             raise _NoDerivative
         with np.errstate(divide="ignore"):
-            log_c = np.log(optimum.of(term.share.coefficients(point.instance)))
+            log_rate = np.log(optimum.rates(term.share))
         log_unit = float(np.log(term.factor)) + slopes.log_unit
-        logs += [log_unit + slope.log_worth(log_c, log_z[optimum.user]) for slope in slopes.each]
+        logs += [log_unit + log_rate + curve.log_slopes(log_z)[optimum.user] for curve, _ in slopes.each]
     return reduce(np.logaddexp, logs[1:] or logs), ranked
 
 

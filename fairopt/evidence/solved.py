@@ -92,6 +92,14 @@ class Solved(Optimum):
         capacity, duals = dual_values(cone.capacity), _duals_of(cone)
         return cls(Written.of(cone), capacity, duals, factor, rate, stands_in is not None, unit)
 
+    @classmethod
+    def of_prices(cls, program: Program, prices: Float, solver: str | None) -> Self:
+        """Prices of capacities alone, by row of `Pairs.loads`, per whole capacity in natural units of the objective."""
+        cone = ConeModel(program, solver)
+        factor = cone.maximand[1]
+        none = [one._replace(values=np.zeros(one.values.shape)) for one in _duals_of(cone)]
+        return cls(Written.of(cone), prices[program.capacity_rows] / (factor or 1.0), none, factor)
+
     @cached_property
     def maximand(self) -> tuple[cp.Expression, float | None]:
         """The expression that was maximised, where none stood in for it, and natural units per unit of it; None for an

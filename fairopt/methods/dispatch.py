@@ -69,11 +69,12 @@ FAST = (
     ("levels", leximin_on_servers_applies, solve_leximin_on_servers),
 )
 EXACT_FOR = {
-    "water-filling": "exact for Leximin and MaxMin on one pool (or identical servers), under EnvyFree too",
-    "prices": "exact for AlphaFair with alpha > 0, OrderedWeighted and sums of one concave function per user "
-    "(`by_user`) on one pool (or identical servers), and on several servers for MaxMin, for AlphaFair with alpha from "
-    "0.05 to 5 and for such sums",
-    "linear": "exact for Total and AlphaFair(0) on one pool (or identical servers)",
+    "water-filling": "exact for Leximin, and MaxMin and its multiples, on one pool (or identical servers), under "
+    "EnvyFree too",
+    "prices": "exact for AlphaFair with alpha > 0, OrderedWeighted, their multiples and sums of one concave function "
+    "per user (`by_user`) on one pool (or identical servers), and on several servers for MaxMin, AlphaFair with alpha "
+    "from 0.05 to 5, their multiples and such sums",
+    "linear": "exact for Total, AlphaFair(0) and their multiples on one pool (or identical servers)",
     "levels": "exact for Leximin on several servers of a share with the same coefficients on each",
     "parametric": "exact for FairnessEfficiency wherever it has an optimum, but for AlphaFair's edge and beta = 1",
     "closed": "exact for WeightedLog, alone or under GlobalAggregateResource and AtMostRequested",

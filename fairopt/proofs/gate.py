@@ -362,11 +362,14 @@ class MeasuredPart(NamedTuple):
     assumed: str = ""
 
 
-def of_batch(policy: Any, instance: Instance, tasks: Float, found: MeasuredPart, seconds: float) -> Allocation:
-    """The allocation of one instance of a batch."""
+def of_batch(
+    policy: Any, instance: Instance, tasks: Float, found: MeasuredPart, seconds: float, evidence: tuple[Any, ...] = ()
+) -> Allocation:
+    """The allocation of one instance of a batch, with the evidence that it has for files."""
     table = tasks[:, None]
     value = float(policy.objective.value(Point(instance, table))) if instance.n_users else 0.0
-    return Allocation(instance, policy, table, _certificate(time.perf_counter() - seconds, found), value)
+    certificate = _certificate(time.perf_counter() - seconds, found)
+    return Allocation(instance, policy, table, certificate, value, evidence=evidence)
 
 
 def of_shards(proof: PoolProof, method: str, begun: float) -> Certificate:

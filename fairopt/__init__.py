@@ -5,12 +5,8 @@ several without walls between them; a *tier* an objective that is maximised amon
 *bundle* what a user holds of each resource on each server; a *witness* an instance or a pair of users that shows that a
 property fails.
 
-* `signals`: what Ctrl-C and SIGTERM do to the command, from the first moment.
 * `errors`: the exceptions (texts stand where they are raised; that of most `Infeasible` in `methods.infeasible`).
-* `progress`: callbacks for long computations. `time_limits`: what stops calls whose time is over. `display`: text made
-  safe for terminals.
-* `lazy`: CVXPY and parts of SciPy, imported when first used.
-* `accessor`: the table by which methods such as `Allocation.plot` reach modules that come later.
+* `runtime`: progress, limits of time, subprocesses, imports on first use. `display`: text made safe for terminals.
 * `io`: readers and writers of files, data frames, and output of ``kubectl`` and ``scontrol``.
 * `validation`, `labels`: arguments of an `Instance`, checked, and joined by label.
 * `dominance`: which users are dominant in which resource of each server.
@@ -23,6 +19,7 @@ property fails.
 * `evidence`: the kinds of evidence that prove an answer, each with its bound and its numbers in files.
 * `derivatives`: prices, tasks and levels by the numbers of the instance.
 * `methods`: how policies are solved, by kind of instance.
+* `scale`: many instances of one shape, and users in shards.
 * `policy`: `Policy`, an objective with constraints. `policies`: the named notions.
 * `metrics`: Jain's index, beta-fairness and utilisation. `server_sums`: sums by class and by type of server.
 * `properties`: checks of allocations, misreports, the audit, claims of the literature.
@@ -32,14 +29,13 @@ property fails.
 * `report`: comparisons and tables. `cli`: the command line.
 """
 
-from fairopt import signals  # noqa: F401  # Ctrl-C, before the imports that take a second
+from fairopt.runtime import quiet_start  # noqa: F401  # Ctrl-C during all other imports
 
 # isort: split
-from importlib import import_module
-from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from fairopt.progress import progress  # now: imported later, its module would take the name from it
+from fairopt.runtime.lazy import public
+from fairopt.runtime.progress import progress
 
 if TYPE_CHECKING:
     from fairopt import datasets, metrics
@@ -88,9 +84,7 @@ if TYPE_CHECKING:
         Unbounded,
     )
     from fairopt.instance import Instance
-    from fairopt.methods.batch.allocate_many import Allocations, allocate_many
     from fairopt.methods.prepared import Prepared
-    from fairopt.methods.sharded.solve import ShardedAllocation, allocate_sharded
     from fairopt.online.files import Trace, read_jobs
     from fairopt.online.jobs import Job
     from fairopt.online.scheduler import Scheduler, Task
@@ -117,6 +111,7 @@ if TYPE_CHECKING:
     from fairopt.properties.prove.prove import prove
     from fairopt.properties.verdicts import PropertyReport, Verdict
     from fairopt.report import Comparison, compare
+    from fairopt.scale import Allocations, ShardedAllocation, allocate_many, allocate_sharded
     from fairopt.tradeoff import preferences
     from fairopt.tradeoff.agreement import Agreement, Heterogeneity, heterogeneity, no_tradeoff
     from fairopt.tradeoff.frontier import Frontier, frontier
@@ -259,9 +254,7 @@ _NAMES = {
     "errors": "FairoptError Infeasible InvalidBlock InvalidInstance MissingExtra NotCertified NotConcave OutOfDomain "
     "OutOfMemory OutOfTime SolverUnavailable Unbounded",
     "instance": "Instance",
-    "methods.batch.allocate_many": "Allocations allocate_many",
     "methods.prepared": "Prepared",
-    "methods.sharded.solve": "ShardedAllocation allocate_sharded",
     "metrics": "metrics",
     "online.files": "Trace read_jobs",
     "online.jobs": "Job",
@@ -288,26 +281,12 @@ _NAMES = {
     "properties.prove.proof": "Proof ProofReport",
     "properties.prove.prove": "prove",
     "properties.verdicts": "PropertyReport Verdict",
+    "scale": "Allocations ShardedAllocation allocate_many allocate_sharded",
     "report": "Comparison compare",
     "tradeoff.agreement": "Agreement Heterogeneity heterogeneity no_tradeoff",
     "tradeoff.frontier": "Frontier frontier",
     "tradeoff.preferences": "preferences",
 }
-_PLACES = {name: module for module, names in _NAMES.items() for name in names.split()}
-
 
 if not TYPE_CHECKING:  # type checkers would take every name for one of the package
-
-    def __getattr__(name: str) -> Any:
-        """A public name or a module of the package, imported now."""
-        place = _PLACES.get(name, name)
-        if name.startswith("_") or find_spec(f"fairopt.{place}") is None:
-            raise AttributeError(f"module 'fairopt' has no attribute {name!r}")
-        module = import_module(f"fairopt.{place}")
-        found = globals()[name] = getattr(module, name, module)
-        return found
-
-
-def __dir__() -> list[str]:
-    """The public names."""
-    return sorted([*__all__, "__doc__", "__version__"])
+    __getattr__, __dir__ = public(__name__, _NAMES)

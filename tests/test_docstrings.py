@@ -66,13 +66,14 @@ def of_method(name, key):
 
 def test_all_lists_exactly_the_public_names():
     assert sorted(fo.__all__) == sorted(set(fo.__all__))
-    assert set(fo._PLACES) | {"progress"} == set(fo.__all__) == {name for name in dir(fo) if not name.startswith("__")}
+    places = {name: module for module, names in fo._NAMES.items() for name in names.split()}
+    assert set(places) | {"progress"} == set(fo.__all__) == {name for name in dir(fo) if not name.startswith("__")}
     source = ast.parse(Path(fo.__file__).read_text(encoding="utf-8"))
     (told,) = (node for node in source.body if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING")
     for_types = {alias.name: node.module for node in told.body for alias in node.names}
-    assert for_types.keys() == fo._PLACES.keys()
+    assert for_types.keys() == places.keys()
     for name, module in for_types.items():
-        place = f"fairopt.{fo._PLACES[name]}"
+        place = f"fairopt.{places[name]}"
         assert place in (module, f"{module}.{name}")
         found = importlib.import_module(place)
         assert getattr(fo, name) is getattr(found, name, found)

@@ -21,7 +21,7 @@ from fairopt.blocks.shares import DominantShare, Share
 from fairopt.blocks.symbols import OutcomeSymbols
 from fairopt.blocks.terms import Condition
 from fairopt.errors import InvalidBlock, NotConcave
-from fairopt.lazy import cp
+from fairopt.runtime.lazy import cp
 
 __all__ = ["Edge", "FairnessEfficiency", "Plane", "PowerSpread", "TotalIs"]
 

@@ -25,7 +25,7 @@ from fairopt.blocks.symbols import OutcomeSymbols, UserSymbols
 from fairopt.blocks.terms import Condition, all_of, any_of, simple_fraction
 from fairopt.errors import InvalidBlock
 from fairopt.instance import Instance
-from fairopt.lazy import cp
+from fairopt.runtime.lazy import cp
 
 __all__ = [
     "Kind",

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from fairopt.blocks.base import brief
 from fairopt.blocks.form import EPS
 from fairopt.errors import InvalidBlock
-from fairopt.lazy import cp, sp
+from fairopt.runtime.lazy import cp, sp
 
 if TYPE_CHECKING:
     from fairopt.blocks.model import Model

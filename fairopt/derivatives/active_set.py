@@ -20,8 +20,8 @@ from fairopt.derivatives.multipliers import Face, dense
 from fairopt.derivatives.optimum import SMALL, USED, OptimalityConditions, Optimum, _NoDerivative
 from fairopt.formulation.program import Float, Mask
 from fairopt.instance import Instance
-from fairopt.lazy import sp, sparse_linalg
-from fairopt.time_limits import Clock
+from fairopt.runtime.clock import Clock
+from fairopt.runtime.lazy import sp, sparse_linalg
 
 __all__ = ["ActiveSet"]
 

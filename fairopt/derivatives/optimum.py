@@ -16,8 +16,8 @@ from fairopt.blocks.normal_form import Term
 from fairopt.blocks.shares import Share
 from fairopt.derivatives.multipliers import Conditions, Ties, dense, flat, is_sparse, times_columns
 from fairopt.formulation.program import ConeModel, Float, Indices, Mask, Program
-from fairopt.lazy import sp
 from fairopt.proofs.conditions import linear_rows
+from fairopt.runtime.lazy import sp
 
 if TYPE_CHECKING:
     from fairopt.allocation import Allocation

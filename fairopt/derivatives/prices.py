@@ -33,8 +33,8 @@ from fairopt.derivatives.optimum import (
 )
 from fairopt.errors import InvalidBlock
 from fairopt.formulation.program import ConeModel, Float
-from fairopt.lazy import cp
 from fairopt.proofs.conditions import gradient_of
+from fairopt.runtime.lazy import cp
 
 if TYPE_CHECKING:
     from fairopt.allocation import Allocation

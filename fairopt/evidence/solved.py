@@ -21,7 +21,6 @@ from fairopt.certificate import GAP_TOLERANCE
 from fairopt.evidence.written import Written
 from fairopt.formulation.program import ConeModel, Float, Program
 from fairopt.formulation.rows import BlockRows
-from fairopt.lazy import cp
 from fairopt.proofs import conditions
 from fairopt.proofs.conditions import dual_values
 from fairopt.proofs.conic import conic_excess
@@ -29,6 +28,7 @@ from fairopt.proofs.entries import Imposed, price_entry
 from fairopt.proofs.lagrangian import Lagrangian, LagrangianBound, Multipliers, lagrangian_bound
 from fairopt.proofs.plane import LEAST, Charged, Optimum, log_mean
 from fairopt.proofs.proposal import Measured, Reader, as_numbers
+from fairopt.runtime.lazy import cp
 
 STEP = 1e-5  # of the way to zero, for slopes along it
 IDLE = 1e-13  # of the largest price of a row: smaller ones are what a solver leaves

@@ -12,10 +12,10 @@ from dataclasses import replace
 import numpy as np
 
 from fairopt.formulation.program import Program
-from fairopt.lazy import sp, sparse_linalg
 from fairopt.methods.arrays import Bool, Float
 from fairopt.proofs.conic import ConicConditions
 from fairopt.proofs.levels import ABOVE, ROUNDING, TIE, TRACE, Charged, Holding, Levels
+from fairopt.runtime.lazy import sp, sparse_linalg
 
 LEFT = 1e-8  # relatively: what a solver may leave of a level
 DENSE = 4_000_000  # entries of a matrix that is factorised rather than iterated with

@@ -12,10 +12,10 @@ from fairopt.blocks.shares import asked_once
 from fairopt.evidence.solved import Solved
 from fairopt.formulation.program import Program
 from fairopt.instance import Instance
-from fairopt.lazy import cp
 from fairopt.proofs import gate
 from fairopt.proofs.proposal import Proposal
 from fairopt.proofs.read import read_problem
+from fairopt.runtime.lazy import cp
 
 
 @asked_once()

@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fairopt import lazy
 from fairopt.allocation import Allocation, feasibility, holdings_violation
 from fairopt.blocks.model import Point
 from fairopt.blocks.objectives import MaxMin
@@ -29,6 +28,7 @@ from fairopt.proofs.maximal import Placed, highest_level
 from fairopt.proofs.pool import PoolProof
 from fairopt.proofs.proposal import Evidence, Measured, Proposal
 from fairopt.proofs.psdsf import largest_gain, tasks_alone_on_one
+from fairopt.runtime import lazy
 
 
 @dataclass

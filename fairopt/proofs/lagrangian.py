@@ -20,8 +20,8 @@ from fairopt.blocks.objectives import Objective
 from fairopt.blocks.rows import Rows
 from fairopt.certificate import GAP_TOLERANCE
 from fairopt.formulation.program import Float, Indices, Program
-from fairopt.lazy import optimize, sp
 from fairopt.proofs.bound import EPS, added, best_response, level_at
+from fairopt.runtime.lazy import optimize, sp
 
 
 class LinearRows(NamedTuple):

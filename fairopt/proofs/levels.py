@@ -26,10 +26,10 @@ import numpy as np
 from fairopt.blocks.model import Point
 from fairopt.certificate import GAP_TOLERANCE, VIOLATION_TOLERANCE
 from fairopt.formulation.program import Float, Indices, Mask, Program
-from fairopt.lazy import sp
 from fairopt.proofs.bound import EPS
 from fairopt.proofs.conic import ASSUMED, CANCELLED, ConicConditions
 from fairopt.proofs.lagrangian import Multipliers
+from fairopt.runtime.lazy import sp
 
 SLICE = GAP_TOLERANCE / VIOLATION_TOLERANCE  # a tolerated gap per tolerated part of a capacity
 ABOVE = 1e-9  # relatively: users so much above a level rose beyond it

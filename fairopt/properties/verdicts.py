@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, TypeVar
 
-from fairopt.accessor import later
 from fairopt.errors import InvalidBlock
 from fairopt.properties.names import canonical, property_name
+from fairopt.runtime.lazy import later
 
 __all__ = ["ByProperty", "PropertyReport", "Verdict"]
 
@@ -70,7 +70,7 @@ class ByProperty(Mapping[str, T]):
         yield table
 
     def _repr_html_(self) -> str:
-        return later("ByProperty._repr_html_")(self)
+        return later("fairopt.report.pages:property_page")(self)
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,7 +120,7 @@ class Verdict:
             raise InvalidBlock(f"there is no picture {kind!r} of a verdict; the only one is 'envy'")
         if not hasattr(self.witness, "matrix"):
             raise InvalidBlock(f"a verdict on {self.name} has no picture; that on envy-free has")
-        return later("Verdict.plot")(self.witness, ax=ax)
+        return later("fairopt.plots:envy_matrix")(self.witness, ax=ax)
 
 
 @dataclass(frozen=True, eq=False, repr=False)

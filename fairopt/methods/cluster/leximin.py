@@ -32,7 +32,6 @@ from fairopt.certificate import Try
 from fairopt.evidence.levels import HeldLevels
 from fairopt.formulation.demands_at_prices import demands_of
 from fairopt.formulation.program import Program
-from fairopt.lazy import sp
 from fairopt.methods.arrays import Bool, Float, Int
 from fairopt.methods.clean_levels import without_noise
 from fairopt.methods.cluster.exact_levels import ExactProgram, LevelOptimum
@@ -40,10 +39,11 @@ from fairopt.methods.cluster.interior_point import Interior
 from fairopt.methods.cluster.level_program import LevelProgram, choosing_at_first
 from fairopt.methods.cluster.worths import Powers
 from fairopt.methods.settings import Proposals, Settings
-from fairopt.progress import tell
 from fairopt.proofs.conditions import repair
 from fairopt.proofs.levels import Holding
 from fairopt.proofs.proposal import Proposal
+from fairopt.runtime.lazy import sp
+from fairopt.runtime.progress import tell
 
 NOISE = 1e-9  # a capacity worth less than this part of all is taken as free; if it is not, the next level shows it
 TIE = 1e-9  # relative difference of costs that is rounding

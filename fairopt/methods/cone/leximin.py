@@ -28,12 +28,12 @@ from fairopt.methods.cone.levels import STEP, Asked, ByCvxpy, BySimplex, Found, 
 from fairopt.methods.cone.single_point import levels_above, single_point
 from fairopt.methods.cone.solve import _SolverFailed, by_chain, linear_only
 from fairopt.methods.settings import Proposals, Settings
-from fairopt.progress import tell
 from fairopt.proofs.conditions import repair
 from fairopt.proofs.conic import further_conditions
 from fairopt.proofs.lagrangian import Multipliers
 from fairopt.proofs.levels import Holding, further_charges
 from fairopt.proofs.proposal import Evidence, Proposal
+from fairopt.runtime.progress import tell
 
 NOISE = 1e-9  # a price below this part of all, on a capacity with more than this left, is a solver's rounding
 TIE = 1e-9  # relative difference of costs that is rounding

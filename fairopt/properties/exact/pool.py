@@ -18,7 +18,7 @@ import numpy as np
 
 from fairopt.dominance import TIED
 from fairopt.instance import Instance
-from fairopt.lazy import optimize
+from fairopt.runtime.lazy import optimize
 
 __all__ = [
     "ExactAnswer",

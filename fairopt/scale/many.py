@@ -26,11 +26,11 @@ from fairopt.methods.arrays import Bool, Float
 from fairopt.methods.batch.alpha_fair import alpha_fair_of_chunk
 from fairopt.methods.batch.max_sum import max_sum_of_chunk
 from fairopt.methods.batch.waterfilling import leximin_of_chunk
-from fairopt.progress import by_itself
 from fairopt.proofs import gate
 from fairopt.proofs.batch import judge_batch
 from fairopt.proofs.gate import MeasuredPart
-from fairopt.time_limits import Clock
+from fairopt.runtime.clock import Clock
+from fairopt.runtime.progress import by_itself
 
 
 @dataclass

@@ -39,6 +39,7 @@ ORDER = (
 LEVEL = {room: level for level, rooms in enumerate(ORDER) for room in rooms}
 OPTIONAL = {
     "matplotlib",
+    "jinja2",
     "pandas",
     "pyarrow",
     "narwhals",

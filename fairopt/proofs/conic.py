@@ -20,10 +20,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from fairopt.blocks.form import EPS
 from fairopt.formulation import solvers
 from fairopt.formulation.program import ConeModel, Float, Indices
 from fairopt.formulation.rows import BlockRows
-from fairopt.proofs.bound import EPS
 from fairopt.proofs.conditions import charged_conditions
 from fairopt.proofs.lagrangian import Multipliers
 from fairopt.runtime import subprocesses

@@ -14,12 +14,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fairopt.blocks.form import Curve, Form, Sorted, weigh
+from fairopt.blocks.form import EPS, Curve, Form, Sorted, weigh
 from fairopt.blocks.model import Point
 from fairopt.blocks.objectives import Objective
 from fairopt.blocks.rows import Rows
 from fairopt.formulation.program import Float, Indices, Program
-from fairopt.proofs.bound import EPS, added, best_response, level_at
+from fairopt.proofs.bound import best_response, level_at, rounded_up_sum
 from fairopt.runtime.lazy import optimize, sp
 from fairopt.tolerances import GAP_TOLERANCE
 
@@ -297,7 +297,7 @@ class Lagrangian:
         terms = [(self._per_unit(p.c), p.factor, p.alpha) for p in powers]
         constant += factor * self.back
         if not ranked:
-            return added(best_response(cost, terms, self.low, self.high, eps), constant, eps), []
+            return rounded_up_sum(best_response(cost, terms, self.low, self.high, eps), constant, eps), []
         left = np.maximum(cost - np.nan_to_num(self._slopes(powers), posinf=0.0), 0.0)
         weight = sum(r.factor * sum(r.v) for r in ranked)
         pinned = self.at >= self.high * (1 - 1e-7)
@@ -310,14 +310,14 @@ class Lagrangian:
                 theta = r.mixture(c * self.at, left * part / c, pinned, tie) if tie else r.sorted_by(c * self.high)
                 charged = charged - theta * c - eps * (np.abs(charged) + theta * c)
                 mixtures.append(theta)
-            top = added(best_response(charged, terms, self.low, self.high, eps), constant, eps)
+            top = rounded_up_sum(best_response(charged, terms, self.low, self.high, eps), constant, eps)
             if top < best[0] or not best[1]:
                 best = top, mixtures
         if len(ranked) == 1 and np.isfinite(self.high).all():
             c = self._per_unit(ranked[0].c)
             theta = ranked[0].cheapest(left / c, c * self.low, c * self.high)
             charged = cost - theta * c - eps * (np.abs(cost) + theta * c)
-            top = added(best_response(charged, terms, self.low, self.high, eps), constant, eps)
+            top = rounded_up_sum(best_response(charged, terms, self.low, self.high, eps), constant, eps)
             if top < best[0]:
                 best = top, [theta]
         return best

@@ -23,9 +23,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from fairopt.blocks.form import EPS
 from fairopt.blocks.model import Point
 from fairopt.formulation.program import Float, Indices, Mask, Program
-from fairopt.proofs.bound import EPS
 from fairopt.proofs.conic import ASSUMED, CANCELLED, ConicConditions
 from fairopt.proofs.lagrangian import Multipliers
 from fairopt.runtime.lazy import sp

@@ -22,10 +22,9 @@ import numpy as np
 from fairopt.blocks.algebra import AtLeast
 from fairopt.blocks.constraints import Constraint
 from fairopt.blocks.efficiency import FairnessEfficiency, TotalIs
-from fairopt.blocks.form import Form, weigh
+from fairopt.blocks.form import EPS, Form, weigh
 from fairopt.blocks.model import Point
 from fairopt.formulation.program import Float, Program
-from fairopt.proofs.bound import EPS
 from fairopt.proofs.entries import Imposed
 from fairopt.proofs.lagrangian import Lagrangian
 from fairopt.proofs.proposal import Evidence

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from fairopt.allocation import Allocation, ChangedByHand, feasibility, holdings_violation
 from fairopt.blocks.algebra import in_units, tiers_of
 from fairopt.blocks.bundle_model import cut_at_limits, tasks_in_bundles
+from fairopt.blocks.form import EPS
 from fairopt.blocks.model import Point
 from fairopt.blocks.objectives import Objective
 from fairopt.blocks.shares import asked_once
@@ -26,7 +27,6 @@ from fairopt.formulation.program import Float, Program, require_instance
 from fairopt.formulation.whole import number_of
 from fairopt.instance import Instance
 from fairopt.proofs import conditions, gate
-from fairopt.proofs.bound import EPS
 from fairopt.proofs.conic import MATRICES, conic_excess, has_matrices
 from fairopt.proofs.gate import Answer
 from fairopt.proofs.lagrangian import Multipliers, lagrangian_bound

@@ -10,11 +10,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fairopt.blocks.form import ratio_gap
+from fairopt.blocks.form import EPS, ratio_gap
 from fairopt.blocks.model import Point
 from fairopt.formulation.demands_at_prices import cheapest_of, demands_of
 from fairopt.formulation.program import Float, Indices, Program
-from fairopt.proofs.bound import EPS, fair_gap
+from fairopt.proofs.bound import fair_gap
 
 ROUNDING = 1e-12  # of a limit
 NEAR = 1e-6  # of a lower bound: users who hold no more than that above it do not give way

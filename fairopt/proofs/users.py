@@ -12,10 +12,10 @@ from __future__ import annotations
 import numpy as np
 
 from fairopt.blocks.algebra import in_units
-from fairopt.blocks.form import Form
+from fairopt.blocks.form import EPS, Form
 from fairopt.formulation.program import ConeModel, Float, Program
 from fairopt.proofs import conditions
-from fairopt.proofs.bound import EPS, added, best_response
+from fairopt.proofs.bound import best_response, rounded_up_sum
 from fairopt.proofs.lagrangian import Lagrangian, Multipliers
 from fairopt.proofs.servers import RowUnits
 from fairopt.runtime.lazy import cp
@@ -61,7 +61,7 @@ def judge_row_prices(units: RowUnits, prices: Float, near: Float, tasks: Float) 
         cost -= table[users] + EPS * (cost + np.abs(table[users]))  # rounded down
         net[users] = cost.min(axis=1)
     paid = (1.0 + EPS) * float((units.usable * prices).sum())
-    top = added(best_response(net, [], program.low, program.most), majorant.constant + paid)
+    top = rounded_up_sum(best_response(net, [], program.low, program.most), majorant.constant + paid)
     return _gap(program, tasks, top), by_row
 
 

@@ -8,12 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import fairopt as fo
+from fairopt.blocks.form import EPS
 from fairopt.evidence.pool import FairPrices
 from fairopt.formulation.pool_users import Pool
 from fairopt.formulation.program import Program
 from fairopt.methods.pool.alpha_fair import AlphaFairPool, smallest_prices
 from fairopt.proofs import gate
-from fairopt.proofs.bound import EPS, best_response, fair_gap, gain_of_power, gain_of_total, power
+from fairopt.proofs.bound import best_response, fair_gap, gain_of_power, gain_of_total, power
 from fairopt.proofs.proposal import Proposal
 
 NUMBERS = st.floats(0.1, 10.0)

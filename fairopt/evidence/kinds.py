@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from fairopt.evidence.capacity_prices import CapacityPrices
+from fairopt.evidence.envy import EnvyBottlenecks
 from fairopt.evidence.fewer_rows import FewerRows
 from fairopt.evidence.levels import HeldLevels
 from fairopt.evidence.pool import Bottlenecked, FairPrices, TotalPrices
-from fairopt.evidence.pulled import Pulled
 from fairopt.evidence.row_prices import RowPrices
 from fairopt.evidence.solved import Solved
 from fairopt.evidence.tangents import Tangents
@@ -19,7 +19,7 @@ from fairopt.proofs.proposal import Evidence, Reader
 
 KINDS: dict[str, type[Evidence]] = {
     "bottlenecks": Bottlenecked,
-    "pulled": Pulled,
+    "pulled": EnvyBottlenecks,
     "fair prices": FairPrices,
     "total prices": TotalPrices,
     "user prices": UserPrices,

@@ -23,7 +23,7 @@ from fairopt.methods.dispatch import keep_level
 from fairopt.methods.supporting import NEAR, is_small, supporting
 from fairopt.proofs import verify
 from fairopt.proofs.entries import Imposed
-from fairopt.proofs.envy import Pulling, pulling_rows
+from fairopt.proofs.envy import EnvyProgram, binding_envy_rows
 
 ROWS, PAIRS = 160_000, 4_000_000  # rows of envy-freeness that become fractions, and that are looked at as floats
 LARGE = 1_000  # numbers of a policy without conditions
@@ -95,7 +95,7 @@ def _binding(allocation: Allocation) -> list[list[int]] | None:
             tier = tiers_of(allocation.policy.objective)[0]
             program = Program(instance, tier, tuple(allocation.policy.constraints))
             tasks = np.asarray(held.get("tasks", allocation.tasks_by_server), dtype=float)
-            found |= dict.fromkeys(pulling_rows(Pulling(program), program.gather(tasks)))
+            found |= dict.fromkeys(binding_envy_rows(EnvyProgram(program), program.gather(tasks)))
         elif n * n <= ROWS:
             return None
         else:

@@ -110,20 +110,18 @@ def fair_gap(weights: Float, z: Float, log_price: Float, alpha: float, low: Any,
     return np.where(active.any(axis=0), gap, 0.0)
 
 
-def rounded_up_sum(parts: Float, constant: float, eps: float = EPS) -> float:
+def rounded_up_sum(parts: Float, constant: float) -> float:
     """A sum, rounded up."""
-    return float(parts.sum() + constant + eps * (np.abs(parts).sum() + abs(constant)))
+    return float(parts.sum() + constant + EPS * (np.abs(parts).sum() + abs(constant)))
 
 
-def best_response(
-    cost: Float, terms: Sequence[tuple[Float, Float, float]], low: Float, high: Float, eps: float = EPS
-) -> Float:
+def best_response(cost: Float, terms: Sequence[tuple[Float, Float, float]], low: Float, high: Float) -> Float:
     """``max over low <= x <= high of sum_t factor_t boxcox(c_t x; 1 - alpha_t) - cost x`` per user, from above."""
     constant = np.zeros(len(cost))
     curved = []
     for c, factor, alpha in terms:
         if alpha == 0:
-            cost = cost - factor * c - eps * (np.abs(cost) + np.abs(factor * c))
+            cost = cost - factor * c - EPS * (np.abs(cost) + np.abs(factor * c))
             constant = constant - factor
         elif np.any(factor != 0):
             curved.append((c, factor, alpha))

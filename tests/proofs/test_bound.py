@@ -34,7 +34,7 @@ def test_no_level_within_bounds_gains_more_than_the_closed_form(price, alpha, lo
 
 def test_a_free_level_costs_nothing_where_its_worth_is_finite():
     gain = gain_of_power(np.array([0.0, 1.0]), 2.0, 0.0, np.inf)
-    assert gain.most.tolist() == [1.0, -1.0] and gain.spent.tolist() == [0.0, 1.0]
+    assert gain.most.tolist() == [1.0, -1.0] and gain.cost.tolist() == [0.0, 1.0]
     assert gain_of_power(np.array([0.0]), 0.5, 0.0, np.inf).most[0] == np.inf
 
 

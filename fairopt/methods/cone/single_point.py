@@ -122,7 +122,9 @@ class _Optimality:
         self.levels, self.at_level = relative[paying][:, self.some], of_level[paying]
         self.kept = np.where(self.at_level, 0.0, np.where(limited, limits, values)[paying])
         self.costing = np.flatnonzero((pays | rising)[program.pairs.user[self.some]])
-        lengths = [float(b.slope @ slack[b.rows] / (b.slope @ b.slope)) for b in boundaries(self.y, further.dims)]
+        lengths = [
+            float(b.gradient @ slack[b.rows] / (b.gradient @ b.gradient)) for b in boundaries(self.y, further.dims)
+        ]
         level, y = values[holding.users].mean(keepdims=True), self.y[self.active]
         parts = unknowns[self.some], others, level, lengths, y, prices, paid[paying] / values[paying]
         self.begun, self.ends = np.concatenate(parts), np.cumsum([len(part) for part in parts])[:-1]
@@ -132,7 +134,7 @@ class _Optimality:
     def linearised(self, at: Float) -> tuple[sp.csr_array, Float]:
         """The derivatives of the equations at variables, and by how much they do not hold."""
         z, v, level, lengths, self.y[self.active], prices, paid = np.split(at, self.ends)
-        near, y = boundaries(self.y, self.further.dims, bends=True), self.y[self.active]
+        near, y = boundaries(self.y, self.further.dims, hessians=True), self.y[self.active]
         if len(near) != len(lengths):  # a cone's multipliers left its boundary: there is no such optimum nearby
             return sp.csr_array((1, len(at))), np.array([np.inf])
         slopes = sp.csr_array(by_row(near, len(self.y))[:, self.active])
@@ -183,7 +185,7 @@ def _bends(near: list[Boundary], lengths: Float, n_rows: int) -> sp.csr_array:
     """The second derivatives of boundaries, each times a length, as a matrix of all rows."""
     out = sp.lil_array((n_rows, n_rows))
     for boundary, length in zip(near, lengths, strict=True):
-        out[boundary.rows, boundary.rows] = length * boundary.bend
+        out[boundary.rows, boundary.rows] = length * boundary.hessian
     return sp.csr_array(out)
 
 

@@ -1,4 +1,4 @@
-"""Evidence without envy on one pool: bottlenecks with users who are pulled (`fairopt.proofs.envy`)."""
+"""Evidence under envy-freeness on one pool: bottlenecks with users bound by envy (`fairopt.proofs.envy`)."""
 
 from __future__ import annotations
 
@@ -10,32 +10,32 @@ from fairopt.blocks.constraints import EnvyFree
 from fairopt.formulation.program import Float, Program
 from fairopt.proofs import conditions
 from fairopt.proofs.entries import Imposed
-from fairopt.proofs.envy import Pulling, pulled_gap
+from fairopt.proofs.envy import EnvyProgram, envy_gap
 from fairopt.proofs.proposal import Evidence, Measured, Reader, as_list, as_numbers
 
 
 @dataclass(frozen=True)
-class Pulled(Evidence):
-    """Leximin or max-min without envy on one pool, which needs no multipliers.
+class EnvyBottlenecks(Evidence):
+    """Leximin or max-min under envy-freeness on one pool, which needs no multipliers.
 
     ``prices`` (n_resources,) are derivatives of the max-min level by each whole capacity.
     """
 
-    pulling: Pulling
+    envy: EnvyProgram
     prices: Float | None = None
 
     kind = "pulled"
 
     def applies(self, program: Program) -> bool:
-        fits = self.pulling.program is program and program.single and all(type(c) is EnvyFree for c in program.rest)
+        fits = self.envy.program is program and program.single and all(type(c) is EnvyFree for c in program.rest)
         return fits and bool(program.rest) and program.term.is_smallest
 
     def measured(self, program: Program, tasks: Float, bundles: Float | None) -> Measured:
         tasks = conditions.repair(program, tasks)
-        short = [float(by.max(initial=0.0)) for _, by in conditions.broken_rows(program, tasks)]
-        of_blocks = max(conditions.bounds_violation(program, tasks), *short)
+        shortfalls = [float(by.max(initial=0.0)) for _, by in conditions.broken_rows(program, tasks)]
+        of_blocks = max(conditions.bounds_violation(program, tasks), *shortfalls)
         prices = None if self.prices is None else program.term.factor * self.prices
-        return Measured(tasks, pulled_gap(self.pulling, tasks), of_blocks, prices)
+        return Measured(tasks, envy_gap(self.envy, tasks), of_blocks, prices)
 
     def entry(self, program: Program, tasks: Float, rows: Imposed) -> dict[str, Any]:
         return {"kind": self.kind}
@@ -46,4 +46,4 @@ class Pulled(Evidence):
     @classmethod
     def restored(cls, program: Program, held: Mapping[str, Any], read: Reader) -> Self:
         prices = None if held["prices"] is None else as_numbers(held["prices"], program.usable.shape)
-        return cls(Pulling(program), prices)
+        return cls(EnvyProgram(program), prices)

@@ -8,7 +8,7 @@ from typing import Any
 from fairopt.evidence.capacity_prices import CapacityPrices
 from fairopt.evidence.envy import EnvyBottlenecks
 from fairopt.evidence.fewer_rows import FewerRows
-from fairopt.evidence.levels import HeldLevels
+from fairopt.evidence.levels import LevelDuals
 from fairopt.evidence.pool import Bottlenecked, FairPrices, TotalPrices
 from fairopt.evidence.row_prices import RowPrices
 from fairopt.evidence.solved import Solved
@@ -25,7 +25,7 @@ KINDS: dict[str, type[Evidence]] = {
     "user prices": UserPrices,
     "capacity prices": CapacityPrices,
     "row prices": RowPrices,
-    "levels": HeldLevels,
+    "levels": LevelDuals,
     "duals": Solved,
     "tangents": Tangents,
     "rows": FewerRows,

@@ -25,7 +25,7 @@ from fairopt.proofs.conditions import dual_values
 from fairopt.proofs.conic import conic_excess
 from fairopt.proofs.entries import Imposed, price_entry
 from fairopt.proofs.lagrangian import Lagrangian, LagrangianBound, Multipliers, lagrangian_bound
-from fairopt.proofs.plane import LEAST, Charged, Optimum, log_mean
+from fairopt.proofs.plane import LEAST, LineLagrangian, Optimum, log_mean
 from fairopt.proofs.proposal import Measured, Reader, as_numbers
 from fairopt.runtime.lazy import cp
 from fairopt.tolerances import GAP_TOLERANCE
@@ -169,7 +169,7 @@ class Solved(Optimum):
     def is_of_cut(self, cut: Program) -> bool:
         return self.program is cut
 
-    def charged(self, program: Program, tasks: Float, powers: Form, unit: float) -> Charged:
+    def line_lagrangian(self, program: Program, tasks: Float, powers: Form, unit: float) -> LineLagrangian:
         point, (term,) = program.point(tasks), powers.curves
         majorant = program.objective.majorant(point)
         assert majorant is not None
@@ -177,7 +177,7 @@ class Solved(Optimum):
         of_sum = sum(float(one.values[0]) for one in self.duals if isinstance(one.block, TotalIs))
         rate = self.rate_at(majorant, tasks)
         factors = None if rate is None else float(rate * unit ** (term.alpha - 1.0)), lagrangian.fitted_factor()
-        return Charged(lagrangian, of_sum, factors, in_units=False)
+        return LineLagrangian(lagrangian, of_sum, factors, in_units=False)
 
     def of_charged_rows(self, program: Program) -> tuple[Program, Solved, tuple[tuple[int, ...], ...]] | None:
         if self.stands_in:

@@ -14,7 +14,7 @@ from fairopt.formulation.program import Float, Program
 from fairopt.proofs import conditions
 from fairopt.proofs.entries import Imposed, price_entry
 from fairopt.proofs.lagrangian import Lagrangian, Multipliers
-from fairopt.proofs.plane import Charged, Optimum, fixed_sum
+from fairopt.proofs.plane import LineLagrangian, Optimum, fixed_sum
 from fairopt.proofs.proposal import Measured, Reader, as_list, as_numbers
 from fairopt.proofs.users import judge_user_prices
 
@@ -49,7 +49,7 @@ class UserPrices(Optimum):
     def is_of_cut(self, cut: Program) -> bool:
         return self.program is cut and all(type(block) is TotalIs for block in cut.rest)
 
-    def charged(self, program: Program, tasks: Float, powers: Form, unit: float) -> Charged:
+    def line_lagrangian(self, program: Program, tasks: Float, powers: Form, unit: float) -> LineLagrangian:
         multipliers = Multipliers(np.maximum(self.prices, 0.0), np.zeros(len(program.pairs)))
         total = fixed_sum(program)
         if total is not None:
@@ -58,7 +58,7 @@ class UserPrices(Optimum):
             multipliers.constant, multipliers.constant_size = self.of_sum, abs(self.of_sum)
         (term,) = powers.curves
         lagrangian = Lagrangian(program, powers, multipliers, program.point(tasks))
-        return Charged(lagrangian, self.of_sum, [float(unit ** (term.alpha - 1.0))], in_units=True)
+        return LineLagrangian(lagrangian, self.of_sum, [float(unit ** (term.alpha - 1.0))], in_units=True)
 
     def entry(self, program: Program, tasks: Float, rows: Imposed) -> dict[str, Any]:
         return price_entry(program, self.prices)

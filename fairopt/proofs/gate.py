@@ -374,7 +374,7 @@ def of_shards(proof: PoolProof, method: str, begun: float) -> Certificate:
     """The certificate of an answer whose users are in shards."""
     feasible = proof.found.feasible
     return _certificate(
-        begun, gap=proof.gap, violation=feasible.violation, block_violation=feasible.short, method=method
+        begun, gap=proof.gap, violation=feasible.violation, block_violation=feasible.below_bound, method=method
     )
 
 

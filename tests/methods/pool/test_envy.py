@@ -102,7 +102,11 @@ def test_sums_of_many_users_have_files_with_the_rows_that_bind(tmp_path: Path) -
     path = fo.Policy(fo.Total(), [fo.EnvyFree()]).allocate(many).save(tmp_path / "a.json")
     data = json.loads(path.read_text())
     assert 0 < len(data["binding"]) < 60 and fo.verify(path).ok
-    for binding, said in (([[0, 0]], "are not two users"), ([[0, 60]], "are not two users"), ([], "not proved")):
+    for binding, said in (
+        ([[0, 0]], "is not a pair of users"),
+        ([[0, 60]], "is not a pair of users"),
+        ([], "not proved"),
+    ):
         path.write_text(json.dumps({**data, "binding": binding}))
         assert not fo.verify(path).ok and said in str(fo.verify(path))
     tasks = [row[:] for row in data["tasks_by_server"]]

@@ -1,4 +1,4 @@
-"""Evidence of prices by row of capacities alone, of any objective that has a majorant in natural units."""
+"""Evidence of ordered weights: prices of capacities."""
 
 from __future__ import annotations
 

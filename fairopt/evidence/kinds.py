@@ -1,4 +1,4 @@
-"""The kinds of evidence that files hold, by the name that they have there."""
+"""The kinds of evidence in files, by their names there."""
 
 from __future__ import annotations
 
@@ -35,6 +35,6 @@ KINDS: dict[str, type[Evidence]] = {
 def restored(program: Program, held: Mapping[str, Any], solver: str | None) -> Evidence:
     """The evidence that `Evidence.numbers` wrote, for a program of the same blocks and instance.
 
-    `KeyError`, `TypeError` or `ValueError` if it is malformed, or of another program.
+    `KeyError`, `TypeError` or `ValueError` if it is malformed or of another program.
     """
     return Reader(KINDS, solver)(program, held)

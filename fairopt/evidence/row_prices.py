@@ -1,4 +1,4 @@
-"""Evidence of prices on several servers: of alpha-fairness, max-min and sums of one concave function per user."""
+"""Evidence of prices on several servers: alpha-fairness, max-min, and sums of one concave function per user."""
 
 from __future__ import annotations
 
@@ -12,14 +12,12 @@ from fairopt.formulation.program import Float, Program
 from fairopt.proofs import conditions, servers, users
 from fairopt.proofs.entries import Imposed, price_entry
 from fairopt.proofs.proposal import Evidence, Measured, Reader, as_list, as_numbers
-from fairopt.proofs.servers import LevelUnits, RowUnits, best_worths, units_of
+from fairopt.proofs.servers import LevelUnits, RowUnits, best_max_min_bound, units_of
 
 
 @dataclass(frozen=True)
 class RowPrices(Evidence):
-    """Prices (n_resources, n_servers) per whole capacity, in units of level; where the objective is a sum, in its
-    natural units.
-    """
+    """Prices (n_resources, n_servers) per whole capacity, in units of level; for a sum in its natural units."""
 
     units: RowUnits
     prices: Float
@@ -42,7 +40,7 @@ class RowPrices(Evidence):
         return Measured(tasks, gap, conditions.bounds_violation(program, tasks), prices)
 
     def entry(self, program: Program, tasks: Float, rows: Imposed) -> dict[str, Any]:
-        """Of max-min with what levels are worth to users as the mixture, or the user whose limit is lowest."""
+        """For max-min the mixture is the users' marginal utilities, or the user with the lowest limit."""
         units, factor = self.units, program.term.factor
         if not isinstance(units, LevelUnits):
             return price_entry(program, self.prices.T.ravel())
@@ -50,11 +48,11 @@ class RowPrices(Evidence):
         if program.term.is_curved:
             factor *= program.instance.weights.sum()
             return price_entry(program, prices.T.ravel() * factor, unit=units.unit)
-        bound, worths = best_worths(units, prices, program.objective.value(program.point(tasks)) / factor)
-        level = float(worths.sum())
+        bound, marginals = best_max_min_bound(units, prices, program.objective.value(program.point(tasks)) / factor)
+        level = float(marginals.sum())
         if not bound < units.limits.min():
-            prices, worths, level = np.zeros_like(prices), (units.limits == units.limits.min()).astype(float), 1.0
-        return price_entry(program, prices.T.ravel() * (factor * units.unit / level), mixtures=[worths / level])
+            prices, marginals, level = np.zeros_like(prices), (units.limits == units.limits.min()).astype(float), 1.0
+        return price_entry(program, prices.T.ravel() * (factor * units.unit / level), mixtures=[marginals / level])
 
     def numbers(self) -> dict[str, Any]:
         return {"kind": self.kind, "prices": as_list(self.prices)}

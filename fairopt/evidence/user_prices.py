@@ -1,4 +1,4 @@
-"""Evidence of prices of a sum of one concave function per user."""
+"""Evidence of a sum of one concave function per user: prices."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from fairopt.proofs.users import judge_user_prices
 class UserPrices(Optimum):
     """Prices by row of `Pairs.loads`, per whole capacity, in natural units of the objective.
 
-    ``of_sum`` is the price of the sum of shares where that is fixed (`TotalIs`), of either sign. On several servers
-    they prove only the most even shares of a fixed sum (`Tangents`).
+    ``of_sum`` is the price of the sum of shares if that is fixed (`TotalIs`), of either sign. On several servers they
+    prove only the most even shares of a fixed sum (`Tangents`).
     """
 
     program: Program

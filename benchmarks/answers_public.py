@@ -115,7 +115,9 @@ def signatures() -> dict[str, str]:
         for name in sorted(names):
             for path, value in _members(f"{module.__name__}.{name}", getattr(module, name)):
                 found[path] = _called(value)
-    found["fairopt.known_policies()"] = repr({k: v.parameters for k, v in sorted(fo.known_policies().items())})
+    found["fairopt.policies.known_policies()"] = repr(
+        {k: v.parameters for k, v in sorted(fo.policies.known_policies().items())}
+    )
     return found
 
 

@@ -41,10 +41,10 @@ WIDE = "I(50_000, 4, n_servers=27, different_servers=True, seed=1)"
 SPREAD = "I(20_000, 4, n_servers=5, different_servers=True, seed=1)"
 # What is asked for, on which instance, and how.
 CASES = {
-    "most tasks, HIGHS, 50,000 x 27": ("fo.NoFairness()", WIDE, "solver='HIGHS'"),
-    "most tasks, PDLP, 50,000 x 27": ("fo.NoFairness()", WIDE, "solver='HIGHS', solver_options={'solver': 'pdlp'}"),
-    "most tasks, SCIPY, 50,000 x 27": ("fo.NoFairness()", WIDE, "solver='SCIPY'"),
-    "most tasks, OSQP, 20,000 x 5": ("fo.NoFairness()", SPREAD, "solver='OSQP'"),
+    "most tasks, HIGHS, 50,000 x 27": ("fo.MostTasks()", WIDE, "solver='HIGHS'"),
+    "most tasks, PDLP, 50,000 x 27": ("fo.MostTasks()", WIDE, "solver='HIGHS', solver_options={'solver': 'pdlp'}"),
+    "most tasks, SCIPY, 50,000 x 27": ("fo.MostTasks()", WIDE, "solver='SCIPY'"),
+    "most tasks, OSQP, 20,000 x 5": ("fo.MostTasks()", SPREAD, "solver='OSQP'"),
     "levels, 50,000 x 27": ("fo.DRF()", WIDE, ""),
     "prices, 200,000 x 27": ("fo.FDS(2)", WIDE.replace("50_000", "200_000"), ""),
     "FDS by cone, 30,000": ("fo.FDS(2)", "I(30_000, seed=1)", "method='cone'"),
@@ -57,7 +57,7 @@ CASES = {
     "bottlenecks, 20,000": ("fo.BottleneckFairness()", "I(20_000, seed=1)", ""),
     "water-filling, 20,000,000": ("fo.DRF()", "I(20_000_000, seed=1)", ""),
     "prices on one pool, 10,000,000": ("fo.FDS(0.5)", "I(10_000_000, seed=1)", ""),
-    "linear on one pool, 20,000,000": ("fo.NoFairness()", "I(20_000_000, seed=1)", ""),
+    "linear on one pool, 20,000,000": ("fo.MostTasks()", "I(20_000_000, seed=1)", ""),
     "per server, 50,000 x 27": ("fo.NaivePerServer(fo.FDS(2))", WIDE, ""),
     "per server, CLARABEL, 50,000 x 27": ("fo.NaivePerServer(fo.FDS(2))", WIDE, "solver='CLARABEL'"),
     "PS-DSF, 50,000 x 27": ("fo.PSDSF()", WIDE, ""),

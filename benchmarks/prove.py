@@ -38,7 +38,7 @@ NOTIONS: dict[str, Any] = {
     **{f"FDS {a}": fo.FDS(float(a)) for a in ALPHAS},
     **{f"GFJ {a}": fo.GFJ(float(a)) for a in ALPHAS},
     **{f"{p}-norm {a}": fo.PNormFairness(p, float(a)) for p in (1, 2, 3) for a in ALPHAS},
-    "most tasks": fo.NoFairness(),
+    "most tasks": fo.MostTasks(),
     "MLF-DRS": fo.MLFDRS(),
     "H-FFMRA": fo.HFFMRA(),
 }

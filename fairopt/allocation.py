@@ -41,7 +41,7 @@ class ChangedByHand:
     Examples
     --------
     >>> import cvxpy as cp, fairopt as fo
-    >>> policy, pool = fo.NoFairness(), fo.Instance([[1], [1]], [2])
+    >>> policy, pool = fo.MostTasks(), fo.Instance([[1], [1]], [2])
     >>> problem = policy.problem(pool)
     >>> changed = cp.Problem(problem.objective, [*problem.constraints, problem.var_dict["tasks"] <= 1])
     >>> _ = changed.solve(solver="HIGHS")
@@ -284,7 +284,7 @@ class Allocation:
         --------
         >>> import fairopt as fo
         >>> cluster = fo.Instance([[40, 8, 8], [8, 5, 1]], [200, 200, 200])
-        >>> for policy in (fo.DRF(), fo.FDS(2), fo.NoFairness()):
+        >>> for policy in (fo.DRF(), fo.FDS(2), fo.MostTasks()):
         ...     a = policy.allocate(cluster)
         ...     print(a.prices.round(4), a.share_prices.round(4))
         [[0.0025 0.     0.    ]] [[0.0025 0.     0.    ]]

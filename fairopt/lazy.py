@@ -1,4 +1,4 @@
-"""CVXPY and the parts of SciPy, which take a second to import: imported when something of theirs is first used.
+"""What is imported when first used: CVXPY and parts of SciPy, which take a second, and public names.
 
 Modules take them from here, as ``from fairopt.lazy import cp, sp``, and use them as if they had imported them. On one
 pool water-filling, prices and closed forms need neither.
@@ -6,10 +6,14 @@ pool water-filling, prices and closed forms need neither.
 
 from __future__ import annotations
 
+import re
 import sys
 import threading
 import time
+from collections.abc import Callable
+from functools import cache
 from importlib import import_module
+from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +32,8 @@ __all__ = [
     "load",
     "ndimage",
     "optimize",
+    "public_names",
+    "public_places",
     "seconds_since",
     "sp",
     "sparse_linalg",
@@ -78,6 +84,33 @@ class _Lazy(ModuleType):
 def load() -> None:
     """Import CVXPY now, and with it SciPy: before a clock runs, or before processes are forked."""
     _imported("cvxpy")
+
+
+@cache
+def public_places(package: str) -> dict[str, str]:
+    """The public names of a package and the modules that define them, as its ``__init__.pyi`` imports them."""
+    stub = Path(str(sys.modules[package].__file__)).with_suffix(".pyi").read_text(encoding="utf-8")
+    found = re.findall(r"^from (fairopt\S*) import (\w+) as \2$", stub, re.MULTILINE)
+    return {name: module for module, name in found}
+
+
+def public_names(package: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """``__getattr__`` and ``__dir__`` of a package, which import its public names when they are first used."""
+
+    def get(name: str) -> Any:
+        if name == "__all__":
+            return sorted(public_places(package))
+        module = None if name.startswith("_") else public_places(package).get(name)
+        if module is None:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        found = import_module(f"{package}.{name}") if module == package else getattr(import_module(module), name)
+        setattr(sys.modules[package], name, found)
+        return found
+
+    def names() -> list[str]:
+        return [*sorted(public_places(package)), "__doc__"]
+
+    return get, names
 
 
 if not TYPE_CHECKING:

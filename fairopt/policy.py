@@ -223,7 +223,7 @@ class Policy:
         Examples
         --------
         >>> import fairopt as fo
-        >>> most = fo.NoFairness().with_constraints(fo.SharingIncentive())
+        >>> most = fo.MostTasks().with_constraints(fo.SharingIncentive())
         >>> most.name
         'most tasks under SharingIncentive()'
         >>> most.allocate(fo.Instance([[40, 8, 8], [8, 5, 1]], [200, 200, 200])).tasks
@@ -251,7 +251,7 @@ class Policy:
         Examples
         --------
         >>> import fairopt as fo
-        >>> problem = fo.NoFairness().problem(fo.Instance([[40, 8, 8], [8, 5, 1]], [200, 200, 200]))
+        >>> problem = fo.MostTasks().problem(fo.Instance([[40, 8, 8], [8, 5, 1]], [200, 200, 200]))
         >>> round(float(problem.solve(solver="HIGHS")), 6)
         25.0
         """
@@ -283,11 +283,11 @@ class Policy:
         --------
         >>> import cvxpy as cp, fairopt as fo
         >>> cluster = fo.Instance([[40, 8, 8], [8, 5, 1]], [200, 200, 200])
-        >>> problem = fo.NoFairness().problem(cluster)
+        >>> problem = fo.MostTasks().problem(cluster)
         >>> tasks = problem.var_dict["tasks"]
         >>> changed = cp.Problem(problem.objective, [*problem.constraints, tasks[1] <= 6 * tasks[0]])
         >>> _ = changed.solve(solver="HIGHS")
-        >>> answer = fo.NoFairness().read(changed, cluster)
+        >>> answer = fo.MostTasks().read(changed, cluster)
         >>> answer.tasks.round(4), answer.policy.name
         (array([ 2.2727, 13.6364]), 'most tasks as changed by hand')
         """

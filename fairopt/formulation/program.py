@@ -111,7 +111,7 @@ class Program:
         if found is None or all(is_ours(t) for _, t in self.objective.summands()):
             return found
         if not isinstance(found, Marginal):
-            raise InvalidBlock(f"{self.objective}.by_user gave {brief(found)}; give a fairopt.Marginal, or None")
+            raise InvalidBlock(f"{self.objective}.by_user gave {brief(found)}; give a fairopt.blocks.Marginal, or None")
         for name in ("slope", "curvature"):
             shape = np.shape(getattr(found, name)(np.ones(n)))
             if shape != (n,):

@@ -78,7 +78,7 @@ class Prepared:
     --------
     >>> import fairopt as fo
     >>> cluster = fo.Instance([[40, 8, 8], [8, 5, 1]], [200, 200, 200])
-    >>> prepared = fo.NoFairness().prepare(cluster)
+    >>> prepared = fo.MostTasks().prepare(cluster)
     >>> prepared.allocate().tasks
     array([ 0., 25.])
     >>> prepared.allocate(capacities=[200, 100, 200], task_limits=[None, 10]).tasks.round(6)

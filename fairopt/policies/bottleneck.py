@@ -79,7 +79,7 @@ def bottleneck_fairness(allocation: Allocation, tolerance: float = 1e-6) -> Bott
 
     >>> import fairopt as fo
     >>> cluster = fo.Instance([[0, 1], [1, 1]], [4, 6], users=["a", "b"], resources=["cpu", "memory"])
-    >>> print(fo.bottleneck_fairness(fo.DRF().allocate(cluster)))
+    >>> print(fo.policies.bottleneck_fairness(fo.DRF().allocate(cluster)))
     user 'b' has 0.4 of 'memory', is entitled to 0.5 of one, and asks for more
     """
     instance = allocation.instance
@@ -154,7 +154,7 @@ class BottleneckFairness:
         --------
         >>> import fairopt as fo
         >>> a = fo.BottleneckFairness().allocate(fo.Instance([[1, 0], [1, 1]], [1, 1], weights=[1, 3]))
-        >>> fo.bottleneck_fairness(a).holds
+        >>> fo.policies.bottleneck_fairness(a).holds
         True
         """
         begun = begin(time_limit)

@@ -1,5 +1,9 @@
 """Proofs of answers, from the data as given, the final point and evidence; a solver's status is not evidence.
 
+The name for users is `Verification`, what `fairopt.verify` returns.
+
+The files:
+
 * `gate`: makes points feasible, measures them, and is the only maker of certificates.
 * `proposal`: what a method proposes, and what the gate asks of evidence; `fairopt.evidence` has the kinds.
 * `conditions`: repair of points, violations of conditions, and their charges at multipliers.
@@ -15,3 +19,7 @@
 * `verify`: saved answers proved from their files alone, without the rest of the package. `entries`: what files hold
   for it.
 """
+
+from fairopt.lazy import public_names
+
+__getattr__, __dir__ = public_names(__name__)

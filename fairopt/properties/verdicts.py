@@ -143,7 +143,7 @@ class PropertyReport(ByProperty[Verdict]):
     >>> import fairopt as fo
     >>> from fairopt.properties.checks import check
     >>> cluster = fo.Instance([[40, 8, 8], [8, 5, 1]], [200, 200, 200], users=["batch", "web"])
-    >>> report = check(fo.NoFairness().allocate(cluster), ["pe", "si"])
+    >>> report = check(fo.MostTasks().allocate(cluster), ["pe", "si"])
     >>> list(report), report["pe"].holds, report["si"].holds
     (['pareto', 'sharing-incentive'], True, False)
     >>> print(report["si"])

@@ -94,7 +94,7 @@ def test_a_policy_of_ones_own_is_certified_where_it_is_given_to_load(tmp_path: P
     assert not fo.Allocation.load(path).certificate.ok
     loaded = fo.Allocation.load(path, policy)
     assert loaded.certificate.ok and loaded.policy is policy
-    with pytest.raises(fo.InvalidInstance, match="not of Policy"):
+    with pytest.raises(fo.errors.InvalidInstance, match="not of Policy"):
         fo.Allocation.load(path, fo.DRF())
 
 

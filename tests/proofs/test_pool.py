@@ -322,7 +322,7 @@ def test_max_min_is_judged_by_the_tasks_and_not_by_the_level_that_was_found(monk
     monkeypatch.setattr(pool_module, "find_events", lying)
     instance = fo.Instance([[1, 4], [3, 1]], [9, 18])
     for objective in (fo.MaxMin(), fo.Leximin()):
-        with pytest.raises(fo.NotCertified):
+        with pytest.raises(fo.errors.NotCertified):
             fo.Policy(objective).allocate(instance, method="water-filling")
 
 

@@ -228,7 +228,7 @@ def test_the_dominating_allocation_is_feasible_and_takes_nothing_from_anybody(a:
 GROWING = [
     fo.DRF(),
     fo.TSF(),
-    fo.NoFairness(),
+    fo.MostTasks(),
     fo.NashWelfare(),
     fo.FDS(alpha=0.5),
     fo.FDS(alpha=1),
@@ -258,10 +258,10 @@ def test_what_solvers_leave_over_accuses_no_notion(servers: int) -> None:
     rng, seen = np.random.default_rng(servers), 0
     for trial in range(2):
         instance = log_uniform(rng, 12, 3, servers, limits=0.3, decades=2, zeros=0)
-        for policy in (fo.DRF(), fo.KDF(2), fo.NoFairness(), fo.FDS(0.5), fo.FDS(1), fo.FDS(2), fo.FDS(5)):
+        for policy in (fo.DRF(), fo.KDF(2), fo.MostTasks(), fo.FDS(0.5), fo.FDS(1), fo.FDS(2), fo.FDS(5)):
             try:
                 a = policy.allocate(instance, solver=("CLARABEL", "SCS")[trial % 2])
-            except fo.NotCertified:
+            except fo.errors.NotCertified:
                 continue
             verdict = check(a, "pe")["pe"]
             assert verdict.holds, (policy, instance.to_dict(), str(verdict))
@@ -279,7 +279,7 @@ def halved(a: fo.Allocation, user: int) -> fo.Allocation:
 @pytest.mark.parametrize(("n", "servers"), [(10, 1), (1000, 1), (10, 3), (200, 3)])
 def test_one_user_among_many_who_could_run_twice_as_much_is_found(n: int, servers: int) -> None:
     instance = log_uniform(np.random.default_rng(n), n, 3, servers)
-    for policy in (fo.DRF(), fo.NoFairness(), fo.FDS(0.5), fo.FDS(1), fo.FDS(5)):
+    for policy in (fo.DRF(), fo.MostTasks(), fo.FDS(0.5), fo.FDS(1), fo.FDS(5)):
         a = policy.allocate(instance)
         assert check(a, "pe")["pe"].holds
         running = np.flatnonzero(a.tasks > 1e-3 * instance.own_slices)
@@ -384,7 +384,7 @@ def test_drf_is_efficient_envy_free_and_an_incentive_to_share_with_zeros_weights
 
 
 def test_most_tasks_gives_the_first_user_of_row_1_nothing() -> None:
-    report = check(fo.NoFairness().allocate(TWO))
+    report = check(fo.MostTasks().allocate(TWO))
     assert report["pe"].holds and not report["si"].holds and not report["ef"].holds
     assert report["si"].margin == pytest.approx(1) and report["si"].witness.missing == {"batch": pytest.approx(2.5)}
     envy = report["ef"].witness
@@ -448,10 +448,10 @@ def test_bottleneck_is_the_check_of_notions_and_left_out_where_servers_differ() 
     a = fo.DRF().allocate(cluster)
     verdict = check(a)["bf"]
     assert not verdict.holds and verdict.margin == pytest.approx(0.2)
-    assert str(verdict) == str(fo.bottleneck_fairness(a))
+    assert str(verdict) == str(fo.policies.bottleneck_fairness(a))
     several = fo.DRF().allocate(fo.Instance([[1, 2]], [[4, 4], [8, 2]]))
     assert "bottleneck" not in check(several)
-    with pytest.raises(fo.OutOfDomain, match="servers that differ"):
+    with pytest.raises(fo.errors.OutOfDomain, match="servers that differ"):
         check(several, "bottleneck")
     assert "bottleneck" in check(fo.DRF().allocate(fo.Instance([[1, 2]], [[4, 4], [4, 4]])))
 
@@ -489,7 +489,7 @@ def test_the_matrix_is_left_out_for_very_many_users_but_not_the_verdict(monkeypa
     import fairopt.plots.envy  # noqa: F401 - now: imported later, it would keep the patched number
     from fairopt.properties import envy
 
-    a = fo.NoFairness().allocate(log_uniform(np.random.default_rng(0), 30, 2))
+    a = fo.MostTasks().allocate(log_uniform(np.random.default_rng(0), 30, 2))
     whole = check(a, "ef")["ef"]
     monkeypatch.setattr("fairopt.plots.envy.WHOLE", 20)
     monkeypatch.setattr(envy, "WHOLE", 20)
@@ -498,9 +498,9 @@ def test_the_matrix_is_left_out_for_very_many_users_but_not_the_verdict(monkeypa
     assert whole.witness.matrix is not None and verdict.witness.matrix is None
     assert (verdict.margin, str(verdict)) == (whole.margin, str(whole))
     assert verdict.witness.pairs() == whole.witness.pairs() != []
-    with pytest.raises(fo.InvalidBlock, match="envy up to 1e-06 was not searched for"):
+    with pytest.raises(fo.errors.InvalidBlock, match="envy up to 1e-06 was not searched for"):
         verdict.witness.pairs(1e-9)
-    with pytest.raises(fo.InvalidBlock, match="no envy matrix of 30 users"):
+    with pytest.raises(fo.errors.InvalidBlock, match="no envy matrix of 30 users"):
         verdict.plot()
 
 
@@ -535,7 +535,9 @@ def test_a_solver_that_misleads_is_not_believed(monkeypatch: pytest.MonkeyPatch)
         return found
 
     monkeypatch.setattr("scipy.optimize.linprog", lazy)
-    with pytest.raises(fo.NotCertified, match="could not be proved: highs-ds: user 'user2' gains between 0 and 1"):
+    with pytest.raises(
+        fo.errors.NotCertified, match="could not be proved: highs-ds: user 'user2' gains between 0 and 1"
+    ):
         check(a, "pe")
 
     def generous(*args: Any, **options: Any) -> Any:
@@ -549,7 +551,7 @@ def test_a_solver_that_misleads_is_not_believed(monkeypatch: pytest.MonkeyPatch)
 
     nothing = types.SimpleNamespace(x=None, status=4, message="lost its way")
     monkeypatch.setattr("scipy.optimize.linprog", lambda *args, **options: nothing)
-    with pytest.raises(fo.NotCertified, match="lost its way"):
+    with pytest.raises(fo.errors.NotCertified, match="lost its way"):
         check(a, "pe")
     assert check(of(fo.Instance([[1], [1]], [2]), [1, 1]), "pe")["pe"].holds  # a pool needs no solver
 
@@ -564,7 +566,7 @@ def test_a_report_is_a_mapping_by_canonical_names_that_takes_short_forms() -> No
     assert report.get("si") is None
     with pytest.raises(KeyError, match="sharing-incentive was not checked"):
         report["si"]
-    with pytest.raises(fo.InvalidBlock, match="no property 'envi'"):
+    with pytest.raises(fo.errors.InvalidBlock, match="no property 'envi'"):
         report["envi"]
     assert [row["property"] for row in report.rows()] == ["pareto", "envy-free"]
     assert report.rows()[0]["sentence"] == str(report["pareto"])
@@ -574,7 +576,7 @@ def test_a_report_reads_as_text_in_a_terminal_and_in_a_notebook() -> None:
     from rich.console import Console
 
     odd = TWO.replace(users=["[red]<b>", "web"])
-    report = check(fo.NoFairness().allocate(odd))
+    report = check(fo.MostTasks().allocate(odd))
     console = Console(width=100, record=True, file=open("/dev/null", "w"))  # noqa: SIM115
     console.print(report)
     shown = console.export_text()
@@ -598,7 +600,7 @@ def test_rounding_is_0_in_sentences_or_left_out(monkeypatch: pytest.MonkeyPatch)
     assert str(report["pe"]) == "no user can run more tasks unless another runs fewer"
     assert str(report["si"]) == "user 'batch' runs 0 tasks, where its own slice would run 2.5: short by 100%"
     assert "but runs 0: envy" in str(report["ef"])
-    lie = fo.Misreport("web", (1.0, 2.0), 2 / 3e-17 - 1, 3e-17, 2.0, "grid")
+    lie = fo.properties.Misreport("web", (1.0, 2.0), 2 / 3e-17 - 1, 3e-17, 2.0, "grid")
     assert str(lie) == "user 'web' reports (1, 2) and runs 2 tasks instead of 0 (from none)"
 
 
@@ -613,7 +615,7 @@ def test_a_sentence_counts_those_it_does_not_name() -> None:
 
 def test_the_envy_matrix_is_drawn_with_labels_and_numbers() -> None:
     pytest.importorskip("matplotlib", reason="matplotlib is in the extra plots")
-    report = check(fo.NoFairness().allocate(TWO))
+    report = check(fo.MostTasks().allocate(TWO))
     ax = report.plot()
     assert np.asarray(ax.images[0].get_array()) == pytest.approx(100 * report["ef"].witness.matrix, abs=1e-9)
     assert [t.get_text() for t in ax.get_xticklabels()] == ["batch", "web"]
@@ -625,9 +627,9 @@ def test_the_envy_matrix_is_drawn_with_labels_and_numbers() -> None:
     assert report["ef"].plot(ax=mine) is mine
     many = check(fo.DRF().allocate(log_uniform(np.random.default_rng(0), 40, 2)), "ef").plot()
     assert not many.texts
-    with pytest.raises(fo.InvalidBlock, match="pareto has no picture"):
+    with pytest.raises(fo.errors.InvalidBlock, match="pareto has no picture"):
         report["pe"].plot()
-    with pytest.raises(fo.InvalidBlock, match="envy was not checked"):
+    with pytest.raises(fo.errors.InvalidBlock, match="envy was not checked"):
         check(fo.DRF().allocate(TWO), "pe").plot()
 
 
@@ -637,31 +639,31 @@ def test_the_envy_matrix_is_drawn_with_labels_and_numbers() -> None:
 @pytest.mark.parametrize("name", ["sp", "strategy-proof", "sp-boosting", "population-monotone", "rm"])
 def test_properties_of_a_mechanism_are_refused_with_what_to_use(name: str) -> None:
     with pytest.raises(
-        fo.InvalidBlock, match=r"property of a mechanism, not of one allocation; use fo\.audit"
+        fo.errors.InvalidBlock, match=r"property of a mechanism, not of one allocation; use fo\.audit"
     ) as error:
         check(fo.DRF().allocate(TWO), ["pe", name])
     assert ("best_misreport" in str(error.value)) == name.startswith(("sp", "strategy"))
 
 
 def test_an_unknown_property_names_the_nearest() -> None:
-    with pytest.raises(fo.InvalidBlock, match="no property 'parto'; did you mean 'pareto'"):
+    with pytest.raises(fo.errors.InvalidBlock, match="no property 'parto'; did you mean 'pareto'"):
         check(fo.DRF().allocate(TWO), "parto")
-    with pytest.raises(fo.InvalidBlock, match="no property to check"):
+    with pytest.raises(fo.errors.InvalidBlock, match="no property to check"):
         check(fo.DRF().allocate(TWO), [])
-    with pytest.raises(fo.InvalidBlock, match="give a name or a list"):
+    with pytest.raises(fo.errors.InvalidBlock, match="give a name or a list"):
         check(fo.DRF().allocate(TWO), 3)
 
 
 @pytest.mark.parametrize("tol", [0, -1, 1, np.nan, "small", None, True])
 def test_a_tolerance_that_is_none_is_refused(tol: Any) -> None:
-    with pytest.raises(fo.InvalidBlock, match="tol is"):
+    with pytest.raises(fo.errors.InvalidBlock, match="tol is"):
         check(fo.DRF().allocate(TWO), tol=tol)
 
 
 def test_a_policy_or_instance_in_place_of_an_allocation_is_refused() -> None:
-    with pytest.raises(fo.InvalidBlock, match=r"fo\.audit"):
+    with pytest.raises(fo.errors.InvalidBlock, match=r"fo\.audit"):
         check(fo.DRF())  # type: ignore[arg-type]
-    with pytest.raises(fo.InvalidBlock, match="give an Allocation"):
+    with pytest.raises(fo.errors.InvalidBlock, match="give an Allocation"):
         check(TWO)  # type: ignore[arg-type]
 
 
@@ -676,22 +678,22 @@ def test_a_policy_or_instance_in_place_of_an_allocation_is_refused() -> None:
     ],
 )
 def test_what_is_no_allocation_of_its_instance_is_refused(tasks: Any, message: str) -> None:
-    with pytest.raises(fo.InvalidInstance, match=message):
+    with pytest.raises(fo.errors.InvalidInstance, match=message):
         check(of(TWO.replace(task_limits={"web": 10}), tasks))
 
 
 def test_tasks_where_a_user_may_not_run_and_bundles_beyond_capacity_are_refused() -> None:
     instance = fo.Instance([[1], [1]], [[4], [4]], eligible=[[True, False], [True, True]])
-    with pytest.raises(fo.InvalidInstance, match="server 'server2'; it may not run there"):
+    with pytest.raises(fo.errors.InvalidInstance, match="server 'server2'; it may not run there"):
         check(of(instance, [[1, 1], [0, 0]]))
-    with pytest.raises(fo.InvalidInstance, match="shape"):
+    with pytest.raises(fo.errors.InvalidInstance, match="shape"):
         check(dataclasses.replace(of(instance, np.zeros((2, 2))), tasks_by_server=np.zeros((2, 1))))
     bundles = np.zeros((2, 2, 1))
-    with pytest.raises(fo.InvalidInstance, match="users hold 9 of 'resource1' on server 'server1'"):
+    with pytest.raises(fo.errors.InvalidInstance, match="users hold 9 of 'resource1' on server 'server1'"):
         check(of(instance, np.zeros((2, 2)), np.array([[[9.0], [0.0]], [[0.0], [0.0]]])))
-    with pytest.raises(fo.InvalidInstance, match="user 'user1' holds nan"):
+    with pytest.raises(fo.errors.InvalidInstance, match="user 'user1' holds nan"):
         check(of(instance, np.zeros((2, 2)), bundles + np.nan))
-    with pytest.raises(fo.InvalidInstance, match="bundles have shape"):
+    with pytest.raises(fo.errors.InvalidInstance, match="bundles have shape"):
         check(of(instance, np.zeros((2, 2)), np.zeros((2, 1))))
 
 
@@ -715,7 +717,7 @@ def test_each_verdict_has_its_kind_of_witness_where_it_holds_too() -> None:
 def test_what_a_gap_leaves_open_is_said() -> None:
     """User "c" could run 0.45% more at the cost of no other user, within the gap of the certificate."""
     instance = fo.Instance([[1, 0], [1, 0], [0, 1]], [10, 1e-3], users=["a", "b", "c"])
-    policy = fo.NoFairness()
+    policy = fo.MostTasks()
     problem = policy.problem(instance)
     problem.solve(solver="HIGHS")
     exact = policy.read(problem, instance)

@@ -210,7 +210,7 @@ def test_a_verdict_is_open_where_the_time_was_over_before_a_user_was_found_to_en
 def test_the_matrix_is_left_out_where_the_time_was_over(name: str) -> None:
     verdict = fo.check(fo.KDF(2).allocate(pool(10)), name, time_limit=1e-9)[name]
     assert verdict.holds is None and verdict.witness.matrix is None and verdict.witness.left == 10
-    with pytest.raises(fo.InvalidBlock, match="who envies whom most is in"):
+    with pytest.raises(fo.errors.InvalidBlock, match="who envies whom most is in"):
         verdict.plot()
 
 

@@ -119,7 +119,7 @@ def audit(
         Let drawn instances have weights from 1 to 4, and task limits.
     servers : int, default 1
         Above 1, draw clusters of two servers up to this number, with placement constraints, instead of pools: for
-        notions such as `DRFH` and `PSDSF`. They are solved one by one, hundreds of times slower than pools.
+        notions such as `TSF` and `PSDSF`. They are solved one by one, hundreds of times slower than pools.
     max_examples : int, default 2000
         Instances per property; fewer where it is refuted before.
     seed : int, default 0

@@ -53,8 +53,8 @@ class Witness:
     Examples
     --------
     >>> import fairopt as fo
-    >>> witness = fo.audit(fo.NoFairness(), "sharing-incentive", max_examples=40)["si"].witness
-    >>> fo.check(fo.NoFairness().allocate(witness.instance))["si"].holds
+    >>> witness = fo.audit(fo.MostTasks(), "sharing-incentive", max_examples=40)["si"].witness
+    >>> fo.check(fo.MostTasks().allocate(witness.instance))["si"].holds
     False
     """
 
@@ -135,7 +135,7 @@ class Finding:
     Examples
     --------
     >>> import fairopt as fo
-    >>> finding = fo.audit(fo.NoFairness(), "sharing-incentive", max_examples=40)["si"]
+    >>> finding = fo.audit(fo.MostTasks(), "sharing-incentive", max_examples=40)["si"]
     >>> finding.property, finding.verdict
     ('sharing-incentive', 'refuted')
     """
@@ -242,7 +242,7 @@ class AuditReport(ByProperty[Finding]):
     Examples
     --------
     >>> import fairopt as fo
-    >>> report = fo.audit(fo.NoFairness(), ["sharing-incentive", "envy-free"], max_examples=40)
+    >>> report = fo.audit(fo.MostTasks(), ["sharing-incentive", "envy-free"], max_examples=40)
     >>> [(row["property"], row["refuted"]) for row in report.rows()]
     [('sharing-incentive', True), ('envy-free', True)]
     """

@@ -75,7 +75,7 @@ class Misreport:
     --------
     >>> import fairopt as fo
     >>> cluster = fo.Instance([[1, 3], [3, 1]], [2, 4], users=["a", "b"], resources=["cpu", "memory"])
-    >>> print(fo.best_misreport(fo.FDS(1), cluster, "b"))
+    >>> print(fo.properties.best_misreport(fo.FDS(1), cluster, "b"))
     user 'b' reports (cpu 2, memory 3) and runs 0.444444 tasks instead of 0.333333 (+33.333%)
     """
 

@@ -73,7 +73,7 @@ def nothing_drawn(monkeypatch):
         (fo.FDS(1.5), "pe", 3, {"limits": True}),
         (fo.FDS(2), "sp", 1, {}),
         (fo.FDS(0.5), "ef", 1, {}),
-        (fo.NoFairness(), "pe", 3, {}),
+        (fo.MostTasks(), "pe", 3, {}),
     ],
 )
 def test_theorems(policy, name, resources, options):
@@ -89,7 +89,7 @@ def test_refutations_come_with_witnesses_that_are_computed_again_and_replayed(tm
         assert proof.verdict == "refuted" and how in proof.witness.verified
         assert proof.witness.instance.n_resources == 2
         path = proof.save(tmp_path / "found.json")
-        assert [replayed.refutes for replayed in fo.replay(path)] == [True]
+        assert [replayed.refutes for replayed in fo.properties.replay(path)] == [True]
 
 
 @pytest.mark.parametrize("options", [{}, {"positive": False, "limits": True}])

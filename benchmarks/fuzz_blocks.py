@@ -316,7 +316,7 @@ def _lie(policy: str, given: dict[str, Any], tried: str, part: float, by_user: b
         "problem = policy.problem(instance)",
         "for variable in problem.variables():",
         f"    variable.value = np.full(variable.shape, {part!r})",
-        "answer = policy.read(problem, instance)",
+        "answer = policy.certify(problem, instance)",
     ]
 
 
@@ -385,7 +385,7 @@ def _read(policy: str, given: dict[str, Any], solver: str, changes: tuple[Any, .
     lines += [f"changed = cp.Problem({maximand}, held)", f"changed.solve(solver={solver!r})"]
     if spoilt:
         lines.append("tasks.value = 0.7 * tasks.value")
-    return [*lines, "answer = policy.read(changed, instance)"]
+    return [*lines, "answer = policy.certify(changed, instance)"]
 
 
 def asked_of(draw: Draw) -> tuple[dict[str, Any], Any]:

@@ -62,7 +62,7 @@ def table(args: Any) -> list[dict[str, Any]]:
                 try:
                     found = fo.prove(
                         notion, kind, resources=m, weights=name == "weighted DRF", time_limit=args.time_limit
-                    )
+                    )[kind]
                     verdict, shown = SHORT[found.verdict], found.shown()
                     if args.drawn and found.verdict == "proved":
                         contradict(notion, kind, m, name == "weighted DRF", args.drawn)
@@ -102,7 +102,7 @@ def of_claim(claim: literature.Claim, args: Any) -> str:
 
     def verdict(words: str, m: int, **options: Any) -> str:
         options |= {"weights": claim.about.startswith("weighted"), "time_limit": args.time_limit}
-        proof = fo.prove(mechanism, claim.property, resources=m, **options)
+        proof = fo.prove(mechanism, claim.property, resources=m, **options)[claim.property]
         if proof.verdict == "proved" or (proof.verdict == "refuted" and not options.get("users")):
             among = words.replace("any n", "").removeprefix(", ") if proof.verdict == "refuted" else words
             by = " by z3, " if proof.provers else ", " * bool(among)

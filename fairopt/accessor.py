@@ -28,6 +28,7 @@ FUNCTIONS = {
     "Allocation.load": "fairopt.reading:load",
     "Sensitivity.plot": "fairopt.plots.purchase_bars:purchases",
     "Verdict.plot": "fairopt.plots:envy_matrix",
+    "AuditReport.load": "fairopt.properties.audit.replay:load",
     "PropertySearch.proved": "fairopt.properties.prove.prove:of_finding",
     "Frontier.plot": "fairopt.plots.tradeoff:draw_frontier",
     "Frontier._repr_html_": "fairopt.report.frontiers:frontier_page",

@@ -18,6 +18,8 @@ from fairopt.errors import InvalidBlock
 from fairopt.instance import Instance
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from fairopt.derivatives.prices import LevelPrices
 
 __all__ = ["Allocation", "ChangedByHand"]
@@ -30,13 +32,13 @@ ROUNDING = 1e-12  # of a capacity: less left over is none
 
 @dataclass(frozen=True, repr=False)
 class ChangedByHand:
-    """A policy whose problem was changed before `Policy.read`: it names the answer, which another objective or other
+    """A policy whose problem was changed before `Policy.certify`: it names the answer, which another objective or other
     conditions made.
 
     Attributes
     ----------
     policy : Policy
-        The policy that `Policy.read` was called of.
+        The policy that `Policy.certify` was called of.
 
     Examples
     --------
@@ -45,7 +47,7 @@ class ChangedByHand:
     >>> problem = policy.problem(pool)
     >>> changed = cp.Problem(problem.objective, [*problem.constraints, problem.var_dict["tasks"] <= 1])
     >>> _ = changed.solve(solver="HIGHS")
-    >>> policy.read(changed, pool).policy
+    >>> policy.certify(changed, pool).policy
     Policy(Total(Tasks()), name='most tasks') as changed by hand
     """
 
@@ -71,7 +73,7 @@ class Allocation:
     instance : Instance
         The instance, as given.
     policy : Policy or other mechanism
-        The policy that was solved; `ChangedByHand` of one whose problem was changed before `Policy.read`.
+        The policy that was solved; `ChangedByHand` of one whose problem was changed before `Policy.certify`.
     tasks_by_server : ndarray of shape (n_users, n_servers)
         Tasks of each user on each server row.
     certificate : Certificate
@@ -222,8 +224,8 @@ class Allocation:
         Computed from the blocks, the instance and the tasks. For blocks of your own these are the dual values of the
         method if they satisfy the conditions of an optimum (then they lie between the derivatives from the right and
         from the left), and None otherwise, as for `FairnessEfficiency` where it is not concave, and for a problem that
-        was changed before `Policy.read`. Policies that decide bundles give the dual values of their proof; mechanisms
-        without an objective have no prices, nor have whole tasks: what they are worth has jumps as a function of
+        was changed before `Policy.certify`. Policies that decide bundles give the dual values of their proof;
+        mechanisms without an objective have no prices, nor have whole tasks: what they are worth has jumps as a function of
         capacities.
 
         Examples
@@ -332,7 +334,7 @@ class Allocation:
 
     # -- tables and pictures ----------------------------------------------------------------------------------
 
-    def to_frame(self, by: str = "user") -> Any:
+    def to_frame(self, by: str = "user") -> pd.DataFrame:
         """A pandas frame with a row per user, per server, or per user and server.
 
         Parameters

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import warnings
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal, NoReturn, TypeVar
 
@@ -101,8 +102,10 @@ class Policy:
         ----------
         instance : Instance
             Users and servers.
-        method : {"auto", "cone", "water-filling", "prices", "levels", "linear", "closed"}, default "auto"
-            ``auto`` takes the first method that is exact; ``cone`` forces the general one, by CVXPY.
+        method : str, default "auto"
+            ``"auto"`` takes the first method that is exact, ``"cone"`` the general one, by CVXPY. ``"water-filling"``,
+            ``"prices"``, ``"levels"``, ``"linear"`` and ``"closed"`` are the specialised ones; ``"parametric"`` is a
+            search for `FairnessEfficiency` outside the alpha-fair case, along the sum of shares.
         solver : str, optional
             Any name in ``cvxpy.installed_solvers()``: forces the cone method with this solver only.
         solver_options : dict, optional
@@ -257,7 +260,7 @@ class Policy:
         """
         return natural_problem(self, instance)
 
-    def read(self, problem: cp.Problem, instance: Instance) -> Allocation:
+    def certify(self, problem: cp.Problem, instance: Instance) -> Allocation:
         """Certify the answer of a problem that `problem` made, solved and perhaps changed by the user.
 
         Parameters
@@ -287,11 +290,16 @@ class Policy:
         >>> tasks = problem.var_dict["tasks"]
         >>> changed = cp.Problem(problem.objective, [*problem.constraints, tasks[1] <= 6 * tasks[0]])
         >>> _ = changed.solve(solver="HIGHS")
-        >>> answer = fo.MostTasks().read(changed, cluster)
+        >>> answer = fo.MostTasks().certify(changed, cluster)
         >>> answer.tasks.round(4), answer.policy.name
         (array([ 2.2727, 13.6364]), 'most tasks as changed by hand')
         """
         return read_problem(self, problem, instance)
+
+    def read(self, problem: cp.Problem, instance: Instance) -> Allocation:
+        """Deprecated: the old name of `certify`."""
+        warnings.warn("Policy.read is now Policy.certify", DeprecationWarning, stacklevel=2)
+        return self.certify(problem, instance)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Policy):

@@ -237,7 +237,7 @@ def test_a_bound_on_an_eigenvalue_is_a_matrix_condition_too_and_a_norm_is_none()
     problem = nash.problem(CLUSTER)
     problem.solve(solver="CLARABEL")
     with pytest.raises(fo.errors.NotCertified, match=said):
-        nash.read(problem, CLUSTER)
+        nash.certify(problem, CLUSTER)
     near = constraint(lambda m: {"near": cp.norm(m.tasks) <= 3})
     assert not has_matrices(fo.Policy(fo.AlphaFair(1), [near]).problem(CLUSTER))
 

@@ -521,7 +521,7 @@ def test_the_problem_in_natural_units_has_the_value_of_the_allocation(name, inst
     problem.solve(solver="CLARABEL", tol_gap_abs=1e-11, tol_gap_rel=1e-11, tol_feas=1e-11)
     a = POLICIES[name].allocate(instance)
     assert problem.value == pytest.approx(a.objective, rel=1e-6)
-    read = POLICIES[name].read(problem, instance)
+    read = POLICIES[name].certify(problem, instance)
     assert read.certificate.ok
     assert read.certificate.method == "read"
     assert read.objective == pytest.approx(a.objective, rel=1e-6)
@@ -529,7 +529,7 @@ def test_the_problem_in_natural_units_has_the_value_of_the_allocation(name, inst
 
 def test_a_problem_that_is_not_solved_cannot_be_read():
     with pytest.raises(fo.errors.NotCertified, match="solve"):
-        fo.FDS(1).read(fo.FDS(1).problem(TWO), TWO)
+        fo.FDS(1).certify(fo.FDS(1).problem(TWO), TWO)
 
 
 def test_a_problem_of_something_else_cannot_be_read():
@@ -537,14 +537,14 @@ def test_a_problem_of_something_else_cannot_be_read():
     problem = cp.Problem(cp.Maximize(cp.sum(x)), [x <= 1])
     problem.solve()
     with pytest.raises(fo.errors.InvalidBlock, match="no variable named 'tasks'"):
-        fo.FDS(1).read(problem, TWO)
+        fo.FDS(1).certify(problem, TWO)
 
 
 def test_a_problem_of_another_instance_cannot_be_read():
     problem = fo.MostTasks().problem(TWO)
     problem.solve()
     with pytest.raises(fo.errors.InvalidBlock, match="shape"):
-        fo.MostTasks().read(problem, fo.Instance([[1], [1], [1]], [3]))
+        fo.MostTasks().certify(problem, fo.Instance([[1], [1], [1]], [3]))
 
 
 @pytest.mark.parametrize("policy", [fo.FDS(1), fo.FDS(2), fo.GFJ(0.5), fo.MostTasks(), fo.DRF()], ids=lambda p: p.name)
@@ -554,7 +554,7 @@ def test_an_answer_that_is_not_optimal_cannot_be_read(policy, factor):
     problem.solve(solver="CLARABEL")
     problem.var_dict["tasks"].value = problem.var_dict["tasks"].value * factor * np.array([1.0, 0.9])
     with pytest.raises(fo.errors.NotCertified):
-        policy.read(problem, TWO)
+        policy.certify(problem, TWO)
 
 
 def test_a_changed_problem_is_read_for_what_it_is():
@@ -563,7 +563,7 @@ def test_a_changed_problem_is_read_for_what_it_is():
     tasks = problem.var_dict["tasks"]
     changed = cp.Problem(problem.objective, [*problem.constraints, tasks[1] <= 6 * tasks[0]])
     changed.solve(solver="HIGHS")
-    a = policy.read(changed, TWO)
+    a = policy.certify(changed, TWO)
     assert_allclose(a.tasks, [25 / 11, 150 / 11], rtol=1e-7)
     assert a.certificate.ok
 
@@ -573,13 +573,13 @@ def test_a_problem_without_its_capacities_is_not_feasible_and_cannot_be_read():
     wide = cp.Problem(problem.objective, [problem.var_dict["tasks"] <= 1000])
     wide.solve(solver="HIGHS")
     with pytest.raises(fo.errors.NotCertified):
-        fo.MostTasks().read(wide, TWO)
+        fo.MostTasks().certify(wide, TWO)
 
 
 @pytest.mark.parametrize("problem", [None, 3, "x"])
 def test_what_is_no_problem_cannot_be_read(problem):
     with pytest.raises(fo.errors.InvalidBlock, match=r"policy\.problem\(instance\)"):
-        fo.DRF().read(problem, TWO)
+        fo.DRF().certify(problem, TWO)
 
 
 # -- further constraints ---------------------------------------------------------------------------------------------

@@ -163,7 +163,7 @@ def test_the_witnesses_of_a_saved_audit_refute_again(name: str) -> None:
 
 
 def test_the_witness_against_a_mechanism_of_ones_own_needs_the_mechanism() -> None:
-    with pytest.raises(fo.errors.InvalidInstance, match=r"Saturating.*replay\(path, mechanism="):
+    with pytest.raises(fo.errors.InvalidInstance, match=r"Saturating.*replay\(path, policy="):
         fo.properties.replay(DATA / "audit-own.json")
     (again,) = fo.properties.replay(DATA / "audit-own.json", fo.Policy(Saturating(0.5)))
     assert again.refutes and again.property == "sharing-incentive"

@@ -41,7 +41,9 @@ Seconds = Annotated[float | None, typer.Option(metavar="SECONDS", help="Seconds 
 @comparing
 def verify(
     source: Source | None,
-    paths: Annotated[list[Path], typer.Argument(metavar="FILE...", help="JSON files of 'solve --out' or save.")],
+    paths: Annotated[
+        list[Path], typer.Argument(metavar="FILE...", exists=True, help="JSON files of 'solve --out' or save.")
+    ],
     as_json: AsJson = False,
     time_limit: Seconds = None,
 ) -> None:

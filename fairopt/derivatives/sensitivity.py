@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,6 +17,9 @@ from fairopt.display import label
 from fairopt.errors import InvalidBlock, MissingExtra, OutOfDomain, nearest
 from fairopt.instance import Instance
 from fairopt.time_limits import checked
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 __all__ = ["Purchase", "Sensitivity", "checked_costs", "sensitivity"]
 
@@ -220,7 +223,7 @@ class Sensitivity:
             out.append("(Compared per 1 % more of each; give costs to compare by these.)")
         return " ".join(out).replace(": 1 tasks ", ": 1 task ")
 
-    def to_frame(self, by: str = "capacity") -> Any:
+    def to_frame(self, by: str = "capacity") -> pd.DataFrame:
         """A pandas frame with a row per number, or per user.
 
         Parameters

@@ -7,7 +7,7 @@ import os
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -21,6 +21,9 @@ from fairopt.io.notes import counted
 from fairopt.lazy import sp
 from fairopt.online.jobs import JobTable
 from fairopt.validation import as_floats
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 __all__ = ["Timeline"]
 
@@ -276,7 +279,7 @@ class Timeline:
             "distance": {"mean": _mean(known), "largest": float(known.max()) if len(known) else math.nan},
         }
 
-    def to_frame(self, by: str = "task", times: ArrayLike | None = None) -> Any:
+    def to_frame(self, by: str = "task", times: ArrayLike | None = None) -> pd.DataFrame:
         """A pandas frame.
 
         Parameters

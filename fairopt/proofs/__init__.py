@@ -14,7 +14,7 @@ The files:
 * `levels`: leximin on several servers and under constraints.
 * `lagrangian`, `conic`: the bounds of cone programs.
 * `plane`: the (beta, lambda) plane, by lines along the sum of shares.
-* `read`: answers of CVXPY problems that the user solved (`Policy.read`).
+* `read`: answers of CVXPY problems that the user solved (`Policy.certify`).
 * `batch`: answers of many instances at once. `psdsf`: PS-DSF. `maximal`: whole tasks placed one by one.
 * `verify`: saved answers proved from their files alone, without the rest of the package. `entries`: what files hold
   for it.

@@ -281,7 +281,7 @@ def _lost(program: Program, answer: Answer, table: Float) -> Float:
 
 
 def of_problem(policy: Any, instance: Instance, found: Answer, begun: float) -> Allocation:
-    """The allocation of a solved problem; see `Policy.read`."""
+    """The allocation of a solved problem; see `Policy.certify`."""
     certificate = _certificate(begun, found)
     return Allocation(instance, policy, found.tasks, certificate, found.value, found.prices, found.bundles)
 

@@ -547,11 +547,11 @@ def test_an_answer_of_a_problem_that_was_changed_has_prices_only_if_the_policy_e
     policy = fo.MostTasks()
     problem = policy.problem(PAIR)
     problem.solve(solver="HIGHS")
-    assert_allclose(policy.read(problem, PAIR).prices, [[1 / 8, 0, 0]], atol=1e-9)
+    assert_allclose(policy.certify(problem, PAIR).prices, [[1 / 8, 0, 0]], atol=1e-9)
     tasks = problem.var_dict["tasks"]
     changed = cp.Problem(problem.objective, [*problem.constraints, tasks[1] <= 6 * tasks[0]])
     changed.solve(solver="HIGHS")
-    assert policy.read(changed, PAIR).prices is None
+    assert policy.certify(changed, PAIR).prices is None
 
 
 def test_mechanisms_and_policies_that_decide_bundles_keep_what_they_have() -> None:

@@ -45,7 +45,7 @@ def test_the_problem_has_the_same_optimum(policy: fo.Policy, instance: fo.Instan
     problem = policy.problem(instance)
     assert problem.is_dcp()
     problem.solve(solver="CLARABEL")
-    a, b = policy.allocate(instance), policy.read(problem, instance)
+    a, b = policy.allocate(instance), policy.certify(problem, instance)
     assert b.certificate.ok and b.certificate.method == "read"
     assert b.objective == pytest.approx(a.objective, rel=1e-5)
     assert b.certificate.gap <= 1e-6
@@ -57,7 +57,7 @@ def test_problems_of_any_cluster_have_the_same_optimum(instance: fo.Instance) ->
     for policy in (fo.MostTasks(), fo.Policy(fo.MaxMin(), [fo.MinShare(1e-3)])):
         problem = policy.problem(instance)
         problem.solve(solver="HIGHS")
-        a, b = policy.allocate(instance), policy.read(problem, instance)
+        a, b = policy.allocate(instance), policy.certify(problem, instance)
         assert b.objective == pytest.approx(a.objective, rel=1e-6, abs=1e-9)
 
 
@@ -78,7 +78,7 @@ def test_placement_limits_and_idle_users_hold_in_the_problem() -> None:
     x = problem.var_dict["tasks"].value
     np.testing.assert_allclose(x[~instance.eligible], 0, atol=1e-9)
     assert x[0].sum() == pytest.approx(0) and x[1].sum() <= 1 + 1e-9
-    assert fo.MostTasks().read(problem, instance).tasks.sum() == pytest.approx(4)
+    assert fo.MostTasks().certify(problem, instance).tasks.sum() == pytest.approx(4)
 
 
 def test_the_problem_is_in_natural_units() -> None:
@@ -91,7 +91,7 @@ def test_the_problem_is_in_natural_units() -> None:
 def test_prices_of_the_problem_are_per_unit_of_capacity() -> None:
     problem = fo.MostTasks().problem(CLUSTER)
     problem.solve(solver="HIGHS")
-    a = fo.MostTasks().read(problem, CLUSTER)
+    a = fo.MostTasks().certify(problem, CLUSTER)
     np.testing.assert_allclose(a.prices, [[1 / 8, 0, 0]], atol=1e-9)
 
 
@@ -104,7 +104,7 @@ def test_an_added_constraint_is_certified(policy: fo.Policy) -> None:
     tasks = problem.var_dict["tasks"]
     changed = cp.Problem(problem.objective, [*problem.constraints, tasks[1] <= 2 * tasks[0]])
     changed.solve(solver="CLARABEL")
-    a = policy.read(changed, CLUSTER)
+    a = policy.certify(changed, CLUSTER)
     assert a.tasks[1] <= 2 * a.tasks[0] * (1 + 1e-6)
     # 40 x + 8 y = 200 and y = 2 x, since all of these want more of user 2 than that
     np.testing.assert_allclose(a.tasks, [25 / 7, 50 / 7], rtol=1e-4)
@@ -126,7 +126,7 @@ def test_a_replaced_objective_is_certified(write: object, right: list | None) ->
     tasks = problem.var_dict["tasks"]
     changed = cp.Problem(cp.Maximize(write(tasks)), problem.constraints)  # type: ignore[operator]
     changed.solve(solver="CLARABEL")
-    a = fo.MostTasks().read(changed, CLUSTER)
+    a = fo.MostTasks().certify(changed, CLUSTER)
     assert a.objective == pytest.approx(changed.value, rel=1e-5, abs=1e-5)
     if right is not None:
         np.testing.assert_allclose(a.tasks, right, rtol=1e-3)
@@ -137,10 +137,10 @@ def test_a_minimised_objective_is_certified() -> None:
     tasks = problem.var_dict["tasks"]
     changed = cp.Problem(cp.Minimize(cp.sum_squares(tasks - 3)), problem.constraints)
     changed.solve(solver="CLARABEL")
-    np.testing.assert_allclose(fo.MostTasks().read(changed, CLUSTER).tasks, [3, 3], rtol=1e-3)
+    np.testing.assert_allclose(fo.MostTasks().certify(changed, CLUSTER).tasks, [3, 3], rtol=1e-3)
     tasks.value = np.array([2.0, 3.0])
     with pytest.raises(fo.errors.NotCertified):
-        fo.MostTasks().read(changed, CLUSTER)
+        fo.MostTasks().certify(changed, CLUSTER)
 
 
 @pytest.mark.parametrize("objective", [cp.Minimize, lambda cost: cp.Maximize(-cost)], ids=["minimised", "negative"])
@@ -150,10 +150,10 @@ def test_a_cost_above_the_least_is_refused(objective: Callable[[cp.Expression], 
     tasks = problem.var_dict["tasks"]
     changed = cp.Problem(objective(cp.sum(tasks)), [*problem.constraints, cp.sum(tasks) >= 2])
     changed.solve(solver="CLARABEL")
-    assert policy.read(changed, instance).tasks.sum() == pytest.approx(2)
+    assert policy.certify(changed, instance).tasks.sum() == pytest.approx(2)
     tasks.value = np.array([1.5, 1.5])
     with pytest.raises(fo.errors.NotCertified, match=r"gap 6\.7e-01"):  # 3 - 2, relative to 3 - 1.5
-        policy.read(changed, instance)
+        policy.certify(changed, instance)
 
 
 def test_an_objective_whose_terms_cancel_is_not_measured_in_their_rounding() -> None:
@@ -165,12 +165,12 @@ def test_an_objective_whose_terms_cancel_is_not_measured_in_their_rounding() -> 
     equal.save_dual_value(np.array(1.0))
     tasks.value = np.array([3.0, 3.0 - 3e-10])  # the best is 0
     with pytest.raises(fo.errors.NotCertified):
-        policy.read(changed, instance)
+        policy.certify(changed, instance)
 
 
 def test_an_unsolved_problem_is_refused() -> None:
     with pytest.raises(fo.errors.NotCertified, match="solve"):
-        fo.FDS(1).read(fo.FDS(1).problem(CLUSTER), CLUSTER)
+        fo.FDS(1).certify(fo.FDS(1).problem(CLUSTER), CLUSTER)
 
 
 def test_a_problem_of_something_else_is_refused() -> None:
@@ -178,11 +178,11 @@ def test_a_problem_of_something_else_is_refused() -> None:
     other = cp.Problem(cp.Maximize(cp.sum(x)), [x <= 1])
     other.solve(solver="HIGHS")
     with pytest.raises(fo.errors.InvalidBlock, match="tasks"):
-        fo.DRF().read(other, CLUSTER)
+        fo.DRF().certify(other, CLUSTER)
     problem = fo.MostTasks().problem(CLUSTER)
     problem.solve(solver="HIGHS")
     with pytest.raises(fo.errors.InvalidBlock, match="shape"):
-        fo.MostTasks().read(problem, TWO)
+        fo.MostTasks().certify(problem, TWO)
 
 
 MOVED = [fo.MostTasks(), fo.FDS(1), fo.GFJ(2), fo.FDS(0.5), fo.FDS(beta=2, lam=-1)]
@@ -193,11 +193,11 @@ MOVED = [fo.MostTasks(), fo.FDS(1), fo.GFJ(2), fo.FDS(0.5), fo.FDS(beta=2, lam=-
 def test_an_answer_moved_by_hand_is_refused(policy: fo.Policy, part: float) -> None:
     problem = policy.problem(CLUSTER)
     problem.solve(solver="CLARABEL")
-    right = policy.read(problem, CLUSTER).tasks
+    right = policy.certify(problem, CLUSTER).tasks
     tasks = problem.var_dict["tasks"]
     tasks.value = np.maximum(np.array(tasks.value), 0) * np.array([part, 1.0])
     try:
-        a = policy.read(problem, CLUSTER)
+        a = policy.certify(problem, CLUSTER)
     except fo.errors.NotCertified:
         return
     np.testing.assert_allclose(a.tasks, right, rtol=2e-3, atol=1e-5)
@@ -210,7 +210,7 @@ def test_an_answer_that_breaks_the_instance_is_not_passed_on() -> None:
     changed = cp.Problem(problem.objective, [tasks <= 100])
     changed.solve(solver="HIGHS")
     with pytest.raises(fo.errors.NotCertified):
-        fo.MostTasks().read(changed, CLUSTER)
+        fo.MostTasks().certify(changed, CLUSTER)
 
 
 def test_a_constraint_in_small_units_counts_relatively() -> None:
@@ -223,7 +223,7 @@ def test_a_constraint_in_small_units_counts_relatively() -> None:
     changed.solve(solver="CLARABEL")
     tasks.value = np.array([5e-9, 5e-9])
     with pytest.raises(fo.errors.NotCertified):
-        policy.read(changed, small)
+        policy.certify(changed, small)
 
 
 def test_variables_of_ones_own_do_not_fool_the_proof() -> None:
@@ -232,11 +232,11 @@ def test_variables_of_ones_own_do_not_fool_the_proof() -> None:
     tasks, t = problem.var_dict["tasks"], cp.Variable()
     changed = cp.Problem(problem.objective, [*problem.constraints, tasks[1] <= t, t <= 6])
     changed.solve(solver="CLARABEL")
-    np.testing.assert_allclose(fo.MostTasks().read(changed, CLUSTER).tasks, [3.8, 6], rtol=1e-5)
+    np.testing.assert_allclose(fo.MostTasks().certify(changed, CLUSTER).tasks, [3.8, 6], rtol=1e-5)
     t.value = 3.0
     tasks.value = np.array([4.4, 3.0])
     with pytest.raises(fo.errors.NotCertified):
-        fo.MostTasks().read(changed, CLUSTER)
+        fo.MostTasks().certify(changed, CLUSTER)
 
 
 def test_an_objective_on_a_variable_of_ones_own_is_certified_or_refused() -> None:
@@ -245,11 +245,11 @@ def test_an_objective_on_a_variable_of_ones_own_is_certified_or_refused() -> Non
     changed = cp.Problem(cp.Maximize(t + 1e-3 * cp.sum(tasks)), [*problem.constraints, t <= tasks[0], t <= tasks[1]])
     changed.solve(solver="CLARABEL")
     right = np.array(tasks.value)
-    a = fo.MostTasks().read(changed, CLUSTER)
+    a = fo.MostTasks().certify(changed, CLUSTER)
     np.testing.assert_allclose(a.tasks, right, rtol=1e-3)
     t.value = 0.5 * t.value
     with pytest.raises(fo.errors.NotCertified):
-        fo.MostTasks().read(changed, CLUSTER)
+        fo.MostTasks().certify(changed, CLUSTER)
 
 
 @pytest.mark.parametrize(
@@ -261,7 +261,7 @@ def test_what_is_read_of_levels_is_named_by_the_first(objective: fo.Objective, f
     policy = fo.Policy(objective, [fo.MinTasks(1)], name="mine")
     problem = policy.problem(CLUSTER)
     problem.solve(solver="CLARABEL")
-    answer = policy.read(problem, CLUSTER)
+    answer = policy.certify(problem, CLUSTER)
     assert answer.policy == fo.Policy(first, [fo.MinTasks(1)])
     assert answer.policy.name == "first level of mine" and "first level of mine" in repr(answer)
 
@@ -270,7 +270,7 @@ def test_reading_leaves_the_problem_as_it_was() -> None:
     problem = fo.FDS(1).problem(CLUSTER)
     problem.solve(solver="CLARABEL")
     before = np.array(problem.var_dict["tasks"].value)
-    fo.FDS(1).read(problem, CLUSTER)
+    fo.FDS(1).certify(problem, CLUSTER)
     assert (problem.var_dict["tasks"].value == before).all()
 
 
@@ -280,7 +280,7 @@ def test_demands_by_server_read_back(seed: int) -> None:
     for policy in (fo.MostTasks(), fo.FDS(1)):
         problem = policy.problem(instance)
         problem.solve(solver="CLARABEL")
-        a, b = policy.allocate(instance), policy.read(problem, instance)
+        a, b = policy.allocate(instance), policy.certify(problem, instance)
         assert b.objective == pytest.approx(a.objective, rel=1e-5, abs=1e-7)
 
 
@@ -289,7 +289,7 @@ def test_nobody_at_all() -> None:
         problem = fo.FDS(1).problem(instance)
         if instance.n_users:
             problem.solve(solver="CLARABEL")
-            assert fo.FDS(1).read(problem, instance).tasks.tolist() == [0]
+            assert fo.FDS(1).certify(problem, instance).tasks.tolist() == [0]
 
 
 LOOP = """
@@ -359,9 +359,9 @@ def test_the_answer_of_an_unchanged_problem_is_the_policys_whatever_solved_it() 
     for solver in ("CLARABEL", "ECOS", "SCS"):
         problem = policy.problem(CLUSTER)
         problem.solve(solver=solver, **({"eps": 1e-9} if solver == "SCS" else {}))
-        assert policy.read(problem, CLUSTER).policy is policy
+        assert policy.certify(problem, CLUSTER).policy is policy
     rebuilt = cp.Problem(cp.Maximize(problem.objective.expr), problem.constraints)
-    assert policy.read(rebuilt, CLUSTER).policy is policy
+    assert policy.certify(rebuilt, CLUSTER).policy is policy
 
 
 def test_an_answer_of_a_problem_that_was_changed_says_so_in_name_tables_and_file(tmp_path: Path) -> None:
@@ -370,7 +370,7 @@ def test_an_answer_of_a_problem_that_was_changed_says_so_in_name_tables_and_file
     tasks = problem.var_dict["tasks"]
     changed = cp.Problem(cp.Maximize(cp.sum(cp.sqrt(tasks)) + tasks[0]), problem.constraints)
     changed.solve(solver="CLARABEL")
-    answer = policy.read(changed, pool)
+    answer = policy.certify(changed, pool)
     assert answer.certificate.ok and answer.tasks[0] > 1.8
     assert repr(answer.policy) == answer.policy.name == "Policy(AlphaFair(1)) as changed by hand"
     for shown in (repr(answer), answer._repr_html_(), repr(fo.check(answer))):
@@ -394,13 +394,13 @@ def test_a_parameter_of_another_value_and_another_instance_are_changes() -> None
     policy = fo.MostTasks().with_constraints(AtMost())
     problem = policy.problem(CLUSTER)
     problem.solve(solver="HIGHS")
-    assert policy.read(problem, CLUSTER).policy is policy
+    assert policy.certify(problem, CLUSTER).policy is policy
     (at_most,) = problem.parameters()
     at_most.value = 2.0
     problem.solve(solver="HIGHS")
-    assert "changed by hand" in repr(policy.read(problem, CLUSTER).policy)
+    assert "changed by hand" in repr(policy.certify(problem, CLUSTER).policy)
     at_most.value = 3.0
     smaller = CLUSTER.with_capacities(CLUSTER.capacities[0] * 0.9)
     problem = policy.problem(smaller)
     problem.solve(solver="HIGHS")
-    assert "changed by hand" in repr(policy.read(problem, CLUSTER).policy)
+    assert "changed by hand" in repr(policy.certify(problem, CLUSTER).policy)

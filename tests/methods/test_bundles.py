@@ -391,7 +391,7 @@ def test_problem_solved_by_hand_reads_as_the_policy_answers(policy, instance):
         policy = fo.Policy(fo.WeightedLog(), [fo.MinTasks({"user1": 1})])
     problem = policy.problem(instance)
     problem.solve(solver="CLARABEL", tol_gap_abs=1e-10, tol_gap_rel=1e-10, tol_feas=1e-10)
-    a = policy.read(problem, instance)
+    a = policy.certify(problem, instance)
     expected = policy.allocate(instance)
     assert_allclose(a.bundles, expected.bundles, atol=1e-3)
     assert_allclose(a.objective, expected.objective, rtol=1e-6, atol=1e-6)
@@ -402,17 +402,17 @@ def test_changed_problem_is_read_for_what_it_is():
     bundles = problem.var_dict["bundles"]
     changed = cp.Problem(problem.objective, [*problem.constraints, bundles[0, 0] <= 2.5])
     changed.solve(solver="CLARABEL")
-    assert_allclose(fo.HFFMRA("raw").read(changed, EXAMPLE).bundles[0, 0, 0], 2.5, rtol=1e-6)
+    assert_allclose(fo.HFFMRA("raw").certify(changed, EXAMPLE).bundles[0, 0, 0], 2.5, rtol=1e-6)
 
 
 def test_unsolved_and_foreign_problems_are_refused():
     with pytest.raises(fo.errors.NotCertified, match="no answer"):
-        fo.HFFMRA().read(fo.HFFMRA().problem(EXAMPLE), EXAMPLE)
+        fo.HFFMRA().certify(fo.HFFMRA().problem(EXAMPLE), EXAMPLE)
     with pytest.raises(fo.errors.InvalidBlock, match="no variable named 'bundles'"):
-        fo.HFFMRA().read(fo.DRF().problem(EXAMPLE), EXAMPLE)
+        fo.HFFMRA().certify(fo.DRF().problem(EXAMPLE), EXAMPLE)
     problem = fo.HFFMRA().problem(EXAMPLE)
     problem.solve(solver="CLARABEL")
     bundles = problem.var_dict["bundles"]
     bundles.save_value(bundles.value * np.array([[0.5], [1.0]]))
     with pytest.raises(fo.errors.NotCertified):
-        fo.HFFMRA().read(problem, EXAMPLE)
+        fo.HFFMRA().certify(problem, EXAMPLE)

@@ -238,7 +238,7 @@ def test_answers_of_batches_and_of_problems_that_were_read_get_evidence_when_the
     problem = policy.problem(POOL)
     problem.solve(solver="CLARABEL", tol_gap_abs=1e-11, tol_gap_rel=1e-11, tol_feas=1e-11)
     batch = fo.allocate_many(fo.DRF(), np.array([[[40, 8], [8, 5]]]), [200, 200])
-    for answer in (policy.read(problem, POOL), batch[0]):
+    for answer in (policy.certify(problem, POOL), batch[0]):
         assert fo.verify(answer.save(tmp_path / "answer.json")).ok
 
 

@@ -153,7 +153,7 @@ def test_a_problem_of_a_multiple_is_read_in_the_units_of_the_objective() -> None
         policy = fo.Policy(objective)
         problem = policy.problem(CLUSTERS["pool"])
         problem.solve(solver="CLARABEL")
-        read = policy.read(problem, CLUSTERS["pool"])
+        read = policy.certify(problem, CLUSTERS["pool"])
         assert read.objective == pytest.approx(policy.allocate(CLUSTERS["pool"]).objective, rel=1e-6)
 
 

@@ -198,7 +198,11 @@ def test_a_total_that_nobody_adds_to_is_refused_by_its_program_whatever_solves_i
     Program(pool, fo.MaxMin(SHARE), ())  # which is refused by whatever reads the users
     problem = fo.MostTasks().problem(pool)
     problem.solve(solver="CLARABEL")
-    for ask in (lambda p: p.allocate(pool), lambda p: p.allocate(pool, method="cone"), lambda p: p.read(problem, pool)):
+    for ask in (
+        lambda p: p.allocate(pool),
+        lambda p: p.allocate(pool, method="cone"),
+        lambda p: p.certify(problem, pool),
+    ):
         with pytest.raises(fo.errors.OutOfDomain, match="'user1' has a zero"):
             ask(fo.Policy(fo.MaxMin(SHARE)))
 
@@ -243,7 +247,7 @@ def test_prepared_read_saved_and_whole_answers_take_zero_shares(kind: str, tmp_p
         assert_allclose(again.objective, doubled.objective, rtol=CLOSE)
         problem = policy.problem(instance)
         problem.solve(solver="CLARABEL", tol_gap_abs=1e-11, tol_gap_rel=1e-11, tol_feas=1e-11)
-        assert_allclose(policy.read(problem, instance).objective, answer.objective, rtol=1e-5)
+        assert_allclose(policy.certify(problem, instance).objective, answer.objective, rtol=1e-5)
         answer.save(tmp_path / "answer.json")
         assert fo.Allocation.load(tmp_path / "answer.json").certificate.ok
         whole = policy.allocate(instance, integral="rounded")

@@ -154,7 +154,7 @@ ATTACKS = [
     "getattr(Total(), 'share')",
     "Model(1, 2)",
     "Instance([[1]], [1])",
-    "Policy.read(1)",
+    "Policy.certify(1)",
     "breakpoint()",
     "exit()",
     "quit()",

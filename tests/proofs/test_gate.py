@@ -352,10 +352,10 @@ def test_a_constraint_taken_out_of_a_problem_bounds_nothing() -> None:
     problem = policy.problem(instance)
     freed = cp.Problem(problem.objective, [c for c in problem.constraints if "Reserve" not in str(c.label)])
     freed.solve(solver="HIGHS")
-    np.testing.assert_allclose(policy.read(freed, instance).tasks, [10, 0], atol=1e-9)
+    np.testing.assert_allclose(policy.certify(freed, instance).tasks, [10, 0], atol=1e-9)
     freed.var_dict["tasks"].save_value(np.array([5.0, 0.0]))
     with pytest.raises(fo.errors.NotCertified):
-        policy.read(freed, instance)
+        policy.certify(freed, instance)
 
 
 def test_an_objective_changed_in_a_problem_is_judged_as_it_is() -> None:
@@ -366,7 +366,7 @@ def test_an_objective_changed_in_a_problem_is_judged_as_it_is() -> None:
     changed.block = problem.objective.block  # claims to be what it was
     lying = cp.Problem(changed, problem.constraints)
     with pytest.raises(fo.errors.NotCertified):
-        policy.read(lying, instance)
+        policy.certify(lying, instance)
 
 
 def test_a_problem_that_is_not_convex_is_refused() -> None:
@@ -375,9 +375,9 @@ def test_a_problem_that_is_not_convex_is_refused() -> None:
     tasks = problem.var_dict["tasks"]
     tasks.save_value(np.array([5.0, 5.0]))
     with pytest.raises(fo.errors.NotConcave, match="not convex"):
-        policy.read(cp.Problem(problem.objective, [*problem.constraints, cp.sqrt(tasks[0]) <= 3]), instance)
+        policy.certify(cp.Problem(problem.objective, [*problem.constraints, cp.sqrt(tasks[0]) <= 3]), instance)
     with pytest.raises(fo.errors.NotConcave, match="not convex"):
-        policy.read(cp.Problem(cp.Maximize(cp.sum_squares(tasks)), problem.constraints), instance)
+        policy.certify(cp.Problem(cp.Maximize(cp.sum_squares(tasks)), problem.constraints), instance)
 
 
 def test_a_constraint_added_after_solving_in_a_variable_without_a_value_is_told() -> None:
@@ -386,7 +386,7 @@ def test_a_constraint_added_after_solving_in_a_variable_without_a_value_is_told(
     problem.solve(solver="HIGHS")
     more = cp.Problem(problem.objective, [*problem.constraints, cp.Variable(name="spare") >= 1])
     with pytest.raises(fo.errors.NotCertified, match=r"'spare' has no value; call \.solve"):
-        policy.read(more, instance)
+        policy.certify(more, instance)
 
 
 def test_ranges_of_other_variables_of_a_problem_hold() -> None:
@@ -396,9 +396,9 @@ def test_ranges_of_other_variables_of_a_problem_hold() -> None:
     problem.var_dict["tasks"].save_value(np.array([10.0, 0.0]))
     cap.save_value(np.array(10.0))
     with pytest.raises(fo.errors.NotCertified):
-        policy.read(capped, instance)
+        policy.certify(capped, instance)
     capped.solve(solver="HIGHS")
-    assert policy.read(capped, instance).tasks.sum() == pytest.approx(10)
+    assert policy.certify(capped, instance).tasks.sum() == pytest.approx(10)
 
 
 @dataclass(frozen=True)
@@ -446,7 +446,7 @@ def test_what_is_added_to_both_sides_of_a_row_hides_no_violation() -> None:
     padded = cp.Problem(problem.objective, [*problem.constraints, cp.sum(tasks) + 1.7e9 <= 1.7e9 + 10])
     tasks.save_value(np.array([10.0, 10.0]))
     with pytest.raises(fo.errors.NotCertified):
-        policy.read(padded, instance)
+        policy.certify(padded, instance)
     x = cp.Variable(2)
     x.save_value(np.array([20.0, 1.0]))
     for row in (x + 1e9 <= 1e9 + 10, x - 1e9 <= 10 - 1e9, 2 * (x - 1e9) <= 20 - 2e9, x <= 10):
@@ -574,19 +574,19 @@ def test_an_objective_of_small_numbers_is_not_near_its_optimum_for_that(unit: fl
     policy, problem = rewritten(lambda x: (cp.min(unit * x), []))
     problem.var_dict["tasks"].save_value(np.zeros(3))
     with pytest.raises(fo.errors.NotCertified):
-        policy.read(problem, SMALL)
+        policy.certify(problem, SMALL)
     level = cp.Variable(name="level")
     policy, problem = rewritten(lambda x: (level, [level <= unit * x]))
     problem.var_dict["tasks"].save_value(np.full(3, 2.0))
     level.save_value(np.array(2 * unit))
     with pytest.raises(fo.errors.NotCertified):
-        policy.read(problem, SMALL)
+        policy.certify(problem, SMALL)
     policy, problem = rewritten(lambda x: (unit * cp.sum(x), []))
     problem.var_dict["tasks"].save_value(np.zeros(3))
     with pytest.raises(fo.errors.NotCertified):
-        policy.read(problem, SMALL)
+        policy.certify(problem, SMALL)
     problem.var_dict["tasks"].save_value(np.array([10.0, 0, 0]))
-    assert policy.read(problem, SMALL).certificate.gap <= 1e-6
+    assert policy.certify(problem, SMALL).certificate.gap <= 1e-6
 
 
 TINY = [fo.Total(fo.Tasks()), fo.MaxMin(), fo.AlphaFair(0.5), fo.OrderedWeighted((1, 0.5)), fo.MaxMin() + fo.Total()]
@@ -850,7 +850,7 @@ def test_a_condition_that_is_infinite_is_not_met() -> None:
 def zeros_read(policy: fo.Policy, instance: fo.Instance) -> fo.Allocation:
     problem = policy.problem(instance)
     problem.var_dict["tasks"].save_value(np.zeros(problem.var_dict["tasks"].shape))
-    return policy.read(problem, instance)
+    return policy.certify(problem, instance)
 
 
 ALIKE = fo.Instance([[1], [1]], [1])
@@ -1034,4 +1034,4 @@ def test_large_multipliers_do_not_prove_that_nothing_is_the_most(multiplier: flo
         dual = condition.dual_variables[0]
         dual.save_value(np.full(dual.shape, multiplier))
     with pytest.raises(fo.errors.NotCertified):
-        policy.read(problem, instance)
+        policy.certify(problem, instance)

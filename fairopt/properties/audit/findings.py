@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from fairopt.accessor import later
 from fairopt.errors import FairoptError, InvalidBlock
 from fairopt.instance import Instance
 from fairopt.io.saving import write_whole
@@ -167,6 +168,11 @@ class Finding:
         found = f"not refuted on {self.instances:,} instance{'s' * (self.instances != 1)}{stopped}"
         return f"{self.proved}; {found}" if self.proved else found
 
+    @builtins.property
+    def ok(self) -> bool:
+        """Whether the search tried instances, and none refutes the property or makes the mechanism fail."""
+        return self.instances > 0 and not (self.refuted or self.unverified or self.n_faults)
+
     def remarks(self) -> list[str]:
         """What was searched, what was left out and what failed, in words."""
         words = [] if self.refuted or not self.searched else [self.searched]
@@ -261,6 +267,11 @@ class AuditReport(ByProperty[Finding]):
         return {f.property: f for f in self.findings}
 
     @property
+    def ok(self) -> bool:
+        """Whether all properties were searched, and nothing speaks against one of them."""
+        return bool(self.findings) and not self.stopped and all(f.ok for f in self.findings)
+
+    @property
     def interrupted(self) -> bool:
         """Whether Ctrl-C ended it early."""
         return self.stopped or any(f.interrupted for f in self.findings)
@@ -322,6 +333,33 @@ class AuditReport(ByProperty[Finding]):
         data["digest"] = digest(data)
         write_whole(where, json.dumps(data, indent=1, allow_nan=False) + "\n")
         return where
+
+    @classmethod
+    def load(cls, path: str | Path, policy: Any = None) -> AuditReport:
+        """Read a file of `save`; `replay` also checks its witnesses again.
+
+        Parameters
+        ----------
+        path : str or Path
+            A file that `save` wrote.
+        policy : Policy or other mechanism, optional
+            The mechanism; one that is not made of fairopt's blocks and is not given stays text.
+
+        Raises
+        ------
+        InvalidInstance
+            If there is no such file, or it is not one that `save` wrote.
+
+        Examples
+        --------
+        >>> import pathlib, tempfile, fairopt as fo
+        >>> report = fo.audit(fo.MostTasks(), "envy-free", max_examples=40)
+        >>> file = report.save(pathlib.Path(tempfile.mkdtemp()) / "audit.json")
+        >>> fo.properties.AuditReport.load(file)["ef"].verdict
+        'refuted'
+        """
+        found: AuditReport = later("AuditReport.load")(Path(path), policy)
+        return found
 
     def __str__(self) -> str:
         return "\n".join([self._heading(), *(f"  {f}" for f in self.findings)])

@@ -100,7 +100,7 @@ def test_an_objective_and_its_sums_and_levels_are_answered_above_a_level() -> No
         np.testing.assert_allclose(policy.allocate(pool).tasks, 1.25, rtol=1e-3)
     problem = fo.Policy(above).problem(pool)
     problem.solve(solver="CLARABEL")
-    assert fo.Policy(above).read(problem, pool).certificate.ok
+    assert fo.Policy(above).certify(problem, pool).certificate.ok
 
 
 def test_the_unit_of_a_gap_is_as_before_where_half_of_the_point_is_inside() -> None:

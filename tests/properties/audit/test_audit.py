@@ -511,12 +511,6 @@ def test_a_witness_found_in_time_is_verified_though_the_time_does_not_suffice_to
     assert finding.refuted and finding.late and finding.witness.margin > 0
 
 
-def test_seconds_are_still_taken_for_each_property_with_a_warning() -> None:
-    with pytest.warns(DeprecationWarning, match="give time_limit="):
-        report = audit(fo.DRF(), ["sp"], max_examples=10**7, seconds=0.2)
-    assert report.late and report["sp"].instances < 10**7
-
-
 def test_a_report_reads_well() -> None:
     report = audit(fo.KDF(2), ["si", "pe"], max_examples=200)
     assert report["si"] is report["sharing-incentive"] and "si" in report and "sp" not in report and len(report) == 2
@@ -673,7 +667,7 @@ def test_mechanisms_of_ones_own_are_given_again(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setattr(module, "SHRINKING", 0.1)
     mine = Changed("mine", scaled(0.5))
     path = audit(mine, ["pe"], max_examples=8).save(tmp_path / "x.json")
-    with pytest.raises(fo.errors.InvalidInstance, match=r"--policy file\.py:NAME .*replay\(path, mechanism="):
+    with pytest.raises(fo.errors.InvalidInstance, match=r"--policy file\.py:NAME .*replay\(path, policy="):
         replay(path)
     assert replay(path, mine)[0].refutes
     path = audit(fo.BottleneckFairness(), ["rm"], max_examples=24).save(tmp_path / "y.json")

@@ -63,7 +63,7 @@ from fairopt.proofs.verify import verify as verify
 from fairopt.properties.audit.audit import audit as audit
 from fairopt.properties.checks import check as check
 from fairopt.properties.prove.prove import prove as prove
-from fairopt.report import compare as compare
+from fairopt.report.comparison import compare as compare
 from fairopt.tradeoff.frontier import frontier as frontier
 
 from . import blocks as blocks

@@ -225,8 +225,7 @@ class Allocation:
         method if they satisfy the conditions of an optimum (then they lie between the derivatives from the right and
         from the left), and None otherwise, as for `FairnessEfficiency` where it is not concave, and for a problem that
         was changed before `Policy.certify`. Policies that decide bundles give the dual values of their proof;
-        mechanisms without an objective have no prices, nor have whole tasks: what they are worth has jumps as a function of
-        capacities.
+        mechanisms without an objective have no prices, nor have whole tasks: their value jumps as capacities change.
 
         Examples
         --------

@@ -11,7 +11,8 @@ from rich.console import Console
 import fairopt as fo
 from fairopt.properties.audit.findings import numbers
 from fairopt.properties.checks import check
-from fairopt.report import allocation_tables, describe, user_rows
+from fairopt.report.frames import user_rows
+from fairopt.report.tables import allocation_tables, describe
 
 NAMED: dict[str, Any] = {"users": ["ann", "bob"], "resources": ["cores", "memory"], "servers": ["lion", "newt"]}
 CLUSTER = fo.Instance([[1, 4], [3, 1]], [[9, 18], [12, 6]], units={"memory": "GiB"}, **NAMED)

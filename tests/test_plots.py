@@ -12,7 +12,7 @@ import pytest
 import fairopt as fo
 from fairopt import plots
 from fairopt.plots.common import COLOURS, new_figure
-from fairopt.report import compare
+from fairopt.report.comparison import compare
 
 pytest.importorskip("matplotlib", reason="matplotlib is in the extra plots")
 

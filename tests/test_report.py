@@ -18,22 +18,13 @@ from rich.console import Console
 
 import fairopt as fo
 from fairopt.display import visible
-from fairopt.report import (
-    Comparison,
-    allocation_tables,
-    compare,
-    demonstration,
-    describe,
-    files,
-    layout,
-    mechanisms,
-    outcome,
-    policy_rows,
-    solver_rows,
-    user_rows,
-)
+from fairopt.report import demonstration, files, layout
+from fairopt.report.catalogue import policy_rows, solver_rows
+from fairopt.report.comparison import Comparison, compare
+from fairopt.report.frames import user_rows
 from fairopt.report.markup import html_text, latex_text, markdown_text
-from fairopt.report.tables import Column, Table, numbers, short, shortened
+from fairopt.report.outcomes import mechanisms, outcome
+from fairopt.report.tables import Column, Table, allocation_tables, describe, numbers, short, shortened
 
 TWO = fo.Instance(
     [[40, 8, 8], [8, 5, 1]], [200, 200, 200], users=["batch", "web"], resources=["bandwidth", "memory", "cpu"]

@@ -41,14 +41,15 @@ Seconds = Annotated[float | None, typer.Option(metavar="SECONDS", help="Seconds 
 @comparing
 def verify(
     source: Source | None,
-    paths: Annotated[
-        list[Path], typer.Argument(metavar="FILE...", exists=True, help="JSON files of 'solve --out' or save.")
-    ],
+    paths: Annotated[list[Path], typer.Argument(metavar="FILE...", help="JSON files of 'solve --out' or save.")],
     as_json: AsJson = False,
     time_limit: Seconds = None,
 ) -> None:
     """Prove saved allocations again."""
     checked(time_limit)
+    for path in paths:
+        if not path.is_file():
+            raise typer.BadParameter(f"no file {path}; give one that 'solve --out' or Allocation.save wrote")
     instance = None if source is None else source.read()
     found: dict[str, checker.Verification] = {}
     for path in paths:

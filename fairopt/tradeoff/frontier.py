@@ -229,7 +229,7 @@ class Frontier:
         if Path(path).suffix.lower() != ".json":
             raise InvalidInstance(f"cannot write {path}; give a name that ends in .json, or use to_frame().to_csv()")
         drf = {k: v.tolist() if isinstance(v, np.ndarray) else _plain(v) for k, v in self.drf.items()}
-        data = {**self.to_dict(), "instance": self.instance.to_dict(), "drf": drf, "of": self._of}
+        data = {**self.to_dict(), "grid": self.grid, "instance": self.instance.to_dict(), "drf": drf, "of": self._of}
         write_whole(Path(path), json.dumps({**data, "digest": _digest(data)}) + "\n")
         return Path(path)
 

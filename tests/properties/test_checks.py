@@ -111,7 +111,7 @@ def test_sharing_incentive_agrees_with_the_definition_in_fractions(a: fo.Allocat
     assert verdict.margin == pytest.approx(float(max(margins, default=-1)), abs=1e-9)
     assert verdict.holds == (max(margins, default=-1) <= Fraction(1, 10**6))
     short = {a.instance.users[j] for j, (s, x) in enumerate(zip(slices, tasks, strict=True)) if s > x * (1 + 1e-9)}
-    assert set(verdict.witness.missing) == short
+    assert set(verdict.details.missing) == short
 
 
 @FAST
@@ -125,15 +125,15 @@ def test_the_envy_matrix_agrees_with_the_definition_in_fractions(a: fo.Allocatio
             unit = max(slices[j], tasks[j])
             if j != k and unit > 0:
                 expected[j, k] = (exact_on_bundle(a, j, k) - tasks[j]) / unit
-    assert verdict.witness.matrix == pytest.approx(expected, abs=1e-9)
+    assert verdict.details.matrix == pytest.approx(expected, abs=1e-9)
     off = expected[~np.eye(n, dtype=bool)]
     assert verdict.margin == pytest.approx(off.max(initial=-1.0), abs=1e-9)
     assert verdict.holds == bool(off.max(initial=-1.0) <= 1e-6)
     if not verdict.holds:
-        j, k = a.instance.user_index(verdict.witness.envier), a.instance.user_index(verdict.witness.envied)
+        j, k = a.instance.user_index(verdict.details.envier), a.instance.user_index(verdict.details.envied)
         assert expected[j, k] == pytest.approx(off.max())
-        assert verdict.witness.would_run == pytest.approx(float(exact_on_bundle(a, j, k)))
-        assert verdict.witness.pairs()[0][:2] == (verdict.witness.envier, verdict.witness.envied)
+        assert verdict.details.would_run == pytest.approx(float(exact_on_bundle(a, j, k)))
+        assert verdict.details.pairs()[0][:2] == (verdict.details.envier, verdict.details.envied)
 
 
 @FAST
@@ -152,9 +152,9 @@ def test_on_a_pool_the_margin_is_the_largest_part_of_its_tasks_that_one_user_fin
     verdict = check(a, "pe")["pe"]
     largest = float(max(gains, default=Fraction(0)))
     assert verdict.margin == pytest.approx(largest, rel=1e-9, abs=1e-12) and verdict.holds == (largest <= 1e-6)
-    assert verdict.witness.bound == verdict.margin
+    assert verdict.details.bound == verdict.margin
     others = sum(gain > Fraction(1, 10**6) for gain in gains) - 1
-    assert verdict.holds or verdict.witness.others == others
+    assert verdict.holds or verdict.details.others == others
 
 
 def largest_gains(a: fo.Allocation) -> np.ndarray:
@@ -197,14 +197,14 @@ def test_the_margin_is_the_largest_gain_of_any_one_user_relative_to_what_it_runs
     verdict, largest = check(a, "pe")["pe"], relative_gains(a).max(initial=0.0)
     assert verdict.margin == pytest.approx(largest, rel=1e-6, abs=2e-6)
     assert verdict.holds == (largest <= 2e-6)
-    assert verdict.witness.margin <= verdict.witness.bound <= verdict.witness.margin + 1e-6 * max(1, verdict.margin)
+    assert verdict.details.margin <= verdict.details.bound <= verdict.details.margin + 1e-6 * max(1, verdict.margin)
 
 
 @FAST
 @given(allocations())
 def test_the_dominating_allocation_is_feasible_and_takes_nothing_from_anybody(a: fo.Allocation) -> None:
     verdict = check(a, "pe")["pe"]
-    instance, witness = a.instance, verdict.witness
+    instance, witness = a.instance, verdict.details
     more = of(instance, witness.tasks_by_server)
     usage = instance.capacities * instance.counts[:, None]
     assert (more.task_usage <= usage * (1 + 1e-9)).all() and (more.tasks_by_server >= 0).all()
@@ -303,7 +303,7 @@ def test_a_user_of_a_millionth_of_the_weight_who_could_run_twice_as_much_is_foun
     for policy in (fo.FDS(0.5), fo.FDS(1)):
         verdict = check(halved(policy.allocate(instance, solver=solver), 0), "pe")["pe"]
         assert not verdict.holds and verdict.margin == pytest.approx(1, abs=0.02)
-        assert list(verdict.witness.gains) == ["user1"]
+        assert list(verdict.details.gains) == ["user1"]
 
 
 def test_no_gain_counts_that_the_certificate_leaves_open_but_every_other_one() -> None:
@@ -386,8 +386,8 @@ def test_drf_is_efficient_envy_free_and_an_incentive_to_share_with_zeros_weights
 def test_most_tasks_gives_the_first_user_of_row_1_nothing() -> None:
     report = check(fo.MostTasks().allocate(TWO))
     assert report["pe"].holds and not report["si"].holds and not report["ef"].holds
-    assert report["si"].margin == pytest.approx(1) and report["si"].witness.missing == {"batch": pytest.approx(2.5)}
-    envy = report["ef"].witness
+    assert report["si"].margin == pytest.approx(1) and report["si"].details.missing == {"batch": pytest.approx(2.5)}
+    envy = report["ef"].details
     assert (envy.envier, envy.envied) == ("batch", "web") and envy.would_run == pytest.approx(25 / 8)
     assert report["ef"].margin == pytest.approx(25 / 8 / 2.5)
     assert str(report["ef"]) == (
@@ -399,7 +399,7 @@ def test_gfj_below_the_line_of_pareto_efficiency_is_dominated() -> None:
     """At lam = -1/4 the objective is not concave, so its optimum is given by hand."""
     instance = fo.Instance([[1, 0], [0, 1]], [1, 4], users=["a", "b"])
     verdict = check(of(instance, [1, 2]), "pe")["pe"]
-    assert not verdict.holds and verdict.witness.gains == {"b": 2.0}
+    assert not verdict.holds and verdict.details.gains == {"b": 2.0}
     assert verdict.margin == 1.0  # b doubles what it has
     assert str(verdict) == "with no user running fewer, user 'b' could run 4 tasks instead of 2"
     assert check(fo.GFJ(beta=2, lam=-0.5).allocate(instance), "pe")["pe"].holds
@@ -409,7 +409,7 @@ def test_plain_max_min_is_not_efficient_once_demands_have_zeros() -> None:
     instance = fo.Instance([[1, 0], [0, 1]], [1, 1])
     lazy = of(instance.replace(task_limits=[0.5, np.inf]), [0.5, 0.5])  # a largest smallest share
     assert min(lazy.tasks) == pytest.approx(fo.Policy(fo.MaxMin()).allocate(lazy.instance).objective, rel=1e-15)
-    assert check(lazy, "pe")["pe"].witness.gains == {"user2": pytest.approx(0.5, rel=1e-5)}
+    assert check(lazy, "pe")["pe"].details.gains == {"user2": pytest.approx(0.5, rel=1e-5)}
 
 
 def test_full_bundles_of_hffmra_do_not_hide_that_tasks_could_grow() -> None:
@@ -426,7 +426,7 @@ def test_envy_is_of_what_users_hold_where_a_mechanism_decides_bundles() -> None:
     instance = fo.Instance([[1, 2], [2, 1]], [6, 6], users=["a", "b"])
     bundles = np.array([[[2.0, 1.0]], [[4.0, 5.0]]])
     a = of(instance, [0.5, 2.0], bundles)
-    envy = check(a, "ef")["ef"].witness
+    envy = check(a, "ef")["ef"].details
     assert (envy.envier, envy.envied, envy.would_run) == ("a", "b", 2.5)
     assert envy.matrix[1, 0] == pytest.approx((1 - 2) / 2)
 
@@ -440,7 +440,7 @@ def test_a_user_at_its_limit_envies_no_other() -> None:
 def test_envy_counts_only_servers_where_the_envier_may_run() -> None:
     instance = fo.Instance([[1], [1]], [[4], [4]], eligible=[[True, False], [True, True]])
     a = of(instance, [[2, 0], [2, 4]])
-    assert check(a, "ef")["ef"].holds and check(a, "ef")["ef"].witness.matrix[0, 1] == 0
+    assert check(a, "ef")["ef"].holds and check(a, "ef")["ef"].details.matrix[0, 1] == 0
 
 
 def test_bottleneck_is_the_check_of_notions_and_left_out_where_servers_differ() -> None:
@@ -468,21 +468,21 @@ def test_counted_servers_are_as_good_as_the_servers_they_stand_for() -> None:
     b = of(each, spread)
     for name, verdict in check(a).items():
         assert check(b)[name].margin == pytest.approx(verdict.margin, abs=1e-9), name
-    assert check(b)["pe"].witness.tasks_by_server.shape == (2, 4)
+    assert check(b)["pe"].details.tasks_by_server.shape == (2, 4)
 
 
 def test_a_user_with_a_limit_of_0_is_left_out_of_everything() -> None:
     instance = fo.Instance([[1, 1], [1, 2]], [4, 4], task_limits=[0, None])
     report = check(fo.DRF().allocate(instance))
-    assert report.holds and report["ef"].margin <= 0 and report["si"].witness.missing == {}
-    assert check(of(instance, [0, 1]), "pe")["pe"].witness.gains == {"user2": pytest.approx(1, rel=1e-5)}
+    assert report.holds and report["ef"].margin <= 0 and report["si"].details.missing == {}
+    assert check(of(instance, [0, 1]), "pe")["pe"].details.gains == {"user2": pytest.approx(1, rel=1e-5)}
 
 
 def test_no_users_and_one_user() -> None:
     none = check(fo.DRF().allocate(fo.Instance(np.zeros((0, 2)), [1, 1])))
     assert none.holds and len(none) == 4
     one = check(fo.DRF().allocate(fo.Instance([[1, 1]], [1, 1])))
-    assert one.holds and one["ef"].witness.envier is None
+    assert one.holds and one["ef"].details.envier is None
 
 
 def test_the_matrix_is_left_out_for_very_many_users_but_not_the_verdict(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -495,11 +495,11 @@ def test_the_matrix_is_left_out_for_very_many_users_but_not_the_verdict(monkeypa
     monkeypatch.setattr(envy, "WHOLE", 20)
     monkeypatch.setattr(envy, "BLOCK", 64)
     verdict = check(a, "ef")["ef"]
-    assert whole.witness.matrix is not None and verdict.witness.matrix is None
+    assert whole.details.matrix is not None and verdict.details.matrix is None
     assert (verdict.margin, str(verdict)) == (whole.margin, str(whole))
-    assert verdict.witness.pairs() == whole.witness.pairs() != []
+    assert verdict.details.pairs() == whole.details.pairs() != []
     with pytest.raises(fo.errors.InvalidBlock, match="envy up to 1e-06 was not searched for"):
-        verdict.witness.pairs(1e-9)
+        verdict.details.pairs(1e-9)
     with pytest.raises(fo.errors.InvalidBlock, match="no envy matrix of 30 users"):
         verdict.plot()
 
@@ -522,8 +522,8 @@ IN_THE_WAY = fo.Instance([[1], [1]], [[1], [1]], eligible=[[1, 1], [1, 0]], task
 
 def test_a_user_who_is_in_the_way_of_another_can_move() -> None:
     verdict = check(of(IN_THE_WAY, [[0.5, 0.5], [0.5, 0]]), "pe")["pe"]
-    assert verdict.margin == pytest.approx(1) and verdict.witness.gains == {"user2": pytest.approx(0.5)}
-    assert verdict.witness.tasks_by_server == pytest.approx(np.array([[0, 1], [1, 0]]), abs=1e-9)
+    assert verdict.margin == pytest.approx(1) and verdict.details.gains == {"user2": pytest.approx(0.5)}
+    assert verdict.details.tasks_by_server == pytest.approx(np.array([[0, 1], [1, 0]]), abs=1e-9)
 
 
 def test_a_solver_that_misleads_is_not_believed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -547,7 +547,7 @@ def test_a_solver_that_misleads_is_not_believed(monkeypatch: pytest.MonkeyPatch)
 
     monkeypatch.setattr("scipy.optimize.linprog", generous)
     found = check(a, "pe")["pe"]
-    assert found.margin == pytest.approx(1) and (of(IN_THE_WAY, found.witness.tasks_by_server).task_usage <= 1).all()
+    assert found.margin == pytest.approx(1) and (of(IN_THE_WAY, found.details.tasks_by_server).task_usage <= 1).all()
 
     nothing = types.SimpleNamespace(x=None, status=4, message="lost its way")
     monkeypatch.setattr("scipy.optimize.linprog", lambda *args, **options: nothing)
@@ -617,7 +617,7 @@ def test_the_envy_matrix_is_drawn_with_labels_and_numbers() -> None:
     pytest.importorskip("matplotlib", reason="matplotlib is in the extra plots")
     report = check(fo.MostTasks().allocate(TWO))
     ax = report.plot()
-    assert np.asarray(ax.images[0].get_array()) == pytest.approx(100 * report["ef"].witness.matrix, abs=1e-9)
+    assert np.asarray(ax.images[0].get_array()) == pytest.approx(100 * report["ef"].details.matrix, abs=1e-9)
     assert [t.get_text() for t in ax.get_xticklabels()] == ["batch", "web"]
     assert [t.get_text() for t in ax.texts] == ["+125", "-100"]
     ax.figure.canvas.draw()
@@ -705,7 +705,7 @@ def test_what_a_certificate_allows_beyond_a_capacity_is_no_error(excess: float) 
 
 def test_each_verdict_has_its_kind_of_witness_where_it_holds_too() -> None:
     report: PropertyReport = check(fo.DRF().allocate(TWO))
-    kinds = {name: type(verdict.witness) for name, verdict in report.items()}
+    kinds = {name: type(verdict.details) for name, verdict in report.items()}
     assert kinds == {
         "pareto": Dominating,
         "sharing-incentive": OwnSlices,

@@ -85,8 +85,8 @@ def prove(
     Returns
     -------
     ProofReport
-        A `Proof` for each property: ``proved`` with the statement, ``refuted`` with a confirmed witness, or ``unknown`` with what was tried. Ctrl-C
-        returns what is known so far.
+        A `Proof` for each property: ``proved`` with the statement, ``refuted`` with a confirmed witness, or ``unknown``
+        with what was tried. Ctrl-C returns what is known so far.
 
     Raises
     ------
@@ -153,8 +153,8 @@ def of_finding(setting: AuditSettings, name: str) -> str:
         kind = Kind(resources=resources, positive=setting.positive, weights=setting.weights, limits=setting.limits)
         with contextlib.suppress(OutOfDomain):  # as 3-DF on two resources
             clock = Clock(EACH)
-            question = stated(setting.mechanism, kind, clock)
-            found = _Attempt(setting.mechanism, kind, question, name, clock, False).proof()
+            question = stated(setting.policy, kind, clock)
+            found = _Attempt(setting.policy, kind, question, name, clock, False).proof()
             if found.verdict == "proved":
                 proved.append(str(resources))
                 assumed.add(found.assumption)

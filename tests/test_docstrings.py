@@ -35,15 +35,6 @@ CALLED = {**PUBLIC, **{name: kind for name, kind in IN_MODULES.items() if callab
 ERRORS = {name for name, kind in PUBLIC.items() if inspect.isclass(kind) and issubclass(kind, BaseException)}
 CLASSES = sorted(name for name, kind in CALLED.items() if inspect.isclass(kind) and name not in ERRORS)
 BLOCKS = (fo.Share, fo.Objective, fo.Constraint, fo.BundleBase, fo.Model)  # examples of classes show their methods
-OF_SOLVERS = {  # public methods of `Instance` that methods and blocks call, not users
-    "taking_part",
-    "window",
-    "server_window",
-    "common_level",
-    "tasks_alone_within",
-    "spread",
-    "read",  # deprecated: Policy.certify
-}
 MINE = ("Instance", "Policy", "Allocation", "BottleneckFairness", "NaivePerServer", "PSDSF", "datasets", "metrics")
 
 
@@ -131,7 +122,7 @@ def test_every_public_name_shows_an_example_that_can_be_pasted_as_it_stands():
 
 
 def test_every_method_that_users_call_shows_an_example():
-    called = [(name, key) for name, key in FUNCTIONS if name.startswith(MINE) and key not in OF_SOLVERS]
+    called = [(name, key) for name, key in FUNCTIONS if name.startswith(MINE) and key != "read"]
     assert [at for at in called if not re.search(r">>> (import|from) .*\bfairopt\b", of_method(*at))] == []
 
 

@@ -154,7 +154,7 @@ def no_tradeoff(instance: Instance, share: Share | None = None, *, time_limit: f
     equally = Policy(Total(Tasks()), [EqualShares(share)], name=f"equal {share}")
     equal = equally.allocate(instance, time_limit=clock.left)
     shortfall = max(0.0, 1 - float(equal.tasks.sum()) / float(most.tasks.sum()))
-    some, room = instance.taking_part(part), instance.capacities * instance.counts[:, None]
+    some, room = instance._taking_part(part), instance.capacities * instance.counts[:, None]
     exactly, sums = None, np.full(room.shape, np.nan)
     if instance.n_servers == 1:
         exactly = None if clock.late else _exactly(some, share)

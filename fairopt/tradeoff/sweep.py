@@ -48,7 +48,7 @@ class Standard:
 
     def __init__(self, instance: Instance, clock: Clock) -> None:
         self.instance, self.clock, self.part = instance, clock, instance.task_limits > 0
-        self._taking_part = instance.taking_part(self.part)
+        self._taking_part = instance._taking_part(self.part)
         self._largest_sums: dict[Share, float] = {}
         self._lacking: list[str] = []  # why measures are NaN
         fairest, most = self._answer(DRF()), self._answer(MostTasks())

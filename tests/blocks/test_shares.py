@@ -707,11 +707,11 @@ def test_instances_made_of_another_are_asked_for_themselves():
         share.coefficients(SERVERS)
         for other in (
             SERVERS.with_capacities([CAPACITIES, CAPACITIES]),
-            SERVERS.server_window(slice(1, 2)),
+            SERVERS._server_window(slice(1, 2)),
             SERVERS.pooled(),
             SERVERS.select_users([1]),
-            SERVERS.window(slice(1, 2)),
-            SERVERS.taking_part([1]),
+            SERVERS._window(slice(1, 2)),
+            SERVERS._taking_part([1]),
             SERVERS.merged(),
         ):
             c = share.coefficients(other)
@@ -727,7 +727,7 @@ def test_windows_are_not_held_by_what_is_asked_once():
     ASKED.clear()
     with asked_once():
         for _ in range(3):
-            share.coefficients(POOL.window(slice(0, 1)))
+            share.coefficients(POOL._window(slice(0, 1)))
     assert len(ASKED) == 3
 
 

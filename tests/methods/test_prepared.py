@@ -61,7 +61,7 @@ def agree(policy: fo.Policy, one: fo.Allocation, other: fo.Allocation) -> bool:
     part = np.flatnonzero(one.instance.task_limits > 0)
     if not len(part):
         return True
-    instance = one.instance.taking_part(part)
+    instance = one.instance._taking_part(part)
     points = [Point(instance, a.tasks_by_server[part]) for a in (one, other)]
     majorant = first.majorant(points[0])
     assert majorant is not None

@@ -20,7 +20,7 @@ TWO = fo.Instance([[40, 8, 8], [8, 5, 1]], [200, 200, 200])
         ("2df", fo.KDF(2)),
         ("kdf", fo.KDF(2)),
         ("kdf:k=3", fo.KDF(3)),
-        ("drfh", fo.DRF()),
+        ("drfh", fo.Policy(fo.Leximin(), name="DRFH")),
         ("tsf", fo.TSF()),
         ("kdf:k=2,rank_weights=(1,2.5)", fo.KDF(2, (1, 2.5))),
         ("kdf:k=2,short=positive", fo.KDF(2, short="positive")),

@@ -65,7 +65,7 @@ def assert_optimal(
     """
     instance = a.instance
     part = instance.task_limits > 0
-    some = instance.taking_part(part)
+    some = instance._taking_part(part)
     c, w, x = share.coefficients(some), some.weights, a.tasks[part]
     room = some.total_capacities * usable
     demands, prices = np.asarray(some.demands, dtype=float), np.asarray(a.evidence_prices)[0]

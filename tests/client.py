@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import assert_type
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 import fairopt as fo
@@ -43,6 +44,8 @@ def main() -> None:
     prepared = fo.FDS(5).prepare(cluster)
     again = prepared.allocate(capacities={"cpu": 150, "memory": 200}, weights={"web": 2})
     assert_type(again.usage, NDArray[np.float64])
+    assert_type(report["pareto"].ok, bool)
+    assert_type(report.to_frame(), pd.DataFrame)
     found: fo.proofs.Verification = fo.verify("answer.json")
     print(latex, [str(finding) for finding in fo.audit(balanced).findings], found.ok)
 

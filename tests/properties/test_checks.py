@@ -703,7 +703,7 @@ def test_what_a_certificate_allows_beyond_a_capacity_is_no_error(excess: float) 
     assert report["pe"].holds and report["si"].holds and report["ef"].holds
 
 
-def test_each_verdict_has_its_kind_of_witness_where_it_holds_too() -> None:
+def test_each_verdict_has_its_kind_of_details_where_it_holds_too() -> None:
     report: PropertyReport = check(fo.DRF().allocate(TWO))
     kinds = {name: type(verdict.details) for name, verdict in report.items()}
     assert kinds == {

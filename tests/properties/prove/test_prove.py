@@ -552,9 +552,9 @@ def test_saved_proofs_say_what_their_symbols_stand_for_and_hold_names_as_comment
 
 
 def test_what_cannot_be_saved(tmp_path, nothing_drawn):
-    with pytest.raises(InvalidBlock, match=r"saved as SMT-LIB.*\.smt2"):
+    with pytest.raises(InvalidBlock, match=r"exported as SMT-LIB.*\.smt2"):
         fo.prove(DRF, "pe", resources=1)["pe"].export(tmp_path / "x.json")
-    with pytest.raises(InvalidBlock, match="there is nothing to save"):
+    with pytest.raises(InvalidBlock, match="there is nothing to export"):
         fo.prove(fo.BottleneckFairness(), "pe", resources=1)["pe"].export(tmp_path / "x.json")
 
 
@@ -597,8 +597,9 @@ def test_a_prover_that_fails_is_no_proof(monkeypatch):
         ({"resources": 0}, "resources is 0"),
         ({"users": True}, "users is True"),
         ({"time_limit": 0}, "time_limit is 0"),
-        ({"property": "ef1"}, "no proofs are made of ef1"),
-        ({"property": "fair"}, "no property 'fair'"),
+        ({"properties": "ef1"}, "no proofs are made of ef1"),
+        ({"properties": "fair"}, "no property 'fair'"),
+        ({"properties": []}, "no properties to prove"),
         ({"policy": 3}, r"prove\(3\)"),
     ],
 )

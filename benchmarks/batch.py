@@ -15,7 +15,7 @@ import numpy as np
 from common import arguments, show
 
 import fairopt as fo
-from fairopt.methods.batch.allocate_many import Allocations, allocate_many
+from fairopt.scale.many import Allocations, allocate_many
 
 TABLE_1 = {
     3: {"most tasks": 1.62606, "DRF": 1.34280, "2-DF": 1.38720},

@@ -49,12 +49,12 @@ def of_rates(kind: str, n: int) -> tuple[fo.Policy, fo.Instance]:
     types, objective, *_ = rates.PROBLEMS[kind]
     per_type, devices = rates.rates_of(n, types, 0)
     jobs = fo.Instance(np.ones((n, 1)), devices[:, None], task_limits=np.ones(n))
-    return fo.Policy(objective(rates.Rate(per_type))), jobs
+    return fo.Policy(objective(rates.Rate(rates.Numbers(per_type)))), jobs
 
 
 def rates_by(kind: str, solve: Callable[..., Any], policy: fo.Policy, jobs: fo.Instance) -> float:
     """The value of another's answer, made to fit."""
-    per_type, devices = policy.objective.share.rates, jobs.capacities[:, 0]
+    per_type, devices = policy.objective.share.held.values, jobs.capacities[:, 0]
     return rates.PROBLEMS[kind][2]((per_type * rates.fitted(devices, solve(per_type, devices))).sum(axis=1))
 
 

@@ -23,10 +23,10 @@ from common import OUT, arguments, show
 import fairopt as fo
 from fairopt.errors import FairoptError, OutOfDomain
 from fairopt.policy import Policy
-from fairopt.progress import tell
 from fairopt.properties.audit.audit import AuditSettings, PropertySearch
 from fairopt.properties.literature import claims as literature
 from fairopt.properties.prove.statements import CONCRETE, PROVABLE
+from fairopt.runtime.progress import tell
 
 ALPHAS = ("0.5", "1", "1.5", "2", "3", "5")
 NOTIONS: dict[str, Any] = {

@@ -5,12 +5,8 @@ several without walls between them; a *tier* an objective that is maximised amon
 *bundle* what a user holds of each resource on each server; a *witness* an instance or a pair of users that shows that a
 property fails.
 
-* `signals`: what Ctrl-C and SIGTERM do to the command, from the first moment.
 * `errors`: the exceptions (texts stand where they are raised; that of most `Infeasible` in `methods.infeasible`).
-* `progress`: callbacks for long computations. `time_limits`: what stops calls whose time is over. `display`: text made
-  safe for terminals.
-* `lazy`: CVXPY, parts of SciPy and public names, imported when first used.
-* `accessor`: the table by which methods such as `Allocation.plot` reach modules that come later.
+* `runtime`: progress, limits of time, subprocesses, imports on first use. `display`: text made safe for terminals.
 * `io`: readers and writers of files, data frames, and output of ``kubectl`` and ``scontrol``.
 * `validation`, `labels`: arguments of an `Instance`, checked, and joined by label.
 * `dominance`: which users are dominant in which resource of each server.
@@ -23,8 +19,8 @@ property fails.
 * `evidence`: the kinds of evidence that prove an answer, each with its bound and its numbers in files.
 * `derivatives`: prices, tasks and levels by the numbers of the instance.
 * `methods`: how policies are solved, by kind of instance.
-* `policy`: `Policy`, an objective with constraints. `policies`: the named notions. `scale`: many instances, and
-  users in shards.
+* `scale`: many instances of one shape, and users in shards.
+* `policy`: `Policy`, an objective with constraints. `policies`: the named notions.
 * `metrics`: Jain's index, beta-fairness and utilisation. `server_sums`: sums by class and by type of server.
 * `properties`: checks of allocations, misreports, the audit, claims of the literature.
 * `tradeoff`: frontiers, whether there is a trade-off, and preferences.
@@ -33,15 +29,15 @@ property fails.
 * `report`: comparisons and tables. `cli`: the command line.
 """
 
-from fairopt import signals  # noqa: F401  # Ctrl-C, before the imports that take a second
+from fairopt.runtime import quiet_start  # noqa: F401  # Ctrl-C during all other imports
 
 # isort: split
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
-from fairopt.lazy import public_names, public_places
-from fairopt.progress import progress  # noqa: F401  # now: imported later, its module would take the name from it
+from fairopt.runtime.lazy import public_names, public_places
+from fairopt.runtime.progress import progress  # noqa: F401
 
 __version__ = "0.1.0"
 

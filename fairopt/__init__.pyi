@@ -1,4 +1,4 @@
-# The public names: `fairopt/lazy.py` reads this table. What is imported from "." are rooms, public too but not listed.
+# The public names, which `fairopt/runtime/lazy.py` reads. What is imported from "." are rooms: not listed.
 from fairopt import datasets as datasets
 from fairopt import metrics as metrics
 from fairopt.allocation import Allocation as Allocation
@@ -36,8 +36,6 @@ from fairopt.datasets import read as read
 from fairopt.derivatives.sensitivity import sensitivity as sensitivity
 from fairopt.errors import FairoptError as FairoptError
 from fairopt.instance import Instance as Instance
-from fairopt.methods.batch.allocate_many import allocate_many as allocate_many
-from fairopt.methods.sharded.solve import allocate_sharded as allocate_sharded
 from fairopt.online.jobs import Job as Job
 from fairopt.online.scheduler import Scheduler as Scheduler
 from fairopt.online.simulation import simulate as simulate
@@ -58,12 +56,14 @@ from fairopt.policies.tradeoff import MostTasks as MostTasks
 from fairopt.policies.tradeoff import NashWelfare as NashWelfare
 from fairopt.policies.tradeoff import PNormFairness as PNormFairness
 from fairopt.policy import Policy as Policy
-from fairopt.progress import progress as progress
 from fairopt.proofs.verify import verify as verify
 from fairopt.properties.audit.audit import audit as audit
 from fairopt.properties.checks import check as check
 from fairopt.properties.prove.prove import prove as prove
 from fairopt.report.comparison import compare as compare
+from fairopt.runtime.progress import progress as progress
+from fairopt.scale.many import allocate_many as allocate_many
+from fairopt.scale.sharded import allocate_sharded as allocate_sharded
 from fairopt.tradeoff.frontier import frontier as frontier
 
 from . import blocks as blocks

@@ -15,11 +15,11 @@ from fairopt.display import label
 from fairopt.errors import InvalidBlock, within_memory
 from fairopt.formulation.problem import natural_problem
 from fairopt.instance import Instance
-from fairopt.lazy import cp
 from fairopt.methods import dispatch
 from fairopt.methods.prepared import Prepared
+from fairopt.methods.read import read
 from fairopt.methods.whole.solve import allocate_whole
-from fairopt.proofs.read import read_problem
+from fairopt.runtime.lazy import cp
 
 __all__ = ["Policy", "accepted", "is_mechanism", "label", "makes_policies"]
 
@@ -113,8 +113,8 @@ class Policy:
             ``{"solver": "pdlp"}`` or ``{"solver": "ipm", "run_crossover": "off"}``. Only the cone method calls a
             solver, so give one too, or ``method="cone"``.
         time_limit : float, optional
-            Seconds for the whole call, which ends within 1.5 times as many and half a second; then `NotCertified` says
-            what took them, and holds the best found.
+            Seconds for the whole call, which ends at most a second later. Then `NotCertified` names the step that was
+            reached, and holds the best answer found.
         verbose : bool, default False
             Let solvers print.
         integral : bool or "rounded", default False
@@ -294,7 +294,7 @@ class Policy:
         >>> answer.tasks.round(4), answer.policy.name
         (array([ 2.2727, 13.6364]), 'most tasks as changed by hand')
         """
-        return read_problem(self, problem, instance)
+        return read(self, problem, instance)
 
     def read(self, problem: cp.Problem, instance: Instance) -> Allocation:
         """Deprecated: the old name of `certify`."""

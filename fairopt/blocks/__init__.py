@@ -25,6 +25,6 @@ The files:
 * `sorting`: sorting as linear conditions, for ordered weights.
 """
 
-from fairopt.lazy import public_names
+from fairopt.runtime.lazy import public_names
 
 __getattr__, __dir__ = public_names(__name__)

@@ -21,7 +21,7 @@ from fairopt.blocks.symbols import OutcomeSymbols
 from fairopt.blocks.terms import Condition
 from fairopt.errors import InvalidBlock, OutOfDomain
 from fairopt.instance import Instance
-from fairopt.lazy import cp
+from fairopt.runtime.lazy import cp
 
 __all__ = ["AtLeast", "Kept", "KeptLevel", "KeptShares", "Objective", "Own", "Sum", "Tiers", "only_term", "tiers_of"]
 

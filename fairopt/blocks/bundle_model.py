@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from fairopt.blocks.model import Indices, Model, Pairs, Point
 from fairopt.instance import Instance
-from fairopt.lazy import cp, sp
+from fairopt.runtime.lazy import cp, sp
 
 __all__ = ["BundleModel", "BundlePoint", "Triples", "cut_at_limits", "tasks_in_bundles", "tasks_within"]
 

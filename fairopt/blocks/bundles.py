@@ -19,7 +19,7 @@ from fairopt.blocks.objectives import Objective
 from fairopt.dominance import Dominance, sums_by_group
 from fairopt.errors import InvalidBlock, OutOfDomain
 from fairopt.instance import Instance
-from fairopt.lazy import cp
+from fairopt.runtime.lazy import cp
 
 __all__ = ["AtMostRequested", "BundleBase", "FairShareBase", "GlobalAggregateResource", "Parts", "WeightedLog"]
 

@@ -15,7 +15,7 @@ from fairopt.blocks.rows import LEAST, Rows
 from fairopt.blocks.shares import DominantShare, Share, best_server, require_share
 from fairopt.errors import Infeasible, InvalidBlock
 from fairopt.instance import Instance
-from fairopt.lazy import cp, sp
+from fairopt.runtime.lazy import cp, sp
 
 __all__ = [
     "Constraint",

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from fairopt.blocks.shares import Share, best_server, require_share
 from fairopt.errors import OutOfDomain
 from fairopt.instance import Instance
-from fairopt.lazy import cp, sp
+from fairopt.runtime.lazy import cp, sp
 
 __all__ = ["Model", "Pairs", "Point"]
 

@@ -12,7 +12,8 @@ import typer
 from fairopt import datasets
 from fairopt.cli.application import app, exit_code, guarded
 from fairopt.cli.inputs import Source, reading
-from fairopt.cli.progress import STOPPED, complain, console_for, working
+from fairopt.cli.interrupts import STOPPED
+from fairopt.cli.progress import complain, console_for, working
 from fairopt.cli.streams import told
 from fairopt.errors import FairoptError, InvalidBlock, MissingExtra
 from fairopt.formulation import solvers

@@ -9,7 +9,8 @@ import typer
 
 from fairopt.cli.application import app, guarded
 from fairopt.cli.commands import WHAT_POLICY, AsJson
-from fairopt.cli.progress import LAST_WORDS, STOPPED, complain, console_for, working
+from fairopt.cli.interrupts import LAST_WORDS, STOPPED
+from fairopt.cli.progress import complain, console_for, working
 from fairopt.policies.registry import named_policy
 from fairopt.policy import label
 from fairopt.properties.prove.proof import Proof, ProofReport

@@ -14,7 +14,7 @@ from fairopt.cli.inputs import Source, comparing
 from fairopt.cli.progress import console_for, working
 from fairopt.proofs import verify as checker
 from fairopt.report import files
-from fairopt.time_limits import checked
+from fairopt.runtime.clock import checked
 
 VERIFY = """Prove saved allocations again, by arithmetic alone and without a solver.
 

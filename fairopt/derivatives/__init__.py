@@ -13,6 +13,6 @@ The files:
   finds them by `active_set` (smooth objectives) and `leximin`, along `changes` of the data.
 """
 
-from fairopt.lazy import public_names
+from fairopt.runtime.lazy import public_names
 
 __getattr__, __dir__ = public_names(__name__)

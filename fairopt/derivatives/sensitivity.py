@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fairopt.accessor import later
 from fairopt.allocation import Allocation
 from fairopt.derivatives.analysis import KINDS, Analysis, Derivatives
 from fairopt.derivatives.leximin import SAME
 from fairopt.display import label
 from fairopt.errors import InvalidBlock, MissingExtra, OutOfDomain, nearest
 from fairopt.instance import Instance
-from fairopt.time_limits import checked
+from fairopt.runtime.clock import checked
+from fairopt.runtime.lazy import later
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -295,7 +295,7 @@ class Sensitivity:
         >>> fo.sensitivity(a).plot().get_xlabel()
         'tasks per 1 % more capacity'
         """
-        return later("Sensitivity.plot")(self, ax, costs)
+        return later("fairopt.plots.purchase_bars:purchases")(self, ax, costs)
 
     def __repr__(self) -> str:
         held = ", coefficients held" if self.held else ""

@@ -21,7 +21,7 @@ from fairopt.errors import InvalidBlock
 from fairopt.formulation.division import Division, division
 from fairopt.formulation.program import ConeModel, Float, Program
 from fairopt.instance import Instance
-from fairopt.lazy import cp
+from fairopt.runtime.lazy import cp
 
 
 def decides_bundles(objective: Objective) -> bool:

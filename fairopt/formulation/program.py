@@ -26,7 +26,8 @@ from fairopt.blocks.shares import Share
 from fairopt.errors import Infeasible, InvalidBlock, NotConcave, OutOfDomain
 from fairopt.formulation.rows import BlockRows, ProgramRows, rows_of
 from fairopt.instance import Instance
-from fairopt.lazy import cp, sp
+from fairopt.runtime.clock import check
+from fairopt.runtime.lazy import cp, sp
 
 Float = NDArray[np.float64]
 Indices = NDArray[np.intp]
@@ -271,6 +272,7 @@ class ConeModel:
         self.known: dict[int, BlockRows] = {}  # conditions that are linear rows, by the condition's id
         self.model = self.in_unknowns(solver)
         rows = program.capacity_rows
+        check()
         loads = self.model.loads
         self.capacity = (loads if len(rows) == loads.shape[0] else loads[rows]) <= program.usable_rows[rows]
         self.bounds: list[tuple[Indices, Float, Float, Float]] = []  # users, units of tasks, least and most of these
@@ -290,6 +292,7 @@ class ConeModel:
             self.box.append(self.imposed(BlockRows(None, "floors", Rows(-program.pairs.totals[floors], -low))))
         self.rest: list[tuple[Constraint, str, cp.Constraint]] = []
         for constraint in program.rest:
+            check()
             known = program.rows_of(constraint)
             if known is not None:
                 self.rest += [(constraint, some.name, self.imposed(some)) for some in known]

@@ -24,14 +24,14 @@ from fairopt.evidence.written import Written
 from fairopt.formulation import solvers
 from fairopt.formulation.program import ConeModel, Program, require_instance
 from fairopt.instance import Instance
-from fairopt.lazy import cp, sp
 from fairopt.methods import dispatch
 from fairopt.methods.arrays import Float, Int
 from fairopt.methods.cone.solve import chain_of, solve_number, solve_problem
 from fairopt.methods.settings import Proposals, Settings
-from fairopt.progress import tell
 from fairopt.proofs.conditions import dual_values
 from fairopt.proofs.proposal import Proposal
+from fairopt.runtime.lazy import cp, sp
+from fairopt.runtime.progress import tell
 
 # Rows times columns of CVXPY's program: compiling with parameters takes time and memory in proportion (CVXPY 1.9), and
 # in a larger program the solver's own time is all that counts. Alpha = 2 with limits: 100 users on 5 servers (0.3e6)

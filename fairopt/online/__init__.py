@@ -13,6 +13,6 @@ The files:
 * `fair`: the divisible optimum at moments of a timeline. `frames`: its tables. `saved`: its files.
 """
 
-from fairopt.lazy import public_names
+from fairopt.runtime.lazy import public_names
 
 __getattr__, __dir__ = public_names(__name__)

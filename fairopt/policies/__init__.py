@@ -16,6 +16,6 @@ The files:
 * `parse`: blocks from the text of their repr.
 """
 
-from fairopt.lazy import public_names
+from fairopt.runtime.lazy import public_names
 
 __getattr__, __dir__ = public_names(__name__)

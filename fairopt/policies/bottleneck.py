@@ -15,7 +15,7 @@ from fairopt.errors import NotCertified, OutOfDomain
 from fairopt.formulation.program import require_instance
 from fairopt.instance import Instance
 from fairopt.policies.tradeoff import NashWelfare
-from fairopt.time_limits import begin, checked, stage, within_limit
+from fairopt.runtime.clock import begin, check, checked, within_limit
 
 __all__ = ["BottleneckFairness", "BottleneckVerdict", "bottleneck_fairness"]
 
@@ -172,8 +172,8 @@ class BottleneckFairness:
     def _checked(self, answer: Allocation) -> Allocation:
         """The answer, of which bottleneck fairness is proved."""
         allocation = dataclasses.replace(answer, policy=self)
-        with stage("the test of bottleneck fairness"):
-            verdict = bottleneck_fairness(allocation)
+        check("the test of bottleneck fairness")
+        verdict = bottleneck_fairness(allocation)
         if not verdict.holds:
             raise NotCertified(
                 f"the allocation found is not bottleneck-fair: {verdict}. Fix: leave method and solver out; see .best "

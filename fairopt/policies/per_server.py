@@ -19,12 +19,12 @@ from fairopt.certificate import Certificate, Try
 from fairopt.errors import FairoptError, InvalidBlock, InvalidInstance, NotCertified, OutOfDomain
 from fairopt.formulation.program import require_instance
 from fairopt.instance import Instance
-from fairopt.methods.batch.allocate_many import allocate_many
 from fairopt.policy import accepted, is_mechanism, label
-from fairopt.progress import by_itself, tell, within
 from fairopt.proofs import gate
 from fairopt.proofs.gate import MeasuredPart
-from fairopt.time_limits import SHORTEST, begin, checked, current, within_limit
+from fairopt.runtime.clock import SHORTEST, begin, checked, current, within_limit
+from fairopt.runtime.progress import by_itself, tell, within
+from fairopt.scale.many import allocate_many
 
 __all__ = ["NaivePerServer"]
 
@@ -154,7 +154,7 @@ class NaivePerServer:
         if not certificate.ok:
             fix, limit = "see .best for the best found", current()
             if limit is not None and limit.late:
-                fix = f"give it more time_limit: {limit.account()}"
+                fix = f"give it more time_limit: {limit}"
             where = "" if answers.failed is None else f" of server {instance.servers[first[answers.failed]]!r}"
             raise NotCertified(
                 f"no answer{where} could be certified: gap {certificate.gap:.2g} (tolerance 1e-6), violation "

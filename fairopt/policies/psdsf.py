@@ -14,7 +14,7 @@ from fairopt.methods.arrays import Float
 from fairopt.methods.cluster.psdsf import equilibrium
 from fairopt.proofs import gate
 from fairopt.proofs.psdsf import largest_gain
-from fairopt.time_limits import Limit, begin, checked, refuse, stage, within_limit
+from fairopt.runtime.clock import Limit, begin, check, checked, refuse, within_limit
 
 __all__ = ["PSDSF"]
 
@@ -96,8 +96,9 @@ class PSDSF:
         def work() -> Allocation:
             tasks = np.zeros(instance.eligible.shape)
             if part.any():
-                with stage("bringing servers into balance"):
-                    tasks = spread(equilibrium(some.merged(), deadline, keep))
+                check("bringing servers into balance")
+                keep(found := equilibrium(some.merged(), deadline, keep))
+                tasks = spread(found)
             return self._judged(instance, tasks, begun, deadline)
 
         def late(limit: Limit) -> Allocation:
@@ -110,8 +111,8 @@ class PSDSF:
 
     def _judged(self, instance: Instance, tasks: Float, begun: float, deadline: float | None) -> Allocation:
         """These tasks, certified; `NotCertified` if they are no equilibrium."""
-        with stage("the proof"):
-            allocation = gate.of_equilibrium(self, instance, tasks, begun)
+        check("the proof")
+        allocation = gate.of_equilibrium(self, instance, tasks, begun)
         certificate = allocation.certificate
         if not certificate.ok:
             gain, j, s = largest_gain(instance, tasks)

@@ -17,7 +17,7 @@ from fairopt.methods.whole.greedy import one_after_the_other
 from fairopt.methods.whole.servers import Placement, Servers, placement_rule
 from fairopt.proofs import gate
 from fairopt.proofs.maximal import measured
-from fairopt.time_limits import begin, checked, stage, within_limit
+from fairopt.runtime.clock import begin, check, checked, within_limit
 
 __all__ = ["SequentialMinMax"]
 
@@ -142,8 +142,8 @@ class SequentialMinMax:
         servers = Servers(each.capacities)
         allowed = [None] * n if instance._everywhere else each.eligible
         requests = [servers.request(units[j], allowed[j]) for j in range(n)]
-        with stage("placing tasks one after the other"):
-            user, server = one_after_the_other(servers, requests, per_task, instance.task_limits, self.placement)
+        check("placing tasks one after the other")
+        user, server = one_after_the_other(servers, requests, per_task, instance.task_limits, self.placement)
         placed = measured(instance, user, server)
         allocation = gate.of_steps(self, instance, placed, self.share, begun)
         if not allocation.certificate.ok:

@@ -20,6 +20,6 @@ The files:
   for it.
 """
 
-from fairopt.lazy import public_names
+from fairopt.runtime.lazy import public_names
 
 __getattr__, __dir__ = public_names(__name__)

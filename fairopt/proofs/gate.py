@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fairopt import lazy
 from fairopt.allocation import Allocation, feasibility, holdings_violation
 from fairopt.blocks.model import Point
 from fairopt.blocks.objectives import MaxMin
@@ -29,6 +28,7 @@ from fairopt.proofs.maximal import Placed, highest_level
 from fairopt.proofs.pool import PoolProof
 from fairopt.proofs.proposal import Evidence, Measured, Proposal
 from fairopt.proofs.psdsf import largest_gain, tasks_alone_on_one
+from fairopt.runtime import lazy
 
 
 @dataclass
@@ -362,11 +362,14 @@ class MeasuredPart(NamedTuple):
     assumed: str = ""
 
 
-def of_batch(policy: Any, instance: Instance, tasks: Float, found: MeasuredPart, seconds: float) -> Allocation:
-    """The allocation of one instance of a batch."""
+def of_batch(
+    policy: Any, instance: Instance, tasks: Float, found: MeasuredPart, seconds: float, evidence: tuple[Any, ...] = ()
+) -> Allocation:
+    """The allocation of one instance of a batch, with the evidence that it has for files."""
     table = tasks[:, None]
     value = float(policy.objective.value(Point(instance, table))) if instance.n_users else 0.0
-    return Allocation(instance, policy, table, _certificate(time.perf_counter() - seconds, found), value)
+    certificate = _certificate(time.perf_counter() - seconds, found)
+    return Allocation(instance, policy, table, certificate, value, evidence=evidence)
 
 
 def of_shards(proof: PoolProof, method: str, begun: float) -> Certificate:

@@ -26,12 +26,12 @@ from fairopt.formulation.problem import BUNDLES, TASKS, can_hold, first_program,
 from fairopt.formulation.program import Float, Program, require_instance
 from fairopt.formulation.whole import number_of
 from fairopt.instance import Instance
-from fairopt.lazy import cp
 from fairopt.proofs import conditions, gate
 from fairopt.proofs.bound import EPS
 from fairopt.proofs.conic import MATRICES, conic_excess, has_matrices
 from fairopt.proofs.gate import Answer
 from fairopt.proofs.lagrangian import Multipliers, lagrangian_bound
+from fairopt.runtime.lazy import cp
 
 
 @asked_once()

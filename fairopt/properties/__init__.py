@@ -12,6 +12,7 @@ The files:
 
 * `names`: the properties by name, and numbers in sentences. `verdicts`: verdicts, and reports of many.
 * `checks`: the properties of one allocation. `pareto`: Pareto efficiency. `envy`: the envy matrix.
+* `margins`: how badly properties of allocations fail, of many pools in floats and of one answer in fractions.
 * `units`: the units in which gains and losses are measured.
 * `monotone`: whether a user loses when another leaves, or when a capacity grows.
 * `answers`: answers of a mechanism, on one instance or on many pools, measured on the data.
@@ -23,6 +24,6 @@ The files:
 * `literature`: what papers claim of mechanisms, with verdicts.
 """
 
-from fairopt.lazy import public_names
+from fairopt.runtime.lazy import public_names
 
 __getattr__, __dir__ = public_names(__name__)

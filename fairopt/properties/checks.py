@@ -28,7 +28,7 @@ from fairopt.properties.names import (
 from fairopt.properties.pareto import dominating
 from fairopt.properties.units import first_largest, own_units, quotient
 from fairopt.properties.verdicts import PropertyReport, Verdict
-from fairopt.time_limits import Clock
+from fairopt.runtime.clock import Clock
 
 __all__ = ["OwnSlices", "check"]
 

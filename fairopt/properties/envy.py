@@ -23,10 +23,10 @@ from fairopt.allocation import Allocation
 from fairopt.blocks.bundle_model import tasks_within
 from fairopt.errors import InvalidBlock
 from fairopt.instance import Instance
-from fairopt.lazy import optimize, sp, spatial
-from fairopt.progress import tell
 from fairopt.properties.units import first_largest, own_units, quotient
-from fairopt.time_limits import Clock
+from fairopt.runtime.clock import Clock
+from fairopt.runtime.lazy import optimize, sp, spatial
+from fairopt.runtime.progress import tell
 
 __all__ = ["LESS_ONE_OF_THEIRS", "LESS_ONE_OWN", "TASKS", "Counting", "Envy", "at_own_weights", "envy", "whole"]
 

@@ -15,13 +15,13 @@ from fairopt.errors import InvalidBlock, OutOfDomain
 from fairopt.formulation.program import require_instance
 from fairopt.instance import Instance
 from fairopt.policy import label
-from fairopt.progress import by_itself
 from fairopt.properties.answers import OutOfTime, answering_until, checked
 from fairopt.properties.misreports.best import FLOOR
 from fairopt.properties.names import when_late, zero_if_noise
 from fairopt.properties.uncertainty import error_bound
 from fairopt.properties.verdicts import Verdict
-from fairopt.time_limits import Clock
+from fairopt.runtime.clock import Clock
+from fairopt.runtime.progress import by_itself
 
 __all__ = ["FACTORS", "Departure", "Growth", "population_monotone", "resource_monotone"]
 

@@ -27,13 +27,13 @@ from numpy.typing import NDArray
 
 from fairopt.allocation import Allocation
 from fairopt.errors import NotCertified
-from fairopt.formulation import apart
 from fairopt.instance import Instance
-from fairopt.lazy import optimize, sp
-from fairopt.progress import tell
 from fairopt.properties.uncertainty import left_open
 from fairopt.properties.units import gain_units, own_units, quotient
-from fairopt.time_limits import Clock
+from fairopt.runtime import subprocesses
+from fairopt.runtime.clock import Clock
+from fairopt.runtime.lazy import optimize, sp
+from fairopt.runtime.progress import tell
 
 __all__ = ["Dominating", "dominating"]
 
@@ -305,10 +305,12 @@ def _solved(program: dict[str, Any], pairs: int, clock: Clock) -> tuple[int, str
     """
     if pairs > MANY and clock.left is not None:
         try:
-            answer: tuple[int, str, Any, Any] = apart.solve("linprog", time.perf_counter() + clock.left, **program)
-        except apart._Stopped:
+            answer: tuple[int, str, Any, Any] = subprocesses.solve(
+                "linprog", time.perf_counter() + clock.left, **program
+            )
+        except subprocesses._Stopped:
             return 1, "the time limit was over", None, None
-        except apart._CannotSend as error:
+        except subprocesses._CannotSend as error:
             log.info("HiGHS is not run in a process of its own: %s", error)
         else:
             return answer

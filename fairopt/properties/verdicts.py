@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
-from fairopt.accessor import later
 from fairopt.errors import InvalidBlock, MissingExtra
 from fairopt.properties.names import canonical, property_name
+from fairopt.runtime.lazy import later
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -154,7 +154,7 @@ class Verdict:
         """
         if not hasattr(self.details, "matrix"):
             raise InvalidBlock(f"a verdict on {self.name} has no picture; that on envy-free has")
-        return later("Verdict.plot")(self.details, ax=ax)
+        return later("fairopt.plots:envy_matrix")(self.details, ax=ax)
 
 
 @dataclass(frozen=True, eq=False, repr=False)

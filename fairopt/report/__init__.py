@@ -13,6 +13,6 @@ The files:
 * `catalogue`: the policies and solvers that there are. `demonstration`: what ``fairopt demo`` shows.
 """
 
-from fairopt.lazy import public_names
+from fairopt.runtime.lazy import public_names
 
 __getattr__, __dir__ = public_names(__name__)

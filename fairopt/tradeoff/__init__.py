@@ -15,6 +15,6 @@ The files:
   rankings, from files, and checked.
 """
 
-from fairopt.lazy import public_names
+from fairopt.runtime.lazy import public_names
 
 __getattr__, __dir__ = public_names(__name__)

@@ -19,7 +19,7 @@ from fairopt.instance import Instance
 from fairopt.policy import Policy
 from fairopt.properties.exact.confirm import coefficients_of
 from fairopt.properties.exact.pool import ExactPool, max_sum
-from fairopt.time_limits import Clock, begin
+from fairopt.runtime.clock import Clock, begin
 
 __all__ = ["Heterogeneity", "TradeoffReport", "heterogeneity", "no_tradeoff"]
 

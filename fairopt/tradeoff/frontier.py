@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairopt.accessor import later
 from fairopt.blocks.base import blocks_within, brief, is_ours
 from fairopt.display import LONG, shorter
 from fairopt.errors import FairoptError, InvalidBlock, InvalidInstance, MissingExtra, nearest
@@ -28,8 +27,9 @@ from fairopt.io.json_text import read_json_text
 from fairopt.io.saving import write_whole
 from fairopt.policies.registry import named_family
 from fairopt.policy import Policy, is_mechanism
-from fairopt.progress import by_itself
-from fairopt.time_limits import Clock, begin
+from fairopt.runtime.clock import Clock, begin
+from fairopt.runtime.lazy import later
+from fairopt.runtime.progress import by_itself
 from fairopt.tradeoff.sweep import MEASURES, TEXTS, Row, Standard, failed, solve, solve_in_processes
 
 if TYPE_CHECKING:
@@ -214,7 +214,7 @@ class Frontier:
         InvalidBlock
             If there is no such picture, column or user, or no point has an answer.
         """
-        return later("Frontier.plot")(self, ax, kind, of, users)
+        return later("fairopt.plots.tradeoff:draw_frontier")(self, ax, kind, of, users)
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write `to_dict` as JSON, from where ``frontier(..., resume=path)`` goes on; return the path.
@@ -267,7 +267,7 @@ class Frontier:
         return f"<Frontier of {shorter(self.family, LONG)} over {axes} on {self.instance!r}{without}{stopped}>"
 
     def _repr_html_(self) -> str:
-        return later("Frontier._repr_html_")(self)
+        return later("fairopt.report.frontiers:frontier_page")(self)
 
 
 def frontier(

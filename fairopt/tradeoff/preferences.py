@@ -12,17 +12,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fairopt.accessor import later
 from fairopt.blocks.base import brief
 from fairopt.blocks.efficiency import FairnessEfficiency
 from fairopt.blocks.measure import log_fairness, log_total
 from fairopt.blocks.shares import Share
 from fairopt.errors import InvalidBlock, InvalidInstance, OutOfTime, nearest
 from fairopt.instance import Instance
-from fairopt.lazy import ndimage, vq
 from fairopt.policies.registry import named_family
-from fairopt.progress import tell
-from fairopt.time_limits import Clock
+from fairopt.runtime.clock import Clock
+from fairopt.runtime.lazy import later, ndimage, vq
+from fairopt.runtime.progress import tell
 from fairopt.tradeoff.answers import Options, checked_options, order_of, read
 from fairopt.validation import as_floats
 
@@ -279,7 +278,7 @@ class Survey:
 
         As Joe-Wong et al. (2013), Figs. 20 and 21, and 19. On given axes, or a new figure; the axes are returned.
         """
-        return later("Survey.plot")(self, ax, kind)
+        return later("fairopt.plots:preferences")(self, ax, kind)
 
     def __repr__(self) -> str:
         people, *grid = self.wrong.shape

@@ -669,3 +669,15 @@ def test_no_price_of_a_first_level_is_below_zero() -> None:
     assert a.prices is not None and a.prices_left is not None and a.level_prices is not None
     for prices in (a.prices, a.prices_left, a.share_prices, a.level_prices[0].prices, a.level_prices[0].prices_left):
         assert prices is not None and (prices >= 0).all()
+
+
+@pytest.mark.parametrize("unit", [1e-12, 1.0, 1e12])
+@pytest.mark.filterwarnings("error")
+def test_prices_in_shares_at_large_alpha_do_not_depend_on_units_of_tasks(unit: float) -> None:
+    demands = np.array([[1, 2], [3, 1], [1, 1]])
+    a = fo.Policy(fo.AlphaFair(300, fo.Tasks())).allocate(fo.Instance(demands * unit, [10, 8]))
+    assert a.prices is not None  # of the objective in its own units, which may be zero or infinite
+    usual = fo.Policy(fo.AlphaFair(300, fo.Tasks())).allocate(fo.Instance(demands, [10, 8]))
+    assert_allclose(a.share_prices * unit, usual.share_prices, rtol=1e-5)
+    rates = fo.sensitivity(a).capacities.tasks * unit
+    assert_allclose(rates, fo.sensitivity(usual).capacities.tasks, rtol=1e-5)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 import fairopt as fo
-from fairopt.time_limits import Clock
+from fairopt.runtime.clock import Clock
 
 Float = NDArray[np.floating[Any]]
 PAPER = fo.Instance([[1, 4], [3, 1]], [9, 18], resources=["cpu", "memory"], units={"memory": "GiB"})

@@ -12,7 +12,7 @@ from oracle.scheduler import OracleScheduler
 
 import fairopt as fo
 from fairopt.online import fair
-from fairopt.time_limits import Clock
+from fairopt.runtime.clock import Clock
 
 
 def assert_same(one, other):

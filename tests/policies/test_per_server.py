@@ -14,11 +14,11 @@ from oracle.instances import cluster, clusters
 
 import fairopt as fo
 from fairopt.allocation import feasibility
-from fairopt.methods.batch import allocate_many as batch
 from fairopt.policies.bottleneck import BottleneckFairness
 from fairopt.policies.per_server import NaivePerServer
 from fairopt.policies.psdsf import PSDSF
-from fairopt.time_limits import Clock
+from fairopt.runtime.clock import Clock
+from fairopt.scale import many as batch
 
 POLICIES = {"DRF": fo.DRF(), "FDS(2)": fo.FDS(2), "most tasks": fo.MostTasks()}
 

@@ -497,11 +497,11 @@ def test_what_users_take_of_a_capacity_together_is_a_knapsack(seed: int) -> None
     rng = np.random.default_rng(seed)
     instance = log_uniform(rng, 8, 2, servers=3, decades=1)
     program = Program(instance, fo.Leximin(fo.Tasks()), ())
-    judged = levels._Levels(program, None, rng.uniform(0.5, 1.0, len(program.pairs)))
+    judged = levels.Levels(program, None, rng.uniform(0.5, 1.0, len(program.pairs)))
     held_by, excess = rng.integers(-1, 2, 8), rng.uniform(0.0, 1.0, 8) * (rng.random(8) < 0.8)
     for k in range(2):
         held = np.flatnonzero(held_by == k)
-        c = judged.charge(Holding(held, rng.uniform(0.0, 1.0, 6) * (rng.random(6) < 0.7)), levels.TIE)
+        c = judged.charge(Holding(held, rng.uniform(0.0, 1.0, 6) * (rng.random(6) < 0.7)))
         pays = (c.cost * judged.values * excess)[held].sum()
         judged.before.append(c._replace(spare=0.4 * pays, rounding=0.1 * pays))
     judged.held_by, judged.to_peak = held_by, excess * rng.uniform(0.0, 0.2, 8)

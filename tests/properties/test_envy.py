@@ -13,7 +13,7 @@ import fairopt as fo
 from fairopt.properties import envy as module
 from fairopt.properties.envy import LESS_ONE_OF_THEIRS, LESS_ONE_OWN, TASKS, envy
 from fairopt.properties.units import first_largest
-from fairopt.time_limits import Clock
+from fairopt.runtime.clock import Clock
 
 COUNTINGS = {"envy-free": TASKS, "ef1": LESS_ONE_OF_THEIRS, "ef1-own": LESS_ONE_OWN}
 

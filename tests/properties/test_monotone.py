@@ -13,7 +13,7 @@ from fairopt.formulation.batch import Batch
 from fairopt.properties import monotone
 from fairopt.properties.audit.measure import measure
 from fairopt.properties.monotone import population_monotone, resource_monotone
-from fairopt.time_limits import Clock
+from fairopt.runtime.clock import Clock
 from tests.oracle import fractions_waterfill as oracle
 from tests.oracle.instances import pools
 

@@ -13,7 +13,7 @@ from scipy.optimize import brentq, minimize_scalar
 
 import fairopt as fo
 from fairopt.properties.exact.pool import ExactPool, max_sum
-from fairopt.time_limits import Clock
+from fairopt.runtime.clock import Clock
 
 SHARES = (fo.DominantShare(), fo.Tasks())
 

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 import fairopt as fo
 from fairopt.errors import NotCertified
 from fairopt.report.frontiers import frontier_table, remarks
-from fairopt.time_limits import Clock
+from fairopt.runtime.clock import Clock
 from fairopt.tradeoff import frontier as module
 from fairopt.tradeoff import sweep
 from fairopt.tradeoff.price_of_fairness import largest_price

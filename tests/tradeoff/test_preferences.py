@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import fairopt as fo
 from fairopt.blocks.measure import log_fairness, log_total
 from fairopt.blocks.model import Point
-from fairopt.time_limits import Clock
+from fairopt.runtime.clock import Clock
 from fairopt.tradeoff import preferences as prefer
 
 # Question 2 of Joe-Wong et al. (2013), Fig. 17

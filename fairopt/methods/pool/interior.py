@@ -21,7 +21,7 @@ import numpy as np
 from fairopt.blocks.marginal import CURVED, Marginal, PowerMarginal, among
 from fairopt.formulation.program import Program
 from fairopt.methods.arrays import Float
-from fairopt.progress import tell
+from fairopt.runtime.progress import tell
 
 BACK = 0.995  # part of the way to the nearest bound that a step goes
 STEPS = 80  # from cold; 10 to 25 are usual

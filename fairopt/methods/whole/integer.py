@@ -24,10 +24,10 @@ from fairopt.formulation import solvers
 from fairopt.formulation.program import ConeModel, Float, Program, objective_form
 from fairopt.formulation.whole import SAME, number_of
 from fairopt.instance import Instance
-from fairopt.lazy import cp, sp
 from fairopt.methods import infeasible
 from fairopt.methods.settings import Settings
-from fairopt.progress import tell
+from fairopt.runtime.lazy import cp, sp
+from fairopt.runtime.progress import tell
 
 APART = 1e-6  # levels of shares that differ by server have no next whole number of tasks; nearer than this are the same
 EXACT: dict[str, dict[str, Any]] = {

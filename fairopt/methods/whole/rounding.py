@@ -16,7 +16,7 @@ import numpy as np
 from fairopt.formulation.program import Float, Program
 from fairopt.formulation.whole import SAME
 from fairopt.methods.whole.servers import Request, Servers
-from fairopt.progress import tell
+from fairopt.runtime.progress import tell
 
 MOST = 1e12  # tasks of a user: of more, one is lost in the tolerances of capacities and in the rounding of floats
 PARTS = 1000  # in which the tasks of a user on a class are placed, at most

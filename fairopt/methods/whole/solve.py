@@ -21,7 +21,7 @@ from fairopt.methods.settings import Settings
 from fairopt.methods.whole.integer import IntegerSearch, checked_solver
 from fairopt.methods.whole.rounding import MOST, WholeTasks, rounded
 from fairopt.proofs import gate
-from fairopt.time_limits import Limit, begin, within_limit
+from fairopt.runtime.clock import Limit, begin, within_limit
 
 ROUNDED = "rounded"
 TOLD_APART = 1e8  # tasks of a user on a server: of more, solvers do not tell one more from their tolerances

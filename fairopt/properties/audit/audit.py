@@ -17,7 +17,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairopt.accessor import later
 from fairopt.allocation import Allocation
 from fairopt.blocks.base import brief
 from fairopt.blocks.objectives import Objective
@@ -25,7 +24,6 @@ from fairopt.errors import InvalidBlock, OutOfDomain, nearest
 from fairopt.formulation.batch import Batch, is_one_pool
 from fairopt.instance import Instance
 from fairopt.policy import is_mechanism, label
-from fairopt.progress import Listener, by_itself
 from fairopt.properties.answers import (
     OutOfTime,
     answering_until,
@@ -45,7 +43,9 @@ from fairopt.properties.misreports.best import Misreport, best_misreport, lying_
 from fairopt.properties.monotone import population_monotone, resource_monotone
 from fairopt.properties.names import OF_ALLOCATIONS, percent, property_name, zero_if_noise
 from fairopt.properties.uncertainty import error_bound
-from fairopt.time_limits import SHORTEST, Clock, begin
+from fairopt.runtime.clock import SHORTEST, Clock, begin
+from fairopt.runtime.lazy import later
+from fairopt.runtime.progress import Listener, by_itself
 
 __all__ = [
     "CONDITIONS",
@@ -368,7 +368,7 @@ class PropertySearch:
 
     def proved(self) -> str:
         """What is proved by machine of the property, in words; empty if nothing is."""
-        return str(later("PropertySearch.proved")(self.setting, self.name))
+        return str(later("fairopt.properties.prove.prove:of_finding")(self.setting, self.name))
 
     def finding(self) -> Finding:
         """The results so far, as a finding."""

@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 
-from fairopt.accessor import later
 from fairopt.errors import FairoptError, InvalidBlock
 from fairopt.instance import Instance
 from fairopt.io.saving import write_whole
@@ -22,6 +21,7 @@ from fairopt.policies.parse import parse_policy
 from fairopt.policies.registry import known_policies
 from fairopt.properties.names import given_labels, labelled, percent
 from fairopt.properties.verdicts import ByProperty
+from fairopt.runtime.lazy import later
 
 __all__ = ["AuditReport", "Fault", "Finding", "Unconfirmed", "Witness"]
 
@@ -358,7 +358,7 @@ class AuditReport(ByProperty[Finding]):
         >>> fo.properties.AuditReport.load(file)["ef"].verdict
         'refuted'
         """
-        found: AuditReport = later("AuditReport.load")(Path(path), policy)
+        found: AuditReport = later("fairopt.properties.audit.replay:load")(Path(path), policy)
         return found
 
     def __str__(self) -> str:

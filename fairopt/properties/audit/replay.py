@@ -16,7 +16,6 @@ from fairopt.instance import Instance
 from fairopt.policies.parse import parse_policy
 from fairopt.policies.registry import known_policies
 from fairopt.policy import label
-from fairopt.progress import by_itself
 from fairopt.properties.audit.audit import search_instance, witness_of_lie
 from fairopt.properties.audit.findings import (
     FORMAT,
@@ -32,6 +31,7 @@ from fairopt.properties.audit.findings import (
 from fairopt.properties.exact.confirm import Counterexample, verified
 from fairopt.properties.misreports.best import verified_misreport
 from fairopt.properties.names import percent, property_name
+from fairopt.runtime.progress import by_itself
 
 __all__ = ["Replayed", "replay"]
 

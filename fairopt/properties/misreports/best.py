@@ -17,13 +17,13 @@ from fairopt.errors import FairoptError, InvalidBlock, InvalidInstance, NotCerti
 from fairopt.formulation.batch import Batch, is_one_pool
 from fairopt.formulation.program import require_instance
 from fairopt.instance import Instance
-from fairopt.progress import Listener, by_itself
 from fairopt.properties.answers import OutOfTime, answering_until, checked, outcomes_of
 from fairopt.properties.misreports.families import FAMILIES, climbs, legal, reports
 from fairopt.properties.names import given_labels, labelled, when_late, zero_if_noise
 from fairopt.properties.uncertainty import error_bound
-from fairopt.time_limits import SHORTEST as SHORTEST_LIMIT
-from fairopt.time_limits import Clock
+from fairopt.runtime.clock import SHORTEST as SHORTEST_LIMIT
+from fairopt.runtime.clock import Clock
+from fairopt.runtime.progress import Listener, by_itself
 
 __all__ = [
     "FLOOR",

@@ -21,7 +21,6 @@ from fairopt.blocks.symbols import OutcomeSymbols, ShareSymbols, Symbols, said_b
 from fairopt.errors import FairoptError, InvalidBlock, InvalidInstance, OutOfDomain, nearest
 from fairopt.instance import Instance
 from fairopt.policy import Policy, is_mechanism, label
-from fairopt.progress import by_itself, tell
 from fairopt.properties.audit.audit import AuditSettings, PropertySearch, require_whole
 from fairopt.properties.audit.findings import Witness
 from fairopt.properties.exact.confirm import Counterexample, verified
@@ -30,7 +29,8 @@ from fairopt.properties.prove.proof import Proof, ProofReport
 from fairopt.properties.prove.provers import Answer, answers, require
 from fairopt.properties.prove.said import degree_of, require_said, seems_alike
 from fairopt.properties.prove.statements import PROVABLE, Kind, Query, Question, alike, lemma, queries
-from fairopt.time_limits import Clock
+from fairopt.runtime.clock import Clock
+from fairopt.runtime.progress import by_itself, tell
 
 __all__ = ["prove"]
 

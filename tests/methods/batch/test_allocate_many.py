@@ -17,13 +17,13 @@ from scipy.optimize import linprog
 
 import fairopt as fo
 from fairopt.formulation import batch as batch_data
-from fairopt.methods.batch import allocate_many as batch
 from fairopt.methods.batch import alpha_fair as batch_prices
 from fairopt.methods.batch import max_sum
-from fairopt.methods.batch.allocate_many import Allocations, allocate_many
-from fairopt.progress import progress
 from fairopt.properties.uncertainty import error_bound
-from fairopt.time_limits import Clock
+from fairopt.runtime.clock import Clock
+from fairopt.runtime.progress import progress
+from fairopt.scale import many as batch
+from fairopt.scale.many import Allocations, allocate_many
 
 SHARES = {
     "dominant": (fo.DominantShare(), 1),

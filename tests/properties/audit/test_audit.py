@@ -13,7 +13,6 @@ import pytest
 from rich.console import Console
 
 import fairopt as fo
-from fairopt.progress import progress
 from fairopt.properties.answers import OutOfTime
 from fairopt.properties.audit import audit as module
 from fairopt.properties.audit.audit import audit
@@ -21,6 +20,7 @@ from fairopt.properties.audit.replay import replay
 from fairopt.properties.checks import check
 from fairopt.properties.exact import confirm
 from fairopt.properties.exact.confirm import Counterexample, verified
+from fairopt.runtime.progress import progress
 
 FOUR = ("pe", "si", "ef", "sp")
 

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 import fairopt as fo
 from fairopt.formulation.batch import Batch
-from fairopt.progress import progress
 from fairopt.properties.misreports import best
 from fairopt.properties.misreports import families as lie_families
 from fairopt.properties.misreports.best import (
@@ -22,7 +21,8 @@ from fairopt.properties.misreports.best import (
     true_tasks,
     verified_misreport,
 )
-from fairopt.time_limits import Clock
+from fairopt.runtime.clock import Clock
+from fairopt.runtime.progress import progress
 from tests.oracle import fractions_waterfill as oracle
 from tests.oracle.instances import cluster, pools
 

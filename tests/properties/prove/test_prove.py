@@ -19,7 +19,7 @@ from fairopt.properties.prove import provers, said, statements
 from fairopt.properties.prove.proof import ProofReport
 from fairopt.properties.prove.provers import answers
 from fairopt.properties.prove.statements import PROVABLE, Question, alike, lemma, queries
-from fairopt.time_limits import Clock
+from fairopt.runtime.clock import Clock
 
 pytest.importorskip("z3", reason="proofs need the extra prove")
 pytest.importorskip("cvc5", reason="proofs are checked by cvc5, of the extra prove")

@@ -1,14 +1,13 @@
-"""What is imported when first used: CVXPY and parts of SciPy, which take a second, and public names.
+"""Imports on first use: CVXPY and SciPy, public names, and functions of later modules.
 
-Modules take them from here, as ``from fairopt.lazy import cp, sp``, and use them as if they had imported them. On one
-pool water-filling, prices and closed forms need neither.
+CVXPY and parts of SciPy take a second to import. Modules take them from here, as
+``from fairopt.runtime.lazy import cp, sp``. Water-filling, prices and closed forms on one pool need neither.
 """
 
 from __future__ import annotations
 
 import re
 import sys
-import threading
 import time
 from collections.abc import Callable
 from functools import cache
@@ -28,6 +27,7 @@ if TYPE_CHECKING:
 __all__ = [
     "cp",
     "csgraph",
+    "later",
     "linalg",
     "load",
     "ndimage",
@@ -54,7 +54,6 @@ PACKAGES = {
 }
 
 
-IMPORTING = threading.RLock()  # held during imports, which a time limit must not stop in the middle
 _IMPORTS: list[tuple[float, float]] = []  # when each began, on the clock of `time.perf_counter`, and its seconds
 
 
@@ -62,10 +61,9 @@ def _imported(name: str) -> ModuleType:
     """A module; the time of its first import is kept for `seconds_since`."""
     if name in sys.modules:
         return import_module(name)  # which waits where another thread imports it
-    with IMPORTING:
-        begun, before = time.perf_counter(), len(_IMPORTS)
-        module = import_module(name)
-        _IMPORTS[before:] = [(begun, time.perf_counter() - begun)]  # in place of those within it
+    begun, before = time.perf_counter(), len(_IMPORTS)
+    module = import_module(name)
+    _IMPORTS[before:] = [(begun, time.perf_counter() - begun)]  # in place of those within it
     return module
 
 
@@ -84,6 +82,24 @@ class _Lazy(ModuleType):
 def load() -> None:
     """Import CVXPY now, and with it SciPy: before a clock runs, or before processes are forked."""
     _imported("cvxpy")
+
+
+if not TYPE_CHECKING:
+    globals().update({name: _Lazy(package) for name, package in PACKAGES.items()})
+
+
+def later(place: str) -> Callable[..., Any]:
+    """The function at ``"module:name"``, for methods such as `Allocation.plot` whose code is in a later module.
+
+    Such a method has its signature and docstring in its class. Early modules reach later ones in no other way.
+
+    Examples
+    --------
+    >>> later("fairopt.reading:save").__module__
+    'fairopt.reading'
+    """
+    module, _, name = place.partition(":")
+    return getattr(import_module(module), name)
 
 
 @cache
@@ -111,7 +127,3 @@ def public_names(package: str) -> tuple[Callable[[str], Any], Callable[[], list[
         return [*sorted(public_places(package)), "__doc__"]
 
     return get, names
-
-
-if not TYPE_CHECKING:
-    globals().update({name: _Lazy(package) for name, package in PACKAGES.items()})

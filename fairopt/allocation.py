@@ -420,8 +420,8 @@ class Allocation:
             Whether to write the evidence by which `load` judges the allocation again and `verify` proves it without a
             solver. Without it files of large answers are smaller, and `load` solves once more. A policy is never
             solved to save its answer: one that has no evidence, such as of `Policy.certify` under further constraints,
-            is saved without. Where the evidence of a small answer leaves `verify` a gap above 2.5e-7, linear programs at
-            its tasks give closer multipliers.
+            is saved without. Where the evidence of a small answer leaves `verify` a gap above 2.5e-7, linear programs
+            at its tasks give closer multipliers.
 
         Returns
         -------

@@ -843,7 +843,7 @@ def test_a_description_names_users_and_servers() -> None:
     assert sum(told["placement"]["a"].values()) == pytest.approx(10)
     assert set(told["placement"]["a"]) <= {"s", "t"}
     assert told["certificate"]["ok"] is True
-    assert json.loads(files.as_json(told))["policy"] == "DRFH"
+    assert json.loads(files.as_json(told))["policy"] == "DRF"
 
 
 def test_json_has_no_infinity() -> None:

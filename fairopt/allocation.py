@@ -408,7 +408,7 @@ class Allocation:
         shown = np.array2string(self.tasks, precision=4, threshold=6, edgeitems=3)
         return f"<Allocation by {name} of {self.instance!r}: tasks {shown}; {self.certificate}>"
 
-    def _repr_html_(self) -> str:
+    def _repr_html_(self) -> str | None:
         return later("fairopt.report.pages:allocation_page")(self)
 
     # -- files ------------------------------------------------------------------------------------------------

@@ -912,7 +912,7 @@ class Instance:
 
     __hash__ = None  # type: ignore[assignment]  # compared by content; too large to hash
 
-    def _repr_html_(self) -> str:
+    def _repr_html_(self) -> str | None:
         return later("fairopt.report.pages:instance_page")(self)
 
     def __repr__(self) -> str:

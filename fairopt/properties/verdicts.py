@@ -69,7 +69,7 @@ class ByProperty(Mapping[str, T]):
             table.add_row(*(Text(cell, style="bold red" * (fault and k == 1)) for k, cell in enumerate(cells)))
         yield table
 
-    def _repr_html_(self) -> str:
+    def _repr_html_(self) -> str | None:
         return later("fairopt.report.pages:property_page")(self)
 
 

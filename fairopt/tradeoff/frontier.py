@@ -240,7 +240,7 @@ class Frontier:
         stopped = f"; {len(self) - asked} not reached before the time limit" if self.late else stopped
         return f"<Frontier of {shorter(self.family, LONG)} over {axes} on {self.instance!r}{without}{stopped}>"
 
-    def _repr_html_(self) -> str:
+    def _repr_html_(self) -> str | None:
         return later("fairopt.report.pages:frontier_page")(self)
 
 

@@ -49,11 +49,10 @@ def _template() -> jinja2.Template | None:
 def page(
     tables: Iterable[Table], lines: Iterable[str] = (), heading: str = "", about: str = "", strong: Collection[str] = ()
 ) -> str | None:
-    """Tables below a heading, and sentences below them; cells whose text is in ``strong`` are bold. None: plain text."""
-    template = _template()
-    return template and template.render(
-        tables=list(tables), lines=list(lines), heading=heading, about=about, strong=strong
-    )
+    """Tables below a heading, then sentences; cells whose text is in ``strong`` are bold. None without Jinja2."""
+    if (template := _template()) is None:
+        return None
+    return template.render(tables=list(tables), lines=list(lines), heading=heading, about=about, strong=strong)
 
 
 def allocation_page(allocation: Allocation) -> str | None:

@@ -15,6 +15,7 @@ import sysconfig
 import traceback
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -211,6 +212,14 @@ class MissingExtra(TryAnother, ImportError):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.package, self.extra, self.purpose)
+
+
+def optional(module: str, extra: str, purpose: str, package: str = "") -> Any:
+    """A module of an optional package, imported now, or `MissingExtra` if it is not installed."""
+    try:
+        return import_module(module)
+    except ImportError as error:
+        raise MissingExtra(package or module.partition(".")[0], extra, purpose) from error
 
 
 class OutOfMemory(MemoryError, TryAnother):

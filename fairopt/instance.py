@@ -138,20 +138,21 @@ class Instance:
         self._servers = validation.labels(known["server"], n_servers, "server")
         self.demands: Float = dem
         self.capacities: Float = caps
-        self.server_types: tuple[str, ...] | None = validation.types_of_servers(self, values["server_types"])
-        self.units: tuple[str, ...] | None = validation.units_of_resources(self, values["units"])
+        names = self._labels
+        self.server_types: tuple[str, ...] | None = validation.types_of_servers(values["server_types"], names.servers)
+        self.units: tuple[str, ...] | None = validation.units_of_resources(values["units"], names.resources)
         self.notes: tuple[str, ...] = validation.texts(notes, "notes")
-        validation.check_numbers(self)
+        validation.check_numbers(dem, caps, names)
         self.weights: Float = validation.frozen(self.per_user(values["weights"], "weights", default=1.0))
         right = (self.weights > 0) & (self.weights < np.inf)
-        validation.check_per_user(self, self.weights, "weights", right, "give a positive finite number")
-        validation.check_spread(self)
+        validation.check_per_user(self.weights, "weights", right, "give a positive finite number", names.users)
+        validation.check_spread(self.weights, names.users)
         limits = self.per_user(values["task_limits"], "task_limits", default=np.inf, unlimited=True)
         self.task_limits: Float = validation.frozen(limits)
-        validation.check_per_user(self, limits, "task_limits", limits >= 0, "give 0 or more, or None")
-        self.counts: NDArray[np.int64] = validation.frozen(validation.checked_counts(self, values["counts"]))
-        self.eligible: NDArray[np.bool_] = validation.frozen(validation.checked_eligibility(self, values["eligible"]))
-        validation.check_somewhere_to_run(self)
+        validation.check_per_user(limits, "task_limits", limits >= 0, "give 0 or more, or None", names.users)
+        self.counts: NDArray[np.int64] = validation.frozen(validation.checked_counts(values["counts"], names.servers))
+        allowed = validation.checked_eligibility(values["eligible"], dem, caps, names)
+        self.eligible: NDArray[np.bool_] = validation.frozen(allowed)
         self._checked = True
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -485,12 +486,12 @@ class Instance:
         if self._users is None and self._parent is not None:
             parent, rows = self._parent
             return parent.users[rows] if isinstance(rows, slice) else tuple(parent.users[j] for j in rows)
-        return self._users or tuple(f"user{j + 1}" for j in range(self.n_users))
+        return tuple(self._labels.users)
 
     @cached_property
     def resources(self) -> tuple[str, ...]:
         """Labels of the resources."""
-        return self._resources or tuple(f"resource{i + 1}" for i in range(self.n_resources))
+        return tuple(self._labels.resources)
 
     @property
     def resource_titles(self) -> tuple[str, ...]:
@@ -508,9 +509,16 @@ class Instance:
     @cached_property
     def servers(self) -> tuple[str, ...]:
         """Labels of the servers."""
-        if self._servers:
-            return self._servers
-        return ("pool",) if self.n_servers == 1 else tuple(f"server{s + 1}" for s in range(self.n_servers))
+        return tuple(self._labels.servers)
+
+    @property
+    def _labels(self) -> validation.Labels:
+        """Labels as they were given, or by number."""
+        return validation.Labels(
+            self._users or validation.default_labels("user", self.n_users),
+            self._resources or validation.default_labels("resource", self.n_resources),
+            self._servers or validation.default_labels("server", self.n_servers),
+        )
 
     @property
     def merged_from(self) -> Any:
@@ -866,15 +874,15 @@ class Instance:
         """
         return later("fairopt.io.frames:to_frames")(self, backend)
 
-    def plot(self, ax: Any = None, kind: str = "demands", *, users: Any = None, resources: Any = None) -> Any:
+    def plot(self, kind: str = "demands", *, ax: Any = None, users: Any = None, resources: Any = None) -> Any:
         """Draw how much users differ, as in Fig. 2 of Joe-Wong et al. (2013); needs the extra ``plots``.
 
         Parameters
         ----------
-        ax : matplotlib.axes.Axes, optional
-            The axes to draw on. Default: pyplot's current axes.
         kind : {"demands", "region"}, default "demands"
             Demands as lines in the plane of two resources, or the tasks that two users can run together.
+        ax : matplotlib.axes.Axes, optional
+            The axes to draw on. Default: a new figure.
         users, resources : (str, str), optional
             The two users of ``region``, and the two resources of ``demands``, where there are more.
 
@@ -905,7 +913,7 @@ class Instance:
     __hash__ = None  # type: ignore[assignment]  # compared by content; too large to hash
 
     def _repr_html_(self) -> str:
-        return later("fairopt.report.layout:instance_page")(self)
+        return later("fairopt.report.pages:instance_page")(self)
 
     def __repr__(self) -> str:
         total = int(self.counts.sum())

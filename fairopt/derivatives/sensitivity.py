@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,6 +17,9 @@ from fairopt.errors import InvalidBlock, MissingExtra, OutOfDomain, nearest
 from fairopt.instance import Instance
 from fairopt.runtime.clock import checked
 from fairopt.runtime.lazy import later
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 __all__ = ["Purchase", "Sensitivity", "checked_costs", "sensitivity"]
 
@@ -220,7 +223,7 @@ class Sensitivity:
             out.append("(Compared per 1 % more of each; give costs to compare by these.)")
         return " ".join(out).replace(": 1 tasks ", ": 1 task ")
 
-    def to_frame(self, by: str = "capacity") -> Any:
+    def to_frame(self, by: str = "capacity") -> pd.DataFrame:
         """A pandas frame with a row per number, or per user.
 
         Parameters
@@ -271,11 +274,13 @@ class Sensitivity:
         outer, name = (instance.servers, "server") if by == "capacity" else (instance.users, "user")
         return pd.DataFrame(data, pd.MultiIndex.from_product([outer, instance.resources], names=[name, "resource"]))
 
-    def plot(self, ax: Any = None, costs: Mapping[str, float] | None = None) -> Any:
+    def plot(self, kind: str = "purchases", *, ax: Any = None, costs: Mapping[str, float] | None = None) -> Any:
         """Draw what more of each resource brings; needs the extra ``plots``.
 
         Parameters
         ----------
+        kind : {"purchases"}
+            The only picture.
         ax : matplotlib.axes.Axes, optional
             The axes to draw on. Default: a new figure.
         costs : dict of float by resource, optional
@@ -292,7 +297,7 @@ class Sensitivity:
         >>> fo.sensitivity(a).plot().get_xlabel()
         'tasks per 1 % more capacity'
         """
-        return later("fairopt.plots.purchase_bars:purchases")(self, ax, costs)
+        return later("fairopt.plots.purchase_bars:purchases")(self, kind, ax, costs)
 
     def __repr__(self) -> str:
         held = ", coefficients held" if self.held else ""

@@ -13,8 +13,6 @@ from typing import BinaryIO
 
 from fairopt.errors import InvalidInstance
 
-__all__ = ["replacing", "unwritable", "write_whole"]
-
 _FULL = (None, errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # None: of numpy, where less was written than asked
 
 

@@ -20,7 +20,7 @@ __all__ = ["Trace", "read_jobs"]
 
 @dataclass(frozen=True, repr=False)
 class Trace(Sequence[Job]):
-    """The jobs of a file, to be given to `fairopt.simulate`, and the notes of its reader.
+    """The jobs of a file, for `fairopt.simulate`, and the notes of its reader.
 
     Attributes
     ----------
@@ -148,7 +148,7 @@ def read_jobs(
 
 
 def _individual(names: Sequence[str], servers: Instance) -> tuple[str, ...]:
-    """Names of servers and types, with a row of many servers as the scheduler names them."""
+    """Names of servers and types; a row of several servers is replaced by the scheduler's names for them."""
     counts = dict(zip(servers.servers, servers.counts.tolist(), strict=True))
     return tuple(
         one

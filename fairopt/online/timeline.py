@@ -7,7 +7,7 @@ import os
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -20,6 +20,9 @@ from fairopt.io.notes import counted
 from fairopt.online.jobs import JobTable
 from fairopt.runtime.lazy import later, sp
 from fairopt.validation import as_floats
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 __all__ = ["Timeline"]
 
@@ -275,7 +278,7 @@ class Timeline:
             "distance": {"mean": _mean(known), "largest": float(known.max()) if len(known) else math.nan},
         }
 
-    def to_frame(self, by: str = "task", times: ArrayLike | None = None) -> Any:
+    def to_frame(self, by: str = "task", times: ArrayLike | None = None) -> pd.DataFrame:
         """A pandas frame.
 
         Parameters
@@ -312,7 +315,7 @@ class Timeline:
         """
         return later("fairopt.online.frames:frame")(self, by, times)
 
-    def plot(self, kind: str = "shares", ax: Any = None, *, between: tuple[float, float] | None = None) -> Any:
+    def plot(self, kind: str = "shares", *, ax: Any = None, between: tuple[float, float] | None = None) -> Any:
         """Draw the timeline; needs the extra ``plots``.
 
         Parameters
@@ -331,7 +334,7 @@ class Timeline:
         Returns
         -------
         matplotlib.axes.Axes
-            For ``"allocation"`` a list of them.
+            For ``"allocation"`` a Figure with a panel for each resource.
 
         Raises
         ------
@@ -351,7 +354,7 @@ class Timeline:
         >>> import fairopt as fo
         >>> jobs = [fo.Job("a", [1, 2], 5, tasks=6), fo.Job("b", [2, 1], 3, tasks=6, arrival=2)]
         >>> timeline = fo.simulate({"cpu": 6, "memory": 6}, jobs)
-        >>> [ax.get_ylabel() for ax in timeline.plot("allocation")]
+        >>> [ax.get_ylabel() for ax in timeline.plot("allocation").axes]
         ['cpu (%)', 'memory (%)']
         """
         return later("fairopt.plots.timeline:draw_timeline")(self, kind, ax, between)

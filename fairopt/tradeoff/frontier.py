@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +31,9 @@ from fairopt.runtime.clock import Clock, begin
 from fairopt.runtime.lazy import later
 from fairopt.runtime.progress import by_itself
 from fairopt.tradeoff.sweep import MEASURES, TEXTS, Row, Standard, failed, solve, solve_in_processes
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 __all__ = ["Frontier", "frontier"]
 
@@ -159,7 +162,7 @@ class Frontier:
             "late": self.late,
         }
 
-    def to_frame(self) -> Any:
+    def to_frame(self) -> pd.DataFrame:
         """A pandas frame with a row per point and all columns, by the parameters.
 
         Returns
@@ -187,16 +190,16 @@ class Frontier:
             raise MissingExtra("pandas", "parquet", "to_frame()") from error
         return pd.DataFrame(self.columns).set_index(list(self.grid))
 
-    def plot(self, ax: Any = None, kind: str = "tradeoff", *, of: str = "fairness", users: Any = None) -> Any:
+    def plot(self, kind: str = "tradeoff", *, ax: Any = None, of: str = "fairness", users: Any = None) -> Any:
         """Draw the frontier; needs the extra ``plots``.
 
         Parameters
         ----------
-        ax : matplotlib.axes.Axes, optional
-            Where to draw. Several families on the same axes get a colour each.
         kind : {"tradeoff", "tasks", "map"}, default "tradeoff"
             Efficiency against fairness (Joe-Wong et al. 2013, Figs. 14 to 16); the tasks of users along the parameter,
             beside those of DRF (Fig. 13); the plane of two parameters.
+        ax : matplotlib.axes.Axes, optional
+            Where to draw. Several families on the same axes get a colour each.
         of : str, default "fairness"
             What the map shows: a column, as ``"efficiency"`` or ``"method"``.
         users : sequence of str, optional
@@ -211,7 +214,7 @@ class Frontier:
         InvalidBlock
             If there is no such picture, column or user, or no point has an answer.
         """
-        return later("fairopt.plots.tradeoff:draw_frontier")(self, ax, kind, of, users)
+        return later("fairopt.plots.tradeoff:draw_frontier")(self, kind, ax, of, users)
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write `to_dict` as JSON, from where ``frontier(..., resume=path)`` goes on; return the path.
@@ -238,7 +241,7 @@ class Frontier:
         return f"<Frontier of {shorter(self.family, LONG)} over {axes} on {self.instance!r}{without}{stopped}>"
 
     def _repr_html_(self) -> str:
-        return later("fairopt.report.frontiers:frontier_page")(self)
+        return later("fairopt.report.pages:frontier_page")(self)
 
 
 def frontier(

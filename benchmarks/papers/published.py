@@ -1,7 +1,7 @@
-"""Published numbers beside ours: rows with verdicts, and the JSON, pictures and documentation page made of them.
+"""Published numbers beside computed ones: rows with verdicts, and the JSON, pictures and documentation page of them.
 
 Each paper has a script in this folder with a `Paper`. Its experiments yield rows, made by `number`, `claim` and
-`cannot`, which decide the verdict by comparison. `main` runs them and keeps what they found in docs/papers.
+`cannot`, which decide the verdict by comparison. `main` runs them and writes the results to docs/papers.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from fractions import Fraction
 from pathlib import Path
+from string import ascii_lowercase
 from tempfile import TemporaryDirectory
 from typing import Any
 
@@ -33,7 +34,7 @@ KEPT = DOCS / "papers"  # JSON and pictures of each paper
 PAGE = DOCS / "papers.md"
 BELOW = "<!-- `make papers` writes what is below. -->\n"
 
-EXACT, ROUNDED, HOLDS, FALSE, OPEN = "exact", "to rounding", "holds", "does not follow", "cannot be re-made"
+EXACT, ROUNDED, HOLDS, FALSE, OPEN = "exact", "rounded", "holds", "differs", "not given"
 VERDICTS = (EXACT, ROUNDED, HOLDS, FALSE, OPEN)
 SAME = 1e-6  # relative, between a printed number and a computed one: as exact as a certified answer is
 # The hyphen in 10-20 is not a sign; .5 and a number after a typographic minus do not match, so that 5 is never read.
@@ -56,9 +57,9 @@ class Row:
     verdict : str
         One of `VERDICTS`.
     reading : str
-        How an open or ambiguous definition is read here.
+        How an ambiguous definition is read here.
     why : str
-        Why it does not follow or cannot be re-made, in a sentence.
+        Why it differs or is not given, in a sentence.
     sampled : bool
         Whether ``ours`` depends on the size of a run; the verdict must not. What a smaller run finds is kept too.
     """
@@ -88,13 +89,12 @@ def number(
     ours : int, Fraction, float or a sequence of them
         As many numbers. An int or a Fraction is exact and is compared as such.
     why : str
-        Required where a number does not follow, and refused where all do.
+        Required if a number differs, refused if none does.
 
     Returns
     -------
     Row
-        "exact"; "to rounding" where all agree in the printed digits, rounded, or cut after decimals; or "does not
-        follow".
+        "exact"; "rounded" if all agree in the printed digits, rounded or cut after decimals; else "differs".
     """
     words, values = NUMBER.findall(printed), [*np.atleast_1d(np.asarray(ours, dtype=object))]
     if len(words) != len(values):
@@ -107,15 +107,15 @@ def number(
 def claim(
     place: str, printed: str, holds: Any, ours: str, *, reading: str = "", why: str = "", sampled: bool = False
 ) -> Row:
-    """A row of words: what the paper says, whether it is so, and what was measured.
+    """A row of words: what the paper says, whether it holds, and what was measured.
 
-    ``why`` is required where it does not hold, and refused where it does.
+    ``why`` is required if it does not hold, and refused if it does.
     """
     return _row(place, "", printed, ours, HOLDS if holds else FALSE, reading, why, sampled)
 
 
 def cannot(place: str, what: str, printed: str, why: str) -> Row:
-    """A row for what nothing published determines."""
+    """A row for what the paper does not determine."""
     return _row(place, what, printed, "", OPEN, "", why, False)
 
 
@@ -182,7 +182,7 @@ Experiment = Callable[[Run], Iterator[Row]]
 
 @dataclass(frozen=True)
 class Paper:
-    """A paper and the experiments that re-make it, in the order of its pages.
+    """A paper and the experiments that recompute it, in the order of its pages.
 
     Attributes
     ----------
@@ -195,7 +195,7 @@ class Paper:
     experiments : sequence of callable
         Each takes a `Run` and yields rows.
     note : str
-        What holds of many rows, above the table.
+        Printed above the table.
     """
 
     key: str
@@ -218,7 +218,7 @@ class Paper:
 
 def main(paper: Paper) -> None:
     """Run all experiments, print what they found and, at the end, keep it."""
-    parser = argparse.ArgumentParser(description=f"Re-make the numbers of {paper.cite}, and keep them in {KEPT}.")
+    parser = argparse.ArgumentParser(description=f"Recompute the numbers of {paper.cite}, and keep them in {KEPT}.")
     parser.add_argument("--quick", action="store_true", help="a smaller run that keeps nothing")
     quick = parser.parse_args().quick
     with TemporaryDirectory() as folder:
@@ -273,7 +273,7 @@ def write_page() -> None:
 
 
 def markdown(papers: Sequence[Mapping[str, Any]]) -> str:
-    """Verdicts by paper, then a section for each paper: its table and its pictures."""
+    """Verdicts by paper, then a section for each paper: table, repeated reasons by letter, pictures."""
     lines = ["", f"| paper | {' | '.join(VERDICTS)} |", "|---" * (len(VERDICTS) + 1) + "|"]
     for found in papers:
         count = Counter(row["verdict"] for row in found["rows"])
@@ -284,19 +284,23 @@ def markdown(papers: Sequence[Mapping[str, Any]]) -> str:
         lines += ["", f"({about['key']}-re-made)=", "", f"## {about['cite']}: {about['title']}", ""]
         lines += [about["note"], ""] if about["note"] else []
         lines += [":::{table}", ":class: published", ""]
-        lines += ["| place | printed | ours | verdict | why, and how read |", "|---|---|---|---|---|"]
+        lines += ["| place | printed | computed | verdict | reason |", "|---|---|---|---|---|"]
+        notes = Counter(note for row in found["rows"] for note in (row["why"], row["reading"]) if note)
+        letters = dict(zip((note for note, n in notes.items() if n > 1), ascii_lowercase, strict=False))
         place = None
         for row in found["rows"]:
-            lines.append(_line(row, row["place"] if row["place"] != place else ""))
+            lines.append(_line(row, row["place"] if row["place"] != place else "", letters))
             place = row["place"]
         lines.append(":::")
+        lines += ["", " ".join(f"({letter}) {note}" for note, letter in letters.items())] if letters else []
         for picture in found["pictures"]:
             lines += ["", f":::{{figure}} papers/{about['key']}/{picture['file']}", "", picture["caption"], ":::"]
     return "\n".join([*lines, ""])
 
 
-def _line(row: Mapping[str, Any], place: str) -> str:
+def _line(row: Mapping[str, Any], place: str, letters: Mapping[str, str]) -> str:
     printed = ": ".join(filter(None, (row["what"], row["printed"])))
+    ours = "=" if row["verdict"] == EXACT else row["ours"]
     verdict = f"**{row['verdict']}**" if row["verdict"] == FALSE else row["verdict"]
-    notes = " ".join(filter(None, (row["why"], row["reading"])))
-    return "| " + " | ".join(cell.replace("|", r"\|") for cell in (place, printed, row["ours"], verdict, notes)) + " |"
+    notes = " ".join(f"({letters[n]})" if n in letters else n for n in (row["why"], row["reading"]) if n)
+    return "| " + " | ".join(cell.replace("|", r"\|") for cell in (place, printed, ours, verdict, notes)) + " |"

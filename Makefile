@@ -24,7 +24,7 @@ demo: $(STAMP) ## compare policies on a small cluster; pictures go to demo-out/
 # Compiled modules are kept, as each of many processes would compile anew.
 test: lint ## lint, then all tests: the package's, the docstrings', the documentation's and the notebooks'
 	@echo "== tests (pytest, $(WORKERS) workers)"
-	@PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -q -n $(WORKERS)
+	@PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -q -n $(WORKERS) --dist=loadfile
 
 lowest: $(STAMP) ## tests on the lowest versions that pyproject.toml allows (Python 3.11 or 3.12), in .venv/lowest
 	@$(BIN)/python -m venv --clear $(LOWEST)
@@ -33,7 +33,7 @@ lowest: $(STAMP) ## tests on the lowest versions that pyproject.toml allows (Pyt
 	@$(LOWEST)/bin/python -m pip install --quiet --disable-pip-version-check --constraint $(LOWEST)/constraints.txt \
 	  --editable '.[plots,parquet,frames,polars,yaml,distributed,testing]' jsonschema pytest pytest-xdist
 	@echo "== tests (pytest, $(WORKERS) workers)"
-	@$(LOWEST)/bin/python -m pytest -q -n $(WORKERS) -m "not slow"
+	@$(LOWEST)/bin/python -m pytest -q -n $(WORKERS) --dist=loadfile -m "not slow"
 
 lint: $(STAMP) ## style and format (ruff), and types (mypy)
 	@echo "== style and format (ruff)"

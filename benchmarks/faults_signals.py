@@ -98,8 +98,8 @@ class Sent:
 
     @property
     def early(self) -> bool:
-        """Whether Python itself was still starting, or had the handler of signals still to import."""
-        told = self.ended.err.rpartition("from fairopt import signals")[2]
+        """Whether Python itself was still starting, or had still to import `fairopt.runtime.quiet_start`."""
+        told = self.ended.err.rpartition("quiet_start")[2]
         return not any(word in told for word in ("fairopt", "site-packages"))
 
 

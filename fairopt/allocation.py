@@ -11,13 +11,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairopt.accessor import later
 from fairopt.certificate import Certificate
 from fairopt.display import label
 from fairopt.errors import InvalidBlock
 from fairopt.instance import Instance
+from fairopt.runtime.lazy import later
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from fairopt.derivatives.prices import LevelPrices
 
 __all__ = ["Allocation", "ChangedByHand"]
@@ -30,22 +32,22 @@ ROUNDING = 1e-12  # of a capacity: less left over is none
 
 @dataclass(frozen=True, repr=False)
 class ChangedByHand:
-    """A policy whose problem was changed before `Policy.read`: it names the answer, which another objective or other
+    """A policy whose problem was changed before `Policy.certify`: it names the answer, which another objective or other
     conditions made.
 
     Attributes
     ----------
     policy : Policy
-        The policy that `Policy.read` was called of.
+        The policy that `Policy.certify` was called of.
 
     Examples
     --------
     >>> import cvxpy as cp, fairopt as fo
-    >>> policy, pool = fo.NoFairness(), fo.Instance([[1], [1]], [2])
+    >>> policy, pool = fo.MostTasks(), fo.Instance([[1], [1]], [2])
     >>> problem = policy.problem(pool)
     >>> changed = cp.Problem(problem.objective, [*problem.constraints, problem.var_dict["tasks"] <= 1])
     >>> _ = changed.solve(solver="HIGHS")
-    >>> policy.read(changed, pool).policy
+    >>> policy.certify(changed, pool).policy
     Policy(Total(Tasks()), name='most tasks') as changed by hand
     """
 
@@ -71,7 +73,7 @@ class Allocation:
     instance : Instance
         The instance, as given.
     policy : Policy or other mechanism
-        The policy that was solved; `ChangedByHand` of one whose problem was changed before `Policy.read`.
+        The policy that was solved; `ChangedByHand` of one whose problem was changed before `Policy.certify`.
     tasks_by_server : ndarray of shape (n_users, n_servers)
         Tasks of each user on each server row.
     certificate : Certificate
@@ -170,7 +172,7 @@ class Allocation:
         instance, part = self.instance, self._taking_part
         if len(part) == 0:
             return np.zeros(instance.n_users)
-        some = instance if len(part) == instance.n_users else instance.taking_part(part)
+        some = instance if len(part) == instance.n_users else instance._taking_part(part)
         return self._shares_of(block.coefficients(some))
 
     @cached_property
@@ -206,7 +208,7 @@ class Allocation:
     @cached_property
     def _derivatives(self) -> tuple[Float, Float] | tuple[None, None]:
         """Prices from the right and from the left."""
-        found = None if self.certificate.whole else later("Allocation.prices")(self)
+        found = None if self.certificate.whole else later("fairopt.derivatives.prices:prices")(self)
         return (None, None) if found is None else found.times()
 
     @property
@@ -222,9 +224,8 @@ class Allocation:
         Computed from the blocks, the instance and the tasks. For blocks of your own these are the dual values of the
         method if they satisfy the conditions of an optimum (then they lie between the derivatives from the right and
         from the left), and None otherwise, as for `FairnessEfficiency` where it is not concave, and for a problem that
-        was changed before `Policy.read`. Policies that decide bundles give the dual values of their proof; mechanisms
-        without an objective have no prices, nor have whole tasks: what they are worth has jumps as a function of
-        capacities.
+        was changed before `Policy.certify`. Policies that decide bundles give the dual values of their proof;
+        mechanisms without an objective have no prices, nor have whole tasks: their value jumps as capacities change.
 
         Examples
         --------
@@ -264,7 +265,7 @@ class Allocation:
         1.0 ('user1',) [[0.25 0.  ]]
         9.0 ('user2',) [[-0.25  1.  ]]
         """
-        return None if self.certificate.whole else later("Allocation.level_prices")(self)
+        return None if self.certificate.whole else later("fairopt.derivatives.prices:level_prices")(self)
 
     @cached_property
     def share_prices(self) -> Float | None:
@@ -284,14 +285,14 @@ class Allocation:
         --------
         >>> import fairopt as fo
         >>> cluster = fo.Instance([[40, 8, 8], [8, 5, 1]], [200, 200, 200])
-        >>> for policy in (fo.DRF(), fo.FDS(2), fo.NoFairness()):
+        >>> for policy in (fo.DRF(), fo.FDS(2), fo.MostTasks()):
         ...     a = policy.allocate(cluster)
         ...     print(a.prices.round(4), a.share_prices.round(4))
         [[0.0025 0.     0.    ]] [[0.0025 0.     0.    ]]
         [[0.02 0.   0.  ]] [[0.0025 0.     0.    ]]
         [[0.125 0.    0.   ]] [[0.0625 0.     0.    ]]
         """
-        return None if self.certificate.whole else later("Allocation.share_prices")(self)
+        return None if self.certificate.whole else later("fairopt.derivatives.prices:share_prices")(self)
 
     def metrics(self) -> dict[str, Any]:
         """Summary numbers of the allocation.
@@ -332,7 +333,7 @@ class Allocation:
 
     # -- tables and pictures ----------------------------------------------------------------------------------
 
-    def to_frame(self, by: str = "user") -> Any:
+    def to_frame(self, by: str = "user") -> pd.DataFrame:
         """A pandas frame with a row per user, per server, or per user and server.
 
         Parameters
@@ -370,7 +371,7 @@ class Allocation:
         >>> list(frame)[-4:]
         ['cpu', 'memory (GiB)', 'share of cpu', 'share of memory']
         """
-        return later("Allocation.to_frame")(self, by)
+        return later("fairopt.report.frames:frame")(self, by)
 
     def plot(self, ax: Any = None, kind: str = "shares", *, users: Any = None, resources: Any = None) -> Any:
         """Draw the allocation; needs the extra ``plots``.
@@ -396,7 +397,7 @@ class Allocation:
         >>> axes = fo.DRF().allocate(fo.Instance([[40, 8], [8, 5]], [200, 200])).plot(kind="utilisation")
         >>> axes.figure.savefig("utilisation.png")  # doctest: +SKIP
         """
-        return later("Allocation.plot")(self, kind, ax, users, resources)
+        return later("fairopt.plots:draw")(self, kind, ax, users, resources)
 
     def __repr__(self) -> str:
         name = label(self.policy)
@@ -404,7 +405,7 @@ class Allocation:
         return f"<Allocation by {name} of {self.instance!r}: tasks {shown}; {self.certificate}>"
 
     def _repr_html_(self) -> str:
-        return later("Allocation._repr_html_")(self)
+        return later("fairopt.report.layout:allocation_page")(self)
 
     # -- files ------------------------------------------------------------------------------------------------
 
@@ -417,8 +418,10 @@ class Allocation:
             A name that ends in ``.json`` or ``.parquet``.
         evidence : bool, default True
             Whether to write the evidence by which `load` judges the allocation again and `verify` proves it without a
-            solver. Without it files of large answers are smaller, and `load` solves once more. An answer that has no
-            evidence, as of a batch or a problem that was read, is solved once more for it.
+            solver. Without it files of large answers are smaller, and `load` solves once more. A policy is never
+            solved to save its answer: one that has no evidence, such as of `Policy.certify` under further constraints,
+            is saved without. Where the evidence of a small answer leaves `verify` a gap above 2.5e-7, linear programs
+            at its tasks give closer multipliers.
 
         Returns
         -------
@@ -446,7 +449,7 @@ class Allocation:
         >>> fo.Allocation.load(file).tasks
         array([ 2.5, 12.5])
         """
-        return later("Allocation.save")(self, Path(path), evidence)
+        return later("fairopt.reading:save")(self, Path(path), evidence)
 
     @classmethod
     def load(cls, path: str | Path, policy: Any = None) -> Allocation:
@@ -478,7 +481,7 @@ class Allocation:
         >>> loaded.policy, loaded.certificate.ok
         (Policy(AlphaFair(1), name='FDS(alpha=1)'), True)
         """
-        return later("Allocation.load")(Path(path), policy)
+        return later("fairopt.reading:load")(Path(path), policy)
 
 
 def used_by(instance: Instance, tasks_by_server: Float) -> Float:
@@ -520,7 +523,7 @@ def feasibility(instance: Instance, tasks_by_server: Float, usable: Float | floa
         most = limits[beyond]
         excess = np.divide(total[beyond] - most, most, out=np.full(len(most), np.inf), where=most > 0)
         worst = max(worst, float(excess.max()))
-    if instance.everywhere and tasks_by_server.min() >= 0:
+    if instance._everywhere and tasks_by_server.min() >= 0:
         return worst
     size = np.where(total > 0, total, 1.0)[:, None]
     misplaced = np.where(instance.eligible, np.maximum(-tasks_by_server, 0.0), np.abs(tasks_by_server)) / size

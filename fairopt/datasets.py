@@ -1,17 +1,16 @@
 """Instances from files, and generators of instances.
 
-`read` and `write`; `demo`, which ships with the package; `kubernetes` and `slurm`, from the output of their commands;
-`clusterdata2019` and `openb`, traces of production clusters; `log_uniform`, random instances; `jiang_wu`, `heavy_light`
-and `google_cluster`, the instances of Jiang and Wu (2021); `RequestRounds`, random rounds after Hamzeh et al. (2021).
-
-The readers of `fairopt.io` give the arguments of an `Instance`, which is made here.
+`read` and `write` take files; `demo` ships with the package. `kubernetes` and `slurm` read the output of commands,
+`clusterdata2019` and `openb` read traces of production clusters. `log_uniform`, `jiang_wu_demands`,
+`heavy_light_demands`, `google_servers` and `RequestRounds` generate instances.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from importlib import resources as package_files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,25 +20,21 @@ from fairopt.instance import Instance
 from fairopt.instances.cloud_data_centers import (
     REQUEST_TYPES,
     GoogleServers,
-    google_cluster,
     google_servers,
-    heavy_light,
     heavy_light_demands,
-    jiang_wu,
     jiang_wu_demands,
 )
 from fairopt.instances.random import log_uniform
 from fairopt.instances.request_rounds import RequestRounds
+from fairopt.io import csv_folder, parquet
 from fairopt.io.arguments import Arguments
+from fairopt.io.assemble import USER_COLUMNS as USER_COLUMNS
 from fairopt.io.clusterdata import read_clusterdata
-from fairopt.io.csv_folder import read_servers, read_tables
 from fairopt.io.files import read_path, write
 from fairopt.io.frames import read_frames
 from fairopt.io.openb import read_openb
-from fairopt.io.parquet import read_servers as read_servers_of_parquet
 from fairopt.io.text_files import about
-from fairopt.progress import asking
-from fairopt.time_limits import Clock
+from fairopt.runtime.clock import Late, checked, limited
 
 if TYPE_CHECKING:
     from fairopt.io.json_text import Document
@@ -50,11 +45,8 @@ __all__ = [
     "RequestRounds",
     "clusterdata2019",
     "demo",
-    "google_cluster",
     "google_servers",
-    "heavy_light",
     "heavy_light_demands",
-    "jiang_wu",
     "jiang_wu_demands",
     "kubernetes",
     "log_uniform",
@@ -89,11 +81,11 @@ def read(
         * a folder with ``users.csv`` (columns ``user``, optionally ``weight``, ``task_limit`` and ``servers``, the
           names of servers joined by ``|``; every other column is a resource, in units per task) and ``servers.csv``
           (``server``, optionally ``count`` and ``type``; every other column is a resource, in units on each server).
-          A column ``memory [GiB]`` is the resource ``memory`` in GiB, in both tables, while ``memory (GiB)`` and
-          ``memory[GiB]`` are names of resources without a unit; nothing is converted. Where
-          demands differ by server, ``users.csv`` has no resources and a third table ``demands.csv`` has ``user``,
-          ``server`` and the resources, with a line for each server that a user may run on,
-        * a folder with the same tables as ``users.parquet`` and ``servers.parquet``, see `Instance.from_frames`,
+          A column ``memory [GiB]`` is the resource ``memory`` in GiB, in both tables; any other header, as
+          ``memory (GiB)``, is the name of a resource without a unit. Nothing is converted. Where demands differ by
+          server, they are in a third table ``demands.csv`` (``user``, ``server`` and the resources) with a line for
+          each server that a user may run on, and ``users.csv`` has no resources,
+        * a folder with the same tables as Parquet files, see `Instance.from_frames`,
         * a file that ends in ``.json``, see `fairopt.datasets.schema`, or in ``.yaml`` or ``.yml``, with the same keys,
         * a folder with ``nodes.json`` and ``pods.json``, see `fairopt.datasets.kubernetes`,
         * a folder with ``nodes.json`` and ``jobs.json``, see `fairopt.datasets.slurm`,
@@ -101,30 +93,30 @@ def read(
           ``.csv``, ``.csv.gz`` or folders of such files), see `fairopt.datasets.clusterdata2019`,
         * a folder of the openb trace, see `fairopt.datasets.openb`.
     users, tasks : str, optional
-        For Kubernetes, Slurm and ClusterData 2019 only, as in `kubernetes`, `slurm` and `clusterdata2019`.
+        For Kubernetes, Slurm and ClusterData 2019, as in `kubernetes`, `slurm` and `clusterdata2019`.
     at : int, optional
-        For ClusterData 2019 only, in microseconds, as in `clusterdata2019`.
+        For ClusterData 2019, in microseconds, as in `clusterdata2019`.
     pods, capacity_scale, backlog : optional
-        For the openb trace only, as in `openb`.
+        For the openb trace, as in `openb`.
     time_limit : float, optional
-        Seconds to read, asked after each chunk, row or object; one call of a library, as of pydantic, is not cut short.
+        Seconds. Checked after each chunk, row or object; a single call of a library (pydantic, say) runs to its end.
 
     Returns
     -------
     Instance
-        Its ``notes`` say what was left out or assumed.
+        Its ``notes`` list what was left out or assumed.
 
     Raises
     ------
     InvalidInstance
-        If there are no files to read, files of several kinds, or errors in them; the message names the file, the line
-        and column or the key, the value and the fix.
+        If there is nothing to read, or files of several kinds, or an error in a file; the message names the file, the
+        line and column or the key, the value and the fix.
     MissingExtra
         If the package that reads Parquet or YAML is not installed.
     OutOfTime
-        If the time limit ended before all was read; the message says how far it came.
+        If the time limit was reached; the message says how far reading got.
     OutOfMemory
-        If it is too large for the memory of the machine.
+        If it does not fit into the memory of the machine.
 
     Examples
     --------
@@ -147,35 +139,31 @@ def read(
 @contextmanager
 def _in_time(time_limit: float | None, *inputs: Any) -> Iterator[None]:
     """Raise `OutOfTime` where reading inputs, files or their content, reports progress after the time limit."""
-    clock = Clock(time_limit)
+    seconds = checked(time_limit)
+    if seconds is None:
+        yield
+        return
     files = [os.fspath(one) for one in inputs if isinstance(one, (str, os.PathLike))] or ["the input"]
     said = f"{' and '.join(files)} {'were' if len(files) > 1 else 'was'} not read"
-
-    def ask(what: str, done: int | None, total: int | None) -> None:
-        if clock.late:
-            far = "" if done is None else f", {done:,}" + ("" if total is None else f" of {total:,}")
-            raise OutOfTime(
-                f"{said} within the time limit of {time_limit:g} s, which ended at: {what}{far}; "
-                "give it more time_limit, or cut it"
-            )
-
-    with nullcontext() if time_limit is None else asking(ask):
-        yield
+    with limited(seconds, time.perf_counter(), grace=False) as limit:
+        try:
+            yield
+        except Late:
+            raise OutOfTime(f"{said} within {limit}; give it more time_limit, or cut it") from None
 
 
 def servers_alone(table: Path) -> Instance:
     """The servers in ``servers.csv`` or ``servers.parquet``, without users."""
-    return _instance_of((read_servers_of_parquet if table.suffix == ".parquet" else read_servers)(table))
+    return _instance_of((parquet if table.suffix == ".parquet" else csv_folder).read_tables(None, table))
 
 
 def demo() -> Instance:
-    """A small invented cluster: ten users who demand more than four classes of servers have.
+    """A small made-up cluster: ten users demand more than the servers, of four kinds, have.
 
     Returns
     -------
     Instance
-        Resources cpu (cores), memory (GiB), gpu and bandwidth (Gbit/s), with weights, task limits and
-        placement constraints.
+        With weights, task limits and placement constraints.
 
     Examples
     --------
@@ -185,7 +173,7 @@ def demo() -> Instance:
     """
     folder = package_files.files("fairopt.instances") / "demo"
     with package_files.as_file(folder / "users.csv") as users, package_files.as_file(folder / "servers.csv") as servers:
-        return _instance_of(read_tables(users, servers))
+        return _instance_of(csv_folder.read_tables(users, servers))
 
 
 def kubernetes(
@@ -202,10 +190,9 @@ def kubernetes(
 
     Parameters
     ----------
-    nodes : path-like or dict
-        Output of ``kubectl get nodes -o json``: a file, or its content as ``json.load`` reads it.
-    pods : path-like or dict
-        Output of ``kubectl get pods -A -o json``.
+    nodes, pods : path-like or dict
+        Output of ``kubectl get nodes -o json`` and of ``kubectl get pods -A -o json``: a file, or its content as
+        ``json.load`` returns it.
     users : str, default "namespace"
         The owners of pods: ``"namespace"``, or the values of a label, as ``"label:team"``. Pods without the label
         belong to the owner ``(no team)``.
@@ -213,46 +200,46 @@ def kubernetes(
         ``"mean"``: an owner's pods that need the same set of resources and may run on the same servers make one user,
         whose demand is their mean request. ``"shapes"``: only pods with equal requests do.
     merge : bool, default True
-        Identical servers as one row with a count, named after the first of them.
+        Identical servers become one row with a count, named after the first of them.
     resources : sequence of str, optional
         The resources that are shared. Default: those that some pod requests. ``"pods"``, the number of pods that a
-        server may have, is a resource only if it is named here.
+        server may run, counts only if it is named here.
     time_limit : float, optional
         As in `read`.
 
     Returns
     -------
     Instance
-        cpu in cores, memory, ephemeral storage and huge pages in GiB, extended resources as ``nvidia.com/gpu`` in
-        pieces. An owner with one kind of pods is one user of its name; others are users ``ml #1``, ``ml #2``, ... from
-        the largest total request down, which split the owner's weight of 1 in proportion to their total requests. A
-        user's task limit is its number of pods. ``server_types`` are the labels ``node.kubernetes.io/instance-type``,
-        where all servers have one. ``notes`` say what was left out or assumed.
+        cpu in cores; memory, ephemeral storage and huge pages in GiB; extended resources such as ``nvidia.com/gpu`` in
+        pieces. Owners have equal weights. An owner with one kind of pods is one user with its name; one with several
+        is users ``ml #1``, ``ml #2``, ... from the largest total request down, which split the owner's weight in
+        proportion to their total requests. A user's task limit is its number of pods. ``server_types`` are the labels
+        ``node.kubernetes.io/instance-type``, if all servers have one.
 
     Raises
     ------
     InvalidInstance
         If a file is wrong (the message names the place, the value and the fix), or no pods or servers are left.
     OutOfTime
-        If the time limit ended before all was read.
+        If the time limit was reached.
 
     Notes
     -----
-    *A pod's request* is what Kubernetes keeps free for it, by resource: the larger of the sum of its containers and
-    sidecars and of any init container with the sidecars before it; or ``spec.resources`` of the whole pod; plus the
-    overhead. Where a request is missing, the limit counts.
+    *The request of a pod* is what Kubernetes reserves for it, by resource: the larger of the sum over its containers
+    and sidecars and of any init container with the sidecars before it; or ``spec.resources`` of the pod; plus the
+    overhead. A missing request is the limit.
 
     *Pods* that are finished or request nothing are left out. Pods of DaemonSets and static pods are subtracted from the
-    capacity of their server, down to 0. All others count alike, running or pending, without a claim to their server.
+    capacity of their server, down to 0. All others count alike, running or pending, wherever they run now.
 
-    *Servers* have the capacities of ``status.allocatable`` (else ``status.capacity``, as Kubernetes does). Servers
-    without both, cordoned ones, and ones where none of the pods may run are left out. Where pods may run follows from
-    taints (``NoSchedule``, ``NoExecute``) and tolerations, node selectors and required node affinity.
+    *Servers* have the capacities of ``status.allocatable`` (else ``status.capacity``, as in Kubernetes). Servers
+    with neither, cordoned servers, and servers where none of the pods may run are left out. Where pods may run follows
+    from taints (``NoSchedule``, ``NoExecute``) and tolerations, node selectors and required node affinity.
 
     *Not modelled:* preferred affinity and ``PreferNoSchedule``, affinity between pods, topology spread, priorities and
-    preemption, the zones of volumes, limits above requests, resizing in place, quotas, scheduling gates, the topology
-    of devices, and resource claims (DRA). A note counts the pods with required rules of these kinds. Tasks are
-    divisible, so a pod larger than any server counts too.
+    preemption, zones of volumes, limits above requests, in-place resizing, quotas, scheduling gates, device topology
+    and resource claims (DRA). A note counts the pods with required rules of these kinds. Tasks are divisible, so a pod
+    larger than any server counts too.
 
     Source: the Kubernetes documentation, "Effective Pod requests and limits", "Taints and Tolerations" and "Assigning
     Pods to Nodes".
@@ -281,8 +268,8 @@ def kubernetes(
 
 
 def slurm(
-    nodes: str | os.PathLike[str] | Mapping[str, Any],
-    jobs: str | os.PathLike[str] | Mapping[str, Any],
+    nodes: Document,
+    jobs: Document,
     users: str = "account",
     tasks: str = "mean",
     merge: bool = True,
@@ -293,59 +280,56 @@ def slurm(
 
     Parameters
     ----------
-    nodes, jobs : path-like or Mapping
-        Output of ``scontrol show node --json`` and ``squeue --json``: files, or their content as ``json.load`` reads
-        it. Read are the forms of Slurm 20.11 to 25.05 (data parser v0.0.36 to v0.0.43).
+    nodes, jobs : path-like or dict
+        Output of ``scontrol show node --json`` and of ``squeue --json``: a file, or its content as ``json.load``
+        returns it. Slurm 20.11 to 25.05 (data parser v0.0.36 to v0.0.43) is supported.
     users : {"account", "user", "partition", "qos"}, default "account"
         The owners of jobs. Of several partitions the first counts.
     tasks : {"mean", "shapes"}, default "mean"
-        ``"mean"``: an owner's jobs that need the same resources on the same servers make one user, who demands their
-        mean request. ``"shapes"``: only jobs of equal requests do.
+        As in `kubernetes`, of jobs instead of pods.
     merge : bool, default True
-        Identical servers as one row with a count.
+        Identical servers become one row with a count.
     time_limit : float, optional
         As in `read`.
 
     Returns
     -------
     Instance
-        Resources ``cpu`` (a core or a thread, as Slurm counts), ``memory`` (GiB) and the generic ones, as far as some
-        job requests them. Owners have equal weights, split among their users. ``notes`` say what was left out or
-        assumed.
+        Resources ``cpu`` (a core or a thread, as Slurm counts them), ``memory`` (GiB) and generic resources, if some
+        job requests them. Owners have equal weights, split among their users.
 
     Raises
     ------
     InvalidInstance
         If a file is wrong; the message names the file, the place, the value and the fix.
     OutOfTime
-        If the time limit ended before all was read.
+        If the time limit was reached.
 
     Notes
     -----
-    *Servers* have ``effective_cpus`` or else ``cpus`` less the specialised cores, ``real_memory`` less the specialised
-    memory, and ``gres`` less what is drained of it. Servers that are down, drained, failing, under maintenance,
-    unknown, in the future or not responding are left out, with states written in full or as by sinfo (``drng``,
-    ``idle*``). Those that save power count, since Slurm wakes them, and reserved ones too. Other states count as
-    usable, with a note. The type of a server is that of its GPUs.
+    *Servers* have ``effective_cpus``, or else ``cpus`` less the specialised cores; ``real_memory`` less the specialised
+    memory; and ``gres`` less what is drained. Servers that are down, drained, failing, under maintenance, unknown,
+    in the future or not responding are left out; states are read in full or as sinfo shortens them (``drng``,
+    ``idle*``). Servers that are powered down count, since Slurm wakes them, and so do reserved ones. Other states count
+    as usable, with a note. The type of a server is that of its GPUs.
 
-    *Jobs* of k servers (``node_count``, else ``node=`` in ``tres_req_str`` or ``tres_alloc_str``) are k tasks of a k-th
-    of the request each, and an array is as many tasks as wait. A task that no single server can hold counts, with a
-    note. Requests count, not allocations, alike for jobs that wait, run or are suspended: cores and memory of
+    *Jobs* on k servers (``node_count``, else ``node=`` in ``tres_req_str`` or ``tres_alloc_str``) are k tasks with a
+    k-th of the request each; an array is as many tasks as wait. A task that no single server can hold counts, with a
+    note. Requests count, not allocations, whether jobs wait, run or are suspended: cores and memory of
     ``tres_req_str``, else of ``cpus``, ``minimum_cpus_per_node``, ``memory_per_node`` and ``memory_per_cpu``; generic
     resources of ``tres_req_str``, else of ``tres_per_node``, ``tres_per_job``, ``tres_per_task`` and
-    ``tres_per_socket``. Jobs on hold, finished ones and those that another cluster of a federation runs are left out;
+    ``tres_per_socket``. Jobs on hold, finished jobs and those that another cluster of a federation runs are left out;
     those that wait for a time, a licence or another job count. Jobs that request all the memory of a server count
-    without memory. As in Slurm, ``gpu:4090`` requests 4090 GPUs of any type, and ``gpu:4090:1`` one of the type
-    ``4090``.
+    without memory. As in Slurm, ``gpu:4090`` requests 4090 GPUs of any type, and ``gpu:4090:1`` one of type ``4090``.
 
-    *GPUs* are the resource ``gpu`` (all types); any GPU fits a request without a type. A type that jobs request, and
-    that is not the only one, is also a resource of its own, as ``gpu:a100``, of which such jobs need as many. So too
-    for other generic resources.
+    *GPUs* are the resource ``gpu``, of all types; a request without a type takes any. A type that jobs request, if
+    there are others, is also a resource of its own, as ``gpu:a100``, and such jobs need both. The same holds for other
+    generic resources.
 
     *Placement* follows from partitions, constraints (``&``, ``|`` and parentheses, from left to right), excluded
-    servers, and required ones if they are at least as many as the job takes. Not modelled are counts in constraints,
-    reservations, licences, limits of accounts, priorities, topology, whole servers for one job, memory by GPU, and
-    that ``shard`` and ``mps`` are pieces of GPUs.
+    servers, and required servers if they are at least as many as the job takes. Not modelled are counts in constraints,
+    reservations, licences, limits of accounts, priorities, topology, exclusive servers, memory by GPU, and that
+    ``shard`` and ``mps`` are pieces of GPUs.
 
     Source: Slurm's REST API, slurm.schedmd.com/rest_api.html, and the manuals of scontrol, squeue and sbatch.
 
@@ -387,51 +371,49 @@ def clusterdata2019(
     Parameters
     ----------
     instances, machines : path-like
-        Rows of ``InstanceEvent`` and of ``MachineEvent``: CSV (gzipped or not) or Parquet files, or folders of such
-        parts, in any order of rows. A struct may be nested or flat: ``resource_request`` with ``cpus`` and ``memory``,
-        or ``resource_request.cpus``, ``resource_request_cpus`` or ``cpus``. Types are numbers or names, as ``SUBMIT``.
+        Rows of ``InstanceEvent`` and of ``MachineEvent`` in any order: CSV (gzipped or not) or Parquet files, or
+        folders of such parts. A struct may be nested or flat: ``resource_request`` with ``cpus`` and ``memory``, or
+        ``resource_request.cpus``, ``resource_request_cpus`` or ``cpus``. Types are numbers or names, as ``SUBMIT``.
     collections : path-like, optional
         Rows of ``CollectionEvent``, for ``users="user"``.
     at : int, optional
-        Time in microseconds of the trace's clock, which shows 600 s when the trace starts; later events do not count.
-        Default: the last time in ``instances``.
+        Microseconds on the trace's clock, which shows 600 s when the trace starts; later events do not count. Default:
+        the last time in ``instances``.
     users : {"collection", "user", "priority", "tier"}, default "collection"
         The owners of the trace's instances: jobs and alloc sets, the users who run them, priorities, or tiers of
         priorities (free up to 99, best-effort batch up to 115, mid up to 119, production up to 359, monitoring).
     tasks : {"mean", "shapes"}, default "mean"
-        ``"mean"``: an owner's instances that need the same resources make one user, who demands their mean request.
-        ``"shapes"``: only instances of equal requests do.
+        As in `kubernetes`, of the trace's instances instead of pods.
     merge : bool, default True
-        Identical servers as one row with a count.
+        Identical servers become one row with a count.
     time_limit : float, optional
         As in `read`.
 
     Returns
     -------
     Instance
-        Resources ``cpu`` and ``memory``, normalised to the trace's largest server and so without units. The type of a
-        server is its platform. Owners have equal weights, split among their users. ``notes`` say what was left out or
-        assumed.
+        Resources ``cpu`` and ``memory``, as fractions of the trace's largest server, without units. The type of a
+        server is its platform. Owners have equal weights, split among their users.
 
     Raises
     ------
     InvalidInstance
         If a file is wrong; the message names the file, the line or row, the column, the value and the fix.
     MissingExtra
-        For Parquet without pyarrow.
+        If pandas or pyarrow is not installed.
     OutOfTime
-        If the time limit ended before all was read.
+        If the time limit was reached.
 
     Notes
     -----
-    An instance of the trace counts if it was submitted and has not ended (evicted and failed ones count again when they
-    are submitted again), waiting or running, with its last request. A server counts if it was added and not removed,
-    with its last capacity. Where only one of cores and memory was ever given, the other is 0, with a note. Of events at
+    An instance of the trace counts, waiting or running, if it was submitted and has not ended; an evicted or failed one
+    counts again once it is submitted again. Its last request counts. A server counts if it was added and not removed,
+    with its last capacity. If only one of cores and memory was ever given, the other is 0, with a note. Of events at
     the same time, ends come last.
 
-    An alloc set reserves the requests of its alloc instances, which count; tasks inside an alloc set that counts do
-    not. Instances on dedicated servers, which are not in the trace, are left out. Constraints are not modelled. Rows
-    without a time, a type or an identity are left out.
+    An alloc set counts with the requests of its alloc instances; tasks inside it do not count. Instances on
+    dedicated servers, which are not in the trace, are left out, and so are rows without a time, a type or an identity.
+    Constraints are not modelled.
 
     Memory grows with the number of different instances, by less than 1 kB each, not with the number of events.
 
@@ -464,12 +446,12 @@ def openb(
     folder : path-like
         The folder of ``openb_node_list_all_node.csv`` and ``openb_pod_list_<pods>.csv``.
     pods : str, default "default"
-        The list of tasks. Tasks with equal demands that may run on the same types of GPU (in any order) make one user:
-        151 users in ``default``, which requires no types, and 447 in ``gpuspec33``.
+        The list of tasks. Tasks with equal demands that may run on the same types of GPU make one user: 151 users in
+        ``default``, which requires no types, and 447 in ``gpuspec33``.
     capacity_scale : float, default 1.0
         Factor on all capacities. At 1 all tasks of ``default`` fit; at 0.5 they request twice the GPUs of the cluster.
     backlog : bool, default False
-        Give users no task limits. Otherwise a user's limit is its number of tasks.
+        If True, users have no task limits. Otherwise a user's limit is its number of tasks.
     time_limit : float, optional
         As in `read`.
 
@@ -477,16 +459,15 @@ def openb(
     -------
     Instance
         Resources ``cpu_milli`` and ``gpu_milli`` (thousandths of a core and of a GPU) and ``memory_mib`` (MiB), as in
-        the files. A user is named after its request, as ``12cpu/16GiB/1gpu@P100|T4``; users are sorted by request.
-        Each of the 1,523 servers has a row; `Instance.merged` has 27. The type is the model of the GPUs, or ``no GPU``:
-        8 types.
+        the files. Users are named after their requests, as ``12cpu/16GiB/1gpu@P100|T4``, and sorted by them. Each of
+        the 1,523 servers has a row; `Instance.merged` has 27. The type of a server is its model of GPU, or ``no GPU``.
 
     Raises
     ------
     InvalidInstance
         If a file is missing or wrong, no server has a GPU of a required type, or ``capacity_scale`` is not positive.
     OutOfTime
-        If the time limit ended before all was read.
+        If the time limit was reached.
 
     Notes
     -----

@@ -1,6 +1,6 @@
 """Labels of data frames and series: values are joined by label, never by position.
 
-Nothing is imported for this: frames of pandas, Polars and pyarrow are recognised by their attributes.
+Frames of pandas, Polars and pyarrow are recognised by their attributes, without imports.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def joined(values: Mapping[str, Any], labels: Mapping[str, Any]) -> tuple[dict[s
 
 
 def by_label(value: Any) -> Any:
-    """A series with labels as a dict by label; anything else as it is."""
+    """A series with labels as a dict; anything else unchanged."""
     axes = axes_of(value)
     if axes is None or len(axes) > 1 or _counts(axes[0]):
         return value
@@ -87,7 +87,7 @@ def by_label(value: Any) -> Any:
 
 
 def refuse_labels(**values: Any) -> None:
-    """`InvalidInstance` for data frames and series where labels have no meaning."""
+    """Refuse data frames and series where values are taken by position."""
     for name, value in values.items():
         _refuse_parts(name, value)
         axes = axes_of(value)
@@ -109,7 +109,7 @@ def _by_resource(value: Mapping[Any, Any]) -> NDArray[Any]:
 
 
 def _refuse_parts(name: str, value: Any) -> None:
-    """`InvalidInstance` for a list of series or frames, whose labels would be ignored."""
+    """Refuse a list of series or frames, whose labels would be ignored."""
     if isinstance(value, (list, tuple)) and value and axes_of(value[0]) is not None:
         raise InvalidInstance(
             f"{name} is a list of {type(value[0]).__name__}, whose labels would be ignored; make one frame of them"
@@ -117,7 +117,7 @@ def _refuse_parts(name: str, value: Any) -> None:
 
 
 def _refuse_table(name: str, columns: Any) -> None:
-    """`InvalidInstance` for a frame with names in a column."""
+    """Refuse a frame with names in a column."""
     column = {"demands": "user", "capacities": "server"}.get(name)
     if column is not None and column in map(str, columns):
         raise InvalidInstance(
@@ -127,7 +127,7 @@ def _refuse_table(name: str, columns: Any) -> None:
 
 
 def _counts(axis: Any) -> bool:
-    """Whether an index only counts rows from 0, as the default index of pandas does."""
+    """Whether an index only numbers rows from 0, as the default index of pandas does."""
     return bool((getattr(axis, "start", None), getattr(axis, "step", None)) == (0, 1))
 
 
@@ -142,7 +142,7 @@ def _names(axis: Any, name: str, kind: str) -> tuple[str, ...]:
 
 
 def _order(name: str, kind: str, axis: Any, known: Any, source: str) -> list[int] | None:
-    """Positions in the order of the known labels; None where they are in that order, or are not labels."""
+    """Positions in the order of the known labels; None if they are in that order already, or are not labels."""
     names = _names(axis, name, kind)
     default = known is None
     if default:  # as `Instance` calls them

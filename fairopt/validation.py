@@ -1,18 +1,15 @@
-"""The checks of an `Instance`, made once. Every message names the place, the value and the fix."""
+"""The checks of the arguments of an `Instance`. Every message names the place, the value and the fix."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fairopt.errors import InvalidInstance, nearest
-
-if TYPE_CHECKING:
-    from fairopt.instance import Instance
 
 Float = NDArray[np.float64]
 
@@ -20,7 +17,7 @@ SPREAD = 1e100  # between weights
 
 
 class Changes(dict[Any, Any]):
-    """A dict by user that leaves the users it does not name as they are."""
+    """A dict by user that keeps the old values of users whom it does not name."""
 
     def __init__(self, by_user: Mapping[Any, Any], before: NDArray[Any]) -> None:
         super().__init__(by_user)
@@ -28,7 +25,7 @@ class Changes(dict[Any, Any]):
 
 
 def left_out(by_user: Mapping[Any, Any], name: str, missing: Sequence[str], shape: tuple[int, ...], blank: Any) -> Any:
-    """Values for users whom a dict leaves out, as an array for all users: the old ones where an instance is changed."""
+    """Values for users whom a dict leaves out, as an array for all users: old values, or ``blank``."""
     before = by_user.before if isinstance(by_user, Changes) else np.broadcast_to(blank, shape)
     if before.shape == shape:
         return before
@@ -50,7 +47,7 @@ def as_floats(values: Any, name: str) -> Float:
         if array.dtype not in (np.float32, np.float64):
             if array.dtype.kind not in "iufbO":  # text, dates and complex numbers only look like numbers
                 if array.dtype.kind == "U":
-                    array.astype(np.float64)  # its error names the word that is not a number
+                    array.astype(np.float64)  # the error names the word
                 raise TypeError(f"they hold {'text' if array.dtype.kind in 'US' else array.dtype.name}")
             array = array.astype(np.float64)
     except (TypeError, ValueError, OverflowError) as error:
@@ -67,7 +64,7 @@ def frozen(array: Any) -> Any:
 
 
 def labels(given: Iterable[Any] | None, size: int, kind: str) -> tuple[str, ...] | None:
-    """Labels as a tuple of different strings, or None where none were given."""
+    """Labels as a tuple of different strings, or None if none are given."""
     if given is None:
         return None
     if isinstance(given, str) or not isinstance(given, Iterable):
@@ -84,7 +81,7 @@ def labels(given: Iterable[Any] | None, size: int, kind: str) -> tuple[str, ...]
 
 
 def _require_unicode(names: Iterable[str], what: str) -> None:
-    """Refuse halves of surrogate pairs, which no file and no terminal takes."""
+    """Refuse halves of surrogate pairs, which cannot be encoded."""
     try:
         "".join(names).encode()
     except UnicodeEncodeError as error:
@@ -92,43 +89,72 @@ def _require_unicode(names: Iterable[str], what: str) -> None:
         raise InvalidInstance(f"{what} {wrong[:60]!r} holds half of a surrogate pair, which is no text") from error
 
 
-def types_of_servers(instance: Instance, given: Iterable[str] | None) -> tuple[str, ...] | None:
+class Numbered(Sequence[str]):
+    """Default labels, such as ``user1``, made when one is needed."""
+
+    def __init__(self, kind: str, size: int) -> None:
+        self.kind, self.size = kind, size
+
+    def __len__(self) -> int:
+        return self.size
+
+    def __getitem__(self, at: Any) -> Any:
+        return f"{self.kind}{range(self.size)[at] + 1}"
+
+    def __iter__(self) -> Iterator[str]:
+        return (f"{self.kind}{k + 1}" for k in range(self.size))
+
+
+def default_labels(kind: str, size: int) -> Sequence[str]:
+    """Labels of users, resources or servers that have none."""
+    return ("pool",) if kind == "server" and size == 1 else Numbered(kind, size)
+
+
+class Labels(NamedTuple):
+    """The labels of an instance, for the messages of its checks."""
+
+    users: Sequence[str]
+    resources: Sequence[str]
+    servers: Sequence[str]
+
+
+def types_of_servers(given: Iterable[str] | None, servers: Sequence[str]) -> tuple[str, ...] | None:
     """One type per server row, as text that may repeat, or None where none were given."""
     if given is None:
         return None
-    n = instance.n_servers
     if isinstance(given, (str, Mapping)) or not isinstance(given, Iterable):
-        raise InvalidInstance(f"server_types is {given!r}; give a list of {n}, one per server row")
+        raise InvalidInstance(f"server_types is {given!r}; give a list of {len(servers)}, one per server row")
     types = tuple(given)
-    if len(types) != n:
-        raise InvalidInstance(f"{len(types)} server types for {n} servers; give one each, or None")
-    for server, name in zip(instance.servers, types, strict=True):
+    if len(types) != len(servers):
+        raise InvalidInstance(f"{len(types)} server types for {len(servers)} servers; give one each, or None")
+    for server, name in zip(servers, types, strict=True):
         if not isinstance(name, str) or not name:
             raise InvalidInstance(f"type of server {server!r} is {name!r}; give text, as 'T4'")
     _require_unicode(types, "the server type")
     return tuple(map(str, types))  # NumPy's text too, as plain strings
 
 
-def units_of_resources(instance: Instance, given: Iterable[str] | Mapping[str, str] | None) -> tuple[str, ...] | None:
+def units_of_resources(
+    given: Iterable[str] | Mapping[str, str] | None, resources: Sequence[str]
+) -> tuple[str, ...] | None:
     """The unit of each resource, ``""`` where it has none, or None where none has one."""
     if given is None:
         return None
-    n = instance.n_resources
+    n = len(resources)
     if isinstance(given, Mapping):
         for name in given:
-            instance.resource_index(name)
-        given = [given.get(name, "") for name in instance.resources]
+            index_of(name, {name: i for i, name in enumerate(resources)}, n, "resource")
+        given = [given.get(name, "") for name in resources]
     named = texts(given, "units")
     _require_unicode(named, "the unit")
     if len(named) != n:
         raise InvalidInstance(
             f"{len(named)} units for {n} resources; give one each, '' for none, or a dict by resource"
         )
-    for name, unit in zip(instance.resources, named, strict=True):
+    titles: dict[str, str] = {}
+    for name, unit in zip(resources, named, strict=True):
         if unit != unit.strip() or not unit.isprintable() or set(unit) & set("[]"):
             raise InvalidInstance(f"the unit of {name!r} is {unit!r}; give a short text as 'GiB', without brackets")
-    titles: dict[str, str] = {}
-    for name, unit in zip(instance.resources, named, strict=True):
         title = f"{name} ({unit})" if unit else name
         if titles.setdefault(title, name) != name:
             raise InvalidInstance(
@@ -167,131 +193,122 @@ def index_of(name: str | int, positions: Mapping[str, int], size: int, kind: str
     raise InvalidInstance(f"no {kind} {name!r}; there are {size}")
 
 
-def check_numbers(instance: Instance) -> None:
+def check_numbers(demands: Float, capacities: Float, labels: Labels) -> None:
     """Check that demands and capacities are finite and not negative, and that every user demands something."""
-    for name, array in (("demands", instance.demands), ("capacities", instance.capacities)):
+    by_server = (labels.users, labels.servers, labels.resources)
+    axes = by_server if demands.ndim == 3 else (labels.users, labels.resources)
+    for name, array, along in (("demands", demands, axes), ("capacities", capacities, by_server[1:])):
         bad = ~np.isfinite(array) | (array < 0)
         if bad.any():
             at = tuple(int(k) for k in np.argwhere(bad)[0])
-            raise InvalidInstance(f"{name} {_place(instance, name, at)} is {array[at]}; give a finite number >= 0")
-    flat = instance.demands if instance.demands.ndim == 2 else instance.demands.max(axis=1, initial=0.0)
+            *rest, resource = [each[k] for each, k in zip(along, at, strict=True)]
+            place = (
+                f"of user {rest[0]!r} for resource {resource!r}" if name == "demands" else f"of resource {resource!r}"
+            )
+            if len(at) == 3 or name == "capacities":
+                place += f" on server {rest[-1]!r}"
+            raise InvalidInstance(f"{name} {place} is {array[at]}; give a finite number >= 0")
+    flat = demands if demands.ndim == 2 else demands.max(axis=1, initial=0.0)
     empty = ~(flat.any(axis=1))
     if empty.any():
-        j = int(np.flatnonzero(empty)[0])
         raise InvalidInstance(
-            f"user {instance.users[j]!r} demands nothing at all (a row of zeros), so its tasks would be unlimited; "
-            "give it a positive demand or leave it out"
+            f"user {labels.users[int(np.argmax(empty))]!r} demands nothing at all (a row of zeros), so its tasks would "
+            "be unlimited; give it a positive demand or leave it out"
         )
 
 
-def check_per_user(instance: Instance, array: Float, name: str, right: NDArray[np.bool_], fix: str) -> None:
-    """Check one number per user, which is right where ``right`` is true."""
+def check_per_user(array: Float, name: str, right: NDArray[np.bool_], fix: str, users: Sequence[str]) -> None:
+    """Check one number per user; ``right`` says which are valid."""
     if not right.all():
-        j = int(np.flatnonzero(~right)[0])
-        raise InvalidInstance(f"{name} of user {instance.users[j]!r} is {array[j]}; {fix}")
+        j = int(np.argmin(right))
+        raise InvalidInstance(f"{name} of user {users[j]!r} is {array[j]}; {fix}")
 
 
-def check_spread(instance: Instance) -> None:
-    """Check that no weight is so small beside another that floats lose what its user gets."""
-    smallest, largest = instance.weights.min(initial=np.inf), instance.weights.max(initial=0.0)
+def check_spread(weights: Float, users: Sequence[str]) -> None:
+    """Check that weights do not differ by more than floats can resolve."""
+    smallest, largest = weights.min(initial=np.inf), weights.max(initial=0.0)
     if smallest < largest / SPREAD:
-        one, other = (instance.users[int(find(instance.weights))] for find in (np.argmin, np.argmax))
+        one, other = (users[int(find(weights))] for find in (np.argmin, np.argmax))
         raise InvalidInstance(
             f"weights of user {one!r} is {smallest:.3g}, and of user {other!r} {largest:.3g}, more than {SPREAD:g} "
             "times as much: floats lose what the first one gets; give weights that are nearer, or leave the user out"
         )
 
 
-def checked_counts(instance: Instance, counts: ArrayLike | None) -> NDArray[np.int64]:
-    """Counts as whole numbers from 1, one per server row; ones by default."""
+def checked_counts(counts: ArrayLike | None, servers: Sequence[str]) -> NDArray[np.int64]:
+    """Counts as whole numbers >= 1, one per server row; 1 by default."""
     if counts is None:
-        return np.ones(instance.n_servers, dtype=np.int64)
+        return np.ones(len(servers), dtype=np.int64)
     given = as_floats(counts, "counts")
-    if given.shape != (instance.n_servers,):
+    if given.shape != (len(servers),):
         raise InvalidInstance(f"counts have shape {given.shape}; give one whole number per server row")
     bad = ~((given >= 1) & (given <= 2**53)) | (given != np.floor(given))
     if bad.any():
-        s = int(np.flatnonzero(bad)[0])
-        raise InvalidInstance(f"count of server {instance.servers[s]!r} is {given[s]}; give a whole number >= 1")
+        s = int(np.argmax(bad))
+        raise InvalidInstance(f"count of server {servers[s]!r} is {given[s]}; give a whole number >= 1")
     return given.astype(np.int64)
 
 
-def checked_eligibility(instance: Instance, eligible: Any) -> NDArray[np.bool_]:
+def checked_eligibility(eligible: Any, demands: Float, capacities: Float, labels: Labels) -> NDArray[np.bool_]:
     """Eligibility as (n_users, n_servers); a user is not eligible on a server that lacks a resource it needs."""
-    shape = (instance.n_users, instance.n_servers)
+    shape = (len(demands), len(capacities))
     if eligible is None:
         allowed: NDArray[np.bool_] = np.broadcast_to(np.True_, shape)
     elif isinstance(eligible, Mapping):
-        allowed = _eligibility_by_name(instance, eligible)
+        allowed = _eligibility_by_name(eligible, labels)
     else:
         try:
             given = np.asarray(eligible)
         except ValueError as error:
             raise InvalidInstance(f"eligible cannot be read ({error}); give rows of equal length") from error
-        if given.size == 0 and instance.n_users == 0:
+        if given.size == 0 and len(demands) == 0:
             given = given.reshape(shape)
         if given.shape != shape:
             raise InvalidInstance(f"eligible has shape {given.shape}; give (n_users, n_servers) = {shape}")
         if given.dtype != bool and not np.isin(given, (0, 1)).all():
             raise InvalidInstance("eligible holds values other than true and false (or 1 and 0); give only these")
         allowed = given.astype(bool, copy=False)
-    demands = instance.per_server_demands
-    for i in np.flatnonzero((instance.capacities == 0).any(axis=0)):
-        allowed = allowed & ~((instance.capacities[:, i] == 0) & (demands[:, :, i] > 0))
-    if instance.demands.ndim == 3:  # a row of zeros on one server only: free tasks there would be unlimited
+    per_server = demands if demands.ndim == 3 else demands[:, None, :]
+    for i in np.flatnonzero((capacities == 0).any(axis=0)):
+        allowed = allowed & ~((capacities[:, i] == 0) & (per_server[:, :, i] > 0))
+    if demands.ndim == 3:  # a row of zeros on one server only: free tasks there would be unlimited
         free = allowed & ~demands.any(axis=2)
         if free.any():
             j, s = (int(k) for k in np.argwhere(free)[0])
             raise InvalidInstance(
-                f"user {instance.users[j]!r} demands nothing on server {instance.servers[s]!r}, so its tasks would be "
+                f"user {labels.users[j]!r} demands nothing on server {labels.servers[s]!r}, so its tasks would be "
                 "unlimited there; give a positive demand, or mark it as not eligible"
             )
+    if not allowed.any(axis=1).all():
+        _refuse_nowhere(int(np.argmin(allowed.any(axis=1))), per_server, capacities, labels)
     return allowed
 
 
-def _eligibility_by_name(instance: Instance, eligible: Mapping[Any, Any]) -> NDArray[np.bool_]:
-    columns = {s: k for k, s in enumerate(instance.servers)}
-    rows = {user: instance.user_index(user) for user in eligible}
-    named = set(rows.values())
-    missing = [u for j, u in enumerate(instance.users) if j not in named]
-    shape = (instance.n_users, instance.n_servers)
-    allowed = np.array(left_out(eligible, "eligible", missing, shape, np.True_))
+def _eligibility_by_name(eligible: Mapping[Any, Any], labels: Labels) -> NDArray[np.bool_]:
+    rows, columns = ({name: k for k, name in enumerate(names)} for names in (labels.users, labels.servers))
+    at = {user: index_of(user, rows, len(rows), "user") for user in eligible}
+    named = set(at.values())
+    missing = [user for user, j in rows.items() if j not in named]
+    allowed = np.array(left_out(eligible, "eligible", missing, (len(rows), len(columns)), np.True_))
     for user, names in eligible.items():
-        j = rows[user]
-        allowed[j] = False
         if not isinstance(names, (str, list, tuple, set, frozenset)):
             raise InvalidInstance(f"eligible of user {user!r} is {names!r}; give a list of server labels")
+        allowed[at[user]] = False
         for name in [names] if isinstance(names, str) else names:
-            allowed[j, index_of(name, columns, instance.n_servers, "server")] = True
+            allowed[at[user], index_of(name, columns, len(columns), "server")] = True
     return allowed
 
 
-def check_somewhere_to_run(instance: Instance) -> None:
-    """Check that every user is eligible somewhere."""
-    nowhere = ~instance.eligible.any(axis=1)
-    if not nowhere.any():
-        return
-    j = int(np.flatnonzero(nowhere)[0])
-    needed = instance.per_server_demands[j] > 0
-    lacking = [
-        instance.resources[i]
-        for i in range(instance.n_resources)
-        if needed[:, i].any() and not instance.capacities[needed[:, i], i].any()
-    ]
-    if lacking:
-        raise InvalidInstance(
-            f"user {instance.users[j]!r} needs {lacking[0]!r}, which has capacity 0 on every server; "
-            "give it capacity, or leave the user out"
-        )
+def _refuse_nowhere(j: int, demands: Float, capacities: Float, labels: Labels) -> None:
+    """Raise the error about a user who may run nowhere."""
+    needed = np.broadcast_to(demands[j] > 0, capacities.shape)
+    for i, resource in enumerate(labels.resources):
+        if needed[:, i].any() and not capacities[needed[:, i], i].any():
+            raise InvalidInstance(
+                f"user {labels.users[j]!r} needs {resource!r}, which has capacity 0 on every server; "
+                "give it capacity, or leave the user out"
+            )
     raise InvalidInstance(
-        f"user {instance.users[j]!r} is eligible on no server that has all it needs; "
+        f"user {labels.users[j]!r} is eligible on no server that has all it needs; "
         "check its row of eligible against the capacities, or leave the user out"
     )
-
-
-def _place(instance: Instance, name: str, at: tuple[int, ...]) -> str:
-    resource = f"resource {instance.resources[at[-1]]!r}"
-    if name == "capacities":
-        return f"of {resource} on server {instance.servers[at[0]]!r}"
-    server = f" on server {instance.servers[at[1]]!r}" if len(at) == 3 else ""
-    return f"of user {instance.users[at[0]]!r} for {resource}{server}"

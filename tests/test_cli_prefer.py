@@ -11,7 +11,7 @@ from typer.testing import CliRunner, Result
 
 import fairopt as fo
 from fairopt.cli import app
-from fairopt.time_limits import Clock
+from fairopt.runtime.clock import Clock
 
 OPTIONS = {"1": (24, 28), "2": (12, 32), "3": (36, 24), "4": (45, 0), "5": (27, 27)}
 PEOPLE = {"ann": "35124", "bob": "53124", "cy": "43512"}
@@ -73,7 +73,7 @@ def test_json_holds_what_the_survey_finds(run: Any) -> None:
     assert result.exit_code == 0, result.stderr
     data = json.loads(result.stdout)
     betas = np.delete(np.linspace(-5, 5, 41), 20)
-    found = fo.preferences.Survey(
+    found = fo.tradeoff.preferences.Survey(
         OPTIONS,
         {p: list(order) for p, order in PEOPLE.items()},
         "fds",

@@ -9,12 +9,13 @@ from importlib import import_module
 from pathlib import Path
 
 from fairopt.cli.application import COMMANDS, app
+from fairopt.runtime.lazy import later
 
 PACKAGE = Path(__file__).parents[1] / "fairopt"
 
 # Each line may import from the lines above it, and from its own.
 ORDER = (
-    ("signals", "errors", "progress", "time_limits", "display", "accessor", "lazy"),
+    ("errors", "runtime", "display"),
     ("io", "validation", "labels", "dominance"),
     ("instance", "certificate"),
     ("instances",),
@@ -25,8 +26,9 @@ ORDER = (
     ("evidence",),
     ("derivatives",),
     ("methods",),
+    ("scale",),
     ("policy",),
-    ("policies",),
+    ("policies", "scale"),
     ("metrics", "server_sums", "properties"),
     ("tradeoff",),
     ("online",),
@@ -121,7 +123,7 @@ def wrong_direction(importer: str, target: str) -> str | None:
     if there == "":
         return None if here == "cli" else "imports the package itself; import from the room that has the name"
     if here == "io":
-        return None if there in ("signals", "errors", "progress") else "readers need errors and progress only"
+        return None if there in ("errors", "runtime") else "readers need errors and progress only"
     if there == "io" and target != "fairopt.io.saving" and here != "datasets" and LEVEL[here] < LEVEL["metrics"]:
         return "only datasets and later rooms may read files"
     return None if LEVEL[there] <= LEVEL[here] else f"{there} comes after {here}"
@@ -183,9 +185,9 @@ import fairopt as fo
 seen = lambda: print(*sorted({name.split(".")[0] for name in sys.modules} - known), sep=",")
 seen()
 pool = fo.Instance([[2, 3], [2, 1]], [6, 4], task_limits=[1, None])
-for policy in (fo.DRF(), fo.NashWelfare(), fo.FDS(alpha=2), fo.NoFairness(), fo.MLFDRS()):
+for policy in (fo.DRF(), fo.NashWelfare(), fo.FDS(alpha=2), fo.MostTasks(), fo.MLFDRS()):
     policy.allocate(fo.Instance([[2, 3], [2, 1]], [6, 4]))
-for policy in (fo.DRF(), fo.NashWelfare(), fo.NoFairness()):
+for policy in (fo.DRF(), fo.NashWelfare(), fo.MostTasks()):
     policy.allocate(fo.Instance([[2, 3], [2, 1]], [6, 4]), time_limit=60)
 seen()
 fo.datasets.write(pool, "pool")
@@ -205,7 +207,7 @@ def test_the_first_second_is_not_spent_on_packages_that_are_not_needed(tmp_path:
     package, solved, version, of_version, solve, of_solve, *said = done.stdout.splitlines()
     assert (package, solved) == ("fairopt", "fairopt,numpy")
     assert not LATER & {*version.split(","), *solve.split(",")}
-    ours = {f"fairopt.cli.{name}" for name in ("application", "progress", "streams")}
+    ours = {f"fairopt.cli.{name}" for name in ("application", "interrupts", "progress", "streams")}
     assert set(of_version.split(",")) == ours
     assert set(of_solve.split(",")) == ours | {f"fairopt.cli.{name}" for name in ("commands", "inputs", "values")}
     assert "certified" in "".join(said)
@@ -235,11 +237,12 @@ def test_only_the_command_line_prints() -> None:
     assert printed == []
 
 
-# Public names, packages when first used, functions in later modules, what users name, and commands.
+# Public names, packages when first used, functions in later modules, what users name, readers of files, and commands.
 IMPORTS_BY_NAME = {
     "fairopt",
-    "fairopt.lazy",
-    "fairopt.accessor",
+    "fairopt.runtime.lazy",
+    "fairopt.errors",
+    "fairopt.io.files",
     "fairopt.policies.registry",
     "fairopt.cli.application",
 }
@@ -297,3 +300,14 @@ def test_package_docstrings_name_every_file() -> None:
             text = ast.get_docstring(parsed(SOURCES[package].read_text(encoding="utf-8"))) or ""
             missing += [module] * (f"`{name}`" not in text)
     assert missing == []
+
+
+def test_functions_of_later_modules_are_there() -> None:
+    places = {
+        node.args[0].value
+        for path in SOURCES.values()
+        for node in ast.walk(parsed(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "later"
+        if isinstance(node.args[0], ast.Constant) and isinstance(node.args[0].value, str)
+    }
+    assert len(places) > 15 and all(callable(later(place)) for place in places)

@@ -1,4 +1,4 @@
-"""Time limits: whatever works is stopped, nothing is raised afterwards, and what used the time is named."""
+"""Time limits: every call ends in time, keeps what it found, and names the step that it had reached."""
 
 import inspect
 import sys
@@ -12,12 +12,13 @@ import numpy as np
 import pytest
 
 import fairopt as fo
-from fairopt import lazy, time_limits
-from fairopt.formulation import apart, solver_process, solvers
+from fairopt.formulation import solvers
 from fairopt.methods import dispatch, infeasible
 from fairopt.methods.cluster.psdsf import equilibrium
 from fairopt.proofs import gate
-from fairopt.time_limits import Clock, Limit, _OutOfTime, current, stage, within_limit
+from fairopt.runtime import lazy, solver_process, subprocesses
+from fairopt.runtime.clock import SHORTEST, Clock, Late, Limit, check, current, limited, within_limit
+from fairopt.runtime.progress import steps, tell
 
 CLUSTER = fo.Instance([[40, 8, 8], [8, 5, 1]], [200, 200, 200])
 SERVERS = fo.Instance([[40, 8, 8], [8, 5, 1]], [[200, 200, 200], [50, 90, 70]])
@@ -25,7 +26,7 @@ SERVERS = fo.Instance([[40, 8, 8], [8, 5, 1]], [[200, 200, 200], [50, 90, 70]])
 
 def for_ever(*_: Any, **__: Any) -> Any:
     while True:
-        pass
+        check()
 
 
 def over(*_: Any, **__: Any) -> Any:
@@ -36,45 +37,22 @@ def over(*_: Any, **__: Any) -> Any:
     limit.stop()
 
 
-def test_work_without_end_is_stopped_and_named() -> None:
-    def work() -> Limit:
-        with stage("looking"):
-            return for_ever()
+def test_reports_of_progress_end_a_call_whose_time_is_over() -> None:
+    def work() -> Any:
+        tell("looking")
+        for _ in steps(iter(int, 1), "things"):
+            pass
 
     limit = within_limit(0.01, time.perf_counter(), work, lambda limit: limit)
-    assert limit.stopped_in == "looking"
-    assert "by looking, which was stopped" in limit.account()
+    assert isinstance(limit, Limit) and str(limit).startswith("the time limit of 0.01 s, which ended at: things, ")
     assert current() is None
+    check("after the call")
 
 
-def test_work_that_swallows_the_stop_is_stopped_again() -> None:
-    def work() -> str:
-        try:
-            for_ever()
-        except BaseException:
-            for_ever()
-        return "done"
-
-    assert within_limit(0.01, time.perf_counter(), work, lambda limit: "late") == "late"
-
-
-def test_nothing_is_raised_after_the_call() -> None:
-    def work() -> str:
-        until = limit_of_now().hard - 1e-4
-        while time.perf_counter() < until:
-            pass
-        return "done"
-
-    def limit_of_now() -> Limit:
-        limit = current()
-        assert limit is not None
-        return limit
-
-    before = time.perf_counter() - time_limits.GRACE  # so that the end is at once
-    for _ in range(100):
-        assert within_limit(1e-3, before, work, lambda limit: "late") in ("done", "late")
-        for _ in range(1000):
-            pass
+def test_a_proof_has_half_a_second_more_at_most() -> None:
+    assert Limit(0.1, 0.0).hard == pytest.approx(0.18)
+    assert Limit(1e4, 0.0).hard == pytest.approx(1e4 + 0.5)
+    assert Limit(1.0, 0.0, grace=False).hard == 1.0
 
 
 def test_an_inner_limit_ends_with_the_outer_one() -> None:
@@ -91,25 +69,9 @@ def test_without_a_limit_nothing_is_started(monkeypatch: pytest.MonkeyPatch) -> 
     assert current() is None
 
 
-def test_the_account_tells_the_longest_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    now = 10.0
-    monkeypatch.setattr(time_limits.time, "perf_counter", lambda: now)
-    limit = Limit(2.0, 10.0)
-    token = time_limits._LIMIT.set(limit)
-    try:
-        with stage("a"):
-            now += 1.0
-            with stage("b"):
-                now += 3.0
-            now += 0.5
-    finally:
-        time_limits._LIMIT.reset(token)
-    assert limit.account() == "of 4.5 s (time limit 2 s) were taken 3 s by b, 1.5 s by a"
-
-
 def test_a_proof_without_end_is_stopped_and_its_answer_is_not_certified(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gate, "judge", over)
-    with pytest.raises(fo.NotCertified, match=r"by the proof, which was stopped.*time_limit") as caught:
+    with pytest.raises(fo.errors.NotCertified, match=r"which ended at: the proof.*time_limit") as caught:
         fo.FDS(1).allocate(CLUSTER, method="cone", time_limit=60)
     best = caught.value.best
     assert not best.certificate.ok
@@ -137,20 +99,20 @@ def test_an_answer_that_was_certified_in_time_is_handed_out(monkeypatch: pytest.
 )
 def test_every_mechanism_is_stopped(mechanism: Any, place: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(place, for_ever)
-    with pytest.raises(fo.NotCertified, match=r"which was stopped.*give it more time_limit"):
+    with pytest.raises(fo.errors.NotCertified, match=r"which ended at: .*give it more time_limit"):
         mechanism.allocate(CLUSTER, time_limit=0.02)
 
 
 def test_all_that_has_a_name_takes_a_time_limit() -> None:
-    for name, notion in fo.known_policies().items():
+    for name, notion in fo.policies.known_policies().items():
         given = [f"{word}=1" for word in ("p", "alpha") if word in inspect.signature(notion.make).parameters]
-        made = fo.named_policy(":".join([name, ",".join(given)]) if given else name)
+        made = fo.policies.named_policy(":".join([name, ",".join(given)]) if given else name)
         assert "time_limit" in inspect.signature(made.allocate).parameters, name
 
 
 def test_whole_tasks_are_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("fairopt.methods.whole.solve.rounded", for_ever)
-    with pytest.raises(fo.NotCertified, match="which was stopped"):
+    with pytest.raises(fo.errors.NotCertified, match="which ended at: "):
         fo.DRF().allocate(CLUSTER, integral="rounded", time_limit=0.05)
 
 
@@ -159,7 +121,7 @@ def test_whole_tasks_are_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def nobody_at_hand(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(apart, "_idle", [])
+    monkeypatch.setattr(subprocesses, "_idle", [])
 
 
 @pytest.mark.parametrize("solver", ["ECOS", "CLARABEL"])
@@ -168,13 +130,13 @@ def test_a_solver_that_does_not_end_is_stopped(
 ) -> None:
     program = tmp_path / "program.py"
     program.write_text("while True: pass")
-    monkeypatch.setattr(apart, "PROGRAM", program)
+    monkeypatch.setattr(subprocesses, "PROGRAM", program)
     monkeypatch.setattr(solvers, "_LONG", 0)
     monkeypatch.setattr(solvers, "_SHORT", 0)
     x = cp.Variable()
     attempt = solvers.run(cp.Problem(cp.Maximize(x), [x <= 1]), solver, time_limit=0.05)
     assert attempt.status == "time limit reached"
-    assert apart._idle == []
+    assert subprocesses._idle == []
 
 
 def test_a_process_that_ends_is_an_error_of_the_solver(
@@ -182,7 +144,7 @@ def test_a_process_that_ends_is_an_error_of_the_solver(
 ) -> None:
     program = tmp_path / "program.py"
     program.write_text("import os; os._exit(7)")
-    monkeypatch.setattr(apart, "PROGRAM", program)
+    monkeypatch.setattr(subprocesses, "PROGRAM", program)
     monkeypatch.setattr(solvers, "_SHORT", 0)
     x = cp.Variable()
     attempt = solvers.run(cp.Problem(cp.Maximize(x), [x <= 1]), "ECOS", time_limit=60)
@@ -200,24 +162,24 @@ def test_another_process_gives_the_same_answer_and_prints_nothing(
     here = policy.allocate(SERVERS, solver="CLARABEL")
     there = policy.allocate(SERVERS, solver="CLARABEL", time_limit=60)
     assert there.certificate.ok and np.array_equal(here.tasks, there.tasks)
-    (process,) = apart._idle
-    assert fo.NoFairness().allocate(SERVERS, solver="HIGHS", time_limit=60).certificate.ok
+    (process,) = subprocesses._idle
+    assert fo.MostTasks().allocate(SERVERS, solver="HIGHS", time_limit=60).certificate.ok
     assert capfd.readouterr() == ("", "")
-    with pytest.raises(fo.InvalidBlock, match="CLARABEL refuses its solver_options"):
+    with pytest.raises(fo.errors.InvalidBlock, match="CLARABEL refuses its solver_options"):
         policy.allocate(SERVERS, solver="CLARABEL", solver_options={"no_such": 1}, time_limit=60)
-    assert apart._idle == [process]  # it goes on after an error
+    assert subprocesses._idle == [process]  # it goes on after an error
     process.process.kill()
     process.process.wait()
     again = policy.allocate(SERVERS, solver="CLARABEL", time_limit=60)  # by a new process
-    assert np.array_equal(again.tasks, there.tasks) and apart._idle != [process]
-    apart._idle.pop().end()
+    assert np.array_equal(again.tasks, there.tasks) and subprocesses._idle != [process]
+    subprocesses._idle.pop().end()
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere the process ends when its seconds are over")
 def test_the_process_ends_with_the_one_that_asks() -> None:
     asks = forked.Program(
         "-c",
-        "from fairopt.formulation import apart\napart.start()\nprint(apart._idle[0].process.pid)\n"
+        "from fairopt.runtime import subprocesses\nsubprocesses.start()\nprint(subprocesses._idle[0].process.pid)\n"
         "import signal\nsignal.pause()",
     )
     asks.wait_for("\n", asks.out)
@@ -236,7 +198,7 @@ def test_what_cannot_be_sent_is_solved_here(nobody_at_hand: None, monkeypatch: p
     x.own = lambda: None  # cannot be pickled
     attempt = solvers.run(cp.Problem(cp.Minimize(cp.exp(x)), [x >= 1]), "CLARABEL", time_limit=60)
     assert attempt.status == "optimal" and x.value == pytest.approx(1.0)
-    assert apart._idle == []
+    assert subprocesses._idle == []
 
 
 def test_the_time_of_a_solver_begins_before_it_is_compiled_for(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -252,11 +214,11 @@ def test_the_time_of_a_solver_begins_before_it_is_compiled_for(monkeypatch: pyte
 def test_a_proof_by_a_second_solve_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
     def stopped(what: str, until: float, **_: Any) -> Any:
         asked.append((what, until))
-        raise apart._Stopped
+        raise subprocesses._Stopped
 
     asked: list[tuple[str, float]] = []
     problem = cp.Problem(cp.Maximize(cp.sum(x := cp.Variable(2, nonneg=True))), [x <= 1])
-    monkeypatch.setattr(apart, "solve", stopped)
+    monkeypatch.setattr(subprocesses, "solve", stopped)
     monkeypatch.setattr(solvers, "_LONG", 0)
 
     def work() -> Any:
@@ -278,22 +240,8 @@ def test_a_search_for_what_conflicts_ends_in_time() -> None:
     assert within_limit(60.0, time.perf_counter(), work) == ["a", "b"]
     past = time.perf_counter() - 100.0
     assert within_limit(60.0, past, work, lambda limit: "late") == "late"
-    with pytest.raises(_OutOfTime):
-        Limit(1.0, past).stop()
-
-
-def test_a_limit_does_not_stop_an_import_in_the_middle() -> None:
-    done = []
-
-    def work() -> str:
-        with lazy.IMPORTING:
-            time.sleep(0.15)  # beyond the limit and the grace
-            done.append("import")
-        while True:
-            pass
-
-    assert within_limit(0.01, time.perf_counter(), work, lambda limit: "late") == "late"
-    assert done == ["import"]
+    with pytest.raises(Late), limited(1.0, past):
+        check("late")
 
 
 def test_imports_since_the_beginning_of_a_call_are_not_counted(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -306,9 +254,9 @@ def test_a_clock_gives_steps_what_is_left_of_the_limit() -> None:
     first = clock.left
     assert first is not None and 59 < first <= 60 and not clock.late
     over_at_once = Clock(1e-9)
-    assert over_at_once.late and over_at_once.left == time_limits.SHORTEST
+    assert over_at_once.late and over_at_once.left == SHORTEST
     assert Clock(None).left is None and not Clock(None).late
-    with pytest.raises(fo.InvalidBlock, match="time_limit is 0"):
+    with pytest.raises(fo.errors.InvalidBlock, match="time_limit is 0"):
         Clock(0)
 
 
@@ -319,7 +267,7 @@ def test_servers_solved_in_time_are_the_best_found(monkeypatch: pytest.MonkeyPat
     cluster = fo.datasets.log_uniform(20, 3, n_servers=9_000, different_servers=True, seed=1)
     late = iter([False, *[True] * 100])
     monkeypatch.setattr(Clock, "late", property(lambda self: next(late)))
-    with pytest.raises(fo.NotCertified) as caught:
+    with pytest.raises(fo.errors.NotCertified) as caught:
         fo.NaivePerServer(fo.DRF()).allocate(cluster, time_limit=600)
     best = caught.value.best
     used = best.tasks_by_server.sum(axis=0) > 0
@@ -330,7 +278,7 @@ def test_users_who_arrived_in_time_have_their_tasks_in_the_best_found(monkeypatc
     pool = fo.Instance([[1, 1 / 2, 3 / 4], [1 / 2, 1, 3 / 4], [1 / 2, 1 / 2, 1]], [1, 1, 1])
     late = iter([False, True])
     monkeypatch.setattr(Clock, "late", property(lambda self: next(late)))
-    with pytest.raises(fo.NotCertified, match="after 2 of 3 users had arrived") as caught:
+    with pytest.raises(fo.errors.NotCertified, match="after 2 of 3 users had arrived") as caught:
         fo.DynamicDRF().allocate(pool, time_limit=60)
     best = caught.value.best
     assert best.tasks == pytest.approx([4 / 9, 4 / 9, 0]) and best.instance is pool and not best.certificate.ok
@@ -344,7 +292,7 @@ def test_after_the_deadline_ps_dsf_stops_filling_servers() -> None:
 def test_what_ps_dsf_had_when_its_proof_was_stopped_is_the_best_found(monkeypatch: pytest.MonkeyPatch) -> None:
     found = fo.PSDSF().allocate(SERVERS)
     monkeypatch.setattr(gate, "largest_gain", for_ever)
-    with pytest.raises(fo.NotCertified, match="the proof, which was stopped") as caught:
+    with pytest.raises(fo.errors.NotCertified, match="which ended at: the proof") as caught:
         fo.PSDSF().allocate(SERVERS, time_limit=0.05)
     best = caught.value.best
     assert best.tasks == pytest.approx(found.tasks, rel=1e-6)
@@ -353,7 +301,7 @@ def test_what_ps_dsf_had_when_its_proof_was_stopped_is_the_best_found(monkeypatc
 
 def test_ps_dsf_stopped_in_its_search_has_the_nearest_so_far(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("fairopt.methods.cluster.psdsf.largest_gain", for_ever)
-    with pytest.raises(fo.NotCertified, match="bringing servers into balance, which was stopped") as caught:
+    with pytest.raises(fo.errors.NotCertified, match="which ended at: servers in balance, step 1") as caught:
         fo.PSDSF().allocate(SERVERS, time_limit=0.05)
     best = caught.value.best
     assert (best.tasks > 0).all() and best.certificate.violation <= 1e-9 and not best.certificate.ok

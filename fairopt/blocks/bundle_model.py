@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from fairopt.blocks.model import Indices, Model, Pairs, Point
 from fairopt.instance import Instance
-from fairopt.lazy import cp, sp
+from fairopt.runtime.lazy import cp, sp
 
 __all__ = ["BundleModel", "BundlePoint", "Triples", "cut_at_limits", "tasks_in_bundles", "tasks_within"]
 
@@ -148,7 +148,7 @@ def tasks_within(bundles: Float, demands: Float) -> Float:
 def tasks_in_bundles(instance: Instance, bundles: Float) -> Float:
     """Tasks of shape (n_users, n_servers) that what users hold has room for; task limits play no part."""
     tasks = tasks_within(bundles, instance.per_server_demands)
-    return tasks if instance.everywhere else np.where(instance.eligible, tasks, 0.0)
+    return tasks if instance._everywhere else np.where(instance.eligible, tasks, 0.0)
 
 
 def cut_at_limits(instance: Instance, tasks: Float) -> Float:

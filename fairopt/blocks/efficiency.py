@@ -13,7 +13,7 @@ from fairopt.blocks.constraints import Constraint
 from fairopt.blocks.form import Curve, Form
 from fairopt.blocks.measure import log_fairness, log_total
 from fairopt.blocks.model import Model, Pairs, Point
-from fairopt.blocks.normal_form import Kind, Linear, LogSlope, Power, Slopes, Spread, Term, per_weight
+from fairopt.blocks.normal_form import Common, Kind, Linear, Power, Slopes, Spread, Term, per_weight
 from fairopt.blocks.objectives import AlphaFair, Objective
 from fairopt.blocks.powers import log_sum_exp
 from fairopt.blocks.rows import Rows
@@ -21,7 +21,7 @@ from fairopt.blocks.shares import DominantShare, Share
 from fairopt.blocks.symbols import OutcomeSymbols
 from fairopt.blocks.terms import Condition
 from fairopt.errors import InvalidBlock, NotConcave
-from fairopt.lazy import cp
+from fairopt.runtime.lazy import cp
 
 __all__ = ["Edge", "FairnessEfficiency", "Plane", "PowerSpread", "TotalIs"]
 
@@ -220,17 +220,22 @@ class Plane(Kind):
     def slopes(self, log_z: Float, weights: Float) -> Slopes:
         """With ``P = sum_j w_j z_j^(1-b)`` and ``S = sum_j w_j z_j``, ``|f| = P^(1/b) S^(lam - (1-b)/b)``.
 
-        Its derivative by s_j is ``|f| (a z_j^-b / P + (l - a) / S)``, with the threshold a and the emphasis l.
+        Its derivative by z_j is ``|f| w_j (a z_j^-b / P + (l - a) / S)``, with the threshold a and the emphasis l.
+        Shares are in units of their means ``(P/W)^(1/(1-b))`` and ``S/W``, since P may overflow.
         """
         measure, q = self.measure, 1.0 - self.measure.beta
         log_f, log_p, log_total = self._logs(log_z, weights)
-        log_w, each = np.log(weights), []
+        each, log_w, log_weight = list[tuple[Curve, Common]](), np.log(weights), float(np.log(weights.sum()))
+
+        def add(part: float, log_mean: float, alpha: float, parts: Float) -> None:
+            relative = np.full(len(weights), np.exp(-log_mean))
+            each.append((Curve(relative, part * weights / weights.sum(), alpha), Common(parts, 1.0 - alpha)))
+
         if measure.threshold > 0:
-            parts = np.exp(log_w + q * log_z - log_p)
-            each.append(LogSlope(float(np.log(measure.threshold)) - log_p, measure.beta, parts, q))
+            add(measure.threshold, (log_p - log_weight) / q, measure.beta, np.exp(log_w + q * log_z - log_p))
         extra = measure.emphasis - measure.threshold
         if extra > 1e-12 * measure.threshold:
-            each.append(LogSlope(float(np.log(extra)) - log_total, 0.0, np.exp(log_w + log_z - log_total), 1.0))
+            add(extra, log_total - log_weight, 0.0, np.exp(log_w + log_z - log_total))
         return Slopes(log_f, tuple(each))
 
     def _logs(self, log_z: Float, weights: Float) -> tuple[float, float, float]:

@@ -44,6 +44,11 @@ class Curve:
         with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
             return np.where(self.factor == 0, 0.0, self.factor * share**-self.alpha)
 
+    def log_slopes(self, log_x: Float) -> Float:
+        """Logarithms of the derivatives by x, at logarithms of x: the derivatives themselves may overflow."""
+        log_c = np.log(self.c)
+        return np.log(self.factor) + log_c - (self.alpha * (log_c + log_x) if self.alpha else 0.0)
+
 
 @dataclass(frozen=True)
 class Sorted:

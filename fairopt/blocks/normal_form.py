@@ -25,12 +25,11 @@ from fairopt.blocks.symbols import OutcomeSymbols, UserSymbols
 from fairopt.blocks.terms import Condition, all_of, any_of, simple_fraction
 from fairopt.errors import InvalidBlock
 from fairopt.instance import Instance
-from fairopt.lazy import cp
+from fairopt.runtime.lazy import cp
 
 __all__ = [
     "Kind",
     "Linear",
-    "LogSlope",
     "Order",
     "Power",
     "Ranked",
@@ -51,27 +50,23 @@ LARGEST = 1e6  # alpha
 MAY_STAND = "give Linear(), Power(alpha), Ranked(weights), Order(), or a kind that subclasses Kind itself"
 
 
-class LogSlope(NamedTuple):
-    """A derivative ``exp(log_factor) (s_j / w_j)^-alpha`` by each share, in logarithms since powers may overflow.
-
-    Where the factor depends on all users, it falls by ``parts`` as log w grows, and by ``power * parts`` as log s does.
+class Common(NamedTuple):
+    """How the derivatives of a curve fall with what all users have: by ``parts`` as log w grows, the shares per weight
+    held, and by ``power * parts`` as log s does.
     """
 
-    log_factor: float
-    alpha: float
-    parts: Float | None = None
-    power: float = 0.0
-
-    def log_worth(self, log_c: Float, log_z: Float) -> Float:
-        """Logarithms of the derivative by tasks, of coefficients c, at logarithms of shares per weight."""
-        return log_c + self.log_factor - (self.alpha * log_z if self.alpha else 0.0)
+    parts: Float
+    power: float
 
 
 class Slopes(NamedTuple):
-    """``exp(log_unit)`` times a sum of derivatives."""
+    """``exp(log_unit)`` times the derivatives of a sum of curves of the shares per weight, at one point.
+
+    Curves that have other coefficients at other points come with what these have in `Common`.
+    """
 
     log_unit: float
-    each: tuple[LogSlope, ...]
+    each: tuple[tuple[Curve, Common | None], ...]
 
 
 @dataclass(frozen=True)
@@ -142,7 +137,7 @@ class Kind:
         return None if found is None else PowerMarginal([found])
 
     def slopes(self, log_z: Float, weights: Float) -> Slopes | None:
-        """Its derivatives by shares at logarithms of shares per weight, in natural units; None where it has kinks."""
+        """Its derivatives at logarithms of shares per weight, in natural units; None where it has kinks."""
         return None
 
     def rate(self, z: Float, w: Float, dz: Float, dw: Float, d_alpha: float) -> float:
@@ -224,7 +219,7 @@ class Linear(Kind):
         return ""
 
     def slopes(self, log_z: Float, weights: Float) -> Slopes:
-        return Slopes(0.0, (LogSlope(0.0, 0.0),))
+        return Slopes(0.0, ((Curve(np.ones(len(weights)), weights, 0.0), None),))
 
     def rate(self, z: Float, w: Float, dz: Float, dw: Float, d_alpha: float) -> float:
         return _power_rate(0.0, z, w, dz, dw, d_alpha)
@@ -312,7 +307,7 @@ class Power(Kind):
         return "" if 0 <= self.alpha <= LARGEST else f"give an alpha from 0 to {LARGEST:g}"
 
     def slopes(self, log_z: Float, weights: Float) -> Slopes:
-        return Slopes(0.0, (LogSlope(0.0, self.alpha),))
+        return Slopes(0.0, ((Curve(np.ones(len(weights)), weights, self.alpha), None),))
 
     def rate(self, z: Float, w: Float, dz: Float, dw: Float, d_alpha: float) -> float:
         return _power_rate(self.alpha, z, w, dz, dw, d_alpha)

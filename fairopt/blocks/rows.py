@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fairopt.blocks.base import brief
 from fairopt.blocks.form import EPS
-from fairopt.lazy import cp, sp
+from fairopt.errors import InvalidBlock
+from fairopt.runtime.lazy import cp, sp
 
 if TYPE_CHECKING:
     from fairopt.blocks.model import Model
@@ -20,7 +22,12 @@ __all__ = ["Rows"]
 Float = NDArray[np.float64]
 
 TYPICAL = 1e-3  # a row is measured in no less than this part of its terms at typical numbers of tasks
+REAL = "biuf"  # kinds of NumPy's types
 LEAST = float(np.finfo(float).tiny)  # the inverse of a smaller number overflows
+
+
+class _WrongRows(InvalidBlock):
+    """`Rows` of which no table of numbers can be made; `rows_of` names the block that gave them."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,13 +66,23 @@ class Rows:
     unit: Any = None
 
     def __post_init__(self) -> None:
-        given: Any = self.per_task if hasattr(self.per_task, "tocsr") else np.asarray(self.per_task, dtype=float)
+        given: Any = self.per_task if hasattr(self.per_task, "tocsr") else _numbers(self.per_task, "per_task")
+        if given.ndim not in (1, 2) or given.dtype.kind not in REAL:
+            raise _WrongRows(
+                f"per_task of Rows has shape {given.shape} and type {given.dtype}; give real numbers of shape "
+                "(n_rows, n_pairs), or (n_pairs,) for one row"
+            )
         table = sp.csr_array(given.reshape((1, -1)) if given.ndim == 1 else given)
         object.__setattr__(self, "per_task", table)
         for name in ("right", "unit"):
-            value = getattr(self, name)
-            if value is not None:
-                object.__setattr__(self, name, np.broadcast_to(np.asarray(value, dtype=float), table.shape[:1]))
+            if (value := getattr(self, name)) is None:
+                continue
+            numbers, n_rows = _numbers(value, name), table.shape[0]
+            if numbers.shape not in ((), (1,), (n_rows,)):
+                raise _WrongRows(
+                    f"{name} of Rows has shape {numbers.shape}; give one number, or {(n_rows,)}, one a row"
+                )
+            object.__setattr__(self, name, np.broadcast_to(numbers, (n_rows,)))
 
     def __len__(self) -> int:
         return int(self.per_task.shape[0])
@@ -159,3 +176,15 @@ class Rows:
         elif right.any() or not signs[1]:
             sides[1] = sides[1] + right
         return sides[0] == sides[1] if self.equal else sides[0] <= sides[1]
+
+
+def _numbers(value: Any, name: str) -> Float:
+    """An array of floats; `_WrongRows` for text, complex numbers, and lists of different lengths."""
+    try:
+        given = np.asarray(value)
+        if given.dtype.kind in REAL + "O":  # fractions are objects
+            return np.asarray(given, dtype=float)
+        fault = ""
+    except (TypeError, ValueError) as error:
+        fault = f" ({error})"
+    raise _WrongRows(f"{name} of Rows is {brief(value)}{fault}; give an array of real numbers")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from fairopt.lazy import cp
+from fairopt.runtime.lazy import cp
 
 Indices = NDArray[np.int64]
 

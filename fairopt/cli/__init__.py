@@ -6,18 +6,27 @@
   of these names.
 * `audit`: ``audit`` and ``replay``.
 * `inputs`: the argument INPUT and its options.
-* `values`: numbers typed for a parameter. `progress`: the progress bar, and what Ctrl-C does.
+* `values`: numbers typed for a parameter. `progress`: the progress bar. `interrupts`: Ctrl-C.
 * `streams`: stdout and stderr that take every text, and errors of output and memory.
 """
 
 from typing import TYPE_CHECKING, Any
 
-from fairopt.cli.application import main, register
+from fairopt.cli.interrupts import handled
 
 if TYPE_CHECKING:
     from fairopt.cli.application import app
 
 __all__ = ["app", "main"]
+
+
+def main() -> None:
+    """Run the command line."""
+    with handled():
+        from fairopt.cli.application import run
+
+        run()
+
 
 if not TYPE_CHECKING:
 
@@ -25,7 +34,7 @@ if not TYPE_CHECKING:
         """The application with all commands; `main` imports only the one that is asked for."""
         if name != "app":
             raise AttributeError(f"module 'fairopt.cli' has no attribute {name!r}")
-        register()
-        from fairopt.cli.application import app
+        from fairopt.cli.application import app, register
 
+        register()
         return app

@@ -11,19 +11,18 @@ from typing import Annotated, Any, TypeVar
 
 import typer
 
-from fairopt import signals
-from fairopt.cli.progress import LAST_WORDS, STOPPED, complain, stoppable
+from fairopt.cli.interrupts import LAST_WORDS, STOPPED, stoppable
+from fairopt.cli.progress import complain
 from fairopt.cli.streams import TOO_LARGE, streams, told
 from fairopt.errors import FairoptError, InvalidInput, MissingExtra, SolverUnavailable, own_lines
 
-__all__ = ["BAD_INPUT", "NOT_CERTIFIED", "app", "exit_code", "guarded", "main", "register"]
+__all__ = ["BAD_INPUT", "NOT_CERTIFIED", "app", "exit_code", "guarded", "register", "run"]
 
 NOT_CERTIFIED, BAD_INPUT = 1, 2
 MOST = 5  # lines of a file of the user's that are shown of an error
 EXIT_CODES = (
     "Exit code: 0 for certified answers only, 1 where there is none (not certified, infeasible, undefined), "
-    "2 for bad input and for files that cannot be written, 3 where memory is too small, 130 when stopped by Ctrl-C, "
-    "143 by SIGTERM."
+    "2 for bad input and for files that cannot be written, 3 where memory is too small, 130 when stopped by Ctrl-C."
 )
 # "\b" on a line of its own tells typer to leave the lines of a paragraph as they are.
 START = """Fair shares of a cluster: certified allocations under any fairness notion, and comparisons of notions.
@@ -63,7 +62,7 @@ _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 
 def guarded(command: _Command) -> _Command:
-    """Show errors of fairopt and signals as one line on stderr and an exit code, without a traceback.
+    """Show errors of fairopt and Ctrl-C as one line on stderr and an exit code, without a traceback.
 
     An error in a file of the user's, as of a policy, is shown with the lines of that file.
     """
@@ -71,8 +70,7 @@ def guarded(command: _Command) -> _Command:
     @functools.wraps(command)
     def run(*arguments: Any, **options: Any) -> Any:
         try:
-            with signals.raising():
-                return command(*arguments, **options)
+            return command(*arguments, **options)
         except (FairoptError, OSError, MemoryError) as error:
             complain(told(error))
             raise typer.Exit(exit_code(error)) from None
@@ -91,9 +89,6 @@ def guarded(command: _Command) -> _Command:
         except SystemExit as error:
             complain(f"a policy, or what it calls, exits (code {error.code!r}); it must answer, or raise an error")
             raise typer.Exit(NOT_CERTIFIED) from None
-        except signals.Terminated as error:
-            complain(str(error))
-            raise typer.Exit(signals.exit_code(error.number)) from None
 
     return run  # type: ignore[return-value]
 
@@ -123,15 +118,11 @@ def register(words: Sequence[str] = ()) -> None:
         import_module(f"fairopt.cli.{module}")
 
 
-def main() -> None:
+def run() -> None:
     """Run the command line."""
-    signals.install()
-    try:
-        with streams(), stoppable(lambda: complain(LAST_WORDS)):
-            register(sys.argv[1:])
-            app(prog_name="fairopt")
-    finally:
-        signals.finish()
+    with streams(), stoppable(lambda: complain(LAST_WORDS)):
+        register(sys.argv[1:])
+        app(prog_name="fairopt")
 
 
 def exit_code(error: Exception) -> int:

@@ -9,7 +9,8 @@ import typer
 
 from fairopt.cli.application import NOT_CERTIFIED, app, guarded
 from fairopt.cli.commands import WHAT_POLICY, AsJson
-from fairopt.cli.progress import STOPPED, complain, console_for, working
+from fairopt.cli.interrupts import STOPPED
+from fairopt.cli.progress import complain, console_for, working
 from fairopt.policies.registry import named_policy
 from fairopt.policy import label
 from fairopt.properties.audit.audit import USUAL

@@ -20,7 +20,7 @@ from fairopt.policies.registry import named_policy
 from fairopt.policy import accepted, label
 from fairopt.report import files
 from fairopt.report.tables import Column, Table, numbers, shortened
-from fairopt.time_limits import Clock, begin
+from fairopt.runtime.clock import Clock, begin
 
 MOST = 20  # rows of the table
 BUY = """Tell which resource to buy next: what more of each brings under a policy.

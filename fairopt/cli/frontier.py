@@ -13,7 +13,8 @@ import typer
 from fairopt.cli.application import NOT_CERTIFIED, app, guarded
 from fairopt.cli.commands import AsJson, Constraints, constrained
 from fairopt.cli.inputs import Source, reading
-from fairopt.cli.progress import LAST_WORDS, STOPPED, complain, console_for, working
+from fairopt.cli.interrupts import LAST_WORDS, STOPPED
+from fairopt.cli.progress import complain, console_for, working
 from fairopt.cli.values import VALUES, typed_values
 from fairopt.errors import InvalidBlock
 from fairopt.io.saving import write_whole

@@ -20,7 +20,7 @@ from fairopt.io.text_files import about
 from fairopt.plots.common import matplotlib_or_missing
 from fairopt.report import files
 from fairopt.report.tables import Column, Table, numbers, percents, shortened
-from fairopt.time_limits import Clock
+from fairopt.runtime.clock import Clock
 from fairopt.tradeoff.preferences import Survey, consistency, read
 
 PREFER = """Find the fairness notions that rank allocations as people did.

@@ -1,30 +1,24 @@
-"""Progress of long work on stderr, and how Ctrl-C ends it."""
+"""Progress of long work on stderr."""
 
 from __future__ import annotations
 
 import contextlib
 import os
-import signal
-import socket
 import sys
-import threading
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
-from fairopt import signals
+from fairopt.cli.interrupts import LAST_WORDS, pressed, stoppable
 from fairopt.display import sentence
-from fairopt.progress import Listener, progress
+from fairopt.runtime.progress import Listener, progress
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import Progress
 
-__all__ = ["LAST_WORDS", "STOPPED", "complain", "console_for", "stoppable", "working"]
+__all__ = ["complain", "console_for", "working"]
 
-STOPPED = signals.exit_code(signals.CTRL_C)
 BAR = 20  # characters, with room for a sentence beside it on 80 columns
-GRACE = 1.0  # seconds for Python to react to a signal: compiled solvers can take minutes to return
-LAST_WORDS = signals.words(signals.CTRL_C)
 
 
 def console_for(stderr: bool = False) -> Console:
@@ -60,10 +54,12 @@ def working(what: str, verbose: bool = False, last_words: Callable[[], None] | N
 
     with contextlib.ExitStack() as aside:  # closed here or by `stop`
         aside.enter_context(_stdout_to_stderr())
+        before = pressed()
         heard = contextlib.nullcontext() if display is None else progress(_shown(display, what))
-        dropped = signals.noticed() if last_words is None else contextlib.nullcontext()
-        with stoppable(stop), display or contextlib.nullcontext(), heard, dropped:
+        with stoppable(stop), display or contextlib.nullcontext(), heard:
             yield
+            if last_words is None and pressed() and not before:  # a policy dropped it
+                raise KeyboardInterrupt
 
 
 def _display(console: Console) -> Progress:
@@ -85,43 +81,6 @@ def _shown(display: Progress, what: str) -> Listener:
         display.update(task, description=sentence(f"{what}: {now}{count}"), completed=done or 0)
 
     return hear
-
-
-@contextlib.contextmanager
-def stoppable(stop: Callable[[], None]) -> Iterator[None]:
-    """Let signals end the process where a solver does not return to Python; Ctrl-C calls ``stop`` before.
-
-    In compiled code the main thread raises nothing, but Python writes each signal's number to its wakeup file at once,
-    where another thread reads it.
-    """
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    reader, writer = socket.socketpair()
-    writer.setblocking(False)
-    over = threading.Event()
-
-    def watch() -> None:
-        while number := reader.recv(1):
-            if number[0] in signals.HANDLED and not over.wait(GRACE):
-                if number[0] == signals.CTRL_C:
-                    stop()
-                    sys.stdout.flush()
-                    sys.stderr.flush()
-                    signals.end(number[0])
-                signals.end(number[0], signals.words(number[0]))
-
-    watcher = threading.Thread(target=watch, daemon=True)
-    watcher.start()
-    before = signal.set_wakeup_fd(writer.fileno(), warn_on_full_buffer=False)
-    try:
-        yield
-    finally:
-        over.set()
-        signal.set_wakeup_fd(before)
-        writer.close()
-        watcher.join()
-        reader.close()
 
 
 @contextlib.contextmanager

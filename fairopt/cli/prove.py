@@ -9,7 +9,8 @@ import typer
 
 from fairopt.cli.application import app, guarded
 from fairopt.cli.commands import WHAT_POLICY, AsJson
-from fairopt.cli.progress import LAST_WORDS, STOPPED, complain, console_for, working
+from fairopt.cli.interrupts import LAST_WORDS, STOPPED
+from fairopt.cli.progress import complain, console_for, working
 from fairopt.policies.registry import named_policy
 from fairopt.policy import label
 from fairopt.properties.prove.proof import Proof, ProofReport
@@ -95,7 +96,7 @@ def prove(
         )
     show()
     if save is not None:
-        known[0].save(save)
+        known[0].export(save)
         if not as_json:
             console_for().print(f"written: {save}", markup=False)
     if known[-1].interrupted:

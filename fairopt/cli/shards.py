@@ -10,15 +10,15 @@ from typing import Annotated, Any
 
 import typer
 
-from fairopt import signals
 from fairopt.cli.application import app, guarded
 from fairopt.cli.commands import WHAT_POLICY, AsJson
 from fairopt.cli.progress import console_for, working
 from fairopt.errors import InvalidBlock, InvalidInstance, MissingExtra, SolverUnavailable
-from fairopt.methods.sharded.solve import allocate_sharded
 from fairopt.policies.registry import named_policy
 from fairopt.policy import label
 from fairopt.report import files
+from fairopt.runtime import subprocesses
+from fairopt.scale.sharded import allocate_sharded
 
 SHARDS = """Share out one pool among more users than fit into memory, from tables or .npy files.
 
@@ -122,7 +122,7 @@ def _cluster(workers: int, memory: str, scheduler: str | None) -> Iterator[Any]:
                 kept = {"distributed.nanny.pre-spawn-environ.MALLOC_MMAP_THRESHOLD_": 2**24}
                 stack.enter_context(dask.config.set(kept))
                 limits = {"n_workers": workers, "threads_per_worker": 1, "memory_limit": memory}
-                with signals.kept_from_children(), warnings.catch_warnings():
+                with subprocesses.deaf_to_ctrl_c(), warnings.catch_warnings():
                     warnings.filterwarnings("ignore", "Port .* is already in use")  # Dask takes another
                     cluster = stack.enter_context(on_dask.LocalCluster(dashboard_address=None, **limits))
                 client = stack.enter_context(on_dask.Client(cluster))

@@ -14,11 +14,12 @@ from fairopt.blocks.shares import DominantShare, Share
 from fairopt.cli.application import app, guarded
 from fairopt.cli.commands import AsJson
 from fairopt.cli.inputs import Source, say_notes
-from fairopt.cli.progress import LAST_WORDS, STOPPED, complain, console_for, working
+from fairopt.cli.interrupts import LAST_WORDS, STOPPED
+from fairopt.cli.progress import complain, console_for, working
 from fairopt.errors import InvalidBlock, InvalidInstance
 from fairopt.instance import Instance
 from fairopt.io.jobs import is_openb
-from fairopt.online.files import Trace, read_jobs
+from fairopt.online.files import JobTrace, read_jobs
 from fairopt.online.scheduler import Scheduler
 from fairopt.online.simulation import simulate
 from fairopt.online.timeline import Timeline
@@ -26,10 +27,10 @@ from fairopt.plots.common import matplotlib_or_missing
 from fairopt.plots.timeline import TIMELINE_KINDS, check_timelines, draw_timelines
 from fairopt.policies.registry import named_policy
 from fairopt.policy import Policy, label
-from fairopt.progress import within
 from fairopt.report import files
 from fairopt.report.timelines import timeline_data, timeline_remarks, timelines_table, write_tasks
-from fairopt.time_limits import Clock, checked
+from fairopt.runtime.clock import Clock, checked
+from fairopt.runtime.progress import within
 
 FIRST_COME = "fcfs"
 UNFIT = re.compile(r"[^\w.=-]+")  # for the name of a file
@@ -241,7 +242,7 @@ def _rule(text: str) -> tuple[str, Share, str]:
     )
 
 
-def _by_types(trace: Trace, cluster: Instance) -> None:
+def _by_types(trace: JobTrace, cluster: Instance) -> None:
     """Refuse jobs that name servers, which pools of types do not have."""
     for job in trace:
         name = next((one for one in job.eligible or () if one not in (cluster.server_types or ())), None)

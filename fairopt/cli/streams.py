@@ -1,4 +1,8 @@
-"""stdout and stderr that take every text, and what is said where they, the disk or the memory end."""
+"""stdout and stderr that take every text, and messages where an output, the disk or the memory ends.
+
+Click ends a command whose reader has gone, before its files are written, and Python reports a full disk by a traceback
+at exit.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +26,7 @@ _OF_OUTPUT = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EBADF, errno.EIO)
 
 
 def _escape(error: UnicodeError) -> tuple[str, int]:
-    r"""What an encoding does not have as ``\u00e9``, halves of surrogate pairs too: as JSON has it."""
+    r"""What an encoding does not have as ``\u00e9``, surrogate pairs too, so that JSON stays JSON."""
     if not isinstance(error, UnicodeEncodeError):
         raise error
     units = error.object[error.start : error.end].encode("utf-16-be", "surrogatepass")
@@ -48,7 +52,7 @@ class _UntilClosed(io.FileIO):
 
 
 def _taking_all(stream: Any) -> Any:
-    """A stream on the same file that spells out what its encoding lacks; itself if it is not on a file."""
+    """A stream on the same file that escapes what its encoding lacks; itself if it is not on a file."""
     buffer = getattr(stream, "buffer", None)
     if not isinstance(getattr(buffer, "raw", buffer), io.FileIO):
         return stream
@@ -68,25 +72,22 @@ def told(error: Exception) -> str:
 
 @contextlib.contextmanager
 def streams() -> Iterator[None]:
-    """Spell out what stdout and stderr cannot encode; end with a line where stdout is closed at first, or full."""
+    """Escape what stdout and stderr cannot encode; one line and an exit code where stdout cannot be written."""
     codecs.register_error(ESCAPED, _escape)
-    if sys.stderr is None:  # closed: without it the next file would be taken for it
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
-        sys.stderr = os.fdopen(2, "w", encoding="utf-8")
-    if sys.stdout is None:
-        complain("stdout is closed; send it to a file, or to /dev/null")
-        raise SystemExit(UNWRITTEN)
+    for number, name in ((1, "stdout"), (2, "stderr")):
+        if getattr(sys, name) is None:  # closed: the next file that is opened would be taken for it
+            os.dup2(os.open(os.devnull, os.O_WRONLY), number)
+            setattr(sys, name, os.fdopen(number, "w", encoding="utf-8"))
     sys.stdout.flush()
     sys.stdout, sys.stderr = _taking_all(sys.stdout), _taking_all(sys.stderr)
+    code: Any = None
     try:
         yield
     except SystemExit as end:
         code = end.code
-    except OSError as error:  # of what is printed outside commands, as help
+    except OSError as error:  # outside commands, as in the help
         complain(told(error))
         code = UNWRITTEN
-    else:
-        code = 0
     try:
         sys.stdout.flush()
     except OSError as error:

@@ -14,7 +14,7 @@ from fairopt.cli.inputs import Source, comparing
 from fairopt.cli.progress import console_for, working
 from fairopt.proofs import verify as checker
 from fairopt.report import files
-from fairopt.time_limits import checked
+from fairopt.runtime.clock import checked
 
 VERIFY = """Prove saved allocations again, by arithmetic alone and without a solver.
 
@@ -47,6 +47,9 @@ def verify(
 ) -> None:
     """Prove saved allocations again."""
     checked(time_limit)
+    for path in paths:
+        if not path.is_file():
+            raise typer.BadParameter(f"no file {path}; give one that 'solve --out' or Allocation.save wrote")
     instance = None if source is None else source.read()
     found: dict[str, checker.Verification] = {}
     for path in paths:

@@ -20,8 +20,8 @@ from fairopt.derivatives.multipliers import Face, dense
 from fairopt.derivatives.optimum import SMALL, USED, OptimalityConditions, Optimum, _NoDerivative
 from fairopt.formulation.program import Float, Mask
 from fairopt.instance import Instance
-from fairopt.lazy import sp, sparse_linalg
-from fairopt.time_limits import Clock
+from fairopt.runtime.clock import Clock
+from fairopt.runtime.lazy import sp, sparse_linalg
 
 __all__ = ["ActiveSet"]
 
@@ -81,17 +81,17 @@ class ActiveSet:
         log_z = np.log(self.c * total / self.w)
         slopes = self.term.kind.slopes(log_z, self.w)
         assert slopes is not None
-        logs = [part.log_worth(np.log(self.c), log_z) for part in slopes.each]
+        logs = [np.log(self.c / self.w) + curve.log_slopes(log_z) for curve, _ in slopes.each]
         if self.unit is None:
             self.unit = float(np.max(logs))
         n = len(total)
         worth, own, shared, together = np.zeros(n), np.zeros(n), [], None
-        for part, log in zip(slopes.each, logs, strict=True):
+        for (part, common), log in zip(slopes.each, logs, strict=True):
             one = np.exp(log - self.unit)
             worth, own = worth + one, own - part.alpha * one
-            if part.parts is not None:
-                shared.append((one, part.parts))
-                by_level = np.outer(-part.power * one, part.parts)
+            if common is not None:
+                shared.append((one, common.parts))
+                by_level = np.outer(-common.power * one, common.parts)
                 together = by_level if together is None else together + by_level
         curve: Any
         if together is None:

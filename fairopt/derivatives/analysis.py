@@ -22,8 +22,8 @@ from fairopt.derivatives.leximin import SAME, Levels, Pool
 from fairopt.derivatives.optimum import Optimum, _NoDerivative
 from fairopt.display import label
 from fairopt.errors import OutOfDomain, OutOfTime
-from fairopt.progress import tell
-from fairopt.time_limits import SHORTEST, Clock
+from fairopt.runtime.clock import SHORTEST, Clock
+from fairopt.runtime.progress import tell
 
 __all__ = ["KINDS", "Analysis", "Derivatives"]
 

@@ -18,7 +18,7 @@ import numpy as np
 from fairopt.derivatives.multipliers import Conditions, Face, Ties, flat, is_sparse, times_columns
 from fairopt.derivatives.optimum import OptimalityConditions, Optimum, _NoDerivative
 from fairopt.formulation.program import Float, Indices, Mask
-from fairopt.lazy import csgraph, sp
+from fairopt.runtime.lazy import csgraph, sp
 
 MOST_LEVELS = 1000  # that capacities decide
 MOST_PROGRAMS = 5000  # linear programs where multipliers are not unique: 300 took 10 s with 300 full capacities

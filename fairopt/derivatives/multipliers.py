@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fairopt.formulation.program import Float, Indices, Mask
-from fairopt.lazy import optimize, sp
+from fairopt.runtime.lazy import optimize, sp
 
 # Singular values of the equations, relative to their columns, below which multipliers are not told apart. Resources
 # full for the same users give 1e-16 to 1e-9 (demands rounded in other units).

@@ -16,8 +16,8 @@ from fairopt.blocks.normal_form import Term
 from fairopt.blocks.shares import Share
 from fairopt.derivatives.multipliers import Conditions, Ties, dense, flat, is_sparse, times_columns
 from fairopt.formulation.program import ConeModel, Float, Indices, Mask, Program
-from fairopt.lazy import sp
 from fairopt.proofs.conditions import linear_rows
+from fairopt.runtime.lazy import sp
 
 if TYPE_CHECKING:
     from fairopt.allocation import Allocation
@@ -129,7 +129,7 @@ class Optimum:
     def classes(self) -> Indices:
         """The row of the program that each server as given is in."""
         program = self.program
-        return program.unmerged.server_classes if program.merge else np.arange(program.instance.n_servers)
+        return program.unmerged._server_classes if program.merge else np.arange(program.instance.n_servers)
 
     def by_class(self, by_server: Float) -> Float:
         """Values of servers as given, that are equal within classes, by row of the program."""
@@ -221,9 +221,9 @@ def log_worth(objective: Objective, optimum: Optimum) -> tuple[Float, list[Term]
         if slopes is None:
             raise _NoDerivative
         with np.errstate(divide="ignore"):
-            log_c = np.log(optimum.of(term.share.coefficients(point.instance)))
+            log_rate = np.log(optimum.rates(term.share))
         log_unit = float(np.log(term.factor)) + slopes.log_unit
-        logs += [log_unit + slope.log_worth(log_c, log_z[optimum.user]) for slope in slopes.each]
+        logs += [log_unit + log_rate + curve.log_slopes(log_z)[optimum.user] for curve, _ in slopes.each]
     return reduce(np.logaddexp, logs[1:] or logs), ranked
 
 

@@ -33,8 +33,8 @@ from fairopt.derivatives.optimum import (
 )
 from fairopt.errors import InvalidBlock
 from fairopt.formulation.program import ConeModel, Float
-from fairopt.lazy import cp
 from fairopt.proofs.conditions import gradient_of
+from fairopt.runtime.lazy import cp
 
 if TYPE_CHECKING:
     from fairopt.allocation import Allocation
@@ -201,6 +201,7 @@ def _of_value(optimum: Optimum) -> tuple[Float, Float, float] | None:
     return right, left, log_factor
 
 
+@np.errstate(over="ignore")  # the objective's own units, of which logarithms are kept
 def _face(optimum: Optimum) -> tuple[Face, Float, float]:
     """All optimal multipliers of a sum of objectives, their units, and the logarithm of the objective's."""
     if not optimum.rest.known:
@@ -219,7 +220,7 @@ def _face(optimum: Optimum) -> tuple[Face, Float, float]:
     conditions, units = system.conditions(optimum.full, scale, whole, lost)
     hint = None
     if optimum.hint is not None and len(units) == len(optimum.full):
-        with np.errstate(over="ignore", invalid="ignore"):
+        with np.errstate(invalid="ignore"):
             hint = optimum.hint[optimum.full] * np.exp(-log_factor) / units
     # tiers give up 1e-7 of the first one's best, which moves tasks, and what they are worth, by its root
     return Face(conditions, ties, hint, 1e-3 if optimum.tiered else 0.0), units, log_factor
@@ -237,6 +238,7 @@ def _worth(optimum: Optimum) -> tuple[Float, list[Term], float]:
         return np.exp(logs - log_factor), ranked, log_factor
 
 
+@np.errstate(over="ignore")
 def _of_evidence(optimum: Optimum) -> tuple[Float, Float, float] | None:
     """The method's prices, for both sides, if they are optimal with some multipliers of other conditions."""
     prices, tasks = optimum.hint, optimum.tasks
@@ -247,8 +249,7 @@ def _of_evidence(optimum: Optimum) -> tuple[Float, Float, float] | None:
             worth, ranked, log_factor = _worth(optimum)
         except _NoDerivative:
             worth, ranked, log_factor = _by_gradient(optimum), [], 0.0
-        with np.errstate(over="ignore"):
-            by_row = prices * np.exp(-log_factor)
+        by_row = prices * np.exp(-log_factor)
         system = OptimalityConditions(optimum, worth)
         ties = system.rank(ranked, float(np.exp(-log_factor)))
         cost = np.asarray(optimum.loads.T @ by_row).ravel()

@@ -5,18 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fairopt.accessor import later
 from fairopt.allocation import Allocation
 from fairopt.derivatives.analysis import KINDS, Analysis, Derivatives
 from fairopt.derivatives.leximin import SAME
 from fairopt.display import label
 from fairopt.errors import InvalidBlock, MissingExtra, OutOfDomain, nearest
 from fairopt.instance import Instance
-from fairopt.time_limits import checked
+from fairopt.runtime.clock import checked
+from fairopt.runtime.lazy import later
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 __all__ = ["Purchase", "Sensitivity", "checked_costs", "sensitivity"]
 
@@ -50,7 +53,7 @@ class Purchase:
     Examples
     --------
     >>> import fairopt as fo
-    >>> a = fo.NoFairness().allocate(fo.Instance([[1, 4], [3, 1]], [9, 18], resources=["cpu", "memory"]))
+    >>> a = fo.MostTasks().allocate(fo.Instance([[1, 4], [3, 1]], [9, 18], resources=["cpu", "memory"]))
     >>> best = fo.sensitivity(a).purchases()[0]
     >>> best.name, round(best.tasks, 4), round(best.up_to, 4)
     ('memory', 0.1818, 18.0)
@@ -143,7 +146,7 @@ class Sensitivity:
         --------
         >>> import fairopt as fo
         >>> cluster = fo.Instance([[1, 4], [3, 1]], [9, 18], resources=["cpu", "memory"])
-        >>> s = fo.sensitivity(fo.NoFairness().allocate(cluster))
+        >>> s = fo.sensitivity(fo.MostTasks().allocate(cluster))
         >>> [(p.resource, round(p.tasks_per_cost, 3)) for p in s.purchases({"cpu": 10, "memory": 2})]
         [('memory', 0.091), ('cpu', 0.027)]
         """
@@ -220,7 +223,7 @@ class Sensitivity:
             out.append("(Compared per 1 % more of each; give costs to compare by these.)")
         return " ".join(out).replace(": 1 tasks ", ": 1 task ")
 
-    def to_frame(self, by: str = "capacity") -> Any:
+    def to_frame(self, by: str = "capacity") -> pd.DataFrame:
         """A pandas frame with a row per number, or per user.
 
         Parameters
@@ -292,7 +295,7 @@ class Sensitivity:
         >>> fo.sensitivity(a).plot().get_xlabel()
         'tasks per 1 % more capacity'
         """
-        return later("Sensitivity.plot")(self, ax, costs)
+        return later("fairopt.plots.purchase_bars:purchases")(self, ax, costs)
 
     def __repr__(self) -> str:
         held = ", coefficients held" if self.held else ""

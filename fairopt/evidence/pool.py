@@ -117,7 +117,7 @@ class Bottlenecked(OnPool):
         return {"kind": self.kind}
 
     def numbers(self) -> dict[str, Any]:
-        return {"kind": self.kind, "order": as_list(self.order), "prices": as_list(self.prices)}
+        return bottleneck_numbers(self.order, self.prices)
 
     @classmethod
     def restored(cls, program: Program, held: Mapping[str, Any], read: Reader) -> Self:
@@ -150,7 +150,7 @@ class FairPrices(OnPool):
         return price_entry(program, program.term.factor * np.exp(self.log_prices), unit=self.level)
 
     def numbers(self) -> dict[str, Any]:
-        return {"kind": self.kind, "log_prices": as_list(self.log_prices), "level": as_list(self.level)}
+        return fair_numbers(self.log_prices, self.level)
 
     @classmethod
     def restored(cls, program: Program, held: Mapping[str, Any], read: Reader) -> Self:
@@ -181,12 +181,27 @@ class TotalPrices(OnPool):
         return price_entry(program, program.term.factor * self.prices)
 
     def numbers(self) -> dict[str, Any]:
-        return {"kind": self.kind, "prices": as_list(self.prices)}
+        return total_numbers(self.prices)
 
     @classmethod
     def restored(cls, program: Program, held: Mapping[str, Any], read: Reader) -> Self:
         pool = pool_of(program)
         return cls(pool, as_numbers(held["prices"], (pool.m,)))
+
+
+def bottleneck_numbers(order: Sequence[int] | None = None, prices: Float | None = None) -> dict[str, Any]:
+    """What files hold of `Bottlenecked`."""
+    return {"kind": Bottlenecked.kind, "order": as_list(order), "prices": as_list(prices)}
+
+
+def fair_numbers(log_prices: Float, level: float) -> dict[str, Any]:
+    """What files hold of `FairPrices`."""
+    return {"kind": FairPrices.kind, "log_prices": as_list(log_prices), "level": as_list(level)}
+
+
+def total_numbers(prices: Float) -> dict[str, Any]:
+    """What files hold of `TotalPrices`."""
+    return {"kind": TotalPrices.kind, "prices": as_list(prices)}
 
 
 def pool_of(program: Program) -> Pool:

@@ -21,7 +21,6 @@ from fairopt.certificate import GAP_TOLERANCE
 from fairopt.evidence.written import Written
 from fairopt.formulation.program import ConeModel, Float, Program
 from fairopt.formulation.rows import BlockRows
-from fairopt.lazy import cp
 from fairopt.proofs import conditions
 from fairopt.proofs.conditions import dual_values
 from fairopt.proofs.conic import conic_excess
@@ -29,6 +28,7 @@ from fairopt.proofs.entries import Imposed, price_entry
 from fairopt.proofs.lagrangian import Lagrangian, LagrangianBound, Multipliers, lagrangian_bound
 from fairopt.proofs.plane import LEAST, Charged, Optimum, log_mean
 from fairopt.proofs.proposal import Measured, Reader, as_numbers
+from fairopt.runtime.lazy import cp
 
 STEP = 1e-5  # of the way to zero, for slopes along it
 IDLE = 1e-13  # of the largest price of a row: smaller ones are what a solver leaves
@@ -91,6 +91,14 @@ class Solved(Optimum):
             rate = None if majorant is None else slope(majorant, form, point, cone, tasks) or np.nan
         capacity, duals = dual_values(cone.capacity), _duals_of(cone)
         return cls(Written.of(cone), capacity, duals, factor, rate, stands_in is not None, unit)
+
+    @classmethod
+    def of_prices(cls, program: Program, prices: Float, solver: str | None) -> Self:
+        """Prices of capacities alone, by row of `Pairs.loads`, per whole capacity in natural units of the objective."""
+        cone = ConeModel(program, solver)
+        factor = cone.maximand[1]
+        none = [one._replace(values=np.zeros(one.values.shape)) for one in _duals_of(cone)]
+        return cls(Written.of(cone), prices[program.capacity_rows] / (factor or 1.0), none, factor)
 
     @cached_property
     def maximand(self) -> tuple[cp.Expression, float | None]:

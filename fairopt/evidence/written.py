@@ -11,7 +11,7 @@ import numpy as np
 
 from fairopt.formulation.bundle_program import BundleConeModel, BundleProgram
 from fairopt.formulation.program import ConeModel, Program
-from fairopt.lazy import cp
+from fairopt.runtime.lazy import cp
 
 
 @dataclass(frozen=True)

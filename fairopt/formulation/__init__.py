@@ -11,5 +11,4 @@
 * `problem`: a policy as a `cvxpy.Problem` in natural units.
 * `solvers`: CVXPY's solvers: which are installed, their settings, and the order in which they are tried.
 * `highs`: HiGHS without its banner, and usable in forked processes.
-* `apart`: solvers in a process of their own, under a time limit. `solver_process`: the program of this process.
 """

@@ -21,7 +21,7 @@ from fairopt.errors import InvalidBlock
 from fairopt.formulation.division import Division, division
 from fairopt.formulation.program import ConeModel, Float, Program
 from fairopt.instance import Instance
-from fairopt.lazy import cp
+from fairopt.runtime.lazy import cp
 
 
 def decides_bundles(objective: Objective) -> bool:
@@ -104,7 +104,7 @@ class BundleProgram(Program):
 
     def expand_prices(self, prices: Float) -> Float:
         """Prices per natural unit by server row of the instance given."""
-        return prices[self.unmerged.server_classes] if self.merge else prices
+        return prices[self.unmerged._server_classes] if self.merge else prices
 
     def zero_point(self) -> tuple[Float, Float]:
         """Zero tasks and bundles."""

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairopt.formulation.program import Float, Mask
+from fairopt.runtime.clock import check
 
 Int = NDArray[np.intp]
 
@@ -54,7 +55,9 @@ class Demands:
     def chunks(self) -> Iterator[slice]:
         """Users in chunks whose stacked loads stay in cache."""
         size = max(CHUNK // (self.n_servers * self.n_resources), 16)
-        return (slice(first, first + size) for first in range(0, self.n_users, size))
+        for first in range(0, self.n_users, size):
+            check()
+            yield slice(first, first + size)
 
     def cheapest(self, prices: Float) -> Float:
         """Smallest cost of a unit of level over the servers, shape (n_users,)."""

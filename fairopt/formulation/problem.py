@@ -18,7 +18,7 @@ from fairopt.blocks.shares import asked_once
 from fairopt.formulation.bundle_program import BundleProgram, program_class
 from fairopt.formulation.program import Indices, Mask, Program, checked_conditions, require_instance, warn_of_loops
 from fairopt.instance import Instance
-from fairopt.lazy import cp, sp
+from fairopt.runtime.lazy import cp, sp
 
 TASKS, BUNDLES = "tasks", "bundles"  # names of the variables
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from fairopt.blocks.base import asked, brief, is_ours
 from fairopt.blocks.constraints import Constraint
 from fairopt.blocks.model import Pairs
-from fairopt.blocks.rows import Rows
+from fairopt.blocks.rows import Rows, _WrongRows
 from fairopt.errors import Infeasible, InvalidBlock
 
 if TYPE_CHECKING:
@@ -41,7 +41,10 @@ def rows_of(block: Constraint, pairs: Pairs) -> list[BlockRows] | None:
     `InvalidBlock` if it gives something else, and `Infeasible` if a row never holds.
     """
     own = not is_ours(block) and type(block).rows is not Constraint.rows
-    given = asked(block, "rows", pairs) if own else block.rows(pairs)
+    try:
+        given = asked(block, "rows", pairs) if own else block.rows(pairs)
+    except _WrongRows as error:
+        raise InvalidBlock(f"{block}: {error}") from error
     if given is None:
         return None
     if not isinstance(given, dict):

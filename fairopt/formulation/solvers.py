@@ -14,10 +14,10 @@ import numpy as np
 
 from fairopt.certificate import Try
 from fairopt.errors import InvalidBlock, SolverUnavailable, nearest
-from fairopt.formulation import apart
 from fairopt.formulation.highs import silence_banner
-from fairopt.lazy import cp, optimize
-from fairopt.time_limits import current, stage
+from fairopt.runtime import subprocesses
+from fairopt.runtime.clock import check, current
+from fairopt.runtime.lazy import cp, optimize
 
 log = logging.getLogger("fairopt")
 
@@ -226,23 +226,23 @@ def _solve_in_time(
     """`Problem.solve` that ends in time, if need be in a process of its own: the status."""
     name = _TIME.get(solver)
     place = () if name is None else (_NESTED[solver], name) if solver in _NESTED else (name,)
-    with stage("writing programs for CVXPY"):
-        overruns = not keep and may_overrun(solver, size(problem))
+    check("writing programs for CVXPY")
+    overruns = not keep and may_overrun(solver, size(problem))
     if overruns:
         try:
             return _solve_apart(problem, solver, verbose, asked, place, until)
-        except apart._CannotSend as error:
+        except subprocesses._CannotSend as error:
             log.info("%s is not run in a process of its own: %s", solver, error)
-    with stage(f"CVXPY, which compiles for {solver}"):
-        data, chain, inverse = problem.get_problem_data(solver, ignore_dpp=not keep, verbose=verbose, solver_opts=asked)
+    check(f"CVXPY, which compiles for {solver}")
+    data, chain, inverse = problem.get_problem_data(solver, ignore_dpp=not keep, verbose=verbose, solver_opts=asked)
     _require_range(solver, data)
     left = until - time.perf_counter()
     if left <= 0:
         return LATE
     if place:
         (asked[place[0]] if len(place) > 1 else asked).setdefault(place[-1], left)
-    with stage(f"the solver {solver}"):
-        raw = chain.solve_via_data(problem, data, warm_start=False, verbose=verbose, solver_opts=asked)
+    check(f"the solver {solver}")
+    raw = chain.solve_via_data(problem, data, warm_start=False, verbose=verbose, solver_opts=asked)
     _unpack(problem, solver, raw, chain, inverse)
     return str(problem.status)
 
@@ -253,20 +253,20 @@ def _solve_apart(
     """The status of a problem that another process solves; the answer is left in its variables."""
     left = until - time.perf_counter()
     more = 0.05 + 0.15 * left if place else 0.0  # for solvers that know the time, to hand over what they have
-    with stage(f"the solver {solver} (and CVXPY, which compiles for it)"):
-        try:
-            found = apart.solve(
-                "problem",
-                until + more,
-                problem=problem,
-                solver=solver,
-                options=asked,
-                time_option=place,
-                seconds=left,
-                verbose=verbose,
-            )
-        except apart._Stopped:
-            found = None
+    check(f"the solver {solver} (and CVXPY, which compiles for it)")
+    try:
+        found = subprocesses.solve(
+            "problem",
+            until + more,
+            problem=problem,
+            solver=solver,
+            options=asked,
+            time_option=place,
+            seconds=left,
+            verbose=verbose,
+        )
+    except subprocesses._Stopped:
+        found = None
     if found is None:
         return LATE
     status, values, duals = found

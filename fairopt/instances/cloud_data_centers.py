@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-import itertools
 import math
-from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from fairopt.errors import InvalidInstance, nearest
-from fairopt.instance import Instance
 from fairopt.instances.random import LARGEST, require
 
 __all__ = [
     "REQUEST_TYPES",
     "GoogleServers",
-    "google_cluster",
     "google_servers",
-    "heavy_light",
     "heavy_light_demands",
-    "jiang_wu",
     "jiang_wu_demands",
 ]
 
@@ -43,50 +38,13 @@ _COMBINATIONS = {"I": ("heavy", "heavy"), "II": ("heavy", "light"), "III": ("lig
 _MEANS = {"heavy": 8.0, "light": 1.0}
 
 
-def jiang_wu(capacity: int = 3) -> Iterator[Instance]:
-    """The first scenario of Jiang and Wu (2021): three users, three resources, every combination of whole requests.
+def jiang_wu_demands(capacity: int = 3, start: int = 0, stop: int | None = None) -> Float:
+    """The demands of the first scenario of Jiang and Wu (2021): three users, three resources, all whole requests.
 
     Parameters
     ----------
     capacity : int, default 3
         C: each resource has C units, and each user requests 1 to C of them. The paper takes 3 and 5.
-
-    Yields
-    ------
-    Instance
-        One for each of the C^9 combinations, in the order of `jiang_wu_demands`.
-
-    Raises
-    ------
-    InvalidInstance
-        If the capacity is not a whole number >= 1.
-
-    Notes
-    -----
-    Source: section 6.1 and Table 1. The text counts 3^C requests and 3^(3C) combinations, but the 3^9 and 5^9
-    experiments are C^3 and C^9. `jiang_wu_demands` gives all of them in one array.
-
-    Examples
-    --------
-    >>> import fairopt as fo
-    >>> next(fo.datasets.jiang_wu(3)).demands.tolist()
-    [[1.0, 1.0, 1.0], [1.0, 1.0, 1.0], [1.0, 1.0, 1.0]]
-    """
-    require(capacity, "capacity", 1, whole=True)
-    c = int(capacity)
-    return (
-        Instance(np.reshape(digits, (3, 3)), np.full(3, float(c)), resources=["r1", "r2", "r3"])
-        for digits in itertools.product(range(1, c + 1), repeat=9)
-    )
-
-
-def jiang_wu_demands(capacity: int = 3, start: int = 0, stop: int | None = None) -> Float:
-    """The demands of the first scenario of Jiang and Wu (2021) as one array.
-
-    Parameters
-    ----------
-    capacity : int, default 3
-        C, as for `jiang_wu`.
     start, stop : int, optional
         A range of the combinations; by default all C^9 (1,953,125 for C = 5, 141 MB).
 
@@ -100,11 +58,19 @@ def jiang_wu_demands(capacity: int = 3, start: int = 0, stop: int | None = None)
     InvalidInstance
         If the capacity is not a whole number >= 1, or the range reaches outside.
 
+    Notes
+    -----
+    Source: section 6.1 and Table 1. The text counts 3^C requests and 3^(3C) combinations, but the 3^9 and 5^9
+    experiments are C^3 and C^9.
+
     Examples
     --------
     >>> import fairopt as fo
-    >>> fo.datasets.jiang_wu_demands(3).shape
+    >>> demands = fo.datasets.jiang_wu_demands(3)
+    >>> demands.shape
     (19683, 3, 3)
+    >>> fo.Instance(demands[1], [3, 3, 3])
+    Instance(3 users x 3 resources on 1 server)
     """
     require(capacity, "capacity", 1, whole=True)
     c = int(capacity)
@@ -180,44 +146,6 @@ def heavy_light_demands(
     x = {kind: _positive_normal(rng, mean, variance, (n, n, repeats)) for kind, mean in _MEANS.items()}
     first, second = (x[kind][..., None] for kind in _COMBINATIONS[combination])
     return np.stack([levels[:, None, None, :] * first, levels[None, :, None, :] * second], axis=3)
-
-
-def heavy_light(
-    combination: str = "II",
-    *,
-    types: Sequence[Sequence[float]] = REQUEST_TYPES,
-    repeats: int = 10,
-    variance: float = 0.0,
-    seed: int = 0,
-) -> Iterator[Instance]:
-    """The second scenario of Jiang and Wu (2021) as instances, in the order of `heavy_light_demands`.
-
-    Parameters
-    ----------
-    combination, types, repeats, variance, seed
-        As for `heavy_light_demands`.
-
-    Yields
-    ------
-    Instance
-        Two users, and 1000 units each of bandwidth, memory and CPU.
-
-    Raises
-    ------
-    InvalidInstance
-        If a parameter is out of its range.
-
-    Examples
-    --------
-    >>> import fairopt as fo
-    >>> next(fo.datasets.heavy_light("II"))
-    Instance(2 users x 3 resources on 1 server)
-    """
-    demands = heavy_light_demands(combination, types=types, repeats=repeats, variance=variance, seed=seed)
-    return (
-        Instance(pair, [1000.0, 1000.0, 1000.0], resources=["bandwidth", "memory", "cpu"])
-        for pair in demands.reshape(-1, 2, 3)
-    )
 
 
 class GoogleServers(NamedTuple):
@@ -317,48 +245,6 @@ def google_servers(
         tuple(f"type{k}" for k in np.flatnonzero(kept)),
         ("cpu", "memory"),
     )
-
-
-def google_cluster(
-    demands: ArrayLike,
-    n_servers: int | None = None,
-    *,
-    types: int = 10,
-    cpu: float = 1.0,
-    memory: float = 1.0,
-    **others: Any,
-) -> Instance:
-    """Users on the servers of `google_servers`.
-
-    Parameters
-    ----------
-    demands : array-like of shape (n_users, 2)
-        CPU and memory per task, in the units of ``cpu`` and ``memory``.
-    n_servers, types, cpu, memory
-        As for `google_servers`.
-    **others
-        Further arguments of `Instance`: users, weights, task_limits, eligible.
-
-    Returns
-    -------
-    Instance
-
-    Raises
-    ------
-    InvalidInstance
-        If something is wrong with the arguments.
-
-    Examples
-    --------
-    The three jobs of section 6.3:
-
-    >>> import fairopt as fo
-    >>> fo.datasets.google_cluster(
-    ...     [[2.5, 3], [1, 15], [1, 10]], 50, types=4, cpu=16, memory=128, task_limits=[450, 150, 80])
-    Instance(3 users x 2 resources on 50 servers in 4 rows, task limits)
-    """
-    mix = google_servers(n_servers, types=types, cpu=cpu, memory=memory)
-    return Instance(demands, **{**mix._asdict(), **others})
 
 
 def _positive_normal(rng: np.random.Generator, mean: float, variance: float, shape: tuple[int, ...]) -> Float:

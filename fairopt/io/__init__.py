@@ -5,8 +5,8 @@
 * `csv_folder`, `json_file` (with ``instance.schema.json``), `yaml_file`, `parquet`, `frames`: one format each.
 * `kubernetes`: output of ``kubectl``. `slurm`: output of ``scontrol`` and ``squeue``.
 * `clusterdata`, `openb`: traces of production clusters. `jobs`: jobs with times, from a table or openb.
-* `assemble`: tables of users, servers and demands to arguments, and back.
-* `work`: tasks of owners (namespaces, accounts) to users. `notes`: omissions and assumptions of a reader, in sentences.
+* `assemble`: tables of users, servers and demands to arguments, and back; the table of optional columns.
+* `work`: tasks of owners (namespaces, accounts) to users. `notes`: sentences on omissions and assumptions.
 * `tables`: tables whose errors name file, row and column.
 * `text_files`: text of files. `json_text`: JSON documents, checked by models whose errors name the place.
 * `saving`: files written as a whole or not at all.

@@ -1,16 +1,14 @@
-"""The result of every reader: the arguments of an `Instance`, which `fairopt.datasets` makes."""
+"""The result of every reader: the arguments of an `Instance`, from which `fairopt.datasets` makes one."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["Arguments"]
-
 
 @dataclass(frozen=True, eq=False)
 class Arguments:
-    """The arguments of an `Instance`; files and a hint for errors about them; whether to merge servers."""
+    """The arguments of an `Instance`; the files and a hint for error messages; whether to merge identical servers."""
 
     values: dict[str, Any]
     places: tuple[str, ...]

@@ -1,9 +1,9 @@
-"""Tables of users, of servers and (where they differ by server) of demands to an instance, and back."""
+"""Converts tables of users, servers and (if they differ by server) demands to an instance, and back."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
@@ -12,36 +12,47 @@ from numpy.typing import NDArray
 from fairopt.errors import InvalidInstance, nearest
 from fairopt.io.arguments import Arguments
 from fairopt.io.notes import closed_servers
-from fairopt.io.tables import InputTable, short
+from fairopt.io.tables import Column, InputTable, short
 
 if TYPE_CHECKING:
     from fairopt.instance import Instance
 
-__all__ = [
-    "ABOUT_DEMANDS",
-    "TableColumns",
-    "arguments_of_servers",
-    "arguments_of_tables",
-    "eligibility",
-    "headers_of",
-    "named",
-    "refuse_name",
-    "refuse_other_unit",
-    "tables_of",
-]
-
-# A column is names, numbers (infinity for no limit) or lists of names (None for everywhere).
+# A column holds names, numbers (infinity for no limit) or lists of names (None for everywhere).
 TableColumns = dict[str, Any]
 
-_ABOUT_USERS = ("user", "weight", "task_limit", "servers")
-NO_USERS = "there are no users"
-_ABOUT_SERVERS = ("server", "count", "type")
+WEIGHT = Column("weight", "weights", "give a number > 0, or leave it empty for 1", blank=1.0, positive=True)
+# Optional columns: written unless every row is blank. No resource may have such a name.
+USER_COLUMNS = (
+    WEIGHT,
+    Column("task_limit", "task_limits", "give a number >= 0, or leave it empty for no limit", np.inf, infinite=True),
+)
+SERVER_COLUMNS = (Column("count", "counts", "give a whole number >= 1", blank=1.0, positive=True, whole=True),)
 ABOUT_DEMANDS = ("user", "server")
+_ABOUT_USERS = ("user", *(column.name for column in USER_COLUMNS), "servers")
+_ABOUT_SERVERS = ("server", *(column.name for column in SERVER_COLUMNS), "type")
 _RESERVED = {*_ABOUT_USERS, *_ABOUT_SERVERS}
+NO_USERS = "there are no users"
 _WITH_UNIT = re.compile(r"(.+) \[([^\[\]]*)\]", re.DOTALL)
-_LIKE_A_UNIT = re.compile(r"(.*\S)\s*[\[(][^\[\]()]*[\])]", re.DOTALL)  # as people write it, and our own tables
+_LIKE_A_UNIT = re.compile(r"(.*\S)\s*[\[(][^\[\]()]*[\])]", re.DOTALL)  # also units in parentheses or without a space
 _MOST_ENTRIES = 1 << 30  # of an array of users x servers x resources: 8 GiB
-_AMOUNT = "give a finite number >= 0"
+
+
+def reader_of_tables(read: Callable[[Any, Sequence[str]], InputTable]) -> Callable[..., Arguments]:
+    """Make a reader of instances from ``read``, which reads one table and requires certain columns.
+
+    The reader takes users (None to read servers alone), servers and, if they differ by server, demands.
+    """
+
+    def read_tables(users: Any, servers: Any, demands: Any = None) -> Arguments:
+        of_servers = read(servers, ("server",))
+        of_users = _no_users(of_servers) if users is None else read(users, ("user",))
+        return arguments_of_tables(of_users, of_servers, None if demands is None else read(demands, ABOUT_DEMANDS))
+
+    return read_tables
+
+
+def _no_users(servers: InputTable) -> InputTable:
+    return InputTable(servers.path, {name: [] for name in ("user", *_resource_headers(servers))}, 0, [])
 
 
 def arguments_of_tables(users: InputTable, servers: InputTable, demands: InputTable | None = None) -> Arguments:
@@ -57,18 +68,10 @@ def arguments_of_tables(users: InputTable, servers: InputTable, demands: InputTa
             f"{users.path} and {servers.path}: {len(users):,} users on {len(servers):,} servers are too many to say "
             "who may run where; give identical servers one row with a count"
         )
-    weights = counts = limits = types = None
-    if "weight" in users.columns:
-        weights = users.numbers("weight", "give a number > 0, or leave it empty for 1", blank=1.0, positive=True)
-    if "task_limit" in users.columns:
-        fix = "give a number >= 0, or leave it empty for no limit"
-        limits = users.numbers("task_limit", fix, blank=np.inf, infinite=True)
-    if "count" in servers.columns:
-        counts = servers.numbers("count", "give a whole number >= 1", blank=1.0, positive=True, whole=True)
-    if "type" in servers.columns:
-        types = servers.texts("type")
-        if "" in types:
-            servers.refuse(types.index(""), "type", "the type is empty; give every server one, or remove the column")
+    of_users, of_servers = users.arguments(USER_COLUMNS), servers.arguments(SERVER_COLUMNS)
+    types = servers.texts("type") if "type" in servers.columns else None
+    if types is not None and "" in types:
+        servers.refuse(types.index(""), "type", "the type is empty; give every server one, or remove the column")
     notes = [] if len(users) else [f"{NO_USERS}: {users.path} has no rows"]
     eligible = eligibility(users, servers.path, server_labels, notes)
     if demands is None:
@@ -80,9 +83,6 @@ def arguments_of_tables(users: InputTable, servers: InputTable, demands: InputTa
     values = dict(
         demands=amounts,
         capacities=_matrix(servers, headers),
-        weights=weights,
-        task_limits=limits,
-        counts=counts,
         eligible=eligible,
         users=user_labels,
         resources=resources,
@@ -91,16 +91,10 @@ def arguments_of_tables(users: InputTable, servers: InputTable, demands: InputTa
         units=units,
         notes=notes,
     )
-    return Arguments(values, (users.path, servers.path))
+    return Arguments({**of_users, **of_servers, **values}, (users.path, servers.path))
 
 
-def arguments_of_servers(servers: InputTable) -> Arguments:
-    """The servers of an instance without users, in the table of servers alone."""
-    nothing: dict[str, Any] = {name: [] for name in ("user", *resource_headers(servers))}
-    return arguments_of_tables(InputTable(servers.path, nothing, 0, []), servers)
-
-
-def resource_headers(servers: InputTable) -> list[str]:
+def _resource_headers(servers: InputTable) -> list[str]:
     """The columns of a table of servers that are resources."""
     return [column for column in servers.columns if column not in _ABOUT_SERVERS]
 
@@ -112,7 +106,7 @@ def _resource_of(header: str) -> tuple[str, str]:
 
 
 def _bare(header: str) -> str:
-    """A header without a part that may be meant as a unit."""
+    """A header without what may be meant as a unit."""
     found = _LIKE_A_UNIT.fullmatch(header)
     return found[1] if found else header
 
@@ -120,8 +114,8 @@ def _bare(header: str) -> str:
 def _resources(
     users: InputTable, servers: InputTable, demands: InputTable | None
 ) -> tuple[list[str], list[str], list[str]]:
-    """Headers, names and units of the resources, which are the same in the tables of servers and of demands."""
-    headers = resource_headers(servers)
+    """Headers, names and units of the resources, after checking that both tables have the same."""
+    headers = _resource_headers(servers)
     if not headers:
         raise InvalidInstance(f"{servers.path} has no resource columns; add one per resource, as cpu or memory")
     first: dict[str, str] = {}
@@ -161,7 +155,7 @@ def _resources(
 
 
 def refuse_other_unit(header: str, columns: Iterable[str], path: str, servers: str) -> None:
-    """Refuse a column that has the name of a resource and another unit than the ``servers``."""
+    """Raise an error if a column has the name of a resource but another unit than the table of servers."""
     twin = next((column for column in columns if _bare(column) == _bare(header)), None)
     if twin is not None:
         raise InvalidInstance(
@@ -177,7 +171,7 @@ def headers_of(instance: Instance) -> list[str]:
 
 
 def _matrix(table: InputTable, headers: list[str]) -> NDArray[np.float64]:
-    return np.column_stack([table.numbers(name, _AMOUNT) for name in headers])
+    return np.column_stack([table.numbers(name) for name in headers])
 
 
 def _refuse_nothing(table: InputTable, row: int, what: str) -> NoReturn:
@@ -186,7 +180,7 @@ def _refuse_nothing(table: InputTable, row: int, what: str) -> NoReturn:
 
 
 def eligibility(users: InputTable, servers_path: str, labels: list[str], notes: list[str]) -> NDArray[np.bool_] | None:
-    """The servers of each row by its column ``servers``, shape (n_rows, n_servers); None for everywhere."""
+    """The servers in the column ``servers`` of each row, shape (n_rows, n_servers); None if all may run everywhere."""
     cells = users.lists("servers") if "servers" in users.columns else []
     if all(cell is None for cell in cells):
         return None
@@ -251,7 +245,7 @@ def _by_server(
         name = users[int(np.argmax(nowhere))]
         raise InvalidInstance(f"{demands.path} has no line for user {name!r}; add one for every server it may run on")
     if allowed is not None:
-        listed = ~np.all(allowed, axis=1, keepdims=True)  # users without a list run where there are lines
+        listed = ~np.all(allowed, axis=1, keepdims=True)  # users without a list may run wherever they have a line
         lacking = allowed & ~present & listed
         if lacking.any():
             k, r = (int(at) for at in np.argwhere(lacking)[0])
@@ -289,16 +283,16 @@ def tables_of(instance: Instance, joined: bool = False) -> dict[str, TableColumn
     for s, capacities in enumerate(instance.capacities):
         lacking = (instance.per_server_demands[:, s, capacities == 0] > 0).any(axis=1)
         constrained |= present[:, s] & ~instance.eligible[:, s] & ~lacking
-    if constrained.any() and not by_server:  # lists name each server that they can, so that a reader notes new ones
+    if constrained.any() and not by_server:  # name every possible server, so that a reader notices new ones
         unnamed = ~instance.eligible[constrained].any(axis=0)
         constrained |= instance.eligible[:, unnamed].any(axis=1) & ~instance.eligible.all(axis=1)
 
-    users: TableColumns = {"user": list(instance.users)}
-    servers: TableColumns = {"server": list(instance.servers)}
-    if (instance.weights != 1).any():
-        users["weight"] = instance.weights
-    if np.isfinite(instance.task_limits).any():
-        users["task_limit"] = instance.task_limits
+    def optional(columns: Iterable[Column]) -> TableColumns:
+        values = [(column, getattr(instance, column.argument)) for column in columns]
+        return {column.name: numbers for column, numbers in values if (numbers != column.blank).any()}
+
+    users: TableColumns = {"user": list(instance.users), **optional(USER_COLUMNS)}
+    servers: TableColumns = {"server": list(instance.servers), **optional(SERVER_COLUMNS)}
     if constrained.any():
         lists = [
             [instance.servers[s] for s in np.flatnonzero(allowed)] if bound else None
@@ -308,8 +302,6 @@ def tables_of(instance: Instance, joined: bool = False) -> dict[str, TableColumn
             if "|" in name or name != name.strip():
                 refuse_name("server", name, "holds '|', which separates names of servers, or blanks at its ends")
         users["servers"] = [names and "|".join(names) for names in lists] if joined else lists
-    if (instance.counts != 1).any():
-        servers["count"] = instance.counts
     if instance.server_types is not None:
         servers["type"] = list(instance.server_types)
     servers |= {header: instance.capacities[:, i] for i, header in enumerate(headers)}
@@ -326,7 +318,7 @@ def tables_of(instance: Instance, joined: bool = False) -> dict[str, TableColumn
 
 
 def named(instance: Instance) -> Iterator[tuple[str, Sequence[str]]]:
-    """The kinds of names in an instance, and the names."""
+    """The names in an instance, by kind."""
     yield "resource", instance.resources
     yield "user", instance.users
     yield "server", instance.servers
@@ -335,5 +327,5 @@ def named(instance: Instance) -> Iterator[tuple[str, Sequence[str]]]:
 
 
 def refuse_name(kind: str, name: str, problem: str) -> NoReturn:
-    """Raise the error about a name that a table cannot hold."""
+    """Raise an error about a name that a table cannot hold."""
     raise InvalidInstance(f"the {kind} {name[:60]!r} {problem}; rename it, or write to a .json file")

@@ -1,4 +1,4 @@
-"""Extracts of Google's ClusterData 2019: the state of a Borg cell at a time, as a query of pandas."""
+"""Reads extracts of Google's ClusterData 2019: the state of a Borg cell at a given time."""
 
 from __future__ import annotations
 
@@ -12,20 +12,19 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from fairopt.errors import InvalidInstance, MissingExtra, nearest
+from fairopt.errors import InvalidInstance, nearest, optional
 from fairopt.io.arguments import Arguments
 from fairopt.io.notes import Notes, check_choice
+from fairopt.io.tables import short
 from fairopt.io.text_files import about, check_file, decimal_only, is_path
 from fairopt.io.work import TASKS, Work, arguments_of_work
-from fairopt.progress import tell
+from fairopt.runtime.progress import tell
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["read_clusterdata"]
-
-_ABSENT, _AFTER = -(2**63), 2**63 - 1  # a whole number that is not given; the time of all events after the trace
-_ROWS = 1 << 18  # rows that are sorted at once
+_ABSENT, _AFTER = -(2**63), 2**63 - 1  # marks a missing whole number; the time of all events after the trace
+_ROWS = 1 << 18  # rows to sort at once
 _EXACT = 2**53  # whole numbers beyond it lose digits when written as floats
 _SMALLEST, _LARGEST = 1e-12, 1e12  # amounts are normalised to the largest server, so that 1 is large and 1e-6 small
 _NOT_GIVEN = ["", "null", "NULL", "None", "nan", "NaN"]
@@ -38,7 +37,7 @@ _PAIR = re.compile(r"""['"]?(\w+)['"]?\s*:\s*['"]?([^,'"{}\s]+)""")  # of a stru
 
 @dataclass(frozen=True)
 class _Field:
-    """A column of a table, of whole numbers, amounts, text, or lists of which only ``"filled"`` or not is read.
+    """A column of a table: whole numbers, amounts, text, or lists that only count as ``"filled"`` or not.
 
     ``names`` stand for consecutive whole numbers; a column that is not required may be missing.
     """
@@ -49,7 +48,7 @@ class _Field:
     required: bool = True
 
     def source(self, header: Sequence[str], place: str, table: str) -> str | None:
-        """The column of a file that holds it; BigQuery calls ``capacity.cpus`` just ``cpus`` if asked for it alone."""
+        """The name of the column in a file; BigQuery exports ``capacity.cpus`` as ``cpus`` if it is selected alone."""
         head, _, tail = self.name.rpartition(".")
         known = (self.name, f"{head}_{tail}", tail, head) if head else (self.name,)
         found = next((name for name in known if name in header), None)
@@ -63,20 +62,9 @@ class _Field:
         return found
 
 
-_EVENTS = {
-    "SUBMIT": 0,
-    "QUEUE": 1,
-    "ENABLE": 2,
-    "SCHEDULE": 3,
-    "EVICT": 4,
-    "FAIL": 5,
-    "FINISH": 6,
-    "KILL": 7,
-    "LOST": 8,
-    "UPDATE_PENDING": 9,
-    "UPDATE_RUNNING": 10,
-}
-_OVER = [_EVENTS[name] for name in ("EVICT", "FAIL", "FINISH", "KILL", "LOST")]
+_NOT_OVER = ("SUBMIT", "QUEUE", "ENABLE", "SCHEDULE")
+_OVER = ("EVICT", "FAIL", "FINISH", "KILL", "LOST")
+_EVENTS = {name: k for k, name in enumerate((*_NOT_OVER, *_OVER, "UPDATE_PENDING", "UPDATE_RUNNING"))}
 # Which of two events of one instance at one time came last: an evicted or failed one is submitted again, a finished or
 # killed one is not. Exports are not in order, so the order of rows must make no difference.
 _RANK = np.array([1, 2, 3, 4, 0, 0, 7, 7, 7, 5, 6])
@@ -112,20 +100,14 @@ _Path = str | os.PathLike[str]
 
 
 def _libraries() -> tuple[Any, Any]:
-    """Modules of pyarrow and pandas, which this reader needs for CSV files too."""
-    try:
-        import pandas as pd
-        import pyarrow as pa
-        import pyarrow.compute
-        import pyarrow.csv
-        import pyarrow.parquet
-    except ImportError as error:
-        raise MissingExtra(error.name or "pandas", "parquet", "reading ClusterData") from error
-    return pa, pd
+    """The modules pyarrow and pandas, which CSV files need too."""
+    for name in ("compute", "csv", "parquet"):
+        optional(f"pyarrow.{name}", "parquet", "reading ClusterData")
+    return tuple(optional(name, "parquet", "reading ClusterData") for name in ("pyarrow", "pandas"))
 
 
 def _frames(path: _Path, columns: Sequence[_Field], table: str) -> Iterator[pd.DataFrame]:
-    """The columns of a table in data frames of some 10 MB, from CSV (gzipped or not), Parquet, or a folder of such."""
+    """Read the columns of a table in data frames of about 10 MB each."""
     pa, pd = _libraries()
     names = ", ".join(column.name for column in columns if column.required)
     expected = f"expected {table} rows as CSV, gzipped CSV or Parquet, with the columns {names}"
@@ -152,7 +134,7 @@ def _frames(path: _Path, columns: Sequence[_Field], table: str) -> Iterator[pd.D
 
 
 def _batches(pa: Any, file: Path, columns: Sequence[_Field], table: str) -> Iterator[Any]:
-    """Batches of rows with the wanted columns under their own names, as far as the file has them."""
+    """Read batches of rows with those of the columns that the file has."""
     with file.open("rb") as raw:
         start = raw.read(4)
 
@@ -166,14 +148,14 @@ def _batches(pa: Any, file: Path, columns: Sequence[_Field], table: str) -> Iter
         header = (source.schema_arrow if parquet else source.schema).names
         found = {c.name: name for c in columns if (name := c.source(header, str(file), table))}
         wanted = list(dict.fromkeys(found.values()))
-        if not parquet:  # text, so that no type is guessed
+        if not parquet:  # read as text: pyarrow would guess types
             source = rows_of_csv(include_columns=wanted, column_types={name: pa.string() for name in wanted})
         for batch in source.iter_batches(batch_size=1 << 16, columns=wanted) if parquet else source:
             yield pa.RecordBatch.from_pydict({name: batch.column(source) for name, source in found.items()})
 
 
 def _values(pa: Any, batch: Any, column: _Field, file: Path, first: int) -> NDArray[Any]:
-    """A column as whole numbers (``_ABSENT`` where not given), amounts (NaN), text (``""``) or truth values."""
+    """A column as whole numbers (`_ABSENT` if missing), amounts (NaN if missing), text (``""``) or booleans."""
     pc, types = pa.compute, pa.types
     array = batch.column(column.name) if column.name in batch.schema.names else pa.nulls(batch.num_rows, pa.string())
     if types.is_struct(array.type) and array.type.get_field_index(column.name.rpartition(".")[2]) >= 0:
@@ -198,7 +180,7 @@ def _values(pa: Any, batch: Any, column: _Field, file: Path, first: int) -> NDAr
         return given if column.kind == "text" else ~np.isin(given.astype(str), ["", "[]", "{}"])
     try:
         array = array.cast(pa.int64() if whole else pa.float64())
-    except pa.ArrowInvalid:  # names, structs as text, numbers that cannot be right: each different one once
+    except pa.ArrowInvalid:  # names, structs as text, wrong numbers: convert each distinct cell once
         encoded = array.cast(pa.string()).dictionary_encode()
         numbers = [_number(cell, column) for cell in encoded.dictionary.to_pylist()]
         if None in numbers:
@@ -218,7 +200,7 @@ def _values(pa: Any, batch: Any, column: _Field, file: Path, first: int) -> NDAr
 
 
 def _number(text: str, column: _Field) -> float | None:
-    """The number that a text stands for, `_ABSENT` or NaN if it gives none, None if it cannot be right."""
+    """The number in a text: `_ABSENT` or NaN if it is missing, None if it is wrong."""
     whole = column.kind == "whole"
     if text.startswith("{"):  # a struct as text, as {"cpus": 0.5}
         text = dict(_PAIR.findall(text)).get(column.name.rpartition(".")[2], "")
@@ -242,8 +224,7 @@ def _refuse(file: Path, row: int, column: _Field, value: object) -> NoReturn:
     fix = "give a whole number" if column.kind == "whole" else f"give 0, or a number from {_SMALLEST:g} to {_LARGEST:g}"
     if column.names:
         fix += ", or one of " + ", ".join(column.names)
-    shown = repr(text if len(text) <= 40 else text[:37] + "...")
-    raise InvalidInstance(f"{file}, row {row}, column {column.name!r}: the value is {shown}; {fix}")
+    raise InvalidInstance(f"{file}, row {row}, column {column.name!r}: the value is {short(text)}; {fix}")
 
 
 # -- the state at a time --------------------------------------------------------------------------------------
@@ -259,7 +240,7 @@ def _state(
     hint: str,
     notes: Notes,
 ) -> pd.DataFrame:
-    """The last event of each thing up to a time (None: all but those after the trace), from rows in any order.
+    """The last event of each instance or server up to a time (None: up to the end of the trace), from unsorted rows.
 
     ``rank`` says by type which of two events of the same time came last. Cores and memory are each that of the last
     event that has it, NaN if none has.
@@ -280,7 +261,7 @@ def _state(
         frame = frame[complete & (frame["time"] <= (_AFTER - 1 if at is None else at))]
         parts.append(frame)
         waiting += len(frame)
-        if waiting > max(_ROWS, len(parts[0])):  # now and then, so that a row costs constant time and memory
+        if waiting > max(_ROWS, len(parts[0])):  # compact only now and then: constant time and memory per row
             parts, waiting = [_needed(pd.concat(parts), key)], 0
     if not any(map(len, parts)):
         there = f"its times are from {first} to {last}" if first <= last else "it has no complete row"
@@ -290,13 +271,13 @@ def _state(
     if at is None:
         notes.say(f"the state is that at {state['time'].max()} microseconds, the last time in {_base(path)}")
     notes.add(_INCOMPLETE, number=incomplete, file=_base(path))
-    given = state.groupby(key)[_AMOUNTS].last().to_numpy()  # the last that are not NaN
+    given = state.groupby(key)[_AMOUNTS].last().to_numpy()  # the last values that are not NaN
     state = state[~state.duplicated(key, keep="last")].reset_index(drop=True)
     return state.assign(**dict(zip(_AMOUNTS, given.T, strict=True)))
 
 
 def _needed(events: pd.DataFrame, key: list[str]) -> pd.DataFrame:
-    """Of each thing the last event and the last with each amount, in order; rows may come in any order."""
+    """The last event by key and the last with each amount, sorted."""
     names = [*key, "time", "rank"]
     order = np.lexsort([events[name] for name in reversed(names)])
     if events.duplicated(names).any():
@@ -356,19 +337,11 @@ def read_clusterdata(
 
 
 def _instances(path: _Path, at: int | None, notes: Notes) -> tuple[pd.DataFrame, int]:
-    """Instances that count at a time, and that time."""
-    state = _state(
-        path,
-        _INSTANCES,
-        "InstanceEvent",
-        ["collection_id", "instance_index"],
-        _RANK,
-        at,
-        "another part of the trace",
-        notes,
-    )
+    """The instances that count at a time, and that time."""
+    key, hint = ["collection_id", "instance_index"], "another part of the trace"
+    state = _state(path, _INSTANCES, "InstanceEvent", key, _RANK, at, hint, notes)
     until = int(state["time"].max()) if at is None else int(at)
-    state = state[~state["type"].isin(_OVER)]
+    state = state[~state["type"].isin([_EVENTS[name] for name in _OVER])]
     state = _left_out(state, state[_AMOUNTS].isna().all(axis=1), "without any request", notes)
     state = _left_out(state, (state[_AMOUNTS].fillna(0) == 0).all(axis=1), "that requested nothing", notes)
     state = _left_out(state, state["machine_id"] == _DEDICATED, "on dedicated servers", notes)
@@ -416,14 +389,14 @@ def _left_out(state: pd.DataFrame, gone: pd.Series[bool], what: str, notes: Note
 
 
 def _completed(state: pd.DataFrame, sentence: str, notes: Notes) -> pd.DataFrame:
-    """Amounts that were never given as 0, where the other one was given."""
+    """Fill in 0 for an amount that was never given, if the other one was."""
     for missing, given in (("cpu", "memory"), ("memory", "cpu")):
         _note(state, state[missing].isna(), sentence, notes, given=given, missing=missing)
     return state.fillna(dict.fromkeys(_AMOUNTS, 0.0))
 
 
 def _types(platforms: list[str]) -> list[str] | None:
-    """Platforms by the beginning of their hashes, if it tells them apart."""
+    """Platforms, named by the start of their hashes if that is unique."""
     names = set(platforms)
     if names == {""}:
         return None
@@ -432,7 +405,7 @@ def _types(platforms: list[str]) -> list[str] | None:
 
 
 def _owners(state: pd.DataFrame, users: str, collections: _Path | None) -> pd.Series[str]:
-    """The owner of each instance, ``""`` where it is not known."""
+    """The owner of each instance, ``""`` if unknown."""
     _, pd = _libraries()
     if users == "collection":
         return state["collection_id"].astype(str)
@@ -440,7 +413,7 @@ def _owners(state: pd.DataFrame, users: str, collections: _Path | None) -> pd.Se
         parts = [frame.drop_duplicates() for frame in _frames(collections, _COLLECTIONS, "CollectionEvent")]
         found = pd.concat([state[["collection_id"]].assign(user="")[:0], *parts])
         found = found[np.array([bool(name) and name.isprintable() for name in found["user"]], dtype=np.bool_)]
-        smallest = found.groupby("collection_id")["user"].min()  # rows are in no order
+        smallest = found.groupby("collection_id")["user"].min()  # rows are unsorted
         return state["collection_id"].map(smallest).astype(object).fillna("")
     priority = state["priority"]
     if users == "priority":

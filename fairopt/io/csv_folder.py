@@ -1,10 +1,9 @@
-"""An instance as a folder of CSV files: ``users.csv``, ``servers.csv`` and, where demands differ, ``demands.csv``."""
+"""Instances as folders of CSV files."""
 
 from __future__ import annotations
 
 import csv
 import io
-import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,36 +11,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fairopt.errors import InvalidInstance
-from fairopt.io.arguments import Arguments
-from fairopt.io.assemble import ABOUT_DEMANDS, arguments_of_servers, arguments_of_tables, named, refuse_name, tables_of
+from fairopt.io.assemble import named, reader_of_tables, refuse_name, tables_of
 from fairopt.io.saving import replacing
 from fairopt.io.tables import LONGEST_CELL, escaped, read_table
 
 if TYPE_CHECKING:
     from fairopt.instance import Instance
 
-__all__ = ["read_servers", "read_tables", "write_tables"]
-
-
-def read_tables(
-    users_path: str | os.PathLike[str],
-    servers_path: str | os.PathLike[str],
-    demands_path: str | os.PathLike[str] | None = None,
-) -> Arguments:
-    """Read an instance from CSV files, as `fairopt.datasets.read` describes them."""
-    servers = read_table(servers_path, required=("server",))
-    users = read_table(users_path, required=("user",))
-    demands = None if demands_path is None else read_table(demands_path, required=ABOUT_DEMANDS)
-    return arguments_of_tables(users, servers, demands)
-
-
-def read_servers(path: Path) -> Arguments:
-    """Read the servers of an instance without users from the CSV file of servers alone."""
-    return arguments_of_servers(read_table(path, required=("server",)))
+read_tables = reader_of_tables(read_table)
 
 
 def write_tables(instance: Instance, folder: Path, removing: Sequence[Path] = ()) -> None:
-    """Write an instance as ``users.csv``, ``servers.csv`` and, where needed, ``demands.csv``, exact to the last bit."""
+    """Write an instance as ``users.csv``, ``servers.csv`` and, if needed, ``demands.csv``, exact to the last bit."""
     tables = tables_of(instance, joined=True)
     for kind, names in named(instance):
         for name in names:
@@ -60,7 +41,7 @@ def write_tables(instance: Instance, folder: Path, removing: Sequence[Path] = ()
             writer = csv.writer(text, lineterminator="\n")
             writer.writerow(map(escaped, columns))
             writer.writerows(zip(*lines[title], strict=True))
-            text.detach()  # with all it holds; the file stays open
+            text.detach()  # flushes, and leaves the file open
 
 
 def _cells(column: Any) -> Iterable[str]:

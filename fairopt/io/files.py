@@ -1,177 +1,128 @@
-"""An instance from and to files and folders, by their content."""
+"""Reads and writes instances: finds the reader or writer for a path."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from dataclasses import dataclass, replace
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fairopt.errors import InvalidInstance, nearest
 from fairopt.io.arguments import Arguments
-from fairopt.io.clusterdata import read_clusterdata
-from fairopt.io.csv_folder import read_tables, write_tables
-from fairopt.io.openb import PODS, SERVERS_FILE, read_openb
-from fairopt.io.parquet import pyarrow_for, read_parquet, write_parquet
+from fairopt.io.openb import PODS, SERVERS_FILE
+from fairopt.io.parquet import pyarrow_for
 from fairopt.io.text_files import about, is_path
 
 if TYPE_CHECKING:
     from fairopt.instance import Instance
 
-__all__ = ["KINDS_TO_WRITE", "files_to_write", "is_read_as", "place_of", "read_path", "write"]
-
-
-# -- readers and writers, imported for inputs of their kind: pydantic takes longer than a small answer -----------
-
-
-def _read_kubernetes(nodes: Path, pods: Path, **options: Any) -> Arguments:
-    from fairopt.io.kubernetes import read_kubernetes
-
-    return read_kubernetes(nodes, pods, **options)
-
-
-def _read_slurm(nodes: Path, jobs: Path, **options: Any) -> Arguments:
-    from fairopt.io.slurm import read_slurm
-
-    return read_slurm(nodes, jobs, **options)
-
-
-def _read_json(path: Path) -> Arguments:
-    from fairopt.io.json_file import read_json
-
-    return read_json(path)
-
-
-def _read_yaml(path: Path) -> Arguments:
-    from fairopt.io.yaml_file import read_yaml
-
-    return read_yaml(path)
-
-
-def _write_json(instance: Instance, path: Path) -> None:
-    from fairopt.io.json_file import write_json
-
-    write_json(instance, path)
-
-
-def _write_yaml(instance: Instance, path: Path) -> None:
-    from fairopt.io.yaml_file import write_yaml
-
-    write_yaml(instance, path)
-
-
-# -- kinds ----------------------------------------------------------------------------------------------------
-
 
 @dataclass(frozen=True)
 class _Folder:
-    """A kind of folder: its files, each under one of several names, and its reader with its options."""
+    """A kind of folder: its reader, its files (each under one of several names), and the options of the reader."""
 
     name: str
+    reader: str
     needed: tuple[tuple[str, ...], ...]
-    read: Callable[..., Arguments]
     further: tuple[tuple[str, ...], ...] = ()
     options: tuple[str, ...] = ()
+    whole: bool = False  # the reader takes the folder, not its files
 
     @property
     def names(self) -> set[str]:
         return {name for names in self.needed + self.further for name in names}
 
     def missing(self, there: set[str]) -> list[str]:
-        """The needed files that are not there, by the first of their names."""
+        """The needed files that are missing."""
         return [names[0] for names in self.needed if not there.intersection(names)]
 
 
+def _tables(ending: str) -> tuple[tuple[tuple[str, ...], ...], tuple[tuple[str, ...], ...]]:
+    return ((f"users.{ending}",), (f"servers.{ending}",)), ((f"demands.{ending}",),)
+
+
 def _events(name: str) -> tuple[str, ...]:
-    return (f"{name}.parquet", f"{name}.csv", f"{name}.csv.gz", name)  # the last is a folder of parts
+    return (f"{name}.parquet", f"{name}.csv", f"{name}.csv.gz", name)  # the last one is a folder of parts
 
 
+_OF_WORK = ("users", "tasks")
 _FOLDERS = (
-    _Folder("CSV tables", (("users.csv",), ("servers.csv",)), read_tables, (("demands.csv",),)),
-    _Folder("Parquet tables", (("users.parquet",), ("servers.parquet",)), read_parquet, (("demands.parquet",),)),
-    _Folder("Kubernetes", (("nodes.json",), ("pods.json",)), _read_kubernetes, options=("users", "tasks")),
-    _Folder("Slurm", (("nodes.json",), ("jobs.json",)), _read_slurm, options=("users", "tasks")),
+    _Folder("CSV tables", "csv_folder:read_tables", *_tables("csv")),
+    _Folder("Parquet tables", "parquet:read_tables", *_tables("parquet")),
+    _Folder("Kubernetes", "kubernetes:read_kubernetes", (("nodes.json",), ("pods.json",)), options=_OF_WORK),
+    _Folder("Slurm", "slurm:read_slurm", (("nodes.json",), ("jobs.json",)), options=_OF_WORK),
     _Folder(
         "ClusterData 2019",
+        "clusterdata:read_clusterdata",
         (_events("instance_events"), _events("machine_events")),
-        read_clusterdata,
         (_events("collection_events"),),
-        ("users", "tasks", "at"),
+        (*_OF_WORK, "at"),
     ),
     _Folder(
         "the openb trace",
+        "openb:read_openb",
         ((SERVERS_FILE,),),
-        lambda servers, **options: read_openb(servers.parent, **options),
         options=("pods", "capacity_scale", "backlog"),
+        whole=True,
     ),
 )
-_FILES: dict[str, Callable[[Path], Arguments]] = {".json": _read_json, ".yaml": _read_yaml, ".yml": _read_yaml}
+_ENDINGS = {".json": "json", ".yaml": "yaml", ".yml": "yaml"}
+_READERS = {"json": "json_file:read_json", "yaml": "yaml_file:read_yaml"}
+_WRITERS = {
+    "csv": "csv_folder:write_tables",
+    "parquet": "parquet:write_tables",
+    "json": "json_file:write_json",
+    "yaml": "yaml_file:write_yaml",
+}
 _EXPECTED = (
     "give a folder with users.csv and servers.csv (or .parquet), a .json file or a .yaml file, a folder with "
     "nodes.json and pods.json (Kubernetes) or jobs.json (Slurm), with instance_events and machine_events "
     f"(ClusterData 2019), or a folder of the openb trace (with {SERVERS_FILE})"
 )
-KINDS_TO_WRITE: dict[str, Callable[..., None]] = {
-    "csv": write_tables,
-    "parquet": write_parquet,
-    "json": _write_json,
-    "yaml": _write_yaml,
-}
-_ENDINGS = {".json": "json", ".yaml": "yaml", ".yml": "yaml"}
 _OF_ONE_TABLE = (".csv", ".parquet", ".pq", ".gz")
+
+
+def _function(place: str) -> Any:
+    """A reader or writer, imported when it is needed: importing pydantic takes longer than solving a small instance."""
+    module, _, name = place.partition(":")
+    return getattr(import_module(f"fairopt.io.{module}"), name)
 
 
 # -- read -----------------------------------------------------------------------------------------------------
 
 
-def read_path(
-    path: str | os.PathLike[str],
-    *,
-    users: str | None = None,
-    tasks: str | None = None,
-    at: int | None = None,
-    pods: str | None = None,
-    capacity_scale: float | None = None,
-    backlog: bool | None = None,
-) -> Arguments:
-    """Read an instance from a file or a folder of any supported kind; see `fairopt.datasets.read`."""
-    options = {
-        "users": users,
-        "tasks": tasks,
-        "at": at,
-        "pods": pods,
-        "capacity_scale": capacity_scale,
-        "backlog": backlog,
-    }
-    given = {key: value for key, value in options.items() if value is not None}
+def read_path(path: str | os.PathLike[str], **options: Any) -> Arguments:
+    """Read an instance from a file or a folder of any kind, as `fairopt.datasets.read` does; options may be None."""
+    given = {name: value for name, value in options.items() if value is not None}
     place = place_of(path)
     if place.is_dir():
         kind, parts = _kind_of(place)
         _check_options(given, kind.options, f"{place} is one of {kind.name}")
-        return kind.read(*parts, **given)
-    reader = _FILES.get(place.suffix.lower())
+        found: Arguments = _function(kind.reader)(*([place] if kind.whole else parts), **given)
+        return found
     _check_options(given, (), f"{place} is not such a folder")
     part = any(place.name in kind.names for kind in _FOLDERS)
-    if reader is None:
+    of_file = _ENDINGS.get(place.suffix.lower())
+    if of_file is None:
         if not place.exists():
             raise InvalidInstance(f"{place} does not exist; {_EXPECTED}")
         fix = "give the folder that it is in" if part else _EXPECTED
         raise InvalidInstance(f"{place} is not a kind of file that can be read; {fix}")
     hint = ". If it is one of several files, give the folder that it is in" if part and place.is_file() else ""
     with about(os.fspath(place), hint=hint):
-        return replace(reader(place), hint=hint)
+        return replace(_function(_READERS[of_file])(place), hint=hint)
 
 
 def place_of(path: object) -> Path:
-    """A path, as long as the system can look it up."""
+    """A path that the system can look up."""
     if not is_path(path):
         shown = repr(path) if isinstance(path, (str, bytes)) else f"of type {type(path).__name__}"
         raise InvalidInstance(f"the path is {shown[:100]}; give the name of a file or a folder, '.' for this folder")
     place = Path(path)
     try:
         place.exists()
-    except (OSError, ValueError) as error:  # too long a name, a folder that may not be entered, a lone surrogate
+    except (OSError, ValueError) as error:  # a name that is too long, no permission, half a surrogate pair
         reason = getattr(error, "strerror", None) or str(error)
         raise InvalidInstance(f"{str(place)[:200]!r} cannot be looked up ({reason}); give another name") from error
     return place
@@ -259,10 +210,9 @@ def write(instance: Instance, path: str | os.PathLike[str], kind: str | None = N
     True
     """
     chosen, files = files_to_write(path, kind)
-    if len(files) > 1 and instance.demands.ndim == 2:  # no third table, nor one of an instance written before
-        KINDS_TO_WRITE[chosen](instance, Path(path), removing=files[2:])
-    else:
-        KINDS_TO_WRITE[chosen](instance, Path(path))
+    # without demands by server, an older demands table must go
+    further = {"removing": files[2:]} if len(files) > 1 and instance.demands.ndim == 2 else {}
+    _function(_WRITERS[chosen])(instance, Path(path), **further)
 
 
 def is_read_as(file: Path, source: str) -> bool:
@@ -275,14 +225,14 @@ def is_read_as(file: Path, source: str) -> bool:
 
 
 def files_to_write(path: str | os.PathLike[str], kind: str | None = None) -> tuple[str, list[Path]]:
-    """The kind that `write` would choose, and the files (of tables: users, servers, demands) that it would replace.
+    """The kind that `write` would choose, and the files that it would replace (of tables: users, servers, demands).
 
     Raises `MissingExtra` without the package that writes them.
     """
     place = place_of(path)
     ending = place.suffix.lower()
-    if kind is not None and kind not in KINDS_TO_WRITE:
-        raise InvalidInstance(f"kind is {kind!r}; {nearest(kind, KINDS_TO_WRITE)}")
+    if kind is not None and kind not in _WRITERS:
+        raise InvalidInstance(f"kind is {kind!r}; {nearest(kind, _WRITERS)}")
     of_file = None if place.is_dir() else _ENDINGS.get(ending)
     chosen = kind or of_file or "csv"
     if chosen in ("json", "yaml"):

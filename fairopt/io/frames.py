@@ -1,4 +1,4 @@
-"""An instance from and to data frames of pandas, Polars, pyarrow and others that narwhals reads."""
+"""Instances from and to data frames of pandas, Polars, pyarrow and others that narwhals supports."""
 
 from __future__ import annotations
 
@@ -8,15 +8,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairopt.errors import InvalidInstance, MissingExtra
+from fairopt.errors import InvalidInstance, optional
 from fairopt.io.arguments import Arguments
 from fairopt.io.assemble import ABOUT_DEMANDS, arguments_of_tables, tables_of
 from fairopt.io.tables import InputTable, check_columns
 
 if TYPE_CHECKING:
     from fairopt.instance import Instance
-
-__all__ = ["read_frames", "table_of", "to_frames"]
 
 _BACKENDS = ("pandas", "polars", "pyarrow")
 
@@ -31,15 +29,11 @@ def read_frames(users: Any, servers: Any, demands: Any = None) -> Arguments:
 
 
 def table_of(frame: Any, name: str, required: Sequence[str], extra: str = "frames") -> InputTable:
-    """A data frame as a table with the ``required`` columns; ``extra`` is the extra of fairopt that reads it.
+    """Convert a data frame to a table with the ``required`` columns; ``extra`` is the extra that installs narwhals.
 
     Lazy frames are collected. Of a pandas frame, levels of the index that have a name count as columns.
     """
-    try:
-        import narwhals as nw
-    except ImportError as error:
-        what = "Parquet files" if extra == "parquet" else "data frames"
-        raise MissingExtra("narwhals", extra, f"reading {what}") from error
+    nw = optional("narwhals", extra, f"reading {'Parquet files' if extra == 'parquet' else 'data frames'}")
     try:
         found = nw.from_native(frame)
         eager = _collected(found, name) if isinstance(found, nw.LazyFrame) else found
@@ -62,13 +56,13 @@ def table_of(frame: Any, name: str, required: Sequence[str], extra: str = "frame
 def _collected(frame: Any, name: str) -> Any:
     try:
         return frame.collect()
-    except Exception as error:  # the plan of a lazy frame can hold any code
+    except Exception as error:  # the plan of a lazy frame may run any code
         words = " ".join(f"{type(error).__name__}: {error}".split())
         raise InvalidInstance(f"{name}: the lazy frame cannot be collected ({words[:300]}); mend its plan") from error
 
 
 def _with_index(frame: Any, name: str) -> Any:
-    """A frame with the named levels of its index, where it has one, as columns."""
+    """A frame with the named levels of its index, if it has one, as columns."""
     levels = getattr(getattr(frame, "index", None), "names", None)
     if levels is None or not hasattr(frame, "reset_index"):
         return frame
@@ -80,7 +74,7 @@ def _with_index(frame: Any, name: str) -> Any:
 
 
 def _cells(series: Any, place: str) -> list[Any] | NDArray[Any]:
-    """Numbers as an array, NaN where nothing is given, other cells as Python objects, None where nothing is given."""
+    """Numbers as an array with NaN for missing ones; other cells as a list with None for missing ones."""
     try:
         missing = series.is_null().to_numpy()
     except ArithmeticError as error:
@@ -100,21 +94,6 @@ def to_frames(instance: Instance, backend: str = "pandas") -> tuple[Any, ...]:
     if backend not in _BACKENDS:
         raise InvalidInstance(f"backend is {backend!r}; give one of {', '.join(map(repr, _BACKENDS))}")
     tables = tables_of(instance)
-    make: Any
-    try:
-        if backend == "pandas":
-            import pandas as pd
-
-            make = pd.DataFrame
-        elif backend == "polars":
-            import polars as pl
-
-            make = pl.DataFrame
-        else:
-            import pyarrow as pa
-
-            make = pa.table
-    except ImportError as error:
-        extra = "polars" if backend == "polars" else "parquet"
-        raise MissingExtra(backend, extra, f"to_frames({backend!r})") from error
+    module = optional(backend, "polars" if backend == "polars" else "parquet", f"to_frames({backend!r})")
+    make = module.table if backend == "pyarrow" else module.DataFrame
     return tuple(make(columns) for columns in tables.values())

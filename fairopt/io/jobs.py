@@ -1,4 +1,4 @@
-"""Jobs for a simulation: a CSV table, and the times of the openb trace."""
+"""Reads jobs for simulations from a CSV table or the openb trace."""
 
 from __future__ import annotations
 
@@ -12,30 +12,30 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairopt.errors import InvalidInstance, nearest
-from fairopt.io.assemble import eligibility, headers_of, refuse_other_unit
+from fairopt.io.assemble import WEIGHT, eligibility, headers_of, refuse_other_unit
 from fairopt.io.files import place_of
 from fairopt.io.notes import Notes, check_choice
 from fairopt.io.openb import PODS_COLUMNS, RESOURCES, SERVERS_FILE, label_of, pods_file, requests_of
-from fairopt.io.tables import InputTable, read_table, short
+from fairopt.io.tables import Column, InputTable, read_table, short
 
 if TYPE_CHECKING:
     from fairopt.instance import Instance
-
-__all__ = ["JobArguments", "is_openb", "read_job_table", "read_openb_jobs"]
 
 Float = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
 _REQUIRED = ("user", "arrival", "duration")
-_ABOUT_JOBS = (*_REQUIRED, "tasks", "weight", "servers")
 _TIMES = ("creation_time", "scheduled_time", "deletion_time")
-_AMOUNT = "give a finite number >= 0"
-_SLACK = 1 + 1e-9  # of capacities, as the scheduler has it
+_DURATION = Column("duration", "durations", "give a finite number > 0, in the unit of the arrivals", positive=True)
+_TASKS = Column("tasks", "tasks", "give a whole number >= 1, or leave it empty for 1", 1.0, positive=True, whole=True)
+_COLUMNS = (_DURATION, Column("arrival", "arrivals"), _TASKS, WEIGHT)
+_ABOUT_JOBS = ("user", *(column.name for column in _COLUMNS), "servers")
+_SLACK = 1 + 1e-9  # factor on capacities, as in the scheduler
 
 
 @dataclass(eq=False)
 class JobArguments:
-    """The arguments of jobs, one entry each.
+    """The arguments of jobs, one entry per job.
 
     ``demands`` (n_jobs, n_resources) follow the resources of the servers; ``lists`` are the different lists of names of
     servers and types, None for everywhere, and ``listed`` (n_jobs,) is the place in it of each job's.
@@ -83,21 +83,16 @@ def is_openb(path: str | os.PathLike[str]) -> bool:
 
 
 def read_job_table(path: str | os.PathLike[str], servers: Instance, notes: Notes) -> JobArguments:
-    """Read a CSV table of jobs, as `fairopt.read_jobs` describes it."""
+    """Read a CSV table of jobs, as `fairopt.online.read_jobs` describes it."""
     table = read_table(path, required=_REQUIRED)
     if not len(table):
         raise InvalidInstance(f"{table.path} has a header only; add a line for at least one job")
     headers = headers_of(servers)
-    amounts = {
-        column: table.numbers(
-            column,
-            _AMOUNT
-            if column in headers
-            else f"the cluster has no resource {column!r}: fill in 0, or remove the column",
-        )
-        for column in table.columns
-        if column not in _ABOUT_JOBS
-    }
+    amounts = {}
+    for name in table.columns:
+        if name not in _ABOUT_JOBS:
+            strange = f"the cluster has no resource {name!r}: fill in 0, or remove the column"
+            amounts[name] = table.numbers(name if name in headers else Column(name, fix=strange))
     cells = table.cells("servers") if "servers" in table.columns else [""] * len(table)
     firsts, listed = _distinct(cells)
     lines = [(table.lines or [])[row] for row in firsts]
@@ -109,35 +104,18 @@ def read_job_table(path: str | os.PathLike[str], servers: Instance, notes: Notes
     ]
     ones = np.ones(len(table))
     found = JobArguments(
-        _users(table, "user"),
+        table.labels("user", unique=False),
         _in_order(table.path, amounts, servers, notes),
-        durations=table.numbers("duration", "give a finite number > 0, in the unit of the arrivals", positive=True),
-        arrivals=table.numbers("arrival", _AMOUNT).astype(float),
-        tasks=ones
-        if "tasks" not in table.columns
-        else table.numbers(
-            "tasks", "give a whole number >= 1, or leave it empty for 1", blank=1.0, positive=True, whole=True
-        ),
-        weights=ones
-        if "weight" not in table.columns
-        else table.numbers("weight", "give a number > 0, or leave it empty for 1", blank=1.0, positive=True),
         listed=listed,
         lists=lists,
+        **{"tasks": ones, "weights": ones, **table.arguments(_COLUMNS)},
     )
     _check_rows(table, found, servers)
     return found
 
 
-def _users(table: InputTable, column: str) -> list[str]:
-    """A column of names, none empty."""
-    names = table.texts(column)
-    if "" in names:
-        table.refuse(names.index(""), column, "the name is empty; name the user of every job")
-    return names
-
-
 def _distinct(cells: list[Any]) -> tuple[list[int], NDArray[np.intp]]:
-    """The first row of each distinct cell, and for each row the place of its cell among these."""
+    """The first row of each distinct cell, and for each row the position of its cell among these."""
     first: dict[Any, int] = {}
     at = [first.setdefault(cell, row) for row, cell in enumerate(cells)]
     rows = list(first.values())
@@ -145,7 +123,7 @@ def _distinct(cells: list[Any]) -> tuple[list[int], NDArray[np.intp]]:
 
 
 def _check_rows(table: InputTable, jobs: JobArguments, servers: Instance) -> None:
-    """Refuse a job of nothing, one that fits nowhere, and two weights of one user."""
+    """Raise an error about a job without demands, one that fits nowhere, or a user with two weights."""
     for bad, problem in (
         (~jobs.demands.any(axis=1), "its task takes nothing at all; give it a positive demand or remove the line"),
         (~jobs.fitting(servers), "its task ({}) is larger than any server where it may run; make it smaller"),
@@ -164,7 +142,7 @@ def _check_rows(table: InputTable, jobs: JobArguments, servers: Instance) -> Non
 
 
 def _in_order(path: str, amounts: Mapping[str, Float], servers: Instance, notes: Notes) -> Float:
-    """Amounts by header as columns in the order of the servers' resources, shape (n_jobs, n_resources)."""
+    """Demands in the order of the servers' resources, shape (n_jobs, n_resources)."""
     headers = headers_of(servers)
     for name in set(headers).intersection(_ABOUT_JOBS):
         raise InvalidInstance(f"the cluster has a resource {name!r}, which in {path} has another meaning; rename it")
@@ -191,13 +169,13 @@ def _in_order(path: str, amounts: Mapping[str, Float], servers: Instance, notes:
 def read_openb_jobs(
     folder: str | os.PathLike[str], servers: Instance, notes: Notes, users: str, pods: str
 ) -> JobArguments:
-    """Read the pods of the openb trace as jobs of one task, as `fairopt.read_jobs` describes them."""
+    """Read the pods of the openb trace as jobs of one task, as `fairopt.online.read_jobs` describes them."""
     check_choice("users", users, ("shape", "qos"))
     who = ("qos",) if users == "qos" else ()
     table = read_table(pods_file(place_of(folder), pods), required=("name", *who, *PODS_COLUMNS, *_TIMES))
     requests, names = requests_of(table), table.texts("name")
     fix = "give seconds >= 0, or nothing"
-    created, started, ended = (table.numbers(column, fix, blank=math.inf, infinite=True) for column in _TIMES)
+    created, started, ended = (table.numbers(Column(name, fix=fix, blank=math.inf, infinite=True)) for name in _TIMES)
     amounts = dict(zip(RESOURCES, np.array([request[:3] for request in requests]).reshape(-1, 3).T, strict=True))
     firsts, listed = _distinct([request[3] for request in requests])
     required = [requests[row][3] for row in firsts]
@@ -210,7 +188,7 @@ def read_openb_jobs(
     with np.errstate(invalid="ignore"):
         durations = ended - started
     found = JobArguments(
-        _users(table, "qos") if who else [label_of(request) for request in requests],
+        table.labels("qos", unique=False) if who else [label_of(request) for request in requests],
         _in_order(table.path, amounts, servers, notes),
         durations,
         created,

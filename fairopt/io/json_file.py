@@ -1,4 +1,4 @@
-"""An instance as one JSON file, checked against a schema that ships as ``instance.schema.json``."""
+"""Instances as JSON files, checked by a pydantic model whose schema ships as ``instance.schema.json``."""
 
 from __future__ import annotations
 
@@ -18,13 +18,11 @@ from fairopt.io.saving import write_whole
 if TYPE_CHECKING:
     from fairopt.instance import Instance
 
-__all__ = ["arguments_of_data", "read_json", "schema", "write_json"]
-
 _Amount = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 _Weight = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 _Count = Annotated[int, Field(ge=1, le=2**53)]
 _Item = TypeVar("_Item")
-_Rows = Annotated[list[_Item], Field(fail_fast=True)]  # each further fault would take 1 kB
+_Rows = Annotated[list[_Item], Field(fail_fast=True)]  # report the first fault only: each takes 1 kB
 
 
 def _first(value: Any) -> Any:
@@ -45,6 +43,18 @@ def _kind(value: Any) -> str:
 
 def _object_or_list(value: Any) -> str:
     return "<object>" if isinstance(value, dict) else "<list>"
+
+
+_ListOrObject = Annotated[
+    Annotated[_Rows[_Item] | None, Tag("<list>")] | Annotated[dict[str, _Item], Tag("<object>")],
+    Discriminator(_object_or_list),
+]
+_PerUser = Annotated[
+    Annotated[_Item | None, Tag("<one>")]
+    | Annotated[_Rows[_Item], Tag("<list>")]
+    | Annotated[dict[str, _Item], Tag("<object>")],
+    Discriminator(_kind),
+]
 
 
 class _File(BaseModel):
@@ -71,24 +81,11 @@ class _File(BaseModel):
     """Labels of the servers."""
     server_types: _Rows[str] | None = None
     """The type of server of each row of capacities, as the model of its GPUs, for reports by type."""
-    units: Annotated[
-        Annotated[_Rows[str] | None, Tag("<list>")] | Annotated[dict[str, str], Tag("<object>")],
-        Discriminator(_object_or_list),
-    ] = None
+    units: _ListOrObject[str] = None
     """The unit of each resource, as GiB: a list by resource, or an object by resource's label."""
-    weights: Annotated[
-        Annotated[_Weight | None, Tag("<one>")]
-        | Annotated[_Rows[_Weight], Tag("<list>")]
-        | Annotated[dict[str, _Weight], Tag("<object>")],
-        Discriminator(_kind),
-    ] = None
+    weights: _PerUser[_Weight] = None
     """Entitlements: one number for all, a list by user, or an object by user's label. Default 1."""
-    task_limits: Annotated[
-        Annotated[_Amount | None, Tag("<one>")]
-        | Annotated[_Rows[_Amount | None], Tag("<list>")]
-        | Annotated[dict[str, _Amount | None], Tag("<object>")],
-        Discriminator(_kind),
-    ] = None
+    task_limits: _PerUser[_Amount | None] = None
     """The most tasks of a user, null for no limit: one number for all, a list by user, or an object by user's label."""
     eligible: Annotated[
         Annotated[_Rows[_Rows[bool]] | None, Tag("<list>")] | Annotated[dict[str, _Rows[str]], Tag("<object>")],
@@ -102,7 +99,7 @@ class _File(BaseModel):
 def schema() -> dict[str, Any]:
     """The JSON Schema (draft 2020-12) of instance files; see `fairopt.datasets.schema`."""
 
-    def plain(node: Any) -> Any:  # without titles; an empty list fits several branches, which oneOf would refuse
+    def plain(node: Any) -> Any:  # drop titles; oneOf would refuse an empty list, which fits several branches
         if isinstance(node, dict):
             kept = {key: value for key, value in node.items() if key != "title"}
             return {("anyOf" if key == "oneOf" else key): plain(value) for key, value in kept.items()}
@@ -112,13 +109,13 @@ def schema() -> dict[str, Any]:
 
 
 def read_json(path: str | os.PathLike[str]) -> Arguments:
-    """Read an instance from a JSON file, as `schema` describes it and `write_json` makes it."""
+    """Read an instance from a JSON file with the keys of `schema`."""
     data = read_json_text(path, "expected one JSON object with the keys demands and capacities")
     return arguments_of_data(data, os.fspath(path))
 
 
 def arguments_of_data(data: dict[str, Any], name: str) -> Arguments:
-    """The arguments in the plain data of a file, checked against the schema."""
+    """Check the parsed data of a file, and return the arguments in it."""
     checked(_File, data, name)
     data.pop("$schema", None)
     for key in ("demands", "capacities", "eligible"):
@@ -143,7 +140,7 @@ def _check_equal_rows(rows: Any, place: str, name: str) -> None:
 
 
 def write_json(instance: Instance, path: Path) -> None:
-    """Write an instance as a JSON file, exact to the last bit, one user or server to a line."""
+    """Write an instance as a JSON file, exact to the last bit, with one user or server per line."""
     parts = [f"{json.dumps(key)}: {_lines(value)}" for key, value in instance.to_dict().items() if value is not None]
     write_whole(path, "{\n" + ",\n".join(parts) + "\n}\n")
 

@@ -1,4 +1,4 @@
-"""JSON files as plain data, and documents checked by pydantic models whose errors name place, value and fix."""
+"""Reads JSON, and checks it by pydantic models with errors that name the place, the value and the fix."""
 
 from __future__ import annotations
 
@@ -13,13 +13,11 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError, mod
 
 from fairopt.errors import InvalidInstance, nearest
 from fairopt.io.text_files import is_path, read_text
-from fairopt.progress import EVERY, heard, tell
-
-__all__ = ["Document", "Name", "Part", "checked", "document_of", "json_parts", "read_json_text", "shown", "shown_key"]
+from fairopt.runtime.progress import EVERY, heard, tell
 
 Document = str | os.PathLike[str] | Mapping[str, Any]  # a file, or the data parsed from one
 _Model = TypeVar("_Model", bound=BaseModel)
-_FEW, _MANY = 100, 1_000  # items of a list that are written one by one, and together
+_FEW, _MANY = 100, 1_000  # list items to write one by one, and in one piece
 
 
 def read_json_text(path: str | os.PathLike[str], expected: str) -> dict[str, Any]:
@@ -42,15 +40,13 @@ def read_json_text(path: str | os.PathLike[str], expected: str) -> dict[str, Any
         raise InvalidInstance(f"{name}: {error}") from None
     except RecursionError:
         raise InvalidInstance(f"{name}: the brackets are nested too deep; {expected}") from None
-    except ValueError as error:  # a number of thousands of digits
+    except ValueError as error:  # a number with thousands of digits
         raise InvalidInstance(f"{name}: a number cannot be read ({error}); give it with fewer digits") from None
     return data
 
 
 def _hooks(what: str) -> dict[str, Any]:
-    """What json calls for the parts of a document; where progress is heard also for each number, of which many files
-    consist.
-    """
+    """Hooks of `json.loads`; if progress is reported, also for numbers, since many files hold little else."""
     if not heard():
         return {"object_pairs_hook": _without_twins}
     made = itertools.count(1)
@@ -76,7 +72,7 @@ def _without_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def document_of(source: object, argument: str, expected: str) -> tuple[dict[str, Any], str]:
-    """The data of a path or of a mapping, and their name in messages: the path, or ``argument``, as ``"nodes"``."""
+    """The data of a file or a mapping, and their name for messages: the path, or the name of the ``argument``."""
     if isinstance(source, Mapping):
         return dict(source), argument
     if isinstance(source, str) and source.lstrip("\ufeff \t\r\n")[:1] in ("{", "["):
@@ -87,7 +83,7 @@ def document_of(source: object, argument: str, expected: str) -> tuple[dict[str,
 
 
 def json_parts(value: Any) -> Iterator[str]:
-    """The text that `json.dumps` makes of a value, in short parts; arrays are written as lists, keys are texts."""
+    """The result of `json.dumps` in short parts. Arrays are written as lists; keys must be text."""
     if isinstance(value, Mapping):
         yield "{"
         for k, (key, item) in enumerate(value.items()):
@@ -150,11 +146,11 @@ _FIXES = {
     "greater_than": "give a number > {gt:g}",
     "less_than_equal": "give a number <= {le}",
 }
-_TAGS = {"<1>", "<2>", "<3>", "<one>", "<list>", "<object>"}  # of unions, which pydantic puts into places
+_TAGS = {"<1>", "<2>", "<3>", "<one>", "<list>", "<object>"}  # of unions: pydantic adds them to the locations of errors
 
 
 def checked(model: type[_Model], data: Any, name: str, at: str = "") -> _Model:
-    """Data as a model, or an error about a place in the document ``name``, where the data stand ``at`` a place."""
+    """Check data by a model. Errors name the document and the place in it; the data themselves are ``at`` a place."""
     try:
         return model.model_validate(data)
     except ValidationError as error:
@@ -176,14 +172,14 @@ def checked(model: type[_Model], data: Any, name: str, at: str = "") -> _Model:
 
 
 def shown(value: Any) -> str:
-    """A value for a message: as in JSON, and short."""
+    """A value for a message, as short JSON."""
     if isinstance(value, Mapping):
         return "an object"
     if isinstance(value, (list, tuple)):
         return f"a {type(value).__name__}"
     try:
         text = json.dumps(value)
-    except (TypeError, ValueError):  # not a value of JSON, or a number of thousands of digits
+    except (TypeError, ValueError):  # not JSON, or a number with thousands of digits
         return f"of type {type(value).__name__}"
     return text if len(text) <= 60 else text[:57] + "..."
 

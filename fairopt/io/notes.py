@@ -6,18 +6,8 @@ from collections.abc import Iterable, Sequence
 
 from fairopt.errors import InvalidInstance, nearest
 
-__all__ = ["Notes", "check_choice", "closed_servers", "counted"]
-
-_PLURALS = {
-    "was": "were",
-    "is": "are",
-    "has": "have",
-    "asks": "ask",
-    "counts": "count",
-    "gives": "give",
-    "requests": "request",
-    "takes": "take",
-}
+_PLURALS = {"was": "were", "is": "are", "has": "have"}  # of verbs
+_PLURALS |= {f"{verb}s": verb for verb in ("ask", "count", "request", "take")}
 
 
 class Notes:

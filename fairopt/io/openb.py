@@ -13,13 +13,10 @@ from fairopt.errors import InvalidInstance, nearest
 from fairopt.io.arguments import Arguments
 from fairopt.io.tables import InputTable, read_table
 
-__all__ = ["PODS", "PODS_COLUMNS", "RESOURCES", "SERVERS_FILE", "label_of", "pods_file", "read_openb", "requests_of"]
-
 SERVERS_FILE = "openb_node_list_all_node.csv"
 PODS_COLUMNS = ("cpu_milli", "memory_mib", "num_gpu", "gpu_milli", "gpu_spec")
 RESOURCES = ["cpu_milli", "memory_mib", "gpu_milli"]
 PODS = "openb_pod_list_"
-_FIX = "give a finite number >= 0"
 Request = tuple[float, float, float, tuple[str, ...]]  # cores and GPUs in thousandths, memory in MiB, types of GPU
 
 
@@ -36,8 +33,8 @@ def read_openb(
     place = Path(folder)
     servers = read_table(place / SERVERS_FILE, required=("sn", "cpu_milli", "memory_mib", "gpu", "model"))
     tasks = read_table(pods_file(place, pods), required=PODS_COLUMNS)
-    gpus, models = servers.numbers("gpu", _FIX), servers.texts("model")
-    capacities = np.column_stack([servers.numbers("cpu_milli", _FIX), servers.numbers("memory_mib", _FIX), 1000 * gpus])
+    gpus, models = servers.numbers("gpu"), servers.texts("model")
+    capacities = np.column_stack([servers.numbers("cpu_milli"), servers.numbers("memory_mib"), 1000 * gpus])
     requests = dict(sorted(Counter(requests_of(tasks)).items()))
     values = dict(
         demands=np.array([key[:3] for key in requests], dtype=np.float64).reshape(-1, 3),
@@ -64,8 +61,8 @@ def pods_file(folder: Path, pods: str) -> Path:
 
 def requests_of(tasks: InputTable) -> list[Request]:
     """The request of each task."""
-    cpu, memory = tasks.numbers("cpu_milli", _FIX), tasks.numbers("memory_mib", _FIX)
-    gpu = tasks.numbers("num_gpu", _FIX) * tasks.numbers("gpu_milli", _FIX)
+    cpu, memory = tasks.numbers("cpu_milli"), tasks.numbers("memory_mib")
+    gpu = tasks.numbers("num_gpu") * tasks.numbers("gpu_milli")
     types = [tuple(sorted({t.strip() for t in cell.split("|")} - {""})) for cell in tasks.texts("gpu_spec")]
     return list(zip(cpu.tolist(), memory.tolist(), gpu.tolist(), types, strict=True))
 

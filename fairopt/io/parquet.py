@@ -9,36 +9,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fairopt.errors import InvalidInstance, MissingExtra, OutOfMemory
-from fairopt.io.arguments import Arguments
-from fairopt.io.assemble import ABOUT_DEMANDS, TableColumns, arguments_of_servers, arguments_of_tables, tables_of
+from fairopt.errors import InvalidInstance, OutOfMemory, optional
+from fairopt.io.assemble import TableColumns, reader_of_tables, tables_of
 from fairopt.io.frames import table_of
 from fairopt.io.saving import replacing
 from fairopt.io.tables import InputTable
 from fairopt.io.text_files import check_file, check_memory
-from fairopt.progress import tell
+from fairopt.runtime.progress import tell
 
 if TYPE_CHECKING:
     from fairopt.instance import Instance
 
 MOST_ROWS, BYTES_OF_ROW = 10_000_000, 200  # bytes of a label as Python has it, and of what is made of a row
-
-__all__ = ["pyarrow_for", "read_parquet", "read_servers", "write_parquet"]
-
-
-def read_parquet(
-    users_path: str | os.PathLike[str],
-    servers_path: str | os.PathLike[str],
-    demands_path: str | os.PathLike[str] | None = None,
-) -> Arguments:
-    """Read an instance from Parquet files with the columns of `fairopt.datasets.read`; messages count rows from 0."""
-    servers, users = _table(servers_path, ("server",)), _table(users_path, ("user",))
-    return arguments_of_tables(users, servers, None if demands_path is None else _table(demands_path, ABOUT_DEMANDS))
-
-
-def read_servers(path: Path) -> Arguments:
-    """Read the servers of an instance without users from the Parquet file of servers alone."""
-    return arguments_of_servers(_table(path, ("server",)))
 
 
 def _table(path: str | os.PathLike[str], required: Sequence[str]) -> InputTable:
@@ -70,17 +52,15 @@ def _table(path: str | os.PathLike[str], required: Sequence[str]) -> InputTable:
     return table_of(table, name, required, extra="parquet")
 
 
+read_tables = reader_of_tables(_table)  # messages count rows from 0
+
+
 def pyarrow_for(purpose: str) -> tuple[Any, Any]:
     """The modules of pyarrow and of its Parquet files, or `MissingExtra`."""
-    try:
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-    except ImportError as error:
-        raise MissingExtra("pyarrow", "parquet", purpose) from error
-    return pa, pq
+    return optional("pyarrow", "parquet", purpose), optional("pyarrow.parquet", "parquet", purpose)
 
 
-def write_parquet(instance: Instance, folder: Path, removing: Sequence[Path] = ()) -> None:
+def write_tables(instance: Instance, folder: Path, removing: Sequence[Path] = ()) -> None:
     """Write ``users.parquet``, ``servers.parquet`` and, where needed, ``demands.parquet``, in their precision."""
     tables = tables_of(instance, joined=True)
     pa, pq = pyarrow_for("writing Parquet files")

@@ -11,10 +11,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
-from fairopt import signals
 from fairopt.errors import InvalidInstance
-
-__all__ = ["replacing", "unwritable", "write_whole"]
 
 _FULL = (None, errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # None: of numpy, where less was written than asked
 
@@ -52,7 +49,6 @@ def replacing(
         if os.path.lexists(target) and not (target.is_file() and os.access(target, os.W_OK)):
             raise unwritable(file, errno.EACCES, "give another name", "This is not a file that may be replaced")
     parts = [_beside(target) for target in targets]
-    signals.unfinished.update(parts)
     made = [] if folder is None else [one for one in (folder, *folder.parents) if not os.path.lexists(one)]
     done = False
     try:
@@ -64,11 +60,10 @@ def replacing(
             for stream in streams:
                 stream.flush()
                 os.fsync(stream.fileno())
-        with signals.undivided():
-            for part, target in zip(parts, targets, strict=True):
-                if target.exists():
-                    shutil.copymode(target, part)
-            _put(parts, targets, [file for file in removing if os.path.lexists(file)])
+        for part, target in zip(parts, targets, strict=True):
+            if target.exists():
+                shutil.copymode(target, part)
+        _put(parts, targets, [file for file in removing if os.path.lexists(file)])
         done = True
     except OSError as error:
         fix = "give a name in a folder that is there and where you may write"
@@ -79,7 +74,6 @@ def replacing(
         for part in parts:
             with suppress(OSError):  # it is in its place, or was never made
                 part.unlink()
-        signals.unfinished.difference_update(parts)
         for one in () if done else made:
             with suppress(OSError):  # it was never made, or another process uses it
                 one.rmdir()

@@ -1,4 +1,4 @@
-"""Tables whose errors name table, row, column and value, and the reader of CSV files."""
+"""Tables whose errors name the table, the row, the column and the value; and the reader of CSV files."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import csv
 import io
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from decimal import Decimal
@@ -18,15 +18,30 @@ from numpy.typing import NDArray
 
 from fairopt.errors import InvalidInstance, nearest
 from fairopt.io.text_files import decimal_only, read_text
-from fairopt.progress import steps, tell
-
-__all__ = ["LONGEST_CELL", "InputTable", "check_columns", "escaped", "read_table", "short"]
+from fairopt.runtime.progress import steps, tell
 
 LONGEST_CELL = 131_072  # characters: the limit of the csv module
 _BEFORE_UNIT = re.compile(r" +(?=\[[^\[\]]*\]$)")
 _FORMULA = re.compile(r"'*[=+\-@\t\r]")
 _ESCAPED = re.compile(r"'+[=+\-@\t\r]")
-_LARGEST_WHOLE = 2.0**53  # beyond it floats skip whole numbers
+_LARGEST_WHOLE = 2.0**53  # beyond it, not every whole number is a float
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of numbers, none negative: its name, the argument that it gives, and which numbers are right.
+
+    ``fix`` ends an error about a cell. ``blank`` is the meaning of an empty cell, which is an error if None.
+    ``positive`` refuses zero, ``whole`` refuses fractions, and ``infinite`` allows infinity.
+    """
+
+    name: str
+    argument: str = ""
+    fix: str = "give a finite number >= 0"
+    blank: float | None = None
+    positive: bool = False
+    whole: bool = False
+    infinite: bool = False
 
 
 @dataclass(frozen=True)
@@ -45,7 +60,7 @@ class InputTable:
         return self.size
 
     def place(self, row: int) -> str:
-        """Where a row is: a line of a file, or a row of a frame, counted from 0."""
+        """The line of a row in a file, or its number in a frame, from 0."""
         return f"row {row}" if self.lines is None else f"line {self.lines[row]}"
 
     def refuse(self, row: int, column: str, problem: str) -> NoReturn:
@@ -60,7 +75,7 @@ class InputTable:
         return [None if cell != cell else cell for cell in found.tolist()]
 
     def texts(self, column: str) -> list[str]:
-        """A column of text, of whole numbers as text, and of ``""`` where nothing is given."""
+        """A column as text; whole numbers become text, and missing cells ``""``."""
         tell(f"column {short(column)} of {os.path.basename(self.path)}")
         cells = self.cells(column)
         for row, cell in enumerate(cells if self.lines is None else ()):
@@ -68,20 +83,21 @@ class InputTable:
                 self.refuse(row, column, f"{_shown(cell)} is not a name; give text or whole numbers")
         return ["" if cell is None else str(cell) for cell in cells]
 
-    def labels(self, column: str) -> list[str]:
-        """A column of names: none empty, none twice."""
+    def labels(self, column: str, unique: bool = True) -> list[str]:
+        """A column of names, none empty."""
         names = self.texts(column)
         first: dict[str, int] = {}
         for row, name in enumerate(names):
             if not name:
-                self.refuse(row, column, f"the name is empty; give every {column} a name of its own")
-            if first.setdefault(name, row) != row:
+                fix = f"give every {column} a name of its own" if unique else f"name the {column} in every row"
+                self.refuse(row, column, f"the name is empty; {fix}")
+            if unique and first.setdefault(name, row) != row:
                 there = self.place(first[name])
                 self.refuse(row, column, f"{short(name)} is given on {there} too; names must differ")
         return names
 
     def lists(self, column: str) -> list[list[str] | None]:
-        """A column of lists of names, or of names joined by ``|``; None where nothing is given."""
+        """A column of lists of names, or of names joined by ``|``; None for empty cells."""
 
         def names(row: int, cell: Any) -> list[str] | None:
             if cell is None or (isinstance(cell, str) and not cell):
@@ -96,71 +112,61 @@ class InputTable:
 
         return [names(row, cell) for row, cell in enumerate(self.cells(column))]
 
-    def numbers(
-        self,
-        column: str,
-        fix: str,
-        *,
-        blank: float | None = None,
-        positive: bool = False,
-        whole: bool = False,
-        infinite: bool = False,
-    ) -> NDArray[np.float64]:
-        """A column of numbers, none negative; an error about a cell ends with ``fix``, as ``"give a number >= 0"``.
+    def arguments(self, columns: Iterable[Column]) -> dict[str, NDArray[np.float64]]:
+        """The columns that are there, by argument."""
+        return {column.argument: self.numbers(column) for column in columns if column.name in self.columns}
 
-        ``blank`` is the meaning of an empty cell (an error if not given); ``positive`` refuses zero, ``whole``
-        fractions, and ``infinite`` allows infinity. Arrays in single precision stay so.
-        """
-        values = self._floats(column, fix, blank)
-        good = values > 0 if positive else values >= 0
-        if not infinite:
+    def numbers(self, column: Column | str) -> NDArray[np.float64]:
+        """A column of numbers, by default finite ones; arrays in single precision stay so."""
+        rules = Column(column) if isinstance(column, str) else column
+        values = self._floats(rules)
+        good = values > 0 if rules.positive else values >= 0
+        if not rules.infinite:
             good &= values < np.inf
-        if whole:
+        if rules.whole:
             good &= (values == np.floor(values)) & (values <= _LARGEST_WHOLE)
         if not good.all():
             row = int(np.argmin(good))
-            self.refuse(row, column, f"the value is {self.cells(column)[row]}; {fix}")
+            self.refuse(row, rules.name, f"the value is {self.cells(rules.name)[row]}; {rules.fix}")
         return values
 
-    def _floats(self, column: str, fix: str, blank: float | None) -> NDArray[np.float64]:
-        tell(f"column {short(column)} of {os.path.basename(self.path)}")
-        found = self.columns[column]
+    def _floats(self, rules: Column) -> NDArray[np.float64]:
+        tell(f"column {short(rules.name)} of {os.path.basename(self.path)}")
+        found = self.columns[rules.name]
         if isinstance(found, np.ndarray):
             values = found.astype(found.dtype if found.dtype == np.float32 else np.float64)
             missing = np.isnan(values)
             if missing.any():
-                values[missing] = self._blank(int(np.argmax(missing)), column, fix, blank)
+                values[missing] = self._number(int(np.argmax(missing)), None, rules)
             return values
         if self.lines is not None and decimal_only(found):  # nearly always all are numbers
             with suppress(ValueError):
                 return np.fromiter(map(float, found), dtype=np.float64, count=len(found))
-        cells = (self._number(row, column, cell, fix, blank) for row, cell in enumerate(found))
+        cells = (self._number(row, cell, rules) for row, cell in enumerate(found))
         return np.fromiter(cells, dtype=np.float64, count=len(found))
 
-    def _number(self, row: int, column: str, cell: Any, fix: str, blank: float | None) -> float:
+    def _number(self, row: int, cell: Any, rules: Column) -> float:
         if cell is None or (isinstance(cell, str) and not cell):
-            return self._blank(row, column, fix, blank)
+            if rules.blank is None:
+                self.refuse(row, rules.name, f"the cell is empty; {rules.fix}")
+            return rules.blank
         if isinstance(cell, str):
             if self.lines is None:
-                self.refuse(row, column, f"{short(cell)} is text, which is not taken for a number; convert the column")
+                problem = f"{short(cell)} is text, which is not taken for a number; convert the column"
+                self.refuse(row, rules.name, problem)
             if decimal_only([cell]):
                 with suppress(ValueError):
                     return float(cell)
         elif isinstance(cell, (int, float, np.number, Decimal, Fraction)) and not isinstance(cell, bool):
             with suppress(OverflowError):  # a whole number too large for a float
                 return float(cell)
-        self.refuse(row, column, f"{_shown(cell)} is not a number; {fix}")
-
-    def _blank(self, row: int, column: str, fix: str, blank: float | None) -> float:
-        if blank is None:
-            self.refuse(row, column, f"the cell is empty; {fix}")
-        return blank
+        self.refuse(row, rules.name, f"{_shown(cell)} is not a number; {rules.fix}")
 
 
 def escaped(cell: Any) -> Any:
-    """A cell for a CSV file: a text that spreadsheets would execute after an apostrophe, which `read_table` takes off.
+    """A cell for a CSV file. Text that a spreadsheet would execute gets an apostrophe, which `read_table` removes.
 
-    Where apostrophes stand before such a text already it takes one more, so that each text is read as it was.
+    Text that already starts with apostrophes gets one more, so that every text is read back unchanged.
     """
     return f"'{cell}" if isinstance(cell, str) and _FORMULA.match(cell) else cell
 
@@ -202,7 +208,7 @@ def read_table(path: str | os.PathLike[str], required: Sequence[str]) -> InputTa
 
 
 def _header(row: list[str], place: str, required: Sequence[str]) -> list[str]:
-    """The names of the columns, checked before further rows are, so that a wrong separator is told as such."""
+    """The names of the columns, checked before other rows, so that a wrong separator is reported as such."""
     header = [_BEFORE_UNIT.sub(" ", cell) for cell in row]
     separator = next((s for s in (";", "\t") if s in header[0]), None)
     if len(header) == 1 and header[0] not in required and separator:
@@ -214,7 +220,7 @@ def _header(row: list[str], place: str, required: Sequence[str]) -> list[str]:
 
 
 def check_columns(header: Sequence[str], place: str, required: Sequence[str]) -> None:
-    """Require names of columns that are not empty, differ and hold those ``required``; errors start with ``place``."""
+    """Check that column names are not empty, differ and include those ``required``; errors start with ``place``."""
     seen: set[str] = set()
     for k, name in enumerate(header):
         if not name:
@@ -228,7 +234,7 @@ def check_columns(header: Sequence[str], place: str, required: Sequence[str]) ->
 
 
 def short(text: str) -> str:
-    """A text for a message, in quotes and not too long."""
+    """A text for a message, quoted and shortened."""
     return repr(text if len(text) <= 40 else text[:37] + "...")
 
 

@@ -1,4 +1,4 @@
-"""Text files: read whole as UTF-8, refused where they are not regular files, and named in errors."""
+"""Reads text files as UTF-8, with errors that name the file."""
 
 from __future__ import annotations
 
@@ -10,15 +10,13 @@ from contextlib import contextmanager
 from typing import TypeGuard
 
 from fairopt.errors import InvalidInstance, OutOfMemory
-from fairopt.progress import tell
-
-__all__ = ["about", "check_file", "check_memory", "decimal_only", "is_path", "read_text"]
+from fairopt.runtime.progress import tell
 
 # Bytes that a file takes at least while it is parsed: for each byte of it (csv reads from 4 of each character), and for
 # each mark between values (a pointer, since Python has small values once; of YAML an object of its own)
 _AS_JSON = (2, 8, (b",",))
 _PARSED = {".csv": (5, 16, (b",", b"\n")), ".yaml": (2, 400, (b",", b"\n")), ".yml": (2, 400, (b",", b"\n"))}
-_CHUNK = 1 << 26  # bytes that are read at once
+_CHUNK = 1 << 26  # bytes to read at once
 _PACKED = {b"\x1f\x8b": "gzip", b"PK\x03\x04": "zip (as .xlsx files are)"}
 
 
@@ -31,7 +29,7 @@ def is_path(value: object) -> TypeGuard[str | os.PathLike[str]]:
 
 
 def check_file(path: str | os.PathLike[str], expected: str) -> None:
-    """Require that a path is a regular file: reading a pipe could wait without end."""
+    """Check that a path is a regular file: reading a pipe could wait forever."""
     name = os.fspath(path)
     try:
         mode = os.stat(name).st_mode
@@ -79,7 +77,7 @@ def read_text(path: str | os.PathLike[str], expected: str) -> str:
 
 
 def check_memory(name: str, needed: int) -> None:
-    """Refuse a file that takes more than the memory of the machine, before it takes it."""
+    """Raise `OutOfMemory` before a file is read that needs more memory than the machine has."""
     there = memory()
     if there is not None and needed > there:
         raise OutOfMemory(
@@ -89,7 +87,7 @@ def check_memory(name: str, needed: int) -> None:
 
 
 def memory() -> int | None:
-    """Bytes of memory that the machine has, None where the system does not say."""
+    """Bytes of memory of the machine, None if unknown."""
     try:
         return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (AttributeError, OSError, ValueError):  # Windows has no sysconf
@@ -103,14 +101,14 @@ def _unreadable(name: str, error: OSError | ValueError, expected: str) -> Invali
 
 
 def decimal_only(cells: Iterable[str]) -> bool:
-    """Whether texts that Python reads as numbers are plain decimals: no ``1_000``, no digits but 0 to 9."""
+    """Whether numbers are plain decimals: Python also accepts ``1_000`` and digits of other scripts."""
     text = "".join(cells)
     return text.isascii() and "_" not in text
 
 
 @contextmanager
 def about(*places: str, hint: str = "") -> Iterator[None]:
-    """Let errors raised here begin with the files that they are about, unless they name one, and end with a hint."""
+    """Start errors with the files that they are about, unless they name one, and end them with a hint."""
     try:
         yield
     except InvalidInstance as error:

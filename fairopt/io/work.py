@@ -1,4 +1,4 @@
-"""Users of an instance from the tasks that owners have (pods of namespaces, jobs of accounts)."""
+"""Makes users from the tasks of owners: pods of namespaces, jobs of accounts."""
 
 from __future__ import annotations
 
@@ -11,8 +11,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fairopt.io.notes import Notes, check_choice, counted
-
-__all__ = ["TASKS", "Work", "arguments_of_work"]
 
 TASKS = ("mean", "shapes")
 
@@ -94,7 +92,7 @@ def arguments_of_work(
     listed = ", ".join(gone[:5]) + (", ..." if len(gone) > 5 else "")
     notes.add("{resource} that no server has {was} left out: {gone}", number=len(gone), gone=listed)
     mark = " #"
-    while any(mark in owner for owner in kinds):  # so that no name of a kind is an owner's name
+    while any(mark in owner for owner in kinds):  # so that users' names differ from owners'
         mark += "#"
     users, names, weights = [], [], []
     for owner, of_owner in kinds.items():
@@ -135,7 +133,7 @@ def _fitting(work: Iterable[Work], capacities: NDArray[np.float64]) -> tuple[lis
 def _remark_large(
     work: list[Work], capacities: NDArray[np.float64], resources: Sequence[str], notes: Notes, word: str
 ) -> None:
-    """Count tasks that no server where they may run can hold alone, with an amount that is too large for all."""
+    """Note the tasks that are larger than any server where they may run, with an example."""
     by_place: dict[bytes | None, list[Work]] = {}
     for each in work:
         by_place.setdefault(None if each.servers is None else each.servers.tobytes(), []).append(each)
@@ -144,7 +142,7 @@ def _remark_large(
         able = np.unique(capacities if where is None else capacities[where], axis=0) * (1 + 1e-9)
         requests = np.array([each.request for each in members], dtype=np.float64)
         large = np.arange(len(members))
-        for server in able[np.argsort(-able.sum(axis=1))]:  # the largest server holds almost all
+        for server in able[np.argsort(-able.sum(axis=1))]:  # the largest server holds almost all tasks
             large = large[(requests[large] > server).any(axis=1)]
         most = able.max(axis=0)
         for k in large.tolist():

@@ -1,4 +1,4 @@
-"""An instance as one YAML file, with the keys and checks of JSON files."""
+"""Instances as YAML files, with the keys and checks of JSON files."""
 
 from __future__ import annotations
 
@@ -9,21 +9,19 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fairopt.errors import InvalidInstance, MissingExtra
+from fairopt.errors import InvalidInstance, optional
 from fairopt.io.arguments import Arguments
 from fairopt.io.json_file import arguments_of_data
 from fairopt.io.saving import write_whole
 from fairopt.io.text_files import read_text
-from fairopt.progress import EVERY, steps, tell
+from fairopt.runtime.progress import EVERY, steps, tell
 
 if TYPE_CHECKING:
     from fairopt.instance import Instance
 
-__all__ = ["pyyaml_for", "read_yaml", "write_yaml"]
-
 _EXPECTED = "expected the keys demands and capacities, as in a .json file"
 _DEEPEST = 20  # levels; an instance has 4
-# Plain scalars of YAML 1.2: unlike in YAML 1.1, `no` is a name, 1e3 is a number, 0010 is ten and 1:30 is a name
+# Plain scalars of YAML 1.2: unlike in YAML 1.1, `no` and 1:30 are text, 1e3 is a number and 0010 is ten
 _RESOLVERS = {
     "null": r"null|Null|NULL|~|",
     "bool": r"true|True|TRUE|false|False|FALSE",
@@ -67,15 +65,11 @@ def read_yaml(path: str | os.PathLike[str]) -> Arguments:
 
 def pyyaml_for(purpose: str) -> Any:
     """The module yaml, or `MissingExtra`."""
-    try:
-        import yaml
-    except ImportError as error:
-        raise MissingExtra("PyYAML", "yaml", purpose) from error
-    return yaml
+    return optional("yaml", "yaml", purpose, package="PyYAML")
 
 
 def _check_events(yaml: Any, events: Iterable[Any], name: str) -> None:
-    """Refuse what would take memory without end: aliases, and nesting so deep that libyaml ends the process."""
+    """Refuse aliases, which can take unlimited memory, and nesting so deep that libyaml aborts the process."""
     depth = 0
     for event in steps(events, f"events of {os.path.basename(name)}"):
         if isinstance(event, yaml.AliasEvent):
@@ -87,7 +81,7 @@ def _check_events(yaml: Any, events: Iterable[Any], name: str) -> None:
 
 
 def _too_deep(name: str, mark: Any) -> str:
-    """The message for data nested more deeply than an instance is."""
+    """The message about nesting that is too deep."""
     return f"{name}, line {mark.line + 1}: this is nested too deep; {_EXPECTED}"
 
 
@@ -99,7 +93,7 @@ def _loader(yaml: Any, what: str) -> Any:
     class Loader(base):
         yaml_implicit_resolvers: dict[str, Any] = {}  # noqa: RUF012 - PyYAML's own name
 
-        def resolve(self, *node: Any) -> Any:  # asked for each node of the composed document
+        def resolve(self, *node: Any) -> Any:  # called for each node
             if not next(nodes) % EVERY:
                 tell(what)
             return super().resolve(*node)
@@ -126,13 +120,13 @@ def _loader(yaml: Any, what: str) -> Any:
 
 
 def write_yaml(instance: Instance, path: Path) -> None:
-    """Write an instance as a YAML file, exact to the last bit, one user or server to a line."""
+    """Write an instance as a YAML file, exact to the last bit."""
     yaml = pyyaml_for("writing YAML files")
     data = {key: value for key, value in instance.to_dict().items() if value is not None}
     base: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 
     class Dumper(base):
-        """Quotes texts that YAML 1.2 takes for something else, besides those of YAML 1.1."""
+        """Quotes text that YAML 1.2 or 1.1 would not read as text."""
 
     for kind, pattern in _RESOLVERS.items():
         Dumper.add_implicit_resolver(f"!{kind}", re.compile(f"({pattern})$"), None)

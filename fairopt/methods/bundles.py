@@ -17,13 +17,13 @@ from fairopt.errors import Infeasible, OutOfDomain
 from fairopt.evidence.bundles import Divided, SolvedBundles
 from fairopt.formulation import solvers
 from fairopt.formulation.bundle_program import BundleConeModel, BundleProgram
-from fairopt.lazy import cp
 from fairopt.methods import infeasible
 from fairopt.methods.arrays import Float
 from fairopt.methods.cone.solve import by_chain, solve_problem
 from fairopt.methods.settings import Proposals, Settings
-from fairopt.progress import tell
 from fairopt.proofs.proposal import Proposal
+from fairopt.runtime.lazy import cp
+from fairopt.runtime.progress import tell
 
 
 def proposal_of(program: BundleProgram, held: Float, tasks: Float, method: str, solver: str | None) -> Proposal:

@@ -26,7 +26,7 @@ from fairopt.blocks.objectives import AlphaFair, Objective, Total
 from fairopt.blocks.shares import Share, Tasks, asked_once
 from fairopt.certificate import Try
 from fairopt.errors import Infeasible, InvalidBlock, NotCertified, OutOfDomain, nearest
-from fairopt.formulation import apart, solvers
+from fairopt.formulation import solvers
 from fairopt.formulation.bundle_program import BundleProgram, program_class
 from fairopt.formulation.problem import natural_problem
 from fairopt.formulation.program import Program, require_instance
@@ -52,7 +52,8 @@ from fairopt.proofs.conditions import room_left
 from fairopt.proofs.conic import MATRICES, has_matrices
 from fairopt.proofs.gate import Answer
 from fairopt.proofs.proposal import Proposal
-from fairopt.time_limits import FIX, Limit, begin, checked, current, stage, within_limit
+from fairopt.runtime import subprocesses
+from fairopt.runtime.clock import FIX, Limit, begin, check, checked, current, within_limit
 
 log = logging.getLogger("fairopt")
 
@@ -69,11 +70,12 @@ FAST = (
     ("levels", leximin_on_servers_applies, solve_leximin_on_servers),
 )
 EXACT_FOR = {
-    "water-filling": "exact for Leximin and MaxMin on one pool (or identical servers), under EnvyFree too",
-    "prices": "exact for AlphaFair with alpha > 0, OrderedWeighted and sums of one concave function per user "
-    "(`by_user`) on one pool (or identical servers), and on several servers for MaxMin, for AlphaFair with alpha from "
-    "0.05 to 5 and for such sums",
-    "linear": "exact for Total and AlphaFair(0) on one pool (or identical servers)",
+    "water-filling": "exact for Leximin, and MaxMin and its multiples, on one pool (or identical servers), under "
+    "EnvyFree too",
+    "prices": "exact for AlphaFair with alpha > 0, OrderedWeighted, their multiples and sums of one concave function "
+    "per user (`by_user`) on one pool (or identical servers), and on several servers for MaxMin, AlphaFair with alpha "
+    "from 0.05 to 5, their multiples and such sums",
+    "linear": "exact for Total, AlphaFair(0) and their multiples on one pool (or identical servers)",
     "levels": "exact for Leximin on several servers of a share with the same coefficients on each",
     "parametric": "exact for FairnessEfficiency wherever it has an optimum, but for AlphaFair's edge and beta = 1",
     "closed": "exact for WeightedLog, alone or under GlobalAggregateResource and AtMostRequested",
@@ -180,8 +182,8 @@ def _solve_tier(program: Program, settings: Settings, method: str) -> Answer:
     if program.empty:
         return gate.empty(program)
     if isinstance(program, BundleProgram):
-        with stage("writing programs for CVXPY"):
-            return best(program, solve_bundles(program, settings, method))
+        check("writing programs for CVXPY")
+        return best(program, solve_bundles(program, settings, method))
     program.refuse_hopeless()
     if program.many_rows and method in ("auto", "cone") and not only_parametric(program):
         solve = partial(_solve_with, settings=settings, method=method)
@@ -204,9 +206,9 @@ def _solve_with(program: Program, settings: Settings, method: str) -> Answer:
         )
     given = program.given
     if settings.deadline is not None and solvers.may_overrun("CLARABEL", given.n_users * given.capacities.size):
-        apart.start()
-    with stage("writing programs for CVXPY"):
-        answer = _solve_by_cones(program, settings)
+        subprocesses.start()
+    check("writing programs for CVXPY")
+    answer = _solve_by_cones(program, settings)
     return replace(answer, tried=tried + answer.tried) if tried else answer
 
 
@@ -217,8 +219,8 @@ def _solve_fast(program: Program, settings: Settings, method: str) -> Answer | N
         return None
     for name, applies, solve in FAST:
         if method in ("auto", name) and applies(program):
-            with stage(f"the method {name}"):
-                answer = best(program, solve(program, settings))
+            check(f"the method {name}")
+            answer = best(program, solve(program, settings))
             tried += answer.tried
             answer = replace(answer, tried=tried)
             if answer.ok or method == name:
@@ -244,8 +246,8 @@ def best(program: Program, proposals: Proposals, most: int | None = None) -> Ans
             break
         if limit is not None:
             limit.proposed = proposal
-        with stage("the proof"):
-            answer = gate.judge(program, proposal)
+        check("the proof")
+        answer = gate.judge(program, proposal)
         for attempt in answer.tried:
             log.info("%s", attempt)
         tried += answer.tried
@@ -428,10 +430,9 @@ def raise_not_certified(allocation: Allocation, settings: Settings) -> NoReturn:
     certificate, policy = allocation.certificate, allocation.policy
     own = not all(map(is_ours, blocks_within((policy.objective, *policy.constraints))))
     tried = "; ".join(str(t) for t in certificate.tried) or certificate.method
-    spent, limit = "", current()
+    limit = current()
     if settings.late or any("time limit" in t.status + t.message for t in certificate.tried):
-        fix = "give it more time_limit"
-        spent = "" if limit is None else f"{_sentence(limit.account())}. "
+        fix = "give it more time_limit" + ("" if limit is None else f" than {limit.seconds:g} s")
     elif own and has_matrices(natural_problem(_writable(policy), allocation.instance)):
         fix = MATRICES
     elif (left := _most_left(policy, allocation.instance)) <= NOTHING:
@@ -446,7 +447,7 @@ def raise_not_certified(allocation: Allocation, settings: Settings) -> NoReturn:
     raise NotCertified(
         f"no answer could be certified: gap {certificate.gap:.2g} (tolerance 1e-6), violation "
         f"{certificate.violation:.2g} (1e-9), constraints {certificate.block_violation:.2g} (1e-7). "
-        f"Tried {tried}. {spent}Fix: {fix}",
+        f"Tried {tried}. Fix: {fix}",
         best=allocation,
         tried=certificate.tried,
     )
@@ -462,19 +463,13 @@ def _most_left(policy: Any, instance: Instance) -> float:
 
 
 def raise_stopped(policy: Any, limit: Limit, begun: float) -> NoReturn:
-    """Raise `NotCertified` of a call that was stopped, with the best found and what used the time."""
-    spent, best = limit.account(), None
+    """Raise `NotCertified` of a call that was stopped, with the best found."""
+    best = None
     if limit.program is not None:
         best = gate.unfinished(policy, limit.program, limit.found, limit.proposed, begun)
     tried = () if best is None else best.certificate.tried
     raise NotCertified(
-        f"no answer was certified when the time limit was over: {spent}. "
-        + (f"Tried {'; '.join(map(str, tried))}. " if tried else "")
-        + FIX,
+        f"no answer was certified within {limit}. " + (f"Tried {'; '.join(map(str, tried))}. " if tried else "") + FIX,
         best=best,
         tried=tried,
     )
-
-
-def _sentence(text: str) -> str:
-    return text[:1].upper() + text[1:]

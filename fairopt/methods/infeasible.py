@@ -17,10 +17,10 @@ from fairopt.blocks.constraints import Constraint, MinShare, MinTasks, SharingIn
 from fairopt.errors import Infeasible
 from fairopt.formulation import solvers
 from fairopt.formulation.program import ConeModel, Float, Indices, Program, checked_conditions
-from fairopt.lazy import cp
-from fairopt.progress import tell
 from fairopt.proofs.conditions import gradient_of, values_kept
 from fairopt.proofs.conic import conic_excess
+from fairopt.runtime.lazy import cp
+from fairopt.runtime.progress import tell
 
 Name = TypeVar("Name")
 

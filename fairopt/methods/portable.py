@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -19,16 +19,15 @@ from fairopt.formulation.bundle_program import decides_bundles
 from fairopt.formulation.program import Program
 from fairopt.formulation.whole import number_of, whole_instance
 from fairopt.instance import Instance
-from fairopt.methods.dispatch import keep_level, solve_tiers
-from fairopt.methods.settings import Settings
+from fairopt.methods.dispatch import keep_level
 from fairopt.methods.supporting import NEAR, is_small, supporting
 from fairopt.proofs import verify
 from fairopt.proofs.entries import Imposed
 from fairopt.proofs.envy import Pulling, pulling_rows
-from fairopt.proofs.gate import Answer
 
 ROWS, PAIRS = 160_000, 4_000_000  # rows of envy-freeness that become fractions, and that are looked at as floats
 LARGE = 1_000  # numbers of a policy without conditions
+NO_EVIDENCE = "the answer has no evidence; allocate its instance by its policy for one that has"
 UNREADABLE = (FairoptError, verify.CannotCheck, verify.Fault, LookupError, TypeError, ValueError)
 
 
@@ -37,7 +36,7 @@ def portable(allocation: Allocation) -> dict[str, Any]:
     """Entries of the file of an allocation: ``given``, coefficients of shares of one's own, ``proof``, evidence by
     tier, and ``prices``, those of the evidence where it has them in units of the objective.
 
-    Where evidence is not portable, the entry says why.
+    Where there is no evidence, or it is not portable, the entry says why; nothing is solved for the policy.
     """
     policy, instance = allocation.policy, allocation.instance
     blocks = set(blocks_within((policy.objective, policy.constraints)))
@@ -51,14 +50,13 @@ def portable(allocation: Allocation) -> dict[str, Any]:
         plain = not (policy.constraints or len(tiers_of(policy.objective)) > 1 or instance.demands.ndim == 3 or given)
         large = instance.eligible.size * instance.n_resources > LARGE
         with np.errstate(all="ignore"):
-            fresh = _solved_again(allocation)
             if any(isinstance(block, ManyRows) for block in policy.constraints):
-                more = {"binding": _binding(allocation, fresh)}
+                more = {"binding": _binding(allocation)}
             cluster = None
             if not (plain and large):
                 held = {"instance": instance.to_dict(), "tasks_by_server": allocation.tasks_by_server.tolist()}
                 cluster = verify.Cluster({**held, "given": given, **more})
-            proof = list(_entries(allocation, cluster, fresh))
+            proof = list(_entries(allocation, cluster))
     except UNREADABLE as error:
         proof = [{"why": str(error)}]
     if allocation.evidence_prices is not None:
@@ -81,26 +79,15 @@ def _natural_prices(objective: Objective, entry: Mapping[str, Any]) -> dict[str,
     return {"prices": prices.tolist() if np.isfinite(prices).all() else None}
 
 
-def _solved_again(allocation: Allocation) -> list[tuple[Program, Answer]]:
-    """The tiers of an allocation that has no evidence, with new answers; none of others."""
-    policy, instance, kept = allocation.policy, allocation.instance, allocation.evidence
-    if kept and all(kept):
-        return []
-    if allocation.placement is not None:
-        instance = whole_instance(instance, number_of(tiers_of(policy.objective)[0]), tuple(policy.constraints))
-    return solve_tiers(policy, instance, Settings(), "auto")
-
-
-def _binding(allocation: Allocation, fresh: Sequence[tuple[Program, Answer]]) -> list[list[int]] | None:
+def _binding(allocation: Allocation) -> list[list[int]] | None:
     """The rows of envy-freeness that evidence charges, as pairs of users; None where it may charge all."""
     instance, active = allocation.instance, np.flatnonzero(allocation.instance.task_limits > 0)
     n, found = len(active), dict[int, None]()
-    alike = instance.demands.ndim == 2 and instance.everywhere
+    alike = instance.demands.ndim == 2 and instance._everywhere
     many = verify.CannotCheck(f"envy-freeness of {n:,} users has too many rows for fractions")
     if n * n > (PAIRS if alike else ROWS):
         raise many
-    found_now = [answer.evidence and answer.evidence.numbers() for _, answer in fresh]
-    for k, held in enumerate(found_now or allocation.evidence):
+    for k, held in enumerate(allocation.evidence):
         kind = held and held["kind"]
         if held and kind == "rows":
             found |= dict.fromkeys(row for rows in held["made"] for row in rows)
@@ -123,17 +110,13 @@ def _own_bases(instance: Instance, blocks: Iterable[Block]) -> dict[str, Any]:
         if isinstance(log, WeightedLog) and not is_ours(log.base):
             weights = np.zeros((*instance.eligible.shape, instance.n_resources))
             if part.any():
-                weights[part] = log.bases(instance.taking_part(part))
+                weights[part] = log.bases(instance._taking_part(part))
             given[repr(log.base)] = weights.tolist()
     return given
 
 
-def _entries(
-    allocation: Allocation, cluster: verify.Cluster | None, fresh: Sequence[tuple[Program, Answer]]
-) -> Iterator[dict[str, Any]]:
-    """Evidence by tier, of ``fresh`` answers where the allocation has none. Of whole tasks only that of the first
-    tier's divisible answer.
-    """
+def _entries(allocation: Allocation, cluster: verify.Cluster | None) -> Iterator[dict[str, Any]]:
+    """Evidence by tier. Of whole tasks only that of the first tier's divisible answer."""
     policy, instance, kept = allocation.policy, allocation.instance, allocation.evidence
     constraints: tuple[Constraint, ...] = tuple(policy.constraints)
     rows = [cluster.impose(verify.block(repr(condition))) for condition in constraints] if cluster else []
@@ -141,22 +124,22 @@ def _entries(
     if whole:
         tiers, instance = tiers[:1], whole_instance(instance, number_of(tiers[0]), constraints)
     for k, objective in enumerate(tiers):
-        program = fresh[k][0] if fresh else Program(instance, objective, constraints)
+        program = Program(instance, objective, constraints)
         if program.empty:
             yield {"kind": "empty"}
             continue
+        if not kept or not kept[k]:
+            raise verify.CannotCheck(NO_EVIDENCE)
         tasks = own_tasks = program.gather(allocation.tasks_by_server)
         last, in_levels = objective is tiers[-1], objective.term.is_smallest
         if whole:
-            tasks = fresh[k][1].tasks if fresh else np.asarray(kept[k]["divisible"], dtype=float)
+            tasks = np.asarray(kept[k]["divisible"], dtype=float)
         elif not last:
-            own_tasks = fresh[k][1].tasks if fresh else program.gather(np.asarray(kept[k]["tasks"], dtype=float))
+            own_tasks = program.gather(np.asarray(kept[k]["tasks"], dtype=float))
             tasks = own_tasks if in_levels else tasks
         own = Imposed(program.constraints, rows)
         try:
-            evidence = fresh[k][1].evidence if fresh else restored(program, kept[k], allocation.certificate.solver)
-            if evidence is None:
-                raise verify.CannotCheck(f"{objective} has no evidence that is portable")
+            evidence = restored(program, kept[k], allocation.certificate.solver)
             if cluster is not None and evidence.by_level and not cluster.alike(verify.block(repr(objective)).share):
                 own = Imposed((*program.constraints, None), [*rows, verify.limits_as_rows(cluster)])
             entry = evidence.entry(program, tasks, own)

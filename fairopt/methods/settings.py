@@ -19,7 +19,7 @@ Proposals = Generator[Proposal, Answer | None, None]  # the gate judges each; it
 class Settings:
     """Solver, options and time limit of one call.
 
-    ``deadline``, on the clock of `time.perf_counter`, is when searches stop; `time_limits` ends what does not.
+    ``deadline``, on the clock of `time.perf_counter`, is when searches stop.
     """
 
     solver: str | None = None

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from fairopt.formulation.highs import silence_banner
-from fairopt.lazy import sp
 from fairopt.methods.arrays import Float, Int
+from fairopt.runtime.lazy import sp
 
 TOLERANCE, SMALLEST = 1e-10, 1e-12  # the tightest that HiGHS takes
 DUAL, PRIMAL = 1, 4  # HiGHS's numbers of simplex strategies

@@ -13,8 +13,8 @@ import numpy as np
 
 from fairopt.formulation.highs import silence_banner
 from fairopt.formulation.program import Float
-from fairopt.lazy import cp
 from fairopt.proofs import verify
+from fairopt.runtime.lazy import cp
 
 LARGEST = 100_000  # numbers in the largest table of a program, beyond which none is solved
 TIED = 1e-9  # relatively: levels as near as this are held together

@@ -13,8 +13,8 @@ from fairopt.errors import FairoptError
 from fairopt.instance import Instance
 from fairopt.online.timeline import Timeline, moments_of
 from fairopt.policy import Policy
-from fairopt.progress import by_itself
-from fairopt.time_limits import Clock, begin
+from fairopt.runtime.clock import Clock, begin
+from fairopt.runtime.progress import by_itself
 
 __all__ = ["with_fair_at"]
 

@@ -21,8 +21,8 @@ from fairopt.online.jobs import Job, JobTable
 from fairopt.online.scheduler import Scheduler
 from fairopt.online.timeline import Timeline, moments_of
 from fairopt.policy import label
-from fairopt.progress import tell
-from fairopt.time_limits import Clock
+from fairopt.runtime.clock import Clock
+from fairopt.runtime.progress import tell
 
 __all__ = ["simulate"]
 

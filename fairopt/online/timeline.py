@@ -7,20 +7,22 @@ import os
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fairopt.accessor import later
 from fairopt.allocation import part_of_capacity
 from fairopt.blocks.shares import Share
 from fairopt.errors import InvalidInstance
 from fairopt.instance import Instance
 from fairopt.io.notes import counted
-from fairopt.lazy import sp
 from fairopt.online.jobs import JobTable
+from fairopt.runtime.lazy import later, sp
 from fairopt.validation import as_floats
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 __all__ = ["Timeline"]
 
@@ -234,7 +236,7 @@ class Timeline:
         -------
         Timeline
         """
-        return later("Timeline.with_fair_at")(self, moments, time_limit)
+        return later("fairopt.online.fair:with_fair_at")(self, moments, time_limit)
 
     def mean_utilisation(self) -> Float:
         """Part of each server in use, on average over the makespan, shape (n_servers, n_resources); NaN of nothing."""
@@ -276,7 +278,7 @@ class Timeline:
             "distance": {"mean": _mean(known), "largest": float(known.max()) if len(known) else math.nan},
         }
 
-    def to_frame(self, by: str = "task", times: ArrayLike | None = None) -> Any:
+    def to_frame(self, by: str = "task", times: ArrayLike | None = None) -> pd.DataFrame:
         """A pandas frame.
 
         Parameters
@@ -311,7 +313,7 @@ class Timeline:
         0      a      4      20.0        20.0       2.0
         1      b      1      15.0        11.0       2.2
         """
-        return later("Timeline.to_frame")(self, by, times)
+        return later("fairopt.online.frames:frame")(self, by, times)
 
     def plot(self, kind: str = "shares", ax: Any = None, *, between: tuple[float, float] | None = None) -> Any:
         """Draw the timeline; needs the extra ``plots``.
@@ -355,7 +357,7 @@ class Timeline:
         >>> [ax.get_ylabel() for ax in timeline.plot("allocation")]
         ['cpu (%)', 'memory (%)']
         """
-        return later("Timeline.plot")(self, kind, ax, between)
+        return later("fairopt.plots.timeline:draw_timeline")(self, kind, ax, between)
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write everything as JSON, from where `load` reads it; return the path.
@@ -378,10 +380,10 @@ class Timeline:
         >>> import fairopt as fo
         >>> path = pathlib.Path(tempfile.mkdtemp()) / "run.json"
         >>> saved = fo.simulate([4], [fo.Job("a", [1], 10, tasks=6)]).save(path)
-        >>> fo.Timeline.load(saved)
+        >>> fo.online.Timeline.load(saved)
         <Timeline of DominantShare(): 6 tasks of 1 user on 1 server, from 0 to 20>
         """
-        return later("Timeline.save")(self, Path(path))
+        return later("fairopt.online.saved:save")(self, Path(path))
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Timeline:
@@ -402,7 +404,7 @@ class Timeline:
         The jobs are run again, with tasks started when and where the file says. The fair shares are taken as they are:
         `with_fair_at` solves again.
         """
-        return later("Timeline.load")(Path(path))
+        return later("fairopt.online.saved:load")(Path(path))
 
     def __repr__(self) -> str:
         many, of = counted(len(self.start), "task"), counted(len(self.users), "user")

@@ -20,9 +20,9 @@ from fairopt.instance import Instance
 from fairopt.methods.dispatch import best
 from fairopt.methods.pool.solve import solve_waterfilling
 from fairopt.methods.settings import Settings
-from fairopt.progress import tell
 from fairopt.proofs import gate
-from fairopt.time_limits import FIX, Clock, Limit, begin, within_limit
+from fairopt.runtime.clock import FIX, Clock, Limit, begin, within_limit
+from fairopt.runtime.progress import tell
 
 __all__ = ["DynamicDRF"]
 
@@ -103,7 +103,7 @@ class DynamicDRF:
                 tasks = program.gather(last[0].tasks_by_server)
                 found = replace(gate.nothing(program, "water-filling"), tasks=tasks, block_violation=0.0)
                 held = gate.unfinished(self, program, found, None, begun)
-            spent = "" if limit is None else f": {limit.account()}"
+            spent = "" if limit is None else f": {limit}"
             raise NotCertified(f"{words}{spent}; .best is what they have. {FIX}", best=held)
 
         within_limit(clock.time_limit, begun, arrive, stop)
@@ -150,7 +150,7 @@ class DynamicDRF:
                 f"{self.name} is defined for one pool, and {instance!r} has servers that differ; use instance.pooled()"
             )
         n = instance.n_users
-        present = np.cumsum(instance.weights) / instance.total_weight
+        present = np.cumsum(instance.weights) / instance._total_weight
         had = np.zeros(n)
         for k in range(n):
             begun = time.perf_counter()

@@ -19,12 +19,12 @@ from fairopt.certificate import Certificate, Try
 from fairopt.errors import FairoptError, InvalidBlock, InvalidInstance, NotCertified, OutOfDomain
 from fairopt.formulation.program import require_instance
 from fairopt.instance import Instance
-from fairopt.methods.batch.allocate_many import allocate_many
 from fairopt.policy import accepted, is_mechanism, label
-from fairopt.progress import by_itself, tell, within
 from fairopt.proofs import gate
 from fairopt.proofs.gate import MeasuredPart
-from fairopt.time_limits import SHORTEST, begin, checked, current, within_limit
+from fairopt.runtime.clock import SHORTEST, begin, checked, current, within_limit
+from fairopt.runtime.progress import by_itself, tell, within
+from fairopt.scale.many import allocate_many
 
 __all__ = ["NaivePerServer"]
 
@@ -137,7 +137,7 @@ class NaivePerServer:
         """The answers of all servers together."""
         # users' own blocks may distinguish servers of equal numbers
         alike = all(map(is_ours, blocks_within(tuple(vars(self.policy).values())))) and is_ours(self.policy)
-        classes = instance.server_classes if alike else np.arange(instance.n_servers)
+        classes = instance._server_classes if alike else np.arange(instance.n_servers)
         first = np.unique(classes, return_index=True)[1]
         takes_part = (instance.eligible[:, first] & (instance.task_limits > 0)[:, None]).T
         answers = None if given else self._in_step(instance, first, takes_part, deadline)
@@ -154,7 +154,7 @@ class NaivePerServer:
         if not certificate.ok:
             fix, limit = "see .best for the best found", current()
             if limit is not None and limit.late:
-                fix = f"give it more time_limit: {limit.account()}"
+                fix = f"give it more time_limit: {limit}"
             where = "" if answers.failed is None else f" of server {instance.servers[first[answers.failed]]!r}"
             raise NotCertified(
                 f"no answer{where} could be certified: gap {certificate.gap:.2g} (tolerance 1e-6), violation "
@@ -233,7 +233,7 @@ class NaivePerServer:
         objective = getattr(self.policy, "objective", None)
         if objective is None or not part.any():
             return float(tasks.sum())
-        some = instance if part.all() else instance.taking_part(part)
+        some = instance if part.all() else instance._taking_part(part)
         point = Point(some, tasks[part]) if bundles is None else BundlePoint(some, bundles[part], tasks[part])
         with np.errstate(divide="ignore"):
             return float(objective.value(point))

@@ -14,7 +14,7 @@ from fairopt.methods.arrays import Float
 from fairopt.methods.cluster.psdsf import equilibrium
 from fairopt.proofs import gate
 from fairopt.proofs.psdsf import largest_gain
-from fairopt.time_limits import Limit, begin, checked, refuse, stage, within_limit
+from fairopt.runtime.clock import Limit, begin, check, checked, refuse, within_limit
 
 __all__ = ["PSDSF"]
 
@@ -81,7 +81,7 @@ class PSDSF:
         seconds = checked(time_limit)
         deadline = None if seconds is None else begun + seconds
         part = instance.task_limits > 0
-        some = instance if part.all() else instance.taking_part(part)
+        some = instance if part.all() else instance._taking_part(part)
         nearest: Float | None = None  # by users who take part and classes of servers
 
         def keep(tasks: Float) -> None:
@@ -90,14 +90,15 @@ class PSDSF:
 
         def spread(found: Float) -> Float:
             tasks = np.zeros(instance.eligible.shape)
-            tasks[part] = some.spread(found)
+            tasks[part] = some._spread(found)
             return tasks
 
         def work() -> Allocation:
             tasks = np.zeros(instance.eligible.shape)
             if part.any():
-                with stage("bringing servers into balance"):
-                    tasks = spread(equilibrium(some.merged(), deadline, keep))
+                check("bringing servers into balance")
+                keep(found := equilibrium(some.merged(), deadline, keep))
+                tasks = spread(found)
             return self._judged(instance, tasks, begun, deadline)
 
         def late(limit: Limit) -> Allocation:
@@ -110,8 +111,8 @@ class PSDSF:
 
     def _judged(self, instance: Instance, tasks: Float, begun: float, deadline: float | None) -> Allocation:
         """These tasks, certified; `NotCertified` if they are no equilibrium."""
-        with stage("the proof"):
-            allocation = gate.of_equilibrium(self, instance, tasks, begun)
+        check("the proof")
+        allocation = gate.of_equilibrium(self, instance, tasks, begun)
         certificate = allocation.certificate
         if not certificate.ok:
             gain, j, s = largest_gain(instance, tasks)

@@ -17,7 +17,7 @@ from fairopt.methods.whole.greedy import one_after_the_other
 from fairopt.methods.whole.servers import Placement, Servers, placement_rule
 from fairopt.proofs import gate
 from fairopt.proofs.maximal import measured
-from fairopt.time_limits import begin, checked, stage, within_limit
+from fairopt.runtime.clock import begin, check, checked, within_limit
 
 __all__ = ["SequentialMinMax"]
 
@@ -132,7 +132,7 @@ class SequentialMinMax:
         n, part = instance.n_users, np.flatnonzero(instance.task_limits > 0)
         per_task = np.ones(n)
         if len(part):
-            some = instance if len(part) == n else instance.taking_part(part)
+            some = instance if len(part) == n else instance._taking_part(part)
             per_task[part] = _alike(some, self.share) / some.weights
         most = np.minimum(instance.tasks_alone.sum(axis=1), instance.task_limits)
         for j in np.flatnonzero(most > MOST)[:1]:
@@ -140,10 +140,10 @@ class SequentialMinMax:
             raise OutOfDomain(f"user {instance.users[j]!r} could run {many}")
         each, units = instance.individual(), _units(instance)
         servers = Servers(each.capacities)
-        allowed = [None] * n if instance.everywhere else each.eligible
+        allowed = [None] * n if instance._everywhere else each.eligible
         requests = [servers.request(units[j], allowed[j]) for j in range(n)]
-        with stage("placing tasks one after the other"):
-            user, server = one_after_the_other(servers, requests, per_task, instance.task_limits, self.placement)
+        check("placing tasks one after the other")
+        user, server = one_after_the_other(servers, requests, per_task, instance.task_limits, self.placement)
         placed = measured(instance, user, server)
         allocation = gate.of_steps(self, instance, placed, self.share, begun)
         if not allocation.certificate.ok:

@@ -20,14 +20,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fairopt.formulation import apart, solvers
+from fairopt.formulation import solvers
 from fairopt.formulation.program import ConeModel, Float, Indices
 from fairopt.formulation.rows import BlockRows
-from fairopt.lazy import cp, sp, sparse_linalg
 from fairopt.proofs.bound import EPS
 from fairopt.proofs.conditions import charged_conditions
 from fairopt.proofs.lagrangian import Multipliers
-from fairopt.time_limits import current, stage
+from fairopt.runtime import subprocesses
+from fairopt.runtime.clock import check, current
+from fairopt.runtime.lazy import cp, sp, sparse_linalg
 
 REACH = 100.0  # the assumed range of a variable of CVXPY's, in multiples of its size (at least 1) at the answer
 CANCELLED = 1e-11  # of the largest terms: less than this is left by rounding
@@ -143,8 +144,8 @@ def conic_excess(
     problem, limit = cp.Problem(cp.Maximize(expression), list(constraints)), current()
     if limit is not None and time.perf_counter() + COMPILING * solvers.size(problem) > limit.hard:
         return np.inf, ""
-    with stage("the proof by CLARABEL (a second solve)"):
-        found = conic_bound(problem, unknowns, top)
+    check("the proof by CLARABEL (a second solve)")
+    found = conic_bound(problem, unknowns, top)
     if found is None or not np.isfinite(found.value - value):
         return np.inf, ""
     return found.value - value, ASSUMED if found.assumes else ""
@@ -407,10 +408,10 @@ def _solve(data: dict[str, Any], dims: Any) -> tuple[Float | None, Float | None]
     if limit is not None:
         options["time_limit"] = max(limit.hard - time.perf_counter(), 1e-3)
     if limit is not None and solvers.may_overrun("CLARABEL", data["A"].nnz):
-        arrays = {"a": data["A"], "b": data["b"], "c": data["c"], "cones": apart.cones(dims), "options": options}
+        arrays = {"a": data["A"], "b": data["b"], "c": data["c"], "cones": subprocesses.cones(dims), "options": options}
         try:
-            y, z = apart.solve("CLARABEL", limit.hard, **arrays)
-        except (apart._Stopped, apart._CannotSend, RuntimeError):
+            y, z = subprocesses.solve("CLARABEL", limit.hard, **arrays)
+        except (subprocesses._Stopped, subprocesses._CannotSend, RuntimeError):
             return None, None
     else:
         settings = clarabel.DefaultSettings()

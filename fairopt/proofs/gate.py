@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fairopt import lazy
 from fairopt.allocation import Allocation, feasibility, holdings_violation
 from fairopt.blocks.model import Point
 from fairopt.blocks.objectives import MaxMin
@@ -29,6 +28,7 @@ from fairopt.proofs.maximal import Placed, highest_level
 from fairopt.proofs.pool import PoolProof
 from fairopt.proofs.proposal import Evidence, Measured, Proposal
 from fairopt.proofs.psdsf import largest_gain, tasks_alone_on_one
+from fairopt.runtime import lazy
 
 
 @dataclass
@@ -240,7 +240,7 @@ def whole(
     first, _ = judged[0]
     if first.given != whole_instance(instance, first.objective, first.constraints):
         raise ValueError("the divisible answer is of another instance")
-    table = instance.by_row(placement)
+    table = instance._by_row(placement)
     each = instance.individual()
     violation = feasibility(each, placement)
     gaps, of_blocks, value = [0.0], 0.0, 0.0
@@ -281,7 +281,7 @@ def _lost(program: Program, answer: Answer, table: Float) -> Float:
 
 
 def of_problem(policy: Any, instance: Instance, found: Answer, begun: float) -> Allocation:
-    """The allocation of a solved problem; see `Policy.read`."""
+    """The allocation of a solved problem; see `Policy.certify`."""
     certificate = _certificate(begun, found)
     return Allocation(instance, policy, found.tasks, certificate, found.value, found.prices, found.bundles)
 
@@ -297,7 +297,7 @@ def of_equilibrium(
     method, value = "empty", 0.0
     part = instance.task_limits > 0
     if part.any():
-        method, some = "per-server water-filling", instance if part.all() else instance.taking_part(part)
+        method, some = "per-server water-filling", instance if part.all() else instance._taking_part(part)
         value = float((tasks[part].sum(axis=1) / tasks_alone_on_one(some).max(axis=1) / some.weights).min())
     gap = largest_gain(instance, tasks).gain if gap is None else gap
     certificate = _certificate(begun, gap=gap, violation=feasibility(instance, tasks), method=method)
@@ -310,9 +310,9 @@ def of_steps(policy: Any, instance: Instance, placed: Placed, share: Share, begu
     Its objective is the smallest share per weight, and its gap the loss against a bound for divisible tasks.
     """
     part, value, gap = np.flatnonzero(instance.task_limits > 0), 0.0, 0.0
-    tasks = instance.by_row(placed.placement)
+    tasks = instance._by_row(placed.placement)
     if len(part):
-        some = instance if len(part) == instance.n_users else instance.taking_part(part)
+        some = instance if len(part) == instance.n_users else instance._taking_part(part)
         value = float(MaxMin(share).value(Point(some, tasks[part])))
         gap = max(1.0 - value / highest_level(some, share), 0.0)
     certificate = _certificate(
@@ -362,11 +362,14 @@ class MeasuredPart(NamedTuple):
     assumed: str = ""
 
 
-def of_batch(policy: Any, instance: Instance, tasks: Float, found: MeasuredPart, seconds: float) -> Allocation:
-    """The allocation of one instance of a batch."""
+def of_batch(
+    policy: Any, instance: Instance, tasks: Float, found: MeasuredPart, seconds: float, evidence: tuple[Any, ...] = ()
+) -> Allocation:
+    """The allocation of one instance of a batch, with the evidence that it has for files."""
     table = tasks[:, None]
     value = float(policy.objective.value(Point(instance, table))) if instance.n_users else 0.0
-    return Allocation(instance, policy, table, _certificate(time.perf_counter() - seconds, found), value)
+    certificate = _certificate(time.perf_counter() - seconds, found)
+    return Allocation(instance, policy, table, certificate, value, evidence=evidence)
 
 
 def of_shards(proof: PoolProof, method: str, begun: float) -> Certificate:

@@ -20,11 +20,8 @@ from fairopt.blocks.objectives import Objective
 from fairopt.blocks.rows import Rows
 from fairopt.certificate import GAP_TOLERANCE
 from fairopt.formulation.program import Float, Indices, Program
-from fairopt.lazy import optimize, sp
 from fairopt.proofs.bound import EPS, added, best_response, level_at
-
-NEAR_NOTHING = 1e-12  # of the value at equal parts of the servers: multipliers of 1e17 have roundings of any size
-NOTHING = 0.25  # a bound that is this part of its own rounding is 0: the terms differ in their last digits at most
+from fairopt.runtime.lazy import optimize, sp
 
 
 class LinearRows(NamedTuple):
@@ -43,7 +40,7 @@ class Multipliers:
     conditions charge for a task of each pair, and ``constant`` is multiplier times right-hand side. ``extra`` are
     concave functions with lower bounds and their multipliers (the bounds are in ``constant``). ``size`` (n_pairs,) and
     ``constant_size`` are ``pair_cost`` and ``constant`` with all their terms taken positive: rounding is relative to
-    these.
+    these. ``forced`` (n_pairs,) is the part of ``pair_cost`` by rows whose right-hand side is 0, rounded down.
     """
 
     prices: Float
@@ -52,6 +49,7 @@ class Multipliers:
     extra: tuple[tuple[Form, float], ...] = ()
     size: Float | None = None
     constant_size: float = 0.0
+    forced: Float | float = 0.0
 
     def charge(
         self, rows: LinearRows, dual: Float, at: Float, unit: Float | float = 1.0, place: Indices | slice = slice(None)
@@ -77,6 +75,8 @@ class Multipliers:
         self.pair_cost = self.pair_cost + rows.cost(y)
         self.constant += float(rows.right @ y)
         self.constant_size += float(np.abs(rows.right) @ np.abs(y))
+        of_zero = np.where(rows.right == 0, y, 0.0)
+        self.forced = self.forced + rows.cost(of_zero) - EPS * rows.cost_size(of_zero)
 
     def times(self, factor: float) -> Multipliers:
         """All multipliers times a factor."""
@@ -87,6 +87,7 @@ class Multipliers:
             tuple((m, t * factor) for m, t in self.extra),
             None if self.size is None else self.size * factor,
             self.constant_size * factor,
+            self.forced * factor,
         )
 
 
@@ -144,12 +145,26 @@ def lagrangian_bound(
         gap = _relative_gap(objective, float(found.fun), value, point)
         if gap < best.gap:
             best = LagrangianBound(float(found.fun), gap, float(best.factor * np.exp(found.x)))
-    if not best.gap <= GAP_TOLERANCE and objective.value(point) == value == 0.0:  # conditions may allow nothing
-        plain = Lagrangian(program, majorant, multipliers, point, eps=0.0)(best.factor)
-        unit = majorant.value(point.typical())  # beside which the rounding must be small too, or it says nothing
-        if plain <= NOTHING * (best.value - plain) and best.value <= NEAR_NOTHING * unit:
-            return LagrangianBound(best.value, 0.0, best.factor)
+    unproved = not best.gap <= GAP_TOLERANCE and objective.value(point) == value == 0.0
+    if unproved and _allows_nothing(program, majorant, multipliers):
+        return LagrangianBound(0.0, 0.0, best.factor)
     return LagrangianBound(best.value, max(float(best.gap), 0.0) if np.isfinite(best.gap) else np.inf, best.factor)
+
+
+def _allows_nothing(program: Program, majorant: Form, multipliers: Multipliers) -> bool:
+    """Whether rows whose right-hand side is 0 prove that a majorant is nowhere above its value at no tasks, which is 0.
+
+    At multipliers they say ``forced @ x <= 0`` of tasks x, which are 0 where ``forced`` is above 0, if it is nowhere
+    below. A bound that is small beside its rounding proves no such thing: the optimum may be as small.
+    """
+    pairs, curves = program.pairs, majorant.curves
+    forced = np.broadcast_to(multipliers.forced, len(pairs))
+    most = np.where(forced > 0, 0.0, program.most[pairs.user])
+    if forced.min(initial=0.0) < 0 or not (curves or majorant.ranked):  # a tangent stands among the charges
+        return False
+    if any((pairs.of(curve.factor) * pairs.of(curve.c) * most).any() for curve in curves):
+        return False
+    return all(r.value(weigh(r.c, program.point(most))) == 0 for r in majorant.ranked)
 
 
 def _relative_gap(objective: Objective, top: float, value: float, point: Point) -> float:

@@ -26,10 +26,10 @@ import numpy as np
 from fairopt.blocks.model import Point
 from fairopt.certificate import GAP_TOLERANCE, VIOLATION_TOLERANCE
 from fairopt.formulation.program import Float, Indices, Mask, Program
-from fairopt.lazy import sp, sparse_linalg
 from fairopt.proofs.bound import EPS
 from fairopt.proofs.conic import ASSUMED, CANCELLED, ConicConditions
 from fairopt.proofs.lagrangian import Multipliers
+from fairopt.runtime.lazy import sp
 
 SLICE = GAP_TOLERANCE / VIOLATION_TOLERANCE  # a tolerated gap per tolerated part of a capacity
 ABOVE = 1e-9  # relatively: users so much above a level rose beyond it
@@ -37,8 +37,6 @@ TIE = 1e-7  # relatively: costs as near as this may be equal, since interior poi
 ROUNDING = 1e-14  # relatively: sums as near as this are equal, and costs at prices that were polished
 ONCE = 2.5e-16  # relatively: what rounding once leaves
 FAINT = 100.0  # roundings of a sum: who pays no more is charged with it
-LEFT = 1e-8  # relatively: what a solver may leave of a level
-DENSE = 4_000_000  # entries of a matrix that is factorised rather than iterated with
 GIVEN_LOWER = "levels above the first are the largest given the lower ones as returned"
 TRACE = 1e-7  # the part of its level that a user may hold somewhere and that is neglected
 
@@ -57,7 +55,7 @@ class Holding:
     sizes: Float | None = None
 
 
-class _Charged(NamedTuple):
+class Charged(NamedTuple):
     """A holding at the point.
 
     ``further`` says whether conditions other than capacities charge anything. ``by_pair`` (n_pairs,) is the cost of a
@@ -86,34 +84,21 @@ def judge_levels(
     program: Program, holdings: Sequence[Holding], further: ConicConditions | None, tasks: Float
 ) -> tuple[float, tuple[float, ...], str]:
     """The largest gap of any level of a `Leximin`, the gap of each level, and what these assume."""
-    levels, gap, gaps = _judged(program, holdings, further, tasks)
+    levels = Levels(program, further, tasks)
+    gap, gaps = levels.judge(holdings)
     assumed = [ASSUMED] if further is not None and further.on_others.shape[1] else []
     if levels.given_lower.any():  # they hang on lower ones by the square root of a slack
         assumed.append(GIVEN_LOWER)
     return gap, gaps, "; ".join(assumed)
 
 
-def _judged(
-    program: Program, holdings: Sequence[Holding], further: ConicConditions | None, tasks: Float
-) -> tuple[_Levels, float, tuple[float, ...]]:
-    """The levels as judged. Where costs that are near could be equal or not, by what proves more."""
-    levels = _Levels(program, further, tasks)
-    gap, gaps = levels.judge(holdings)
-    if gap > GAP_TOLERANCE and not further:
-        strict = _Levels(program, None, tasks, tie=ROUNDING)
-        other, others = strict.judge(holdings)
-        if other < gap:
-            return strict, other, others
-    return levels, gap, gaps
-
-
 def combined_holdings(
     program: Program, holdings: Sequence[Holding], further: ConicConditions | None, tasks: Float
 ) -> list[Holding]:
     """Holdings whose prices hold users by themselves: with those of earlier levels that close places added."""
-    judged, *_ = _judged(program, holdings, further, tasks)
-    out: list[Holding] = []
-    for c in judged.before:
+    levels, out = Levels(program, further, tasks), list[Holding]()
+    levels.judge(holdings)
+    for c in levels.before:
         prices, dual = np.maximum(c.holding.prices, 0.0), c.holding.dual
         for times, earlier in zip(c.added, out, strict=True):
             prices = prices + times * earlier.prices
@@ -123,44 +108,10 @@ def combined_holdings(
     return out
 
 
-def raised_to_bounds(
-    program: Program, further: ConicConditions | None, holdings: Sequence[Holding], tasks: Float
-) -> Float:
-    """Tasks with levels raised to their bounds by what a solver left of them, at the cost of users of later levels.
-
-    Under curved conditions later levels move by the square root of that, and their prices are worth its multiples.
-    """
-    pairs, later = program.pairs, np.ones(program.instance.n_users, dtype=bool)
-    needs = sp.csc_array(pairs.loads)
-    of_pair = np.repeat(np.arange(len(pairs)), np.diff(needs.indptr))
-    levels = _Levels(program, further, tasks)
-    for holding in holdings:
-        c, values = levels.charge(holding, levels.tie), levels.values
-        levels.before.append(c)
-        later[holding.users] = False
-        mine = holding.users[np.abs(values[holding.users] - c.peak) <= LEFT * c.peak]
-        costs = np.maximum(c.cost[mine], 0.0)
-        bound = max(c.peak, float((c.spare + (costs * c.floors[mine]).sum()) / costs.sum())) if costs.any() else 0.0
-        if not bound <= c.peak * (1 + LEFT):
-            continue
-        rise = np.ones(len(later))
-        rise[mine] = np.minimum(bound, levels.limits[mine]) / values[mine]
-        tasks, paying = tasks * rise[pairs.user], later[pairs.user]
-        load = pairs.loads @ np.where(paying, tasks, 0.0)
-        over = np.maximum(pairs.loads @ tasks - program.usable_rows, 0.0)
-        part, most = np.divide(over, load, out=np.zeros(len(load)), where=load > 0), np.zeros(len(pairs))
-        np.maximum.at(most, of_pair, part[needs.indices])
-        tasks = np.where(paying, tasks * np.maximum(1.0 - most, 0.0), tasks)
-        levels.held = tasks * levels.per_task
-        levels.used = pairs.loads @ tasks
-        levels.values = pairs.sum(levels.held)
-    return tasks
-
-
 def largest_rise(program: Program, further: ConicConditions | None, tasks: Float, holding: Holding) -> float:
     """By how much the users of a holding could rise at most, relatively, by its prices alone; infinite for none."""
-    levels = _Levels(program, further, tasks)
-    c = levels.charge(holding, levels.tie)
+    levels = Levels(program, further, tasks)
+    c = levels.charge(holding)
     costs = (np.maximum(c.cost, 0.0) * c.floors)[holding.users].sum()
     return float(c.spare / costs) if costs > 0 and c.spare == c.spare else np.inf
 
@@ -172,7 +123,7 @@ def further_charges(further: ConicConditions | None, holding: Holding) -> Multip
     return further.charges(holding.dual, holding.sizes, len(holding.prices))
 
 
-class _Levels:
+class Levels:
     """A leximin's users at tasks, in levels: shares per weight, in units of about the max-min level.
 
     ``per_task`` and ``held`` (n_pairs,) are the level of a task of each pair, and of all its tasks; ``values``
@@ -183,8 +134,7 @@ class _Levels:
     so far. ``given_lower`` (n_users,) are users whose levels curved conditions bound given lower ones as they are.
     """
 
-    def __init__(self, program: Program, further: ConicConditions | None, tasks: Float, tie: float = TIE) -> None:
-        self.tie = tie
+    def __init__(self, program: Program, further: ConicConditions | None, tasks: Float) -> None:
         share, instance = program.term.share, program.instance
         assert program.term.is_order
         self.program, self.further, self.pairs, self.user = program, further, program.pairs, program.pairs.user
@@ -196,14 +146,14 @@ class _Levels:
             self.low, self.most, self.limits = program.low * per, program.most * per, program.high * per
         else:
             best = np.where(instance.eligible, c, 0.0).max(axis=1) / per_user
-            alone = np.where(instance.eligible, c * instance.tasks_alone_within(program.usable), 0.0).sum(axis=1)
+            alone = np.where(instance.eligible, c * instance._tasks_alone_within(program.usable), 0.0).sum(axis=1)
             self.most = np.minimum(best * program.most, alone / per_user)
             self.low, self.limits = np.zeros(len(best)), np.full(len(best), np.inf)
         self.held = tasks * self.per_task
         self.values = self.pairs.sum(self.held)
         self.used = self.pairs.loads @ tasks
         self.needs = sp.csc_array(self.pairs.loads)
-        self.before: list[_Charged] = []
+        self.before: list[Charged] = []
         self.held_by, self.to_peak = np.full(len(self.low), -1), np.zeros(len(self.low))
         self.given_lower = np.zeros(len(self.low), dtype=bool)
 
@@ -214,9 +164,7 @@ class _Levels:
         excess = np.maximum(excess, 0.0)
         gaps: list[float] = []
         for holding in holdings:  # in the order in which users were held
-            c = self.charge(holding, self.tie)
-            if not (self.further and self.further.curved) and self.hangs_on_noise(c):
-                c = self.charge(self.polished(c), tie=ROUNDING)
+            c = self.charge(holding)
             mine = c.holding.users
             spare = c.spare + np.where(c.cost * c.floors <= FAINT * c.rounding, c.rounding, 0.0)
             rise = np.maximum((c.floors + spare / c.cost) / values - 1.0, 0.0)
@@ -236,7 +184,7 @@ class _Levels:
         gap = float(np.max([0.0, *gaps, *excess]))  # a NaN stays NaN
         return gap if np.isfinite(gap) else np.inf, tuple(gaps)
 
-    def cancelled(self, c: _Charged) -> Float:
+    def cancelled(self, c: Charged) -> Float:
         """What rounding leaves of costs that cancel, as those of users above a level under curved conditions."""
         if not (self.further and self.further.curved):
             return np.zeros(len(self.values))
@@ -244,7 +192,7 @@ class _Levels:
         np.maximum.at(most, self.user, np.where(self.held > 0, c.noise, 0.0))
         return CANCELLED * most
 
-    def moved(self, c: _Charged, excess: Float, lower: Mask) -> float:
+    def moved(self, c: Charged, excess: Float, lower: Mask) -> float:
         """The part of its level that users of lower levels would take by rising by an excess, under conditions besides
         capacities, where `taken` measures nothing.
         """
@@ -257,7 +205,7 @@ class _Levels:
         worth = (c.cost * self.values * excess)[earlier].sum()
         return float(np.max(worth / (c.cost * self.values)[at_peak], initial=0.0))
 
-    def charge(self, holding: Holding, tie: float) -> _Charged:
+    def charge(self, holding: Holding, tie: float | None = None) -> Charged:
         """The costs of users' levels at the prices of a holding, and at those of earlier ones that close places."""
         program, pairs, prices = self.program, self.pairs, np.maximum(holding.prices, 0.0)
         further = further_charges(self.further, holding)
@@ -309,75 +257,15 @@ class _Levels:
             added.append(float(times))
             spare = spare + (times * earlier.spare if times > 0 else 0.0)
             missing = np.where(earlier.over > 0, 0.0, missing)
+        if tie is None:  # what is closed matters to users above the level alone; prices of curved conditions are near
+            alone = not (self.values > floors * (1 + ABOVE)).any()
+            tie = TIE if alone or (self.further and self.further.curved) else ROUNDING
         dearer = (by_pair > cheapest + tie * noise) & ~shut & ~program.closed_pairs
         over = np.where(dearer, by_pair - cheapest, 0.0)
         charged = further is not None and bool(further.pair_cost.any())
-        return _Charged(holding, charged, by_pair, cost, over, shut, spare, rounding, peak, floors, noise, added)
+        return Charged(holding, charged, by_pair, cost, over, shut, spare, rounding, peak, floors, noise, added)
 
-    def above(self, c: _Charged) -> Mask:
-        """Users above the level of a holding, and above their lower bounds."""
-        return self.values > c.floors * (1 + ABOVE)
-
-    def cheaply_held(self, c: _Charged) -> Mask:
-        """Pairs where users hold a part of their level at about the smallest cost."""
-        return (self.held > TRACE * self.values[self.user]) & ~c.shut & (c.over == 0)
-
-    def hangs_on_noise(self, c: _Charged) -> bool:
-        """Whether there are later levels, and a solver's noise could decide what they can have.
-
-        That is where users hold something at nearly the cost of where it is cheapest, or users of later levels at a
-        cost that is not zero.
-        """
-        above, there = self.above(c), self.cheaply_held(c) & np.isfinite(c.by_pair)
-        nearly = there & (c.by_pair - np.maximum(c.cost, 0.0)[self.user] > ROUNDING * c.noise)
-        paid = c.by_pair > (ROUNDING * c.noise if c.further else 0.0)
-        return bool(above.any() and (nearly.any() or (there & above[self.user] & paid).any()))
-
-    def polished(self, c: _Charged) -> Holding:
-        """A holding with nearby prices, at which costs are equal wherever a user holds something at nearly its
-        cheapest.
-
-        They are zero where users of later levels hold something. Costs that differ by a solver's noise so become equal
-        to rounding; costs that differ by more cannot, or other places become cheaper. Later levels depend on this
-        distinction.
-        """
-        holding, further = c.holding, self.further
-        charges, by_unit = np.maximum(holding.prices, 0.0), sp.csr_array(self.pairs.loads.T)
-        there = self.cheaply_held(c)
-        used = np.unique(by_unit[np.flatnonzero(there & self.above(c)[self.user])].indices)
-        worth = charges[used] * self.program.usable_rows[used]  # other conditions may leave costs that cancel
-        charges[used[worth <= (TIE * float(np.abs(c.cost) @ c.floors) if c.further else np.inf)]] = 0.0
-        to_others = sp.csr_array((0, len(charges)))
-        if further is not None and holding.dual is not None:
-            slopes, on_others = further.slopes(holding.dual)
-            to_others = sp.csr_array(sp.hstack([sp.csr_array((on_others.shape[0], len(charges))), on_others]))
-            charging = np.bincount(further.cone_of_row, holding.dual != 0, slopes.shape[1]) > 0
-            charges = np.concatenate([charges, charging])  # multiples of what each cone charges
-            by_unit = sp.csr_array(sp.hstack([by_unit, slopes]))
-        some = np.flatnonzero(charges)
-        free = there & (c.by_pair <= TIE * c.noise) if c.further else np.zeros(len(there), dtype=bool)  # cost nothing
-        tied = np.flatnonzero(there & (c.cost > 0)[self.user] & ~free)
-        tied = tied[np.lexsort((-self.held[tied], self.user[tied]))]
-        first = np.diff(self.user[tied], prepend=-1) != 0  # where each user holds most
-        home = np.maximum.accumulate(np.where(first, np.arange(len(tied)), 0))
-        pay = sp.csr_array(by_unit[tied][:, some] / (self.per_task * c.cost[self.user])[tied, None])
-        nothing = sp.csr_array(by_unit[free][:, some] / (self.per_task * c.noise)[free, None])
-        whole = np.maximum(np.asarray(abs(to_others).sum(axis=1)).ravel(), 1e-300)
-        cancel = sp.csr_array(sp.diags_array(1.0 / whole) @ to_others[:, some])
-        away = sp.csr_array(sp.vstack([(pay - pay[home])[~first], nothing, cancel]) * charges[some])
-        if not np.isfinite(away.data).all():  # prices beyond the range of floats cannot be polished
-            return holding
-        if np.prod(away.shape) <= DENSE:
-            change: Float = np.linalg.lstsq(away.toarray(), away.sum(axis=1))[0]
-        else:
-            change = sparse_linalg.lsqr(away, away.sum(axis=1), atol=1e-16, btol=1e-16, iter_lim=20 * away.shape[1])[0]
-        charges[some] *= 1.0 - change
-        rows = len(holding.prices)
-        if further is None or holding.dual is None:
-            return replace(holding, prices=charges)
-        return replace(holding, prices=charges[:rows], dual=holding.dual * charges[rows:][further.cone_of_row])
-
-    def beside(self, c: _Charged, rise: Float) -> Mask:
+    def beside(self, c: Charged, rise: Float) -> Mask:
         """Users at the level of others whom the same prices provably hold: all of them need the same full resources."""
         mine, values = c.holding.users, self.values
         firm = mine[(rise[mine] <= GAP_TOLERANCE) & (values[mine] > self.low[mine] * (1 + ABOVE))]
@@ -432,7 +320,7 @@ class _Levels:
             taken += float((most * np.where(pays > room, room / pays, 1.0)).sum())
         return taken
 
-    def room(self, c: _Charged, spare: Float) -> Float:
+    def room(self, c: Charged, spare: Float) -> Float:
         """The part of its slice of a capacity that it needs which each user could still get anywhere, shape (n_users,).
 
         Where a user needs very little of a scarce resource, a rest that is negligible beside a capacity would raise it

@@ -26,17 +26,17 @@ from fairopt.formulation.problem import BUNDLES, TASKS, can_hold, first_program,
 from fairopt.formulation.program import Float, Program, require_instance
 from fairopt.formulation.whole import number_of
 from fairopt.instance import Instance
-from fairopt.lazy import cp
 from fairopt.proofs import conditions, gate
 from fairopt.proofs.bound import EPS
 from fairopt.proofs.conic import MATRICES, conic_excess, has_matrices
 from fairopt.proofs.gate import Answer
 from fairopt.proofs.lagrangian import Multipliers, lagrangian_bound
+from fairopt.runtime.lazy import cp
 
 
 @asked_once()
 def read_problem(policy: Any, problem: cp.Problem, instance: Instance) -> Allocation:
-    """The answer of a problem as an allocation; see `Policy.read`."""
+    """The answer of a problem as an allocation; see `Policy.certify`."""
     begun = time.perf_counter()
     found = judge_problem(policy, problem, instance)
     found.solver = getattr(problem.solver_stats, "solver_name", None)

@@ -14,11 +14,11 @@ import numpy as np
 from fairopt.blocks.algebra import in_units
 from fairopt.blocks.form import Form
 from fairopt.formulation.program import ConeModel, Float, Program
-from fairopt.lazy import cp
 from fairopt.proofs import conditions
 from fairopt.proofs.bound import EPS, added, best_response
 from fairopt.proofs.lagrangian import Lagrangian, Multipliers
 from fairopt.proofs.servers import RowUnits
+from fairopt.runtime.lazy import cp
 
 
 def judge_user_prices(program: Program, prices: Float, near: Float, tasks: Float) -> tuple[float, Float | None]:

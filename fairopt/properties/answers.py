@@ -19,10 +19,10 @@ from fairopt.certificate import VIOLATION_TOLERANCE
 from fairopt.errors import InvalidBlock, NotCertified, OutOfDomain
 from fairopt.formulation.batch import Batch
 from fairopt.instance import Instance
-from fairopt.methods.batch.allocate_many import allocate_batch
 from fairopt.policy import Policy, label
 from fairopt.properties.units import quotient
-from fairopt.time_limits import Clock
+from fairopt.runtime.clock import Clock
+from fairopt.scale.many import allocate_batch
 
 __all__ = [
     "OutOfTime",

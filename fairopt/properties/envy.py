@@ -23,10 +23,10 @@ from fairopt.allocation import Allocation
 from fairopt.blocks.bundle_model import tasks_within
 from fairopt.errors import InvalidBlock
 from fairopt.instance import Instance
-from fairopt.lazy import optimize, sp, spatial
-from fairopt.progress import tell
 from fairopt.properties.units import first_largest, own_units, quotient
-from fairopt.time_limits import Clock
+from fairopt.runtime.clock import Clock
+from fairopt.runtime.lazy import optimize, sp, spatial
+from fairopt.runtime.progress import tell
 
 __all__ = ["LESS_ONE_OF_THEIRS", "LESS_ONE_OWN", "TASKS", "Counting", "Envy", "at_own_weights", "envy", "whole"]
 
@@ -134,7 +134,7 @@ def envy(allocation: Allocation, counting: Counting = TASKS, tol: float = 1e-6, 
     instance, n, done = allocation.instance, allocation.instance.n_users, 0
     if n > 1:
         sets = _sets(allocation, counting)
-        several = search.matrix is None and not instance.everywhere and counting == TASKS
+        several = search.matrix is None and not instance._everywhere and counting == TASKS
         if sets is not None and several and _moderate(instance.demands, instance.weights, allocation.tasks_by_server):
             done = search.small_sets(allocation, *sets)
         for group in _groups(allocation, counting, sets, SMALL + 1 if done else 0):
@@ -214,7 +214,7 @@ def _sets(allocation: Allocation, counting: Counting) -> tuple[Bool, Indices] | 
     of_demands = allocation.given_bundles is None and instance.demands.ndim == 2
     if not of_demands or (instance.n_servers > 1 and counting.in_whole):
         return None
-    if instance.everywhere:
+    if instance._everywhere:
         return np.ones((1, instance.n_servers), dtype=bool), np.zeros(instance.n_users, dtype=np.intp)
     where, group = np.unique(instance.eligible, axis=0, return_inverse=True)
     return where, group.ravel()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from fairopt.errors import InvalidBlock, nearest
-from fairopt.time_limits import Clock
+from fairopt.runtime.clock import Clock
 
 __all__ = [
     "ALIASES",

@@ -27,13 +27,13 @@ from numpy.typing import NDArray
 
 from fairopt.allocation import Allocation
 from fairopt.errors import NotCertified
-from fairopt.formulation import apart
 from fairopt.instance import Instance
-from fairopt.lazy import optimize, sp
-from fairopt.progress import tell
 from fairopt.properties.uncertainty import left_open
 from fairopt.properties.units import gain_units, own_units, quotient
-from fairopt.time_limits import Clock
+from fairopt.runtime import subprocesses
+from fairopt.runtime.clock import Clock
+from fairopt.runtime.lazy import optimize, sp
+from fairopt.runtime.progress import tell
 
 __all__ = ["Dominating", "dominating"]
 
@@ -120,7 +120,7 @@ def dominating(allocation: Allocation, tol: float, clock: Clock | None = None) -
         user, best, margin, bound, gains = search.user, search.tasks, search.margin, search.bound, search.seen
     if margin == 0.0:
         return replace(nothing, bound=bound)
-    tasks = best if best.shape[1] == given.n_servers else given.spread(best)
+    tasks = best if best.shape[1] == given.n_servers else given._spread(best)
     others = int((np.delete(gains, user) > tol).sum())
     more = {given.users[user]: float(margin * problem.unit[user])}
     return Dominating(tasks, more, margin, max(bound, margin), others)
@@ -131,7 +131,7 @@ def _gain_problem(allocation: Allocation) -> _GainProblem:
     instance = given.merged()
     tasks = np.maximum(allocation.tasks_by_server, 0.0)
     if instance.n_servers < given.n_servers:
-        tasks = given.sum_by_class(tasks)
+        tasks = given._sum_by_class(tasks)
     total = tasks.sum(axis=1)
     used, capacities = _used(instance, tasks), instance.capacities * instance.counts[:, None]
     rounding = max(ROUNDING, float(np.finfo(float).eps) * instance.n_users**0.5)
@@ -305,10 +305,12 @@ def _solved(program: dict[str, Any], pairs: int, clock: Clock) -> tuple[int, str
     """
     if pairs > MANY and clock.left is not None:
         try:
-            answer: tuple[int, str, Any, Any] = apart.solve("linprog", time.perf_counter() + clock.left, **program)
-        except apart._Stopped:
+            answer: tuple[int, str, Any, Any] = subprocesses.solve(
+                "linprog", time.perf_counter() + clock.left, **program
+            )
+        except subprocesses._Stopped:
             return 1, "the time limit was over", None, None
-        except apart._CannotSend as error:
+        except subprocesses._CannotSend as error:
             log.info("HiGHS is not run in a process of its own: %s", error)
         else:
             return answer

@@ -6,7 +6,7 @@ import io
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -19,6 +19,9 @@ from fairopt.report.frames import FrameColumns, csv_text
 from fairopt.report.outcomes import Outcome, ask_all, mechanisms
 from fairopt.report.tables import Column, Table, both_ends, numbers, shortened, type_tables, users_column
 from fairopt.server_sums import ByType, by_type, several_types
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 __all__ = ["Comparison", "compare"]
 
@@ -160,7 +163,7 @@ class Comparison:
             "by_server_type": self.by_server_type() if several_types(instance) else [],
         }
 
-    def to_frame(self) -> Any:
+    def to_frame(self) -> pd.DataFrame:
         """A pandas frame by policy, one column for each number, named as in `flat_rows`.
 
         Returns

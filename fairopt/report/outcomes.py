@@ -13,7 +13,7 @@ from fairopt.errors import FairoptError, InvalidBlock
 from fairopt.instance import Instance
 from fairopt.policies.registry import named_policy
 from fairopt.policy import accepted, is_mechanism, label
-from fairopt.progress import tell, within
+from fairopt.runtime.progress import tell, within
 
 __all__ = ["Outcome", "ask_all", "mechanisms", "outcome"]
 

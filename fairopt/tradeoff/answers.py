@@ -14,7 +14,7 @@ from fairopt.blocks.objectives import Total
 from fairopt.blocks.shares import Share, Tasks
 from fairopt.errors import Infeasible, InvalidBlock, InvalidInstance, nearest
 from fairopt.instance import Instance
-from fairopt.io.tables import read_table
+from fairopt.io.tables import Column, read_table
 from fairopt.labels import by_label, refuse_labels
 from fairopt.policy import Policy
 from fairopt.validation import as_floats, labels
@@ -56,7 +56,7 @@ def read(options: str | os.PathLike[str], rankings: str | os.PathLike[str]) -> Q
     >>> folder = pathlib.Path(tempfile.mkdtemp())
     >>> _ = (folder / "options.csv").write_text("question,option,web,batch\n1,even,3,3\n1,more,5,2")
     >>> _ = (folder / "rankings.csv").write_text("person,question,option,rank\nann,1,even,2\nann,1,more,1")
-    >>> fo.preferences.read(folder / "options.csv", folder / "rankings.csv")
+    >>> fo.tradeoff.preferences.read(folder / "options.csv", folder / "rankings.csv")
     {'1': ({'even': {'web': 3.0, 'batch': 3.0}, 'more': {'web': 5.0, 'batch': 2.0}}, {'ann': ['more', 'even']})}
     """
     table = read_table(options, ("question", "option"))
@@ -66,7 +66,7 @@ def read(options: str | os.PathLike[str], rankings: str | os.PathLike[str]) -> Q
             f"{table.path} has no {'options' if users else 'users'}; give a line for each option, "
             "and a column with the tasks of each user"
         )
-    tasks = np.column_stack([table.numbers(user, "give tasks as a number >= 0") for user in users]).tolist()
+    tasks = np.column_stack([table.numbers(Column(user, fix="give tasks as a number >= 0")) for user in users]).tolist()
     out: Questions = {}
     for row, (question, option) in enumerate(zip(*map(table.texts, ("question", "option")), strict=True)):
         held = out.setdefault(question, ({}, {}))[0]
@@ -75,7 +75,8 @@ def read(options: str | os.PathLike[str], rankings: str | os.PathLike[str]) -> Q
         held[option] = dict(zip(users, tasks[row], strict=True))
 
     table = read_table(rankings, ("person", "question", "option", "rank"))
-    at = table.numbers("rank", "give 1 for the best option, 2 for the next, ...", positive=True).tolist()
+    rank = Column("rank", fix="give 1 for the best option, 2 for the next, ...", positive=True)
+    at = table.numbers(rank).tolist()
     ranks: dict[tuple[str, str], dict[float, str]] = {}
     columns = (table.texts(name) for name in ("person", "question", "option"))
     for row, (person, question, option) in enumerate(zip(*columns, strict=True)):

@@ -12,17 +12,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fairopt.accessor import later
 from fairopt.blocks.base import brief
 from fairopt.blocks.efficiency import FairnessEfficiency
 from fairopt.blocks.measure import log_fairness, log_total
 from fairopt.blocks.shares import Share
 from fairopt.errors import InvalidBlock, InvalidInstance, OutOfTime, nearest
 from fairopt.instance import Instance
-from fairopt.lazy import ndimage, vq
 from fairopt.policies.registry import named_family
-from fairopt.progress import tell
-from fairopt.time_limits import Clock
+from fairopt.runtime.clock import Clock
+from fairopt.runtime.lazy import later, ndimage, vq
+from fairopt.runtime.progress import tell
 from fairopt.tradeoff.answers import Options, checked_options, order_of, read
 from fairopt.validation import as_floats
 
@@ -78,7 +77,7 @@ def compatible(
     --------
     >>> import fairopt as fo
     >>> options = {"even": (3, 3), "more": (5, 2), "starved": (8, 0)}  # tasks of two users
-    >>> fo.preferences.compatible(options, ["even", "more", "starved"], "gfj", betas=[0.5, 2], lams=[-1, 0, 1])
+    >>> fo.tradeoff.preferences.compatible(options, ["even", "more", "starved"], "gfj", betas=[0.5, 2], lams=[-1, 0, 1])
     array([[ True,  True, False],
            [False,  True,  True]])
     """
@@ -111,7 +110,7 @@ def intervals(
     --------
     >>> import fairopt as fo
     >>> options = {"even": (3, 3), "more": (5, 2), "starved": (8, 0)}
-    >>> lower, upper = fo.preferences.intervals(options, ["even", "more", "starved"], "gfj", betas=[0.5, 2])
+    >>> lower, upper = fo.tradeoff.preferences.intervals(options, ["even", "more", "starved"], "gfj", betas=[0.5, 2])
     >>> lower.round(4), upper.round(4)
     (array([   -inf, -0.6583]), array([0.3208,    inf]))
     """
@@ -159,7 +158,7 @@ class Survey:
     >>> import fairopt as fo
     >>> options = {"even": (3, 3), "more": (5, 2), "starved": (8, 0)}
     >>> people = {"ann": ["even", "more", "starved"], "bob": ["starved", "more", "even"]}
-    >>> found = fo.preferences.Survey(options, people, "gfj", betas=[0.5, 2], lams=[-1, 0, 1])
+    >>> found = fo.tradeoff.preferences.Survey(options, people, "gfj", betas=[0.5, 2], lams=[-1, 0, 1])
     >>> found.counts
     array([[1, 1, 0],
            [0, 1, 1]])
@@ -279,7 +278,7 @@ class Survey:
 
         As Joe-Wong et al. (2013), Figs. 20 and 21, and 19. On given axes, or a new figure; the axes are returned.
         """
-        return later("Survey.plot")(self, ax, kind)
+        return later("fairopt.plots:preferences")(self, ax, kind)
 
     def __repr__(self) -> str:
         people, *grid = self.wrong.shape
@@ -311,9 +310,9 @@ def consistency(surveys: Mapping[str, Survey]) -> dict[str, tuple[float, int]]:
     --------
     >>> import fairopt as fo
     >>> grid = {"betas": [2], "lams": [-2, 0]}
-    >>> one = fo.preferences.Survey({"a": (3, 3), "b": (5, 2)}, {"ann": ["a", "b"]}, "gfj", **grid)
-    >>> two = fo.preferences.Survey({"x": (10, 4), "y": (6, 6)}, {"ann": ["y", "x"]}, "gfj", **grid)
-    >>> fo.preferences.consistency({"1": one, "2": two})  # one point, as all is the same but twice as large
+    >>> one = fo.tradeoff.preferences.Survey({"a": (3, 3), "b": (5, 2)}, {"ann": ["a", "b"]}, "gfj", **grid)
+    >>> two = fo.tradeoff.preferences.Survey({"x": (10, 4), "y": (6, 6)}, {"ann": ["y", "x"]}, "gfj", **grid)
+    >>> fo.tradeoff.preferences.consistency({"1": one, "2": two})  # one point, as all is the same but twice as large
     {'ann': (1.0, 1)}
     """
     fits: dict[str, Any] = {}
@@ -358,7 +357,7 @@ def respondents(
     Examples
     --------
     >>> import fairopt as fo
-    >>> fo.preferences.respondents({"a": (3, 3), "b": (5, 2)}, "gfj", [(2, -0.1), (2, -3)])
+    >>> fo.tradeoff.preferences.respondents({"a": (3, 3), "b": (5, 2)}, "gfj", [(2, -0.1), (2, -3)])
     {'person1': ['a', 'b'], 'person2': ['b', 'a']}
     """
     checked, points = checked_options(options, _share(family), instance), as_floats(parameters, "parameters")

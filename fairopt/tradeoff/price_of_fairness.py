@@ -11,8 +11,8 @@ from fairopt.blocks.algebra import only_term
 from fairopt.blocks.shares import Share
 from fairopt.errors import InvalidBlock
 from fairopt.instance import Instance
-from fairopt.lazy import optimize
 from fairopt.policy import Policy
+from fairopt.runtime.lazy import optimize
 
 __all__ = ["largest_price", "price_bound"]
 

@@ -13,7 +13,6 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from fairopt import signals
 from fairopt.allocation import Allocation
 from fairopt.blocks.algebra import only_term
 from fairopt.blocks.objectives import Total
@@ -24,9 +23,10 @@ from fairopt.instance import Instance
 from fairopt.methods import dispatch
 from fairopt.metrics import f_beta
 from fairopt.policies.dominant import DRF
-from fairopt.policies.tradeoff import NoFairness
+from fairopt.policies.tradeoff import MostTasks
 from fairopt.policy import Policy, label
-from fairopt.time_limits import Clock
+from fairopt.runtime import subprocesses
+from fairopt.runtime.clock import Clock
 from fairopt.tradeoff.price_of_fairness import price_bound
 
 __all__ = ["MEASURES", "TEXTS", "Point", "Row", "Standard", "failed", "solve", "solve_in_processes"]
@@ -48,10 +48,10 @@ class Standard:
 
     def __init__(self, instance: Instance, clock: Clock) -> None:
         self.instance, self.clock, self.part = instance, clock, instance.task_limits > 0
-        self._taking_part = instance.taking_part(self.part)
+        self._taking_part = instance._taking_part(self.part)
         self._largest_sums: dict[Share, float] = {}
         self._lacking: list[str] = []  # why measures are NaN
-        fairest, most = self._answer(DRF()), self._answer(NoFairness())
+        fairest, most = self._answer(DRF()), self._answer(MostTasks())
         self._level = fairest.metrics()["smallest_dominant_share"] if fairest else np.nan
         self._most = float(most.tasks.sum()) if most else np.nan
         self.drf: Row = self.row(DRF(), fairest) if fairest else {}
@@ -171,7 +171,7 @@ def _workers(standard: Standard, number: int) -> Iterator[list[Connection]]:
     """Connections to processes that run `_work`, which are killed at the end of the block."""
     connections, started = [], []
     try:
-        with signals.kept_from_children():
+        with subprocesses.deaf_to_ctrl_c():
             for _ in range(number):
                 ours, theirs = multiprocessing.Pipe()
                 process = multiprocessing.Process(target=_work, args=(theirs, standard), daemon=True)

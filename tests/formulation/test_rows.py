@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import cvxpy as cp
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
@@ -205,6 +206,23 @@ class Given(fo.Constraint):
         (lambda pairs: [1], "gave list; give a dict of Rows by name"),
         (lambda pairs: {"a": 1}, "under 'a'; give fairopt.blocks.rows.Rows"),
         (lambda pairs: {"a": Rows([1.0, 2.0, 3.0])}, "have 3 coefficients, and there are 2 pairs"),
+        (
+            lambda pairs: {"a": Rows(np.ones((1, 1, 2)))},
+            r"Own.*per_task of Rows has shape \(1, 1, 2\).*give real .*n_pairs",
+        ),
+        (lambda pairs: {"a": Rows(5)}, r"Own.*per_task of Rows has shape \(\).*give real numbers"),
+        (lambda pairs: {"a": Rows([["a", "b"]])}, r"Own.*per_task of Rows is \[\['a', 'b'\]\]; give an array of real"),
+        (lambda pairs: {"a": Rows(["1", "2"])}, "Own.*per_task of Rows is .*give an array of real numbers"),
+        (lambda pairs: {"a": Rows([[1.0, 2.0], [1.0]])}, "Own.*per_task of Rows is .*inhomogeneous.*give an array"),
+        (lambda pairs: {"a": Rows(1j * np.ones(2))}, "Own.*per_task of Rows is .*give an array of real numbers"),
+        (lambda pairs: {"a": Rows(sp.csr_array(1j * np.ones((1, 2))))}, "Own.*type complex128; give real numbers"),
+        (lambda pairs: {"a": Rows([1.0, 1.0], "x")}, "Own.*right of Rows is 'x'; give an array of real numbers"),
+        (
+            lambda pairs: {"a": Rows([1.0, 1.0], [1, 2, 3])},
+            r"right of Rows has shape \(3,\); give one number, or \(1,\)",
+        ),
+        (lambda pairs: {"a": Rows([1.0, 1.0], [[1]])}, r"right of Rows has shape \(1, 1\); give one number"),
+        (lambda pairs: {"a": Rows([1.0, 1.0], 1, unit="m")}, "unit of Rows is 'm'; give an array of real numbers"),
         (lambda pairs: {"a": Rows([1.0, np.nan])}, "its rows 'a' hold nan"),
         (lambda pairs: {"a": Rows([1.0, 1.0], np.inf)}, "its rows 'a' hold inf"),
         (lambda pairs: {"a": Rows([1.0, 1.0], 1, unit=0)}, "the unit of its rows 'a' is 0"),

@@ -8,14 +8,12 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from fairopt.datasets import (
     REQUEST_TYPES,
-    google_cluster,
     google_servers,
-    heavy_light,
     heavy_light_demands,
-    jiang_wu,
     jiang_wu_demands,
 )
 from fairopt.errors import InvalidInstance
+from fairopt.instance import Instance
 
 # -- the first scenario ---------------------------------------------------------------------------------------------
 
@@ -24,13 +22,6 @@ def test_the_first_scenario_is_every_combination_once():
     demands = jiang_wu_demands(2)
     assert demands.shape == (2**9, 3, 3)
     assert {tuple(d.ravel()) for d in demands} == set(itertools.product((1.0, 2.0), repeat=9))
-
-
-def test_the_instances_of_the_first_scenario_come_in_the_order_of_the_array():
-    demands = jiang_wu_demands(2)
-    instances = list(jiang_wu(2))
-    assert_array_equal([i.demands for i in instances], demands)
-    assert all(i.capacities.tolist() == [[2, 2, 2]] for i in instances)
 
 
 def test_parts_of_the_first_scenario_are_parts_of_the_whole():
@@ -43,9 +34,8 @@ def test_parts_of_the_first_scenario_are_parts_of_the_whole():
 
 @pytest.mark.parametrize("capacity", [0, 2.5, "3", True, None])
 def test_a_capacity_that_is_no_whole_number_is_refused_at_the_call(capacity):
-    for make in (jiang_wu, jiang_wu_demands):
-        with pytest.raises(InvalidInstance, match=r"capacity is .*whole number >= 1"):
-            make(capacity)
+    with pytest.raises(InvalidInstance, match=r"capacity is .*whole number >= 1"):
+        jiang_wu_demands(capacity)
 
 
 @pytest.mark.parametrize(("start", "stop"), [(-1, 5), (5, 4), (0, 19_684), (19_684, None)])
@@ -85,14 +75,6 @@ def test_the_seed_decides_the_draws():
     assert (draw[0] != draw[2]).any()
 
 
-def test_the_instances_of_the_second_scenario_come_in_the_order_of_the_array():
-    demands = heavy_light_demands("III", types=REQUEST_TYPES[:2], repeats=3, variance=0.1).reshape(-1, 2, 3)
-    instances = list(heavy_light("III", types=REQUEST_TYPES[:2], repeats=3, variance=0.1))
-    assert_array_equal([i.demands for i in instances], demands)
-    assert instances[0].resources == ("bandwidth", "memory", "cpu")
-    assert instances[0].capacities.tolist() == [[1000, 1000, 1000]]
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -104,9 +86,8 @@ def test_the_instances_of_the_second_scenario_come_in_the_order_of_the_array():
     ],
 )
 def test_parameters_of_the_second_scenario_out_of_their_range_are_refused(options, message):
-    for make in (heavy_light_demands, heavy_light):
-        with pytest.raises(InvalidInstance, match=message):
-            make(**options)
+    with pytest.raises(InvalidInstance, match=message):
+        heavy_light_demands(**options)
 
 
 # -- the servers of Google's trace ----------------------------------------------------------------------------------
@@ -143,7 +124,8 @@ def test_the_printed_counts_come_back():
 
 
 def test_users_on_googles_servers_are_an_instance():
-    cluster = google_cluster([[2.5, 3], [1, 15]], 50, types=4, cpu=16, memory=128, users=["a", "b"], task_limits=[9, 5])
+    mix = google_servers(50, types=4, cpu=16, memory=128)
+    cluster = Instance([[2.5, 3], [1, 15]], **mix._asdict(), users=["a", "b"], task_limits=[9, 5])
     assert cluster.total_capacities.tolist() == [27 * 8 + 16 * 8 + 4 * 8 + 3 * 16, 27 * 64 + 16 * 32 + 4 * 96 + 3 * 128]
     assert cluster.users == ("a", "b") and cluster.resources == ("cpu", "memory")
     assert cluster.task_limits.tolist() == [9, 5]

@@ -14,7 +14,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from fairopt.datasets import clusterdata2019
 from fairopt.errors import FairoptError, InvalidInstance, MissingExtra
-from fairopt.progress import progress
+from fairopt.runtime.progress import progress
 
 pa = pytest.importorskip("pyarrow", reason="pyarrow is in the extra parquet")
 pytest.importorskip("pandas", reason="pandas is in the extra parquet")

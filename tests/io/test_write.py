@@ -1,6 +1,7 @@
 """Writing an instance so that reading gives it back to the last bit."""
 
 import csv
+import inspect
 from functools import cache
 
 import numpy as np
@@ -10,9 +11,10 @@ from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 from oracle.instances import exactly
 
-from fairopt.datasets import demo, read, write
+from fairopt.datasets import demo, read, schema, write
 from fairopt.errors import InvalidInstance
 from fairopt.instance import Instance
+from fairopt.io.assemble import SERVER_COLUMNS, USER_COLUMNS
 
 NUMBERS = st.floats(min_value=1e-300, max_value=1e300) | st.integers(1, 10**6).map(float)
 JSON_NAMES = st.text(max_size=8)
@@ -193,3 +195,9 @@ def test_lists_of_servers_that_a_cell_cannot_hold_are_refused(tmp_path):
     eligible[0, 0] = False
     with pytest.raises(InvalidInstance, match=r"servers of user 'user1'.*merged"):
         write(Instance([[1]], np.ones((30_000, 1)), eligible=eligible), tmp_path / "folder")
+
+
+@pytest.mark.parametrize("column", [*USER_COLUMNS, *SERVER_COLUMNS], ids=lambda column: column.name)
+def test_an_optional_column_of_tables_is_an_argument_of_instances_and_a_key_of_json_files(column):
+    assert column.argument in inspect.signature(Instance).parameters
+    assert column.argument in schema()["properties"]

@@ -94,7 +94,7 @@ def test_a_policy_of_ones_own_is_certified_where_it_is_given_to_load(tmp_path: P
     assert not fo.Allocation.load(path).certificate.ok
     loaded = fo.Allocation.load(path, policy)
     assert loaded.certificate.ok and loaded.policy is policy
-    with pytest.raises(fo.InvalidInstance, match="not of Policy"):
+    with pytest.raises(fo.errors.InvalidInstance, match="not of Policy"):
         fo.Allocation.load(path, fo.DRF())
 
 
@@ -233,13 +233,83 @@ def test_an_answer_without_evidence_is_smaller_and_loads_still(tmp_path: Path) -
     assert "saved without evidence" in fo.verify(short).statement
 
 
-def test_answers_of_batches_and_of_problems_that_were_read_get_evidence_when_they_are_saved(tmp_path: Path) -> None:
-    policy = fo.FDS(2)
-    problem = policy.problem(POOL)
-    problem.solve(solver="CLARABEL", tol_gap_abs=1e-11, tol_gap_rel=1e-11, tol_feas=1e-11)
-    batch = fo.allocate_many(fo.DRF(), np.array([[[40, 8], [8, 5]]]), [200, 200])
-    for answer in (policy.read(problem, POOL), batch[0]):
+def test_answers_of_batches_and_of_problems_that_were_read_have_evidence(tmp_path: Path) -> None:
+    found = []
+    for policy, pool in ((fo.FDS(2), POOL), (fo.Policy(fo.MaxMin()), SERVERS), (fo.MostTasks(), ALIKE)):
+        problem = policy.problem(pool)
+        problem.solve(solver="CLARABEL", tol_gap_abs=1e-11, tol_gap_rel=1e-11, tol_feas=1e-11)
+        found.append(policy.certify(problem, pool))
+    demands = np.array([[[40, 8, 0], [8, 5, 0], [1, 1, 1]], [[1, 2, 0], [3, 1, 0], [2, 2, 0]]])
+    limits = [[5, None, 0], [None, 1, 9]]
+    for policy in (
+        fo.DRF(),
+        fo.FDS(1e-4),
+        fo.FDS(0.5),
+        fo.FDS(1),
+        fo.FDS(3),
+        fo.Policy(0.3 * fo.AlphaFair(2, fo.Tasks())),
+    ):
+        batch = fo.allocate_many(policy, demands, [200, 200, 0], weights=[1, 2.5, 3], task_limits=limits)
+        found += batch
+    for objective in (fo.Total(fo.Tasks()), fo.Total(), 3 * fo.Total(fo.StandAloneShare()), fo.MaxMin(fo.Tasks())):
+        found += fo.allocate_many(fo.Policy(objective), demands, [200, 200, 0], task_limits=limits)
+    with pytest.MonkeyPatch.context() as unsolved:
+        forbid_solving(unsolved)
+        for answer in found:
+            file = answer.save(tmp_path / "answer.json")
+            assert fo.verify(file).ok, answer
+            assert fo.Allocation.load(file).certificate.ok, answer
+
+
+def forbid_solving(patch: pytest.MonkeyPatch) -> None:
+    """Let every solver, and every entry of a method, raise."""
+
+    def refused(*_: object, **__: object) -> None:
+        raise AssertionError("solved")
+
+    for name in (
+        "cvxpy.Problem.solve",
+        "scipy.optimize.linprog",
+        "scipy.optimize.milp",
+        "fairopt.methods.dispatch.solve_tiers",
+        "fairopt.methods.dispatch.allocate",
+        "fairopt.methods.saved.solve_tiers",
+    ):
+        patch.setattr(name, refused)
+
+
+@pytest.mark.parametrize(
+    ("policy", "instance"),
+    [
+        (fo.DRF(), POOL),
+        (fo.FDS(2), POOL),
+        (fo.FDS(2), SERVERS),
+        (fo.Policy(fo.Leximin()), SERVERS),
+        (fo.FDS(beta=2, lam=-0.1), POOL),
+        (fo.FDS(beta=2, lam=-0.5), POOL),
+        (fo.Policy(fo.AlphaFair(2), [fo.MaxShare(0.4), fo.EnvyFree()]), SERVERS),
+        (fo.Policy(fo.WeightedLog()), POOL.with_weights(1)),
+        (fo.Policy(fo.Leximin().then(fo.Total(fo.Tasks()))), POOL),
+    ],
+    ids=repr,
+)
+def test_saving_solves_nothing(policy: fo.Policy, instance: fo.Instance, tmp_path: Path) -> None:
+    answer = policy.allocate(instance)
+    with pytest.MonkeyPatch.context() as unsolved:
+        forbid_solving(unsolved)
         assert fo.verify(answer.save(tmp_path / "answer.json")).ok
+
+
+def test_an_answer_that_has_no_evidence_is_saved_without_and_loads_still(tmp_path: Path) -> None:
+    policy = fo.Policy(fo.Total(fo.Tasks()), [fo.EqualShares()])
+    problem = policy.problem(POOL)
+    problem.solve(solver="HIGHS")
+    answer = policy.certify(problem, POOL)
+    with pytest.MonkeyPatch.context() as unsolved:
+        forbid_solving(unsolved)
+        file = answer.save(tmp_path / "answer.json")
+    assert not fo.verify(file).ok and "the answer has no evidence; allocate" in fo.verify(file).statement
+    assert fo.Allocation.load(file).certificate.ok
 
 
 def test_the_checker_runs_as_a_script_without_the_package(tmp_path: Path) -> None:

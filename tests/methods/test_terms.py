@@ -153,7 +153,7 @@ def test_a_problem_of_a_multiple_is_read_in_the_units_of_the_objective() -> None
         policy = fo.Policy(objective)
         problem = policy.problem(CLUSTERS["pool"])
         problem.solve(solver="CLARABEL")
-        read = policy.read(problem, CLUSTERS["pool"])
+        read = policy.certify(problem, CLUSTERS["pool"])
         assert read.objective == pytest.approx(policy.allocate(CLUSTERS["pool"]).objective, rel=1e-6)
 
 
@@ -163,3 +163,16 @@ def test_kinds_of_ones_own_are_not_known() -> None:
         pass
 
     assert Power(2.0).is_known and not Mine().is_known
+
+
+@pytest.mark.parametrize(
+    ("objective", "method"),
+    [(2 * fo.MaxMin(), "water-filling"), (0.5 * fo.Total(), "linear"), (0.5 * fo.AlphaFair(2), "prices")],
+)
+def test_what_a_method_says_it_is_exact_for_names_multiples_where_it_takes_them(
+    objective: fo.Objective, method: str
+) -> None:
+    pool = fo.Instance([[1, 2], [2, 1]], [5, 5])
+    assert fo.Policy(objective).allocate(pool, method=method).certificate.method == method
+    with pytest.raises(fo.errors.OutOfDomain, match="multiples"):
+        fo.Policy(fo.FairnessEfficiency(2, -2)).allocate(pool, method=method)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import cvxpy as cp
 import numpy as np
@@ -17,6 +18,7 @@ from oracle.optimum import linear, random_points
 import fairopt as fo
 from fairopt.allocation import feasibility
 from fairopt.blocks.model import Point
+from fairopt.blocks.rows import Rows
 from fairopt.formulation.pool_users import Pool
 from fairopt.formulation.program import ConeModel, Program
 from fairopt.proofs import conditions, lagrangian
@@ -291,3 +293,42 @@ def test_equations_of_numbers_that_are_not_finite_have_no_solution() -> None:
     for matrix, right in (([[np.inf, 1.0]], [1.0]), ([[1.0, 0.0]], [np.nan])):
         assert np.isnan(least_squares(sp.csr_array(np.array(matrix)), np.array(right))).all()
     assert least_squares(sp.csr_array([[2.0, 0.0]]), np.array([4.0])).tolist() == pytest.approx([2.0, 0.0])
+
+
+@dataclass(frozen=True)
+class Less(fo.Constraint):
+    """Rows of coefficients by user, with right-hand sides."""
+
+    table: tuple[tuple[float, ...], ...]
+    right: tuple[float, ...]
+
+    def rows(self, pairs):
+        return {"less": Rows([pairs.of(np.array(row)) for row in self.table], self.right)}
+
+
+@pytest.mark.parametrize(
+    "demands, capacities, table, right, method",
+    [
+        ([4], [3e-9], ((4 / 3e-9,),), (3e-25,), "cone"),
+        ([2e-6], [2], ((1e-6,), (0.0,)), (2e-25, 1e-9), "auto"),
+        ([1e-15, 1], [4, 8], ((0.125,), (0.125,)), (1e-18, 3e-14), "cone"),
+        ([2e-15], [4e-12], ((1e-3,), (1e-3,)), (3e-14, 1e-18), "auto"),
+    ],
+)
+def test_no_tasks_are_not_certified_where_rows_allow_very_few(demands, capacities, table, right, method) -> None:
+    """Bounds of 1e-16 of what servers hold were taken for nothing, since their rounding is larger."""
+    best = min(b / a for (a,), b in zip(table, right, strict=True) if a)
+    try:
+        answer = fo.Policy(fo.Total(fo.Tasks()), [Less(table, right)]).allocate(
+            fo.Instance([demands], capacities), method=method
+        )
+    except fo.errors.NotCertified:
+        return
+    assert answer.tasks.sum() == pytest.approx(best, rel=1e-6, abs=0)
+
+
+def test_no_tasks_are_certified_where_rows_tie_users_to_nothing() -> None:
+    instance = fo.Instance([[1.0], [2.0]], [4.0])  # x_1 <= x_2 / 2 and x_2 <= x_1
+    policy = fo.Policy(fo.Total(fo.Tasks()), [Less(((2.0, -1.0), (-1.0, 1.0)), (0.0, 0.0))])
+    answer = policy.allocate(instance, method="cone")
+    assert answer.certificate.ok and answer.tasks.tolist() == [0, 0]

@@ -1,10 +1,11 @@
-"""Nodes and pods of Kubernetes: capacities of servers for pods, and requests of one pod while it runs."""
+"""Models of Kubernetes nodes and pods: capacities of servers, and requests of pods."""
 
 # ruff: noqa: N815 - fields of pydantic models, under the names of Kubernetes
 
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from fractions import Fraction
 from functools import cached_property
@@ -16,9 +17,7 @@ from fairopt.errors import InvalidInstance
 from fairopt.io.json_text import Name, Part, checked, shown, shown_key
 from fairopt.io.kubernetes.placement import HARD, Placement, Taint
 from fairopt.io.kubernetes.quantities import Quantity
-from fairopt.progress import steps
-
-__all__ = ["PODS", "Node", "Pod", "PodSpec", "read_nodes", "read_pods"]
+from fairopt.runtime.progress import steps
 
 PODS = "pods"  # the resource of which each pod takes 1
 _FINISHED = ("Succeeded", "Failed")
@@ -27,7 +26,7 @@ _Amounts = dict[str, Quantity]
 
 def _at(*path: str, default: Any = ...) -> Any:
     """A field of a nested object."""
-    if isinstance(default, type):  # a factory, since a mutable default is copied deeply each time
+    if isinstance(default, type):  # pydantic deep-copies a mutable default each time
         return Field(default_factory=default, validation_alias=AliasPath(*path))
     return Field(default, validation_alias=AliasPath(*path))
 
@@ -63,7 +62,7 @@ class Node(_Object):
 
     @property
     def has(self) -> dict[str, Fraction]:
-        """Base units by resource; without ``allocatable``, Kubernetes itself takes the capacity."""
+        """Base units by resource; without ``allocatable`` Kubernetes, too, uses ``capacity``."""
         return self.allocatable or self.capacity
 
 
@@ -73,7 +72,7 @@ class _Resources(Part):
 
     @property
     def asked(self) -> dict[str, Fraction]:
-        """The requests; where there is none, the limit."""
+        """The requests; a missing one is the limit."""
         return {**self.limits, **self.requests}
 
 
@@ -99,43 +98,37 @@ class PodSpec(Placement):
 
     @cached_property
     def request(self) -> dict[str, Fraction]:
-        """The amounts that Kubernetes reserves on a server for one pod, in base units by resource, without zeros.
+        """The amounts that Kubernetes reserves for the pod, in base units by resource, without zeros.
 
         The larger of what its containers and sidecars take together and what any init container takes together with
         the sidecars that start before it; or what the pod says as a whole; and the overhead on top.
         """
-        running: dict[str, Fraction] = {}
-        for container in self.containers:
-            running = _sum(running, container.resources.asked)
-        sidecars: dict[str, Fraction] = {}
-        total: dict[str, Fraction] = {}
+        sidecars: Any = Counter()  # of counters, + adds and | takes the maximum
+        total: Any = Counter()
         for container in self.initContainers:
-            takes = _sum(sidecars, container.resources.asked)
+            takes = sidecars + Counter(container.resources.asked)
+            total |= takes
             if container.restartPolicy == "Always":
                 sidecars = takes
-            total = {name: max(total.get(name, Fraction(0)), takes.get(name, Fraction(0))) for name in total | takes}
-        running = _sum(running, sidecars)
-        total = {name: max(total.get(name, Fraction(0)), running.get(name, Fraction(0))) for name in total | running}
-        limits = {name: amount for name, amount in self.resources.limits.items() if name not in total}
+        total |= sum((Counter(container.resources.asked) for container in self.containers), sidecars)
+        named = set().union(*(container.resources.asked for container in (*self.initContainers, *self.containers)))
+        limits = {name: amount for name, amount in self.resources.limits.items() if name not in named}
         whole = {**limits, **self.resources.requests}
-        # Kubernetes knows requests of whole pods for these only
-        total |= {k: v for k, v in whole.items() if k in ("cpu", "memory") or k.startswith("hugepages-")}
-        return {name: amount for name, amount in _sum(total, self.overhead).items() if amount}
+        # Kubernetes has requests of whole pods for these only
+        whole = {k: v for k, v in whole.items() if k in ("cpu", "memory") or k.startswith("hugepages-")}
+        request: Any = Counter({**total, **whole})
+        return dict(request + Counter(self.overhead))
 
     @property
     def unmodelled(self) -> bool:
-        """Whether it has required rules or claims that the instance does not know."""
+        """Whether it has required rules or claims that are not modelled."""
         spread = any(rule.whenUnsatisfiable == "DoNotSchedule" for rule in self.topologySpreadConstraints)
         rules = self.affinity.podAffinity.get(HARD) or self.affinity.podAntiAffinity.get(HARD)
         return bool(rules or self.resourceClaims or spread)
 
 
-def _sum(one: Mapping[str, Fraction], other: Mapping[str, Fraction]) -> dict[str, Fraction]:
-    return {name: one.get(name, Fraction(0)) + other.get(name, Fraction(0)) for name in {**one, **other}}
-
-
 class Pod(_Object):
-    """A task; of a finished pod the ``spec`` is not read."""
+    """A task. The ``spec`` of a finished pod is ignored."""
 
     short_name: Name = _at("metadata", "name")
     namespace: Name = _at("metadata", "namespace", default="default")

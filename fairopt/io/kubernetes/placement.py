@@ -14,8 +14,6 @@ from pydantic import AfterValidator, Field, ValidationInfo, field_validator, mod
 from fairopt.errors import InvalidInstance
 from fairopt.io.json_text import Part
 
-__all__ = ["HARD", "Placement", "Taint"]
-
 HARD = "requiredDuringSchedulingIgnoredDuringExecution"
 _WHOLE = re.compile(r"[+-]?[0-9]{1,19}")
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from fractions import Fraction
 from functools import lru_cache
@@ -11,8 +10,6 @@ from typing import Annotated
 from pydantic import PlainValidator
 
 from fairopt.errors import InvalidInstance
-
-__all__ = ["Quantity", "quantity"]
 
 _SUFFIXES = {
     **{suffix: Fraction(1000) ** k for k, suffix in enumerate(("n", "u", "m", "", "k", "M", "G", "T", "P", "E"), -3)},
@@ -67,16 +64,12 @@ def _within(amount: Fraction, negative: bool) -> Fraction:
 
 def _fix(text: str) -> str:
     """What to write instead."""
-    if not text.strip():
-        return "give a quantity, as '500m' or '2Gi'"
     closed = "".join(text.split())
     parts = _NUMBER.fullmatch(closed)
     if parts and not re.match("[eE][+-]?[0-9]", parts[3]):  # 1e3Gi could be meant as 1e3 or as 1000Gi
         number, suffix = closed[: parts.start(3)], parts[3]
-        bare = suffix.removesuffix("B").removesuffix("b")
         known = {name.lower(): name for name in _SUFFIXES if name not in ("m", "E")}  # "mb" is meant as M, "e" as e3
-        close = difflib.get_close_matches(suffix, _SUFFIXES, n=1)
-        for name in (suffix, known.get(bare.lower()), bare, *close):
-            if name in _SUFFIXES:
-                return f"write {number}{name}"
-    return "give a number with a suffix of " + ", ".join(filter(None, _SUFFIXES)) + " or none, as 500m or 2Gi"
+        name = suffix if suffix in _SUFFIXES else known.get(suffix.lower().removesuffix("b"))
+        if name is not None:
+            return f"write {number}{name}"
+    return "give a number with a suffix of " + ", ".join(filter(None, _SUFFIXES)) + " or none, as '500m' or '2Gi'"

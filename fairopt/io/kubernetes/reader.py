@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any
@@ -16,8 +17,6 @@ from fairopt.io.kubernetes.objects import PODS, Node, Pod, read_nodes, read_pods
 from fairopt.io.notes import Notes, check_choice, counted
 from fairopt.io.text_files import about
 from fairopt.io.work import TASKS, Work, arguments_of_work
-
-__all__ = ["read_kubernetes"]
 
 _GIB = 2**30
 _FIRST = ("cpu", "memory", "ephemeral-storage")  # the others follow in the order of the alphabet
@@ -147,21 +146,16 @@ def _capacities(
     servers: list[Node], kept: list[Node], fixed: list[Pod], names: list[str], notes: Notes
 ) -> NDArray[np.float64]:
     """Capacities without the pods that are part of servers, of shape (n_servers, n_resources)."""
-    left = {server.name: dict(server.has) for server in servers}
+    left: dict[str | None, Any] = {server.name: Counter(server.has) for server in servers}
     known = [pod for pod in fixed if pod.server in left]
     for pod in known:
-        of_server = left[pod.server or ""]
-        for name in names:
-            of_server[name] = of_server.get(name, Fraction(0)) - pod.asks(name)
+        left[pod.server].subtract({name: pod.asks(name) for name in names})
     notes.add("{pod} of DaemonSets or static: taken off the capacity of the servers", *(p.name for p in known))
     lost = [pod.name for pod in fixed if pod.server not in left]
     notes.add("{pod} of DaemonSets or static, on no known server, {was} left out", *lost)
-    short = [
-        f"{name} of {server.name}" for server in kept for name in names if left[server.name].get(name, Fraction(0)) < 0
-    ]
+    short = [f"{name} of {server.name}" for server in kept for name in names if left[server.name][name] < 0]
     notes.add("{capacity} below 0 after these pods were taken off: set to 0", *short)
-    rows = [[max(left[server.name].get(name, Fraction(0)), Fraction(0)) for name in names] for server in kept]
-    return np.array([[_amount(amount, name) for amount, name in zip(row, names, strict=True)] for row in rows])
+    return np.array([[_amount(max(left[server.name][name], Fraction(0)), name) for name in names] for server in kept])
 
 
 def _owners(pods: list[Pod], label: str | None, notes: Notes) -> list[str]:

@@ -1,4 +1,4 @@
-"""Values as Slurm writes them, as types of pydantic's models: numbers, states, TRES and GRES, tasks of arrays."""
+"""Types of pydantic models for values as Slurm writes them: numbers, states, TRES and GRES, array tasks."""
 
 from __future__ import annotations
 
@@ -13,25 +13,9 @@ from pydantic import PlainValidator
 from fairopt.errors import InvalidInstance
 from fairopt.io.json_text import shown
 
-__all__ = [
-    "Amounts",
-    "ArrayTasks",
-    "Flags",
-    "Gres",
-    "Key",
-    "Requested",
-    "States",
-    "Text",
-    "Tres",
-    "Whole",
-    "Whole16",
-    "Words",
-    "array_tasks",
-]
-
-# slurm.h: NO_VAL16 and NO_VAL, and above them INFINITE; versions before 0.0.39 write them as plain numbers
+# NO_VAL16 and NO_VAL of slurm.h (INFINITE is above them); versions before 0.0.39 write them as plain numbers
 _UNSET = {16: 0xFFFE, 32: 0xFFFFFFFE}
-_NOTHING = {"", "(null)", "N/A", "NA", "n/a", "None"}  # how versions write that there is no value
+_NOTHING = {"", "(null)", "N/A", "NA", "n/a", "None"}  # how versions write a missing value
 _DIGITS = re.compile("[0-9]{1,30}")
 _AMOUNT = re.compile(r"([0-9]{1,18}(?:\.[0-9]{1,9})?)([KMGTPEkmgtpe]?)")
 Key = tuple[str, str]  # ("cpu", ""), ("gres/gpu", "") of any type, or ("gres/gpu", "a100")
@@ -39,7 +23,7 @@ _NOT_GENERIC = {"cpu", "mem", "node", "billing", "energy", "vmem", "pages"}
 
 
 def whole(value: object, bits: int = 32) -> int | None:
-    """A whole number; None where it is not set or infinite, which Slurm's fields use for each other.
+    """A whole number; None if it is not set or infinite, which Slurm does not keep apart.
 
     ``bits`` (16 or 32) is the size of the number in Slurm, which decides how it writes that it is not set.
     """
@@ -68,7 +52,7 @@ def whole(value: object, bits: int = 32) -> int | None:
 
 
 def text(value: object) -> str:
-    """Text without blanks around it, or words of a list joined by commas; empty where Slurm writes nothing."""
+    """Text without surrounding blanks, or a list joined by commas; empty if Slurm has no value."""
     if isinstance(value, list) and all(isinstance(part, str) for part in value):
         value = ",".join(value)
     if not isinstance(value, str):
@@ -78,11 +62,11 @@ def text(value: object) -> str:
 
 
 def words(value: object) -> list[str]:
-    """Words of a list, or of a text with commas between them."""
+    """The words of a list, or of a text with commas."""
     return [word for part in text(value).split(",") if (word := part.strip()) and word not in _NOTHING]
 
 
-_SIGNS = {  # that sinfo puts behind a state
+_SIGNS = {  # sinfo appends these to a state
     "*": "NOT_RESPONDING",
     "~": "POWERED_DOWN",
     "#": "POWERING_UP",
@@ -96,7 +80,7 @@ _SIGNS = {  # that sinfo puts behind a state
 
 
 def states(value: object) -> set[str]:
-    """States in capitals, of a list or of text as ``IDLE+DRAIN`` or ``drng*``, signs behind them as states too."""
+    """States in capitals from a list or a text such as ``IDLE+DRAIN`` or ``drng*``, whose sign is a state too."""
     found: set[str] = set()
     for word in re.split(r"[\s,+]+", text(value).upper()):
         name = word.rstrip("".join(_SIGNS))
@@ -105,7 +89,7 @@ def states(value: object) -> set[str]:
 
 
 def flags(value: object) -> set[str]:
-    """Words in capitals; TRUE for true; none for numbers, which some versions write."""
+    """Words in capitals; TRUE for true; nothing for numbers, which some versions write."""
     if isinstance(value, (str, list)):
         return {word.upper() for word in words(value)}
     return {"TRUE"} if value is True else set()
@@ -113,7 +97,7 @@ def flags(value: object) -> set[str]:
 
 @dataclass
 class Amounts:
-    """Generic resources: how many of each name, how many of each type among them, and plain resources beside them."""
+    """Generic resources by name and by name and type, and plain resources."""
 
     total: dict[str, Fraction] = field(default_factory=dict)
     typed: dict[tuple[str, str], Fraction] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""Nodes and jobs of Slurm: capacities and states of servers, and requests of one task."""
+"""Models of Slurm nodes and jobs: capacities and states of servers, and requests of tasks."""
 
 from __future__ import annotations
 
@@ -26,57 +26,22 @@ from fairopt.io.slurm.fields import (
     Whole,
     Whole16,
     Words,
+    states,
 )
-from fairopt.progress import steps
-
-__all__ = ["SlurmJob", "SlurmServer", "read_jobs", "read_servers"]
-
+from fairopt.runtime.progress import steps
 
 # -- servers --------------------------------------------------------------------------------------------------
 
-_UNUSABLE = {
-    "BLOCKED",
-    "DOWN",
-    "DRAIN",
-    "DRAINED",
-    "DRAINING",
-    "ERROR",
-    "FAIL",
-    "FAILING",
-    "FUTURE",
-    "INVALID",
-    "INVALID_REG",
-    "MAINT",
-    "MAINTENANCE",
-    "NOT_RESPONDING",
-    "NO_RESPOND",
-    "PERFCTRS",
-    "POWER_DRAIN",
-    "UNKNOWN",
-}
-_ASLEEP = {"POWERED_DOWN", "POWERING_DOWN", "POWER_DOWN"}
-_USABLE = {
-    "ALLOCATED",
-    "CLOUD",
-    "COMPLETING",
-    "DYNAMIC_FUTURE",
-    "DYNAMIC_NORM",
-    "IDLE",
-    "MIXED",
-    "NET",
-    "PLANNED",
-    "POWERING_UP",
-    "POWER_UP",
-    "REBOOT",
-    "REBOOT_CANCELED",
-    "REBOOT_ISSUED",
-    "REBOOT_REQUESTED",
-    "RES",
-    "RESERVED",
-    "RESUME",
-    "UNDRAIN",
-}
-_SHORT_OF_SERVERS = {  # as sinfo writes them in a narrow column
+_UNUSABLE = states(
+    "BLOCKED DOWN DRAIN DRAINED DRAINING ERROR FAIL FAILING FUTURE INVALID INVALID_REG MAINT MAINTENANCE "
+    "NOT_RESPONDING NO_RESPOND PERFCTRS POWER_DRAIN UNKNOWN"
+)
+_ASLEEP = states("POWERED_DOWN POWERING_DOWN POWER_DOWN")
+_USABLE = states(
+    "ALLOCATED CLOUD COMPLETING DYNAMIC_FUTURE DYNAMIC_NORM IDLE MIXED NET PLANNED POWERING_UP POWER_UP REBOOT "
+    "REBOOT_CANCELED REBOOT_ISSUED REBOOT_REQUESTED RES RESERVED RESUME UNDRAIN"
+)
+_SHORT_OF_SERVERS = {  # abbreviations of sinfo
     "ALLOC": "ALLOCATED",
     "BLCK": "BLOCKED",
     "BOOT": "REBOOT",
@@ -125,7 +90,7 @@ class SlurmServer(_ServerState):
 
     @cached_property
     def amounts(self) -> dict[Key, Fraction]:
-        """Cores and GiB of memory that are not set aside, and generic resources."""
+        """Cores, GiB of memory and generic resources for jobs."""
         cpus, special = self.cpus or 0, (self.specialized_cores or 0) * max(1, self.threads or 0)
         cpus = min(cpus, self.effective_cpus or max(0, cpus - special))
         memory = max(0, (self.real_memory or 0) - (self.specialized_memory or 0))
@@ -133,7 +98,7 @@ class SlurmServer(_ServerState):
 
 
 def read_servers(entries: list[Any], document: str, notes: Notes) -> list[SlurmServer]:
-    """The usable servers among the nodes; notes say which were left out, and on what assumptions others count."""
+    """The usable servers, with notes on omissions and assumptions."""
     servers: dict[str, SlurmServer] = {}
     for k, entry in enumerate(steps(entries, f"nodes of {os.path.basename(document)}", len(entries))):
         called = entry.get("name") if isinstance(entry, Mapping) else None
@@ -161,31 +126,11 @@ def read_servers(entries: list[Any], document: str, notes: Notes) -> list[SlurmS
 
 # -- jobs -----------------------------------------------------------------------------------------------------
 
-_ALIVE = {"PENDING", "PD", "RUNNING", "R", "SUSPENDED", "S"}  # in full, and as squeue writes them in a narrow column
-_FINISHED = {
-    "BOOT_FAIL",
-    "BF",
-    "CANCELLED",
-    "CA",
-    "COMPLETED",
-    "CD",
-    "COMPLETING",
-    "CG",
-    "DEADLINE",
-    "DL",
-    "FAILED",
-    "F",
-    "LAUNCH_FAILED",
-    "NODE_FAIL",
-    "NF",
-    "OUT_OF_MEMORY",
-    "OOM",
-    "PREEMPTED",
-    "PR",
-    "RECONFIG_FAIL",
-    "TIMEOUT",
-    "TO",
-}
+_ALIVE = states("PENDING PD RUNNING R SUSPENDED S")  # in full, and as squeue abbreviates them
+_FINISHED = states(
+    "BOOT_FAIL BF CANCELLED CA COMPLETED CD COMPLETING CG DEADLINE DL FAILED F LAUNCH_FAILED NODE_FAIL NF "
+    "OUT_OF_MEMORY OOM PREEMPTED PR RECONFIG_FAIL TIMEOUT TO"
+)
 _HELD = ("JobHeldAdmin", "JobHeldUser")
 
 
@@ -196,7 +141,7 @@ class _JobState(Part):
 
     @property
     def why_left_out(self) -> str | None:
-        """The sentence of a note about a job that does not count; states that are not known count as not finished."""
+        """The note about a job that does not count, else None. A job in an unknown state counts."""
         if self.job_state & {"REVOKED", "RV"}:
             return "{job} that another cluster of the federation runs {was} left out"
         if self.job_state & _FINISHED and not self.job_state & _ALIVE:
@@ -207,7 +152,7 @@ class _JobState(Part):
 
 
 class SlurmJob(_JobState):
-    """A job, or the rest of an array of jobs: equal tasks, one on each server that it takes."""
+    """A job, or the waiting part of a job array: equal tasks, one for each server that it takes."""
 
     account: Text = ""
     user_name: Text = ""
@@ -253,7 +198,7 @@ class SlurmJob(_JobState):
 
     @cached_property
     def amounts(self) -> dict[Key, Fraction]:
-        """Amounts of one task: cores and GiB of ``tres_req_str`` (about the whole job) or of the first field given."""
+        """Amounts of one task: from ``tres_req_str``, which is about the whole job, or else the first field given."""
         asked = self.tres_req_str.plain
         cpu = (asked.get("cpu") or Fraction(self.cpus or 0)) / self.servers or Fraction(self.minimum_cpus_per_node or 0)
         memory = asked.get("mem", Fraction(0)) / self.servers or Fraction(self.memory_per_node or 0)
@@ -277,7 +222,7 @@ class SlurmJob(_JobState):
         return out
 
     def remarks(self) -> Iterator[str]:
-        """Sentences of notes about it."""
+        """The notes about this job."""
         if self.array_task_string[1]:
             yield "{job} {has} more tasks of an array than Slurm shows; those not shown are missing"
         if "license" in self.tres_req_str.plain or self.licenses:

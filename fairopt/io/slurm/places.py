@@ -7,8 +7,6 @@ import math
 import re
 from collections.abc import Callable
 
-__all__ = ["hosts", "satisfies"]
-
 _MOST_HOSTS = 65_536  # the longest range of Slurm
 
 

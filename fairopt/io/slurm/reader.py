@@ -18,8 +18,6 @@ from fairopt.io.slurm.places import hosts, satisfies
 from fairopt.io.text_files import about
 from fairopt.io.work import TASKS, Work, arguments_of_work
 
-__all__ = ["read_slurm"]
-
 _OWNERS = ("account", "user", "partition", "qos")
 _NODES = "expected the output of scontrol show node --json"
 _JOBS = "expected the output of squeue --json"

@@ -19,9 +19,9 @@ from fairopt.methods.cluster.interior_point import Interior
 from fairopt.methods.cluster.responses import solve_by_responses
 from fairopt.methods.cluster.worths import Powers, Worths
 from fairopt.methods.settings import Proposals, Settings
-from fairopt.progress import tell
 from fairopt.proofs.proposal import Proposal
 from fairopt.proofs.servers import LevelUnits, RowUnits
+from fairopt.runtime.progress import tell
 
 # From 0.05 to 5 all of 214 random instances (1 to 200 users, 2 to 7 servers, weights, limits, demands over up to four
 # decades) were certified, at 10 all but 1, at 20 all but 25; at 0.01 and 100 most of those over four decades were not.

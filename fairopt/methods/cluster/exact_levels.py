@@ -23,8 +23,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fairopt.lazy import sp
 from fairopt.methods.arrays import Bool, Float, Int
+from fairopt.runtime.lazy import sp
 
 BITS = 512
 ONE = 1 << BITS

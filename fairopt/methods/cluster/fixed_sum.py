@@ -14,8 +14,8 @@ from fairopt.formulation.demands_at_prices import by_pair
 from fairopt.methods.arrays import Float
 from fairopt.methods.cluster.interior_point import Interior, Move, PriceSystem
 from fairopt.methods.cluster.worths import Powers
-from fairopt.progress import tell
 from fairopt.proofs.servers import LevelUnits
+from fairopt.runtime.progress import tell
 
 STEPS = 100  # of 32 searches over demands 23 decades apart that took more, 28 found nothing
 DONE, EACH = 1e-11, 1e-6  # lines are as close as their prices, and the search compares many

@@ -28,10 +28,10 @@ from typing import NamedTuple
 import numpy as np
 
 from fairopt.formulation.demands_at_prices import Demands, by_pair, cheapest_of
-from fairopt.lazy import linalg
 from fairopt.methods.arrays import Float, Int
 from fairopt.methods.cluster.floors import NARROW, Floors, Lift
 from fairopt.methods.cluster.worths import Worths
+from fairopt.runtime.lazy import linalg
 
 BACK = 0.995  # part of the way to the nearest bound that a step goes
 SMALLEST_CENTRE = 1e-4  # a step aims at products no smaller than this part of the present ones

@@ -24,10 +24,10 @@ import time
 
 import numpy as np
 
-from fairopt.lazy import sp
 from fairopt.methods.arrays import Bool, Float, Int
 from fairopt.methods.cluster.exact_levels import Basic, LevelOptimum
 from fairopt.methods.simplex import BASIC, TOLERANCE, UPPER, Simplex
+from fairopt.runtime.lazy import sp
 
 TIED = 1e-9  # a pair that gains a group less than this part of what it pays is not added
 MORE = 5  # columns added to a group at once

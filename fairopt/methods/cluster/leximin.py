@@ -32,16 +32,18 @@ from fairopt.certificate import Try
 from fairopt.evidence.levels import HeldLevels
 from fairopt.formulation.demands_at_prices import demands_of
 from fairopt.formulation.program import Program
-from fairopt.lazy import sp
 from fairopt.methods.arrays import Bool, Float, Int
+from fairopt.methods.clean_levels import without_noise
 from fairopt.methods.cluster.exact_levels import ExactProgram, LevelOptimum
 from fairopt.methods.cluster.interior_point import Interior
 from fairopt.methods.cluster.level_program import LevelProgram, choosing_at_first
 from fairopt.methods.cluster.worths import Powers
 from fairopt.methods.settings import Proposals, Settings
-from fairopt.progress import tell
+from fairopt.proofs.conditions import repair
 from fairopt.proofs.levels import Holding
 from fairopt.proofs.proposal import Proposal
+from fairopt.runtime.lazy import sp
+from fairopt.runtime.progress import tell
 
 NOISE = 1e-9  # a capacity worth less than this part of all is taken as free; if it is not, the next level shows it
 TIE = 1e-9  # relative difference of costs that is rounding
@@ -74,11 +76,13 @@ def solve_leximin_on_servers(program: Program, settings: Settings) -> Proposals:
         begun = time.perf_counter()
         with np.errstate(all="ignore"):  # NaN is judged like any answer
             filling = _LevelsOnServers(program, exact)
-            complete, tasks = filling.fill(settings), filling.tasks()
+            complete, tasks, holdings = filling.fill(settings), filling.tasks(), filling.holdings()
+            if complete and not exact:
+                holdings = without_noise(program, None, holdings, repair(program, tasks))
         status = f"optimal ({filling.solves} {'exact ' if exact else ''}programs)"
         if not complete:
             status = "time limit reached" if settings.late else status.replace("optimal", "no answer")
-        evidence = HeldLevels(filling.holdings(), prices=filling.prices)
+        evidence = HeldLevels(holdings, prices=filling.prices)
         attempt = Try("levels", status, time.perf_counter() - begun)
         answer = yield Proposal("levels", tasks, evidence, attempt=attempt)
         if answer is None or answer.ok or settings.late or filling.found is None:
@@ -242,7 +246,7 @@ class _LevelsOnServers:
         """About how groups spread over servers at the max-min level without limits, positive where they may run."""
         program = self.program
         instance = program.instance
-        alone = instance.tasks_alone_within(program.usable)[self.models]
+        alone = instance._tasks_alone_within(program.usable)[self.models]
         may = alone > 0
         if min(len(self.models), instance.n_servers * instance.n_resources) <= LARGEST_SYSTEM:
             capacities = instance.capacities * instance.counts[:, None]

@@ -19,10 +19,10 @@ import numpy as np
 
 from fairopt.blocks.model import in_range
 from fairopt.instance import Instance
-from fairopt.lazy import sp
 from fairopt.methods.arrays import Float, Int
-from fairopt.progress import tell
 from fairopt.proofs.psdsf import largest_gain, tasks_alone_on_one
+from fairopt.runtime.lazy import sp
+from fairopt.runtime.progress import tell
 
 FLAT = 1e-13  # of the sum of all slopes: what rounding leaves of it when all users are at a limit
 CLOSE = 1e-9  # gap at which to stop: a thousandth of the tolerance

@@ -18,11 +18,11 @@ from typing import NamedTuple
 import numpy as np
 
 from fairopt.formulation.demands_at_prices import by_pair, demands_of
-from fairopt.lazy import optimize
 from fairopt.methods.arrays import Bool, Float
 from fairopt.methods.cluster.interior_point import Interior
 from fairopt.methods.cluster.worths import Powers
 from fairopt.proofs.servers import LevelUnits
+from fairopt.runtime.lazy import optimize
 
 MANY, FEW = 5_000, 12  # users from which on, and capacities up to which it is quicker than the interior point
 SAMPLE, ROUGH, ENOUGH = 500, 1e-3, 30  # users whose optimum gives the first prices, its tolerance, and steps

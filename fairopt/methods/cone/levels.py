@@ -16,7 +16,6 @@ import numpy as np
 from fairopt.formulation import solvers
 from fairopt.formulation.program import ConeModel
 from fairopt.formulation.solvers import LATE
-from fairopt.lazy import cp, sp, sparse_linalg
 from fairopt.methods import infeasible
 from fairopt.methods.arrays import Bool, Float, Int
 from fairopt.methods.cone.solve import _SolverFailed, solve_problem
@@ -24,7 +23,8 @@ from fairopt.methods.settings import Settings
 from fairopt.methods.simplex import BASIC, DUAL, PRIMAL, Simplex
 from fairopt.proofs.conditions import bounds_are_charged, dual_values, row_prices
 from fairopt.proofs.conic import ConicConditions
-from fairopt.time_limits import stage
+from fairopt.runtime.clock import check
+from fairopt.runtime.lazy import cp, sp, sparse_linalg
 
 STEP = 1e-3  # of a level: how far users are tried to rise
 # Multiples of all numbers that HiGHS is given, in turn. Its tolerance is 1e-10, and what it leaves of a level can be
@@ -181,8 +181,8 @@ class BySimplex(LevelPrograms):
         self.basis: tuple[Int, Int] | None = None
 
     def _solve(self, asked: Asked) -> Found:
-        with stage("the solver HIGHS (and giving it programs)"):
-            return self._by_steps(asked)
+        check("the solver HIGHS (and giving it programs)")
+        return self._by_steps(asked)
 
     def _by_steps(self, asked: Asked) -> Found:
         """The optimum, by simplex steps from the last one."""

@@ -23,16 +23,17 @@ from fairopt.formulation import solvers
 from fairopt.formulation.pool_users import Pool
 from fairopt.formulation.program import ConeModel, Program
 from fairopt.methods.arrays import Bool, Float, Int
+from fairopt.methods.clean_levels import raised_to_bounds, without_noise
 from fairopt.methods.cone.levels import STEP, Asked, ByCvxpy, BySimplex, Found, LevelPrograms
 from fairopt.methods.cone.single_point import levels_above, single_point
 from fairopt.methods.cone.solve import _SolverFailed, by_chain, linear_only
 from fairopt.methods.settings import Proposals, Settings
-from fairopt.progress import tell
 from fairopt.proofs.conditions import repair
 from fairopt.proofs.conic import further_conditions
 from fairopt.proofs.lagrangian import Multipliers
-from fairopt.proofs.levels import Holding, further_charges, raised_to_bounds
+from fairopt.proofs.levels import Holding, further_charges
 from fairopt.proofs.proposal import Evidence, Proposal
+from fairopt.runtime.progress import tell
 
 NOISE = 1e-9  # a price below this part of all, on a capacity with more than this left, is a solver's rounding
 TIE = 1e-9  # relative difference of costs that is rounding
@@ -336,8 +337,9 @@ class _LeximinPrograms:
                 tasks = tasks * np.where(held > least, least / held, 1.0)[program.pairs.user]
         if prices is None:
             prices = np.zeros(program.pairs.loads.shape[0])
-        further = None if self.further is None else replace(self.further, further=())  # without variables
-        evidence = HeldLevels(holdings, Written.of(self.cone), prices, further)
-        if self.curved and not single:
+        if not self.curved:
+            holdings = without_noise(program, self.further, holdings, repair(program, tasks))
+        elif not single:
             tasks = raised_to_bounds(program, self.further, holdings[:-1], repair(program, tasks))
-        return tasks, evidence
+        further = None if self.further is None else replace(self.further, further=())  # without variables
+        return tasks, HeldLevels(holdings, Written.of(self.cone), prices, further)

@@ -15,13 +15,13 @@ from fairopt.blocks.model import Point
 from fairopt.certificate import Try
 from fairopt.evidence.solved import Solved
 from fairopt.formulation.program import ConeModel, Program
-from fairopt.lazy import cp
 from fairopt.methods.arrays import Float
 from fairopt.methods.cone.solve import chain_of, solve_problem
 from fairopt.methods.settings import Proposals, Settings
-from fairopt.progress import tell
 from fairopt.proofs.conditions import gradient_of, number
 from fairopt.proofs.proposal import Proposal
+from fairopt.runtime.lazy import cp
+from fairopt.runtime.progress import tell
 
 # Where the slope falls by e in a tenth of a task, three users on two servers took 80 steps to move by 6 tasks.
 _STEPS = 100

@@ -20,14 +20,14 @@ from fairopt.blocks.normal_form import Term
 from fairopt.blocks.ranked import padded
 from fairopt.evidence.solved import Solved
 from fairopt.formulation.program import ConeModel, Program
-from fairopt.lazy import cp, csgraph, sp
 from fairopt.methods import infeasible
 from fairopt.methods.arrays import Float, Int
 from fairopt.methods.cone.solve import by_chain, solve_problem
 from fairopt.methods.settings import Proposals, Settings
-from fairopt.progress import tell
 from fairopt.proofs.conditions import dual_values
 from fairopt.proofs.proposal import Proposal
+from fairopt.runtime.lazy import cp, csgraph, sp
+from fairopt.runtime.progress import tell
 
 ROWS = 1_500  # users times steps of the weights: below, one program with all rows takes less time
 PROGRAMS = 60  # 2 to 12 are usual

@@ -22,7 +22,6 @@ from fairopt.evidence.solved import Solved
 from fairopt.evidence.tangents import Tangents
 from fairopt.evidence.user_prices import UserPrices
 from fairopt.formulation.program import ConeModel, Program
-from fairopt.lazy import cp
 from fairopt.methods.arrays import Float
 from fairopt.methods.cluster.alpha_fair import prices_on_servers
 from fairopt.methods.cluster.fixed_sum import most_even
@@ -30,12 +29,13 @@ from fairopt.methods.cluster.sums import solve_sum_on_servers
 from fairopt.methods.cone.solve import by_chain, solve_problem
 from fairopt.methods.pool import interior
 from fairopt.methods.settings import Proposals, Settings
-from fairopt.progress import tell
 from fairopt.proofs import conditions, gate, plane
 from fairopt.proofs.gate import Answer
 from fairopt.proofs.plane import Optimum
 from fairopt.proofs.proposal import Proposal
 from fairopt.proofs.servers import LevelUnits
+from fairopt.runtime.lazy import cp
+from fairopt.runtime.progress import tell
 
 PRICES = "prices"  # instead of a solver
 MISSING = "no prices found"

@@ -15,12 +15,13 @@ from fairopt.errors import SolverUnavailable
 from fairopt.evidence.solved import Solved
 from fairopt.formulation import solvers
 from fairopt.formulation.program import ConeModel, Program
-from fairopt.lazy import cp
 from fairopt.methods import infeasible
 from fairopt.methods.cone.unbounded import refuse_unbounded
 from fairopt.methods.settings import Proposals, Settings
-from fairopt.progress import tell
 from fairopt.proofs.proposal import Proposal
+from fairopt.runtime.clock import check
+from fairopt.runtime.lazy import cp
+from fairopt.runtime.progress import tell
 
 CANNOT_TAKE = "cannot take this kind of problem"
 
@@ -33,6 +34,7 @@ def solve_number(program: Program, settings: Settings) -> Proposals:
             if looser and settings.late:
                 return
             cone = ConeModel(program, name)
+            check()
             form, _ = cone.maximand
             if linear_only(settings, name) and not (form.is_pwl() and solvers.all_linear(c for _, _, c in cone.rest)):
                 return

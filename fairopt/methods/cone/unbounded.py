@@ -16,9 +16,9 @@ from fairopt.blocks.objectives import Objective
 from fairopt.certificate import BLOCK_TOLERANCE
 from fairopt.errors import Unbounded
 from fairopt.formulation import solvers
-from fairopt.lazy import cp
 from fairopt.methods.arrays import Float
 from fairopt.proofs.conditions import as_matrix, gradient_of, relative_violation
+from fairopt.runtime.lazy import cp
 
 Values = list[Float]  # one array for each variable
 

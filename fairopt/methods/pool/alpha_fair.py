@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from fairopt.formulation.pool_users import Chunk, Pool, cost
 from fairopt.methods.arrays import Bool, Float
-from fairopt.progress import tell
+from fairopt.runtime.progress import tell
 
 CLAIMS = (1e-1, 1e-3, 1e-6, 1e-10, 1e-15)  # of the fictitious users, as fractions of a capacity
 STEP = 3.0  # largest change of a level, or of its effect on loads, in one round

@@ -15,9 +15,9 @@ from fairopt.evidence.pulled import Pulled
 from fairopt.formulation.program import Program
 from fairopt.methods.arrays import Bool, Float
 from fairopt.methods.settings import Proposals, Settings
-from fairopt.progress import tell
 from fairopt.proofs.envy import Pulling, Pulls
 from fairopt.proofs.proposal import Proposal
+from fairopt.runtime.progress import tell
 
 CLOSE = 1e-12  # relatively: rows and resources as near as this stop users
 LARGEST = 20_000  # users: a stage looks at all pairs, which takes seconds

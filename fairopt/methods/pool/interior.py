@@ -21,7 +21,7 @@ import numpy as np
 from fairopt.blocks.marginal import CURVED, Marginal, PowerMarginal, among
 from fairopt.formulation.program import Program
 from fairopt.methods.arrays import Float
-from fairopt.progress import tell
+from fairopt.runtime.progress import tell
 
 BACK = 0.995  # part of the way to the nearest bound that a step goes
 STEPS = 80  # from cold; 10 to 25 are usual
@@ -116,7 +116,7 @@ def sample_of(program: Program, problem: PoolProblem) -> PoolProblem | None:
     if isinstance(problem.marginal, PowerMarginal):
         marginal: Marginal | None = problem.marginal.take(some)
     else:
-        marginal = program.objective.by_user(program.instance.window(some))
+        marginal = program.objective.by_user(program.instance._window(some))
     if marginal is None:
         return None
     ratios = np.ascontiguousarray(problem.ratios[:, some])

@@ -20,9 +20,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fairopt.formulation.pool_users import Chunk, Pool, cost, summed
-from fairopt.lazy import optimize
 from fairopt.methods.arrays import Float, Int
 from fairopt.methods.batch.max_sum import Simplex
+from fairopt.runtime.lazy import optimize
 
 SHARP = 1e-13  # relative gap of a small linear program
 FEW = 1_000  # users with a column of their own, of one report

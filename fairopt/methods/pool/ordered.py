@@ -19,12 +19,12 @@ from fairopt.blocks.ranked import best_levels, padded
 from fairopt.certificate import Try
 from fairopt.evidence.capacity_prices import CapacityPrices
 from fairopt.formulation.program import Program
-from fairopt.lazy import optimize
 from fairopt.methods import infeasible
 from fairopt.methods.arrays import Float, Int
 from fairopt.methods.settings import Proposals, Settings
-from fairopt.progress import tell
 from fairopt.proofs.proposal import Proposal
+from fairopt.runtime.lazy import optimize
+from fairopt.runtime.progress import tell
 
 ROUNDS = 500  # 1 to 10 are usual without limits, up to 150 with them
 ENOUGH = 1e-9  # relative gap at which to stop

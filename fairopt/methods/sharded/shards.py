@@ -31,11 +31,10 @@ from fairopt.formulation.pool_users import rows_in_a_chunk
 from fairopt.instance import Instance
 from fairopt.methods.arrays import Float
 from fairopt.methods.sharded.waiting import Deadline, gathered, named_errors
-from fairopt.validation import as_floats, check_numbers, labels
+from fairopt.validation import Labels, as_floats, check_numbers, default_labels, labels
 
 ROWS = 1_000_000  # users in a shard that is cut from an array: 32 MB of four resources
-# Columns of a table that are about users: the argument of `Instance`, and the meaning of an empty entry.
-ABOUT_USERS: dict[str, tuple[str, float]] = {"weight": ("weights", 1.0), "task_limit": ("task_limits", np.inf)}
+ABOUT_USERS = {column.name: column for column in datasets.USER_COLUMNS}
 LANES = 512  # sums of a `Checksum`: 160 MB take 3 ms on top of 24 to read them; CRC-32 would take 40
 
 
@@ -79,7 +78,9 @@ class Shard(ABC):
 
         def check(chunk: Float) -> None:
             try:
-                check_numbers(no_users._with_rows(chunk))
+                check_numbers(
+                    chunk, no_users.capacities, Labels(default_labels("user", len(chunk)), resources, ("pool",))
+                )
             except InvalidInstance:
                 Instance(demands.copied(), **about)  # says the same of the user's number in the shard
                 raise
@@ -309,8 +310,8 @@ class ParquetShard(Shard):
         demands = np.column_stack([_numbers(table, name, self.first) for name in self.resources])
         users: dict[str, Any] = {"demands": demands}
         for name in about:
-            argument, blank = ABOUT_USERS[name]
-            users[argument] = _numbers(table, name, self.first, blank)
+            column = ABOUT_USERS[name]
+            users[column.argument] = _numbers(table, name, self.first, column.blank)
         return users
 
     def labels(self) -> Any:
@@ -530,7 +531,7 @@ def _columns(instance: Instance) -> list[str]:
 
 def _users_of(instance: Instance, resources: Sequence[str] | None) -> list[Shard]:
     """The users of an instance on one pool."""
-    where = _columns(instance) + ([] if instance.everywhere else ["servers"])
+    where = _columns(instance) + ([] if instance._everywhere else ["servers"])
     _check_columns("users.csv", where, resources)
     demands = instance.demands[:, [where.index(name) for name in resources or ()]]
     about = {"weights": instance.weights, "task_limits": instance.task_limits}

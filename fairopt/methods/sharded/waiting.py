@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from fairopt.errors import FairoptError, NotCertified, SolverUnavailable
-from fairopt.time_limits import checked
+from fairopt.runtime.clock import checked
 
 PATIENCE = 30.0  # seconds between checks whether the cluster has workers, and whether they answer
 SILENCE = 5.0  # seconds in which a worker answers; it takes a millisecond, whatever the worker computes

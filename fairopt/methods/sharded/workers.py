@@ -27,8 +27,8 @@ from fairopt.methods.pool.alpha_fair import AlphaFairPool, Response
 from fairopt.methods.pool.waterfilling import Event, Start, WaterfillingPool
 from fairopt.methods.sharded.shards import ArrayShard, BlockShard, FileRows, Shard
 from fairopt.methods.sharded.waiting import CHECKS, Deadline, answering, gathered, named_errors, nobody
-from fairopt.progress import tell
 from fairopt.proofs.pool import Bottlenecks, Owed, Worth, bottlenecks, owed, worth
+from fairopt.runtime.progress import tell
 
 FINAL = ("judge", "owe", "tasks", "write")  # questions whose answers are certified, or given
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from fairopt.methods.arrays import Float
 from fairopt.methods.whole.servers import Placement, Request, Servers
-from fairopt.progress import tell
+from fairopt.runtime.progress import tell
 
 __all__ = ["one_after_the_other", "to_36_bits"]
 

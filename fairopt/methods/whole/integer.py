@@ -24,10 +24,10 @@ from fairopt.formulation import solvers
 from fairopt.formulation.program import ConeModel, Float, Program, objective_form
 from fairopt.formulation.whole import SAME, number_of
 from fairopt.instance import Instance
-from fairopt.lazy import cp, sp
 from fairopt.methods import infeasible
 from fairopt.methods.settings import Settings
-from fairopt.progress import tell
+from fairopt.runtime.lazy import cp, sp
+from fairopt.runtime.progress import tell
 
 APART = 1e-6  # levels of shares that differ by server have no next whole number of tasks; nearer than this are the same
 EXACT: dict[str, dict[str, Any]] = {
@@ -57,7 +57,7 @@ class WholeModel(ConeModel):
         begin = np.cumsum(counts[pairs.server]) - counts[pairs.server]
         within = np.arange(len(self.piece_pair)) - begin[self.piece_pair]
         self.piece_server = (np.cumsum(counts) - counts)[pairs.server][self.piece_pair] + within
-        alone = program.instance.tasks_alone_within(program.usable) / counts
+        alone = program.instance._tasks_alone_within(program.usable) / counts
         fits = np.floor(alone[pairs.user, pairs.server] * (1 + SAME))
         self.top = np.minimum(fits, program.high[pairs.user])  # on one server, by pair
         self.pieces = cp.Variable(

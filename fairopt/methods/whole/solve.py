@@ -21,7 +21,7 @@ from fairopt.methods.settings import Settings
 from fairopt.methods.whole.integer import IntegerSearch, checked_solver
 from fairopt.methods.whole.rounding import MOST, WholeTasks, rounded
 from fairopt.proofs import gate
-from fairopt.time_limits import Limit, begin, within_limit
+from fairopt.runtime.clock import Limit, begin, within_limit
 
 ROUNDED = "rounded"
 TOLD_APART = 1e8  # tasks of a user on a server: of more, solvers do not tell one more from their tolerances
@@ -135,7 +135,7 @@ def _finished(policy: Any, program: Program, search: IntegerSearch, divisible: F
 def _worth(policy: Any, program: Program, placement: Float) -> list[float]:
     """A key that is larger for better whole tasks: constraints first, then by tier the value or the sorted levels."""
     given = program.given
-    point = program.point(program.gather(given.by_row(placement)))
+    point = program.point(program.gather(given._by_row(placement)))
     fits = gate.whole(policy, given, [(program, gate.nothing(program))], placement, 0.0, method="").certificate.ok
     out: list[Any] = [fits]
     for tier in tiers_of(policy.objective):

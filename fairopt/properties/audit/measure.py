@@ -2,29 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fairopt.blocks.bundle_model import tasks_within
 from fairopt.formulation.batch import Batch
 from fairopt.properties.answers import Outcomes, outcomes_of
-from fairopt.properties.envy import at_own_weights, whole
+from fairopt.properties.margins import MARGINS
 from fairopt.properties.misreports.best import Tally, best_lies
-from fairopt.properties.pareto import ROUNDING
-from fairopt.properties.units import TRACE, first_largest
+from fairopt.properties.units import first_largest
 
 __all__ = ["Measurement", "measure", "violations"]
 
 Float = NDArray[np.float64]
 Bool = NDArray[np.bool_]
 Rng = np.random.Generator
-
-NEARLY_FULL = 1e-4  # relative: numerical methods leave as much of a bottleneck
 
 
 def violations(name: str, pools: Batch, found: Outcomes) -> tuple[Float, NDArray[np.int64]]:
@@ -37,63 +31,10 @@ def violations(name: str, pools: Batch, found: Outcomes) -> tuple[Float, NDArray
     that it lacks on every full resource.
     """
     with np.errstate(divide="ignore", invalid="ignore"):  # users with a limit of 0 lose nothing
-        by_user = _BY_USER[name](pools, found)
+        by_user = MARGINS[name].of_many(pools, found)
     by_user = np.where(found.ok[:, None], np.nan_to_num(by_user, nan=0.0), 0.0)
     user = first_largest(by_user)
     return by_user[np.arange(len(pools)), user], user
-
-
-def _pareto_margin(pools: Batch, found: Outcomes) -> Float:
-    left = np.maximum(pools.capacities - np.einsum("bjm,bj->bm", pools.demands, found.tasks), 0.0)
-    left = np.where(left <= ROUNDING * pools.capacities, 0.0, left)
-    slices = _slices(pools)
-    runs = np.where(found.tasks > TRACE * slices, found.tasks, slices)
-    return np.minimum(tasks_within(left[:, None], pools.demands), pools.limits - found.tasks) / runs
-
-
-def _slices(pools: Batch) -> Float:
-    part = pools.weights / pools.weights.sum(axis=1, keepdims=True)
-    return np.minimum(tasks_within(part[:, :, None] * pools.capacities[:, None], pools.demands), pools.limits)
-
-
-def _sharing_margin(pools: Batch, found: Outcomes) -> Float:
-    return 1.0 - found.tasks / _slices(pools)
-
-
-def _envy_margin(pools: Batch, found: Outcomes) -> Float:
-    held = found.received(pools.demands)
-    on_theirs = tasks_within(held[:, None], pools.demands[:, :, None])  # (size, envious, envied)
-    wanted = at_own_weights(on_theirs, pools.weights, pools.weights, pools.limits).max(axis=2)
-    return (wanted - found.tasks) / np.maximum(_slices(pools), found.tasks)
-
-
-def _one_task_margin(pools: Batch, found: Outcomes, theirs: bool) -> Float:
-    """Envy up to one task: of the other (``theirs``), or of the user's own."""
-    held = found.received(pools.demands)
-    held = np.maximum(held - pools.demands, 0.0) if theirs else held
-    on_theirs = tasks_within(held[:, None], pools.demands[:, :, None])
-    on_theirs = on_theirs * (pools.weights[:, :, None] / pools.weights[:, None])
-    wanted = np.where(np.eye(pools.n_users, dtype=bool), 0.0, whole(on_theirs) - (not theirs)).max(axis=2)
-    return (np.minimum(wanted, whole(pools.limits)) - found.tasks) / np.maximum(_slices(pools), found.tasks)
-
-
-def _bottleneck_margin(pools: Batch, found: Outcomes) -> Float:
-    used = pools.demands * found.tasks[:, :, None] / pools.capacities[:, None]
-    part = (pools.weights / pools.weights.sum(axis=1, keepdims=True))[:, :, None]
-    full = used.sum(axis=1)[:, None] >= 1.0 - NEARLY_FULL
-    lacking = 1.0 - np.where(full, used / part, 0.0).max(axis=2)
-    at_limit = found.tasks >= pools.limits * (1 - 1e-9)
-    return np.where(at_limit, 0.0, lacking)
-
-
-_BY_USER: dict[str, Callable[[Batch, Outcomes], Float]] = {
-    "pareto": _pareto_margin,
-    "sharing-incentive": _sharing_margin,
-    "envy-free": _envy_margin,
-    "bottleneck": _bottleneck_margin,
-    "ef1": partial(_one_task_margin, theirs=True),
-    "ef1-own": partial(_one_task_margin, theirs=False),
-}
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,7 +62,7 @@ def measure(mechanism: Any, name: str, pools: Batch, rng: Rng, positive: bool, t
         return _measure_lies(mechanism, pools, rng, positive, "boosting" in name, tries)
     truth = outcomes_of(mechanism, pools)
     faults = tuple((pools[b : b + 1], error) for b, error in truth.faults)
-    if name in _BY_USER:
+    if name in MARGINS:
         margin, user = violations(name, pools, truth)
         return Measurement(pools, margin, user, truth.outside, faults)
     return _measure_losses(mechanism, pools, truth, faults, rng if name == "resource-monotone" else None)

@@ -27,7 +27,7 @@ from fairopt.properties.audit.random_instances import LARGEST, random_pools
 from fairopt.properties.exact.confirm import Counterexample, Verified, verified
 from fairopt.properties.misreports.best import true_tasks
 from fairopt.properties.misreports.families import legal
-from fairopt.time_limits import Clock
+from fairopt.runtime.clock import Clock
 
 __all__ = ["Shrinker", "counterexample_of", "load", "size_of", "smaller_cluster"]
 

@@ -8,8 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal, localcontext
 from fractions import Fraction
-from functools import partial
-from math import floor, prod
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -33,10 +32,22 @@ from fairopt.policies.bottleneck import BottleneckFairness
 from fairopt.policies.tradeoff import NashWelfare
 from fairopt.policy import Policy
 from fairopt.properties.answers import checked, time_left
-from fairopt.properties.exact.pool import ExactPool, alpha_fair, ffmra, leximin, max_sum, mlf_drs
+from fairopt.properties.exact.pool import (
+    ExactAnswer,
+    ExactPool,
+    alone,
+    alpha_fair,
+    cut,
+    ffmra,
+    leximin,
+    max_sum,
+    mlf_drs,
+    tasks_within,
+)
+from fairopt.properties.margins import MARGINS, exact_envy
 from fairopt.properties.misreports.best import lying_instance
 from fairopt.properties.uncertainty import error_bound
-from fairopt.properties.units import TRACE, quotient
+from fairopt.properties.units import quotient
 
 __all__ = [
     "Counterexample",
@@ -55,8 +66,6 @@ ROOTS = Fraction(1, 10**25)  # error of what was computed to fifty digits
 APART = 1e-3  # relative: two methods further apart than this do not confirm each other
 TIMES = 10  # times the difference of two methods: the error allowed for
 AGAIN = Fraction(1, 10**6)  # error allowed for where a mechanism cannot be computed in another way
-
-FULL = Fraction(1, 10**6)  # a resource counts as full if less than this is left over, where answers are not exact
 
 
 class _NotDeterministicError(OutOfDomain):
@@ -80,28 +89,6 @@ class Counterexample:
     user: int  # the user who loses, envies, lies or could run more
     lie: tuple[float, ...] | None = None  # the demands that it reports
     changed: Instance | None = None  # the instance after a user has left or a capacity has grown
-
-
-@dataclass(frozen=True)
-class ExactAnswer:
-    """Tasks of all users, what they hold, and by how many tasks each user's may be off, in fractions."""
-
-    tasks: Row
-    bundles: list[Row]
-    error: Row
-
-    def least(self, j: int) -> Fraction:
-        """Tasks of a user at least."""
-        return self.tasks[j] - self.error[j]
-
-    def most(self, j: int) -> Fraction:
-        """Tasks of a user at most."""
-        return self.tasks[j] + self.error[j]
-
-    def held(self, j: int) -> Row:
-        """What a user holds at least."""
-        part = max(1 - self.error[j] / self.tasks[j], Fraction(0)) if self.tasks[j] else Fraction(1)
-        return [b * part for b in self.bundles[j]]
 
 
 @dataclass(frozen=True)
@@ -133,7 +120,7 @@ def verified(mechanism: Any, case: Counterexample) -> Verified:
     solvers give different answers, both certified, the mechanism's own answer is tested for Pareto efficiency.
     """
     pool = ExactPool.of(case.instance)
-    if case.instance.n_servers == 1 and not _alone(pool, case.user):
+    if case.instance.n_servers == 1 and not alone(pool, case.user):
         return Verified(-np.inf, f"user {case.instance.users[case.user]!r} may run no tasks, so it loses nothing")
     try:
         return _verified(mechanism, case, pool)
@@ -165,9 +152,13 @@ def _verified(mechanism: Any, case: Counterexample, pool: ExactPool) -> Verified
         # what a user would run on another's bundle is concave in the tasks: a user who envies the same other at all
         # corners envies it between them; one who envies different users need not envy any there
         others = (k for k in range(case.instance.n_users) if k != case.user)
-        return Verified(float(max(min(_envies(pool, case.user, k, one) for one in truth.answers) for k in others)), how)
-    pairs = ((one, two) for one in truth.answers for two in (other.answers if other is not None else (one,)))
-    return Verified(float(min(MARGINS[case.property](pool, case, one, two) for one, two in pairs)), how)
+        return Verified(
+            float(max(min(exact_envy(pool, case.user, k, one) for one in truth.answers) for k in others)), how
+        )
+    if case.property in MARGINS:
+        return Verified(float(min(MARGINS[case.property].exact(pool, case.user, one) for one in truth.answers)), how)
+    pairs = ((one, two) for one in truth.answers for two in (other.answers if other is not None else ()))
+    return Verified(float(min(OF_MECHANISMS[case.property](pool, case, one, two) for one, two in pairs)), how)
 
 
 def recomputed(mechanism: Any, instance: Instance) -> Recomputed:
@@ -182,7 +173,7 @@ def recomputed(mechanism: Any, instance: Instance) -> Recomputed:
     policy = NashWelfare() if type(mechanism) is BottleneckFairness else mechanism
     part = [j for j in range(instance.n_users) if instance.task_limits[j] > 0]
     if type(policy) is Policy and part:
-        some = instance if len(part) == instance.n_users else instance.taking_part(part)
+        some = instance if len(part) == instance.n_users else instance._taking_part(part)
         found = _of_policy(policy, some)
         if found is not None:
             return found if len(part) == instance.n_users else _with_users_left_out(found, part, instance)
@@ -230,7 +221,7 @@ def _of_bundles(policy: Policy, objective: WeightedLog, pool: ExactPool, instanc
         held = ffmra(pool, aggregated[0].units)
     else:
         return None
-    tasks = [_cut(_tasks_within(held[j], row), pool.limits[j]) for j, row in enumerate(pool.demands)]
+    tasks = [cut(tasks_within(held[j], row), pool.limits[j]) for j, row in enumerate(pool.demands)]
     return Recomputed((_exact(pool, tasks, Fraction(0), held),), "exact fractions")
 
 
@@ -294,7 +285,7 @@ def _with_error(first: Allocation, second: Allocation, how: str) -> Recomputed:
     off = np.maximum(error_bound(first), error_bound(second)) * np.asarray(first.tasks)
     granted = max(TIMES * Fraction(_difference(first, second)), AGAIN)
     pool = ExactPool.of(first.instance)
-    error = [max(granted * _alone(pool, j), Fraction(float(e))) for j, e in enumerate(off)]
+    error = [max(granted * alone(pool, j), Fraction(float(e))) for j, e in enumerate(off)]
     if first.certificate.whole and (first.tasks_by_server == second.tasks_by_server).all():
         error = [Fraction(0)] * len(error)  # whole numbers are exact
     bundles = [[Fraction(float(v)) for v in row] for row in first.bundles[:, 0]]
@@ -319,7 +310,7 @@ def second_answer(mechanism: Any, first: Allocation) -> tuple[Allocation, str] |
 def _exact(pool: ExactPool, tasks: Row, part: Fraction, bundles: list[Row] | None = None) -> ExactAnswer:
     """An answer whose error is a part of what each user could run alone; bundles are tasks times demands by default."""
     held = bundles or [[x * d for d in row] for x, row in zip(tasks, pool.demands, strict=True)]
-    return ExactAnswer(tasks, held, [part * _alone(pool, j) for j in range(len(tasks))])
+    return ExactAnswer(tasks, held, [part * alone(pool, j) for j in range(len(tasks))])
 
 
 def _difference(one: Allocation, other: Allocation) -> float:
@@ -347,62 +338,10 @@ def _with_users_left_out(found: Recomputed, part: list[int], instance: Instance)
 # -- margins ----------------------------------------------------------------------------------------------------------
 
 
-def _pareto_margin(pool: ExactPool, case: Counterexample, found: ExactAnswer, _: ExactAnswer) -> Fraction:
-    j, limit = case.user, pool.limits[case.user]
-    left = pool.leftover([found.most(k) for k in range(len(pool.demands))])
-    more = _tasks_within(left, pool.demands[j])
-    more = more if limit is None else min(more, limit - found.most(j))
-    runs, own = found.tasks[j], _slice(pool, j)
-    return more / (runs if runs > Fraction(TRACE) * own else own)
-
-
-def _sharing_margin(pool: ExactPool, case: Counterexample, found: ExactAnswer, _: ExactAnswer) -> Fraction:
-    own = _slice(pool, case.user)
-    return 1 - found.most(case.user) / own
-
-
-def _envies(pool: ExactPool, j: int, k: int, found: ExactAnswer) -> Fraction:
-    """How much user j envies user k."""
-    runs = _tasks_within(found.held(k), pool.demands[j])
-    wanted = _cut(pool.weights[j] / pool.weights[k] * runs, pool.limits[j])
-    return (wanted - found.most(j)) / max(_slice(pool, j), found.tasks[j])
-
-
-def _envy_margin(pool: ExactPool, case: Counterexample, found: ExactAnswer, _: ExactAnswer) -> Fraction:
-    others = (k for k in range(len(pool.demands)) if k != case.user)
-    return max((_envies(pool, case.user, k, found) for k in others), default=Fraction(-1))
-
-
-def _one_task_margin(
-    pool: ExactPool, case: Counterexample, found: ExactAnswer, _: ExactAnswer, theirs: bool
-) -> Fraction:
-    """How many whole tasks more a user could run on what another holds, up to one task of the other or of its own."""
-    j, margin = case.user, Fraction(-1)
-    for k in range(len(pool.demands)):
-        less = [max(b - d * theirs, Fraction(0)) for b, d in zip(found.held(k), pool.demands[k], strict=True)]
-        runs = floor(pool.weights[j] / pool.weights[k] * _tasks_within(less, pool.demands[j]))
-        wanted = _cut(Fraction(runs - (not theirs)), pool.limits[j])
-        if k != j:
-            margin = max(margin, (wanted - found.most(j)) / max(_slice(pool, j), found.tasks[j]))
-    return margin
-
-
-def _bottleneck_margin(pool: ExactPool, case: Counterexample, found: ExactAnswer, _: ExactAnswer) -> Fraction:
-    j, limit = case.user, pool.limits[case.user]
-    if limit is not None and found.most(j) >= limit:
-        return Fraction(-1)
-    left = pool.leftover([found.most(k) for k in range(len(pool.demands))])
-    part, worst = pool.weights[j] / sum(pool.weights), Fraction(1)
-    for c, d, v in zip(pool.capacities, pool.demands[j], left, strict=True):
-        if v / c <= FULL:  # it may be
-            worst = min(worst, 1 - d * found.most(j) / c / part)
-    return worst
-
-
 def _lie_margin(pool: ExactPool, case: Counterexample, truth: ExactAnswer, lied: ExactAnswer) -> Fraction | float:
     j = case.user
-    lying = _cut(_tasks_within(lied.held(j), pool.demands[j]), pool.limits[j])
-    if lying <= _alone(pool, j) / 10**9:
+    lying = cut(tasks_within(lied.held(j), pool.demands[j]), pool.limits[j])
+    if lying <= alone(pool, j) / 10**9:
         return Fraction(-1)
     return np.inf if truth.tasks[j] <= truth.error[j] else lying / truth.most(j) - 1
 
@@ -414,34 +353,9 @@ def _loss_margin(pool: ExactPool, case: Counterexample, before: ExactAnswer, aft
     return 1 - after.most(there) / had if had > 0 else Fraction(-1)
 
 
-MARGINS: dict[str, Callable[[ExactPool, Counterexample, ExactAnswer, ExactAnswer], Fraction | float]] = {
-    "pareto": _pareto_margin,
-    "sharing-incentive": _sharing_margin,
-    "envy-free": _envy_margin,
-    "bottleneck": _bottleneck_margin,
-    "ef1": partial(_one_task_margin, theirs=True),
-    "ef1-own": partial(_one_task_margin, theirs=False),
+OF_MECHANISMS: dict[str, Callable[[ExactPool, Counterexample, ExactAnswer, ExactAnswer], Fraction | float]] = {
     "strategy-proof": _lie_margin,
     "strategy-proof-boosting": _lie_margin,
     "population-monotone": _loss_margin,
     "resource-monotone": _loss_margin,
 }
-
-
-def _alone(pool: ExactPool, j: int) -> Fraction:
-    """Tasks that a user could run with everything, up to its limit."""
-    return _cut(_tasks_within(pool.capacities, pool.demands[j]), pool.limits[j])
-
-
-def _slice(pool: ExactPool, j: int) -> Fraction:
-    part = pool.weights[j] / sum(pool.weights)
-    return _cut(part * _tasks_within(pool.capacities, pool.demands[j]), pool.limits[j])
-
-
-def _tasks_within(bundle: Row, demands: Row) -> Fraction:
-    return min(b / d for b, d in zip(bundle, demands, strict=True) if d)
-
-
-def _cut(tasks: Fraction, limit: Fraction | None) -> Fraction:
-    """No more tasks than a limit."""
-    return tasks if limit is None else min(tasks, limit)

@@ -18,9 +18,21 @@ import numpy as np
 
 from fairopt.dominance import TIED
 from fairopt.instance import Instance
-from fairopt.lazy import optimize
+from fairopt.runtime.lazy import optimize
 
-__all__ = ["ExactPool", "alpha_fair", "ffmra", "leximin", "max_sum", "mlf_drs"]
+__all__ = [
+    "ExactAnswer",
+    "ExactPool",
+    "alone",
+    "alpha_fair",
+    "cut",
+    "ffmra",
+    "leximin",
+    "max_sum",
+    "mlf_drs",
+    "own_slice",
+    "tasks_within",
+]
 
 Row = list[Fraction]
 
@@ -61,6 +73,49 @@ class ExactPool:
             for i in range(len(self.capacities))
         ]
         return [c - u for c, u in zip(self.capacities, used, strict=True)]
+
+
+@dataclass(frozen=True)
+class ExactAnswer:
+    """Tasks of all users, what they hold, and by how many tasks each user's may be off, in fractions."""
+
+    tasks: Row
+    bundles: list[Row]
+    error: Row
+
+    def least(self, j: int) -> Fraction:
+        """Tasks of a user at least."""
+        return self.tasks[j] - self.error[j]
+
+    def most(self, j: int) -> Fraction:
+        """Tasks of a user at most."""
+        return self.tasks[j] + self.error[j]
+
+    def held(self, j: int) -> Row:
+        """What a user holds at least."""
+        part = max(1 - self.error[j] / self.tasks[j], Fraction(0)) if self.tasks[j] else Fraction(1)
+        return [b * part for b in self.bundles[j]]
+
+
+def alone(pool: ExactPool, j: int) -> Fraction:
+    """Tasks that a user could run with everything, up to its limit."""
+    return cut(tasks_within(pool.capacities, pool.demands[j]), pool.limits[j])
+
+
+def own_slice(pool: ExactPool, j: int) -> Fraction:
+    """Tasks that a user could run on its slice of everything, up to its limit."""
+    part = pool.weights[j] / sum(pool.weights)
+    return cut(part * tasks_within(pool.capacities, pool.demands[j]), pool.limits[j])
+
+
+def tasks_within(bundle: Row, demands: Row) -> Fraction:
+    """Tasks that a bundle is enough for."""
+    return min(b / d for b, d in zip(bundle, demands, strict=True) if d)
+
+
+def cut(tasks: Fraction, limit: Fraction | None) -> Fraction:
+    """No more tasks than a limit."""
+    return tasks if limit is None else min(tasks, limit)
 
 
 def leximin(pool: ExactPool, per_task: Row) -> Row:

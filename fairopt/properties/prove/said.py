@@ -20,7 +20,7 @@ from fairopt.instance import Instance
 from fairopt.policy import Policy
 from fairopt.properties.audit.random_instances import random_pools
 from fairopt.properties.prove.statements import Builder, Kind, Question
-from fairopt.time_limits import Clock
+from fairopt.runtime.clock import Clock
 
 __all__ = ["degree_of", "require_said", "seems_alike"]
 

@@ -19,17 +19,52 @@ from fairopt.blocks.objectives import Objective
 from fairopt.certificate import GAP_TOLERANCE, VIOLATION_TOLERANCE
 from fairopt.display import label
 from fairopt.errors import InvalidBlock, NotCertified, OutOfDomain
+from fairopt.evidence.pool import bottleneck_numbers, fair_numbers, total_numbers
 from fairopt.formulation.batch import Batch, BatchChunk, wrong_shape
 from fairopt.methods import dispatch
 from fairopt.methods.arrays import Bool, Float
 from fairopt.methods.batch.alpha_fair import alpha_fair_of_chunk
 from fairopt.methods.batch.max_sum import max_sum_of_chunk
 from fairopt.methods.batch.waterfilling import leximin_of_chunk
-from fairopt.progress import by_itself
 from fairopt.proofs import gate
 from fairopt.proofs.batch import judge_batch
 from fairopt.proofs.gate import MeasuredPart
-from fairopt.time_limits import Clock
+from fairopt.runtime.clock import Clock
+from fairopt.runtime.progress import by_itself
+
+
+@dataclass
+class _Found:
+    """What proves the answers of a batch, for files: nothing of levels, else prices (n_instances, n_resources).
+
+    They are per whole capacity, logarithms with levels in ``units`` (n_instances,) for alpha-fairness. ``alone`` is the
+    evidence of instances that were solved one by one.
+    """
+
+    prices: Float | None = None
+    units: Float | None = None
+    alone: dict[int, tuple[Any, ...]] = field(default_factory=dict)
+
+    def add(self, where: slice, chunk: BatchChunk, prices: Float | None) -> None:
+        """Keep what a method found of a chunk, for weights as they are given."""
+        if self.prices is None or prices is None:
+            return
+        self.prices[where] = prices.T
+        if self.units is not None:
+            units = chunk.fair_units
+            self.units[where] = units.unit
+            self.prices[where] += np.log(np.where(units.part, chunk.weights, 0.0).sum(axis=0))[:, None]
+
+    def evidence(self, term: Term, b: int) -> tuple[Any, ...]:
+        """The evidence of one instance, as `Evidence.numbers` writes it."""
+        if b in self.alone:
+            return self.alone[b]
+        if term.is_smallest:
+            return (bottleneck_numbers(),)
+        assert self.prices is not None
+        if self.units is None:
+            return (total_numbers(self.prices[b]),)
+        return (fair_numbers(self.prices[b], float(self.units[b])),)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -72,6 +107,7 @@ class Allocations:
     asked: Bool
     seconds: float
     _batch: Batch = field(repr=False)
+    _found: _Found = field(repr=False)
 
     def __post_init__(self) -> None:
         # certified arrays cannot be changed
@@ -87,13 +123,14 @@ class Allocations:
         return len(self.tasks)
 
     def __getitem__(self, b: int) -> Allocation:
-        """The allocation of one instance, without the users who take no part; it has no prices."""
+        """The allocation of one instance, without the users who take no part; it has evidence, and no dual values."""
         b = range(len(self))[b]  # negative indices count from the end; others outside raise IndexError
         instance, users = self._batch.taking_part(b)
         found = MeasuredPart(
             float(self.gap[b]), float(self.violation[b]), "one by one" if self.one_by_one[b] else self.method
         )
-        return gate.of_batch(self.policy, instance, self.tasks[b, users], found, self.seconds / len(self))
+        evidence = self._found.evidence(self.policy.objective.term, b) if self.ok[b] and len(users) else ()
+        return gate.of_batch(self.policy, instance, self.tasks[b, users], found, self.seconds / len(self), evidence)
 
     def __repr__(self) -> str:
         name = label(self.policy)
@@ -122,7 +159,7 @@ def allocate_many(
     """Solve a policy on many instances of one pool each, microseconds apiece, and prove every answer.
 
     For max-min and leximin (`DRF`, `KDF`), alpha-fairness (`FDS`, `GFJ`, `NashWelfare`) and the largest sum of shares
-    (`NoFairness`), with any share of fairopt, and no constraints but task limits.
+    (`MostTasks`), with any share of fairopt, and no constraints but task limits.
 
     Parameters
     ----------
@@ -178,6 +215,10 @@ def allocate_batch(policy: Any, batch: Batch, clock: Clock | None = None) -> All
     tasks = np.zeros((len(batch), batch.n_users))
     gap, violation = np.full(len(batch), np.inf), np.zeros(len(batch))
     alone, asked = np.zeros(len(batch), dtype=bool), np.zeros(len(batch), dtype=bool)
+    kept = _Found()
+    if not term.is_smallest:
+        kept.prices = np.full((len(batch), batch.demands.shape[2]), np.nan)
+        kept.units = np.full(len(batch), np.nan) if term.is_curved else None
     with by_itself() as tell:
         tell("instances", 0, len(batch))
         for where in takewhile(lambda _: not clock.late, batch.slices()):
@@ -186,13 +227,14 @@ def allocate_batch(policy: Any, batch: Batch, clock: Clock | None = None) -> All
                 found, prices = solve(chunk)
                 tasks[where] = found.T
                 gap[where], violation[where] = judge_batch(chunk, policy.objective, found, prices)
+                kept.add(where, chunk, prices)
             asked[where] = True
             certified = (gap[where] <= GAP_TOLERANCE) & (violation[where] <= VIOLATION_TOLERANCE)
             for b in takewhile(lambda _: not clock.late, where.start + np.flatnonzero(~certified)):
                 alone[b] = True
-                tasks[b], gap[b], violation[b] = _allocate_one(policy, batch, int(b), clock.left)
+                tasks[b], gap[b], violation[b], kept.alone[int(b)] = _allocate_one(policy, batch, int(b), clock.left)
             tell("instances", where.stop, len(batch))
-    return Allocations(policy, tasks, gap, violation, method, alone, asked, clock.seconds, batch)
+    return Allocations(policy, tasks, gap, violation, method, alone, asked, clock.seconds, batch, kept)
 
 
 def _method_for(policy: Any) -> tuple[str, Term, Callable[[BatchChunk], tuple[Float, Float | None]]]:
@@ -227,8 +269,10 @@ def _method_for(policy: Any) -> tuple[str, Term, Callable[[BatchChunk], tuple[Fl
     )
 
 
-def _allocate_one(policy: Any, batch: Batch, b: int, time_limit: float | None) -> tuple[Float, float, float]:
-    """Tasks, gap and violation of one instance by `Policy.allocate`; the best found if none is certified."""
+def _allocate_one(
+    policy: Any, batch: Batch, b: int, time_limit: float | None
+) -> tuple[Float, float, float, tuple[Any, ...]]:
+    """Tasks, gap, violation and evidence of one instance by `Policy.allocate`; the best found if none is certified."""
     instance, users = batch.taking_part(b)
     tasks = np.zeros(batch.n_users)
     try:
@@ -238,6 +282,6 @@ def _allocate_one(policy: Any, batch: Batch, b: int, time_limit: float | None) -
     except OutOfDomain as error:  # levels beyond the range of floats
         raise OutOfDomain(f"instance {b} (counted from 0): {error}") from error
     if answer is None:
-        return tasks, np.inf, 0.0
+        return tasks, np.inf, 0.0, ()
     tasks[users] = answer.tasks
-    return tasks, answer.certificate.gap, answer.certificate.violation
+    return tasks, answer.certificate.gap, answer.certificate.violation, answer.evidence

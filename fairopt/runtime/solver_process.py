@@ -1,4 +1,4 @@
-"""The process of `apart`: solves what it reads. It imports CVXPY, and of fairopt runs `highs` alone, by its path.
+"""The process of `subprocesses`: solves what it reads. Of fairopt it runs `formulation.highs` alone, by its path.
 
 Read are ``sys.path`` and then requests: seconds, and a pickle of what to do and its data. Written are pairs: True and
 the result, or False and an exception, or a text if the request cannot be read. The process ends when there is nothing
@@ -87,7 +87,7 @@ def main() -> None:
     sys.path[:] = pickle.load(source)
     import cvxpy  # noqa: F401  # for the first request, while there is none
 
-    runpy.run_path(str(Path(__file__).with_name("highs.py")))["silence_banner"]()
+    runpy.run_path(str(Path(__file__).parents[1] / "formulation" / "highs.py"))["silence_banner"]()
 
     while True:
         try:

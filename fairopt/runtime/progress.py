@@ -7,7 +7,9 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TypeVar
 
-__all__ = ["Listener", "asking", "by_itself", "heard", "progress", "steps", "tell", "within"]
+from fairopt.runtime.clock import check, current
+
+__all__ = ["Listener", "by_itself", "heard", "progress", "steps", "tell", "within"]
 
 Listener = Callable[[str, int | None, int | None], object]
 
@@ -52,15 +54,16 @@ def progress(callback: Listener) -> Iterator[None]:
 
 
 def tell(what: str, done: int | None = None, total: int | None = None) -> None:
-    """Report progress to the callback, if there is one: 0.1 microseconds without, and 0.3 for a text with numbers."""
+    """Report progress to the callback, if there is one, after a `check` of the time limit; 0.2 microseconds without."""
+    check(what, done, total)
     listener = _LISTENER.get()
     if listener is not None:
         listener(what, done, total)
 
 
 def heard() -> bool:
-    """Whether anybody hears of progress."""
-    return _LISTENER.get() is not None
+    """Whether reports of progress matter: to a callback, or to a time limit."""
+    return _LISTENER.get() is not None or current() is not None
 
 
 def steps(things: Iterable[Thing], what: str, total: int | None = None) -> Iterator[Thing]:
@@ -69,20 +72,6 @@ def steps(things: Iterable[Thing], what: str, total: int | None = None) -> Itera
         if not k % EVERY:
             tell(what, k, total)
         yield thing
-
-
-@contextmanager
-def asking(question: Listener) -> Iterator[None]:
-    """Call a function with all progress reported in the block, after the callback there is: it may raise."""
-    outer = _LISTENER.get()
-
-    def both(what: str, done: int | None, total: int | None) -> None:
-        if outer is not None:
-            outer(what, done, total)
-        question(what, done, total)
-
-    with progress(both):
-        yield
 
 
 @contextmanager

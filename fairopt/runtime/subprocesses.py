@@ -1,4 +1,4 @@
-"""Solvers in a process of their own, where they can be stopped: only for calls with a time limit.
+"""Solvers in a subprocess, where they can be stopped: only for calls with a time limit.
 
 ECOS has no time limit, others ask for the time between iterations, of which one may take minutes, and CVXPY's
 compilation has steps of seconds. The process runs `solver_process`, which imports CVXPY and nothing of fairopt or of
@@ -10,11 +10,13 @@ from __future__ import annotations
 import atexit
 import os
 import pickle
+import signal
 import subprocess
 import sys
 import threading
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -139,6 +141,22 @@ def solve(what: str, until: float, **data: Any) -> Any:
     if not done:
         raise found if isinstance(found, Exception) else _CannotSend(found)
     return found
+
+
+@contextmanager
+def deaf_to_ctrl_c() -> Iterator[None]:
+    """Threads and processes started in the block do not hear Ctrl-C, which a terminal sends to all processes."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    from multiprocessing import resource_tracker
+
+    resource_tracker.ensure_running()  # started later, it would let Ctrl-C through again
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def cones(dims: Any) -> dict[str, Any]:

@@ -1,0 +1,37 @@
+"""Answers of problems that the user solved, with evidence for files where the prices of capacities prove them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from fairopt.allocation import Allocation, ChangedByHand
+from fairopt.blocks.shares import asked_once
+from fairopt.evidence.solved import Solved
+from fairopt.formulation.program import Program
+from fairopt.instance import Instance
+from fairopt.proofs import gate
+from fairopt.proofs.proposal import Proposal
+from fairopt.proofs.read import read_problem
+from fairopt.runtime.lazy import cp
+
+
+@asked_once()
+def read(policy: Any, problem: cp.Problem, instance: Instance) -> Allocation:
+    """See `Policy.certify`."""
+    answer = read_problem(policy, problem, instance)
+    prices, stated = answer.evidence_prices, answer.policy
+    if prices is None or answer.given_bundles is not None or isinstance(stated, ChangedByHand):
+        return answer
+    program = Program(instance, stated.objective, stated.constraints)
+    if program.empty or program.rest:  # multipliers of further conditions are not known in units of their rows
+        return answer
+    if program.merge:
+        classes = program.unmerged._server_classes
+        prices = np.array([prices[classes == k].mean(axis=0) for k in range(program.instance.n_servers)])
+    whole = np.maximum(prices, 0.0) * program.whole_capacities
+    evidence = Solved.of_prices(program, whole.ravel(), answer.certificate.solver)
+    proposed = Proposal("read", program.gather(answer.tasks_by_server), evidence)
+    return replace(answer, evidence=(evidence.numbers(),)) if gate.judge(program, proposed).ok else answer

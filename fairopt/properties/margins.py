@@ -1,0 +1,141 @@
+"""How badly each property of allocations fails: of many pools at once in floats, and of one answer in fractions.
+
+A property is one record. Its exact margin is written from the definition and shares no code with the other, on purpose:
+what an audit finds by the one is shown as refuted only if the other confirms it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+from functools import partial
+from math import floor
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairopt.blocks.bundle_model import tasks_within
+from fairopt.formulation.batch import Batch
+from fairopt.properties.answers import Outcomes
+from fairopt.properties.envy import at_own_weights, whole
+from fairopt.properties.exact import pool as exact_pool
+from fairopt.properties.exact.pool import ExactAnswer, ExactPool, cut, own_slice
+from fairopt.properties.pareto import ROUNDING
+from fairopt.properties.units import TRACE
+
+__all__ = ["MARGINS", "Margins", "exact_envy"]
+
+Float = NDArray[np.float64]
+
+NEARLY_FULL = 1e-4  # relative: numerical methods leave as much of a bottleneck
+FULL = Fraction(1, 10**6)  # a resource counts as full if less than this is left over, where answers are not exact
+
+
+class Margins(NamedTuple):
+    """Relative margins of a property, above 0 where it fails."""
+
+    of_many: Callable[[Batch, Outcomes], Float]  # of each user of each pool, (n_pools, n_users)
+    exact: Callable[[ExactPool, int, ExactAnswer], Fraction]  # of one user
+
+
+def _slices(pools: Batch) -> Float:
+    part = pools.weights / pools.weights.sum(axis=1, keepdims=True)
+    return np.minimum(tasks_within(part[:, :, None] * pools.capacities[:, None], pools.demands), pools.limits)
+
+
+def _pareto(pools: Batch, found: Outcomes) -> Float:
+    left = np.maximum(pools.capacities - np.einsum("bjm,bj->bm", pools.demands, found.tasks), 0.0)
+    left = np.where(left <= ROUNDING * pools.capacities, 0.0, left)
+    slices = _slices(pools)
+    runs = np.where(found.tasks > TRACE * slices, found.tasks, slices)
+    return np.minimum(tasks_within(left[:, None], pools.demands), pools.limits - found.tasks) / runs
+
+
+def _exact_pareto(pool: ExactPool, j: int, found: ExactAnswer) -> Fraction:
+    limit = pool.limits[j]
+    left = pool.leftover([found.most(k) for k in range(len(pool.demands))])
+    more = exact_pool.tasks_within(left, pool.demands[j])
+    more = more if limit is None else min(more, limit - found.most(j))
+    runs, own = found.tasks[j], own_slice(pool, j)
+    return more / (runs if runs > Fraction(TRACE) * own else own)
+
+
+def _sharing(pools: Batch, found: Outcomes) -> Float:
+    return 1.0 - found.tasks / _slices(pools)
+
+
+def _exact_sharing(pool: ExactPool, j: int, found: ExactAnswer) -> Fraction:
+    return 1 - found.most(j) / own_slice(pool, j)
+
+
+def _envy(pools: Batch, found: Outcomes) -> Float:
+    held = found.received(pools.demands)
+    on_theirs = tasks_within(held[:, None], pools.demands[:, :, None])  # (size, envious, envied)
+    wanted = at_own_weights(on_theirs, pools.weights, pools.weights, pools.limits).max(axis=2)
+    return (wanted - found.tasks) / np.maximum(_slices(pools), found.tasks)
+
+
+def exact_envy(pool: ExactPool, j: int, k: int, found: ExactAnswer) -> Fraction:
+    """How much user j envies user k."""
+    runs = exact_pool.tasks_within(found.held(k), pool.demands[j])
+    wanted = cut(pool.weights[j] / pool.weights[k] * runs, pool.limits[j])
+    return (wanted - found.most(j)) / max(own_slice(pool, j), found.tasks[j])
+
+
+def _exact_envy(pool: ExactPool, j: int, found: ExactAnswer) -> Fraction:
+    others = (k for k in range(len(pool.demands)) if k != j)
+    return max((exact_envy(pool, j, k, found) for k in others), default=Fraction(-1))
+
+
+def _one_task(pools: Batch, found: Outcomes, theirs: bool) -> Float:
+    """Envy up to one task: of the other (``theirs``), or of the user's own."""
+    held = found.received(pools.demands)
+    held = np.maximum(held - pools.demands, 0.0) if theirs else held
+    on_theirs = tasks_within(held[:, None], pools.demands[:, :, None])
+    on_theirs = on_theirs * (pools.weights[:, :, None] / pools.weights[:, None])
+    wanted = np.where(np.eye(pools.n_users, dtype=bool), 0.0, whole(on_theirs) - (not theirs)).max(axis=2)
+    return (np.minimum(wanted, whole(pools.limits)) - found.tasks) / np.maximum(_slices(pools), found.tasks)
+
+
+def _exact_one_task(pool: ExactPool, j: int, found: ExactAnswer, theirs: bool) -> Fraction:
+    """How many whole tasks more a user could run on what another holds, up to one task of the other or of its own."""
+    margin = Fraction(-1)
+    for k in range(len(pool.demands)):
+        less = [max(b - d * theirs, Fraction(0)) for b, d in zip(found.held(k), pool.demands[k], strict=True)]
+        runs = floor(pool.weights[j] / pool.weights[k] * exact_pool.tasks_within(less, pool.demands[j]))
+        wanted = cut(Fraction(runs - (not theirs)), pool.limits[j])
+        if k != j:
+            margin = max(margin, (wanted - found.most(j)) / max(own_slice(pool, j), found.tasks[j]))
+    return margin
+
+
+def _bottleneck(pools: Batch, found: Outcomes) -> Float:
+    used = pools.demands * found.tasks[:, :, None] / pools.capacities[:, None]
+    part = (pools.weights / pools.weights.sum(axis=1, keepdims=True))[:, :, None]
+    full = used.sum(axis=1)[:, None] >= 1.0 - NEARLY_FULL
+    lacking = 1.0 - np.where(full, used / part, 0.0).max(axis=2)
+    at_limit = found.tasks >= pools.limits * (1 - 1e-9)
+    return np.where(at_limit, 0.0, lacking)
+
+
+def _exact_bottleneck(pool: ExactPool, j: int, found: ExactAnswer) -> Fraction:
+    limit = pool.limits[j]
+    if limit is not None and found.most(j) >= limit:
+        return Fraction(-1)
+    left = pool.leftover([found.most(k) for k in range(len(pool.demands))])
+    part, worst = pool.weights[j] / sum(pool.weights), Fraction(1)
+    for c, d, v in zip(pool.capacities, pool.demands[j], left, strict=True):
+        if v / c <= FULL:  # it may be
+            worst = min(worst, 1 - d * found.most(j) / c / part)
+    return worst
+
+
+MARGINS = {
+    "pareto": Margins(_pareto, _exact_pareto),
+    "sharing-incentive": Margins(_sharing, _exact_sharing),
+    "envy-free": Margins(_envy, _exact_envy),
+    "bottleneck": Margins(_bottleneck, _exact_bottleneck),
+    "ef1": Margins(partial(_one_task, theirs=True), partial(_exact_one_task, theirs=True)),
+    "ef1-own": Margins(partial(_one_task, theirs=False), partial(_exact_one_task, theirs=False)),
+}

@@ -1,0 +1,343 @@
+"""One pool shared out among users in shards: too many for one array, or on many computers."""
+
+from __future__ import annotations
+
+import errno
+import json
+import shutil
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, fields
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fairopt.blocks.algebra import only_term
+from fairopt.blocks.constraints import MaxShare, MaxTasks, MinShare, MinTasks, Reserve
+from fairopt.blocks.shares import Share
+from fairopt.certificate import Certificate
+from fairopt.display import label
+from fairopt.errors import InvalidBlock, NotCertified, OutOfDomain, within_memory
+from fairopt.io.saving import unwritable, write_whole
+from fairopt.labels import refuse_labels
+from fairopt.methods.arrays import Float
+from fairopt.methods.sharded.shards import ParquetShard, Shard, named_capacities, shards_of, with_servers
+from fairopt.methods.sharded.solve import (
+    Judged,
+    ShardedUsers,
+    require_as_before,
+    sampling,
+    solve_in_shards,
+    tasks_again,
+)
+from fairopt.methods.sharded.waiting import Deadline
+from fairopt.methods.sharded.workers import DaskWorkers, InProcess, ShardedProblem
+from fairopt.proofs import gate
+
+SLACK = 1e-6  # of a capacity left over, and of the dearest resource: where both hold, the price is zero
+PLAIN = (MinTasks, MaxTasks, MinShare, MaxShare, Reserve)  # constraints that can be the same for every user
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ShardedAllocation:
+    """The allocation of users in shards: everything but the tasks, which are computed or read shard by shard.
+
+    Attributes
+    ----------
+    policy : Policy
+        The policy that was solved.
+    resources : tuple of str
+        Names of the resources.
+    capacities : ndarray of shape (n_resources,)
+        Units in the pool.
+    n_users : int
+        Users in all shards together.
+    usage : ndarray of shape (n_resources,)
+        Units in use.
+    objective : float
+        Value of the objective in natural units (of the first level, for `Leximin`).
+    prices : ndarray of shape (n_resources,)
+        Dual values that the method found, per natural unit of what can be used. Where they are unique they are the
+        derivative of the objective with the shares' coefficients held; elsewhere they lie between those of one unit
+        more and one less, which `Allocation.prices` tells apart. Water-filling may have none where limits decide.
+    certificate : Certificate
+        The certificate, computed from sums over all shards.
+    shards : tuple of str
+        Names of the shards, in the order of users.
+    sizes : tuple of int
+        Users in each shard.
+    rounds : int
+        How often every shard was asked.
+    files : tuple of Path
+        The file with the tasks of each shard; empty without ``out``.
+
+    Examples
+    --------
+    >>> import fairopt as fo, numpy as np
+    >>> parts = [np.array([[40.0, 8, 8]]), np.array([[8.0, 5, 1]])]
+    >>> a = fo.allocate_sharded(fo.DRF(), parts, capacities=[200, 200, 200])
+    >>> a.usage
+    array([200. ,  82.5,  32.5])
+    >>> a.tasks(1)
+    array([12.5])
+    """
+
+    policy: Any
+    resources: tuple[str, ...]
+    capacities: Float
+    n_users: int
+    usage: Float
+    objective: float
+    prices: Float
+    certificate: Certificate
+    shards: tuple[str, ...]
+    sizes: tuple[int, ...]
+    rounds: int
+    files: tuple[Path, ...]
+    _again: Callable[[int], Float]
+
+    @property
+    def leftover(self) -> Float:
+        """Units left over, shape (n_resources,)."""
+        return np.maximum(self.capacities - self.usage, 0.0)
+
+    def tasks(self, shard: int) -> Float:
+        """Tasks of the users of one shard: computed again from the events or prices, or read from its file.
+
+        Parameters
+        ----------
+        shard : int
+            The index of the shard, from 0.
+
+        Returns
+        -------
+        ndarray of shape (n_users of the shard,)
+        """
+        k = range(len(self.shards))[shard]
+        if not self.files:
+            return self._again(k)
+        if self.files[k].suffix == ".npy":
+            return np.load(self.files[k])
+        import pyarrow.parquet as pq
+
+        return pq.read_table(self.files[k], columns=["tasks"])["tasks"].to_numpy()
+
+    def summary(self) -> dict[str, Any]:
+        """All but the tasks, as plain lists, numbers and strings."""
+        parts = zip(self.shards, self.sizes, self.files or [None] * len(self.shards), strict=True)
+        return {
+            "policy": repr(self.policy),
+            "users": self.n_users,
+            "objective": self.objective,
+            "resources": list(self.resources),
+            "capacities": self.capacities.tolist(),
+            "usage": self.usage.tolist(),
+            "prices": self.prices.tolist(),
+            "gap": self.certificate.gap,
+            "violation": self.certificate.violation,
+            "method": self.certificate.method,
+            "seconds": self.certificate.seconds,
+            "rounds": self.rounds,
+            "shards": [{"shard": name, "users": n, "file": file and file.name} for name, n, file in parts],
+        }
+
+    def __repr__(self) -> str:
+        name = label(self.policy)
+        count = len(self.shards)
+        return (
+            f"<ShardedAllocation by {name} of {self.n_users:,} users x {len(self.resources)} resources in {count} "
+            f"shard{'s' * (count != 1)}: {self.certificate}, {self.rounds} rounds>"
+        )
+
+
+@within_memory("one of the shards", "make shards smaller, several files instead of one, or take more memory")
+def allocate_sharded(
+    policy: Any,
+    source: Any,
+    *,
+    capacities: Any = None,
+    client: Any = None,
+    out: str | Path | None = None,
+    time_limit: float | None = None,
+) -> ShardedAllocation:
+    """Share out one pool among users in shards, exactly.
+
+    Parameters
+    ----------
+    policy : Policy
+        With `Leximin`, `MaxMin` or `AlphaFair` (above 0) of a share, and no constraints but bounds that are the same
+        for every user (`MinTasks(0.1)`, `MaxShare(0.01)`, ...) and `Reserve`.
+    source : ndarray, dask.array.Array, str, Path, or list of these
+        Demands per task, users x resources: an array or memory map, a ``.npy`` file, a Parquet file (a column per
+        resource, and optionally ``weight``, ``task_limit`` and the label ``user``), a folder of either with its
+        subfolders, a folder with ``users.parquet`` and ``servers.parquet`` (or ``.csv``), or a Dask array. A shard is a
+        row group, a block, an array of a list, or a million rows.
+    capacities : array-like of shape (n_resources,) or dict by resource, optional
+        Units in the pool, positive; a dict for tables, in which each column of a resource needs one. Default: what all
+        servers of the folder have.
+    client : distributed.Client, optional
+        Client of a Dask cluster whose workers read and keep the shards (they must reach the files; arrays in memory
+        are sent to them). Without one, this process reads the shards one after the other, in every round.
+    out : str or Path, optional
+        A new folder, inside one that exists, for the tasks of each shard and a ``summary.json``; it appears when all
+        is written, or not at all.
+    time_limit : float, optional
+        Seconds for the call; checked between shards, and between rounds on a cluster.
+
+    Returns
+    -------
+    ShardedAllocation
+
+    Raises
+    ------
+    InvalidInstance
+        If a source or shard is wrong; names the shard, and the row (counted from 0 in its array or file).
+    InvalidBlock
+        If ``out``, ``client`` or ``time_limit`` cannot be used.
+    OSError
+        If ``out`` cannot be written.
+    OutOfDomain
+        If the policy does not treat each user by its own row.
+    Infeasible
+        If the lower bounds do not fit into the capacities.
+    NotCertified
+        If the answer cannot be proved right, also because a shard changed or the time limit was reached; says which.
+    SolverUnavailable
+        If the cluster stopped or has no workers that answer, or they lack a module that the policy is made of.
+    MissingExtra
+        Without pyarrow or distributed, where they are needed.
+
+    Notes
+    -----
+    Water-filling takes one or a few rounds for each resource that becomes full; prices take about four rounds after
+    those of a sample. `fo.progress` reports each. A worker that dies costs time, not the answer: its shards are read
+    again elsewhere; and so are, after half a minute, those of one that is stopped and does not answer. On Linux,
+    workers are three times as fast if they start with ``MALLOC_MMAP_THRESHOLD_=16777216`` in their environment.
+
+    The shards must not change during the call, nor before `ShardedAllocation.tasks` reads them again: `NotCertified` if
+    they do. Every reading of files and of Dask blocks is compared with the first by a checksum; of arrays in memory
+    only what `tasks` gives is compared, with the units in use. Files are read and not mapped, since a mapped file that
+    is cut short kills the process: give the path or the memory map, of whose views whole rows or columns are taken.
+
+    Examples
+    --------
+    >>> import fairopt as fo, numpy as np
+    >>> demands = np.random.default_rng(0).uniform(1, 10, (1000, 3))
+    >>> a = fo.allocate_sharded(fo.FDS(2), [demands[:600], demands[600:]], capacities=[50, 60, 70])
+    >>> a.certificate.ok, a.sizes
+    (True, (600, 400))
+    """
+    begun, deadline = time.perf_counter(), Deadline(time_limit)
+    _require_by_row(policy)
+    refuse_labels(source=source, capacities=capacities)
+    source, capacities = with_servers(source, capacities)
+    values, names = named_capacities(capacities)
+    shards = shards_of(source, names)
+    resources = names or tuple(f"resource{i + 1}" for i in range(len(values)))
+    problem = ShardedProblem(policy.objective, tuple(policy.constraints), values, resources, sampling(policy, shards))
+    with new_folder(out) as folder, closing(_backend(shards, problem, client, deadline)) as backend:
+        users = ShardedUsers(backend, problem, deadline)
+        judged = solve_in_shards(users)
+        proof = judged.proof
+        certificate = gate.of_shards(proof, "water-filling" if users.alpha is None else "prices", begun)
+        if not certificate.ok:
+            fix = "solve a smaller part of the users in memory, where other methods can be tried"
+            raise NotCertified(
+                f"no answer could be certified: gap {certificate.gap:.2g} (tolerance 1e-6), violation "
+                f"{certificate.violation:.2g} (1e-9). Fix: {'give it more time_limit' if deadline.over else fix}"
+            )
+        load, prices = proof.found.feasible.load, proof.prices
+        assert prices is not None
+        prices = np.where((load < 1 - SLACK) & (prices <= SLACK * prices.max(initial=0.0)), 0.0, prices)
+        written = () if folder is None else _write(users, judged, shards, folder)
+        result = ShardedAllocation(
+            policy,
+            resources,
+            values,
+            users.n,
+            load * values,
+            proof.value,
+            prices / values,
+            certificate,
+            tuple(shard.name for shard in shards),
+            tuple(users.sizes),
+            users.rounds,
+            tuple(Path(str(out)).resolve() / name for name in written),
+            partial(tasks_again, shards, problem, judged, users.checksums),
+        )
+        if folder is not None:
+            write_whole(folder / "summary.json", json.dumps(result.summary(), indent=1))
+    return result
+
+
+def _backend(
+    shards: Sequence[Shard], problem: ShardedProblem, client: Any, deadline: Deadline
+) -> InProcess | DaskWorkers:
+    return InProcess(shards, problem) if client is None else DaskWorkers(shards, problem, client, deadline)
+
+
+@contextmanager
+def new_folder(out: str | Path | None) -> Iterator[Path | None]:
+    """A new folder to write to, renamed to ``out`` at the end, and removed if anything fails.
+
+    Raises `InvalidBlock` at once if that name is taken, and `OSError` if it cannot be made.
+    """
+    if out is None:
+        yield None
+        return
+    folder = Path(out).resolve()
+    unfinished = folder.with_name(folder.name + ".partial")
+    for there in (folder, unfinished):
+        if there.exists():
+            raise InvalidBlock(f"{str(there)!r} exists already; give a new folder for the tasks, or remove it")
+    try:
+        unfinished.mkdir()
+    except OSError as error:
+        fix = "give a new folder in one that exists"
+        raise unwritable(folder, error.errno or errno.EIO, fix, error.strerror or str(error)) from error
+    try:
+        yield unfinished
+        unfinished.rename(folder)
+    except BaseException:
+        shutil.rmtree(unfinished, ignore_errors=True)
+        raise
+
+
+def _require_by_row(policy: Any) -> None:
+    """Raise `OutOfDomain` unless objective and constraints treat each user by its own row of numbers."""
+    term = only_term(getattr(policy, "objective", None))
+    if term is None or not (term.is_smallest or term.is_curved):
+        raise OutOfDomain(
+            f"{policy} is not solved in shards; that takes a policy with Leximin, MaxMin or AlphaFair (alpha > 0) of "
+            "one share. Use its .allocate in memory"
+        )
+    shares: list[Share] = [term.share]
+    for constraint in policy.constraints:
+        values = [getattr(constraint, f.name) for f in fields(constraint)]
+        if type(constraint) not in PLAIN or not all(isinstance(v, (int, float, str, Share)) for v in values):
+            raise OutOfDomain(
+                f"{constraint} cannot be used on users in shards, which takes MinTasks, MaxTasks, MinShare or "
+                "MaxShare with one number for all, or Reserve. Give limits by user as a column task_limit"
+            )
+        shares += [value for value in values if isinstance(value, Share)]
+    for share in shares:
+        if not share.by_row:
+            raise OutOfDomain(
+                f"{share} may depend on all users at once, so they cannot be in shards; if a user's coefficient "
+                "depends on its own demands and the capacities alone, say `by_row = True` in the block"
+            )
+
+
+def _write(users: ShardedUsers, judged: Judged, shards: Sequence[Shard], folder: Path) -> list[str]:
+    """Write every shard's tasks; the names of the files."""
+    kind, factor = "parquet" if isinstance(shards[0], ParquetShard) else "npy", judged.proof.factor
+    names = [f"tasks-{k:05d}.{kind}" for k in range(len(shards))]
+    written = users.ask("write", judged.answer, factor, each=[(str(folder / name),) for name in names])
+    for half in {path for path in folder.iterdir() if path.name not in names}:  # of workers that died or are stopped
+        half.unlink()
+    for k, (shard, load) in enumerate(zip(shards, written, strict=True)):
+        require_as_before(shard, judged.has(k, load))
+    return names

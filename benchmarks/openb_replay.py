@@ -166,7 +166,7 @@ def experiment(folder: str, users: str, every: int, compress: float, moments: in
         ("distance-drf", "distance", runs),
         ("distance-2df", "distance", others),
     ):
-        figure = draw_timelines(drawn, kind, between=window)[0].figure
+        figure = draw_timelines(drawn, kind, between=window)
         figure.savefig(OUT / f"openb-replay-{users}-{name}.png", dpi=120)
 
 

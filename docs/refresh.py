@@ -15,7 +15,7 @@ def main() -> None:
     """The demo's cluster under three notions, by fairopt's own picture; and all claims, with verdicts."""
     matplotlib.use("Agg")
     result = fo.compare(["drf", "fds:alpha=1", "most-tasks"], fo.datasets.demo())
-    result.plot()[0].figure.savefig(DOCS / "_static" / "shares.png", dpi=110, metadata={"Software": None})
+    result.plot().savefig(DOCS / "_static" / "shares.png", dpi=110, metadata={"Software": None})
     page = DOCS / "properties.md"
     above, mark, _ = page.read_text(encoding="utf-8").partition(BELOW)
     page.write_text(f"{above}{mark}{markdown()}\n", encoding="utf-8")

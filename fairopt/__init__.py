@@ -5,6 +5,7 @@ several without walls between them; a *tier* an objective that is maximised amon
 *bundle* what a user holds of each resource on each server; a *witness* an instance or a pair of users that shows that a
 property fails.
 
+* `tolerances`: tolerances that modules share.
 * `errors`: the exceptions (texts stand where they are raised; that of most `Infeasible` in `methods.infeasible`).
 * `runtime`: progress, limits of time, subprocesses, imports on first use. `display`: text made safe for terminals.
 * `io`: readers and writers of files, data frames, and output of ``kubectl`` and ``scontrol``.

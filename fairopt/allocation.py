@@ -373,28 +373,31 @@ class Allocation:
         """
         return later("fairopt.report.frames:frame")(self, by)
 
-    def plot(self, ax: Any = None, kind: str = "shares", *, users: Any = None, resources: Any = None) -> Any:
+    def plot(self, kind: str = "shares", *, ax: Any = None, users: Any = None, resources: Any = None) -> Any:
         """Draw the allocation; needs the extra ``plots``.
 
         Parameters
         ----------
-        ax : matplotlib.axes.Axes, optional
-            The axes to draw on. Default: pyplot's current axes.
         kind : str, default "shares"
             ``shares`` of each resource by user (as in Figs. 2 and 7 of Jiang and Wu 2021); ``dominant`` shares, sorted;
             ``utilisation`` or ``prices`` by class of servers; the ``envy`` matrix; ``demands`` in the plane of two
-            resources, or the ``region`` of tasks that two users can run (as in Fig. 2 of Joe-Wong et al. 2013).
+            resources, or the ``region`` of tasks that two users can run (as in Fig. 2 of Joe-Wong et al. 2013); tasks
+            and use by ``types`` of server.
+        ax : matplotlib.axes.Axes, optional
+            The axes to draw on; for ``types`` a sequence of one for tasks and one for each resource. Default: a new
+            figure.
         users, resources : (str, str), optional
             The two users of ``region``, and the two resources of ``demands``, where there are more.
 
         Returns
         -------
         matplotlib.axes.Axes
+            For ``types`` a Figure.
 
         Examples
         --------
         >>> import fairopt as fo
-        >>> axes = fo.DRF().allocate(fo.Instance([[40, 8], [8, 5]], [200, 200])).plot(kind="utilisation")
+        >>> axes = fo.DRF().allocate(fo.Instance([[40, 8], [8, 5]], [200, 200])).plot("utilisation")
         >>> axes.figure.savefig("utilisation.png")  # doctest: +SKIP
         """
         return later("fairopt.plots:draw")(self, kind, ax, users, resources)
@@ -404,8 +407,8 @@ class Allocation:
         shown = np.array2string(self.tasks, precision=4, threshold=6, edgeitems=3)
         return f"<Allocation by {name} of {self.instance!r}: tasks {shown}; {self.certificate}>"
 
-    def _repr_html_(self) -> str:
-        return later("fairopt.report.layout:allocation_page")(self)
+    def _repr_html_(self) -> str | None:
+        return later("fairopt.report.pages:allocation_page")(self)
 
     # -- files ------------------------------------------------------------------------------------------------
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["BLOCK_TOLERANCE", "GAP_TOLERANCE", "VIOLATION_TOLERANCE", "Certificate", "Try", "within_tolerance"]
+from fairopt.tolerances import BLOCK_TOLERANCE, GAP_TOLERANCE, VIOLATION_TOLERANCE
 
-GAP_TOLERANCE = 1e-6  # relatively
-VIOLATION_TOLERANCE = 1e-9
-BLOCK_TOLERANCE = 1e-7  # of the blocks' own conditions, after the repair that makes capacities hold exactly
+__all__ = ["Certificate", "Try", "within_tolerance"]
+
 STRICT = {"extra": "forbid", "strict": True}  # how a certificate is read from a file
 
 

@@ -853,15 +853,15 @@ class Instance:
         """
         return later("fairopt.io.frames:to_frames")(self, backend)
 
-    def plot(self, ax: Any = None, kind: str = "demands", *, users: Any = None, resources: Any = None) -> Any:
+    def plot(self, kind: str = "demands", *, ax: Any = None, users: Any = None, resources: Any = None) -> Any:
         """Draw how much users differ, as in Fig. 2 of Joe-Wong et al. (2013); needs the extra ``plots``.
 
         Parameters
         ----------
-        ax : matplotlib.axes.Axes, optional
-            The axes to draw on. Default: pyplot's current axes.
         kind : {"demands", "region"}, default "demands"
             Demands as lines in the plane of two resources, or the tasks that two users can run together.
+        ax : matplotlib.axes.Axes, optional
+            The axes to draw on. Default: a new figure.
         users, resources : (str, str), optional
             The two users of ``region``, and the two resources of ``demands``, where there are more.
 
@@ -891,8 +891,8 @@ class Instance:
 
     __hash__ = None  # type: ignore[assignment]  # compared by content; too large to hash
 
-    def _repr_html_(self) -> str:
-        return later("fairopt.report.layout:instance_page")(self)
+    def _repr_html_(self) -> str | None:
+        return later("fairopt.report.pages:instance_page")(self)
 
     def __repr__(self) -> str:
         total = int(self.counts.sum())

@@ -17,7 +17,7 @@ from fairopt.allocation import CHANGED, Allocation, ChangedByHand, feasibility, 
 from fairopt.blocks.algebra import tiers_of
 from fairopt.blocks.bundle_model import BundlePoint, cut_at_limits, tasks_in_bundles
 from fairopt.blocks.model import Point
-from fairopt.certificate import VIOLATION_TOLERANCE, Certificate
+from fairopt.certificate import Certificate
 from fairopt.errors import FairoptError, InvalidInstance, MissingExtra
 from fairopt.formulation.division import division
 from fairopt.formulation.whole import number_of, whole_instance
@@ -32,6 +32,7 @@ from fairopt.policies.psdsf import PSDSF
 from fairopt.policies.tradeoff import NashWelfare
 from fairopt.policy import Policy, label
 from fairopt.proofs import gate
+from fairopt.tolerances import VIOLATION_TOLERANCE
 
 FORMAT = "fairopt.allocation/3"
 FORMATS = (FORMAT, "fairopt.allocation/2", "fairopt.allocation/1")  # 1 held no evidence, 2 none that `verify` reads

@@ -15,7 +15,7 @@ PACKAGE = Path(__file__).parents[1] / "fairopt"
 
 # Each line may import from the lines above it, and from its own.
 ORDER = (
-    ("errors", "runtime", "display"),
+    ("errors", "runtime", "display", "tolerances"),
     ("io", "validation", "labels", "dominance"),
     ("instance", "certificate"),
     ("instances",),
@@ -39,6 +39,7 @@ ORDER = (
 LEVEL = {room: level for level, rooms in enumerate(ORDER) for room in rooms}
 OPTIONAL = {
     "matplotlib",
+    "jinja2",
     "pandas",
     "pyarrow",
     "narwhals",

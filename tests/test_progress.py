@@ -17,7 +17,7 @@ from rich.console import Console
 
 import fairopt as fo
 from fairopt.cli import progress as shown
-from fairopt.report import compare
+from fairopt.report.comparison import compare
 from fairopt.runtime.progress import by_itself, progress, tell, within
 
 POOL = fo.Instance([[40, 8, 8], [8, 5, 1]], [200, 200, 200], users=["batch", "web"])

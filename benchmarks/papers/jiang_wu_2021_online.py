@@ -236,7 +236,7 @@ def pictures(run: Run, runs: Runs, r60: Ints) -> None:
     text = fo.simulate(whole, JOBS, SHARE, scheduler=AsPrinted(TEXT | {60: r60.sum(axis=0).tolist()}))
     shown = {"as the text has it": text, "each server by itself": runs[ALONE], "pools by type": runs[POOLED]}
     figure, axes = plt.subplots(2, 3, figsize=(8.2, 4), layout="constrained", sharex=True, sharey=True)
-    draw_timelines(shown, "allocation", axes.ravel(), between=(0, 160))
+    draw_timelines(shown, "allocation", ax=axes.ravel(), between=(0, 160))
     _label(axes, "CPU (%)", "RAM (%)")
     run.save(
         figure,
@@ -246,7 +246,7 @@ def pictures(run: Run, runs: Runs, r60: Ints) -> None:
     )
     figure, axes = plt.subplots(1, 3, figsize=(8.2, 2.8), layout="constrained", sharey=True, squeeze=False)
     fair = {name: x.with_fair_at([*range(5, 145, 10)]) for name, x in shown.items()}
-    draw_timelines(fair, "shares", axes[0], between=(0, 160))
+    draw_timelines(fair, "shares", ax=axes[0], between=(0, 160))
     _label(axes, "2-dominant share")
     run.save(
         figure,

@@ -193,7 +193,7 @@ def _pictures(
             ax.scatter(option, rank, s=3 * count, color=COLOURS[0])
             ax.annotate(str(count), (option, rank), (11, -3), textcoords="offset points", fontsize=8)
     ax.set(xlabel="allocation", ylabel="rank (1: best)", xlim=(0.5, 5.7), ylim=(5.5, 0.5), title="ranks given")
-    survey.plot(other, kind="clusters")
+    survey.plot("clusters", ax=other)
     run.save(
         fig,
         "figs-18-19",
@@ -206,7 +206,7 @@ def _pictures(
     ):
         fig, axes = plt.subplots(1, 2, figsize=(8, 3.6), layout="constrained")
         for c, axis in enumerate(axes):
-            found.select(cluster == c).plot(axis)
+            found.select(cluster == c).plot(ax=axis)
             axis.set_title(f"{axis.get_title()}, cluster {c + 1}", fontsize=9)
         run.save(
             fig,

@@ -219,8 +219,8 @@ def compare(
         if result.outcomes:
             made[out] = lambda path: files.write_comparison(result, path)
         if result.allocations:
-            made[plot] = lambda path: files.write_picture(result.plot()[0].figure, path)
-            made[plot_types] = lambda path: files.write_picture(result.plot_server_types()[0].figure, path)
+            made[plot] = lambda path: files.write_picture(result.plot(), path)
+            made[plot_types] = lambda path: files.write_picture(result.plot("types"), path)
         for path, make in made.items():
             if path is not None:
                 with working(f"writing {path}"):

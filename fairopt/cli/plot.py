@@ -23,7 +23,6 @@ from fairopt.report.comparison import Comparison
 from fairopt.report.outcomes import mechanisms
 
 MOST_PIXELS = 20_000  # to a side: larger pictures take gigabytes, and viewers refuse them
-SHOWN = 3  # unreadable labels that are listed
 PLOT = """Draw the answers of policies: one picture, with a panel for each policy.
 
 \b
@@ -31,13 +30,14 @@ PLOT = """Draw the answers of policies: one picture, with a panel for each polic
   shares       shares of each resource by user, stacked
   dominant     dominant shares of users, sorted
   utilisation  use of each resource, by class of servers
-  prices       what more of each resource is worth, in % of the dearest
+  prices       what more of each resource is worth, in % of the highest
   demands      the plane of two resources: users' demands as lines, and how
                the allocation fills the box of capacities
   region       the plane of two users: the tasks that fit together, and the
                points of the policies
   envy         how many more tasks each user would run on what each other
                user holds
+  types        tasks and use of each resource, by type of server
 
 Without --out the picture is a .png file in this folder, named after INPUT and the kind.
 
@@ -87,7 +87,7 @@ def plot(
     def show(result: Comparison) -> None:
         if result.allocations:
             with working(f"drawing {path}"):
-                complaints = _save(lambda: plots.comparison(result, kind=kind, size=size, **two)[0].figure, path, dpi)
+                complaints = _save(lambda: plots.comparison(result, kind=kind, size=size, **two), path, dpi)
             for line in complaints:
                 console_for(stderr=True).print(f"note: {line}", markup=False, style="dim", soft_wrap=True)
             console_for().print(f"written: {path}", markup=False, soft_wrap=True)
@@ -137,17 +137,14 @@ def _how(one: str, other: str) -> str:
 
 
 def _save(draw: Callable[[], Any], path: Path, dpi: int) -> list[str]:
-    """Draw and write the picture; gives sentences on unreadable labels and on warnings."""
+    """Draw and write the picture; give sentences on matplotlib's warnings."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         figure = draw()
         dpi = min(dpi, int(MOST_PIXELS / max(figure.get_size_inches())))  # for pictures of many panels
         files.write_picture(figure, path, dpi)
-        found = plots.unreadable(figure)
     words = list(dict.fromkeys(str(w.message) for w in caught))
-    out = [w for w in words if w.startswith("no installed font")]
-    if found or any("layout not applied" in w for w in words):
-        shown = "; ".join(found[:SHOWN]) + ("; ..." if len(found) > SHOWN else "")
-        about = f" ({shown})" if found else ""
-        out.append(f"the picture is too small for its words{about}; give a larger --width or --height")
+    out = [f"{w}: install a font that has it, as Noto Sans CJK" for w in words if w.startswith("Glyph")][:1]
+    if any("layout not applied" in w for w in words):
+        out.append("the picture is too small for its words; give a larger --width or --height")
     return out

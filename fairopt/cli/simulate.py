@@ -186,7 +186,7 @@ def replay_jobs(
             run.save(outs[name]) if outs[name].suffix.lower() == ".json" else write_tasks(run, outs[name])
         if plot is not None:
             try:
-                files.write_picture(draw_timelines(runs, kind or "shares", between=between)[0].figure, plot)
+                files.write_picture(draw_timelines(runs, kind or "shares", between=between), plot)
                 written.append(plot)
             except InvalidBlock as error:  # of the part done, say
                 complain(f"cannot draw the picture: {error}")

@@ -274,11 +274,13 @@ class Sensitivity:
         outer, name = (instance.servers, "server") if by == "capacity" else (instance.users, "user")
         return pd.DataFrame(data, pd.MultiIndex.from_product([outer, instance.resources], names=[name, "resource"]))
 
-    def plot(self, ax: Any = None, costs: Mapping[str, float] | None = None) -> Any:
+    def plot(self, kind: str = "purchases", *, ax: Any = None, costs: Mapping[str, float] | None = None) -> Any:
         """Draw what more of each resource brings; needs the extra ``plots``.
 
         Parameters
         ----------
+        kind : {"purchases"}
+            The only picture.
         ax : matplotlib.axes.Axes, optional
             The axes to draw on. Default: a new figure.
         costs : dict of float by resource, optional
@@ -295,7 +297,7 @@ class Sensitivity:
         >>> fo.sensitivity(a).plot().get_xlabel()
         'tasks per 1 % more capacity'
         """
-        return later("fairopt.plots.purchase_bars:purchases")(self, ax, costs)
+        return later("fairopt.plots.purchase_bars:purchases")(self, kind, ax, costs)
 
     def __repr__(self) -> str:
         held = ", coefficients held" if self.held else ""

@@ -17,7 +17,6 @@ from fairopt.blocks.constraints import Constraint, MadeRows, ManyRows
 from fairopt.blocks.efficiency import FairnessEfficiency, TotalIs
 from fairopt.blocks.form import Curve, Form
 from fairopt.blocks.model import Point
-from fairopt.certificate import GAP_TOLERANCE
 from fairopt.evidence.written import Written
 from fairopt.formulation.program import ConeModel, Float, Program
 from fairopt.formulation.rows import BlockRows
@@ -29,6 +28,7 @@ from fairopt.proofs.lagrangian import Lagrangian, LagrangianBound, Multipliers, 
 from fairopt.proofs.plane import LEAST, Charged, Optimum, log_mean
 from fairopt.proofs.proposal import Measured, Reader, as_numbers
 from fairopt.runtime.lazy import cp
+from fairopt.tolerances import GAP_TOLERANCE
 
 STEP = 1e-5  # of the way to zero, for slopes along it
 IDLE = 1e-13  # of the largest price of a row: smaller ones are what a solver leaves

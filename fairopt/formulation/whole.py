@@ -8,10 +8,10 @@ import numpy as np
 
 from fairopt.blocks.constraints import Constraint
 from fairopt.blocks.objectives import MaxMin, Objective
-from fairopt.certificate import VIOLATION_TOLERANCE
 from fairopt.errors import Infeasible
 from fairopt.formulation.program import Indices, Program
 from fairopt.instance import Instance
+from fairopt.tolerances import VIOLATION_TOLERANCE
 
 # relative: capacities, bounds on whole tasks and levels of users that differ by less are the same. Sums of tasks that
 # servers hold to it are within the tolerance of certificates in spite of rounding

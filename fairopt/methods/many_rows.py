@@ -13,7 +13,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from fairopt.certificate import BLOCK_TOLERANCE, Try
+from fairopt.certificate import Try
 from fairopt.evidence.fewer_rows import FewerRows
 from fairopt.formulation.program import Indices, Program
 from fairopt.methods.settings import Settings
@@ -21,6 +21,7 @@ from fairopt.proofs import conditions, gate
 from fairopt.proofs.gate import Answer
 from fairopt.proofs.proposal import Proposal
 from fairopt.runtime.progress import tell
+from fairopt.tolerances import BLOCK_TOLERANCE
 
 PART = 0.01  # of the tolerance: rows broken by more are made
 MADE = 40_000  # rows made at once, about: programs with more take long, and fewer take more programs

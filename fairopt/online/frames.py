@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -11,12 +11,15 @@ from numpy.typing import ArrayLike, NDArray
 from fairopt.errors import InvalidBlock, MissingExtra, nearest
 from fairopt.online.timeline import Timeline, moments_of
 
+if TYPE_CHECKING:
+    import pandas as pd
+
 __all__ = ["by_task", "frame"]
 
 Float = NDArray[np.float64]
 
 
-def frame(timeline: Timeline, by: str, times: ArrayLike | None) -> Any:
+def frame(timeline: Timeline, by: str, times: ArrayLike | None) -> pd.DataFrame:
     """See `Timeline.to_frame`."""
     if by not in _VIEWS:
         raise InvalidBlock(f"no table by {by!r}; {nearest(by, _VIEWS)}")

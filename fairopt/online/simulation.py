@@ -13,7 +13,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fairopt.blocks.shares import DominantShare, Share
-from fairopt.certificate import VIOLATION_TOLERANCE
 from fairopt.errors import InvalidBlock, InvalidInstance, nearest
 from fairopt.instance import Instance
 from fairopt.methods.whole.servers import Servers
@@ -23,6 +22,7 @@ from fairopt.online.timeline import Timeline, moments_of
 from fairopt.policy import label
 from fairopt.runtime.clock import Clock
 from fairopt.runtime.progress import tell
+from fairopt.tolerances import VIOLATION_TOLERANCE
 
 __all__ = ["simulate"]
 

@@ -315,7 +315,7 @@ class Timeline:
         """
         return later("fairopt.online.frames:frame")(self, by, times)
 
-    def plot(self, kind: str = "shares", ax: Any = None, *, between: tuple[float, float] | None = None) -> Any:
+    def plot(self, kind: str = "shares", *, ax: Any = None, between: tuple[float, float] | None = None) -> Any:
         """Draw the timeline; needs the extra ``plots``.
 
         Parameters
@@ -334,7 +334,7 @@ class Timeline:
         Returns
         -------
         matplotlib.axes.Axes
-            For ``"allocation"`` a list of them.
+            For ``"allocation"`` a Figure with a panel for each resource.
 
         Raises
         ------
@@ -354,7 +354,7 @@ class Timeline:
         >>> import fairopt as fo
         >>> jobs = [fo.Job("a", [1, 2], 5, tasks=6), fo.Job("b", [2, 1], 3, tasks=6, arrival=2)]
         >>> timeline = fo.simulate({"cpu": 6, "memory": 6}, jobs)
-        >>> [ax.get_ylabel() for ax in timeline.plot("allocation")]
+        >>> [ax.get_ylabel() for ax in timeline.plot("allocation").axes]
         ['cpu (%)', 'memory (%)']
         """
         return later("fairopt.plots.timeline:draw_timeline")(self, kind, ax, between)

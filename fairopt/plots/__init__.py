@@ -8,23 +8,15 @@
 * `frontier`: the corners of that region. `tradeoff`: pictures of a `Frontier`.
 * `timeline`: pictures of a `Timeline`, and of several side by side.
 * `survey`: people who answered a survey: compatible points of the plane, and tastes.
-* `panels`: one axes, or a panel for each policy: sizes, titles, legends, and names that fit.
+* `panels`: one axes, or a panel for each policy: sizes, titles and legends.
 * `cells`: tables of coloured cells by class of servers. `layers`: which users have a colour of their own.
-* `common`: colours, numbers, shortened names, fonts. `legible`: whether labels overlap or are cut off.
+* `common`: colours, numbers, names, fonts.
 """
 
-from fairopt.plots.demands import demand_lines
-from fairopt.plots.dominant import dominant_shares
 from fairopt.plots.envy import envy_matrix
 from fairopt.plots.kinds import KINDS, PLANES, check, comparison, draw
-from fairopt.plots.legible import unreadable
-from fairopt.plots.price_bars import prices
-from fairopt.plots.region import feasible_region
-from fairopt.plots.servers import server_types
-from fairopt.plots.shares import stacked_shares
 from fairopt.plots.survey import preferences, questions
 from fairopt.plots.timeline import TIMELINE_KINDS, draw_timelines
-from fairopt.plots.use_bars import utilisation
 
 __all__ = [
     "KINDS",
@@ -32,17 +24,9 @@ __all__ = [
     "TIMELINE_KINDS",
     "check",
     "comparison",
-    "demand_lines",
-    "dominant_shares",
     "draw",
     "draw_timelines",
     "envy_matrix",
-    "feasible_region",
     "preferences",
-    "prices",
     "questions",
-    "server_types",
-    "stacked_shares",
-    "unreadable",
-    "utilisation",
 ]

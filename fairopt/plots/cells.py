@@ -19,7 +19,7 @@ Float = NDArray[np.float64]
 
 MOST = 60  # classes in a picture; of more, those with the most servers
 NONE_THERE = "#DDDDDD"
-COLOUR_MAP = "Blues"  # one hue from light to dark, so that no colour vision is needed
+COLOUR_MAP = "Blues"  # one hue from light to dark, legible without colour vision
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,9 +12,9 @@ from fairopt.allocation import Allocation, held_units
 from fairopt.instance import Instance
 from fairopt.plots.common import HATCHES, cut, plain
 from fairopt.plots.layers import Layer, by_largest
-from fairopt.plots.panels import Picture, Two, one, two_of
+from fairopt.plots.panels import Picture, Two, two_of
 
-__all__ = ["DemandLines", "demand_lines"]
+__all__ = ["DemandLines"]
 
 Float = NDArray[np.float64]
 
@@ -23,7 +23,13 @@ STROKES = ("-", (0, (6, 2)), (0, (1, 1)), (0, (6, 1.5, 1, 1.5)))  # as hatches, 
 
 
 class DemandLines(Picture):
-    """The box of capacities, a line for each user, and the path of what users hold, one after the other."""
+    """The box of capacities, a line for each user, and the path of what users hold, one after the other.
+
+    As in Fig. 2 (top) of Joe-Wong et al. (2013). The box is the capacity of all servers together. Each user's line has
+    the ratio of its demands as its slope and ends where the user alone would fill the box. The dashed path adds up what
+    an allocation gives, users with the flattest lines first: it is straight where all users are alike. Where demands
+    differ by server, slopes are those of what users hold, or without an allocation of the tasks that take the least.
+    """
 
     size = (2.9, 2.7)
 
@@ -101,30 +107,6 @@ class DemandLines(Picture):
             made.append(Line2D([], [], color="#404040", linewidth=2.4, linestyle=DASHED, label=words))
             made.append(Line2D([], [], color="black", marker="o", linestyle="", markersize=5, label="in use"))
         return made
-
-
-def demand_lines(subject: Allocation | Instance, ax: Any = None, resources: Two = None) -> Any:
-    """Demands in the plane of two resources: the wider the fan, the more users differ.
-
-    As in Fig. 2 (top) of Joe-Wong et al. (2013). The subject is an allocation or an instance, and ``resources`` names
-    the two at the axes where there are more.
-
-    The box is the capacity of all servers together. Each user's line has the ratio of its demands for the two resources
-    as its slope and ends where the user alone would fill the box. The dashed path adds up what an allocation gives,
-    users with the flattest lines first: it is straight where all users are alike, and ends at what is in use. Where
-    demands differ by server, slopes are those of what users hold in the allocation, or of the tasks that take the least
-    if there is none.
-
-    Examples
-    --------
-    >>> import fairopt as fo
-    >>> cluster = fo.Instance([[2, 1], [1, 3]], [12, 12], resources=["cpu", "memory"], units={"memory": "GiB"})
-    >>> ax = demand_lines(fo.DRF().allocate(cluster))
-    >>> ax.get_xlabel(), ax.get_ylabel()
-    ('cpu', 'memory (GiB)')
-    """
-    instance, allocations = (subject, []) if isinstance(subject, Instance) else (subject.instance, [subject])
-    return one(DemandLines(instance, allocations, resources), allocations[0] if allocations else None, ax)
 
 
 def _stroke(layer: Layer) -> Any:

@@ -12,9 +12,9 @@ from fairopt.allocation import Allocation
 from fairopt.blocks.shares import DominantShare
 from fairopt.instance import Instance
 from fairopt.plots.common import COLOURS, NOISE, NUMBER, Inches, plain, shorter
-from fairopt.plots.panels import Picture, one
+from fairopt.plots.panels import Picture
 
-__all__ = ["DominantShares", "dominant_shares"]
+__all__ = ["DominantShares"]
 
 NAMED = 30  # users up to whom each has a bar and its name
 DECADES = 100.0  # ratio of the largest to the smallest positive share above which the axis is logarithmic
@@ -81,21 +81,6 @@ class DominantShares(Picture):
         words = ("wants more", "runs all its tasks")
         made = [Patch(color=c, label=w) for c, w in zip((COLOURS[0], COLOURS[4]), words, strict=True)]
         return made if self.limited else []
-
-
-def dominant_shares(allocation: Allocation, ax: Any = None) -> Any:
-    """Dominant shares per weight, from the smallest to the largest; users that run all their tasks are lighter.
-
-    Up to 30 users have a bar and a name each.
-
-    Examples
-    --------
-    >>> import fairopt as fo
-    >>> ax = dominant_shares(fo.DRF().allocate(fo.datasets.demo()))
-    >>> ax.get_xlabel()
-    'dominant share per weight (%)'
-    """
-    return one(DominantShares(allocation.instance, [allocation]), allocation, ax)
 
 
 def _shares(allocation: Allocation) -> NDArray[np.float64]:

@@ -11,7 +11,7 @@ from fairopt.allocation import Allocation
 from fairopt.errors import InvalidBlock
 from fairopt.plots.common import NOISE, NUMBER, Inches, shorter
 from fairopt.plots.panels import Picture, one
-from fairopt.properties.envy import WHOLE, Envy, envy
+from fairopt.properties.envy import WHOLE, Envy
 
 __all__ = ["EnvyMatrix", "check_users", "envy_matrix"]
 
@@ -23,7 +23,11 @@ SHADES = ((0.0, "#DCE6EE"), (0.5, "#FFFFFF"), (0.6, "#FDD0A2"), (0.8, "#E6700F")
 
 
 class EnvyMatrix(Picture):
-    """A cell for each pair of users, with one scale for all panels."""
+    """A cell for each pair of users, with one scale for all panels.
+
+    Orange where the row's user would run more tasks on what the column's user holds, white at zero, pale blue where it
+    would run less.
+    """
 
     what = "envy"
     scale_title = "more tasks on\nthe other's bundle (%)"
@@ -49,6 +53,7 @@ class EnvyMatrix(Picture):
     def draw(self, ax: Any, allocation: Allocation | None) -> Any:
         """White at zero, orange where there is envy, pale blue where a user would run less on the other's bundle."""
         from matplotlib.colors import LinearSegmentedColormap
+        from matplotlib.ticker import MaxNLocator
 
         matrix = self._of[id(allocation)].matrix
         assert matrix is not None
@@ -72,14 +77,12 @@ class EnvyMatrix(Picture):
                         in_layout=False,
                         color="white" if value > 0.5 * self.widest else "black",
                     )
+        for axis in (ax.xaxis, ax.yaxis):
+            axis.set_major_locator(MaxNLocator(5, integer=True))
         ax.set_xlabel("on what this user holds")
         ax.set_ylabel("this user")
         ax.tick_params(length=2, labelsize=8)
         return image
-
-    def labels(self) -> list[str]:
-        """The users; a witness of envy has no instance."""
-        return list(self.users)
 
     def finding(self, allocation: Allocation | None) -> str:
         """How many users envy another."""
@@ -97,23 +100,15 @@ def check_users(n_users: int) -> None:
         raise InvalidBlock(f"no envy matrix of {n_users:,} users to draw; there is one of 1 to {WHOLE:,} users")
 
 
-def envy_matrix(subject: Allocation | Envy, ax: Any = None) -> Any:
-    """A cell for each pair of users: orange where the row's user would run more on what the column's holds.
-
-    White is zero, and pale blue less. The subject is any allocation, or the witness of a verdict on envy; up to 30
-    users have their names at the axes, and 5,000 are the most.
+def envy_matrix(found: Envy, ax: Any = None) -> Any:
+    """Draw the witness of a verdict on envy; see `Verdict.plot`.
 
     Examples
     --------
     >>> import fairopt as fo
     >>> cluster = fo.Instance([[40, 8, 8], [8, 5, 1]], [200, 200, 200], users=["batch", "web"])
-    >>> ax = envy_matrix(fo.KDF(2).allocate(cluster))
+    >>> ax = envy_matrix(fo.check(fo.KDF(2).allocate(cluster))["envy-free"].witness)
     >>> ax.get_ylabel(), [text.get_text() for text in ax.get_yticklabels()]
     ('this user', ['batch', 'web'])
     """
-    if isinstance(subject, Envy):
-        return one(EnvyMatrix([subject]), None, ax)
-    if not isinstance(subject, Allocation):
-        raise InvalidBlock(f"envy_matrix({type(subject).__name__}): give an Allocation, or the witness of a verdict")
-    check_users(subject.instance.n_users)
-    return one(EnvyMatrix([envy(subject)], [subject]), subject, ax)
+    return one(EnvyMatrix([found]), None, ax)

@@ -14,6 +14,7 @@ from fairopt.plots.envy import EnvyMatrix, check_users
 from fairopt.plots.panels import Picture, Size, Two, many, one, two_of
 from fairopt.plots.price_bars import PriceBars
 from fairopt.plots.region import Region
+from fairopt.plots.servers import server_types
 from fairopt.plots.shares import StackedShares
 from fairopt.plots.use_bars import UseBars
 from fairopt.policy import label
@@ -27,8 +28,9 @@ KINDS = {
     "utilisation": "the part of each resource in use, by class of servers",
     "prices": "what more of each resource is worth, by class of servers",
     "demands": "the plane of two resources: users' demands as lines, and how the allocation fills the box",
-    "region": "the plane of two users: the tasks that fit beside each other, and where policies put them",
+    "region": "the plane of two users: the tasks that fit together, and the points of policies",
     "envy": "how many more tasks each user would run on what each other user holds",
+    "types": "tasks and the part of each resource in use, by type of server",
 }
 PLANES = {"demands": "resources", "region": "users"}  # what the axes are
 
@@ -82,18 +84,20 @@ def draw(
             raise InvalidBlock(f"{kind!r} is a picture of an allocation; those of an instance are {', '.join(PLANES)}")
         return one(_picture(subject, kind, {}, users, resources), None, ax)
     check(subject.instance, kind, users, resources)
-    name = label(subject.policy)
-    return one(_picture(subject.instance, kind, {name: subject}, users, resources), subject, ax)
+    found = {label(subject.policy): subject}
+    if kind == "types":
+        return server_types(subject.instance, found, ax)
+    return one(_picture(subject.instance, kind, found, users, resources), subject, ax)
 
 
 def comparison(
     comparison: Any,
-    axes: Any = None,
     kind: str = "shares",
+    axes: Any = None,
     users: Two = None,
     resources: Two = None,
     size: Size | None = None,
-) -> list[Any]:
+) -> Any:
     r"""A panel for each policy, with the same scales and colours and one legend; see `Comparison.plot`.
 
     ``size`` is that of a new figure in inches, (width, height), None for what its panels need.
@@ -102,15 +106,17 @@ def comparison(
     --------
     >>> import fairopt as fo
     >>> cluster = fo.Instance([[40, 8, 8], [8, 5, 1]], [200, 200, 200], users=["batch", "web"])
-    >>> panels = fo.compare(["drf", "2df"], cluster).plot()
-    >>> [panel.get_title() for panel in panels]
+    >>> figure = fo.compare(["drf", "2df"], cluster).plot()
+    >>> [panel.get_title() for panel in figure.axes]
     ['DRF\n15 tasks', '2-DF\n17.31 tasks']
     """
     check(comparison.instance, kind, users, resources)
     found = comparison.allocations
     if not found:
         raise InvalidBlock("no policy gave an answer, so there is nothing to draw; see .errors for why")
-    return many(_picture(comparison.instance, kind, found, users, resources), found, axes, size)
+    if kind == "types":
+        return server_types(comparison.instance, found, axes, size)
+    return many(_picture(comparison.instance, kind, found, users, resources), found, axes, size)[0].figure
 
 
 def _picture(instance: Instance, kind: str, found: Mapping[str, Allocation], users: Two, resources: Two) -> Picture:

@@ -15,45 +15,31 @@ from fairopt.errors import InvalidBlock, nearest
 from fairopt.instance import Instance
 from fairopt.plots.common import (
     Inches,
+    check_axes,
     escaped,
+    fall_back_fonts,
     fit_numbers,
-    inches,
     lay_out,
-    lettering,
     matplotlib_or_missing,
-    measured,
     new_figure,
     shorter,
+    size_of,
     ticks_below,
     ticks_beside,
 )
 from fairopt.policy import Policy, label
 
-__all__ = [
-    "LEGEND",
-    "Picture",
-    "Size",
-    "Two",
-    "given",
-    "grow",
-    "labels_at_the_edge",
-    "labels_of",
-    "many",
-    "one",
-    "two_of",
-]
+__all__ = ["LEGEND", "Picture", "Size", "Two", "given", "grow", "labels_outside", "many", "one", "panels_of", "two_of"]
 
 Size: TypeAlias = tuple[float | None, float | None]  # inches of a figure, None for what its panels need
 Two: TypeAlias = "Sequence[str] | None"  # names of the two users or resources at the axes
 
-PER_ROW = 4  # panels beside each other
-WIDEST = 14.5  # inches of panels beside each other, so that they fit a screen with a legend
+PER_ROW = 4  # panels in a row
+WIDEST = 14.5  # inches of a row of panels, which fits a screen with a legend
 AROUND = (0.3, 0.9)  # least width and height of the labels of a panel
-SENTENCE = "sentence"  # gid of texts that are wrapped to the width of the axes
 LEGEND: dict[str, Any] = {"frameon": False, "fontsize": 8}
-LEAST = 0.3  # inches of axes below which a sentence cannot be read
-MOST_LINES = 4  # of a sentence of a title that is not shortened
-NAMES = 0.3, 0.4  # largest part of a figure's width and of a panel's height that names take
+TITLE = 0.08  # inches of a letter of a title
+NAMES = 3.0  # letters of a name for each inch of the width of a given figure, or of the height of a row of panels
 
 
 class Picture(ABC):
@@ -76,10 +62,6 @@ class Picture(ABC):
         """Room for a number in a cell or above a bar of axes of this size."""
         return size
 
-    def labels(self) -> list[str]:
-        """All names that the picture may show."""
-        return labels_of(self.instance)
-
     def finding(self, allocation: Allocation | None) -> str:
         """A sentence below the title."""
         return ""
@@ -93,7 +75,7 @@ def one(picture: Picture, allocation: Allocation | None, ax: Any = None) -> Any:
     """Draw one allocation on the given axes, or on a new figure."""
     name = "" if allocation is None else _titled(allocation, label(allocation.policy))
     title = [f"{name}: {picture.what}" if name else _sentence(picture.what), picture.finding(allocation)]
-    return _drawn(picture, [(allocation, title)], [name], None if ax is None else [ax], alone=True)[0]
+    return _drawn(picture, [(allocation, title)], None if ax is None else [ax], alone=True)[0]
 
 
 def many(picture: Picture, found: Mapping[str, Allocation], axes: Any = None, size: Size | None = None) -> list[Any]:
@@ -104,7 +86,7 @@ def many(picture: Picture, found: Mapping[str, Allocation], axes: Any = None, si
     shown: list[tuple[Allocation | None, list[str]]] = [(None, [_sentence(picture.what)])]
     if not picture.together:
         shown = [(a, [_titled(a, name), _tasks(a), picture.finding(a)]) for name, a in found.items()]
-    return _drawn(picture, shown, list(found), axes, size or (None, None))
+    return _drawn(picture, shown, axes, size or (None, None))
 
 
 def given(axes: Any, count: int, panels: str) -> list[Any]:
@@ -113,25 +95,14 @@ def given(axes: Any, count: int, panels: str) -> list[Any]:
     if len(out) < count:
         raise InvalidBlock(f"{len(out)} axes for {panels}; give one each")
     for ax in out[:count]:
-        measured(ax)
+        check_axes(ax)
     return out[:count]
-
-
-def labels_of(instance: Instance) -> list[str]:
-    """All names in an instance."""
-    return [
-        *instance.users,
-        *instance.resources,
-        *instance.servers,
-        *(instance.server_types or ()),
-        *(unit or "" for unit in instance.units or ()),
-    ]
 
 
 def two_of(
     names: Sequence[str], asked: Sequence[str] | None, what: str, how: Callable[[str, str], str] | None = None
 ) -> tuple[int, int]:
-    """Positions of the two of some users or resources (``what``) that were asked for, or of the only two.
+    """Positions of the two chosen users or resources (``what``), or of the only two.
 
     ``how`` writes how two names are chosen, as an error says it; by default as ``users=('a', 'b')``.
 
@@ -158,40 +129,49 @@ def two_of(
     return names.index(asked[0]), names.index(asked[1])
 
 
-# -- pieces ---------------------------------------------------------------------------------------------------
+# -- pieces -----------------------------------------------------------------------------------------------------------
 
 
 def _drawn(
     picture: Picture,
     shown: Sequence[tuple[Allocation | None, list[str]]],
-    names: Sequence[str],
     axes: Any,
     size: Size = (None, None),
     alone: bool = False,
 ) -> list[Any]:
     """Draw allocations below their titles, on the given axes or on panels of a new figure."""
-    count, columns, panels = len(shown), 0, []
-    if axes is None:  # the figure first: the inline backend of notebooks sets rcParams with the first one
+    count, columns = len(shown), 0
+    if axes is None:
         columns = _columns(picture, count, size)
-        figure = _new_figure(picture, count, columns, size)
+        width, height = columns * (picture.size[0] + 1) + 3, math.ceil(count / columns) * (picture.size[1] + 2)
+        panels = panels_of(new_figure(size[0] or width, size[1] or height), count, columns)
     else:
         matplotlib_or_missing()
         panels = given(axes, count, f"{count} policies with an answer")
-    with lettering([*picture.labels(), *names], panels):
-        handles = picture.handles()
-        if columns:
-            panels = _new_panels(figure, count, columns)
-        images = [picture.draw(ax, allocation) for ax, (allocation, _) in zip(panels, shown, strict=True)]
-        if handles and columns and not alone:
-            _figure_legend(panels[0].figure, handles, size)
-        elif handles:
+    figure, free = panels[0].figure.canvas.figure, axes is None and size == (None, None)
+    images = [picture.draw(ax, allocation) for ax, (allocation, _) in zip(panels, shown, strict=True)]
+    if handles := picture.handles():
+        if alone or not columns:
             panels[-1].legend(handles=handles, loc="center left", bbox_to_anchor=(1.01, 0.5), **LEGEND)
-        _scale(picture, next((image for image in images if image is not None), None), panels)
-        if columns:
-            labels_at_the_edge(panels, columns)
-        kept = alone and panels[0].get_title()  # a title of given axes
-        titles = {} if kept else {ax: title for ax, (_, title) in zip(panels, shown, strict=True)}
-        _finish(picture, titles, panels, size if columns else None, columns)
+        else:
+            _figure_legend(figure, handles, size)
+    _scale(picture, next((image for image in images if image is not None), None), panels)
+    if columns:
+        labels_outside(panels, columns)
+    titles = {} if alone and panels[0].get_title() else dict(zip(panels, shown, strict=True))  # given axes may have one
+    (wide, high), rows = figure.get_size_inches(), math.ceil(count / columns) if columns else 1
+    for measured in (False,) if free else (False, True, True):  # the size of axes depends on that of their labels
+        if measured:
+            lay_out(figure)
+        for ax in panels:
+            room = size_of(ax) if measured else picture.size
+            _fit(picture, ax, room, (math.inf, math.inf) if free else (wide, high / rows))
+            if ax in titles:
+                _title(ax, titles[ax][1], room)
+    fall_back_fonts(figure)
+    if columns:
+        wanted = (picture.size[0] if size[0] is None else None, picture.size[1] if size[1] is None else None)
+        grow(figure, panels[0], wanted, columns, rows)
     return panels
 
 
@@ -209,48 +189,39 @@ def _columns(picture: Picture, count: int, size: Size) -> int:
     return max(dict.fromkeys(math.ceil(count / rows) for rows in range(1, count + 1)), key=fit)
 
 
-def _new_figure(picture: Picture, count: int, columns: int, size: Size) -> Any:
-    """A figure that is large enough for the layout of its panels."""
-    width, height = columns * (picture.size[0] + 1) + 3, math.ceil(count / columns) * (picture.size[1] + 2)
-    return new_figure(size[0] or width, size[1] or height)
-
-
-def _new_panels(figure: Any, count: int, columns: int) -> list[Any]:
-    grid = figure.subplots(math.ceil(count / columns), columns, sharex=True, sharey=True, squeeze=False).ravel()
+def panels_of(figure: Any, count: int, columns: int, sharey: bool = True) -> list[Any]:
+    """Panels of a figure with the same scales, row by row."""
+    grid = figure.subplots(math.ceil(count / columns), columns, sharex=True, sharey=sharey, squeeze=False).ravel()
     for unused in grid[count:]:
-        unused.set_axis_off()
+        unused.remove()
     return list(grid[:count])
 
 
-def _finish(
-    picture: Picture, titles: Mapping[Any, list[str]], panels: Sequence[Any], size: Size | None, columns: int
-) -> None:
-    """Fit all labels to the panels; a new figure (``size`` is not None) gets the size that its panels need."""
-    figure = panels[0].figure.canvas.figure  # also for axes of a subfigure
-    free = size == (None, None)
-    for _ in range(1 if free else 2):  # the size of axes depends on that of labels, and the reverse
-        if not free:
-            lay_out(figure)
-        for ax in panels:
-            room = picture.size if free else measured(ax)
-            under = None if free else ax.xaxis.get_tightbbox()
-            whole = room[1] + (under.height / figure.dpi if under else 0.0)
-            most = (math.inf, math.inf) if free else (NAMES[0] * figure.get_size_inches()[0], NAMES[1] * whole)
-            if picture.below:
-                ticks_below(ax, picture.below, room[0], most[1])
-            if picture.beside:
-                ticks_beside(ax, picture.beside, room[1], most[0])
-            _numeric_ticks(ax, picture, room)
-            fit_numbers(ax, picture.room(room))
-            for text in ax.texts:
-                if text.get_gid() == SENTENCE:
-                    _wrap(text, room)
-            if ax in titles:
-                _title(ax, titles[ax], room[0] + AROUND[0] / 3)
-        _axis_labels(panels, room, columns)
-    if size is not None:
-        wanted = (picture.size[0] if size[0] is None else None, picture.size[1] if size[1] is None else None)
-        grow(figure, panels[0], wanted, max(columns, 1), math.ceil(len(panels) / max(columns, 1)))
+def labels_outside(panels: Sequence[Any], columns: int) -> None:
+    """Keep tick labels at the left and at the bottom of a grid, and one label for all x axes and for all y axes."""
+    names = panels[-1].get_xlabel(), panels[0].get_ylabel()
+    several = columns > 1, len(panels) > columns
+    for write, name, many in zip((panels[0].figure.supxlabel, panels[0].figure.supylabel), names, several, strict=True):
+        if many and name:
+            write(name, fontsize=9)
+    for k, ax in enumerate(panels):
+        ax.set_xlabel("" if several[0] or k + columns < len(panels) else names[0], fontsize=9)
+        ax.set_ylabel("" if several[1] or k % columns else names[1], fontsize=9)
+        ax.tick_params(labelbottom=k + columns >= len(panels), labelleft=k % columns == 0)
+
+
+def _fit(picture: Picture, ax: Any, room: Inches, figure: Inches) -> None:
+    """Write names and numbers as axes of this size, and a row of the figure, have room for them."""
+    wide, high = (max(int(min(NAMES * side, 40)), 5) for side in figure)
+    if picture.below:
+        names = ["\n".join(shorter(line, high) for line in name.split("\n")) for name in picture.below]
+        ticks_below(ax, names, room[0])
+    if picture.beside:
+        ticks_beside(ax, [shorter(name, wide) for name in picture.beside], room[1])
+    for name, letters in zip((ax.xaxis.label, ax.yaxis.label), (int(side / 0.08) for side in room), strict=True):
+        if max(map(len, name.get_text().split("\n"))) > letters:
+            name.set_text(textwrap.fill(name.get_text(), max(letters, 12)))
+    fit_numbers(ax, picture.room(room))
 
 
 def grow(figure: Any, ax: Any, wanted: Size, columns: int, rows: int) -> None:
@@ -259,40 +230,22 @@ def grow(figure: Any, ax: Any, wanted: Size, columns: int, rows: int) -> None:
         return
     for _ in range(2 if len(figure.axes) > columns * rows else 1):  # the width of a colour bar depends on the panels
         lay_out(figure)
-        sides = zip(figure.get_size_inches(), measured(ax), wanted, (columns, rows), strict=True)
+        sides = zip(figure.get_size_inches(), size_of(ax), wanted, (columns, rows), strict=True)
         legends = [legend.get_window_extent().height / figure.dpi + 0.1 for legend in figure.legends]
         width, height = (old if w is None else old + n * (w - there) for old, there, w, n in sides)
         figure.set_size_inches(width, height if wanted[1] is None else max(height, *legends, 0.5))
 
 
-def _numeric_ticks(ax: Any, picture: Picture, room: Inches) -> None:
-    """Limit the number of ticks to the room, except on axes with names."""
-    from matplotlib.ticker import MaxNLocator
-
-    for axis, names, there in zip((ax.xaxis, ax.yaxis), (picture.below, picture.beside), room, strict=True):
-        if not names and isinstance(axis.get_major_locator(), MaxNLocator):
-            axis.get_major_locator().set_params(nbins=min(max(int(there / 0.45), 1), 5), integer=bool(ax.images))
-
-
-def _wrap(text: Any, room: Inches) -> None:
-    words = " ".join(text.get_text().split())
-    text.set_text(textwrap.fill(words, max(int(0.95 * room[0] / inches("n", 7.0)), 6), break_long_words=False))
-    text.set(fontsize=7, visible=min(room) >= LEAST)
-
-
-def _title(ax: Any, words: Sequence[str], room: float) -> None:
-    """Set a title of some sentences, wrapped to this many inches."""
-    letters, lines = max(int(room / inches("n", 9.0)), 8), []
-    for x in (shorter(x, max(len(x), 1)) for x in words):
-        whole = textwrap.wrap(x, letters, break_long_words=False)
-        if inches(x, 9.0) <= room:
-            whole = [x] * bool(x)
-        elif len(whole) > MOST_LINES or max(map(len, whole), default=0) > letters:
-            whole = textwrap.wrap(shorter(x, 2 * letters), letters)[:3]
-        lines += whole
-    lines = lines or [" "]
-    points = 9.0 * room / max(inches("\n".join(lines), 9.0), 1e-9)
-    ax.set_title(escaped("\n".join(lines)), fontsize=min(max(points, 5.0), 9.0))
+def _title(ax: Any, words: Sequence[str], room: Inches) -> None:
+    """Set a title of as many sentences as fit above axes of this size, the first one always."""
+    points = 9.0 if room[0] >= 1.2 else 7.0
+    letters = max(int(room[0] / TITLE * 9.0 / points), 6)
+    lines: list[str] = []
+    for sentence in words:
+        more = textwrap.wrap(shorter(sentence, max(len(sentence), 1)), letters, max_lines=6, placeholder=" …")
+        if not lines or len(lines) + len(more) <= max(4 * room[1], 2):
+            lines += more
+    ax.set_title(escaped("\n".join(lines) or " "), fontsize=points)
 
 
 def _sentence(words: str) -> str:
@@ -313,49 +266,18 @@ def _tasks(allocation: Allocation) -> str:
     return f"{tasks:{',.0f' if tasks >= 100 else '.4g'}} tasks"
 
 
-def labels_at_the_edge(panels: Sequence[Any], columns: int) -> None:
-    """Keep axis labels at the left and at the bottom of a grid, whose last row may be shorter."""
-    for k, ax in enumerate(panels):
-        if k % columns:
-            ax.set_ylabel("")
-        if k + columns < len(panels):
-            ax.set_xlabel("")
-        else:
-            ax.tick_params(labelbottom=True)
-
-
-def _axis_labels(panels: Sequence[Any], room: Inches, columns: int) -> None:
-    """Shrink axis labels to the panels, or write one for all panels where they would overlap."""
-    figure, several = panels[0].figure, (columns > 1, len(panels) > columns > 0)
-    names = panels[-1].get_xlabel(), panels[0].get_ylabel()
-    together = figure.supxlabel, figure.supylabel
-    for k, (name, there, write) in enumerate(zip(names, room, together, strict=True)):
-        points = min(9.0, 9.0 * (there + 0.1) / max(inches(name.replace(r"\$", "$"), 9.0), 1e-9))
-        if several[k] and points < 9:
-            write(name, fontsize=9)
-        for ax in panels:
-            label = (ax.xaxis, ax.yaxis)[k].label
-            label.set_size(max(points, 6.0))
-            if several[k] and points < 9:
-                label.set_text("")
-
-
 def _figure_legend(figure: Any, handles: list[Any], size: Size) -> None:
     """A legend at the right, or on top of a portrait figure; smaller where a given size requires it."""
-    width, height = figure.get_size_inches()
-    where: dict[str, Any] = {"handles": handles, "loc": "outside right center"}
-    legend = figure.legend(**where, **LEGEND)
-    if size == (None, None):
-        return
-    box = legend.get_window_extent()
-    wide, high = box.width / figure.dpi, box.height / figure.dpi
-    legend.remove()
-    if height > width:
-        where |= {"loc": "outside upper center", "ncols": max(int(width / wide), 1)}
-        high = high / where["ncols"] * 3  # a third of the picture
-        wide = 0.0
-    part = min(1.0, 0.95 * height / high, 0.4 * width / max(wide, 1e-9))
-    figure.legend(**where, **LEGEND | {"fontsize": max(8 * part, 5.0)})
+    lines = [line for handle in handles for line in handle.get_label().split("\n")]
+    width, height = (side or math.inf for side in size)
+    longest, points = max(map(len, lines)) + 6, 8.0  # with the key
+    where: dict[str, Any] = {"loc": "outside right center"}
+    if size[1] is not None and height > figure.get_size_inches()[0]:
+        columns = max(int(figure.get_size_inches()[0] / (0.6 * longest * points / 72)), 1)
+        where = {"loc": "outside upper center", "ncols": columns}
+    else:
+        points = min(points, 0.4 * width * 72 / (0.6 * longest), height * 72 / (1.5 * len(lines)))
+    figure.legend(handles=handles, **where, **LEGEND | {"fontsize": max(points, 5.0)})
 
 
 def _scale(picture: Picture, image: Any, panels: Sequence[Any]) -> None:

@@ -14,18 +14,23 @@ from fairopt.errors import InvalidBlock
 from fairopt.instance import Instance
 from fairopt.plots.cells import cells, classes_of
 from fairopt.plots.common import COLOURS, HELD, NOISE, NUMBER, Inches, amount, plain, shorter
-from fairopt.plots.panels import SENTENCE, Picture, one
+from fairopt.plots.panels import Picture
 from fairopt.policy import label
 
-__all__ = ["PriceBars", "prices"]
+__all__ = ["PriceBars"]
 
 Float = NDArray[np.float64]
 
-TITLE = "price of the whole capacity\n(% of the dearest)"
+TITLE = "price of the whole capacity\n(% of the highest)"
 
 
 class PriceBars(Picture):
-    """Bars by resource, or coloured cells where there are several classes of servers."""
+    """Bars by resource, or coloured cells where there are several classes of servers.
+
+    A price per core and one per GiB cannot be compared. All numbers are therefore prices of the whole capacity, in
+    percent of the highest. Where one unit less costs more than one unit more is worth, both are shown, as ``0 to 50``,
+    and the bar is lighter between them.
+    """
 
     what = "prices"
 
@@ -56,36 +61,21 @@ class PriceBars(Picture):
             ]
 
     def draw(self, ax: Any, allocation: Allocation | None) -> Any:
-        """Bars or cells with numbers, or a sentence, with no colours to explain, if no price is positive."""
+        """Bars or cells with numbers; no colours to explain if no price is positive."""
         assert allocation is not None
         right = left = np.full(self.classes.capacities.shape, np.nan)
         if allocation.prices is not None and allocation.prices_left is not None:
             total = self.instance.total_capacities
             right, left = (self._of_classes(p) * total for p in (allocation.prices, allocation.prices_left))
-        zero = not (np.nan_to_num(right) > 0).any()
         left = np.where(np.isfinite(left), np.fmax(left, right), right)
-        dearest = float(np.nan_to_num(left).max(initial=0.0)) or 1.0
-        low, high = (np.where(np.abs(p) <= NOISE * dearest, 0.0, 100 * p / dearest) for p in (right, left))
-        words = "no prices" if allocation.prices is None else _why_zero(allocation) if zero else ""
+        highest = float(np.nan_to_num(left).max(initial=0.0)) or 1.0
+        low, high = (np.where(np.abs(p) <= NOISE * highest, 0.0, 100 * p / highest) for p in (right, left))
+        words = self.finding(allocation)
         texts = [
             [self._text(*pair, bool(words)) for pair in zip(*rows, strict=True)]
             for rows in zip(low.tolist(), high.tolist(), strict=True)
         ]
         image = self._bars(ax, low[0], high[0], texts[0]) if self.bars else cells(ax, low, texts, self.classes)
-        if words:
-            box = {"facecolor": "white", "edgecolor": "none", "alpha": 0.9, "pad": 1}
-            ax.text(
-                0.5,
-                0.5,
-                words,
-                transform=ax.transAxes,
-                ha="center",
-                va="center",
-                color="#404040",
-                gid=SENTENCE,
-                in_layout=False,
-                bbox=box,
-            )
         return None if words else image
 
     def _text(self, low: float, high: float, explained: bool) -> str:
@@ -96,6 +86,13 @@ class PriceBars(Picture):
             return "-"
         least = f"{low:.0f}" if low == 0 or low >= 0.5 else "<1"
         return f"{least} to {high:.0f}" if high - low > 0.5 else least
+
+    def finding(self, allocation: Allocation | None) -> str:
+        """Why there are no prices, or why all are zero."""
+        if allocation is None or allocation.prices is None:
+            return "no prices"
+        prices = np.nan_to_num(allocation.prices)[self.instance.capacities > 0]
+        return "" if (prices > 0).any() else _why_zero(allocation)
 
     def room(self, size: Inches) -> Inches:
         """Room above each bar, or in each cell."""
@@ -116,29 +113,6 @@ class PriceBars(Picture):
         ax.set_ylim(0, 110)
         ax.set_ylabel(TITLE)
         plain(ax)
-
-
-def prices(allocation: Allocation, ax: Any = None) -> Any:
-    r"""Prices of resources: what the whole capacity of each is worth at its price, in percent of the dearest.
-
-    One class of servers gives a bar for each resource, with the price of one unit (the derivative of the objective)
-    below its name; several give a row of cells each, of the 60 classes with the most servers. An allocation without
-    prices is an error.
-
-    A price per core and one per GiB cannot be compared. Lengths, colours and numbers therefore all show the price of as
-    many units as the whole cluster has, in percent of the dearest resource (and class). What is less than 1e-6 of the
-    dearest is zero as far as certificates can tell. Where one unit less costs more than one unit more is worth, both
-    are there, as ``0 to 50``, and the bar is lighter between them.
-
-    Examples
-    --------
-    >>> import fairopt as fo
-    >>> cluster = fo.Instance([[2, 8], [1, 2]], [16, 64], resources=["cpu", "memory"], units={"memory": "GiB"})
-    >>> ax = prices(fo.NashWelfare().allocate(cluster))
-    >>> [name.get_text().replace("\n", " ") for name in ax.get_xticklabels()]
-    ['cpu 0.12 per unit', 'memory 0 per GiB']
-    """
-    return one(PriceBars(allocation.instance, [allocation]), allocation, ax)
 
 
 def _why_zero(allocation: Allocation) -> str:

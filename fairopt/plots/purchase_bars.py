@@ -7,16 +7,19 @@ from collections.abc import Mapping
 from typing import Any
 
 from fairopt.derivatives.sensitivity import Purchase, Sensitivity
-from fairopt.errors import InvalidBlock
-from fairopt.plots.common import COLOURS, amount, cut, lettering, matplotlib_or_missing, new_figure, plain
+from fairopt.errors import InvalidBlock, nearest
+from fairopt.plots.common import COLOURS, amount, cut, fall_back_fonts, matplotlib_or_missing, new_figure, plain
 from fairopt.policy import label
 
 __all__ = ["purchases"]
 
 MOST = 12  # bars
+KINDS = ("purchases",)
 
 
-def purchases(sensitivity: Sensitivity, ax: Any = None, costs: Mapping[str, float] | None = None) -> Any:
+def purchases(
+    sensitivity: Sensitivity, kind: str = "purchases", ax: Any = None, costs: Mapping[str, float] | None = None
+) -> Any:
     """Bars of the tasks that more of each resource brings, per 1 % of its capacity or per cost; the best 12.
 
     Beside each bar stand the tasks per unit, and up to how many units. See `Sensitivity.plot`.
@@ -28,6 +31,8 @@ def purchases(sensitivity: Sensitivity, ax: Any = None, costs: Mapping[str, floa
     >>> [name.get_text() for name in purchases(s).get_yticklabels()]
     ['ram', 'cpu']
     """
+    if kind not in KINDS:
+        raise InvalidBlock(f"there is no picture {kind!r} of a sensitivity; {nearest(kind, KINDS)}")
     matplotlib_or_missing()
     known = [row for row in sensitivity.purchases(costs) if not row.reason]
     rows, fewer = known[:MOST], f" (the best {MOST} of {len(known):,})" if len(known) > MOST else ""
@@ -36,20 +41,20 @@ def purchases(sensitivity: Sensitivity, ax: Any = None, costs: Mapping[str, floa
     names, values = [row.name for row in rows], [row.rate for row in rows]
     if ax is None:
         ax = new_figure(5.6, 1.1 + 0.34 * len(rows)).subplots()
-    with lettering([*names, label(sensitivity.allocation.policy), *(row.unit for row in rows)], [ax]):
-        at = range(len(rows))
-        ax.barh(at, values, color=[COLOURS[0] if value >= 0 else COLOURS[5] for value in values], height=0.7)
-        low, high = min(0.0, *values), max(0.0, *values)
-        span = (high - low) or 1.0
-        for k, row in enumerate(rows):
-            ax.text(max(values[k], 0.0) + 0.02 * span, k, _rate(row), va="center", fontsize=7, color="#404040")
-        ax.set_xlim(low - 0.05 * span, high + 0.9 * span)
-        ax.set_yticks(at, [cut(name, 30) for name in names], fontsize=8)
-        ax.invert_yaxis()
-        ax.axvline(0.0, color="#404040", linewidth=0.8)
-        ax.set_xlabel(f"tasks per {'1 % more capacity' if costs is None else 'unit of cost'}{fewer}", fontsize=9)
-        ax.set_title(cut(f"What more of each resource brings: {label(sensitivity.allocation.policy)}", 70), fontsize=9)
-        plain(ax)
+    at = range(len(rows))
+    ax.barh(at, values, color=[COLOURS[0] if value >= 0 else COLOURS[5] for value in values], height=0.7)
+    low, high = min(0.0, *values), max(0.0, *values)
+    span = (high - low) or 1.0
+    for k, row in enumerate(rows):
+        ax.text(max(values[k], 0.0) + 0.02 * span, k, _rate(row), va="center", fontsize=7, color="#404040")
+    ax.set_xlim(low - 0.05 * span, high + 0.9 * span)
+    ax.set_yticks(at, [cut(name, 30) for name in names], fontsize=8)
+    ax.invert_yaxis()
+    ax.axvline(0.0, color="#404040", linewidth=0.8)
+    ax.set_xlabel(f"tasks per {'1 % more capacity' if costs is None else 'unit of cost'}{fewer}", fontsize=9)
+    ax.set_title(cut(f"What more of each resource brings: {label(sensitivity.allocation.policy)}", 70), fontsize=9)
+    plain(ax)
+    fall_back_fonts(ax.figure)
     return ax
 
 

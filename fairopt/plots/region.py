@@ -1,4 +1,4 @@
-"""The tasks that two users can run beside each other, and where policies put them."""
+"""The tasks that two users can run together, and the points of policies."""
 
 from __future__ import annotations
 
@@ -12,22 +12,27 @@ from fairopt.allocation import Allocation
 from fairopt.instance import Instance
 from fairopt.plots.common import NOISE, colour, cut, plain
 from fairopt.plots.frontier import frontier
-from fairopt.plots.panels import Picture, Two, one, two_of
-from fairopt.policy import label
+from fairopt.plots.panels import Picture, Two, two_of
 
-__all__ = ["Region", "feasible_region"]
+__all__ = ["Region"]
 
 Float = NDArray[np.float64]
 
 # dashed, so that lines which coincide are both seen
 STROKES: tuple[Any, ...] = ("-", (0, (4, 1.5)), (0, (1.2, 1.2)), (0, (4, 1.2, 1.2, 1.2)))
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
-SAME = 1e-4  # of the picture: points that cannot be told apart share a marker
+SAME = 1e-4  # of the picture: closer points share a marker
 BEYOND = 1.7  # limits of the axes relative to the region, so that lines are seen to meet the axes
 
 
 class Region(Picture):
-    """Lines of full resources, the region between them, and a point for each allocation."""
+    """Lines of full resources, the region between them, and a point for each allocation.
+
+    As in Fig. 2 (bottom) of Joe-Wong et al. (2013). On each line the units of a resource on all servers together are
+    used up. The shaded region is exact: on several servers it can be smaller than the lines say, since tasks do not
+    spread over servers; it keeps within task limits. With more than two users the others hold on each server what they
+    hold in the allocation (of an Instance: nothing). Where demands differ by server there are no such lines.
+    """
 
     what = "what two users can run"
     size = (2.9, 2.7)
@@ -156,28 +161,3 @@ class Region(Picture):
             tasks = allocation.tasks_by_server[self.two][:, :, None]
             own = (self.instance.per_server_demands[self.two] * tasks).sum(axis=0)
         return np.zeros_like(own) if self.instance.n_users == 2 else np.maximum(allocation.usage - own, 0.0)
-
-
-def feasible_region(subject: Allocation | Instance, ax: Any = None, users: Two = None) -> Any:
-    """The tasks that two users can run beside each other, and where an allocation lies.
-
-    As in Fig. 2 (bottom) of Joe-Wong et al. (2013). The subject is an allocation or an instance, and ``users`` names
-    the two at the axes where there are more.
-
-    Each resource is a line on which its units on all servers together are used up; the more these lines differ in
-    slope, the more the two users differ. The shaded region is exact: on several servers it can be smaller than the
-    lines say, since tasks do not spread over servers; it keeps within task limits. With more than two users the others
-    hold on each server what they hold in the allocation (of an Instance: nothing). Where demands differ by server
-    there are no such lines.
-
-    Examples
-    --------
-    >>> import fairopt as fo
-    >>> cluster = fo.Instance([[40, 8, 8], [8, 5, 1]], [200, 200, 200], users=["batch", "web"])
-    >>> ax = feasible_region(fo.DRF().allocate(cluster))
-    >>> ax.get_xlabel(), ax.get_ylabel()
-    ('tasks of batch', 'tasks of web')
-    """
-    if isinstance(subject, Instance):
-        return one(Region(subject, {}, users), None, ax)
-    return one(Region(subject.instance, {label(subject.policy): subject}, users), subject, ax)

@@ -3,28 +3,29 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fairopt.errors import InvalidBlock
+from fairopt.allocation import Allocation
+from fairopt.instance import Instance
 from fairopt.plots.common import (
     GROUP,
     HELD,
     cut,
+    fall_back_fonts,
     lay_out,
-    lettering,
     lighter,
     look,
-    measured,
     new_figure,
     plain,
     shorter,
+    size_of,
     ticks_below,
 )
-from fairopt.plots.panels import LEGEND, given, grow, labels_of
+from fairopt.plots.panels import LEGEND, Size, given, grow, panels_of
 from fairopt.server_sums import by_type
 
 __all__ = ["server_types"]
@@ -35,52 +36,56 @@ BAR = 0.11  # inches of a bar
 NARROWEST = 0.55  # inches for the bars of one type, so that most names fit under them
 
 
-def server_types(comparison: Any, axes: Sequence[Any] | None = None) -> list[Any]:
-    """Tasks per server, and the part of each resource in use, by type of server; see `Comparison.plot_server_types`.
+def server_types(
+    instance: Instance, allocations: Mapping[str, Allocation], axes: Any = None, size: Size | None = None
+) -> Any:
+    """A figure with panels of tasks per server and of the use of each resource, by type of server.
 
-    Policies without an answer are left out; of more than 20 types, those with the most servers are drawn. Where a
-    policy decides bundles, what is held beyond what tasks use is lighter.
+    Of more than 20 types, those with the most servers are drawn. Where a policy decides bundles, what is held beyond
+    what tasks use is lighter.
 
     Examples
     --------
     >>> import fairopt as fo
     >>> cluster = fo.Instance([[2, 3], [2, 1]], [[6, 4], [9, 2]], resources=["cpu", "gpu"], server_types=["T4", "A10"])
-    >>> panels = fo.compare(["drf", "most-tasks"], cluster).plot_server_types()
-    >>> [panel.get_ylabel() for panel in panels]
+    >>> figure = fo.compare(["drf", "most-tasks"], cluster).plot("types")
+    >>> [panel.get_ylabel() for panel in figure.axes]
     ['tasks per server', 'cpu in use (%)', 'gpu in use (%)']
     """
-    if not comparison.allocations:
-        raise InvalidBlock("no policy gave an answer, so there is nothing to draw; see .errors for why")
-    found = by_type(comparison.instance, comparison.allocations)
+    found = by_type(instance, allocations)
     shown = found.most()
     count = 1 + len(found.resources)
     width = max(max(BAR * len(found.tasks) / GROUP, NARROWEST) * len(shown), 3.0)
-    panels = [] if axes is None else given(axes, count, f"tasks and {count - 1} resources")
-    figure = new_figure(width + 3, 2 * count) if axes is None else panels[0].figure
-    with lettering([*labels_of(comparison.instance), *found.tasks], panels):
-        if axes is None:
-            panels = list(figure.subplots(count, 1, sharex=True, squeeze=False).ravel())
-        per_server = {p: (tasks / found.servers)[shown] for p, tasks in found.tasks.items()}
-        _bars(panels[0], per_server, per_server)
-        panels[0].set_ylabel("tasks per server", fontsize=8)
-        for i, (ax, resource) in enumerate(zip(panels[1:], found.resources, strict=True)):
-            _bars(ax, *({p: 100 * parts[shown, i] for p, parts in of.items()} for of in (found.used, found.held)))
-            ax.set_ylim(0, 104)
-            ax.set_yticks(range(0, 101, 25))
-            ax.set_ylabel(textwrap.fill(f"{cut(resource, 20)} in use (%)", 20), fontsize=8)
-        panels[-1].set_xlabel("type of server (number of servers)", fontsize=8)
-        names = [f"{shorter(found.names[t], 14)}\n({found.servers[t]:,})" for t in shown]
-        if axes is None:
-            figure.legend(handles=_handles(found), loc="outside right upper", **LEGEND)
-            figure.align_ylabels(panels)
-            panels[0].set_title("Tasks and use by type of server", fontsize=9)
-            ticks_below(panels[-1], names, width)
-            grow(figure, panels[0], (width, 1.3), 1, count)
-        else:
-            panels[0].legend(handles=_handles(found), loc="upper left", bbox_to_anchor=(1.01, 1.0), **LEGEND)
-            lay_out(figure.canvas.figure)
-            ticks_below(panels[-1], names, measured(panels[-1])[0])
-    return panels
+    wide, high = size or (None, None)
+    if axes is None:
+        panels = panels_of(new_figure(wide or width + 3, high or 2 * count), count, 1, sharey=False)
+    else:
+        panels = given(axes, count, f"tasks and {count - 1} resources")
+    figure = panels[0].figure.canvas.figure
+    per_server = {p: (tasks / found.servers)[shown] for p, tasks in found.tasks.items()}
+    _bars(panels[0], per_server, per_server)
+    panels[0].set_ylabel("tasks per server", fontsize=8)
+    for i, (ax, resource) in enumerate(zip(panels[1:], found.resources, strict=True)):
+        _bars(ax, *({p: 100 * parts[shown, i] for p, parts in of.items()} for of in (found.used, found.held)))
+        ax.set_ylim(0, 104)
+        ax.set_yticks(range(0, 101, 25))
+        ax.set_ylabel(textwrap.fill(f"{cut(resource, 20)} in use (%)", 20), fontsize=8)
+    panels[-1].set_xlabel("type of server (number of servers)", fontsize=8)
+    names = [f"{shorter(found.names[t], 14)}\n({found.servers[t]:,})" for t in shown]
+    if axes is None:
+        figure.legend(handles=_handles(found), loc="outside right upper", **LEGEND)
+        figure.align_ylabels(panels)
+        panels[0].set_title("Tasks and use by type of server", fontsize=9)
+    else:
+        panels[0].legend(handles=_handles(found), loc="upper left", bbox_to_anchor=(1.01, 1.0), **LEGEND)
+    if axes is not None or wide is not None:
+        lay_out(figure)
+        width = size_of(panels[-1])[0]
+    ticks_below(panels[-1], names, width)
+    fall_back_fonts(figure)
+    if axes is None:
+        grow(figure, panels[0], (None if wide else width, None if high else 1.3), 1, count)
+    return figure
 
 
 def _bars(ax: Any, used: Mapping[str, Float], held: Mapping[str, Float]) -> None:

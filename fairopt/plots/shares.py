@@ -11,9 +11,9 @@ from fairopt.allocation import Allocation, held_units
 from fairopt.instance import Instance
 from fairopt.plots.common import Inches, label_bars, plain, shorter
 from fairopt.plots.layers import by_largest
-from fairopt.plots.panels import Picture, one
+from fairopt.plots.panels import Picture
 
-__all__ = ["StackedShares", "stacked_shares"]
+__all__ = ["StackedShares"]
 
 LEFT: dict[str, Any] = {
     "label": "left over",
@@ -25,7 +25,11 @@ LEFT: dict[str, Any] = {
 
 
 class StackedShares(Picture):
-    """A bar for each resource, a piece of it for each user."""
+    """A bar for each resource, cut into the parts that users hold, as in Figs. 2 and 7 of Jiang and Wu (2021).
+
+    With more than ten users those with the largest dominant shares have a colour each, and the others are added up by
+    the resource that they need most of.
+    """
 
     what = "shares of resources"
 
@@ -71,20 +75,3 @@ class StackedShares(Picture):
 
         users = [Patch(facecolor=x.colour, hatch=x.hatch, edgecolor="white", label=x.label) for x in self.layers]
         return [Patch(**LEFT), *users[::-1]]
-
-
-def stacked_shares(allocation: Allocation, ax: Any = None) -> Any:
-    """One bar per resource, cut into the parts that users hold, as in Figs. 2 and 7 of Jiang and Wu (2021).
-
-    With more than ten users those with the largest dominant shares have a colour each, and the others are added up by
-    the resource that they need most of. The legend goes beside the axes, for which ``layout="constrained"`` makes room.
-
-    Examples
-    --------
-    >>> import fairopt as fo
-    >>> a = fo.DRF().allocate(fo.Instance([[40, 8, 8], [8, 5, 1]], [200, 200, 200], users=["batch", "web"]))
-    >>> ax = stacked_shares(a)
-    >>> ax.get_title(), ax.get_ylabel()
-    ('DRF: shares of resources', 'share of capacity (%)')
-    """
-    return one(StackedShares(allocation.instance, [allocation]), allocation, ax)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairopt.errors import InvalidBlock, nearest
-from fairopt.plots.common import colour, cut, lettering, measured, new_figure, plain
+from fairopt.plots.common import check_axes, colour, cut, fall_back_fonts, new_figure, plain
 from fairopt.plots.panels import LEGEND
 from fairopt.tradeoff.preferences import Survey
 
@@ -19,7 +19,7 @@ LARGEST = 500.0  # square points of the largest bubble
 SHADES = "Blues"
 
 
-def preferences(survey: Survey, ax: Any = None, kind: str = "heat") -> Any:
+def preferences(survey: Survey, kind: str = "heat", ax: Any = None) -> Any:
     """A picture of a survey; see `Survey.plot`.
 
     Examples
@@ -28,17 +28,17 @@ def preferences(survey: Survey, ax: Any = None, kind: str = "heat") -> Any:
     >>> from fairopt.tradeoff.preferences import Survey
     >>> people = {"ann": ["even", "more"], "bob": ["more", "even"]}
     >>> found = Survey({"even": (3, 3), "more": (5, 2)}, people, "gfj", betas=[0.5, 2], lams=[-1, 0, 1])
-    >>> preferences(found, kind="clusters").get_xlabel()
+    >>> preferences(found, "clusters").get_xlabel()
     'efficiency: tasks'
     """
     if kind not in KINDS:
         raise InvalidBlock(f"there is no picture {kind!r} of a survey; {nearest(kind, KINDS)}")
     ax = new_figure(5.2, 3.9).subplots() if ax is None else ax
-    measured(ax)
+    check_axes(ax)
     KINDS[kind](survey, ax)
     number = len(survey.people)
-    with lettering([survey.family], [ax]):
-        ax.set_title(f"{cut(survey.family, 24)}, {number:,} {'person' if number == 1 else 'people'}", fontsize=9)
+    ax.set_title(f"{cut(survey.family, 24)}, {number:,} {'person' if number == 1 else 'people'}", fontsize=9)
+    fall_back_fonts(ax.figure)
     return ax
 
 
@@ -56,9 +56,9 @@ def questions(surveys: Mapping[str, Survey]) -> Any:
     rows = figure.subplots(len(surveys), len(KINDS), squeeze=False)
     for (question, survey), axes in zip(surveys.items(), rows, strict=True):
         for kind, ax in zip(KINDS, axes, strict=True):
-            preferences(survey, ax, kind)
-        with lettering([question, survey.family], [axes[0]]):
-            axes[0].set_title(f"question {cut(question, 24)}: {axes[0].get_title()}", fontsize=9)
+            preferences(survey, kind, ax)
+        axes[0].set_title(f"question {cut(question, 24)}: {axes[0].get_title()}", fontsize=9)
+    fall_back_fonts(figure)
     return figure
 
 

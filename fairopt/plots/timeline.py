@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeAlias
@@ -18,14 +19,13 @@ from fairopt.plots.common import (
     GREYS,
     colour,
     cut,
-    fitted,
-    lettering,
+    fall_back_fonts,
     matplotlib_or_missing,
     new_figure,
     plain,
 )
 from fairopt.plots.layers import Layer, by_size
-from fairopt.plots.panels import LEGEND, given, labels_at_the_edge, labels_of
+from fairopt.plots.panels import LEGEND, given, panels_of
 
 __all__ = ["TIMELINE_KINDS", "check_timelines", "draw_timeline", "draw_timelines"]
 
@@ -39,7 +39,7 @@ TIMELINE_KINDS = {
     "waiting": "tasks by waiting time (cumulative)",
     "distance": "the part of the fair shares that users do not have",
 }
-WIDTHS, HEIGHT = (5.6, 4.2, 3.4), 2.4  # inches of panels, by how many stand beside each other
+WIDTHS, HEIGHT = (5.6, 4.2, 3.4), 2.4  # inches of panels, by their number in a row
 BESIDE, ABOVE = 2.0, 0.4  # inches of a legend and of titles
 MOMENTS = 2_000  # at most, at which functions of time are drawn: an axes has fewer pixels
 NUMBERS = 4_000_000  # of a block of moments times users
@@ -68,16 +68,17 @@ def check_timelines(kind: str, between: ArrayLike | None = None) -> None:
 
 def draw_timeline(timeline: Timeline, kind: str = "shares", ax: Any = None, between: Any = None) -> Any:
     """A picture of one timeline; see `Timeline.plot`."""
-    panels = draw_timelines({timeline.name: timeline}, kind, ax, between)
-    return panels if kind == "allocation" else panels[0]
+    figure, panels = _drawn({timeline.name: timeline}, kind, ax, between)
+    return figure if kind == "allocation" else panels[0]
 
 
 def draw_timelines(
     timelines: Mapping[str, Timeline],
     kind: str = "shares",
-    axes: Any = None,
+    *,
+    ax: Any = None,
     between: tuple[float, float] | None = None,
-) -> list[Any]:
+) -> Any:
     """Draw one or several timelines.
 
     Parameters
@@ -89,14 +90,15 @@ def draw_timelines(
         One of ``TIMELINE_KINDS``; see `Timeline.plot`. Of several runs, ``"allocation"`` and ``"shares"`` have a column
         or a panel for each; ``"utilisation"`` has a panel for each resource; ``"waiting"`` and ``"distance"`` have a
         line for each.
-    axes : matplotlib.axes.Axes or sequence of Axes, optional
+    ax : matplotlib.axes.Axes or sequence of Axes, optional
         One for each panel, row by row; by default those of a new figure.
     between : (float, float), optional
         The first and the last moment; of ``"waiting"`` those of arrivals. Default: all.
 
     Returns
     -------
-    list of matplotlib.axes.Axes
+    matplotlib.figure.Figure
+        Its ``axes`` are the panels.
 
     Raises
     ------
@@ -112,51 +114,55 @@ def draw_timelines(
     >>> jobs = [fo.Job("a", [1, 2], 5, tasks=6), fo.Job("b", [2, 1], 3, tasks=6, arrival=2)]
     >>> schedulers = {order: fo.Scheduler([6, 6], order=order) for order in ("share", "arrival")}
     >>> runs = {name: fo.simulate([6, 6], jobs, scheduler=x, name=name) for name, x in schedulers.items()}
-    >>> [ax.get_title(loc="left") for ax in draw_timelines(runs)]
+    >>> [ax.get_title(loc="left") for ax in draw_timelines(runs).axes]
     ['share', 'arrival']
     """
+    return _drawn(timelines, kind, ax, between)[0]
+
+
+def _drawn(
+    timelines: Mapping[str, Timeline], kind: str, axes: Any, between: tuple[float, float] | None
+) -> tuple[Any, list[Any]]:
+    """The figure and its panels."""
     check_timelines(kind, between)
     span = _span([*timelines.values()], between)
     _check(timelines, kind, span)
     names = list(timelines)
     columns, panels = _plan([*timelines.values()], names, kind, span)
     alone = axes is None
-    if alone:  # the figure first: the inline backend of notebooks sets rcParams with the first one
-        rows, width = math.ceil(len(panels) / columns), WIDTHS[min(columns, len(WIDTHS)) - 1]
-        figure = new_figure(columns * width + BESIDE, rows * HEIGHT + ABOVE)
+    width = WIDTHS[min(columns, len(WIDTHS)) - 1]
+    if alone:
+        figure = new_figure(columns * width + BESIDE, math.ceil(len(panels) / columns) * HEIGHT + ABOVE)
+        alike = kind != "shares" or len({_share_name(run) for run in timelines.values()}) == 1
+        axes = panels_of(figure, len(panels), columns, sharey=alike)
     else:
         matplotlib_or_missing()
         axes = given(axes, len(panels), f"{len(panels)} panel{'' if len(panels) == 1 else 's'}")
-    words = {word for run in timelines.values() for word in (*run.users, *labels_of(run.cluster))}
-    with lettering([*words, *names], axes or ()):
-        if alone:
-            alike = kind != "shares" or len({_share_name(run) for run in timelines.values()}) == 1
-            grid = list(figure.subplots(rows, columns, sharex=True, sharey=alike, squeeze=False).ravel())
-            axes = grid[: len(panels)]
-            for unused in grid[len(panels) :]:
-                unused.set_axis_off()
-        for k, (ax, (draw, beside)) in enumerate(zip(axes, panels, strict=True)):
-            draw(ax)
-            plain(ax)
-            ax.set_xlabel("waiting time" if kind == "waiting" else "time", fontsize=8)
-            ax.set_ylabel(fitted(beside, HEIGHT - 0.4, 8.0), fontsize=8)
-            if len(names) > 1 and kind in ("allocation", "shares"):
-                if k < columns or kind == "shares":
-                    ax.set_title(fitted(names[k], width if alone else 4.0, 9.0), fontsize=9, loc="left")
-            elif alone and k == 0:
-                what = TIMELINE_KINDS[kind]
-                if kind == "shares" and not len(timelines[names[0]].fair_at):
-                    what = what.split(",")[0]  # without rings
-                title = f"{names[0]}: {what}" if len(names) == 1 else what[0].upper() + what[1:]
-                ax.set_title(fitted(title, width, 9.0), fontsize=9, loc="left")
-        for ax in axes:
-            if kind != "waiting":
-                ax.set_xlim(*span)
-            ax.set_ylim(bottom=0)
+    letters = int(width / 0.08)
+    for k, (ax, (draw, beside)) in enumerate(zip(axes, panels, strict=True)):
+        draw(ax)
+        plain(ax)
+        ax.set_xlabel("waiting time" if kind == "waiting" else "time", fontsize=8)
+        ax.set_ylabel("\n".join(textwrap.fill(cut(line, 50), 28) for line in beside.split("\n")), fontsize=8)
+        if len(names) > 1 and kind in ("allocation", "shares"):
+            if k < columns or kind == "shares":
+                ax.set_title(cut(names[k], letters), fontsize=9, loc="left")
+        elif alone and k == 0:
+            what = TIMELINE_KINDS[kind]
+            if kind == "shares" and not len(timelines[names[0]].fair_at):
+                what = what.split(",")[0]  # without rings
+            title = f"{names[0]}: {what}" if len(names) == 1 else what[0].upper() + what[1:]
+            ax.set_title(cut(title, letters), fontsize=9, loc="left")
         if alone and alike:
-            labels_at_the_edge(axes, columns)
-        _legend(axes, columns, alone, kind == "allocation", least=1 if kind in ("allocation", "shares") else 2)
-    return list(axes)
+            ax.label_outer()
+    for ax in axes:
+        if kind != "waiting":
+            ax.set_xlim(*span)
+        ax.set_ylim(bottom=0)
+    _legend(axes, columns, alone, kind == "allocation", least=1 if kind in ("allocation", "shares") else 2)
+    figure = axes[0].figure.canvas.figure
+    fall_back_fonts(figure)
+    return figure, list(axes)
 
 
 def _legend(axes: Sequence[Any], columns: int, alone: bool, from_top: bool, least: int) -> None:
@@ -183,7 +189,7 @@ def _span(runs: Sequence[Timeline], between: tuple[float, float] | None) -> Span
 
 
 def _check(timelines: Mapping[str, Timeline], kind: str, span: Span) -> None:
-    """Refuse what has nothing to show, and runs that cannot stand beside each other."""
+    """Refuse what has nothing to show, and runs that cannot be compared."""
     runs = list(timelines.values())
     for name, run in timelines.items():
         if not ((run.start <= span[1]) & (run.end >= span[0])).any():

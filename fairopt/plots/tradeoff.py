@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from fairopt.errors import InvalidBlock, nearest
-from fairopt.plots.common import COLOURS, GREYS, colour, cut, lettering, measured, new_figure, plain
+from fairopt.plots.common import COLOURS, GREYS, check_axes, colour, cut, fall_back_fonts, new_figure, plain
 from fairopt.plots.panels import LEGEND
 from fairopt.tradeoff.frontier import Frontier
 
@@ -36,7 +36,7 @@ SPAN = 1e-3  # of its unit (else of the largest), the least range of colours and
 
 
 def draw_frontier(
-    frontier: Frontier, ax: Any = None, kind: str = "tradeoff", of: str = "fairness", users: Sequence[str] | None = None
+    frontier: Frontier, kind: str = "tradeoff", ax: Any = None, of: str = "fairness", users: Sequence[str] | None = None
 ) -> Any:
     """A picture of a frontier; see `Frontier.plot`."""
     check(kind, len(frontier.grid), of)
@@ -48,16 +48,16 @@ def draw_frontier(
     alone = ax is None
     if alone:
         ax = new_figure(*SIZE).add_subplot()
-    measured(ax)
-    with lettering([*(users or frontier.instance.users[:50]), frontier.family, *frontier.grid], [ax]):
-        if kind == "tradeoff":
-            _tradeoff(frontier, ax, alone)
-        elif kind == "tasks":
-            _tasks(frontier, ax, users)
-        else:
-            _map(frontier, ax, of)
-        if alone:
-            ax.set_title(cut(f"{frontier.family} on {frontier.instance.n_users:,} users", 60), fontsize=9, loc="left")
+    check_axes(ax)
+    if kind == "tradeoff":
+        _tradeoff(frontier, ax, alone)
+    elif kind == "tasks":
+        _tasks(frontier, ax, users)
+    else:
+        _map(frontier, ax, of)
+    if alone:
+        ax.set_title(cut(f"{frontier.family} on {frontier.instance.n_users:,} users", 60), fontsize=9, loc="left")
+    fall_back_fonts(ax.figure)
     return ax
 
 
@@ -189,7 +189,7 @@ def _finish(ax: Any, below: str, beside: str) -> None:
 
 
 def _range(values: Any, of: str) -> tuple[float, float]:
-    """The ends of the values, apart by no less than what rounding leaves."""
+    """The ends of the values, widened where they differ by rounding only."""
     found = values[np.isfinite(values)]
     if not len(found):
         return 0.0, 1.0

@@ -11,15 +11,18 @@ from fairopt.allocation import Allocation
 from fairopt.instance import Instance
 from fairopt.plots.cells import cells, classes_of
 from fairopt.plots.common import GROUP, HELD, NOISE, Inches, cut, label_bars, lighter, look, plain, shorter
-from fairopt.plots.panels import Picture, one
+from fairopt.plots.panels import Picture
 
-__all__ = ["UseBars", "utilisation"]
+__all__ = ["UseBars"]
 
 BARS = 24  # bars in a picture; more are cells
 
 
 class UseBars(Picture):
-    """Bars by class and resource, or coloured cells where there are many."""
+    """Bars by class and resource; of more than 24, coloured cells with the percent in them.
+
+    Where bundles are decided, what is held beyond what tasks use is lighter, or a column of its own.
+    """
 
     what = "utilisation"
 
@@ -90,20 +93,3 @@ class UseBars(Picture):
             return []
         named = () if self.by_resource else self.instance.resources
         return [Patch(label=cut(r), **look(i)) for i, r in enumerate(named)] + [lighter()] * self.bundles
-
-
-def utilisation(allocation: Allocation, ax: Any = None) -> Any:
-    r"""The part of each resource in use on each class of identical servers.
-
-    Up to 24 bars stand side by side; more are coloured cells with the percent in them, of the 60 classes with the most
-    servers. Where bundles are decided, what is held beyond what tasks use is lighter, or a column of its own.
-
-    Examples
-    --------
-    >>> import fairopt as fo
-    >>> cluster = fo.Instance([[2, 1], [1, 0]], [[8, 4], [16, 0]], counts=[2, 1], servers=["gpu", "cpu"])
-    >>> ax = utilisation(fo.DRF().allocate(cluster))
-    >>> [name.get_text().replace("\n", " ") for name in ax.get_xticklabels()]
-    ['gpu (2)', 'cpu (1)']
-    """
-    return one(UseBars(allocation.instance, [allocation]), allocation, ax)

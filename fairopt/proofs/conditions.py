@@ -12,11 +12,11 @@ from fairopt.blocks.algebra import AtLeast, fall
 from fairopt.blocks.constraints import Constraint, ManyRows
 from fairopt.blocks.form import Form
 from fairopt.blocks.rows import TYPICAL
-from fairopt.certificate import BLOCK_TOLERANCE
 from fairopt.formulation.program import ConeModel, Float, Indices, Program
 from fairopt.proofs.bound import EPS
 from fairopt.proofs.lagrangian import LinearRows
 from fairopt.runtime.lazy import cp, sp
+from fairopt.tolerances import BLOCK_TOLERANCE
 
 ROUNDING = 1e-13  # of a capacity: the rounding of sums, so that a point that was repaired once is not changed again
 

@@ -18,7 +18,7 @@ from fairopt.allocation import Allocation, feasibility, holdings_violation
 from fairopt.blocks.model import Point
 from fairopt.blocks.objectives import MaxMin
 from fairopt.blocks.shares import Share
-from fairopt.certificate import GAP_TOLERANCE, Certificate, Try, within_tolerance
+from fairopt.certificate import Certificate, Try, within_tolerance
 from fairopt.formulation.bundle_program import BundleProgram
 from fairopt.formulation.program import Float, Program
 from fairopt.formulation.whole import whole_instance
@@ -29,6 +29,7 @@ from fairopt.proofs.pool import PoolProof
 from fairopt.proofs.proposal import Evidence, Measured, Proposal
 from fairopt.proofs.psdsf import largest_gain, tasks_alone_on_one
 from fairopt.runtime import lazy
+from fairopt.tolerances import GAP_TOLERANCE
 
 
 @dataclass

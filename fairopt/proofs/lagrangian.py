@@ -18,10 +18,10 @@ from fairopt.blocks.form import Curve, Form, Sorted, weigh
 from fairopt.blocks.model import Point
 from fairopt.blocks.objectives import Objective
 from fairopt.blocks.rows import Rows
-from fairopt.certificate import GAP_TOLERANCE
 from fairopt.formulation.program import Float, Indices, Program
 from fairopt.proofs.bound import EPS, added, best_response, level_at
 from fairopt.runtime.lazy import optimize, sp
+from fairopt.tolerances import GAP_TOLERANCE
 
 
 class LinearRows(NamedTuple):

@@ -24,12 +24,12 @@ from typing import NamedTuple
 import numpy as np
 
 from fairopt.blocks.model import Point
-from fairopt.certificate import GAP_TOLERANCE, VIOLATION_TOLERANCE
 from fairopt.formulation.program import Float, Indices, Mask, Program
 from fairopt.proofs.bound import EPS
 from fairopt.proofs.conic import ASSUMED, CANCELLED, ConicConditions
 from fairopt.proofs.lagrangian import Multipliers
 from fairopt.runtime.lazy import sp
+from fairopt.tolerances import GAP_TOLERANCE, VIOLATION_TOLERANCE
 
 SLICE = GAP_TOLERANCE / VIOLATION_TOLERANCE  # a tolerated gap per tolerated part of a capacity
 ABOVE = 1e-9  # relatively: users so much above a level rose beyond it

@@ -24,13 +24,13 @@ from fairopt.blocks.constraints import Constraint
 from fairopt.blocks.efficiency import FairnessEfficiency, TotalIs
 from fairopt.blocks.form import Form, weigh
 from fairopt.blocks.model import Point
-from fairopt.certificate import GAP_TOLERANCE
 from fairopt.formulation.program import Float, Program
 from fairopt.proofs.bound import EPS
 from fairopt.proofs.entries import Imposed
 from fairopt.proofs.lagrangian import Lagrangian
 from fairopt.proofs.proposal import Evidence
 from fairopt.runtime.lazy import sp
+from fairopt.tolerances import GAP_TOLERANCE
 
 LEAST = 1e-100  # of the largest level: where the gradient is taken no level is below
 TINY = 1e-300  # no mean is below, in units of the max-min level

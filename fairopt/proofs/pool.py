@@ -14,10 +14,10 @@ import numpy as np
 
 from fairopt.blocks.form import ratio_gap
 from fairopt.blocks.shares import SMALLEST
-from fairopt.certificate import GAP_TOLERANCE
 from fairopt.formulation.pool_users import Chunk, Pool, cost, summed
 from fairopt.formulation.program import Float, Program
 from fairopt.proofs.bound import EPS, gain_of_power, gain_of_total, gap_of_means, power
+from fairopt.tolerances import GAP_TOLERANCE
 
 Measures = TypeVar("Measures", bound=Any)  # one of the classes below
 

@@ -18,7 +18,6 @@ from fairopt.blocks.bundle_model import cut_at_limits, tasks_in_bundles
 from fairopt.blocks.model import Point
 from fairopt.blocks.objectives import Objective
 from fairopt.blocks.shares import asked_once
-from fairopt.certificate import GAP_TOLERANCE
 from fairopt.display import label
 from fairopt.errors import FairoptError, InvalidBlock, NotCertified, NotConcave
 from fairopt.formulation.bundle_program import BundleProgram, decides_bundles
@@ -32,6 +31,7 @@ from fairopt.proofs.conic import MATRICES, conic_excess, has_matrices
 from fairopt.proofs.gate import Answer
 from fairopt.proofs.lagrangian import Multipliers, lagrangian_bound
 from fairopt.runtime.lazy import cp
+from fairopt.tolerances import GAP_TOLERANCE
 
 
 @asked_once()

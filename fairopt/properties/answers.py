@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from fairopt.allocation import Allocation, feasibility
 from fairopt.blocks.bundle_model import tasks_within
 from fairopt.blocks.bundles import AtMostRequested, FairShareBase, GlobalAggregateResource, WeightedLog
-from fairopt.certificate import VIOLATION_TOLERANCE
 from fairopt.errors import InvalidBlock, NotCertified, OutOfDomain
 from fairopt.formulation.batch import Batch
 from fairopt.instance import Instance
@@ -23,6 +22,7 @@ from fairopt.policy import Policy, label
 from fairopt.properties.units import quotient
 from fairopt.runtime.clock import Clock
 from fairopt.scale.many import allocate_batch
+from fairopt.tolerances import VIOLATION_TOLERANCE
 
 __all__ = [
     "OutOfTime",

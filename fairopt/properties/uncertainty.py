@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from fairopt.allocation import Allocation
 from fairopt.blocks.algebra import only_term
 from fairopt.blocks.shares import Share
-from fairopt.certificate import GAP_TOLERANCE
+from fairopt.tolerances import GAP_TOLERANCE
 
 __all__ = ["error_bound", "left_open"]
 

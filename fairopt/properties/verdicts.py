@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -90,13 +89,8 @@ class ByProperty(Mapping[str, T]):
             table.add_row(*(Text(cell, style="bold red" * (fault and k == 1)) for k, cell in enumerate(cells)))
         yield table
 
-    def _repr_html_(self) -> str:
-        lines = [f"<tr><th>{'</th><th>'.join(self._columns)}</th></tr>"]
-        for fault, cells in map(self._row, self.values()):
-            name, verdict, *others = (html.escape(cell).replace("\n", "<br>") for cell in cells)
-            shown = [name, f"<b>{verdict}</b>" if fault else verdict, *others]
-            lines.append(f"<tr><td>{'</td><td>'.join(shown)}</td></tr>")
-        return f"<b>{html.escape(self._heading())}</b><table>{''.join(lines)}</table>"
+    def _repr_html_(self) -> str | None:
+        return later("fairopt.report.pages:property_page")(self)
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,11 +141,13 @@ class Verdict:
     def __str__(self) -> str:
         return self.sentence
 
-    def plot(self, ax: Any = None) -> Any:
-        """Draw the envy matrix of a verdict on envy, in ``ax`` if given; needs the extra ``plots``.
+    def plot(self, kind: str = "envy", *, ax: Any = None) -> Any:
+        """Draw the envy matrix of a verdict on envy, on ``ax`` or a new figure; needs the extra ``plots``.
 
         `InvalidBlock` for the other properties, which have no picture.
         """
+        if kind != "envy":
+            raise InvalidBlock(f"there is no picture {kind!r} of a verdict; the only one is 'envy'")
         if not hasattr(self.details, "matrix"):
             raise InvalidBlock(f"a verdict on {self.name} has no picture; that on envy-free has")
         return later("fairopt.plots:envy_matrix")(self.details, ax=ax)
@@ -212,11 +208,11 @@ class PropertyReport(ByProperty[Verdict]):
             {"property": v.name, "holds": v.holds, "margin": v.margin, "sentence": v.sentence} for v in self.verdicts
         ]
 
-    def plot(self, ax: Any = None) -> Any:
-        """Draw the envy matrix, in ``ax`` if given; needs the extra ``plots``, and `InvalidBlock` without envy."""
+    def plot(self, kind: str = "envy", *, ax: Any = None) -> Any:
+        """Draw the envy matrix, on ``ax`` or a new figure; needs the extra ``plots``. `InvalidBlock` without envy."""
         if "envy-free" not in self:
             raise InvalidBlock("envy was not checked, and the other verdicts have no picture; check 'envy-free' too")
-        return self["envy-free"].plot(ax=ax)
+        return self["envy-free"].plot(kind, ax=ax)
 
     def __str__(self) -> str:
         width, first = max(map(len, self), default=0), 3 + (None in [v.holds for v in self.verdicts])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
@@ -11,13 +11,26 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from fairopt.allocation import Allocation
+from fairopt.display import sentence, visible
 from fairopt.errors import FairoptError, InvalidBlock, MissingExtra
 from fairopt.formulation import solvers
 from fairopt.instance import Instance
-from fairopt.report import layout
+from fairopt.report import markup
 from fairopt.report.frames import FrameColumns, csv_text
 from fairopt.report.outcomes import Outcome, ask_all, mechanisms
-from fairopt.report.tables import Column, Table, both_ends, numbers, shortened, type_tables, users_column
+from fairopt.report.pages import page
+from fairopt.report.tables import (
+    PLACEMENT,
+    Column,
+    Table,
+    both_ends,
+    numbers,
+    percents,
+    short,
+    shortened,
+    type_tables,
+    users_column,
+)
 from fairopt.server_sums import ByType, by_type, several_types
 
 if TYPE_CHECKING:
@@ -26,7 +39,16 @@ if TYPE_CHECKING:
 __all__ = ["Comparison", "compare"]
 
 FORMAT = "fairopt.comparison/1"
-SAME = 1e-4  # optima are flat: a certified gap of 1e-11 leaves up to 1e-5 in the tasks
+EXACT = 1e-12  # a smaller gap is rounding, and shown as 0
+LEGEND = (
+    "tasks: NTT, all users together. Jain: index of dominant shares. least share: smallest dominant share per weight. "
+    "Of each resource: the part in use"
+)
+LOST = ". gap of whole tasks: how much of the divisible optimum they lose at most"
+HELD = ", which is what users hold; by tasks: what their tasks use of it"
+AUR = "AUR: units left over, resources added up"
+MIXED = " though their units may differ, as Jiang and Wu (2021) do"
+SAME = 1e-4  # near-optimal answers may differ in single users: by up to 1e-5 in tasks at a gap of 1e-11
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -36,11 +58,11 @@ class Comparison:
     Attributes
     ----------
     instance : Instance
-        The question that all were asked.
+        Users and servers.
     outcomes : tuple of Outcome
-        One per policy, in the order asked for.
+        One per policy, in the given order.
     unanswered : tuple of str
-        The policies that Ctrl-C came before.
+        The policies without an answer because Ctrl-C stopped the comparison.
 
     Examples
     --------
@@ -59,7 +81,7 @@ class Comparison:
 
     @property
     def interrupted(self) -> bool:
-        """Whether Ctrl-C stopped the comparison before all policies were asked."""
+        """Whether Ctrl-C stopped the comparison."""
         return bool(self.unanswered)
 
     @property
@@ -116,7 +138,7 @@ class Comparison:
         return by_type(self.instance, self.allocations)
 
     def findings(self) -> list[str]:
-        """Sentences on what the comparison shows at a glance: that everything fits, or which policies agree."""
+        """Sentences: that everything fits, or which policies agree."""
         found = self.allocations
         if not found:
             return []
@@ -133,7 +155,7 @@ class Comparison:
                 groups.append([name])
             else:
                 group.append(name)
-        return [f"{layout.listed(g)} give every user the same tasks (to 4 digits)" for g in groups if len(g) > 1]
+        return [f"{listed(g)} give every user the same tasks (to 4 digits)" for g in groups if len(g) > 1]
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain data for ``json.dumps``: the rows, each with ``tasks`` by user, and the findings.
@@ -212,7 +234,7 @@ class Comparison:
 
     def to_markdown(self) -> str:
         """A table in Markdown, and under it the findings, errors, notes of the reader, and tables by type of server."""
-        return layout.markdown(self)
+        return _markdown(self)
 
     def to_latex(self) -> str:
         r"""A tabular with the rules of booktabs; findings, errors and notes are comments under it.
@@ -229,43 +251,29 @@ class Comparison:
         >>> print(fo.compare("drf", fo.Instance([[2, 3], [2, 1]], [6, 4])).to_latex().splitlines()[1])
         \begin{tabular}{lrrrrrlrrr}
         """
-        return layout.latex(self)
+        return _latex(self)
 
-    def plot(self, axes: Any = None, kind: str = "shares", *, users: Any = None, resources: Any = None) -> Any:
+    def plot(self, kind: str = "shares", *, ax: Any = None, users: Any = None, resources: Any = None) -> Any:
         """One panel per policy with the same scales and colours; needs the extra ``plots``.
 
         Parameters
         ----------
-        axes : sequence of matplotlib.axes.Axes, optional
-            Where to draw, one per policy with an answer.
         kind : str, default "shares"
-            As in `Allocation.plot`; a ``region`` of two users is one panel with a point per policy.
+            As in `Allocation.plot`; a ``region`` of two users is one panel with a point per policy, and ``types`` has
+            bars by policy.
+        ax : sequence of matplotlib.axes.Axes, optional
+            Where to draw, one for each panel. Default: a new figure.
         users, resources : (str, str), optional
             The two at the axes of ``region`` and of ``demands``, where there are more.
 
         Returns
         -------
-        list of matplotlib.axes.Axes
+        matplotlib.figure.Figure
+            Its ``axes`` are the panels, and after them the colour bar if there is one.
         """
         from fairopt import plots
 
-        return plots.comparison(self, axes, kind, users, resources)
-
-    def plot_server_types(self, axes: Any = None) -> Any:
-        """Tasks and use of each resource by type of server, bars by policy; needs the extra ``plots``.
-
-        Parameters
-        ----------
-        axes : sequence of matplotlib.axes.Axes, optional
-            Where to draw: one for tasks, and one for each resource.
-
-        Returns
-        -------
-        list of matplotlib.axes.Axes
-        """
-        from fairopt import plots
-
-        return plots.server_types(self, axes=axes)
+        return plots.comparison(self, kind, ax, users, resources)
 
     def server_type_tables(self, whole_names: bool = False) -> list[Table]:
         """Tasks, and use of each resource, by policy and type of server, for `rich`.
@@ -291,7 +299,7 @@ class Comparison:
         return Table("Tasks of each user", users_column(self.instance, chosen), [columns])
 
     def __rich_console__(self, console: Any, options: Any) -> Iterator[Any]:
-        yield from layout.console(self)
+        yield from _console(self)
 
     def __str__(self) -> str:
         """The table as text, as wide as the terminal and without colours."""
@@ -303,10 +311,12 @@ class Comparison:
 
     def __repr__(self) -> str:
         stopped = f", interrupted: {len(self.unanswered)} more not answered" if self.interrupted else ""
-        return f"<Comparison of {layout.listed([o.policy for o in self.outcomes])} on {self.instance!r}{stopped}>"
+        return f"<Comparison of {listed([o.policy for o in self.outcomes])} on {self.instance!r}{stopped}>"
 
-    def _repr_html_(self) -> str:
-        return layout.page(self)
+    def _repr_html_(self) -> str | None:
+        columns = _all(self)
+        tables = [Table("", columns[0], [columns[1:]]), *self.server_type_tables(whole_names=True)]
+        return page(tables, _sentences(self))
 
 
 def compare(
@@ -320,7 +330,7 @@ def compare(
     verbose: bool = False,
     integral: bool | Literal["rounded"] = False,
 ) -> Comparison:
-    """Ask several policies about one instance.
+    """Allocate one instance by several policies.
 
     Parameters
     ----------
@@ -368,3 +378,103 @@ def compare(
     outcomes: list[Outcome] = []
     left = ask_all(mechanisms(policies), instance, outcomes, **options)
     return Comparison(instance, tuple(outcomes), left)
+
+
+# -- what is shown ----------------------------------------------------------------------------------------------------
+
+
+def groups(comparison: Comparison, whole_names: bool = False) -> list[list[Column]]:
+    """The columns in groups that a table keeps together; the first group is the policies' names."""
+    rows, instance = comparison.rows(), comparison.instance
+    resources = instance.resources if whole_names else shortened(instance.resources)
+    names = [r["policy"] for r in rows]
+
+    def column(header: str, key: str) -> Column:
+        return Column(header, numbers([np.nan if r[key] is None else r[key] for r in rows]))
+
+    def used(key: str, words: str = "") -> list[Column]:
+        none = dict.fromkeys(instance.resources)
+        return [
+            Column(name + words, percents((r[key] or none)[i] for r in rows))
+            for i, name in zip(instance.resources, resources, strict=True)
+        ]
+
+    by = ["-" if r["method"] is None else " ".join(filter(None, (r["method"], r["solver"]))) for r in rows]
+    gaps = [
+        "-" if r["gap"] is None else "0" if r["gap"] < EXACT else f"{r['gap']:.{'1%' if r['whole'] else '1e'}}"
+        for r in rows
+    ]
+    return [
+        [Column("policy", names if whole_names else shortened(names), right=False)],
+        [column("tasks", "ntt"), column("Jain", "jain"), column("least share", "smallest_dominant_share")],
+        used("utilisation"),
+        used("utilisation_of_tasks", ", by tasks") if comparison.by_type.bundles else [],
+        [Column("solved by", by, right=False), Column("gap", gaps), column("seconds", "seconds")],
+        [column(f"AUR ({_unit(instance) or 'units added'})", "aur")],
+    ]
+
+
+def _console(comparison: Comparison) -> Iterator[Any]:
+    """The parts of a comparison for `rich` to print."""
+    from rich.text import Text
+
+    first, *others = groups(comparison)
+    done, asked = len(comparison.outcomes), len(comparison.outcomes) + len(comparison.unanswered)
+    count = f"{done} {'policy' if asked == 1 else 'policies'}" if done == asked else f"{done} of {asked} policies"
+    yield Table(f"{count} on {comparison.instance!r}", first[0], others)
+    yield from (Text(sentence(finding), style="bold") for finding in comparison.findings())
+    yield from (Text(sentence(line), style="red") for line in _failures(comparison))
+    names = zip(first[0].cells, (o.policy for o in comparison.outcomes), strict=True)
+    yield from (Text(f"{cut} is {visible(name)}", style="dim") for cut, name in names if cut != name)
+    held, unit = comparison.by_type.bundles, _unit(comparison.instance)
+    whole = any(row["whole"] for row in comparison.rows())
+    legend = LEGEND + (HELD if held else "") + (LOST if whole else "")
+    yield Text(f"{legend}. {AUR}{'' if unit else MIXED}.", style="dim")
+
+
+def _markdown(comparison: Comparison) -> str:
+    """See `Comparison.to_markdown`."""
+    lines = markup.markdown_table(_all(comparison))
+    for line in _sentences(comparison):
+        lines += ["", markup.markdown_text(line)]
+    for table in (tables := comparison.server_type_tables(whole_names=True)):
+        lines += ["", markup.markdown_text(table.title), "", *markup.markdown_table(table.columns)]
+    return "\n".join([*lines, "", PLACEMENT] if tables else lines)
+
+
+def _latex(comparison: Comparison) -> str:
+    """See `Comparison.to_latex`."""
+    lines = [rf"% \usepackage{{booktabs}}; {sentence(repr(comparison))}", *markup.latex_table(_all(comparison))]
+    lines += [f"% {sentence(line)}" for line in _sentences(comparison)]
+    for table in (tables := comparison.server_type_tables(whole_names=True)):
+        lines += ["", f"% {sentence(table.title)}", *markup.latex_table(table.columns)]
+    return "\n".join([*lines, f"% {PLACEMENT}"] if tables else lines)
+
+
+def listed(names: Sequence[str]) -> str:
+    """Names as a list in a sentence."""
+    return " and ".join(filter(None, [", ".join(names[:-1]), *names[-1:]])) or "nothing"
+
+
+def _unit(instance: Instance) -> str | None:
+    """The common unit of all resources, if they have one."""
+    units = set(instance.units or ())
+    return units.pop() if len(units) == 1 else None
+
+
+def _all(comparison: Comparison) -> list[Column]:
+    return [column for group in groups(comparison, whole_names=True) for column in group]
+
+
+def _failures(comparison: Comparison) -> list[str]:
+    """Lines on policies without an answer."""
+    lines = [f"{short(name)}: {type(error).__name__}: {error}" for name, error in comparison.errors.items()]
+    if comparison.interrupted:
+        lines.append(f"interrupted: {len(comparison.unanswered)} more policies were asked for and not answered")
+    return lines
+
+
+def _sentences(comparison: Comparison) -> list[str]:
+    """The lines below a table."""
+    lines = [*comparison.findings(), *_failures(comparison), *comparison.instance.notes]
+    return [" ".join(line.split()) for line in lines]

@@ -85,7 +85,7 @@ def save(result: Comparison, folder: Path, picture: bool) -> list[Path]:
     pictures: dict[str, Any] = {}
     if picture:
         drf = result.allocations["DRF"]
-        pictures = {"shares.png": result.plot()[0], "dominant-shares.png": drf.plot(kind="dominant")}
-    for name, ax in pictures.items():
-        write_picture(ax.figure, folder / name)
+        pictures = {"shares.png": result.plot(), "dominant-shares.png": drf.plot("dominant").figure}
+    for name, figure in pictures.items():
+        write_picture(figure, folder / name)
     return [folder / "cluster", *(folder / name for name in pictures)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,9 @@ from fairopt.blocks.shares import DominantShare
 from fairopt.errors import InvalidBlock, MissingExtra, nearest
 from fairopt.io.tables import escaped
 from fairopt.report.tables import price_columns
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 __all__ = ["FrameColumns", "csv_lines", "csv_text", "frame", "user_rows"]
 
@@ -36,7 +39,7 @@ class FrameColumns(dict[str, Any]):
             self.add(name, values[..., i])
 
 
-def frame(allocation: Allocation, by: str) -> Any:
+def frame(allocation: Allocation, by: str) -> pd.DataFrame:
     """See `Allocation.to_frame`."""
     if by not in _VIEWS:
         raise InvalidBlock(f"no table by {by!r}; {nearest(by, _VIEWS)}")

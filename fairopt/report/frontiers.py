@@ -9,11 +9,10 @@ from collections.abc import Iterator
 import numpy as np
 
 from fairopt.display import LONG, shorter
-from fairopt.report import markup
 from fairopt.report.tables import MOST, Column, Table, numbers, percents
 from fairopt.tradeoff.frontier import Frontier
 
-__all__ = ["frontier_page", "frontier_table", "remarks"]
+__all__ = ["frontier_table", "remarks"]
 
 
 def frontier_table(frontier: Frontier) -> Table:
@@ -75,13 +74,6 @@ def remarks(frontier: Frontier) -> Iterator[str]:
     if frontier.interrupted or frontier.late:
         why = " by the time limit" if frontier.late else ""
         yield f"stopped{why} after {int(frontier.asked.sum()):,} of {len(frontier):,} points"
-
-
-def frontier_page(frontier: Frontier) -> str:
-    """A frontier as HTML."""
-    table = frontier_table(frontier)
-    lines = "".join(f"<p>{markup.html_text(line)}</p>" for line in remarks(frontier))
-    return f"<p><b>{markup.html_text(table.title)}</b></p>{markup.html_table(table.columns)}{lines}"
 
 
 def _point(frontier: Frontier, place: int, named: bool = False) -> str:

@@ -1,10 +1,9 @@
-"""Columns of a table as Markdown, LaTeX and HTML, with every name escaped for where it goes."""
+"""Columns of a table as Markdown and LaTeX, with every name escaped for where it goes."""
 
 from __future__ import annotations
 
-import html
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from fairopt.display import visible
@@ -12,7 +11,7 @@ from fairopt.display import visible
 if TYPE_CHECKING:
     from fairopt.report.tables import Column
 
-__all__ = ["html_table", "html_text", "latex_table", "latex_text", "markdown_table", "markdown_text"]
+__all__ = ["latex_table", "latex_text", "markdown_table", "markdown_text"]
 
 _MARKDOWN = str.maketrans({c: "\\" + c for c in "\\`*_[]|$~"} | {"<": "&lt;", ">": "&gt;", "&": "&amp;"})
 _LATEX = str.maketrans(
@@ -41,11 +40,6 @@ def latex_text(text: str) -> str:
     return visible(text).translate(_LATEX)
 
 
-def html_text(text: str) -> str:
-    """Text that HTML shows as it is, in attributes too."""
-    return html.escape(visible(text))
-
-
 def markdown_table(columns: Sequence[Column]) -> list[str]:
     """Lines of a table in Markdown."""
     words = [[markdown_text(word) for word in (c.header, *c.cells)] for c in columns]
@@ -64,18 +58,6 @@ def latex_table(columns: Sequence[Column]) -> list[str]:
     head, *body = (" & ".join(row) + r" \\" for row in zip(*padded, strict=True))
     kinds = "".join("r" if c.right else "l" for c in columns)
     return [rf"\begin{{tabular}}{{{kinds}}}", r"\toprule", head, r"\midrule", *body, r"\bottomrule", r"\end{tabular}"]
-
-
-def html_table(columns: Sequence[Column]) -> str:
-    """A table in HTML."""
-
-    def row(tag: str, cells: Iterable[str]) -> str:
-        parts = zip(columns, cells, strict=True)
-        words = (f'<{tag} style="text-align:{"right" if c.right else "left"}">{html_text(w)}</{tag}>' for c, w in parts)
-        return f"<tr>{''.join(words)}</tr>"
-
-    body = "".join(row("td", cells) for cells in zip(*(c.cells for c in columns), strict=True))
-    return f"<table><thead>{row('th', (c.header for c in columns))}</thead><tbody>{body}</tbody></table>"
 
 
 def _latex_cell(cell: str, number: bool) -> str:

@@ -42,7 +42,7 @@ SIDES = 1e-6  # relative difference of prices for one unit more and less below w
 LEAST = 6  # characters that a name keeps on a narrow terminal
 ROOM = 12  # characters of a type's name above a column of numbers
 NOISE = 1e-9  # relative to the largest number of a column: shown as 0
-GAP = 1e-6  # relative to the dearest resource: zero within the gap of a certificate
+GAP = 1e-6  # relative to the highest price of a whole capacity: zero within the gap of a certificate
 PLACEMENT = (
     "Users that may run on several types can often be placed otherwise with as many tasks for every user; shown is the "
     "placement found."
@@ -56,6 +56,11 @@ class Column:
     header: str
     cells: Sequence[str]
     right: bool = True
+
+    @property
+    def side(self) -> str:
+        """The side at which the text is aligned."""
+        return "right" if self.right else "left"
 
     @property
     def width(self) -> int:
@@ -80,6 +85,12 @@ class Table:
     def columns(self) -> list[Column]:
         """All columns beside each other."""
         return [self.first, *(column for group in self.groups for column in group)]
+
+    @property
+    def rows(self) -> list[list[tuple[Column, str]]]:
+        """Each row as its cells, with their columns."""
+        columns = self.columns
+        return [list(zip(columns, row, strict=True)) for row in zip(*(c.cells for c in columns), strict=True)]
 
     def packed(self, width: int) -> list[list[Column]]:
         """Columns of each table of this width; a group stays whole unless it alone is wider."""

@@ -16,7 +16,6 @@ from fairopt.blocks.algebra import only_term
 from fairopt.blocks.base import is_ours
 from fairopt.blocks.normal_form import Term
 from fairopt.blocks.objectives import Objective
-from fairopt.certificate import GAP_TOLERANCE, VIOLATION_TOLERANCE
 from fairopt.display import label
 from fairopt.errors import InvalidBlock, NotCertified, OutOfDomain
 from fairopt.evidence.pool import bottleneck_numbers, fair_numbers, total_numbers
@@ -31,6 +30,7 @@ from fairopt.proofs.batch import judge_batch
 from fairopt.proofs.gate import MeasuredPart
 from fairopt.runtime.clock import Clock
 from fairopt.runtime.progress import by_itself
+from fairopt.tolerances import GAP_TOLERANCE, VIOLATION_TOLERANCE
 
 
 @dataclass

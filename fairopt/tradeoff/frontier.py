@@ -190,16 +190,16 @@ class Frontier:
             raise MissingExtra("pandas", "parquet", "to_frame()") from error
         return pd.DataFrame(self.columns).set_index(list(self.grid))
 
-    def plot(self, ax: Any = None, kind: str = "tradeoff", *, of: str = "fairness", users: Any = None) -> Any:
+    def plot(self, kind: str = "tradeoff", *, ax: Any = None, of: str = "fairness", users: Any = None) -> Any:
         """Draw the frontier; needs the extra ``plots``.
 
         Parameters
         ----------
-        ax : matplotlib.axes.Axes, optional
-            Where to draw. Several families on the same axes get a colour each.
         kind : {"tradeoff", "tasks", "map"}, default "tradeoff"
             Efficiency against fairness (Joe-Wong et al. 2013, Figs. 14 to 16); the tasks of users along the parameter,
             beside those of DRF (Fig. 13); the plane of two parameters.
+        ax : matplotlib.axes.Axes, optional
+            Where to draw. Several families on the same axes get a colour each.
         of : str, default "fairness"
             What the map shows: a column, as ``"efficiency"`` or ``"method"``.
         users : sequence of str, optional
@@ -214,7 +214,7 @@ class Frontier:
         InvalidBlock
             If there is no such picture, column or user, or no point has an answer.
         """
-        return later("fairopt.plots.tradeoff:draw_frontier")(self, ax, kind, of, users)
+        return later("fairopt.plots.tradeoff:draw_frontier")(self, kind, ax, of, users)
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write `to_dict` as JSON, from where ``frontier(..., resume=path)`` goes on; return the path.
@@ -266,8 +266,8 @@ class Frontier:
         stopped = f"; {len(self) - asked} not reached before the time limit" if self.late else stopped
         return f"<Frontier of {shorter(self.family, LONG)} over {axes} on {self.instance!r}{without}{stopped}>"
 
-    def _repr_html_(self) -> str:
-        return later("fairopt.report.frontiers:frontier_page")(self)
+    def _repr_html_(self) -> str | None:
+        return later("fairopt.report.pages:frontier_page")(self)
 
 
 def frontier(

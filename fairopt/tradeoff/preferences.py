@@ -273,12 +273,12 @@ class Survey:
         first = np.argsort(-centres[:, 1], kind="stable")
         return np.argsort(first)[found], centres[first]
 
-    def plot(self, ax: Any = None, kind: str = "heat") -> Any:
+    def plot(self, kind: str = "heat", *, ax: Any = None) -> Any:
         """Draw the number of compatible people over the grid, or by ``"clusters"`` their `tastes`.
 
         As Joe-Wong et al. (2013), Figs. 20 and 21, and 19. On given axes, or a new figure; the axes are returned.
         """
-        return later("fairopt.plots:preferences")(self, ax, kind)
+        return later("fairopt.plots:preferences")(self, kind, ax)
 
     def __repr__(self) -> str:
         people, *grid = self.wrong.shape

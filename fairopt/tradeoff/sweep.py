@@ -17,7 +17,6 @@ from fairopt.allocation import Allocation
 from fairopt.blocks.algebra import only_term
 from fairopt.blocks.objectives import Total
 from fairopt.blocks.shares import DominantShare, Share
-from fairopt.certificate import GAP_TOLERANCE
 from fairopt.errors import FairoptError, InvalidBlock, NotCertified
 from fairopt.instance import Instance
 from fairopt.methods import dispatch
@@ -27,6 +26,7 @@ from fairopt.policies.tradeoff import MostTasks
 from fairopt.policy import Policy, label
 from fairopt.runtime import subprocesses
 from fairopt.runtime.clock import Clock
+from fairopt.tolerances import GAP_TOLERANCE
 from fairopt.tradeoff.price_of_fairness import price_bound
 
 __all__ = ["MEASURES", "TEXTS", "Point", "Row", "Standard", "failed", "solve", "solve_in_processes"]

@@ -46,7 +46,7 @@ def cells(ax: Any) -> np.ndarray:
 
 def test_identical_servers_are_one_group_of_bars_with_their_number() -> None:
     a = fo.DRF().allocate(CLASSES)
-    ax = plots.utilisation(a)
+    ax = plots.draw(a, kind="utilisation")
     assert names(ax.xaxis) == ["rack (5)", "plain (1)"]
     used = a.usage[[0, 2]].sum(axis=0) / [60, 20]
     assert bars(ax)["cpu"] == pytest.approx([100 * used[0], 100 * a.usage[1, 0] / 30])
@@ -57,7 +57,7 @@ def test_identical_servers_are_one_group_of_bars_with_their_number() -> None:
 
 
 def test_one_class_has_its_resources_at_the_axis_and_no_legend() -> None:
-    ax = plots.utilisation(fo.DRF().allocate(POOL))
+    ax = plots.draw(fo.DRF().allocate(POOL), kind="utilisation")
     assert names(ax.xaxis) == ["cpu", "memory"]
     assert ax.get_legend() is None
 
@@ -73,7 +73,7 @@ def bundles(instance: fo.Instance) -> fo.Allocation:
 
 
 def test_what_is_held_beyond_what_tasks_use_is_lighter_and_on_top() -> None:
-    ax = plots.utilisation(bundles(POOL))
+    ax = plots.draw(bundles(POOL), kind="utilisation")
     used, more = ax.containers[0], ax.containers[1]
     assert [bar.get_height() for bar in used] == pytest.approx([50])
     assert more[0].get_y() == pytest.approx(50) and more[0].get_height() == pytest.approx(50)
@@ -84,7 +84,7 @@ def test_what_is_held_beyond_what_tasks_use_is_lighter_and_on_top() -> None:
 def test_many_classes_are_cells_with_their_percent() -> None:
     instance = many_classes(20)
     a = fo.DRF().allocate(instance)
-    ax = plots.utilisation(a)
+    ax = plots.draw(a, kind="utilisation")
     expected = 100 * a.usage / (instance.capacities * instance.counts[:, None])
     assert cells(ax) == pytest.approx(expected, abs=1e-6)
     assert [t.get_text() for t in ax.texts][:3] == [f"{x:.0f}" for x in expected[0]]
@@ -96,7 +96,7 @@ def test_many_classes_are_cells_with_their_percent() -> None:
 def test_cells_of_held_and_used_stand_beside_each_other() -> None:
     instance = many_classes(20)
     a = bundles(instance)
-    ax = plots.utilisation(a)
+    ax = plots.draw(a, kind="utilisation")
     held, used = np.split(cells(ax), 2, axis=1)
     assert held == pytest.approx(100 * np.ones((20, 3)))
     assert used == pytest.approx(100 * a.task_usage / (instance.capacities * instance.counts[:, None]))
@@ -104,7 +104,7 @@ def test_cells_of_held_and_used_stand_beside_each_other() -> None:
 
 
 def test_of_70_classes_the_60_largest_are_drawn_and_said_to_be() -> None:
-    ax = plots.utilisation(fo.DRF().allocate(many_classes(70)))
+    ax = plots.draw(fo.DRF().allocate(many_classes(70)), kind="utilisation")
     assert cells(ax).shape == (60, 3)
     assert names(ax.yaxis)[0] == "server11 (11)"
     assert ax.get_ylabel() == "servers (number): the 60 largest of 70"
@@ -112,14 +112,14 @@ def test_of_70_classes_the_60_largest_are_drawn_and_said_to_be() -> None:
 
 def test_classes_of_a_type_stand_together() -> None:
     typed = many_classes(9).replace(server_types=["T4", "A10", "T4"] * 3)
-    ax = plots.utilisation(fo.DRF().allocate(typed))
+    ax = plots.draw(fo.DRF().allocate(typed), kind="utilisation")
     assert [name.split(":")[0] for name in names(ax.yaxis)] == ["T4"] * 6 + ["A10"] * 3
 
 
 def test_no_resource_on_a_server_is_grey_not_zero() -> None:
     instance = fo.Instance([[1, 1], [1, 0]], np.array([[k + 1, k % 2] for k in range(14)]))
     a = fo.DRF().allocate(instance)
-    shown = cells(plots.utilisation(a))
+    shown = cells(plots.draw(a, kind="utilisation"))
     assert np.isnan(shown[::2, 1]).all() and not np.isnan(shown[1::2]).any()
 
 
@@ -131,14 +131,14 @@ def test_bars_and_their_numbers_are_the_price_of_all_capacity_and_names_carry_th
         fo.Instance([[2, 1], [1, 2]], [30, 32], resources=["cpu", "gpu"], units=["core", "GPU"])
     )
     assert a.prices is not None and (a.prices > 0).all()
-    ax = plots.prices(a)
+    ax = plots.draw(a, kind="prices")
     worth = a.prices[0] * [30, 32]
     assert [bar.get_height() for bar in ax.containers[0]] == pytest.approx(100 * worth / worth.max())
     assert [t.get_text() for t in ax.texts] == [f"{100 * w / worth.max():.0f}" for w in worth]
-    assert ax.get_ylabel() == "price of the whole capacity\n(% of the dearest)"
+    assert ax.get_ylabel() == "price of the whole capacity\n(% of the highest)"
     per = zip(["cpu", "gpu"], a.prices[0], ["core", "GPU"], strict=True)
     assert names(ax.xaxis) == [f"{r} {amount(p, 2)} per {unit}" for r, p, unit in per]
-    several = fo.compare(["nash", "most-tasks"], a.instance).plot(kind="prices")
+    several = fo.compare(["nash", "most-tasks"], a.instance).plot(kind="prices").axes
     assert names(several[0].xaxis) == ["cpu", "gpu"]  # prices per unit differ by panel
 
 
@@ -146,7 +146,7 @@ def test_a_price_of_zero_is_written_down_and_rounding_is_zero_too() -> None:
     by_hand = SimpleNamespace(name="by hand")  # without an objective: its prices stand as given
     for rest, shown in ((0.0, "0"), (1e-12, "0"), (1e-4, "<1")):
         a = fo.Allocation(POOL, by_hand, np.ones((2, 1)), fo.Certificate(0, 0, "x"), 0.0, np.array([[0.25, rest]]))
-        ax = plots.prices(a)
+        ax = plots.draw(a, kind="prices")
         assert [t.get_text() for t in ax.texts] == ["100", shown]
         assert names(ax.xaxis) == ["cpu 0.25 per unit", "memory 1e-4 per GiB" if rest == 1e-4 else "memory 0 per GiB"]
         assert [bar.get_height() for bar in ax.containers[0]] == pytest.approx([100, 0.16 if rest == 1e-4 else 0])
@@ -154,41 +154,45 @@ def test_a_price_of_zero_is_written_down_and_rounding_is_zero_too() -> None:
 
 def test_prices_that_are_all_zero_are_explained() -> None:
     a = fo.DRF().allocate(POOL.with_task_limits(1))
-    texts = [t.get_text() for t in plots.prices(a).texts]
-    assert texts[:2] == ["0", "0"] and texts[2].startswith("all prices are zero")
+    ax = plots.draw(a, kind="prices")
+    assert [t.get_text() for t in ax.texts] == ["0", "0"]
+    assert ax.get_title().partition("\n")[2].startswith("all prices are zero")
 
 
 def sentences(ax: Any) -> list[str]:
-    return [t.get_text().replace("\n", " ") for t in ax.texts if "all prices" in t.get_text()]
+    return [line.replace("\n", " ") for line in ax.get_title().split("\n", 1)[1:]]
 
 
 def test_prices_that_are_all_zero_are_explained_in_cells_too() -> None:
     limited = CLASSES.with_task_limits([0.5, None])
-    assert sentences(plots.prices(fo.DRF().allocate(limited))) == [
+    assert sentences(plots.draw(fo.DRF().allocate(limited), kind="prices")) == [
         "all prices are zero: they are of the first level, and a task limit sets it"
     ]
-    assert sentences(plots.prices(fo.DRF().allocate(CLASSES.with_task_limits(0.1)))) == [
+    assert sentences(plots.draw(fo.DRF().allocate(CLASSES.with_task_limits(0.1)), kind="prices")) == [
         "all prices are zero: all tasks run"
     ]
-    assert sentences(plots.prices(fo.NashWelfare().allocate(limited))) == []
-    bars = [plots.prices(p.allocate(limited)).images[0].colorbar for p in (fo.DRF(), fo.NashWelfare())]
+    assert sentences(plots.draw(fo.NashWelfare().allocate(limited), kind="prices")) == []
+    bars = [plots.draw(p.allocate(limited), kind="prices").images[0].colorbar for p in (fo.DRF(), fo.NashWelfare())]
     assert bars[0] is None and bars[1] is not None
     both_full = fo.Instance([[1, 1], [2, 2]], [[4, 4], [6, 6], [4, 4]])
     for policy, why in (
         (fo.DRF(), "they are of the first level, and more of one resource alone does not raise it"),
         (fo.NashWelfare(), "more of one resource alone raises nothing"),
     ):
-        ax = plots.prices(policy.allocate(both_full))
+        ax = plots.draw(policy.allocate(both_full), kind="prices")
         assert sentences(ax) == [f"all prices are zero: {why}"]
         assert {t.get_text() for t in ax.texts if "all" not in t.get_text()} == {""}
 
 
 def test_where_one_unit_less_costs_more_than_one_more_is_worth_both_numbers_are_there() -> None:
     at_limit = fo.Policy(fo.MaxMin(fo.Tasks())).allocate(fo.Instance([[4, 1], [5, 1]], [9, 9], task_limits=[1, 2]))
-    assert [t.get_text() for t in plots.prices(at_limit).texts if "all" not in t.get_text()] == ["0 to 100", "0"]
+    assert [t.get_text() for t in plots.draw(at_limit, kind="prices").texts] == [
+        "0 to 100",
+        "0",
+    ]
     scarce = fo.NashWelfare().allocate(fo.Instance([[1, 1, 1], [2, 2, 1], [0, 0, 1]], [2, 2, 3]))
     right, left = np.asarray(scarce.prices)[0], np.asarray(scarce.prices_left)[0]
-    texts = [t.get_text() for t in plots.prices(scarce).texts]
+    texts = [t.get_text() for t in plots.draw(scarce, kind="prices").texts]
     assert left[0] > 0 and right[0] == pytest.approx(0, abs=1e-9) and left[2] == pytest.approx(right[2])
     worth = left * [2, 2, 3]
     parts = [f"{100 * w / worth.max():.0f}" for w in worth]
@@ -199,7 +203,7 @@ def test_prices_by_class_are_cells_with_their_percent_in_them() -> None:
     instance = fo.Instance([[0.2, 1], [1, 0.2]], [[2, 12], [12, 2]], resources=["cpu", "gpu"])
     a = fo.NashWelfare().allocate(instance)
     assert a.prices is not None
-    ax = plots.prices(a)
+    ax = plots.draw(a, kind="prices")
     worth = a.prices * instance.total_capacities
     assert cells(ax) == pytest.approx(100 * worth / worth.max(), abs=1e-3)
     shown = [t.get_text() for t in ax.texts]
@@ -210,7 +214,7 @@ def test_prices_by_class_are_cells_with_their_percent_in_them() -> None:
 def test_identical_rows_share_a_price() -> None:
     a = fo.NashWelfare().allocate(CLASSES)
     assert a.prices is not None
-    shown = cells(plots.prices(a))
+    shown = cells(plots.draw(a, kind="prices"))
     mean = (2 * a.prices[0] + 3 * a.prices[2]) / 5 * CLASSES.total_capacities
     assert np.isnan(shown[1, 1])  # there is no gpu
     assert shown[0] / np.nanmax(shown) == pytest.approx(mean / np.nanmax([*mean, a.prices[1, 0] * 90]), abs=1e-6)
@@ -220,8 +224,8 @@ def test_without_prices_there_is_an_error_for_one_and_a_line_of_text_among_sever
     result = fo.compare(["ps-dsf", "nash"], CLASSES)
     with pytest.raises(fo.errors.InvalidBlock, match="PS-DSF has none; prices come with"):
         result.allocations["PS-DSF"].plot(kind="prices")
-    panels = result.plot(kind="prices")
-    assert [t.get_text() for t in panels[0].texts if t.get_text()] == ["no prices"]
+    panels = result.plot(kind="prices").axes
+    assert panels[0].get_title().endswith("no prices") and not any(t.get_text() for t in panels[0].texts)
     assert np.isfinite(cells(panels[1])).any()
     with pytest.raises(fo.errors.InvalidBlock, match="no prices to draw"):
         fo.compare(["ps-dsf"], CLASSES).plot(kind="prices")
@@ -253,14 +257,14 @@ def test_amounts_take_few_letters(value: float, text: str) -> None:
 @pytest.mark.parametrize("kind", ["shares", "dominant", "utilisation", "prices", "envy"])
 def test_panels_have_the_same_scales_names_and_titles(kind: str) -> None:
     result = fo.compare(["nash", "most-tasks"], CLASSES)
-    panels = result.plot(kind=kind)
+    panels = result.plot(kind=kind).axes[:2]
     assert [p.get_title().split("\n")[0] for p in panels] == list(result.allocations)
     assert len({(p.get_xlim(), p.get_ylim()) for p in panels}) == 1
     assert len({p.figure for p in panels}) == 1
     given = new_figure(6, 3).subplots(1, 2)
-    assert result.plot(given, kind) == list(given)
+    assert result.plot(kind, ax=given) is given[0].figure
     with pytest.raises(fo.errors.InvalidBlock, match="1 axes for 2 policies"):
-        result.plot(given[:1], kind)
+        result.plot(kind, ax=given[:1])
 
 
 @pytest.mark.parametrize("kind", ["shares", "dominant", "utilisation", "prices", "envy"])
@@ -268,7 +272,7 @@ def test_given_axes_are_drawn_on_and_not_replaced(kind: str) -> None:
     figure = new_figure(6, 3)
     left, right = figure.subplots(1, 2)
     a = fo.NashWelfare().allocate(CLASSES)
-    assert a.plot(left, kind=kind) is left
+    assert a.plot(kind, ax=left) is left
     assert left.has_data() and not right.has_data()
     figure.canvas.draw()
 
@@ -277,7 +281,7 @@ def test_a_figure_of_a_given_size_keeps_it_and_arranges_its_panels_to_fill_it() 
     result = fo.compare(["nash", "most-tasks", "fds:alpha=2", "drf"], CLASSES)
     grids = {}
     for size in ((12.0, 3.0), (3.0, 12.0), (5.0, 9.0)):
-        panels = plots.comparison(result, size=size)
+        panels = plots.comparison(result, size=size).axes
         assert panels[0].figure.get_size_inches().tolist() == list(size)
         grids[size] = panels[0].get_gridspec().get_geometry()
     assert grids == {(12.0, 3.0): (1, 4), (3.0, 12.0): (4, 1), (5.0, 9.0): (2, 2)}
@@ -302,7 +306,7 @@ def strange(second: bool) -> fo.report.Comparison:
 @pytest.mark.filterwarnings("ignore:no installed font")
 def test_any_label_can_be_drawn_and_is_taken_literally(kind: str) -> None:
     options = {"users": STRANGE.users[:2]} if kind == "region" else {}
-    figure = strange(kind in ("shares", "prices")).plot(kind=kind, **options)[0].figure
+    figure = strange(kind in ("shares", "prices")).plot(kind=kind, **options)
     figure.draw_without_rendering()
     from matplotlib.text import Text
 

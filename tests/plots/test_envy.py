@@ -22,16 +22,16 @@ def cells(ax: Any) -> np.ndarray:
 def test_an_allocation_and_the_witness_of_its_verdict_give_the_same_matrix() -> None:
     a = fo.KDF(2).allocate(TWO)
     expected = 100 * envy(a).matrix
-    for ax in (plots.envy_matrix(a), plots.envy_matrix(envy(a)), a.plot(kind="envy"), fo.check(a)["ef"].plot()):
+    for ax in (plots.envy_matrix(envy(a)), a.plot("envy"), fo.check(a)["ef"].plot()):
         assert cells(ax) == pytest.approx(expected)
         assert [t.get_text() for t in ax.get_yticklabels()] == ["batch", "web"]
     given = new_figure(4, 3).subplots()
-    assert plots.envy_matrix(a, given) is given
+    assert a.plot("envy", ax=given) is given
 
 
 def test_policies_side_by_side_have_one_scale_and_larger_envy_is_said_to_be_beyond_it() -> None:
     result = fo.compare(["drf", "most-tasks"], fo.datasets.demo())
-    panels = result.plot(kind="envy")
+    panels = result.plot("envy").axes[:2]
     assert [
         cells(p) == pytest.approx(100 * envy(a).matrix)
         for p, a in zip(panels, result.allocations.values(), strict=True)
@@ -44,12 +44,12 @@ def test_policies_side_by_side_have_one_scale_and_larger_envy_is_said_to_be_beyo
 
 def test_no_envy_is_light_and_said_and_envy_is_orange() -> None:
     result = fo.compare(["drf", "most-tasks"], fo.datasets.demo())
-    panels = result.plot(kind="envy")
+    panels = result.plot("envy").axes[:2]
     assert panels[0].get_title().endswith("no user envies another")
     number = len(envy(result.allocations["most tasks"]).pairs())
     assert number > 1 and panels[1].get_title().endswith(f"{number} of 10 users envy another")
     one = fo.MostTasks().allocate(fo.Instance([[40, 8, 8], [8, 5, 1]], [200, 200, 200]))
-    assert plots.envy_matrix(one).get_title().replace("\n", " ").endswith("1 of 2 users envies another")
+    assert one.plot("envy").get_title().replace("\n", " ").endswith("1 of 2 users envies another")
     assert result.allocations["DRF"].plot(kind="envy").get_title() == "DRF: envy\nno user envies another"
     image = panels[0].images[0]
     shades = image.to_rgba(np.array([-100.0, -50.0, 0.0, 50.0, 100.0]))[:, :3]
@@ -61,7 +61,7 @@ def test_no_envy_is_light_and_said_and_envy_is_orange() -> None:
 def test_envy_that_is_small_is_seen() -> None:
     alike = fo.Instance([[1, 1], [1, 1]], [4, 4])
     a = fo.Allocation(alike, fo.DRF(), np.array([[2.0], [2.002]]), fo.Certificate(0, 0, "x"), 0.0)
-    low, high = plots.envy_matrix(a).images[0].get_clim()
+    low, high = a.plot("envy").images[0].get_clim()
     assert 0.09 < high < 0.11 and low == -high
 
 
@@ -75,8 +75,3 @@ def test_many_users_have_no_names_and_too_many_or_none_are_refused_before_anythi
         plots.check(fo.Instance(np.ones((5001, 1)), [1]), "envy")
     with pytest.raises(fo.errors.InvalidBlock, match="no envy matrix of 0 users"):
         plots.check(fo.Instance(np.zeros((0, 1)), [1]), "envy")
-
-
-def test_something_else_in_the_place_of_an_allocation_is_explained() -> None:
-    with pytest.raises(fo.errors.InvalidBlock, match=r"envy_matrix\(Instance\): give an Allocation"):
-        plots.envy_matrix(TWO)

@@ -35,7 +35,7 @@ def segments(ax: Any) -> list[np.ndarray]:
 
 
 def test_demand_lines_leave_the_box_of_capacities_where_the_user_alone_fills_it() -> None:
-    ax = plots.demand_lines(PLANE)
+    ax = plots.draw(PLANE, kind="demands")
     ends = sorted(segment[-1].tolist() for segment in segments(ax))
     assert ends == [[4.0, 12.0], [12.0, 6.0]]
     assert [(p.get_width(), p.get_height()) for p in ax.patches] == [(12, 12)]
@@ -45,7 +45,7 @@ def test_demand_lines_leave_the_box_of_capacities_where_the_user_alone_fills_it(
 
 def test_the_path_adds_up_what_users_hold_flattest_first_and_ends_at_what_is_in_use() -> None:
     a = fo.DRF().allocate(PLANE)
-    ax = plots.demand_lines(a)
+    ax = plots.draw(a, kind="demands")
     path = segments(ax)[-2:]
     assert path[0] == pytest.approx(np.array([[0, 0], a.tasks[0] * PLANE.demands[0]]))
     assert path[1][1] == pytest.approx(a.usage[0])
@@ -62,21 +62,21 @@ def test_axes_carry_the_units_of_the_chosen_resources() -> None:
 def test_bundles_are_drawn_as_held() -> None:
     held = np.array([[[6.0, 0]], [[6.0, 12.0]]])
     given = fo.Allocation(PLANE, fo.DRF(), np.zeros((2, 1)), fo.Certificate(0, 0, "closed"), 0.0, given_bundles=held)
-    path = segments(plots.demand_lines(given))[-2:]
+    path = segments(plots.draw(given, kind="demands"))[-2:]
     assert [piece[1].tolist() for piece in path] == [[6, 0], [12, 12]]
 
 
 def test_demands_that_differ_by_server_have_the_slope_of_what_is_held() -> None:
     instance = fo.Instance([[[2, 1], [1, 1]]], [[4, 4], [4, 4]], resources=["cpu", "gpu"])
     a = fo.DRF().allocate(instance)
-    line, path = segments(plots.demand_lines(a))
+    line, path = segments(plots.draw(a, kind="demands"))
     assert line[1][1] / line[1][0] == pytest.approx(path[1][1] / path[1][0])
-    assert segments(plots.demand_lines(instance))[0][1] == pytest.approx([8, 8])  # the least of each
+    assert segments(plots.draw(instance, kind="demands"))[0][1] == pytest.approx([8, 8])  # the least of each
 
 
 def test_users_of_neither_resource_and_users_who_run_nowhere_have_no_line() -> None:
     instance = fo.Instance([[0, 0, 1], [1, 1, 0]], [4, 4, 4], task_limits=[1, 0])
-    ends = [s[1].tolist() for s in segments(plots.demand_lines(instance, resources=instance.resources[:2]))]
+    ends = [s[1].tolist() for s in segments(plots.draw(instance, resources=instance.resources[:2], kind="demands"))]
     assert sorted(ends) == [[0, 0], [4, 4]]
 
 
@@ -88,7 +88,7 @@ def region(ax: Any) -> list[list[float]]:
 
 
 def test_the_region_of_one_pool_is_what_lies_below_all_resource_lines() -> None:
-    ax = plots.feasible_region(PLANE)
+    ax = plots.draw(PLANE, kind="region")
     assert region(ax) == [[0, 0], [0, 4], [4.8, 2.4], [6, 0]]
     lines = [np.transpose(line.get_data()).tolist() for line in ax.lines[1:]]
     assert lines == [[[0, 12], [6, 0]], [[0, 4], [12, 0]]]
@@ -98,7 +98,7 @@ def test_the_region_of_one_pool_is_what_lies_below_all_resource_lines() -> None:
 
 def test_points_of_all_policies_lie_on_one_panel_and_those_that_coincide_share_a_marker() -> None:
     result = fo.compare(["drf", "2df", "fds:alpha=1", "nash", "most-tasks"], TWO)
-    (ax,) = result.plot(kind="region")
+    (ax,) = result.plot("region").axes
     points = [np.ravel(line.get_data()) for line in ax.lines if line.get_linestyle() == "None"]
     assert np.array(points) == pytest.approx(np.array([[2.5, 12.5], [25 / 13, 200 / 13], [0, 25]]), rel=1e-3, abs=1e-6)
     assert words(ax)[-3:] == [
@@ -111,13 +111,13 @@ def test_points_of_all_policies_lie_on_one_panel_and_those_that_coincide_share_a
 
 
 def test_lines_that_are_not_in_the_picture_are_said_to_be_further_out() -> None:
-    assert "cpu full: further out" in words(plots.feasible_region(TWO))
-    assert "bandwidth full" in words(plots.feasible_region(TWO))
+    assert "cpu full: further out" in words(plots.draw(TWO, kind="region"))
+    assert "bandwidth full" in words(plots.draw(TWO, kind="region"))
 
 
 def test_a_line_that_is_in_some_panels_only_is_said_to_be_further_out_in_others() -> None:
     result = fo.compare(["drf", "2df", "most-tasks"], fo.datasets.demo())
-    panels = result.plot(kind="region", users=("web", "api"))
+    panels = result.plot(kind="region", users=("web", "api")).axes
     told = [" ".join(t.get_text().split()) for t in panels[0].figure.legends[0].get_texts()]
     assert "cpu full everywhere" in told
     assert "memory full everywhere: in some panels further out" in told
@@ -126,7 +126,7 @@ def test_a_line_that_is_in_some_panels_only_is_said_to_be_further_out_in_others(
 
 def test_of_more_users_the_others_keep_what_they_hold_on_each_server() -> None:
     result = fo.compare(["drf", "most-tasks"], WALLS)
-    panels = result.plot(kind="region", users=("a", "b"))
+    panels = result.plot(kind="region", users=("a", "b")).axes
     assert [p.get_title().split("\n")[0] for p in panels] == ["DRF", "most tasks"]
     for ax, a in zip(panels, result.allocations.values(), strict=True):
         left = WALLS.capacities - a.tasks_by_server[2][:, None] * WALLS.demands[2]
@@ -141,17 +141,17 @@ def test_of_more_users_the_others_keep_what_they_hold_on_each_server() -> None:
 
 def test_task_limits_cut_the_region_and_are_drawn_unless_infinite() -> None:
     limited = PLANE.with_task_limits([5, None])
-    ax = plots.feasible_region(limited)
+    ax = plots.draw(limited, kind="region")
     assert np.max(region(ax), axis=0).tolist() == [5, 4]
-    assert "task limit" in words(ax) and "task limit" not in words(plots.feasible_region(PLANE))
-    nothing = plots.feasible_region(PLANE.with_task_limits(0))
+    assert "task limit" in words(ax) and "task limit" not in words(plots.draw(PLANE, kind="region"))
+    nothing = plots.draw(PLANE.with_task_limits(0), kind="region")
     assert np.max(region(nothing)) == 0
     assert nothing.get_xlim()[1] > 0
 
 
 def test_where_demands_differ_by_server_there_are_no_resource_lines() -> None:
     instance = fo.Instance([[[2, 1], [1, 1]], [[1, 1], [1, 2]]], [[4, 4], [4, 4]])
-    ax = plots.feasible_region(instance)
+    ax = plots.draw(instance, kind="region")
     assert words(ax) == ["possible on these servers"]
     assert np.max(region(ax), axis=0) == pytest.approx([6, 6])
 
@@ -190,18 +190,18 @@ def test_one_user_or_one_resource_makes_no_plane() -> None:
         single.plot(kind="shares")
 
 
-def test_a_kind_in_the_place_of_axes_is_explained() -> None:
-    with pytest.raises(fo.errors.InvalidBlock, match=r"'prices' given as axes; .* kind="):
-        fo.DRF().allocate(TWO).plot("prices")
-    with pytest.raises(fo.errors.InvalidBlock, match="given as axes"):
-        fo.compare(["drf"], TWO).plot("prices")
+def test_what_is_no_axes_is_refused() -> None:
+    with pytest.raises(fo.errors.InvalidBlock, match="ax='prices'; give matplotlib Axes"):
+        fo.DRF().allocate(TWO).plot(ax="prices")
+    with pytest.raises(fo.errors.InvalidBlock, match="give matplotlib Axes"):
+        fo.compare(["drf"], TWO).plot(ax="prices")
 
 
 def test_given_axes_are_used_for_planes() -> None:
     ax = new_figure(4, 3).subplots()
-    assert PLANE.plot(ax, "region") is ax
+    assert PLANE.plot("region", ax=ax) is ax
     other = new_figure(4, 3).subplots()
-    assert fo.DRF().allocate(PLANE).plot(other, kind="demands") is other
+    assert fo.DRF().allocate(PLANE).plot("demands", ax=other) is other
 
 
 def test_a_thousand_users_have_ten_colours_and_the_rest_is_added_up() -> None:

@@ -17,7 +17,7 @@ import numpy as np
 from fairopt.blocks.efficiency import FairnessEfficiency, PowerSpread, TotalIs
 from fairopt.blocks.marginal import PowerMarginal
 from fairopt.blocks.objectives import MaxMin, Objective, Total
-from fairopt.certificate import GAP_TOLERANCE, Try
+from fairopt.certificate import Try
 from fairopt.evidence.solved import Solved
 from fairopt.evidence.tangents import Tangents
 from fairopt.evidence.user_prices import UserPrices
@@ -36,6 +36,7 @@ from fairopt.proofs.proposal import Proposal
 from fairopt.proofs.servers import LevelUnits
 from fairopt.runtime.lazy import cp
 from fairopt.runtime.progress import tell
+from fairopt.tolerances import GAP_TOLERANCE
 
 PRICES = "prices"  # instead of a solver
 MISSING = "no prices found"

@@ -12,12 +12,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fairopt.certificate import GAP_TOLERANCE
 from fairopt.formulation.program import Program
 from fairopt.methods.arrays import Bool, Float, Int
 from fairopt.proofs.conic import Boundary, ConicConditions, boundaries, by_row, least_squares
 from fairopt.proofs.levels import Holding, largest_rise
 from fairopt.runtime.lazy import sp
+from fairopt.tolerances import GAP_TOLERANCE
 
 # Multiples of a level's multipliers by which a later level is proved. Its bound falls to it like 1 / the multiple, and
 # the rounding of the bound grows as the multiple.

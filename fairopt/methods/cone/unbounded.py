@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 
 from fairopt.blocks.objectives import Objective
-from fairopt.certificate import BLOCK_TOLERANCE
 from fairopt.errors import Unbounded
 from fairopt.formulation import solvers
 from fairopt.methods.arrays import Float
 from fairopt.proofs.conditions import as_matrix, gradient_of, relative_violation
 from fairopt.runtime.lazy import cp
+from fairopt.tolerances import BLOCK_TOLERANCE
 
 Values = list[Float]  # one array for each variable
 

@@ -1,0 +1,85 @@
+"""Tables in notebooks: HTML by Jinja2 (the extra ``html``). Without it notebooks show plain text."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from fairopt.allocation import Allocation
+from fairopt.display import sentence, visible
+from fairopt.instance import Instance
+from fairopt.policy import label
+from fairopt.properties.verdicts import ByProperty
+from fairopt.report.frontiers import frontier_table, remarks
+from fairopt.report.tables import Column, Table, allocation_tables, instance_tables
+from fairopt.tradeoff.frontier import Frontier
+
+if TYPE_CHECKING:
+    import jinja2
+
+__all__ = ["allocation_page", "frontier_page", "instance_page", "page", "property_page"]
+
+TEMPLATE = """\
+{% if heading %}<p><b>{{ heading }}</b>{{ about }}</p>{% endif %}
+{% for table in tables %}
+{% if table.title %}<p>{{ table.title }}</p>{% endif %}
+<table><thead><tr>
+{%- for c in table.columns %}<th style="text-align:{{ c.side }}">{{ c.header }}</th>{% endfor -%}
+</tr></thead><tbody>
+{%- for row in table.rows %}<tr>
+{%- for c, cell in row %}<td style="text-align:{{ c.side }}">
+{%- if cell in strong %}<b>{{ cell }}</b>{% else %}{{ cell }}{% endif %}</td>{% endfor -%}
+</tr>{% endfor -%}
+</tbody></table>
+{% endfor %}
+{% for line in lines %}<p>{{ line }}</p>{% endfor %}
+"""
+
+
+@cache
+def _template() -> jinja2.Template | None:
+    try:
+        from jinja2 import Environment
+    except ImportError:
+        return None
+    return Environment(autoescape=True, finalize=visible, trim_blocks=True).from_string(TEMPLATE)
+
+
+def page(
+    tables: Iterable[Table], lines: Iterable[str] = (), heading: str = "", about: str = "", strong: Collection[str] = ()
+) -> str | None:
+    """Tables below a heading, then sentences; cells whose text is in ``strong`` are bold. None without Jinja2."""
+    if (template := _template()) is None:
+        return None
+    return template.render(tables=list(tables), lines=list(lines), heading=heading, about=about, strong=strong)
+
+
+def allocation_page(allocation: Allocation) -> str | None:
+    """Tasks and units by user, use by class of servers, and the certificate."""
+    about = f" on {allocation.instance!r}"
+    return page(allocation_tables(allocation), [str(allocation.certificate)], label(allocation.policy), about)
+
+
+def instance_page(instance: Instance) -> str | None:
+    """Demands and capacities, and what a reader left out or assumed."""
+    return page(instance_tables(instance), instance.notes, repr(instance))
+
+
+def frontier_page(frontier: Frontier) -> str | None:
+    """Parameters and measures by point, and remarks."""
+    table = frontier_table(frontier)
+    return page([Table("", table.first, table.groups)], remarks(frontier), table.title)
+
+
+def property_page(report: ByProperty[Any]) -> str | None:
+    """A row for each property, with faults in bold."""
+    rows = [report._row(entry) for entry in report.values()]
+    cells: Sequence[tuple[str, ...]] = [*zip(*(row for _, row in rows), strict=True)] or [()] * len(report._columns)
+    first, *others = (
+        Column(header, [*map(sentence, column)], right=False)
+        for header, column in zip(report._columns, cells, strict=True)
+    )
+    return page(
+        [Table("", first, [others])], heading=report._heading(), strong={row[1] for fault, row in rows if fault}
+    )

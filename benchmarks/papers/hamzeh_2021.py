@@ -88,7 +88,7 @@ def section_3(_: Run) -> Iterator[Row]:
     )
     yield claim(
         "Sec. VI.B",
-        "all users run significantly more tasks than under DRF",
+        "all users run significantly more tasks",
         (raw.tasks > drf.tasks).all(),
         f"{_text(raw.tasks)} (`units='share'`: {_text(share.tasks)}), under DRF {_text(drf.tasks)}",
         why="Bundles are not proportional to demands.",
@@ -153,7 +153,7 @@ WORKLOADS = (
     "(`fairopt.datasets.RequestRounds`); verdicts hold for these. Dominant requests are about 0.6 fair shares, others "
     "0.2 to 1 times those. In Figs. 4 and 5 RAM shrinks from round 700 on and CPU requests grow from 800 on. In "
     "Figs. 6 to 11, 70% of requests are dominant in CPU, and a wave of CPU requests is followed by one of RAM. DRF is "
-    "solved on each server. *Bundles* are what users hold, *tasks* what their tasks use."
+    "solved on each server, and comparisons are with DRF. *Bundles* are what users hold, *tasks* what their tasks use."
 )
 # Figs. 4 and 5: all dominant requests are below the fair share (at most 0.6 * 1.3 * 1.2 = 0.94 of it) until round 800.
 LATE_TROUBLE: dict[str, Any] = {
@@ -261,7 +261,7 @@ def figs_4_5(run: Run) -> Iterator[Row]:
             each = ours.sum(axis=0) / theirs.sum(axis=0)
             yield sampled(
                 f"Fig. {4 + i}",
-                f"all users get more {resource} than under DRF ({of})",
+                f"all users get more {resource} ({of})",
                 (ours > theirs).mean() >= ALL,
                 f"in {100 * (ours > theirs).mean():.0f}% of cases; per user {each.min():.2f} to {each.max():.2f} times",
                 why=UNUSED if of == "tasks" else "In most rounds, not in all.",
@@ -278,7 +278,7 @@ def figs_4_5(run: Run) -> Iterator[Row]:
         each, after = (_apart(few, of, when) for when in (few.below, late))
         yield sampled(
             "Sec. VI.A",
-            f"equal for all users if requests are below the fair share ({of})",
+            f"equal for all users below the fair share ({of})",
             max(each) <= EQUAL,
             f"means differ by {each[0]:.0f}% (CPU) and {each[1]:.0f}% (RAM), from round 800 on by {after[0]:.0f}% and "
             f"{after[1]:.0f}%",
@@ -298,7 +298,7 @@ def _more_tasks(rounds: Rounds) -> Row:
     ratio = ours / theirs
     return sampled(
         "Sec. VI.B",
-        f"all users run significantly more tasks than under DRF ({len(ratio)} users)",
+        f"all users run significantly more tasks ({len(ratio)} users)",
         ratio.min() >= MORE,
         f"per user {ratio.min():.2f} to {ratio.max():.2f} times, in total {ours.sum() / theirs.sum():.2f}",
         why=UNUSED,
@@ -339,7 +339,7 @@ def figs_6_to_9(run: Run) -> Iterator[Row]:
         )
         yield sampled(
             "Fig. 6",
-            f"better utilisation than under DRF ({of})",
+            f"better utilisation ({of})",
             (cpu >= drf_cpu - TIE).all() and (ram > drf_ram + TIE).all(),
             f"means: CPU {cpu.mean():.3f} and {drf_cpu.mean():.3f}, RAM {ram.mean():.3f} and {drf_ram.mean():.3f}",
             why="" if of == "bundles" else "More RAM, less CPU.",
@@ -373,7 +373,7 @@ def figs_6_to_9(run: Run) -> Iterator[Row]:
             )
             yield sampled(
                 f"Fig. {7 + g}",
-                f"{group} groups have equal shares of CPU and RAM on all servers ({of})",
+                f"{group} groups have equal CPU and RAM on all servers ({of})",
                 apart[:, 0].max() <= ABOUT_0,
                 f"at most {apart[0, 0]:.3f} apart, servers {apart[1, 0]:.3f}; DRF {apart[0, 1]:.3f}, {apart[1, 1]:.3f}",
                 why=UNUSED if of == "tasks" else "",
@@ -435,7 +435,7 @@ def figs_10_11(run: Run) -> Iterator[Row]:
             )
             if g:
                 measures = f"in {100 * better:.0f}% of cases; mean {_gain(ours, theirs):+.1f}%"
-                yield sampled("Fig. 11", f"remarkably fairer than DRF ({of})", better >= ALL, measures, why=BY_REQUEST)
+                yield sampled("Fig. 11", f"remarkably fairer ({of})", better >= ALL, measures, why=BY_REQUEST)
     index = [
         metrics.group_jain(fo.HFFMRA().allocate(RequestRounds(seed=1, load=load, n_users=400).instance(0))).mean()
         for load in (0.6, 0.06)
@@ -475,7 +475,7 @@ def abstract(run: Run) -> Iterator[Row]:
         reached = gain.max() >= ABOUT_20
         yield sampled(
             "Abstract",
-            f"about 20% fairer than DRF on some workload (Jain's index: {what})",
+            f"about 20% fairer on some workload (Jain's index: {what})",
             reached,
             f"{gain.min():+.1f}% ({names[gain.argmin()]}) to {gain.max():+.1f}% ({names[gain.argmax()]})",
             reading="DRF equalises shares, not tasks." if reached else "",
@@ -483,7 +483,7 @@ def abstract(run: Run) -> Iterator[Row]:
         )
     yield sampled(
         "Abstract",
-        "all users run significantly more tasks than under DRF on some workload",
+        "all users run significantly more tasks on some workload",
         least.max() >= MORE,
         f"{least.min():.2f} to {least.max():.2f} times for some user, in total {together.min():.2f} to "
         f"{together.max():.2f} times",

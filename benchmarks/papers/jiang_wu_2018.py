@@ -33,7 +33,7 @@ def drf_by_example(run: Run) -> Iterator[Row]:
 
 
 def two_df_by_example(run: Run) -> Iterator[Row]:
-    """2-DF in whole tasks, a misprint, and a lie (Fig. 8 of the paper)."""
+    """2-DF in whole tasks, a misprint, and a misreport (Fig. 8 of the paper)."""
     place, scheduler = "2-DF: allocation", fo.Scheduler(CLUSTER.capacities[0], fo.KDominantShare(2))
     for user, demands in zip(CLUSTER.users, D, strict=True):
         scheduler.submit(user, demands, 100)

@@ -145,7 +145,9 @@ def at_60(runs: Runs, found: Ints) -> Iterator[Row]:
     for k, printed in enumerate(AT_60):
         ours = {ROUNDS: found[k], **{name: started(x, 60)[k] for name, x in runs.items()}}
         why = f"These are the numbers of type 1; they take {needed[0]:g} of {POOLS[k, 0]:g} CPUs." if k == 3 else ""
-        yield _row(60, f"tasks of jobs 1, 2, 3 started on type {k + 1}", listed(printed), ours, why)
+        yield _row(
+            60, f"{'' if k in (1, 2) else 'tasks of jobs 1, 2, 3 started '}on type {k + 1}", listed(printed), ours, why
+        )
     small = fo.Instance(DEMANDS, TYPES.capacities[1], resources=["CPU", "RAM"])
     most = fo.Policy(fo.Total(fo.ResourceShare("RAM"))).allocate(small, integral=True).usage[0, 1]
     needed, room = AT_60[1] @ DEMANDS[:, 1], most * TYPES.counts[1]

@@ -41,7 +41,7 @@ def figure_17(run: Run) -> Iterator[Row]:
         runs = [min(h / int(d) for h, d in zip(*both, strict=True)) for both in zip(held, CLUSTER.demands, strict=True)]
         yield number(
             "Fig. 17",
-            f"allocation {option}: CPUs, TB, tasks of A; of B; all tasks",
+            "CPUs, TB, tasks of A; of B; all tasks; allocation 1" if option == 1 else f"allocation {option}",
             TABLE[option],
             [*held[0], runs[0], *held[1], runs[1], sum(runs)],
         )

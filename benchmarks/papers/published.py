@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from fractions import Fraction
+from itertools import groupby
 from pathlib import Path
 from string import ascii_lowercase
 from tempfile import TemporaryDirectory
@@ -61,7 +62,7 @@ class Row:
     why : str
         Why it differs or is not given, in a sentence.
     sampled : bool
-        Whether ``ours`` depends on the size of a run; the verdict must not. What a smaller run finds is kept too.
+        Whether ``ours`` depends on the size of a run; the verdict must not. The text of a quick run is kept too.
     """
 
     place: str
@@ -148,16 +149,16 @@ def _text(value: Any) -> str:
 
 @dataclass
 class Run:
-    """What an experiment is told, and where its pictures go.
+    """The size of a run, and the folder of its pictures.
 
     Attributes
     ----------
     full : bool
-        All of it; otherwise a smaller one with the same rows and the same verdicts.
+        Whether to run everything; a quick run has the same rows and verdicts.
     folder : Path, optional
-        For pictures; None draws none.
+        Where pictures are saved; None draws none.
     pictures : list of dict
-        File names and captions, so far.
+        File names and captions.
     """
 
     full: bool = True
@@ -170,7 +171,7 @@ class Run:
         return self.folder is not None
 
     def save(self, figure: Any, name: str, caption: str) -> None:
-        """Keep a figure as ``name.png`` with a caption that says what is to be seen."""
+        """Save a figure as ``name.png`` with a caption."""
         if self.folder is not None:
             figure.savefig(self.folder / f"{name}.png", dpi=100, metadata={"Software": None})
             self.pictures.append({"file": f"{name}.png", "caption": caption})
@@ -187,11 +188,11 @@ class Paper:
     Attributes
     ----------
     key : str
-        Of the bibliography and of the files kept: ``"jiang-wu-2021"``.
+        Name in the bibliography and of the files: ``"jiang-wu-2021"``.
     cite : str
         ``"Jiang and Wu (2021)"``.
     title : str
-        What it is about, in a few words.
+        The subject in a few words.
     experiments : sequence of callable
         Each takes a `Run` and yields rows.
     note : str
@@ -217,7 +218,7 @@ class Paper:
 
 
 def main(paper: Paper) -> None:
-    """Run all experiments, print what they found and, at the end, keep it."""
+    """Run all experiments, print the rows and save them at the end."""
     parser = argparse.ArgumentParser(description=f"Recompute the numbers of {paper.cite}, and keep them in {KEPT}.")
     parser.add_argument("--quick", action="store_true", help="a smaller run that keeps nothing")
     quick = parser.parse_args().quick
@@ -238,7 +239,7 @@ def main(paper: Paper) -> None:
 
 
 def _keep(paper: Paper, rows: Sequence[Any], pictures: Sequence[Mapping[str, str]], drawn: Path) -> None:
-    """Replace what an earlier run kept, each file as a whole: other papers' scripts may read it now."""
+    """Replace the results of an earlier run, each file as a whole: other scripts may read it now."""
     text = json.dumps({"paper": paper.about, "rows": rows, "pictures": pictures}, indent=1, ensure_ascii=False)
     folder = KEPT / paper.key
     files = {folder / picture["file"]: (drawn / picture["file"]).read_bytes() for picture in pictures}
@@ -252,7 +253,7 @@ def _keep(paper: Paper, rows: Sequence[Any], pictures: Sequence[Mapping[str, str
 
 
 def listed(values: Any, form: str = ".4g") -> str:
-    """Numbers with commas between, for the text of rows."""
+    """Numbers separated by commas."""
     return ", ".join(f"{value:{form}}" for value in np.ravel(values))
 
 
@@ -260,7 +261,7 @@ def listed(values: Any, form: str = ".4g") -> str:
 
 
 def kept() -> list[dict[str, Any]]:
-    """What the last full run of each paper found, in the order of keys."""
+    """Results of the last full run of each paper, in the order of keys."""
     return [json.loads(path.read_text(encoding="utf-8")) for path in sorted(KEPT.glob("*.json"))]
 
 
@@ -288,9 +289,9 @@ def markdown(papers: Sequence[Mapping[str, Any]]) -> str:
         notes = Counter(note for row in found["rows"] for note in (row["why"], row["reading"]) if note)
         letters = dict(zip((note for note, n in notes.items() if n > 1), ascii_lowercase, strict=False))
         place = None
-        for row in found["rows"]:
-            lines.append(_line(row, row["place"] if row["place"] != place else "", letters))
-            place = row["place"]
+        for rows in _together(found["rows"]):
+            lines.append(_line(rows, rows[0]["place"] if rows[0]["place"] != place else "", letters))
+            place = rows[0]["place"]
         lines.append(":::")
         lines += ["", " ".join(f"({letter}) {note}" for note, letter in letters.items())] if letters else []
         for picture in found["pictures"]:
@@ -298,8 +299,20 @@ def markdown(papers: Sequence[Mapping[str, Any]]) -> str:
     return "\n".join([*lines, ""])
 
 
-def _line(row: Mapping[str, Any], place: str, letters: Mapping[str, str]) -> str:
-    printed = ": ".join(filter(None, (row["what"], row["printed"])))
+def _together(rows: Sequence[Mapping[str, Any]]) -> Iterator[list[Mapping[str, Any]]]:
+    """Rows that share a line: consecutive exact numbers of one place with the same reading."""
+
+    def key(numbered: tuple[int, Mapping[str, Any]]) -> Any:
+        k, row = numbered
+        return (row["place"], row["reading"]) if row["verdict"] == EXACT else k
+
+    for _, alike in groupby(enumerate(rows), key):
+        yield [row for _, row in alike]
+
+
+def _line(rows: Sequence[Mapping[str, Any]], place: str, letters: Mapping[str, str]) -> str:
+    row = rows[0]
+    printed = "; ".join(": ".join(filter(None, (each["what"], each["printed"]))) for each in rows)
     ours = "=" if row["verdict"] == EXACT else row["ours"]
     verdict = f"**{row['verdict']}**" if row["verdict"] == FALSE else row["verdict"]
     notes = " ".join(f"({letters[n]})" if n in letters else n for n in (row["why"], row["reading"]) if n)

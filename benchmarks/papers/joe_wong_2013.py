@@ -32,7 +32,7 @@ def tasks(policy: fo.Policy, demands: Any, capacities: Any) -> Any:
     return policy.allocate(fo.Instance(demands, capacities)).tasks
 
 
-def edge(beta: Any) -> Any:
+def boundary(beta: Any) -> Any:
     return np.abs(1 - beta) / beta  # of Proposition 3
 
 
@@ -201,9 +201,9 @@ def proposition_3(run: Run) -> Iterator[Row]:
             more, less = (np.append(np.ones(n - 1), end) for end in (1.1 * t, t))
             ends = fo.tradeoff.preferences.intervals([more, less], [0, 1], "gfj", betas=betas)
             lower, upper = np.maximum(lower, ends[0]), np.minimum(upper, ends[1])
-        least[n] = np.where(betas < 1, lower, -upper) / edge(betas)
+        least[n] = np.where(betas < 1, lower, -upper) / boundary(betas)
     rises, side = (lower[:, None] < lams + SAME) & (lams < upper[:, None] + SAME), np.sign(1 - betas)[:, None]
-    beyond, signed = (emphasis >= edge(betas)[:, None] - 1e-9 for emphasis in (np.abs(lams), lams * side))
+    beyond, signed = (emphasis >= boundary(betas)[:, None] - 1e-9 for emphasis in (np.abs(lams), lams * side))
     yield claim(
         "Prop. 3",
         "f is Pareto-efficient if |lambda| >= |1 - beta| / beta",
@@ -235,7 +235,7 @@ def proposition_3(run: Run) -> Iterator[Row]:
     )
     if run.draws:
         run.save(
-            pictures.proposition_3(betas, lams, rises, edge),
+            pictures.proposition_3(betas, lams, rises, boundary),
             "prop-3",
             "Prop. 3: where f rises with every user's tasks, for 2 to 10,000 users; lines: the printed condition.",
         )

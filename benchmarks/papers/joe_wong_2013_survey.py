@@ -104,8 +104,8 @@ def compatible_points(run: Run) -> Iterator[Row]:
         f"at each beta; means {means[:, 0].mean():.2f} and {means[:, 1].mean():.2f}",
         reading=clusters,
     )
-    above, edge = BETAS > 1, np.abs((1 - BETAS) / BETAS)[:, None]
-    below = [100 * (points & (edge > EMPHASIS))[above].sum() / points[above].sum() for points in both]
+    above, boundary = BETAS > 1, np.abs((1 - BETAS) / BETAS)[:, None]
+    below = [100 * (points & (boundary > EMPHASIS))[above].sum() / points[above].sum() for points in both]
     yield claim(
         "Fig. 20",
         "for beta > 1 most points of cluster 2, not of cluster 1, are not Pareto-efficient",

@@ -1,5 +1,9 @@
 """Proofs of answers from the data as given, the final point and evidence; a solver's status is not evidence.
 
+The name for users is `Verification`, what `fairopt.verify` returns.
+
+The files:
+
 * `gate`: makes points feasible, measures them, and is the only maker of certificates.
 * `proposal`: proposals of methods, and the interface of evidence; `fairopt.evidence` has the kinds.
 * `conditions`: repair of points, violations of constraints, and constraints as multipliers see them.
@@ -10,7 +14,11 @@
 * `levels`: leximin on several servers and under further constraints.
 * `lagrangian`, `conic`: the bounds of cone programs.
 * `plane`: the (beta, lambda) plane, by lines along the sum of shares.
-* `read`: answers of CVXPY problems that the user solved (`Policy.read`).
+* `read`: answers of CVXPY problems that the user solved (`Policy.certify`).
 * `batch`: answers of many instances at once. `psdsf`: PS-DSF. `maximal`: whole tasks placed one by one.
 * `verify`: proves saved answers from their files alone, without the rest of the package. `entries`: its evidence.
 """
+
+from fairopt.runtime.lazy import public_names
+
+__getattr__, __dir__ = public_names(__name__)

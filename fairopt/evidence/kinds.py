@@ -5,15 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from fairopt.evidence.capacity_prices import CapacityPrices
-from fairopt.evidence.envy import EnvyBottlenecks
 from fairopt.evidence.fewer_rows import FewerRows
 from fairopt.evidence.levels import LevelDuals
-from fairopt.evidence.pool import Bottlenecked, FairPrices, TotalPrices
-from fairopt.evidence.row_prices import RowPrices
+from fairopt.evidence.pool import Bottlenecked, EnvyBottlenecks, FairPrices, TotalPrices
+from fairopt.evidence.prices import CapacityPrices, RowPrices, UserPrices
 from fairopt.evidence.solved import Solved
 from fairopt.evidence.tangents import Tangents
-from fairopt.evidence.user_prices import UserPrices
 from fairopt.formulation.program import Program
 from fairopt.proofs.proposal import Evidence, Reader
 

@@ -251,11 +251,11 @@ class ConicConditions:
         terms = abs(to_others) @ np.abs(y)
         left = np.abs(to_others @ y) + EPS * terms
         rest = float((left * REACH * np.maximum(1.0, sizes)).sum())
-        worth, whole = float(self.right @ y) + rest, float(np.abs(self.right) @ np.abs(y)) + rest
+        constant, whole = float(self.right @ y) + rest, float(np.abs(self.right) @ np.abs(y)) + rest
         if (left > CANCELLED * terms.max(initial=0.0)).any():
-            worth = np.inf
+            constant = np.inf
         size = (abs(to_ours) @ np.abs(y)) / self.scale
-        return Multipliers(np.zeros(n_rows), (to_ours @ y) / self.scale, worth, size=size, constant_size=whole)
+        return Multipliers(np.zeros(n_rows), (to_ours @ y) / self.scale, constant, size=size, constant_size=whole)
 
     def exact_charges(
         self, y: Float, sizes: Float, prices: Float, loads: sp.csr_array, usable: Float
@@ -277,8 +277,8 @@ class ConicConditions:
         if (left > CANCELLED * (abs(to_others) @ np.abs(y)).max(initial=0.0)).any():
             return costs, np.inf
         of_sizes = float((left * REACH * np.maximum(1.0, sizes)).sum())
-        worth = sp.csr_array(np.concatenate([usable, self.right])[None, :])
-        return costs, float(exact_sums(worth, both)[0]) + of_sizes
+        constant = sp.csr_array(np.concatenate([usable, self.right])[None, :])
+        return costs, float(exact_sums(constant, both)[0]) + of_sizes
 
     @cached_property
     def _alone(self) -> tuple[Indices, Indices, Float]:

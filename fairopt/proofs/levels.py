@@ -323,10 +323,10 @@ class Levels:
         load, users = needs.data[there] * rise[pairs], self.user[pairs]
         load, users = load[load > 0], users[load > 0]
         free = np.minimum(self.to_level[users] / excess[users], 1.0)
-        taken = float((load * free).sum())
+        total = float((load * free).sum())
         load = load * (1.0 - free)
         by_level = self.fixed_at[users]
-        taken += float(load[by_level < 0].sum())
+        total += float(load[by_level < 0].sum())
         for k in np.unique(by_level[by_level >= 0]).tolist():
             c, held = self.judged[k], by_level == k
             mine, most = users[held], load[held]
@@ -335,8 +335,8 @@ class Levels:
             pays, most = pays[order], most[order]
             before = np.cumsum(pays) - pays
             room = np.maximum(c.slack + c.rounding - before, 0.0)
-            taken += float((most * np.where(pays > room, room / pays, 1.0)).sum())
-        return taken
+            total += float((most * np.where(pays > room, room / pays, 1.0)).sum())
+        return total
 
     def remaining_part(self, c: LevelCosts, slack: Float) -> Float:
         """The part of its slice of a needed capacity that each user could still get, shape (n_users,).

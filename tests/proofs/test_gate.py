@@ -26,7 +26,7 @@ from fairopt.evidence.fewer_rows import FewerRows
 from fairopt.evidence.kinds import restored
 from fairopt.evidence.levels import LevelDuals
 from fairopt.evidence.pool import Bottlenecked, FairPrices, TotalPrices
-from fairopt.evidence.user_prices import UserPrices
+from fairopt.evidence.prices import UserPrices
 from fairopt.formulation.pool_users import Pool
 from fairopt.formulation.program import Program
 from fairopt.methods.cluster import alpha_fair

@@ -11,7 +11,7 @@ import time
 import numpy as np
 
 from fairopt.certificate import Try
-from fairopt.evidence.row_prices import RowPrices
+from fairopt.evidence.prices import RowPrices
 from fairopt.formulation.program import Program
 from fairopt.methods import infeasible
 from fairopt.methods.arrays import Float

@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from fairopt.blocks.constraints import EnvyFree
-from fairopt.evidence.envy import EnvyBottlenecks
+from fairopt.evidence.pool import EnvyBottlenecks
 from fairopt.formulation.program import Program
 from fairopt.methods.arrays import Bool, Float
 from fairopt.methods.settings import Proposals, Settings

@@ -11,7 +11,7 @@ import pytest
 from scipy.optimize import linprog
 
 import fairopt as fo
-from fairopt.evidence.row_prices import RowPrices
+from fairopt.evidence.prices import RowPrices
 from fairopt.formulation.program import Program
 from fairopt.methods.cluster.responses import MANY, responses, solve_by_responses
 from fairopt.proofs.gate import judge

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import fairopt as fo
-from fairopt.evidence.envy import EnvyBottlenecks
+from fairopt.evidence.pool import EnvyBottlenecks
 from fairopt.formulation.program import Program
 from fairopt.methods.pool.envy import envy_free_applies
 from fairopt.proofs import gate

@@ -120,17 +120,9 @@ class Bottlenecks(NamedTuple):
 
         A factor below 1 by more than rounding moves users off their limits, and nothing is proved.
         """
-        unstopped = self.unstopped * factor if factor >= 1.0 - 1e-9 else 0.0
-        return Bottlenecks(
-            self.feasible.scaled(factor),
-            self.top * factor,
-            self.least * factor,
-            self.held * factor,
-            self.held_at_bounds * factor,
-            self.above_bounds * factor,
-            unstopped,
-            self.lowest * factor,
-        )
+        measures: Any = self[1:]
+        out = Bottlenecks(self.feasible.scaled(factor), *(measure * factor for measure in measures))
+        return out if factor >= 1.0 - 1e-9 else out._replace(unstopped=0.0)
 
     def slack(self, usable: Float) -> Float:
         """The unused part of each resource, with what users at their lower bounds have above them."""

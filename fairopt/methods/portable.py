@@ -82,7 +82,7 @@ def _binding(allocation: Allocation) -> list[list[int]] | None:
     """The rows of envy-freeness with multipliers in the evidence, as pairs of users; None if these may be all."""
     instance, active = allocation.instance, np.flatnonzero(allocation.instance.task_limits > 0)
     n, found = len(active), dict[int, None]()
-    alike = instance.demands.ndim == 2 and instance.everywhere
+    alike = instance.demands.ndim == 2 and instance._everywhere
     too_many = verify.CannotCheck(f"envy-freeness of {n:,} users has too many rows for exact fractions")
     if n * n > (PAIRS if alike else ROWS):
         raise too_many
@@ -109,7 +109,7 @@ def _own_bases(instance: Instance, blocks: Iterable[Block]) -> dict[str, Any]:
         if isinstance(log, WeightedLog) and not is_ours(log.base):
             weights = np.zeros((*instance.eligible.shape, instance.n_resources))
             if part.any():
-                weights[part] = log.bases(instance.taking_part(part))
+                weights[part] = log.bases(instance._taking_part(part))
             given[repr(log.base)] = weights.tolist()
     return given
 

@@ -73,7 +73,7 @@ class Prepared:
     --------
     >>> import fairopt as fo
     >>> cluster = fo.Instance([[40, 8, 8], [8, 5, 1]], [200, 200, 200])
-    >>> prepared = fo.NoFairness().prepare(cluster)
+    >>> prepared = fo.MostTasks().prepare(cluster)
     >>> prepared.allocate().tasks
     array([ 0., 25.])
     >>> prepared.allocate(capacities=[200, 100, 200], task_limits=[None, 10]).tasks.round(6)
@@ -94,7 +94,7 @@ class Prepared:
         self._solver = None if solver is None else solvers.named(solver)
         self._options = solver_options
         takes_part = instance.task_limits > 0
-        self._structure = _structure(instance, instance if takes_part.all() else instance.taking_part(takes_part))
+        self._structure = _structure(instance, instance if takes_part.all() else instance._taking_part(takes_part))
         self._models: dict[int, KeptModel] = {}  # by id of the objective, one per tier
         self._start: Float | None = None  # prices of the last answer in natural units
 
@@ -321,7 +321,7 @@ def _capacities(program: Program) -> Float:
 
 def _structure(instance: Instance, taking_part: Instance) -> tuple[bytes, ...]:
     """What a compiled program fixes: users who take part, eligibility, and which servers are identical."""
-    classes = taking_part.server_classes
+    classes = taking_part._server_classes
     return (instance.task_limits > 0).tobytes(), instance.eligible.tobytes(), classes.tobytes()
 
 

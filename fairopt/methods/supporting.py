@@ -172,7 +172,7 @@ def supporting_levels(cluster: verify.Cluster, share: verify.Block, rows: verify
         level = min(z[j] for j in left)
         lowest = [j for j in left if float(z[j]) <= float(level) * (1 + NOISE)]
         floors = {j: min(v, level) for j, v in z.items()}
-        rise, best = np.full(len(lowest), np.inf), dict[str, Any]()
+        rise, multipliers = np.full(len(lowest), np.inf), dict[str, Any]()
         for near in NEAR:
             if rise.min() <= RISE / 10:
                 break
@@ -181,10 +181,10 @@ def supporting_levels(cluster: verify.Cluster, share: verify.Block, rows: verify
             prices = verify.Evidence(cluster, found, rows, len(cluster.kept))
             verify.rise_within(cluster, levels_of, prices, floors, upper, lowest, prices.worth(cluster.places()), {})
             rises = np.array([float(upper[j] / z[j] - 1) for j in lowest])
-            if not best or rises.min() < rise.min():
-                rise, best = rises, found
+            if not multipliers or rises.min() < rise.min():
+                rise, multipliers = rises, found
         fixed = [j for j, r in zip(lowest, rise, strict=True) if r <= max(RISE, rise.min())]
-        out.append({"users": [cluster.active.index(j) for j in fixed], **best})
+        out.append({"users": [cluster.active.index(j) for j in fixed], **multipliers})
         left = [j for j in left if j not in fixed]
     return {"kind": "levels", "levels": out}
 

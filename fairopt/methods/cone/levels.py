@@ -209,10 +209,10 @@ class BySimplex(LevelPrograms):
         )
         least = np.where(units > 0, per * problem.bases, -np.inf)
         rows = np.concatenate([self.low, least]), np.concatenate([self.high, np.full(n, np.inf)])
-        simplex, first, deadline = self.simplex, self.basis is None, self.settings.deadline
+        simplex, from_scratch, deadline = self.simplex, self.basis is None, self.settings.deadline
         for size in SIZES:
             simplex.give(costs, bounds, rows, matrix, self.basis, size)
-            if simplex.run(deadline, DUAL if first else PRIMAL, first and matrix.nnz > solvers.LARGE):
+            if simplex.run(deadline, DUAL if from_scratch else PRIMAL, from_scratch and matrix.nnz > solvers.LARGE):
                 break
         else:
             if simplex.infeasible:

@@ -24,7 +24,7 @@ from fairopt.formulation.program import ConeModel, Program
 from fairopt.methods.arrays import Bool, Float, Int
 from fairopt.methods.clean_levels import raised_to_bounds, without_noise
 from fairopt.methods.cone.levels import STEP, ByCvxpy, BySimplex, LevelProblem, LevelPrograms, LevelSolution
-from fairopt.methods.cone.single_point import levels_above, single_point
+from fairopt.methods.cone.single_point import Optimality, levels_above
 from fairopt.methods.cone.solve import _SolverFailed, by_chain, linear_only
 from fairopt.methods.settings import Proposals, Settings
 from fairopt.proofs.conditions import repair
@@ -189,7 +189,7 @@ class _LeximinPrograms:
         if further is None or holdings[-1].dual is None or not holdings[-1].dual.any():
             return none
         near = np.asarray(cone.unknowns.value, dtype=float)
-        point = single_point(program, further, self.programs.relative, holdings[-1], near, free, self.cap)
+        point = Optimality(program, further, self.programs.relative, holdings[-1], near, free, self.cap).solved()
         if point is None:
             return none
         tasks = repair(program, point.unknowns * cone.scale)

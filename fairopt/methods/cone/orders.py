@@ -53,11 +53,7 @@ def sorted_term(program: Program) -> Term:
 
 def solve_by_orders(program: Program, settings: Settings, first: Float) -> Proposals:
     """The best ordered weights, starting with the order of the levels ``first`` (n_users,)."""
-
-    def propose(name: str) -> Iterator[Proposal]:
-        yield from _Orders(program, name, settings, first).proposals()
-
-    yield from by_chain(settings, propose, linear=False)
+    return by_chain(settings, lambda name: _Orders(program, name, settings, first).proposals(), linear=False)
 
 
 class _Groups(NamedTuple):

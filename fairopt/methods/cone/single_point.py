@@ -40,38 +40,7 @@ class SinglePoint(NamedTuple):
     rising: Bool
 
 
-def single_point(
-    program: Program,
-    further: ConicConditions,
-    relative: sp.csr_array,
-    holding: Holding,
-    unknowns: Float,
-    rising: Bool,
-    limits: Float,
-) -> SinglePoint | None:
-    """The optimum of a level near a solver's, by Newton's method; None if there is none nearby.
-
-    ``relative`` (n_users, n_unknowns) maps unknowns to levels, ``rising`` users are above the level, and ``limits``
-    (n_users,) are levels at task limits.
-    """
-    conditions = _Optimality(program, further, relative, holding, unknowns, rising, limits)
-    at = conditions.start
-    for _ in range(STEPS):
-        jacobian, error = conditions.linearised(at)
-        terms = np.maximum(abs(jacobian) @ np.abs(at), np.finfo(float).tiny)
-        if np.abs(error / terms).max() <= ROUNDING:
-            break
-        scaled = sp.diags_array(1.0 / terms) @ jacobian @ sp.diags_array(conditions.size)
-        at = at - conditions.size * least_squares(scaled, error / terms)
-        if not np.isfinite(at).all():
-            return None
-    else:
-        return None
-    moved = np.abs(at - conditions.start) > NEAR * np.maximum(np.abs(conditions.start), NEAR)
-    return None if moved[: len(conditions.some)].any() else conditions.found(at)
-
-
-class _Optimality:
+class Optimality:
     """The optimality conditions of a level, as equations in all variables that are not zero.
 
     Complementary slackness: capacities and linear conditions with multipliers are tight, and slacks and multipliers of
@@ -80,6 +49,9 @@ class _Optimality:
     cost keep theirs, and users of negative cost are at their limits. Pairs with next to nothing are left out. The
     variables are, in order: unknowns, CVXPY's variables, the level, lengths along normals, multipliers of conditions,
     prices of capacities, and the cost of a unit of level of each user with a cost.
+
+    ``relative`` (n_users, n_unknowns) maps unknowns to levels, ``rising`` users are above the level, and ``limits``
+    (n_users,) are levels at task limits.
     """
 
     def __init__(
@@ -127,7 +99,28 @@ class _Optimality:
         self.size = np.maximum(np.abs(self.start), NEAR)  # the scale of each variable
         self.size[self.ends[3] : self.ends[4]] = np.abs(y).max(initial=0.0)
 
-    def linearised(self, at: Float) -> tuple[sp.csr_array, Float]:
+    def solved(self) -> SinglePoint | None:
+        """The optimum near the starting point, by Newton's method; None if there is none nearby."""
+        at = self.start
+        for _ in range(STEPS):
+            jacobian, error = self._linearised(at)
+            terms = np.maximum(abs(jacobian) @ np.abs(at), np.finfo(float).tiny)
+            if np.abs(error / terms).max() <= ROUNDING:
+                break
+            scaled = sp.diags_array(1.0 / terms) @ jacobian @ sp.diags_array(self.size)
+            at = at - self.size * least_squares(scaled, error / terms)
+            if not np.isfinite(at).all():
+                return None
+        else:
+            return None
+        moved = np.abs(at - self.start) > NEAR * np.maximum(np.abs(self.start), NEAR)
+        unknowns, prices = np.zeros(self.n_unknowns), np.zeros(len(self.holding.prices))
+        unknowns[self.some], others, _, _, self.y[self.active], prices[self.priced], _ = np.split(at, self.ends)
+        if moved[: len(self.some)].any() or (unknowns < 0).any() or (prices < 0).any():
+            return None
+        return SinglePoint(replace(self.holding, dual=self.y, prices=prices), unknowns, others, self.rising)
+
+    def _linearised(self, at: Float) -> tuple[sp.csr_array, Float]:
         """The Jacobian and the residuals of the equations."""
         z, v, level, lengths, self.y[self.active], prices, paid = np.split(at, self.ends)
         near, y = boundaries(self.y, self.further.dims, bends=True), self.y[self.active]
@@ -155,14 +148,6 @@ class _Optimality:
             ]
         )
         return sp.csr_array(sp.block_array(blocks)), error
-
-    def found(self, at: Float) -> SinglePoint | None:
-        """The optimum; None if unknowns or prices are negative."""
-        unknowns, prices = np.zeros(self.n_unknowns), np.zeros(len(self.holding.prices))
-        unknowns[self.some], others, _, _, self.y[self.active], prices[self.priced], _ = np.split(at, self.ends)
-        if (unknowns < 0).any() or (prices < 0).any():
-            return None
-        return SinglePoint(replace(self.holding, dual=self.y, prices=prices), unknowns, others, self.rising)
 
 
 def _charging(y: Float, slack: Float, dims: Any) -> Int:

@@ -76,17 +76,17 @@ def search_sums(program: Program, settings: Settings, solve: Solve) -> Proposals
 
     def solved(other: Objective) -> tuple[Program, Answer]:
         """Another objective's answer under the same constraints."""
-        asked = Program(program.given, other, program.constraints)
-        return asked, solve(asked)
+        subprogram = Program(program.given, other, program.constraints)
+        return subprogram, solve(subprogram)
 
     def largest_sum() -> tuple[Program, Answer]:
         """The largest sum, by prices if possible: it is only a bound, so ties need not be resolved."""
-        asked = Program(program.given, Total(objective.share), program.constraints)
-        if settings.solver is None and prices_on_servers(asked) and asked.marginal is not None:
-            answer = gate.judge(asked, next(solve_sum_on_servers(asked, settings)))
+        subprogram = Program(program.given, Total(objective.share), program.constraints)
+        if settings.solver is None and prices_on_servers(subprogram) and subprogram.marginal is not None:
+            answer = gate.judge(subprogram, next(solve_sum_on_servers(subprogram, settings)))
             if answer.ok:
-                return asked, answer
-        return asked, solve(asked)
+                return subprogram, answer
+        return subprogram, solve(subprogram)
 
     total, largest = largest_sum()
     ends: list[tuple[Program, Answer] | None] = [(total, largest), None]
@@ -254,15 +254,15 @@ class _Search:
     def solve(self, mean: float | None, gap: float) -> str:
         """Find the most even shares at a mean, or at any: a candidate and a line."""
         fixed = () if mean is None else (TotalIs(mean * self.unit, self.objective.share),)
-        asked = Program(self.program.given, self.objective.evenness, (*self.program.constraints, *fixed))
-        asked.pairs = self.program.pairs  # the same instance
+        subprogram = Program(self.program.given, self.objective.evenness, (*self.program.constraints, *fixed))
+        subprogram.pairs = self.program.pairs  # the same instance
         tell(f"search along the sum of shares by {self.solver}, gap {gap:.1e}")
-        found = self.optimum(asked, mean)
+        found = self.optimum(subprogram, mean)
         if isinstance(found, str):
             return found
         tasks, solved = found
-        tangent = plane.tangent_of(asked, solved, tasks)
-        self.cuts.append((asked, tasks, solved))
+        tangent = plane.tangent_of(subprogram, solved, tasks)
+        self.cuts.append((subprogram, tasks, solved))
         if tangent is not None:
             self.lines.append(line := tangent.line)
         if tangent is not None and mean is not None:
@@ -271,9 +271,9 @@ class _Search:
         self.consider(tasks)
         return "optimal"
 
-    def optimum(self, asked: Program, mean: float | None) -> tuple[Float, Optimum] | str:
+    def optimum(self, subprogram: Program, mean: float | None) -> tuple[Float, Optimum] | str:
         """Tasks and multipliers of the most even shares, or the status of the failure."""
-        cone = ConeModel(asked, self.solver)
+        cone = ConeModel(subprogram, self.solver)
         problem = cp.Problem(cp.Maximize(cone.maximand[0]), cone.all_constraints)
         attempt, found = solve_problem(problem, cone.unknowns, self.solver, self.settings)
         return (cone.tasks(), Solved.of(cone)) if found else f"{attempt.status} {attempt.message}".strip()
@@ -308,14 +308,14 @@ class _ServerSearch(_PriceSearch):
             status = super().solve(mean, gap)
         return status
 
-    def optimum(self, asked: Program, mean: float | None) -> tuple[Float, Optimum] | str:
+    def optimum(self, subprogram: Program, mean: float | None) -> tuple[Float, Optimum] | str:
         with np.errstate(all="ignore"):  # NaN ends the steps
             found = most_even(self.units, self.weights, self.objective.beta, mean)
             if found is None:
                 return MISSING
             tasks = np.where(self.units.eligible, found.parts * self.units.per_level, 0.0)
-        pairs = asked.pairs
-        evidence = UserPrices(asked, found.prices.T.ravel(), found.price * (mean or 0.0))
+        pairs = subprogram.pairs
+        evidence = UserPrices(subprogram, found.prices.T.ravel(), found.price * (mean or 0.0))
         return tasks[pairs.user, pairs.server], evidence
 
 
@@ -330,22 +330,22 @@ class _PoolSearch(_PriceSearch):
         self.prices: dict[float, Float] = {}  # by mean; the last is that of the mean
         return super().run()
 
-    def optimum(self, asked: Program, mean: float | None) -> tuple[Float, Optimum] | str:
+    def optimum(self, subprogram: Program, mean: float | None) -> tuple[Float, Optimum] | str:
         with np.errstate(all="ignore"):  # NaN ends the steps
             if mean is None:
-                found = interior.solve_pool(self.problem, interior.sample_of(asked, self.problem))
+                found = interior.solve_pool(self.problem, interior.sample_of(subprogram, self.problem))
                 if found is None:
                     return MISSING
                 tasks = self.problem.whole(found.tasks)
                 self.prices[float(self.row @ tasks)] = np.append(found.prices, 0.0)
-                return tasks, UserPrices(asked, found.prices)
+                return tasks, UserPrices(subprogram, found.prices)
             at = mean
             for _ in range(HALVINGS):
                 found = self.at_mean(at)
                 if found is not None:
                     self.prices[at] = found.prices
                     if at == mean:
-                        evidence = UserPrices(asked, found.prices[:-1], float(found.prices[-1]) * mean)
+                        evidence = UserPrices(subprogram, found.prices[:-1], float(found.prices[-1]) * mean)
                         return self.problem.whole(found.tasks), evidence
                 at = mean if found is not None else 0.5 * (at + self.nearest(at))
         return MISSING

@@ -29,7 +29,7 @@ from fairopt.methods.settings import Settings
 from fairopt.runtime.lazy import cp, sp
 from fairopt.runtime.progress import tell
 
-APART = 1e-6  # relative distance of different levels of shares that differ by server, where no task is the next one
+APART = 1e-6  # relative distance at which levels of shares that differ by server count as different
 EXACT: dict[str, dict[str, Any]] = {
     "HIGHS": {"mip_rel_gap": 0.0, "mip_abs_gap": 1e-12, "mip_feasibility_tolerance": 1e-9},
     "SCIPY": {"scipy_options": {"mip_rel_gap": 0.0}},

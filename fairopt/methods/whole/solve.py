@@ -71,7 +71,7 @@ def _solved(
     if not judged[-1][1].ok or len(judged) < len(tiers_of(policy.objective)):
         raise_not_certified(gate.allocation(policy, judged, begun), divisible)
     program, answer = judged[-1][0], judged[-1][1]
-    own = Program(part, judged[0][0].objective, policy.constraints)  # without what tiers keep of earlier ones
+    own = Program(part, judged[0][0].objective, policy.constraints)  # without the kept values of earlier tiers
     if search is None:
         placement = rounded(program if len(judged) == 1 else own, own.gather(program.expand(answer.tasks)))
         unproved = "" if own.empty else "rounded: a better whole answer may exist"

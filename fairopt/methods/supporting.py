@@ -144,21 +144,7 @@ class Supporting:
         return {"prices": prices.tolist(), "rows": rows, "kept": kept, "mixtures": mixtures}
 
 
-def supporting_prices(
-    cluster: verify.Cluster, objective: verify.Block, rows: verify.Rows, unit: float, near: float = np.inf
-) -> dict[str, Any]:
-    """Evidence that the cluster's tasks maximise the objective, with shares in a unit."""
-    goal = verify.Goal(cluster)
-    goal.add(objective, verify.ONE, verify.Fraction(unit))
-    dual = Supporting(cluster, rows, near)
-    slopes = dual.tangent(goal)
-    size = slopes.size(np.array([float(cluster.tasks[j][s]) for j, s in dual.pairs]))
-    dual.add(slopes.times(1.0 / size), 1.0)
-    dual.keep()
-    return {"kind": "prices", "unit": unit, **dual.solve(size)}
-
-
-def supporting_levels(cluster: verify.Cluster, share: verify.Block, rows: verify.Rows) -> dict[str, Any]:
+def _supporting_levels(cluster: verify.Cluster, share: verify.Block, rows: verify.Rows) -> dict[str, Any]:
     """Evidence that no user of a leximin can rise above its level, from the lowest level up."""
     c, _ = cluster.coefficients(share)
     z = {j: s / cluster.weights[j] for j, s in cluster.shares(c).items()}
@@ -216,5 +202,12 @@ def supporting(
 ) -> dict[str, Any]:
     """Evidence of an objective from the cluster's tasks, with shares in a unit, within a relative distance ``near``."""
     if objective.name == "Leximin":
-        return supporting_levels(cluster, objective.share, rows)
-    return supporting_prices(cluster, objective, rows, unit, near)
+        return _supporting_levels(cluster, objective.share, rows)
+    goal = verify.Goal(cluster)
+    goal.add(objective, verify.ONE, verify.Fraction(unit))
+    dual = Supporting(cluster, rows, near)
+    slopes = dual.tangent(goal)
+    size = slopes.size(np.array([float(cluster.tasks[j][s]) for j, s in dual.pairs]))
+    dual.add(slopes.times(1.0 / size), 1.0)
+    dual.keep()
+    return {"kind": "prices", "unit": unit, **dual.solve(size)}

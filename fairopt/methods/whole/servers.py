@@ -6,16 +6,14 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fairopt.errors import InvalidBlock, nearest
 from fairopt.formulation.whole import SAME
+from fairopt.methods.arrays import Bool, Float, Int
 
 __all__ = ["Placement", "Request", "Servers", "placement_rule"]
 
-Float = NDArray[np.float64]
-Mask = NDArray[np.bool_]
-Placement = Callable[[Float, Float, NDArray[np.intp]], int]
+Placement = Callable[[Float, Float, Int], int]
 
 
 class Request(NamedTuple):
@@ -26,7 +24,7 @@ class Request(NamedTuple):
 
     units: Float
     needs: tuple[tuple[int, float], ...]
-    allowed: Mask | None
+    allowed: Bool | None
 
 
 class Servers:
@@ -45,7 +43,7 @@ class Servers:
         self._parts = np.divide(1.0, self.capacities * has.sum(axis=1)[:, None], out=np.zeros(has.shape), where=has).T
         self._tasks = [0] * self.n_servers
 
-    def request(self, units: Float, allowed: Mask | None = None) -> Request:
+    def request(self, units: Float, allowed: Bool | None = None) -> Request:
         """The request of a task."""
         units = np.asarray(units, dtype=float)
         needs = tuple((i, float(u)) for i, u in enumerate(units) if u > 0)
@@ -69,7 +67,7 @@ class Servers:
                 return False
         return request.allowed is None or bool(request.allowed[row])
 
-    def fitting(self, request: Request) -> Mask:
+    def fitting(self, request: Request) -> Bool:
         """The servers on which one more task fits, shape (n_servers,)."""
         (i, units), *others = request.needs
         mask = np.asarray(self._columns[i] >= units)
@@ -79,9 +77,9 @@ class Servers:
             mask &= request.allowed
         return mask
 
-    def would_fit_empty(self, request: Request) -> Mask:
+    def would_fit_empty(self, request: Request) -> Bool:
         """The servers on which one task fits if they are empty, shape (n_servers,)."""
-        fits: Mask = np.asarray((np.array(self._whole) >= request.units).all(axis=1))
+        fits: Bool = np.asarray((np.array(self._whole) >= request.units).all(axis=1))
         if request.allowed is not None:
             fits &= request.allowed
         return fits

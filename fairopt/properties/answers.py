@@ -1,11 +1,9 @@
-"""Answers of a mechanism on one instance or on many pools at once, measured on the instances' own data."""
+"""Answers of a mechanism on one instance or on many pools at once, checked against the instances' data."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
+import time
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -20,14 +18,12 @@ from fairopt.formulation.batch import Batch
 from fairopt.instance import Instance
 from fairopt.policy import Policy, label
 from fairopt.properties.units import quotient
-from fairopt.runtime.clock import Clock
+from fairopt.runtime.clock import SHORTEST, Clock, current
 from fairopt.scale.many import allocate_batch
 from fairopt.tolerances import VIOLATION_TOLERANCE
 
 __all__ = [
-    "OutOfTime",
     "Outcomes",
-    "answering_until",
     "answers_otherwise",
     "checked",
     "differing",
@@ -43,35 +39,23 @@ Bool = NDArray[np.bool_]
 SIDE_BY_SIDE = 2**10
 SAME = 1e-6  # of what a user could run alone: more between two calls says that a mechanism is random
 
-_CLOCK: ContextVar[Clock | None] = ContextVar("fairopt.answers", default=None)
 
-
-class OutOfTime(BaseException):
-    """The time of a search is over, between two answers; not an Exception, as those of mechanisms are faults."""
-
-
-def _clock() -> Clock:
-    return _CLOCK.get() or Clock(None)
-
-
-@contextmanager
-def answering_until(clock: Clock) -> Iterator[None]:
-    """Raise `OutOfTime` in the block where an answer is asked for and the clock is late."""
-    before = _CLOCK.set(clock)
-    try:
-        yield
-    finally:
-        _CLOCK.reset(before)
+def _seconds_left() -> float | None:
+    """Seconds until the limit of the search at work, None without one; `Late` if it is over."""
+    limit = current()
+    if limit is None:
+        return None
+    if limit.late:
+        limit.stop()
+    return max(limit.soft - time.perf_counter(), SHORTEST)
 
 
 def time_left(mechanism: Any) -> dict[str, Any]:
-    """The time limit of the next answer as an option of ``allocate``; none without a clock, or if it takes none."""
-    clock = _clock()
-    if clock.late:
-        raise OutOfTime
-    if clock.left is None or "time_limit" not in inspect.signature(mechanism.allocate).parameters:
+    """The time limit of the next answer as an option of ``allocate``, if it takes one; `Late` if the time is over."""
+    seconds = _seconds_left()
+    if seconds is None or "time_limit" not in inspect.signature(mechanism.allocate).parameters:
         return {}
-    return {"time_limit": clock.left}
+    return {"time_limit": seconds}
 
 
 @dataclass(eq=False)
@@ -141,8 +125,7 @@ def checked(mechanism: Any, instance: Instance) -> Allocation:
     try:
         answer = mechanism.allocate(instance, **time_left(mechanism))
     except NotCertified:
-        if _clock().late:
-            raise OutOfTime from None
+        _seconds_left()  # the time of the search may have ended it
         raise
     name = label(mechanism)
     shape = (instance.n_users, instance.n_servers)
@@ -221,11 +204,11 @@ def _solve_in_step(policy: Policy, pools: Batch, found: Outcomes) -> NDArray[np.
         found.outside[:] = True
         return here
     try:
-        many = allocate_batch(policy, pools[here], clock := _clock())
+        many = allocate_batch(policy, pools[here], clock := Clock(_seconds_left()))
     except OutOfDomain:  # a kind that `allocate_batch` does not solve
         return everything
     if clock.late and not many.ok.all():
-        raise OutOfTime
+        _seconds_left()
     found.outside[:] = ~inside
     found.keep(here[many.ok], many.tasks[many.ok])
     for b in np.flatnonzero(~many.ok):

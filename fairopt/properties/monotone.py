@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -15,12 +14,12 @@ from fairopt.errors import InvalidBlock, OutOfDomain
 from fairopt.formulation.program import require_instance
 from fairopt.instance import Instance
 from fairopt.policy import label
-from fairopt.properties.answers import OutOfTime, answering_until, checked
+from fairopt.properties.answers import checked
 from fairopt.properties.misreports.best import FLOOR
 from fairopt.properties.names import when_late, zero_if_noise
 from fairopt.properties.uncertainty import error_bound
 from fairopt.properties.verdicts import Verdict
-from fairopt.runtime.clock import Clock
+from fairopt.runtime.clock import Clock, Late
 from fairopt.runtime.progress import by_itself
 
 __all__ = ["FACTORS", "Departure", "Growth", "population_monotone", "resource_monotone"]
@@ -181,9 +180,8 @@ def _verdict(
     """The largest loss of any user after any change, as a verdict; ``none`` are its sentences without one."""
     floor = FLOOR * instance.tasks_alone.sum(axis=1)
     margin, shown, what, done = -np.inf, None, "", 0
-    limited = answering_until(clock) if clock.time_limit is not None else nullcontext()
     try:
-        with by_itself() as tell, limited:
+        with by_itself() as tell, clock.enforced():
             before, unsure = _tasks_of(policy, instance)
             for changed, kept, words, witness in changes:
                 tell(f"{name}: {words}", done, total)
@@ -198,8 +196,8 @@ def _verdict(
                     margin, shown = loss, witness(instance.users[kept[j]], float(before[kept[j]]), float(after[j]))
                     runs = f"{zero_if_noise(shown.after, shown.before):.6g} tasks instead of {shown.before:.6g}"
                     what = f"{words}, user {shown.loser!r} runs {runs} (-{loss:.3%})"
-    except OutOfTime:
-        if not clock.late:  # it is another clock, of the search that asks
+    except Late:
+        if not clock.late:  # the limit of the search that calls this one
             raise
     holds: bool | None = margin <= tol
     sentence = none[1] if holds and (shown is not None or done < total) else none[0] if holds else what

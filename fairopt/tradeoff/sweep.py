@@ -25,7 +25,7 @@ from fairopt.policies.dominant import DRF
 from fairopt.policies.tradeoff import MostTasks
 from fairopt.policy import Policy, label
 from fairopt.runtime import subprocesses
-from fairopt.runtime.clock import Clock
+from fairopt.runtime.clock import Clock, Late
 from fairopt.tolerances import GAP_TOLERANCE
 from fairopt.tradeoff.price_of_fairness import price_bound
 
@@ -37,10 +37,6 @@ Row: TypeAlias = dict[str, Any]  # `MEASURES`, `TEXTS` and "tasks_by_user" of a 
 MEASURES = ("fairness", "efficiency", "tasks", "jain", "f_beta", "price_of_fairness", "price_bound", "gap")
 TEXTS = ("method", "error", "note", "dominated")
 MOST_POINTS = 16  # that a process solves between two reports; the first of them has no start
-
-
-class _OutOfTime(Exception):
-    """The time of the sweep was over before a point was measured."""
 
 
 class Standard:
@@ -94,7 +90,7 @@ class Standard:
         if share not in self._largest_sums:
             most = self._answer(Policy(Total(share)))
             if most is None and self.clock.late:
-                raise _OutOfTime
+                raise Late
             self._largest_sums[share] = float(most.shares.sum()) if most else np.nan
         return self._largest_sums[share]
 
@@ -119,7 +115,7 @@ def solve(standard: Standard, points: Sequence[Point]) -> Iterator[tuple[int, Ro
                 options = {"time_limit": clock.left} if limited else {}
                 allocation = mechanism.allocate(standard.instance, **options)
             row = standard.row(mechanism, allocation)
-        except _OutOfTime:
+        except Late:
             return
         except FairoptError as error:
             if isinstance(error, NotCertified) and clock.late:

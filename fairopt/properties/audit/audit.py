@@ -25,8 +25,6 @@ from fairopt.formulation.batch import Batch, is_one_pool
 from fairopt.instance import Instance
 from fairopt.policy import is_mechanism, label
 from fairopt.properties.answers import (
-    OutOfTime,
-    answering_until,
     answers_otherwise,
     checked,
     differing,
@@ -43,7 +41,7 @@ from fairopt.properties.misreports.best import Misreport, best_misreport, lying_
 from fairopt.properties.monotone import population_monotone, resource_monotone
 from fairopt.properties.names import OF_ALLOCATIONS, percent, property_name, zero_if_noise
 from fairopt.properties.uncertainty import error_bound
-from fairopt.runtime.clock import SHORTEST, Clock, begin
+from fairopt.runtime.clock import SHORTEST, Clock, Late, begin
 from fairopt.runtime.lazy import later
 from fairopt.runtime.progress import Listener, by_itself
 
@@ -182,7 +180,7 @@ def audit(
         stopped = False
         try:
             random: tuple[Fault, ...] = ()
-            with contextlib.suppress(OutOfTime), answering_until(clock):  # then the searches say so
+            with contextlib.suppress(Late), clock.enforced():  # then the searches say so
                 random = setting.random_faults(given)
             for k, name in enumerate(names):
                 part = None if clock.left is None else clock.left / (len(names) - k)
@@ -339,7 +337,7 @@ class PropertySearch:
         s = self.setting
         options = f"{'weights 1 to 4' if s.weights else 'equal weights'}, {'some' if s.limits else 'no'} task limits"
         try:
-            with answering_until(self.clock):
+            with self.clock.enforced():
                 if given is not None:
                     self.where = f"{len(given):,} given instance{'s' * (len(given) != 1)}"
                     self._look_at_all(given, len(given), small=False)
@@ -349,8 +347,8 @@ class PropertySearch:
                 else:
                     self._look_at_pools()
                     self.where = f"one pool, {_range(self.shapes)}, {options}: {', '.join(FAMILIES)}"
-        except (KeyboardInterrupt, OutOfTime) as end:
-            self.interrupted, self.late = isinstance(end, KeyboardInterrupt), isinstance(end, OutOfTime)
+        except (KeyboardInterrupt, Late) as end:
+            self.interrupted, self.late = isinstance(end, KeyboardInterrupt), isinstance(end, Late)
             with contextlib.suppress(KeyboardInterrupt):  # pressed again: the results so far are kept
                 if self.candidates and s.each_answer < SLOW:  # not shrunk: it takes milliseconds
                     self._verify(counterexample_of(self.name, *self.candidates[0]))

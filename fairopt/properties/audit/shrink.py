@@ -21,13 +21,13 @@ from numpy.typing import NDArray
 from fairopt.errors import FairoptError, InvalidInstance
 from fairopt.formulation.batch import Batch
 from fairopt.instance import Instance
-from fairopt.properties.answers import OutOfTime, outcomes_of
+from fairopt.properties.answers import outcomes_of
 from fairopt.properties.audit.measure import Measurement, measure
 from fairopt.properties.audit.random_instances import LARGEST, random_pools
 from fairopt.properties.exact.confirm import Counterexample, Verified, verified
 from fairopt.properties.misreports.best import true_tasks
 from fairopt.properties.misreports.families import legal
-from fairopt.runtime.clock import Clock
+from fairopt.runtime.clock import Clock, Late
 
 __all__ = ["Shrinker", "counterexample_of", "load", "size_of", "smaller_cluster"]
 
@@ -101,12 +101,12 @@ class Shrinker:
     def smallest(self, found: Measurement, b: int) -> tuple[Counterexample, Verified]:
         """The smallest verified counterexample found from one of the pools that were measured.
 
-        If nothing simpler fails, it is the start itself, which need not be confirmed. `OutOfTime` if nothing is
+        If nothing simpler fails, it is the start itself, which need not be confirmed. `Late` if nothing is
         verified before the time of the search is over.
         """
         try:
             return self._smallest(found, b)
-        except OutOfTime:
+        except Late:
             if self.best is None:
                 raise
             return self.best
@@ -333,7 +333,7 @@ def smaller_cluster(instance: Instance, fails: Callable[[Instance], bool], secon
                 return instance
             try:
                 again = fails(smaller)
-            except OutOfTime:
+            except Late:
                 return instance
             if again:
                 instance = smaller

@@ -17,12 +17,12 @@ from fairopt.errors import FairoptError, InvalidBlock, InvalidInstance, NotCerti
 from fairopt.formulation.batch import Batch, is_one_pool
 from fairopt.formulation.program import require_instance
 from fairopt.instance import Instance
-from fairopt.properties.answers import OutOfTime, answering_until, checked, outcomes_of
+from fairopt.properties.answers import checked, outcomes_of
 from fairopt.properties.misreports.families import FAMILIES, climbs, legal, reports
 from fairopt.properties.names import given_labels, labelled, when_late, zero_if_noise
 from fairopt.properties.uncertainty import error_bound
 from fairopt.runtime.clock import SHORTEST as SHORTEST_LIMIT
-from fairopt.runtime.clock import Clock
+from fairopt.runtime.clock import Clock, Late
 from fairopt.runtime.progress import Listener, by_itself
 
 __all__ = [
@@ -225,10 +225,10 @@ def best_misreport(
             tell(f"a lie of {instance.users[j]!r} is solved again", None, None)
             demands = told.reshape(instance.demands.shape[1:])
             try:
-                with _until(clock):
+                with clock.enforced():
                     found = verified_misreport(policy, instance, j, demands, family)
-            except OutOfTime:
-                if not clock.late:  # it is another clock, of the search that asks
+            except Late:
+                if not clock.late:  # the limit of the search that calls this one
                     raise
                 search.late = True
                 break
@@ -245,20 +245,15 @@ def best_misreport(
     return None
 
 
-def _until(clock: Clock) -> contextlib.AbstractContextManager[None]:
-    """Answers until the clock is late; without a limit, until that of the search that asks."""
-    return answering_until(clock) if clock.time_limit is not None else contextlib.nullcontext()
-
-
 def _truth(policy: Any, instance: Instance, j: int, clock: Clock) -> float:
     """Tasks of a user who reports its demands."""
-    with _until(clock):
-        try:
+    try:
+        with clock.enforced():
             answer = checked(policy, instance)
-        except OutOfTime:
-            if not clock.late:  # it is another clock, of the search that asks
-                raise
-            raise NotCertified(f"the truth was not solved {when_late(clock)}. Fix: give it more time_limit") from None
+    except Late:
+        if not clock.late:  # the limit of the search that calls this one
+            raise
+        raise NotCertified(f"the truth was not solved {when_late(clock)}. Fix: give it more time_limit") from None
     return tasks_on(answer.bundles[j], instance, j)
 
 
@@ -441,7 +436,7 @@ class MisreportSearch:
         if self.clock.time_limit is None:
             return *self.attempt(told, case), len(told)
         tasks, faults, first, step = np.full(len(told), np.nan), [], 0, 1
-        with answering_until(self.clock), contextlib.suppress(OutOfTime):
+        with self.clock.enforced(), contextlib.suppress(Late):
             while first < len(told) and not self.clock.late:
                 begun = self.clock.seconds
                 part = slice(first, first + step)

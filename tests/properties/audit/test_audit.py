@@ -13,13 +13,13 @@ import pytest
 from rich.console import Console
 
 import fairopt as fo
-from fairopt.properties.answers import OutOfTime
 from fairopt.properties.audit import audit as module
 from fairopt.properties.audit.audit import audit
 from fairopt.properties.audit.replay import replay
 from fairopt.properties.checks import check
 from fairopt.properties.exact import confirm
 from fairopt.properties.exact.confirm import Counterexample, verified
+from fairopt.runtime.clock import Late
 from fairopt.runtime.progress import progress
 
 FOUR = ("pe", "si", "ef", "sp")
@@ -504,7 +504,7 @@ def test_a_witness_found_in_time_is_verified_though_the_time_does_not_suffice_to
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def late(*_: Any) -> Any:
-        raise OutOfTime
+        raise Late
 
     monkeypatch.setattr(module.Shrinker, "_smallest", late)
     finding = audit(fo.MostTasks(), ["si"], max_examples=500, time_limit=60)["si"]
@@ -692,4 +692,4 @@ def test_an_audit_in_a_notebook_shows_what_it_found_with_names_escaped():
     report = audit(fo.KDF(2), ["ef", "pe"], max_examples=60)
     page = report._repr_html_()
     assert "<b>refuted</b>" in page and "envy-free" in page and "pareto" in page
-    assert html.escape(report["ef"].witness.sentence) in page
+    assert html.escape(report["ef"].witness.sentence, quote=False) in page

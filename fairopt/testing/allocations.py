@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 from typing import Any
 
@@ -56,7 +55,7 @@ def misreports(
     >>> lie.demands[0].tolist()
     [2.0, 4.0]
     """
-    j = _user_index(instance, user)
+    j = instance.user_index(user)
     truth = instance.demands[j]
     usable = instance.total_capacities > 0  # a resource without capacity cannot be demanded
     shape = truth.shape
@@ -98,7 +97,7 @@ def tasks_received(allocation: Allocation, truth: Instance, user: str | int) -> 
     >>> tasks_received(fo.DRF().allocate(truth), truth, 0), tasks_received(fo.DRF().allocate(lie), truth, 0)
     (2.0, 1.5)
     """
-    j = _user_index(truth, user)
+    j = truth.user_index(user)
     return tasks_on(allocation.bundles[j], truth, j)
 
 
@@ -167,11 +166,3 @@ def _changed(truth: Float, at: int, value: int, boosting: bool) -> Float:
     changed = truth.copy()
     changed.flat[at] = changed.flat[at] + value if boosting else value
     return changed
-
-
-def _user_index(instance: Instance, user: str | int) -> int:
-    """`Instance.user_index`, but True is not an index, and the error names the users."""
-    if not isinstance(user, bool):
-        with contextlib.suppress(InvalidInstance):
-            return instance.user_index(user)
-    raise InvalidInstance(f"no user {user!r} among {', '.join(instance.users[:10])}; give a label or an index")

@@ -25,9 +25,9 @@ from fairopt.formulation.batch import Batch, is_one_pool
 from fairopt.instance import Instance
 from fairopt.policy import is_mechanism, label
 from fairopt.properties.answers import (
-    answers_otherwise,
     checked,
     differing,
+    non_deterministic,
     outcomes_of,
 )
 from fairopt.properties.audit import shrink
@@ -288,7 +288,7 @@ class AuditSettings:
     def random_faults(self, given: Sequence[Instance] | None) -> tuple[Fault, ...]:
         """Instances on which two calls of the mechanism differ."""
         if given is not None:
-            again = [x for x in given if self.accepts_instance(x) and answers_otherwise(self.policy, x)]
+            again = [x for x in given if self.accepts_instance(x) and non_deterministic(self.policy, x)]
             return tuple(Fault(OTHERWISE, x) for x in again)
         rng = np.random.default_rng(self.seed)
         faults: list[Fault] = []

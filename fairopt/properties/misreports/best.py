@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fairopt.blocks.bundle_model import tasks_within
-from fairopt.errors import FairoptError, InvalidBlock, InvalidInstance, NotCertified, OutOfDomain, nearest
+from fairopt.errors import FairoptError, InvalidBlock, InvalidInstance, NotCertified, OutOfDomain
 from fairopt.formulation.batch import Batch, is_one_pool
 from fairopt.formulation.program import require_instance
 from fairopt.instance import Instance
@@ -206,7 +206,7 @@ def best_misreport(
     True
     """
     require_instance(instance)
-    j = _user_index(instance, user)
+    j = instance.user_index(user)
     one_pool = is_one_pool(instance)
     tries = budget if budget is not None else 3000 if one_pool else 300
     if isinstance(tries, bool) or not isinstance(tries, int) or tries < 1:
@@ -262,7 +262,7 @@ def verified_misreport(
 ) -> Misreport | None:
     """Solve truth and lie again, one by one: the lie, or None unless it gains beyond noise and both gaps."""
     require_instance(instance)
-    j = _user_index(instance, user)
+    j = instance.user_index(user)
     told = np.asarray(demands, dtype=float)
     try:
         truth, lie = checked(policy, instance), checked(policy, lying_instance(instance, j, told))
@@ -309,14 +309,6 @@ def best_lies(
         stated[user[case]] = report
         faults.append((int(b[case]), stated, error))
     return Lies(gain, told, family_of, truthful, truth.outside, search.tallies, tuple(faults))
-
-
-def _user_index(instance: Instance, user: str | int) -> int:
-    """`Instance.user_index`, with another error, and True is not a user."""
-    if not isinstance(user, bool):
-        with contextlib.suppress(InvalidInstance):
-            return instance.user_index(user)
-    raise InvalidBlock(f"no user {user!r}; {nearest(user, instance.users)}")
 
 
 # -- the search -----------------------------------------------------------------------------------------------------

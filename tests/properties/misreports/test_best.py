@@ -318,7 +318,7 @@ def test_progress_tells_families_from_the_climb():
 
 @pytest.mark.parametrize("user", ["nobody", 2, -1, True, None])
 def test_an_unknown_user_is_refused_by_name(user):
-    with pytest.raises(fo.errors.InvalidBlock, match="no user"):
+    with pytest.raises(fo.errors.InvalidInstance, match="no user"):
         best_misreport(fo.DRF(), fo.Instance([[1], [1]], [1]), user)
 
 

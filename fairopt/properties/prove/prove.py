@@ -350,7 +350,7 @@ class _Attempt:
         """Whether one of the cases is a witness; it is shrunk."""
         for case in cases:
             with contextlib.suppress(FairoptError):  # rounded numbers need not be an instance of the domain
-                if verified(self.policy, case).believed:
+                if verified(self.policy, case).confirmed:
                     self.witness = self._audit().confirmed(case)
             if self.witness is not None:
                 return True

@@ -31,7 +31,7 @@ def frame(timeline: Timeline, by: str, times: ArrayLike | None) -> pd.DataFrame:
 
 
 def by_task(timeline: Timeline) -> dict[str, Any]:
-    """Columns with a row for each task that started; see `Timeline.to_frame`."""
+    """Columns by task that started; see `Timeline.to_frame`."""
     table, job = timeline.table, timeline.task_job
     return {
         "task": np.arange(len(job)),
@@ -131,6 +131,6 @@ def _names(labels: tuple[str, ...], index: NDArray[np.int64]) -> Any:
 
 
 def _means(values: Float, group: NDArray[np.int64], n: int) -> Float:
-    """The mean of each group, NaN of nothing."""
+    """The mean of each group, NaN for empty ones."""
     many = np.bincount(group, minlength=n)
     return np.divide(np.bincount(group, values, minlength=n), many, out=np.full(n, np.nan), where=many > 0)

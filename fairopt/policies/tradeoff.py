@@ -1,4 +1,4 @@
-"""Families between fairness and efficiency: FDS, GFJ and p-norm fairness (Joe-Wong et al. 2013), and their ends."""
+"""Families between fairness and efficiency (Joe-Wong et al. 2013): FDS, GFJ, p-norm fairness, and their extremes."""
 
 from __future__ import annotations
 
@@ -109,8 +109,8 @@ def MostTasks() -> Policy:
 def NashWelfare() -> Policy:
     """Weighted Nash welfare: the largest product of tasks to the power of the weights.
 
-    The optimum of alpha = 1 on any share, since shares are multiples of tasks (Joe-Wong et al. 2013), and of a
-    competitive equilibrium from incomes equal to the weights.
+    It is the optimum of alpha = 1 for every share that is linear in tasks (Joe-Wong et al. 2013), and the competitive
+    equilibrium with incomes equal to the weights.
 
     Returns
     -------

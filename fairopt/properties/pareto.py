@@ -238,8 +238,8 @@ class _GainSearch:
                 if user is None or not self._in_question()[user]:
                     return
                 name = q.instance.users[user]
-                gain = f"user {name!r} gains between {self.margin:.3g} and {self.most[user]:.3g}"
-                self.messages.append(f"{method}: {gain}")
+                between = f"user {name!r} gains between {self.margin:.3g} and {self.most[user]:.3g}"
+                self.messages.append(f"{method}: {between}")
 
 
 def _program(

@@ -1,4 +1,4 @@
-"""Strategies of misreports and of allocations, good and bad; tasks that a user truly runs."""
+"""Strategies of misreports and allocations; tasks under misreports."""
 
 from __future__ import annotations
 
@@ -27,10 +27,9 @@ Float = NDArray[np.float64]
 def misreports(
     draw: st.DrawFn, instance: Instance, user: str | int, boosting: bool = False, max_value: int = 8
 ) -> Instance:
-    """The instance as one user misreports it: other demands per task, and all else as it is.
+    """The instance with misreported demands of one user: one changed, all scaled, or all drawn.
 
-    One demand is changed, all are scaled, or any are drawn; never the truth. `tasks_received` measures what a lie is
-    worth.
+    `tasks_received` computes what the user gains.
 
     Parameters
     ----------
@@ -45,7 +44,7 @@ def misreports(
 
     Examples
     --------
-    The number of tasks as a share rewards lies: a user who asks for more per task receives more.
+    Levelling tasks rewards lies: a user who reports larger demands receives more.
 
     >>> import fairopt as fo
     >>> from hypothesis import find
@@ -77,7 +76,7 @@ def misreports(
 
 
 def tasks_received(allocation: Allocation, truth: Instance, user: str | int) -> float:
-    """How many tasks a user truly runs on what it holds: ``sum_s min_i bundle_jsi / d_jsi``, up to its task limit.
+    """Tasks that a user runs on its bundle by true demands: ``sum_s min_i bundle_jsi / d_jsi``, up to its limit.
 
     Parameters
     ----------
@@ -102,14 +101,14 @@ def tasks_received(allocation: Allocation, truth: Instance, user: str | int) -> 
 
 
 def allocation_of(instance: Instance, tasks: ArrayLike) -> Allocation:
-    """An allocation of given tasks, for tests of checks; its certificate has an infinite gap, so it is not ``ok``.
+    """An allocation of given tasks, feasible or not, for tests of checks; its certificate has an infinite gap.
 
     Parameters
     ----------
     instance : Instance
         Users and servers.
     tasks : array-like of shape (n_users,) on one server, or (n_users, n_servers)
-        Any tasks: by how much they exceed capacities and limits stands in ``certificate.violation``.
+        Any tasks.
 
     Examples
     --------
@@ -123,7 +122,7 @@ def allocation_of(instance: Instance, tasks: ArrayLike) -> Allocation:
 
 @st.composite
 def allocations(draw: st.DrawFn, instance: Instance | None = None) -> Allocation:
-    """Feasible allocations, good and bad, as of `allocation_of`: each user some eighths of each server.
+    """Feasible allocations, each user with some eighths of each server, made by `allocation_of`.
 
     Parameters
     ----------
@@ -153,7 +152,7 @@ def allocations(draw: st.DrawFn, instance: Instance | None = None) -> Allocation
 
 
 def _arguments(instance: Instance) -> dict[str, Any]:
-    """The arguments of an instance without those at their defaults, with whole numbers as integers."""
+    """The arguments of an instance that are not defaults, with whole numbers as integers."""
     out = json.loads(json.dumps(instance.to_dict()), parse_float=lambda text: whole(float(text)))
     for name in [name for name in out if name not in ("demands", "capacities")]:
         rest = {key: value for key, value in out.items() if key != name}

@@ -163,8 +163,8 @@ class BottleneckFairness:
         require_instance(instance)
         _require_pool(instance)
         options: dict[str, Any] = {"solver_options": solver_options, "time_limit": time_limit, "verbose": verbose}
-        ask = partial(NashWelfare().allocate, instance, method=method, solver=solver, **options)
-        return within_limit(checked(time_limit), begun, lambda: self._checked(ask()))
+        solve = partial(NashWelfare().allocate, instance, method=method, solver=solver, **options)
+        return within_limit(checked(time_limit), begun, lambda: self._checked(solve()))
 
     def _checked(self, answer: Allocation) -> Allocation:
         """The answer, after the check of bottleneck fairness."""

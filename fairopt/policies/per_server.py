@@ -198,7 +198,7 @@ class NaivePerServer:
             if len(users) == 0:
                 continue
             if deadline < np.inf:
-                given |= accepted(self.policy, time_limit=max(deadline - time.perf_counter(), 1e-3))
+                given |= accepted(self.policy, time_limit=max(deadline - time.perf_counter(), SHORTEST))
             failed = None
             tell("classes of servers", c, len(first))
             try:

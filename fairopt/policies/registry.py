@@ -281,11 +281,12 @@ def _imported(module: str, name: str, text: str, known: Iterable[str]) -> Any:
             for k, v in vars(loaded).items()
             if not k.startswith("_") and (is_mechanism(v) or callable(v) or isinstance(v, Block))
         }
+        lazy = [k for k in dir(loaded) if k not in vars(loaded)]  # public names not imported yet
         if not name:
             made = [k for k, v in there.items() if getattr(v, "__module__", "") == loaded.__name__ or not callable(v)]
             these = f"one of {', '.join(made)}" if made else f"and {module!r} has none yet"
             raise InvalidBlock(f"{text!r} is a file; give {module}:NAME, {these}")
-        raise InvalidBlock(f"{text!r}: {module!r} has no {name!r}; {nearest(name, there)}")
+        raise InvalidBlock(f"{text!r}: {module!r} has no {name!r}; {nearest(name, [*there, *lazy])}")
     return getattr(loaded, name)
 
 

@@ -69,8 +69,8 @@ class SequentialMinMax:
         """Name in tables and messages."""
         share = "" if self.share == DominantShare() else str(self.share)
         rule = self.placement if isinstance(self.placement, str) else getattr(self.placement, "__name__", "own rule")
-        said = ", ".join(filter(None, (share, "" if rule == "first-fit" else rule)))
-        return f"SequentialMinMax({said})" if said else "SequentialMinMax"
+        options = ", ".join(filter(None, (share, "" if rule == "first-fit" else rule)))
+        return f"SequentialMinMax({options})" if options else "SequentialMinMax"
 
     @asked_once()
     def allocate(
@@ -153,8 +153,8 @@ def _alike(instance: Instance, share: Share) -> Float:
     if c.ndim == 1:
         return c
     low, high = np.where(instance.eligible, c, np.inf).min(axis=1), np.where(instance.eligible, c, 0.0).max(axis=1)
-    if (apart := high > low).any():
-        user = instance.users[int(apart.argmax())]
+    if (differs := high > low).any():
+        user = instance.users[int(differs.argmax())]
         raise OutOfDomain(f"{share} of one task of user {user!r} differs by server; use one that is the same on each")
     return high
 

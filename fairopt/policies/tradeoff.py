@@ -18,13 +18,9 @@ def FDS(alpha: float | None = None, *, beta: float | None = None, lam: float | N
     Parameters
     ----------
     alpha : float, optional
-        alpha-fairness, the edge ``lam = (1-beta)/beta`` of the family.
+        alpha-fairness, the case ``lam = (1-beta)/beta`` of the family.
     beta, lam : float, optional
         Type of fairness and emphasis on efficiency, instead of alpha; see `FairnessEfficiency`.
-
-    Returns
-    -------
-    Policy
 
     Examples
     --------
@@ -41,14 +37,8 @@ def GFJ(alpha: float | None = None, *, beta: float | None = None, lam: float | N
 
     Parameters
     ----------
-    alpha : float, optional
-        alpha-fairness, the edge ``lam = (1-beta)/beta`` of the family.
-    beta, lam : float, optional
-        Type of fairness and emphasis on efficiency, instead of alpha; see `FairnessEfficiency`.
-
-    Returns
-    -------
-    Policy
+    alpha, beta, lam
+        As in `FDS`.
 
     Examples
     --------
@@ -69,14 +59,8 @@ def PNormFairness(
     ----------
     p : float
         At least 0: infinity is FDS, 0 is GFJ.
-    alpha : float, optional
-        alpha-fairness, the edge ``lam = (1-beta)/beta`` of the family.
-    beta, lam : float, optional
-        Type of fairness and emphasis on efficiency, instead of alpha; see `FairnessEfficiency`.
-
-    Returns
-    -------
-    Policy
+    alpha, beta, lam
+        As in `FDS`.
 
     Examples
     --------
@@ -91,10 +75,6 @@ def PNormFairness(
 @makes_policies
 def MostTasks() -> Policy:
     """The largest number of tasks, without fairness (NFC of Jiang and Wu 2021, sec. 6.1.1).
-
-    Returns
-    -------
-    Policy
 
     Examples
     --------
@@ -111,10 +91,6 @@ def NashWelfare() -> Policy:
 
     It is the optimum of alpha = 1 for every share that is linear in tasks (Joe-Wong et al. 2013), and the competitive
     equilibrium with incomes equal to the weights.
-
-    Returns
-    -------
-    Policy
 
     Examples
     --------

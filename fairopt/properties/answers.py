@@ -139,7 +139,7 @@ def checked(mechanism: Any, instance: Instance) -> Allocation:
     if over.max(initial=0.0) > VIOLATION_TOLERANCE:
         s, i = np.unravel_index(int(over.argmax()), over.shape)
         raise NotCertified(
-            f"{name} hands out {answer.usage[s, i]:.10g} of {instance.resources[i]!r} on server "
+            f"{name} allocates {answer.usage[s, i]:.10g} of {instance.resources[i]!r} on server "
             f"{instance.servers[s]!r}, which has {room[s, i]:.10g}",
             best=answer,
         )

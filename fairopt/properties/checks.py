@@ -236,20 +236,20 @@ def _chosen(properties: Any, allocation: Allocation) -> list[str]:
         return [p for p in USUAL_CHECKS if pool or p != "bottleneck"]
     if not isinstance(properties, (str, Iterable)):
         raise InvalidBlock(f"properties are {properties!r}; give a name or a list of names, as ['pareto', 'envy-free']")
-    asked = {property_name(p) for p in ([properties] if isinstance(properties, str) else properties)}
-    if not asked:
+    names = {property_name(p) for p in ([properties] if isinstance(properties, str) else properties)}
+    if not names:
         raise InvalidBlock(f"no property to check; name some of {', '.join(OF_ALLOCATIONS)}, or leave properties out")
-    for name in sorted(asked - set(OF_ALLOCATIONS)):
+    for name in sorted(names - set(OF_ALLOCATIONS)):
         other = "fo.audit(policy, properties=[...])"
         if name.startswith("strategy"):
             other += " or fo.properties.best_misreport(policy, instance, user)"
         raise InvalidBlock(f"{name} is a property of a mechanism, not of one allocation; use {other}")
-    if "bottleneck" in asked and allocation.instance.merged().n_servers > 1:
+    if "bottleneck" in names and allocation.instance.merged().n_servers > 1:
         raise OutOfDomain(
             f"bottleneck fairness is a notion for one pool, and {allocation.instance!r} has servers that differ; leave "
             "it out, or check an allocation of instance.pooled()"
         )
-    return [p for p in PROPERTIES if p in asked]
+    return [p for p in PROPERTIES if p in names]
 
 
 def _require_feasible(allocation: Allocation, tol: float) -> None:

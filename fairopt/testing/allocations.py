@@ -137,17 +137,17 @@ def allocations(draw: st.DrawFn, instance: Instance | None = None) -> Allocation
     >>> find(allocations(fo.Instance([[1], [1]], [8])), lambda a: a.tasks[0] > a.tasks[1]).tasks
     array([1., 0.])
     """
-    asked = draw(instances(weights=True, limits=True)) if instance is None else instance
-    n, servers = asked.eligible.shape
+    chosen = draw(instances(weights=True, limits=True)) if instance is None else instance
+    n, servers = chosen.eligible.shape
     eighths = draw(st.lists(st.integers(0, 8), min_size=n * servers, max_size=n * servers))
     parts = np.reshape(eighths, (n, servers)) / 8.0
     parts /= np.maximum(parts.sum(axis=0), 1.0)
-    needs, room = asked.per_server_demands, asked.capacities * asked.counts[:, None]
+    needs, room = chosen.per_server_demands, chosen.capacities * chosen.counts[:, None]
     alone = quotient(room, needs, np.inf).min(axis=2)
-    tasks = np.where(asked.eligible, parts * np.where(asked.eligible, alone, 0.0), 0.0)
-    tasks *= np.minimum(1.0, quotient(asked.task_limits, tasks.sum(axis=1), 1.0))[:, None]
+    tasks = np.where(chosen.eligible, parts * np.where(chosen.eligible, alone, 0.0), 0.0)
+    tasks *= np.minimum(1.0, quotient(chosen.task_limits, tasks.sum(axis=1), 1.0))[:, None]
     listed = tasks[:, 0].tolist() if servers == 1 else tasks.tolist()
-    made: Allocation = draw(st.builds(allocation_of, st.just(asked), st.just(listed)))
+    made: Allocation = draw(st.builds(allocation_of, st.just(chosen), st.just(listed)))
     return made
 
 

@@ -211,11 +211,11 @@ def require_whole(value: Any, name: str, least: int) -> None:
 
 
 def _conditions(given: Any, positive: bool) -> tuple[str, ...]:
-    asked = _texts(given, "conditions", ())
-    for condition in asked:
+    names = _texts(given, "conditions", ())
+    for condition in names:
         if condition not in CONDITIONS:
             raise InvalidBlock(f"no condition {condition!r}; {nearest(str(condition), CONDITIONS)}")
-    return tuple(c for c in CONDITIONS if c in asked or (positive and c == "positive demands"))
+    return tuple(c for c in CONDITIONS if c in names or (positive and c == "positive demands"))
 
 
 # -- the search for one property ----------------------------------------------------------------------------------
@@ -388,7 +388,7 @@ class PropertySearch:
         """Search drawn pools until there is a witness, or all examples have been tried."""
         s, since = self.setting, 0
         self.each = s.each_answer * (2 * TRIES if self.name.startswith("strategy-proof") else 1)
-        asked: dict[tuple[int, int], tuple[int, int]] = {}
+        by_shape: dict[tuple[int, int], tuple[int, int]] = {}
         for family, pools in self._drawn_pools():
             before, step = self.tried, self._step
             for first in range(0, len(pools), step):
@@ -397,8 +397,8 @@ class PropertySearch:
                 if self.clock.late:
                     break
             shape = (pools.demands.shape[1], pools.demands.shape[2])
-            seen, answered = asked.get(shape, (0, 0))
-            asked[shape] = seen, answered = seen + len(pools), answered + self.tried - before
+            seen, answered = by_shape.get(shape, (0, 0))
+            by_shape[shape] = seen, answered = seen + len(pools), answered + self.tried - before
             if seen >= FIRST and not answered and shape in self.shapes and not self.faulty:
                 self.shapes.remove(shape)  # as two resources for 3-DF
             since += 1

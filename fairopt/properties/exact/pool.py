@@ -275,10 +275,10 @@ def ffmra(pool: ExactPool, units: str) -> list[Row]:
         for mine in (0, 1):
             if not groups[mine]:
                 parts[mine], parts[1 - mine] = Fraction(0), capacity
-        asked = [sum((pool.demands[j][i] for j in group), Fraction(0)) for group in groups]
-        short = sum(asked) > capacity * (1 + TIE)
+        requested = [sum((pool.demands[j][i] for j in group), Fraction(0)) for group in groups]
+        short = sum(requested) > capacity * (1 + TIE)
         if short:
-            parts = [min(max(parts[k], capacity - asked[1 - k]), asked[k]) for k in (0, 1)]
+            parts = [min(max(parts[k], capacity - requested[1 - k]), requested[k]) for k in (0, 1)]
         for group, part in zip(groups, parts, strict=True):
             open_users = list(group)
             while open_users:

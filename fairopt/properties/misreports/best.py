@@ -271,8 +271,8 @@ def verified_misreport(
     if lying - truthful <= max(LEAST_GAIN * truthful, FLOOR * tasks_alone(instance, j), unsure):
         return None
     gain = lying / truthful - 1.0 if truthful > 0 else np.inf
-    said: list[Any] = reported.tolist()
-    row = tuple(tuple(r) if isinstance(r, list) else r for r in said)
+    rows: list[Any] = reported.tolist()
+    row = tuple(tuple(r) if isinstance(r, list) else r for r in rows)
     return Misreport.on(instance, j, row, gain=float(gain), truthful=truthful, lying=lying, family=family)
 
 

@@ -116,8 +116,8 @@ def prove(
         require_whole(users, "users", 1)
     if isinstance(time_limit, bool) or not isinstance(time_limit, (int, float)) or not time_limit > 0:
         raise InvalidBlock(f"time_limit is {time_limit!r}; give a number of seconds > 0")
-    asked = PROVABLE if properties is None else (properties,) if isinstance(properties, str) else tuple(properties)
-    names = tuple(dict.fromkeys(map(property_name, asked)))
+    given = PROVABLE if properties is None else (properties,) if isinstance(properties, str) else tuple(properties)
+    names = tuple(dict.fromkeys(map(property_name, given)))
     for name in names:
         if name not in PROVABLE:
             raise InvalidBlock(f"no proofs are made of {name}; {nearest(name, PROVABLE)}")
@@ -228,7 +228,7 @@ class _Attempt:
         verdict = "refuted" if self.witness is not None else "proved" if provers else "unknown"
         words = f"{MEANING[self.name]}: {self.kind.words}"
         if isinstance(self.question, Question) and self.question.levels and not self.question.objective.term.is_order:
-            words += ", in the leximin answer"  # of all that are max-min, the one that fairopt gives on a pool
+            words += ", in the leximin answer"  # of max-min answers
         assumption = "" if isinstance(self.question, str) else self.question.assumption
         return Proof(
             label(self.policy),
@@ -249,8 +249,8 @@ class _Attempt:
         """The provers that proved the property; without any there may be a witness."""
         question = self._with_lemmas(question)
         begun, searched = time.perf_counter(), False
-        with contextlib.closing(answers(queries(question), "z3", self.left, FIRST)) as asked:
-            for answer in asked:
+        with contextlib.closing(answers(queries(question), "z3", self.left, FIRST)) as found:
+            for answer in found:
                 if answer is not None and self._settles(answer, question):
                     return self._checked_again() if self.witness is None else ()
                 if not searched and time.perf_counter() - begun > FIRST:
@@ -279,17 +279,17 @@ class _Attempt:
         if not question.objective.term.is_simple:
             return question
         guess = degree_of(question)
-        asked = [lemma(question, degree) for degree in (None, guess)[: 1 + (guess is not None)]]
-        of_degree = len(asked)
+        lemmas = [lemma(question, degree) for degree in (None, guess)[: 1 + (guess is not None)]]
+        of_degree = len(lemmas)
         if question.name == "resource-monotone" and question.resources > 1 and question.levels and question.positive:
-            asked += [alike(question)] * seems_alike(question)
-        new = [query for query in asked if query.text not in _LEMMAS]
+            lemmas += [alike(question)] * seems_alike(question)
+        new = [query for query in lemmas if query.text not in _LEMMAS]
         with contextlib.closing(answers(new, "z3", min(LEMMA, self.left / 2))) as found:
             for answer in found:
                 if answer is not None and answer.answer != "unknown":
                     _LEMMAS[answer.query.text] = answer.answer == "unsat"
-        holds = [_LEMMAS.get(query.text, False) for query in asked]
-        self.used += [query for query, held in zip(asked, holds, strict=True) if held]
+        holds = [_LEMMAS.get(query.text, False) for query in lemmas]
+        self.used += [query for query, held in zip(lemmas, holds, strict=True) if held]
         degree = guess if all(holds[1:of_degree]) else None
         if degree is None:
             self.tried.append(f"{question.share}: not proved that multiples of demands have multiples of the share")
@@ -299,8 +299,8 @@ class _Attempt:
         """The provers that proved all statements, with ``cross_check`` also cvc5."""
         if not self.cross_check:
             return ("z3",)
-        with contextlib.closing(answers(self.used, "cvc5", self.left)) as asked:
-            found = [answer for answer in asked if answer is not None]
+        with contextlib.closing(answers(self.used, "cvc5", self.left)) as running:
+            found = [answer for answer in running if answer is not None]
         wrong = [answer.query.words for answer in found if answer.answer == "sat"]
         if wrong:
             self.tried.append(f"z3 finds no solution and cvc5 one: {wrong[0]}")

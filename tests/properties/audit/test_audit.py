@@ -284,7 +284,7 @@ RNG = np.random.default_rng(0)
 BROKEN = {
     "raises": (raises, "RuntimeError: no idea"),
     "answers NaN": (scaled(np.nan), "not finite"),
-    "takes too much": (scaled(1.5), "hands out"),
+    "takes too much": (scaled(1.5), "allocates"),
     "random": (lambda i: scaled(RNG.random())(i), "non-deterministic: two calls differ"),
 }
 

@@ -164,7 +164,7 @@ def _workers(standard: Standard, number: int) -> Iterator[list[Connection]]:
     """Connections to processes that run `_work`, until the end of the block."""
     connections, started = [], []
     try:
-        with subprocesses.deaf_to_ctrl_c():
+        with subprocesses.without_sigint():
             for _ in range(number):
                 ours, theirs = multiprocessing.Pipe()
                 process = multiprocessing.Process(target=_work, args=(theirs, standard), daemon=True)

@@ -260,6 +260,19 @@ def test_a_clock_gives_steps_what_is_left_of_the_limit() -> None:
         Clock(0)
 
 
+def test_a_clock_limits_the_calls_in_its_block() -> None:
+    with Clock(60.0).enforced():
+        outer = current()
+        assert outer is not None
+        with Clock(None).enforced():
+            assert current() is outer
+        with Clock(1e-9).enforced():
+            inner = current()
+            assert inner is not None and inner.late and inner.soft < outer.soft
+        assert current() is outer and not outer.late
+    assert current() is None
+
+
 # -- the best found by mechanisms of several steps ---------------------------------------------------------------
 
 

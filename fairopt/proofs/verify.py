@@ -415,7 +415,7 @@ PARAMETERS: dict[str, tuple[str, ...]] = {
     "MinShare": ("level", "share"),
     "MaxShare": ("level", "share"),
     "SharingIncentive": (),
-    "EnvyFree": ("max_users",),
+    "EnvyFree": (),
     "EqualShares": ("share",),
     "Reserve": ("resource", "fraction"),
     "WeightedLog": ("base",),

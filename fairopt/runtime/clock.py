@@ -52,6 +52,15 @@ class Clock:
             return None
         return max(self.time_limit - self.seconds, SHORTEST)
 
+    @contextmanager
+    def enforced(self) -> Iterator[None]:
+        """A block that has this limit; nothing changes without one."""
+        if self.time_limit is None:
+            yield
+            return
+        with limited(self.time_limit, self._begun):
+            yield
+
 
 class Late(BaseException):
     """The time of a call is over. Not an Exception, which users' blocks might catch; it never leaves the call."""

@@ -16,6 +16,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from fairopt.errors import MissingExtra
+
 if TYPE_CHECKING:
     import cvxpy as cp
     import scipy.sparse as sp
@@ -32,6 +34,7 @@ __all__ = [
     "load",
     "ndimage",
     "optimize",
+    "pandas",
     "public_names",
     "public_places",
     "seconds_since",
@@ -86,6 +89,15 @@ def load() -> None:
 
 if not TYPE_CHECKING:
     globals().update({name: _Lazy(package) for name, package in PACKAGES.items()})
+
+
+def pandas() -> Any:
+    """Pandas, for ``to_frame()``; `MissingExtra` where it is not installed."""
+    try:
+        import pandas as pd
+    except ImportError as error:
+        raise MissingExtra("pandas", "parquet", "to_frame()") from error
+    return pd
 
 
 def later(place: str) -> Callable[..., Any]:

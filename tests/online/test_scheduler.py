@@ -101,7 +101,7 @@ def test_decisions_are_those_of_plain_loops_in_fractions(loop):
 
 @pytest.mark.parametrize("asked", [0, 3])
 def test_many_users_set_aside_are_asked_in_order_or_at_once_alike(asked, monkeypatch):
-    monkeypatch.setattr(module, "MOST_ASKED", asked)
+    monkeypatch.setattr(module, "MOST_TRIED", asked)
     rng = np.random.default_rng(4)
     exact, fast = OracleScheduler([[Fraction(6), Fraction(5)]]), fo.Scheduler([[6, 5]])
     for user in map(str, range(40)):

@@ -37,7 +37,7 @@ from fairopt.methods.clean_levels import without_noise
 from fairopt.methods.cluster.exact_levels import ExactProgram, LevelOptimum
 from fairopt.methods.cluster.interior_point import Interior
 from fairopt.methods.cluster.level_program import LevelProgram, choosing_at_first
-from fairopt.methods.cluster.worths import Powers
+from fairopt.methods.cluster.utilities import Powers
 from fairopt.methods.settings import Proposals, Settings
 from fairopt.proofs.conditions import repair
 from fairopt.proofs.levels import Holding

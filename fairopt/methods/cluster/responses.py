@@ -20,7 +20,7 @@ import numpy as np
 from fairopt.formulation.demands_at_prices import by_pair, demands_of
 from fairopt.methods.arrays import Bool, Float
 from fairopt.methods.cluster.interior_point import Interior
-from fairopt.methods.cluster.worths import Powers
+from fairopt.methods.cluster.utilities import Powers
 from fairopt.proofs.servers import LevelUnits
 from fairopt.runtime.lazy import optimize
 

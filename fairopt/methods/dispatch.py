@@ -44,7 +44,7 @@ from fairopt.methods.cone.solve import solve_number
 from fairopt.methods.infeasible import most_left
 from fairopt.methods.many_rows import solve_with_rows
 from fairopt.methods.pool import solve as pool
-from fairopt.methods.pool.envy import pulled_applies, solve_pulled
+from fairopt.methods.pool.envy import envy_free_applies, solve_envy_free
 from fairopt.methods.pool.ordered import ordered_applies, solve_ordered
 from fairopt.methods.settings import Proposals, Settings
 from fairopt.proofs import gate
@@ -60,7 +60,7 @@ log = logging.getLogger("fairopt")
 # Methods to try before the general one: the name, whether it is exact for a program, and the solution.
 FAST = (
     ("water-filling", pool.waterfilling_applies, pool.solve_waterfilling),
-    ("water-filling", pulled_applies, solve_pulled),
+    ("water-filling", envy_free_applies, solve_envy_free),
     ("prices", pool.alpha_fair_applies, pool.solve_alpha_fair),
     ("prices", ordered_applies, solve_ordered),
     ("prices", alpha_fair_on_servers_applies, solve_alpha_fair_on_servers),

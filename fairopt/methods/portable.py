@@ -23,7 +23,7 @@ from fairopt.methods.dispatch import keep_level
 from fairopt.methods.supporting import NEAR, is_small, supporting
 from fairopt.proofs import verify
 from fairopt.proofs.entries import Imposed
-from fairopt.proofs.envy import Pulling, pulling_rows
+from fairopt.proofs.envy import EnvyProgram, binding_envy_rows
 
 ROWS, PAIRS = 160_000, 4_000_000  # rows of envy-freeness that become fractions, and that are looked at as floats
 LARGE = 1_000  # numbers of a policy without conditions
@@ -95,7 +95,7 @@ def _binding(allocation: Allocation) -> list[list[int]] | None:
             tier = tiers_of(allocation.policy.objective)[0]
             program = Program(instance, tier, tuple(allocation.policy.constraints))
             tasks = np.asarray(held.get("tasks", allocation.tasks_by_server), dtype=float)
-            found |= dict.fromkeys(pulling_rows(Pulling(program), program.gather(tasks)))
+            found |= dict.fromkeys(binding_envy_rows(EnvyProgram(program), program.gather(tasks)))
         elif n * n <= ROWS:
             return None
         else:
@@ -140,7 +140,11 @@ def _entries(allocation: Allocation, cluster: verify.Cluster | None) -> Iterator
         own = Imposed(program.constraints, rows)
         try:
             evidence = restored(program, kept[k], allocation.certificate.solver)
-            if cluster is not None and evidence.by_level and not cluster.alike(verify.block(repr(objective)).share):
+            if (
+                cluster is not None
+                and evidence.by_level
+                and not cluster.same_on_servers(verify.block(repr(objective)).share)
+            ):
                 own = Imposed((*program.constraints, None), [*rows, verify.limits_as_rows(cluster)])
             entry = evidence.entry(program, tasks, own)
         except UNREADABLE as error:
@@ -159,7 +163,7 @@ def _entries(allocation: Allocation, cluster: verify.Cluster | None) -> Iterator
             entry = _proving(cluster, verify.block(repr(objective)), flat, entry)
         yield entry
         if cluster is not None and not last:
-            rows.append(verify.keep(cluster, verify.block(repr(objective)), flat, entry))
+            rows.append(verify.keep_level(cluster, verify.block(repr(objective)), flat, entry))
 
 
 def _proving(
@@ -171,14 +175,14 @@ def _proving(
     for near in NEAR:
         if best[0] <= float(verify.GAP) / 4:
             break
-        if own and verify.of_smallest(objective)[1].name in ("Leximin", "MaxMin"):
-            cluster.tasks = cluster.near = verify.numbers(entry["tasks"], "tasks", cluster.n, cluster.servers)
+        if own and verify.as_max_min(objective)[1].name in ("Leximin", "MaxMin"):
+            cluster.tasks = cluster.tangents_at = verify.numbers(entry["tasks"], "tasks", cluster.n, cluster.servers)
         try:
             again = own | supporting(cluster, objective, rows, float(entry.get("unit", 1.0)), near)
         except (verify.CannotCheck, verify.Fault):
             continue
         finally:
-            cluster.tasks = cluster.near = final
+            cluster.tasks = cluster.tangents_at = final
         best = min(best, (_gap(cluster, objective, rows, again), again), key=lambda one: one[0])
     return best[1]
 

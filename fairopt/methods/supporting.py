@@ -60,13 +60,13 @@ class Supporting:
         place = {j: u for u, j in enumerate(cluster.active)}
         self.user = np.array([place[j] for j, _ in self.pairs])
         self.low = np.array([float(cluster.low[j]) for j in cluster.active])
-        self.high = np.array([float(cluster.most(j)) for j in cluster.active])
+        self.high = np.array([float(cluster.most_tasks(j)) for j in cluster.active])
         total = np.array([float(cluster.total(j)) for j in cluster.active])
         width = near * self.high
         self.low, self.high = np.maximum(self.low, total - width), np.minimum(self.high, total + width)
-        self.rooms = [(place, float(usable)) for place, usable in cluster.places().items() if usable]
+        self.rooms = [(place, float(usable)) for place, usable in cluster.usable_units().items() if usable]
         needs = [
-            [float(cluster.demands[j][s][i] / cluster.places()[s, i]) * (s == t) for (s, i), _ in self.rooms]
+            [float(cluster.demands[j][s][i] / cluster.usable_units()[s, i]) * (s == t) for (s, i), _ in self.rooms]
             for j, t in self.pairs
         ]
         slopes = np.zeros((len(self.pairs), len(rows)))
@@ -88,7 +88,7 @@ class Supporting:
 
     def tangent(self, goal: verify.Goal) -> _Slopes:
         """A goal at the tasks."""
-        constant, slopes = float(goal.constant.high), {(j, s): float(goal.worth[j][s]) for j, s in self.pairs}
+        constant, slopes = float(goal.constant.high), {(j, s): float(goal.slopes[j][s]) for j, s in self.pairs}
         for curve in goal.curves:
             for j, z in self.cluster.shares(curve.below).items():
                 if z <= 0:
@@ -113,7 +113,7 @@ class Supporting:
 
     def keep(self) -> None:
         """Add what conditions and earlier tiers keep, at multipliers."""
-        for other, level, _ in self.cluster.kept:
+        for other, level, _ in self.cluster.kept_levels:
             goal = verify.Goal(self.cluster)
             goal.add(other, verify.ONE)
             goal.constant = goal.constant.plus(-level)
@@ -165,8 +165,8 @@ def supporting_levels(cluster: verify.Cluster, share: verify.Block, rows: verify
     if min(z.values()) <= 0:
         raise verify.CannotCheck("a user who takes part has no share")
     best = {j: max(c[j][s] for s in cluster.open[j]) / cluster.weights[j] for j in z}
-    most = {j: max(best[j] * cluster.most(j), z[j]) for j in z}
-    left, levels_of = [j for j in z if most[j] > z[j] * (1 + verify.GAP)], cluster.levels_of(c)
+    most = {j: max(best[j] * cluster.most_tasks(j), z[j]) for j in z}
+    left, level_per_task = [j for j in z if most[j] > z[j] * (1 + verify.GAP)], cluster.level_per_task(c)
     out: list[dict[str, Any]] = []
     while left:
         level = min(z[j] for j in left)
@@ -178,8 +178,10 @@ def supporting_levels(cluster: verify.Cluster, share: verify.Block, rows: verify
                 break
             again = _holding(cluster, c, rows, floors, now, near)
             upper = dict(most)
-            prices = verify.Evidence(cluster, again, rows, len(cluster.kept))
-            verify.rise_within(cluster, levels_of, prices, floors, upper, now, prices.worth(cluster.places()), {})
+            prices = verify.Evidence(cluster, again, rows, len(cluster.kept_levels))
+            verify.tighten_upper_bounds(
+                cluster, level_per_task, prices, floors, upper, now, prices.right_hand_side(cluster.usable_units()), {}
+            )
             rises = np.array([float(upper[j] / z[j] - 1) for j in now])
             if not held or rises.min() < rise.min():
                 rise, held = rises, again
@@ -206,7 +208,7 @@ def _holding(
     dual.worth += cp.multiply(per, costs[dual.user])
     dual.conditions.append(sum(costs[u] for u, j in enumerate(cluster.active) if j in now) == 1)
     held = dual.solve()
-    if cluster.kept:
+    if cluster.kept_levels:
         held["costs"] = [max(float(k), 0.0) / float(floors[j]) for k, j in zip(costs.value, floors, strict=True)]
     return held
 

@@ -7,7 +7,7 @@ import time
 import numpy as np
 
 from fairopt.certificate import Try
-from fairopt.evidence.row_prices import RowPrices
+from fairopt.evidence.prices import RowPrices
 from fairopt.formulation.program import Program
 from fairopt.methods import infeasible
 from fairopt.methods.arrays import Float
@@ -88,7 +88,7 @@ def by_steps(
     The interior point, with five numbers per user and server, is freed before the proof begins.
     """
     with np.errstate(all="ignore"):  # NaN stops the steps
-        point = Interior(units.demands, units.usable, utilities, limits, units.takes, units.floors)
+        point = Interior(units.demands, units.usable, utilities, limits, units.limit_use, units.floors)
         for k in range(STEPS):
             tell(f"prices, step {k + 1}")
             if _impossible(units, point.prices):

@@ -131,7 +131,7 @@ class Interior:
             parts = np.divide(1.0, self.reduced[users], out=self.parts[users])
             parts *= (levels[users] / parts.sum(axis=1))[:, None]
         if coefficients is not None:
-            self.limit_slack = np.where(self.limited, np.maximum(1.0 - self._limit_use(), 0.5), 1.0)
+            self.limit_slack = np.where(self.limited, np.maximum(1.0 - self._used_limits(), 0.5), 1.0)
         self.used = demands.all_loads(self.parts)
         self.slack = np.maximum(self.usable - self.used, 0.5 * self.usable)
 
@@ -152,7 +152,7 @@ class Interior:
         self.limit_multipliers = np.where(bounds.bounded, multipliers, self.limit_multipliers)
         bounds.multipliers[0] = np.where(bounds.bounded, np.maximum(self.limit_multipliers - excess, 0.0), 0.0)
 
-    def _limit_use(self) -> Float:
+    def _used_limits(self) -> Float:
         """The part of each user's limit that its parts take."""
         assert self.limit_coefficients is not None
         return np.einsum("js,js->j", self.parts, self.limit_coefficients)
@@ -214,7 +214,7 @@ class Interior:
             unit = total if self.lower_bounds is None else min(total, unit)  # lower bounds may cost more than utilities
         else:
             spending = np.maximum(spending - self.limit_multipliers * (1.0 - self.limit_slack), 0.0)
-            excess = max(excess, float(self._limit_use().max()) - 1.0)
+            excess = max(excess, float(self._used_limits().max()) - 1.0)
         if not (self.complementarity <= tolerance * unit and excess <= tolerance):
             return False
         if self.together:
@@ -266,12 +266,12 @@ class Interior:
 
     def _solve(self, system: PriceSystem, right: Right) -> Move:
         """The changes for right-hand sides; writes those of reduced costs to ``_dreduced``."""
-        excess, of_limits = self._residual.excess, right.limit_use
+        excess, of_limits = self._residual.excess, right.used_limits
         if self.limit_coefficients is None:
             excess = excess - right.limits / self.limit_slack
         else:  # without a limit multipliers stay 0
             multipliers = np.where(self.limited, self.limit_multipliers, 1.0)
-            missing = np.where(self.limited, 1.0 - self._limit_use() - self.limit_slack, 0.0)
+            missing = np.where(self.limited, 1.0 - self._used_limits() - self.limit_slack, 0.0)
             of_limits = missing - of_limits - right.limits / multipliers
         lifted, bounds = np.zeros(len(right.parts)), self.lower_bounds
         if bounds is not None and right.bounds is not None:
@@ -332,7 +332,7 @@ class Interior:
         # the predictor aims at products of 0
         right = Right(
             -totals,
-            nothing if coefficients is None else -self._limit_use(),
+            nothing if coefficients is None else -self._used_limits(),
             -self.used - missing - slack,
             -slack,
             -self.limit_slack * self.limit_multipliers,
@@ -342,9 +342,9 @@ class Interior:
         shrink = second = 0.0
         sums, inverse_sums = np.empty_like(totals), np.empty_like(totals)
         if coefficients is None:
-            limit_use, inverse_use = nothing, nothing
+            used_limits, inverse_limits = nothing, nothing
         else:
-            limit_use, inverse_use = np.empty_like(totals), np.empty_like(totals)
+            used_limits, inverse_limits = np.empty_like(totals), np.empty_like(totals)
         loads, inverse_loads = np.zeros_like(slack), np.zeros_like(slack)
         for users in self.demands.chunks():
             parts, reduced, changes = self.parts[users], self.reduced[users], self._dparts[users]
@@ -358,12 +358,12 @@ class Interior:
             changes -= parts
             sums[users] = changes.sum(axis=1)
             if coefficients is not None:
-                limit_use[users] = np.einsum("js,js->j", changes, coefficients[users])
+                used_limits[users] = np.einsum("js,js->j", changes, coefficients[users])
             loads += self.demands.loads(changes, users)
             np.divide(by_user[users, None], reduced, out=scaled)
             inverse_sums[users] = scaled.sum(axis=1)
             if coefficients is not None:
-                inverse_use[users] = np.einsum("js,js->j", scaled, coefficients[users])
+                inverse_limits[users] = np.einsum("js,js->j", scaled, coefficients[users])
             inverse_loads += self.demands.loads(scaled, users)
         shrink = max(shrink, self._shrink(predictor))
         if not 0 < shrink < np.inf:
@@ -383,7 +383,7 @@ class Interior:
         sums += centre * inverse_sums
         loads += centre * inverse_loads - missing + to_slack
         to_bounds = None if bounds is None else bounds.aims(predictor.bounds, centre * by_user)
-        right = Right(sums, limit_use + centre * inverse_use, loads, to_slack, to_limits, to_bounds)
+        right = Right(sums, used_limits + centre * inverse_limits, loads, to_slack, to_limits, to_bounds)
         move = self._solve(system, right)
         for users in self.demands.chunks():
             self._dparts[users] += (centre * by_user[users, None]) / self.reduced[users]
@@ -450,7 +450,7 @@ class Interior:
             cost = self.smoothed + self.limit_multipliers
             aim = np.clip(cost - self.utilities.at(self.levels), of_bounds / SETTLE, of_bounds * SETTLE)
             bounds.multipliers[0] = np.where(far & bounds.bounded & (cost > aim), aim, of_bounds)
-        used = self.levels if self.limit_coefficients is None else self._limit_use()
+        used = self.levels if self.limit_coefficients is None else self._used_limits()
         levels = self.utilities.levels_at(self.cost, self.levels, self.levels / SETTLE, self.levels * SETTLE)
         top = np.where(self.limited, (1.0 + (1.0 - 1.0 / SETTLE) * self.limit_slack / used) * self.levels, np.inf)
         levels = np.where(far, np.minimum(levels, top), self.levels)
@@ -466,12 +466,12 @@ class Interior:
 class Right(NamedTuple):
     """Right-hand sides of the linearised conditions: changes that products and residuals ask for.
 
-    ``parts`` (n_users,) are sums over servers, ``limit_use`` the same in parts of limits, ``loads`` those of parts and
-    slack, ``slack`` those of slack alone, ``limits`` and ``bounds`` products of limits and lower bounds.
+    ``parts`` (n_users,) are sums over servers, ``used_limits`` the same in parts of limits, ``loads`` are of parts and
+    slack, ``slack`` of slack alone, ``limits`` and ``bounds`` of products of limits and lower bounds.
     """
 
     parts: Float
-    limit_use: Float
+    used_limits: Float
     loads: Float
     slack: Float
     limits: Float

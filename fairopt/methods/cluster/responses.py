@@ -1,7 +1,7 @@
 """Prices of few capacities for many users whose shares differ by server, by best responses (Proposition 5.13).
 
 With many users the sum of responses is nearly smooth in prices. Where many users tie it is not, and the interior point
-takes over.
+limit_use over.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def solve_by_responses(units: LevelUnits, weights: Float | None, alpha: float) -
 
     None if users are few, capacities many or limits are on levels, and if the steps fail.
     """
-    if units.takes is None or units.demands.n_users < MANY or units.usable.size > FEW:
+    if units.limit_use is None or units.demands.n_users < MANY or units.usable.size > FEW:
         return None
     first = _of_sample(units, weights, alpha)
     if first is None or not first[0].any():
@@ -135,26 +135,26 @@ def _solved(slopes: Float, right: Float) -> Float:
 
 def responses(units: LevelUnits, prices: Float, level: float, weights: Float | None, alpha: float) -> Float:
     """Best responses to prices of users with ``weights``, or at the common ``level``, (n_users, n_servers)."""
-    demands, takes = units.demands, units.takes
-    assert takes is not None
+    demands, limit_use = units.demands, units.limit_use
+    assert limit_use is not None
     out = by_pair(demands.n_users, demands.n_servers)
     for users in demands.chunks():
-        found = units.walk(prices, level, users, weights, alpha)
-        wanted = level if weights is None else (weights[users] / found.worth) ** (1.0 / alpha)
+        found = units.along_hull(prices, level, users, weights, alpha)
+        wanted = level if weights is None else (weights[users] / found.marginal) ** (1.0 / alpha)
         wanted = np.minimum(wanted, units.reach[users])
         first = np.zeros_like(wanted)
-        row = np.flatnonzero(found.before != found.held)
-        less, more = takes[users][row, found.held[row]], takes[users][row, found.before[row]]
+        row = np.flatnonzero(found.previous != found.server)
+        less, more = limit_use[users][row, found.server[row]], limit_use[users][row, found.previous[row]]
         first[row] = np.clip((1.0 - less * wanted[row]) / (more - less), 0.0, wanted[row])
         for s in range(demands.n_servers):
-            out[users, s] = np.where(found.held == s, wanted - first, np.where(found.before == s, first, 0.0))
+            out[users, s] = np.where(found.server == s, wanted - first, np.where(found.previous == s, first, 0.0))
     return out
 
 
 def _of_sample(units: LevelUnits, weights: Float | None, alpha: float) -> tuple[Bool, Float] | None:
     """Capacities that have a price, and logarithms of these prices and of the common level, from a sample."""
     program, n = units.program, units.demands.n_users
-    assert units.takes is not None
+    assert units.limit_use is not None
     some = np.sort(np.random.default_rng(0).choice(n, SAMPLE, replace=False))
     demands = demands_of(
         program.instance.demands[some],
@@ -165,7 +165,7 @@ def _of_sample(units: LevelUnits, weights: Float | None, alpha: float) -> tuple[
     groups, limits = np.ones(1), units.limits[some].min(keepdims=True)
     if weights is not None:
         groups, limits = weights[some] / weights[some].sum(), units.limits[some]
-    point = Interior(demands, units.usable, Powers(groups, alpha), limits, units.takes[some])
+    point = Interior(demands, units.usable, Powers(groups, alpha), limits, units.limit_use[some])
     for _ in range(SAMPLE_STEPS):
         if point.done(ROUGH, np.inf):
             break

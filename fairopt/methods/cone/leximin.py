@@ -16,7 +16,7 @@ from dataclasses import replace
 import numpy as np
 
 from fairopt.certificate import Try
-from fairopt.evidence.levels import HeldLevels
+from fairopt.evidence.levels import LevelDuals
 from fairopt.evidence.pool import Bottlenecked
 from fairopt.evidence.written import Written
 from fairopt.formulation import solvers
@@ -31,7 +31,7 @@ from fairopt.methods.settings import Proposals, Settings
 from fairopt.proofs.conditions import repair
 from fairopt.proofs.conic import further_conditions
 from fairopt.proofs.lagrangian import Multipliers
-from fairopt.proofs.levels import Holding, further_charges
+from fairopt.proofs.levels import LevelDual, further_charges
 from fairopt.proofs.proposal import Evidence, Proposal
 from fairopt.runtime.progress import tell
 
@@ -119,7 +119,7 @@ class _LeximinPrograms:
         n = program.instance.n_users
         rising = (self.cap > 0) & (program.most > 0)
         floor = np.zeros(n)  # levels of frozen users, in units of the max-min level
-        holdings: list[Holding] = []
+        holdings: list[LevelDual] = []
         prices: Float | None = None
         previous, single = 0.0, False
         while rising.any():
@@ -179,14 +179,14 @@ class _LeximinPrograms:
                 single = not rising.any()
         return self._finish(floor, holdings, prices, single)
 
-    def _above_single_point(self, holdings: list[Holding], rising: Bool) -> tuple[list[Holding], Bool, Float]:
+    def _above_single_point(self, holdings: list[LevelDual], rising: Bool) -> tuple[list[LevelDual], Bool, Float]:
         """What holds users above a level where a curved condition leaves a single point, who these are, and all levels.
 
         Limits hold some of them. Where it leaves more points, that is nobody; else the unknowns become those of the
         point, and the level's own holding is proved there.
         """
         program, cone, further = self.program, self.cone, self.further
-        none = list[Holding](), np.zeros(len(rising), dtype=bool), np.zeros(len(rising))
+        none = list[LevelDual](), np.zeros(len(rising), dtype=bool), np.zeros(len(rising))
         if further is None or holdings[-1].dual is None or not holdings[-1].dual.any():
             return none
         near = np.asarray(cone.unknowns.value, dtype=float)
@@ -222,7 +222,7 @@ class _LeximinPrograms:
         reached = bisect_left(range(n), True, key=fails)
         return rising & (self.cap <= limits[reached - 1]) if reached else np.zeros(len(floor), dtype=bool)
 
-    def _confirm(self, rising: Bool, doubt: Bool, level: float, floor: Float) -> tuple[Bool, Holding]:
+    def _confirm(self, rising: Bool, doubt: Bool, level: float, floor: Float) -> tuple[Bool, LevelDual]:
         """The doubtful users who cannot rise, and what holds them, by programs that raise all by a small step."""
         doubt, near = doubt.copy(), 1 - 1e-10
         while True:
@@ -234,7 +234,7 @@ class _LeximinPrograms:
                 return doubt, self._holding(np.flatnonzero(doubt), self._charged(found, tasks, rising))
             doubt &= ~up_now
             if not doubt.any():
-                return doubt, Holding(np.flatnonzero(doubt), np.zeros(len(self.program.usable_rows)))
+                return doubt, LevelDual(np.flatnonzero(doubt), np.zeros(len(self.program.usable_rows)))
 
     def _charged(self, found: Found, tasks: Float, rising: Bool) -> Multipliers:
         """Multipliers of the last program, without prices that are rounding."""
@@ -258,9 +258,9 @@ class _LeximinPrograms:
             out = self.further.charges(self.dual, self.sizes, len(prices))
         return replace(out, prices=prices)
 
-    def _holding(self, users: Int, charged: Multipliers) -> Holding:
+    def _holding(self, users: Int, charged: Multipliers) -> LevelDual:
         """The prices and duals of the last program, as what holds the users given."""
-        return Holding(users, charged.prices, self.dual, self.sizes)
+        return LevelDual(users, charged.prices, self.dual, self.sizes)
 
     def _costs(self, charged: Multipliers) -> Float:
         """The least cost of a unit of each user's relative share."""
@@ -288,7 +288,7 @@ class _LeximinPrograms:
         needed = np.asarray(pairs.loads.T @ scarce.astype(float)).ravel()
         return pairs.min(np.where(self.shut, np.inf, needed)) > 0
 
-    def _close(self, holdings: Sequence[Holding], tasks: Float) -> None:
+    def _close(self, holdings: Sequence[LevelDual], tasks: Float) -> None:
         """Let users hold nothing where it costs more than the least, as at all optima.
 
         A pair that a solver left more than its tolerance has unreliable prices, and is not closed.
@@ -318,7 +318,7 @@ class _LeximinPrograms:
         return charged.prices * (self.level / paid if paid > 0 else 0.0)
 
     def _finish(
-        self, floor: Float, holdings: list[Holding], prices: Float | None, single: bool
+        self, floor: Float, holdings: list[LevelDual], prices: Float | None, single: bool
     ) -> tuple[Float, Evidence]:
         """Tasks at the floors found, and the evidence: what holds users at each, or on one pool the bottlenecks."""
         program = self.program
@@ -342,4 +342,4 @@ class _LeximinPrograms:
         elif not single:
             tasks = raised_to_bounds(program, self.further, holdings[:-1], repair(program, tasks))
         further = None if self.further is None else replace(self.further, further=())  # without variables
-        return tasks, HeldLevels(holdings, Written.of(self.cone), prices, further)
+        return tasks, LevelDuals(holdings, Written.of(self.cone), prices, further)

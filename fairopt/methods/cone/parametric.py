@@ -18,9 +18,9 @@ from fairopt.blocks.efficiency import FairnessEfficiency, PowerSpread, TotalIs
 from fairopt.blocks.marginal import PowerMarginal
 from fairopt.blocks.objectives import MaxMin, Objective, Total
 from fairopt.certificate import Try
+from fairopt.evidence.prices import UserPrices
 from fairopt.evidence.solved import Solved
 from fairopt.evidence.tangents import Tangents
-from fairopt.evidence.user_prices import UserPrices
 from fairopt.formulation.program import ConeModel, Program
 from fairopt.methods.arrays import Float
 from fairopt.methods.cluster.alpha_fair import prices_on_servers

@@ -15,7 +15,7 @@ import numpy as np
 from fairopt.formulation.program import Program
 from fairopt.methods.arrays import Bool, Float, Int
 from fairopt.proofs.conic import Boundary, ConicConditions, boundaries, by_row, least_squares
-from fairopt.proofs.levels import Holding, largest_rise
+from fairopt.proofs.levels import LevelDual, largest_rise
 from fairopt.runtime.lazy import sp
 from fairopt.tolerances import GAP_TOLERANCE
 
@@ -36,7 +36,7 @@ class SinglePoint(NamedTuple):
     Users whom their limits hold there are not among those ``rising``.
     """
 
-    holding: Holding
+    holding: LevelDual
     unknowns: Float
     others: Float
     rising: Bool
@@ -46,7 +46,7 @@ def single_point(
     program: Program,
     further: ConicConditions,
     relative: sp.csr_array,
-    holding: Holding,
+    holding: LevelDual,
     unknowns: Float,
     rising: Bool,
     limits: Float,
@@ -89,7 +89,7 @@ class _Optimality:
         program: Program,
         further: ConicConditions,
         relative: sp.csr_array,
-        holding: Holding,
+        holding: LevelDual,
         unknowns: Float,
         rising: Bool,
         limits: Float,
@@ -122,7 +122,9 @@ class _Optimality:
         self.levels, self.at_level = relative[paying][:, self.some], of_level[paying]
         self.kept = np.where(self.at_level, 0.0, np.where(limited, limits, values)[paying])
         self.costing = np.flatnonzero((pays | rising)[program.pairs.user[self.some]])
-        lengths = [float(b.slope @ slack[b.rows] / (b.slope @ b.slope)) for b in boundaries(self.y, further.dims)]
+        lengths = [
+            float(b.gradient @ slack[b.rows] / (b.gradient @ b.gradient)) for b in boundaries(self.y, further.dims)
+        ]
         level, y = values[holding.users].mean(keepdims=True), self.y[self.active]
         parts = unknowns[self.some], others, level, lengths, y, prices, paid[paying] / values[paying]
         self.begun, self.ends = np.concatenate(parts), np.cumsum([len(part) for part in parts])[:-1]
@@ -132,7 +134,7 @@ class _Optimality:
     def linearised(self, at: Float) -> tuple[sp.csr_array, Float]:
         """The derivatives of the equations at variables, and by how much they do not hold."""
         z, v, level, lengths, self.y[self.active], prices, paid = np.split(at, self.ends)
-        near, y = boundaries(self.y, self.further.dims, bends=True), self.y[self.active]
+        near, y = boundaries(self.y, self.further.dims, hessians=True), self.y[self.active]
         if len(near) != len(lengths):  # a cone's multipliers left its boundary: there is no such optimum nearby
             return sp.csr_array((1, len(at))), np.array([np.inf])
         slopes = sp.csr_array(by_row(near, len(self.y))[:, self.active])
@@ -183,29 +185,29 @@ def _bends(near: list[Boundary], lengths: Float, n_rows: int) -> sp.csr_array:
     """The second derivatives of boundaries, each times a length, as a matrix of all rows."""
     out = sp.lil_array((n_rows, n_rows))
     for boundary, length in zip(near, lengths, strict=True):
-        out[boundary.rows, boundary.rows] = length * boundary.bend
+        out[boundary.rows, boundary.rows] = length * boundary.hessian
     return sp.csr_array(out)
 
 
 def levels_above(
-    program: Program, further: ConicConditions, per_task: Float, holding: Holding, tasks: Float, rising: Bool
-) -> list[Holding]:
+    program: Program, further: ConicConditions, per_task: Float, holding: LevelDual, tasks: Float, rising: Bool
+) -> list[LevelDual]:
     """What holds the rising users one after the other, from the lowest level, as far as a holding's multipliers do."""
     assert holding.dual is not None
-    pairs, found = program.pairs, list[Holding]()
+    pairs, found = program.pairs, list[LevelDual]()
     values = pairs.sum(tasks * per_task)
     capacities = np.asarray(pairs.loads.T @ holding.prices).ravel()
     free, place = np.flatnonzero(rising[pairs.user] & (tasks > 0)), FIRST
 
-    def held(user: int, times: float) -> tuple[float, Holding]:
+    def held(user: int, times: float) -> tuple[float, LevelDual]:
         wanted = np.where(pairs.user == user, per_task, 0.0)[free]
         assert holding.dual is not None
         y = further.charging_nothing(times * holding.dual, times * capacities[free] - wanted, free)
-        made = Holding(np.array([user]), times * holding.prices, y, holding.sizes)
+        made = LevelDual(np.array([user]), times * holding.prices, y, holding.sizes)
         return largest_rise(program, further, tasks, made), made
 
     for user in sorted(np.flatnonzero(rising).tolist(), key=values.__getitem__):
-        tried, better = dict[int, tuple[float, Holding]](), True
+        tried, better = dict[int, tuple[float, LevelDual]](), True
         while better:  # down to the least rise, from what was best for the user before
             for k in range(max(place - 1, 0), min(place + 2, len(MULTIPLES))):
                 if k not in tried:

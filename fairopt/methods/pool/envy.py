@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from fairopt.blocks.constraints import EnvyFree
-from fairopt.evidence.pulled import Pulled
+from fairopt.evidence.pool import EnvyBottlenecks
 from fairopt.formulation.program import Program
 from fairopt.methods.arrays import Bool, Float
 from fairopt.methods.settings import Proposals, Settings
-from fairopt.proofs.envy import Pulling, Pulls
+from fairopt.proofs.envy import EnvyProgram, EnvyRatios
 from fairopt.proofs.proposal import Proposal
 from fairopt.runtime.progress import tell
 from fairopt.tolerances import ROUNDING
@@ -17,7 +17,7 @@ from fairopt.tolerances import ROUNDING
 LARGEST = 20_000  # users: a stage looks at all pairs, which takes seconds
 
 
-def pulled_applies(program: Program) -> bool:
+def envy_free_applies(program: Program) -> bool:
     """Whether the program is leximin or max-min on one pool under envy-freeness and bounds."""
     if not program.single or not program.term.is_smallest or not program.rest:
         return False
@@ -25,31 +25,31 @@ def pulled_applies(program: Program) -> bool:
     return usable and program.instance.n_users <= LARGEST and all(type(c) is EnvyFree for c in program.rest)
 
 
-def solve_pulled(program: Program, settings: Settings) -> Proposals:
+def solve_envy_free(program: Program, settings: Settings) -> Proposals:
     """Leximin or max-min without envy; no proposal where the lower bounds do not fit."""
-    pulling = Pulling(program)
-    found = _fill(program, pulling)
+    envy = EnvyProgram(program)
+    found = _fill(program, envy)
     if found is not None:
         tasks, prices = found
-        yield Proposal("water-filling", tasks, Pulled(pulling, prices))
+        yield Proposal("water-filling", tasks, EnvyBottlenecks(envy, prices))
 
 
-def _fill(program: Program, pulling: Pulling) -> tuple[Float, Float] | None:
+def _fill(program: Program, envy: EnvyProgram) -> tuple[Float, Float] | None:
     """Tasks, and the derivatives of the lowest level by capacities; None if not found."""
-    pulls, weights = pulling.pulls, program.instance.weights
-    c = pulling.share().coefficients(program.instance, True)
+    ratios, weights = envy.ratios, program.instance.weights
+    c = envy.share().coefficients(program.instance, True)
     loads, usable = program.pairs.loads * weights, program.usable  # of a task per weight
-    point = pulls.up(program.low / weights) if program.low.any() else np.zeros(pulls.n)  # tasks per weight
+    point = ratios.least_above(program.low / weights) if program.low.any() else np.zeros(ratios.n)  # tasks per weight
     most = program.high / weights
     if np.isfinite(most).any():
-        most = pulls.room(most)
+        most = ratios.most_below(most)
     if (point > most * (1 + ROUNDING)).any() or (loads @ point > usable * (1 + ROUNDING)).any():
         return None
-    point, limits, active = np.minimum(point, most), most * c, np.ones(pulls.n, dtype=bool)
+    point, limits, active = np.minimum(point, most), most * c, np.ones(ratios.n, dtype=bool)
     prices: Float | None = None
     while active.any():
-        tell("levels without envy, users settled", pulls.n - int(active.sum()), pulls.n)
-        point, slope = _raised(pulls, loads, usable, point, np.where(active, 1 / c, 0.0), limits)
+        tell("levels without envy, users settled", ratios.n - int(active.sum()), ratios.n)
+        point, slope = _raised(ratios, loads, usable, point, np.where(active, 1 / c, 0.0), limits)
         full = loads @ point >= usable * (1 - ROUNDING)
         if prices is None:  # of the resource that is full first, if no limit is reached before
             rates = np.where(full & ~(point * c >= limits * (1 - ROUNDING)).any(), loads @ slope, 0.0)
@@ -57,7 +57,8 @@ def _fill(program: Program, pulling: Pulling) -> tuple[Float, Float] | None:
             prices = np.divide(1.0, rates, out=np.zeros(len(usable)), where=priced) / max(int(priced.sum()), 1)
         needed = (loads[full] > 0).any(axis=0)
         fixed = active & (
-            (pulls.room(np.where(needed, point, np.inf)) <= point * (1 + ROUNDING)) | (point >= most * (1 - ROUNDING))
+            (ratios.most_below(np.where(needed, point, np.inf)) <= point * (1 + ROUNDING))
+            | (point >= most * (1 - ROUNDING))
         )
         if not fixed.any():
             return None
@@ -67,7 +68,7 @@ def _fill(program: Program, pulling: Pulling) -> tuple[Float, Float] | None:
 
 
 def _raised(
-    pulls: Pulls, loads: Float, usable: Float, point: Float, per_level: Float, limits: Float
+    ratios: EnvyRatios, loads: Float, usable: Float, point: Float, per_level: Float, limits: Float
 ) -> tuple[Float, Float]:
     """The least point above a given one at the highest level of active users that fits, and its slope by that level.
 
@@ -77,7 +78,7 @@ def _raised(
     steps = np.unique(limits[active & np.isfinite(limits)])
 
     def at(level: float) -> Float:
-        return np.maximum(point, pulls.up(per_level * np.minimum(level, np.where(active, limits, 0.0))))
+        return np.maximum(point, ratios.least_above(per_level * np.minimum(level, np.where(active, limits, 0.0))))
 
     low, high = 0, len(steps)  # how many limits fit
     while low < high:
@@ -89,8 +90,8 @@ def _raised(
     base = at(steps[low - 1]) if low else point
     more = active & (limits > (steps[low - 1] if low else 0.0))
     if not more.any():
-        return base, np.zeros(pulls.n)
-    rate = pulls.up(np.where(more, per_level, 0.0))
+        return base, np.zeros(ratios.n)
+    rate = ratios.least_above(np.where(more, per_level, 0.0))
     level = min(_highest(load, capacity, base, rate) for load, capacity in zip(loads, usable, strict=True))
     return np.maximum(base, rate * level), np.where(rate * level >= base, rate, 0.0)
 

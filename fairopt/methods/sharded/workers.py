@@ -27,10 +27,10 @@ from fairopt.methods.pool.alpha_fair import AlphaFairPool, Response
 from fairopt.methods.pool.waterfilling import Event, Start, WaterfillingPool
 from fairopt.methods.sharded.shards import ArrayShard, BlockShard, FileRows, Shard
 from fairopt.methods.sharded.waiting import CHECKS, Deadline, answering, gathered, named_errors, nobody
-from fairopt.proofs.pool import Bottlenecks, Owed, Worth, bottlenecks, owed, worth
+from fairopt.proofs.pool import AlphaFairSums, Bottlenecks, Corrections, alpha_fair_sums, bottlenecks, corrections
 from fairopt.runtime.progress import tell
 
-FINAL = ("judge", "owe", "tasks", "write")  # methods of `LoadedShard` whose results are certified or returned
+FINAL = ("judge", "corrections", "tasks", "write")  # methods of `LoadedShard` whose results are certified or returned
 
 
 @dataclass(frozen=True)
@@ -125,7 +125,7 @@ class LoadedShard:
         weights, limits = instance.weights[pick], instance.task_limits[pick]
         return np.array(demands), np.array(weights), np.array(limits), instance.n_users
 
-    def _owe(self, events: Sequence[Event], least: Float) -> Owed | None:
+    def _corrections(self, events: Sequence[Event], least: Float) -> Corrections | None:
         """The first-order corrections of Bound 4.3 for small holdings."""
         users = copy.copy(self.users)
         if users is None:
@@ -133,7 +133,7 @@ class LoadedShard:
         assert isinstance(users, WaterfillingPool)
         users.tasks = users.tasks.copy()
         order = [event.resource for event in events]
-        return owed(users.pool, users.tasks, order, least, partial(users.settle, events=events))
+        return corrections(users.pool, users.tasks, order, least, partial(users.settle, events=events))
 
     def _settled(self, answer: tuple[Any, ...]) -> tuple[Float, Any]:
         """Tasks of the users who take part, from events or from level and prices, and their measures."""
@@ -148,10 +148,10 @@ class LoadedShard:
         else:
             users.level, log_prices = answer
             settle = users.settling(log_prices)
-            found = worth(users.pool, users.tasks, log_prices, users.alpha, users.level, settle)
+            found = alpha_fair_sums(users.pool, users.tasks, log_prices, users.alpha, users.level, settle)
         return users.tasks, found
 
-    def _judge(self, answer: tuple[Any, ...]) -> Bottlenecks | Worth | None:
+    def _judge(self, answer: tuple[Any, ...]) -> Bottlenecks | AlphaFairSums | None:
         return None if self.users is None else self._settled(answer)[1]
 
     def _tasks(self, answer: tuple[Any, ...], factor: float) -> tuple[Float, Float]:

@@ -247,7 +247,7 @@ def allocate_sharded(
             fix = "solve a smaller part of the users in memory, where other methods can be tried"
             raise NotCertified(
                 f"no answer could be certified: gap {certificate.gap:.2g} (tolerance 1e-6), violation "
-                f"{certificate.violation:.2g} (1e-9). Fix: {'give it more time_limit' if deadline.over else fix}"
+                f"{certificate.violation:.2g} (1e-9). Fix: {'give it more time_limit' if deadline.late else fix}"
             )
         load, prices = proof.found.feasible.load, proof.prices
         assert prices is not None

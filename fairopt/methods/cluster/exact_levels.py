@@ -313,8 +313,8 @@ class _Kernel:
             square[:, [k, j]] = square[:, [j, k]]
             self.rows[[k, i]], self.columns[[k, j]] = self.rows[[i, k]], self.columns[[j, k]]
             square[k + 1 :, k] = (square[k + 1 :, k] << BITS) // square[k, k]
-            below, beside = k + 1 + np.flatnonzero(square[k + 1 :, k]), k + 1 + np.flatnonzero(square[k, k + 1 :])
-            square[np.ix_(below, beside)] -= _times(square[below, k][:, None], square[k, beside])
+            below, after = k + 1 + np.flatnonzero(square[k + 1 :, k]), k + 1 + np.flatnonzero(square[k, k + 1 :])
+            square[np.ix_(below, after)] -= _times(square[below, k][:, None], square[k, after])
 
     def solve(self, right: Whole) -> Whole:
         """The solution for a right-hand side."""

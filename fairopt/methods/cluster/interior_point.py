@@ -612,9 +612,14 @@ class ByPrices(PriceSystem):
         def pivots() -> tuple[Float, Float, Float, Float]:
             first = ratios.sum(axis=1) + responses
             middle = np.einsum("js,js->j", ratios, coefficients) / first
-            beside = coefficients - middle[:, None]
-            turned = ratios * beside
-            return first, middle, turned, np.einsum("js,js->j", turned, beside) + responses * middle**2 + per_multiplier
+            centred = coefficients - middle[:, None]
+            turned = ratios * centred
+            return (
+                first,
+                middle,
+                turned,
+                np.einsum("js,js->j", turned, centred) + responses * middle**2 + per_multiplier,
+            )
 
         first, middle, second, pivot = pivots()
         self.middle[users], self.pivot[users] = middle, pivot
@@ -622,12 +627,12 @@ class ByPrices(PriceSystem):
         most = ratios[row, top]
         ratios[row, top] = 0.0
         after = cheapest_of(-ratios)[1]
-        for server, held in ((top, most), (after, ratios[row, after])):
+        for server, theta in ((top, most), (after, ratios[row, after])):
             ratios[row, top] = most
             ratios[row, server] = 0.0
             without, _, _, rest = pivots()
-            own[row, server] = held * (without / first) * (rest / pivot)
-            ratios[row, server] = held
+            own[row, server] = theta * (without / first) * (rest / pivot)
+            ratios[row, server] = theta
         return own, second
 
     def solve(

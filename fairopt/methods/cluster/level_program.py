@@ -79,11 +79,11 @@ class LevelProgram:
         self.rates, self.bases, self.passed = rates, bases, False
         if self.choosing.all():
             return
-        held = np.flatnonzero(self.of_pair)
-        group, pair = self.group[held], np.zeros(self.n_groups, dtype=np.intp)
-        pair[group] = held
+        basic = np.flatnonzero(self.of_pair)
+        group, pair = self.group[basic], np.zeros(self.n_groups, dtype=np.intp)
+        pair[group] = basic
         alone = self.choosing & (np.bincount(group, minlength=self.n_groups) == 1) & ~self.of_group & (self.low == 0)
-        alone[group[self.closed[held]]] = False
+        alone[group[self.closed[basic]]] = False
         self.home[alone] = pair[alone]
         self.choosing &= ~alone
         self.column &= self.choosing[self.group]

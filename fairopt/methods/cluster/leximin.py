@@ -252,7 +252,7 @@ class _LevelsOnServers:
         return by_pair, cheapest
 
     def holdings(self) -> list[LevelDual]:
-        """The users held by the prices of each level."""
+        """The users fixed by the prices of each level, and these prices."""
         return [LevelDual(np.flatnonzero(self.fixed_at == k), prices) for k, prices in enumerate(self.levels)]
 
     def tasks(self) -> Float:

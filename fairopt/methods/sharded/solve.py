@@ -184,7 +184,7 @@ def solve_in_shards(users: ShardedUsers) -> Judged:
             if judged.proof.gap <= FINE:
                 break
     except NotCertified:
-        if best is None or not users.deadline.over:
+        if best is None or not users.deadline.late:
             raise
     if best is None:
         raise NotCertified(

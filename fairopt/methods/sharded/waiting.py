@@ -7,40 +7,32 @@ stopped.
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 from fairopt.errors import FairoptError, NotCertified, SolverUnavailable
-from fairopt.runtime.clock import checked
+from fairopt.runtime.clock import Clock
 
 PATIENCE = 30.0  # seconds between checks of the workers
 SILENCE = 5.0  # seconds in which a worker has to respond; it takes a millisecond, whatever the worker computes
 CHECKS = 12  # that find shards on silent workers before the call fails; Dask drops such workers after 5 minutes
 
 
-class Deadline:
-    """The time limit of a call, checked between shards; ``during`` is the current step."""
+class Deadline(Clock):
+    """The clock of a sharded call, checked between shards; ``during`` is the current step."""
 
-    def __init__(self, seconds: float | None) -> None:
-        self.seconds, self.during = checked(seconds), "the start"
-        self.end = None if seconds is None else time.perf_counter() + seconds
-
-    @property
-    def over(self) -> bool:
-        """Whether the time is up."""
-        return self.end is not None and time.perf_counter() >= self.end
+    during = "the start"
 
     def most(self, seconds: float) -> float:
         """The given seconds, or the time left if that is less."""
-        return seconds if self.end is None else min(seconds, max(self.end - time.perf_counter(), 0.0))
+        return seconds if self.left is None else min(seconds, self.left)
 
     def check(self, done: int, of: int) -> None:
         """Raise `NotCertified` if the time is up after ``done`` of the shards of a round."""
-        if self.over:
+        if self.late:
             raise NotCertified(
-                f"the time limit of {self.seconds:g} s was reached in {self.during}, after {done} of {of} shards, "
+                f"the time limit of {self.time_limit:g} s was reached in {self.during}, after {done} of {of} shards, "
                 "before there was an answer. Fix: give it more time_limit, or a client with more workers"
             )
 

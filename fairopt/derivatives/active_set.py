@@ -100,7 +100,7 @@ class ActiveSet:
             curve = together if self.small else sp.csr_array(together)
         return marginal, curve, shared, -log_z
 
-    @np.errstate(all="ignore")  # marginal may be zero, or beyond the range of floats
+    @np.errstate(all="ignore")  # marginal utilities may be zero or overflow
     def start(self, optimum: Optimum, clock: Clock) -> None:
         """Find the active set at an answer, and its multipliers."""
         if self.term.alpha is None and len(self.w) > MOST:

@@ -161,7 +161,7 @@ class MultiplierSet:
         self.determined = conditions.forced_zero.copy()
         self.determined[live] = (vectors[:, kept] ** 2).sum(axis=1) > 1 - 1e-9
         self.unique = bool(self.determined.all())
-        # orthonormal
+        # an orthonormal basis
         self.null_space = np.zeros((len(matrix), int((~kept).sum())))
         self.null_space[live] = _basis(vectors[:, ~kept] * np.where(norm > 0, per, 1.0)[:, None])
         self.theta = np.zeros(len(matrix))

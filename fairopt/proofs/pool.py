@@ -444,7 +444,7 @@ def proof_on_pool(
         alpha = term.alpha
         assert alpha is not None
         found, weight = found.scaled(factor, alpha) if factor < 1 else found, found.weight
-        with np.errstate(over="ignore"):  # prices may be above_limit the range of floats at large alpha
+        with np.errstate(over="ignore"):  # prices may overflow at large alpha
             gap = found.gap(float(np.exp(prices) @ usable), alpha)
             value, prices = found.natural(alpha, level), np.exp(prices + (1.0 - alpha) * np.log(level))
     else:

@@ -78,7 +78,7 @@ class Optimum:
         self.bends = any(term.kind.bends for term in self.objective.terms())
         pairs = program.pairs
         # of users bounded by zero, and of wholly reserved resources
-        closed = (program.high[pairs.user] <= 0) | program.closed_pairs
+        closed = (program.high[pairs.user] <= 0) | program.zero_pairs
         self.open_pairs = np.flatnonzero(~closed)
         every = not closed.any()
         self.user = pairs.user[self.open_pairs]

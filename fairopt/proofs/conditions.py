@@ -56,7 +56,7 @@ def repair(program: Program, tasks: Float) -> Float:
     with np.errstate(invalid="ignore", divide="ignore"):
         cut = np.where(total > program.high, program.high / total, 1.0)
     tasks = tasks * cut[pairs.user]
-    tasks = np.where(program.closed_pairs, 0.0, tasks)
+    tasks = np.where(program.zero_pairs, 0.0, tasks)
     rows = program.rows.load(tasks)
     usable = program.usable_rows
     over = np.where(usable > 0, rows / np.where(usable > 0, usable, 1.0), np.where(rows > 0, np.inf, 0.0))

@@ -76,10 +76,10 @@ class Optimum:
         if program.empty:
             return
         self.levelled = program.term.is_smallest and program.term.kind.is_known
-        self.bends = any(term.kind.bends for term in self.objective.terms())
+        self.bends = any(term.kind.steep_at_zero for term in self.objective.terms())
         pairs = program.pairs
         # pairs where no tasks can ever run: of users bounded by zero, and of resources that are reserved altogether
-        shut = (program.high[pairs.user] <= 0) | program.closed_pairs
+        shut = (program.high[pairs.user] <= 0) | program.zero_pairs
         self.kept = np.flatnonzero(~shut)
         every = not shut.any()
         self.user = pairs.user[self.kept]

@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from fairopt.blocks.algebra import tiers_of, written
+from fairopt.blocks.algebra import expression_of, tiers_of
 from fairopt.blocks.base import is_ours
 from fairopt.blocks.bundle_model import BundleModel
 from fairopt.blocks.constraints import Constraint
 from fairopt.blocks.model import Model, Pairs
 from fairopt.blocks.objectives import MaxMin
-from fairopt.blocks.shares import asked_once
+from fairopt.blocks.shares import coefficients_cached
 from fairopt.formulation.bundle_program import BundleProgram, program_class
 from fairopt.formulation.program import Indices, Mask, Program, checked_conditions, require_instance, warn_of_loops
 from fairopt.instance import Instance
@@ -23,7 +23,7 @@ from fairopt.runtime.lazy import cp, sp
 TASKS, BUNDLES = "tasks", "bundles"  # names of the variables
 
 
-@asked_once()
+@coefficients_cached()
 def natural_problem(policy: Any, instance: Instance) -> cp.Problem:
     """See `Policy.problem`."""
     require_instance(instance)
@@ -71,7 +71,7 @@ def natural_problem(policy: Any, instance: Instance) -> cp.Problem:
         for block in policy.constraints:
             named = checked_conditions(block, model if is_ours(block) else of_all).items()
             conditions += [_named(f"{block}: {name}", condition) for name, condition in named]
-        objective = cp.sum(written(program.objective, model))
+        objective = cp.sum(expression_of(program.objective, model))
         warn_of_loops(program.objective, [objective])
         conditions += model.required
     maximise = cp.Maximize(objective)

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairopt.blocks.algebra import AtLeast, refuse_unknown_numbers, written
-from fairopt.blocks.base import Block, asked, blocks_within, brief, is_ours
+from fairopt.blocks.algebra import AtLeast, expression_of, refuse_unknown_numbers
+from fairopt.blocks.base import Block, blocks_within, brief, call_block, is_ours
 from fairopt.blocks.constraints import Constraint, MadeRows, ManyRows, MinShare
 from fairopt.blocks.marginal import Marginal
 from fairopt.blocks.model import Model, Pairs, Point, in_range
@@ -174,14 +174,14 @@ class Program:
         return self.instance.capacities * self.instance.counts[:, None]
 
     @cached_property
-    def closed_pairs(self) -> Mask:
+    def zero_pairs(self) -> Mask:
         """Pairs that need a resource of which no part may be used, or of which conditions allow no tasks."""
         shut, closed = np.zeros(len(self.pairs), dtype=bool), self.usable_rows <= 0
         if closed.any():
             shut |= np.asarray(self.pairs.loads.T @ closed.astype(float)).ravel() > 0
         for block in self.rest:
             for one in () if isinstance(block, (ManyRows, MadeRows)) else self.rows_of(block) or ():
-                shut |= one.rows.shut
+                shut |= one.rows.zero_pairs
         return shut
 
     @cached_property
@@ -305,7 +305,7 @@ class ConeModel:
 
     def imposed(self, some: BlockRows) -> cp.Constraint:
         """Rows as a condition in the unknowns, which is known to be them."""
-        condition = some.rows.condition(self.model)
+        condition = some.rows.constraint(self.model)
         self.known[condition.id] = some
         return condition
 
@@ -396,7 +396,7 @@ def checked_conditions(constraint: Constraint, model: Model) -> dict[str, cp.Con
 
     `InvalidBlock` if it returns others, `NotConcave` if one is not convex, and `Infeasible` if one never holds.
     """
-    conditions = asked(constraint, "constraints", model)
+    conditions = call_block(constraint, "constraints", model)
     if not isinstance(conditions, dict):
         raise InvalidBlock(
             f"{constraint}.constraints gave {type(conditions).__name__}; give a dict of conditions by name"
@@ -479,7 +479,7 @@ def objective_form(objective: Objective, model: Model, unknowns: cp.Variable) ->
     form = objective.solver_form(model)
     factor = None
     if form is None:
-        form = cp.sum(written(objective, model))
+        form = cp.sum(expression_of(objective, model))
         _refuse_whole_numbers(objective, form, model)
         warn_of_loops(objective, [form])
         factor = _scale(form, unknowns)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fairopt.blocks.base import asked, brief, is_ours
+from fairopt.blocks.base import brief, call_block, is_ours
 from fairopt.blocks.constraints import Constraint
 from fairopt.blocks.model import Pairs
 from fairopt.blocks.rows import Rows, _WrongRows
@@ -42,7 +42,7 @@ def rows_of(block: Constraint, pairs: Pairs) -> list[BlockRows] | None:
     """
     own = not is_ours(block) and type(block).rows is not Constraint.rows
     try:
-        given = asked(block, "rows", pairs) if own else block.rows(pairs)
+        given = call_block(block, "rows", pairs) if own else block.rows(pairs)
     except _WrongRows as error:
         raise InvalidBlock(f"{block}: {error}") from error
     if given is None:

@@ -23,7 +23,7 @@ from fairopt.blocks.base import ByUser, blocks_within, is_ours
 from fairopt.blocks.constraints import Constraint
 from fairopt.blocks.model import Point
 from fairopt.blocks.objectives import AlphaFair, Objective, Total
-from fairopt.blocks.shares import Share, Tasks, asked_once
+from fairopt.blocks.shares import Share, Tasks, coefficients_cached
 from fairopt.certificate import Try
 from fairopt.errors import Infeasible, InvalidBlock, NotCertified, OutOfDomain, nearest
 from fairopt.formulation import solvers
@@ -87,7 +87,7 @@ NOTHING = 1e-5  # of users' typical tasks: under squares with 0 on the right sid
 TIER_LOSS = 1e-7  # relative part of an earlier tier's best value that a later tier may give up
 
 
-@asked_once()
+@coefficients_cached()
 def allocate(
     policy: Any,
     instance: Instance,

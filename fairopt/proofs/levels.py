@@ -219,7 +219,7 @@ class Levels:
             given = holding.dual, holding.sizes, prices, pairs.loads, program.usable_rows
             by_pair, worth = self.further.exact_charges(*given)
             exact, terms = True, 0.0  # each sum is rounded once
-        by_pair = np.where(program.closed_pairs, np.inf, by_pair / self.per_task)
+        by_pair = np.where(program.zero_pairs, np.inf, by_pair / self.per_task)
         shut = np.zeros(len(by_pair), dtype=bool)
         for earlier in self.before:
             shut |= earlier.over > 0
@@ -260,7 +260,7 @@ class Levels:
         if tie is None:  # what is closed matters to users above the level alone; prices of curved conditions are near
             alone = not (self.values > floors * (1 + ABOVE)).any()
             tie = TIE if alone or (self.further and self.further.curved) else ROUNDING
-        dearer = (by_pair > cheapest + tie * noise) & ~shut & ~program.closed_pairs
+        dearer = (by_pair > cheapest + tie * noise) & ~shut & ~program.zero_pairs
         over = np.where(dearer, by_pair - cheapest, 0.0)
         charged = further is not None and bool(further.pair_cost.any())
         return Charged(holding, charged, by_pair, cost, over, shut, spare, rounding, peak, floors, noise, added)

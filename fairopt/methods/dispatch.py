@@ -184,7 +184,7 @@ def _solve_tier(program: Program, settings: Settings, method: str) -> Answer:
     if isinstance(program, BundleProgram):
         check("writing programs for CVXPY")
         return best(program, solve_bundles(program, settings, method))
-    program.refuse_hopeless()
+    program.refuse_infinite_objective()
     if program.many_rows and method in ("auto", "cone") and not only_parametric(program):
         solve = partial(_solve_with, settings=settings, method=method)
         return solve_with_rows(program, settings, solve, partial(_solve_fast, settings=settings, method=method))

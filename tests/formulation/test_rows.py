@@ -205,7 +205,7 @@ class Given(fo.Constraint):
         (lambda pairs: {"a": Rows(pairs.weights["user1"])}, r"x\[pairs.instance.user_index\('user1'\)\]"),
         (lambda pairs: [1], "gave list; give a dict of Rows by name"),
         (lambda pairs: {"a": 1}, "under 'a'; give fairopt.blocks.rows.Rows"),
-        (lambda pairs: {"a": Rows([1.0, 2.0, 3.0])}, "have 3 coefficients, and there are 2 pairs"),
+        (lambda pairs: {"a": Rows([1.0, 2.0, 3.0])}, r"have 3 coefficients for 2 \(user, server\) pairs"),
         (
             lambda pairs: {"a": Rows(np.ones((1, 1, 2)))},
             r"Own.*per_task of Rows has shape \(1, 1, 2\).*give real .*n_pairs",

@@ -367,7 +367,7 @@ def figs_6_to_9(run: Run) -> Iterator[Row]:
         reading="Requests are chosen so: 70% are dominant in CPU.",
     )
     merged = RequestRounds(n_classes=40 if run.full else 10, seed=1, **size)
-    pooled = [fo.DRFH().allocate(merged.instance(k)) for k in range(0, 2000, 250 if run.full else 1000)]
+    pooled = [fo.DRF().allocate(merged.instance(k)) for k in range(0, 2000, 250 if run.full else 1000)]
     least = min(min(metrics.utilisation(a).mean.values()) for a in pooled)
     yield sampled(
         "Fig. 6",

@@ -55,7 +55,7 @@ def varied(memory: Float, user: int) -> Float:
 
 def motivation(run: Run) -> Iterator[Row]:
     """Sec. 1.1, Figs. 2 to 4."""
-    fair, most, place = fo.DRF().allocate(CLUSTER), fo.NoFairness().allocate(CLUSTER), "Sec. 1.1, Fig. 2"
+    fair, most, place = fo.DRF().allocate(CLUSTER), fo.MostTasks().allocate(CLUSTER), "Sec. 1.1, Fig. 2"
     yield number(place, "DRF's bundle of user 1", "100, 20, 20", fair.bundles[0, 0])
     yield number(place, "DRF's bundle of user 2", "100, 62.5, 12.5", fair.bundles[1, 0])
     yield number(place, "tasks under DRF", "2.5 and 12.5, 15 in all", [*fair.tasks, fair.tasks.sum()])
@@ -169,7 +169,7 @@ def by_level(demands: Ints, per_task: Ints) -> tuple[Ints, Ints]:
 
 def judged(demands: Ints, capacity: int) -> dict[str, Any]:
     """Columns about each combination: NTT by fairopt, and 2-DF compared with DRF and with its users in integers."""
-    policies = {"NFC": fo.NoFairness(), "DRF": fo.DRF(), "2-DF": TWO_DF}
+    policies = {"NFC": fo.MostTasks(), "DRF": fo.DRF(), "2-DF": TWO_DF}
     ntt = {name: fo.allocate_many(p, demands, [capacity] * 3).tasks.sum(axis=1) for name, p in policies.items()}
     ordered, pairs = np.sort(demands, axis=2), list(permutations(range(demands.shape[1]), 2))
     dominant, second = ordered[..., -1], ordered[..., -2]
@@ -433,7 +433,7 @@ def draw_bundles(run: Run) -> None:
     cases = {
         "DRF\n(Figs. 2, 3, 6)": fo.DRF().allocate(CLUSTER).tasks,
         "17 tasks": np.array([2.0, 15.0]),
-        "most tasks": fo.NoFairness().allocate(CLUSTER).tasks,
+        "most tasks": fo.MostTasks().allocate(CLUSTER).tasks,
         "2-DF\n(Fig. 7)": TWO_DF.allocate(CLUSTER).tasks,
     }
     fig, axes = plt.subplots(1, 4, figsize=(8, 4.2), layout="constrained", sharey=True)

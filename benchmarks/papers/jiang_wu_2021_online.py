@@ -19,7 +19,7 @@ from fairopt.plots import draw_timelines
 
 Float = NDArray[np.floating[Any]]
 Ints = NDArray[np.int64]
-Runs = Mapping[str, fo.Timeline]
+Runs = Mapping[str, fo.online.Timeline]
 SHARE = fo.KDominantShare(2)
 DEMANDS = np.array([[2.5, 3.0], [1.0, 15.0], [1.0, 10.0]])  # CPU and GB
 TASKS, DURATIONS, ARRIVALS = np.array([450, 150, 80]), (30, 20, 80), (0, 40, 50)
@@ -36,19 +36,19 @@ AT_60 = ((56, 28, 42), (28, 14, 21), (8, 4, 6), (56, 28, 42))  # printed, by typ
 TEXT = {0: (159, 0, 0), 30: (159, 0, 0), 40: (0, 3, 0), 80: (15, 13, 1), 90: (13, 15, 0), 100: (0, 34, 0)}
 
 
-def started(run: fo.Timeline, at: float) -> Ints:
+def started(run: fo.online.Timeline, at: float) -> Ints:
     """Tasks that started at a moment, (n_types, n_jobs)."""
     kinds = np.unique(run.server_types or run.servers, return_inverse=True)[1][run.task_server]
     now = run.start == at
     return np.array([np.bincount(run.task_job[now & (kinds == k)], minlength=3) for k in range(4)])
 
 
-def finished(run: fo.Timeline, since: float, by: float) -> Ints:
+def finished(run: fo.online.Timeline, since: float, by: float) -> Ints:
     """Tasks of each job that ended after a moment and by another one."""
     return np.bincount(run.task_job[(since < run.end) & (run.end <= by)], minlength=3)
 
 
-def left(run: fo.Timeline, at: float) -> Ints:
+def left(run: fo.online.Timeline, at: float) -> Ints:
     """Tasks of each job that have not started by a moment."""
     return TASKS - np.bincount(run.task_job[run.start <= at], minlength=3)
 
@@ -94,19 +94,19 @@ class AsPrinted:
     """A scheduler that starts what the text says, on one server with all capacity."""
 
     def __init__(self, starts: Mapping[int, Iterable[int]]) -> None:
-        tasks = [fo.Task(0, "", "all", j) for j in range(3)]
+        tasks = [fo.online.PlacedTask(0, "", "all", j) for j in range(3)]
         self.due = {at: [task for task, k in zip(tasks, n, strict=True) for _ in range(k)] for at, n in starts.items()}
 
     def submit(self, user: str, demands: Any, tasks: int) -> int:
         """The number of a job."""
         return NAMES.index(user)
 
-    def next_task(self, at: float) -> fo.Task | None:
+    def next_task(self, at: float) -> fo.online.PlacedTask | None:
         """The next task of those that start now."""
         due = self.due.get(int(at))
         return due.pop() if due else None
 
-    def finish(self, task: fo.Task) -> None:
+    def finish(self, task: fo.online.PlacedTask) -> None:
         """Nothing is kept of tasks that end."""
 
 
@@ -164,7 +164,9 @@ def after_60(runs: Runs, r60: Ints) -> Iterator[Row]:
     left90 = left80 - r80.sum(axis=0)
     r90 = rounds(POOLS - (r60 * [0, 0, 1] + r80) @ DEMANDS, left90)[0]
 
-    def row(at: int, what: str, printed: str, rule: Ints, of: Callable[[fo.Timeline], Ints], why: str = "") -> Row:
+    def row(
+        at: int, what: str, printed: str, rule: Ints, of: Callable[[fo.online.Timeline], Ints], why: str = ""
+    ) -> Row:
         return _row(at, what, printed, {ROUNDS: rule, **{name: of(x) for name, x in runs.items()}}, why)
 
     yield row(80, "job 2 finishes", "52", r60.sum(axis=0)[1:2], lambda x: finished(x, 60, 80)[1:2])

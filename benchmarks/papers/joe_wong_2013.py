@@ -51,7 +51,7 @@ def introduction(run: Run) -> Iterator[Row]:
     ):
         x = policy.allocate(EXAMPLE).tasks
         yield number(place, f"{what}: tasks of users 1 and 2, and in all", printed, [*x, x.sum()])
-    used, most = unequal @ EXAMPLE.demands, fo.NoFairness().allocate(EXAMPLE).tasks.sum()
+    used, most = unequal @ EXAMPLE.demands, fo.MostTasks().allocate(EXAMPLE).tasks.sum()
     yield claim(
         place,
         "0.17 and 2.83 tasks are possible, and 3 in all",
@@ -62,7 +62,9 @@ def introduction(run: Run) -> Iterator[Row]:
     betas, lams = np.array([-4, -2, -0.5, 0.25, 0.5, 0.75, 1.5, 2, 5, 20]), np.linspace(-5, 5, 101)
     able = np.sign(1 - betas)[:, None] * lams >= 0
     worse = [
-        fo.preferences.compatible([(0.5, 2.5), unequal], [0, 1], family, betas=betas, lams=lams, instance=EXAMPLE)
+        fo.tradeoff.preferences.compatible(
+            [(0.5, 2.5), unequal], [0, 1], family, betas=betas, lams=lams, instance=EXAMPLE
+        )
         for family in ("fds", "gfj")
     ]
     yield claim(
@@ -208,7 +210,7 @@ def proposition_3(run: Run) -> Iterator[Row]:
     for n in (2, 10, 100, 10_000):
         for t in (1.0, 2.0, 10.0, 100.0, 1e3, 1e4, 1e6):
             more, less = (np.append(np.ones(n - 1), end) for end in (1.1 * t, t))
-            ends = fo.preferences.intervals([more, less], [0, 1], "gfj", betas=betas)
+            ends = fo.tradeoff.preferences.intervals([more, less], [0, 1], "gfj", betas=betas)
             lower, upper = np.maximum(lower, ends[0]), np.minimum(upper, ends[1])
         least[n] = np.where(betas < 1, lower, -upper) / edge(betas)
     rises, side = (lower[:, None] < lams + SAME) & (lams < upper[:, None] + SAME), np.sign(1 - betas)[:, None]
@@ -377,7 +379,7 @@ def propositions_7_and_8(run: Run) -> Iterator[Row]:
     for share, name, equation in ((fo.DominantShare(), "dominant shares", 15), (fo.Tasks(), "numbers of tasks", 16)):
         tried = [([[1, 2], [2, 1]], [3, 3])]
         tried += [(rng.integers(1, 4, (2, 2)), rng.integers(3, 6, 2)) for _ in range(many)]
-        found = [fo.no_tradeoff(fo.Instance(*s), share) for s in tried if np.linalg.matrix_rank(s[0]) == 2]
+        found = [fo.tradeoff.no_tradeoff(fo.Instance(*s), share) for s in tried if np.linalg.matrix_rank(s[0]) == 2]
         held, even = np.array([(a.condition, np.ptp(a.most_tasks.share(share)) < SAME) for a in found if a.square]).T
         words = "if" if equation == 16 else "if and only if"
         yield claim(
@@ -389,7 +391,7 @@ def propositions_7_and_8(run: Run) -> Iterator[Row]:
             sampled=True,
             reading="Other allocations with as many tasks may still be equal.",
         )
-    a = fo.no_tradeoff(fo.Instance([[1, 1], [2, 2]], [1, 1]))
+    a = fo.tradeoff.no_tradeoff(fo.Instance([[1, 1], [2, 2]], [1, 1]))
     yield claim(
         "Prop. 7",
         "the same of dominant shares and dependent tight constraints",
@@ -402,7 +404,7 @@ def propositions_7_and_8(run: Run) -> Iterator[Row]:
         ("two resources: equal tasks are most efficient if all slopes sigma_j are equal", [[4, 4], [1, 1]], [5, 5]),
         ("two users: equal tasks are most efficient if sum tau_i R_i2 = sum R_i2", [[1, 4], [3, 2]], [6, 6]),
     ):
-        a = fo.no_tradeoff(fo.Instance(demands, capacities), fo.Tasks())
+        a = fo.tradeoff.no_tradeoff(fo.Instance(demands, capacities), fo.Tasks())
         yield claim(
             "After Prop. 7",
             words,
@@ -411,7 +413,7 @@ def propositions_7_and_8(run: Run) -> Iterator[Row]:
             why="By eq. 16 it is the sums over users, for each resource, that must be equal.",
         )
     demands = rng.uniform(1, 9, (1000, 4, 2))
-    x = fo.allocate_many(fo.NoFairness(), demands, [20, 20]).tasks
+    x = fo.allocate_many(fo.MostTasks(), demands, [20, 20]).tasks
     yield claim(
         "Prop. 8",
         "with fewer than n tight constraints at the only optimum a user runs no tasks",
@@ -426,7 +428,7 @@ def propositions_7_and_8(run: Run) -> Iterator[Row]:
         f"{above.sum():,} such users in systems of this kind",
         sampled=True,
     )
-    alike, apart = (fo.no_tradeoff(fo.Instance(needs, [2])) for needs in ([[1], [1]], [[1], [2]]))
+    alike, apart = (fo.tradeoff.no_tradeoff(fo.Instance(needs, [2])) for needs in ([[1], [1]], [[1], [2]]))
     yield claim(
         "Cor. 6",
         "on one resource most tasks have equal shares if and only if all users need the same",

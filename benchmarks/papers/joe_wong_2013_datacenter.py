@@ -27,7 +27,7 @@ def datacenter(ram: float = 18.0) -> fo.Instance:
     return fo.Instance([[1, 4], [3, 1]], [9, ram], resources=["CPU", "RAM"])
 
 
-def swept(family: Callable[..., fo.Policy], instance: fo.Instance, **grid: Any) -> fo.Frontier:
+def swept(family: Callable[..., fo.Policy], instance: fo.Instance, **grid: Any) -> fo.tradeoff.Frontier:
     """A frontier on which every point is answered; Ctrl-C ends the run, where a frontier alone keeps what it has."""
     found = fo.frontier(family, instance, grid)
     if found.interrupted:
@@ -50,10 +50,10 @@ def figures_7_to_10(run: Run) -> Iterator[Row]:
     """User 2 needs 1 to 13 GB per task."""
     r = np.linspace(1, 13, 97)
     demands = np.array([[[1, 4], [3, need]] for need in r])
-    spread = [fo.heterogeneity(fo.Instance(d, [9, 18])) for d in demands]
+    spread = [fo.tradeoff.heterogeneity(fo.Instance(d, [9, 18])) for d in demands]
     tau, sigma = np.array([[h.tau_variance, h.sigma_variance] for h in spread]).T
     tasks, left = solved(demands)
-    total, most = left.sum(axis=2), fo.allocate_many(fo.NoFairness(), demands, [9, 18]).tasks.sum(axis=1)
+    total, most = left.sum(axis=2), fo.allocate_many(fo.MostTasks(), demands, [9, 18]).tasks.sum(axis=1)
     efficiency = 100 * tasks.sum(axis=2) / most
     one, three, six, twelve = (int(np.argmin(abs(r - at))) for at in (1, 3, 6, 12))
     yield number(
@@ -168,7 +168,7 @@ def figures_13_14(run: Run) -> Iterator[Row]:
     """Alpha-fairness by beta, and the RAM at which nothing is given up."""
     alphas = np.sort(np.append(np.linspace(0.1, 10, 100 if run.full else 34), CROSSING))
     fds, gfj = (swept(family, datacenter(), alpha=alphas) for family in FAMILIES.values())
-    before, last, most = alphas <= CROSSING, alphas[-1], fo.NoFairness().allocate(datacenter()).tasks.sum()
+    before, last, most = alphas <= CROSSING, alphas[-1], fo.MostTasks().allocate(datacenter()).tasks.sum()
 
     def tasks(family: Callable[..., fo.Policy], beta: float) -> Any:
         return family(beta).allocate(datacenter()).tasks
@@ -219,7 +219,7 @@ def figures_13_14(run: Run) -> Iterator[Row]:
     )
 
     def apart(ram: float, of: Callable[[fo.Allocation], Any]) -> float:
-        return float(np.subtract(*of(fo.NoFairness().allocate(datacenter(ram)))))
+        return float(np.subtract(*of(fo.MostTasks().allocate(datacenter(ram)))))
 
     root = brentq(apart, 8, 12, args=(lambda a: a.share(fo.DominantShare()),), xtol=1e-12)
     yield claim(
@@ -312,7 +312,7 @@ def figures_12_15_16(run: Run) -> Iterator[Row]:
             f"one point: {point[0].mean():.4f} % fair, {point[1].mean():.4f} % efficient",
         )
     up = rams <= SQUARE
-    fair = [swept(lambda _: fo.NoFairness(), datacenter(float(ram)), _=[0])["fairness"][0] for ram in rams[up]]
+    fair = [swept(lambda _: fo.MostTasks(), datacenter(float(ram)), _=[0])["fairness"][0] for ram in rams[up]]
     yield claim(
         "Fig. 15",
         "from 4 to 6 sqrt 3 GB fairness and efficiency both rise",
@@ -350,14 +350,14 @@ def figures_12_15_16(run: Run) -> Iterator[Row]:
         )
 
 
-def _falls(f: fo.Frontier) -> bool:
+def _falls(f: fo.tradeoff.Frontier) -> bool:
     """Whether no point is fairer and more efficient than another."""
     fairer = f["fairness"][:, None] > f["fairness"] + SAME
     return not (fairer & (f["efficiency"][:, None] > f["efficiency"] + SAME)).any()
 
 
 def _no_optimum(beta: float, lam: float) -> bool:
-    with suppress(fo.InvalidBlock):
+    with suppress(fo.errors.InvalidBlock):
         return not fo.FDS(beta=beta, lam=lam)
     return True
 

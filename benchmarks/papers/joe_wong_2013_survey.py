@@ -64,8 +64,8 @@ def figure_17(run: Run) -> Iterator[Row]:
 def compatible_points(run: Run) -> Iterator[Row]:
     """The points (beta, lambda) that give a ranking of question 2."""
     place, upside = "Sec. VI-B", {option: OPTIONS[option] for option in (3, 5)}
-    five_first = fo.preferences.compatible(upside, [5, 3], "fds", **GIVEN)
-    low = fo.preferences.intervals(upside, [5, 3], "fds", betas=[2], instance=CLUSTER)[0][0]
+    five_first = fo.tradeoff.preferences.compatible(upside, [5, 3], "fds", **GIVEN)
+    low = fo.tradeoff.preferences.intervals(upside, [5, 3], "fds", betas=[2], instance=CLUSTER)[0][0]
     yield claim(
         place,
         "FDS ranks 3 above 5 for all beta and lambda",
@@ -76,7 +76,7 @@ def compatible_points(run: Run) -> Iterator[Row]:
         why="With a negative emphasis, as lambda > 0 for beta > 1, a smaller sum counts for more.",
     )
     found = {
-        (family, ranking): fo.preferences.compatible(OPTIONS, ranking, family, **GIVEN)
+        (family, ranking): fo.tradeoff.preferences.compatible(OPTIONS, ranking, family, **GIVEN)
         for family in ("gfj", "fds")
         for ranking in permutations(OPTIONS)
     }
@@ -118,7 +118,7 @@ def compatible_points(run: Run) -> Iterator[Row]:
         f"{below[1]:.1f} % and {below[0]:.1f} % are below the edge",
         reading=clusters,
     )
-    at = [fo.preferences.compatible(OPTIONS, CONSENSUS, "gfj", betas=[2], lams=[lam]).all() for lam in (2, -2)]
+    at = [fo.tradeoff.preferences.compatible(OPTIONS, CONSENSUS, "gfj", betas=[2], lams=[lam]).all() for lam in (2, -2)]
     yield claim(
         "Figs. 20, 21",
         "the consensus is compatible with (beta, lambda) = (2, 2)",
@@ -128,11 +128,11 @@ def compatible_points(run: Run) -> Iterator[Row]:
     )
 
 
-def surveyed(emphasis: Any) -> fo.preferences.Survey:
+def surveyed(emphasis: Any) -> fo.tradeoff.preferences.Survey:
     """Generated people with beta from 1.5 to 5 and these emphases, under GFJ."""
     betas = np.random.default_rng(0).uniform(1.5, 5, len(emphasis))
-    rankings = fo.preferences.respondents(OPTIONS, "gfj", np.column_stack([betas, -np.asarray(emphasis)]))
-    return fo.preferences.Survey(OPTIONS, rankings, "gfj", **GIVEN)
+    rankings = fo.tradeoff.preferences.respondents(OPTIONS, "gfj", np.column_stack([betas, -np.asarray(emphasis)]))
+    return fo.tradeoff.preferences.Survey(OPTIONS, rankings, "gfj", **GIVEN)
 
 
 def generated_respondents(run: Run) -> Iterator[Row]:
@@ -140,7 +140,7 @@ def generated_respondents(run: Run) -> Iterator[Row]:
     rng, people = np.random.default_rng(1), 110
     survey = surveyed([*rng.uniform(0.6, 2, people // 2), *rng.uniform(0.02, 0.2, people // 2)])
     rankings = {p: [survey.options[i] for i in r] for p, r in zip(survey.people, survey.rankings, strict=True)}
-    fds = fo.preferences.Survey(OPTIONS, rankings, "fds", **GIVEN)
+    fds = fo.tradeoff.preferences.Survey(OPTIONS, rankings, "fds", **GIVEN)
     cluster, centres = survey.clusters()
     right = 100 * np.mean(cluster == (np.arange(people) >= people // 2))
     without = np.bincount(surveyed(rng.uniform(0.02, 1, people)).clusters()[0])
@@ -171,7 +171,7 @@ def generated_respondents(run: Run) -> Iterator[Row]:
         reading="Of the same people, at points with an emphasis >= 0.",
     )
     half = {option: np.divide(tasks, 2) for option, tasks in OPTIONS.items()}
-    scaled = fo.preferences.Survey(half, rankings, "gfj", **GIVEN).wrong
+    scaled = fo.tradeoff.preferences.Survey(half, rankings, "gfj", **GIVEN).wrong
     yield claim(
         "Sec. VI-B",
         "f ranks options alike when all are scaled",
@@ -190,7 +190,9 @@ def generated_respondents(run: Run) -> Iterator[Row]:
         _pictures(run, survey, fds, cluster)
 
 
-def _pictures(run: Run, survey: fo.preferences.Survey, fds: fo.preferences.Survey, cluster: NDArray[np.int64]) -> None:
+def _pictures(
+    run: Run, survey: fo.tradeoff.preferences.Survey, fds: fo.tradeoff.preferences.Survey, cluster: NDArray[np.int64]
+) -> None:
     fig, (ax, other) = plt.subplots(1, 2, figsize=(8, 3.6), layout="constrained")
     for rank, column in enumerate(survey.rankings.T, 1):
         for option, count in zip(*np.unique(column + 1, return_counts=True), strict=True):

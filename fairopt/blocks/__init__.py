@@ -1,5 +1,7 @@
 """Shares, objectives and constraints: the language in which fairness notions are written.
 
+Users find these names at the top of `fairopt`; `Marginal` is here. The files:
+
 * `base`: the base class of blocks, frozen dataclasses whose repr can be pasted back.
 * `shares`: coefficients of users' shares, such as the dominant share.
 * `normal_form`: objectives as sums of terms; each kind of term has its value, expression, bound and derivatives.
@@ -16,3 +18,7 @@
 * `ranked`: the best levels for ordered weights at given costs. `sorting`: sorting as linear constraints.
 * `terms`: polynomials and conditions on them. `symbols`: optimality conditions of blocks in these, for `prove`.
 """
+
+from fairopt.runtime.lazy import public_names
+
+__getattr__, __dir__ = public_names(__name__)

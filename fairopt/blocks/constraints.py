@@ -431,7 +431,7 @@ class EnvyFree(ManyRows):
         remain, in which l is above j if ``d_li' / d_li >= d_ji' / d_ji`` for all resources i'.
         """
         n, found, total = instance.n_users, [np.zeros(0, dtype=np.intp)], 0
-        same = instance.n_servers == 1 or (instance.demands.ndim == 2 and instance.everywhere)
+        same = instance.n_servers == 1 or (instance.demands.ndim == 2 and instance._everywhere)
         if not same or n > MANY:
             return None
         demands = instance.per_server_demands[:, 0]

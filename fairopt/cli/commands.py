@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from fairopt import datasets, report
+from fairopt import datasets
 from fairopt.cli.application import app, exit_code, guarded
 from fairopt.cli.inputs import Source, reading
 from fairopt.cli.interrupts import STOPPED
@@ -20,7 +20,9 @@ from fairopt.formulation import solvers
 from fairopt.instance import Instance
 from fairopt.policies.registry import named_constraint, named_policy
 from fairopt.policy import Policy, accepted, label
-from fairopt.report import Comparison, Outcome, demonstration, files
+from fairopt.report import catalogue, comparison, demonstration, files, tables
+from fairopt.report.comparison import Comparison
+from fairopt.report.outcomes import Outcome, ask_all, mechanisms
 
 FEW_USERS = 12  # whose tasks are worth a table beside the comparison
 WHAT_POLICY = "A name as kdf:k=2, blocks, or file.py:NAME or module:NAME, which runs that file; see 'fairopt policies'."
@@ -147,9 +149,9 @@ def solve(
         )
         allocation = mechanism.allocate(instance, **options)
     if as_json:
-        typer.echo(files.as_json(report.describe(allocation)))
+        typer.echo(files.as_json(tables.describe(allocation)))
     else:
-        for table in report.allocation_tables(allocation):
+        for table in tables.allocation_tables(allocation):
             console_for().print(table)
         _say(f"{label(mechanism)}: {allocation.tasks.sum():,.6g} tasks; {allocation.certificate}")
         if allocation.certificate.note:
@@ -194,7 +196,7 @@ def compare(
     if plot is not None and plot == plot_types:
         raise InvalidBlock(f"--plot and --plot-types would both write {plot}; give two names")
     constrained_policies = [constrained(named_policy(name), constraint) for name in policy] if constraint else policy
-    chosen = report.mechanisms(constrained_policies)
+    chosen = mechanisms(constrained_policies)
     if solver is not None:
         solvers.named(solver)
     instance = source.read()
@@ -212,7 +214,7 @@ def compare(
             for table in by_type:
                 console.print(table)
             if by_type:
-                console.print(report.PLACEMENT, style="dim")
+                console.print(tables.PLACEMENT, style="dim")
         made: dict[Path | None, Callable[[Path], Any]] = {}  # after they are shown, in case they cannot be written
         if result.outcomes:
             made[out] = lambda path: files.write_comparison(result, path)
@@ -253,7 +255,7 @@ def ask(chosen: Mapping[str, Any], instance: Instance, show: Callable[[Compariso
         complain(f"stopped by Ctrl-C after {len(outcomes)} of {len(chosen)} policies")
 
     with working(f"{len(chosen)} policies", options["verbose"], last_words):
-        left = report.ask_all(chosen, instance, outcomes, **options)
+        left = ask_all(chosen, instance, outcomes, **options)
     if left:
         last_words()
         raise typer.Exit(STOPPED)
@@ -267,7 +269,7 @@ def ask(chosen: Mapping[str, Any], instance: Instance, show: Callable[[Compariso
 @guarded
 def policies(as_json: AsJson = False) -> None:
     """List the policies known by name, and how to write your own."""
-    rows = report.policy_rows()
+    rows = catalogue.policy_rows()
     if as_json:
         typer.echo(files.as_json(rows))
         return
@@ -280,7 +282,7 @@ def policies(as_json: AsJson = False) -> None:
 @guarded
 def list_solvers(as_json: AsJson = False) -> None:
     """List the solvers, installed or not, and the problems that each can take."""
-    rows = report.solver_rows()
+    rows = catalogue.solver_rows()
     if as_json:
         typer.echo(files.as_json(rows))
         return
@@ -306,7 +308,7 @@ def demo(
 ) -> None:
     """Compare policies on a small cluster that ships with fairopt, and explain the results."""
     with working("five policies on ten users", verbose=False):
-        result = report.compare(demonstration.POLICIES, datasets.demo())
+        result = comparison.compare(demonstration.POLICIES, datasets.demo())
     for part in demonstration.story(result):
         console_for().print(part, markup=False)
     drawn = _has_matplotlib()

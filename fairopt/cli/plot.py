@@ -18,7 +18,9 @@ from fairopt.cli.progress import complain, console_for, working
 from fairopt.errors import InvalidBlock, nearest
 from fairopt.formulation import solvers
 from fairopt.plots.common import matplotlib_or_missing
-from fairopt.report import Comparison, files, mechanisms
+from fairopt.report import files
+from fairopt.report.comparison import Comparison
+from fairopt.report.outcomes import mechanisms
 
 MOST_PIXELS = 20_000  # to a side: larger pictures take gigabytes, and viewers refuse them
 PLOT = """Draw the answers of policies: one picture, with a panel for each policy.

@@ -96,7 +96,7 @@ def prove(
         )
     show()
     if save is not None:
-        known[0].save(save)
+        known[0].export(save)
         if not as_json:
             console_for().print(f"written: {save}", markup=False)
     if known[-1].interrupted:

@@ -252,7 +252,7 @@ def _solve_in_subprocess(
 ) -> str:
     """The status of a problem solved in a subprocess; the answer is left in its variables."""
     left = until - time.perf_counter()
-    more = 0.05 + 0.15 * left if place else 0.0  # for solvers with a time limit, to return what they have
+    more = min(0.05 + 0.15 * left, 0.5) if place else 0.0  # for solvers with a time limit to return
     check(f"the solver {solver} (and CVXPY, which compiles for it)")
     try:
         found = subprocesses.solve(

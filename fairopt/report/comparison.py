@@ -313,7 +313,7 @@ class Comparison:
         stopped = f", interrupted: {len(self.unanswered)} more not answered" if self.interrupted else ""
         return f"<Comparison of {listed([o.policy for o in self.outcomes])} on {self.instance!r}{stopped}>"
 
-    def _repr_html_(self) -> str:
+    def _repr_html_(self) -> str | None:
         columns = _all(self)
         tables = [Table("", columns[0], [columns[1:]]), *self.server_type_tables(whole_names=True)]
         return page(tables, _sentences(self))

@@ -1,4 +1,4 @@
-"""Comparisons, allocations, instances, frontiers and reports as HTML for notebooks, by Jinja2 (the extra ``html``)."""
+"""Tables in notebooks: HTML by Jinja2 (the extra ``html``). Without it notebooks show plain text."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from fairopt.allocation import Allocation
 from fairopt.display import sentence, visible
-from fairopt.errors import MissingExtra
 from fairopt.instance import Instance
 from fairopt.policy import label
 from fairopt.properties.verdicts import ByProperty
@@ -39,39 +38,41 @@ TEMPLATE = """\
 
 
 @cache
-def _template() -> jinja2.Template:
+def _template() -> jinja2.Template | None:
     try:
         from jinja2 import Environment
-    except ImportError as error:
-        raise MissingExtra("jinja2", "html", "a table in a notebook") from error
+    except ImportError:
+        return None
     return Environment(autoescape=True, finalize=visible, trim_blocks=True).from_string(TEMPLATE)
 
 
 def page(
     tables: Iterable[Table], lines: Iterable[str] = (), heading: str = "", about: str = "", strong: Collection[str] = ()
-) -> str:
-    """Tables below a heading, and sentences below them; cells whose text is in ``strong`` are bold."""
-    return _template().render(tables=list(tables), lines=list(lines), heading=heading, about=about, strong=strong)
+) -> str | None:
+    """Tables below a heading, then sentences; cells whose text is in ``strong`` are bold. None without Jinja2."""
+    if (template := _template()) is None:
+        return None
+    return template.render(tables=list(tables), lines=list(lines), heading=heading, about=about, strong=strong)
 
 
-def allocation_page(allocation: Allocation) -> str:
+def allocation_page(allocation: Allocation) -> str | None:
     """Tasks and units by user, use by class of servers, and the certificate."""
     about = f" on {allocation.instance!r}"
     return page(allocation_tables(allocation), [str(allocation.certificate)], label(allocation.policy), about)
 
 
-def instance_page(instance: Instance) -> str:
+def instance_page(instance: Instance) -> str | None:
     """Demands and capacities, and what a reader left out or assumed."""
     return page(instance_tables(instance), instance.notes, repr(instance))
 
 
-def frontier_page(frontier: Frontier) -> str:
+def frontier_page(frontier: Frontier) -> str | None:
     """Parameters and measures by point, and remarks."""
     table = frontier_table(frontier)
     return page([Table("", table.first, table.groups)], remarks(frontier), table.title)
 
 
-def property_page(report: ByProperty[Any]) -> str:
+def property_page(report: ByProperty[Any]) -> str | None:
     """A row for each property, with faults in bold."""
     rows = [report._row(entry) for entry in report.values()]
     cells: Sequence[tuple[str, ...]] = [*zip(*(row for _, row in rows), strict=True)] or [()] * len(report._columns)

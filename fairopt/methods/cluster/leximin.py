@@ -42,6 +42,7 @@ from fairopt.methods.settings import Proposals, Settings
 from fairopt.proofs.conditions import repair
 from fairopt.proofs.levels import Holding
 from fairopt.proofs.proposal import Proposal
+from fairopt.runtime.clock import check
 from fairopt.runtime.lazy import sp
 from fairopt.runtime.progress import tell
 
@@ -152,6 +153,7 @@ class _LevelsOnServers:
         height, start = self._start(np.asarray(rates, dtype=float), settings)
         sums = (self._units(height, rising, fixed), rates, bases, self._sum(self.low))
         by_group = (np.asarray(v, dtype=float) for v in sums)
+        check()
         first = LevelProgram(self.loads, self.pair_group, self.program.usable_rows, *start, *by_group)
         program: LevelProgram | ExactProgram = first
         if self.exact:
@@ -217,10 +219,12 @@ class _LevelsOnServers:
         servers' sizes, two thirds.
         """
         by_server, interior = self._parts(rates, settings)
+        check()
         self.kept = by_server[self.pairs.user, self.pairs.server] > 0
         group, parts = self.pairs.user[self.kept], by_server[self.pairs.user, self.pairs.server][self.kept]
         self.shut = np.zeros(len(group), dtype=bool)
         self.pair_group, self.loads = group, sp.csc_array(self.pairs.loads[:, self.kept])
+        check()
         usable = np.where(self.program.usable_rows > 0, self.program.usable_rows, np.inf)
         whole = by_server.sum(axis=1)
         spread = self.loads @ (rates[group] * parts / whole[group])
@@ -232,6 +236,7 @@ class _LevelsOnServers:
             settled, at = np.flatnonzero(~choosing), np.zeros(by_server.shape, dtype=np.intp)
             at[group, self.pairs.server[self.kept]] = np.arange(len(group))
             home[settled] = at[settled, _balanced(interior, settled)]
+        check()
         among = np.flatnonzero(choosing[group])
         group, draws = group[among], -np.log(-np.log(np.random.default_rng(0).random(len(among))))
         order = among[np.lexsort((np.log(parts[among]) + draws, group))]  # Gumbel: the largest sum is a draw
@@ -246,7 +251,7 @@ class _LevelsOnServers:
         """About how groups spread over servers at the max-min level without limits, positive where they may run."""
         program = self.program
         instance = program.instance
-        alone = instance.tasks_alone_within(program.usable)[self.models]
+        alone = instance._tasks_alone_within(program.usable)[self.models]
         may = alone > 0
         if min(len(self.models), instance.n_servers * instance.n_resources) <= LARGEST_SYSTEM:
             capacities = instance.capacities * instance.counts[:, None]

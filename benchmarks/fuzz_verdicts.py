@@ -582,7 +582,7 @@ def _measured(question: Question, objective: Any, z: Float, x: Float) -> tuple[C
     weights = np.array([question.cluster.weights[j] for j in question.cluster.users], dtype=float)
     if name == "AlphaFair":
         alpha, forms = objective.alpha, np.array(question.forms_of(objective), dtype=float)
-        curves = utility(alpha, weights, float(z.min() if alpha > 1 else z.max()))
+        curves = utility(alpha, weights, float(z.min() if alpha > 1 else z.max()) or 1.0)
         function = separable(forms, *curves, np.maximum(1e-3 * z, 1e-12 * z.max()))
         allowed = GAP * (weights.sum() if alpha == 1 else abs((1 - alpha) * function.value(x)))
         return function, allowed, float(utility(alpha, weights, 1.0)[0](z).sum())

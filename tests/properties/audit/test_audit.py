@@ -1,6 +1,5 @@
 """The audit: what is false is refuted with a proof, what is true is never accused, what is broken is reported."""
 
-import html
 import json
 import time
 from collections.abc import Callable
@@ -10,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from markupsafe import escape
 from rich.console import Console
 
 import fairopt as fo
@@ -692,4 +692,4 @@ def test_an_audit_in_a_notebook_shows_what_it_found_with_names_escaped():
     report = audit(fo.KDF(2), ["ef", "pe"], max_examples=60)
     page = report._repr_html_()
     assert "<b>refuted</b>" in page and "envy-free" in page and "pareto" in page
-    assert html.escape(report["ef"].witness.sentence) in page
+    assert escape(report["ef"].witness.sentence) in page

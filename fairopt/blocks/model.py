@@ -47,8 +47,8 @@ def require_level(level: float, share: Share, instance: Instance | None = None) 
             f", for example of user {instance.users[j]!r} with weight {instance.weights[j]:.3g} and {c[j]:.3g} per task"
         )
     raise OutOfDomain(
-        f"{why}; give weights for which they are between {least:g} and {most:g} (only ratios of weights matter), "
-        "or count tasks in other units"
+        f"{why}; divide all weights by a common number, so that they are between {least:g} and {most:g} (only ratios of "
+        "weights matter), or count tasks in other units"
     )
 
 

@@ -633,12 +633,12 @@ class Instance:
             return validation.frozen(np.arange(self.n_servers))
         keys: dict[bytes, int] = {}
         capacities = [row.tobytes() for row in np.ascontiguousarray(self.capacities + 0.0)]
-        alike = Counter(capacities)
-        same = len(alike) == self.n_servers or bool(self.eligible.all())  # columns of eligibility do not matter
+        number = Counter(capacities)
+        same = len(number) == self.n_servers or bool(self.eligible.all())  # columns of eligibility do not matter
         columns = None if same else np.ascontiguousarray(self.eligible.T)
         classes = np.empty(self.n_servers, dtype=np.int64)
         for s, key in enumerate(capacities):
-            if alike[key] > 1:
+            if number[key] > 1:
                 if columns is not None:
                     key += columns[s].tobytes()
                 if self.demands.ndim == 3:

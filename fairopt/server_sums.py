@@ -17,7 +17,6 @@ __all__ = ["ByType", "by_type", "capacity_of", "part_of", "several_types", "sum_
 Float = NDArray[np.float64]
 
 MOST = 20  # types shown in pictures and tables
-ONE_TYPE = "all servers"  # the type in an instance without types
 
 
 def sum_by(groups: NDArray[np.int64], by_row: Float) -> Float:
@@ -105,7 +104,7 @@ def several_types(instance: Instance) -> bool:
 
 def by_type(instance: Instance, allocations: Mapping[str, Allocation]) -> ByType:
     """Sums over the servers of each type, in order of appearance; without types all servers have one type."""
-    types = instance.server_types or (ONE_TYPE,) * instance.n_servers
+    types = instance.server_types or ("all servers",) * instance.n_servers
     position = {name: t for t, name in enumerate(dict.fromkeys(types))}
     of_row = np.array([position[name] for name in types])
     return ByType(

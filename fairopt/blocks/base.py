@@ -80,14 +80,16 @@ def _not_frozen(kind: type) -> str:
     made_by = next((k for k in order if "__dataclass_params__" in vars(k)), None)
     below = [k for k in order[: order.index(made_by) if made_by else -1] if not _ships(k)]
     parameters = [*inspect.signature(next(vars(k)["__init__"] for k in order if "__init__" in vars(k))).parameters][1:]
-    takes = parameters if any("__init__" in vars(k) for k in below) else []
+    init_only = parameters if any("__init__" in vars(k) for k in below) else []
     annotated = [a for k in below for a in inspect.get_annotations(k).values() if "ClassVar" not in str(a)]
-    if made_by is None or takes or annotated:
-        as_fields = f", with its parameters as fields ({', '.join(f'`{p}: float`' for p in takes)}) instead of __init__"
+    if made_by is None or init_only or annotated:
+        as_fields = (
+            f", with its parameters as fields ({', '.join(f'`{p}: float`' for p in init_only)}) instead of __init__"
+        )
         return (
-            f"{name} is not a frozen dataclass, so blocks with other parameters could not be told apart; add the lines "
+            f"{name} is not a frozen dataclass, so blocks with different parameters would be equal; add the lines "
             "`from dataclasses import dataclass` and, above the class, `@dataclass(frozen=True, repr=False)`"
-            + (as_fields if takes else "")
+            + (as_fields if init_only else "")
         )
     settings = vars(made_by)["__dataclass_params__"]
     by_fields = "and blocks are distinguished by their fields"
@@ -99,12 +101,12 @@ def _not_frozen(kind: type) -> str:
         if not field.compare or field.hash is False:
             return (
                 f"{name} leaves its field {field.name!r} out of comparisons, {by_fields}; "
-                f"give {field.name!r} no compare=False and no hash=False"
+                f"remove compare=False and hash=False from {field.name!r}"
             )
     for parameter in parameters:
         if parameter not in held:
             return (
-                f"{name}.__init__ takes {parameter!r}, which is no field, {by_fields}; "
+                f"{name}.__init__ takes {parameter!r}, which is not a field, {by_fields}; "
                 f"make it one, as `{parameter}: float`, and leave out __init__"
             )
     return ""
@@ -187,7 +189,7 @@ def call_block(block: Block, method: str, view: Any) -> Any:
 
 _OF_CVXPY = "use CVXPY's functions, such as cp.log, cp.sum or cp.maximum"
 # Common mistakes with CVXPY expressions, by a part of the error message.
-_TRAPS = {
+_MISTAKES = {
     "Strict inequalities": "compares by `<` or `>`, as `max` and `min` do; write `<=`, `>=`, cp.maximum or cp.minimum",
     "truth value of a constraint": "uses a constraint as true or false, as `if`, `and` and chains such as "
     "`0 <= x <= 1` do, before any tasks are known; give each constraint by itself",
@@ -208,8 +210,8 @@ def _fault(error: Exception, view: Any) -> str:
             f"{_first(instance.resources)}"
         )
     if hasattr(view, "instance"):  # a model
-        said = next((fault for words, fault in _TRAPS.items() if words in str(error)), "")
-        return said or (f"cannot be written ({error})" if _raised_by(error) in ("cvxpy", "numpy") else "")
+        known = next((fault for words, fault in _MISTAKES.items() if words in str(error)), "")
+        return known or (f"cannot be written ({error})" if _raised_by(error) in ("cvxpy", "numpy") else "")
     return ""
 
 

@@ -271,7 +271,7 @@ class MinShare(_ShareBound):
         if len(never):
             j = int(never[0])
             raise Infeasible(
-                f"`{self}` asks for {least[j]:.4g} of user {instance.users[j]!r}, whose {self.share} is always "
+                f"`{self}` requires {least[j]:.4g} for user {instance.users[j]!r}, whose {self.share} is always "
                 f"zero: {self.share.why_zero(instance, j)}",
                 (f"`{self}`",),
             )

@@ -15,6 +15,7 @@ from fairopt.blocks.shares import Share, best_server, require_share
 from fairopt.errors import OutOfDomain
 from fairopt.instance import Instance
 from fairopt.runtime.lazy import cp, sp
+from fairopt.tolerances import TINY
 
 __all__ = ["Model", "Pairs", "Point"]
 
@@ -29,7 +30,7 @@ POWER_CONES = frozenset({"CLARABEL", "SCS", "MOSEK", "COPT", "CUCLARABEL"})
 
 def in_range(weights: Float) -> Float:
     """Weights divided by a power of two, so that the largest is between 1 and 2; only their ratios matter."""
-    return weights / np.ldexp(1.0, np.frexp(weights.max(initial=1e-300))[1] - 1)
+    return weights / np.ldexp(1.0, np.frexp(weights.max(initial=TINY))[1] - 1)
 
 
 def require_level(level: float, share: Share, instance: Instance | None = None) -> float:
@@ -37,7 +38,10 @@ def require_level(level: float, share: Share, instance: Instance | None = None) 
     least, most = LEVELS
     if least < level < most:
         return level
-    why = f"shares per weight, {share!r} / weight, are about {level:.3g}"
+    why = (
+        f"shares per weight, {share!r} / weight, are about {level:.3g}, "
+        f"outside the range of floats ({least:g} to {most:g})"
+    )
     if instance is not None:
         with np.errstate(all="ignore"):
             c = best_server(share.coefficients(instance), instance)
@@ -47,8 +51,7 @@ def require_level(level: float, share: Share, instance: Instance | None = None) 
             f", for example of user {instance.users[j]!r} with weight {instance.weights[j]:.3g} and {c[j]:.3g} per task"
         )
     raise OutOfDomain(
-        f"{why}; divide all weights by a common number, so that they are between {least:g} and {most:g} (only ratios of "
-        "weights matter), or count tasks in other units"
+        f"{why}; divide all weights by a common number (only their ratios matter), or count tasks in other units"
     )
 
 

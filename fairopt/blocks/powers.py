@@ -11,7 +11,6 @@ __all__ = ["boxcox", "log_inverse_boxcox", "log_sum_exp"]
 
 Float = NDArray[np.float64]
 LARGE = math.log(np.finfo(np.float64).max)  # exp overflows above
-LARGEST = float(np.finfo(np.float64).max)
 
 
 def boxcox(x: Float, power: float) -> Float:
@@ -49,7 +48,7 @@ def log_inverse_boxcox(value: float, power: float) -> float:
         return float(value)
     scaled = float(value) * power
     with np.errstate(divide="ignore", invalid="ignore"):
-        log = np.log1p(scaled) if abs(scaled) <= LARGEST else np.log(value / power) + 2 * math.log(abs(power))
+        log = np.log1p(scaled) if math.isfinite(scaled) else np.log(value / power) + 2 * math.log(abs(power))
     return float(log) / power
 
 

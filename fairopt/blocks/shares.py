@@ -104,7 +104,7 @@ class Share(Block):
         unknown.
 
         Each has shape (n_users, n_servers, n_resources). Derivatives by capacities are the negatives with sides
-        exchanged, since shares depend on ratios. Only fairopt's shares are asked.
+        exchanged, since shares depend on ratios. Used for fairopt's shares only.
         """
         return None
 

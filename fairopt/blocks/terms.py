@@ -248,17 +248,17 @@ def any_of(conditions: Iterable[Condition]) -> Condition:
     return _joined("or", conditions, True)
 
 
-def _joined(word: str, conditions: Iterable[Condition], decides: bool) -> Condition:
+def _joined(operator: str, conditions: Iterable[Condition], decides: bool) -> Condition:
     """Conditions joined into one, flat; ``decides`` is the truth value that decides alone."""
     flat: list[Condition] = []
     for condition in conditions:
         if condition.of is decides:
             return Condition(decides)
-        if condition.of == word:
+        if condition.of == operator:
             flat += [part for part in condition.arguments if isinstance(part, Condition)]
         elif condition.of is not (not decides):
             flat.append(condition)
-    return Condition(not decides) if not flat else flat[0] if len(flat) == 1 else Condition(word, *flat)
+    return Condition(not decides) if not flat else flat[0] if len(flat) == 1 else Condition(operator, *flat)
 
 
 def _sum(one: Term, other: Term) -> Term:
@@ -275,5 +275,5 @@ def _product(one: Term, other: Term) -> Term:
     return other if one.of == 1 else one if other.of == 1 else Term("*", *_flat("*", one), *_flat("*", other))
 
 
-def _flat(word: str, term: Term) -> tuple[_Expression, ...]:
-    return term.arguments if term.of == word else (term,)
+def _flat(operator: str, term: Term) -> tuple[_Expression, ...]:
+    return term.arguments if term.of == operator else (term,)

@@ -21,6 +21,7 @@ from fairopt.dominance import server_blocks, sums_by_group
 from fairopt.errors import OutOfDomain
 from fairopt.formulation.program import Float, Mask
 from fairopt.instance import Instance
+from fairopt.tolerances import TINY
 
 HUGE = 1e300  # the level t if all requests are granted
 LOG_2 = float(np.log(2.0))
@@ -202,5 +203,5 @@ class _DividedServers:
         """
         off = self.best - held
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            slope = self.base / np.maximum(held, 1e-300) - self.by_user(prices)
+            slope = self.base / np.maximum(held, TINY) - self.by_user(prices)
             return np.where(off == 0, 0.0, off * slope)

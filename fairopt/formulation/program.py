@@ -468,7 +468,7 @@ def _refuse_impossible(constraint: Constraint, idle: Instance) -> None:
     if (least > 0).any():
         j = int(np.flatnonzero(least > 0)[0])
         raise Infeasible(
-            f"`{constraint}` asks for {least[j]:.4g} {what} of user {idle.users[j]!r}, whose task limit is 0; "
+            f"`{constraint}` requires {least[j]:.4g} {what} of user {idle.users[j]!r}, whose task limit is 0; "
             "raise the limit or leave the user out of the constraint",
             (f"`{constraint}`", "the task limits"),
         )

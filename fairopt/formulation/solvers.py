@@ -66,12 +66,11 @@ _REFUSED = (
 # 1.5 s for max-min of 10,000 rates, 5.3 and 2 s for a piecewise linear sum of 10,000 users, and 30 and 4 s for a sum
 # under 122,000 rows.
 LARGE = 50_000
-LINEAR_CHAIN = ("HIGHS", "CLARABEL", "ECOS", "SCS")
-CONE_CHAIN = ("CLARABEL", "ECOS", "SCS")
 # Solvers that catch Ctrl-C and return as if they had failed: the field and its codes. (ECOS close to the optimum
 # returns normally, and its answer is certified like any other.)
 _SWALLOWS_INTERRUPT = {"SCS": ("status_val", (-5,)), "ECOS": ("exitFlag", (-4, 6))}  # 6: and nearly solved
 _SQUARED = 1e150  # SCS squares numbers; if that overflows, it prints to stdout and returns no status
+CONE_CHAIN = ("CLARABEL", "ECOS", "SCS")
 SOLVED = frozenset({"optimal", "optimal_inaccurate", "user_limit"})
 
 
@@ -95,7 +94,7 @@ def named(solver: str) -> str:
 
 def chain(linear: bool) -> list[str]:
     """The solvers to try, in order, for linear or for cone programs."""
-    return [name for name in (LINEAR_CHAIN if linear else CONE_CHAIN) if name in installed()]
+    return [name for name in (*("HIGHS",) * linear, *CONE_CHAIN) if name in installed()]
 
 
 def all_linear(conditions: Iterable[cp.Constraint]) -> bool:
@@ -175,7 +174,7 @@ def run(
             others = ", ".join(name for name in chain(False) if name != solver and _takes(problem, name))
             raise SolverUnavailable(
                 f"{solver} cannot take this kind of problem ({_first_line(error)}); "
-                + (f"try one of {others}" if others else "no solver installed here takes it")
+                + (f"try one of {others}" if others else "no installed solver takes it")
             ) from error
         if any(refusal in words for refusal in _REFUSED):
             raise _refused(solver, options, error) from error
@@ -208,7 +207,7 @@ def _require_range(solver: str, data: Mapping[str, Any]) -> None:
         matrices = [data[name].data for name in ("A", "P") if data.get(name) is not None]
         largest = max(float(np.abs(part).max(initial=0.0)) for part in (*matrices, data["b"], data["c"]))
         if not largest <= _SQUARED:
-            raise ArithmeticError(f"a number of the problem is {largest:.2g}, and SCS takes none above {_SQUARED:g}")
+            raise ArithmeticError(f"a number of the problem is {largest:.2g}, and SCS fails above {_SQUARED:g}")
 
 
 def _unpack(problem: cp.Problem, solver: str, raw: Any, chain: Any, inverse: Any) -> None:

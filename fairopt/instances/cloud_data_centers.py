@@ -35,7 +35,6 @@ REQUEST_TYPES: tuple[tuple[int, int, int], ...] = (
 """The eight request types of section 6.2, as multiples of x for bandwidth, memory and CPU."""
 
 _COMBINATIONS = {"I": ("heavy", "heavy"), "II": ("heavy", "light"), "III": ("light", "light")}
-_MEANS = {"heavy": 8.0, "light": 1.0}
 
 
 def jiang_wu_demands(capacity: int = 3, start: int = 0, stop: int | None = None) -> Float:
@@ -144,7 +143,9 @@ def heavy_light_demands(
         )
     n = len(levels)
     rng = np.random.default_rng(seed)
-    x = {kind: _positive_normal(rng, mean, variance, (n, n, repeats)) for kind, mean in _MEANS.items()}
+    x = {
+        kind: _positive_normal(rng, mean, variance, (n, n, repeats)) for kind, mean in (("heavy", 8.0), ("light", 1.0))
+    }
     first, second = (x[kind][..., None] for kind in _COMBINATIONS[combination])
     return np.stack([levels[:, None, None, :] * first, levels[None, :, None, :] * second], axis=3)
 

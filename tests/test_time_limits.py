@@ -81,7 +81,7 @@ def test_a_proof_without_end_is_stopped_and_its_answer_is_not_certified(monkeypa
 
 
 def test_an_answer_that_was_certified_in_time_is_handed_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dispatch, "_hand_out_leftover", over)
+    monkeypatch.setattr(dispatch, "_distribute_leftover", over)
     assert fo.FDS(1).allocate(CLUSTER, method="cone", time_limit=60).certificate.ok
 
 

@@ -54,33 +54,33 @@ PACKAGES = {
 }
 
 
-_IMPORTS: list[tuple[float, float]] = []  # when each began, on the clock of `time.perf_counter`, and its seconds
+_IMPORTS: list[tuple[float, float]] = []  # start on the clock of `time.perf_counter`, and seconds
 
 
 def _imported(name: str) -> ModuleType:
-    """A module; the time of its first import is kept for `seconds_since`."""
+    """A module, with the seconds of its first import recorded."""
     if name in sys.modules:
-        return import_module(name)  # which waits where another thread imports it
+        return import_module(name)  # waits if another thread is importing it
     begun, before = time.perf_counter(), len(_IMPORTS)
     module = import_module(name)
-    _IMPORTS[before:] = [(begun, time.perf_counter() - begun)]  # in place of those within it
+    _IMPORTS[before:] = [(begun, time.perf_counter() - begun)]  # replaces nested imports
     return module
 
 
 def seconds_since(begun: float) -> float:
-    """Seconds that imports took which began at a time or later."""
+    """Seconds of the imports that began at a time or later."""
     return sum(seconds for start, seconds in _IMPORTS if start >= begun)
 
 
 class _Lazy(ModuleType):
-    """A module in place of one that is imported when an attribute of it is asked for."""
+    """A stand-in that imports its module on the first access to an attribute."""
 
     def __getattr__(self, name: str) -> Any:
         return getattr(_imported(self.__name__), name)
 
 
 def load() -> None:
-    """Import CVXPY now, and with it SciPy: before a clock runs, or before processes are forked."""
+    """Import CVXPY, and with it SciPy, before a clock starts or a process is forked."""
     _imported("cvxpy")
 
 
@@ -89,9 +89,9 @@ if not TYPE_CHECKING:
 
 
 def later(place: str) -> Callable[..., Any]:
-    """The function at ``"module:name"``, for methods such as `Allocation.plot` whose code is in a later module.
+    """The function at ``"module:name"``, for methods such as `Allocation.plot` whose code is in a later layer.
 
-    Such a method has its signature and docstring in its class. Early modules reach later ones in no other way.
+    Modules of earlier layers reach later ones in no other way.
 
     Examples
     --------

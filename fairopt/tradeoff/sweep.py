@@ -171,7 +171,7 @@ def _workers(standard: Standard, number: int) -> Iterator[list[Connection]]:
     """Connections to processes that run `_work`, which are killed at the end of the block."""
     connections, started = [], []
     try:
-        with subprocesses.deaf_to_ctrl_c():
+        with subprocesses.without_sigint():
             for _ in range(number):
                 ours, theirs = multiprocessing.Pipe()
                 process = multiprocessing.Process(target=_work, args=(theirs, standard), daemon=True)

@@ -194,7 +194,7 @@ def test_a_function_places_tasks_and_is_held_to_servers_where_they_fit():
     assert [task.server for task in everything(scheduler)] == ["server2", "server2", "server1", "server1"]
     scheduler = fo.Scheduler([[4], [1]], placement=lambda units, free, rows: 1)
     scheduler.submit("A", [2])
-    with pytest.raises(fo.errors.InvalidBlock, match=r"gave 1; give one of the rows \[0\]"):
+    with pytest.raises(fo.errors.InvalidBlock, match=r"returned 1; return one of \[0\]"):
         scheduler.next_task()
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from fairopt.blocks.algebra import AtLeast, fall
+from fairopt.blocks.algebra import AtLeast, drop_towards_zero
 from fairopt.blocks.constraints import Constraint, ManyRows
 from fairopt.blocks.form import EPS, Form
 from fairopt.blocks.rows import TYPICAL
@@ -35,7 +35,7 @@ def number(expression: cp.Expression) -> float:
 
 
 def fall_of(expression: cp.Expression, variables: Sequence[cp.Variable]) -> float:
-    """By how much an expression falls as these variables shrink to zero; see `fall`."""
+    """By how much an expression falls as these variables shrink to zero; see `drop_towards_zero`."""
     at = [np.array(variable.value) for variable in variables]
 
     def value(factor: float) -> float:
@@ -44,7 +44,7 @@ def fall_of(expression: cp.Expression, variables: Sequence[cp.Variable]) -> floa
         return number(expression)
 
     with values_kept(variables):
-        return fall(value)
+        return drop_towards_zero(value)
 
 
 def repair(program: Program, tasks: Float) -> Float:

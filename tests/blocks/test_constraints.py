@@ -323,7 +323,7 @@ def test_a_bound_on_an_unknown_user_is_refused_with_the_nearest(kind, verb):
 @pytest.mark.parametrize("demands", [[[1, 0], [1, 1]], [[[1, 0], [2, 0]], [[1, 1], [1, 0]]]])
 def test_a_floor_on_a_share_that_a_user_cannot_have_is_infeasible_and_names_it(demands):
     instance = fo.Instance(demands, [[2, 2]] * np.ndim(demands[0]), users=["a", "b"])
-    said = r"asks for 0\.1 of user 'a', whose ResourceShare\(1\) is always zero"
+    said = r"requires 0\.1 for user 'a', whose ResourceShare\(1\) is always zero"
     with pytest.raises(fo.errors.Infeasible, match=said) as raised:
         fo.Policy(fo.Leximin(), [fo.MinShare(0.1, fo.ResourceShare(1))]).allocate(instance)
     assert raised.value.conflict == ("`MinShare(0.1, ResourceShare(1))`",)
@@ -386,20 +386,6 @@ def test_broken_rows_are_those_by_which_the_conditions_are_most_violated(instanc
     some = by > 1e-9
     for made in fo.EnvyFree().rows(pairs, rows[some]).values():
         assert len(made) == some.sum() and (made.broken(at) > 0).all()
-
-
-@pytest.mark.parametrize("verb", ["allocate", "problem"])
-def test_the_size_of_envy_freeness_can_be_limited(verb):
-    three = fo.Instance([[1], [2], [3]], [6])
-    with pytest.raises(fo.errors.InvalidBlock, match=r"3 users.*6 rows.*limit is 2 users.*EnvyFree\(max_users=3\)"):
-        getattr(fo.Policy(fo.Total(), [fo.EnvyFree(max_users=2)]), verb)(three)
-    assert fo.Policy(fo.Total(), [fo.EnvyFree(max_users=3)]).allocate(three).certificate.ok
-
-
-@pytest.mark.parametrize("size", ["a", math.nan, -1, 2.5])
-def test_the_size_limit_of_envy_freeness_is_a_whole_number(size):
-    with pytest.raises(fo.errors.InvalidBlock, match="max_users"):
-        fo.EnvyFree(size)
 
 
 # -- a constraint of one's own ---------------------------------------------------------------------------------------

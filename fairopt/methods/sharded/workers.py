@@ -61,7 +61,7 @@ class LoadedShard:
             if isinstance(demands, FileRows):
                 demands.every = problem.every
             self.program = problem.program(instance)
-            self.program.refuse_hopeless()
+            self.program.refuse_infinite_objective()
             if not self.program.empty:
                 assert self.program.pool_share is not None
                 pool, alpha = Pool(self.program, self.program.pool_share), self.program.term.alpha

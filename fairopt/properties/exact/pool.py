@@ -16,9 +16,9 @@ from typing import Any
 
 import numpy as np
 
-from fairopt.dominance import TIED
 from fairopt.instance import Instance
 from fairopt.runtime.lazy import optimize
+from fairopt.tolerances import ROUNDING
 
 __all__ = [
     "ExactAnswer",
@@ -37,7 +37,7 @@ __all__ = [
 Row = list[Fraction]
 
 DIGITS = 50  # of Newton's method on prices
-TIE = Fraction(TIED)  # part of the definition of bundles: who is dominant, and what is scarce
+TIE = Fraction(ROUNDING)  # part of the definition of bundles: who is dominant, and what is scarce
 CLOSE = Decimal(10) ** -35  # how well its conditions must hold
 MOST_CORNERS = 20_000  # combinations of conditions tried for the corners of a polytope
 

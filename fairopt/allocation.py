@@ -16,6 +16,7 @@ from fairopt.display import label
 from fairopt.errors import InvalidBlock
 from fairopt.instance import Instance
 from fairopt.runtime.lazy import later
+from fairopt.tolerances import ROUNDING
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -27,18 +28,16 @@ __all__ = ["Allocation", "ChangedByHand"]
 Float = NDArray[np.float64]
 
 CHANGED = " as changed by hand"
-ROUNDING = 1e-12  # of a capacity: less left over is none
 
 
 @dataclass(frozen=True, repr=False)
 class ChangedByHand:
-    """A policy whose problem was changed before `Policy.certify`: it names the answer, which another objective or other
-    conditions made.
+    """A policy whose problem was changed before `Policy.certify`; the answer is optimal for the changed problem.
 
     Attributes
     ----------
     policy : Policy
-        The policy that `Policy.certify` was called of.
+        The policy whose `certify` was called.
 
     Examples
     --------
@@ -64,30 +63,30 @@ class ChangedByHand:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Allocation:
-    """The tasks of each user on each server, with usage, shares, prices and the proof.
+    """The tasks of each user on each server, with usage, shares, prices and the certificate.
 
-    Tasks are divisible unless whole ones were asked for. Usage, shares, prices and metrics are computed on first use.
+    Tasks are divisible unless whole tasks were requested. Usage, shares, prices and metrics are computed on first use.
 
     Attributes
     ----------
     instance : Instance
         The instance, as given.
     policy : Policy or other mechanism
-        The policy that was solved; `ChangedByHand` of one whose problem was changed before `Policy.certify`.
+        The policy that was solved, or `ChangedByHand`.
     tasks_by_server : ndarray of shape (n_users, n_servers)
         Tasks of each user on each server row.
     certificate : Certificate
         The proof that the tasks are feasible and optimal.
     objective : float
-        Value of the objective in natural units (of the first level, for `Leximin` and tiers).
+        Value of the objective in natural units; for `Leximin` and tiers of the first level.
     evidence_prices : ndarray of shape (n_servers, n_resources) or None
-        Dual values that the proof uses, per natural unit; not always derivatives, as `prices` are.
+        Dual values of the proof, per natural unit; unlike `prices` they need not be derivatives.
     given_bundles : ndarray of shape (n_users, n_servers, n_resources) or None
-        What users hold, where the policy decides bundles; otherwise `bundles` follow from tasks.
+        Amounts that users hold if the policy decides bundles; otherwise `bundles` follow from tasks.
     evidence : tuple of dict
-        Prices, levels and multipliers that the certificate was made from, by tier.
+        Prices, levels and multipliers of the certificate, by tier.
     placement : ndarray of shape (n_users, number of servers) or None
-        Of whole tasks: how many run on each individual server, in the order of `Instance.individual`.
+        Whole tasks by individual server, in the order of `Instance.individual`.
 
     Examples
     --------
@@ -111,14 +110,12 @@ class Allocation:
     placement: Float | None = field(default=None)
 
     def __post_init__(self) -> None:
-        # no change after the certificate
+        # read-only, so that the certificate stays valid
         for name in ("tasks_by_server", "evidence_prices", "given_bundles", "placement"):
             if getattr(self, name) is not None:
                 judged = np.asarray(getattr(self, name)).view()
                 judged.flags.writeable = False
                 object.__setattr__(self, name, judged)
-
-    # -- derived on first use ---------------------------------------------------------------------------------
 
     @cached_property
     def tasks(self) -> Float:
@@ -139,12 +136,12 @@ class Allocation:
 
     @cached_property
     def task_usage(self) -> Float:
-        """Units that tasks use, shape (n_servers, n_resources): equal to `usage` unless the policy decides bundles."""
+        """Units that tasks use, shape (n_servers, n_resources); less than `usage` if the policy decides bundles."""
         return used_by(self.instance, self.tasks_by_server)
 
     @cached_property
     def leftover(self) -> Float:
-        """Units of each server row that no user holds, counts included, shape (n_servers, n_resources)."""
+        """Units of each server row that no user holds, shape (n_servers, n_resources)."""
         return np.maximum(self.instance.capacities * self.instance.counts[:, None] - self.usage, 0.0)
 
     def share(self, block: Any) -> Float:
@@ -153,7 +150,7 @@ class Allocation:
         Parameters
         ----------
         block : Share
-            Any share, also one that the policy does not use.
+            Any share.
 
         Returns
         -------
@@ -167,7 +164,7 @@ class Allocation:
         >>> fo.DRF().allocate(cluster).share(fo.ResourceShare("memory"))
         array([0.1   , 0.3125])
         """
-        if isinstance(block, type) or not hasattr(block, "coefficients"):  # shares are of a later room
+        if isinstance(block, type) or not hasattr(block, "coefficients"):  # shares are in a later layer
             raise InvalidBlock(f"share({block!r}): give a share, such as DominantShare() or ResourceShare('cpu')")
         instance, part = self.instance, self._taking_part
         if len(part) == 0:
@@ -177,7 +174,7 @@ class Allocation:
 
     @cached_property
     def shares(self) -> Float:
-        """Shares of each user by the objective's first share (dominant shares where it names none)."""
+        """Shares of each user by the objective's first share; dominant shares if it has none."""
         policy = self.policy.policy if isinstance(self.policy, ChangedByHand) else self.policy
         objective = getattr(policy, "objective", None)
         blocks = objective.share_blocks() if objective is not None else ()
@@ -190,11 +187,11 @@ class Allocation:
 
     @cached_property
     def _taking_part(self) -> NDArray[np.intp]:
-        """Indices of users with a task limit above 0; the shares of the others are 0."""
+        """Indices of users with a positive task limit; the shares of the others are 0."""
         return np.flatnonzero(self.instance.task_limits > 0)
 
     def _shares_of(self, per_task: Float) -> Float:
-        """Shares of all users from those of one task, by user or by user and server, of those who take part."""
+        """Shares of all users from the coefficients of the active users, by user or by user and server."""
         rows, out = self.tasks_by_server[self._taking_part], np.zeros(self.instance.n_users)
         if per_task.ndim == 1:
             out[self._taking_part] = per_task * rows.sum(axis=1)
@@ -203,7 +200,7 @@ class Allocation:
             out[self._taking_part] = (np.where(may_run, per_task, 0.0) * rows).sum(axis=1)
         return out
 
-    # -- what capacities are worth ------------------------------------------------------------------------------
+    # -- prices of capacities -----------------------------------------------------------------------------------
 
     @cached_property
     def _derivatives(self) -> tuple[Float, Float] | tuple[None, None]:
@@ -213,25 +210,25 @@ class Allocation:
 
     @property
     def prices(self) -> Float | None:
-        """Value of one more unit of each capacity, shape (n_servers, n_resources), or None where it is not known.
+        """The value of one more unit of each capacity, shape (n_servers, n_resources), or None if unknown.
 
-        The derivative of the objective (for `Leximin` of its first level, see `level_prices`; for tiers of the first)
-        by the capacity of a server row, from the right: two resources that are full for the same users both have price
-        0. Held fixed are the coefficients of shares, task limits, bounds on tasks (also of `SharingIncentive`), levels
-        of other constraints and eligibility, so that a resource of which a server has none has price 0. Where `Reserve`
-        keeps a fraction f free, ``1 - f`` of the unit can be used.
+        The right derivative of the objective by the capacity of a server row; for `Leximin` and tiers of the first
+        level (see `level_prices`). If two resources are used up by the same users, both have price 0. Coefficients of
+        shares, task limits, bounds on tasks (also of `SharingIncentive`), levels of other constraints and eligibility
+        are held fixed, so a resource with capacity 0 on a server has price 0. Under `Reserve` of a fraction f, ``1 -
+        f`` of the unit is usable.
 
-        Computed from the blocks, the instance and the tasks. For blocks of your own these are the dual values of the
-        method if they satisfy the conditions of an optimum (then they lie between the derivatives from the right and
-        from the left), and None otherwise, as for `FairnessEfficiency` where it is not concave, and for a problem that
-        was changed before `Policy.certify`. Policies that decide bundles give the dual values of their proof;
-        mechanisms without an objective have no prices, nor have whole tasks: their value jumps as capacities change.
+        Prices are computed from the blocks, the instance and the tasks. For user-defined blocks they are the dual
+        values of the method if these satisfy the optimality conditions (they then lie between the left and the right
+        derivative), and None otherwise. They are also None for `FairnessEfficiency` if it is not concave, for a problem
+        that was changed before `Policy.certify`, for mechanisms without an objective, and for whole tasks, whose value
+        jumps as capacities change. Policies that decide bundles give the dual values of their proof.
 
         Examples
         --------
         >>> import fairopt as fo
         >>> tasks = fo.Policy(fo.MaxMin(fo.Tasks()))
-        >>> a = tasks.allocate(fo.Instance([[4], [5]], [9], task_limits=[1, 2]))  # the limit of 1 is reached
+        >>> a = tasks.allocate(fo.Instance([[4], [5]], [9], task_limits=[1, 2]))  # user1 is at its limit
         >>> a.prices, a.prices_left.round(4)
         (array([[0.]]), array([[0.1111]]))
         """
@@ -239,9 +236,10 @@ class Allocation:
 
     @property
     def prices_left(self) -> Float | None:
-        """Loss by one unit less of each capacity: `prices` from the left, equal to these where they are unique.
+        """The loss from one unit less of each capacity: `prices` from the left, equal to these if the objective is
+        differentiable.
 
-        Infinite where lower bounds need the whole capacity, so that less leaves no allocation.
+        Infinite if lower bounds need the whole capacity.
         """
         return self._derivatives[1]
 
@@ -250,11 +248,11 @@ class Allocation:
         """Prices of every level of a `Leximin`, from the lowest up; None for other objectives.
 
         Each has the ``level`` (share per weight), its ``users``, ``prices`` and ``prices_left``. The first level is
-        often the task limit of one user, with prices of 0. Prices of later levels are negative where earlier levels
-        rise at their cost.
+        often the task limit of one user, with prices of 0. Prices of later levels are negative if earlier levels rise
+        at their expense.
 
-        Also None where curved constraints bind (such as ``AlphaFair(1) >= v``), with non-linear constraints of your
-        own, and beyond 3,000 full capacities or 1,000 levels that capacities decide.
+        Also None if curved constraints bind (such as ``AlphaFair(1) >= v``), with user-defined nonlinear constraints,
+        and for more than 3,000 used-up capacities or 1,000 levels that capacities determine.
 
         Examples
         --------
@@ -269,17 +267,18 @@ class Allocation:
 
     @cached_property
     def share_prices(self) -> Float | None:
-        """`prices` in shares per unit, to compare different notions; None where `prices` are.
+        """`prices` in shares per unit, to compare different notions; None if `prices` are.
 
-        The derivative of the share that, equal for all users per weight, has the same value: for `AlphaFair` the
-        weighted power mean of the shares per weight, for `Total` the total per weight, for `MaxMin` and `Leximin` the
-        (first) level, for `OrderedWeighted` the value over the sum of its weights, for `FairnessEfficiency`
-        ``(|f| / W)^(1 / lam) / W`` of the measure f and the sum W of weights (on its edge the power mean).
+        The derivative of the share that has the same value when it is equal for all users, per weight: for `AlphaFair`
+        the weighted power mean of the shares per weight, for `Total` the total per weight, for `MaxMin` and `Leximin`
+        the (first) level, for `OrderedWeighted` the value divided by the sum of its weights, for `FairnessEfficiency`
+        ``(|f| / W)^(1 / lam) / W`` of the measure f and the sum W of weights (the power mean where it equals
+        alpha-fairness).
 
         Raises
         ------
         InvalidBlock
-            For sums of objectives, objectives of your own, and those that decide bundles: no share has their value.
+            For sums, user-defined objectives, and policies that decide bundles: no single share has their value.
 
         Examples
         --------
@@ -300,11 +299,10 @@ class Allocation:
         Returns
         -------
         dict
-            ``ntt`` (number of tasks), ``aur`` (units left over, summed over all resources as by Jiang and Wu 2021),
-            ``jain`` (Jain's index of dominant shares per weight), ``smallest_dominant_share`` (per weight, of users
-            with a task limit above 0), and by resource ``utilisation`` (the fraction of all capacity that users hold)
-            and ``utilisation_of_tasks`` (the fraction that tasks use, less where the policy decides bundles), NaN
-            where the capacity is 0.
+            ``ntt`` (number of tasks), ``aur`` (unused units, summed over all resources as in Jiang and Wu 2021),
+            ``jain`` (Jain's index of dominant shares per weight), ``smallest_dominant_share`` (per weight, of active
+            users), and by resource ``utilisation`` (the fraction of total capacity that users hold) and
+            ``utilisation_of_tasks`` (the fraction that tasks use), NaN for capacity 0.
 
         Examples
         --------
@@ -331,10 +329,8 @@ class Allocation:
             "utilisation_of_tasks": part_of_total(self.task_usage),
         }
 
-    # -- tables and pictures ----------------------------------------------------------------------------------
-
     def to_frame(self, by: str = "user") -> pd.DataFrame:
-        """A pandas frame with a row per user, per server, or per user and server.
+        """A pandas frame with one row per user, per server, or per user and server.
 
         Parameters
         ----------
@@ -342,24 +338,23 @@ class Allocation:
             The rows, with these columns:
 
             * ``user``: ``weight``, ``task limit``, ``tasks``, ``share`` (the objective's first), ``dominant share``,
-              the units held of each resource, and ``share of <resource>``, the fraction of all its capacity;
-            * ``server``: ``type`` (where the instance has types), ``servers`` (the count), ``tasks``, the units held,
-              ``capacity of <resource>``, ``used <resource>`` (the fraction held) and, where they are known, ``price of
-              <resource>`` and, where `prices_left` differ, ``price of <resource>, one less``;
-            * ``placement``: ``tasks`` and the units held, of each user on each server where it holds some; of whole
-              tasks on each individual server.
+              the units held of each resource, and ``share of <resource>``, the fraction of its total capacity;
+            * ``server``: ``type`` (if the instance has types), ``servers`` (the count), ``tasks``, the units held,
+              ``capacity of <resource>``, ``used <resource>`` (the fraction held), ``price of <resource>`` if known, and
+              ``price of <resource>, one less`` if `prices_left` differ;
+            * ``placement``: ``tasks`` and the units held, for each user and server with some; whole tasks by individual
+              server.
 
         Returns
         -------
         pandas.DataFrame
-            By label. Where the instance has units, columns are named as ``memory (GiB)`` and prices as ``price of
-            memory (per GiB)``. Where the policy decides bundles, ``<resource> of tasks`` is what tasks use. Fractions
-            of a capacity of 0 are NaN.
+            Indexed by label. With units columns are named ``memory (GiB)`` and ``price of memory (per GiB)``. If the
+            policy decides bundles, ``<resource> of tasks`` is the part that tasks use. Fractions of capacity 0 are NaN.
 
         Raises
         ------
         InvalidBlock
-            If ``by`` is none of these.
+            If ``by`` is something else.
         MissingExtra
             Without pandas.
 
@@ -379,15 +374,14 @@ class Allocation:
         Parameters
         ----------
         kind : str, default "shares"
-            ``shares`` of each resource by user (as in Figs. 2 and 7 of Jiang and Wu 2021); ``dominant`` shares, sorted;
+            ``shares`` of each resource by user (as in Figs. 2 and 7 of Jiang and Wu 2021); sorted ``dominant`` shares;
             ``utilisation`` or ``prices`` by class of servers; the ``envy`` matrix; ``demands`` in the plane of two
-            resources, or the ``region`` of tasks that two users can run (as in Fig. 2 of Joe-Wong et al. 2013); tasks
-            and use by ``types`` of server.
+            resources; the ``region`` of tasks that two users can run (as in Fig. 2 of Joe-Wong et al. 2013); tasks and
+            utilisation by ``types`` of server.
         ax : matplotlib.axes.Axes, optional
-            The axes to draw on; for ``types`` a sequence of one for tasks and one for each resource. Default: a new
-            figure.
+            The axes to draw on; for ``types`` one for tasks and one for each resource. Default: a new figure.
         users, resources : (str, str), optional
-            The two users of ``region``, and the two resources of ``demands``, where there are more.
+            The two users of ``region``, and the two resources of ``demands``, if there are more.
 
         Returns
         -------
@@ -410,21 +404,18 @@ class Allocation:
     def _repr_html_(self) -> str | None:
         return later("fairopt.report.pages:allocation_page")(self)
 
-    # -- files ------------------------------------------------------------------------------------------------
-
     def save(self, path: str | Path, *, evidence: bool = True) -> Path:
-        """Write the allocation with its instance, certificate and evidence, as JSON or (``.parquet``) Parquet.
+        """Write the allocation with its instance, certificate and evidence, as JSON or Parquet.
 
         Parameters
         ----------
         path : str or Path
             A name that ends in ``.json`` or ``.parquet``.
         evidence : bool, default True
-            Whether to write the evidence by which `load` judges the allocation again and `verify` proves it without a
-            solver. Without it files of large answers are smaller, and `load` solves once more. A policy is never
-            solved to save its answer: one that has no evidence, such as of `Policy.certify` under further constraints,
-            is saved without. Where the evidence of a small answer leaves `verify` a gap above 2.5e-7, linear programs
-            at its tasks give closer multipliers.
+            Whether to write the evidence from which `load` and `verify` certify the allocation without a solver.
+            Without it files of large answers are smaller, and `load` solves again. Saving never solves the policy: an
+            answer without evidence, such as of `Policy.certify` under further constraints, is saved without. If the
+            evidence of a small answer leaves `verify` a gap above 2.5e-7, linear programs give better multipliers.
 
         Returns
         -------
@@ -433,14 +424,14 @@ class Allocation:
         Warns
         -----
         UserWarning
-            If its problem was changed by hand: of such a file only that the tasks fit can be proved.
+            If its problem was changed by hand: the file then proves feasibility only.
 
         Raises
         ------
         InvalidInstance
-            If the name ends otherwise.
+            If the name has another ending.
         OSError
-            If it cannot be written there.
+            If the file cannot be written.
         MissingExtra
             For Parquet without pyarrow.
 
@@ -456,25 +447,25 @@ class Allocation:
 
     @classmethod
     def load(cls, path: str | Path, policy: Any = None) -> Allocation:
-        """Read a file of `save`. Nothing in it is executed, and its certificate is made again.
+        """Read a file of `save`. Nothing in it is executed, and the allocation is certified again.
 
         Parameters
         ----------
         path : str or Path
             A file that `save` wrote.
         policy : Policy or other mechanism, optional
-            The policy of the file, needed to certify answers where it has blocks of your own. It must have the same
-            text as that in the file.
+            The policy of the file, needed to certify answers of user-defined blocks. Its repr must be the same as in
+            the file.
 
         Returns
         -------
         Allocation
-            ``policy`` is rebuilt from blocks of fairopt; a policy with blocks of your own that is not given stays text.
+            ``policy`` is rebuilt from fairopt's blocks; with other blocks it stays text unless given.
 
         Raises
         ------
         InvalidInstance
-            If the file is not one of `save`, or its numbers contradict each other.
+            If the file was not written by `save`, or its numbers contradict each other.
 
         Examples
         --------
@@ -495,7 +486,7 @@ def used_by(instance: Instance, tasks_by_server: Float) -> Float:
 
 
 def held_units(allocation: Allocation, chosen: Sequence[int] | None = None) -> Float:
-    """Units that the chosen users (or all) hold, shape (n_chosen, n_resources), by server only where demands differ."""
+    """Units that the chosen users (default: all) hold, shape (n_chosen, n_resources)."""
     rows = slice(None) if chosen is None else list(chosen)
     if allocation.given_bundles is None and allocation.instance.demands.ndim == 2:
         return allocation.instance.demands[rows] * allocation.tasks[rows, None]
@@ -503,14 +494,14 @@ def held_units(allocation: Allocation, chosen: Sequence[int] | None = None) -> F
 
 
 def part_of_capacity(units: Float, capacity: Float, of_nothing: float = np.nan) -> Float:
-    """Units over capacity; another number, by default NaN, where the capacity is 0."""
+    """Units over capacity, ``of_nothing`` where the capacity is 0."""
     return np.divide(units, capacity, out=np.full(units.shape, of_nothing), where=capacity > 0)
 
 
 def feasibility(instance: Instance, tasks_by_server: Float, usable: Float | float = 1.0) -> float:
-    """Largest relative violation of capacities, task limits, eligibility and sign; infinity where a number is NaN.
+    """Largest relative violation of capacities, task limits, eligibility and sign; infinite for NaN.
 
-    Of each resource's capacities only a part may be ``usable``, (n_resources,).
+    ``usable``, (n_resources,), are the usable fractions of capacities.
     """
     if not np.isfinite(tasks_by_server).all():
         return float("inf")
@@ -534,9 +525,9 @@ def feasibility(instance: Instance, tasks_by_server: Float, usable: Float | floa
 
 
 def holdings_violation(instance: Instance, bundles: Float) -> float:
-    """Largest excess of what users hold over a capacity, relative to it.
+    """Largest relative excess of bundles over a capacity.
 
-    Infinity for bundles that are negative, of a capacity of 0, or where the user may not run.
+    Infinite for bundles that are negative, or positive for capacity 0 or an ineligible user.
     """
     room = instance.capacities * instance.counts[:, None]
     misplaced = ~instance.eligible[:, :, None] | (room == 0)

@@ -1,4 +1,4 @@
-"""The certificate of an answer: its measured gap and violations, and the attempts of solvers."""
+"""The certificate of an answer: its gap and violations, and the attempts of solvers."""
 
 from __future__ import annotations
 
@@ -8,26 +8,26 @@ from fairopt.tolerances import BLOCK_TOLERANCE, GAP_TOLERANCE, VIOLATION_TOLERAN
 
 __all__ = ["Certificate", "Try", "within_tolerance"]
 
-STRICT = {"extra": "forbid", "strict": True}  # how a certificate is read from a file
+STRICT = {"extra": "forbid", "strict": True}  # for reading files
 
 
 def within_tolerance(gap: float, violation: float, block_violation: float) -> bool:
-    """Whether an answer can be certified, by the numbers of a `Certificate`; False for a NaN."""
+    """Whether an answer with these numbers of a `Certificate` is certified; False for NaN."""
     return bool(gap <= GAP_TOLERANCE and violation <= VIOLATION_TOLERANCE and block_violation <= BLOCK_TOLERANCE)
 
 
 @dataclass(frozen=True)
 class Try:
-    """One attempt of one solver: its own status, which is not evidence, and the gap measured of its answer.
+    """One attempt of one solver: its status, which is not evidence, and the gap of its answer.
 
     Attributes
     ----------
     solver, status : str
-        Name of the solver, and the status that it reports.
+        The solver, and the status that it reports.
     seconds : float
-        Time to build, solve and judge.
+        Time to build and solve the problem and certify the answer.
     gap, violation : float or None
-        Relative optimality gap and violation as in `Certificate`, where there was an answer.
+        As in `Certificate`, if there was an answer.
     message : str
         The solver's error, if any.
 
@@ -67,29 +67,29 @@ class Certificate:
     Attributes
     ----------
     gap : float
-        Relative optimality gap: a proven bound on how much better any allocation can be. Of whole tasks, the largest
-        part of the divisible optimum that they lose.
+        Relative optimality gap: a proven bound on how much better any allocation can be. For whole tasks, a bound on
+        the fraction of the divisible optimum that they lose.
     violation : float
-        Largest relative excess over a capacity or a task limit, measured on the instance as given.
+        Largest relative excess over a capacity or a task limit of the original instance.
     block_violation : float
         Largest relative violation of the policy's own constraints.
     method : str
         The method: ``water-filling``, ``cone``, ``read``, ``empty``, ...
     solver : str or None
-        The solver, where one was used.
+        The solver, if one was used.
     seconds : float
         Time of the whole call.
     tried : tuple of Try
         Every attempt, in order.
     gaps : tuple of float
-        One gap per tier, or per level of a leximin by programs; of a leximin in whole tasks, one per user, from the
-        smallest share per weight up.
+        One gap per tier, or per level of a leximin solved by programs; for a leximin in whole tasks one per user, from
+        the smallest share per weight up.
     note : str
-        A remark on the answer, where there is one.
+        A remark on the answer.
     assumed : str
-        An assumption of the gap that could not be proved; empty in general.
+        An unproved assumption of the gap; usually empty.
     whole : bool
-        Whether all tasks are whole numbers that individual servers hold, asked for by ``integral``.
+        Whether tasks are whole and placed on individual servers (``integral``).
 
     Examples
     --------
@@ -115,9 +115,9 @@ class Certificate:
 
     @property
     def ok(self) -> bool:
-        """Whether gap and violations are within tolerance (1e-6, 1e-9; the policy's own constraints 1e-7).
+        """Whether gap and violations are within tolerance (1e-6 and 1e-9; the policy's constraints 1e-7).
 
-        Whole tasks cannot reach the divisible optimum in general, so their gap may be any.
+        The gap of whole tasks is not restricted, since they may not reach the divisible optimum.
         """
         return within_tolerance(0.0 if self.whole else self.gap, self.violation, self.block_violation)
 

@@ -1,6 +1,6 @@
-"""The dominant resource of each user on each server: the one of which a task takes the largest part.
+"""The dominant resource of each user on each server, of which one task uses the largest fraction.
 
-The dominant and the other users of a resource are the groups of Hamzeh et al. (2019, MLF-DRS; 2021, H-FFMRA).
+The dominant users of a resource and the others are the groups of Hamzeh et al. (2019, MLF-DRS; 2021, H-FFMRA).
 """
 
 from __future__ import annotations
@@ -11,20 +11,21 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from fairopt.tolerances import ROUNDING
+
 __all__ = ["Dominance", "dominance_of", "server_blocks", "sums_by_group"]
 
 Float = NDArray[np.float64]
-TIED = 1e-12  # ratios within this, relatively, are equal, so that the rounding of units (GB or MB) decides nothing
-BLOCK = 65_536  # numbers evaluated together, to fit into the cache (16,384 and 262,144 took a quarter longer)
+BLOCK = 65_536  # numbers evaluated together in cache (16,384 and 262,144 took a quarter longer)
 
 
 @dataclass(frozen=True, eq=False)
 class Dominance:
-    """For each resource of each server two groups: users dominant in it, and the others who may run there.
+    """For each resource of each server two groups: its dominant users, and the other eligible users.
 
-    ``dominant``, of shape (n_users, n_servers, n_resources), is true for one resource of each user on each server where
-    it is eligible (ties: the first in order). ``requests`` and ``others_requests``, of shape (n_servers, n_resources),
-    are the units that one task of each dominant user, and of each other user, asks for on one server.
+    ``dominant``, of shape (n_users, n_servers, n_resources), is true for one resource of each user on each eligible
+    server (ties, up to rounding: the first in order). ``requests`` and ``others_requests``, of shape (n_servers,
+    n_resources), are the demands of one task of each dominant user, and of each other user, on one server.
     """
 
     dominant: NDArray[np.bool_]
@@ -33,7 +34,7 @@ class Dominance:
 
     @cached_property
     def first(self) -> Float:
-        """1 for dominant users and 0 for the others: a product takes a quarter of the time of `np.where`."""
+        """1 for dominant users and 0 for the others; products are four times as fast as `np.where`."""
         return self.dominant.astype(float)
 
     @cached_property
@@ -42,8 +43,8 @@ class Dominance:
         return 1.0 - self.first
 
     def short(self, capacities: Float) -> NDArray[np.bool_]:
-        """Whether one task of each user asks for more than a server has, shape (n_servers, n_resources)."""
-        return np.asarray(self.requests + self.others_requests > capacities * (1.0 + TIED))
+        """Whether the demands of one task of each user exceed a server's capacity, shape (n_servers, n_resources)."""
+        return np.asarray(self.requests + self.others_requests > capacities * (1.0 + ROUNDING))
 
     def on(self, rows: slice) -> Dominance:
         """The groups on some servers."""
@@ -51,7 +52,7 @@ class Dominance:
 
 
 def dominance_of(demands: Float, capacities: Float, eligible: NDArray[np.bool_] | None = None) -> Dominance:
-    """The dominance of demands by server; without ``eligible`` all users may run everywhere."""
+    """The dominance of demands by server; without ``eligible`` all users are eligible everywhere."""
     n, servers, m = demands.shape
     dominant = np.empty(demands.shape, dtype=bool)
     requests, others = np.empty((servers, m)), np.empty((servers, m))
@@ -67,27 +68,26 @@ def dominance_of(demands: Float, capacities: Float, eligible: NDArray[np.bool_] 
 
 
 def server_blocks(n_users: int, n_servers: int, n_resources: int) -> list[slice]:
-    """Servers in parts that fit into the cache."""
+    """Slices of servers that fit into the cache."""
     size = max(1, BLOCK // max(1, n_users * n_resources))
     return [slice(s, min(s + size, n_servers)) for s in range(0, n_servers, size)]
 
 
 def sums_by_group(values: Float, first: Float, second: Float | None = None) -> tuple[Float, Float]:
-    """Totals over the users of the first group (``first`` is 1) and over the others (0); 0 for an empty group.
-
-    Not by subtraction, where one group's numbers could be lost in the rounding of the other's.
+    """Sums over the users of the first group (``first`` is 1) and over the others; by subtraction digits would be
+    lost.
     """
     second = 1.0 - first if second is None else second
     return np.einsum("j...,j...->...", values, first), np.einsum("j...,j...->...", values, second)
 
 
 def _largest(ratios: Float) -> NDArray[np.bool_]:
-    """Where a ratio is the largest of its user on its server, the first of them on ties."""
+    """Where a ratio is the largest of its user on its server; the first one for ties."""
     m = ratios.shape[2]
     if m != 2:
-        first = (ratios >= ratios.max(axis=2, keepdims=True) * (1.0 - TIED)).argmax(axis=2)
+        first = (ratios >= ratios.max(axis=2, keepdims=True) * (1.0 - ROUNDING)).argmax(axis=2)
         return np.asarray(first[:, :, None] == np.arange(m))
     out = np.empty(ratios.shape, dtype=bool)
-    out[:, :, 1] = ratios[:, :, 1] * (1.0 - TIED) > ratios[:, :, 0]
+    out[:, :, 1] = ratios[:, :, 1] * (1.0 - ROUNDING) > ratios[:, :, 0]
     out[:, :, 0] = ~out[:, :, 1]
     return out

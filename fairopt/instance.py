@@ -1,4 +1,4 @@
-"""The problem data: demands, capacities, weights, task limits and eligibility. Immutable, checked once, when made."""
+"""The problem data: demands, capacities, weights, task limits and eligibility. Immutable, and validated once."""
 
 from __future__ import annotations
 
@@ -24,45 +24,45 @@ Float = NDArray[np.float64]
 class Instance:
     """Users' demands per task, servers' capacities, weights, task limits, and where users may run.
 
-    Tasks are divisible: an allocation may give a user 2.5 of them, unless whole ones are asked for.
+    Tasks are divisible: an allocation may give a user 2.5 of them, unless whole tasks are requested.
 
     Parameters
     ----------
     demands : array-like of shape (n_users, n_resources) or (n_users, n_servers, n_resources)
-        Units of each resource that one task takes, in the longer shape on each server; at least one is positive.
+        Units of each resource per task, for each server if 3-D; every user needs a positive amount of some resource.
     capacities : array-like of shape (n_resources,) or (n_servers, n_resources), or dict by resource
         Units of each resource on each server; a single row is one pool.
     weights : scalar, array-like of shape (n_users,) or dict by user, optional
-        Entitlements, positive: policies compare shares per weight. Default 1, also for users that a dict leaves out.
+        Positive entitlements: policies compare shares per weight. Default 1, also for users missing in a dict.
     task_limits : scalar, array-like of shape (n_users,) or dict by user, optional
-        Most tasks of each user, from 0; ``None`` or infinity for no limit, as for users that a dict leaves out.
+        Upper bounds on tasks, at least 0. ``None``, infinity and users missing in a dict mean no limit.
     eligible : array-like of bool of shape (n_users, n_servers), or dict of server labels by user, optional
-        Where users may run. Default everywhere, also for users that a dict leaves out.
+        Where users may run. Default: everywhere, also for users missing in a dict.
     counts : array-like of int of shape (n_servers,), optional
-        Number of identical servers that each server row stands for. Default 1.
+        Number of identical servers in each row. Default: 1.
     users, resources, servers : sequence of str, optional
-        Labels, unique. Default ``user1``, ``resource1``, ``server1``, ...
+        Unique labels. Default: ``user1``, ``resource1``, ``server1``, ...
     server_types : sequence of str of shape (n_servers,), optional
-        The kind of each server, as the model of its GPUs, for reports by type. Changes no allocation.
+        The type of each server, such as its GPU model, for reports by type. It does not affect allocations.
     units : sequence of str of shape (n_resources,) or dict by resource, optional
-        The unit of each resource, as ``{"memory": "GiB"}``, for tables and axes. Nothing is converted.
+        The unit of each resource, such as ``{"memory": "GiB"}``, for tables and axes. Nothing is converted.
     notes : sequence of str, optional
-        Sentences on what a reader left out or assumed. Equality and files ignore them.
+        What a reader of files left out or assumed. Equality and files ignore notes.
 
     Raises
     ------
     InvalidInstance
-        If anything is wrong; the message names the user, the resource, the value and the fix.
+        If an argument is invalid; the message names the user, the resource, the value and the fix.
 
     Notes
     -----
-    Arrays of floats are kept as read-only views, not copied: those of float32 stay so, though type hints say float64. A
-    user is not eligible on a server that lacks a resource it needs.
+    Float arrays are kept as read-only views, without copies; float32 stays float32. Users are not eligible on servers
+    without a resource that they need.
 
-    Data frames and series (of pandas, Polars, pyarrow) are joined by label, never by position: ``demands`` by user and
-    resource, ``capacities`` by resource or by server and resource, and so on. Their labels must be the same in all, in
-    any order, and the same as ``users``, ``resources`` and ``servers``, which default to those of ``demands`` and then
-    of ``capacities``. Arrays are in that order. An index that only counts rows is not a label.
+    Data frames and series (pandas, Polars, pyarrow) are joined by label, never by position: ``demands`` by user and
+    resource, ``capacities`` by resource or by server and resource, and so on. All must have the same labels, in any
+    order, and the same as ``users``, ``resources`` and ``servers``, which default to those of ``demands``, then of
+    ``capacities``. Arrays are in that order. A default index, which only counts rows, is not a label.
 
     Examples
     --------
@@ -76,7 +76,7 @@ class Instance:
     >>> cluster.dominant_shares
     array([0.2 , 0.04])
 
-    Capacities by resource, as a dict or a series of pandas:
+    Capacities by resource, as a dict or a pandas series:
 
     >>> fo.Instance([[2, 3]], {"memory": 6, "cpu": 4}, resources=["cpu", "memory"]).capacities
     array([[4., 6.]])
@@ -132,7 +132,7 @@ class Instance:
             )
         n_users = dem.shape[0]
         self._parent: tuple[Instance, NDArray[np.int64] | slice] | None = None
-        self._merged_from: Instance | None = None  # whose identical servers were merged
+        self._merged_from: Instance | None = None  # before identical servers were merged
         self._users = validation.labels(known["user"], n_users, "user")
         self._resources = validation.labels(known["resource"], n_resources, "resource")
         self._servers = validation.labels(known["server"], n_servers, "server")
@@ -171,7 +171,7 @@ class Instance:
         Parameters
         ----------
         **changes
-            Any argument of `Instance`. Users that a dict leaves out keep their values, and so in `with_weights`,
+            Any arguments of `Instance`. Users missing in a dict keep their values, as in `with_weights`,
             `with_task_limits` and `with_eligible`; data frames and series are joined by label.
 
         Returns
@@ -234,7 +234,7 @@ class Instance:
         return self.replace(capacities=capacities)
 
     def with_weights(self, weights: Any) -> Instance:
-        """The same cluster with other weights; users that a dict leaves out keep theirs.
+        """The same cluster with other weights; users missing in a dict keep theirs.
 
         Examples
         --------
@@ -245,7 +245,7 @@ class Instance:
         return self.replace(weights=weights)
 
     def with_task_limits(self, task_limits: Any) -> Instance:
-        """The same cluster with other task limits; users that a dict leaves out keep theirs.
+        """The same cluster with other task limits; users missing in a dict keep theirs.
 
         Examples
         --------
@@ -256,7 +256,7 @@ class Instance:
         return self.replace(task_limits=task_limits)
 
     def with_eligible(self, eligible: Any) -> Instance:
-        """The same cluster with other placement constraints; users that a dict leaves out keep theirs.
+        """The same cluster with other placement constraints; users missing in a dict keep theirs.
 
         Examples
         --------
@@ -269,7 +269,7 @@ class Instance:
         return self.replace(eligible=eligible)
 
     def select_users(self, chosen: ArrayLike) -> Instance:
-        """The instance of some of the users only, on the same servers.
+        """The instance with some of the users, on the same servers.
 
         Parameters
         ----------
@@ -290,29 +290,29 @@ class Instance:
             rows = np.arange(self.n_users)[np.asarray(chosen) if np.size(chosen) else slice(0)]
         except IndexError as error:
             raise InvalidInstance(f"select_users: {error}; give indices below {self.n_users}, or a mask") from error
+        return self._of_users(rows, [self.users[j] for j in rows])
+
+    def _of_users(self, rows: NDArray[np.int64], users: Sequence[str] | None) -> Instance:
+        """The instance with the users of some rows, under these labels."""
         return self.replace(
             demands=self.demands[rows],
             weights=self.weights[rows],
             task_limits=self.task_limits[rows],
             eligible=self.eligible[rows],
-            users=[self.users[j] for j in rows],
+            users=users,
         )
 
     def _taking_part(self, chosen: ArrayLike) -> Instance:
-        """`select_users` for a solve (indices or a mask): values given for all users and `_total_weight` stay."""
+        """`select_users` (indices or a mask) for a solve: values given for all users, and `_total_weight`, remain
+        valid.
+        """
         rows = np.arange(self.n_users)[np.asarray(chosen)]
-        part = self.replace(
-            demands=self.demands[rows],
-            weights=self.weights[rows],
-            task_limits=self.task_limits[rows],
-            eligible=self.eligible[rows],
-            users=None,
-        )
-        part._parent = (self, rows)  # labels too come from there, when asked for
+        part = self._of_users(rows, None)
+        part._parent = (self, rows)  # labels are taken from there on demand
         return part
 
     def _window(self, rows: slice, ratios: Float | None = None, demands: Float | None = None) -> Instance:
-        """`_taking_part` of a slice ``rows`` of users, not copied or checked; ``ratios``, ``demands`` where known."""
+        """`_taking_part` of a slice of users, without copies or checks; ``ratios``, ``demands`` if known."""
         part = object.__new__(Instance)
         part.__dict__.update(
             demands=self.demands[rows] if demands is None else demands,
@@ -337,7 +337,7 @@ class Instance:
         return part
 
     def _with_rows(self, demands: Any) -> Instance:
-        """The pool with other users, of whom only demands are known: rows of numbers, not copied or checked."""
+        """The pool with other users, given by demands only, without copies or checks."""
         n, part = len(demands), self._window(slice(0))
         part.__dict__.update(
             demands=demands,
@@ -349,7 +349,7 @@ class Instance:
         return part
 
     def _server_window(self, rows: slice) -> Instance:
-        """The instance on a slice ``rows`` of the servers, not copied or checked; users who may run on none remain."""
+        """The instance on a slice of the servers, without copies or checks; users eligible on none remain."""
         part = object.__new__(Instance)
         demands = self.demands if self.demands.ndim == 2 else self.demands[:, rows]
         part.__dict__.update(
@@ -371,7 +371,7 @@ class Instance:
         return part
 
     def pooled(self) -> Instance:
-        """The same users on one pool with the capacity of all servers.
+        """The same users on one pool with the total capacity of all servers.
 
         Returns
         -------
@@ -389,17 +389,19 @@ class Instance:
         array([[48., 42.]])
         """
         if self.demands.ndim == 3:
-            raise InvalidInstance("demands differ by server, so a pool does not define them; give (n_users, m)")
+            raise InvalidInstance(
+                "demands differ by server, so one pool cannot have them; give demands of shape (n_users, n_resources)"
+            )
         one = dict.fromkeys(("eligible", "counts", "servers", "server_types"))
         return self.replace(capacities=self.total_capacities, **one)
 
     def merged(self) -> Instance:
-        """Identical servers as one row with a count: exact for divisible tasks, and done when solving.
+        """Identical servers as one row with a count: exact for divisible tasks, and done by every solve.
 
         Returns
         -------
         Instance
-            Servers that differ only in type share a row too, of a type as ``A10|T4``.
+            Servers that differ only in type are merged too, with a type such as ``A10|T4``.
 
         Examples
         --------
@@ -424,7 +426,7 @@ class Instance:
         return merged
 
     def individual(self) -> Instance:
-        """Every server as a row of its own, ``name #1``, ``name #2``, ...: what whole tasks have to fit on.
+        """Each server as its own row, ``name #1``, ``name #2``, ...; whole tasks run on these.
 
         Examples
         --------
@@ -452,7 +454,7 @@ class Instance:
         return made
 
     def _by_row(self, individual: Float) -> Float:
-        """Values of shape (n_users, number of servers) by individual server, added up: shape (n_users, n_servers)."""
+        """Values by individual server, (n_users, number of servers), summed by row: shape (n_users, n_servers)."""
         return np.add.reduceat(individual, np.cumsum(self.counts) - self.counts, axis=1)
 
     # -- sizes and labels -------------------------------------------------------------------------------------
@@ -469,7 +471,7 @@ class Instance:
 
     @property
     def n_servers(self) -> int:
-        """Number of server rows (each may stand for several identical servers, see ``counts``)."""
+        """Number of server rows, each of one or several identical servers (``counts``)."""
         return self.capacities.shape[0]
 
     @cached_property
@@ -487,7 +489,7 @@ class Instance:
 
     @property
     def resource_titles(self) -> tuple[str, ...]:
-        """Labels of the resources with their units, for tables and axes, as ``memory (GiB)``.
+        """Labels of the resources with their units, such as ``memory (GiB)``, for tables and axes.
 
         Examples
         --------
@@ -505,7 +507,7 @@ class Instance:
 
     @property
     def _labels(self) -> validation.Labels:
-        """Labels as they were given, or by number."""
+        """The labels as given, or the default ones."""
         return validation.Labels(
             self._users or validation.default_labels("user", self.n_users),
             self._resources or validation.default_labels("resource", self.n_resources),
@@ -514,7 +516,7 @@ class Instance:
 
     @property
     def _chosen_from(self) -> tuple[Any, NDArray[np.int64] | slice] | None:
-        """The instance on the same servers that these users were chosen from, and their indices; or None."""
+        """The instance on the same servers from which these users were selected, and their indices; or None."""
         if self._parent is None or any(
             not np.array_equal(getattr(self._parent[0], name), getattr(self, name)) for name in ("capacities", "counts")
         ):
@@ -523,7 +525,7 @@ class Instance:
 
     @property
     def _is_window(self) -> bool:
-        """Whether it is a `_window` of another instance."""
+        """Whether this is a `_window` of another instance."""
         return self._parent is not None and isinstance(self._parent[1], slice)
 
     # -- derived numbers --------------------------------------------------------------------------------------
@@ -538,27 +540,27 @@ class Instance:
 
     @cached_property
     def total_capacities(self) -> Float:
-        """Units of each resource on all servers together, counts included: shape (n_resources,)."""
+        """Total units of each resource on all servers, shape (n_resources,)."""
         return validation.frozen(self.counts.astype(float) @ self.capacities)
 
     @cached_property
     def ratios(self) -> Float:
-        """Fraction of each resource's total capacity that one task takes, in the shape of ``demands``."""
+        """The fraction of each resource's total capacity that one task uses, in the shape of ``demands``."""
         total = self.total_capacities
         return validation.frozen(self.demands / np.where(total > 0, total, 1.0))
 
     @property
     def _cheapest_ratios(self) -> Float:
-        """Smallest `ratios` over eligible servers, shape (n_users, n_resources)."""
+        """The smallest `ratios` over eligible servers, shape (n_users, n_resources)."""
         if self.demands.ndim == 2:
             return self.ratios
         return np.where(self.eligible[:, :, None], self.ratios, np.inf).min(axis=1)
 
     def _common_level(self, per_task: Float, weights: Float | None = None) -> float:
-        """The level at which shares, equal per weight, fill a resource; ``per_task`` is of shape (n_users,).
+        """The level at which equal shares per weight use up a resource; ``per_task`` has shape (n_users,).
 
-        Users of a zero share take no part. Exact on one pool without limits; an estimate where demands or capacities
-        differ by server. ``weights`` are others than the instance's. 0 or infinite beyond the range of floats.
+        Users of a zero share are ignored. Exact on one pool without limits, an estimate if demands or capacities differ
+        by server. ``weights`` replace those of the instance. 0 or infinite on overflow.
         """
         if not (per_task > 0).any():
             return 1.0
@@ -574,38 +576,38 @@ class Instance:
 
     @cached_property
     def dominant_shares(self) -> Float:
-        """Largest of the `ratios` of each user's task, shape (n_users,) or (n_users, n_servers)."""
+        """The largest of the `ratios` of each user, shape (n_users,) or (n_users, n_servers)."""
         ratios = self.ratios
         largest = ratios[..., 0].copy()
-        for i in range(1, self.n_resources):  # column by column: a row-wise max of a narrow array is slow
+        for i in range(1, self.n_resources):  # a maximum along short rows is slow
             np.maximum(largest, ratios[..., i], out=largest)
         return validation.frozen(largest)
 
     @cached_property
     def _everywhere(self) -> bool:
-        """Whether all users may run on every server row."""
+        """Whether all users are eligible on every server row."""
         return bool(self.eligible.all())
 
     @cached_property
     def dominance(self) -> Dominance:
-        """Dominant users of each resource of each server, and the requests of these and of the others."""
+        """Dominant users of each resource of each server, and the requests of these and of the other users."""
         return dominance_of(self.per_server_demands, self.capacities, None if self._everywhere else self.eligible)
 
     @property
     def _total_weight(self) -> float:
-        """Sum of all weights, those of users left out by `taking_part` included."""
+        """The sum of all weights, including users left out by `_taking_part`."""
         return float((self if self._parent is None else self._parent[0]).weights.sum())
 
     @cached_property
     def tasks_alone(self) -> Float:
         """Tasks that each user could run alone on each server row, counts included, shape (n_users, n_servers).
 
-        Zero where the user is not eligible; without regard to task limits.
+        Zero where the user is not eligible; task limits are ignored.
         """
         return validation.frozen(self._tasks_alone_within(np.ones(self.n_resources)))
 
     def _tasks_alone_within(self, usable: Float, everywhere: bool = False) -> Float:
-        """`tasks_alone` of fractions ``usable``, (n_resources,), of capacities; ``everywhere``: eligible or not."""
+        """`tasks_alone` on fractions ``usable``, (n_resources,), of capacities; ``everywhere`` ignores eligibility."""
         out = np.full((self.n_users, self.n_servers), np.inf)
         demands = self.per_server_demands
         for i in range(self.n_resources):
@@ -617,27 +619,26 @@ class Instance:
 
     @property
     def own_slices(self) -> Float:
-        """Tasks of each user on ``w_j / sum w`` of every server where it may run, at most its limit, shape (n_users,).
+        """Tasks of each user on ``w_j / sum w`` of every eligible server, at most its limit, shape (n_users,).
 
-        Weights are relative to `total_weight`.
+        The sum of weights includes users that a solve leaves out.
         """
         return np.minimum(self.weights / self._total_weight * self.tasks_alone.sum(axis=1), self.task_limits)
 
     @cached_property
     def _server_classes(self) -> NDArray[np.int64]:
-        """Class of each server: servers alike in capacities, eligibility and demands share one, shape (n_servers,)."""
+        """The class of each server, shape (n_servers,): equal capacities, eligibility and demands."""
         ordered = self.capacities[np.lexsort(self.capacities.T)]
-        if not (ordered[1:] == ordered[:-1]).all(axis=1).any():  # all different, so nothing else needs a look
+        if not (ordered[1:] == ordered[:-1]).all(axis=1).any():  # all capacities differ
             return validation.frozen(np.arange(self.n_servers))
         keys: dict[bytes, int] = {}
         capacities = [row.tobytes() for row in np.ascontiguousarray(self.capacities + 0.0)]
-        alike = Counter(capacities)
-        # where all users may run everywhere, the columns cannot differ
-        same = len(alike) == self.n_servers or bool(self.eligible.all())
+        number = Counter(capacities)
+        same = len(number) == self.n_servers or bool(self.eligible.all())  # columns of eligibility do not matter
         columns = None if same else np.ascontiguousarray(self.eligible.T)
         classes = np.empty(self.n_servers, dtype=np.int64)
         for s, key in enumerate(capacities):
-            if alike[key] > 1:  # columns of users only matter where capacities are equal
+            if number[key] > 1:
                 if columns is not None:
                     key += columns[s].tobytes()
                 if self.demands.ndim == 3:
@@ -646,7 +647,7 @@ class Instance:
         return validation.frozen(classes)
 
     def _spread(self, tasks_by_class: Float) -> Float:
-        """Spread tasks of `merged`, (n_users, n_classes, ...), over equal servers: shape (n_users, n_servers, ...)."""
+        """Spread values of `merged`, (n_users, n_classes, ...), over identical servers: (n_users, n_servers, ...)."""
         classes = self._server_classes
         portion = self.counts / np.bincount(classes, weights=self.counts)[classes]
         return tasks_by_class[:, classes] * portion.reshape(-1, *[1] * (tasks_by_class.ndim - 2))
@@ -660,16 +661,16 @@ class Instance:
     # -- values by user ---------------------------------------------------------------------------------------
 
     def per_user(self, value: Any, name: str, default: float | None = None, unlimited: bool = False) -> Float:
-        """Turn a scalar, an array or a dict by user into an array of shape (n_users,).
+        """A scalar, an array or a dict by user as an array of shape (n_users,).
 
         Parameters
         ----------
         value : scalar, array-like of shape (n_users,), dict by user, or None
-            A series with labels is a dict.
+            A labelled series counts as a dict.
         name : str
             Name of the value, for messages.
         default : float, optional
-            Value for ``None`` and for users that a dict leaves out.
+            Value for ``None`` and for users missing in a dict.
         unlimited : bool, default False
             Read ``None`` entries as infinity.
 
@@ -680,7 +681,7 @@ class Instance:
         Raises
         ------
         InvalidInstance
-            If the length is wrong, a user unknown, or an entry not a number.
+            If the length is wrong, a user is unknown, or an entry is not a number.
 
         Examples
         --------
@@ -694,7 +695,7 @@ class Instance:
             self._parent is not None
             and value is not None
             and (isinstance(value, Mapping) or np.shape(value) == (self._parent[0].n_users,))
-        ):  # written for the instance that these users were selected from
+        ):  # for the instance from which these users were selected
             parent, rows = self._parent
             return parent.per_user(value, name, default, unlimited)[rows]
         if isinstance(value, Mapping):
@@ -749,7 +750,7 @@ class Instance:
     # -- other forms ------------------------------------------------------------------------------------------
 
     def to_dict(self) -> dict[str, Any]:
-        """The instance as plain lists, numbers and strings, as `from_dict` and the JSON schema take it.
+        """The instance as lists, numbers and strings, for `from_dict` and the JSON schema.
 
         Examples
         --------
@@ -780,30 +781,30 @@ class Instance:
 
     @classmethod
     def from_frames(cls, users: Any, servers: Any, demands: Any = None) -> Instance:
-        """An instance from data frames of pandas, Polars, pyarrow or other libraries that narwhals reads.
+        """An instance from data frames of pandas, Polars, pyarrow or other libraries that narwhals supports.
 
         Parameters
         ----------
         users : data frame
-            A row per user: ``user``, optionally ``weight`` (null or NaN: 1), ``task_limit`` (null or NaN: none) and
+            One row per user: ``user``, optionally ``weight`` (null or NaN: 1), ``task_limit`` (null or NaN: none) and
             ``servers`` (names as a list or joined by ``|``, null: everywhere); every other column is a resource, in
-            units per task. Names are text or whole numbers. Named levels of an index of pandas count as columns.
+            units per task. Names are text or integers. Named levels of a pandas index count as columns.
         servers : data frame
-            A row per server: ``server``, optionally ``count`` and ``type``; every other column is a resource, in units
-            on each server. A column ``memory [GiB]`` is the resource ``memory`` in GiB, in both frames.
+            One row per server: ``server``, optionally ``count`` and ``type``; every other column is a resource, in
+            units per server. A column ``memory [GiB]`` is the resource ``memory`` in GiB, in both frames.
         demands : data frame, optional
-            Where demands differ by server: a row for each user and server where it may run, with ``user``, ``server``
-            and the resources, which ``users`` then does not have.
+            If demands differ by server: one row per user and eligible server, with ``user``, ``server`` and the
+            resources, which ``users`` then does not have.
 
         Returns
         -------
         Instance
-            Demands in single precision where all columns of resources are, else in double; so are capacities.
+            Demands are float32 if all resource columns are, else float64; likewise capacities.
 
         Raises
         ------
         InvalidInstance
-            Names the frame, the row (counted from 0), the column, the value and the fix. Text is not taken for numbers.
+            Names the frame, the row (counted from 0), the column, the value and the fix. Text is not converted.
         MissingExtra
             If narwhals is not installed.
 
@@ -822,7 +823,7 @@ class Instance:
         return later("fairopt.datasets:instance_of_frames")(users, servers, demands)
 
     def to_frames(self, backend: str = "pandas") -> tuple[Any, ...]:
-        """The instance as data frames, which `from_frames` turns into an equal one, to the last bit.
+        """The instance as data frames; `from_frames` restores it exactly.
 
         Parameters
         ----------
@@ -832,14 +833,13 @@ class Instance:
         Returns
         -------
         tuple of data frames
-            Users and servers, and demands if they differ by server. Columns of defaults only, as weights of 1, are left
-            out; no task limit is infinity, ``servers`` are lists of names or None for everywhere. Single precision
-            is kept.
+            Users and servers, and demands if they differ by server. Columns with defaults only, such as weights of 1,
+            are omitted. A missing task limit is infinity; ``servers`` are lists of names, or None for everywhere.
 
         Raises
         ------
         InvalidInstance
-            If a label cannot be in a table, as a resource called ``weight``.
+            If a label cannot be a column, such as a resource called ``weight``.
         MissingExtra
             If the library is not installed.
 
@@ -854,7 +854,7 @@ class Instance:
         return later("fairopt.io.frames:to_frames")(self, backend)
 
     def plot(self, kind: str = "demands", *, ax: Any = None, users: Any = None, resources: Any = None) -> Any:
-        """Draw how much users differ, as in Fig. 2 of Joe-Wong et al. (2013); needs the extra ``plots``.
+        """Draw the demands, as in Fig. 2 of Joe-Wong et al. (2013); needs the extra ``plots``.
 
         Parameters
         ----------
@@ -863,7 +863,7 @@ class Instance:
         ax : matplotlib.axes.Axes, optional
             The axes to draw on. Default: a new figure.
         users, resources : (str, str), optional
-            The two users of ``region``, and the two resources of ``demands``, where there are more.
+            The two users of ``region``, and the two resources of ``demands``, if there are more.
 
         Returns
         -------
@@ -911,14 +911,14 @@ class Instance:
 
 
 def _again(arguments: Mapping[str, Any], parent: Any, merged_from: Instance | None) -> Instance:
-    """Rebuild a copied or unpickled instance, so that its arrays are read-only again."""
+    """Rebuild a copied or unpickled instance with read-only arrays."""
     made = Instance(**arguments)
     made._parent, made._merged_from = parent, merged_from
     return made
 
 
 def entries_of(instance: Instance) -> dict[str, Any]:
-    """The entries of `Instance.to_dict`, with arrays and tuples in place of lists."""
+    """The entries of `Instance.to_dict`, with arrays and tuples instead of lists."""
     limits = instance.task_limits.astype(object)
     limits[np.isinf(instance.task_limits)] = None
     return {

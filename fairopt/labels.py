@@ -25,13 +25,12 @@ _AXES = {
     "server_types": ("server",),
     "units": ("resource",),
 }
-_NAMING = ("demands", "capacities")  # whose labels name users, servers and resources by default
-_SHOWN = 5  # labels that a message lists
+_SHOWN = 5  # labels listed in a message
 
 
 def axes_of(value: Any) -> tuple[Any, ...] | None:
-    """The labels along each axis of a data frame or series, None for an axis without; None for anything else."""
-    if hasattr(value, "column_names"):  # pyarrow, whose `columns` are the numbers
+    """The labels along each axis of a data frame or series, None for an unlabelled axis; None for other values."""
+    if hasattr(value, "column_names"):  # pyarrow, whose `columns` are arrays
         return None, value.column_names
     if not hasattr(value, "to_numpy"):
         return None
@@ -41,9 +40,9 @@ def axes_of(value: Any) -> tuple[Any, ...] | None:
 
 
 def joined(values: Mapping[str, Any], labels: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Arguments of `Instance` as arrays in one order, and its labels by ``user``, ``server`` and ``resource``.
+    """Arguments of `Instance` as arrays in a common order, and its labels by ``user``, ``server`` and ``resource``.
 
-    Labels that are not given come from ``demands`` and ``capacities``; `InvalidInstance` where they contradict.
+    Missing labels come from ``demands`` and ``capacities``; `InvalidInstance` if labels contradict each other.
     """
     arrays = dict(values)
     axes: dict[str, dict[str, Any]] = {}
@@ -57,7 +56,7 @@ def joined(values: Mapping[str, Any], labels: Mapping[str, Any]) -> tuple[dict[s
         elif (found := axes_of(value)) is not None:
             arrays[name] = np.asarray(value)
             kinds = _AXES[name][-len(found) :] if name == "capacities" else _AXES[name]
-            if len(kinds) == len(found):  # a wrong shape is refused later
+            if len(kinds) == len(found):  # wrong shapes are refused later
                 axes[name] = {kind: axis for kind, axis in zip(kinds, found, strict=True) if axis is not None}
             _refuse_table(name, found[-1])
     if not axes:
@@ -66,9 +65,9 @@ def joined(values: Mapping[str, Any], labels: Mapping[str, Any]) -> tuple[dict[s
     for kind, given in labels.items():
         if isinstance(given, Iterable) and not isinstance(given, str):
             known[kind] = tuple(map(str, given))
-    for name in _NAMING:
+    for name in ("demands", "capacities"):  # their labels are the default ones
         for kind, axis in axes.get(name, {}).items():
-            if known[kind] is None and not _counts(axis):
+            if known[kind] is None and not _is_default(axis):
                 known[kind], source[kind] = _names(axis, name, kind), name
     for name, along in axes.items():
         for kind, axis in along.items():
@@ -79,22 +78,22 @@ def joined(values: Mapping[str, Any], labels: Mapping[str, Any]) -> tuple[dict[s
 
 
 def by_label(value: Any) -> Any:
-    """A series with labels as a dict; anything else unchanged."""
+    """A labelled series as a dict; other values unchanged."""
     axes = axes_of(value)
-    if axes is None or len(axes) > 1 or _counts(axes[0]):
+    if axes is None or len(axes) > 1 or _is_default(axes[0]):
         return value
     return dict(zip(_names(axes[0], "a series", "user"), np.asarray(value).tolist(), strict=True))
 
 
 def refuse_labels(**values: Any) -> None:
-    """Refuse data frames and series where values are taken by position."""
+    """Refuse labelled frames and series where values are taken by position."""
     for name, value in values.items():
         _refuse_parts(name, value)
         axes = axes_of(value)
-        if axes is not None and not all(axis is None or _counts(axis) for axis in axes):
+        if axes is not None and not all(axis is None or _is_default(axis) for axis in axes):
             raise InvalidInstance(
-                f"{name} is a {type(value).__name__} with labels, and here values are taken by position; "
-                "put it in the order of the others and give .to_numpy()"
+                f"{name} is a {type(value).__name__} with labels, but values are taken by position here; "
+                "bring it into the order of the others and give .to_numpy()"
             )
 
 
@@ -126,8 +125,8 @@ def _refuse_table(name: str, columns: Any) -> None:
         )
 
 
-def _counts(axis: Any) -> bool:
-    """Whether an index only numbers rows from 0, as the default index of pandas does."""
+def _is_default(axis: Any) -> bool:
+    """Whether an index only counts rows, as the default index of pandas does."""
     return bool((getattr(axis, "start", None), getattr(axis, "step", None)) == (0, 1))
 
 
@@ -142,27 +141,27 @@ def _names(axis: Any, name: str, kind: str) -> tuple[str, ...]:
 
 
 def _order(name: str, kind: str, axis: Any, known: Any, source: str) -> list[int] | None:
-    """Positions in the order of the known labels; None if they are in that order already, or are not labels."""
+    """Positions of the known labels; None if the order is the same, or the axis has no labels."""
     names = _names(axis, name, kind)
     default = known is None
-    if default:  # as `Instance` calls them
+    if default:  # default labels
         known = ("pool",) if kind == "server" and len(names) == 1 else [f"{kind}{k + 1}" for k in range(len(names))]
     place = {label: k for k, label in enumerate(names)}
     if place.keys() == set(known):
         return None if names == tuple(known) else [place[label] for label in known]
-    if _counts(axis):
+    if _is_default(axis):
         return None
     if default:
         raise InvalidInstance(
-            f"{name} has labels by {kind} ({_some(names)}), but the {kind}s have none to join them with; give "
-            f"{kind}s=[...] as well, or .to_numpy() to take it by position"
+            f"{name} has labels by {kind} ({_some(names)}), but the {kind}s have no labels; give "
+            f"{kind}s=[...] as well, or .to_numpy() to take values by position"
         )
     parts = [(name, [x for x in names if x not in set(known)]), (source, [x for x in known if x not in place])]
     words = " and ".join(f"{_some(found)} only in {where}" for where, found in parts if found)
     some = "a dict for some of them only, " if name in ("weights", "task_limits") else ""
     raise InvalidInstance(
         f"{name} and {source} do not name the same {kind}s: {words}; give the same in both, {some}or .to_numpy() to "
-        "take it by position"
+        "take values by position"
     )
 
 

@@ -1,12 +1,12 @@
 """Measures of allocations: evenness of values, over servers and within groups, and utilisation.
 
 The groups are those of Hamzeh et al. (2021): on each server a user belongs to the dominant group of the resource of
-which its task takes the largest share of that server's capacity, and to the non-dominant groups of the other resources
-that it needs. Only users who are eligible on the server and have a task limit above 0 count. Equations and figures
-cited here are of that paper.
+which its task uses the largest fraction of that server's capacity, and to the non-dominant groups of the other
+resources that it needs. Only eligible users with a positive task limit count. Equations and figures cited here are of
+that paper.
 
-Measured are **bundles** (what users hold) or **tasks** (what their tasks use): equal where bundles are multiples of the
-demands, and different for MLF-DRS, FFMRA and H-FFMRA.
+Measures refer to **bundles** (amounts that users hold) or **tasks** (amounts that tasks use). These differ for MLF-DRS,
+FFMRA and H-FFMRA.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class ByGroup:
     resources : tuple of str
         Labels of the columns.
     counts : ndarray of int of shape (n_servers,)
-        Number of servers that each row stands for.
+        Number of servers in each row.
     dominant, non_dominant : ndarray of shape (n_servers, n_resources)
         The numbers of the groups, NaN for a group without members.
 
@@ -67,12 +67,12 @@ class ByGroup:
     non_dominant: Float
 
     def mean(self) -> dict[str, dict[str, float]]:
-        """Mean over all servers on which the group has a member, with counts.
+        """Mean over all servers on which the group has a member.
 
         Returns
         -------
         dict of dict of float
-            ``{"dominant": {resource: ...}, "non-dominant": {resource: ...}}``; NaN without such servers.
+            ``{"dominant": {resource: ...}, "non-dominant": {resource: ...}}``; NaN if there are none.
 
         Examples
         --------
@@ -108,7 +108,7 @@ class BetaFairness:
     Attributes
     ----------
     dominant, non_dominant : dict of float by resource
-        Largest minus smallest share over the servers (eqs. 12 and 13); NaN where no server has such a group.
+        Largest minus smallest share over the servers (eqs. 12 and 13); NaN for groups without members.
     shares : ByGroup
         The shares by server.
 
@@ -127,7 +127,7 @@ class BetaFairness:
 
     @property
     def between_resources(self) -> dict[str, float]:
-        """Largest minus smallest mean share over the **resources**, by group: what Fig. 9 draws."""
+        """Largest minus smallest mean share over the **resources**, by group, as in Fig. 9."""
         return {
             group: float(_spread(np.array(list(means.values()))[:, None])[0])
             for group, means in self.shares.mean().items()
@@ -141,12 +141,11 @@ class Utilisation:
     Attributes
     ----------
     by_server : ndarray of shape (n_servers, n_resources)
-        Fraction of the capacity of each server; 0 where that is 0.
+        Fraction of the capacity of each server; 0 for capacity 0.
     total : dict of float by resource
-        Fraction of the capacity of all servers together; 0 where that is 0.
+        Fraction of the total capacity; 0 for capacity 0.
     mean : dict of float by resource
-        Mean of ``by_server`` over the servers that have the resource, large and small alike (eq. 16); NaN without
-        such servers.
+        Unweighted mean of ``by_server`` over the servers that have the resource (eq. 16); NaN if there are none.
 
     Examples
     --------
@@ -163,14 +162,14 @@ class Utilisation:
 
 
 def group_shares(allocation: Allocation, of: str = "bundles") -> ByGroup:
-    """Share of each server's capacity that the dominant and the non-dominant group of each resource hold together.
+    """The share of each server's capacity that the dominant and the non-dominant group of each resource hold.
 
     Parameters
     ----------
     allocation : Allocation
         The allocation to measure.
     of : {"bundles", "tasks"}, default "bundles"
-        Measure what users hold, or what their tasks use.
+        Amounts that users hold, or that their tasks use.
 
     Returns
     -------
@@ -179,7 +178,7 @@ def group_shares(allocation: Allocation, of: str = "bundles") -> ByGroup:
     Raises
     ------
     InvalidBlock
-        If ``of`` is neither.
+        If ``of`` is something else.
 
     Examples
     --------
@@ -199,14 +198,14 @@ def group_shares(allocation: Allocation, of: str = "bundles") -> ByGroup:
 
 
 def beta_fairness(allocation: Allocation, of: str = "bundles") -> BetaFairness:
-    """Beta-fairness: over servers, the largest minus the smallest share of capacity that a group holds.
+    """Beta-fairness: the largest minus the smallest share of capacity that a group holds, over servers.
 
     Parameters
     ----------
     allocation : Allocation
         The allocation to measure.
     of : {"bundles", "tasks"}, default "bundles"
-        Measure what users hold, or what their tasks use.
+        Amounts that users hold, or that their tasks use.
 
     Returns
     -------
@@ -215,13 +214,13 @@ def beta_fairness(allocation: Allocation, of: str = "bundles") -> BetaFairness:
     Raises
     ------
     InvalidBlock
-        If ``of`` is neither.
+        If ``of`` is something else.
 
     Notes
     -----
-    Source: Hamzeh et al. (2021), eqs. 12 and 13, printed as differences of all servers in a row; with two servers both
-    readings agree. Servers on which the group has no member are left out. Figs. 7 to 9 compare resources instead of
-    servers: see `BetaFairness.between_resources`.
+    Source: Hamzeh et al. (2021), eqs. 12 and 13, printed as a chain of differences of all servers; with two servers
+    both readings agree. Servers on which the group has no member are ignored. Figs. 7 to 9 compare resources instead
+    of servers: see `BetaFairness.between_resources`.
 
     Examples
     --------
@@ -236,17 +235,17 @@ def beta_fairness(allocation: Allocation, of: str = "bundles") -> BetaFairness:
 
 
 def jain(values: ArrayLike) -> float:
-    """Jain's index: 1 where all values are equal, ``1/n`` where all but one are 0.
+    """Jain's index: 1 if all values are equal, ``1/n`` if all but one are 0.
 
     Parameters
     ----------
     values : array-like of shape (n,)
-        Numbers from 0.
+        Nonnegative numbers.
 
     Returns
     -------
     float
-        ``(sum u)^2 / (n sum u^2)``, at most 1; 1 where all are 0.
+        ``(sum u)^2 / (n sum u^2)``; 1 if all are 0.
 
     Raises
     ------
@@ -255,8 +254,8 @@ def jain(values: ArrayLike) -> float:
 
     Notes
     -----
-    Hamzeh et al. (2021) print eqs. 14 and 15 without the square of the terms in the denominator, and their Fig. 10 goes
-    beyond 1, which the index cannot.
+    Hamzeh et al. (2021) print eqs. 14 and 15 without the squares in the denominator; their Fig. 10 exceeds 1, which the
+    index cannot.
 
     Examples
     --------
@@ -267,28 +266,27 @@ def jain(values: ArrayLike) -> float:
     u = np.asarray(values, dtype=np.float64).ravel()
     wrong = ~(np.isfinite(u) & (u >= 0))
     if wrong.any():
-        raise OutOfDomain(f"Jain's index is of finite numbers >= 0, and one of them is {u[wrong][0]}; leave it out")
+        raise OutOfDomain(f"Jain's index needs finite numbers >= 0, and one is {u[wrong][0]}; leave it out")
     return float(_jain(u[:, None], np.ones((len(u), 1), dtype=np.bool_))[0]) if u.any() else 1.0
 
 
 def f_beta(values: ArrayLike, beta: float, weights: ArrayLike | None = None) -> float:
-    """The fairness measure of type beta: 1 where all values per weight are equal, in units of its largest size.
+    """The fairness measure of type beta, relative to its value at equal values per weight.
 
     Parameters
     ----------
     values : array-like of shape (n,)
-        Numbers from 0, as shares.
+        Nonnegative numbers, such as shares.
     beta : float
-        The type, not 0; -1 gives Jain's index, and for beta > 1 the measure is negative: -1 at best, towards minus
-        infinity the less even the values are.
+        The type, not 0; -1 gives Jain's index. For beta > 1 the measure is negative, -1 at best.
     weights : array-like of shape (n,), optional
-        Entitlements > 0, by default equal.
+        Positive entitlements. Default: equal.
 
     Returns
     -------
     float
         ``sgn(1-beta) (sum_j w_j (u_j / (w_j U))^(1-beta))^(1/beta)`` with the sum U of the values and weights of
-        sum 1; 1 at beta = 1, where the measure does not tell values apart.
+        sum 1; 1 at beta = 1 for all values.
 
     Raises
     ------
@@ -297,8 +295,8 @@ def f_beta(values: ArrayLike, beta: float, weights: ArrayLike | None = None) -> 
 
     Notes
     -----
-    Source: Lan et al. (2010); the part of the measure of Joe-Wong et al. (2013, eq. 3) without efficiency, divided by
-    the number of users. It is another measure than `beta_fairness`.
+    Source: Lan et al. (2010); the fairness factor of Joe-Wong et al. (2013, eq. 3), divided by the number of users. It
+    is not related to `beta_fairness`.
 
     Examples
     --------
@@ -308,7 +306,7 @@ def f_beta(values: ArrayLike, beta: float, weights: ArrayLike | None = None) -> 
     """
     u = np.asarray(values, dtype=np.float64).ravel()
     if not (np.isfinite(u).all() and (u >= 0).all() and (u > 0).any()) or beta == 0 or not np.isfinite(beta):
-        raise OutOfDomain(f"f_beta is of finite numbers >= 0, some > 0, and a finite beta other than 0; got {beta=}")
+        raise OutOfDomain(f"f_beta needs finite numbers >= 0, some > 0, and a finite beta other than 0; got {beta=}")
     w = np.ones(len(u)) if weights is None else np.asarray(weights, dtype=np.float64).ravel()
     if len(w) != len(u) or not (np.isfinite(w).all() and (w > 0).all()):
         raise OutOfDomain(f"f_beta of {len(u)} values got the weights {brief(weights)}; give as many, finite and > 0")
@@ -317,30 +315,29 @@ def f_beta(values: ArrayLike, beta: float, weights: ArrayLike | None = None) -> 
 
 
 def group_jain(allocation: Allocation, of: str = "bundles") -> ByGroup:
-    """Jain's index of the amounts of its resource that the members of each group hold, server by server.
+    """Jain's index of the amounts of its resource that the members of each group hold, by server.
 
     Parameters
     ----------
     allocation : Allocation
         The allocation to measure.
     of : {"bundles", "tasks"}, default "bundles"
-        Measure what users hold, or what their tasks use.
+        Amounts that users hold, or that their tasks use.
 
     Returns
     -------
     ByGroup
-        NaN also where the members of a group hold nothing. A group of one has index 1. ``mean()`` weighs servers of all
-        sizes alike.
+        NaN if the members of a group hold nothing. A group of one has index 1. ``mean()`` ignores sizes of servers.
 
     Raises
     ------
     InvalidBlock
-        If ``of`` is neither.
+        If ``of`` is something else.
 
     Notes
     -----
-    Source: eqs. 14 and 15, with the square that they lack (see `jain`). Where users run on some servers only, as by
-    DRFH, an index per server is low even for equal totals: take `jain` of the totals as well.
+    Source: eqs. 14 and 15, with the square that they lack (see `jain`). If users run on few servers, as in DRFH, the
+    index per server is low even for equal totals; compute `jain` of the totals as well.
 
     Examples
     --------
@@ -364,7 +361,7 @@ def utilisation(allocation: Allocation, of: str = "bundles") -> Utilisation:
     allocation : Allocation
         The allocation to measure.
     of : {"bundles", "tasks"}, default "bundles"
-        Measure what users hold, or what their tasks use (less, for H-FFMRA).
+        Amounts that users hold, or that their tasks use.
 
     Returns
     -------
@@ -373,7 +370,7 @@ def utilisation(allocation: Allocation, of: str = "bundles") -> Utilisation:
     Raises
     ------
     InvalidBlock
-        If ``of`` is neither.
+        If ``of`` is something else.
 
     Examples
     --------
@@ -388,9 +385,6 @@ def utilisation(allocation: Allocation, of: str = "bundles") -> Utilisation:
     total = part_of_capacity(used.sum(axis=0), instance.total_capacities, 0.0)
     mean = _mean(np.where(instance.capacities > 0, by_server, np.nan), instance.counts)
     return Utilisation(by_server, _labelled(instance.resources, total), _labelled(instance.resources, mean))
-
-
-# -- what they share ------------------------------------------------------------------------------------------------
 
 
 def _checked(of: str) -> str:
@@ -421,14 +415,13 @@ def _groups(allocation: Allocation, of: str) -> Any:
 
 
 def _jain(held: Float, members: NDArray[np.bool_]) -> Float:
-    """The index of each column's members; NaN where they hold nothing, or there are none."""
+    """The index of each column's members; NaN if there are none or they hold nothing."""
     u = np.where(members, held, 0.0)
     top = u.max(axis=0, initial=0.0)
-    u /= np.where(top > 0, top, 1.0)  # so that squares neither vanish nor overflow
+    u /= np.where(top > 0, top, 1.0)  # squares neither underflow nor overflow
     squares = np.einsum("js,js->s", u, u) * members.sum(axis=0)
-    # rounding may put the index of equal values a few ulps above 1
     index = np.divide(u.sum(axis=0) ** 2, squares, out=np.full(len(top), np.nan), where=squares > 0)
-    return np.minimum(index, 1.0)
+    return np.minimum(index, 1.0)  # rounding
 
 
 def _mean(values: Float, counts: NDArray[np.int64]) -> Float:

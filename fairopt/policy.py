@@ -96,7 +96,7 @@ class Policy:
         verbose: bool = False,
         integral: bool | Literal["rounded"] = False,
     ) -> Allocation:
-        """Find the best allocation, and prove it.
+        """Find the optimal allocation, and certify it.
 
         Parameters
         ----------
@@ -107,35 +107,35 @@ class Policy:
             ``"prices"``, ``"levels"``, ``"linear"`` and ``"closed"`` are the specialised ones; ``"parametric"`` is a
             search for `FairnessEfficiency` outside the alpha-fair case, along the sum of shares.
         solver : str, optional
-            Any name in ``cvxpy.installed_solvers()``: forces the cone method with this solver only.
+            A name in ``cvxpy.installed_solvers()``: forces the cone method with this solver only.
         solver_options : dict, optional
-            Options of the solver, over the tight tolerances that are the default: with ``solver="HIGHS"``, for example,
-            ``{"solver": "pdlp"}`` or ``{"solver": "ipm", "run_crossover": "off"}``. Only the cone method calls a
-            solver, so give one too, or ``method="cone"``.
+            Options of the solver, which override the tight default tolerances: for ``solver="HIGHS"``, for example,
+            ``{"solver": "pdlp"}`` or ``{"solver": "ipm", "run_crossover": "off"}``. They require ``solver`` or
+            ``method="cone"``.
         time_limit : float, optional
-            Seconds for the whole call, which ends at most a second later. Then `NotCertified` names the step that was
-            reached, and holds the best answer found.
+            Seconds for the whole call, which ends at most one second later with `NotCertified`. The error names the
+            step reached and holds the best answer found.
         verbose : bool, default False
             Let solvers print.
         integral : bool or "rounded", default False
-            Whole tasks, each on one server. True finds the best by mixed-integer programs where objectives and
-            constraints are piecewise linear, and else, as ``"rounded"`` does for all, rounds the divisible answer by
-            largest remainders. The certificate says how much of the divisible optimum is lost at most; that no whole
-            answer is better is the solver's word. ``solver`` and ``solver_options`` are then for the mixed-integer
-            programs (default HiGHS). At the ``time_limit`` the best found so far is returned, with a note, if it can
-            be measured in time.
+            Whole tasks, each on one server. True solves mixed-integer programs if objectives and constraints are
+            piecewise linear; otherwise, and always for ``"rounded"``, the divisible answer is rounded by largest
+            remainders. The certificate bounds the loss against the divisible optimum; optimality in whole tasks rests
+            on the MIP solver. ``solver`` (default HiGHS) and ``solver_options`` then refer to the mixed-integer
+            programs. At the ``time_limit`` the best answer so far is returned, with a note, if it can be certified in
+            time.
 
         Returns
         -------
         Allocation
-            With a certificate within tolerance; never without.
+            Always with a certificate within tolerance.
 
         Raises
         ------
         NotCertified
-            If no answer could be proved right; holds the best found and what was tried.
+            If no answer could be proved optimal; holds the best one and all attempts.
         Infeasible
-            If the constraints conflict, perhaps in whole tasks only; names an irreducible set of them.
+            If the constraints conflict, possibly in whole tasks only; names an irreducible set of them.
         OutOfDomain
             If the notion is not defined for the instance.
         NotConcave
@@ -143,14 +143,13 @@ class Policy:
         Unbounded
             If the objective has no maximum.
         SolverUnavailable
-            If the solver is not installed, or not made for the problem.
+            If the solver is not installed, or cannot take the problem.
         OutOfMemory
-            If the memory is too small; names the policy and the size.
+            If memory runs out; names the policy and the size.
 
         Notes
         -----
-        `progress` reports how far the call has come. Ctrl-C raises ``KeyboardInterrupt`` and does not affect later
-        calls.
+        `progress` reports the steps of the call. Ctrl-C raises ``KeyboardInterrupt`` and does not affect later calls.
 
         Examples
         --------
@@ -163,7 +162,7 @@ class Policy:
         >>> a.tasks, a.certificate.note
         (array([ 2., 15.]), 'optimality in whole tasks rests on HiGHS')
         """
-        asked: dict[str, Any] = {
+        options: dict[str, Any] = {
             "method": method,
             "solver": solver,
             "solver_options": solver_options,
@@ -172,15 +171,15 @@ class Policy:
         }
         with within_memory(f"{label(self)} of {instance!r}", SMALLER):
             if integral:
-                return allocate_whole(self, instance, integral, **asked)
-            return dispatch.allocate(self, instance, **asked)
+                return allocate_whole(self, instance, integral, **options)
+            return dispatch.allocate(self, instance, **options)
 
     def prepare(
         self, instance: Instance, *, solver: str | None = None, solver_options: Mapping[str, Any] | None = None
     ) -> Prepared:
-        """Make the policy ready for solving again when only capacities, weights or task limits change.
+        """Prepare the policy for repeated solves in which only capacities, weights or task limits change.
 
-        `Prepared` says which compiled programs are kept. Others are compiled by each call, which saves nothing.
+        `Prepared` says which compiled programs are reused. Others are compiled by each call, which saves nothing.
 
         Parameters
         ----------
@@ -192,7 +191,7 @@ class Policy:
         Returns
         -------
         Prepared
-            ``allocate(capacities=, weights=, task_limits=)`` of it has the answers of `allocate`.
+            Its ``allocate(capacities=, weights=, task_limits=)`` gives the answers of `allocate`.
 
         Examples
         --------
@@ -216,7 +215,7 @@ class Policy:
         Returns
         -------
         Policy
-            Named, if this one has a name, after it and the further constraints.
+            If this policy has a name, the new one is named after it and the further constraints.
 
         Raises
         ------
@@ -246,10 +245,10 @@ class Policy:
         Returns
         -------
         cvxpy.Problem
-            With a variable named ``tasks`` of shape (n_users,) on one server and (n_users, n_servers) on several, and
-            where bundles are decided with one named ``bundles`` of shape (n_users, n_servers * n_resources). For
-            `Leximin` the first level, for tiers the first tier, and for `FairnessEfficiency` below beta = 1 the
-            logarithm of the measure.
+            It has a variable ``tasks`` of shape (n_users,) on one server or (n_users, n_servers) on several, and if
+            bundles are decided a variable ``bundles`` of shape (n_users, n_servers * n_resources). For `Leximin` it is
+            the first level, for tiers the first tier, and for `FairnessEfficiency` with beta < 1 the logarithm of the
+            measure.
 
         Examples
         --------
@@ -261,26 +260,26 @@ class Policy:
         return natural_problem(self, instance)
 
     def certify(self, problem: cp.Problem, instance: Instance) -> Allocation:
-        """Certify the answer of a problem that `problem` made, solved and perhaps changed by the user.
+        """Certify the answer of a problem that `problem` made and the user solved, possibly after changes.
 
         Parameters
         ----------
         problem : cvxpy.Problem
-            Solved, with the variable named ``tasks``; constraints may be added, and the objective replaced.
+            Solved, with the variable ``tasks``; constraints may be added, and the objective replaced.
         instance : Instance
-            The instance that `problem` was made from.
+            The instance that was given to `problem`.
 
         Returns
         -------
         Allocation
-            Optimal for the problem as it is, feasible for the instance. Its ``policy`` is this one where the problem
-            is that of `problem`; of `Leximin` and tiers it is their first level, which is all that was proved. Else
-            it says that the problem was changed by hand.
+            Optimal for the problem and feasible for the instance. Its ``policy`` is this one if the problem is
+            unchanged (for `Leximin` and tiers their first level, which is all that is proved); otherwise it states
+            that the problem was changed by hand.
 
         Raises
         ------
         NotCertified
-            If the problem is not solved, or its answer cannot be proved right.
+            If the problem is not solved, or its answer cannot be proved optimal.
 
         Examples
         --------
@@ -310,13 +309,13 @@ class Policy:
         return hash((self.objective, self.constraints))
 
     def __repr__(self) -> str:
-        return self._written(repr)
+        return self._text_by(repr)
 
     def __str__(self) -> str:
-        """The policy in names and messages, where long parameters of blocks are shortened."""
-        return self._written(str)
+        """The policy in names and messages, with long parameters of blocks shortened."""
+        return self._text_by(str)
 
-    def _written(self, text: Callable[[object], str]) -> str:
+    def _text_by(self, text: Callable[[object], str]) -> str:
         words = [text(self.objective)]
         if self.constraints:
             words.append(f"constraints=[{', '.join(map(text, self.constraints))}]")
@@ -326,12 +325,14 @@ class Policy:
 
 
 def is_mechanism(given: Any) -> bool:
-    """Whether something has ``allocate`` to be asked for allocations; classes and functions make what has."""
+    """Whether an object has ``allocate``; classes and functions do not count, since they only make such objects."""
     return callable(getattr(given, "allocate", None)) and not (inspect.isclass(given) or inspect.isfunction(given))
 
 
 def accepted(mechanism: Any, **options: Any) -> dict[str, Any]:
-    """Options for a mechanism's ``allocate`` other than None, False and "auto"; `InvalidBlock` if it lacks one."""
+    """Options for a mechanism's ``allocate`` other than None, False and "auto"; `InvalidBlock` if it does not take
+    one.
+    """
     given = {key: value for key, value in options.items() if not (value is None or value is False or value == "auto")}
     parameters = inspect.signature(mechanism.allocate).parameters
     open_ended = any(p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters.values())
@@ -342,7 +343,7 @@ def accepted(mechanism: Any, **options: Any) -> dict[str, Any]:
 
 
 def makes_policies(make: _Make) -> _Make:
-    """Give a function that makes policies an ``allocate`` that says so, for who writes ``DRF.allocate(...)``."""
+    """Give a function that makes policies an ``allocate`` that raises, to catch ``DRF.allocate(...)``."""
     name = make.__name__
 
     def allocate(*_: Any, **__: Any) -> NoReturn:

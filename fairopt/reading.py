@@ -1,4 +1,4 @@
-"""Allocations saved as JSON or Parquet; loading executes nothing and judges the allocation again."""
+"""Saving allocations as JSON or Parquet; loading executes nothing and certifies the allocation again."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from fairopt.proofs import gate
 from fairopt.tolerances import VIOLATION_TOLERANCE
 
 FORMAT = "fairopt.allocation/3"
-FORMATS = (FORMAT, "fairopt.allocation/2", "fairopt.allocation/1")  # 1 held no evidence, 2 none that `verify` reads
+FORMATS = (FORMAT, "fairopt.allocation/2", "fairopt.allocation/1")  # 1 has no evidence, 2 none that `verify` reads
 NOT_HELD = "its problem was changed by hand, and the file does not hold the problem"
 CERTIFICATE = TypeAdapter(Certificate)
 
@@ -61,8 +61,8 @@ def save(allocation: Allocation, path: Path, evidence: bool = True) -> Path:
     if isinstance(allocation.policy, ChangedByHand):
         data["proof"] = [{"why": NOT_HELD}]
         warnings.warn(
-            f"{path}: {NOT_HELD}; of the file `load` and `verify` can prove that the tasks fit, not that they are "
-            "optimal. To keep a proof, write the change as a block of a policy",
+            f"{path}: {NOT_HELD}; `load` and `verify` can prove that the tasks fit, not that they are optimal. "
+            "To keep a proof, write the change as a block of a policy",
             stacklevel=3,
         )
     elif not isinstance(allocation.policy, Policy):
@@ -91,7 +91,7 @@ def load(path: Path, policy: Any = None) -> Allocation:
         tasks = np.asarray(data["tasks_by_server"], dtype=float).reshape(-1, instance.n_servers)
         if np.shape(data["tasks_by_server"]) not in ((instance.n_users, instance.n_servers), (0,)):
             raise ValueError(f"tasks of shape {np.shape(data['tasks_by_server'])}")
-        claim = CERTIFICATE.validate_json(json.dumps(data["certificate"]))  # its gaps are computed again below
+        claim = CERTIFICATE.validate_json(json.dumps(data["certificate"]))  # its gaps are recomputed below
         prices = None if data["prices"] is None else np.asarray(data["prices"], dtype=float)
         bundles = None if data["bundles"] is None else np.asarray(data["bundles"], dtype=float)
         placement = None if data.get("placement") is None else np.asarray(data["placement"], dtype=float)
@@ -116,7 +116,7 @@ def load(path: Path, policy: Any = None) -> Allocation:
                 "certificate; the file was changed after it was saved"
             )
     if placement is not None and not np.array_equal(instance._by_row(placement), tasks):
-        raise InvalidInstance(f"{path}: its placement holds other tasks; the file was changed after it was saved")
+        raise InvalidInstance(f"{path}: its placement has other tasks; the file was changed after it was saved")
     loaded = gate.of_nothing(instance, tasks, policy, value=objective, prices=prices, bundles=bundles)
     loaded = replace(loaded, placement=placement if claim.whole and isinstance(policy, Policy) else None)
     if bundles is not None:
@@ -125,13 +125,13 @@ def load(path: Path, policy: Any = None) -> Allocation:
             raise InvalidInstance(f"{path}: tasks need more than bundles hold; the file was changed after it was saved")
         if _fewer_than_fit(loaded):
             raise InvalidInstance(f"{path}: bundles have room for more tasks; the file was changed after it was saved")
-    worth, unit = _value_again(loaded)
-    if worth is not None and not abs(worth - objective) <= 1e-6 * max(abs(worth), unit):
+    value, unit = _objective_again(loaded)
+    if value is not None and not abs(value - objective) <= 1e-6 * max(abs(value), unit):
         raise InvalidInstance(
-            f"{path}: its tasks are worth {worth:.8g} by its policy, not {objective:.8g}; "
+            f"{path}: the objective at its tasks is {value:.8g}, not {objective:.8g}; "
             "the file was changed after it was saved"
         )
-    loaded = _judged_again(loaded, data.get("evidence"), claim)
+    loaded = _certified_again(loaded, data.get("evidence"), claim)
     return gate.as_saved(loaded, claim)
 
 
@@ -140,8 +140,8 @@ def _named(policy: Any) -> str:
     return policy[:120] if isinstance(policy, str) else repr(policy)[:120]
 
 
-def _judged_again(loaded: Allocation, evidence: Any, claim: Certificate) -> Allocation:
-    """The same allocation with a certificate of what can be proved now."""
+def _certified_again(loaded: Allocation, evidence: Any, claim: Certificate) -> Allocation:
+    """The allocation with a certificate of what can be proved now."""
     policy, instance, tasks = loaded.policy, loaded.instance, loaded.tasks_by_server
     if isinstance(policy, str):
         note = NOT_HELD if policy.endswith(CHANGED) else "its policy is known as text only"
@@ -157,13 +157,13 @@ def _judged_again(loaded: Allocation, evidence: Any, claim: Certificate) -> Allo
     elif isinstance(policy, PSDSF):
         return gate.of_equilibrium(policy, instance, tasks, time.perf_counter())
     else:
-        note = "what was certified of each server or step is not kept"
+        note = "certificates of single servers or steps are not saved"
         try:
             again = policy.allocate(instance)
             if np.allclose(again.tasks_by_server, tasks, rtol=1e-9, atol=0.0):
                 return again
         except FairoptError as error:
-            note = f"it could not be judged again: {error}"
+            note = f"it could not be certified again: {error}"
     known = {"value": loaded.objective, "prices": loaded.evidence_prices, "bundles": loaded.given_bundles, "note": note}
     return gate.of_nothing(instance, tasks, policy, **known)
 
@@ -179,17 +179,17 @@ def _fewer_than_fit(allocation: Allocation) -> bool:
     return bool((allocation.tasks_by_server < fit * (1 - VIOLATION_TOLERANCE)).any())
 
 
-def _value_again(allocation: Allocation) -> tuple[float | None, float]:
-    """The objective at the tasks, None where the policy is not known, and the unit to compare it in."""
+def _objective_again(allocation: Allocation) -> tuple[float | None, float]:
+    """The objective at the tasks, None if the policy is unknown, and the unit to compare it in."""
     objective = getattr(allocation.policy, "objective", None)
     if objective is None:
         return None, 0.0
     limits = allocation.instance.task_limits
-    if allocation.placement is not None:  # users of whom no whole task fits are left out
+    if allocation.placement is not None:  # users for whom no whole task fits are inactive
         first, constraints = number_of(tiers_of(objective)[0]), allocation.policy.constraints
         try:
             limits = whole_instance(allocation.instance, first, constraints).task_limits
-        except FairoptError:  # told when it is judged
+        except FairoptError:  # reported when it is certified
             return None, 0.0
     part = np.flatnonzero(limits > 0)
     if not len(part):

@@ -16,24 +16,23 @@ __all__ = ["ByType", "by_type", "capacity_of", "part_of", "several_types", "sum_
 
 Float = NDArray[np.float64]
 
-MOST = 20  # types that pictures and tables show
-ONE_TYPE = "all servers"  # where an instance names no types
+MOST = 20  # types shown in pictures and tables
 
 
 def sum_by(groups: NDArray[np.int64], by_row: Float) -> Float:
-    """Sums over the server rows of each group (numbered from 0 without gaps), shape (n_groups, ...)."""
+    """Sums over the server rows of each group (numbered without gaps), shape (n_groups, ...)."""
     out = np.zeros((int(groups.max()) + 1, *by_row.shape[1:]))
     np.add.at(out, groups, by_row)
     return out
 
 
 def capacity_of(instance: Instance, groups: NDArray[np.int64]) -> Float:
-    """Capacity of all servers of each group, counts included, shape (n_groups, n_resources)."""
+    """Total capacity of each group, shape (n_groups, n_resources)."""
     return sum_by(groups, instance.capacities * instance.counts[:, None])
 
 
 def part_of(instance: Instance, groups: NDArray[np.int64], units: Float) -> Float:
-    """Units by server row, as `Allocation.usage`, over the capacity of each group; NaN where that is 0.
+    """Units by server row, such as `Allocation.usage`, over the capacity of each group; NaN for capacity 0.
 
     Examples
     --------
@@ -49,9 +48,9 @@ def part_of(instance: Instance, groups: NDArray[np.int64], units: Float) -> Floa
 class ByType:
     """Sums over the servers of each type.
 
-    ``servers`` are numbers of servers, and ``tasks`` by policy those of all users, both of shape (n_types,). ``used``
-    and ``held``, by policy, are the fractions of the type's capacity that tasks use and that users hold, of shape
-    (n_types, n_resources), NaN where that is 0. ``bundles`` are the policies that decide bundles.
+    ``servers`` are numbers of servers, and ``tasks`` by policy those of all users, of shape (n_types,). ``used`` and
+    ``held``, by policy, are the fractions of the type's capacity that tasks use and that users hold, of shape (n_types,
+    n_resources), NaN for capacity 0. ``bundles`` are the policies that decide bundles.
     """
 
     names: tuple[str, ...]
@@ -82,7 +81,7 @@ class ByType:
         ]
 
     def flat(self, policy: str) -> dict[str, float | None]:
-        """The numbers of one policy by name, for tables with a row per policy."""
+        """The numbers of one policy by name, for tables with one row per policy."""
         out: dict[str, float | None] = {}
         for t, name in enumerate(self.names):
             known = policy in self.tasks
@@ -104,8 +103,8 @@ def several_types(instance: Instance) -> bool:
 
 
 def by_type(instance: Instance, allocations: Mapping[str, Allocation]) -> ByType:
-    """Add up over the servers of each type, in the order in which types appear; without types all are of one."""
-    types = instance.server_types or (ONE_TYPE,) * instance.n_servers
+    """Sums over the servers of each type, in order of appearance; without types all servers have one type."""
+    types = instance.server_types or ("all servers",) * instance.n_servers
     position = {name: t for t, name in enumerate(dict.fromkeys(types))}
     of_row = np.array([position[name] for name in types])
     return ByType(

@@ -1,4 +1,4 @@
-"""The checks of the arguments of an `Instance`. Every message names the place, the value and the fix."""
+"""Validation of the arguments of an `Instance`. Every message names the place, the value and the fix."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from fairopt.errors import InvalidInstance, nearest
 
 Float = NDArray[np.float64]
 
-SPREAD = 1e100  # between weights
+SPREAD = 1e100  # largest ratio of weights
 
 
 class Changes(dict[Any, Any]):
-    """A dict by user that keeps the old values of users whom it does not name."""
+    """A dict by user; users missing in it keep their old values."""
 
     def __init__(self, by_user: Mapping[Any, Any], before: NDArray[Any]) -> None:
         super().__init__(by_user)
@@ -25,29 +25,29 @@ class Changes(dict[Any, Any]):
 
 
 def left_out(by_user: Mapping[Any, Any], name: str, missing: Sequence[str], shape: tuple[int, ...], blank: Any) -> Any:
-    """Values for users whom a dict leaves out, as an array for all users: old values, or ``blank``."""
+    """Values for users missing in a dict, as an array for all users: old values, or ``blank``."""
     before = by_user.before if isinstance(by_user, Changes) else np.broadcast_to(blank, shape)
     if before.shape == shape:
         return before
     if missing:
         raise InvalidInstance(
-            f"{name} leaves out user {missing[0]!r}, whose old value does not fit where the number of users or servers "
-            f"changes ({before.shape} to {shape}); name every user"
+            f"{name} leaves out user {missing[0]!r}, whose old value cannot be kept because the number of users or "
+            f"servers changes ({before.shape} to {shape}); name every user"
         )
     return np.broadcast_to(blank, shape)
 
 
 def as_floats(values: Any, name: str) -> Float:
     """A read-only float array: float32 and float64 arrays as views, anything else converted."""
-    if np.ma.is_masked(values):  # NumPy would take what is under the mask
+    if np.ma.is_masked(values):  # NumPy would use the masked values
         count = int(np.ma.getmaskarray(values).sum())
         raise InvalidInstance(f"{name} are masked (missing) in {count} places; give numbers there")
     try:
         array = np.asarray(values)
         if array.dtype not in (np.float32, np.float64):
-            if array.dtype.kind not in "iufbO":  # text, dates and complex numbers only look like numbers
+            if array.dtype.kind not in "iufbO":  # NumPy would convert text, dates and complex numbers
                 if array.dtype.kind == "U":
-                    array.astype(np.float64)  # the error names the word
+                    array.astype(np.float64)  # raises with the word
                 raise TypeError(f"they hold {'text' if array.dtype.kind in 'US' else array.dtype.name}")
             array = array.astype(np.float64)
     except (TypeError, ValueError, OverflowError) as error:
@@ -64,7 +64,7 @@ def frozen(array: Any) -> Any:
 
 
 def labels(given: Iterable[Any] | None, size: int, kind: str) -> tuple[str, ...] | None:
-    """Labels as a tuple of different strings, or None if none are given."""
+    """Labels as a tuple of unique strings, or None."""
     if given is None:
         return None
     if isinstance(given, str) or not isinstance(given, Iterable):
@@ -81,16 +81,18 @@ def labels(given: Iterable[Any] | None, size: int, kind: str) -> tuple[str, ...]
 
 
 def _require_unicode(names: Iterable[str], what: str) -> None:
-    """Refuse halves of surrogate pairs, which cannot be encoded."""
+    """Refuse unpaired surrogates, which cannot be encoded."""
     try:
         "".join(names).encode()
     except UnicodeEncodeError as error:
         wrong = next(name for name in names if any("\ud800" <= c <= "\udfff" for c in name))
-        raise InvalidInstance(f"{what} {wrong[:60]!r} holds half of a surrogate pair, which is no text") from error
+        raise InvalidInstance(
+            f"{what} {wrong[:60]!r} holds half of a surrogate pair, which is not valid text; remove it"
+        ) from error
 
 
 class Numbered(Sequence[str]):
-    """Default labels, such as ``user1``, made when one is needed."""
+    """Default labels, such as ``user1``, made on demand."""
 
     def __init__(self, kind: str, size: int) -> None:
         self.kind, self.size = kind, size
@@ -106,12 +108,12 @@ class Numbered(Sequence[str]):
 
 
 def default_labels(kind: str, size: int) -> Sequence[str]:
-    """Labels of users, resources or servers that have none."""
+    """Default labels of users, resources or servers."""
     return ("pool",) if kind == "server" and size == 1 else Numbered(kind, size)
 
 
 class Labels(NamedTuple):
-    """The labels of an instance, for the messages of its checks."""
+    """The labels of an instance, for error messages."""
 
     users: Sequence[str]
     resources: Sequence[str]
@@ -119,7 +121,7 @@ class Labels(NamedTuple):
 
 
 def types_of_servers(given: Iterable[str] | None, servers: Sequence[str]) -> tuple[str, ...] | None:
-    """One type per server row, as text that may repeat, or None where none were given."""
+    """One type per server row, possibly repeated, or None."""
     if given is None:
         return None
     if isinstance(given, (str, Mapping)) or not isinstance(given, Iterable):
@@ -129,15 +131,15 @@ def types_of_servers(given: Iterable[str] | None, servers: Sequence[str]) -> tup
         raise InvalidInstance(f"{len(types)} server types for {len(servers)} servers; give one each, or None")
     for server, name in zip(servers, types, strict=True):
         if not isinstance(name, str) or not name:
-            raise InvalidInstance(f"type of server {server!r} is {name!r}; give text, as 'T4'")
+            raise InvalidInstance(f"type of server {server!r} is {name!r}; give text such as 'T4'")
     _require_unicode(types, "the server type")
-    return tuple(map(str, types))  # NumPy's text too, as plain strings
+    return tuple(map(str, types))  # converts NumPy strings
 
 
 def units_of_resources(
     given: Iterable[str] | Mapping[str, str] | None, resources: Sequence[str]
 ) -> tuple[str, ...] | None:
-    """The unit of each resource, ``""`` where it has none, or None where none has one."""
+    """The unit of each resource, ``""`` for none, or None if no resource has one."""
     if given is None:
         return None
     n = len(resources)
@@ -154,11 +156,13 @@ def units_of_resources(
     titles: dict[str, str] = {}
     for name, unit in zip(resources, named, strict=True):
         if unit != unit.strip() or not unit.isprintable() or set(unit) & set("[]"):
-            raise InvalidInstance(f"the unit of {name!r} is {unit!r}; give a short text as 'GiB', without brackets")
+            raise InvalidInstance(
+                f"the unit of {name!r} is {unit!r}; give a short text such as 'GiB', without brackets"
+            )
         title = f"{name} ({unit})" if unit else name
         if titles.setdefault(title, name) != name:
             raise InvalidInstance(
-                f"the resources {titles[title]!r} and {name!r} would both read {title!r} with their units; rename one"
+                f"the resources {titles[title]!r} and {name!r} would both be titled {title!r}; rename one"
             )
     return named if any(named) else None
 
@@ -175,7 +179,7 @@ def texts(given: Iterable[str], name: str) -> tuple[str, ...]:
 
 
 def merged_types(types: Sequence[str], classes: NDArray[np.int64]) -> list[str]:
-    """Type of each class of servers: its types, sorted and joined by ``|``."""
+    """The type of each class of servers: its types, sorted and joined by ``|``."""
     members: list[set[str]] = [set() for _ in range(int(classes.max()) + 1)]
     for name, k in zip(types, classes.tolist(), strict=True):
         members[k].add(name)
@@ -194,7 +198,7 @@ def index_of(name: str | int, positions: Mapping[str, int], size: int, kind: str
 
 
 def check_numbers(demands: Float, capacities: Float, labels: Labels) -> None:
-    """Check that demands and capacities are finite and not negative, and that every user demands something."""
+    """Check that demands and capacities are finite and nonnegative, and that every user has a positive demand."""
     by_server = (labels.users, labels.servers, labels.resources)
     axes = by_server if demands.ndim == 3 else (labels.users, labels.resources)
     for name, array, along in (("demands", demands, axes), ("capacities", capacities, by_server[1:])):
@@ -218,7 +222,7 @@ def check_numbers(demands: Float, capacities: Float, labels: Labels) -> None:
 
 
 def check_per_user(array: Float, name: str, right: NDArray[np.bool_], fix: str, users: Sequence[str]) -> None:
-    """Check one number per user; ``right`` says which are valid."""
+    """Check one number per user; ``right`` marks valid ones."""
     if not right.all():
         j = int(np.argmin(right))
         raise InvalidInstance(f"{name} of user {users[j]!r} is {array[j]}; {fix}")
@@ -231,12 +235,12 @@ def check_spread(weights: Float, users: Sequence[str]) -> None:
         one, other = (users[int(find(weights))] for find in (np.argmin, np.argmax))
         raise InvalidInstance(
             f"weights of user {one!r} is {smallest:.3g}, and of user {other!r} {largest:.3g}, more than {SPREAD:g} "
-            "times as much: floats lose what the first one gets; give weights that are nearer, or leave the user out"
+            "times as much, which floats cannot resolve; give weights that are nearer, or leave the user out"
         )
 
 
 def checked_counts(counts: ArrayLike | None, servers: Sequence[str]) -> NDArray[np.int64]:
-    """Counts as whole numbers >= 1, one per server row; 1 by default."""
+    """Counts as integers >= 1, one per server row; 1 by default."""
     if counts is None:
         return np.ones(len(servers), dtype=np.int64)
     given = as_floats(counts, "counts")
@@ -250,7 +254,7 @@ def checked_counts(counts: ArrayLike | None, servers: Sequence[str]) -> NDArray[
 
 
 def checked_eligibility(eligible: Any, demands: Float, capacities: Float, labels: Labels) -> NDArray[np.bool_]:
-    """Eligibility as (n_users, n_servers); a user is not eligible on a server that lacks a resource it needs."""
+    """Eligibility as (n_users, n_servers); users are not eligible on servers without a resource that they need."""
     shape = (len(demands), len(capacities))
     if eligible is None:
         allowed: NDArray[np.bool_] = np.broadcast_to(np.True_, shape)
@@ -271,7 +275,7 @@ def checked_eligibility(eligible: Any, demands: Float, capacities: Float, labels
     per_server = demands if demands.ndim == 3 else demands[:, None, :]
     for i in np.flatnonzero((capacities == 0).any(axis=0)):
         allowed = allowed & ~((capacities[:, i] == 0) & (per_server[:, :, i] > 0))
-    if demands.ndim == 3:  # a row of zeros on one server only: free tasks there would be unlimited
+    if demands.ndim == 3:  # tasks without demands on a server would be unlimited there
         free = allowed & ~demands.any(axis=2)
         if free.any():
             j, s = (int(k) for k in np.argwhere(free)[0])
@@ -300,7 +304,7 @@ def _eligibility_by_name(eligible: Mapping[Any, Any], labels: Labels) -> NDArray
 
 
 def _refuse_nowhere(j: int, demands: Float, capacities: Float, labels: Labels) -> None:
-    """Raise the error about a user who may run nowhere."""
+    """Raise the error for a user who is eligible on no server."""
     needed = np.broadcast_to(demands[j] > 0, capacities.shape)
     for i, resource in enumerate(labels.resources):
         if needed[:, i].any() and not capacities[needed[:, i], i].any():

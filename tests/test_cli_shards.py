@@ -71,7 +71,10 @@ WRONG = {
     "no file": (["nowhere", "-c", "1"], "nowhere"),
     "no memory": (["demands.npy", "-c", "1", "-c", "1", "-c", "1", "--workers", "1", "--memory", "much"], "as 3GB"),
     "two clusters": (["demands.npy", "-c", "1", "--workers", "1", "--scheduler", "tcp://here:1"], "both given"),
-    "not in shards": (["demands.npy", "-c", "1", "-c", "1", "-c", "1", "-p", "most-tasks"], "not solved in shards"),
+    "not in shards": (
+        ["demands.npy", "-c", "1", "-c", "1", "-c", "1", "-p", "most-tasks"],
+        "cannot be solved in shards",
+    ),
 }
 
 

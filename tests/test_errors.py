@@ -170,9 +170,9 @@ LABEL = (
     r"resources, by resource_index: 'resource1', "
 )
 FAULTS: dict[str, tuple[Any, list[Any], str]] = {
-    "no sum": (objective(lambda m: cp.log(m.tasks)), [], r"Mine\.expression gave shape \(2,\); .* as by cp\.sum"),
+    "no sum": (objective(lambda m: cp.log(m.tasks)), [], r"Mine\.expression gave shape \(2,\); .* such as cp\.sum"),
     "no return": (objective(lambda m: None), [], r"Mine\.expression returned None; is a `return` missing\?"),
-    "a text": (objective(lambda m: "x"), [], r"Mine\.expression gave 'x'; .* as by cp\.sum"),
+    "a text": (objective(lambda m: "x"), [], r"Mine\.expression gave 'x'; .* such as cp\.sum"),
     "no return in a constraint": (fo.Total(), [constraint(lambda m: None)], r"Mine\.constraints returned None; is a"),
     "no return in a share": (fo.Total(share(lambda i: None)), [], r"Mine\.per_task returned None; is a `return`"),
     "a text as a share": (fo.Total(share(lambda i: "x")), [], r"Mine\(\)\.per_task gave 'x'; give an array of numbers"),
@@ -214,7 +214,7 @@ def test_other_errors_of_a_block_of_ones_own_are_left_as_they_are() -> None:
 def test_conditions_of_whole_numbers_are_not_convex_programs(of: fo.Objective) -> None:
     switch = cp.Variable(2, boolean=True)
     either = constraint(lambda m: {"on": m.tasks <= 30 * switch, "one": cp.sum(switch) <= 1})
-    with pytest.raises(fo.errors.NotConcave, match=r"Mine\(\) has a variable of whole numbers .* integral=True"):
+    with pytest.raises(fo.errors.NotConcave, match=r"Mine\(\) has an integer variable .* integral=True"):
         fo.Policy(of, [either]).allocate(CLUSTER)
 
 

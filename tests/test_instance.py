@@ -578,7 +578,7 @@ def test_looking_up_what_is_not_there_names_what_is(look_up, name, message):
         ({"server_types": "T"}, ["server_types is 'T'", "give a list of 1"]),
         ({"server_types": {"pool": "T4"}}, ["server_types is {'pool': 'T4'}", "give a list of 1"]),
         ({"server_types": 4}, ["server_types is 4", "give a list"]),
-        ({"server_types": [4]}, ["type of server 'pool' is 4", "give text, as 'T4'"]),
+        ({"server_types": [4]}, ["type of server 'pool' is 4", "give text such as 'T4'"]),
         ({"server_types": [None]}, ["type of server 'pool' is None", "give text"]),
         ({"server_types": [""]}, ["type of server 'pool' is ''", "give text"]),
         # values by user
@@ -740,7 +740,7 @@ def test_notes_of_a_reader_stay_with_the_instance_and_are_no_part_of_the_questio
 
 
 def test_units_must_not_make_two_resources_look_alike():
-    with pytest.raises(InvalidInstance, match=r"'m' and 'm \(GiB\)' would both read 'm \(GiB\)'"):
+    with pytest.raises(InvalidInstance, match=r"'m' and 'm \(GiB\)' would both be titled 'm \(GiB\)'"):
         Instance([[1, 2]], [8, 64], resources=["m", "m (GiB)"], units={"m": "GiB"})
 
 

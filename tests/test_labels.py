@@ -211,7 +211,7 @@ def test_labels_that_differ_are_named_with_the_fix(change, words):
 
 
 def test_labels_by_user_need_labels_to_be_joined_with():
-    words = r"weights has labels by user \('web', 'batch'\), but the users have none.*users=\[\.\.\.\]"
+    words = r"weights has labels by user \('web', 'batch'\), but the users have no labels.*users=\[\.\.\.\]"
     with pytest.raises(fo.errors.InvalidInstance, match=words):
         fo.Instance([[2, 3], [2, 1]], POOL, weights=pd.Series({"web": 5, "batch": 1}))
 

@@ -1,4 +1,4 @@
-"""The base of objectives, and their algebra: sums, multiples, levels as constraints, and tiers."""
+"""The base class of objectives, and their algebra: sums, multiples, lower bounds as constraints, and tiers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, ClassVar, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from fairopt.blocks.base import Block, asked, brief, is_ours, parameter, refuse_operator
+from fairopt.blocks.base import Block, brief, call_block, is_ours, parameter, refuse_operator
 from fairopt.blocks.constraints import Constraint, MinShare
 from fairopt.blocks.form import EPS, Form
 from fairopt.blocks.marginal import Marginal, added
@@ -23,7 +23,18 @@ from fairopt.errors import InvalidBlock, OutOfDomain
 from fairopt.instance import Instance
 from fairopt.runtime.lazy import cp
 
-__all__ = ["AtLeast", "Kept", "KeptLevel", "KeptShares", "Objective", "Own", "Sum", "Tiers", "only_term", "tiers_of"]
+__all__ = [
+    "AtLeast",
+    "ByExpression",
+    "Kept",
+    "KeptLevel",
+    "KeptShares",
+    "Objective",
+    "Sum",
+    "Tiers",
+    "only_term",
+    "tiers_of",
+]
 
 Float = NDArray[np.float64]
 
@@ -52,27 +63,27 @@ class Objective(Block):
         if hasattr(self, "share"):
             require_share(self.share, self)
 
-    of_bundles: ClassVar[bool] = False  # whether it is of what users hold, which then need not be tasks times demands
+    of_bundles: ClassVar[bool] = False  # whether it is a function of bundles
     instead: ClassVar[str] = (
-        "objectives are added, multiplied by numbers >= 0 and kept above a level by `>=`, since other results are not "
-        "concave; bound shares from above by MaxShare(level, share) and tasks by MaxTasks(number)"
+        "objectives can be added, multiplied by numbers >= 0 and bounded from below by `>=`; other results are not "
+        "concave. Bound shares from above by MaxShare(level, share) and tasks by MaxTasks(number)"
     )
 
     def __init_subclass__(cls, **given: Any) -> None:
-        """Let what a class writes itself, terms or an expression, stand for what it inherits."""
+        """Let terms or an expression defined by a class override what it inherits of the other."""
         super().__init_subclass__(**given)
         if "expression" in vars(cls):
             if "terms" in vars(cls):
-                raise InvalidBlock(f"{cls.__name__} writes both terms and expression, which might differ; write one")
+                raise InvalidBlock(f"{cls.__name__} defines both terms and expression, which might differ; define one")
             cls.terms = Objective.terms  # type: ignore[method-assign]
 
     def terms(self) -> tuple[Term, ...]:
-        """What the objective says, as data, instead of `expression`: then it is solved and proved as fairopt's own.
+        """The objective as a sum of terms, instead of `expression`: it is then solved and proved like fairopt's own.
 
         Returns
         -------
         tuple of Term
-            Their sum is the objective; by default one term, of which only `expression` is known.
+            Default: one term, given by `expression`.
 
         Examples
         --------
@@ -90,18 +101,18 @@ class Objective(Block):
         >>> answer.tasks.round(4), answer.certificate.method
         (array([ 1.4645, 17.6777]), 'prices')
         """
-        return (Term(1.0, Own(self), getattr(self, "share", None)),)
+        return (Term(1.0, ByExpression(self), getattr(self, "share", None)),)
 
     @property
     def term(self) -> Term:
-        """The only term that counts; of a sum of several, a term whose kind is `Several`."""
+        """The only term; for a sum of several, a term whose kind is `Several`."""
         terms = self.terms()
         return terms[0] if len(terms) == 1 else Term(1.0, Several(), None)
 
     @property
-    def _is_own(self) -> bool:
-        """Whether only the block itself knows what it says."""
-        return any(isinstance(term.kind, Own) and term.kind.objective is self for term in self.terms())
+    def _by_expression(self) -> bool:
+        """Whether it is given by `expression`, not by terms."""
+        return any(isinstance(term.kind, ByExpression) and term.kind.objective is self for term in self.terms())
 
     def expression(self, model: Model) -> cp.Expression:
         """The objective in natural units, as a concave scalar expression.
@@ -109,20 +120,21 @@ class Objective(Block):
         Parameters
         ----------
         model : Model
-            Offers ``share(block)``, ``tasks``, ``bundles``, ``weights`` and ``instance``, of the users with a task
-            limit above 0: the others leave every objective, so look users up by their labels (constraints see all).
+            Offers ``share(block)``, ``tasks``, ``bundles``, ``weights`` and ``instance``. It has the users with a
+            positive task limit only, so look users up by label. (Constraints see all users.)
 
         Returns
         -------
         cvxpy.Expression of shape ()
         """
-        if self._is_own:
+        if self._by_expression:
             raise InvalidBlock(f"{type(self).__name__} has no expression(model); write it")
         parts = [term.expression(model) for term in self.terms()]
         return sum(parts) + (0.0 if parts else cp.Constant(0))
 
     def conditions(self, symbols: OutcomeSymbols) -> Condition | None:
-        """What makes an outcome the answer on one pool, in polynomials, for `prove`; None, the default, if not said.
+        """The optimality conditions of an outcome on one pool, in polynomials, for `prove`; None, the default, if not
+        stated.
 
         Parameters
         ----------
@@ -134,11 +146,11 @@ class Objective(Block):
         Returns
         -------
         Condition or None
-            Comparisons by ``==``, ``<=``, ..., combined by ``&``, ``|`` and ``~``: the optimality conditions.
+            Comparisons by ``==``, ``<=``, ..., combined by ``&``, ``|`` and ``~``.
 
         Examples
         --------
-        The sum of the square roots of tasks: the derivative, 1 over twice the root, is the price of a task.
+        The sum of the square roots of tasks: the marginal utility of a task equals its cost.
 
         >>> import cvxpy as cp, fairopt as fo
         >>> from dataclasses import dataclass
@@ -153,23 +165,23 @@ class Objective(Block):
         >>> fo.Policy(Roots()).allocate(fo.Instance([[1], [1]], [4])).tasks.round(4)
         array([2., 2.])
         """
-        return None if self._is_own else self.term.kind.conditions(symbols)
+        return None if self._by_expression else self.term.kind.conditions(symbols)
 
     def solver_form(self, model: Model) -> cp.Expression | None:
-        """An increasing transform that suits solvers better, used where the objective stands alone; None for none."""
-        return None if self._is_own else self.term.kind.solver_form(self.term.share, model)
+        """An increasing transform that is better conditioned, for an objective without other terms; None for none."""
+        return None if self._by_expression else self.term.kind.solver_form(self.term.share, model)
 
     def value(self, point: Point) -> float:
         """The objective at an allocation, in natural units."""
-        if not self._is_own:
+        if not self._by_expression:
             return float(sum(term.value(point) for term in self.terms()))
         before = len(point.required)
-        expression = written(self, point)
+        expression = expression_of(self, point)
         if not isinstance(expression, cp.Expression):
             return float(expression)
-        if expression.value is None:  # variables of its own: at their best for these tasks
+        if expression.value is None:  # maximise over auxiliary variables
             problem = cp.Problem(cp.Maximize(cp.sum(expression)), point.required[before:])
-            # not by `formulation.solvers`, which is above the blocks; Clarabel takes every cone and comes with CVXPY
+            # Clarabel comes with CVXPY and takes every cone; `formulation.solvers` is in a higher layer
             try:
                 problem.solve(solver="CLARABEL", tol_gap_abs=1e-11, tol_gap_rel=1e-11, tol_feas=1e-11)
             except cp.error.SolverError:
@@ -179,11 +191,11 @@ class Objective(Block):
         return float("nan") if expression.value is None else float(expression.value)
 
     def majorant(self, point: Point) -> Form | None:
-        """A bound from above, tight at ``point``, that certificates can maximise exactly; None for the tangent."""
-        if self._is_own:
+        """An upper bound, tight at ``point``, that certificates maximise exactly; None for the tangent."""
+        if self._by_expression:
             return None
         terms = self.terms()
-        if not all(term.kind.is_known or isinstance(term.kind, Own) for term in terms):
+        if not all(term.kind.is_known or isinstance(term.kind, ByExpression) for term in terms):
             return None
         if len(terms) == 1:
             return terms[0].majorant(point)
@@ -196,10 +208,10 @@ class Objective(Block):
         return total
 
     def by_user(self, instance: Instance) -> Marginal | None:
-        """The derivatives by the tasks of each user, if the objective adds up one concave function for each user.
+        """The derivatives by the tasks of each user, if the objective is a sum of one concave function per user.
 
-        Then it is solved by prices of resources, alone and in sums, without a cone solver; on several servers where the
-        functions grow and have no straight parts. What is proved rests on `expression`; mistakes here only cost time.
+        It is then solved by prices of resources, alone and in sums, without a cone solver; on several servers if the
+        functions are increasing and strictly concave. The proof uses `expression`: mistakes here only cost time.
 
         Parameters
         ----------
@@ -209,7 +221,7 @@ class Objective(Block):
         Returns
         -------
         Marginal or None
-            None, the default, if a user's part depends on what others run, or on the server.
+            None, the default, if the function of a user depends on other users' tasks, or on the server.
 
         Examples
         --------
@@ -225,7 +237,7 @@ class Objective(Block):
         >>> answer.tasks.round(4), answer.certificate.method
         (array([3.2891, 0.237 ]), 'prices')
         """
-        if self._is_own:
+        if self._by_expression:
             return None
         parts = [(term.factor, term.kind.marginal(term.share, instance)) for term in self.terms()]
         known = [(factor, part) for factor, part in parts if part is not None]
@@ -234,65 +246,67 @@ class Objective(Block):
         return known[0][1] if len(known) == 1 and known[0][0] == 1 else added(known)
 
     def relative_gap(self, bound: float, value: float, point: Point) -> float:
-        """How far a bound lies above the value at the point, relatively, both in the units of `majorant`."""
+        """The relative gap between a bound and the value at the point, both in the units of `majorant`."""
         gap = self.term.kind.relative_gap(bound, value, self.term.share, point)
         if gap is not None:
             return gap
         return in_units(bound - value, self.unit(point), value)
 
     def loss(self, best: Point, gap: float, point: Point) -> float:
-        """The largest part of the optimum that another point loses, where ``best`` is within ``gap`` of the optimum.
+        """An upper bound on the fraction of the optimum that a point loses, ``best`` being within ``gap`` of the
+        optimum.
 
-        Of what the objective is worth at ``best`` beyond no tasks at all, or, where that is infinite, of its `unit`.
+        It is relative to the gain of ``best`` over zero tasks or, if that is infinite, to `unit`.
         """
         lost = self.term.kind.loss(best, gap, self.term.share, point)
         if lost is not None:
             return lost
-        here, worth = self.value(best), self.value(best) - self.value(best.scaled(0.0))
-        return in_units(here - self.value(point), worth if worth < np.inf else self.unit(best), here) + gap
+        value, gain = self.value(best), self.value(best) - self.value(best.scaled(0.0))
+        return in_units(value - self.value(point), gain if gain < np.inf else self.unit(best), value) + gap
 
     def losses(self, best: Point, gap: float, point: Point) -> Float:
-        """The same by level of a leximin, from the smallest share per weight up; one number for others."""
+        """The same for each level of a leximin, from the smallest share per weight up; one number for others."""
         lost = self.term.kind.losses(best, gap, self.term.share, point)
         return np.array([self.loss(best, gap, point)]) if lost is None else lost
 
     def unit(self, point: Point) -> float:
-        """A unit for gaps: `drop`, or where that is 0 the distance to the value towards equal parts of the servers.
+        """The unit of gaps (Bound 7.4): `drop`, or if that is 0 the change of the value towards equal parts of the
+        servers.
 
-        Infinite for a multiple by 0, of which every point is an optimum.
+        Infinite for a multiple by 0, for which every point is optimal.
         """
         if not self.terms():
             return np.inf
         drop = self.drop(point)
         if drop > 0:
             return drop
-        return abs(self.value(point) - within(lambda part: self.value(point.towards_typical(part)), 1.0)[1])
+        return abs(self.value(point) - first_finite(lambda part: self.value(point.towards_typical(part)), 1.0)[1])
 
     def drop(self, point: Point) -> float:
-        """By how much the objective falls from the point towards zero tasks."""
-        return fall(lambda factor: self.value(point.scaled(factor)))
+        """The decrease of the objective from the point towards zero tasks."""
+        return drop_towards_zero(lambda factor: self.value(point.scaled(factor)))
 
     def share_blocks(self) -> tuple[Share, ...]:
-        """The shares in it, in order."""
+        """The shares in it."""
         return tuple(term.share for term in self.terms() if isinstance(term.share, Share))
 
     @property
     def levels_users(self) -> bool:
-        """Whether shares are levelled between users, so that none may be zero."""
-        return not self._is_own and self.term.kind.levels_users
+        """Whether shares are compared between users, so that each must be positive."""
+        return not self._by_expression and self.term.kind.levels_users
 
     @property
     def is_known(self) -> bool:
-        """Whether fairopt knows all about each term."""
+        """Whether fairopt defines every term."""
         return all(term.kind.is_known for term in self.terms())
 
     @property
     def majorant_is_natural(self) -> bool:
-        """Whether `majorant` bounds the objective itself, and not a transform."""
+        """Whether `majorant` bounds the objective itself, not a transform."""
         return all(term.kind.is_natural for term in self.terms())
 
     def check(self, instance: Instance) -> None:
-        """Raise `OutOfDomain` where the objective is not defined, and `NotConcave` where it is not concave."""
+        """Raise `OutOfDomain` if the objective is not defined, and `NotConcave` if it is not concave."""
         for share in self.share_blocks():
             if self.levels_users:
                 share.coefficients(instance, levelled=True)
@@ -303,7 +317,7 @@ class Objective(Block):
                 )
 
     def require_terms(self) -> None:
-        """`InvalidBlock` unless the terms that a block of the user's own writes are what methods may rely on."""
+        """`InvalidBlock` if terms of a user-defined block are not valid."""
         if is_ours(self) or type(self).terms is Objective.terms:
             return
         found: Any = self.terms()
@@ -316,12 +330,12 @@ class Objective(Block):
             require_share(term.share, name)
 
     def natural_is_concave(self) -> None:
-        """Raise `NotConcave` where only a transform is concave: it can stand neither in a sum nor in a level."""
+        """Raise `NotConcave` if only a transform is concave, so that it cannot be added or bounded."""
 
     # -- algebra ----------------------------------------------------------------------------------------------
 
     def summands(self) -> tuple[tuple[float, Objective], ...]:
-        """The objectives that are added up, with their factors."""
+        """The objectives of the sum, with their factors."""
         return ((1.0, self),)
 
     def __add__(self, other: object) -> Objective:
@@ -352,7 +366,9 @@ class Objective(Block):
     __rmul__ = __mul__
 
     def __neg__(self, *other: object) -> NoReturn:
-        raise InvalidBlock(f"a minus beside {self} is not concave; only add, or multiply by numbers >= 0")
+        raise InvalidBlock(
+            f"a negative multiple of an objective is not concave ({self}); only add, or multiply by numbers >= 0"
+        )
 
     __sub__ = __rsub__ = __neg__
 
@@ -373,7 +389,7 @@ class Objective(Block):
         Returns
         -------
         Tiers
-            An objective, and an order rather than a number: tiers do not add.
+            An objective; as an order, not a number, it cannot be added.
 
         Examples
         --------
@@ -387,7 +403,7 @@ class Objective(Block):
         return Tiers((*tiers_of(self), *tiers_of(other)))
 
     def _refuse_arithmetic(self) -> None:
-        """`Leximin` and tiers are orders, not numbers: they override this with the error."""
+        """Raise `InvalidBlock` for an order, such as leximin or tiers."""
         self.require_terms()
         if not is_ours(self) and any(term.is_order for term in self.terms()):
             raise InvalidBlock(f"{self} is an order, not a number: it cannot be added, multiplied or bounded")
@@ -395,7 +411,7 @@ class Objective(Block):
 
 @dataclass(frozen=True, repr=False)
 class Sum(Objective):
-    """A sum of non-negative multiples of objectives; written ``a + 0.1 * b``."""
+    """A sum of nonnegative multiples of objectives; expression_of ``a + 0.1 * b``."""
 
     parts: tuple[tuple[float, Objective], ...]
 
@@ -407,7 +423,7 @@ class Sum(Objective):
     def check(self, instance: Instance) -> None:
         for _, t in self.parts:
             t.check(instance)
-        if sum(factor > 0 for factor, _ in self.parts) > 1:  # a multiple has the transforms of what it is a multiple of
+        if sum(factor > 0 for factor, _ in self.parts) > 1:  # a single multiple keeps its transform
             self.natural_is_concave()
 
     def natural_is_concave(self) -> None:
@@ -429,7 +445,7 @@ class Sum(Objective):
 
 @dataclass(frozen=True, repr=False)
 class Tiers(Objective):
-    """One objective after the other; written ``a.then(b)``. An order, not a number: values are those of the first."""
+    """Objectives maximised one after the other; expression_of ``a.then(b)``. Values are those of the first."""
 
     tiers: tuple[Objective, ...]
 
@@ -437,7 +453,7 @@ class Tiers(Objective):
         return self.tiers[0].terms()
 
     def conditions(self, symbols: OutcomeSymbols) -> None:
-        """Not said: those of the first tier hold for more outcomes."""
+        """Not stated: those of the first tier hold for more outcomes."""
 
     def share_blocks(self) -> tuple[Share, ...]:
         return tuple(s for t in self.tiers for s in t.share_blocks())
@@ -463,8 +479,8 @@ class Tiers(Objective):
 
 
 @dataclass(frozen=True)
-class Own(Kind):
-    """What only a block itself knows: an objective by its expression, and by what else it may say."""
+class ByExpression(Kind):
+    """An objective given by its expression, and the other methods that it may define."""
 
     objective: Objective
 
@@ -481,7 +497,7 @@ class Own(Kind):
         return self.objective.of_bundles
 
     def expression(self, share: Share | None, model: Model) -> cp.Expression:
-        return written(self.objective, model)
+        return expression_of(self.objective, model)
 
     def solver_form(self, share: Share | None, model: Model) -> cp.Expression | None:
         return self.objective.solver_form(model)
@@ -498,7 +514,7 @@ class Own(Kind):
 
 @dataclass(frozen=True, repr=False)
 class AtLeast(Constraint):
-    """An objective kept at a level or above; written ``objective >= level``.
+    """A lower bound on an objective; expression_of ``objective >= level``.
 
     Examples
     --------
@@ -529,7 +545,7 @@ class AtLeast(Constraint):
 
     def _curved(self, model: Model) -> dict[str, cp.Constraint]:
         unit = abs(self.level) or 1.0
-        return {"at least": written(self.objective, model) / unit >= self.level / unit}
+        return {"at least": expression_of(self.objective, model) / unit >= self.level / unit}
 
     def check(self, instance: Instance) -> None:
         self.objective.check(instance)
@@ -544,14 +560,14 @@ class AtLeast(Constraint):
 
 @dataclass(frozen=True, repr=False)
 class KeptLevel(AtLeast):
-    """The value that an earlier tier achieved."""
+    """The value of an earlier tier as a lower bound."""
 
     added = True
 
 
 @dataclass(frozen=True, repr=False)
 class Kept(KeptLevel):
-    """The value that an earlier tier achieved, in units of its expression, perhaps a transform of the objective."""
+    """The same in units of the expression, possibly a transform of the objective."""
 
     def check(self, instance: Instance) -> None:
         self.objective.check(instance)
@@ -559,14 +575,14 @@ class Kept(KeptLevel):
 
 @dataclass(frozen=True, repr=False)
 class KeptShares(MinShare):
-    """The shares that an earlier tier achieved, or an answer that is topped up."""
+    """The shares of an earlier tier, or of an answer that is topped up, as lower bounds."""
 
     added = True
 
 
-def written(objective: Objective, model: Model | Point) -> cp.Expression:
-    """`Objective.expression`; `InvalidBlock` unless it is one real number, by the model's tasks an expression."""
-    found = asked(objective, "expression", model)
+def expression_of(objective: Objective, model: Model | Point) -> cp.Expression:
+    """`Objective.expression`; `InvalidBlock` unless it is one real number, and in models depends on the tasks."""
+    found = call_block(objective, "expression", model)
     numbers = () if isinstance(model, Model) else (int, float, np.ndarray, np.number)
     known = isinstance(found, (cp.Expression, *numbers))
     if isinstance(found, cp.Expression) and not is_ours(objective):
@@ -574,7 +590,7 @@ def written(objective: Objective, model: Model | Point) -> cp.Expression:
     if not known or np.size(found) != 1:
         what = repr(found) if not np.ndim(found) else f"shape {np.shape(found)}"
         raise InvalidBlock(
-            f"{type(objective).__name__}.expression gave {what}; give a CVXPY expression of one real number, as by "
+            f"{type(objective).__name__}.expression gave {what}; give a CVXPY expression of one real number, such as "
             "cp.sum(model.tasks)"
         )
     if isinstance(found, cp.Expression) and isinstance(model, Model):
@@ -583,7 +599,7 @@ def written(objective: Objective, model: Model | Point) -> cp.Expression:
 
 
 def refuse_unknown_numbers(block: Block, part: cp.Expression | cp.Constraint, what: str) -> None:
-    """`InvalidBlock` for NaN, infinite numbers and parameters without a value in what a block of the user's wrote."""
+    """`InvalidBlock` for NaN, infinite numbers and parameters without a value in expressions of a user's block."""
     if is_ours(block):
         return
     for one in part.parameters():
@@ -593,50 +609,49 @@ def refuse_unknown_numbers(block: Block, part: cp.Expression | cp.Constraint, wh
         numbers = constant.value.data if hasattr(constant.value, "tocsr") else constant.value
         wrong = np.ravel(numbers)[~np.isfinite(np.ravel(numbers))]
         if len(wrong):
-            raise InvalidBlock(f"{block}: {what} holds {wrong[0]}; give finite numbers, and no row without a bound")
+            raise InvalidBlock(f"{block}: {what} holds {wrong[0]}; give finite numbers, and leave out unbounded rows")
 
 
 def in_units(excess: float, unit: float, value: float) -> float:
-    """An excess over a value in units: 0 within rounding, and infinite where the unit is 0."""
+    """An excess over a value divided by a unit: 0 within rounding, and infinite if the unit is 0."""
     if np.isfinite(value) and excess <= EPS * abs(value):
         return 0.0
     gap = excess / unit if unit > 0 else np.inf
-    return gap if gap < np.inf else np.inf  # so that a NaN proves nothing
+    return gap if gap < np.inf else np.inf  # NaN becomes infinity
 
 
-def fall(value: Callable[[float], float]) -> float:
-    """By how much a function, given at parts of a point from 0 to 1, falls on the way from the point to zero.
+def drop_towards_zero(value: Callable[[float], float]) -> float:
+    """The decrease of a function of the fraction of a point, from 1 towards 0 (Bound 7.4).
 
-    The smaller of the fall to half of the point and the slope along that way, since the fall alone grows like
-    ``2^alpha`` for alpha-fairness and would let anything pass. Where half of the point is outside the domain, so that
-    the slope may grow without bound too, the way is halved until its end is inside.
+    The smaller of the decrease to one half and the slope at 1, since the decrease alone grows like ``2^alpha`` for
+    alpha-fairness. If one half is outside the domain, the step is halved until its end is inside.
     """
-    here = value(1.0)
-    way, there = within(lambda part: value(1.0 - part), 0.5)
-    step = min(1e-4, way)
-    return min(abs(here - there), abs(here - value(1.0 - step)) / step)
+    at_point = value(1.0)
+    first, at_first = first_finite(lambda part: value(1.0 - part), 0.5)
+    step = min(1e-4, first)
+    return min(abs(at_point - at_first), abs(at_point - value(1.0 - step)) / step)
 
 
-def within(value: Callable[[float], float], way: float) -> tuple[float, float]:
-    """The first of a way, its half, its quarter, ... at which a function is finite, and its value there."""
+def first_finite(value: Callable[[float], float], step: float) -> tuple[float, float]:
+    """The first of a step, its half, its quarter, ... at which a function is finite, and its value there."""
     with np.errstate(all="ignore"):
-        for part in way * 0.5 ** np.arange(50):
-            if np.isfinite(there := value(float(part))):
+        for part in step * 0.5 ** np.arange(50):
+            if np.isfinite(found := value(float(part))):
                 break
-    return float(part), there
+    return float(part), found
 
 
 def _holds(condition: cp.Constraint) -> bool:
-    """Whether a condition holds for the values of its variables, within a solver's tolerance."""
+    """Whether a constraint holds at the values of its variables, within a tolerance of solvers."""
     sizes = [float(np.max(np.abs(a.value), initial=1.0)) for a in condition.args]
     return bool(np.max(condition.violation(), initial=0.0) <= 1e-7 * max(sizes))
 
 
 def tiers_of(objective: Objective) -> tuple[Objective, ...]:
-    """The tiers of an objective, the first one first; any other objective is its only tier."""
+    """The tiers of an objective in order; any other objective is its only tier."""
     return objective.tiers if isinstance(objective, Tiers) else (objective,)
 
 
 def only_term(objective: object) -> Term | None:
-    """The term of an objective of one tier (of sums, one whose kind is `Several`); None for tiers and other things."""
+    """The term of an objective of one tier (`Several` for sums); None for tiers and other objects."""
     return objective.term if isinstance(objective, Objective) and len(tiers_of(objective)) == 1 else None

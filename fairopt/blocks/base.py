@@ -1,4 +1,4 @@
-"""The base of all blocks: a frozen dataclass with parameters, a repr that can be pasted back, and one method."""
+"""The base class of blocks: a frozen dataclass of parameters whose repr can be pasted back."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from fairopt.display import LONG, sentence, shorter
 from fairopt.errors import FairoptError, InvalidBlock
 from fairopt.labels import by_label
 
-PART = 40  # letters of a parameter from which on names and messages shorten it
-OPEN = ("Block", "Share", "Objective", "Constraint", "BundleBase")  # what users' own blocks may subclass
+PART = 40  # longer parameters are shortened in names and messages, in characters
+OPEN = ("Block", "Share", "Objective", "Constraint", "BundleBase")  # bases for users' blocks
 
 
 class Block:
@@ -24,24 +24,24 @@ class Block:
     Arrays are kept as tuples and dicts as tuples of pairs, so that blocks compare and hash.
     """
 
-    # NumPy would otherwise take `np.float64(2) * block` apart element by element.
+    # otherwise NumPy evaluates `np.float64(2) * block` element by element
     __array_ufunc__ = None
 
-    instead: ClassVar[str] = "blocks are not numbers"  # what to write in place of an operator that is not defined
+    instead: ClassVar[str] = "blocks are not numbers"  # shown for operators that are not defined
 
     def __init_subclass__(cls, **options: Any) -> None:
-        """Refuse subclasses of blocks that ship: their shortcuts would not know of the change."""
+        """Refuse subclasses of fairopt's blocks: methods that recognise the block would ignore the change."""
         super().__init_subclass__(**options)
         for base in cls.__mro__[1:]:
             if not _ships(cls) and _ships(base) and issubclass(base, Block) and base.__name__ not in OPEN:
                 kind = next(b.__name__ for b in base.__mro__ if b.__name__ in OPEN)
                 raise InvalidBlock(
-                    f"{cls.__name__} is a subclass of fairopt's {base.__name__}, whose shortcuts would not know what "
-                    f"it changes; make it a subclass of fairopt.{kind}, and call {base.__name__}(...) in what it writes"
+                    f"{cls.__name__} is a subclass of fairopt's {base.__name__}, and fast methods for that block would "
+                    f"ignore what it changes; subclass fairopt.{kind}, and use {base.__name__}(...) inside it"
                 )
 
     def __new__(cls, *_: Any, **__: Any) -> Self:
-        """Refuse classes of which two with other parameters could not be told apart."""
+        """Refuse classes whose instances with different parameters could compare equal."""
         if cls not in _FAULTS:
             _FAULTS[cls] = "" if _ships(cls) else _not_frozen(cls)
         if fault := _FAULTS[cls]:
@@ -49,11 +49,11 @@ class Block:
         return super().__new__(cls)
 
     def __repr__(self) -> str:
-        """Code that makes this block again: required parameters first, defaults left out."""
+        """Code that makes this block again, without parameters at their defaults."""
         return self._written(_literal)
 
     def __str__(self) -> str:
-        """The block in names and messages: its repr on one line, in which long parameters are shortened."""
+        """The block in names and messages: its repr on one line, with long parameters shortened."""
         text = repr(self)
         if len(text) <= LONG and text.isprintable():
             return text
@@ -71,23 +71,25 @@ class Block:
         return f"{type(self).__name__}({', '.join(words)})"
 
 
-_FAULTS: dict[type, str] = {}  # by class: what `_not_frozen` said
+_FAULTS: dict[type, str] = {}  # results of `_not_frozen` by class
 
 
 def _not_frozen(kind: type) -> str:
-    """Why the fields of a class are not all that tells its blocks apart, with the fix; empty where they are."""
+    """Why the fields of a class do not distinguish its blocks, with the fix; empty if they do."""
     name, order = kind.__name__, kind.__mro__
     made_by = next((k for k in order if "__dataclass_params__" in vars(k)), None)
     below = [k for k in order[: order.index(made_by) if made_by else -1] if not _ships(k)]
     parameters = [*inspect.signature(next(vars(k)["__init__"] for k in order if "__init__" in vars(k))).parameters][1:]
-    takes = parameters if any("__init__" in vars(k) for k in below) else []
+    init_only = parameters if any("__init__" in vars(k) for k in below) else []
     annotated = [a for k in below for a in inspect.get_annotations(k).values() if "ClassVar" not in str(a)]
-    if made_by is None or takes or annotated:
-        as_fields = f", with its parameters as fields ({', '.join(f'`{p}: float`' for p in takes)}) instead of __init__"
+    if made_by is None or init_only or annotated:
+        as_fields = (
+            f", with its parameters as fields ({', '.join(f'`{p}: float`' for p in init_only)}) instead of __init__"
+        )
         return (
-            f"{name} is not a frozen dataclass, so blocks with other parameters could not be told apart; add the lines "
+            f"{name} is not a frozen dataclass, so blocks with different parameters would be equal; add the lines "
             "`from dataclasses import dataclass` and, above the class, `@dataclass(frozen=True, repr=False)`"
-            + (as_fields if takes else "")
+            + (as_fields if init_only else "")
         )
     settings = vars(made_by)["__dataclass_params__"]
     by_fields = "and blocks are distinguished by their fields"
@@ -99,19 +101,19 @@ def _not_frozen(kind: type) -> str:
         if not field.compare or field.hash is False:
             return (
                 f"{name} leaves its field {field.name!r} out of comparisons, {by_fields}; "
-                f"give {field.name!r} no compare=False and no hash=False"
+                f"remove compare=False and hash=False from {field.name!r}"
             )
     for parameter in parameters:
         if parameter not in held:
             return (
-                f"{name}.__init__ takes {parameter!r}, which is no field, {by_fields}; "
+                f"{name}.__init__ takes {parameter!r}, which is not a field, {by_fields}; "
                 f"make it one, as `{parameter}: float`, and leave out __init__"
             )
     return ""
 
 
 def require_hashable(block: Block) -> None:
-    """`InvalidBlock` for a block of the user's own with a list, dict or array, which do not tell blocks apart."""
+    """`InvalidBlock` for a user's block that holds a list, dict or array, which cannot be hashed."""
     held: tuple[Any, ...] = fields(block) if is_dataclass(block) else ()
     for name in [] if is_ours(block) else [field.name for field in held]:
         value = getattr(block, name)
@@ -119,8 +121,8 @@ def require_hashable(block: Block) -> None:
             hash(value)
         except TypeError as error:
             raise InvalidBlock(
-                f"{type(block).__name__} holds {brief(value)} in its field {name!r}, and blocks compare and hash "
-                "by their fields; give a tuple, and of a dict a tuple of pairs"
+                f"{type(block).__name__} holds {brief(value)} in its field {name!r}, which cannot be hashed; "
+                "give a tuple, or a tuple of pairs instead of a dict"
             ) from error
 
 
@@ -147,17 +149,17 @@ del _name, _sign
 
 
 def _ships(kind: type) -> bool:
-    """Whether a class is fairopt's."""
+    """Whether fairopt defines a class."""
     return kind.__module__.split(".")[0] == "fairopt"
 
 
 def is_ours(block: object) -> bool:
-    """Whether a block is fairopt's, and so indifferent to the order and number of users and servers."""
+    """Whether fairopt defines a block, which then treats users and servers symmetrically."""
     return _ships(type(block))
 
 
 def blocks_within(value: Any) -> Iterator[Block]:
-    """A block and all blocks that its parameters hold, at any depth."""
+    """A block and all blocks inside its parameters, at any depth."""
     left = [value]
     while left:
         part = left.pop()
@@ -168,8 +170,8 @@ def blocks_within(value: Any) -> Iterator[Block]:
             left += part
 
 
-def asked(block: Block, method: str, view: Any) -> Any:
-    """What a method of a block returns; `InvalidBlock` with the fix for None, and for what CVXPY does not take."""
+def call_block(block: Block, method: str, view: Any) -> Any:
+    """The result of a method of a block; `InvalidBlock` with the fix if it is None or CVXPY refuses it."""
     name = f"{type(block).__name__}.{method}"
     try:
         found = getattr(block, method)(view)
@@ -185,21 +187,20 @@ def asked(block: Block, method: str, view: Any) -> Any:
     return found
 
 
-_OF_CVXPY = "write it by functions of CVXPY, as cp.log, cp.sum or cp.maximum"
-# What users of CVXPY come across, by a part of what it says, or what NumPy and Python say of its expressions.
-_TRAPS = {
-    "Strict inequalities": "compares by `<` or `>`, as `max` and `min` do; write `<=` or `>=`, cp.maximum or "
-    "cp.minimum",
-    "truth value of a constraint": "asks whether a condition holds, as `if`, `and` and chains such as `0 <= x <= 1` "
-    "do, before any tasks are known; give each condition by itself",
-    "calling a NumPy function": f"applies a function of NumPy to an expression; {_OF_CVXPY}",
-    "unexpected keyword argument 'out'": f"applies a function of NumPy to an expression; {_OF_CVXPY}",
-    "must be real number, not": f"applies a function of Python to an expression; {_OF_CVXPY}",
+_OF_CVXPY = "use CVXPY's functions, such as cp.log, cp.sum or cp.maximum"
+# Common mistakes with CVXPY expressions, by a part of the error message.
+_MISTAKES = {
+    "Strict inequalities": "compares by `<` or `>`, as `max` and `min` do; write `<=`, `>=`, cp.maximum or cp.minimum",
+    "truth value of a constraint": "uses a constraint as true or false, as `if`, `and` and chains such as "
+    "`0 <= x <= 1` do, before any tasks are known; give each constraint by itself",
+    "calling a NumPy function": f"applies a NumPy function to an expression; {_OF_CVXPY}",
+    "unexpected keyword argument 'out'": f"applies a NumPy function to an expression; {_OF_CVXPY}",
+    "must be real number, not": f"applies a Python function to an expression; {_OF_CVXPY}",
 }
 
 
 def _fault(error: Exception, view: Any) -> str:
-    """What a block's method does wrong that CVXPY or NumPy refuses, with the fix; empty for other errors in it."""
+    """What is wrong in a method of a block that CVXPY or NumPy refuses, with the fix; empty for other errors."""
     if isinstance(error, (IndexError, ValueError)) and _of_label(error):
         named = "pairs.instance" if hasattr(type(view), "totals") else "model.instance"
         where, instance = (named, view.instance) if hasattr(view, "instance") else ("instance", view)
@@ -208,9 +209,9 @@ def _fault(error: Exception, view: Any) -> str:
             f"{instance.users[0]!r})]. Users: {_first(instance.users)}; resources, by resource_index: "
             f"{_first(instance.resources)}"
         )
-    if hasattr(view, "instance"):  # expressions of CVXPY
-        said = next((fault for words, fault in _TRAPS.items() if words in str(error)), "")
-        return said or (f"cannot be written ({error})" if _raised_by(error) in ("cvxpy", "numpy") else "")
+    if hasattr(view, "instance"):  # a model
+        known = next((fault for words, fault in _MISTAKES.items() if words in str(error)), "")
+        return known or (f"cannot be written ({error})" if _raised_by(error) in ("cvxpy", "numpy") else "")
     return ""
 
 
@@ -228,7 +229,7 @@ def _raised_by(error: Exception) -> str:
 
 
 def _of_label(error: Exception) -> bool:
-    """Whether NumPy or CVXPY was given a text as an index."""
+    """Whether a label was used as an index."""
     by_cvxpy = _raised_by(error) == "cvxpy" and "invalid literal for int" in str(error)
     return "only integers, slices" in str(error) or by_cvxpy
 
@@ -245,7 +246,7 @@ def _literal(value: Any) -> str:
 
 
 def brief(value: Any, most: int = PART) -> str:
-    """A value in names and messages: its repr on one line, of many numbers the first and how many there are.
+    """A value in names and messages: its repr on one line; long sequences are cut, with their length.
 
     Examples
     --------
@@ -265,7 +266,7 @@ def brief(value: Any, most: int = PART) -> str:
 
 
 def _first_parts(value: Any, most: int) -> str:
-    """The first parts of many, those of rows one by one, and how many there are."""
+    """The first elements of a long sequence, and its length."""
     parts = list(_parts(value))
     what = "numbers" if all(isinstance(part, (int, float)) for part in parts) else "values"
     end = f"... {len(parts)} {what}"
@@ -281,7 +282,7 @@ def _first_parts(value: Any, most: int) -> str:
 
 
 def _parts(value: Any) -> Iterator[Any]:
-    """What is in a value at any depth, one by one; entries of a dict as text."""
+    """The elements of a value at any depth; items of a dict as text."""
     for part in value:
         if isinstance(part, (tuple, list)):
             yield from _parts(part)
@@ -290,7 +291,7 @@ def _parts(value: Any) -> Iterator[Any]:
 
 
 class ByUser:
-    """A dict by user, frozen: numbers, or tuples of numbers."""
+    """An immutable dict by user of numbers, or of tuples of numbers."""
 
     __slots__ = ("pairs",)
 
@@ -313,12 +314,12 @@ class ByUser:
         return repr(dict(self.pairs))
 
 
-# What users give and blocks hold: numbers by user become tuples, and dicts `ByUser`.
+# Blocks keep arrays as tuples, and dicts as `ByUser`.
 PerUser = float | Sequence[float] | NDArray[Any] | Mapping[str, Any] | ByUser
 
 
 def per_user_parameter(value: Any, name: str) -> PerUser:
-    """A scalar, an array or a dict by user, frozen for a block; `InvalidBlock` unless all are finite and >= 0."""
+    """A scalar, array or dict by user in immutable form; `InvalidBlock` unless all numbers are finite and >= 0."""
     if isinstance(value, ByUser):
         return value
     value = by_label(value)
@@ -346,13 +347,13 @@ def per_user_parameter(value: Any, name: str) -> PerUser:
 
 
 def _refuse_text(value: Any) -> None:
-    """Raise `ValueError` for text, which NumPy and Python read as numbers."""
+    """Raise `ValueError` for text, which NumPy and Python convert to numbers."""
     if np.asarray(value).dtype.kind in "SU":
         raise ValueError("a text is not a number")
 
 
 def parameter(value: Any, name: str, *, low: float = -np.inf, high: float = np.inf, fix: str = "") -> float:
-    """A block's number; `InvalidBlock`, with the fix, unless it lies in [low, high]."""
+    """A parameter as a float; `InvalidBlock`, with the fix, unless it lies in [low, high]."""
     try:
         _refuse_text(value)
         number = float(value)
@@ -366,12 +367,12 @@ def parameter(value: Any, name: str, *, low: float = -np.inf, high: float = np.i
 
 
 def as_given(values: PerUser) -> Any:
-    """A frozen per-user parameter as `Instance.per_user` takes it."""
+    """A per-user parameter of a block in the form that `Instance.per_user` takes."""
     return dict(values.pairs) if isinstance(values, ByUser) else values
 
 
 def resource_name(resource: Any) -> str | int:
-    """A resource's label or index as plain str or int; `InvalidBlock` for anything else."""
+    """A resource's label or index as str or int; `InvalidBlock` for anything else."""
     if isinstance(resource, str):
         return str(resource)
     if isinstance(resource, (int, np.integer)) and not isinstance(resource, bool):

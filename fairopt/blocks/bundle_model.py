@@ -1,4 +1,4 @@
-"""The view that blocks get where bundles are decided: a number per user, server and resource, and tasks that fit."""
+"""Models of programs over bundles: an amount per user, server and resource, and tasks that fit in the amounts."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Float = NDArray[np.float64]
 
 
 class Triples:
-    """The (user, server, resource) triples that can be held, where ``who`` is true: the columns of such a program."""
+    """The (user, server, resource) triples with ``who`` true: the columns of such a program."""
 
     def __init__(self, instance: Instance, who: NDArray[np.bool_]) -> None:
         self.instance, self.who = instance, who
@@ -39,7 +39,7 @@ class Triples:
         return place
 
     def index(self, user: Indices, server: Indices, resource: Indices) -> Indices:
-        """Where triples stand that are known to be among them."""
+        """The positions of given triples."""
         return self._place[user, server, resource]
 
     def table(self, values: Float) -> Float:
@@ -49,7 +49,7 @@ class Triples:
         return out
 
     def together(self, per_unit: Float, chosen: Any = slice(None)) -> sp.csr_array:
-        """Matrix of shape (n_servers * n_resources, n_triples) that adds up the fraction of each capacity held."""
+        """Matrix of shape (n_servers * n_resources, n_triples) that sums the fractions of each capacity held."""
         instance, column = self.instance, np.arange(len(self))[chosen]
         values = (per_unit / self.capacity)[chosen]
         shape = (instance.n_servers * instance.n_resources, len(self))
@@ -57,7 +57,7 @@ class Triples:
 
 
 class BundleModel(Model):
-    """A `Model` with ``held``, bundles divided by ``units``, both of shape (n_triples,); tasks fit in them."""
+    """A `Model` with ``held``, bundles divided by ``units``, both of shape (n_triples,); tasks must fit in them."""
 
     def __init__(
         self,
@@ -74,7 +74,7 @@ class BundleModel(Model):
         self.held, self.units, self.triples = held, units, triples
 
     def fits(self) -> cp.Constraint:
-        """That every bundle has room for the tasks: ``d x <= a``, in units of the bundle."""
+        """The constraints ``d x <= a`` of tasks x and bundles a, in units of the bundle."""
         needed = np.flatnonzero(self.triples.demand > 0)
         pair = self.pairs.index(self.triples.user[needed], self.triples.server[needed])
         per_unit = self.triples.demand[needed] * self.scale[pair] / self.units[needed]
@@ -107,7 +107,7 @@ class BundleModel(Model):
 
 
 class BundlePoint(Point):
-    """A `Point` with bundles of shape (n_users, n_servers, n_resources), and tasks of (n_users, n_servers) in them."""
+    """A `Point` with bundles of shape (n_users, n_servers, n_resources) and tasks of shape (n_users, n_servers)."""
 
     def __init__(self, instance: Instance, bundles: Float, tasks_by_server: Float) -> None:
         super().__init__(instance, tasks_by_server)
@@ -134,9 +134,9 @@ class BundlePoint(Point):
 
 
 def tasks_within(bundles: Float, demands: Float) -> Float:
-    """Tasks that bundles have room for, ``min_i b_i / d_i`` over the last axis: infinitely many if they need nothing.
+    """Tasks that fit in bundles, ``min_i b_i / d_i`` over the last axis; infinite if they need nothing.
 
-    Column by column, since rows of few numbers are slow to go through.
+    Evaluated column by column, since reductions along short rows are slow.
     """
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         tasks = np.asarray(bundles[..., 0] / demands[..., 0])  # infinite, or 0 / 0, where a task needs nothing
@@ -146,13 +146,13 @@ def tasks_within(bundles: Float, demands: Float) -> Float:
 
 
 def tasks_in_bundles(instance: Instance, bundles: Float) -> Float:
-    """Tasks of shape (n_users, n_servers) that what users hold has room for; task limits play no part."""
+    """Tasks of shape (n_users, n_servers) that fit in bundles; task limits are ignored."""
     tasks = tasks_within(bundles, instance.per_server_demands)
     return tasks if instance._everywhere else np.where(instance.eligible, tasks, 0.0)
 
 
 def cut_at_limits(instance: Instance, tasks: Float) -> Float:
-    """Tasks of shape (n_users, n_servers) with users above their limit brought down to it, on all servers alike."""
+    """Tasks of shape (n_users, n_servers), scaled down for users above their task limit."""
     total = tasks.sum(axis=1)
     over = total > instance.task_limits
     if over.any():

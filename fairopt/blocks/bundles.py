@@ -1,7 +1,7 @@
-"""Bundles as the decision: what each user holds of each resource on each server (MLF-DRS, H-FFMRA).
+"""Policies that decide bundles: the amount of each resource on each server that a user holds (MLF-DRS, H-FFMRA).
 
-A bundle need not be a multiple of the demand vector; a user runs the tasks that its bundle has room for. Bases and
-parts are of one server: a row of q identical servers is q times one of them.
+A bundle need not be a multiple of the demand vector; the user runs the tasks that fit in it. Bases and parts refer to
+one server: a row of q identical servers has q times as much.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ Float = NDArray[np.float64]
 
 
 class BundleBase(Block):
-    """Base of all bundle bases: subclass as a frozen dataclass and write `weights`.
+    """The base class of bundle bases: subclass as a frozen dataclass and write `weights`.
 
     Examples
     --------
-    A base of your own, equal for all users who demand the resource:
+    A user-defined base, equal for all users who demand the resource:
 
     >>> import fairopt as fo
     >>> from dataclasses import dataclass
@@ -44,18 +44,18 @@ class BundleBase(Block):
            [4.5, 9. ]])
     """
 
-    instead: ClassVar[str] = "a base of bundles is not a number; write WeightedLog(base)"
+    instead: ClassVar[str] = "a bundle base is not a number; write WeightedLog(base)"
 
     @property
     def by_server(self) -> bool:
         """Whether the weights on a server depend only on that server and the users.
 
-        Then servers are evaluated in parts. Set ``by_server = True`` in a base of your own for which this holds.
+        Servers are then evaluated in blocks. Set ``by_server = True`` in your own class if this holds.
         """
         return False
 
     def weights(self, instance: Instance) -> Float:
-        """The weight of each user for each resource on one server of each row.
+        """The weight of each user for each resource, on one server of each row.
 
         Parameters
         ----------
@@ -65,7 +65,7 @@ class BundleBase(Block):
         Returns
         -------
         ndarray of shape (n_users, n_servers, n_resources)
-            At least 0; a user with weight 0 holds nothing. Values where a user is not eligible do not count.
+            At least 0; a user with weight 0 holds nothing. Values on servers where a user is not eligible are ignored.
         """
         raise InvalidBlock(f"{type(self).__name__} has no weights(instance); write it")
 
@@ -74,15 +74,15 @@ class BundleBase(Block):
 class FairShareBase(BundleBase):
     """The bases of MLF-DRS (Hamzeh et al. 2019, Algorithm 1).
 
-    The fair share of a resource is the server's capacity over the number of users eligible there. A user's base is the
-    larger of fair share and demand for its dominant resource on that server, and the smaller one for the others.
+    The fair share of a resource is the server's capacity divided by the number of eligible users. A user's base is the
+    maximum of fair share and demand for its dominant resource on that server, and the minimum for other resources.
 
     Parameters
     ----------
     growth : {"proportional", "equal"}, default "proportional"
-        How the remainder is shared out: in proportion to the bases, or between the dominant users of a resource and the
-        others in proportion to the sums of their bases, and equally inside both (as the paper prints for RAM). Where
-        bases exceed the capacity, in proportion either way.
+        How the remainder is divided: in proportion to the bases; or between the dominant users of a resource and the
+        others in proportion to the sums of their bases, and equally within each group (as the paper has it for RAM).
+        Bases that exceed the capacity are scaled down in proportion in both cases.
 
     Examples
     --------
@@ -105,12 +105,12 @@ class FairShareBase(BundleBase):
             raise InvalidBlock(f"growth is {self.growth!r}; give 'proportional' or 'equal'")
 
     def weights(self, instance: Instance) -> Float:
-        """The bases, with equal growth added where it is chosen, shape (n_users, n_servers, n_resources).
+        """The bases, including equal growth if chosen, shape (n_users, n_servers, n_resources).
 
         Raises
         ------
         OutOfDomain
-            If weights differ, which Hamzeh et al. do not define.
+            If users' weights differ: Hamzeh et al. do not define that case.
         """
         w = instance.weights
         differs = np.flatnonzero(w != w[:1])
@@ -124,7 +124,7 @@ class FairShareBase(BundleBase):
         all_users = np.full(instance.n_servers, instance.n_users)
         there = (all_users if instance._everywhere else eligible.sum(axis=0))[:, None]
         fair = np.divide(instance.capacities, there, out=np.zeros(instance.capacities.shape), where=there > 0)
-        sign = groups.first - 0.5  # the larger of two numbers, or by minus signs the smaller: faster than a choice
+        sign = groups.first - 0.5  # maximum or, with negative signs, minimum; faster than np.where
         base = sign * instance.per_server_demands
         np.maximum(base, sign * fair, out=base)
         sign *= 4.0
@@ -135,7 +135,7 @@ class FairShareBase(BundleBase):
 
 
 def _grown(base: Float, groups: Dominance, capacities: Float) -> Float:
-    """Bases that fill the capacities, each group's part of what is left split equally among those with a base."""
+    """Bases that fill the capacities: each group's part of the remainder is divided equally among users with a base."""
     left = np.maximum(capacities - base.sum(axis=0), 0.0)
     total = np.where(left > 0, base.sum(axis=0), 1.0)
     members = (base > 0).astype(float)
@@ -150,9 +150,9 @@ def _grown(base: Float, groups: Dominance, capacities: Float) -> Float:
 class WeightedLog(Objective):
     """The weighted sum of logarithms of bundles a, ``sum_jsi base_jsi log a_jsi``.
 
-    Each resource of each server is shared out in proportion to the bases, so units do not matter. Beside other
-    objectives, or under constraints on tasks, bases of different resources are weighed against each other as they are:
-    give them numbers of the same size. The policy decides bundles; tasks are those that bundles have room for.
+    Each resource of each server is divided in proportion to the bases, so units do not matter. Next to other
+    objectives, or under constraints on tasks, bases of different resources are compared as they are: give them similar
+    magnitudes. The policy decides bundles; users run the tasks that fit in them.
 
     Parameters
     ----------
@@ -182,32 +182,32 @@ class WeightedLog(Objective):
         return (counts * w) @ cp.log(units) + float((counts * w) @ np.log(scale / counts))
 
     def solver_form(self, model: Model) -> cp.Expression:
-        """Logarithms of numbers near 1, by weights near 1."""
+        """Logarithms of numbers near 1, with weights near 1."""
         user, server, resource, counts, w = self._positive(model.instance)
         units, _ = model.split_bundles(user, server, resource)
         mean = float((counts * w).mean()) if len(w) else 1.0
         return cp.sum(cp.multiply(counts * w / mean, cp.log(units)))
 
     def value(self, point: Point) -> float:
-        """Natural units; minus infinity where a user with a positive base holds nothing."""
+        """In natural units; minus infinity if a user with a positive base holds nothing."""
         user, server, resource, counts, w = self._positive(point.instance)
         held = point.bundles[user, server, resource] / counts
         with np.errstate(divide="ignore"):
             return float((counts * w) @ np.log(held))
 
     def drop(self, point: Point) -> float:
-        """By how much it falls when every bundle is halved, the same at all points."""
+        """The decrease when every bundle is halved, the same at all points."""
         user, _, _, counts, w = self._positive(point.instance)
         return float(np.log(2.0) * (counts * w).sum()) if len(user) else 1.0
 
     def _positive(self, instance: Instance) -> tuple[Any, Any, Any, Any, Any]:
-        """Where bases are positive, how many servers that row stands for, and the bases."""
+        """The indices of positive bases, the server counts of their rows, and the bases."""
         base = self.bases(instance)
         user, server, resource = np.nonzero(base)
         return user, server, resource, instance.counts[server], base[user, server, resource]
 
     def bases(self, instance: Instance) -> Float:
-        """The base's weights, checked, and zero where a user is not eligible: (n_users, n_servers, n_resources)."""
+        """The validated weights, zero where a user is not eligible: (n_users, n_servers, n_resources)."""
         try:
             base = np.asarray(self.base.weights(instance))
             base = base if base.dtype == np.float64 else base.astype(np.float64, casting="safe")
@@ -233,7 +233,7 @@ class WeightedLog(Objective):
 
 @dataclass(frozen=True)
 class Parts:
-    """Units that each group may hold on one server, and their derivatives by capacity, all (n_servers, n_resources)."""
+    """Units of one server that each group may hold, and their derivatives by capacity; all (n_servers, n_resources)."""
 
     dominant: Float
     others: Float
@@ -243,19 +243,19 @@ class Parts:
 
 @dataclass(frozen=True, repr=False)
 class GlobalAggregateResource(Constraint):
-    """Limit the dominant users of each resource together to a common part of it, and the others to the rest.
+    """Limit the dominant users of each resource together to a common fraction of it, and the others to the rest.
 
-    The constraints of global aggregate resources (GAR) of Hamzeh et al. (2021). The part is
-    ``phi = sigma_d / (sigma_d + sigma_nd)``, of the sums of dominant and of other demands. A group without demand
-    passes its part to the other. Where one task of each user asks for more than the server has, a group gets at most
-    what it requested, and the other the remainder. Without `WeightedLog` a bundle is tasks times demands.
+    The constraints of global aggregate resources (GAR) of Hamzeh et al. (2021). The fraction is ``phi = sigma_d /
+    (sigma_d + sigma_nd)``, from the sums of dominant and of other demands. If a group has no demand, the other gets its
+    part. If one task of each user needs more than the server has, no group gets more than its request, and the other
+    group gets the remainder. Without `WeightedLog` a bundle is tasks times demands.
 
     Parameters
     ----------
     units : {"share", "raw"}, default "share"
-        Add up shares of the servers' capacities, or units as the paper does (then GB and MB give different parts).
+        Sum shares of the servers' capacities, or raw units as in the paper (the result then depends on the units).
     over : {"cluster", "server"}, default "cluster"
-        Add up over all servers (H-FFMRA), or over each server alone (FFMRA).
+        Sum over all servers (H-FFMRA), or over each server separately (FFMRA).
 
     Examples
     --------
@@ -275,11 +275,11 @@ class GlobalAggregateResource(Constraint):
             raise InvalidBlock(f"over is {self.over!r}; give 'cluster' or 'server'")
 
     def fraction(self, instance: Instance) -> Float:
-        """phi by server, shape (n_servers,): the part of each resource for its dominant users."""
+        """phi by server, shape (n_servers,): the fraction of each resource for its dominant users."""
         return self._fractions(instance)[0]
 
     def _fractions(self, instance: Instance) -> Float:
-        """phi and 1 - phi by server, (2, n_servers), each from its own sum: one may be lost beside the other."""
+        """phi and 1 - phi by server, (2, n_servers), from separate sums, so that neither loses digits."""
         capacity = np.where(instance.capacities > 0, instance.capacities, np.inf) if self.units == "share" else 1.0
         groups = instance.dominance
         sums = np.stack([(groups.requests / capacity).sum(axis=1), (groups.others_requests / capacity).sum(axis=1)])
@@ -290,17 +290,17 @@ class GlobalAggregateResource(Constraint):
         return np.divide(sums, total, out=without_demand, where=total > 0)
 
     def parts(self, instance: Instance) -> Parts:
-        """Units that the two groups of each resource may hold on each server."""
-        c, asked, others = instance.capacities, instance.dominance.requests, instance.dominance.others_requests
-        both = (asked > 0) & (others > 0)
+        """Units of each server that the two groups of each resource may hold."""
+        c, dominant, others = instance.capacities, instance.dominance.requests, instance.dominance.others_requests
+        both = (dominant > 0) & (others > 0)
         phi, rest = self._fractions(instance)[:, :, None]
-        first = np.where(both, phi, asked > 0)  # by how much each part grows with the capacity
+        first = np.where(both, phi, dominant > 0)  # derivatives of the parts by the capacity
         second = np.where(both, rest, others > 0)
         short = both & instance.dominance.short(c)
-        few, less = short & (asked < first * c), short & (others < second * c)  # one group asked for less than its part
+        few, less = short & (dominant < first * c), short & (others < second * c)  # a group requests less than its part
         return Parts(
-            np.where(few, asked, np.where(less, c - others, first * c)),
-            np.where(less, others, np.where(few, c - asked, second * c)),
+            np.where(few, dominant, np.where(less, c - others, first * c)),
+            np.where(less, others, np.where(few, c - dominant, second * c)),
             np.where(few, 0.0, np.where(less, 1.0, first)),
             np.where(less, 0.0, np.where(few, 1.0, second)),
         )
@@ -311,7 +311,7 @@ class GlobalAggregateResource(Constraint):
         conditions = {}
         mine = instance.dominance.dominant
         for name, group, part in (("dominant", mine, parts.dominant), ("others", ~mine, parts.others)):
-            rows = np.flatnonzero((part < instance.capacities).ravel() & (group & _wants(instance)).any(axis=0).ravel())
+            rows = np.flatnonzero((part < instance.capacities).ravel() & (group & _needs(instance)).any(axis=0).ravel())
             if len(rows):
                 conditions[name] = model.held_together(group)[rows] <= (part / capacity).ravel()[rows]
         return conditions
@@ -319,9 +319,9 @@ class GlobalAggregateResource(Constraint):
 
 @dataclass(frozen=True, repr=False)
 class AtMostRequested(Constraint):
-    """Limit each user to its request of every resource of which a server has less than all users request.
+    """Limit each user to its request of every resource of which the requests of all users exceed a server's capacity.
 
-    Definition 5 of Hamzeh et al. (2021). A request is one task of a user who may run there.
+    Definition 5 of Hamzeh et al. (2021). The request of an eligible user is the demand of one task.
 
     Examples
     --------
@@ -332,12 +332,12 @@ class AtMostRequested(Constraint):
     """
 
     def short(self, instance: Instance) -> NDArray[np.bool_]:
-        """Whether one task of each user asks for more than a server has, shape (n_servers, n_resources)."""
+        """Whether the demands of one task of each user exceed a server's capacity, shape (n_servers, n_resources)."""
         return instance.dominance.short(instance.capacities)
 
     def constraints(self, model: Model) -> dict[str, cp.Constraint]:
         instance = model.instance
-        user, server, resource = np.nonzero(self.short(instance) & _wants(instance) & model.can_hold)
+        user, server, resource = np.nonzero(self.short(instance) & _needs(instance) & model.can_hold)
         if not len(user):
             return {}
         request = instance.counts[server] * instance.per_server_demands[user, server, resource]
@@ -345,6 +345,6 @@ class AtMostRequested(Constraint):
         return {"at most requested": cp.multiply(units, scale / request) <= 1}
 
 
-def _wants(instance: Instance) -> NDArray[np.bool_]:
-    """Which users demand which resource where they may run, (n_users, n_servers, n_resources)."""
+def _needs(instance: Instance) -> NDArray[np.bool_]:
+    """Which eligible users demand which resource, (n_users, n_servers, n_resources)."""
     return (instance.per_server_demands > 0) & instance.eligible[:, :, None]

@@ -1,4 +1,4 @@
-"""Constraints: named convex conditions on the tasks, beside those of the instance, which always hold."""
+"""Constraints: named convex conditions on the tasks, in addition to those of the instance."""
 
 from __future__ import annotations
 
@@ -32,16 +32,16 @@ __all__ = [
 Float = NDArray[np.float64]
 Indices = NDArray[np.intp]
 
-BLOCK = 262_144  # entries of rows made or looked at together
-MANY = 4_000  # users of whom a table of pairs is held in memory
+BLOCK = 262_144  # entries of rows evaluated together
+MANY = 4_000  # users up to which an n x n table is kept in memory
 
 
 class Constraint(Block):
-    """Base of all constraints: subclass as a frozen dataclass and write `constraints`, or `rows` of a linear one.
+    """The base class of constraints: subclass as a frozen dataclass and write `constraints`, or `rows` if linear.
 
     Examples
     --------
-    A constraint of your own, the first user's tasks at most twice the second's:
+    The first user's tasks are at most twice the second's:
 
     >>> import fairopt as fo
     >>> from dataclasses import dataclass
@@ -53,35 +53,34 @@ class Constraint(Block):
     True
     """
 
-    instead: ClassVar[str] = "constraints are given in a list, as Policy(objective, [MinShare(0.1), MaxTasks(5)])"
-    added: ClassVar[bool] = False  # True where a method adds it to those of a policy: never named in a conflict
+    instead: ClassVar[str] = "give constraints in a list: Policy(objective, [MinShare(0.1), MaxTasks(5)])"
+    added: ClassVar[bool] = False  # True if methods, not policies, add it: conflicts do not name it
 
     def __init_subclass__(cls, **given: Any) -> None:
-        """Let what a class writes itself, rows or constraints, stand for what it inherits."""
+        """Let rows or constraints defined by a class override what it inherits of the other."""
         super().__init_subclass__(**given)
         if "constraints" in vars(cls):
             if "rows" in vars(cls):
-                raise InvalidBlock(f"{cls.__name__} writes both rows and constraints, which might differ; write one")
+                raise InvalidBlock(f"{cls.__name__} defines both rows and constraints, which might differ; define one")
             cls.rows = Constraint.rows  # type: ignore[method-assign]
 
     def rows(self, pairs: Pairs) -> dict[str, Rows] | None:
-        """The conditions by name as data, if they are linear: then they are measured and charged without CVXPY.
+        """The constraints by name as rows, if they are linear: they are then checked and bounded without CVXPY.
 
         Parameters
         ----------
         pairs : Pairs
-            The pairs of a user and a server it may run on, whose tasks are the unknowns. Offers ``share(block)`` and
-            ``totals``, matrices that give shares and tasks by user, ``of(values)``, values by pair, ``weights`` and
-            ``instance``.
+            The (user, server) pairs whose tasks are the unknowns. Offers the matrices ``share(block)`` and ``totals``
+            of shares and tasks by user, ``of(values)``, which gives values by pair, ``weights`` and ``instance``.
 
         Returns
         -------
         dict of str to Rows, or None
-            None, the default, if only `constraints` are written.
+            None, the default, if the class defines `constraints`.
 
         Examples
         --------
-        The first user's tasks at most twice the second's:
+        The first user's tasks are at most twice the second's:
 
         >>> import fairopt as fo
         >>> from dataclasses import dataclass
@@ -97,7 +96,7 @@ class Constraint(Block):
         return None
 
     def constraints(self, model: Model) -> dict[str, cp.Constraint]:
-        """The conditions by name.
+        """The constraints by name.
 
         Parameters
         ----------
@@ -109,28 +108,30 @@ class Constraint(Block):
         dict of str to cvxpy.Constraint
         """
         rows = self.rows(model.pairs)
-        return (
-            self._curved(model) if rows is None else {k: some.condition(model) for k, some in rows.items() if len(some)}
-        )
+        if rows is None:
+            return self._curved(model)
+        return {name: some.constraint(model) for name, some in rows.items() if len(some)}
 
     def _curved(self, model: Model) -> dict[str, cp.Constraint]:
-        """The conditions of a constraint without rows."""
+        """The constraints by name of a block without rows."""
         raise InvalidBlock(f"{type(self).__name__} has no constraints(model); write it, or rows(pairs)")
 
     def bounds(self, instance: Instance) -> tuple[Float, Float] | None:
-        """Least and most tasks of each user, each of shape (n_users,), if the constraint is only that; else None."""
+        """Lower and upper bounds on tasks, each (n_users,), if they are equivalent to the constraint; else None."""
         return None
 
     def usable(self, instance: Instance) -> Float | None:
-        """The usable fraction of each resource, shape (n_resources,), if the constraint is only that; else None."""
+        """The usable fraction of each resource, shape (n_resources,), if that is equivalent to the constraint; else
+        None.
+        """
         return None
 
     def check(self, instance: Instance) -> None:
-        """Raise where the constraint is not defined for the instance."""
+        """Raise if the constraint is not defined for the instance."""
 
 
 class _Bound(Constraint):
-    """A constraint that is a box on each user's number of tasks."""
+    """A constraint that bounds each user's number of tasks."""
 
     def _box(self, instance: Instance) -> tuple[Float, Float]:
         raise InvalidBlock(f"{type(self).__name__} has no _box(instance)")
@@ -146,7 +147,7 @@ class _Bound(Constraint):
 
 
 def _between(values: sp.csr_array, low: Float, high: Float, counted: sp.csr_array) -> dict[str, Rows]:
-    """Bounds of shape (n_users,) on values by user, which are 0 where there are none of the tasks ``counted``."""
+    """Bounds of shape (n_users,) on values by user; an upper bound of 0 applies to the tasks ``counted``."""
     from_below, zero = np.flatnonzero(low >= LEAST), np.flatnonzero(high < LEAST)
     from_above = np.flatnonzero(np.isfinite(high) & (high >= LEAST))
     return {
@@ -163,7 +164,7 @@ class MinTasks(_Bound):
     Parameters
     ----------
     tasks : scalar, array-like of shape (n_users,) or dict by user
-        Least tasks; users that a dict leaves out are not bounded.
+        Lower bounds; users missing in a dict have none.
 
     Examples
     --------
@@ -190,7 +191,7 @@ class MaxTasks(_Bound):
     Parameters
     ----------
     tasks : scalar, array-like of shape (n_users,) or dict by user
-        Most tasks; users that a dict leaves out are not bounded.
+        Upper bounds; users missing in a dict have none.
 
     Examples
     --------
@@ -211,7 +212,7 @@ class MaxTasks(_Bound):
 
 @dataclass(frozen=True, repr=False)
 class _ShareBound(Constraint):
-    """Common to `MinShare` and `MaxShare`: a box on tasks unless the share differs by server."""
+    """Base of `MinShare` and `MaxShare`, which are bounds on tasks unless the share differs by server."""
 
     level: PerUser
     share: Share = field(default_factory=DominantShare)
@@ -224,7 +225,7 @@ class _ShareBound(Constraint):
         return instance.per_user(as_given(self.level), type(self).__name__, default=default)
 
     def _always_zero(self, instance: Instance) -> NDArray[np.bool_]:
-        """The users whose share is zero wherever they run, shape (n_users,)."""
+        """The users whose share is zero on every server, shape (n_users,)."""
         return best_server(self.share.coefficients(instance), instance) <= 0
 
     def check(self, instance: Instance) -> None:
@@ -239,8 +240,8 @@ class MinShare(_ShareBound):
     Parameters
     ----------
     level : scalar, array-like of shape (n_users,) or dict by user
-        Least share (not divided by the weight); users that a dict leaves out are not bounded. More than 0 is
-        `Infeasible` for a user whose share is always zero.
+        Lower bounds on shares (not per weight); users missing in a dict have none. A positive bound is `Infeasible`
+        for a user whose share is always zero.
     share : Share, default DominantShare()
         The share that is bounded.
 
@@ -260,7 +261,7 @@ class MinShare(_ShareBound):
         return out, np.full(instance.n_users, np.inf)
 
     def least(self, instance: Instance) -> Float:
-        """The least share of each user, shape (n_users,)."""
+        """The lower bound on the share of each user, shape (n_users,)."""
         return self._levels(instance, 0.0)
 
     def check(self, instance: Instance) -> None:
@@ -270,7 +271,7 @@ class MinShare(_ShareBound):
         if len(never):
             j = int(never[0])
             raise Infeasible(
-                f"`{self}` asks for {least[j]:.4g} of user {instance.users[j]!r}, whose {self.share} is always "
+                f"`{self}` requires {least[j]:.4g} for user {instance.users[j]!r}, whose {self.share} is always "
                 f"zero: {self.share.why_zero(instance, j)}",
                 (f"`{self}`",),
             )
@@ -287,8 +288,8 @@ class MaxShare(_ShareBound):
     Parameters
     ----------
     level : scalar, array-like of shape (n_users,) or dict by user
-        Largest share (not divided by the weight); users that a dict leaves out are not bounded, nor are those whose
-        share is always zero.
+        Upper bounds on shares (not per weight); users missing in a dict, and those whose share is always zero, have
+        none.
     share : Share, default DominantShare()
         The share that is bounded.
 
@@ -307,7 +308,9 @@ class MaxShare(_ShareBound):
         return np.zeros(instance.n_users), np.divide(most, c, out=np.full(len(c), np.inf), where=c > 0)
 
     def most(self, instance: Instance) -> Float:
-        """The largest share of each user, shape (n_users,); infinity for a user whose share is always zero."""
+        """The upper bound on the share of each user, shape (n_users,); infinite for a user whose share is always
+        zero.
+        """
         return np.where(self._always_zero(instance), np.inf, self._levels(instance, np.inf))
 
     def rows(self, pairs: Pairs) -> dict[str, Rows]:
@@ -319,8 +322,8 @@ class MaxShare(_ShareBound):
 class SharingIncentive(_Bound):
     """Require that every user runs at least the tasks of its own slice, ``w_j / sum w`` of every server.
 
-    These are ``sum_s min_i (w_j / sum w) C_si / d_jsi`` over eligible servers, at most the task limit. Feasible where
-    there are no other constraints. The property is of Ghodsi et al. (2011).
+    These are ``sum_s min_i (w_j / sum w) C_si / d_jsi`` over eligible servers, at most the task limit. Feasible without
+    other constraints. The property is due to Ghodsi et al. (2011).
 
     Examples
     --------
@@ -335,27 +338,27 @@ class SharingIncentive(_Bound):
 
 
 class ManyRows(Constraint):
-    """A constraint with so many linear rows that a program gets only those that some answer breaks, by their number."""
+    """A constraint with so many linear rows that violated rows are added lazily, by index."""
 
     def rows(self, pairs: Pairs, chosen: Indices | None = None) -> dict[str, Rows]:
-        """The conditions of chosen rows, or of all."""
+        """The constraints of chosen rows, or of all."""
         raise InvalidBlock(f"{type(self).__name__} has no rows(pairs, chosen)")
 
     def broken(self, point: Point, least: Float, each: int = 1) -> tuple[Indices, Float]:
-        """The most broken rows, ``each`` of every user, and by how much, relative to what they compare.
+        """The ``each`` most violated rows of every user, and their violation relative to what they compare.
 
-        At most 0 by a row that holds. ``least`` (n_users,) are numbers of tasks that count as the least compared.
+        It is at most 0 for rows that hold. Numbers of tasks compared count as at least ``least`` (n_users,).
         """
         raise InvalidBlock(f"{type(self).__name__} has no broken(point, least)")
 
     def implying(self, instance: Instance, most: int) -> Indices | None:
-        """Rows that imply all others; None where these are not known, or are more than ``most``."""
+        """Rows that imply all others; None if unknown, or more than ``most``."""
         return None
 
 
 @dataclass(frozen=True, repr=False)
 class MadeRows(Constraint):
-    """Some rows of a constraint, by number."""
+    """Some rows of a constraint, by index."""
 
     block: ManyRows
     made: tuple[int, ...]
@@ -371,10 +374,10 @@ class MadeRows(Constraint):
 class EnvyFree(ManyRows):
     """Require that no user could run more tasks on the bundle of another, relative to weights.
 
-    ``x_j >= (w_j / w_k) sum_s E_js x_ks min_i {d_ksi / d_jsi}`` for all users j and k, where ``E_js`` is 1 if j may run
-    on server s and else 0. A user at its task limit must not envy either: without that the constraint is not convex.
-    The property is of Ghodsi et al. (2011). Of the n(n-1) rows those are solved with that answers break, and all are
-    checked.
+    ``x_j >= (w_j / w_k) sum_s E_js x_ks min_i {d_ksi / d_jsi}`` for all users j and k, where ``E_js`` is 1 if j is
+    eligible on server s and else 0. It also holds for users at their task limit; otherwise it would not be convex. The
+    property is due to Ghodsi et al. (2011). Of the n(n-1) rows violated ones are added lazily, and all are checked at
+    the answer.
 
     Examples
     --------
@@ -385,10 +388,11 @@ class EnvyFree(ManyRows):
     """
 
     def rows(self, pairs: Pairs, chosen: Indices | None = None) -> dict[str, Rows]:
-        """Row ``j n + k`` says that user j does not envy user k; without those of pairs who never can."""
-        instance, n = pairs.instance, pairs.instance.n_users
+        """Row ``j n + k`` states that user j does not envy user k; rows that always hold are left out."""
+        instance = pairs.instance
+        n = instance.n_users
         chosen = np.flatnonzero(~np.eye(n, dtype=bool)) if chosen is None else chosen
-        of = np.diff(pairs.first, append=len(pairs))[chosen % n]  # pairs of the user envied
+        of = np.diff(pairs.first, append=len(pairs))[chosen % n]  # number of pairs of user k
         row = np.repeat(np.arange(len(chosen)), of)
         column = pairs.first[chosen % n][row] + np.arange(len(row)) - np.repeat(np.cumsum(of) - of, of)
         values = np.zeros(len(row))
@@ -406,40 +410,39 @@ class EnvyFree(ManyRows):
     def broken(self, point: Point, least: Float, each: int = 1) -> tuple[Indices, Float]:
         instance, n = point.instance, point.instance.n_users
         each = min(each, n)
-        whom, by = np.zeros((n, each), dtype=np.intp), np.zeros((n, each))
+        envied, violation = np.zeros((n, each), dtype=np.intp), np.zeros((n, each))
         step = max(1, BLOCK // max(n, 1))
         for first in range(0, n if n > 1 else 0, step):
             users = np.arange(first, min(first + step, n))
             runs = tasks_on_bundles(instance, users, point.tasks_by_server)
             runs[users - first, users] = 0.0
             if each == 1:
-                whom[users, 0] = runs.argmax(axis=1)
+                envied[users, 0] = runs.argmax(axis=1)
             else:
-                whom[users] = np.argpartition(runs, n - each, axis=1)[:, n - each :]
-            most = np.take_along_axis(runs, whom[users], axis=1)
+                envied[users] = np.argpartition(runs, n - each, axis=1)[:, n - each :]
+            most = np.take_along_axis(runs, envied[users], axis=1)
             more, size = most - point.tasks[users, None], np.maximum(most, least[users, None])
-            by[users] = np.divide(more, size, out=np.zeros(more.shape), where=size > 0)
-        return (np.arange(n)[:, None] * n + whom).ravel(), by.ravel()
+            violation[users] = np.divide(more, size, out=np.zeros(more.shape), where=size > 0)
+        return (np.arange(n)[:, None] * n + envied).ravel(), violation.ravel()
 
     def implying(self, instance: Instance, most: int) -> Indices | None:
-        """If all may run everywhere, with the same demands, the row of users j and k is ``x_j >= v_jk x_k`` for total
-        tasks. It follows from those of j and l and of l and k where one resource i is scarce in both:
-        ``v_jl v_lk = d_li / d_ji d_ki / d_li = v_jk``. So those of the pairs are left where i is scarce and no user
-        lies between them, in the order in which l is above j if ``d_li' / d_li >= d_ji' / d_ji`` for all resources i'.
+        """Proposition 7.13: where all users are eligible everywhere with the same demands, the row of j and k is
+        ``x_j >= v_jk x_k`` in total tasks, and for each resource i that binds in it only neighbours in an order
+        remain, in which l is above j if ``d_li' / d_li >= d_ji' / d_ji`` for all resources i'.
         """
         n, found, total = instance.n_users, [np.zeros(0, dtype=np.intp)], 0
-        alike = instance.n_servers == 1 or (instance.demands.ndim == 2 and instance._everywhere)
-        if not alike or n > MANY:
+        same = instance.n_servers == 1 or (instance.demands.ndim == 2 and instance._everywhere)
+        if not same or n > MANY:
             return None
         demands = instance.per_server_demands[:, 0]
         for i in range(instance.n_resources):
             users = np.flatnonzero(demands[:, i] > 0)
             if not len(users):
                 continue
-            with np.errstate(divide="ignore"):  # rounded, so that proportional demands are alike
+            with np.errstate(divide="ignore"):  # rounded, so that proportional demands are equal
                 per_scarce = np.log(demands[users] / demands[users, i, None]).round(12)
             kinds, first, kind = np.unique(per_scarce, axis=0, return_index=True, return_inverse=True)
-            order = np.argsort(kind.ravel(), kind="stable")  # users of one kind follow each other in a circle
+            order = np.argsort(kind.ravel(), kind="stable")  # users of one kind form a cycle
             start = np.flatnonzero(np.diff(kind.ravel()[order], prepend=-1))
             after = np.roll(order, -1)
             after[np.append(start[1:], len(order)) - 1] = order[start]
@@ -460,12 +463,12 @@ class EnvyFree(ManyRows):
 
 
 def tasks_on_bundles(instance: Instance, users: Indices, held: Float) -> Float:
-    """Tasks that some users would run on what each user holds, per weight, not cut at limits: (k, n_users).
+    """Tasks of given users on the bundle of each user, per weight and ignoring limits: (k, n_users).
 
     ``(w_j / w_k) sum_s E_js x_ks min_i {d_ksi / d_jsi}``, where ``held`` (n_users, n_servers) are tasks.
     """
     demands, eligible = instance.demands, instance.eligible[users].astype(float)
-    if demands.ndim == 2:  # what a task of k is worth to j is the same everywhere
+    if demands.ndim == 2:  # the same ratios on all servers
         runs = tasks_of_each(demands[users], demands) * (eligible @ held.T)
     else:
         runs = np.zeros((len(users), instance.n_users))
@@ -476,7 +479,7 @@ def tasks_on_bundles(instance: Instance, users: Indices, held: Float) -> Float:
 
 
 def tasks_of_each(demands: Float, bundles: Float) -> Float:
-    """Tasks of each demand vector on each bundle; 0 for a user who needs nothing there (it is not eligible there)."""
+    """Tasks of each demand vector on each bundle; 0 if a user needs nothing there (it is then not eligible)."""
     runs = tasks_within(bundles, demands[:, None])
     return np.where(np.isfinite(runs), runs, 0.0)
 
@@ -488,7 +491,7 @@ class EqualShares(Constraint):
     Parameters
     ----------
     share : Share, default DominantShare()
-        The share that is equal.
+        The share to equalise.
 
     Examples
     --------

@@ -22,8 +22,9 @@ from fairopt.blocks.symbols import OutcomeSymbols
 from fairopt.blocks.terms import Condition
 from fairopt.errors import InvalidBlock, NotConcave
 from fairopt.runtime.lazy import cp
+from fairopt.tolerances import ROUNDING
 
-__all__ = ["Edge", "FairnessEfficiency", "Plane", "PowerSpread", "TotalIs"]
+__all__ = ["AlphaFairPlane", "FairnessEfficiency", "Plane", "PowerSpread", "TotalIs"]
 
 Float = NDArray[np.float64]
 
@@ -32,17 +33,17 @@ Float = NDArray[np.float64]
 class FairnessEfficiency(Objective):
     """The measure of fairness and efficiency of Joe-Wong et al. (2013, eqs. 3, 7 and 19; after Lan et al. 2010).
 
-    ``f = sgn(1-beta) (sum_j w_j (s_j/(w_j S))^(1-beta))^(1/beta) S^lam`` with ``S = sum_j s_j``. It is concave after an
-    increasing transform where beta > 0 and ``lam * sgn(1-beta) >= |1-beta|/beta``; elsewhere the optimum is found by a
-    certified search along S, it may be dominated, and neither a sum, nor a level, nor `Policy.problem` takes it.
+    ``f = sgn(1-beta) (sum_j w_j (s_j/(w_j S))^(1-beta))^(1/beta) S^lam`` with ``S = sum_j s_j``. An increasing
+    transform of it is concave if beta > 0 and ``lam * sgn(1-beta) >= |1-beta|/beta``. Elsewhere the optimum is found by
+    a certified search along S; it may be dominated, and the objective cannot be used in sums, in lower bounds or with
+    `Policy.problem`.
 
     Parameters
     ----------
     beta : float
         The type of fairness, not 0.
     lam : float
-        The emphasis on efficiency. On the edge ``lam = (1-beta)/beta`` the optimum is that of `AlphaFair` with alpha =
-        beta.
+        The emphasis on efficiency. At ``lam = (1-beta)/beta`` the optimum is that of `AlphaFair` with alpha = beta.
     share : Share, default DominantShare()
         The share that is measured.
 
@@ -84,13 +85,13 @@ class FairnessEfficiency(Objective):
 
     @property
     def threshold(self) -> float:
-        """``a = |1 - beta| / |beta|``: the emphasis from which on it is concave (beta > 0)."""
+        """``a = |1 - beta| / |beta|``: the smallest emphasis for which it is concave (beta > 0)."""
         return abs(1 - self.beta) / abs(self.beta)
 
     @property
     def concave(self) -> bool:
         """Whether an increasing transform of the measure is concave."""
-        return self.beta > 0 and self.emphasis >= self.threshold * (1 - 1e-12)
+        return self.beta > 0 and self.emphasis >= self.threshold * (1 - ROUNDING)
 
     def require_concave(self) -> None:
         """Raise `NotConcave` outside the concave region."""
@@ -103,7 +104,7 @@ class FairnessEfficiency(Objective):
             )
 
     def natural_is_concave(self) -> None:
-        """Raise `NotConcave` unless the measure itself, not only its logarithm, is known to be concave."""
+        """Raise `NotConcave` unless the measure itself is concave, not only its logarithm."""
         self.require_concave()
         if self.beta <= 1:
             other = "AlphaFair" if self.beta < 1 else "Total"
@@ -114,29 +115,29 @@ class FairnessEfficiency(Objective):
 
     @property
     def exponents(self) -> tuple[float, float]:
-        """The logarithm of the measure is, but for a constant, ``first * log M + second * log m``.
+        """The logarithm of the measure is ``first * log M + second * log m`` plus a constant (Proposition 7.8).
 
-        M is the power mean of exponent 1 - beta, and m the mean, of the shares per weight, both weighted.
+        M is the weighted power mean of exponent 1 - beta, and m the weighted mean, of the shares per weight.
         """
         first = self.threshold if self.beta > 0 else -self.threshold
         return first, self.emphasis - first
 
     @property
     def evenness(self) -> Objective:
-        """What is best for the measure among shares of one sum, and concave: M above, or -M for beta < 0."""
+        """The concave objective that maximises the measure at a fixed sum of shares: M, or -M for beta < 0."""
         return AlphaFair(self.beta, self.share) if self.beta > 0 else PowerSpread(1 - self.beta, self.share)
 
     def terms(self) -> tuple[Term, ...]:
-        on_edge = self.beta > 0 and abs(self.emphasis - self.threshold) <= 1e-12 * self.threshold
+        alpha_fair = self.beta > 0 and abs(self.emphasis - self.threshold) <= ROUNDING * self.threshold
         kind: Kind = Plane(self)
-        if self.beta == 1 or on_edge:
-            kind = Edge(self, Linear() if self.beta == 1 else Power(self.beta))
+        if self.beta == 1 or alpha_fair:
+            kind = AlphaFairPlane(self, Linear() if self.beta == 1 else Power(self.beta))
         return (Term(1.0, kind, self.share),)
 
 
 @dataclass(frozen=True)
 class Plane(Kind):
-    """The measure of fairness and efficiency; bounds are of its logarithm."""
+    """The measure of fairness and efficiency; its majorant bounds the logarithm."""
 
     is_natural: ClassVar[bool] = False
 
@@ -151,7 +152,7 @@ class Plane(Kind):
         return self.measure.beta <= 1
 
     def expression(self, share: Share, model: Model) -> cp.Expression:
-        """``-exp(-h)`` above beta = 1, h the solver form; the logarithm of the measure below (a transform)."""
+        """``-exp(-h)`` for beta > 1, h being the logarithm of the measure; h itself otherwise."""
         measure = self.measure
         h = self._log_measure(share, model) + measure.emphasis * np.log(model.level(share))
         return -cp.exp(-h) if measure.beta > 1 else h
@@ -161,7 +162,7 @@ class Plane(Kind):
         return self._log_measure(share, model)
 
     def _log_measure(self, share: Share, model: Model) -> cp.Expression:
-        """``a log M_q + (l - a) log S`` with relative shares: logarithm of the measure, an increasing transform."""
+        """``a log M_q + (l - a) log S`` of relative shares, the logarithm of the measure (Proposition 3.8)."""
         measure = self.measure
         measure.require_concave()
         w, q, a = model.weights, 1 - measure.beta, measure.threshold
@@ -188,7 +189,7 @@ class Plane(Kind):
             return float((1 if measure.beta <= 1 else -1) * np.exp(logs[0]))
 
     def majorant(self, share: Share, point: Point) -> Form | None:
-        """A bound on the logarithm of the measure, tight at the point."""
+        """An upper bound on the logarithm of the measure, tight at the point (Bound 7.2)."""
         measure = self.measure
         level, w, q, a = point.level(share), point.weights, 1 - measure.beta, measure.threshold
         relative = per_weight(share, point.instance, level)
@@ -198,13 +199,13 @@ class Plane(Kind):
         # log S <= log S0 - 1 + S / S0
         powers = [Curve(relative, extra * w / total, 0.0)] if extra > 0 else []
         constant = extra * (np.log(total) - 1.0 + w.sum() / total)
-        if q < 0:  # log-sum-exp >= any mixture plus its entropy, so log M_q <= a mixture of logarithms
+        if q < 0:  # log-sum-exp >= mixture plus entropy
             with np.errstate(divide="ignore"):
                 logs = q * np.log(z) + np.log(w)
             pi = np.exp(logs - logs.max())
             pi /= pi.sum()
-            held = pi > 0
-            entropy = float((pi[held] * (np.log(w[held]) - np.log(pi[held]))).sum())
+            some = pi > 0
+            entropy = float((pi[some] * (np.log(w[some]) - np.log(pi[some]))).sum())
             powers.append(Curve(relative, a * pi, 1.0))
             constant += a / q * entropy
         else:  # log P <= log P0 - 1 + P / P0
@@ -214,14 +215,14 @@ class Plane(Kind):
         return Form(curves=tuple(powers), constant=float(constant))
 
     @property
-    def bends(self) -> bool:
+    def steep_at_zero(self) -> bool:
         return 0 < self.measure.beta != 1
 
     def slopes(self, log_z: Float, weights: Float) -> Slopes:
         """With ``P = sum_j w_j z_j^(1-b)`` and ``S = sum_j w_j z_j``, ``|f| = P^(1/b) S^(lam - (1-b)/b)``.
 
-        Its derivative by z_j is ``|f| w_j (a z_j^-b / P + (l - a) / S)``, with the threshold a and the emphasis l.
-        Shares are in units of their means ``(P/W)^(1/(1-b))`` and ``S/W``, since P may overflow.
+        Its derivative by z_j is ``|f| w_j (a z_j^-b / P + (l - a) / S)``, with threshold a and emphasis l. Shares are
+        divided by their means ``(P/W)^(1/(1-b))`` and ``S/W``, since P may overflow.
         """
         measure, q = self.measure, 1.0 - self.measure.beta
         log_f, log_p, log_total = self._logs(log_z, weights)
@@ -234,7 +235,7 @@ class Plane(Kind):
         if measure.threshold > 0:
             add(measure.threshold, (log_p - log_weight) / q, measure.beta, np.exp(log_w + q * log_z - log_p))
         extra = measure.emphasis - measure.threshold
-        if extra > 1e-12 * measure.threshold:
+        if extra > ROUNDING * measure.threshold:
             add(extra, log_total - log_weight, 0.0, np.exp(log_w + log_z - log_total))
         return Slopes(log_f, tuple(each))
 
@@ -246,7 +247,7 @@ class Plane(Kind):
         return log_p / beta + (self.measure.lam - q / beta) * log_total, log_p, log_total
 
     def rate(self, z: Float, w: Float, dz: Float, dw: Float, d_alpha: float) -> float:
-        """Along the edge ``lam = (1-b)/b`` where alpha changes."""
+        """Along the curve ``lam = (1-b)/b`` if alpha changes."""
         b, q = self.measure.beta, 1 - self.measure.beta
         extra, power, total = self.measure.lam - q / b, float((w * z**q).sum()), float(w @ z)
         d_power = float(dw @ z**q) + (q * float((w * z**-b) @ dz) if q else 0.0)
@@ -261,30 +262,30 @@ class Plane(Kind):
         return (log_f - log_weight) / lam - log_weight - float(np.log(abs(lam))) - log_f
 
     def relative_gap(self, bound: float, value: float, share: Share, point: Point) -> float | None:
-        """The logarithm of bound / value, both as sizes of shares."""
+        """The logarithm of bound / value, per unit of the emphasis on total shares."""
         return (bound - value) / self.measure.emphasis
 
     def loss(self, best: Point, gap: float, share: Share, point: Point) -> float | None:
-        """The part of a size of shares whose power is the measure; of the measure itself without any emphasis."""
+        """The fraction of the total share equivalent to the measure; of the measure itself if the emphasis is 0."""
         with np.errstate(divide="ignore"):
             logs = np.log(np.abs([self.value(share, best), self.value(share, point)]))
         logs = logs * (1 if self.measure.beta < 1 else -1)
         if not np.isfinite(logs).all():
             return 1.0
-        # gaps are of the logarithm, or of that over the emphasis
-        fall = max(float(logs[0] - logs[1]), 0.0) + gap * max(self.measure.emphasis, 1.0)
-        return -float(np.expm1(-fall / (self.measure.emphasis or 1.0)))
+        # gaps are of the logarithm, possibly divided by the emphasis
+        lost = max(float(logs[0] - logs[1]), 0.0) + gap * max(self.measure.emphasis, 1.0)
+        return -float(np.expm1(-lost / (self.measure.emphasis or 1.0)))
 
 
 @dataclass(frozen=True)
-class Edge(Plane):
+class AlphaFairPlane(Plane):
     """The measure where its optimum is that of alpha-fairness (``l = a``) or of a total (beta = 1)."""
 
     same: Linear | Power
 
     @property
     def alpha(self) -> float:
-        """Of the alpha-fairness with the same optimum."""
+        """The alpha of the alpha-fairness with the same optimum."""
         return self.same.alpha
 
     @property
@@ -302,9 +303,9 @@ class Edge(Plane):
         return self.same.conditions(symbols)
 
     def natural(self, value: float, weight: float) -> tuple[float, float]:
-        """Of the sum of powers ``V = (1-b) F`` it is ``sgn(1-b) V^(1/b)``; at b = 1, of the sum S, ``W S^lam``."""
+        """For the sum of powers ``V = (1-b) F``: ``sgn(1-b) V^(1/b)``. At b = 1, for the sum S: ``W S^lam``."""
         beta, lam = self.measure.beta, self.measure.lam
-        with np.errstate(all="ignore"):  # the value may be beyond the range of floats
+        with np.errstate(all="ignore"):  # the value may overflow
             if beta == 1:
                 return float(weight * np.float64(value) ** lam), float(weight * lam * np.float64(value) ** (lam - 1.0))
             measure = np.sign(1.0 - beta) * np.float64((1.0 - beta) * value) ** (1.0 / beta)
@@ -325,10 +326,9 @@ class Edge(Plane):
 
 @dataclass(frozen=True, repr=False)
 class PowerSpread(Objective):
-    """``-sum_j w_j ((s_j/w_j)^power - 1) / power`` with power >= 1, in units of the max-min level and of all weight.
+    """``-sum_j w_j ((s_j/w_j)^power - 1) / power`` with power >= 1, in units of the max-min level and the total weight.
 
-    Internal: what `FairnessEfficiency` below beta = 0 prefers among shares of one sum, the more even the better, and at
-    power 1 the smallest sum.
+    Internal: for beta < 0 it maximises `FairnessEfficiency` at a fixed sum of shares, and at power 1 minimises the sum.
     """
 
     power: float
@@ -340,7 +340,7 @@ class PowerSpread(Objective):
 
 @dataclass(frozen=True, repr=False)
 class TotalIs(Constraint):
-    """Require a sum of shares; internal, for the search along that sum."""
+    """Fix a sum of shares; internal, for the search along that sum."""
 
     added: ClassVar[bool] = True
 

@@ -1,4 +1,4 @@
-"""What one more task of each user is worth, where an objective adds up one concave function for each user."""
+"""Marginal utilities of tasks, for objectives that are a sum of one concave function per user."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairopt.blocks.form import Curve
+from fairopt.tolerances import SUM_ROUNDING
 
 __all__ = ["Marginal", "PowerMarginal"]
 
 Float = NDArray[np.float64]
 
-CURVED = 0.3  # elasticity of a marginal value from which its logarithm is more nearly linear than itself
-FARTHEST = 5.0  # change of a logarithm in one step
-ROUNDS = 30  # Newton's steps in one number per user: one for a power, four to ten for sums of them
-SAME = 1e-13  # relative changes of tasks that are rounding
+CURVED = 0.3  # elasticity of the marginal utility above which Newton's method works on logarithms
+FARTHEST = 5.0  # largest change of a logarithm in one step
+ROUNDS = 30  # Newton steps: one for a power, four to ten for sums of powers
 
 
 @dataclass(frozen=True)
 class Marginal:
     """First and second derivatives of an objective by the tasks of each user, where the objective is a sum over users.
 
-    What `Objective.by_user` returns, so that prices of resources solve the objective. A mistake in them costs time, and
-    never a proof: certificates do not use the functions of blocks of your own.
+    `Objective.by_user` returns them, so that the objective is solved by prices of resources. Certificates do not use
+    the derivatives of user-defined blocks: wrong ones cost time only.
 
     Parameters
     ----------
@@ -47,14 +47,15 @@ class Marginal:
     curvature: Callable[[Float], Float]
 
     def both(self, x: Float) -> tuple[Float, Float]:
-        """First and second derivatives at tasks."""
+        """First and second derivatives."""
         return self.slope(x), self.curvature(x)
 
     def response(self, cost: Float, low: Float, high: Float, start: Float) -> Float:
-        """About what each user would run between two bounds if a task cost so much, from a guess; all of (n_users,).
+        """About the tasks that each user would run within bounds at these costs of a task, from a guess; all
+        (n_users,).
 
-        By Newton's steps in one number per user: on logarithms where the elasticity is large, which is exact for a
-        power. Users whose functions are linear there stay at the guess.
+        Newton's method for each user, on logarithms where the elasticity is large, which is exact for a power. Users
+        with a linear function stay at the guess.
         """
         x = np.clip(start, low, high)
         for _ in range(ROUNDS):
@@ -66,7 +67,7 @@ class Marginal:
             new = np.clip(x * np.exp(np.clip(change, -FARTHEST, FARTHEST)), low, high)
             moved = float(np.max(np.abs(new - x) / np.maximum(new, x), initial=0.0))
             x = new
-            if not moved > SAME:
+            if not moved > SUM_ROUNDING:
                 break
         return x
 
@@ -92,7 +93,7 @@ class PowerMarginal(Marginal):
         return slope, curvature / x
 
     def response(self, cost: Float, low: Float, high: Float, start: Float) -> Float:
-        """In closed form where one power is curved."""
+        """In closed form if one term is curved."""
         if len(self.curved) != 1:
             return super().response(cost, low, high, start)
         ((factor, c, alpha),) = self.curved
@@ -101,7 +102,7 @@ class PowerMarginal(Marginal):
         return np.clip(np.where(rest > 0, np.maximum(rest, 0.0) ** (1.0 / alpha) / c, at_end), low, high)
 
     def take(self, chosen: Any) -> PowerMarginal:
-        """Those of some users, by slice or mask."""
+        """The derivatives of some users, by slice or mask."""
         return PowerMarginal([replace(t, c=t.c[chosen], factor=t.factor[chosen]) for t in self.terms])
 
 
@@ -118,7 +119,7 @@ def added(parts: Sequence[tuple[float, Marginal]]) -> Marginal:
 
 
 def among(marginal: Marginal, held: Float) -> Marginal:
-    """Those of the users without ``held`` tasks (n_users,), which are NaN for them."""
+    """The derivatives by the tasks of users whose ``held`` (n_users,) is NaN; the other users run ``held`` tasks."""
     free = np.isnan(held)
     if isinstance(marginal, PowerMarginal):
         return marginal.take(free)

@@ -1,7 +1,6 @@
-"""The view of an instance that blocks get: tasks, shares and weights, as CVXPY expressions or as plain numbers.
+"""What blocks see of an instance: tasks, shares and weights, as CVXPY expressions or as numbers.
 
-`Model` offers expressions in a variable to be solved for, `Point` the same names as numbers at a given
-allocation, so that one formula of a block serves both.
+`Model` has expressions in the unknowns, `Point` the same attributes as numbers at an allocation.
 """
 
 from __future__ import annotations
@@ -16,44 +15,48 @@ from fairopt.blocks.shares import Share, best_server, require_share
 from fairopt.errors import OutOfDomain
 from fairopt.instance import Instance
 from fairopt.runtime.lazy import cp, sp
+from fairopt.tolerances import TINY
 
 __all__ = ["Model", "Pairs", "Point"]
 
 Float = NDArray[np.float64]
 Indices = NDArray[np.intp]
 
-# Shares per weight that floats hold in all their digits. With weights of 1e298 levels of 1e-299 became 0, or lost
-# digits: nothing was certified as their optimum, and other calls ended in divisions by zero.
+# Shares per weight in this range keep all digits. Weights of 1e298 gave levels of 1e-299, which lost digits.
 LEVELS = 1e-280, 1e280
 
 POWER_CONES = frozenset({"CLARABEL", "SCS", "MOSEK", "COPT", "CUCLARABEL"})
 
 
 def in_range(weights: Float) -> Float:
-    """Weights divided by a power of two, so that the largest is between 1 and 2: only their ratios count."""
-    return weights / np.ldexp(1.0, np.frexp(weights.max(initial=1e-300))[1] - 1)
+    """Weights divided by a power of two, so that the largest is between 1 and 2; only their ratios matter."""
+    return weights / np.ldexp(1.0, np.frexp(weights.max(initial=TINY))[1] - 1)
 
 
 def require_level(level: float, share: Share, instance: Instance | None = None) -> float:
-    """The level at which shares per weight fill a resource; `OutOfDomain` if it is not within `LEVELS`."""
+    """The level at which shares per weight use up a resource; `OutOfDomain` if it is not within `LEVELS`."""
     least, most = LEVELS
     if least < level < most:
         return level
-    why = f"shares per weight, {share!r} / weight, are about {level:.3g}"
+    why = (
+        f"shares per weight, {share!r} / weight, are about {level:.3g}, "
+        f"outside the range of floats ({least:g} to {most:g})"
+    )
     if instance is not None:
         with np.errstate(all="ignore"):
             c = best_server(share.coefficients(instance), instance)
             loads = np.where(c > 0, instance.weights / c, 0.0) * instance._cheapest_ratios.max(axis=1)
             j = int(np.argmax(np.nan_to_num(loads, nan=np.inf)))
-        why += f", as of user {instance.users[j]!r} with weight {instance.weights[j]:.3g} and {c[j]:.3g} per task"
+        why += (
+            f", for example of user {instance.users[j]!r} with weight {instance.weights[j]:.3g} and {c[j]:.3g} per task"
+        )
     raise OutOfDomain(
-        f"{why}; floats hold all digits of {least:g} to {most:g}: divide all weights by a common number (only their "
-        "ratios count), or count tasks in other units"
+        f"{why}; divide all weights by a common number (only their ratios matter), or count tasks in other units"
     )
 
 
 class _View:
-    """Names that `Model` and `Point` have in common."""
+    """Attributes common to `Model`, `Point` and `Pairs`."""
 
     instance: Instance
 
@@ -63,24 +66,23 @@ class _View:
         return self.instance.weights
 
     def level(self, share: Share) -> float:
-        """About the max-min level of a share: the unit in which objectives are solved.
+        """An estimate of the max-min level of a share, the unit in which objectives are solved.
 
-        Exact on one pool without task limits; an upper bound of it elsewhere. `OutOfDomain` if it is not in `LEVELS`.
+        Exact on one pool without task limits, an upper bound otherwise. `OutOfDomain` if it is not in `LEVELS`.
         """
         level = self.instance._common_level(best_server(share.coefficients(self.instance), self.instance))
         return require_level(level, share, self.instance)
 
     def unweighted_level(self, share: Share) -> float:
-        """The same were all weights 1: the unit of sums of shares."""
+        """The same with all weights 1, the unit of sums of shares."""
         c = best_server(share.coefficients(self.instance), self.instance)
         return self.instance._common_level(c, np.ones(self.instance.n_users))
 
 
 class Pairs(_View):
-    """The (user, server) pairs where a user may run, in the order of users: the columns of every program.
+    """The (user, server) pairs of eligible users, ordered by user: the columns of every program.
 
-    The argument of `Constraint.rows`. What `Model` has as expressions it has as matrices, to be multiplied by the tasks
-    of pairs.
+    The argument of `Constraint.rows`; its matrices are multiplied by the tasks of pairs.
     """
 
     def __init__(self, instance: Instance) -> None:
@@ -91,64 +93,64 @@ class Pairs(_View):
             self.server = np.zeros(instance.n_users, dtype=np.int64)
         else:
             self.user, self.server = np.nonzero(instance.eligible)
-        # eligibility is never empty for a user, so every user has a first pair
+        # every user is eligible somewhere
         self.first = np.searchsorted(self.user, np.arange(instance.n_users))
 
     def __len__(self) -> int:
         return len(self.user)
 
     def index(self, user: Indices, server: Indices) -> Indices:
-        """Where pairs stand that are known to be among them."""
+        """The positions of given pairs."""
         servers = self.instance.n_servers
         return np.searchsorted(self.user * servers + self.server, user * servers + server)
 
     def of(self, values: Float) -> Float:
-        """Values of shape (n_users,) or (n_users, n_servers), by pair."""
+        """Values of shape (n_users,) or (n_users, n_servers) by pair."""
         return values[self.user] if values.ndim == 1 else values[self.user, self.server]
 
     def sum(self, by_pair: Float) -> Float:
-        """Totals by user."""
+        """Sums by user."""
         if self.single:
             return by_pair
         return np.add.reduceat(by_pair, self.first) if len(self) else np.zeros(0)
 
     def min(self, by_pair: Float) -> Float:
-        """Smallest value by user."""
+        """Minima by user."""
         if self.single:
             return by_pair
         return np.minimum.reduceat(by_pair, self.first) if len(self) else np.zeros(0)
 
     def table(self, by_pair: Float) -> Float:
-        """Values as (n_users, n_servers), zero where a user may not run."""
+        """Values as (n_users, n_servers), zero where a user is not eligible."""
         out = np.zeros((self.instance.n_users, self.instance.n_servers))
         out[self.user, self.server] = by_pair
         return out
 
     def by_user(self, per_pair: Float) -> sp.csr_array:
-        """Matrix that adds up values of one task, (n_pairs,), times tasks by user: shape (n_users, n_pairs)."""
+        """The matrix that sums values per task, (n_pairs,), times tasks by user: shape (n_users, n_pairs)."""
         p = len(self)
         return sp.csr_array((per_pair, (self.user, np.arange(p))), shape=(self.instance.n_users, p))
 
     @cached_property
     def totals(self) -> sp.csr_array:
-        """Matrix that gives tasks by user, shape (n_users, n_pairs)."""
+        """The matrix that gives tasks by user, shape (n_users, n_pairs)."""
         return self.by_user(np.ones(len(self)))
 
     def share(self, block: Share) -> sp.csr_array:
-        """Matrix that gives shares by user, shape (n_users, n_pairs)."""
+        """The matrix that gives shares by user, shape (n_users, n_pairs)."""
         require_share(block, "pairs.share(share)")
         return self.by_user(self.of(block.coefficients(self.instance)))
 
     def relative_share(self, block: Share) -> sp.csr_array:
-        """Matrix that gives shares per weight by user, where shares are levelled: shape (n_users, n_pairs)."""
+        """The matrix that gives shares per weight by user, shape (n_users, n_pairs); shares must be positive."""
         return self.by_user(self.of(block.coefficients(self.instance, levelled=True)) / self.weights[self.user])
 
     @cached_property
     def loads(self) -> Any:
-        """Share of each server row's capacity that a task of each pair takes: (n_servers * n_resources, n_pairs)."""
+        """The fraction of a server row's capacity that one task of a pair uses: (n_servers * n_resources, n_pairs)."""
         instance = self.instance
         capacity = instance.capacities * instance.counts[:, None]
-        capacity = np.where(capacity > 0, capacity, np.inf)  # users who need it are not eligible there
+        capacity = np.where(capacity > 0, capacity, np.inf)  # no eligible user needs it
         if self.single:
             return np.ascontiguousarray((instance.per_server_demands[:, 0, :] / capacity[0]).T)
         values = instance.per_server_demands[self.user, self.server] / capacity[self.server]
@@ -168,7 +170,7 @@ def _equal_parts(instance: Instance) -> Float:
 
 
 class Point(_View):
-    """Numbers of an allocation, from tasks of shape (n_users, n_servers), under the names that `Model` has."""
+    """An allocation as numbers, with the attributes of `Model`; from tasks of shape (n_users, n_servers)."""
 
     def __init__(self, instance: Instance, tasks_by_server: Float) -> None:
         self.instance = instance
@@ -182,7 +184,7 @@ class Point(_View):
 
     @property
     def bundles(self) -> Float:
-        """What each user holds, shape (n_users, n_servers, n_resources)."""
+        """Amounts that users hold, shape (n_users, n_servers, n_resources)."""
         return self.instance.per_server_demands * self.tasks_by_server[:, :, None]
 
     def share(self, block: Share) -> Float:
@@ -195,33 +197,33 @@ class Point(_View):
         return Point(self.instance, self.tasks_by_server * factor)
 
     def typical(self) -> Point:
-        """Another point: an equal part of what each user could run alone, of its limit where that is less."""
+        """Another point: an equal part of what each user could run alone, within its task limit."""
         return Point(self.instance, _equal_parts(self.instance))
 
     def towards_typical(self, part: float) -> Point:
-        """The point after a part of the way to `typical`."""
+        """The point moved by a fraction towards `typical`."""
         there = self.typical()
         return Point(self.instance, self.tasks_by_server + part * (there.tasks_by_server - self.tasks_by_server))
 
 
 class Model(_View):
-    """An instance as CVXPY expressions in one vector of unknowns, a number per (user, server) pair.
+    """An instance as CVXPY expressions in one vector of unknowns, one per (user, server) pair.
 
-    The argument of `Objective.expression` and `Constraint.constraints`; made by fairopt when it solves. Where bundles
-    are decided, ``bundles`` and ``loads`` are of what users hold, and tasks fit in it.
+    The argument of `Objective.expression` and `Constraint.constraints`. If bundles are decided, ``bundles`` and
+    ``loads`` refer to these, and tasks fit in them.
 
     Parameters
     ----------
     instance : Instance
-        Servers, and users: in objectives those with a task limit above 0, in constraints all.
+        In objectives it has only the users with a positive task limit, in constraints all.
     unknowns : cvxpy.Expression of shape (n_pairs,)
         Tasks by pair, divided by ``scale``.
     scale : ndarray of shape (n_pairs,), optional
-        Tasks in one unit of each unknown. Default 1.
+        Tasks per unit of each unknown. Default: 1.
     pairs : Pairs, optional
-        The (user, server) pairs where a user may run. Default: those of the instance.
+        The (user, server) pairs of eligible users. Default: those of the instance.
     solver : str, optional
-        The solver that will be used, where it is known.
+        The solver that will be used, if known.
 
     Examples
     --------
@@ -245,15 +247,15 @@ class Model(_View):
         self.unknowns = unknowns
         self.scale = np.ones(len(self.pairs)) if scale is None else scale
         self.solver = solver
-        self.required: list[cp.Constraint] = []  # conditions on variables that blocks add, solved with the rest
+        self.required: list[cp.Constraint] = []  # constraints on auxiliary variables of blocks
 
     @property
     def exact_powers(self) -> bool:
-        """Whether the solver takes power cones; without, powers are approximated by second-order cones."""
+        """Whether the solver supports power cones; otherwise CVXPY approximates powers by second-order cones."""
         return self.solver is None or self.solver in POWER_CONES
 
     def sum_by_user(self, per_pair: Float) -> cp.Expression:
-        """Values of one task, (n_pairs,), times tasks, added up by user: shape (n_users,)."""
+        """Values per task, (n_pairs,), times tasks, summed by user: shape (n_users,)."""
         if self.pairs.single:
             return cp.multiply(per_pair * self.scale, self.unknowns)
         return self.pairs.by_user(per_pair * self.scale) @ self.unknowns
@@ -276,30 +278,30 @@ class Model(_View):
 
     @cached_property
     def bundles(self) -> cp.Expression:
-        """What each user holds, shape (n_users, n_servers, n_resources)."""
+        """Amounts that users hold, shape (n_users, n_servers, n_resources)."""
         shape = (self.instance.n_users, self.instance.n_servers, 1)
         tasks = cp.reshape(self.tasks_by_server, shape, order="C")
         return cp.multiply(self.instance.per_server_demands, tasks)
 
     @cached_property
     def loads(self) -> cp.Expression:
-        """Used fraction of each capacity, shape (n_servers * n_resources,), server by server."""
+        """Used fraction of each capacity, shape (n_servers * n_resources,), ordered by server."""
         loads = self.pairs.loads
         scaled = loads * self.scale if self.pairs.single else (loads @ sp.diags_array(self.scale)).tocsr()
         return scaled @ self.unknowns
 
     @property
     def can_hold(self) -> NDArray[np.bool_]:
-        """Who can hold what, (n_users, n_servers, n_resources)."""
+        """Which users can hold which resources, (n_users, n_servers, n_resources)."""
         return (self.instance.per_server_demands > 0) & self.instance.eligible[:, :, None]
 
     def split_bundles(self, user: Indices, server: Indices, resource: Indices) -> tuple[cp.Expression, Float]:
-        """What users hold of resources on server rows they may use, as (expression near 1, units by entry)."""
+        """Amounts that users hold of resources on given servers, as (expression near 1, units by entry)."""
         pair = self.pairs.index(user, server)
         return self.unknowns[pair], self.scale[pair] * self.instance.per_server_demands[user, server, resource]
 
     def held_together(self, who: NDArray[np.bool_]) -> cp.Expression:
-        """Fraction of each capacity that chosen users hold together, shape (n_servers * n_resources,).
+        """The fraction of each capacity that chosen users hold together, shape (n_servers * n_resources,).
 
         ``who``, of shape (n_users, n_servers, n_resources), is true for the bundles that count.
         """
@@ -314,16 +316,16 @@ class Model(_View):
         return self.sum_by_user(self.pairs.of(block.coefficients(self.instance)))
 
     def relative_share(self, block: Share) -> cp.Expression:
-        """Shares per weight, in units of their max-min level: numbers near 1, as solvers like them."""
+        """Shares per weight in units of their max-min level, hence near 1."""
         per_pair = self.pairs.of(block.coefficients(self.instance, levelled=True)) / self.weights[self.pairs.user]
         return self.sum_by_user(per_pair / self.level(block))
 
     def split_share(self, block: Share) -> tuple[cp.Expression, Float]:
-        """`relative_share` as (expression near 1, factor by user): logarithms and powers of it split likewise."""
+        """`relative_share` as (expression near 1, factor by user), for logarithms and powers."""
         instance = self.instance
         c = block.coefficients(instance, levelled=True)
-        worth = best_server(c, instance) * self.scale[self.pairs.first]
+        per_unit = best_server(c, instance) * self.scale[self.pairs.first]
         if self.pairs.single:
-            return self.unknowns, worth / (self.weights * self.level(block))
-        per_pair = self.pairs.of(c) / worth[self.pairs.user]
-        return self.sum_by_user(per_pair), worth / (self.weights * self.level(block))
+            return self.unknowns, per_unit / (self.weights * self.level(block))
+        per_pair = self.pairs.of(c) / per_unit[self.pairs.user]
+        return self.sum_by_user(per_pair), per_unit / (self.weights * self.level(block))

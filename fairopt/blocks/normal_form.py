@@ -1,8 +1,7 @@
-"""The normal form of objectives: terms, each a multiple of a function of one share, as data.
+"""The normal form of objectives: a sum of terms, each a multiple of a function (a `Kind`) of one share.
 
-A block writes its terms, and what else is needed of it follows: the value, the CVXPY expression, the form that solvers
-like, the bound above it, the derivatives by users' tasks. What chooses a method asks terms (`Term.alpha`, `Term.ranks`,
-`Term.is_order`, ...), never the class of an objective. A kind knows everything about itself, as an atom of CVXPY does.
+A block returns its terms; value, CVXPY expression, solver form, majorant and derivatives follow from these. Dispatch
+reads properties of terms (`Term.alpha`, `Term.ranks`, `Term.is_order`, ...), never the class of an objective.
 """
 
 from __future__ import annotations
@@ -43,16 +42,18 @@ __all__ = [
 
 Float = NDArray[np.float64]
 
-# n users times the steps of ordered weights: beyond, a sorting network is smaller than a sum of k-smallest sums (300
-# users, all weights different: 5 s against 12 s; cutting planes had not converged after 400 programs).
+# Number of users times steps of ordered weights above which a sorting network replaces sums of smallest entries (300
+# users, all weights different: 5 s and 12 s; cutting planes had not converged after 400 programs).
 NETWORK_FROM = 10_000
 LARGEST = 1e6  # alpha
-MAY_STAND = "give Linear(), Power(alpha), Ranked(weights), Order(), or a kind that subclasses Kind itself"
+ALLOWED = "give Linear(), Power(alpha), Ranked(weights), Order(), or a direct subclass of Kind"
 
 
 class Common(NamedTuple):
-    """How the derivatives of a curve fall with what all users have: by ``parts`` as log w grows, the shares per weight
-    held, and by ``power * parts`` as log s does.
+    """How a change of all users' weights or shares scales the derivatives of a curve down.
+
+    The logarithm falls by ``parts`` per change of log w with shares per weight fixed, and by ``power * parts`` per
+    change of log s.
     """
 
     parts: Float
@@ -62,7 +63,7 @@ class Common(NamedTuple):
 class Slopes(NamedTuple):
     """``exp(log_unit)`` times the derivatives of a sum of curves of the shares per weight, at one point.
 
-    Curves that have other coefficients at other points come with what these have in `Common`.
+    Curves whose coefficients depend on the point have a `Common`.
     """
 
     log_unit: float
@@ -73,22 +74,22 @@ class Slopes(NamedTuple):
 class Kind:
     """A concave function of the shares of all users; frozen, so that terms compare."""
 
-    is_natural: ClassVar[bool] = True  # False where `majorant` bounds a transform of `value`
+    is_natural: ClassVar[bool] = True  # False if `majorant` bounds a transform of `value`
     in_levels: ClassVar[bool] = False  # whether values are in units of the max-min level
 
     @property
     def levels_users(self) -> bool:
-        """Whether shares are levelled between users, so that none may be zero."""
+        """Whether shares are compared between users, so that each must be positive."""
         return True
 
     @property
     def is_known(self) -> bool:
-        """Whether fairopt knows all about it: a bound, and that it treats users and servers alike."""
+        """Whether fairopt defines it, so that it has a bound and treats users and servers symmetrically."""
         return is_ours(self)
 
     @property
     def is_concave(self) -> bool:
-        """Whether it is concave, or becomes so by an increasing transform."""
+        """Whether it, or an increasing transform of it, is concave."""
         return True
 
     @property
@@ -97,8 +98,8 @@ class Kind:
         return False
 
     @property
-    def bends(self) -> bool:
-        """Whether its derivatives are infinite at shares of zero, so that every user has tasks."""
+    def steep_at_zero(self) -> bool:
+        """Whether its derivative is infinite at a share of zero, so that every user runs tasks."""
         return False
 
     @property
@@ -108,7 +109,7 @@ class Kind:
 
     @property
     def of_bundles(self) -> bool:
-        """Whether it is of what users hold, which then need not be tasks times demands."""
+        """Whether it is a function of bundles, which need not be multiples of demands."""
         return False
 
     def expression(self, share: Any, model: Model) -> cp.Expression:
@@ -116,7 +117,7 @@ class Kind:
         raise InvalidBlock(f"{type(self).__name__} has no expression(share, model); write it")
 
     def solver_form(self, share: Any, model: Model) -> cp.Expression | None:
-        """An increasing transform that suits solvers better; None for none."""
+        """An increasing transform that is better conditioned for solvers; None for none."""
         return None
 
     def value(self, share: Any, point: Point) -> float:
@@ -124,65 +125,72 @@ class Kind:
         raise InvalidBlock(f"{type(self).__name__} has no value(share, point); write it")
 
     def majorant(self, share: Any, point: Point) -> Form | None:
-        """A bound from above, tight at the point, that certificates can maximise exactly; None for the tangent."""
+        """An upper bound, tight at the point, that certificates maximise exactly; None for the tangent."""
         return None
 
     def curve(self, share: Any, instance: Instance) -> Curve | None:
-        """The function as one power of each user's tasks, in natural units; None where it is none."""
+        """The function as one power of each user's tasks, in natural units; None if it is not one."""
         return None
 
     def marginal(self, share: Any, instance: Instance) -> Marginal | None:
-        """Its derivatives by the tasks of each user, if it adds up one concave function for each."""
+        """Its derivatives by the tasks of each user, if it is a sum of one concave function per user."""
         found = self.curve(share, instance)
         return None if found is None else PowerMarginal([found])
 
     def slopes(self, log_z: Float, weights: Float) -> Slopes | None:
-        """Its derivatives at logarithms of shares per weight, in natural units; None where it has kinks."""
+        """Its derivatives at logarithms of shares per weight, in natural units; None if it is not differentiable."""
         return None
 
     def rate(self, z: Float, w: Float, dz: Float, dw: Float, d_alpha: float) -> float:
-        """How fast it grows, in natural units, as shares per weight z, weights w and alpha change; NaN if not known."""
+        """Its directional derivative, in natural units, along changes of shares per weight z, weights w and alpha; NaN
+        if unknown.
+        """
         return np.nan
 
     def log_share_slope(self, log_z: Float, weights: Float) -> float | None:
-        """Logarithm of the derivative, by the function, of the equal share per weight of the same value; None for none.
+        """The logarithm of the derivative, by the value, of the equal share per weight with this value; None if
+        unknown.
 
-        If all users have the same share z per weight, alpha-fairness is ``W u(z)``, a sum ``W z``, ranked shares ``z
-        sum v``, and the measure of fairness and efficiency ``sgn(1-b) W (z W)^lam``: each is solved for z (for
-        alpha-fairness the power mean, Atkinson 1970).
+        With equal shares z per weight alpha-fairness is ``W u(z)``, a sum ``W z``, ordered weights ``z sum v``, and the
+        measure of fairness and efficiency ``sgn(1-b) W (z W)^lam``. For alpha-fairness z is the power mean (Atkinson
+        1970).
         """
         return None
 
     def conditions(self, symbols: OutcomeSymbols) -> Condition | None:
-        """What makes an outcome the answer on one pool, in polynomials; None if not said."""
+        """The optimality conditions of an outcome on one pool, in polynomials; None if not stated."""
         return None
 
     def relative_gap(self, bound: float, value: float, share: Any, point: Point) -> float | None:
-        """How far a bound lies above a value, both in the units of `majorant`; None for units of the objective."""
+        """The relative gap between a bound and a value, in the units of `majorant`; None for the unit of the
+        objective.
+        """
         return None
 
     def loss(self, best: Point, gap: float, share: Any, point: Point) -> float | None:
-        """The part of the optimum that a point loses, ``best`` being within ``gap`` of it; None for the objective's."""
+        """The fraction of the optimum that a point loses, ``best`` being within ``gap`` of it; None for the
+        objective's.
+        """
         return None
 
     def losses(self, best: Point, gap: float, share: Any, point: Point) -> Float | None:
-        """The same by level, where it has levels."""
+        """The same for each level of a leximin; one number for other kinds."""
         found = self.loss(best, gap, share, point)
         return None if found is None else np.array([found])
 
     def natural(self, value: float, weight: float) -> tuple[float, float]:
-        """The function, of users of this total weight, from the value of the alpha-fairness with the same optimum, and
-        the derivative.
+        """The function and its derivative, for users of this total weight, given the value of the alpha-fairness with
+        the same optimum.
         """
         return value, 1.0
 
     def in_sum(self) -> Kind:
-        """What it is beside other terms, where the natural value counts: the function itself."""
+        """The kind to use beside other terms, where natural values are added."""
         return self
 
     def fault(self, alone: bool) -> str:
-        """Why a kind of fairopt's cannot stand in terms of a user's own, with the fix; empty where it can."""
-        return MAY_STAND
+        """Why this kind of fairopt's cannot be used in user-defined terms, with the fix; empty if it can."""
+        return ALLOWED
 
 
 @dataclass(frozen=True)
@@ -199,7 +207,7 @@ class Linear(Kind):
         return cp.sum(model.share(share))
 
     def solver_form(self, share: Share, model: Model) -> cp.Expression:
-        """The sum in units of a level: coefficients near 1, since solvers' tolerances are absolute."""
+        """The sum in units of a level, with coefficients near 1: tolerances of solvers are absolute."""
         return cp.sum(model.share(share)) / model.unweighted_level(share)
 
     def value(self, share: Share, point: Point) -> float:
@@ -228,7 +236,7 @@ class Linear(Kind):
         return -float(np.log(weights.sum()))
 
     def conditions(self, symbols: OutcomeSymbols) -> Condition:
-        """A task's share is at most its price where the user may run more, and at least where it runs any."""
+        """The share of a task is at most its cost below the limit, and at least its cost where tasks run."""
 
         def best(user: UserSymbols) -> Condition:
             share, price = user.coefficient, symbols.task_price(user)
@@ -250,11 +258,11 @@ class Power(Kind):
     alpha: float
 
     @property
-    def bends(self) -> bool:
+    def steep_at_zero(self) -> bool:
         return self.alpha > 0
 
     def _natural(self, level: float, total_weight: float) -> tuple[float, float]:
-        """Unit and shift with natural value = unit * (mean of Box-Cox of the relative shares) + shift."""
+        """Unit and shift: natural value = unit * (mean of Box-Cox of the relative shares) + shift."""
         power = 1.0 - self.alpha
         with np.errstate(over="ignore"):
             unit = float(total_weight * np.float64(level) ** power)
@@ -265,7 +273,7 @@ class Power(Kind):
         return unit * self._mean_power(share, model) + (shift if self.alpha == 1 else 0.0)
 
     def _mean_power(self, share: Share, model: Model, as_sum: bool = False) -> cp.Expression:
-        """The weighted mean (or mean times number) of ``z^(1-alpha)/(1-alpha)``, or log z, of relative shares z."""
+        """The weighted mean, or mean times number, of ``z^(1-alpha)/(1-alpha)`` (log z at 1) of relative shares z."""
         total = model.weights.mean() if as_sum else model.weights.sum()
         u, factor = model.split_share(share)
         mean = model.weights / total
@@ -275,10 +283,10 @@ class Power(Kind):
         return ((mean * factor**power) @ cp.power(u, power, approx=not model.exact_powers)) / power
 
     def solver_form(self, share: Share, model: Model) -> cp.Expression:
-        """Logarithm of the power mean above alpha = 1 (exponential cones only); the mean power below."""
+        """The logarithm of the power mean for alpha > 1 (exponential cones only); the mean power otherwise."""
         if self.alpha <= 1:
-            # Solvers' tolerances are absolute, so a sum beats a mean: ECOS failed on the mean of 1,000 logarithms, and
-            # SCS took 10 times as long. Only Clarabel does better on the mean of powers (a gap of 3e-10 against 2.6).
+            # Tolerances of solvers are absolute, so a sum is better than a mean: ECOS failed on the mean of 1,000
+            # logarithms, and SCS took 10 times as long. Clarabel prefers the mean of powers (gap 3e-10, not 2.6).
             return self._mean_power(share, model, as_sum=not wants_mean(self.alpha, model.solver))
         power = 1.0 - self.alpha
         u, factor = model.split_share(share)
@@ -286,7 +294,7 @@ class Power(Kind):
         return cp.log_sum_exp(power * cp.log(u) + power * np.log(factor) + np.log(relative)) / power
 
     def value(self, share: Share, point: Point) -> float:
-        """Minus infinity where a share is zero (alpha >= 1) or the value overflows."""
+        """Minus infinity if a share is zero (alpha >= 1) or the value overflows."""
         unit, shift = self._natural(point.level(share), point.weights.sum())
         with np.errstate(over="ignore", invalid="ignore"):
             value = unit * self.majorant(share, point).value(point) + shift
@@ -321,43 +329,43 @@ class Power(Kind):
         return self.alpha * log_mean - log_weight
 
     def conditions(self, symbols: OutcomeSymbols) -> Condition | None:
-        """With level ``v^b`` and alpha = a/b, a bundle costs ``v^(b-a)`` per weight, and at a limit no more."""
+        """With level ``v^b`` and alpha = a/b, a bundle costs ``v^(b-a)`` per weight, and at a limit at most that."""
         alpha = simple_fraction(self.alpha)
         if not alpha:
             return None
         a, b = alpha.as_integer_ratio()
 
-        def spends(user: UserSymbols) -> Condition:
+        def optimal(user: UserSymbols) -> Condition:
             v = symbols.root(user.level, b)
-            pays, worth = v ** max(a - b, 0) * symbols.cost(user), v ** max(b - a, 0)
-            return any_of([all_of([user.below_limit, pays == worth]), all_of([user.at_limit, pays <= worth])])
+            cost, utility = v ** max(a - b, 0) * symbols.cost(user), v ** max(b - a, 0)
+            return any_of([all_of([user.below_limit, cost == utility]), all_of([user.at_limit, cost <= utility])])
 
-        return all_of(map(spends, symbols.users))
+        return all_of(map(optimal, symbols.users))
 
     def relative_gap(self, bound: float, value: float, share: Share, point: Point) -> float:
-        """The logarithm of the bound on the weighted power mean over the mean achieved."""
+        """The logarithm of the ratio of the bound on the weighted power mean to its value."""
         power = 1.0 - self.alpha
         if self.alpha > 1 and bound * power <= -1:  # the bound allows infinite shares
             return np.inf
         return log_inverse_boxcox(bound, power) - log_inverse_boxcox(value, power)
 
     def loss(self, best: Point, gap: float, share: Share, point: Point) -> float:
-        """The part of the weighted power mean."""
-        held = self.majorant(share, point).value(point)
-        if not held > -np.inf:  # a share of 0 at alpha >= 1: so is the power mean
+        """The fraction of the weighted power mean."""
+        value = self.majorant(share, point).value(point)
+        if not value > -np.inf:  # a share of 0 at alpha >= 1: the power mean is 0 too
             return 1.0
-        lost = self.relative_gap(self.majorant(share, best).value(best), held, share, point)
+        lost = self.relative_gap(self.majorant(share, best).value(best), value, share, point)
         return -float(np.expm1(-gap - max(lost, 0.0)))
 
 
 @dataclass(frozen=True)
 class Ranked(Kind):
-    """``sum_k v_k z_(k)``: the shares per weight z, sorted from below, times ``v_1 >= v_2 >= ... >= 0``."""
+    """``sum_k v_k z_(k)``: shares per weight z in increasing order, with ``v_1 >= v_2 >= ... >= 0``."""
 
     ranks: tuple[float, ...]
 
     def expression(self, share: Share, model: Model) -> cp.Expression:
-        """The sum of ``v_k - v_{k+1}`` times the sum of the k smallest, or beyond `NETWORK_FROM` a sorting network."""
+        """Sums of the k smallest times ``v_k - v_{k+1}``, or above `NETWORK_FROM` a sorting network."""
         z = model.relative_share(share)
         if len(self.ranks) == 1:
             return self.ranks[0] * model.level(share) * cp.min(z)
@@ -375,7 +383,7 @@ class Ranked(Kind):
         return "" if falls and some else "give weights v_1 >= v_2 >= ... >= 0, the first above 0"
 
     def steps(self, n_users: int) -> list[tuple[int, float]]:
-        """``(k, v_k - v_{k+1})`` where the weights step down, for n users."""
+        """``(k, v_k - v_{k+1})`` where the weights decrease, for n users."""
         v = np.zeros(n_users + 1)
         given = min(len(self.ranks), n_users)
         v[:given] = self.ranks[:given]
@@ -383,7 +391,7 @@ class Ranked(Kind):
         return [(int(k) + 1, float(drop[k])) for k in np.flatnonzero(drop)]
 
     def solver_form(self, share: Share, model: Model) -> cp.Expression:
-        """The same in units of the max-min level and of the weights' sum."""
+        """The same in units of the max-min level and of the sum of weights."""
         if len(self.ranks) == 1:
             return cp.min(model.relative_share(share))
         unit = model.level(share) * sum(self.ranks[: model.instance.n_users])
@@ -404,38 +412,44 @@ class Ranked(Kind):
         return -float(np.log(sum(self.ranks[: len(weights)])))
 
     def conditions(self, symbols: OutcomeSymbols) -> Condition | None:
-        """Of the smallest level those of the leximin answer, which that of max-min is too."""
+        """For max-min the conditions of leximin, which also maximises the smallest level."""
         return all_of(map(symbols.stopped, symbols.users)) if len(self.ranks) == 1 else None
 
     def relative_gap(self, bound: float, value: float, share: Share, point: Point) -> float:
         return ratio_gap(bound, value)
 
     def loss(self, best: Point, gap: float, share: Share, point: Point) -> float:
-        """Of the smallest level the gap counts twice: one of bottlenecks bounds it by its square (`proofs.pool`)."""
+        """For max-min the gap counts twice, since bottlenecks bound it by its square (`proofs.pool`)."""
         twice = 2.0 if len(self.ranks) == 1 else 1.0
         return _ratio_loss(self.value(share, best), self.value(share, point), twice * gap)
 
 
 @dataclass(frozen=True)
 class Order(Ranked):
-    """The leximin order of the shares per weight; its value is that of its first level, the smallest."""
+    """The leximin order of the shares per weight; its value is the first level, the smallest."""
 
     ranks: tuple[float, ...] = (1.0,)
     order: ClassVar[bool] = True
 
     def fault(self, alone: bool) -> str:
-        return "" if alone else "an order is no number to add; give it alone, or Ranked((1.0,)), its first level"
+        return (
+            ""
+            if alone
+            else "an order is not a number and cannot be added; give it alone, or Ranked((1.0,)), its first level"
+        )
 
     def losses(self, best: Point, gap: float, share: Share, point: Point) -> Float:
-        """The part that each level loses, from the smallest share per weight up; the gap counts twice, as above."""
-        held, here = (np.sort(p.share(share) / p.weights) for p in (best, point))
-        kept = np.divide(here, held, out=np.ones(len(held)), where=held > 0)
+        """The fraction that each level loses, from the smallest share per weight up; gaps count twice as in
+        `Ranked.loss`.
+        """
+        optimal, levels = (np.sort(p.share(share) / p.weights) for p in (best, point))
+        kept = np.divide(levels, optimal, out=np.ones(len(optimal)), where=optimal > 0)
         return np.maximum(1.0 - np.minimum(kept, 1.0) * (1.0 - 2.0 * gap), 0.0)
 
 
 @dataclass(frozen=True)
 class Spread(Kind):
-    """``-sum_j w_j ((s_j/w_j)^power - 1) / power``, power >= 1, in units of the max-min level and of all weight."""
+    """``-sum_j w_j ((s_j/w_j)^power - 1) / power``, power >= 1, in units of the max-min level and the total weight."""
 
     in_levels: ClassVar[bool] = True
 
@@ -447,7 +461,7 @@ class Spread(Kind):
         return (1.0 - (w * factor**self.power) @ cp.power(u, self.power, approx=not model.exact_powers)) / self.power
 
     def solver_form(self, share: Share, model: Model) -> cp.Expression:
-        """The norm: powers of shares that differ by decades are too much for solvers."""
+        """The negative norm, since powers of shares of different magnitude are badly conditioned."""
         u, factor = model.split_share(share)
         relative = (model.weights / model.weights.sum()) ** (1 / self.power) * factor
         if self.power - 1 <= (0 if model.exact_powers else 1e-3):  # CVXPY approximates powers by fractions
@@ -474,7 +488,7 @@ class Spread(Kind):
 
 @dataclass(frozen=True)
 class Several(Kind):
-    """A sum of terms, where a single one is asked for: the answer to every question is no."""
+    """Stands for a sum of several terms where one term is expected; it has no properties."""
 
     @property
     def levels_users(self) -> bool:
@@ -492,7 +506,7 @@ class Term:
     kind : Kind
         The function.
     share : Share
-        Of which it is a function; None where it is of none, or of several.
+        The argument; None if there is none, or several.
     """
 
     factor: float
@@ -509,76 +523,76 @@ class Term:
             object.__setattr__(self, "kind", Linear())
         elif isinstance(self.kind, Ranked):
             ranks = self.kind.ranks
-            if ranks != (1.0,) and (len(ranks) == 1 or not all(ranks[-1:])):  # what is normal already takes no time
+            if ranks != (1.0,) and (len(ranks) == 1 or not all(ranks[-1:])):  # normalised already
                 self._normalise(self.kind, np.trim_zeros(np.asarray(ranks, dtype=float), "b"))
 
     def _normalise(self, kind: Ranked, ranks: Float) -> None:
-        """Leave out weights of zero, and write a multiple of the smallest level as such."""
+        """Remove zero weights, and write a multiple of the smallest level as such."""
         if len(ranks) == 1:
             object.__setattr__(self, "factor", float(self.factor * ranks[0]))
             ranks = ranks / ranks[0]
         object.__setattr__(self, "kind", replace(kind, ranks=tuple(ranks.tolist())))
 
-    # -- what methods ask ------------------------------------------------------------------------------------------
+    # -- properties that select a method ---------------------------------------------------------------------------
 
     @property
     def alpha(self) -> float | None:
         """The alpha of the alpha-fairness with the same optimum, 0 for a sum of shares; None for other kinds."""
-        return self._said("alpha")
+        return self._attribute("alpha")
 
     @property
     def is_linear(self) -> bool:
-        """Whether it has the optimum of a sum of shares."""
+        """Whether a sum of shares has the same optimum."""
         return self.alpha == 0
 
     @property
     def is_curved(self) -> bool:
-        """Whether it has the optimum of alpha-fairness with alpha > 0."""
+        """Whether alpha-fairness with alpha > 0 has the same optimum."""
         return self.alpha is not None and self.alpha > 0
 
     @property
     def is_simple(self) -> bool:
-        """Whether it has the optimum of a sum of shares, of alpha-fairness or of the smallest share per weight."""
+        """Whether a sum of shares, alpha-fairness or max-min has the same optimum."""
         return self.alpha is not None or self.is_smallest
 
     @property
     def ranks(self) -> tuple[float, ...] | None:
-        """The weights of the sorted shares per weight, from the smallest up; None for other kinds."""
-        return self._said("ranks")
+        """The weights of the sorted shares per weight, from the smallest share up; None for other kinds."""
+        return self._attribute("ranks")
 
     @property
     def is_order(self) -> bool:
         """Whether it is the leximin order."""
-        return bool(self._said("order"))
+        return bool(self._attribute("order"))
 
     @property
     def is_smallest(self) -> bool:
-        """Whether its value is a multiple of the smallest share per weight: max-min, or leximin's first level."""
+        """Whether it is a multiple of the smallest share per weight: max-min, or the first level of leximin."""
         return self.ranks is not None and len(self.ranks) == 1
 
     @property
     def measure(self) -> Any:
         """The `FairnessEfficiency` of a term of the (beta, lambda) plane; None for other kinds."""
-        return self._said("measure")
+        return self._attribute("measure")
 
-    def _said(self, name: str) -> Any:
-        """What a kind of fairopt's says; a user's own may mean something else by the same name."""
+    def _attribute(self, name: str) -> Any:
+        """An attribute of a kind of fairopt's; in users' kinds the name may mean something else."""
         return getattr(self.kind, name, None) if self.kind.is_known else None
 
     def fault(self, alone: bool) -> str:
-        """Why it cannot stand in terms of a user's own, ``alone`` or not, with the fix; empty where it can."""
+        """Why it cannot be used in user-defined terms, ``alone`` or not, with the fix; empty if it can."""
         kind: Any = self.kind
         if not isinstance(kind, Kind):
-            return MAY_STAND
+            return ALLOWED
         if is_ours(kind):
             return kind.fault(alone)
-        # what a subclass of another kind inherits may contradict what it writes
-        return "" if type(kind).__bases__ == (Kind,) and not kind.is_known else MAY_STAND
+        # attributes inherited from another kind may contradict its own
+        return "" if type(kind).__bases__ == (Kind,) and not kind.is_known else ALLOWED
 
-    # -- what it is worth ------------------------------------------------------------------------------------------
+    # -- values ----------------------------------------------------------------------------------------------------
 
     def expression(self, model: Model) -> cp.Expression:
-        """In natural units, or its logarithm where the kind's expression is one."""
+        """In natural units, or the logarithm if that is the expression of the kind."""
         found = self.kind.expression(self.share, model)
         if self.factor == 1:
             return found
@@ -593,14 +607,14 @@ class Term:
         return self.factor * self.kind.value(self.share, point)
 
     def majorant(self, point: Point) -> Form | None:
-        """A bound from above, tight at the point, with the factor in its unit and shift."""
+        """An upper bound, tight at the point, with the factor in its unit and shift."""
         found = self.kind.majorant(self.share, point)
         if found is None or self.factor == 1:
             return found
         return replace(found, unit=self.factor * found.unit, shift=self.factor * found.shift)
 
     def natural(self, value: float, weight: float) -> tuple[float, float]:
-        """The term, of users of this total weight, from the value of that alpha-fairness, and the derivative."""
+        """The term and its derivative, for users of this total weight, given the value of that alpha-fairness."""
         value, slope = self.kind.natural(value, weight)
         return self.factor * value, self.factor * slope
 
@@ -609,13 +623,13 @@ def _power_rate(alpha: float, z: Float, w: Float, dz: Float, dw: Float, d_alpha:
     """`Kind.rate` of alpha-fairness."""
     u = np.log(z) if alpha == 1 else z ** (1 - alpha) / (1 - alpha)
     out = float((w * z**-alpha * dz).sum()) + float(dw[dw != 0] @ u[dw != 0])
-    if d_alpha:  # at alpha = 1 the value jumps from powers to logarithms
+    if d_alpha:  # at alpha = 1 powers become logarithms: not differentiable
         out += d_alpha * float((w * u * (1 / (1 - alpha) - np.log(z))).sum()) if alpha != 1 else np.nan
     return out if np.isfinite(out) else np.nan
 
 
 def wants_mean(alpha: float, solver: str | None) -> bool:
-    """Whether a solver does better on the mean of the powers than on their sum."""
+    """Whether a solver is more accurate for the mean of powers than for their sum."""
     return 0 < alpha < 1 and solver == "CLARABEL"
 
 
@@ -626,5 +640,5 @@ def per_weight(share: Share, instance: Instance, level: float = 1.0) -> Float:
 
 
 def _ratio_loss(best: float, value: float, gap: float) -> float:
-    """The part that a number that is never negative loses, and a gap."""
+    """The fraction of a nonnegative optimum that a value loses, including a gap."""
     return 1.0 - (1.0 - ratio_gap(best, value)) * (1.0 - gap)

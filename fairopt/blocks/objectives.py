@@ -18,12 +18,12 @@ __all__ = ["AlphaFair", "Leximin", "MaxMin", "Objective", "OrderedWeighted", "Su
 
 @dataclass(frozen=True, repr=False)
 class Total(Objective):
-    """The sum of the shares; of `Tasks` the number of tasks ("no fairness constraints", Jiang and Wu 2021).
+    """The sum of the shares; with `Tasks` the number of tasks ("no fairness constraints", Jiang and Wu 2021).
 
     Parameters
     ----------
     share : Share, default DominantShare()
-        The share that is added up.
+        The share that is summed.
 
     Examples
     --------
@@ -42,15 +42,15 @@ class Total(Objective):
 class AlphaFair(Objective):
     """Weighted alpha-fairness, ``sum_j w_j u(s_j / w_j)`` with ``u(z) = z^(1-alpha) / (1-alpha)``, log z at 1.
 
-    At alpha = 0 the sum of shares, at 1 Nash welfare, and as alpha grows ever closer to max-min (Mo and Walrand 2000;
-    Joe-Wong et al. 2013, eq. 1 with ``lambda = (1-beta)/beta``).
+    The sum of shares at alpha = 0, Nash welfare at 1, and max-min in the limit (Mo and Walrand 2000; Joe-Wong et al.
+    2013, eq. 1 with ``lambda = (1-beta)/beta``).
 
     Parameters
     ----------
     alpha : float
         From 0 to 1e6; for infinity use `Leximin`.
     share : Share, default DominantShare()
-        The share that is levelled.
+        The share that is compared between users.
 
     Examples
     --------
@@ -76,12 +76,12 @@ class AlphaFair(Objective):
 class MaxMin(Objective):
     """The smallest share per weight, ``min_j s_j / w_j``.
 
-    By itself not Pareto-efficient where demands have zeros or users have limits: see `Leximin`.
+    Not Pareto-efficient if demands have zeros or users have limits: see `Leximin`.
 
     Parameters
     ----------
     share : Share, default DominantShare()
-        The share that is levelled.
+        The share that is compared between users.
 
     Examples
     --------
@@ -98,7 +98,7 @@ class MaxMin(Objective):
 
 @dataclass(frozen=True, repr=False)
 class OrderedWeighted(Objective):
-    """The weighted sum of the sorted shares per weight, with the largest weight on the smallest (generalised Gini).
+    """A weighted sum of the sorted shares per weight, with the largest weight on the smallest (generalised Gini).
 
     Parameters
     ----------
@@ -123,7 +123,7 @@ class OrderedWeighted(Objective):
         v = tuple(parameter(x, "a weight of OrderedWeighted", low=0.0, high=1e300) for x in np.atleast_1d(self.weights))
         if any(b > a for a, b in pairwise(v)):
             raise InvalidBlock(
-                f"weights {brief(v)} of OrderedWeighted grow; give v_1 >= v_2 >= ..., the largest for the poorest"
+                f"weights {brief(v)} of OrderedWeighted increase; give v_1 >= v_2 >= ..., the largest first"
             )
         if not v or v[0] == 0:
             raise InvalidBlock("weights of OrderedWeighted are all zero; give at least one positive")
@@ -135,14 +135,14 @@ class OrderedWeighted(Objective):
 
 @dataclass(frozen=True, repr=False)
 class Leximin(Objective):
-    """Maximise the smallest share per weight, then the second smallest, and so on; of dominant shares it is DRF.
+    """Maximise the smallest share per weight, then the second smallest, and so on; with dominant shares this is DRF.
 
-    An order, not a number: it cannot stand in a sum or a level (`MaxMin`, its first level, can).
+    An order, not a number: it cannot be added or bounded (`MaxMin`, its first level, can).
 
     Parameters
     ----------
     share : Share, default DominantShare()
-        The share that is levelled.
+        The share that is compared between users.
 
     Examples
     --------

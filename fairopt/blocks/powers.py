@@ -1,4 +1,4 @@
-"""Box-Cox powers, and logarithms of sums of exponentials, by NumPy alone."""
+"""Box-Cox powers and log-sum-exp in NumPy."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 __all__ = ["boxcox", "log_inverse_boxcox", "log_sum_exp"]
 
 Float = NDArray[np.float64]
-LARGE = math.log(np.finfo(np.float64).max)  # exponentials of more are infinite
-LARGEST = float(np.finfo(np.float64).max)
+LARGE = math.log(np.finfo(np.float64).max)  # exp overflows above
 
 
 def boxcox(x: Float, power: float) -> Float:
@@ -23,7 +22,7 @@ def boxcox(x: Float, power: float) -> Float:
     array([-2.,  0.,  2.])
     """
     with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
-        if power in (1.0, 0.5, -1.0):  # without powers, in a tenth of the time
+        if power in (1.0, 0.5, -1.0):  # ten times as fast as powers
             return x - 1.0 if power == 1 else 2.0 * (np.sqrt(x) - 1.0) if power > 0 else 1.0 - 1.0 / x
         log = np.log(x)
         if power == 0:
@@ -32,13 +31,13 @@ def boxcox(x: Float, power: float) -> Float:
         value = np.expm1(log)
         value /= power
         large = log > LARGE
-        if large.any():  # the power may be finite divided by its exponent, and not by itself
+        if large.any():  # x^power may overflow where x^power / power does not
             value = np.where(large, np.exp(log - math.log(abs(power))) * math.copysign(1.0, power) - 1 / power, value)
     return value
 
 
 def log_inverse_boxcox(value: float, power: float) -> float:
-    """Logarithm of the x whose Box-Cox power is the value.
+    """The logarithm of the x whose Box-Cox power is the value.
 
     Examples
     --------
@@ -49,12 +48,12 @@ def log_inverse_boxcox(value: float, power: float) -> float:
         return float(value)
     scaled = float(value) * power
     with np.errstate(divide="ignore", invalid="ignore"):
-        log = np.log1p(scaled) if abs(scaled) <= LARGEST else np.log(value / power) + 2 * math.log(abs(power))
+        log = np.log1p(scaled) if math.isfinite(scaled) else np.log(value / power) + 2 * math.log(abs(power))
     return float(log) / power
 
 
 def log_sum_exp(logs: Float, weights: Float | float = 1.0) -> Float:
-    """Logarithm of the weighted sum of exponentials along the last axis.
+    """The logarithm of the weighted sum of exponentials along the last axis.
 
     Examples
     --------

@@ -1,10 +1,9 @@
-"""Ordered weights against costs: the best levels within bounds, and the mixture of weights that proves them best.
+"""Ordered weights at given costs: the best levels within bounds, and the weights that prove them optimal.
 
-With weights v, largest first, on the levels sorted from below, ``OW(z)`` is the integral over thresholds s of ``G(k)``,
-the sum of the k smallest weights, where k users are above s (the Choquet integral of a convex function of numbers;
-Lovász 1983). So a set of users is chosen for each threshold: those whose lower bound is above it, and the cheapest of
-the others whose upper bound is. ``G`` is convex, so the best sets shrink as s grows, and thresholds between bounds are
-decided by halving: users above the middle one are above all lower ones, and the rest below all higher ones.
+For weights v and levels sorted in increasing order ``OW(z)`` is an integral over thresholds s of ``G(k)``, the sum of
+the k smallest weights, k being the number of users above s (Choquet integral; Lovász 1983). At each threshold the best
+set above it consists of the users whose lower bound is above it and the cheapest of those whose upper bound is. As
+``G`` is convex, these sets shrink as s grows, so thresholds are decided by bisection.
 """
 
 from __future__ import annotations
@@ -17,20 +16,20 @@ Count = NDArray[np.intp]
 
 
 def padded(v: tuple[float, ...], n: int) -> Float:
-    """The weights of n users."""
+    """The weights of n users, padded with zeros."""
     out = np.zeros(n)
     out[: len(v)] = v[:n]
     return out
 
 
 def best_levels(v: Float, cost: Float, low: Float, high: Float) -> Float:
-    """Levels within bounds (finite, at least 0) where ``OW(z) - cost @ z`` is largest; arrays of shape (n,)."""
+    """Levels within bounds (finite, at least 0) that maximise ``OW(z) - cost @ z``; arrays of shape (n,)."""
     smallest = np.concatenate([[0.0], np.cumsum(v[::-1])])
     steps = np.unique(np.concatenate([[0.0], low, high]))
     least, most = np.searchsorted(steps, low), np.searchsorted(steps, np.maximum(low, high))
     out = np.zeros(len(v), dtype=np.intp)
     who = np.argsort(cost, kind="stable")
-    node = np.zeros(len(who), dtype=np.intp)  # of users, sorted; each has an interval of steps, and users above all
+    node = np.zeros(len(who), dtype=np.intp)  # by user, sorted; a node is an interval of steps with users above it
     first, last, above = np.zeros(1, dtype=np.intp), np.array([len(steps) - 1]), np.zeros(1, dtype=np.intp)
     while len(who):
         done = first[node] == last[node]
@@ -56,7 +55,7 @@ def best_levels(v: Float, cost: Float, low: Float, high: Float) -> Float:
 
 
 def _cheapest(smallest: Float, cost: Float, node: Count, base: Count) -> NDArray[np.bool_]:
-    """Which of the users of each node, in the order of their costs, are worth what they cost together."""
+    """The users of each node, in the order of their costs, whose weights together exceed their costs."""
     if not len(node):
         return np.zeros(0, dtype=bool)
     starts = np.flatnonzero(np.diff(node, prepend=-1))
@@ -64,17 +63,17 @@ def _cheapest(smallest: Float, cost: Float, node: Count, base: Count) -> NDArray
     rank = np.arange(len(node)) - starts[place] + 1
     paid = np.cumsum(cost)
     paid -= (paid[starts] - cost[starts])[place]
-    worth = smallest[base[node] + rank] - smallest[base[node]] - paid
-    most = np.maximum.reduceat(worth, starts)
-    best = np.maximum.reduceat(np.where((worth == most[place]) & (worth > 0), rank, 0), starts)
+    gain = smallest[base[node] + rank] - smallest[base[node]] - paid
+    most = np.maximum.reduceat(gain, starts)
+    best = np.maximum.reduceat(np.where((gain == most[place]) & (gain > 0), rank, 0), starts)
     return rank <= best[place]
 
 
 def mixture_at(v: Float, cost: Float, low: Float, high: Float, levels: Float) -> Float:
-    """Weights below v in the order of majorisation, as the costs at `best_levels` explain them; shape (n,).
+    """Weights majorised by v that match the costs at `best_levels`; shape (n,).
 
-    Among users of one level, those at a bound may get less (at the lower) or more (at the upper) than their cost: all
-    of them are brought to one number as far as needed for the sum, which leaves the weights as equal as can be.
+    Among users of one level, those at the lower bound may get less than their cost and those at the upper bound more.
+    They are moved to one common number as far as the sum requires.
     """
     order = np.argsort(levels, kind="stable")
     out, sorted_levels = np.empty(len(v)), levels[order]
@@ -84,14 +83,15 @@ def mixture_at(v: Float, cost: Float, low: Float, high: Float, levels: Float) ->
             out[order[a]] = v[a]
             continue
         users = order[a:b]
-        out[users] = legal(
-            v[a:b], _to_one_number(v[a:b].sum(), cost[users], levels[users] <= low[users], levels[users] >= high[users])
+        out[users] = majorised(
+            v[a:b],
+            _levelled_to_sum(v[a:b].sum(), cost[users], levels[users] <= low[users], levels[users] >= high[users]),
         )
     return out
 
 
-def _to_one_number(total: float, cost: Float, at_low: NDArray[np.bool_], at_high: NDArray[np.bool_]) -> Float:
-    """Costs, lowered (where at the lower bound) or raised (at the upper one) to one number until the sum is right."""
+def _levelled_to_sum(total: float, cost: Float, at_low: NDArray[np.bool_], at_high: NDArray[np.bool_]) -> Float:
+    """Costs lowered (at the lower bound) or raised (at the upper bound) to one number that gives the sum ``total``."""
     steps = np.unique(cost)
 
     def at(number: float) -> Float:
@@ -110,13 +110,13 @@ def _to_one_number(total: float, cost: Float, at_low: NDArray[np.bool_], at_high
     return np.where(moves, np.maximum(base + (total - base.sum()) / moves.sum(), 0.0), base)
 
 
-def legal(v: Float, wanted: Float) -> Float:
-    """The wanted weights, brought to the sum of v and mixed with their mean until v majorises them."""
+def majorised(v: Float, wanted: Float) -> Float:
+    """The wanted weights scaled to the sum of v, and mixed with their mean until v majorises them."""
     total = v.sum()
     theta = wanted * (total / wanted.sum()) if wanted.sum() > 0 else np.full(len(v), total / len(v))
     even = np.arange(1, len(v)) * (total / len(v))
     most = np.cumsum(v)[:-1]
-    excess, room = np.cumsum(np.sort(theta)[::-1])[:-1] - most, most - even  # room: what mixing with the mean wins
+    excess, room = np.cumsum(np.sort(theta)[::-1])[:-1] - most, most - even  # room: what mixing with the mean gains
     over = excess > 1e-15 * total
     with np.errstate(divide="ignore", invalid="ignore"):
         mix = float(np.nan_to_num(np.where(over, excess / (excess + room), 0.0), nan=1.0).max(initial=0.0))

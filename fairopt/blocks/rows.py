@@ -1,4 +1,4 @@
-"""Linear conditions as data: rows of coefficients by pair of a user and a server, from which all else follows."""
+"""Linear constraints as rows of coefficients by (user, server) pair."""
 
 from __future__ import annotations
 
@@ -21,32 +21,31 @@ __all__ = ["Rows"]
 
 Float = NDArray[np.float64]
 
-TYPICAL = 1e-3  # a row is measured in no less than this part of its terms at typical numbers of tasks
-REAL = "biuf"  # kinds of NumPy's types
-LEAST = float(np.finfo(float).tiny)  # the inverse of a smaller number overflows
+TYPICAL = 1e-3  # weight of terms at typical tasks in the scale of a violation
+REAL = "biuf"  # kinds of NumPy dtypes
+LEAST = float(np.finfo(float).tiny)  # the inverse of smaller numbers overflows
 
 
 class _WrongRows(InvalidBlock):
-    """`Rows` of which no table of numbers can be made; `rows_of` names the block that gave them."""
+    """Invalid arguments of `Rows`; `rows_of` adds the name of the block."""
 
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """Conditions ``per_task @ x <= right``, or ``==``, on tasks x by pair of a user and a server it may run on.
+    """Constraints ``per_task @ x <= right``, or ``==``, on tasks x by (user, server) pair.
 
-    What solvers get, what is measured of an answer, what multipliers charge, and what files say of it follow from
-    these numbers.
+    Solver input, violations, dual costs and the entry in saved files follow from these numbers.
 
     Parameters
     ----------
     per_task : array-like or sparse array of shape (n_pairs,) or (n_rows, n_pairs)
-        What a task of each pair adds, as ``pairs.share(block)`` and ``pairs.totals`` give it by user.
+        The coefficients, such as rows of ``pairs.share(block)`` and ``pairs.totals``.
     right : scalar or array-like of shape (n_rows,), default 0
         The right-hand sides.
     equal : bool, default False
-        Whether both sides are equal.
+        Whether the rows are equations.
     unit : scalar or array-like of shape (n_rows,), optional
-        What solvers see as 1. Default: the right-hand side, or where that is 0 the largest term that is subtracted,
+        The scale of each row for solvers. Default: the right-hand side; if that is 0, the largest negative term, or
         else the largest term, at typical numbers of tasks.
 
     Examples
@@ -93,12 +92,12 @@ class Rows:
 
     @cached_property
     def _above(self) -> sp.csr_array:
-        """The coefficients above 0."""
+        """The positive coefficients."""
         return self.per_task.maximum(0.0)
 
     @cached_property
-    def shut(self) -> NDArray[np.bool_]:
-        """Pairs of which rows allow no tasks: positive terms of a row without negative ones whose right side is 0."""
+    def zero_pairs(self) -> NDArray[np.bool_]:
+        """Pairs forced to zero: positive terms of a row without negative ones whose right side is 0."""
         least = self.per_task.min(axis=1).toarray().ravel() if self.per_task.shape[1] else np.zeros(len(self))
         rows = (self.right == 0) & (least >= 0)
         return np.asarray(self._above[rows].sum(axis=0) > 0)
@@ -108,32 +107,32 @@ class Rows:
         return np.asarray(self.per_task @ np.asarray(tasks, dtype=float))
 
     def cost(self, multipliers: Any) -> Float:
-        """What multipliers of rows charge for a task of each pair, shape (n_pairs,)."""
+        """The dual cost of one task of each pair at these multipliers, shape (n_pairs,)."""
         return np.asarray(self.per_task.T @ np.asarray(multipliers, dtype=float))
 
     def cost_size(self, multipliers: Float) -> Float:
-        """`cost` with all its terms taken positive, relative to which it is rounded."""
+        """`cost` with absolute values of all terms, the scale of its rounding error."""
         return np.asarray(self._sizes.T @ np.abs(multipliers))
 
     def valid(self, multipliers: Float) -> Float:
-        """The nearest multipliers with which rows bound from above: of inequalities at least 0."""
+        """The nearest multipliers that give a valid bound: nonnegative for inequalities."""
         return multipliers if self.equal else np.maximum(multipliers, 0.0)
 
     def of_pairs(self, place: NDArray[np.intp]) -> Rows:
-        """The same rows in the tasks of some pairs, where the others are zero."""
+        """The rows in the tasks of some pairs, the others being zero."""
         return Rows(self.per_task[:, place], self.right, self.equal, self.unit)
 
     def broken(self, tasks: Any, typical: Float | float = 0.0) -> Float:
-        """By how much each row is broken at tasks by pair, relative to the largest part of it; 0 by a row that holds.
+        """The violation of each row at tasks by pair, relative to its largest part; 0 if the row holds.
 
-        Parts are the terms that are added, those that are subtracted, and the right-hand side; at ``typical`` tasks
-        they count by a thousandth, since rows without a right-hand side hold ever closer as all tasks shrink.
+        The parts are the sum of positive terms, the sum of negative terms, and the right-hand side; at ``typical``
+        tasks terms count by a thousandth, since homogeneous rows hold ever better as all tasks shrink.
         """
         at, usual = np.asarray(tasks, dtype=float), np.broadcast_to(typical, self.per_task.shape[1])
         load, added = self.load(at), np.asarray(self._above @ at)
         terms = np.maximum(added, added - load)
-        usually = np.asarray(self._above @ usual)
-        size = np.maximum(terms, TYPICAL * np.maximum(usually, usually - self.load(usual)))
+        at_usual = np.asarray(self._above @ usual)
+        size = np.maximum(terms, TYPICAL * np.maximum(at_usual, at_usual - self.load(usual)))
         size = np.maximum(size, np.abs(self.right))
         excess = np.abs(load - self.right) if self.equal else load - self.right
         excess = np.maximum(excess - EPS * np.maximum(terms, np.abs(self.right)), 0.0)
@@ -141,7 +140,7 @@ class Rows:
         return np.divide(excess, size, out=excess.copy(), where=size > 0)
 
     def units(self, scale: Float) -> Float:
-        """What solvers see as 1, by row, where ``scale`` are typical numbers of tasks by pair."""
+        """The scale of each row for solvers, where ``scale`` are typical numbers of tasks by pair."""
         if self.unit is not None:
             return np.asarray(self.unit)
         out = np.abs(self.right)
@@ -154,24 +153,24 @@ class Rows:
         return np.asarray(out)
 
     def _times(self, per_pair: Float) -> sp.csr_array:
-        """The coefficients times a number for each pair."""
+        """The coefficients times a number per pair."""
         table = self.per_task
         return sp.csr_array((table.data * per_pair[table.indices], table.indices, table.indptr), shape=table.shape)
 
     def in_units(self, scale: Float) -> tuple[sp.csr_array, Float]:
-        """Coefficients and right-hand sides in `units`, for unknowns of so many tasks each."""
+        """Coefficients and right-hand sides divided by `units`, for unknowns of ``scale`` tasks each."""
         unit, table = self.units(scale), self._times(scale)
         table.data *= np.repeat(1.0 / unit, np.diff(table.indptr))
         return table, self.right / unit
 
-    def condition(self, model: Model) -> cp.Constraint:
-        """The rows in the unknowns of a model, in `units`: what they add left, what they subtract right."""
+    def constraint(self, model: Model) -> cp.Constraint:
+        """The rows in the unknowns of a model, divided by `units`, with nonnegative coefficients on both sides."""
         table, right = self.in_units(model.scale)
         below = bool((table.data < 0).any())
         signs = bool((table.data > 0).any()) or not below, below
         parts = (table.maximum(0.0), (-table).maximum(0.0)) if all(signs) else (table, -table)
         sides: list[Any] = [part @ model.unknowns if some else 0.0 for part, some in zip(parts, signs, strict=True)]
-        if (right < 0).all():  # as "at least", so that messages can tell
+        if (right < 0).all():  # written as "at least", which messages recognise
             sides[0] = sides[0] - right
         elif right.any() or not signs[1]:
             sides[1] = sides[1] + right

@@ -1,4 +1,4 @@
-"""Shares: one number for what a user gets, ``s_j = c_j x_j``, with ``c_j`` from the block."""
+"""Shares: one number ``s_j = c_j x_j`` per user, with coefficients ``c_j`` from the block."""
 
 from __future__ import annotations
 
@@ -15,31 +15,31 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from fairopt.blocks.base import Block, ByUser, asked, brief, is_ours, parameter, resource_name
+from fairopt.blocks.base import Block, ByUser, brief, call_block, is_ours, parameter, resource_name
 from fairopt.blocks.symbols import ShareSymbols
 from fairopt.blocks.terms import Condition, all_of, any_of, is_largest, product, simple_fraction, total
 from fairopt.errors import InvalidBlock, OutOfDomain
 from fairopt.instance import Instance
+from fairopt.tolerances import ROUNDING
 
 __all__ = ["DominantShare", "KDominantShare", "PNormShare", "ResourceShare", "Share", "StandAloneShare", "Tasks"]
 
 Float = NDArray[np.float64]
 
-SMALLEST = 1e-305  # smaller floats have lost digits, or lose them in a product
-BEYOND = "beyond the range of floats (1e-305 to 1e308); count its tasks, or the resources that it needs, in other units"
-TIE = 1e-12  # relative difference of ratios that count as equal
-PART = 4_096  # users that are looked at together for one who has some of a share
+SMALLEST = 1e-305  # smaller floats lose digits, themselves or in products
+BEYOND = "outside the range of floats (1e-305 to 1e308); count its tasks or resources in other units"
+PART = 4_096  # users evaluated together in the search for a positive share
 
-# Coefficients by the identities of share and instance; both are held, so that no other gets the same identity.
-_ANSWERS: ContextVar[dict[tuple[int, int], tuple[Share, Instance, Float]] | None] = ContextVar("asked", default=None)
+# Coefficients by the ids of share and instance, which are kept alive so that ids stay unique.
+_CACHE: ContextVar[dict[tuple[int, int], tuple[Share, Instance, Float]] | None] = ContextVar("shares", default=None)
 
 
 class Share(Block):
-    """Base of all shares: subclass as a frozen dataclass and write `per_task`.
+    """The base class of shares: subclass as a frozen dataclass and write `per_task`.
 
     Examples
     --------
-    A share of your own, the mean of the ratios:
+    The mean of the ratios:
 
     >>> import fairopt as fo
     >>> from dataclasses import dataclass
@@ -51,7 +51,7 @@ class Share(Block):
     array([1.33333333, 0.66666667])
     """
 
-    instead: ClassVar[str] = "a share is not a number; write objectives and bounds of it, as MinShare(0.1, share)"
+    instead: ClassVar[str] = "a share is not a number; use it in objectives and bounds, such as MinShare(0.1, share)"
 
     def per_task(self, instance: Instance) -> Float:
         """The share of one task of each user: the coefficients c.
@@ -68,23 +68,23 @@ class Share(Block):
         raise InvalidBlock(f"{type(self).__name__} has no per_task(instance); write it")
 
     def conditions(self, symbols: ShareSymbols) -> Condition | None:
-        """What the share of one task is, in polynomials, for `prove`; None, the default, if that is not said.
+        """The definition of the share of one task, in polynomials, for `prove`; None, the default, if not stated.
 
         Parameters
         ----------
         symbols : ShareSymbols
-            Offers ``ratios``, what a task needs of each resource as a part of its capacity, ``coefficient``, the share
-            of one task, and ``root(value, power)``.
+            Offers ``ratios``, the demands of a task over capacities, ``coefficient``, the share of one task, and
+            ``root(value, power)``.
 
         Returns
         -------
         Condition or None
-            Comparisons by ``==``, ``<=``, ..., combined by ``&``, ``|`` and ``~``, that hold only where ``coefficient``
-            is the share. Numbers in them are whole or ``Fraction``. They are compared with `per_task` on drawn pools.
+            Comparisons by ``==``, ``<=``, ..., combined by ``&``, ``|`` and ``~``, that hold only if ``coefficient`` is
+            the share. Numbers in them are integers or ``Fraction``. They are tested against `per_task` on random pools.
 
         Examples
         --------
-        The mean of the ratios, of which `prove` then knows as much as of shares that ship:
+        The mean of the ratios, for which `prove` then works as for fairopt's shares:
 
         >>> import fairopt as fo
         >>> from dataclasses import dataclass
@@ -100,30 +100,31 @@ class Share(Block):
         return None
 
     def elasticities(self, instance: Instance) -> tuple[Float, Float] | None:
-        """Derivatives of log c by the logarithms of demands on each server row, growing and shrinking; None: unknown.
+        """Derivatives of log c by the logarithms of demands on each server row, from above and from below; None if
+        unknown.
 
-        Each is of shape (n_users, n_servers, n_resources). Those by capacities are their negatives, with growing and
-        shrinking exchanged, since shares are of ratios. Only shares of fairopt's are asked.
+        Each has shape (n_users, n_servers, n_resources). Derivatives by capacities are the negatives with sides
+        exchanged, since shares depend on ratios. Used for fairopt's shares only.
         """
         return None
 
     @property
     def by_row(self) -> bool:
-        """Whether a user's coefficient depends only on its own row of demands and on the capacities.
+        """Whether a user's coefficient depends only on its own demands and on the capacities.
 
-        Then users are evaluated in parts. Set ``by_row = True`` in a share of your own for which this holds.
+        Users are then evaluated in parts. Set ``by_row = True`` in your own class if this holds.
         """
         return False
 
     def coefficients(self, instance: Instance, levelled: bool = False) -> Float:
-        """`per_task`, checked to be finite and at least 0; positive for every user where users are levelled.
+        """`per_task`, validated: finite and at least 0, and positive where shares are compared between users.
 
         Parameters
         ----------
         instance : Instance
             Users and servers.
         levelled : bool, default False
-            Whether the shares of users are levelled. Sums and limits are defined where shares are zero.
+            Whether shares are compared between users. Sums and bounds allow shares of zero.
 
         Returns
         -------
@@ -132,12 +133,12 @@ class Share(Block):
         Raises
         ------
         OutOfDomain
-            If a user's coefficient is zero where users are levelled: max-min would give it everything or nothing. If a
-            share of fairopt's is beyond the range of floats, as a product of three ratios of 1e-110.
+            If a coefficient is zero and shares are compared: max-min would give the user everything or nothing. If a
+            share of fairopt's is outside the range of floats, such as a product of three ratios of 1e-110.
         InvalidBlock
             If `per_task` returns another shape, a negative number or NaN.
         """
-        c = self._asked(instance)
+        c = self._cached(instance)
         if c.ndim == 2 and instance.n_servers == 1:
             c = c[:, 0]
         least = c.min(initial=np.inf)
@@ -161,27 +162,27 @@ class Share(Block):
             raise OutOfDomain(f"user {instance.users[j]!r} has a zero {self}{where}: {why}")
         return c
 
-    def _asked(self, instance: Instance) -> Float:
-        """`per_task` by `_asked_anew`, at most once within `asked_once`."""
-        answers = _ANSWERS.get()
-        if answers is None or instance._is_window:  # windows are many
-            return self._asked_anew(instance)
+    def _cached(self, instance: Instance) -> Float:
+        """`_evaluated`, at most once within `coefficients_cached`."""
+        cache = _CACHE.get()
+        if cache is None or instance._is_window:  # windows are many and short-lived
+            return self._evaluated(instance)
         key = id(self), id(instance)
-        if key not in answers:
-            answers[key] = self, instance, self._asked_anew(instance)
-        return answers[key][2].copy()
+        if key not in cache:
+            cache[key] = self, instance, self._evaluated(instance)
+        return cache[key][2].copy()
 
-    def _asked_anew(self, instance: Instance) -> Float:
-        """`per_task`; a user's own share is called with all users and servers as they were given."""
+    def _evaluated(self, instance: Instance) -> Float:
+        """`per_task`; a user-defined share sees all users and servers as they were given."""
         n, servers = instance.n_users, instance.n_servers
         if not is_ours(self):
             unmerged, parent = instance._merged_from, None if self.by_row else instance._chosen_from
             if unmerged is not None:
-                c = self._asked(unmerged)
+                c = self._cached(unmerged)
                 return c if c.ndim == 1 else c[:, np.unique(unmerged._server_classes, return_index=True)[1]]
             if parent is not None:
-                return self._asked(parent[0])[parent[1]]
-        found = asked(self, "per_task", instance)
+                return self._cached(parent[0])[parent[1]]
+        found = call_block(self, "per_task", instance)
         try:
             if np.iscomplexobj(found):
                 raise ValueError("complex numbers")
@@ -194,35 +195,35 @@ class Share(Block):
 
     def why_zero(self, instance: Instance, user: int) -> str:
         """Why a coefficient is zero, and the fix, for the message of `OutOfDomain`."""
-        return "the notion is not defined for it; leave the user out or choose another share"
+        return "shares of zero cannot be compared; leave the user out or choose another share"
 
 
 @contextmanager
-def asked_once() -> Iterator[None]:
-    """Call `Share.per_task` once for each share and instance, by identity, while the block runs in this thread.
+def coefficients_cached() -> Iterator[None]:
+    """Evaluate each share once per instance, by identity, while the block runs in this thread.
 
-    Not for longer, since users' own shares may read what changes.
+    Not for longer, since user-defined shares may depend on mutable state.
     """
-    token = _ANSWERS.set({}) if _ANSWERS.get() is None else None
+    token = _CACHE.set({}) if _CACHE.get() is None else None
     try:
         yield
     finally:
         if token is not None:
-            _ANSWERS.reset(token)
+            _CACHE.reset(token)
 
 
 def best_server(c: Float, instance: Instance) -> Float:
-    """The largest of each user's coefficients on the servers where it may run, shape (n_users,)."""
+    """The largest of each user's coefficients on eligible servers, shape (n_users,)."""
     return np.where(instance.eligible, c, 0.0).max(axis=1) if c.ndim == 2 else c
 
 
 def takes_windows(share: Share, instance: Instance) -> bool:
-    """Whether users may be evaluated in parts: where one's own share is asked about servers as they were given."""
+    """Whether users can be evaluated in parts; a user-defined share on merged servers cannot."""
     return share.by_row and (is_ours(share) or instance._merged_from is None)
 
 
 def nobody_has(share: Share, instance: Instance) -> bool:
-    """Whether a share is zero for every user, read up to the first part with a user who has some."""
+    """Whether a share is zero for every user; stops at the first part of users with a positive one."""
     n = instance.n_users
     step = PART if takes_windows(share, instance) else max(n, 1)
     parts = (instance._window(slice(k, k + step)) if step < n else instance for k in range(0, n, step))
@@ -230,7 +231,7 @@ def nobody_has(share: Share, instance: Instance) -> bool:
 
 
 def require_share(share: object, block: object) -> None:
-    """`InvalidBlock` unless the share of a block is one: brackets are easily left out."""
+    """`InvalidBlock` unless the share of a block is an instance of `Share`, not the class."""
     if not isinstance(share, Share):
         given = f"{share.__name__} without brackets" if isinstance(share, type) else brief(share)
         owner = block if isinstance(block, str) else getattr(block, "__name__", type(block).__name__)
@@ -264,7 +265,7 @@ class Tasks(Share):
 class DominantShare(Share):
     """The largest share of any resource that a user holds, ``c_j = max_i d_ji / C_i`` (Ghodsi et al. 2011).
 
-    Shares are of total capacity, so on several servers this is the global dominant share of DRFH (Wang, Liang and Li
+    ``C_i`` is total capacity, so on several servers this is the global dominant share of DRFH (Wang, Liang and Li
     2015).
 
     Examples
@@ -295,11 +296,11 @@ class KDominantShare(Share):
     k : int
         Number of ratios, counted with multiplicity; from 1 to the number of resources.
     rank_weights : sequence of float, sequence of those by user, or dict of those by user, optional
-        Factors of the k largest ratios, at least k numbers > 0. Only their product matters, and factors that all users
-        have in common change nothing.
+        Factors of the k largest ratios, at least k numbers > 0. Only their product matters, and only if it differs
+        between users.
     short : {"refuse", "positive"}, default "refuse"
-        For users of fewer than k resources, whose product is zero: raise `OutOfDomain` where users are levelled, or
-        multiply their positive ratios only.
+        For users of fewer than k resources, whose product is zero: raise `OutOfDomain` where shares are compared, or
+        multiply only their positive ratios.
 
     Examples
     --------
@@ -320,12 +321,12 @@ class KDominantShare(Share):
             raise InvalidBlock(f"short is {self.short!r}; give 'refuse' or 'positive'")
         if self.rank_weights is not None and not isinstance(self.rank_weights, ByUser):
             try:
-                object.__setattr__(self, "rank_weights", self._frozen(self.rank_weights))
+                object.__setattr__(self, "rank_weights", self._as_tuples(self.rank_weights))
             except (TypeError, ValueError) as error:
                 given = f"rank_weights are {brief(self.rank_weights)} ({error})"
                 raise InvalidBlock(f"{given}; give numbers by rank, or those by user") from error
 
-    def _frozen(self, given: Any) -> tuple[float, ...] | tuple[tuple[float, ...], ...] | ByUser:
+    def _as_tuples(self, given: Any) -> tuple[float, ...] | tuple[tuple[float, ...], ...] | ByUser:
         if isinstance(given, Mapping):
             return ByUser({user: self._ranks(ranks) for user, ranks in given.items()})
         if any(np.ndim(ranks) for ranks in given):
@@ -339,7 +340,7 @@ class KDominantShare(Share):
         return ranks
 
     def _rank_factor(self, instance: Instance) -> float | Float:
-        """Product of the rank weights: one number, or one for each user."""
+        """The product of the rank weights: one number, or one per user."""
         held: Any = self.rank_weights
         if held is None:
             return 1.0
@@ -383,7 +384,7 @@ class KDominantShare(Share):
         whole = is_largest(c, (factor * product(some) for some in itertools.combinations(g, k)))
         if self.short == "refuse":
             return whole
-        # users of fewer than k resources: all products of their positive ratios
+        # users of fewer than k resources: the product of their positive ratios
         few = (
             all_of(
                 [
@@ -398,10 +399,10 @@ class KDominantShare(Share):
         return any_of([enough & whole, *few])
 
     def elasticities(self, instance: Instance) -> tuple[Float, Float]:
-        """1 for the k largest ratios; at a tie for the last place a ratio counts as it grows, not as it shrinks."""
+        """1 for the k largest ratios; at a tie for rank k a ratio counts from above, not from below."""
         g = instance.ratios
         last = np.sort(g, axis=1)[:, -self.k][:, None]
-        above, level = g > last * (1 + TIE), np.abs(g - last) <= TIE * last
+        above, level = g > last * (1 + ROUNDING), np.abs(g - last) <= ROUNDING * last
         room = self.k - above.sum(axis=1, keepdims=True)
         up = ((above | level) & (g > 0)).astype(np.float64)
         return _of_ratios(up, instance, up * (above | (level.sum(axis=1, keepdims=True) <= room)))
@@ -419,14 +420,14 @@ class KDominantShare(Share):
 
 
 def _of_ratios(up: Float, instance: Instance, down: Float | None = None) -> tuple[Float, Float]:
-    """Elasticities by the ratios of total demand and capacity, shape (n_users, n_resources), on each server row."""
+    """Elasticities by the ratios of demand and total capacity, (n_users, n_resources), on each server row."""
     row, total = instance.capacities * instance.counts[:, None], instance.total_capacities
     part = np.divide(row, total, out=np.zeros_like(row), where=total > 0)
     return up[:, None, :] * part, (up if down is None else down)[:, None, :] * part
 
 
 def _largest(ratios: Float, k: int) -> list[Float]:
-    """The k largest of each row, sorted in resource by resource: four times as fast as a partition of narrow rows."""
+    """The k largest of each row, by insertion resource by resource: four times as fast as a partition of short rows."""
     top: list[Float] = []
     for i in range(ratios.shape[-1]):
         value = ratios[..., i]
@@ -443,7 +444,7 @@ def _largest(ratios: Float, k: int) -> list[Float]:
 class PNormShare(Share):
     """The p-norm of a user's demand/capacity ratios, ``c_j = (sum_i (d_ji / C_i)^p)^(1/p)``.
 
-    Joe-Wong et al. (2013, eq. 19) take the norm of demands; that of ratios does not depend on units.
+    Joe-Wong et al. (2013, eq. 19) use the norm of demands; the norm of ratios does not depend on units.
 
     Parameters
     ----------
@@ -469,11 +470,11 @@ class PNormShare(Share):
             return np.ones(mu.shape)
         if np.isinf(self.p):
             return mu
-        safe = np.where(mu > 0, mu, 1.0)[..., None]  # divided out first, so that no power overflows
+        safe = np.where(mu > 0, mu, 1.0)[..., None]  # so that no power overflows
         with np.errstate(over="ignore"):
             norms = mu * ((instance.ratios / safe) ** self.p).sum(axis=-1) ** (1.0 / self.p)
         if not np.isfinite(norms).all():
-            raise OutOfDomain(f"{self} is beyond the range of floats for p = {self.p:g}; give a larger p, or 0")
+            raise OutOfDomain(f"{self} is outside the range of floats for p = {self.p:g}; give a larger p, or 0")
         return norms
 
     def conditions(self, symbols: ShareSymbols) -> Condition | None:
@@ -501,7 +502,7 @@ class ResourceShare(Share):
     Parameters
     ----------
     resource : str or int
-        Label or index of the resource. Every user must demand some of it where users are levelled.
+        Label or index of the resource. Every user must demand it where shares are compared.
 
     Examples
     --------
@@ -520,7 +521,7 @@ class ResourceShare(Share):
         return instance.ratios[..., instance.resource_index(self.resource)]
 
     def conditions(self, symbols: ShareSymbols) -> Condition | None:
-        names = [f"resource{i + 1}" for i in range(len(symbols.ratios))]  # those of instances without labels
+        names = [f"resource{i + 1}" for i in range(len(symbols.ratios))]  # default labels
         where = names.index(self.resource) if self.resource in names else self.resource
         if isinstance(where, str):
             return None
@@ -539,7 +540,7 @@ class ResourceShare(Share):
 
 @dataclass(frozen=True, repr=False)
 class StandAloneShare(Share):
-    """Tasks relative to those that the user could run with the whole cluster to itself, placement ignored.
+    """Tasks relative to those that the user could run alone on the whole cluster, ignoring eligibility.
 
     ``c_j = 1 / H_j`` with ``H_j = sum_s min_i C_si / d_ji`` over all servers (TSF; Wang, Li, Liang and Li 2016).
 
@@ -563,7 +564,7 @@ class StandAloneShare(Share):
         with np.errstate(divide="ignore"):
             each = np.where(demands > 0, row / demands, np.inf)
         alone = each.min(axis=2, keepdims=True)
-        least = each <= alone * (1 + TIE)
+        least = each <= alone * (1 + ROUNDING)
         only = least & (least.sum(axis=2, keepdims=True) == 1)
         part = alone / alone.sum(axis=1, keepdims=True)
         return part * least, part * only

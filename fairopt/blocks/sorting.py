@@ -1,4 +1,4 @@
-"""Sorting as linear conditions: Batcher's network of comparators, each relaxed to what a concave objective needs."""
+"""Sorting as linear constraints: Batcher's network of comparators, relaxed as in Proposition 3.7."""
 
 from __future__ import annotations
 
@@ -11,10 +11,9 @@ Indices = NDArray[np.int64]
 
 
 def sorted_from_below(values: cp.Expression, required: list[cp.Constraint]) -> cp.Expression:
-    """Variables of shape (n,) that equal affine values in growing order where falling weights on them are maximised.
+    """Variables of shape (n,) that equal the sorted values wherever a sum of them with decreasing weights is maximised.
 
-    A comparator of a and b becomes ``low <= a, low <= b, low + high == a + b``, added to ``required``. All that
-    satisfies this is at most as spread as the sorted values, so a sum with falling weights is at most the sorted one.
+    Each comparator of a and b adds ``low <= a, low <= b, low + high == a + b`` to ``required``.
     """
     n = values.shape[0]
     for low, high in layers(n):
@@ -29,9 +28,9 @@ def sorted_from_below(values: cp.Expression, required: list[cp.Constraint]) -> c
 
 
 def layers(n: int) -> list[tuple[Indices, Indices]]:
-    """The comparators of Batcher's odd-even merge sort of n values, in layers that touch each place at most once.
+    """The comparators of Batcher's odd-even merge sort of n values, in layers that touch each index at most once.
 
-    A layer holds the places that get the smaller values, and those that get the larger ones.
+    Each layer is a pair: the indices that get the smaller values, and those that get the larger ones.
 
     Examples
     --------

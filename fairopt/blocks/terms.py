@@ -1,7 +1,7 @@
-"""Polynomials and conditions on them, in which blocks say what they are, for `prove`.
+"""Polynomials and conditions on them, in which blocks state their optimality conditions for `prove`.
 
-A `Term` is built by ``+``, ``-``, ``*`` and whole powers from symbols and numbers, a `Condition` by comparing terms and
-by ``&``, ``|`` and ``~``. Both are written for solvers (SMT-LIB), and evaluated where symbols have values.
+A `Term` is built from symbols and numbers by ``+``, ``-``, ``*`` and integer powers, a `Condition` from comparisons by
+``&``, ``|`` and ``~``. Both can be printed as SMT-LIB and evaluated.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ __all__ = [
     "total",
 ]
 
-LARGEST = 12  # of numerator over denominator, and denominators, of fractions as powers
+LARGEST = 12  # absolute value and denominator of fractions as exponents
 
-Value = Any  # what symbols stand for where terms are evaluated: fractions or floats
+Value = Any  # fractions or floats
 
 
 class _Expression:
-    """An operator with its arguments: SMT-LIB's own, or a symbol's name, or a number, without any."""
+    """An operator of SMT-LIB with its arguments, or a symbol's name or a number without any."""
 
     __slots__ = ("arguments", "of")
 
@@ -43,14 +43,14 @@ class _Expression:
 
     @property
     def degree(self) -> int:
-        """The degree as a polynomial, of a condition the highest degree of its terms."""
+        """The degree as a polynomial; of a condition the highest degree of its terms."""
         if not self.arguments:
             return int(isinstance(self, Term) and isinstance(self.of, str))
         degrees = [part.degree for part in self.arguments]
         return sum(degrees) if self.of == "*" else max(degrees)
 
     def symbols(self) -> Iterator[str]:
-        """The names of all symbols within, each as often as it stands there."""
+        """The names of all symbols, with repetition."""
         left: list[_Expression] = [self]
         while left:
             one = left.pop()
@@ -134,7 +134,7 @@ class Term(_Expression):
     __hash__ = object.__hash__
 
     def value(self, values: Mapping[str, Value]) -> Value:
-        """The number that it is where symbols have these values."""
+        """The value at these values of the symbols."""
         if not self.arguments:
             return self.of if isinstance(self.of, Fraction) else Fraction(1) * values[str(self.of)]
         parts = [part.value(values) for part in self.arguments if isinstance(part, Term)]
@@ -143,7 +143,7 @@ class Term(_Expression):
         return reduce((lambda a, b: a + b) if self.of == "+" else (lambda a, b: a * b), parts)
 
     def size(self, sizes: Mapping[str, Value]) -> Value:
-        """The sum of the sizes of what is added or subtracted, where symbols have these sizes."""
+        """The sum of the absolute values of all summands, at these absolute values of the symbols."""
         if not self.arguments:
             return abs(self.of if isinstance(self.of, Fraction) else sizes[str(self.of)])
         parts = [part.size(sizes) for part in self.arguments if isinstance(part, Term)]
@@ -154,7 +154,7 @@ Number = Term | Fraction | int
 
 
 class Condition(_Expression):
-    """A statement about terms that holds or does not.
+    """A statement about terms.
 
     Examples
     --------
@@ -183,10 +183,10 @@ class Condition(_Expression):
     def holds(
         self, values: Mapping[str, Value], within: float | Fraction = 0, sizes: Mapping[str, Value] | None = None
     ) -> bool:
-        """Whether it holds where symbols have these values.
+        """Whether it holds at these values of the symbols.
 
-        Comparisons may be off by ``within``, relative to the sizes of what they add up: no number is small by itself.
-        A symbol's size is its value unless ``sizes`` says otherwise.
+        Comparisons may be violated by ``within`` relative to the sizes of their summands. ``sizes`` replaces the values
+        of symbols in these sizes.
         """
         if isinstance(self.of, bool):
             return self.of
@@ -208,7 +208,7 @@ TRUE, FALSE = Condition(True), Condition(False)
 
 
 def number(value: object) -> Term:
-    """A term of a number; floats are refused, since a solver would take their last digits as given."""
+    """A number as a term; floats are refused, since solvers would take all their digits as exact."""
     if isinstance(value, Term):
         return value
     if isinstance(value, (int, Fraction)) and not isinstance(value, bool):
@@ -217,48 +217,48 @@ def number(value: object) -> Term:
 
 
 def simple_fraction(value: float) -> Fraction | None:
-    """A number as a fraction of small whole numbers, such as 3/2; None if it is none of those."""
+    """A number as a fraction of small integers, such as 3/2; None for other numbers."""
     near = Fraction(value).limit_denominator(LARGEST) if abs(value) <= LARGEST else None
     return near if near is not None and float(near) == value else None
 
 
 def total(terms: Iterable[Number]) -> Term:
-    """The sum of terms, 0 of none."""
+    """The sum of terms."""
     return reduce(_sum, map(number, terms), number(0))
 
 
 def product(terms: Iterable[Number]) -> Term:
-    """The product of terms, 1 of none."""
+    """The product of terms."""
     return reduce(_product, map(number, terms), number(1))
 
 
 def is_largest(term: Term, others: Iterable[Number]) -> Condition:
-    """That a term is the largest of others."""
+    """The condition that a term is the maximum of others."""
     values = list(others)
     return all_of([*(term >= value for value in values), any_of(term == value for value in values)])
 
 
 def all_of(conditions: Iterable[Condition]) -> Condition:
-    """That all hold."""
+    """The conjunction of conditions."""
     return _joined("and", conditions, False)
 
 
 def any_of(conditions: Iterable[Condition]) -> Condition:
-    """That one of them holds."""
+    """The disjunction of conditions."""
     return _joined("or", conditions, True)
 
 
-def _joined(word: str, conditions: Iterable[Condition], decides: bool) -> Condition:
-    """Conditions joined into one, flat; ``decides`` is the truth value of one that decides for all."""
+def _joined(operator: str, conditions: Iterable[Condition], decides: bool) -> Condition:
+    """Conditions joined into one, flat; ``decides`` is the truth value that decides alone."""
     flat: list[Condition] = []
     for condition in conditions:
         if condition.of is decides:
             return Condition(decides)
-        if condition.of == word:
+        if condition.of == operator:
             flat += [part for part in condition.arguments if isinstance(part, Condition)]
         elif condition.of is not (not decides):
             flat.append(condition)
-    return Condition(not decides) if not flat else flat[0] if len(flat) == 1 else Condition(word, *flat)
+    return Condition(not decides) if not flat else flat[0] if len(flat) == 1 else Condition(operator, *flat)
 
 
 def _sum(one: Term, other: Term) -> Term:
@@ -275,5 +275,5 @@ def _product(one: Term, other: Term) -> Term:
     return other if one.of == 1 else one if other.of == 1 else Term("*", *_flat("*", one), *_flat("*", other))
 
 
-def _flat(word: str, term: Term) -> tuple[_Expression, ...]:
-    return term.arguments if term.of == word else (term,)
+def _flat(operator: str, term: Term) -> tuple[_Expression, ...]:
+    return term.arguments if term.of == operator else (term,)

@@ -75,10 +75,10 @@ class Optimum:
         if program.empty:
             return
         self.levelled = program.term.is_smallest and program.term.kind.is_known
-        self.bends = any(term.kind.bends for term in self.objective.terms())
+        self.bends = any(term.kind.steep_at_zero for term in self.objective.terms())
         pairs = program.pairs
         # of users bounded by zero, and of wholly reserved resources
-        closed = (program.high[pairs.user] <= 0) | program.closed_pairs
+        closed = (program.high[pairs.user] <= 0) | program.zero_pairs
         self.open_pairs = np.flatnonzero(~closed)
         every = not closed.any()
         self.user = pairs.user[self.open_pairs]

@@ -18,7 +18,7 @@ import numpy as np
 from fairopt.allocation import ChangedByHand
 from fairopt.blocks.normal_form import Term
 from fairopt.blocks.objectives import Objective
-from fairopt.blocks.shares import asked_once
+from fairopt.blocks.shares import coefficients_cached
 from fairopt.derivatives.level_rises import level_derivatives
 from fairopt.derivatives.multipliers import TRUST, MultiplierSet
 from fairopt.derivatives.optimum import (
@@ -73,7 +73,7 @@ class Prices:
         return right, left
 
 
-@asked_once()
+@coefficients_cached()
 def prices(allocation: Allocation) -> Prices | None:
     """Derivatives of the objective (of its first level or tier) by each capacity.
 
@@ -104,7 +104,7 @@ def prices(allocation: Allocation) -> Prices | None:
     return None
 
 
-@asked_once()
+@coefficients_cached()
 def level_prices(allocation: Allocation) -> tuple[LevelPrices, ...] | None:
     """Every level of a leximin with its derivatives, from the lowest up.
 
@@ -133,7 +133,7 @@ def level_prices(allocation: Allocation) -> tuple[LevelPrices, ...] | None:
     return None
 
 
-@asked_once()
+@coefficients_cached()
 def share_prices(allocation: Allocation) -> Float | None:
     """Derivatives of the equal share per weight of the same value (Proposition 10.5).
 

@@ -29,7 +29,7 @@ class FewerRows(Evidence):
         return self.found.by_level
 
     def applies(self, program: Program) -> bool:
-        return self.program.loosens(program) and self.found.applies(self.program)
+        return self.program.relaxes(program) and self.found.applies(self.program)
 
     def measured(self, program: Program, tasks: Float, bundles: Float | None) -> Measured:
         out = self.found.measured(self.program, tasks, bundles)

@@ -1,7 +1,7 @@
-"""Many instances of one shape as arrays: checked, and cut into chunks with the instances along the last axis.
+"""Many small instances of one shape as arrays, in chunks with the instances along the last axis.
 
-Instances of a batch are small but many, and NumPy is fastest on long contiguous axes. Where the arrays of a few
-thousand instances fit into the processor's cache, an operation costs about a nanosecond per number.
+NumPy is fastest on long contiguous axes: if a few thousand instances fit into the cache, an operation costs about a
+nanosecond per number.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ from fairopt.errors import InvalidInstance, OutOfDomain
 from fairopt.formulation.program import Float, Mask
 from fairopt.instance import Instance
 from fairopt.labels import refuse_labels
+from fairopt.tolerances import EPS
 from fairopt.validation import as_floats
 
-# Demands in a chunk. DRF of 200,000 instances of 3 x 3 took 0.53, 0.41, 0.34, 0.35 and 0.79 microseconds each with
-# 2**13, 2**14, 2**16, 2**17 and 2**20 of them; alpha = 2 took 13.7, 9.0, 7.0, 6.6 and 7.2.
+# Demands per chunk. DRF on 200,000 instances of 3 x 3 took 0.53, 0.41, 0.34, 0.35 and 0.79 microseconds each with
+# 2**13, 2**14, 2**16, 2**17 and 2**20; alpha = 2 took 13.7, 9.0, 7.0, 6.6 and 7.2.
 CHUNK = 2**16
-EPS = float(np.finfo(float).eps)
 
 
 class FairUnits(NamedTuple):
-    """Alpha-fair instances in units of about their max-min levels.
+    """Alpha-fair instances in units near their max-min levels.
 
-    ``unit`` (size,) is a level of 1, in shares per weight; ``part`` (n_users, size) says which users take part;
-    ``weights`` (n_users, size) add up to 1. ``rates`` and ``log_per_weight`` (n_users, n_resources, size) are the load
-    of each resource per unit of level, and the logarithm of what that is per weight (0 for users who take no part).
-    ``tops`` and ``alone`` (n_users, size) are levels at the task limits, and of a user alone.
+    ``unit`` (size,) is a level of 1, in shares per weight; ``part`` (n_users, size) marks active users; ``weights``
+    (n_users, size) add up to 1. ``rates`` and ``log_per_weight`` (n_users, n_resources, size) are the load of each
+    resource per unit of level, and the logarithm of that load per weight (0 for inactive users). ``tops`` and ``alone``
+    (n_users, size) are levels at the task limits, and of a user alone.
     """
 
     unit: Float
@@ -48,12 +48,12 @@ class FairUnits(NamedTuple):
 
 @dataclass(frozen=True)
 class BatchChunk:
-    """Some instances of a batch, checked; arrays have the instances along the last axis.
+    """Some instances of a batch, validated; arrays have the instances along the last axis.
 
     ``demands`` (n_users, n_resources, size) and ``capacities`` (n_resources, size) are in natural units; ``weights``,
-    ``limits`` and ``per_task`` (n_users, size) are entitlements, task limits, and the share of one task. Users who take
-    no part have zero demands, a limit of 0, and weight and coefficient 1. Resources of capacity 0, of which no user
-    needs any, have capacity 1.
+    ``limits`` and ``per_task`` (n_users, size) are entitlements, task limits, and the share of one task. Inactive users
+    have zero demands, a limit of 0, and weight and coefficient 1. Resources of capacity 0, which no user needs, have
+    capacity 1.
     """
 
     demands: Float
@@ -74,7 +74,7 @@ class BatchChunk:
 
     @cached_property
     def tops(self) -> Float:
-        """``s_j / w_j`` at the task limits, 0 for users who take no part, shape (n_users, size)."""
+        """``s_j / w_j`` at the task limits, 0 for inactive users, shape (n_users, size)."""
         return self.limits / self.per_level
 
     @cached_property
@@ -94,17 +94,17 @@ class BatchChunk:
         return np.einsum("jib,jb->ib", self.demands, tasks) / self.capacities
 
     def tasks_at(self, levels: Float) -> Float:
-        """Tasks at these ``s_j / w_j`` >= 0, within every limit and capacity in any order of summation."""
+        """Tasks at levels ``s_j / w_j`` >= 0, feasible for any order of summation."""
         return self.fitted(np.where(levels >= self.tops, self.limits, np.minimum(levels * self.per_level, self.limits)))
 
     def fitted(self, tasks: Float) -> Float:
-        """Tasks scaled to within every capacity in any order of summation."""
+        """Tasks scaled down to the capacities, for any order of summation."""
         load = self.loads(tasks).max(axis=0)
         rounding = 1.0 + (len(tasks) + 2) * EPS
         return np.where(load > 1.0, tasks / (load * rounding), tasks)
 
     def violation(self, tasks: Float) -> Float:
-        """Largest relative excess over a capacity or a limit, shape (size,); infinite where a number is NaN."""
+        """Largest relative excess over a capacity or a limit, shape (size,); infinite for NaN."""
         over = (self.loads(tasks) - 1.0).max(axis=0)
         beyond = np.divide(tasks, self.limits, out=np.zeros(tasks.shape), where=self.limits > 0).max(axis=0) - 1.0
         worst = np.maximum(np.maximum(over, beyond), 0.0)
@@ -114,11 +114,11 @@ class BatchChunk:
 
 @dataclass(frozen=True, eq=False)
 class Batch:
-    """Many instances of one shape as arrays, each of one pool; made by `of`, which sets the defaults.
+    """Many instances of one shape as arrays, each one pool; made by `of`, which sets the defaults.
 
     ``demands`` (size, n_users, n_resources) and ``capacities`` (size, n_resources) are in natural units, ``weights``
-    and ``limits`` (size, n_users) are entitlements and task limits. A user with a limit of 0 takes no part: shorter
-    instances are padded so.
+    and ``limits`` (size, n_users) are entitlements and task limits. Users with a limit of 0 are inactive; they pad
+    shorter instances.
     """
 
     demands: Float
@@ -128,7 +128,9 @@ class Batch:
 
     @classmethod
     def of(cls, demands: ArrayLike, capacities: ArrayLike, weights: Any = None, task_limits: Any = None) -> Batch:
-        """A batch as given to `allocate_many`: shapes are checked here, numbers chunk by chunk, when it is solved."""
+        """A batch from the arguments of `allocate_many`. Shapes are checked here, numbers chunk by chunk during the
+        solve.
+        """
         refuse_labels(demands=demands, capacities=capacities, weights=weights, task_limits=task_limits)
         need = as_floats(demands, "demands")
         if need.ndim != 3 or need.shape[2] == 0:
@@ -136,14 +138,14 @@ class Batch:
         size, n, m = need.shape
         return cls(
             need,
-            _spread(as_floats(capacities, "capacities"), "capacities", (size, m), scalar=False),
-            _spread(as_floats(1.0 if weights is None else weights, "weights"), "weights", (size, n)),
-            _spread(_limits(task_limits), "task_limits", (size, n)),
+            _broadcast(as_floats(capacities, "capacities"), "capacities", (size, m), scalar=False),
+            _broadcast(as_floats(1.0 if weights is None else weights, "weights"), "weights", (size, n)),
+            _broadcast(_limits(task_limits), "task_limits", (size, n)),
         )
 
     @classmethod
     def of_instance(cls, instance: Instance) -> Batch:
-        """A batch of one instance, for which `is_one_pool`."""
+        """A batch of one instance that `is_one_pool`."""
         parts = instance.per_server_demands[:, 0], instance.total_capacities, instance.weights, instance.task_limits
         return cls(*(np.array(part, dtype=float)[None] for part in parts))
 
@@ -169,7 +171,7 @@ class Batch:
         return Instance(self.demands[b], self.capacities[b], weights=self.weights[b], task_limits=self.limits[b])
 
     def taking_part(self, b: int) -> tuple[Instance, NDArray[np.int64]]:
-        """One of the instances without the users of task limit 0, and the indices of those in it."""
+        """One of the instances without inactive users, and the indices of the others."""
         users = np.flatnonzero(self.limits[b] > 0)
         instance = Instance(
             self.demands[b, users],
@@ -198,9 +200,9 @@ class Batch:
         return (slice(first, min(first + step, len(self))) for first in range(0, len(self), step))
 
     def chunk(self, where: slice, share: Share, levelled: bool) -> BatchChunk:
-        """Some of the instances, with the coefficients of a share of fairopt's, zero only if users are not levelled.
+        """Some of the instances, with the coefficients of one of fairopt's shares.
 
-        `InvalidInstance` or `OutOfDomain` at wrong numbers, naming the instance, the user and the resource.
+        `InvalidInstance` or `OutOfDomain` for invalid numbers, with the instance, the user and the resource.
         """
         limits = np.array(self.limits[where], dtype=float)
         refuse = partial(_refuse, where.start)
@@ -220,7 +222,7 @@ class Batch:
         refuse("demands", demands, empty[:, None, :] & (demands > 0), fix)
         capacities[empty] = 1.0
         ratios = demands / capacities[:, None, :]
-        fix = "which is beyond the range of floats relative to the capacity: give other units"
+        fix = "which overflows relative to the capacity: give other units"
         refuse("demands", demands, ~(ratios < np.inf), fix)
         per_task, defined = self.coefficients(share, ratios, part, levelled)
         if not defined.all():
@@ -239,17 +241,16 @@ class Batch:
         )
 
     def coefficients(self, share: Share, ratios: Float, part: Mask, levelled: bool) -> tuple[Float, Mask]:
-        """The share of one task, 1 for users who take no part, and where it is defined, shapes (size, n_users).
+        """The share of one task, 1 for inactive users, and where it is valid, shapes (size, n_users).
 
-        It is where it is finite, and positive for every user, or for any of them if users are not ``levelled``.
-
-        A share of fairopt's depends on one user's ratios at a time on one pool, so the users of all instances can stand
-        side by side in a single instance whose capacities are 1.
+        Valid coefficients are finite, and positive for every user, or for at least one if users are not ``levelled``.
+        As fairopt's shares on one pool depend on one user at a time, the users of all instances are evaluated as one
+        instance with capacities of 1.
         """
         c = np.ones(part.shape)
         if part.any():
             together = Instance(ratios[part], np.ones(ratios.shape[2]))
-            if not share.by_row:  # rank weights by user are given for one instance's users
+            if not share.by_row:  # rank weights by user refer to one instance
                 together._parent = (self._labelled, np.nonzero(part)[1])
             c[part] = share.per_task(together)
         held = c > 0
@@ -259,7 +260,7 @@ class Batch:
 
 
 def is_one_pool(instance: Instance) -> bool:
-    """Whether a batch can hold an instance: one row of one server, on which all users may run."""
+    """Whether a batch can hold an instance: one server, on which all users are eligible."""
     return instance.n_servers == 1 and int(instance.counts[0]) == 1 and bool(instance.eligible.all())
 
 
@@ -272,7 +273,7 @@ def wrong_shape(shape: tuple[int, ...]) -> InvalidInstance:
 
 
 def _limits(given: Any) -> Float:
-    """Limits as numbers, None as infinity."""
+    """Limits as numbers, None being infinite."""
     if given is None:
         return np.array(np.inf)
     boxed = np.asarray(given, dtype=object) if isinstance(given, (list, tuple)) else np.asarray(given)
@@ -282,8 +283,8 @@ def _limits(given: Any) -> Float:
     return as_floats(boxed, "task_limits")
 
 
-def _spread(array: Float, name: str, shape: tuple[int, int], scalar: bool = True) -> Float:
-    """A view of the full shape."""
+def _broadcast(array: Float, name: str, shape: tuple[int, int], scalar: bool = True) -> Float:
+    """A broadcast view."""
     if array.shape not in (shape, shape[1:]) and not (scalar and array.ndim == 0):
         kinds = f"{shape}, {shape[1:]}{' or a number' if scalar else ''}"
         raise InvalidInstance(f"{name} have shape {array.shape}; give {kinds}")
@@ -291,7 +292,7 @@ def _spread(array: Float, name: str, shape: tuple[int, int], scalar: bool = True
 
 
 def _refuse(first: int, name: str, values: Float, bad: Mask, fix: str) -> None:
-    """`InvalidInstance` at the first entry that is wrong."""
+    """`InvalidInstance` for the first invalid entry."""
     if bad.any():
         at = tuple(int(k) for k in np.argwhere(bad)[0])
         whose = ("resource",) if name == "capacities" else ("user", "resource")

@@ -1,4 +1,4 @@
-"""Demands of users of several servers: costs at prices, and loads, in chunks of users."""
+"""Costs at prices, and loads, of users on several servers, in chunks of users."""
 
 from __future__ import annotations
 
@@ -12,36 +12,36 @@ from fairopt.runtime.clock import check
 
 Int = NDArray[np.intp]
 
-FORBIDDEN = 1e60  # cost of a server where a user may not run: loads there vanish, and its square is a float
-CHUNK = 1 << 17  # numbers in a chunk of stacked loads: 1 MB
-FEW = 16  # servers up to which tables keep the users of a server together: sums over short rows are slow
+FORBIDDEN = 1e60  # cost of a server where a user is not eligible; its square does not overflow
+CHUNK = 1 << 17  # numbers per chunk of stacked loads: 1 MB
+FEW = 16  # servers up to which tables are stored by server, as reductions of short rows are slow
 
 
 def by_pair(n_users: int, n_servers: int) -> Float:
-    """An empty table by user and server, in the order of memory in which sums over servers are fast."""
+    """An empty table by user and server, in the memory order in which sums over servers are fast."""
     return np.empty((n_users, n_servers), order="F" if n_servers <= FEW else "C")
 
 
 def cheapest_of(costs: Float) -> tuple[Float, NDArray[np.intp]]:
-    """The smallest of each row, and where it is; NumPy takes ten times as long for short rows."""
+    """The minimum of each row and its index; NumPy takes ten times as long for short rows."""
     if costs.shape[1] > FEW:
-        held = costs.argmin(axis=1)
-        return costs[np.arange(len(costs)), held], held
-    worth, held = costs[:, 0].copy(), np.zeros(len(costs), dtype=np.intp)
+        index = costs.argmin(axis=1)
+        return costs[np.arange(len(costs)), index], index
+    least, index = costs[:, 0].copy(), np.zeros(len(costs), dtype=np.intp)
     for s in range(1, costs.shape[1]):
-        less = costs[:, s] < worth
-        np.copyto(worth, costs[:, s], where=less)
-        held[less] = s
-    return worth, held
+        less = costs[:, s] < least
+        np.copyto(least, costs[:, s], where=less)
+        index[less] = s
+    return least, index
 
 
 class Demands:
-    """What a unit of level takes, ``g_jsi = per_level_js d_jsi / C_si``, in chunks of users.
+    """The load of a unit of level, ``g_jsi = per_level_js d_jsi / C_si``, in chunks of users.
 
     ``demands`` (n_users, n_resources) or (n_users, n_servers, n_resources) are units per task, ``capacities``
     (n_servers, n_resources) those of a server row, counts included, ``per_level`` (n_users, 1) or (n_users, n_servers)
     tasks per unit of level. Each user is ``eligible`` (n_users, n_servers) on some server. Prices and loads have shape
-    (n_resources, n_servers), so that the numbers of a resource on neighbouring servers are contiguous.
+    (n_resources, n_servers), contiguous along servers.
     """
 
     def __init__(self, demands: Float, capacities: Float, per_level: Float, eligible: Mask) -> None:
@@ -60,17 +60,17 @@ class Demands:
             yield slice(first, first + size)
 
     def cheapest(self, prices: Float) -> Float:
-        """Smallest cost of a unit of level over the servers, shape (n_users,)."""
+        """The smallest cost of a unit of level over the servers, shape (n_users,)."""
         return np.concatenate([self.costs(prices, users).min(axis=1) for users in self.chunks()])
 
     def costs(self, prices: Float, users: slice) -> Float:
-        """Cost of a unit of level by user and server, FORBIDDEN where a user may not run."""
+        """The cost of a unit of level by user and server, FORBIDDEN where a user is not eligible."""
         out = self.price(prices, users)
         out[~self.eligible[users]] = FORBIDDEN
         return out
 
     def all_loads(self, parts: Float) -> Float:
-        """Loads by resource and server of ``parts`` of level by user and server."""
+        """Loads by resource and server of levels ``parts`` by user and server."""
         out = np.zeros((self.n_resources, self.n_servers))
         for users in self.chunks():
             out += self.loads(parts[users], users)
@@ -87,15 +87,15 @@ class Demands:
         self.ratios *= self.eligible[:, None, :]
 
     def price(self, prices: Float, users: slice | Int) -> Float:
-        """Cost of a unit of level by user and server, eligible or not."""
+        """The cost of a unit of level by user and server, eligible or not."""
         ratios = self.ratios[users]
         out: Float = ratios[:, 0] * prices[0]
-        for i in range(1, self.n_resources):  # resource by resource: einsum took twice as long
+        for i in range(1, self.n_resources):  # einsum took twice as long
             out += ratios[:, i] * prices[i]
         return out
 
     def loads(self, parts: Float, users: slice | Int) -> Float:
-        """Loads by resource and server of a chunk's parts of level."""
+        """Loads by resource and server of a chunk's levels."""
         ratios = self.ratios[users]
         return np.stack([np.einsum("js,js->s", ratios[:, i], parts) for i in range(self.n_resources)])
 
@@ -111,7 +111,7 @@ class Demands:
 
 
 class _SameDemands(Demands):
-    """`Demands` that are the same on every server: no numbers by pair of a user and a server are kept."""
+    """`Demands` that are the same on every server, without arrays by (user, server) pair."""
 
     def _prepare(self, demands: Float, per_level: Float) -> None:
         self.units = demands * per_level
@@ -137,6 +137,6 @@ class _SameDemands(Demands):
 
 
 def demands_of(demands: Float, capacities: Float, per_level: Float, eligible: Mask) -> Demands:
-    """`Demands` of the kind that fits the shapes."""
+    """`Demands` of the class that fits the shapes."""
     same = demands.ndim == 2 and per_level.shape[1] == 1
     return (_SameDemands if same else Demands)(demands, capacities, per_level, eligible)

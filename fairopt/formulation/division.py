@@ -1,8 +1,8 @@
 """MLF-DRS, FFMRA and H-FFMRA (Hamzeh et al. 2019, MLF-DRS and FFMRA; 2021) in closed form.
 
-``maximise sum_jsi base_jsi log a_jsi`` separates into one problem per server, resource and group of users, who share a
-part P of the capacity. The optimum is ``a_j = t base_j`` with ``t = P / sum_j base_j``, or ``a_j = min(request_j,
-t base_j)`` where requests are a limit, and the price of a unit is ``1 / t``. The bound needs the prices only, so it
+``maximise sum_jsi base_jsi log a_jsi`` separates into one problem per server, resource and group of users that shares a
+part P of the capacity. The optimum is ``a_j = t base_j`` with ``t = P / sum_j base_j``, or ``a_j = min(request_j, t
+base_j)`` where requests are limits; the price of a unit is ``1 / t``. The bound depends on the prices only, so it
 applies to bundles of any solver.
 """
 
@@ -21,20 +21,20 @@ from fairopt.dominance import server_blocks, sums_by_group
 from fairopt.errors import OutOfDomain
 from fairopt.formulation.program import Float, Mask
 from fairopt.instance import Instance
+from fairopt.tolerances import TINY
 
-HUGE = 1e300  # a level t at which all requests are granted
+HUGE = 1e300  # the level t if all requests are granted
 LOG_2 = float(np.log(2.0))
 
 
 @dataclass
 class DividedBundles:
-    """Bundles (n_users, n_servers, n_resources) and the tasks in them, on one server of each row, and what is proved.
+    """Bundles (n_users, n_servers, n_resources) and the tasks in them, on one server of each row, with their bounds.
 
-    ``value`` is the objective, ``prices`` (n_servers, n_resources) are its derivatives by the capacities, and no
-    bundles are worth more than ``value + excess``. ``gap`` is the largest excess of any group of any resource of any
-    server, as a part of what halving its bundles would cost: of each by itself, so that resources in small numbers
-    count as much as others. ``violation`` is the largest excess over a capacity, ``part_violation`` over a part or a
-    request, as fractions of the capacity.
+    ``value`` is the objective, ``prices`` (n_servers, n_resources) are its derivatives by the capacities, and ``value +
+    excess`` bounds the value of all bundles. ``gap`` is the largest excess of a group of a resource of a server,
+    relative to the loss from halving the bundles of that group. ``violation`` is the largest excess over a capacity,
+    ``part_violation`` over a part or a request, as fractions of the capacity.
     """
 
     bundles: Float
@@ -49,10 +49,10 @@ class DividedBundles:
 
 @dataclass(frozen=True)
 class Division:
-    """A policy that divides every resource of every server by itself, among the users of an instance who take part.
+    """A policy that divides every resource of every server separately among the active users of an instance.
 
-    ``parts`` are what dominant and other users may hold; None where there are no groups. ``capped`` (n_servers,
-    n_resources) is where users get at most the request of one task.
+    ``parts`` are what dominant and other users may hold; None without groups. ``capped`` (n_servers, n_resources) marks
+    where users get at most the request of one task.
     """
 
     instance: Instance
@@ -61,9 +61,9 @@ class Division:
     capped: Mask
 
     def answer(self, given: Float | None = None) -> DividedBundles:
-        """The optimal bundles, or given ones, brought within parts and requests, with their gap at the optimal prices.
+        """The optimal bundles, or given ones scaled to parts and requests, with their gap at the optimal prices.
 
-        `OutOfDomain` if a user with a positive base may hold nothing: the objective is minus infinity.
+        `OutOfDomain` if a user with a positive base can hold nothing, so that the objective is minus infinity.
         """
         instance = self.instance
         n, servers, m = instance.n_users, instance.n_servers, instance.n_resources
@@ -78,9 +78,9 @@ class Division:
         return out
 
     def parts_of_one(self) -> Float:
-        """Positive bases, in order of users, servers and resources, divided by the sum over their group.
+        """Positive bases, ordered by user, server and resource, divided by the sum over their group.
 
-        With them as weights the optimum is the same, and solvers see every group of every resource alike.
+        As weights they have the same optimum, and solvers treat all groups alike.
         """
         base = self.objective.bases(self.instance)
         first = self.instance.dominance.first if self.parts is not None else np.ones(base.shape)
@@ -90,7 +90,7 @@ class Division:
 
 
 def division(instance: Instance, objective: Objective, constraints: Sequence[Constraint]) -> Division | None:
-    """A policy as a `Division`, if it consists of `WeightedLog`, `GlobalAggregateResource` and `AtMostRequested`."""
+    """A policy as a `Division` if it has only `WeightedLog`, `GlobalAggregateResource` and `AtMostRequested`."""
     terms = list(dict.fromkeys(t for factor, t in objective.summands() if factor > 0))
     aggregates = list(dict.fromkeys(c for c in constraints if isinstance(c, GlobalAggregateResource)))
     requested = [c for c in constraints if isinstance(c, AtMostRequested)]
@@ -103,7 +103,7 @@ def division(instance: Instance, objective: Objective, constraints: Sequence[Con
 
 
 class _DividedServers:
-    """Levels t, optimal bundles and bounds of some servers of a division."""
+    """Levels t, optimal bundles and bounds on some servers of a division."""
 
     def __init__(self, whole: Division, window: Instance, rows: slice, base: Float) -> None:
         self.window, self.rows, self.base = window, rows, base
@@ -121,10 +121,10 @@ class _DividedServers:
         self.best = self.by_user(self.levels) * base
         self.capped: Mask | None = whole.capped[rows] if whole.capped[rows].any() else None
         if self.capped is not None:
-            self.rise_within(self.capped)
+            self.limit_to_requests(self.capped)
 
     def sums(self, values: Float) -> tuple[Float, ...]:
-        """Totals over users, by group."""
+        """Sums over users, by group."""
         return (values.sum(axis=0),) if self.first is None else sums_by_group(values, self.first, self.second)
 
     def by_user(self, by_group: Sequence[Float]) -> Float:
@@ -135,11 +135,11 @@ class _DividedServers:
         out += self.second * by_group[1]
         return out
 
-    def rise_within(self, capped: Mask) -> None:
-        """Levels t with ``sum_j min(request_j, t base_j) = P``; `HUGE` where all requests are granted.
+    def limit_to_requests(self, capped: Mask) -> None:
+        """Levels t with ``sum_j min(request_j, t base_j) = P``; `HUGE` if all requests are granted.
 
         Newton's method from below on a concave, piecewise linear function: exact once the set of users at their
-        requests stays the same.
+        requests is constant.
         """
         demands, known = self.window.per_server_demands, 0
         over = (self.best > demands) & capped
@@ -156,7 +156,7 @@ class _DividedServers:
             self.best += at_request
 
     def within(self, held: Float) -> Float:
-        """Bundles brought within requests and parts, which a solver exceeds by its tolerance."""
+        """Bundles reduced to requests and parts, which a solver exceeds by its tolerance."""
         if self.capped is not None:
             held = np.where(self.capped, np.minimum(held, self.window.per_server_demands), held)
         pairs = zip(self.sums(held), self.parts, strict=True)
@@ -164,24 +164,24 @@ class _DividedServers:
         return np.asarray(held * self.by_user(down))
 
     def measure(self, out: DividedBundles, optimal: bool) -> None:
-        """Write this block's part of the answer, and add up its value, gap and violations."""
+        """Write these servers' part of the answer; accumulate value, gap and violations."""
         rows = self.rows
         nothing = self.best.min(initial=1.0) <= 0
         if nothing and len(starved := np.argwhere((self.best <= 0) & (self.base > 0))):
             j, s, i = starved[0]
             raise OutOfDomain(
                 f"user {self.window.users[j]!r} has a base for {self.window.resources[i]!r} on server "
-                f"{self.window.servers[s]!r}, but the constraints leave it none of it; give it the base 0"
+                f"{self.window.servers[s]!r}, but the constraints leave none of it; give the base 0"
             )
         held = self.best if optimal else self.within(out.bundles[:, rows])
         out.bundles[:, rows] = held
         out.tasks[:, rows] = tasks_in_bundles(self.window, held)
-        worth = [np.divide(1.0, t, out=np.zeros(t.shape), where=t > 0) for t in self.levels]  # prices of a unit
-        out.prices[rows] = sum(slope * w for slope, w in zip(self.slopes, worth, strict=True))
+        prices = [np.divide(1.0, t, out=np.zeros(t.shape), where=t > 0) for t in self.levels]
+        out.prices[rows] = sum(slope * price for slope, price in zip(self.slopes, prices, strict=True))
         totals = self.sums(held)
-        excess = [(p - total) * w for p, total, w in zip(self.parts, totals, worth, strict=True)]
+        excess = [(p - total) * price for p, total, price in zip(self.parts, totals, prices, strict=True)]
         if not optimal:
-            excess = [e + away for e, away in zip(excess, self.sums(self.distance(held, worth)), strict=True)]
+            excess = [e + away for e, away in zip(excess, self.sums(self.shortfall(held, prices)), strict=True)]
         with np.errstate(divide="ignore"):
             logs = np.log(np.where(self.base > 0, held, 1.0) if nothing else held)
         counts = self.window.counts.astype(float)
@@ -195,13 +195,13 @@ class _DividedServers:
         out.violation = max(out.violation, float(over))
         out.part_violation = max(out.part_violation, *map(float, beyond))
 
-    def distance(self, held: Float, worth: Sequence[Float]) -> Float:
-        """By how much each bundle is worth less than the best response a* to the prices, bounded by ``log z <= z - 1``.
+    def shortfall(self, held: Float, prices: Sequence[Float]) -> Float:
+        """An upper bound on how much less each bundle is worth than the best response a* to the prices.
 
-        By weak duality no bundles within a part P are worth more than ``sum base log a* - price (sum a* - P)``. Near a*
-        the bound is tight, and it needs no logarithm.
+        By weak duality bundles within a part P are worth at most ``sum base log a* - price (sum a* - P)``; ``log z <= z
+        - 1`` avoids the logarithm and is tight near a*.
         """
         off = self.best - held
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            slope = self.base / np.maximum(held, 1e-300) - self.by_user(worth)
+            slope = self.base / np.maximum(held, TINY) - self.by_user(prices)
             return np.where(off == 0, 0.0, off * slope)

@@ -1,6 +1,6 @@
 """HiGHS without its banner on stdout, and usable in forked processes.
 
-It imports nothing of fairopt, as `solver_process` loads it by its path.
+It imports nothing of fairopt, since `solver_process` loads it by path.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ __all__ = ["silence_banner"]
 
 @cache
 def silence_banner() -> None:
-    """Let HiGHS write its banner, which it does once a process, where nobody reads it.
+    """Make HiGHS print its banner, once per process, with output switched off.
 
-    `highspy.Highs` writes it when it is made, before an option can be set; its compiled base class does not.
+    `highspy.Highs` prints it when created, before options can be set; its compiled base class does not.
     """
     import highspy
 
@@ -28,7 +28,7 @@ def silence_banner() -> None:
 
 
 def _forget_threads() -> None:
-    """Let HiGHS start threads of its own in a forked process, which waits for ever for those of its parent."""
+    """Let HiGHS start new threads in a forked process; otherwise it waits for those of its parent."""
     if "highspy" in sys.modules:
         sys.modules["highspy"].Highs.resetGlobalScheduler(False)
 

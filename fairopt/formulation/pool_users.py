@@ -1,8 +1,8 @@
-"""Passes over the users of one pool, in chunks that fit the cache: the frame of all methods on a pool.
+"""Passes over the users of one pool, in chunks that fit the cache, for all methods on a pool.
 
-A pass reads the demands once, and hands chunks of them to a function. Where it asks for ratios, a chunk is turned into
-them resource by resource (columns of a narrow array are slow to read, rows of its transpose are not); loads alone do
-without. Beside the demands a pass needs memory for one number per user and one chunk.
+A pass reads the demands once and calls a function on each chunk. Ratios are computed resource by resource if needed
+(rows of the transpose are faster than columns of a narrow array). The memory beside the demands is one number per user
+and one chunk.
 """
 
 from __future__ import annotations
@@ -18,14 +18,15 @@ from numpy.typing import NDArray
 from fairopt.blocks.model import require_level
 from fairopt.blocks.shares import Share, takes_windows
 from fairopt.formulation.program import Float, Indices, Program
+from fairopt.tolerances import ROUNDING
 
 Result = TypeVar("Result")
 
-# Numbers in a chunk. On a million users and four resources DRF and alpha = 2 took 13 and 54 ms with this or twice as
-# many, 15 and 57 ms with half, 20 and 67 ms with a quarter. Two threads took 11 and 43 ms at best, but waited for each
-# other (39 and 103 ms with small chunks), and above the threads of BLAS 32 resources took up to 100 times as long.
+# Numbers per chunk. For a million users and four resources DRF and alpha = 2 took 13 and 54 ms with this or twice as
+# many, 15 and 57 ms with half, 20 and 67 ms with a quarter. Two threads took 11 and 43 ms at best, 39 and 103 ms with
+# small chunks, and beside the threads of BLAS up to 100 times as long for 32 resources.
 CHUNK = 65_536
-SAMPLE = 4_000  # users that a first guess is made from; enough for loads to a few percent
+SAMPLE = 4_000  # users in the sample for a first guess; loads are then known to a few percent
 
 
 def rows_in_a_chunk(m: int) -> int:
@@ -35,7 +36,7 @@ def rows_in_a_chunk(m: int) -> int:
 
 @dataclass(frozen=True)
 class Chunk:
-    """Some users of a pool; ``rows`` is a slice of them or their indices, ``buffer`` memory for their ratios."""
+    """Some users of a pool; ``rows`` is a slice or their indices, ``buffer`` memory for their ratios."""
 
     pool: Pool
     rows: Any
@@ -53,20 +54,20 @@ class Chunk:
         return np.multiply(self.demands.T, self.pool.per_unit, out=self.buffer[:, : self.size])
 
     def needs(self, resource: int) -> NDArray[np.bool_]:
-        """Who needs a resource, without the ratios of the others."""
+        """Which users need a resource, without the ratios of the others."""
         return np.asarray(self.demands[:, resource] * self.pool.per_unit[resource] > 0)
 
     def load(self, tasks: Float, some: Any = slice(None)) -> Float:
-        """Loads of numbers of tasks (k, size) of all or some of the users, shape (k, n_resources)."""
+        """Loads of tasks (k, size) of all or some of the users, shape (k, n_resources)."""
         return tasks @ self.demands[some] * self.pool.per_unit[:, 0]
 
     def of(self, by_user: Float | float) -> Any:
-        """The chunk's part of a number per user; a number that all users have in common is returned as it is."""
+        """The chunk's part of an array by user; a number common to all users is returned unchanged."""
         return by_user if isinstance(by_user, float) else by_user[self.rows]
 
     @property
     def coefficients(self) -> Float:
-        """Coefficients of the pool's share, shape (size,), of consecutive users."""
+        """Coefficients of the pool's share, shape (size,); users must be consecutive."""
         if self.pool.coefficients is not None:
             return self.pool.coefficients[self.rows]
         part = self.pool.instance._window(self.rows, self.ratios.T, self.demands)
@@ -74,11 +75,11 @@ class Chunk:
 
     @property
     def room(self) -> Float:
-        """Tasks between the lower and the upper bound; the upper one is at most what a user could run alone."""
+        """Tasks between the lower and the upper bound, the latter at most the tasks of a user alone."""
         per_usable = 1.0 / self.pool.usable
         most = self.ratios[0] * per_usable[0]
         for ratio, per in zip(self.ratios[1:], per_usable[1:], strict=True):
-            np.fmax(most, ratio * per, out=most)  # leaves out 0 / 0: no demand, no capacity
+            np.fmax(most, ratio * per, out=most)  # ignores 0 / 0: no demand, no capacity
         np.divide(1.0, most, out=most)
         np.minimum(most, self.of(self.pool.high), out=most)
         low = self.of(self.pool.low)
@@ -88,10 +89,9 @@ class Chunk:
 class Pool:
     """The users of a program of one server row and of one share.
 
-    ``every`` takes every so many users only, and as large a part of the capacity: a sample. ``low`` (n_users,) are the
-    fewest tasks, instead of the program's. The attributes ``weights``, ``low`` and ``high`` are one number where all
-    users have it in common, else of shape (n_users,); ``usable`` (n_resources,) is the usable fraction of each
-    resource.
+    ``every`` selects every k-th user and the same fraction of the capacity: a sample. ``low`` (n_users,) replaces the
+    lower bounds of the program. The attributes ``weights``, ``low`` and ``high`` are numbers if common to all users,
+    else of shape (n_users,); ``usable`` (n_resources,) is the usable fraction of each resource.
     """
 
     def __init__(self, program: Program, share: Share, every: int = 1, low: Float | None = None) -> None:
@@ -115,7 +115,7 @@ class Pool:
         self.coefficients = None if in_chunks else share.coefficients(instance, self.levelled)[::every]
 
     def require_level(self, rates: Float) -> None:
-        """`OutOfDomain` if the level at which loads of ``rates`` per level fill a resource is beyond floats."""
+        """`OutOfDomain` if the level at which loads of ``rates`` per level use up a resource overflows."""
         most = float(rates.max())
         require_level(1.0 / most if most else np.inf, self.share, self.instance)
 
@@ -136,10 +136,12 @@ class Pool:
             return np.zeros(self.m), False
         least = np.broadcast_to(self.low, self.n)
         load = np.sum(self.each(lambda chunk: chunk.ratios @ least[chunk.rows]), axis=0)
-        return load, bool(np.any(self.low > np.asarray(self.high) * (1 + 1e-12)))
+        return load, bool(np.any(self.low > np.asarray(self.high) * (1 + ROUNDING)))
 
     def sample(self) -> Pool | None:
-        """About `SAMPLE` users, or one in sixteen of very many, and as much of the capacity; None of a small pool."""
+        """About `SAMPLE` users, or one in sixteen of very many, with their part of the capacity; None for a small
+        pool.
+        """
         step = self.n // SAMPLE if self.n < 32 * SAMPLE else 16
         return Pool(self.program, self.share, self.every * step) if step > 1 else None
 
@@ -149,15 +151,15 @@ class Pool:
         settle: Callable[[Chunk], None] | None = None,
         among: Indices | None = None,
     ) -> list[Result]:
-        """The results of a function for each chunk of users, in order; a chunk's ratios hold until it returns.
+        """The results of a function for each chunk of users, in order; a chunk's ratios are valid until it returns.
 
-        ``settle`` is called with each chunk before: it writes tasks for the function, and saves a pass. With ``among``
-        only users of these indices are read.
+        ``settle`` is called with each chunk first and writes tasks for the function, which saves a pass. ``among`` are
+        the indices of the users to read.
         """
         size = self.n if among is None else len(among)
         buffer = np.empty((self.m, min(self.step, size)))
         out = []
-        with np.errstate(all="ignore"):  # zeros and infinities are checked where they matter
+        with np.errstate(all="ignore"):  # zeros and infinities are checked later
             for start in range(0, size, self.step):
                 part = slice(start, min(start + self.step, size))
                 rows = part if among is None else among[part]
@@ -169,8 +171,8 @@ class Pool:
 
 
 def bounds_fit(load: Float, crossed: bool, usable: Float) -> bool:
-    """Whether lower bounds of such a load can be met; not where any exceeds the upper bound (``crossed``)."""
-    return not crossed and not (load > usable * (1 + 1e-12)).any()
+    """Whether lower bounds with this load can be met; not if any exceeds the upper bound (``crossed``)."""
+    return not crossed and not (load > usable * (1 + ROUNDING)).any()
 
 
 def common(values: Float) -> Any:
@@ -179,7 +181,7 @@ def common(values: Float) -> Any:
 
 
 def cost(ratios: Float, prices: Float) -> Float:
-    """The price of a task, added up in one order: a user's is the same to the last digit in every chunk."""
+    """The cost of a task, summed in a fixed order, so that it is the same in every chunk to the last digit."""
     out: Float = ratios[0] * prices[0]
     for ratio, price in zip(ratios[1:], prices[1:], strict=True):
         out += ratio * price

@@ -1,4 +1,4 @@
-"""A policy as a CVXPY problem in natural units, to read, change and solve (`fairopt.proofs.read` judges it)."""
+"""A policy as a CVXPY problem in natural units, to read, change and solve (`fairopt.proofs.read` certifies it)."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from fairopt.blocks.algebra import tiers_of, written
+from fairopt.blocks.algebra import expression_of, tiers_of
 from fairopt.blocks.base import is_ours
 from fairopt.blocks.bundle_model import BundleModel
 from fairopt.blocks.constraints import Constraint
 from fairopt.blocks.model import Model, Pairs
 from fairopt.blocks.objectives import MaxMin
-from fairopt.blocks.shares import asked_once
+from fairopt.blocks.shares import coefficients_cached
 from fairopt.formulation.bundle_program import BundleProgram, program_class
 from fairopt.formulation.program import Indices, Mask, Program, checked_conditions, require_instance, warn_of_loops
 from fairopt.instance import Instance
@@ -23,7 +23,7 @@ from fairopt.runtime.lazy import cp, sp
 TASKS, BUNDLES = "tasks", "bundles"  # names of the variables
 
 
-@asked_once()
+@coefficients_cached()
 def natural_problem(policy: Any, instance: Instance) -> cp.Problem:
     """See `Policy.problem`."""
     require_instance(instance)
@@ -35,7 +35,7 @@ def natural_problem(policy: Any, instance: Instance) -> cp.Problem:
         held = cp.Variable((n, instance.capacities.size), name=BUNDLES, nonneg=True)
         elsewhere = _zero("nothing else", held, ~can_hold(program))
     tasks: cp.Expression = cp.Constant(np.zeros((n, servers)))
-    if held is None or (program.speaks_of_tasks and not program.empty):
+    if held is None or (program.decides_tasks and not program.empty):
         tasks = cp.Variable((n,) if servers == 1 and held is None else (n, servers), name=TASKS, nonneg=True)
         inside = np.zeros((n, servers), dtype=bool)
         inside[program.active[program.pairs.user], program.pairs.server] = True
@@ -62,7 +62,7 @@ def natural_problem(policy: Any, instance: Instance) -> cp.Problem:
         capacity = program.whole_capacities.ravel()[rows]
         used = cp.multiply(capacity, model.loads[rows]) if held is None else cp.sum(held, axis=0)[rows]
         conditions.append(_named("capacity", used <= capacity))
-        if program.speaks_of_tasks:
+        if program.decides_tasks:
             if isinstance(model, BundleModel):
                 conditions.append(_named("tasks fit", model.fits()))
             limited = np.flatnonzero(np.isfinite(part.task_limits))
@@ -71,22 +71,22 @@ def natural_problem(policy: Any, instance: Instance) -> cp.Problem:
         for block in policy.constraints:
             named = checked_conditions(block, model if is_ours(block) else of_all).items()
             conditions += [_named(f"{block}: {name}", condition) for name, condition in named]
-        objective = cp.sum(written(program.objective, model))
+        objective = cp.sum(expression_of(program.objective, model))
         warn_of_loops(program.objective, [objective])
         conditions += model.required
     maximise = cp.Maximize(objective)
-    maximise.block = program.objective  # for `read`, which uses the block's majorant while the objective is unchanged
+    maximise.block = program.objective  # `certify` uses its majorant while the objective is unchanged
     return cp.Problem(maximise, [*conditions, *elsewhere])
 
 
 def first_program(policy: Any, instance: Instance, constraints: Sequence[Constraint]) -> Program:
-    """The first tier on the servers as given, the first level of a leximin: what a single problem can hold."""
+    """The program of the first tier on unmerged servers, for `Leximin` of its first level."""
     first, kind = tiers_of(policy.objective)[0], program_class(policy.objective)
     if first.term.is_order and kind is Program:
         first = MaxMin(first.term.share)
     program = kind(instance, first, constraints, merge=False)
     if not program.empty:
-        first.check(program.instance)  # also levels of one pool, which a problem of another policy would not ask for
+        first.check(program.instance)  # `Program` leaves this to the methods for one pool
     return program
 
 
@@ -99,7 +99,7 @@ def can_hold(program: BundleProgram) -> Mask:
 
 
 def _zero(name: str, variable: cp.Expression, where: Mask) -> list[cp.Constraint]:
-    """Conditions that some entries vanish: those only, since rows of zeros leave a solver's dual far off."""
+    """Constraints that some entries vanish; rows for other entries would spoil the duals of solvers."""
     entries = np.flatnonzero(where)
     flat = variable if variable.ndim == 1 else cp.vec(variable, order="C")
     return [_named(name, flat[entries] == 0)] if len(entries) else []
@@ -111,36 +111,36 @@ def _named(name: str, condition: cp.Constraint) -> cp.Constraint:
 
 
 def same_problem(one: cp.Problem, other: cp.Problem) -> bool:
-    """Whether two problems have the same objective and conditions, in any order, with the same numbers."""
-    return _Written(one).parts == _Written(other).parts
+    """Whether two problems have the same objective and constraints, in any order, with the same numbers."""
+    return _Digests(one).parts == _Digests(other).parts
 
 
-class _Written:
-    """The objective and the sorted conditions of a problem as digests: its variables by name, or by first occurrence.
+class _Digests:
+    """Hashes of the objective and of the sorted constraints of a problem, with variables by name or first occurrence.
 
-    Names are those of `natural_problem`; variables that blocks add have others each time.
+    Names are those of `natural_problem`; auxiliary variables of blocks have different names each time.
     """
 
     def __init__(self, problem: cp.Problem) -> None:
         self.variables: dict[int, str] = {}
-        self.known: dict[int, bytes] = {}  # expressions are shared between conditions
+        self.known: dict[int, bytes] = {}  # expressions are shared between constraints
         objective = self.digest(problem.objective)
         self.parts = [objective, *sorted(map(self.digest, problem.constraints))]
 
     def digest(self, part: Any) -> bytes:
-        """What an expression, a condition or a number is."""
+        """The hash of an expression, a constraint or a number."""
         if (known := self.known.get(id(part))) is not None:
             return known
-        said, held = self._opened(part)
-        out = hashlib.sha256(type(part).__name__.encode() + said)
-        for inner in held:
+        own, inside = self._parts(part)
+        out = hashlib.sha256(type(part).__name__.encode() + own)
+        for inner in inside:
             out.update(self.digest(inner))
         if isinstance(part, (cp.Expression, cp.Constraint)):
             self.known[id(part)] = out.digest()
         return out.digest()
 
-    def _opened(self, part: Any) -> tuple[bytes, Sequence[Any]]:
-        """What is said of a part itself, and the parts that it holds."""
+    def _parts(self, part: Any) -> tuple[bytes, Sequence[Any]]:
+        """The data of a part itself, and the parts inside it."""
         if isinstance(part, cp.Variable):
             own = f"own {len(self.variables)}"
             name = self.variables.setdefault(part.id, part.name() if part.name() in (TASKS, BUNDLES) else own)

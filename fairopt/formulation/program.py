@@ -1,7 +1,7 @@
-"""Blocks and an instance made ready to solve: users who take part, servers merged, bounds gathered.
+"""Blocks and an instance prepared for solving: active users, merged servers, combined bounds.
 
-Every method starts here. Constraints that are only bounds on each user's tasks, or only a reserve of a resource, are
-folded into `low`, `high` and `usable`; the others stay in `rest`.
+Constraints that are bounds on each user's tasks, or on the usable fraction of resources, become `low`, `high` and
+`usable` (Proposition 1.5); the others stay in `rest`.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairopt.blocks.algebra import AtLeast, refuse_unknown_numbers, written
-from fairopt.blocks.base import Block, asked, blocks_within, brief, is_ours
+from fairopt.blocks.algebra import AtLeast, expression_of, refuse_unknown_numbers
+from fairopt.blocks.base import Block, blocks_within, brief, call_block, is_ours
 from fairopt.blocks.constraints import Constraint, MadeRows, ManyRows, MinShare
 from fairopt.blocks.marginal import Marginal
 from fairopt.blocks.model import Model, Pairs, Point, in_range
@@ -28,19 +28,20 @@ from fairopt.formulation.rows import BlockRows, ProgramRows, rows_of
 from fairopt.instance import Instance
 from fairopt.runtime.clock import check
 from fairopt.runtime.lazy import cp, sp
+from fairopt.tolerances import TINY
 
 Float = NDArray[np.float64]
 Indices = NDArray[np.intp]
 Mask = NDArray[np.bool_]
 
-# CVXPY's own warning would name neither the block nor the fix; `warn_of_loops` does
+# `warn_of_loops` replaces this warning by one that names the block and the fix
 warnings.filterwarnings("ignore", ".* contains too many subexpressions", UserWarning, module=r"fairopt\.")
 
 
 class Program:
-    """An objective and constraints on an instance, reduced to what has to be solved: a number of tasks per `Pairs`.
+    """An objective and constraints on an instance as a program in the tasks of `Pairs`.
 
-    With ``merge`` identical servers are solved as one row with a count. `Infeasible` if a constraint asks for tasks of
+    With ``merge`` identical servers are solved as one row with a count. `Infeasible` if a constraint requires tasks of
     a user whose task limit is 0.
     """
 
@@ -51,7 +52,7 @@ class Program:
         takes_part = instance.task_limits > 0
         self.all_take_part = bool(takes_part.all())
         self.unmerged = instance if self.all_take_part else instance._taking_part(self.active)
-        self.merge = merge and treats_alike(self.unmerged, (objective, *self.constraints))
+        self.merge = merge and servers_symmetric(self.unmerged, (objective, *self.constraints))
         self.instance = self.unmerged.merged() if self.merge else self.unmerged
         self.single = self.instance.n_servers == 1  # server row: one pool, or identical servers
         self.empty = self.instance.n_users == 0
@@ -63,7 +64,7 @@ class Program:
         self.read_blocks()
 
     def read_blocks(self) -> None:
-        """Check the blocks, and fold constraints that are only bounds into `low`, `high` and `usable`."""
+        """Check the blocks, and combine constraints that are bounds into `low`, `high` and `usable`."""
         idle = None if self.all_take_part else self.given._taking_part(self.given.task_limits <= 0)
         for constraint in self.constraints:
             constraint.check(self.instance)
@@ -79,18 +80,18 @@ class Program:
                 if idle is not None and isinstance(constraint, MinShare):
                     _refuse_impossible(constraint, idle)
                 self.rest.append(constraint)
-        # where users of one pool are levelled, its methods check the share in their passes over them
+        # on one pool methods check a share that is compared between users in their passes
         if self.pool_share is None or not self.term.kind.levels_users:
             self.objective.check(self.instance)
 
     @cached_property
     def active(self) -> Indices:
-        """Indices of the users who take part: those whose task limit is above 0."""
+        """Indices of the active users: those with a positive task limit."""
         return np.flatnonzero(self.given.task_limits > 0)
 
     @property
-    def speaks_of_tasks(self) -> bool:
-        """Whether tasks are decided, and do not only follow from bundles."""
+    def decides_tasks(self) -> bool:
+        """Whether tasks are unknowns, and do not only follow from bundles."""
         return True
 
     @property
@@ -102,12 +103,12 @@ class Program:
 
     @cached_property
     def term(self) -> Term:
-        """The only term of the objective, or of its first tier; of a sum, one whose kind is `Several`."""
+        """The only term of the objective, or of its first tier; `Several` for a sum."""
         return self.objective.term
 
     @cached_property
     def marginal(self) -> Marginal | None:
-        """The derivatives of the objective by the tasks of each user, if it adds up one function for each."""
+        """The derivatives of the objective by the tasks of each user, if it is a sum over users."""
         found, n = self.objective.by_user(self.instance), self.instance.n_users
         if found is None or all(is_ours(t) for _, t in self.objective.summands()):
             return found
@@ -122,8 +123,8 @@ class Program:
                 )
         return found
 
-    def refuse_hopeless(self) -> None:
-        """`OutOfDomain` where the objective is minus infinity for every allocation: a user may run no tasks at all."""
+    def refuse_infinite_objective(self) -> None:
+        """`OutOfDomain` if the objective is minus infinity for every allocation, since a user can run no tasks."""
         alpha = self.term.alpha
         if alpha is None or alpha < 1:
             return
@@ -136,19 +137,19 @@ class Program:
             user = self.instance.users[int(np.flatnonzero(starved)[0])]
             raise OutOfDomain(
                 f"the constraints leave user {user!r} no tasks at all, so {self.objective} is minus infinity for every "
-                "allocation; loosen them, give the user a task limit of 0, or use alpha < 1"
+                "allocation; relax them, give the user a task limit of 0, or use alpha < 1"
             )
 
     @cached_property
     def pairs(self) -> Pairs:
-        """The (user, server) pairs where users may run."""
+        """The (user, server) pairs of eligible users."""
         return Pairs(self.instance)
 
     @cached_property
     def size(self) -> Float:
-        """About how many tasks each user runs, the unit of its unknowns, shape (n_users,).
+        """An estimate of the tasks of each user, the unit of its unknowns, shape (n_users,).
 
-        No less than its lower bound, which else a solver may take for infeasible (weights of 1 and 1e12).
+        At least its lower bound: with smaller units solvers reported infeasibility (weights of 1 and 1e12).
         """
         instance = self.instance
         mu = instance.dominant_shares
@@ -164,7 +165,7 @@ class Program:
 
     @cached_property
     def capacity_rows(self) -> NDArray[np.int64]:
-        """Rows of `Pairs.loads` that some user loads."""
+        """Rows of `Pairs.loads` with a nonzero coefficient."""
         loads = self.pairs.loads
         return np.flatnonzero(loads.max(axis=1) > 0 if self.single else np.diff(loads.indptr) > 0)
 
@@ -174,15 +175,15 @@ class Program:
         return self.instance.capacities * self.instance.counts[:, None]
 
     @cached_property
-    def closed_pairs(self) -> Mask:
-        """Pairs that need a resource of which no part may be used, or of which conditions allow no tasks."""
-        shut, closed = np.zeros(len(self.pairs), dtype=bool), self.usable_rows <= 0
-        if closed.any():
-            shut |= np.asarray(self.pairs.loads.T @ closed.astype(float)).ravel() > 0
+    def zero_pairs(self) -> Mask:
+        """Pairs forced to zero: they need a resource that may not be used, or rows force them."""
+        zero, unusable = np.zeros(len(self.pairs), dtype=bool), self.usable_rows <= 0
+        if unusable.any():
+            zero |= np.asarray(self.pairs.loads.T @ unusable.astype(float)).ravel() > 0
         for block in self.rest:
             for one in () if isinstance(block, (ManyRows, MadeRows)) else self.rows_of(block) or ():
-                shut |= one.rows.shut
-        return shut
+                zero |= one.rows.zero_pairs
+        return zero
 
     @cached_property
     def usable_rows(self) -> Float:
@@ -191,20 +192,20 @@ class Program:
 
     @property
     def many_rows(self) -> list[ManyRows]:
-        """The conditions whose rows may be made when needed."""
+        """The constraints whose violated rows are added lazily."""
         return [block for block in self.rest if isinstance(block, ManyRows)]
 
     @cached_property
     def rows(self) -> ProgramRows:
-        """Capacities and linear conditions, as bounds read them."""
+        """Capacities and linear constraints, as bounds use them."""
         return ProgramRows(self)
 
     def rows_of(self, block: Constraint) -> list[BlockRows] | None:
-        """The conditions of one of the constraints as rows in `pairs`; None if they are not known as such."""
+        """A constraint as rows in `pairs`; None if it is not given as rows."""
         if id(block) not in self._rows:
             if is_ours(block) or self.all_take_part:
                 found = rows_of(block, self.pairs)
-            else:  # of all users, of whom those with a task limit of 0 have no tasks
+            else:  # rows of all users, without the columns of those with a task limit of 0
                 every = Pairs(self.given)
                 place = every.index(self.active[self.pairs.user], self.pairs.server)
                 found = rows_of(block, every)
@@ -213,27 +214,27 @@ class Program:
         return self._rows[id(block)]
 
     def with_rows(self, made: Mapping[ManyRows, Sequence[int]]) -> Program:
-        """The program with these rows only of `many_rows`."""
+        """The program with only these rows of `many_rows`."""
         chosen = [MadeRows(c, tuple(made[c])) if isinstance(c, ManyRows) else c for c in self.constraints]
         kept = [c for c in chosen if not (isinstance(c, MadeRows) and not c.made)]
         return Program(self.given, self.objective, kept, self.merge)
 
-    def loosens(self, other: Program) -> bool:
-        """Whether this is the other program with fewer conditions."""
+    def relaxes(self, other: Program) -> bool:
+        """Whether this is the other program with fewer constraints."""
         blocks = [c.block if isinstance(c, MadeRows) else c for c in self.constraints]
         same = self.given is other.given and self.objective is other.objective and self.merge == other.merge
         return same and all(any(c is block for c in other.constraints) for block in blocks)
 
     def expand(self, values: Float) -> Float:
-        """Tasks by pair as (n_users, n_servers) of the instance given: spread, and zero for users of limit 0."""
+        """Tasks by pair as (n_users, n_servers) of the original instance: spread equally over identical servers."""
         return self.expand_rows(values[:, None] if self.single else self.pairs.table(values))
 
     def gather(self, values: Float) -> Float:
-        """Tasks by pair of an (n_users, n_servers) table of the instance given: the inverse of `expand`."""
+        """The inverse of `expand`."""
         return self.gather_rows(values)[self.pairs.user, self.pairs.server]
 
     def expand_rows(self, values: Float) -> Float:
-        """Values of shape (n_users, n_servers, ...) on the instance given: spread over identical servers."""
+        """Values of shape (n_users, n_servers, ...) on the original instance: spread over identical servers."""
         if self.merge and self.unmerged.n_servers > 1:
             values = self.unmerged._spread(values)
         if self.all_take_part:
@@ -243,7 +244,7 @@ class Program:
         return out
 
     def gather_rows(self, values: Float) -> Float:
-        """Values of shape (n_users, n_servers, ...) on the instance that is solved: the inverse of `expand_rows`."""
+        """The inverse of `expand_rows`."""
         values = values if self.all_take_part else values[self.active]
         merged = self.instance.n_servers < self.unmerged.n_servers
         return self.unmerged._sum_by_class(values) if merged else values
@@ -255,57 +256,57 @@ class Program:
         return natural[self.unmerged._server_classes] if self.merge else natural
 
     def zero_point(self) -> tuple[Float, Float | None]:
-        """Zero tasks, and zero bundles where bundles are decided."""
+        """Zero tasks, and zero bundles if these are decided."""
         return np.zeros(len(self.pairs)), None
 
     def point(self, tasks: Float, bundles: Float | None = None) -> Point:
-        """A point of this program as blocks see it, on the instance that is solved."""
+        """Tasks as a point of the solved instance."""
         return Point(self.instance, self.pairs.table(tasks))
 
 
 class ConeModel:
-    """A `Program` as CVXPY constraints in unknowns near 1; blocks may depend on the solver, as in `Model`."""
+    """A `Program` as CVXPY constraints in unknowns near 1; expressions may depend on the solver, as in `Model`."""
 
     def __init__(self, program: Program, solver: str | None = None) -> None:
         self.program = program
         self.box: list[cp.Constraint] = []
-        self.known: dict[int, BlockRows] = {}  # conditions that are linear rows, by the condition's id
+        self.known: dict[int, BlockRows] = {}  # rows by the id of their CVXPY constraint
         self.model = self.in_unknowns(solver)
         rows = program.capacity_rows
         check()
         loads = self.model.loads
         self.capacity = (loads if len(rows) == loads.shape[0] else loads[rows]) <= program.usable_rows[rows]
         self.bounds: list[tuple[Indices, Float, Float, Float]] = []  # users, units of tasks, least and most of these
-        limited = np.flatnonzero(np.isfinite(program.high) & program.speaks_of_tasks)
+        limited = np.flatnonzero(np.isfinite(program.high) & program.decides_tasks)
         if len(limited):
             high = program.high[limited]
-            held = high > 0
-            unit = np.where(held, np.maximum(high, 1e-300), program.size[limited])
-            self.bounds.append((limited, unit, np.full(len(unit), -np.inf), held.astype(float)))
+            positive = high > 0
+            unit = np.where(positive, np.maximum(high, TINY), program.size[limited])
+            self.bounds.append((limited, unit, np.full(len(unit), -np.inf), positive.astype(float)))
             self.box.append(
-                self.imposed(BlockRows(None, "limits", Rows(program.pairs.totals[limited], high, unit=unit)))
+                self.constraint_of(BlockRows(None, "limits", Rows(program.pairs.totals[limited], high, unit=unit)))
             )
         floors = np.flatnonzero(program.low > 0)
         if len(floors):
             low = program.low[floors]
             self.bounds.append((floors, low, np.ones(len(low)), np.full(len(low), np.inf)))
-            self.box.append(self.imposed(BlockRows(None, "floors", Rows(-program.pairs.totals[floors], -low))))
+            self.box.append(self.constraint_of(BlockRows(None, "floors", Rows(-program.pairs.totals[floors], -low))))
         self.rest: list[tuple[Constraint, str, cp.Constraint]] = []
         for constraint in program.rest:
             check()
             known = program.rows_of(constraint)
             if known is not None:
-                self.rest += [(constraint, some.name, self.imposed(some)) for some in known]
+                self.rest += [(constraint, some.name, self.constraint_of(some)) for some in known]
                 continue
             model = self.model if is_ours(constraint) else self.model_as_given()
             conditions = checked_conditions(constraint, model)
             self.rest += [(constraint, name, _without_zero_squares(one)) for name, one in conditions.items()]
             self.rest += [(constraint, "required", condition) for condition in self.model.required]
-            self.model.required.clear()  # conditions that objectives require are added later
+            self.model.required.clear()  # those of the objective are added later
 
-    def imposed(self, some: BlockRows) -> cp.Constraint:
-        """Rows as a condition in the unknowns, which is known to be them."""
-        condition = some.rows.condition(self.model)
+    def constraint_of(self, some: BlockRows) -> cp.Constraint:
+        """Rows as a constraint in the unknowns, registered in `known`."""
+        condition = some.rows.constraint(self.model)
         self.known[condition.id] = some
         return condition
 
@@ -317,16 +318,16 @@ class ConeModel:
         return Model(self.program.instance, self.unknowns, self.scale, pairs, solver)
 
     def within_capacity(self, rows: NDArray[np.int64]) -> list[cp.Constraint]:
-        """The conditions that rows of `Pairs.loads` hold their whole capacities."""
+        """The constraint that rows of `Pairs.loads` stay within whole capacities."""
         return [self.model.loads[rows] <= 1]
 
     @property
     def required(self) -> list[cp.Constraint]:
-        """Conditions on variables that objectives added."""
+        """Constraints on auxiliary variables of the objective."""
         return self.model.required
 
     def model_as_given(self) -> Model:
-        """The model with all users in it, those with a task limit of 0 too, whose tasks are zero."""
+        """The model with all users, including those with a task limit of 0, whose tasks are zero."""
         program, ours = self.program, self.model.pairs
         if program.all_take_part:
             return self.model
@@ -340,7 +341,7 @@ class ConeModel:
         return model
 
     def of_all_users(self, tasks: cp.Expression, scale: Float, pairs: Pairs) -> Model:
-        """A model of the instance given in the same unknowns."""
+        """A model of the original instance in the same unknowns."""
         return Model(self.program.given, tasks, scale, pairs, self.model.solver)
 
     @property
@@ -354,15 +355,15 @@ class ConeModel:
         return objective_form(self.program.objective, self.model, self.unknowns)
 
     def tasks(self) -> Float:
-        """Tasks by pair that the solver left in the unknowns, at least 0."""
+        """Tasks by pair of the solver, at least 0."""
         return np.maximum(np.asarray(self.unknowns.value, dtype=float), 0.0) * self.scale
 
 
-def treats_alike(instance: Instance, blocks: Sequence[Block]) -> bool:
-    """Whether blocks treat identical servers alike, so that these can be solved as one row.
+def servers_symmetric(instance: Instance, blocks: Sequence[Block]) -> bool:
+    """Whether identical servers can be merged into one row: blocks must treat them alike.
 
-    A share of the user's own is evaluated, and an objective of known terms treats servers as these do; other blocks of
-    the user's own may refer to servers by index, and are not merged.
+    User-defined shares are evaluated, and objectives with known terms depend on servers through shares only; other
+    user-defined blocks may refer to servers by index and prevent merging.
     """
     if instance.n_servers == 1:
         return True
@@ -384,7 +385,7 @@ def treats_alike(instance: Instance, blocks: Sequence[Block]) -> bool:
 
 
 def require_instance(instance: object) -> None:
-    """Require that the argument is an `Instance`."""
+    """`InvalidBlock` unless the argument is an `Instance`."""
     if not isinstance(instance, Instance):
         raise InvalidBlock(
             f"this is {type(instance).__name__}, not an instance; give a fairopt.Instance, or fairopt.read(path)"
@@ -392,11 +393,12 @@ def require_instance(instance: object) -> None:
 
 
 def checked_conditions(constraint: Constraint, model: Model) -> dict[str, cp.Constraint]:
-    """A constraint's conditions by name, without those that hold whatever the tasks.
+    """The CVXPY constraints of a block by name, without those that always hold.
 
-    `InvalidBlock` if it returns others, `NotConcave` if one is not convex, and `Infeasible` if one never holds.
+    `InvalidBlock` for other objects, `NotConcave` for non-convex constraints, and `Infeasible` for one that never
+    holds.
     """
-    conditions = asked(constraint, "constraints", model)
+    conditions = call_block(constraint, "constraints", model)
     if not isinstance(conditions, dict):
         raise InvalidBlock(
             f"{constraint}.constraints gave {type(conditions).__name__}; give a dict of conditions by name"
@@ -415,7 +417,7 @@ def checked_conditions(constraint: Constraint, model: Model) -> dict[str, cp.Con
 
 
 def _without_zero_squares(condition: cp.Constraint) -> cp.Constraint:
-    """A condition that squares add up to at most 0 as one that their roots are 0: squares have no multipliers there."""
+    """A constraint that a sum of squares is at most 0, as linear equations, since squares have no multipliers there."""
     if not isinstance(condition, cp.constraints.Inequality) or not condition.args[1].is_zero():
         return condition
     roots = _roots(condition.args[0])
@@ -423,7 +425,7 @@ def _without_zero_squares(condition: cp.Constraint) -> cp.Constraint:
 
 
 def _roots(expression: cp.Expression) -> list[cp.Expression] | None:
-    """What is squared in a sum of squares, if it is affine; None for other expressions."""
+    """The arguments of a sum of squares if they are affine; None for other expressions."""
     atoms, args = cp.atoms, expression.args
     if isinstance(expression, (atoms.affine.sum.Sum, atoms.affine.add_expr.AddExpression)):
         parts = [_roots(argument) for argument in args]
@@ -434,30 +436,31 @@ def _roots(expression: cp.Expression) -> list[cp.Expression] | None:
 
 
 def _refuse_whole_numbers(block: Block, part: cp.Expression | cp.Constraint, model: Model) -> None:
-    """Raise `NotConcave` for variables of a block's own that are whole numbers."""
+    """`NotConcave` for integer variables of a block."""
     for variable in set(part.variables()) - set(model.unknowns.variables()):
         if variable.attributes["boolean"] or variable.attributes["integer"]:
             raise NotConcave(
-                f"{block} has a variable of whole numbers ({variable}), and only convex programs are solved; "
+                f"{block} has an integer variable ({variable}), and only convex programs are solved; "
                 "write the condition without it, and for whole tasks give allocate(..., integral=True)"
             )
 
 
 def warn_of_loops(block: Block, parts: Iterable[Any]) -> None:
-    """Warn of a block of the user's own with so many CVXPY expressions that compiling takes seconds."""
+    """Warn of a user-defined block with so many CVXPY expressions that compiling takes seconds."""
     if all(map(is_ours, blocks_within(block))):
         return
     count = sum(map(cp.utilities.debug_tools.node_count, parts))
     if count >= cp.utilities.debug_tools.MAX_NODES:
         warnings.warn(
             f"{block} makes {count:,} CVXPY expressions, which are slow to compile; write it with vectors instead of "
-            "a loop over users, as cp.sum(cp.log(model.tasks))",
+            "a loop over users, such as cp.sum(cp.log(model.tasks))",
             stacklevel=2,
         )
 
 
 def _refuse_impossible(constraint: Constraint, idle: Instance) -> None:
-    bounds = constraint.bounds(idle)  # none for a share that differs by server, if servers are not merged
+    """`Infeasible` if a constraint requires tasks of users whose task limit is 0."""
+    bounds = constraint.bounds(idle)  # None if the share differs by server
     if isinstance(constraint, MinShare) and bounds is None:
         least, what = constraint.least(idle), "as the share"
     else:
@@ -465,7 +468,7 @@ def _refuse_impossible(constraint: Constraint, idle: Instance) -> None:
     if (least > 0).any():
         j = int(np.flatnonzero(least > 0)[0])
         raise Infeasible(
-            f"`{constraint}` asks for {least[j]:.4g} {what} of user {idle.users[j]!r}, whose task limit is 0; "
+            f"`{constraint}` requires {least[j]:.4g} {what} of user {idle.users[j]!r}, whose task limit is 0; "
             "raise the limit or leave the user out of the constraint",
             (f"`{constraint}`", "the task limits"),
         )
@@ -474,12 +477,12 @@ def _refuse_impossible(constraint: Constraint, idle: Instance) -> None:
 def objective_form(objective: Objective, model: Model, unknowns: cp.Variable) -> tuple[cp.Expression, float | None]:
     """The expression that the solver maximises, and natural units per unit of it (None: an increasing transform).
 
-    `NotConcave` if CVXPY's rules do not prove it concave.
+    `NotConcave` if it does not satisfy CVXPY's rules.
     """
     form = objective.solver_form(model)
     factor = None
     if form is None:
-        form = cp.sum(written(objective, model))
+        form = cp.sum(expression_of(objective, model))
         _refuse_whole_numbers(objective, form, model)
         warn_of_loops(objective, [form])
         factor = _scale(form, unknowns)
@@ -494,9 +497,9 @@ def objective_form(objective: Objective, model: Model, unknowns: cp.Variable) ->
 
 
 def _scale(form: cp.Expression, unknowns: cp.Variable) -> float:
-    """How fast an expression grows with unknowns near 1, so that the solver's tolerances mean something.
+    """The slope of an expression in unknowns near 1; dividing by it makes tolerances of solvers relative.
 
-    Where it is not defined there, at the nearest of their halves, doubles, quarters, ... where it is.
+    If it is not finite at 1, then at the first of 2, 1/2, 4, 1/4, ... where it is.
     """
     found = 1.0
     for at in (1.0, *(2.0 ** (k * sign) for k in range(1, 20) for sign in (1, -1))):
@@ -505,7 +508,7 @@ def _scale(form: cp.Expression, unknowns: cp.Variable) -> float:
             unknowns.save_value(np.full(unknowns.shape, part))
             with np.errstate(all="ignore"):
                 values.append(form.value)
-        if values[0] is None:  # variables of its own
+        if values[0] is None:  # auxiliary variables
             break
         if np.isfinite(values).all():
             full, near = map(float, values)

@@ -1,7 +1,7 @@
-"""All that a program compares linearly: capacities, and the conditions of its blocks as rows by block and name.
+"""Capacities and linear constraints of a program as rows.
 
-`ProgramRows` is what bounds read: ``cost`` at prices by column, a pair of a user and a server, and ``load`` by row,
-over a pool in chunks of users, over several servers as tables, and beside them sparse further rows with both too.
+`ProgramRows` gives bounds their two operations: ``cost`` at prices by (user, server) pair, and ``load`` by row.
+Capacities are evaluated in chunks of users; further rows are sparse.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fairopt.blocks.base import asked, brief, is_ours
+from fairopt.blocks.base import brief, call_block, is_ours
 from fairopt.blocks.constraints import Constraint
 from fairopt.blocks.model import Pairs
 from fairopt.blocks.rows import Rows, _WrongRows
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 
 Float = NDArray[np.float64]
 
-CHUNK = 65_536  # numbers in a chunk of a table of demands
+CHUNK = 65_536  # numbers per chunk of demands
 
 
 class BlockRows(NamedTuple):
-    """Rows, and the block whose conditions they are, under its name for them; bounds on tasks have no block."""
+    """Rows with the constraint that they belong to and its name for them; bounds on tasks have no block."""
 
     block: Constraint | None
     name: str
@@ -36,13 +36,13 @@ class BlockRows(NamedTuple):
 
 
 def rows_of(block: Constraint, pairs: Pairs) -> list[BlockRows] | None:
-    """The conditions of a block as rows that are not empty; None if it writes none.
+    """The nonempty rows of a constraint; None if it is not given as rows.
 
-    `InvalidBlock` if it gives something else, and `Infeasible` if a row never holds.
+    `InvalidBlock` for other objects, and `Infeasible` for a row that never holds.
     """
     own = not is_ours(block) and type(block).rows is not Constraint.rows
     try:
-        given = asked(block, "rows", pairs) if own else block.rows(pairs)
+        given = call_block(block, "rows", pairs) if own else block.rows(pairs)
     except _WrongRows as error:
         raise InvalidBlock(f"{block}: {error}") from error
     if given is None:
@@ -55,13 +55,13 @@ def rows_of(block: Constraint, pairs: Pairs) -> list[BlockRows] | None:
 
 
 def _check(block: Constraint, name: str, rows: Any, pairs: Pairs) -> None:
-    """What a block of the user's own gives under a name."""
+    """Validate the rows of a user-defined constraint."""
     if not isinstance(rows, Rows):
         raise InvalidBlock(f"{block} gave {brief(rows)} under {name!r}; give fairopt.blocks.rows.Rows")
     if rows.per_task.shape[1] != len(pairs):
         raise InvalidBlock(
-            f"{block}: its rows {name!r} have {rows.per_task.shape[1]} coefficients, and there are {len(pairs)} pairs "
-            "of a user and a server it may run on; make them of pairs.totals, pairs.share(share) or pairs.of(values)"
+            f"{block}: its rows {name!r} have {rows.per_task.shape[1]} coefficients for {len(pairs)} (user, server) "
+            "pairs; build them from pairs.totals, pairs.share(share) or pairs.of(values)"
         )
     for values in (rows.per_task.data, rows.right):
         wrong = values[~np.isfinite(values)]
@@ -75,11 +75,11 @@ def _check(block: Constraint, name: str, rows: Any, pairs: Pairs) -> None:
 
 
 class ProgramRows:
-    """The rows of a program: capacities, in the order of `Pairs.loads`, and its blocks' linear conditions, ``further``.
+    """The rows of a program: capacities, in the order of `Pairs.loads`, and ``further`` linear constraints.
 
-    Every point x of the program has ``load(x) <= usable``, in parts of whole capacities, and ``one.rows.load(x) <=
-    one.rows.right`` (or ==) for each one of ``further``. So with prices and multipliers y at least 0 (of equations of
-    any sign), ``x @ (cost(prices) + sum of one.rows.cost(y))`` is at most ``prices @ usable + sum of y @ right``.
+    Feasible x satisfy ``load(x) <= usable``, in fractions of whole capacities, and ``one.rows.load(x) <=
+    one.rows.right`` (or ==) for each one of ``further``. So with nonnegative prices and multipliers y (of any sign for
+    equations) ``x @ (cost(prices) + sum of one.rows.cost(y)) <= prices @ usable + sum of y @ right``.
     """
 
     def __init__(self, program: Program) -> None:
@@ -90,11 +90,11 @@ class ProgramRows:
 
     @cached_property
     def further(self) -> list[BlockRows]:
-        """Linear conditions of the blocks, of very many rows too."""
+        """Linear constraints of the blocks, including those whose rows are added lazily."""
         return [one for block in self.program.rest for one in self.program.rows_of(block) or ()]
 
     def cost(self, prices: Float) -> Float:
-        """What a task of each pair costs at prices by row of capacities, shape (n_pairs,)."""
+        """The cost of one task of each pair at prices by capacity row, shape (n_pairs,)."""
         per_unit, out = prices.reshape(self._per_unit.shape) * self._per_unit, np.empty(len(self.program.pairs))
         for demands, eligible, columns in self._chunks():
             table = demands @ per_unit.T if demands.ndim == 2 else np.einsum("jsi,si->js", demands, per_unit)
@@ -102,7 +102,7 @@ class ProgramRows:
         return out
 
     def load(self, tasks: Float) -> Float:
-        """What tasks by pair take of each capacity, shape (n_rows,)."""
+        """The fraction of each capacity that tasks by pair use, shape (n_rows,)."""
         out = np.zeros(self._per_unit.shape)
         for demands, eligible, columns in self._chunks():
             if self.program.single:
@@ -114,7 +114,7 @@ class ProgramRows:
         return np.ravel(out * self._per_unit)
 
     def _chunks(self) -> Iterator[tuple[Float, NDArray[np.bool_], slice]]:
-        """Demands of consecutive users whose table stays in cache, where these may run, and their pairs."""
+        """Demands and eligibility of consecutive users, in chunks that fit the cache, and their pairs."""
         ends, n = np.append(self.program.pairs.first, len(self.program.pairs)), self.instance.n_users
         step = max(CHUNK // self._per_unit.size, 64)
         for first in range(0, n, step):

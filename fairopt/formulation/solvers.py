@@ -1,4 +1,4 @@
-"""CVXPY's solvers: which are installed, their options, and one call that reports how a solve went."""
+"""CVXPY's solvers: which are installed, their options, and one function that runs them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from fairopt.runtime.lazy import cp, optimize
 
 log = logging.getLogger("fairopt")
 
-# Tight, since the certificate decides: Clarabel's defaults leave errors of about 1e-4 in x for logarithms.
+# Tight tolerances: Clarabel's defaults leave errors of about 1e-4 in x for logarithms.
 TIGHT: dict[str, dict[str, Any]] = {
     "CLARABEL": {
         "tol_gap_abs": 1e-11,
@@ -30,8 +30,8 @@ TIGHT: dict[str, dict[str, Any]] = {
         "max_iter": 500,
         "accept_unknown": True,
     },
-    # At 1e-10 it stalls near the optimum of large linear programs: max-min of 10,000 users on 3 servers took 3.6 s, and
-    # 0.3 s at 1e-9, with the same gap of 3e-11.
+    # At 1e-10 it stalls near the optimum of large linear programs: max-min of 10,000 users on 3 servers took 3.6 s
+    # instead of 0.3 s at 1e-9, with the same gap of 3e-11.
     "ECOS": {"abstol": 1e-9, "reltol": 1e-9, "feastol": 1e-9, "max_iters": 300},
     "SCS": {"eps_abs": 1e-10, "eps_rel": 1e-10, "max_iters": 200_000},
     "HIGHS": {
@@ -43,45 +43,45 @@ TIGHT: dict[str, dict[str, Any]] = {
     "OSQP": {"eps_abs": 1e-10, "eps_rel": 1e-10, "max_iter": 200_000, "polishing": True},
 }
 TIGHT["ECOS_BB"] = TIGHT["ECOS"]
-# For a second try, where the solver fails at these.
+# For a second attempt, if the solver fails at these.
 _LOOSER: dict[str, dict[str, Any]] = {
     "ECOS": {"abstol": 1e-8, "reltol": 1e-8, "feastol": 1e-8, "max_iters": 300},
     "CLARABEL": {**TIGHT["CLARABEL"], "tol_gap_abs": 1e-9, "tol_gap_rel": 1e-9, "tol_feas": 1e-9},
 }
-# The time limits of solvers; ECOS has none.
+# Names of time limits; ECOS has none.
 _TIME = {"SCS": "time_limit_secs", **dict.fromkeys(("CLARABEL", "HIGHS", "SCIPY", "OSQP"), "time_limit")}
-# Numbers in a problem of which neither an iteration nor a step of CVXPY's compilation takes more than about 0.1 s, nor
-# all iterations of a solver that has no time limit.
+# Sizes of problems for which one iteration, or one step of CVXPY's compilation, takes at most about 0.1 s; and for
+# solvers without a time limit, the whole solve.
 _LONG, _SHORT = 50_000, 2_000
 LATE = "time limit reached"
-_NESTED = {"HIGHS": "highs_options", "SCIPY": "scipy_options"}  # the dict in which CVXPY takes their options
-# Messages, other than a TypeError, by which solvers refuse an option or its value.
+_NESTED = {"HIGHS": "highs_options", "SCIPY": "scipy_options"}  # the dict of their options in CVXPY
+# Error messages, other than a TypeError, for invalid options or values.
 _REFUSED = (
     "HIGHS returned status kError for option",
     "Unrecognized settings",
     "incompatible function arguments",
     "Error parsing inputs",  # SCS before 3.3
 )
-# Numbers of a linear program for which HiGHS is asked for its interior point. Simplex and it took 31 and 1.5 s for
-# max-min of 10,000 rates, 5.3 and 2 s for a sum of pieces of 10,000 users, and 30 and 4 s for a sum under 122,000 rows.
+# Size of a linear program above which HiGHS uses its interior-point method. Simplex and interior point took 31 and
+# 1.5 s for max-min of 10,000 rates, 5.3 and 2 s for a piecewise linear sum of 10,000 users, and 30 and 4 s for a sum
+# under 122,000 rows.
 LARGE = 50_000
-LINEAR_CHAIN = ("HIGHS", "CLARABEL", "ECOS", "SCS")
-CONE_CHAIN = ("CLARABEL", "ECOS", "SCS")
-# Solvers that catch Ctrl-C and return as if they had failed: the field and the codes that tell. (ECOS close to the
-# optimum returns as if it were done, and its answer is judged like any other.)
+# Solvers that catch Ctrl-C and return as if they had failed: the field and its codes. (ECOS close to the optimum
+# returns normally, and its answer is certified like any other.)
 _SWALLOWS_INTERRUPT = {"SCS": ("status_val", (-5,)), "ECOS": ("exitFlag", (-4, 6))}  # 6: and nearly solved
-_SQUARED = 1e150  # SCS squares numbers: beyond the range of floats it finds no status, and says so on stdout
+_SQUARED = 1e150  # SCS squares numbers; if that overflows, it prints to stdout and returns no status
+CONE_CHAIN = ("CLARABEL", "ECOS", "SCS")
 SOLVED = frozenset({"optimal", "optimal_inaccurate", "user_limit"})
 
 
 @cache
 def installed() -> tuple[str, ...]:
     """Names of the solvers that CVXPY can call here."""
-    return tuple(cp.installed_solvers())  # 3 ms a call: it looks for every package
+    return tuple(cp.installed_solvers())  # 3 ms a call
 
 
 def named(solver: str) -> str:
-    """A solver's name as CVXPY spells it; `SolverUnavailable` if it is unknown, or known and not installed."""
+    """A solver's name in CVXPY's spelling; `SolverUnavailable` if it is unknown or not installed."""
     name = str(solver).upper()
     here = installed()
     if name in here:
@@ -93,26 +93,26 @@ def named(solver: str) -> str:
 
 
 def chain(linear: bool) -> list[str]:
-    """The solvers to try, in order, for a linear program or for cones."""
-    return [name for name in (LINEAR_CHAIN if linear else CONE_CHAIN) if name in installed()]
+    """The solvers to try, in order, for linear or for cone programs."""
+    return [name for name in (*("HIGHS",) * linear, *CONE_CHAIN) if name in installed()]
 
 
 def all_linear(conditions: Iterable[cp.Constraint]) -> bool:
-    """Whether a linear program can hold the conditions."""
+    """Whether all constraints are piecewise linear."""
     kinds = cp.constraints
     linear = (kinds.Inequality, kinds.Equality, kinds.NonNeg, kinds.NonPos, kinds.Zero)
     return all(isinstance(c, linear) and all(a.is_pwl() for a in c.args) for c in conditions)
 
 
 def statuses(problem: cp.Problem) -> Iterator[str]:
-    """The status by each solver of the chain that takes the problem, solved lazily, one after the other."""
+    """The status by each solver of the chain that accepts the problem, solved lazily."""
     for name in chain(problem.objective.expr.is_pwl() and all_linear(problem.constraints)):
         with suppress(SolverUnavailable):
             yield run(problem, name).status
 
 
 def has_second_try(solver: str) -> bool:
-    """Whether looser tolerances are known for the solver."""
+    """Whether looser tolerances are defined for the solver."""
     return solver in _LOOSER
 
 
@@ -126,67 +126,66 @@ def run(
     looser: bool = False,
     keep: bool = False,
 ) -> Try:
-    """Solve a problem, and report how it went (a status is not evidence); the answer is left in its variables.
+    """Solve a problem and report the attempt; the answer is left in its variables. A status is not evidence.
 
-    ``options`` are the solver's own, over the tight default ones: for HiGHS ``{"solver": "ipm", "run_crossover":
-    "off"}`` (interior point) or ``{"solver": "pdlp"}`` (first-order), also inside ``highs_options`` as CVXPY takes
-    them; for SciPy inside ``scipy_options``. ``looser`` sets looser tolerances, for a second try. With ``keep`` the
-    problem is compiled for any values of its parameters, to be solved again with others. The solver always starts
-    afresh: with a warm start, options leak between two solves of one problem. `SolverUnavailable` if the solver cannot
-    solve this kind of problem, `InvalidBlock` if it refuses its options. The ``time_limit`` includes the time that
-    CVXPY takes to compile.
+    ``options`` of the solver override the tight defaults: for HiGHS ``{"solver": "ipm", "run_crossover": "off"}``
+    (interior point) or ``{"solver": "pdlp"}`` (first-order), possibly inside ``highs_options`` as in CVXPY; for SciPy
+    inside ``scipy_options``. ``looser`` selects looser tolerances, for a second attempt. With ``keep`` the problem is
+    compiled for all values of its parameters. There is no warm start, since options leak between two solves of one
+    problem. The ``time_limit`` includes CVXPY's compilation. `SolverUnavailable` if the solver cannot take this kind of
+    problem, `InvalidBlock` for invalid options.
 
-    A first-order method stops where its residuals are small, which bounds no gap. On max-min of 20 to 200 users on 40
-    to 300 different servers PDLP's own tolerance of 1e-7 left gaps of 1e-12 to 5e-8, and ``"kkt_tolerance": 1e-6`` gaps
-    of up to 3e-6: more than a certificate allows. ``"pdlp_optimality_tolerance": 1e-8`` is tighter.
+    A first-order method stops at small residuals, which bound no gap. For max-min of 20 to 200 users on 40 to 300
+    different servers PDLP's own tolerance of 1e-7 left gaps of 1e-12 to 5e-8, and ``"kkt_tolerance": 1e-6`` gaps of up
+    to 3e-6, more than certificates allow. ``"pdlp_optimality_tolerance": 1e-8`` is tighter.
     """
-    asked: dict[str, Any] = dict((_LOOSER if looser else TIGHT).get(solver, {}))
+    settings: dict[str, Any] = dict((_LOOSER if looser else TIGHT).get(solver, {}))
     if solver == "HIGHS":
         silence_banner()
-        # PDLP prints whatever log_to_console says, unless output_flag is off
-        asked["output_flag"] = verbose
+        # PDLP ignores log_to_console
+        settings["output_flag"] = verbose
         if size(problem) > LARGE:
-            asked["solver"] = "ipm"
-    asked |= _own_options(solver, options or {})
-    if solver in _NESTED:  # one of HiGHS's options is called ``solver``, as is a parameter of CVXPY
-        asked = {_NESTED[solver]: asked}
+            settings["solver"] = "ipm"
+    settings |= _own_options(solver, options or {})
+    if solver in _NESTED:  # an option of HiGHS and a parameter of CVXPY are both called ``solver``
+        settings = {_NESTED[solver]: settings}
     start, limit = time.perf_counter(), current()
-    message, unasked = "", time_limit is None and limit is not None
-    if time_limit is None and limit is not None:  # on the way to an answer or a proof: what conflicts, say
+    message, from_call = "", time_limit is None and limit is not None
+    if time_limit is None and limit is not None:  # the limit of the enclosing call
         time_limit = max(limit.hard - start, 0.0)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             warnings.filterwarnings("error", "Unrecognized options", optimize.OptimizeWarning)
             if time_limit is not None:
-                status = _solve_in_time(problem, solver, verbose, asked, keep, start + time_limit)
+                status = _solve_in_time(problem, solver, verbose, settings, keep, start + time_limit)
             elif solver in _SWALLOWS_INTERRUPT:
-                _solve_interruptibly(problem, solver, verbose, asked, keep)
+                _solve_interruptibly(problem, solver, verbose, settings, keep)
             else:
-                problem.solve(solver=solver, warm_start=False, verbose=verbose, ignore_dpp=not keep, **asked)
+                problem.solve(solver=solver, warm_start=False, verbose=verbose, ignore_dpp=not keep, **settings)
         if time_limit is None:
             status = str(problem.status)
     except (TypeError, optimize.OptimizeWarning) as error:
         raise _refused(solver, options, error) from error
     except (cp.error.SolverError, ValueError, ArithmeticError, RuntimeError) as error:
-        # by CVXPY, or by solvers' bindings on numerical trouble
+        # of CVXPY, or of solvers' bindings after numerical failures
         words, by_cvxpy = str(error), isinstance(error, cp.error.SolverError)
         if by_cvxpy and ("cannot solve" in words or "not able to" in words):
             others = ", ".join(name for name in chain(False) if name != solver and _takes(problem, name))
             raise SolverUnavailable(
                 f"{solver} cannot take this kind of problem ({_first_line(error)}); "
-                + (f"try one of {others}" if others else "no solver installed here takes it")
+                + (f"try one of {others}" if others else "no installed solver takes it")
             ) from error
         if any(refusal in words for refusal in _REFUSED):
             raise _refused(solver, options, error) from error
         status, message = "solver_error", ("" if by_cvxpy else f"{type(error).__name__}: ") + _first_line(error)
-    if status == LATE and unasked and limit is not None:
+    if status == LATE and from_call and limit is not None:
         limit.stop()
     return Try(solver=solver, status=status, seconds=time.perf_counter() - start, message=message)
 
 
 def _takes(problem: cp.Problem, solver: str) -> bool:
-    """Whether CVXPY can give a problem to a solver."""
+    """Whether CVXPY can pass a problem to a solver."""
     try:
         problem.get_problem_data(solver)
     except cp.error.SolverError:
@@ -194,25 +193,25 @@ def _takes(problem: cp.Problem, solver: str) -> bool:
     return True
 
 
-def _solve_interruptibly(problem: cp.Problem, solver: str, verbose: bool, asked: dict[str, Any], keep: bool) -> None:
-    """`Problem.solve`, with a check of why the solver returned."""
-    data, chain, inverse = problem.get_problem_data(solver, ignore_dpp=not keep, verbose=verbose, solver_opts=asked)
+def _solve_interruptibly(problem: cp.Problem, solver: str, verbose: bool, settings: dict[str, Any], keep: bool) -> None:
+    """`Problem.solve` that raises KeyboardInterrupt if the solver returned because of it."""
+    data, chain, inverse = problem.get_problem_data(solver, ignore_dpp=not keep, verbose=verbose, solver_opts=settings)
     _require_range(solver, data)
-    raw = chain.solve_via_data(problem, data, warm_start=False, verbose=verbose, solver_opts=asked)
+    raw = chain.solve_via_data(problem, data, warm_start=False, verbose=verbose, solver_opts=settings)
     _unpack(problem, solver, raw, chain, inverse)
 
 
 def _require_range(solver: str, data: Mapping[str, Any]) -> None:
-    """`ArithmeticError` where numbers are too large for a solver."""
+    """`ArithmeticError` if numbers are too large for a solver."""
     if solver == "SCS":
         matrices = [data[name].data for name in ("A", "P") if data.get(name) is not None]
         largest = max(float(np.abs(part).max(initial=0.0)) for part in (*matrices, data["b"], data["c"]))
         if not largest <= _SQUARED:
-            raise ArithmeticError(f"a number of the problem is {largest:.2g}, and SCS takes none above {_SQUARED:g}")
+            raise ArithmeticError(f"a number of the problem is {largest:.2g}, and SCS fails above {_SQUARED:g}")
 
 
 def _unpack(problem: cp.Problem, solver: str, raw: Any, chain: Any, inverse: Any) -> None:
-    """Leave the answer in the problem's variables; `KeyboardInterrupt` if a solver returned because of it."""
+    """Leave the answer in the variables; `KeyboardInterrupt` if the solver returned because of it."""
     if solver in _SWALLOWS_INTERRUPT:
         field, interrupted = _SWALLOWS_INTERRUPT[solver]
         if raw["info"].get(field) in interrupted:
@@ -221,38 +220,38 @@ def _unpack(problem: cp.Problem, solver: str, raw: Any, chain: Any, inverse: Any
 
 
 def _solve_in_time(
-    problem: cp.Problem, solver: str, verbose: bool, asked: dict[str, Any], keep: bool, until: float
+    problem: cp.Problem, solver: str, verbose: bool, settings: dict[str, Any], keep: bool, until: float
 ) -> str:
-    """`Problem.solve` that ends in time, if need be in a process of its own: the status."""
+    """`Problem.solve` with a time limit, in a subprocess if needed; returns the status."""
     name = _TIME.get(solver)
     place = () if name is None else (_NESTED[solver], name) if solver in _NESTED else (name,)
     check("writing programs for CVXPY")
     overruns = not keep and may_overrun(solver, size(problem))
     if overruns:
         try:
-            return _solve_apart(problem, solver, verbose, asked, place, until)
+            return _solve_in_subprocess(problem, solver, verbose, settings, place, until)
         except subprocesses._CannotSend as error:
-            log.info("%s is not run in a process of its own: %s", solver, error)
+            log.info("%s is not run in a subprocess: %s", solver, error)
     check(f"CVXPY, which compiles for {solver}")
-    data, chain, inverse = problem.get_problem_data(solver, ignore_dpp=not keep, verbose=verbose, solver_opts=asked)
+    data, chain, inverse = problem.get_problem_data(solver, ignore_dpp=not keep, verbose=verbose, solver_opts=settings)
     _require_range(solver, data)
     left = until - time.perf_counter()
     if left <= 0:
         return LATE
     if place:
-        (asked[place[0]] if len(place) > 1 else asked).setdefault(place[-1], left)
+        (settings[place[0]] if len(place) > 1 else settings).setdefault(place[-1], left)
     check(f"the solver {solver}")
-    raw = chain.solve_via_data(problem, data, warm_start=False, verbose=verbose, solver_opts=asked)
+    raw = chain.solve_via_data(problem, data, warm_start=False, verbose=verbose, solver_opts=settings)
     _unpack(problem, solver, raw, chain, inverse)
     return str(problem.status)
 
 
-def _solve_apart(
-    problem: cp.Problem, solver: str, verbose: bool, asked: dict[str, Any], place: tuple[str, ...], until: float
+def _solve_in_subprocess(
+    problem: cp.Problem, solver: str, verbose: bool, settings: dict[str, Any], place: tuple[str, ...], until: float
 ) -> str:
-    """The status of a problem that another process solves; the answer is left in its variables."""
+    """The status of a problem solved in a subprocess; the answer is left in its variables."""
     left = until - time.perf_counter()
-    more = min(0.05 + 0.15 * left, 0.5) if place else 0.0  # for solvers that know the time, to hand over what they have
+    more = min(0.05 + 0.15 * left, 0.5) if place else 0.0  # for solvers with a time limit to return
     check(f"the solver {solver} (and CVXPY, which compiles for it)")
     try:
         found = subprocesses.solve(
@@ -260,7 +259,7 @@ def _solve_apart(
             until + more,
             problem=problem,
             solver=solver,
-            options=asked,
+            options=settings,
             time_option=place,
             seconds=left,
             verbose=verbose,
@@ -279,21 +278,21 @@ def _solve_apart(
 
 
 def size(problem: cp.Problem) -> int:
-    """About how many numbers a compiled problem has."""
+    """The approximate number of entries of a compiled problem."""
     constants = [c.value for c in problem.constants()]
     numbers = sum(int(getattr(value, "nnz", np.size(value))) for value in constants)
     return numbers + sum(c.size for c in problem.constraints) + sum(v.size for v in problem.variables())
 
 
 def may_overrun(solver: str, numbers: int) -> bool:
-    """Whether a solver may go on for long when its time is over, on a problem of so many numbers."""
+    """Whether a solver may exceed its time limit by much, on a problem of this size."""
     return numbers > (_LONG if solver in _TIME else _SHORT)
 
 
 def _own_options(solver: str, options: Mapping[str, Any]) -> dict[str, Any]:
-    """The solver's own options, given side by side or in CVXPY's dict of them.
+    """The solver's options, given flat or in CVXPY's dict of them.
 
-    `InvalidBlock` if this dict is not one, or if CVXPY would ignore an option outside it.
+    `InvalidBlock` if this is not a dict, or if CVXPY would ignore an option outside it.
     """
     key = _NESTED.get(solver)
     inner = options.get(key, {}) if key else {}
@@ -302,7 +301,7 @@ def _own_options(solver: str, options: Mapping[str, Any]) -> dict[str, Any]:
     flat = {name: value for name, value in options.items() if name != key}
     if flat and solver == "SCIPY":
         name = next(iter(flat))
-        raise InvalidBlock(f"CVXPY passes over {name!r} for SCIPY; give {{'scipy_options': {{{name!r}: ...}}}}")
+        raise InvalidBlock(f"CVXPY ignores {name!r} for SCIPY; give {{'scipy_options': {{{name!r}: ...}}}}")
     return {**flat, **inner}
 
 

@@ -1,4 +1,4 @@
-"""Users of whom not one whole task fits: in whole tasks they leave objectives, as users with a task limit of 0 do."""
+"""Users for whom no whole task fits: in whole tasks they are inactive, like users with a task limit of 0."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from fairopt.formulation.program import Indices, Program
 from fairopt.instance import Instance
 from fairopt.tolerances import VIOLATION_TOLERANCE
 
-# relative: capacities, bounds on whole tasks and levels of users that differ by less are the same. Sums of tasks that
-# servers hold to it are within the tolerance of certificates in spite of rounding
+# Relative difference below which capacities, bounds on whole tasks and levels are equal; with rounding, still within
+# the tolerance of certificates.
 SAME = 0.99 * VIOLATION_TOLERANCE
 
 
@@ -24,9 +24,9 @@ def number_of(tier: Objective) -> Objective:
 
 
 def left_out(program: Program) -> Indices:
-    """Indices, in the instance given, of users whose one task exceeds every server, or their bounds, by itself.
+    """Indices, in the original instance, of users whose single task exceeds every server or their upper bound.
 
-    None under constraints other than bounds and reserves, which may look at all users.
+    None under constraints other than bounds and reserves, which may refer to all users.
     """
     if program.rest or program.empty:
         return np.zeros(0, dtype=np.intp)
@@ -36,15 +36,15 @@ def left_out(program: Program) -> Indices:
 
 
 def whole_instance(instance: Instance, objective: Objective, constraints: Sequence[Constraint]) -> Instance:
-    """The instance with task limits of 0 for the users left out; `Infeasible` if a constraint asks for their tasks."""
+    """The instance with task limits of 0 for these users; `Infeasible` if a constraint requires their tasks."""
     program = Program(instance, objective, constraints)
     users = left_out(program)
     if not len(users):
         return instance
-    asked = users[program.low[np.searchsorted(program.active, users)] > 0]
-    if len(asked):
+    required = users[program.low[np.searchsorted(program.active, users)] > 0]
+    if len(required):
         raise Infeasible(
-            f"the constraints ask for tasks of user {instance.users[asked[0]]!r}, of whom not one whole task fits on a "
+            f"the constraints require tasks of user {instance.users[required[0]]!r}, but no whole task of it fits on a "
             "server and within its limit; allow divisible tasks, or leave the user out of the constraints"
         )
     limits = np.array(instance.task_limits)

@@ -1,4 +1,4 @@
-"""The instances of Jiang and Wu (2021), whose sections and tables are cited here."""
+"""Instances of Jiang and Wu (2021); sections and tables cited here are of that paper."""
 
 from __future__ import annotations
 
@@ -35,18 +35,17 @@ REQUEST_TYPES: tuple[tuple[int, int, int], ...] = (
 """The eight request types of section 6.2, as multiples of x for bandwidth, memory and CPU."""
 
 _COMBINATIONS = {"I": ("heavy", "heavy"), "II": ("heavy", "light"), "III": ("light", "light")}
-_MEANS = {"heavy": 8.0, "light": 1.0}
 
 
 def jiang_wu_demands(capacity: int = 3, start: int = 0, stop: int | None = None) -> Float:
-    """The demands of the first scenario of Jiang and Wu (2021): three users, three resources, all whole requests.
+    """The demands of the first scenario of Jiang and Wu (2021): three users, three resources, all integer requests.
 
     Parameters
     ----------
     capacity : int, default 3
-        C: each resource has C units, and each user requests 1 to C of them. The paper takes 3 and 5.
+        C: each resource has C units, and each user requests 1 to C of them. The paper uses 3 and 5.
     start, stop : int, optional
-        A range of the combinations; by default all C^9 (1,953,125 for C = 5, 141 MB).
+        A range of the combinations. Default: all C^9 (1,953,125 for C = 5, 141 MB).
 
     Returns
     -------
@@ -56,12 +55,12 @@ def jiang_wu_demands(capacity: int = 3, start: int = 0, stop: int | None = None)
     Raises
     ------
     InvalidInstance
-        If the capacity is not a whole number >= 1, or the range reaches outside.
+        If the capacity is not an integer >= 1, or the range is invalid.
 
     Notes
     -----
-    Source: section 6.1 and Table 1. The text counts 3^C requests and 3^(3C) combinations, but the 3^9 and 5^9
-    experiments are C^3 and C^9.
+    Source: section 6.1 and Table 1. The text has 3^C requests and 3^(3C) combinations, but the 3^9 and 5^9 experiments
+    are C^3 and C^9.
 
     Examples
     --------
@@ -76,7 +75,7 @@ def jiang_wu_demands(capacity: int = 3, start: int = 0, stop: int | None = None)
     c = int(capacity)
     last = c**9 if stop is None else stop
     if not 0 <= start <= last <= c**9:
-        raise InvalidInstance(f"combinations {start} to {last} are asked for; there are {c**9}, counted from 0")
+        raise InvalidInstance(f"start and stop are {start} and {last}; give 0 <= start <= stop <= {c**9}")
     number = np.arange(start, last, dtype=np.int64)
     out = np.empty((number.size, 9))
     for k in range(8, -1, -1):
@@ -100,14 +99,14 @@ def heavy_light_demands(
     combination : {"I", "II", "III"}, default "II"
         User 1 and user 2 are heavy and heavy, heavy and light, or light and light (Table 2).
     types : sequence of sequences of 3 numbers, default `REQUEST_TYPES`
-        Requests as multiples of x. Table 3 follows from nine types for user 2: these and ``(1, 1, 1)``.
+        Requests as multiples of x. Table 3 requires nine types for user 2: these and ``(1, 1, 1)``.
     repeats : int, default 10
         Experiments for each pair of types.
     variance : float, default 0.0
-        Variance of x, which is normal with mean 8 for heavy and 1 for light requests; the paper prints ``N(8, 0)`` and
-        ``N(1, 0)``. Draws that are not positive are repeated.
+        Variance of x, which is normal with mean 8 for heavy and 1 for light requests, conditional on being positive;
+        the paper prints ``N(8, 0)`` and ``N(1, 0)``.
     seed : int, default 0
-        Seed of the draws.
+        Seed.
 
     Returns
     -------
@@ -121,8 +120,7 @@ def heavy_light_demands(
 
     Notes
     -----
-    Source: section 6.2, Tables 2 and 3. As there, an experiment draws one x for heavy and one for light requests:
-    two heavy users have the same x.
+    Source: section 6.2, Tables 2 and 3. As there, an experiment draws one x for heavy and one for light requests.
 
     Examples
     --------
@@ -140,23 +138,27 @@ def heavy_light_demands(
     require(variance, "variance", 0, LARGEST)
     levels = np.array(types, dtype=np.float64)
     if levels.ndim != 2 or levels.shape[1] != 3:
-        raise InvalidInstance(f"types have shape {levels.shape}; give 3 multiples of x for each, as {REQUEST_TYPES[1]}")
+        raise InvalidInstance(
+            f"types have shape {levels.shape}; give 3 multiples of x for each, such as {REQUEST_TYPES[1]}"
+        )
     n = len(levels)
     rng = np.random.default_rng(seed)
-    x = {kind: _positive_normal(rng, mean, variance, (n, n, repeats)) for kind, mean in _MEANS.items()}
+    x = {
+        kind: _positive_normal(rng, mean, variance, (n, n, repeats)) for kind, mean in (("heavy", 8.0), ("light", 1.0))
+    }
     first, second = (x[kind][..., None] for kind in _COMBINATIONS[combination])
     return np.stack([levels[:, None, None, :] * first, levels[None, :, None, :] * second], axis=3)
 
 
 class GoogleServers(NamedTuple):
-    """Kinds of servers, as arguments of `Instance`; made by `google_servers`.
+    """Types of servers as arguments of `Instance`; made by `google_servers`.
 
     Attributes
     ----------
-    capacities : ndarray of shape (n_kinds, 2)
-        CPU and memory of one server of each kind.
-    counts : ndarray of int of shape (n_kinds,)
-        Number of servers of each kind.
+    capacities : ndarray of shape (n_types, 2)
+        CPU and memory of one server of each type.
+    counts : ndarray of int of shape (n_types,)
+        Number of servers of each type.
     servers : tuple of str
         Labels, ``type0`` to ``type9``.
     resources : tuple of str
@@ -176,7 +178,7 @@ class GoogleServers(NamedTuple):
     resources: tuple[str, str]
 
 
-_GOOGLE = (  # Table 4: cpu and memory as parts of the largest, and how many
+_GOOGLE = (  # Table 4: cpu and memory relative to the largest server, and number
     (0.50, 0.50, 6732),
     (0.50, 0.25, 3863),
     (0.50, 0.75, 1001),
@@ -193,17 +195,17 @@ _GOOGLE = (  # Table 4: cpu and memory as parts of the largest, and how many
 def google_servers(
     n_servers: int | None = None, *, types: int = 10, cpu: float = 1.0, memory: float = 1.0
 ) -> GoogleServers:
-    """The mix of servers in Google's trace of 2011, as Table 4 of Jiang and Wu (2021) has it.
+    """The mix of servers in Google's trace of 2011, from Table 4 of Jiang and Wu (2021).
 
     Parameters
     ----------
     n_servers : int, optional
-        Number of servers, shared out over the types in proportion (by largest remainders); types without a server are
-        left out. Default: the printed counts.
+        Number of servers, divided among the types in proportion (largest remainders); types without servers are left
+        out. Default: the printed counts.
     types : int, default 10
-        Number of types, the most frequent ones first.
+        Number of types, the most frequent first.
     cpu, memory : float, default 1.0
-        Capacity of the largest server, of which the table gives fractions.
+        Capacity of the largest server; the table gives fractions of it.
 
     Returns
     -------
@@ -216,12 +218,12 @@ def google_servers(
 
     Notes
     -----
-    Type 4 counts 726 here: the paper prints 126, which contradicts its column of ratios (0.0551 is 726 / 13183).
-    Google's own trace does have 126 servers of this type, 1% of them.
+    Type 4 has 726 servers here: the paper prints 126, which contradicts its column of ratios (0.0551 is 726 / 13183).
+    Google's trace does have 126 servers of this type, 1% of them.
 
     Examples
     --------
-    Section 6.3 takes 50 servers of the first four types, the largest with 16 cores and 128 GB:
+    Section 6.3 uses 50 servers of the first four types, the largest with 16 cores and 128 GB:
 
     >>> import fairopt as fo
     >>> fo.datasets.google_servers(50, types=4, cpu=16, memory=128).counts

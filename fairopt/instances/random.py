@@ -1,4 +1,4 @@
-"""Random instances from a seed."""
+"""Random instances."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["log_uniform"]
 
 Float = NDArray[np.float64]
 
-LARGEST = 1e300  # a limit of finite numbers
+LARGEST = 1e300  # bound of parameters without another upper bound
 
 
 def log_uniform(
@@ -33,12 +33,12 @@ def log_uniform(
     ineligible: float = 0.0,
     seed: int = 0,
 ) -> Instance:
-    """A random instance whose demands spread over several orders of magnitude.
+    """A random instance whose demands differ by several orders of magnitude.
 
     Parameters
     ----------
     n_users : int
-        Number of users; 0 is legal.
+        Number of users; may be 0.
     n_resources : int, default 4
         Number of resources.
     decades : float, default 4.0
@@ -46,22 +46,22 @@ def log_uniform(
     zeros : float between 0 and 1, default 0.1
         Probability that a user does not need a resource.
     min_positive : int, default 1
-        Fewest resources that a user needs (2 for 2-DF).
+        Minimum number of resources that a user needs (2 for 2-DF).
     weights : bool, default False
         Weights log-uniform over one decade around 1; otherwise all 1.
     limits : bool, default False
-        Task limits for about half of the users, log-uniform between a quarter and four times the tasks of the user's
-        weighted part of every server, so that some of them bind.
+        Task limits for about half of the users, log-uniform between a quarter and four times the tasks on the user's
+        weighted part of every server, so that some bind.
     n_servers : int, default 1
-        Number of server rows that share the capacity.
+        Number of server rows; total capacity does not depend on it.
     different_servers : bool, default False
-        Servers differ, by a factor log-uniform over one decade for each resource. Otherwise they are identical.
+        Capacities of servers differ, by log-uniform factors over one decade.
     different_demands : bool, default False
-        Demands differ by server, by a factor log-uniform over one decade, in shape (n_users, n_servers, n_resources).
+        Demands differ by server, by log-uniform factors over one decade.
     ineligible : float between 0 and 1, default 0.0
-        Probability that a user may not run on a server; every user keeps at least one.
+        Probability that a user is not eligible on a server; every user keeps at least one.
     seed : int, default 0
-        The same seed gives the same instance; options do not change the other numbers.
+        Seed; options do not change the other random numbers.
 
     Returns
     -------
@@ -75,7 +75,7 @@ def log_uniform(
 
     Notes
     -----
-    On demands that are log-uniform over four decades, with zeros, cone solvers give wrong answers more often.
+    Cone solvers fail more often on demands that are log-uniform over four decades, with zeros.
 
     Examples
     --------
@@ -95,7 +95,7 @@ def log_uniform(
     for_demands, for_zeros, for_weights, for_limits, for_servers, for_places, for_differences = streams
 
     demands = _spread(for_demands, (n_users, n_resources), 0.0, decades)
-    demands[_chosen_zeros(for_zeros, (n_users, n_resources), zeros, min_positive)] = 0.0
+    demands[_zeros(for_zeros, (n_users, n_resources), zeros, min_positive)] = 0.0
     if different_demands:
         demands = demands[:, None, :] * _spread(for_differences, (n_users, n_servers, n_resources), -0.5, 0.5)
     parts = np.ones((n_servers, n_resources))
@@ -106,7 +106,7 @@ def log_uniform(
         demands,
         capacities,
         weights=_spread(for_weights, (n_users,), -0.5, 0.5) if weights else None,
-        eligible=_chosen_places(for_places, (n_users, n_servers), ineligible) if ineligible else None,
+        eligible=_eligibility(for_places, (n_users, n_servers), ineligible) if ineligible else None,
     )
     if limits and n_users:
         part = instance.tasks_alone.sum(axis=1) * instance.weights / instance.weights.sum()
@@ -122,9 +122,7 @@ def _spread(rng: np.random.Generator, shape: tuple[int, ...], low: float, high: 
     return np.power(10.0, out, out=out)
 
 
-def _chosen_zeros(
-    rng: np.random.Generator, shape: tuple[int, int], part: float, min_positive: int
-) -> NDArray[np.bool_]:
+def _zeros(rng: np.random.Generator, shape: tuple[int, int], part: float, min_positive: int) -> NDArray[np.bool_]:
     zero = rng.random(shape) < part
     poor = np.flatnonzero(shape[1] - zero.sum(axis=1) < min_positive)
     keys = rng.random((poor.size, shape[1]))
@@ -134,7 +132,7 @@ def _chosen_zeros(
     return zero
 
 
-def _chosen_places(rng: np.random.Generator, shape: tuple[int, int], part: float) -> NDArray[np.bool_]:
+def _eligibility(rng: np.random.Generator, shape: tuple[int, int], part: float) -> NDArray[np.bool_]:
     allowed = rng.random(shape) >= part
     home = rng.integers(shape[1], size=shape[0])
     nowhere = ~allowed.any(axis=1)
@@ -143,7 +141,7 @@ def _chosen_places(rng: np.random.Generator, shape: tuple[int, int], part: float
 
 
 def require(value: Any, name: str, low: float, high: float = math.inf, whole: bool = False) -> None:
-    """`InvalidInstance` unless a value is a (whole) number between two others."""
+    """`InvalidInstance` unless a value is a number, or an integer, within bounds."""
     kinds = (int, np.integer) if whole else (int, float, np.integer, np.floating)
     if isinstance(value, bool) or not isinstance(value, kinds) or not low <= value <= high:
         number = "whole number" if whole else "number" if high < LARGEST else "finite number"

@@ -24,43 +24,44 @@ DemandPath = float | tuple[tuple[float, float], ...]
 class RequestRounds:
     """Fixed servers, and users with new random requests in every round.
 
-    A request is the demand of one task, in fair shares (a server's capacity over the number of users): of its dominant
-    resource ``load``, times a factor of the user, times noise; of every other resource a fraction of that. Loads and
-    capacities may drift over the rounds, so that in late rounds requests exceed the fair share and capacity runs short.
+    A request is the demand of one task, in fair shares (a server's capacity divided by the number of users). For the
+    dominant resource it is ``load`` times a factor of the user times noise; for every other resource a fraction of
+    that. Loads and capacities may drift over the rounds, so that late requests exceed the fair share and capacity runs
+    short.
 
     Attributes
     ----------
     n_users, n_servers : int, default 4 and 90
-        Number of users and of servers.
+        Numbers of users and servers.
     n_rounds : int, default 1000
         Rounds over which ``load`` and ``provisioned`` drift.
     mean_capacities : tuple of float, default (1000.0, 2000.0)
-        Mean units of each resource per server; the totals are exactly ``n_servers`` times this.
+        Mean units of each resource per server; totals are exactly ``n_servers`` times this.
     resources : tuple of str, default ("CPU", "RAM")
         Labels of the resources.
     spread : float, default 4.0
-        Largest over smallest capacity of a server, drawn uniformly for each resource; 1 makes all equal.
+        Ratio of the largest to the smallest capacity, drawn uniformly for each resource; 1 makes all equal.
     n_classes : int, optional
-        Number of configurations of servers, as rows with counts as equal as possible. Default: all differ.
+        Number of different servers, as rows with nearly equal counts. Default: all differ.
     by_server : bool, default True
-        Draw a user's request on each server row, in fair shares of that server. Otherwise it is the same on all
-        servers, in fair shares of the mean server; its dominant resource then differs by server.
+        Whether requests are drawn for each server row, in fair shares of that server. Otherwise they are the same on
+        all servers, in fair shares of the mean server; dominant resources then still differ by server.
     dominant : tuple of float, optional
         Probability that a request is dominant in each resource. Default: equal.
     load : float, or path for all resources, or one of them for each, default 0.6
-        Mean request of a dominant resource, in fair shares. A path is a tuple of pairs (when, value), when from 0 for
-        the first round to 1 for the last, with straight lines in between.
+        Mean request of a dominant resource, in fair shares. A path is a tuple of pairs (when, value) with when from 0
+        (first round) to 1 (last round), interpolated linearly.
     user_spread : float between 0 and 1, default 0.3
-        Users' factors are spaced evenly from ``1 - user_spread`` to ``1 + user_spread``, the same in all rounds.
+        Factors of users are evenly spaced from ``1 - user_spread`` to ``1 + user_spread``, the same in all rounds.
     noise : float between 0 and 1, default 0.2
         Factor of each request, drawn uniformly from ``1 - noise`` to ``1 + noise``.
     other : tuple of float, default (0.2, 1.0)
-        Request of any other resource over that of the dominant one (both in fair shares), drawn uniformly between these
-        two. The default gives dominant groups 0.625 of each server; Fig. 7 of Hamzeh et al. shows 0.59 to 0.64.
+        Range of the ratio of other requests to the dominant one (in fair shares), drawn uniformly. By default dominant
+        groups get 0.625 of each server; Fig. 7 of Hamzeh et al. shows 0.59 to 0.64.
     provisioned : float, or path for all resources, or one of them for each, default 1.0
-        Fraction of the capacity that is provided. Requests do not change, so a scarce resource is more often dominant.
+        Available fraction of the capacity. Requests do not change, so a scarce resource is dominant more often.
     seed : int, default 0
-        The same seed gives the same servers and rounds, in any order of rounds.
+        Seed; rounds do not depend on the order of calls.
 
     Raises
     ------
@@ -72,9 +73,9 @@ class RequestRounds:
     Hamzeh et al. (2021, section VI) have two resources, CPU and RAM; server configurations "arbitrarily selected"; no
     placement constraints; in each iteration tasks "dominated either on CPU or memory"; 4 users on 90 servers, 200 on
     2,000 with totals of 2e6 CPU and 4e6 RAM, and 400 on 3,000. From iteration 800 on the dominant requests of some
-    users exceed the fair share, and from 700 on RAM runs short because "no more resources are provisioned". They do not
-    give the distributions, the capacities of 90 and 3,000 servers, whether a request differs by server (in their Fig. 1
-    it does), how heavy requests are, and how large the shortage is: these are parameters here.
+    users exceed the fair share, and from 700 on RAM is short because "no more resources are provisioned". They do not
+    state the distributions, the capacities of 90 and 3,000 servers, whether requests differ by server (in their Fig. 1
+    they do), the size of requests and of the shortage; these are parameters here.
 
     Examples
     --------
@@ -121,8 +122,8 @@ class RequestRounds:
         if self.dominant is not None and (len(self.dominant) != m or min(self.dominant) < 0 or not sum(self.dominant)):
             raise InvalidInstance(f"dominant is {self.dominant}; give {m} numbers >= 0, not all 0")
         if self.user_spread == 1 or self.noise == 1:
-            raise InvalidInstance("user_spread and noise of 1 allow requests of nothing; give less than 1")
-        _ = self._loads, self._parts  # checked when made
+            raise InvalidInstance("user_spread or noise of 1 allows requests of 0; give less than 1")
+        _ = self._loads, self._parts  # validates the paths
 
     @cached_property
     def _loads(self) -> tuple[tuple[Float, Float], ...]:
@@ -134,7 +135,7 @@ class RequestRounds:
 
     @cached_property
     def counts(self) -> NDArray[np.int64]:
-        """Number of servers that each row stands for, shape (n_rows,)."""
+        """Number of servers in each row, shape (n_rows,)."""
         rows = self.n_servers if self.n_classes is None else self.n_classes
         return self.n_servers // rows + (np.arange(rows) < self.n_servers % rows).astype(np.int64)
 
@@ -179,7 +180,6 @@ class RequestRounds:
         when = number / max(self.n_rounds - 1, 1)
         loads, parts = (_at(path, when) for path in (self._loads, self._parts))
         demands = rng.uniform(*self.other, (*shape, m))
-        # in fair shares, other resources take a fraction of the dominant one, for all loads of the two
         demands[kind[..., None] == np.arange(m)] = 1.0
         demands *= (heavy * loads[kind])[..., None]
         fair = (self.capacities if self.by_server else np.array(self.mean_capacities)) / self.n_users

@@ -23,7 +23,7 @@ from fairopt.blocks.base import ByUser, blocks_within, is_ours
 from fairopt.blocks.constraints import Constraint
 from fairopt.blocks.model import Point
 from fairopt.blocks.objectives import AlphaFair, Objective, Total
-from fairopt.blocks.shares import Share, Tasks, asked_once
+from fairopt.blocks.shares import Share, Tasks, coefficients_cached
 from fairopt.certificate import Try
 from fairopt.errors import Infeasible, InvalidBlock, NotCertified, OutOfDomain, nearest
 from fairopt.formulation import solvers
@@ -90,7 +90,7 @@ NOTHING = 1e-5  # of typical tasks: for squares bounded by 0 the bound is the sq
 TIER_LOSS = 1e-7  # relative loss of an earlier tier's value that later tiers may cause
 
 
-@asked_once()
+@coefficients_cached()
 def allocate(
     policy: Any,
     instance: Instance,
@@ -185,7 +185,7 @@ def _solve_tier(program: Program, settings: Settings, method: str) -> Answer:
     if isinstance(program, BundleProgram):
         check("writing programs for CVXPY")
         return best(program, solve_bundles(program, settings, method))
-    program.refuse_hopeless()
+    program.refuse_infinite_objective()
     if program.many_rows and method in ("auto", "cone") and not only_parametric(program):
         solve = partial(_solve_with, settings=settings, method=method)
         return solve_with_rows(program, settings, solve, partial(_solve_fast, settings=settings, method=method))

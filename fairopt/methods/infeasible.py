@@ -11,7 +11,7 @@ from typing import NamedTuple, TypeVar
 
 import numpy as np
 
-from fairopt.blocks.algebra import AtLeast, written
+from fairopt.blocks.algebra import AtLeast, expression_of
 from fairopt.blocks.base import is_ours
 from fairopt.blocks.constraints import Constraint, MinShare, MinTasks, SharingIncentive
 from fairopt.errors import Infeasible
@@ -86,12 +86,12 @@ def _groups(program: Program, cone: ConeModel) -> dict[str, _Group]:
             view = model if is_ours(constraint) else cone.model_as_given()
             conditions = checked_conditions(constraint, view) | _required(cone, before)
         else:  # in the natural units of messages
-            conditions = {one.name: replace(one.rows, unit=1.0).condition(model) for one in known}
+            conditions = {one.name: replace(one.rows, unit=1.0).constraint(model) for one in known}
         groups[_unique(f"`{constraint}`", groups)] = _Group(constraint, conditions)
     for _, term in program.objective.summands():
         if not is_ours(term):
             before = len(model.required)
-            domain = _numbered(cp.sum(written(term, model)).domain) | _required(cone, before)
+            domain = _numbered(cp.sum(expression_of(term, model)).domain) | _required(cone, before)
             if domain:
                 groups[_unique(f"the domain of `{term}`", groups)] = _Group(None, domain, True)
     return groups

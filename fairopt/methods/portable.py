@@ -12,7 +12,7 @@ from fairopt.blocks.algebra import KeptLevel, Objective, tiers_of
 from fairopt.blocks.base import Block, blocks_within, is_ours
 from fairopt.blocks.bundles import WeightedLog
 from fairopt.blocks.constraints import Constraint, ManyRows
-from fairopt.blocks.shares import Share, asked_once
+from fairopt.blocks.shares import Share, coefficients_cached
 from fairopt.errors import FairoptError
 from fairopt.evidence.kinds import restored
 from fairopt.formulation.bundle_program import decides_bundles
@@ -31,7 +31,7 @@ NO_EVIDENCE = "the answer has no evidence; allocate its instance by its policy f
 UNREADABLE = (FairoptError, verify.CannotCheck, verify.Fault, LookupError, TypeError, ValueError)
 
 
-@asked_once()
+@coefficients_cached()
 def portable(allocation: Allocation) -> dict[str, Any]:
     """Entries of an allocation's file.
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from fairopt.allocation import Allocation, ChangedByHand
-from fairopt.blocks.shares import asked_once
+from fairopt.blocks.shares import coefficients_cached
 from fairopt.evidence.solved import Solved
 from fairopt.formulation.program import Program
 from fairopt.instance import Instance
@@ -18,7 +18,7 @@ from fairopt.proofs.read import read_problem
 from fairopt.runtime.lazy import cp
 
 
-@asked_once()
+@coefficients_cached()
 def read(policy: Any, problem: cp.Problem, instance: Instance) -> Allocation:
     """See `Policy.certify`."""
     answer = read_problem(policy, problem, instance)

@@ -9,7 +9,7 @@ import numpy as np
 
 from fairopt.allocation import Allocation
 from fairopt.blocks.algebra import tiers_of
-from fairopt.blocks.shares import asked_once
+from fairopt.blocks.shares import coefficients_cached
 from fairopt.errors import FairoptError
 from fairopt.evidence.kinds import restored
 from fairopt.formulation.bundle_program import BundleProgram, decides_bundles
@@ -24,7 +24,7 @@ from fairopt.proofs.gate import Answer
 from fairopt.proofs.proposal import Proposal
 
 
-@asked_once()
+@coefficients_cached()
 def judged_again(given: Allocation, evidence: Any, method: str, solver: str | None) -> Allocation:
     """The allocation with a new certificate; ``method`` and ``solver`` are those that found it.
 
@@ -61,7 +61,7 @@ def judged_again(given: Allocation, evidence: Any, method: str, solver: str | No
         return gate.of_nothing(instance, given.tasks_by_server, policy, note=note, **known)
 
 
-@asked_once()
+@coefficients_cached()
 def whole_again(given: Allocation, evidence: Any, method: str, solver: str | None) -> Allocation:
     """`judged_again` for whole tasks: the divisible answer is judged by its saved evidence, or solved again."""
     begun, policy, instance = time.perf_counter(), given.policy, given.instance

@@ -9,7 +9,7 @@ import numpy as np
 
 from fairopt.allocation import Allocation
 from fairopt.blocks.base import brief
-from fairopt.blocks.shares import DominantShare, Share, asked_once
+from fairopt.blocks.shares import DominantShare, Share, coefficients_cached
 from fairopt.errors import InvalidBlock, NotCertified, OutOfDomain
 from fairopt.formulation.program import Float, require_instance
 from fairopt.instance import Instance
@@ -72,7 +72,7 @@ class SequentialMinMax:
         options = ", ".join(filter(None, (share, "" if rule == "first-fit" else rule)))
         return f"SequentialMinMax({options})" if options else "SequentialMinMax"
 
-    @asked_once()
+    @coefficients_cached()
     def allocate(
         self, instance: Instance, *, integral: bool | Literal["rounded"] = True, time_limit: float | None = None
     ) -> Allocation:

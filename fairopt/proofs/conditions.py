@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from fairopt.blocks.algebra import AtLeast, fall
+from fairopt.blocks.algebra import AtLeast, drop_towards_zero
 from fairopt.blocks.constraints import Constraint, ManyRows
 from fairopt.blocks.form import EPS, Form
 from fairopt.blocks.rows import TYPICAL
@@ -35,7 +35,7 @@ def number(expression: cp.Expression) -> float:
 
 
 def fall_of(expression: cp.Expression, variables: Sequence[cp.Variable]) -> float:
-    """By how much an expression falls as these variables shrink to zero; see `fall`."""
+    """By how much an expression falls as these variables shrink to zero; see `drop_towards_zero`."""
     at = [np.array(variable.value) for variable in variables]
 
     def value(factor: float) -> float:
@@ -44,7 +44,7 @@ def fall_of(expression: cp.Expression, variables: Sequence[cp.Variable]) -> floa
         return number(expression)
 
     with values_kept(variables):
-        return fall(value)
+        return drop_towards_zero(value)
 
 
 def repair(program: Program, tasks: Float) -> Float:
@@ -56,7 +56,7 @@ def repair(program: Program, tasks: Float) -> Float:
     with np.errstate(invalid="ignore", divide="ignore"):
         cut = np.where(total > program.high, program.high / total, 1.0)
     tasks = tasks * cut[pairs.user]
-    tasks = np.where(program.closed_pairs, 0.0, tasks)
+    tasks = np.where(program.zero_pairs, 0.0, tasks)
     rows = program.rows.load(tasks)
     usable = program.usable_rows
     over = np.where(usable > 0, rows / np.where(usable > 0, usable, 1.0), np.where(rows > 0, np.inf, 0.0))

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fairopt.blocks.form import EPS, Curve, Form, Sorted, weigh
+from fairopt.blocks.form import EPS, Curve, Form, Sorted, shares_at
 from fairopt.blocks.model import Point
 from fairopt.blocks.objectives import Objective
 from fairopt.blocks.rows import Rows
@@ -164,7 +164,7 @@ def _allows_nothing(program: Program, majorant: Form, multipliers: Multipliers) 
         return False
     if any((pairs.of(curve.factor) * pairs.of(curve.c) * most).any() for curve in curves):
         return False
-    return all(r.value(weigh(r.c, program.point(most))) == 0 for r in majorant.ranked)
+    return all(r.value(shares_at(r.c, program.point(most))) == 0 for r in majorant.ranked)
 
 
 def _relative_gap(objective: Objective, top: float, value: float, point: Point) -> float:
@@ -216,7 +216,7 @@ class Lagrangian:
             alone = np.where(program.instance.eligible, self.reference * program.instance.tasks_alone, 0.0).sum(axis=1)
             most = np.where(program.instance.eligible, self.reference, 0.0).max(axis=1) * program.most
             self.low, self.high = np.zeros(len(alone)), np.minimum(alone, most)
-            self.at = weigh(self.reference, point)
+            self.at = shares_at(self.reference, point)
 
     def _per_unit(self, c: Float) -> Float:
         """Coefficients of a share per unit of the reference."""

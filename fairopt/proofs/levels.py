@@ -221,7 +221,7 @@ class Levels:
             given = solution.dual, solution.sizes, prices, pairs.loads, program.usable_rows
             pair_cost, value = curved.exact_charges(*given)
             exact, terms = True, 0.0  # each sum is rounded once
-        pair_cost = np.where(program.closed_pairs, np.inf, pair_cost / self.per_task)
+        pair_cost = np.where(program.zero_pairs, np.inf, pair_cost / self.per_task)
         closed = np.zeros(len(pair_cost), dtype=bool)
         for earlier in self.judged:
             closed |= earlier.reduced_cost > 0
@@ -264,7 +264,7 @@ class Levels:
         if tie is None:  # closed pairs matter only to users above the level; prices of curved constraints are inexact
             alone = not (self.values > floors * (1 + ABOVE)).any()
             tie = TIE if alone or curved else ROUNDING
-        more_costly = (pair_cost > cheapest + tie * cost_size) & ~closed & ~program.closed_pairs
+        more_costly = (pair_cost > cheapest + tie * cost_size) & ~closed & ~program.zero_pairs
         reduced_cost = np.where(more_costly, pair_cost - cheapest, 0.0)
         charged = further is not None and bool(further.pair_cost.any())
         return LevelCosts(

@@ -20,7 +20,7 @@ import numpy as np
 from fairopt.blocks.algebra import AtLeast
 from fairopt.blocks.constraints import Constraint
 from fairopt.blocks.efficiency import FairnessEfficiency, TotalIs
-from fairopt.blocks.form import EPS, Form, weigh
+from fairopt.blocks.form import EPS, Form, shares_at
 from fairopt.blocks.model import Point
 from fairopt.formulation.program import Float, Program
 from fairopt.proofs.entries import Imposed
@@ -123,7 +123,7 @@ def tangent_of(program: Program, evidence: Optimum, tasks: Float) -> Tangent | N
     (term,) = majorant.curves
     sign = -1.0 if (term.factor < 0).any() else 1.0
     q, w = 1.0 - term.alpha, np.abs(term.factor)
-    levels = weigh(term.c, point)
+    levels = shares_at(term.c, point)
     unit = np.exp(log_mean(np.maximum(levels, LEAST * levels.max()), w, q))  # so that powers do not overflow
     term = replace(term, c=term.c / unit)
     powers = Form(curves=(term,))

@@ -18,7 +18,7 @@ from fairopt.blocks.bundle_model import cut_at_limits, tasks_in_bundles
 from fairopt.blocks.form import EPS
 from fairopt.blocks.model import Point
 from fairopt.blocks.objectives import Objective
-from fairopt.blocks.shares import asked_once
+from fairopt.blocks.shares import coefficients_cached
 from fairopt.display import label
 from fairopt.errors import FairoptError, InvalidBlock, NotCertified, NotConcave
 from fairopt.formulation.bundle_program import BundleProgram, decides_bundles
@@ -34,7 +34,7 @@ from fairopt.runtime.lazy import cp
 from fairopt.tolerances import GAP_TOLERANCE
 
 
-@asked_once()
+@coefficients_cached()
 def read_problem(policy: Any, problem: cp.Problem, instance: Instance) -> Allocation:
     """The answer of a problem as an allocation; see `Policy.certify`."""
     begun = time.perf_counter()

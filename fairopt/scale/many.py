@@ -1,4 +1,4 @@
-"""Many small instances of one shape, solved together: each step of a method is taken on all instances at once."""
+"""Many small instances of one shape, solved together: each step of a method is vectorised over them."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ from fairopt.tolerances import GAP_TOLERANCE, VIOLATION_TOLERANCE
 
 @dataclass
 class _Found:
-    """What proves the answers of a batch, for files: nothing of levels, else prices (n_instances, n_resources).
+    """The evidence of a batch, for files: prices per whole capacity, (n_instances, n_resources); none for leximin.
 
-    They are per whole capacity, logarithms with levels in ``units`` (n_instances,) for alpha-fairness. ``alone`` is the
-    evidence of instances that were solved one by one.
+    For alpha-fairness they are logarithms, with levels in ``units`` (n_instances,). ``alone`` is the evidence of
+    instances that were solved one by one.
     """
 
     prices: Float | None = None
@@ -46,7 +46,7 @@ class _Found:
     alone: dict[int, tuple[Any, ...]] = field(default_factory=dict)
 
     def add(self, where: slice, chunk: BatchChunk, prices: Float | None) -> None:
-        """Keep what a method found of a chunk, for weights as they are given."""
+        """Keep the prices of a chunk, for weights as given."""
         if self.prices is None or prices is None:
             return
         self.prices[where] = prices.T
@@ -56,7 +56,7 @@ class _Found:
             self.prices[where] += np.log(np.where(units.part, chunk.weights, 0.0).sum(axis=0))[:, None]
 
     def evidence(self, term: Term, b: int) -> tuple[Any, ...]:
-        """The evidence of one instance, as `Evidence.numbers` writes it."""
+        """The evidence of one instance, in the form of `Evidence.numbers`."""
         if b in self.alone:
             return self.alone[b]
         if term.is_smallest:
@@ -69,7 +69,7 @@ class _Found:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Allocations:
-    """Allocations of many instances of one shape, each with its proof; ``[b]`` gives one as an `Allocation`.
+    """Allocations of many instances of one shape; ``[b]`` gives one as an `Allocation`.
 
     Attributes
     ----------
@@ -78,13 +78,13 @@ class Allocations:
     tasks : ndarray of shape (n_instances, n_users)
         Tasks of each user; 0 for users who take no part.
     gap, violation : ndarray of shape (n_instances,)
-        Of each instance, as in `Certificate`.
+        As in `Certificate`.
     method : str
         ``water-filling``, ``prices`` or ``simplex``.
     one_by_one : ndarray of bool of shape (n_instances,)
-        Which instances were solved again by `Policy.allocate`, since the method's answer was not certified.
+        Which instances were solved again by `Policy.allocate`, as the first answer was not certified.
     asked : ndarray of bool of shape (n_instances,)
-        Which instances were reached before the time limit; the others have zero tasks and an infinite gap.
+        Which instances were solved before the time limit; the others have zero tasks and an infinite gap.
     seconds : float
         Time of the whole call.
 
@@ -110,7 +110,6 @@ class Allocations:
     _found: _Found = field(repr=False)
 
     def __post_init__(self) -> None:
-        # certified arrays cannot be changed
         for judged in (self.tasks, self.gap, self.violation, self.one_by_one, self.asked):
             judged.flags.writeable = False
 
@@ -123,8 +122,8 @@ class Allocations:
         return len(self.tasks)
 
     def __getitem__(self, b: int) -> Allocation:
-        """The allocation of one instance, without the users who take no part; it has evidence, and no dual values."""
-        b = range(len(self))[b]  # negative indices count from the end; others outside raise IndexError
+        """The allocation of one instance, without the users who take no part and without dual values."""
+        b = range(len(self))[b]  # allows negative indices
         instance, users = self._batch.taking_part(b)
         found = MeasuredPart(
             float(self.gap[b]), float(self.violation[b]), "one by one" if self.one_by_one[b] else self.method
@@ -156,42 +155,42 @@ def allocate_many(
     task_limits: Any = None,
     time_limit: float | None = None,
 ) -> Allocations:
-    """Solve a policy on many instances of one pool each, microseconds apiece, and prove every answer.
+    """Solve a policy on many instances of one pool each, in microseconds each, with a certificate for every answer.
 
     For max-min and leximin (`DRF`, `KDF`), alpha-fairness (`FDS`, `GFJ`, `NashWelfare`) and the largest sum of shares
-    (`MostTasks`), with any share of fairopt, and no constraints but task limits.
+    (`MostTasks`), with any share of fairopt and no constraints but task limits.
 
     Parameters
     ----------
     policy : Policy
-        A policy, or anything with ``objective`` and ``constraints``.
+        The policy, or any object with ``objective`` and ``constraints``.
     demands : array-like of shape (n_instances, n_users, n_resources)
         Units of each resource that one task takes.
     capacities : array-like of shape (n_instances, n_resources) or (n_resources,)
         Units of each resource.
     weights, task_limits : scalar, array-like of shape (n_users,) or (n_instances, n_users), optional
-        As in `Instance`, but everything by position: data frames and series with labels are refused.
+        As in `Instance`, by position: data frames and series with labels are refused.
     time_limit : float, optional
         Seconds for the call. Answers found by then are kept, and ``asked`` is False for the other instances.
 
     Returns
     -------
     Allocations
-        An instance whose answer is not certified at once is solved again by `Policy.allocate` (milliseconds: a few in
-        10,000, but most of them at alpha below 0.001); if that fails too, its ``ok`` is False and its tasks are the
-        best found.
+        An instance whose answer is not certified is solved again by `Policy.allocate`, in milliseconds: a few in
+        10,000, most of them at alpha below 0.001. If that fails too, its ``ok`` is False and its tasks are the best
+        found.
 
     Raises
     ------
     InvalidInstance
-        If a number is wrong; names the instance, the user and the resource, counted from 0.
+        If a number is invalid; names the instance, the user and the resource, counted from 0.
     OutOfDomain
         If the share is not defined for a user, or the policy is of another kind.
 
     Notes
     -----
-    Instances of fewer users or resources are padded: a user with a task limit of 0 takes no part, and its demands
-    and weight may be anything (NaN too); and a resource that no user needs may have capacity 0.
+    Instances with fewer users or resources are padded. A user with a task limit of 0 takes no part: its demands and
+    weight may be anything, even NaN. A resource that no user needs may have capacity 0.
 
     Examples
     --------
@@ -209,7 +208,7 @@ def allocate_many(
 
 
 def allocate_batch(policy: Any, batch: Batch, clock: Clock | None = None) -> Allocations:
-    """Solve a `Batch` as `allocate_many` does, until the clock of the call is late."""
+    """Solve a `Batch` as `allocate_many` does, on the clock of a call."""
     clock = Clock(None) if clock is None else clock
     method, term, solve = _method_for(policy)
     tasks = np.zeros((len(batch), batch.n_users))
@@ -222,7 +221,7 @@ def allocate_batch(policy: Any, batch: Batch, clock: Clock | None = None) -> All
     with by_itself() as tell:
         tell("instances", 0, len(batch))
         for where in takewhile(lambda _: not clock.late, batch.slices()):
-            with np.errstate(all="ignore"):  # zeros and infinities are expected, and NaN is not certified
+            with np.errstate(all="ignore"):  # NaN is not certified
                 chunk = batch.chunk(where, term.share, term.kind.levels_users)
                 found, prices = solve(chunk)
                 tasks[where] = found.T
@@ -238,10 +237,7 @@ def allocate_batch(policy: Any, batch: Batch, clock: Clock | None = None) -> All
 
 
 def _method_for(policy: Any) -> tuple[str, Term, Callable[[BatchChunk], tuple[Float, Float | None]]]:
-    """The name of the method, the only term, and the function that solves a chunk.
-
-    The function returns feasible tasks of shape (n_users, size), and prices as evidence.
-    """
+    """The name of the method, the only term, and the function from a chunk to tasks, (n_users, size), and prices."""
     objective = getattr(policy, "objective", None)
     if not isinstance(objective, Objective):
         raise InvalidBlock(f"{policy} is not a policy: it has no objective; allocate one by one")

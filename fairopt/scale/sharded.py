@@ -1,4 +1,4 @@
-"""One pool shared out among users in shards: too many for one array, or on many computers."""
+"""One pool with its users in shards: too many for one array, or on several computers."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ from fairopt.methods.sharded.waiting import Deadline
 from fairopt.methods.sharded.workers import DaskWorkers, InProcess, ShardedProblem
 from fairopt.proofs import gate
 
-SLACK = 1e-6  # of a capacity left over, and of the dearest resource: where both hold, the price is zero
+SLACK = 1e-6  # a resource with more slack, and a price below this part of the largest, has the price 0
 PLAIN = (MinTasks, MaxTasks, MinShare, MaxShare, Reserve)  # constraints that can be the same for every user
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ShardedAllocation:
-    """The allocation of users in shards: everything but the tasks, which are computed or read shard by shard.
+    """The allocation of users in shards. Tasks are computed or read shard by shard.
 
     Attributes
     ----------
@@ -54,25 +54,25 @@ class ShardedAllocation:
     capacities : ndarray of shape (n_resources,)
         Units in the pool.
     n_users : int
-        Users in all shards together.
+        Number of users in all shards.
     usage : ndarray of shape (n_resources,)
         Units in use.
     objective : float
         Value of the objective in natural units (of the first level, for `Leximin`).
     prices : ndarray of shape (n_resources,)
-        Dual values that the method found, per natural unit of what can be used. Where they are unique they are the
-        derivative of the objective with the shares' coefficients held; elsewhere they lie between those of one unit
-        more and one less, which `Allocation.prices` tells apart. Water-filling may have none where limits decide.
+        Dual values of the method, per natural unit of usable capacity. Where dual values are unique they are the
+        derivatives of the objective, treating share coefficients as constants; elsewhere they lie between the one-sided
+        derivatives, which `Allocation.prices` has. Water-filling has zeros where limits decide.
     certificate : Certificate
-        The certificate, computed from sums over all shards.
+        Computed from sums over all shards.
     shards : tuple of str
         Names of the shards, in the order of users.
     sizes : tuple of int
         Users in each shard.
     rounds : int
-        How often every shard was asked.
+        Number of passes over all shards.
     files : tuple of Path
-        The file with the tasks of each shard; empty without ``out``.
+        The file of tasks of each shard; empty without ``out``.
 
     Examples
     --------
@@ -101,11 +101,11 @@ class ShardedAllocation:
 
     @property
     def leftover(self) -> Float:
-        """Units left over, shape (n_resources,)."""
+        """Unused units, shape (n_resources,)."""
         return np.maximum(self.capacities - self.usage, 0.0)
 
     def tasks(self, shard: int) -> Float:
-        """Tasks of the users of one shard: computed again from the events or prices, or read from its file.
+        """Tasks of the users of one shard, computed from events or prices, or read from its file.
 
         Parameters
         ----------
@@ -126,7 +126,7 @@ class ShardedAllocation:
         return pq.read_table(self.files[k], columns=["tasks"])["tasks"].to_numpy()
 
     def summary(self) -> dict[str, Any]:
-        """All but the tasks, as plain lists, numbers and strings."""
+        """Everything but the tasks, as plain lists, numbers and strings."""
         parts = zip(self.shards, self.sizes, self.files or [None] * len(self.shards), strict=True)
         return {
             "policy": repr(self.policy),
@@ -163,29 +163,29 @@ def allocate_sharded(
     out: str | Path | None = None,
     time_limit: float | None = None,
 ) -> ShardedAllocation:
-    """Share out one pool among users in shards, exactly.
+    """Solve a policy on one pool whose users are in shards, exactly.
 
     Parameters
     ----------
     policy : Policy
-        With `Leximin`, `MaxMin` or `AlphaFair` (above 0) of a share, and no constraints but bounds that are the same
-        for every user (`MinTasks(0.1)`, `MaxShare(0.01)`, ...) and `Reserve`.
+        With `Leximin`, `MaxMin` or `AlphaFair` (alpha > 0) of a share, and no constraints but `Reserve` and bounds that
+        are the same for every user (`MinTasks(0.1)`, `MaxShare(0.01)`, ...).
     source : ndarray, dask.array.Array, str, Path, or list of these
         Demands per task, users x resources: an array or memory map, a ``.npy`` file, a Parquet file (a column per
         resource, and optionally ``weight``, ``task_limit`` and the label ``user``), a folder of either with its
         subfolders, a folder with ``users.parquet`` and ``servers.parquet`` (or ``.csv``), or a Dask array. A shard is a
         row group, a block, an array of a list, or a million rows.
     capacities : array-like of shape (n_resources,) or dict by resource, optional
-        Units in the pool, positive; a dict for tables, in which each column of a resource needs one. Default: what all
-        servers of the folder have.
+        Units in the pool, positive. Tables need a dict with every resource column. Default: the total of the servers in
+        the folder.
     client : distributed.Client, optional
-        Client of a Dask cluster whose workers read and keep the shards (they must reach the files; arrays in memory
-        are sent to them). Without one, this process reads the shards one after the other, in every round.
+        Client of a Dask cluster whose workers read and keep the shards. They must have access to files; arrays in
+        memory are sent to them. By default this process reads the shards one by one in every round.
     out : str or Path, optional
-        A new folder, inside one that exists, for the tasks of each shard and a ``summary.json``; it appears when all
-        is written, or not at all.
+        A new folder, inside one that exists, for the tasks of each shard and a ``summary.json``. It appears when
+        everything is written, or not at all.
     time_limit : float, optional
-        Seconds for the call; checked between shards, and between rounds on a cluster.
+        Seconds for the call, checked between shards, or between rounds on a cluster.
 
     Returns
     -------
@@ -194,9 +194,9 @@ def allocate_sharded(
     Raises
     ------
     InvalidInstance
-        If a source or shard is wrong; names the shard, and the row (counted from 0 in its array or file).
+        If a source or shard is invalid; names the shard, and the row counted from 0 in its array or file.
     InvalidBlock
-        If ``out``, ``client`` or ``time_limit`` cannot be used.
+        If ``out``, ``client`` or ``time_limit`` is invalid.
     OSError
         If ``out`` cannot be written.
     OutOfDomain
@@ -204,23 +204,23 @@ def allocate_sharded(
     Infeasible
         If the lower bounds do not fit into the capacities.
     NotCertified
-        If the answer cannot be proved right, also because a shard changed or the time limit was reached; says which.
+        If the answer cannot be certified, a shard changed or the time limit was reached; says which.
     SolverUnavailable
-        If the cluster stopped or has no workers that answer, or they lack a module that the policy is made of.
+        If the cluster stopped, no worker responds, or workers lack a module of the policy.
     MissingExtra
-        Without pyarrow or distributed, where they are needed.
+        If pyarrow or distributed is needed and not installed.
 
     Notes
     -----
     Water-filling takes one or a few rounds for each resource that becomes full; prices take about four rounds after
-    those of a sample. `fo.progress` reports each. A worker that dies costs time, not the answer: its shards are read
-    again elsewhere; and so are, after half a minute, those of one that is stopped and does not answer. On Linux,
-    workers are three times as fast if they start with ``MALLOC_MMAP_THRESHOLD_=16777216`` in their environment.
+    those of a sample. `fo.progress` reports each round. If a worker dies, another one reads its shards; the same
+    happens after half a minute to those of a worker that does not respond. On Linux, workers are three times as fast
+    with ``MALLOC_MMAP_THRESHOLD_=16777216`` in their environment.
 
     The shards must not change during the call, nor before `ShardedAllocation.tasks` reads them again: `NotCertified` if
-    they do. Every reading of files and of Dask blocks is compared with the first by a checksum; of arrays in memory
-    only what `tasks` gives is compared, with the units in use. Files are read and not mapped, since a mapped file that
-    is cut short kills the process: give the path or the memory map, of whose views whole rows or columns are taken.
+    they do. Checksums compare every reading of files and Dask blocks with the first one; for arrays in memory, `tasks`
+    compares the units in use. Files are read and not mapped, since truncating a mapped file kills the process. From
+    views of a memory map only whole rows or columns can be read.
 
     Examples
     --------
@@ -247,7 +247,7 @@ def allocate_sharded(
             fix = "solve a smaller part of the users in memory, where other methods can be tried"
             raise NotCertified(
                 f"no answer could be certified: gap {certificate.gap:.2g} (tolerance 1e-6), violation "
-                f"{certificate.violation:.2g} (1e-9). Fix: {'give it more time_limit' if deadline.over else fix}"
+                f"{certificate.violation:.2g} (1e-9). Fix: {'give it more time_limit' if deadline.late else fix}"
             )
         load, prices = proof.found.feasible.load, proof.prices
         assert prices is not None
@@ -281,18 +281,18 @@ def _backend(
 
 @contextmanager
 def new_folder(out: str | Path | None) -> Iterator[Path | None]:
-    """A new folder to write to, renamed to ``out`` at the end, and removed if anything fails.
+    """A new folder that is renamed to ``out`` at the end, and removed if anything fails.
 
-    Raises `InvalidBlock` at once if that name is taken, and `OSError` if it cannot be made.
+    Raises `InvalidBlock` if ``out`` exists, and `OSError` if the folder cannot be made.
     """
     if out is None:
         yield None
         return
     folder = Path(out).resolve()
     unfinished = folder.with_name(folder.name + ".partial")
-    for there in (folder, unfinished):
-        if there.exists():
-            raise InvalidBlock(f"{str(there)!r} exists already; give a new folder for the tasks, or remove it")
+    for path in (folder, unfinished):
+        if path.exists():
+            raise InvalidBlock(f"{str(path)!r} exists already; give a new folder for the tasks, or remove it")
     try:
         unfinished.mkdir()
     except OSError as error:
@@ -307,37 +307,37 @@ def new_folder(out: str | Path | None) -> Iterator[Path | None]:
 
 
 def _require_by_row(policy: Any) -> None:
-    """Raise `OutOfDomain` unless objective and constraints treat each user by its own row of numbers."""
+    """Raise `OutOfDomain` unless objective and constraints treat each user by its own row."""
     term = only_term(getattr(policy, "objective", None))
     if term is None or not (term.is_smallest or term.is_curved):
         raise OutOfDomain(
-            f"{policy} is not solved in shards; that takes a policy with Leximin, MaxMin or AlphaFair (alpha > 0) of "
-            "one share. Use its .allocate in memory"
+            f"{policy} cannot be solved in shards, which takes a policy with Leximin, MaxMin or AlphaFair (alpha > 0) "
+            "of one share; use policy.allocate in memory"
         )
     shares: list[Share] = [term.share]
     for constraint in policy.constraints:
         values = [getattr(constraint, f.name) for f in fields(constraint)]
         if type(constraint) not in PLAIN or not all(isinstance(v, (int, float, str, Share)) for v in values):
             raise OutOfDomain(
-                f"{constraint} cannot be used on users in shards, which takes MinTasks, MaxTasks, MinShare or "
-                "MaxShare with one number for all, or Reserve. Give limits by user as a column task_limit"
+                f"{constraint} cannot be used with users in shards, which take MinTasks, MaxTasks, MinShare or "
+                "MaxShare with one number for all, or Reserve; give limits by user as a column task_limit"
             )
         shares += [value for value in values if isinstance(value, Share)]
     for share in shares:
         if not share.by_row:
             raise OutOfDomain(
                 f"{share} may depend on all users at once, so they cannot be in shards; if a user's coefficient "
-                "depends on its own demands and the capacities alone, say `by_row = True` in the block"
+                "depends only on its own demands and the capacities, set `by_row = True` in the block"
             )
 
 
 def _write(users: ShardedUsers, judged: Judged, shards: Sequence[Shard], folder: Path) -> list[str]:
-    """Write every shard's tasks; the names of the files."""
+    """Write the tasks of every shard, and return the names of the files."""
     kind, factor = "parquet" if isinstance(shards[0], ParquetShard) else "npy", judged.proof.factor
     names = [f"tasks-{k:05d}.{kind}" for k in range(len(shards))]
     written = users.ask("write", judged.answer, factor, each=[(str(folder / name),) for name in names])
-    for half in {path for path in folder.iterdir() if path.name not in names}:  # of workers that died or are stopped
-        half.unlink()
+    for unfinished in {path for path in folder.iterdir() if path.name not in names}:  # of workers that died or stopped
+        unfinished.unlink()
     for k, (shard, load) in enumerate(zip(shards, written, strict=True)):
         require_as_before(shard, judged.has(k, load))
     return names

@@ -323,7 +323,7 @@ def test_a_bound_on_an_unknown_user_is_refused_with_the_nearest(kind, verb):
 @pytest.mark.parametrize("demands", [[[1, 0], [1, 1]], [[[1, 0], [2, 0]], [[1, 1], [1, 0]]]])
 def test_a_floor_on_a_share_that_a_user_cannot_have_is_infeasible_and_names_it(demands):
     instance = fo.Instance(demands, [[2, 2]] * np.ndim(demands[0]), users=["a", "b"])
-    said = r"asks for 0\.1 of user 'a', whose ResourceShare\(1\) is always zero"
+    said = r"requires 0\.1 for user 'a', whose ResourceShare\(1\) is always zero"
     with pytest.raises(fo.errors.Infeasible, match=said) as raised:
         fo.Policy(fo.Leximin(), [fo.MinShare(0.1, fo.ResourceShare(1))]).allocate(instance)
     assert raised.value.conflict == ("`MinShare(0.1, ResourceShare(1))`",)

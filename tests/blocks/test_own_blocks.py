@@ -42,7 +42,7 @@ class Part(fo.Share):
 
 
 WANTED = "give a CVXPY expression of one real number"
-OF_CVXPY = "write it by functions of CVXPY, as cp.log"
+OF_CVXPY = "use CVXPY's functions, such as cp.log"
 OBJECTIVES: list[tuple[Callable[[fo.Model], Any], str]] = [
     (lambda m: 3.0, f"expression gave 3.0; {WANTED}"),
     (lambda m: np.float64(3), f"gave .*3.0.*; {WANTED}"),
@@ -88,11 +88,11 @@ CONDITIONS: list[tuple[Callable[[fo.Model], Any], str]] = [
     (lambda m: {"a": np.ones(2) > 0}, "gave array.* under 'a'"),
     (lambda m: {"a": m.tasks[0]}, "under 'a'"),
     (lambda m: {"a": m.tasks > 1}, "constraints compares by `<` or `>`, as `max`"),
-    (lambda m: {"a": 0 <= m.tasks[0] <= 1}, "chains such as `0 <= x <= 1`.*give each condition by itself"),
+    (lambda m: {"a": 0 <= m.tasks[0] <= 1}, "chains such as `0 <= x <= 1`.*give each constraint by itself"),
     (lambda m: {"a": m.tasks == "x"}, "cannot be written .*'x'"),
     (lambda m: {"a": m.tasks <= np.ones(3)}, r"cannot be written .*\(3,\)"),
     (lambda m: {"a": np.max(m.tasks) <= 1}, OF_CVXPY),
-    (lambda m: {"a": m.tasks <= np.array([1, np.inf])}, "'a' holds inf; give finite .* no row without a bound"),
+    (lambda m: {"a": m.tasks <= np.array([1, np.inf])}, "'a' holds inf; give finite .* leave out unbounded rows"),
     (lambda m: {"a": cp.sum(m.tasks) * np.nan <= 1}, "condition 'a' holds nan"),
     (lambda m: {"a": m.tasks[0] <= cp.Parameter(name="p")}, "condition 'a' has the parameter p, which has no value"),
 ]
@@ -156,7 +156,7 @@ SHARE, BOUND, OBJECTIVE = fo.DominantShare(), fo.MinShare(0.1), fo.MaxMin()
 @pytest.mark.parametrize(
     "one, sign, other, says",
     [
-        (OBJECTIVE, operator.le, 0.2, r"MaxMin\(\) <= 0.2 is not defined: objectives are added, .*MaxShare\(level"),
+        (OBJECTIVE, operator.le, 0.2, r"MaxMin\(\) <= 0.2 is not defined: objectives can be added, .*MaxShare\(level"),
         (0.2, operator.ge, OBJECTIVE, r"MaxMin\(\) <= 0.2 is not defined"),
         (OBJECTIVE, operator.gt, np.float64(0.2), r"MaxMin\(\) > .*0.2.* is not defined"),
         (OBJECTIVE, operator.lt, OBJECTIVE, "is not defined"),
@@ -167,7 +167,7 @@ SHARE, BOUND, OBJECTIVE = fo.DominantShare(), fo.MinShare(0.1), fo.MaxMin()
         (SHARE, operator.ge, 0.1, r"DominantShare\(\) >= 0.1 is not defined: a share is not a number; .*MinShare"),
         (2, operator.mul, SHARE, r"2 \* DominantShare\(\) is not defined"),
         (SHARE, operator.add, SHARE, "a share is not a number"),
-        (BOUND, operator.add, BOUND, r"constraints are given in a list, as Policy\(objective, \["),
+        (BOUND, operator.add, BOUND, r"give constraints in a list: Policy\(objective, \["),
         (fo.FairShareBase(), operator.mul, 2, "write WeightedLog"),
     ],
     ids=str,

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairopt.blocks.ranked import best_levels, legal, mixture_at
+from fairopt.blocks.ranked import best_levels, majorised, mixture_at
 
 
 @st.composite
@@ -34,7 +34,7 @@ def test_levels_are_the_best_of_all_at_bounds_and_the_mixture_proves_them(questi
     assert np.maximum((theta - cost) * low, (theta - cost) * high).sum() == pytest.approx(best, abs=1e-12)
 
 
-def test_weights_of_many_users_that_are_legal_stay_what_they_are():
+def test_weights_of_many_users_that_v_majorises_stay_what_they_are():
     v = np.linspace(1, 0.01, 5_000)
     wanted = np.random.default_rng(1).permutation(0.9 * v + 0.1 * v.mean())
-    np.testing.assert_allclose(legal(v, wanted), wanted, rtol=1e-9)
+    np.testing.assert_allclose(majorised(v, wanted), wanted, rtol=1e-9)

@@ -17,7 +17,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from oracle.instances import exactly, needy
 
 import fairopt as fo
-from fairopt.blocks.shares import asked_once
+from fairopt.blocks.shares import coefficients_cached
 
 DEMANDS = np.array([[40.0, 8.0, 8.0], [8.0, 5.0, 1.0]])
 CAPACITIES = [200.0, 200.0, 200.0]
@@ -702,7 +702,7 @@ def test_coefficients_may_be_changed_in_place():
 
 def test_instances_made_of_another_are_asked_for_themselves():
     share = fo.PNormShare(1)
-    with asked_once():
+    with coefficients_cached():
         share.coefficients(SERVERS)
         for other in (
             SERVERS.with_capacities([CAPACITIES, CAPACITIES]),
@@ -724,7 +724,7 @@ def test_windows_are_not_held_by_what_is_asked_once():
 
     share = ByRow()
     ASKED.clear()
-    with asked_once():
+    with coefficients_cached():
         for _ in range(3):
             share.coefficients(POOL._window(slice(0, 1)))
     assert len(ASKED) == 3
@@ -738,14 +738,14 @@ def test_each_thread_asks_for_itself():
     assert len(ASKED) == 8 and all((tasks == found[0]).all() for tasks in found)
 
 
-def test_a_product_of_ratios_beyond_the_range_of_floats_is_said_to_be_that() -> None:
+def test_a_product_of_ratios_outside_the_range_of_floats_is_refused() -> None:
     tiny, huge = fo.Instance([[1e-200, 1e-200]], [1, 1]), fo.Instance([[1e200, 1e200]], [1, 1])
     with pytest.raises(
-        fo.errors.OutOfDomain, match=r"a zero KDominantShare\(2\): its product of ratios is beyond the range"
+        fo.errors.OutOfDomain, match=r"a zero KDominantShare\(2\): its product of ratios is outside the range"
     ):
         fo.KDF(2).allocate(tiny)
     with pytest.raises(
-        fo.errors.OutOfDomain, match=r"user 'user1' has KDominantShare\(2\) of inf per task, beyond the range"
+        fo.errors.OutOfDomain, match=r"user 'user1' has KDominantShare\(2\) of inf per task, outside the range"
     ):
         fo.KDF(2).allocate(huge)
     with pytest.raises(fo.errors.OutOfDomain, match="demands fewer than k = 2 resources"):

@@ -205,7 +205,7 @@ class Given(fo.Constraint):
         (lambda pairs: {"a": Rows(pairs.weights["user1"])}, r"x\[pairs.instance.user_index\('user1'\)\]"),
         (lambda pairs: [1], "gave list; give a dict of Rows by name"),
         (lambda pairs: {"a": 1}, "under 'a'; give fairopt.blocks.rows.Rows"),
-        (lambda pairs: {"a": Rows([1.0, 2.0, 3.0])}, "have 3 coefficients, and there are 2 pairs"),
+        (lambda pairs: {"a": Rows([1.0, 2.0, 3.0])}, r"have 3 coefficients for 2 \(user, server\) pairs"),
         (
             lambda pairs: {"a": Rows(np.ones((1, 1, 2)))},
             r"Own.*per_task of Rows has shape \(1, 1, 2\).*give real .*n_pairs",
@@ -247,7 +247,7 @@ def test_rows_of_ones_own_limit_how_far_all_shares_can_grow_as_those_of_fairopt_
 
 
 def test_a_constraint_writes_rows_or_conditions_and_not_both():
-    with pytest.raises(fo.errors.InvalidBlock, match="writes both rows and constraints"):
+    with pytest.raises(fo.errors.InvalidBlock, match="defines both rows and constraints"):
 
         class Both(fo.Constraint):
             def rows(self, pairs):
@@ -264,4 +264,4 @@ def test_solvers_see_rows_in_units_of_their_right_hand_side_or_of_the_largest_te
     rows = Rows([[1.0, 1.0], [1.0, -2.0], [3.0, 0.0]], [500.0, 0.0, 0.0])
     assert rows.units(model.scale).tolist() == [500.0, 2000.0, 30.0]
     unknowns.value = [1.0, 1.0]
-    assert_allclose(rows.condition(model).expr.value, [1.02, -0.995, 1.0])
+    assert_allclose(rows.constraint(model).expr.value, [1.02, -0.995, 1.0])

@@ -128,7 +128,7 @@ def test_any_parameters_in_their_ranges_give_an_instance(data):
         ({"n_rounds": 0}, "n_rounds is 0"),
         ({"spread": 0.5}, "spread is 0.5"),
         ({"n_classes": 91}, "n_classes is 91; give a whole number between 1 and 90"),
-        ({"user_spread": 1}, "user_spread and noise of 1 allow requests of nothing"),
+        ({"user_spread": 1}, "user_spread or noise of 1 allows requests of 0"),
         ({"noise": 1.5}, "noise is 1.5"),
         ({"seed": -1}, "seed is -1"),
         ({"resources": ("CPU",)}, "2 mean_capacities for 1 resources"),

@@ -343,7 +343,7 @@ def test_no_bases_at_all_leave_everything_unused():
 
 def test_base_without_request_in_shortage_is_refused():
     short = fo.Instance([[6, 0], [7, 5]], [8, 4])
-    with pytest.raises(fo.errors.OutOfDomain, match=r"'user1' has a base for 'resource2'.*leave it none"):
+    with pytest.raises(fo.errors.OutOfDomain, match=r"'user1' has a base for 'resource2'.*leave none of it"):
         fo.Policy(fo.WeightedLog(Alike()), [fo.AtMostRequested()]).allocate(short)
 
 

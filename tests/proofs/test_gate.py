@@ -694,7 +694,7 @@ def test_the_objective_of_ps_dsf_follows_from_its_tasks(tmp_path: Path) -> None:
 @pytest.mark.parametrize("base", [fo.Total, fo.AlphaFair, fo.MinTasks, fo.Tasks, fo.DominantShare])
 def test_blocks_that_ship_are_no_base_of_ones_own(base: type) -> None:
     with pytest.raises(
-        fo.errors.InvalidBlock, match=rf"Mine is a subclass of fairopt's {base.__name__}, whose shortcuts"
+        fo.errors.InvalidBlock, match=rf"Mine is a subclass of fairopt's {base.__name__}, and fast methods"
     ):
         type("Mine", (base,), {})
 

@@ -46,8 +46,8 @@ class Solved:
         found = find_prices(users, alpha)
         if found is None:
             raise LookupError("no prices found")
-        self.log_prices = found
-        self.pool.each(users.settling(found))
+        self.log_prices = found.log_prices
+        self.pool.each(users.settling(found.log_prices))
         self.tasks = users.tasks
 
     def worth(self, tasks: np.ndarray, log_prices: np.ndarray | None = None) -> tuple[AlphaFairSums, float]:

@@ -184,7 +184,7 @@ def test_files_that_were_changed_prove_nothing_untrue(tmp_path: Path) -> None:
     divisible = fo.MostTasks().allocate(fo.Instance([[2]], [3]))
     assert not forged(divisible, path, placement=[[1.5]], certificate={"whole": True}).certificate.whole
     moved = np.array(a.placement)[:, ::-1].tolist()
-    with pytest.raises(fo.errors.InvalidInstance, match="placement holds other tasks"):
+    with pytest.raises(fo.errors.InvalidInstance, match="placement has other tasks"):
         forged(a, path, placement=moved if moved != np.array(a.placement).tolist() else [[0, 0, 0], [0, 0, 0]])
     with pytest.raises(fo.errors.InvalidInstance, match="not a whole allocation"):
         forged(a, path, placement=[[1.0]])

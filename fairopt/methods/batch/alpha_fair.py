@@ -1,9 +1,7 @@
-"""Alpha-fairness of many instances at once: one primal-dual interior-point method whose steps are taken on all.
+"""Alpha-fairness of many instances at once, by a primal-dual interior point (Proposition 8.2).
 
-With ``z_j = s_j / w_j``, at the optimum a user's marginal value is its payment, ``z_j^-alpha = a_j . p + t_j`` (``t_j``
-the price of its limit), and each price is zero or its capacity or limit is reached. Newton's method works on the
-logarithm of the first condition, divided by max(alpha, 1), and on prices to the power 1 / max(alpha, 1): so no power
-overflows, and for large alpha all numbers stay as near to 1 as those of max-min.
+Prices and multipliers of limits are to the power 1 / max(alpha, 1): no power overflows, and numbers stay near 1 for
+large alpha.
 """
 
 from __future__ import annotations
@@ -14,27 +12,27 @@ import numpy as np
 
 from fairopt.formulation.batch import BatchChunk
 from fairopt.methods.arrays import Bool, Float
+from fairopt.tolerances import NOISE, TINY
 
-STEPS = 100  # 10 on the average, 30 at alpha = 0.01
-# Error of any condition, and price times unused fraction of a resource. Less is not possible: the rounding of loads,
-# 1e-16, is then no longer small beside what is unused, and steps along prices that are not unique are noise. Of 20,000
-# instances of small integers with limits up to 44 did not get that far; these end at the LATE tolerances.
-CLOSE, ENOUGH = 1e-12, 1e-12
-LATE, LATE_CLOSE, LATE_ENOUGH = 50, 1e-8, 1e-10
-AT_LIMIT = 1e-9  # relative room below a limit that is only what ENOUGH leaves
+STEPS = 100  # 10 on average, 30 at alpha = 0.01
+# Largest residual and largest complementarity product at the end. Below, the rounding of loads (1e-16) is no longer
+# small against the slacks. Of 20,000 instances of small integers with limits up to 44 did not reach these; they end at
+# the tolerances of step LATE.
+RESIDUAL, PRODUCT = 1e-12, 1e-12
+LATE, LATE_RESIDUAL, LATE_PRODUCT = 50, 1e-8, 1e-10
 # Part of a diagonal element below which elimination has left only rounding. Of 400,000 instances of small integers 107
-# did not end with 0, 16 with 1e-13, none with 1e-12 to 1e-10.
+# did not converge with 0, 16 with 1e-13, none with 1e-12 to 1e-10.
 DEPENDENT = 1e-11
-BOUNDARY = 0.995  # part of the way to the nearest bound that a step goes
+BACK = 0.995  # part of the way to the nearest bound that a step goes
 
 
 def alpha_fair_of_chunk(chunk: BatchChunk, alpha: float) -> tuple[Float, Float]:
-    """Tasks of weighted alpha-fairness for alpha > 0, (n_users, size), and logarithms of prices, (n_resources, size).
+    """Tasks, (n_users, size), and logarithms of prices, (n_resources, size), of weighted alpha-fairness, alpha > 0.
 
-    Prices are in the chunk's `FairUnits`, and NaN where the method did not end.
+    Prices are in the chunk's `FairUnits`, and NaN where the method did not converge.
     """
     units = chunk.fair_units
-    # only limits that can bind; a user who takes no part has a rate of 0, so a limit of 1 keeps it finite
+    # only limits that can bind; users who take no part have a rate of 0, and a limit of 1 keeps their level finite
     binding = np.where(units.part, np.where(units.tops < units.alone, units.tops, np.inf), 1.0)
     z, log_prices = _InteriorPoint(units.rates, units.log_per_weight, binding, alpha).run()
     return chunk.tasks_at(np.where(units.part, z * units.unit, 0.0)), log_prices
@@ -45,9 +43,9 @@ class _Iterate:
     """A point of each unfinished program; all numbers are positive."""
 
     z: Float  # s_j / w_j in units of the max-min level
-    unused: Float  # fraction of each resource
+    slack: Float  # of each resource, as a fraction
     price: Float  # of each resource, to the power 1 / max(alpha, 1)
-    room: Float  # below each limit
+    limit_slack: Float
     limit_price: Float
 
     def kept(self, which: Bool) -> _Iterate:
@@ -55,10 +53,7 @@ class _Iterate:
 
 
 class _InteriorPoint:
-    """Newton steps towards ``unused * price = mu``, ``room * limit_price = mu`` as mu falls, for many programs.
-
-    Steps are relative. Each user's three unknowns are eliminated, which leaves one small system per program.
-    """
+    """Newton's method in relative changes, for many programs; each has a system in the prices alone."""
 
     def __init__(self, rates: Float, logs: Float, tops: Float, alpha: float) -> None:
         self.rates, self.logs, self.tops = rates, logs, tops
@@ -66,25 +61,25 @@ class _InteriorPoint:
         self.kappa, self.beta = min(alpha, 1.0), max(alpha, 1.0)
 
     def run(self) -> tuple[Float, Float]:
-        """Levels z of shape (n, size) and logarithms of prices of shape (m, size); NaN where it did not end."""
+        """Levels (n, size) and logarithms of prices (m, size); NaN where the method did not converge."""
         n, m, size = self.rates.shape
         z_found, log_prices = np.full((n, size), np.nan), np.full((m, size), np.nan)
         here = np.arange(size)
         z = np.minimum(0.5, 0.5 * self.tops)
         now = _Iterate(
             z=z,
-            unused=np.maximum(1.0 - np.einsum("jib,jb->ib", self.rates, z), 0.1),
+            slack=np.maximum(1.0 - np.einsum("jib,jb->ib", self.rates, z), 0.1),
             price=np.full((m, size), 1.0 / m),
-            room=np.where(self.limited, self.tops - z, np.inf),
+            limit_slack=np.where(self.limited, self.tops - z, np.inf),
             limit_price=np.maximum(0.1, self.tops**-self.kappa),
         )
         step: Float = np.ones(size)
         for k in range(STEPS):
             system = self._linearise(now)
-            close, enough = (CLOSE, ENOUGH) if k < LATE else (LATE_CLOSE, LATE_ENOUGH)
-            done = (system.error < close) & (system.largest < enough)
+            residual, product = (RESIDUAL, PRODUCT) if k < LATE else (LATE_RESIDUAL, LATE_PRODUCT)
+            done = (system.residual < residual) & (system.largest < product)
             if done.any():
-                z_found[:, here[done]] = np.where(now.room < AT_LIMIT * now.z, self.tops, now.z)[:, done]
+                z_found[:, here[done]] = np.where(now.limit_slack < NOISE * now.z, self.tops, now.z)[:, done]
                 log_prices[:, here[done]] = self.beta * np.log(now.price[:, done])
                 left = ~done
                 here = here[left]
@@ -98,63 +93,68 @@ class _InteriorPoint:
 
     def _linearise(self, now: _Iterate) -> _Linearised:
         logs = self.logs + self.beta * np.log(now.price)
-        own = np.where(self.limited, self.beta * np.log(now.limit_price), -np.inf)
-        top = np.maximum(logs.max(axis=1), own)
-        parts, own = np.exp(logs - top[:, None]), np.exp(own - top)
-        total = parts.sum(axis=1) + own
+        limit = np.where(self.limited, self.beta * np.log(now.limit_price), -np.inf)
+        top = np.maximum(logs.max(axis=1), limit)
+        parts, limit = np.exp(logs - top[:, None]), np.exp(limit - top)
+        cost = parts.sum(axis=1) + limit
         use = self.rates * now.z[:, None]
-        value = self.kappa * np.log(now.z) + (top + np.log(total)) / self.beta
-        short = 1.0 - use.sum(axis=0) - now.unused
-        off = np.where(self.limited, 1.0 - self.tops / (now.z + now.room), 0.0)
-        slack, limit_slack = now.unused * now.price, np.where(self.limited, now.room * now.limit_price, 0.0)
+        dual = self.kappa * np.log(now.z) + (top + np.log(cost)) / self.beta
+        primal = 1.0 - use.sum(axis=0) - now.slack
+        primal_limit = np.where(self.limited, 1.0 - self.tops / (now.z + now.limit_slack), 0.0)
+        products = now.slack * now.price
+        limit_products = np.where(self.limited, now.limit_slack * now.limit_price, 0.0)
         return _Linearised(
-            spent=parts / total[:, None],
-            to_limit=own / total,
+            spent=parts / cost[:, None],
+            spent_on_limit=limit / cost,
             use=use,
-            value=value,
-            short=short,
-            off=off,
-            slack=slack,
-            limit_slack=limit_slack,
-            error=np.maximum(np.maximum(abs(short).max(axis=0), abs(value).max(axis=0)), abs(off).max(axis=0)),
-            largest=np.maximum(slack.max(axis=0), limit_slack.max(axis=0)),
-            mean=(slack.sum(axis=0) + limit_slack.sum(axis=0)) / (len(slack) + self.limited.sum(axis=0)),
+            dual=dual,
+            primal=primal,
+            primal_limit=primal_limit,
+            products=products,
+            limit_products=limit_products,
+            residual=np.maximum(
+                np.maximum(abs(primal).max(axis=0), abs(dual).max(axis=0)), abs(primal_limit).max(axis=0)
+            ),
+            largest=np.maximum(products.max(axis=0), limit_products.max(axis=0)),
+            mean=(products.sum(axis=0) + limit_products.sum(axis=0)) / (len(products) + self.limited.sum(axis=0)),
         )
 
     def _step(self, now: _Iterate, system: _Linearised, last: Float) -> tuple[_Iterate, Float]:
         # mu falls fast after a long step (by 0.05 instead of 0.01: 13 steps instead of 10), and not at all while
-        # conditions are much further off than prices
+        # residuals are much larger than products
         factor = np.where(last > 0.9, 0.01, np.where(last > 0.5, 0.2, 0.8))
-        mu = np.where(system.error > 1e3 * system.mean, system.mean, np.maximum(factor * system.mean, 0.1 * ENOUGH))
-        target = mu / system.slack - 1.0
-        limit_target = np.where(self.limited, mu / np.where(self.limited, system.limit_slack, 1.0) - 1.0, 0.0)
-        filled = np.where(self.limited, now.z / (now.z + now.room), 0.0)
+        mu = np.where(system.residual > 1e3 * system.mean, system.mean, np.maximum(factor * system.mean, 0.1 * PRODUCT))
+        target = mu / system.products - 1.0
+        limit_target = np.where(self.limited, mu / np.where(self.limited, system.limit_products, 1.0) - 1.0, 0.0)
+        filled = np.where(self.limited, now.z / (now.z + now.limit_slack), 0.0)
         free = 1.0 - filled
-        stiff = filled * system.to_limit + self.kappa * free
-        # relative change of z: `alone - gives * (what its prices change by)`
-        gives = free / stiff
-        alone = -(system.to_limit * (system.off + free * limit_target) + free * system.value) / stiff
-        matrix = np.einsum("jib,jkb->ikb", system.use * gives[:, None], system.spent)
+        curvature = filled * system.spent_on_limit + self.kappa * free
+        # relative change of z: `alone - response * (relative change of its cost)`
+        response = free / curvature
+        alone = -(system.spent_on_limit * (system.primal_limit + free * limit_target) + free * system.dual) / curvature
+        matrix = np.einsum("jib,jkb->ikb", system.use * response[:, None], system.spent)
         diagonal = np.arange(len(matrix))
-        matrix[diagonal, diagonal] += now.unused
-        right = np.einsum("jib,jb->ib", system.use, alone) + now.unused * target - system.short
+        matrix[diagonal, diagonal] += now.slack
+        right = np.einsum("jib,jb->ib", system.use, alone) + now.slack * target - system.primal
         price = _eliminate(matrix, right)
-        paid = np.einsum("jib,ib->jb", system.spent, price)
-        z, unused = alone - gives * paid, target - price
-        limit_price = (self.kappa * (system.off + free * limit_target) - filled * (system.value + paid)) / stiff
+        cost = np.einsum("jib,ib->jb", system.spent, price)
+        z, slack = alone - response * cost, target - price
+        limit_price = (
+            self.kappa * (system.primal_limit + free * limit_target) - filled * (system.dual + cost)
+        ) / curvature
         limit_price = np.where(self.limited, limit_price, 0.0)
-        room = limit_target - limit_price
-        # Prices enter by their power beta, so a step in which they grow much is limited. At alpha = 100 up to 18 of 500
-        # random instances did not end without this, and at most 1 of 2,000 with it.
+        limit_slack = limit_target - limit_price
+        # Prices enter by their power beta, so their growth in a step is limited. At alpha = 100 up to 18 of 500 random
+        # instances did not converge without this, and at most 1 of 2,000 with it.
         growth = np.maximum(price.max(axis=0), limit_price.max(axis=0))
         trust = (0.3 + 3.0 / self.beta) / np.maximum(growth, 1e-9)
-        primal = np.minimum(np.minimum(_reach(z), np.minimum(_reach(unused), _reach(room))), trust)
+        primal = np.minimum(np.minimum(_reach(z), np.minimum(_reach(slack), _reach(limit_slack))), trust)
         dual = np.minimum(np.minimum(_reach(price), _reach(limit_price)), trust)
         moved = _Iterate(
             z=now.z * (1.0 + primal * z),
-            unused=now.unused * (1.0 + primal * unused),
+            slack=now.slack * (1.0 + primal * slack),
             price=now.price * (1.0 + dual * price),
-            room=now.room * (1.0 + primal * room),
+            limit_slack=now.limit_slack * (1.0 + primal * limit_slack),
             limit_price=now.limit_price * (1.0 + dual * limit_price),
         )
         return moved, np.minimum(primal, dual)
@@ -162,18 +162,18 @@ class _InteriorPoint:
 
 @dataclass
 class _Linearised:
-    """The conditions at a point: their errors and derivatives."""
+    """Residuals of the optimality conditions at a point, and their derivatives."""
 
-    spent: Float  # part of a user's payment for each resource
-    to_limit: Float  # part of a user's payment for its limit
+    spent: Float  # part of a user's cost that is for each resource
+    spent_on_limit: Float
     use: Float  # load of each resource by each user
-    value: Float  # logarithm of payment over marginal value, divided by max(alpha, 1)
-    short: Float  # error of use + unused = 1 for each resource
-    off: Float  # error of z + room = limit, relative to its terms
-    slack: Float
-    limit_slack: Float
-    error: Float
-    largest: Float
+    dual: Float  # logarithm of cost over marginal utility, divided by max(alpha, 1)
+    primal: Float  # residual of use + slack = 1 for each resource
+    primal_limit: Float  # relative residual of z + limit_slack = limit
+    products: Float  # of slacks and prices
+    limit_products: Float
+    residual: Float  # the largest
+    largest: Float  # product
     mean: Float
 
     def kept(self, which: Bool) -> _Linearised:
@@ -182,14 +182,14 @@ class _Linearised:
 
 def _reach(change: Float) -> Float:
     """The largest part of a relative change that leaves all numbers positive, at most 1."""
-    return np.minimum(1.0, BOUNDARY / np.maximum(-change.min(axis=0), 1e-300))
+    return np.minimum(1.0, BACK / np.maximum(-change.min(axis=0), TINY))
 
 
 def _eliminate(matrix: Float, right: Float) -> Float:
     """Solve ``matrix @ x = right`` for each index of the last axis, (m, m, size) and (m, size), in place.
 
-    Without pivoting: the matrix is positive definite but for the scaling of rows and columns. Where resources are
-    scarce together and their prices not unique, a pivot is only rounding, and that price does not change.
+    No pivoting is needed: the matrix is a positive definite one with rows and columns scaled. Where prices are not
+    unique, a pivot is only rounding, and its price does not change.
     """
     m = len(matrix)
     rounding = DEPENDENT * matrix[np.arange(m), np.arange(m)]

@@ -1,4 +1,4 @@
-"""Water-filling of many instances at once: leximin on one pool."""
+"""Leximin of many instances at once, by water-filling (Proposition 8.1)."""
 
 from __future__ import annotations
 
@@ -9,26 +9,21 @@ from fairopt.methods.arrays import Float
 
 
 def leximin_of_chunk(chunk: BatchChunk) -> tuple[Float, None]:
-    """Leximin of ``s_j / w_j``: tasks of shape (n_users, size), which need no evidence.
-
-    All rising users are at a common height. Limits aside, the next resource would be full at some height; users whose
-    limits are below stop there (so the true height can only be larger), and where there are none, the resource is full
-    and its users stop. So each step stops at least one user, and n steps are enough.
-    """
+    """Leximin of ``s_j / w_j``: tasks of shape (n_users, size), without evidence."""
     rates, tops = chunk.rates, chunk.tops
-    levels, rising = np.zeros(tops.shape), tops > 0
-    height = np.zeros(tops.shape[1])
+    levels, active = np.zeros(tops.shape), tops > 0
+    common = np.zeros(tops.shape[1])  # the level of active users
     needs = rates > 0
-    for _ in range(len(tops)):
-        slope = np.einsum("jib,jb->ib", rates, rising.astype(float))
-        room = 1.0 - np.einsum("jib,jb->ib", rates, levels)
-        reach = np.divide(room, slope, out=np.full(room.shape, np.inf), where=slope > 0)
-        height = np.maximum(height, reach.min(axis=0))
-        limited = rising & (tops <= height)
-        full = (reach <= height) & ~limited.any(axis=0)
-        stopped = limited | (rising & (needs & full).any(axis=1))
-        levels[stopped] = np.minimum(tops, height)[stopped]
-        rising &= ~stopped
-        if not rising.any():
+    for _ in range(len(tops)):  # each step fixes a user
+        slope = np.einsum("jib,jb->ib", rates, active.astype(float))
+        slack = 1.0 - np.einsum("jib,jb->ib", rates, levels)
+        full_at = np.divide(slack, slope, out=np.full(slack.shape, np.inf), where=slope > 0)
+        common = np.maximum(common, full_at.min(axis=0))
+        limited = active & (tops <= common)
+        full = (full_at <= common) & ~limited.any(axis=0)
+        fixed = limited | (active & (needs & full).any(axis=1))
+        levels[fixed] = np.minimum(tops, common)[fixed]
+        active &= ~fixed
+        if not active.any():
             break
     return chunk.tasks_at(levels), None

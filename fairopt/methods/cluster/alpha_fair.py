@@ -1,8 +1,4 @@
-"""Alpha-fairness and max-min on several different servers, by prices per server and resource.
-
-Newton's method on a softened minimum over servers (`interior_point`) gives tasks and prices. The bound that certifies
-them (`fairopt.proofs.servers`) uses the true minimum.
-"""
+"""Alpha-fairness and max-min on several different servers, by prices per server row and resource (chapter 5)."""
 
 from __future__ import annotations
 
@@ -17,30 +13,29 @@ from fairopt.methods import infeasible
 from fairopt.methods.arrays import Float
 from fairopt.methods.cluster.interior_point import Interior
 from fairopt.methods.cluster.responses import solve_by_responses
-from fairopt.methods.cluster.worths import Powers, Worths
+from fairopt.methods.cluster.utilities import Powers, Utilities
 from fairopt.methods.settings import Proposals, Settings
 from fairopt.proofs.proposal import Proposal
 from fairopt.proofs.servers import LevelUnits, RowUnits
 from fairopt.runtime.progress import tell
 
 # From 0.05 to 5 all of 214 random instances (1 to 200 users, 2 to 7 servers, weights, limits, demands over up to four
-# decades) were certified, at 10 all but 1, at 20 all but 25; at 0.01 and 100 most of those over four decades were not.
-# What a single user could still have in addition is 4e-8 at 2, 6e-5 at 5, and 7% at 10, so alpha ends at 5.
+# decades) were certified, at 10 all but 1, at 20 all but 25; at 0.01 and 100 most over four decades were not. A single
+# user could rise by 4e-8 at alpha = 2, 6e-5 at 5, and 7% at 10, so alpha ends at 5.
 SMALLEST_ALPHA, LARGEST_ALPHA = 0.05, 5.0
-LARGEST_SYSTEM = 3000  # users or prices, whichever are fewer: beyond, factoring a dense system takes seconds a step
-# 7 to 10 are typical; at alpha = 0.05 a tenth of those over four decades took more than 60, and 10,000 users of which
-# very many almost tie on 27 servers, whose resources vary independently, up to 130
+LARGEST_SYSTEM = 3000  # users or prices, whichever are fewer: beyond, a dense factorisation takes seconds a step
+# 7 to 10 are typical. At alpha = 0.05 a tenth of the instances over four decades took more than 60, and 10,000 users
+# of which many almost tie on 27 servers up to 130.
 STEPS = 300
 DONE = 1e-8  # one more step would give about 1e-10
-CLEAR = 1e-7  # of what lower bounds ask for: by so much more than there is, so that solvers see it too
-EACH = 1e-4  # of what a user pays; without it, one of 148 random answers at alpha = 5 left a user room for 43% more
+CLEAR = 1e-7  # relative excess of lower bounds that solvers see too
+EACH = 1e-4  # of a user's spending; without it, one of 148 random answers at alpha = 5 let a user rise by 43%
 
 
 def alpha_fair_on_servers_applies(program: Program) -> bool:
-    """Whether it has the optimum of alpha-fairness (alpha from 0.05 to 5) or of max-min, on servers.
+    """Whether the program is max-min or alpha-fairness (alpha from 0.05 to 5) on several servers under bounds only.
 
-    On several different servers, without conditions that link users, where all users can run something; with lower
-    bounds where the share is one number per user, and some user's limit is above its own.
+    Lower bounds need one coefficient of the share per user.
     """
     term = program.term
     known = term.is_smallest if term.alpha is None else SMALLEST_ALPHA <= term.alpha <= LARGEST_ALPHA
@@ -52,7 +47,7 @@ def alpha_fair_on_servers_applies(program: Program) -> bool:
 
 
 def prices_on_servers(program: Program) -> bool:
-    """Whether conditions are such that the interior point finds prices on several different servers."""
+    """Whether the interior point applies: several servers, bounds only, users who can run, and few enough unknowns."""
     instance = program.instance
     if program.empty or program.single or program.rest:
         return False
@@ -61,16 +56,15 @@ def prices_on_servers(program: Program) -> bool:
 
 
 def solve_alpha_fair_on_servers(program: Program, settings: Settings) -> Proposals:
-    """Tasks and prices by Newton's method: one proposal, also where the steps or the time did not suffice.
+    """Tasks and prices by Newton's method: one proposal, even if steps or time run out.
 
-    Where shares differ by server under task limits, users are many and prices few, first one by users' responses.
+    If shares differ by server under task limits, users are many and prices few, best responses are tried first.
 
-    About 80 bytes of memory per user and server, and 7 to 10 steps where numbers are ordinary: on 100,000
-    users and 27 servers 1 s and 0.5 GB. Many servers and few users cost no more than many users and few servers: 200
-    users on 2,000 servers take 0.2 s, and 1 s where demands differ by server.
+    It takes about 80 bytes of memory per user and server: 0.5 GB and 1 s on 100,000 users and 27 servers. 200 users on
+    2,000 servers take 0.2 s, and 1 s if demands differ by server.
     """
     begun = time.perf_counter()
-    with np.errstate(all="ignore"):  # NaN stops the steps, and is judged like any answer
+    with np.errstate(all="ignore"):  # NaN stops the steps
         units, fair = LevelUnits(program), program.term.alpha
         if fair is None:
             groups, alpha, limits = np.ones(1), 1.0, units.limits.min(keepdims=True)
@@ -82,17 +76,19 @@ def solve_alpha_fair_on_servers(program: Program, settings: Settings) -> Proposa
             answer = yield _proposal(units, *found, "solved", begun)
             if answer is not None and answer.ok:
                 return
-        worths = Powers(groups, alpha)
-        yield by_steps(units, worths, limits, 1.0, settings, begun)
+        utilities = Powers(groups, alpha)
+        yield by_steps(units, utilities, limits, 1.0, settings, begun)
 
 
-def by_steps(units: RowUnits, worths: Worths, limits: Float, unit: float, settings: Settings, begun: float) -> Proposal:
-    """The last point of the steps, with prices times a unit; `Infeasible` where lower bounds cannot hold.
+def by_steps(
+    units: RowUnits, utilities: Utilities, limits: Float, unit: float, settings: Settings, begun: float
+) -> Proposal:
+    """The last point of the steps, with prices times a unit; `Infeasible` if lower bounds do not fit.
 
-    The tables of the interior point, five numbers per user and server, are gone when the proof begins.
+    The interior point, with five numbers per user and server, is freed before the proof begins.
     """
-    with np.errstate(all="ignore"):  # NaN stops the steps, and is judged like any answer
-        point = Interior(units.demands, units.usable, worths, limits, units.limit_use, units.floors)
+    with np.errstate(all="ignore"):  # NaN stops the steps
+        point = Interior(units.demands, units.usable, utilities, limits, units.limit_use, units.floors)
         for k in range(STEPS):
             tell(f"prices, step {k + 1}")
             if _impossible(units, point.prices):
@@ -105,9 +101,7 @@ def by_steps(units: RowUnits, worths: Worths, limits: Float, unit: float, settin
 
 
 def _impossible(units: RowUnits, prices: Float) -> bool:
-    """Whether lower bounds cannot all hold: one is above what the user alone can have, or all together cost more than
-    capacities earn at some prices.
-    """
+    """Whether a lower bound exceeds the user's reach, or all cost more than the capacities (Proposition 5.16, 3)."""
     floors = units.floors
     if not floors.any():
         return False

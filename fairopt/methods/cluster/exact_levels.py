@@ -1,18 +1,14 @@
-"""The programs of leximin on servers to 150 digits, where the simplex method in floating point is not enough.
+"""The programs of leximin on servers to 150 digits, where floating point is not enough (chapter 5, exact programs).
 
-What a program leaves of a level, 1e-10 of it or 1e-16, may be worth much to users of later levels who need a trace of
-what is full. And prices of one level may differ by many orders of magnitude, since users who run on two servers tie the
-price of what they need little of to that of what they need much of: below a solver's tolerance they are noise. Who is
-held at a level, and where nobody may hold anything later, hangs on them, and is then wrong, or different from one
-processor to the next.
+Prices of one level may differ by many orders of magnitude. Below a solver's tolerance they are noise, which would then
+decide who is fixed and which pairs are closed. Numbers are integers in units of 2 to the power -512, and numbers below
+2 to the power -256 are zero.
 
-So numbers are integers here, in units of 2 to the power -512, and what is smaller than 2 to the power -256 is zero. The
-simplex method starts from the basis that HiGHS found for the first level. What that left below zero may stay there
-during primal steps, and dual steps then lift it. Holding users only lowers what groups must have at larger z, so for
-later levels the last point stays feasible, and a few primal steps follow.
+The simplex method starts from HiGHS's basis for the first level. Values that are negative there stay so in primal
+steps, and dual steps then make them feasible. At later levels the last point is feasible.
 
-A basis has one pair of each group that makes up its row, its key. Slack capacities aside, what is left is as large as
-the number of full capacities: this kernel alone is factorised, anew at each step.
+In a basis each group has a key, one pair that determines its row. The kernel, what is left without keys and slacks of
+capacities, is as large as the number of full capacities, and is factorised in each step.
 """
 
 from __future__ import annotations
@@ -28,15 +24,15 @@ from fairopt.runtime.lazy import sp
 
 BITS = 512
 ONE = 1 << BITS
-ZERO = 1 << BITS // 2  # what is not larger is rounding
+ZERO = 1 << BITS // 2  # numbers up to this are rounding
 STEPS = 3000  # of one program
-STANDING = 50  # steps that change nothing, after which the order of columns decides (Bland 1977), so that it ends
+STALLED = 50  # degenerate steps before Bland's rule, which cannot cycle
 
 Whole = Any  # arrays of Python's integers
 
 
 class LevelOptimum(NamedTuple):
-    """The largest common level, what each pair holds at it, and prices per whole usable row."""
+    """The largest common level, the amounts of pairs at it, and prices per whole capacity."""
 
     level: float | Fraction
     amounts: Float
@@ -44,7 +40,7 @@ class LevelOptimum(NamedTuple):
 
 
 class Basic(NamedTuple):
-    """What is basic in a program: whether the level is, and which rows' slacks and which pairs."""
+    """A basis: whether the level is basic, and the basic slacks of rows and pairs."""
 
     level: bool
     rows: Int
@@ -52,16 +48,15 @@ class Basic(NamedTuple):
 
 
 class _Lost(Exception):
-    """There is no optimum, or none within the steps or the time allowed."""
+    """No optimum was found within the steps or the time allowed."""
 
 
 class ExactProgram:
-    """Maximise z where each group holds ``bases + rates z``, and never less than ``low``: fractions, of (n_groups,).
+    """Maximise z such that each group holds at least ``bases + rates z`` and ``low``, fractions of shape (n_groups,).
 
-    ``needs`` (n_rows, n_pairs) is what a unit of each pair takes of each of the ``capacities``, as given: users whose
-    demands are the same on two servers find both equally dear at many optima, and fractions of capacities would round
-    that away. ``group``, ``usable`` and ``unit`` are those of `LevelProgram`. Columns are z, the slack of each row, and
-    pairs; rows are capacities, groups, and the groups that have a lower bound.
+    ``needs`` (n_rows, n_pairs) are demands in the units of ``capacities``: fractions of capacities would break ties of
+    cost by rounding. ``group``, ``usable`` and ``unit`` are those of `LevelProgram`. Columns are z, the slacks of rows,
+    and pairs; rows are capacities, groups, and groups with a lower bound.
     """
 
     def __init__(
@@ -98,44 +93,44 @@ class ExactProgram:
         self.first = 1 + self.n_all  # of the columns that are pairs
         self.open = np.ones(matrix.shape[1], dtype=bool)
         within = _times(_whole(usable), _whole(self.per_row))
-        self.asked = np.concatenate([within, np.zeros(self.n_all - self.n_rows, dtype=object)])
-        self.asked[self.n_rows + self.n_groups :] = self._by_unit(floored, low[floored])
-        self.ask(rates, bases)
+        self.right = np.concatenate([within, np.zeros(self.n_all - self.n_rows, dtype=object)])
+        self.right[self.n_rows + self.n_groups :] = self._by_unit(floored, low[floored])
+        self.change(rates, bases)
         self.basis = np.concatenate([[0] if start.level else [], 1 + start.rows, self.first + start.pairs]).astype(int)
-        self.level: int | None = None  # the last optimum, which the basis then leaves out
+        self.level: int | None = None  # the last optimum, which is not in the basis
 
     def _by_unit(self, groups: Int, values: Whole) -> Whole:
-        """Fractions of tasks of some groups, in their units."""
+        """Amounts of some groups, in their units."""
         by_unit = (v / self.in_units[k] for k, v in zip(groups.tolist(), values, strict=True))
         return np.array([v.numerator * ONE // v.denominator for v in by_unit], dtype=object)
 
-    def ask(self, rates: Whole, bases: Whole) -> None:
+    def change(self, rates: Whole, bases: Whole) -> None:
         """Change what groups must hold to ``bases + rates z``."""
         groups = np.arange(self.n_groups)
         self.entry[groups] = -self._by_unit(groups, rates)
-        self.asked[self.n_rows + groups] = self._by_unit(groups, bases)
+        self.right[self.n_rows + groups] = self._by_unit(groups, bases)
 
     def close(self, pairs: Int) -> None:
-        """Let pairs hold nothing from now on."""
+        """Fix pairs at 0."""
         self.open[self.first + pairs] = False
 
     def solve(self, seconds: float | None = None) -> LevelOptimum | None:
-        """The optimum within some seconds, from the last one; None if none is found."""
+        """The optimum, from the last one; None if none is found in time."""
         self.deadline = None if seconds is None else time.perf_counter() + seconds
         if len(self.basis) != self.n_all:
             return None
         try:
             self._without_closed()
-            held, costs = self._dual_steps(*self._primal_steps())
+            amounts, costs = self._dual_steps(*self._primal_steps())
         except _Lost:
             return None
         if not (self.basis == 0).any():
             return None
         values = np.zeros(len(self.open))
-        values[self.basis] = _floats(held)
+        values[self.basis] = _floats(amounts)
         place = int((self.basis == 0).argmax())
-        self.level = int(held[place])
-        self._replace(place)  # as the column of z is about to change
+        self.level = int(amounts[place])
+        self._replace(place)  # the column of z is about to change
         costs = costs[1 : 1 + self.n_rows]
         prices = np.where(costs > ZERO, _floats(costs), 0.0) * (self.per_row / self.n_groups)
         return LevelOptimum(Fraction(self.level, ONE), np.maximum(values[self.first :], 0.0) * self.unit, prices)
@@ -146,54 +141,54 @@ class ExactProgram:
         return _Basis(self, self.basis)
 
     def _without_closed(self) -> None:
-        """Replace closed pairs of the basis, which hold nothing."""
+        """Replace closed pairs of the basis, whose amounts are 0."""
         for place in np.flatnonzero(~self.open[self.basis]).tolist():
             self._replace(place)
 
     def _replace(self, place: int) -> None:
-        """Put the slack of a row in this place of the basis."""
+        """Put the slack of a row in a place of the basis."""
         row = self._factorised().prices(_one(self.n_all, place))
         self.basis[place] = 1 + int(abs(row).argmax())
 
     def _primal_steps(self) -> tuple[Whole, Whole]:
-        """Steps until nothing is worth entering: what is held, but for values that are below zero, and costs."""
+        """Primal simplex steps to nonnegative reduced costs: amounts of the basis, some negative, and costs."""
         level, self.level = self.level, None
         basis = self._factorised()
         start = 0 if level is None else level
-        held = basis.amounts(self.asked - _times(self._column(0), start))
-        least = np.where(held < -ZERO, held, 0)
-        standing = 0
+        amounts = basis.amounts(self.right - _times(self._column(0), start))
+        least = np.where(amounts < -ZERO, amounts, 0)
+        stalled = 0
         for _ in range(STEPS):
             costs = self._costs(basis)
-            worth = np.flatnonzero(self.open & (costs < -ZERO))
-            if not len(worth):
+            negative = np.flatnonzero(self.open & (costs < -ZERO))
+            if not len(negative):
                 break
-            entering = int(worth[0] if standing > STANDING else worth[costs[worth].argmin()])
+            entering = int(negative[0] if stalled > STALLED else negative[costs[negative].argmin()])
             entering = 0 if start else entering
             change = basis.amounts(self._column(entering))
             falls = np.flatnonzero(change > ZERO)
             if not len(falls):
                 raise _Lost
-            steps = ((held - least)[falls] << BITS) // change[falls]
+            steps = ((amounts - least)[falls] << BITS) // change[falls]
             step = max(steps.min(), 0)
             ties = falls[steps <= step + ZERO]
-            by = self.basis[ties].argmin() if standing > STANDING else change[ties].argmax()
-            standing = standing + 1 if step <= ZERO else 0
+            by = self.basis[ties].argmin() if stalled > STALLED else change[ties].argmax()
+            stalled = stalled + 1 if step <= ZERO else 0
             place = int(ties[by])
-            held = held - _times(change, step)
-            held[place], least[place], start = step + start, 0, 0
+            amounts = amounts - _times(change, step)
+            amounts[place], least[place], start = step + start, 0, 0
             self.basis[place] = entering
             basis = self._factorised()
         else:
             raise _Lost
-        return (basis.amounts(self.asked) if any(least) else held), costs
+        return (basis.amounts(self.right) if any(least) else amounts), costs
 
-    def _dual_steps(self, held: Whole, costs: Whole) -> tuple[Whole, Whole]:
-        """Steps until nothing is below zero, while costs are not: what is held, and costs."""
+    def _dual_steps(self, amounts: Whole, costs: Whole) -> tuple[Whole, Whole]:
+        """Dual simplex steps to nonnegative amounts: these, and costs."""
         for _ in range(STEPS):
-            place = int(held.argmin())
-            if held[place] >= -ZERO:
-                return held, costs
+            place = int(amounts.argmin())
+            if amounts[place] >= -ZERO:
+                return amounts, costs
             row = self._by_column(self._factorised().prices(_one(self.n_all, place)))
             row[self.basis] = 0
             rises = np.flatnonzero(self.open & (row < -ZERO))
@@ -203,7 +198,7 @@ class ExactProgram:
             ties = rises[steps <= steps.min() + ZERO]
             self.basis[place] = ties[row[ties].argmin()]
             basis = self._factorised()
-            held, costs = basis.amounts(self.asked), self._costs(basis)
+            amounts, costs = basis.amounts(self.right), self._costs(basis)
         raise _Lost
 
     def _column(self, k: int) -> Whole:
@@ -220,7 +215,7 @@ class ExactProgram:
         return out
 
     def _costs(self, basis: _Basis) -> Whole:
-        """Reduced costs of columns, where z is worth as much as there are groups."""
+        """Reduced costs of columns; the objective is the number of groups times z."""
         out = self._by_column(basis.prices(self.n_groups * _one(self.n_all, self.basis == 0)))
         out[0] -= self.n_groups * ONE
         out[self.basis] = 0
@@ -228,10 +223,10 @@ class ExactProgram:
 
 
 class _Basis:
-    """A basis, given by columns: what solves its equations, and the transposed ones.
+    """A factorised basis.
 
-    ``key`` (n_groups,) are places of keys in the basis, ``slack`` those of capacities and bounds that are not full, and
-    ``rest`` those of the other columns, as many as rows that are ``full``.
+    ``key`` (n_groups,) are places of keys in the basis, ``slack`` those of slacks of capacities and lower bounds, and
+    ``rest`` those of other columns, as many as there are ``full`` rows.
     """
 
     def __init__(self, program: ExactProgram, columns: Int) -> None:
@@ -274,26 +269,26 @@ class _Basis:
         np.subtract.at(square, (self.upper[0][each], self.lower[1][other]), product)
         self.kernel = _Kernel(square)
 
-    def amounts(self, asked: Whole) -> Whole:
-        """What columns hold, given what rows must add up to."""
-        left = asked[self.full].copy()
-        by_key = asked[self.groups] * self.key_sign
+    def amounts(self, right: Whole) -> Whole:
+        """The solution for a right-hand side."""
+        left = right[self.full].copy()
+        by_key = right[self.groups] * self.key_sign
         np.subtract.at(left, self.upper[0], _times(self.upper_entry, by_key[self.upper[1]]))
         rest = self.kernel.solve(left)
-        left = asked[self.groups].copy()
+        left = right[self.groups].copy()
         np.subtract.at(left, self.lower[0], _times(self.lower_entry, rest[self.lower[1]]))
         out = np.zeros(self.n_all, dtype=object)
         out[self.rest], out[self.key] = rest, left * self.key_sign
-        left = asked.copy()
+        left = right.copy()
         np.subtract.at(left, self.row, _times(self.entry, out[self.place]))
         out[self.slack] = left[self.loose] * self.loose_sign
         return out
 
-    def prices(self, worth: Whole) -> Whole:
-        """What rows are worth, given what columns are."""
+    def prices(self, costs: Whole) -> Whole:
+        """The solution of the transposed equations: multipliers of rows for costs of basic columns."""
         out = np.zeros(self.n_all, dtype=object)
-        out[self.loose] = worth[self.slack] * self.loose_sign
-        left = worth.copy()
+        out[self.loose] = costs[self.slack] * self.loose_sign
+        left = costs.copy()
         if out.any():
             np.subtract.at(left, self.place, _times(self.entry, out[self.row]))
         rest, by_key = left[self.rest], left[self.key]
@@ -305,7 +300,7 @@ class _Basis:
 
 
 class _Kernel:
-    """Triangular factors of a square matrix, in one, with its rows and columns in an order of largest pivots."""
+    """Triangular factors of a square matrix, in one array, with full pivoting."""
 
     def __init__(self, square: Whole) -> None:
         n = len(square)
@@ -318,8 +313,8 @@ class _Kernel:
             square[:, [k, j]] = square[:, [j, k]]
             self.rows[[k, i]], self.columns[[k, j]] = self.rows[[i, k]], self.columns[[j, k]]
             square[k + 1 :, k] = (square[k + 1 :, k] << BITS) // square[k, k]
-            below, beside = k + 1 + np.flatnonzero(square[k + 1 :, k]), k + 1 + np.flatnonzero(square[k, k + 1 :])
-            square[np.ix_(below, beside)] -= _times(square[below, k][:, None], square[k, beside])
+            below, after = k + 1 + np.flatnonzero(square[k + 1 :, k]), k + 1 + np.flatnonzero(square[k, k + 1 :])
+            square[np.ix_(below, after)] -= _times(square[below, k][:, None], square[k, after])
 
     def solve(self, right: Whole) -> Whole:
         """The solution for a right-hand side."""
@@ -357,12 +352,12 @@ def _one(size: int, place: int | Bool) -> Whole:
 
 
 def _near(values: Float) -> Float:
-    """Powers of two, in units of which nothing is rounded."""
+    """The nearest powers of two: division by them rounds nothing."""
     return np.exp2(np.round(np.log2(values)))
 
 
 def _whole(values: Float) -> Whole:
-    """Floats as integers."""
+    """Floats as integers in units of 2 to the power -512."""
     parts = (float(v).as_integer_ratio() for v in values)
     return np.array([n * ONE // d for n, d in parts], dtype=object)
 

@@ -1,22 +1,10 @@
-"""Prices per server and resource, by Newton's method on a softened minimum over servers.
+"""Prices by server row and resource, by Newton's method on smoothed minima over servers (Propositions 5.2 to 5.4).
 
-Everything is in units of level: user j at level ``z_j`` (share per weight) holds ``z_js`` of it on server s, each unit
-of which takes ``g_jsi`` of resource i there and so costs ``q_js = sum_i g_jsi p_si``. At the optimum a user buys only
-where that is cheapest. The minimum is softened by a logarithm: ``v_j < min_s q_js`` is the cost at which
-``sum_s mu / (q_js - v_j) = z_j``, and ``mu / (q_js - v_j)`` is what user j holds on server s. As mu falls to zero,
-``v_j`` rises to the minimum, and what is held on more expensive servers vanishes.
+Pairs of users and servers are eliminated one by one, then users or prices, whichever are more (`PriceSystem`).
 
-Where a unit of level takes different parts of a user's own limit on different servers, as rates under a budget of time
-do, each user has a multiplier beside ``v_j``: the rent of its limit, found in the same steps.
-
-All conditions are solved together by Newton steps with Mehrotra's corrector (a primal-dual interior point; Mehrotra
-1992). Pairs are eliminated one by one, then users or prices, whichever are more (`PriceSystem`), so that a step costs a
-few passes over the users and one product of their stacked loads. Ties need no special treatment, and the tasks come
-with the prices.
-
-A power mean, ``(sum_s q_js^-r)^(-1/r)``, is a soft minimum as well. Newton's method on it was measured at 2.8 s where
-this one takes 0.2 s (20,000 users on 27 servers), and it leaves no feasible allocation where many servers tie. A start
-from known prices was measured to save one step of seven, so there is none.
+A power mean ``(sum_s q_js^-r)^(-1/r)`` as smoothed minimum took 2.8 s where this takes 0.2 s (20,000 users on 27
+servers), and leaves no feasible allocation where many servers tie. A start from known prices saved one step of seven,
+so there is none.
 """
 
 from __future__ import annotations
@@ -29,15 +17,16 @@ import numpy as np
 
 from fairopt.formulation.demands_at_prices import Demands, by_pair, cheapest_of
 from fairopt.methods.arrays import Float, Int
-from fairopt.methods.cluster.floors import NARROW, Floors, Lift
-from fairopt.methods.cluster.worths import Worths
+from fairopt.methods.cluster.lower_bounds import BoundMove, LowerBounds
+from fairopt.methods.cluster.utilities import Utilities
 from fairopt.runtime.lazy import linalg
+from fairopt.tolerances import NOISE, TINY
 
 BACK = 0.995  # part of the way to the nearest bound that a step goes
-SMALLEST_CENTRE = 1e-4  # a step aims at products no smaller than this part of the present ones
-# A group whose logarithms of level and worth disagree by more than FAR is brought nearer after each step, by no more
-# than a factor of SETTLE. Without, 4% of small random instances did not converge at alpha = 2 and 5% at alpha = 5; with
-# it all did. Doing so at smaller disagreements disturbed the last steps.
+SMALLEST_CENTRE = 1e-4  # a step aims at products of at least this part of the present ones
+# A group whose logarithms of marginal utility and cost differ by more than FAR is moved nearer after each step, by at
+# most a factor of SETTLE. Without, 4% of small random instances did not converge at alpha = 2 and 5% at alpha = 5; with
+# it all did. At smaller differences it disturbed the last steps.
 FAR, SETTLE = 1.0, 3.0
 JITTER = 1e-14  # of the diagonal, after scaling: a matrix that is singular but for rounding can still be factored
 
@@ -45,227 +34,222 @@ JITTER = 1e-14  # of the diagonal, after scaling: a matrix that is singular but 
 class Interior:
     """A point strictly inside all bounds, and Newton steps towards the optimum of a sum over groups of users.
 
-    Users come in groups that share one level: each alone for alpha-fairness and other sums; all together for max-min,
-    where maximising the logarithm of the common level is the same as maximising the level.
+    A group shares one level. Each user is a group for alpha-fairness and other sums; all users are one group for
+    max-min, where maximising the logarithm of the common level is the same as maximising the level.
 
-    ``demands`` are those of a unit of level. ``usable`` (n_resources, n_servers) is the fraction of each capacity that
-    may be used, positive. ``worths`` are of groups, what one more unit of their level is worth, and ``limits``
-    (n_groups,) their highest levels, positive or infinite. Where limits are not on levels, ``takes`` (n_users,
-    n_servers) is the part of the user's limit that a unit of level takes, 0 for users without one; ``limits`` are then
-    levels that cannot be exceeded. ``least`` (n_users,) are users' lowest levels, where some have one above 0 and
-    limits are on levels; see `Floors`.
+    ``demands`` are those of a unit of level. ``usable`` (n_resources, n_servers) is the usable fraction of each
+    capacity, positive. ``utilities`` are marginal utilities of groups, ``limits`` (n_groups,) their highest levels. If
+    users' limits are not on levels, ``limit_coefficients`` (n_users, n_servers) is the part of the limit that a unit of
+    level takes, 0 for users without a limit; ``limits`` are then levels that cannot be exceeded. ``low`` (n_users,) are
+    lower bounds on levels; see `LowerBounds`.
 
-    ``prices`` (per whole capacity) and ``slack`` (what is left of each) are of shape (n_resources, n_servers); the
-    levels that users hold by server, ``parts``, and the costs of servers beyond the soft minimum, ``margins``, of shape
-    (n_users, n_servers); the soft minima over servers, ``softest``, of shape (n_users,); ``levels``, the ``room`` below
-    their limits and the ``rents``, which are the prices of these limits, of shape (n_groups,); with ``takes`` rooms are
-    parts of limits, rents enter margins, and both are of shape (n_users,).
-
-    Writing p and σ for prices and slack, z and y for parts and margins, τ and ν for room and rents, a point on the
-    central path has ``p σ = z y = τ ν = mu`` and, for each group, what one more unit of its level is worth is ``h = ν +
-    sum of the soft minima``. Logarithms of both treat levels and prices over many decades alike.
+    In the notation of Proposition 5.2 the point is: ``prices`` p, per whole capacity, and ``slack`` σ, (n_resources,
+    n_servers); ``parts`` z_js and ``reduced`` costs y_js, (n_users, n_servers); ``smoothed`` minima v (n_users,);
+    ``levels`` z, ``limit_slack`` τ and ``limit_multipliers`` ν, (n_groups,), the last two (n_users,) with
+    ``limit_coefficients``.
     """
 
     def __init__(
         self,
         demands: Demands,
         usable: Float,
-        worths: Worths,
+        utilities: Utilities,
         limits: Float,
-        takes: Float | None = None,
-        least: Float | None = None,
+        limit_coefficients: Float | None = None,
+        low: Float | None = None,
     ) -> None:
-        self.demands, self.usable, self.worths = demands, usable, worths
+        self.demands, self.usable, self.utilities = demands, usable, utilities
         self.together = len(limits) == 1 and demands.n_users > 1
-        self.floors = None if least is None or not least.any() else Floors(least, self.together)
-        if self.floors is not None and not self.together:
-            limits = np.maximum(limits, self.floors.least * (1.0 + NARROW))
-        self.takes, self.limits = takes, limits
-        self.limited = np.isfinite(limits) if takes is None else takes.max(axis=1) > 0
-        self.extra: Float | float = 0.0
+        self.lower_bounds = None if low is None or not low.any() else LowerBounds(low, self.together)
+        if self.lower_bounds is not None and not self.together:
+            limits = np.maximum(limits, self.lower_bounds.low * (1.0 + NOISE))
+        self.limit_coefficients, self.limits = limit_coefficients, limits
+        self.limited = np.isfinite(limits) if limit_coefficients is None else limit_coefficients.max(axis=1) > 0
+        self.sum_cost: Float | float = 0.0  # of a fixed sum, by group; see `FixedSum`
         self._start(self._first())
 
     def _first(self) -> Float:
-        """Equal prices, scaled so that users spend what capacities earn, half of the true minima, and levels wanted."""
+        """Set equal prices at which spending equals usable capacities; levels at half of the cheapest costs."""
         prices = np.ones_like(self.usable)
-        worth, budget = self._by_group(0.5 * self.demands.cheapest(prices)), float((self.usable * prices).sum())
-        least: Float | float = 0.0
-        if self.floors is not None:
+        cost, budget = self._by_group(0.5 * self.demands.cheapest(prices)), float((self.usable * prices).sum())
+        low: Float | float = 0.0
+        if self.lower_bounds is not None:
             if self.together:
-                return self._first_above_floors(prices, budget)
-            least = self.floors.least
-        budget = min(budget, 0.5 * float((self.limits + least) @ worth))
-        self.prices = prices * self.worths.scale(worth, self.limits, budget, least)
-        self.softest = 0.5 * self.demands.cheapest(self.prices)
-        worth = self._by_group(self.softest)
-        return self.worths.wanted(worth, np.ones(len(worth)))
+                return self._first_above_bounds(prices, budget)
+            low = self.lower_bounds.low
+        budget = min(budget, 0.5 * float((self.limits + low) @ cost))
+        self.prices = prices * self.utilities.scale(cost, self.limits, budget, low)
+        self.smoothed = 0.5 * self.demands.cheapest(self.prices)
+        cost = self._by_group(self.smoothed)
+        return self.utilities.levels_at(cost, np.ones(len(cost)))
 
-    def _first_above_floors(self, prices: Float, budget: float) -> Float:
-        """The same where users share a level, but for those whose lower bounds are above it."""
-        assert self.floors is not None
-        softest = 0.5 * self.demands.cheapest(prices)
-        level, cost = self.floors.common(softest, budget)
-        self.prices, self.softest = prices / (level * cost), softest / (level * cost)
+    def _first_above_bounds(self, prices: Float, budget: float) -> Float:
+        """The same with a common level and lower bounds."""
+        assert self.lower_bounds is not None
+        smoothed = 0.5 * self.demands.cheapest(prices)
+        level, cost = self.lower_bounds.common_level(smoothed, budget)
+        self.prices, self.smoothed = prices / (level * cost), smoothed / (level * cost)
         return np.array([level])
 
     def _start(self, wanted: Float) -> None:
         """Start near the levels wanted at the first prices."""
-        demands, takes = self.demands, self.takes
+        demands, coefficients = self.demands, self.limit_coefficients
         shape = (demands.n_users, demands.n_servers)
-        bounded = np.isfinite(self.limits)
-        worth = self._by_group(self.softest)
-        if self.floors is not None and self.together:
-            worth = 1.0 / wanted
-        centre = float((np.minimum(wanted, self.limits) * worth).sum()) / (shape[0] * shape[1])
-        # where a limit holds a group back, its rent is far above the other numbers, and the room below it far below
-        at_limit = np.where(bounded, self.limits, 1.0)
-        rents = np.maximum(self.worths.at(at_limit) - self.extra - worth, 0.0)
-        room = np.clip(centre / np.maximum(rents, 1e-300), 1e-30 * at_limit, 0.5 * at_limit)
-        self.levels = np.minimum(wanted, np.where(bounded, at_limit - room, np.inf))
-        if takes is None:
-            self.room = np.where(wanted >= at_limit - room, room, self.limits - self.levels)
-            self.room[~self.limited] = 1.0
-            beside = worth + self.extra  # where levels are worth less than nothing, rents leave it so
-            most = np.where(beside < 0, np.maximum(rents, -0.5 * beside), np.inf)
-            self.rents = np.where(self.limited, np.minimum(np.maximum(centre / self.room, rents), most), 0.0)
+        finite = np.isfinite(self.limits)
+        cost = self._by_group(self.smoothed)
+        if self.lower_bounds is not None and self.together:
+            cost = 1.0 / wanted
+        centre = float((np.minimum(wanted, self.limits) * cost).sum()) / (shape[0] * shape[1])
+        # the multiplier of a limit that binds is far above the centre, and its slack far below
+        at_limit = np.where(finite, self.limits, 1.0)
+        multipliers = np.maximum(self.utilities.at(at_limit) - self.sum_cost - cost, 0.0)
+        slack = np.clip(centre / np.maximum(multipliers, TINY), 1e-30 * at_limit, 0.5 * at_limit)
+        self.levels = np.minimum(wanted, np.where(finite, at_limit - slack, np.inf))
+        if coefficients is None:
+            self.limit_slack = np.where(wanted >= at_limit - slack, slack, self.limits - self.levels)
+            self.limit_slack[~self.limited] = 1.0
+            without = cost + self.sum_cost  # negative costs stay negative
+            most = np.where(without < 0, np.maximum(multipliers, -0.5 * without), np.inf)
+            self.limit_multipliers = np.where(
+                self.limited, np.minimum(np.maximum(centre / self.limit_slack, multipliers), most), 0.0
+            )
         else:
-            self.rents = np.where(self.limited, centre, 0.0)
-            if not self.together:  # at limits levels are worth more than they cost, and rents make up for it
-                self.softest = np.maximum(self.softest, self.worths.at(self.levels))
-        if self.floors is not None:
-            self._start_above_floors(centre)
-        self.margins, self.parts, self._ratios, self._dmargins, self._dparts = (by_pair(*shape) for _ in range(5))
-        by_user = self.held
+            self.limit_multipliers = np.where(self.limited, centre, 0.0)
+            if not self.together:  # at limits marginal utility exceeds costs, and multipliers make up for it
+                self.smoothed = np.maximum(self.smoothed, self.utilities.at(self.levels))
+        if self.lower_bounds is not None:
+            self._start_above_bounds(centre)
+        self.reduced, self.parts, self._ratios, self._dreduced, self._dparts = (by_pair(*shape) for _ in range(5))
+        levels = self.user_levels
         for users in demands.chunks():
-            self.margins[users] = demands.costs(self.prices, users) - self.softest[users, None]
-            if takes is not None:
-                part = takes[users]
-                short = np.divide(-self.margins[users], part, out=np.zeros_like(part), where=part > 0)
-                self.rents[users] += 2.0 * np.maximum(short.max(axis=1), 0.0)
-                self.margins[users] += part * self.rents[users, None]
-            parts = np.divide(1.0, self.margins[users], out=self.parts[users])
-            parts *= (by_user[users] / parts.sum(axis=1))[:, None]
-        if takes is not None:
-            self.room = np.where(self.limited, np.maximum(1.0 - self._taken(), 0.5), 1.0)
+            self.reduced[users] = demands.costs(self.prices, users) - self.smoothed[users, None]
+            if coefficients is not None:
+                part = coefficients[users]
+                short = np.divide(-self.reduced[users], part, out=np.zeros_like(part), where=part > 0)
+                self.limit_multipliers[users] += 2.0 * np.maximum(short.max(axis=1), 0.0)
+                self.reduced[users] += part * self.limit_multipliers[users, None]
+            parts = np.divide(1.0, self.reduced[users], out=self.parts[users])
+            parts *= (levels[users] / parts.sum(axis=1))[:, None]
+        if coefficients is not None:
+            self.limit_slack = np.where(self.limited, np.maximum(1.0 - self._used_limits(), 0.5), 1.0)
         self.used = demands.all_loads(self.parts)
         self.slack = np.maximum(self.usable - self.used, 0.5 * self.usable)
 
-    def _start_above_floors(self, centre: float) -> None:
-        """Start above lower bounds, with refunds and rents that make up for the worth of levels there."""
-        floors, cost = self.floors, self.softest
-        assert floors is not None
+    def _start_above_bounds(self, centre: float) -> None:
+        """Start above lower bounds, with multipliers that make up for marginal utilities there."""
+        bounds, cost = self.lower_bounds, self.smoothed
+        assert bounds is not None
         if self.together:
-            floors.start_together(float(self.levels[0]), cost, centre)
+            bounds.start_together(float(self.levels[0]), cost, centre)
             return
-        levels = floors.start_alone(self.levels, self.limits, cost, centre)
+        levels = bounds.start_alone(self.levels, self.limits, cost, centre)
         moved = levels > self.levels
-        self.room = np.where(moved & self.limited, self.limits - levels, self.room)
+        self.limit_slack = np.where(moved & self.limited, self.limits - levels, self.limit_slack)
         self.levels = levels
-        lacks = self.worths.at(levels) - cost
-        least = np.minimum(centre / np.where(lacks > 0, floors.above[0], self.room), cost)
-        rents = np.where(self.limited, np.where(lacks > 0, least + lacks, least), 0.0)
-        self.rents = np.where(floors.at, rents, self.rents)
-        floors.refunds[0] = np.where(floors.at, np.maximum(self.rents - lacks, 0.0), 0.0)
+        excess = self.utilities.at(levels) - cost
+        least = np.minimum(centre / np.where(excess > 0, bounds.slack[0], self.limit_slack), cost)
+        multipliers = np.where(self.limited, np.where(excess > 0, least + excess, least), 0.0)
+        self.limit_multipliers = np.where(bounds.bounded, multipliers, self.limit_multipliers)
+        bounds.multipliers[0] = np.where(bounds.bounded, np.maximum(self.limit_multipliers - excess, 0.0), 0.0)
 
-    def _taken(self) -> Float:
-        """The part of each user's own limit that its parts take."""
-        assert self.takes is not None
-        return np.einsum("js,js->j", self.parts, self.takes)
+    def _used_limits(self) -> Float:
+        """The part of each user's limit that its parts take."""
+        assert self.limit_coefficients is not None
+        return np.einsum("js,js->j", self.parts, self.limit_coefficients)
 
     def _by_group(self, by_user: Float) -> Float:
         return by_user.sum(keepdims=True) if self.together else by_user
 
-    def _by_user(self, by_group: Float) -> Float:
-        return np.broadcast_to(by_group, (self.demands.n_users,)) if self.together else by_group
-
     @property
-    def held(self) -> Float:
+    def user_levels(self) -> Float:
         """The level of each user."""
-        if self.floors is not None and self.together:
-            return self.floors.held(self.levels)
-        return self._by_user(self.levels)
+        if not self.together:
+            return self.levels
+        if self.lower_bounds is not None:
+            return self.lower_bounds.user_levels(self.levels)
+        return np.broadcast_to(self.levels, (self.demands.n_users,))
 
     @property
-    def worth(self) -> Float:
-        """The marginal worth of each group's level: soft minima, rent, and what is paid besides (``extra``), less
-        refunds.
-        """
-        softest = self.softest if self.floors is None else self.floors.worth(self.softest)
-        worth = self._by_group(softest) + self.extra
-        return worth + self.rents if self.takes is None else worth
+    def cost(self) -> Float:
+        """What a unit of level costs each group, with all multipliers: the right side of its optimality condition."""
+        smoothed = self.smoothed if self.lower_bounds is None else self.lower_bounds.net(self.smoothed)
+        cost = self._by_group(smoothed) + self.sum_cost
+        return cost + self.limit_multipliers if self.limit_coefficients is None else cost
 
     @property
     def disagreement(self) -> Float:
-        """The logarithm of what a level is worth to each group at its level, less that of `worth`."""
-        return self.worths.logs(self.levels) - np.log(self.worth)
+        """The logarithm of each group's marginal utility, less that of `cost`."""
+        return self.utilities.logs(self.levels) - np.log(self.cost)
 
     @property
     def cheapest(self) -> Float:
-        """The true minimum over servers of each user's cost of a unit of level."""
-        out: Float = self.softest + self.margins.min(axis=1)
+        """Each user's cost of a unit of level on its cheapest server."""
+        out: Float = self.smoothed + self.reduced.min(axis=1)
         return out
 
     @property
     def charged(self) -> Float:
-        """What each user pays for a unit of level."""
+        """The cost of a unit of level by which products are measured, (n_users,)."""
         return self.cheapest
 
     @property
     def complementarity(self) -> float:
-        """The sum of all products that are zero at the optimum."""
-        pairs = float(np.einsum("js,js->", self.parts, self.margins))
-        if self.floors is not None:
-            pairs += self.floors.products
-        return pairs + float((self.prices * self.slack).sum()) + float((self.room * self.rents)[self.limited].sum())
+        """The sum of all complementarity products."""
+        pairs = float(np.einsum("js,js->", self.parts, self.reduced))
+        if self.lower_bounds is not None:
+            pairs += self.lower_bounds.products
+        of_limits = float((self.limit_slack * self.limit_multipliers)[self.limited].sum())
+        return pairs + float((self.prices * self.slack).sum()) + of_limits
 
     def done(self, tolerance: float, each: float) -> bool:
-        """Whether products are small beside what users pay, and no capacity is exceeded by more than the tolerance.
+        """Whether products are small relative to spending, and no capacity is exceeded by more than the tolerance.
 
-        The tolerance is for all products together; where limits make prices vanish, they are compared with a thousandth
-        of the worth of all levels. ``each`` is for what a user below its limit pays for capacities that are not full,
-        with its products: at large alpha the rich hardly count in the sum. Users who share one level are not tested.
+        ``each`` bounds what a user below its limit pays for unused capacities, with its products, relative to its
+        spending: at large alpha users of high levels hardly count in the sum. It is not tested for a common level.
         """
-        paid = np.maximum(self.held, self.worths.least) * self.charged
-        excess, unit = float((self.used / self.usable).max()) - 1.0, float(self.levels @ np.abs(self.worth))
-        if self.takes is None:
-            spent = max(float(paid.sum()), 1e-3 * unit)
-            unit = spent if self.floors is None else min(spent, unit)  # lower bounds may cost more than all is worth
+        spending = np.maximum(self.user_levels, self.utilities.least) * self.charged
+        excess, unit = float((self.used / self.usable).max()) - 1.0, float(self.levels @ np.abs(self.cost))
+        if self.limit_coefficients is None:
+            total = max(float(spending.sum()), 1e-3 * unit)  # limits may make prices vanish
+            unit = total if self.lower_bounds is None else min(total, unit)  # lower bounds may cost more than utilities
         else:
-            paid = np.maximum(paid - self.rents * (1.0 - self.room), 0.0)
-            excess = max(excess, float(self._taken().max()) - 1.0)
+            spending = np.maximum(spending - self.limit_multipliers * (1.0 - self.limit_slack), 0.0)
+            excess = max(excess, float(self._used_limits().max()) - 1.0)
         if not (self.complementarity <= tolerance * unit and excess <= tolerance):
             return False
         if self.together:
             return True
-        below = ~self.limited | (self.room > each * (self.levels if self.takes is None else 1.0))
-        spare = self.prices * (self.slack / self.usable)
+        whole = self.levels if self.limit_coefficients is None else 1.0
+        below = ~self.limited | (self.limit_slack > each * whole)
+        unused = self.prices * (self.slack / self.usable)
         for users in self.demands.chunks():
-            over = self.margins[users] + self.demands.price(spare, users)
+            over = self.reduced[users] + self.demands.price(unused, users)
             wasted = np.einsum("js,js->j", self.parts[users], np.where(self.demands.eligible[users], over, 0.0))
-            if (wasted > each * paid[users])[below[users]].any():
+            if (wasted > each * spending[users])[below[users]].any():
                 return False
         return True
 
     def step(self) -> float:
-        """Move by one Newton step with a corrector: how far, from 0 to 1; 0 where no step can be computed."""
-        self._pull = self.worths.pull(self.levels, self.worth)
-        response, own, beside = self._pull.stiffness, None, None
-        if self.takes is None:
-            response = response + self.rents / self.room
-            if self.floors is not None and self.together:
-                *beside, falls = self.floors.follows
-                response = response + falls
-            elif self.floors is not None:
-                response = response + self.floors.slopes[0]
+        """Take one Newton step with a corrector; returns its length, from 0 to 1, and 0 if there is no step."""
+        self._residual = self.utilities.residual(self.levels, self.cost)
+        stiffness, limits, shared = self._residual.stiffness, None, None
+        if self.limit_coefficients is None:
+            stiffness = stiffness + self.limit_multipliers / self.limit_slack
+            if self.lower_bounds is not None and self.together:
+                *shared, of_level = self.lower_bounds.shared
+                stiffness = stiffness + of_level
+            elif self.lower_bounds is not None:
+                stiffness = stiffness + self.lower_bounds.ratios[0]
         else:
-            own = self.takes, np.where(self.limited, self.room / np.maximum(self.rents, 1e-300), 1.0)
-        response = 1.0 / response
+            ratio = self.limit_slack / np.maximum(self.limit_multipliers, TINY)
+            limits = self.limit_coefficients, np.where(self.limited, ratio, 1.0)
+        response = 1.0 / stiffness
         for users in self.demands.chunks():
-            np.divide(self.parts[users], self.margins[users], out=self._ratios[users])
+            np.divide(self.parts[users], self.reduced[users], out=self._ratios[users])
         kind = ByUsers if self.demands.n_users < self.prices.size else ByPrices
         try:
-            system = kind(self.demands, self._ratios, self.slack / self.prices, response, self.together, own, beside)
-        except (np.linalg.LinAlgError, ValueError):  # NaN or infinite, or not positive definite
+            system = kind(self.demands, self._ratios, self.slack / self.prices, response, self.together, limits, shared)
+        except (np.linalg.LinAlgError, ValueError):  # NaN, infinite or not positive definite
             return 0.0
         move = self._corrected(system)
         if move is None:
@@ -273,240 +257,253 @@ class Interior:
         shrink = self._shrink(move)
         for users in self.demands.chunks():
             shrink = max(shrink, -float((self._dparts[users] / self.parts[users]).min()))
-            shrink = max(shrink, -float((self._dmargins[users] / self.margins[users]).min()))
+            shrink = max(shrink, -float((self._dreduced[users] / self.reduced[users]).min()))
         if not np.isfinite(shrink):
             return 0.0
-        length = min(1.0, BACK / max(shrink, 1e-300))
+        length = min(1.0, BACK / max(shrink, TINY))
         self._go(length, move)
         return length
 
-    def _solve(
-        self,
-        system: PriceSystem,
-        sums: Float,
-        taken: Float,
-        pushed: Float,
-        target: Float,
-        aim: Float,
-        raised: Float | None = None,
-    ) -> Move:
-        """Changes for given pushes; writes those of margins to ``_dmargins``.
-
-        ``sums`` (n_users,) are the pushes on each user's parts, added up, and ``taken`` the same in parts of limits;
-        ``pushed`` (n_resources, n_servers) their loads with the pushes on slack, ``target`` the latter alone; ``aim``
-        the changes of the products of room and rents, and ``raised`` those of `Floors`.
-        """
-        pull = self._pull.excess
-        if self.takes is None:
-            pull = pull - aim / self.room
-        else:  # without a limit rents are zero, and so is what moves them
-            rents = np.where(self.limited, self.rents, 1.0)
-            missing = np.where(self.limited, 1.0 - self._taken() - self.room, 0.0)
-            taken = missing - taken - aim / rents
-        push, floors = np.zeros(len(sums)), self.floors
-        if floors is not None and raised is not None:
-            push = floors.push(raised)
+    def _solve(self, system: PriceSystem, right: Right) -> Move:
+        """The changes for right-hand sides; writes those of reduced costs to ``_dreduced``."""
+        excess, of_limits = self._residual.excess, right.used_limits
+        if self.limit_coefficients is None:
+            excess = excess - right.limits / self.limit_slack
+        else:  # without a limit multipliers stay 0
+            multipliers = np.where(self.limited, self.limit_multipliers, 1.0)
+            missing = np.where(self.limited, 1.0 - self._used_limits() - self.limit_slack, 0.0)
+            of_limits = missing - of_limits - right.limits / multipliers
+        lifted, bounds = np.zeros(len(right.parts)), self.lower_bounds
+        if bounds is not None and right.bounds is not None:
+            lifted = bounds.lifted(right.bounds)
             if self.together:
-                push += np.where(floors.at, floors.refunds.sum(axis=0) - self.softest, 0.0)
-                pull = pull - float((raised[1] / floors.above[1] - system.joins * push)[floors.at].sum())
+                lifted += np.where(bounds.bounded, bounds.multipliers.sum(axis=0) - self.smoothed, 0.0)
+                shared = (right.bounds[1] / bounds.slack[1] - system.follows * lifted)[bounds.bounded]
+                excess = excess - float(shared.sum())
             else:
-                pull = pull + push
-        short = self.held - self.parts.sum(axis=1) + system.give * push if self.together else system.response * pull
-        common = float(pull[0]) if self.together else 0.0
-        prices, softest, level, more = system.solve(short - sums, taken, pushed, common, self._dmargins)
-        # not the sum over servers of the parts' changes: far below its worth at a limit, that is all rounding
-        levels = np.array([level]) if self.together else system.response * (pull - softest)
-        slack = target - self.slack / self.prices * prices
-        if self.takes is None:
-            more, room = (aim + self.rents * levels) / self.room * self.limited, -levels
+                excess = excess + lifted
+        if self.together:
+            short = self.user_levels - self.parts.sum(axis=1) + system.responses * lifted
         else:
-            room = (aim - self.room * more) / rents * self.limited
-        lift = None
-        if floors is not None and raised is not None:
+            short = system.response * excess
+        of_level = float(excess[0]) if self.together else 0.0
+        prices, smoothed, level, multipliers = system.solve(
+            short - right.parts, of_limits, right.loads, of_level, self._dreduced
+        )
+        # not the sum over servers of the parts' changes, which is only rounding where multipliers of limits are large
+        levels = np.array([level]) if self.together else system.response * (excess - smoothed)
+        slack = right.slack - self.slack / self.prices * prices
+        if self.limit_coefficients is None:
+            multipliers = (right.limits + self.limit_multipliers * levels) / self.limit_slack * self.limited
+            limit_slack = -levels
+        else:
+            own = np.where(self.limited, self.limit_multipliers, 1.0)
+            limit_slack = (right.limits - self.limit_slack * multipliers) / own * self.limited
+        move = None
+        if bounds is not None and right.bounds is not None:
             rises = levels[None]
             if self.together:
-                alone = system.give * (push - softest)
-                rises = np.stack([alone + system.joins * level, alone - system.give * floors.slopes[0] * level])
-            lift = floors.lift(raised, rises)
-        return Move(prices, slack, softest, levels, more, room, lift=lift)
+                alone = system.responses * (lifted - smoothed)
+                rises = np.stack([alone + system.follows * level, alone - system.responses * bounds.ratios[0] * level])
+            move = bounds.move(right.bounds, rises)
+        return Move(prices, slack, smoothed, levels, multipliers, limit_slack, bounds=move)
 
     def _corrected(self, system: PriceSystem) -> Move | None:
-        """The direction of the step, or None if there is none; writes changes by pair to ``_dparts``, ``_dmargins``."""
-        slack, limited, takes = self.slack, self.limited, self.takes
+        """The direction of the step, or None; writes changes by pair to ``_dparts`` and ``_dreduced``."""
+        slack, limited, coefficients = self.slack, self.limited, self.limit_coefficients
         totals = self.parts.sum(axis=1)
         nothing = np.zeros_like(totals)
-        # products shrink together, each in proportion to what its user pays or its capacity earns
-        by_user = np.ones_like(totals) if self.together else np.maximum(self.levels, self.worths.little) * self.charged
+        # products shrink in proportion to the spending of their user or the earnings of their capacity
+        if self.together:
+            by_user, by_row = np.ones_like(totals), np.ones_like(slack)
+        else:
+            by_user = np.maximum(self.levels, self.utilities.little) * self.charged
+            by_row = self.usable * self.prices
         by_user /= by_user.mean()
-        by_group = limited * (1.0 if self.together and takes is None else by_user)
-        by_row = np.ones_like(slack) if self.together else self.usable * self.prices
         by_row /= by_row.mean()
+        by_group = limited * (1.0 if self.together and coefficients is None else by_user)
         n_products = float(by_user.sum()) * self.parts.shape[1] + float(by_group.sum()) + float(by_row.sum())
-        floors = self.floors
-        if floors is not None:
-            n_products += float(by_user[floors.at].sum()) * len(floors.above)
+        bounds = self.lower_bounds
+        if bounds is not None:
+            n_products += float(by_user[bounds.bounded].sum()) * len(bounds.slack)
         products = self.complementarity
         missing = self.usable - self.used - slack
 
-        # first towards products of zero, to see how long a step would be
-        own = nothing if takes is None else -self._taken()
-        raised = None if floors is None else floors.aims(None, 0.0)
-        look = self._solve(system, -totals, own, -self.used - missing - slack, -slack, -self.room * self.rents, raised)
+        # the predictor aims at products of 0
+        right = Right(
+            -totals,
+            nothing if coefficients is None else -self._used_limits(),
+            -self.used - missing - slack,
+            -slack,
+            -self.limit_slack * self.limit_multipliers,
+            None if bounds is None else bounds.aims(None, 0.0),
+        )
+        predictor = self._solve(system, right)
         shrink = second = 0.0
         sums, inverse_sums = np.empty_like(totals), np.empty_like(totals)
-        taken, inverse_taken = (nothing, nothing) if takes is None else (np.empty_like(totals), np.empty_like(totals))
+        if coefficients is None:
+            used_limits, inverse_limits = nothing, nothing
+        else:
+            used_limits, inverse_limits = np.empty_like(totals), np.empty_like(totals)
         loads, inverse_loads = np.zeros_like(slack), np.zeros_like(slack)
         for users in self.demands.chunks():
-            parts, margins, turns = self.parts[users], self.margins[users], self._dparts[users]
-            dmargins = self._dmargins[users]
-            np.divide(dmargins, margins, out=turns)
-            shrink = max(shrink, -float(turns.min()), 1.0 + float(turns.max()))
-            turned = parts * turns
-            second -= float(np.einsum("js,js->", turned, dmargins)) + float(np.einsum("js,js->", turned, margins))
-            turns += 1.0
-            turns *= turned  # minus the product of both changes, per margin
-            turns -= parts
-            sums[users] = turns.sum(axis=1)
-            if takes is not None:
-                taken[users] = np.einsum("js,js->j", turns, takes[users])
-            loads += self.demands.loads(turns, users)
-            np.divide(by_user[users, None], margins, out=turned)
-            inverse_sums[users] = turned.sum(axis=1)
-            if takes is not None:
-                inverse_taken[users] = np.einsum("js,js->j", turned, takes[users])
-            inverse_loads += self.demands.loads(turned, users)
-        shrink = max(shrink, self._shrink(look))
+            parts, reduced, changes = self.parts[users], self.reduced[users], self._dparts[users]
+            dreduced = self._dreduced[users]
+            np.divide(dreduced, reduced, out=changes)
+            shrink = max(shrink, -float(changes.min()), 1.0 + float(changes.max()))
+            scaled = parts * changes
+            second -= float(np.einsum("js,js->", scaled, dreduced)) + float(np.einsum("js,js->", scaled, reduced))
+            changes += 1.0
+            changes *= scaled  # minus the product of both changes, per reduced cost
+            changes -= parts
+            sums[users] = changes.sum(axis=1)
+            if coefficients is not None:
+                used_limits[users] = np.einsum("js,js->j", changes, coefficients[users])
+            loads += self.demands.loads(changes, users)
+            np.divide(by_user[users, None], reduced, out=scaled)
+            inverse_sums[users] = scaled.sum(axis=1)
+            if coefficients is not None:
+                inverse_limits[users] = np.einsum("js,js->j", scaled, coefficients[users])
+            inverse_loads += self.demands.loads(scaled, users)
+        shrink = max(shrink, self._shrink(predictor))
         if not 0 < shrink < np.inf:
             return None
         length = min(1.0, 1.0 / shrink)
-        second += float((look.prices * look.slack).sum()) + float(look.room @ look.rents)
-        if look.lift is not None:
-            second += float((look.lift.above * look.lift.refunds).sum())
+        of_limits = float(predictor.limit_slack @ predictor.limit_multipliers)
+        second += float((predictor.prices * predictor.slack).sum()) + of_limits
+        if predictor.bounds is not None:
+            second += float((predictor.bounds.slack * predictor.bounds.multipliers).sum())
         left = max((1.0 - length) * products + length**2 * second, 0.0) / products
         centre = max(min(left, 1.0) ** 3, SMALLEST_CENTRE) * products / n_products
 
-        # then to products of that size, with the curvature that the first solution shows
-        target = (centre * by_row - look.slack * look.prices) / self.prices - slack
-        aim = (centre * by_group - self.room * self.rents - look.room * look.rents) * limited
+        # the corrector aims at the centre, with the second-order terms of the predictor
+        to_slack = (centre * by_row - predictor.slack * predictor.prices) / self.prices - slack
+        to_limits = centre * by_group - self.limit_slack * self.limit_multipliers
+        to_limits = (to_limits - predictor.limit_slack * predictor.limit_multipliers) * limited
         sums += centre * inverse_sums
-        loads += centre * inverse_loads - missing + target
-        raised = None if floors is None else floors.aims(look.lift, centre * by_user)
-        move = self._solve(system, sums, taken + centre * inverse_taken, loads, target, aim, raised)
+        loads += centre * inverse_loads - missing + to_slack
+        to_bounds = None if bounds is None else bounds.aims(predictor.bounds, centre * by_user)
+        right = Right(sums, used_limits + centre * inverse_limits, loads, to_slack, to_limits, to_bounds)
+        move = self._solve(system, right)
         for users in self.demands.chunks():
-            self._dparts[users] += (centre * by_user[users, None]) / self.margins[users]
-            self._dparts[users] -= self._ratios[users] * self._dmargins[users]
+            self._dparts[users] += (centre * by_user[users, None]) / self.reduced[users]
+            self._dparts[users] -= self._ratios[users] * self._dreduced[users]
         return move
 
     def _shrink(self, move: Move) -> float:
-        """The largest relative fall of a number that must stay positive, but for those by pair."""
-        at, softest, first = self.limited, move.softest, 0.0
-        if self.floors is not None and move.lift is not None:
-            softest, first = self.floors.worth(softest, move.lift.refunds), self.floors.shrink(move.lift)
+        """The largest relative fall of a number that must stay positive, without those by pair."""
+        limited, smoothed, first = self.limited, move.smoothed, 0.0
+        if self.lower_bounds is not None and move.bounds is not None:
+            smoothed = self.lower_bounds.net(smoothed, move.bounds.multipliers)
+            first = self.lower_bounds.shrink(move.bounds)
+        cost = self._by_group(smoothed) + move.sum_cost
         falls = (
             -move.prices / self.prices,
             -move.slack / self.slack,
             -move.levels / self.levels,
-            -(self._by_group(softest) + move.extra + (move.rents if self.takes is None else 0.0)) / self.worth,
-            -move.rents[at] / self.rents[at],
-            -move.room[at] / self.room[at],
+            -(cost + (move.limit_multipliers if self.limit_coefficients is None else 0.0)) / self.cost,
+            -move.limit_multipliers[limited] / self.limit_multipliers[limited],
+            -move.limit_slack[limited] / self.limit_slack[limited],
         )
         return max(first, *(float(fall.max(initial=0.0)) for fall in falls))
 
     def _go(self, length: float, move: Move) -> None:
         for users in self.demands.chunks():
             self.parts[users] += length * self._dparts[users]
-            self.margins[users] += length * self._dmargins[users]
+            self.reduced[users] += length * self._dreduced[users]
         self.prices = self.prices + length * move.prices
         self.slack = self.slack + length * move.slack
-        self.softest = self.softest + length * move.softest
-        self.rents = self.rents + length * move.rents
-        self.extra = self.extra + length * move.extra
-        self.room = np.where(self.limited, self.room + length * move.room, 1.0)
+        self.smoothed = self.smoothed + length * move.smoothed
+        self.limit_multipliers = self.limit_multipliers + length * move.limit_multipliers
+        self.sum_cost = self.sum_cost + length * move.sum_cost
+        self.limit_slack = np.where(self.limited, self.limit_slack + length * move.limit_slack, 1.0)
         self.levels = self.levels + length * move.levels if self.together else self.parts.sum(axis=1)
-        if self.floors is not None and move.lift is not None:
-            self.floors.go(length, move.lift)
+        if self.lower_bounds is not None and move.bounds is not None:
+            self.lower_bounds.go(length, move.bounds)
         if not self.together:
             self._settle()
         self.used = self.demands.all_loads(self.parts)
 
     def _settle(self) -> None:
-        """Bring levels and worths that have drifted apart nearer, where their relation is far from linear."""
+        """Move marginal utilities and costs that differ by more than `FAR` nearer, if logarithms are not linear."""
         far = np.abs(self.disagreement) > FAR
         if not far.any():
             return
-        floors, refunds = self.floors, np.zeros_like(self.levels) if self.floors is None else self.floors.refunds[0]
-        elasticity = self.worths.elasticity(self.levels)
+        bounds = self.lower_bounds
+        of_bounds = np.zeros_like(self.levels) if bounds is None else bounds.multipliers[0]
+        elasticity = self.utilities.elasticity(self.levels)
         far &= elasticity != 1  # there logarithms are linear
-        steep = far & (elasticity < 1) & (self.softest > 0)
-        if steep.any():  # the worth hardly depends on the level
-            aim = self.worths.at(self.levels) - self.rents - self.extra + refunds
-            top = self.softest + (1.0 - 1.0 / SETTLE) * self.margins.min(axis=1)
-            softest = np.where(steep, np.clip(aim, self.softest / SETTLE, top), self.softest)
-            self.margins -= (softest - self.softest)[:, None]
-            self.softest = softest
-        if self.takes is None:
-            beside = self.softest - refunds
-            aim = self.worths.at(self.levels) - beside - self.extra
-            rents = np.clip(aim, self.rents / SETTLE, self.rents * SETTLE)
-            self.rents = np.where(far & self.limited & (beside + rents > 0), rents, self.rents)
-        if floors is not None:
-            beside = self.softest + self.rents
-            aim = np.clip(beside - self.worths.at(self.levels), refunds / SETTLE, refunds * SETTLE)
-            floors.refunds[0] = np.where(far & floors.at & (beside > aim), aim, refunds)
-        taken = self.levels if self.takes is None else self._taken()
-        levels = self.worths.wanted(self.worth, self.levels, self.levels / SETTLE, self.levels * SETTLE)
-        top = np.where(self.limited, (1.0 + (1.0 - 1.0 / SETTLE) * self.room / taken) * self.levels, np.inf)
+        flat = far & (elasticity < 1) & (self.smoothed > 0)
+        if flat.any():  # marginal utility hardly depends on the level
+            aim = self.utilities.at(self.levels) - self.limit_multipliers - self.sum_cost + of_bounds
+            top = self.smoothed + (1.0 - 1.0 / SETTLE) * self.reduced.min(axis=1)
+            smoothed = np.where(flat, np.clip(aim, self.smoothed / SETTLE, top), self.smoothed)
+            self.reduced -= (smoothed - self.smoothed)[:, None]
+            self.smoothed = smoothed
+        if self.limit_coefficients is None:
+            net = self.smoothed - of_bounds
+            aim = self.utilities.at(self.levels) - net - self.sum_cost
+            multipliers = np.clip(aim, self.limit_multipliers / SETTLE, self.limit_multipliers * SETTLE)
+            changed = far & self.limited & (net + multipliers > 0)
+            self.limit_multipliers = np.where(changed, multipliers, self.limit_multipliers)
+        if bounds is not None:
+            cost = self.smoothed + self.limit_multipliers
+            aim = np.clip(cost - self.utilities.at(self.levels), of_bounds / SETTLE, of_bounds * SETTLE)
+            bounds.multipliers[0] = np.where(far & bounds.bounded & (cost > aim), aim, of_bounds)
+        used = self.levels if self.limit_coefficients is None else self._used_limits()
+        levels = self.utilities.levels_at(self.cost, self.levels, self.levels / SETTLE, self.levels * SETTLE)
+        top = np.where(self.limited, (1.0 + (1.0 - 1.0 / SETTLE) * self.limit_slack / used) * self.levels, np.inf)
         levels = np.where(far, np.minimum(levels, top), self.levels)
-        if floors is not None:
-            bottom = np.where(floors.at, self.levels - (1.0 - 1.0 / SETTLE) * floors.above[0], 0.0)
+        if bounds is not None:
+            bottom = np.where(bounds.bounded, self.levels - (1.0 - 1.0 / SETTLE) * bounds.slack[0], 0.0)
             levels = np.maximum(levels, bottom)
-            floors.above[0] = np.where(floors.at, floors.above[0] + (levels - self.levels), 1.0)
+            bounds.slack[0] = np.where(bounds.bounded, bounds.slack[0] + (levels - self.levels), 1.0)
         self.parts *= (levels / self.levels)[:, None]
-        self.room = np.where(self.limited, self.room - taken * (levels / self.levels - 1.0), 1.0)
+        self.limit_slack = np.where(self.limited, self.limit_slack - used * (levels / self.levels - 1.0), 1.0)
         self.levels = levels
 
 
+class Right(NamedTuple):
+    """Right-hand sides of the linearised conditions: changes that products and residuals ask for.
+
+    ``parts`` (n_users,) are sums over servers, ``used_limits`` the same in parts of limits, ``loads`` are of parts and
+    slack, ``slack`` of slack alone, ``limits`` and ``bounds`` of products of limits and lower bounds.
+    """
+
+    parts: Float
+    used_limits: Float
+    loads: Float
+    slack: Float
+    limits: Float
+    bounds: Float | None
+
+
 class Move(NamedTuple):
-    """Changes of a point but for those by pair."""
+    """Changes of a point, without those by pair."""
 
     prices: Float
     slack: Float
-    softest: Float
+    smoothed: Float
     levels: Float
-    rents: Float
-    room: Float
-    extra: Float | float = 0.0
-    lift: Lift | None = None
+    limit_multipliers: Float
+    limit_slack: Float
+    sum_cost: Float | float = 0.0
+    bounds: BoundMove | None = None
 
 
 class PriceSystem(ABC):
-    """The linear system of a step, factored: changes of prices and soft minima.
+    """The linear system of a step, factored (Propositions 5.3 and 5.12).
 
-    With ``θ = parts / margins`` by pair and ``V_j`` the stack over servers and resources of ``θ_js g_jsi``, changes p
-    of prices and v of soft minima obey
+    With prices as unknowns users are eliminated (`ByPrices`, S m equations), else prices are, server by server
+    (`ByUsers`, n equations). Of 3,300 random instances (1 to 60 users, 2 to 150 servers, demands and capacities over up
+    to seven decades, zeros, ties, weights, limits, counts) 7 were not certified by users and 8 by prices, 7 of them the
+    same. With as many users as prices both take the same time.
 
-        B p - sum_j V_j v_j = pushed,    B = block-diagonal in servers: sum_j θ_js g_jsi g_jsk, plus slack / prices
-        v_j / a_j - V_j . p = lack_j + level,    a_j = 1 / (response_j + sum_s θ_js)
-
-    where users who share one level have no response of their own, and ``sum_j v_j + level / response = pull``. With a
-    lower bound of its own such a user has one, and follows the level by a part k_j: ``k_j level`` above and ``sum_j k_j
-    v_j`` (``beside``: the responses, and k). Where prices are fewer, users are eliminated (`ByPrices`: a system in S m
-    prices); where users are fewer, prices are, server by server, as each server's block is small (`ByUsers`: a system
-    in n users). Both are symmetric and positive.
-
-    Of 3,300 solves of random instances (1 to 60 users, 2 to 150 servers, demands and capacities over up to seven
-    decades, zeros, ties, weights, limits, counts) 7 were not certified by users and 8 by prices, 7 of them the same.
-    With as many users as prices both take the same time.
-
-    Limits of users' own, of which a unit of level takes ``t_js``, add a second number by user, the fall r of its rent,
-    with ``W_j`` the stack of ``θ_js t_js g_jsi`` and ``b_j = room_j / rent_j + sum_s θ_js t_js^2``:
-
-        B p - sum_j (V_j v_j + W_j r_j) = pushed,    c_j = sum_s θ_js t_js
-        v_j / a_j + c_j r_j - V_j . p = lack_j + level,    c_j v_j + b_j r_j - W_j . p = lack of the limit.
-
-    ``ratios`` (n_users, n_servers) are parts over margins, ``per_price`` (n_resources, n_servers) is slack over prices,
-    ``response`` (n_groups,) is how much levels fall as soft minima rise, ``own`` are t and room over rent. Raises
-    `numpy.linalg.LinAlgError` or ValueError if a number is NaN or infinite, or the matrix not positive definite.
+    ``ratios`` (n_users, n_servers) are θ, parts over reduced costs, ``per_price`` (n_resources, n_servers) are slacks
+    over prices, ``response`` (n_groups,) is ϱ. ``limits`` are the coefficients in limits and slacks over multipliers of
+    these, if limits are not on levels. ``shared`` are, for a common level, each user's own response and the part by
+    which it follows the level, if there are lower bounds (Proposition 5.16). Raises `numpy.linalg.LinAlgError` or
+    ValueError if a number is NaN or infinite, or the matrix not positive definite.
     """
 
     def __init__(
@@ -516,30 +513,30 @@ class PriceSystem(ABC):
         per_price: Float,
         response: Float,
         together: bool,
-        own: tuple[Float, Float] | None = None,
-        beside: Sequence[Float] | None = None,
+        limits: tuple[Float, Float] | None = None,
+        shared: Sequence[Float] | None = None,
     ) -> None:
         self.demands, self.ratios, self.per_price, self.together = demands, ratios, per_price, together
-        self.response, self.own = response, own
-        if beside is not None:
-            self.give, self.joins = beside
+        self.response, self.limits = response, limits
+        if shared is not None:
+            self.responses, self.follows = shared
         else:
-            self.give, self.joins = np.zeros(demands.n_users) if together else response, np.ones(demands.n_users)
-        self._factor(self.give)
+            self.responses, self.follows = np.zeros(demands.n_users) if together else response, np.ones(demands.n_users)
+        self._factor(self.responses)
 
     @abstractmethod
-    def _factor(self, give: Float) -> None:
-        """Factor the matrix; ``give`` (n_users,) is the response of each user's own level."""
+    def _factor(self, responses: Float) -> None:
+        """Factor the matrix; ``responses`` (n_users,) is the response of each user's own level."""
 
     @abstractmethod
     def solve(
-        self, lack: Float, own_lack: Float, pushed: Float, pull: float, dmargins: Float
+        self, of_users: Float, of_limits: Float, of_loads: Float, of_level: float, dreduced: Float
     ) -> tuple[Float, Float, float, Float]:
-        """Changes of prices (n_resources, n_servers), soft minima (n_users,), the level that users share, and rents.
+        """Changes of prices (n_resources, n_servers), smoothed minima (n_users,), the common level, and multipliers.
 
-        ``lack`` (n_users,) is the shortfall of each user's parts, ``own_lack`` that of its limit, ``pushed``
-        (n_resources, n_servers) the push on loads, ``pull`` that on the level that users share, or 0. Changes of
-        margins are written to ``dmargins``.
+        The right-hand sides are δ ``of_users`` (n_users,), those ``of_limits`` (n_users,) if limits are not on levels,
+        β ``of_loads`` (n_resources, n_servers), and that ``of_level``, 0 without a common level. Changes of reduced
+        costs are written to ``dreduced``.
         """
 
 
@@ -553,35 +550,32 @@ def factored(matrix: Float) -> tuple[tuple[Float, bool], Float]:
 
 
 class ByPrices(PriceSystem):
-    """Users eliminated: ``B - sum_j a_j V_j V_j'``, plus ``v v' / A`` for a level that users share.
+    """Users eliminated: ``B - sum_j a_j V_j V_j'``, plus ``v v' / A`` for a common level."""
 
-    There ``v = sum_j a_j V_j`` and ``A = sum_j a_j + 1 / response``.
-    """
-
-    def _factor(self, give: Float) -> None:
+    def _factor(self, responses: Float) -> None:
         demands, (m, s) = self.demands, self.per_price.shape
         self.stiffness = np.empty(demands.n_users)
         blocks = np.zeros((len(demands.upper[0]), s))
         matrix = np.zeros((m * s, m * s))
         self.shared, self.inertia = np.zeros(m * s), 0.0
-        if self.own is not None:  # the average of t, and the second pivot
+        if self.limits is not None:  # the average coefficient, and the second pivot
             self.middle, self.pivot = np.empty(demands.n_users), np.empty(demands.n_users)
         for users in demands.chunks():
             ratios = self.ratios[users]
-            # theta (1 - a theta) would cancel on a server that holds nearly all of a user
+            # theta (1 - a theta) would cancel on a server with nearly all of a user's level
             row, (least, top) = np.arange(len(ratios)), cheapest_of(-ratios)
             most = -least
             ratios[row, top] = 0.0
-            others = ratios.sum(axis=1) + give[users]
+            others = ratios.sum(axis=1) + responses[users]
             ratios[row, top] = most
             a = self.stiffness[users] = 1.0 / (others + most)
-            if self.own is None:
+            if self.limits is None:
                 own = ratios * (1.0 - a[:, None] * ratios)
                 own[row, top] = most * others * a
                 stacked = demands.stacked(ratios, users)
                 weights = a
             else:
-                own, second = self._beside_limits(users, give[users], row, top)
+                own, second = self._with_limits(users, responses[users], row, top)
                 stacked = demands.stacked(ratios, users)
                 other = demands.stacked(second, users)
                 weights = a + self.middle[users] ** 2 / self.pivot[users]
@@ -591,13 +585,13 @@ class ByPrices(PriceSystem):
                 matrix -= other.T @ other
             blocks += demands.curvature(own, users)
             if self.together:
-                joins = self.joins[users]
-                self.shared += (a * joins) @ stacked
-                self.inertia += float(weights @ joins**2)
+                follows = self.follows[users]
+                self.shared += (a * follows) @ stacked
+                self.inertia += float(weights @ follows**2)
             stacked *= np.sqrt(a)[:, None]
             matrix -= stacked.T @ stacked
         server = np.arange(s)
-        for block, i, k in zip(blocks, *demands.upper, strict=True):  # instead of differences that cancel
+        for block, i, k in zip(blocks, *demands.upper, strict=True):  # differences would cancel
             matrix[i * s + server, k * s + server] = matrix[k * s + server, i * s + server] = block
         diagonal = np.arange(m * s)
         matrix[diagonal, diagonal] += self.per_price.ravel()
@@ -606,21 +600,26 @@ class ByPrices(PriceSystem):
             matrix += np.outer(self.shared, self.shared / self.inertia)
         self.factor, self.unit = factored(matrix)
 
-    def _beside_limits(self, users: slice, give: Float, row: Int, top: Int) -> tuple[Float, Float]:
-        """Curvature of each server's own, and ``θ (t - average)``, where users have limits of their own.
+    def _with_limits(self, users: slice, responses: Float, row: Int, top: Int) -> tuple[Float, Float]:
+        """The diagonal curvature of each server, and θ times the coefficient less its average, with users' limits.
 
-        With ``D(θ)`` the determinant of a user's two equations the first is ``θ_s D(θ without s) / D(θ)``: no
-        difference that cancels, on the two servers that may hold nearly all of a user.
+        On the two servers with most of a user's level the former is ``θ_s D(θ without s) / D(θ)``, D being the
+        determinant of the user's two equations: a difference would cancel.
         """
-        assert self.own is not None
-        takes, ease, ratios = self.own[0][users], self.own[1][users], self.ratios[users]
+        assert self.limits is not None
+        coefficients, per_multiplier, ratios = self.limits[0][users], self.limits[1][users], self.ratios[users]
 
         def pivots() -> tuple[Float, Float, Float, Float]:
-            first = ratios.sum(axis=1) + give
-            middle = np.einsum("js,js->j", ratios, takes) / first
-            beside = takes - middle[:, None]
-            turned = ratios * beside
-            return first, middle, turned, np.einsum("js,js->j", turned, beside) + give * middle**2 + ease
+            first = ratios.sum(axis=1) + responses
+            middle = np.einsum("js,js->j", ratios, coefficients) / first
+            centred = coefficients - middle[:, None]
+            turned = ratios * centred
+            return (
+                first,
+                middle,
+                turned,
+                np.einsum("js,js->j", turned, centred) + responses * middle**2 + per_multiplier,
+            )
 
         first, middle, second, pivot = pivots()
         self.middle[users], self.pivot[users] = middle, pivot
@@ -628,61 +627,61 @@ class ByPrices(PriceSystem):
         most = ratios[row, top]
         ratios[row, top] = 0.0
         after = cheapest_of(-ratios)[1]
-        for server, held in ((top, most), (after, ratios[row, after])):
+        for server, theta in ((top, most), (after, ratios[row, after])):
             ratios[row, top] = most
             ratios[row, server] = 0.0
             without, _, _, rest = pivots()
-            own[row, server] = held * (without / first) * (rest / pivot)
-            ratios[row, server] = held
+            own[row, server] = theta * (without / first) * (rest / pivot)
+            ratios[row, server] = theta
         return own, second
 
     def solve(
-        self, lack: Float, own_lack: Float, pushed: Float, pull: float, dmargins: Float
+        self, of_users: Float, of_limits: Float, of_loads: Float, of_level: float, dreduced: Float
     ) -> tuple[Float, Float, float, Float]:
-        """Prices first; see `PriceSystem.solve`."""
-        offset, rents = self._by_user(lack, own_lack)
-        right = pushed.copy()
+        """See `PriceSystem.solve`; prices come first."""
+        offset, multipliers = self._by_user(of_users, of_limits)
+        right = of_loads.copy()
         for users in self.demands.chunks():
-            right += self.demands.loads(self.ratios[users] * self._falls(offset, rents, users), users)
+            right += self.demands.loads(self.ratios[users] * self._falls(offset, multipliers, users), users)
         flat, level = right.ravel(), 0.0
-        common = pull - float(self.joins @ offset)
+        common = of_level - float(self.follows @ offset)
         if self.together:
             flat = flat + self.shared * (common / self.inertia)
         flat = self.unit * linalg.cho_solve(self.factor, self.unit * flat, check_finite=False)
         if self.together:
             level = float(common - self.shared @ flat) / self.inertia
-        prices, along, across = flat.reshape(pushed.shape), lack + self.joins * level, own_lack.copy()
+        prices, along, across = flat.reshape(of_loads.shape), of_users + self.follows * level, of_limits.copy()
         for users in self.demands.chunks():
-            change = dmargins[users]
+            change = dreduced[users]
             change[:] = self.demands.price(prices, users)
             along[users] += np.einsum("js,js->j", self.ratios[users], change)
-            if self.own is not None:
-                across[users] += np.einsum("js,js,js->j", self.ratios[users], self.own[0][users], change)
-        softest, rents = self._by_user(along, across)
+            if self.limits is not None:
+                across[users] += np.einsum("js,js,js->j", self.ratios[users], self.limits[0][users], change)
+        smoothed, multipliers = self._by_user(along, across)
         for users in self.demands.chunks():
-            dmargins[users] -= self._falls(softest, rents, users)
-        return prices, softest, level, -rents
+            dreduced[users] -= self._falls(smoothed, multipliers, users)
+        return prices, smoothed, level, -multipliers
 
-    def _by_user(self, lack: Float, own_lack: Float) -> tuple[Float, Float]:
-        """Each user's two equations solved by themselves: the changes v and r."""
-        if self.own is None:
-            return self.stiffness * lack, own_lack
-        rents = (own_lack - self.middle * lack) / self.pivot
-        return self.stiffness * lack - self.middle * rents, rents
+    def _by_user(self, of_users: Float, of_limits: Float) -> tuple[Float, Float]:
+        """The solution of each user's two equations."""
+        if self.limits is None:
+            return self.stiffness * of_users, of_limits
+        multipliers = (of_limits - self.middle * of_users) / self.pivot
+        return self.stiffness * of_users - self.middle * multipliers, multipliers
 
-    def _falls(self, softest: Float, rents: Float, users: slice) -> Float:
-        """How much margins fall by these changes."""
-        falls = softest[users, None]
-        return falls if self.own is None else falls + self.own[0][users] * rents[users, None]
+    def _falls(self, smoothed: Float, multipliers: Float, users: slice) -> Float:
+        """The fall of reduced costs by these changes."""
+        falls = smoothed[users, None]
+        return falls if self.limits is None else falls + self.limits[0][users] * multipliers[users, None]
 
 
 class ByUsers(PriceSystem):
-    """Prices eliminated: ``1 / a - V B^-1 V'``, plus ``response`` everywhere for a level that users share.
+    """Prices eliminated: ``1 / a - V B^-1 V'``, plus ``response`` everywhere for a common level.
 
-    Each server's block is factored, ``B_s = L_s L_s'``, and ``rows`` are ``V L'^-1``.
+    With the factors ``B_s = L_s L_s'`` of each server's block, ``rows`` are ``V L'^-1``.
     """
 
-    def _factor(self, give: Float) -> None:
+    def _factor(self, responses: Float) -> None:
         demands, (m, s) = self.demands, self.per_price.shape
         blocks = np.zeros((len(demands.upper[0]), s))
         sums = np.empty(demands.n_users)
@@ -700,42 +699,44 @@ class ByUsers(PriceSystem):
         # (m, m, s): the inverse of L by row and column
         self.inverse = np.moveaxis(np.linalg.inv(np.linalg.cholesky(square)) * unit[:, None, :], 0, 2).copy()
         n = demands.n_users
-        self.rows = np.empty((n if self.own is None else 2 * n, m, s))
+        self.rows = np.empty((n if self.limits is None else 2 * n, m, s))
         for users in demands.chunks():
             for row in range(m):
                 np.multiply(self.ratios[users], demands.price(self.inverse[row], users), out=self.rows[:n][users, row])
         every = np.arange(n)
-        if self.own is not None:
-            takes, ease = self.own
-            np.multiply(self.rows[:n], takes[:, None, :], out=self.rows[n:])
+        if self.limits is not None:
+            coefficients, per_multiplier = self.limits
+            np.multiply(self.rows[:n], coefficients[:, None, :], out=self.rows[n:])
         flat = self.rows.reshape(len(self.rows), -1)
         matrix = -(flat @ flat.T)
-        matrix[every, every] += sums + give
-        if self.own is not None:
-            both = np.einsum("js,js->j", self.ratios, takes)
+        matrix[every, every] += sums + responses
+        if self.limits is not None:
+            both = np.einsum("js,js->j", self.ratios, coefficients)
             matrix[every, n + every] += both
             matrix[n + every, every] += both
-            matrix[n + every, n + every] += np.einsum("js,js,js->j", self.ratios, takes, takes) + ease
+            matrix[n + every, n + every] += (
+                np.einsum("js,js,js->j", self.ratios, coefficients, coefficients) + per_multiplier
+            )
         if self.together:
-            matrix[:n, :n] += self.response[0] * np.outer(self.joins, self.joins)
+            matrix[:n, :n] += self.response[0] * np.outer(self.follows, self.follows)
         self.factor, self.unit = factored(matrix)
 
     def solve(
-        self, lack: Float, own_lack: Float, pushed: Float, pull: float, dmargins: Float
+        self, of_users: Float, of_limits: Float, of_loads: Float, of_level: float, dreduced: Float
     ) -> tuple[Float, Float, float, Float]:
-        """Soft minima first; see `PriceSystem.solve`."""
-        n, flat = len(lack), self.rows.reshape(len(self.rows), -1)
-        white = np.einsum("iks,ks->is", self.inverse, pushed)
-        right = (lack if self.own is None else np.concatenate([lack, own_lack])) + flat @ white.ravel()
+        """See `PriceSystem.solve`; smoothed minima come first."""
+        n, flat = len(of_users), self.rows.reshape(len(self.rows), -1)
+        white = np.einsum("iks,ks->is", self.inverse, of_loads)
+        right = (of_users if self.limits is None else np.concatenate([of_users, of_limits])) + flat @ white.ravel()
         if self.together:
-            right[:n] += self.response[0] * pull * self.joins
+            right[:n] += self.response[0] * of_level * self.follows
         falls = self.unit * linalg.cho_solve(self.factor, self.unit * right, check_finite=False)
-        softest, rents = falls[:n], falls[n:] if self.own is not None else own_lack
-        level = float(self.response[0] * (pull - self.joins @ softest)) if self.together else 0.0
+        smoothed, multipliers = falls[:n], falls[n:] if self.limits is not None else of_limits
+        level = float(self.response[0] * (of_level - self.follows @ smoothed)) if self.together else 0.0
         white += (falls @ flat).reshape(white.shape)
         prices = np.einsum("iks,is->ks", self.inverse, white)
         for users in self.demands.chunks():
-            dmargins[users] = self.demands.price(prices, users) - softest[users, None]
-            if self.own is not None:
-                dmargins[users] -= self.own[0][users] * rents[users, None]
-        return prices, softest, level, -rents
+            dreduced[users] = self.demands.price(prices, users) - smoothed[users, None]
+            if self.limits is not None:
+                dreduced[users] -= self.limits[0][users] * multipliers[users, None]
+        return prices, smoothed, level, -multipliers

@@ -1,21 +1,15 @@
-"""The linear program of one level of leximin on servers, kept in HiGHS and changed from level to level.
+"""The linear program of one level of leximin on servers, changed in HiGHS from level to level (Proposition 5.6).
 
-A program in which every group has a row takes time as the square of the number of groups: simplex steps pass over all
-rows, and their number grows too. But a basis spreads no more groups over several pairs than there are full capacities.
-So where there are many, most groups are *settled*: they have one pair, their home, and hold there what they must have
-at z. They need no row, since what they take is a part of the column of z. The others *choose*: they have a row, and a
-few of their pairs are columns. After each solve the prices tell for which groups another pair is cheaper. Such pairs
-become columns, and a settled group among them begins to choose. The end is an optimum with all pairs.
+Most groups are settled on one pair, their home, and need no row. The others choose between pairs: they have a row, and
+some of their pairs are columns. After each solve, pairs of negative reduced cost become columns, and their groups
+choose, until there are none.
 
-As users are held, or stop at their limits, groups that hold one pair settle there, and others that are drawn at random
-begin to choose. What users leave is uneven by about the square root of their number, and so the groups that have to
-move to even it out are about the square root of groups times servers. Without the draw prices ask for them server by
-server: 20,000 users with limits then took 56 solves instead of 8.
+As users are fixed, groups that hold one pair settle there, and others drawn at random begin to choose: the square root
+of groups times servers, as users who are fixed leave an uneven rest of about that size. Without the draw, 20,000 users
+with limits took 56 solves instead of 8.
 
-A change is passed to HiGHS as a new program with the last basis. Holding users, or stopping them at their limits, only
-lowers what groups must have at larger z, and a settled group begins to choose at home. So the last basis stays
-feasible, and primal simplex steps continue from it. On 1,000 users and 27 servers a later level took a twentieth of the
-first by primal steps; by dual steps, the default, up to as long as the first.
+The last basis stays feasible for the next level, so primal simplex steps continue from it. On 1,000 users and 27
+servers a later level took a twentieth of the first by primal steps, and up to as long as the first by dual steps.
 """
 
 from __future__ import annotations
@@ -28,12 +22,12 @@ from fairopt.methods.arrays import Bool, Float, Int
 from fairopt.methods.cluster.exact_levels import Basic, LevelOptimum
 from fairopt.methods.simplex import BASIC, TOLERANCE, UPPER, Simplex
 from fairopt.runtime.lazy import sp
+from fairopt.tolerances import NOISE
 
-TIED = 1e-9  # a pair that gains a group less than this part of what it pays is not added
 MORE = 5  # columns added to a group at once
-AT_ONCE = 500  # settled groups that begin to choose at once because prices ask for it
-SOME, CHOOSING = 4, 500  # pairs of a group that are columns at first, on average, and how many groups always may choose
-SPREAD = 2.0  # times the square root of groups times servers: how many choose at first, and are drawn at each level
+AT_ONCE = 500  # settled groups that begin to choose at once because of reduced costs
+SOME, CHOOSING = 4, 500  # first columns of a group, on average, and the number of groups that can always choose
+SPREAD = 2.0  # times the square root of groups times servers: the number that choose at first and are drawn later
 
 
 def choosing_at_first(n_groups: int, n_servers: int, n_rows: int) -> int:
@@ -42,13 +36,12 @@ def choosing_at_first(n_groups: int, n_servers: int, n_rows: int) -> int:
 
 
 class LevelProgram:
-    """Maximise z where each group holds at least ``bases + rates z``, and never less than ``low``, all of (n_groups,).
+    """Maximise z such that each group holds at least ``bases + rates z`` and ``low``, all (n_groups,).
 
     ``loads`` (n_rows, n_pairs) is the fraction of each capacity that a unit of each pair takes, ``usable`` (n_rows,)
-    what may be used of it. ``group`` (n_pairs,) is ascending. Groups begin at ``home`` (n_groups,), a pair of each;
-    those of ``choosing`` have a row, as have all with lower bounds, and ``columns`` are the pairs that these begin
-    with, others being added when prices ask for them. ``unit`` (n_groups,) is about what each group will hold: the unit
-    of its rows, so that tolerances are relative.
+    the usable fraction. ``group`` (n_pairs,) is ascending, ``home`` (n_groups,) is the first pair of each group.
+    Groups in ``choosing``, and all with lower bounds, choose between ``columns`` at first. ``unit`` (n_groups,) is
+    about what each group will hold, so that tolerances are relative.
     """
 
     def __init__(
@@ -72,25 +65,25 @@ class LevelProgram:
         self.column[columns] = self.column[home] = True
         self.column &= self.choosing[group]
         self.closed = np.zeros(len(group), dtype=bool)
-        # the basis: whether each pair, row of a group and bound is basic, and where the level and capacities are
+        # the basis: which pairs, rows of groups and lower bounds are basic, and the places of the level and capacities
         self.of_pair, self.of_group, self.of_low = np.zeros(len(group), bool), np.zeros(len(unit), bool), low > 0
         self.of_row, self.of_level = np.full(self.n_rows, BASIC), BASIC
-        self.of_pair[home] = True  # as z rises, a row is full first
+        self.of_pair[home] = True
         self.of_row[int((loads[:, home] @ rates / np.where(usable > 0, usable, np.inf)).argmax())] = UPPER
         self.simplex = Simplex()
         self.rng = np.random.default_rng(0)
         self.passed = False  # whether HiGHS has the present program
 
-    def ask(self, rates: Float, bases: Float) -> None:
+    def change(self, rates: Float, bases: Float) -> None:
         """Change what groups must hold to ``bases + rates z``, and which of them choose if not all do."""
         self.rates, self.bases, self.passed = rates, bases, False
         if self.choosing.all():
             return
-        held = np.flatnonzero(self.of_pair)
-        group, pair = self.group[held], np.zeros(self.n_groups, dtype=np.intp)
-        pair[group] = held
+        basic = np.flatnonzero(self.of_pair)
+        group, pair = self.group[basic], np.zeros(self.n_groups, dtype=np.intp)
+        pair[group] = basic
         alone = self.choosing & (np.bincount(group, minlength=self.n_groups) == 1) & ~self.of_group & (self.low == 0)
-        alone[group[self.closed[held]]] = False
+        alone[group[self.closed[basic]]] = False
         self.home[alone] = pair[alone]
         self.choosing &= ~alone
         self.column &= self.choosing[self.group]
@@ -100,14 +93,14 @@ class LevelProgram:
         self._choose(drawn, some & ~self.closed)
 
     def _choose(self, groups: Bool, pairs: Bool) -> None:
-        """Let groups choose between their homes and pairs."""
+        """Let groups choose between their homes and some pairs."""
         new = groups & ~self.choosing
         self.choosing |= new
         self.column |= pairs & groups[self.group]
         self.column[self.home[new]] = True  # which is in the last basis
 
     def close(self, pairs: Int) -> None:
-        """Let pairs hold nothing from now on; a group whose home is closed chooses among its other pairs."""
+        """Fix pairs at 0; groups whose home is closed choose between their other pairs."""
         self.closed[pairs] = True
         lost = self.closed[self.home] & ~self.choosing
         if lost.any():
@@ -115,7 +108,7 @@ class LevelProgram:
         self.passed = False
 
     def in_units(self, unit: Float) -> None:
-        """Go on in other units of what groups hold."""
+        """Change the units of groups."""
         self.unit, self.passed = unit, False
 
     def basic(self) -> Basic:
@@ -127,7 +120,7 @@ class LevelProgram:
         )
 
     def solve(self, seconds: float | None = None) -> LevelOptimum | None:
-        """The optimum within some seconds, from the last basis; None if HiGHS finds none."""
+        """The optimum, from the last basis; None if HiGHS finds none in time."""
         deadline = None if seconds is None else time.perf_counter() + seconds
         while True:
             if not self.passed:
@@ -136,16 +129,16 @@ class LevelProgram:
                 return None
             values, duals = self.simplex.values, self.simplex.duals
             self._read_basis()
-            more = self._worth_adding(duals)
+            more = self._entering(duals)
             if not len(more):
                 level = float(values[0])
                 amounts = np.zeros(len(self.group))
                 amounts[self.home] = np.where(self.choosing, 0.0, self.bases + self.rates * level)
                 amounts[self.columns] = np.maximum(values[1:], 0.0) * self.unit[self.group[self.columns]]
                 return LevelOptimum(level, amounts, np.maximum(-duals[: self.n_rows], 0.0) / self.n_groups)
-            asking, pairs = np.zeros(self.n_groups, dtype=bool), np.zeros(len(self.group), dtype=bool)
-            asking[self.group[more]] = pairs[more] = True
-            self._choose(asking, pairs)
+            groups, pairs = np.zeros(self.n_groups, dtype=bool), np.zeros(len(self.group), dtype=bool)
+            groups[self.group[more]] = pairs[more] = True
+            self._choose(groups, pairs)
             self.passed = False
 
     def _pass(self) -> None:
@@ -154,20 +147,20 @@ class LevelProgram:
         self.chosen, self.floored = chosen, np.flatnonzero(self.low > 0)
         settled, unit, loads = np.flatnonzero(~self.choosing), self.unit[chosen], self.loads
         n_rows, n_all = self.n_rows, self.n_rows + len(chosen) + len(self.floored)
-        asked: Float = np.zeros(n_rows)
-        taken: Float = np.zeros(n_rows)
+        of_level: Float = np.zeros(n_rows)  # loads of settled groups, per level and constant
+        constant: Float = np.zeros(n_rows)
         if len(settled):
             at_home = loads[:, self.home[settled]]
-            asked, taken = at_home @ self.rates[settled], at_home @ self.bases[settled]
+            of_level, constant = at_home @ self.rates[settled], at_home @ self.bases[settled]
         group, place = self.group[self.columns], np.full(self.n_groups, -1)
         place[chosen] = n_rows + np.arange(len(chosen))
         entries = np.diff(loads.indptr)[self.columns]
         first = np.concatenate([[0], np.cumsum(entries)])
         flat = np.arange(first[-1]) + np.repeat(loads.indptr[self.columns] - first[:-1], entries)
-        level_rows = np.concatenate([np.flatnonzero(asked), place[chosen]])
+        level_rows = np.concatenate([np.flatnonzero(of_level), place[chosen]])
         rows = [level_rows, loads.indices[flat], place[group]]
-        taking = loads.data[flat] * np.repeat(self.unit[group], entries)
-        values = [asked[asked != 0], -self.rates[chosen] / unit, taking]
+        of_pairs = loads.data[flat] * np.repeat(self.unit[group], entries)
+        values = [of_level[of_level != 0], -self.rates[chosen] / unit, of_pairs]
         number = 1 + np.arange(len(group))
         columns = [np.zeros(len(level_rows), dtype=np.intp), np.repeat(number, entries), number]
         values.append(np.ones(len(group)))
@@ -183,9 +176,9 @@ class LevelProgram:
         starts = np.searchsorted(np.concatenate(columns)[order], np.arange(shape[1] + 1))
         places = np.concatenate([self.of_row, self.of_group[chosen], self.of_low[self.floored]])
         self.simplex.give(
-            np.append(-float(self.n_groups), np.zeros(len(group))),  # the payment of a group is near 1
+            np.append(-float(self.n_groups), np.zeros(len(group))),  # multipliers of groups are near 1
             (np.zeros(1 + len(group)), np.append(np.inf, np.where(self.closed[self.columns], 0.0, np.inf))),
-            (np.concatenate(least), np.append(self.usable - taken, np.full(n_all - n_rows, np.inf))),
+            (np.concatenate(least), np.append(self.usable - constant, np.full(n_all - n_rows, np.inf))),
             sp.csc_array((np.concatenate(values)[order], np.concatenate(rows)[order], starts), shape=shape),
             (np.append(self.of_level, self.of_pair[self.columns]).astype(np.intp), places.astype(np.intp)),
         )
@@ -200,25 +193,25 @@ class LevelProgram:
             rows[self.n_rows :] == BASIC, [len(self.chosen)]
         )
 
-    def _worth_adding(self, duals: Float) -> Int:
-        """The cheapest few pairs of each group among those that cost less than the group pays."""
+    def _entering(self, duals: Float) -> Int:
+        """The pairs of most negative reduced cost, a few of each group, that become columns."""
         if self.column.all():
             return np.zeros(0, dtype=np.intp)
         cost = self.loads.T @ -duals[: self.n_rows]
-        paid = cost[self.home]
-        paid[self.chosen] = np.maximum(duals[self.n_rows :][: len(self.chosen)], 0.0) / self.unit[self.chosen]
-        paid[self.floored] += np.maximum(duals[self.n_rows + len(self.chosen) :], 0.0) / self.unit[self.floored]
-        paid = paid[self.group]
-        gain = paid - cost
-        enough = np.maximum(TIED * paid, (TOLERANCE / self.unit)[self.group])  # HiGHS takes no less for a gain
-        worth = np.flatnonzero((gain > enough) & ~self.column & ~self.closed)
-        gain = gain[worth] * self.unit[self.group[worth]]
-        order = np.lexsort((-gain, self.group[worth]))
-        worth, gain = worth[order], gain[order]
-        begins = np.searchsorted(self.group[worth], self.group[worth])
-        few = np.arange(len(worth)) - begins < MORE
-        new = ~self.choosing[self.group[worth]]
-        firsts = gain[new & (begins == np.arange(len(worth)))]
-        if len(firsts) > AT_ONCE:  # those who gain most
-            few &= ~new | (gain[begins] >= -np.partition(-firsts, AT_ONCE)[AT_ONCE])
-        return worth[few]
+        multiplier = cost[self.home]
+        multiplier[self.chosen] = np.maximum(duals[self.n_rows :][: len(self.chosen)], 0.0) / self.unit[self.chosen]
+        multiplier[self.floored] += np.maximum(duals[self.n_rows + len(self.chosen) :], 0.0) / self.unit[self.floored]
+        multiplier = multiplier[self.group]
+        gain = multiplier - cost  # minus the reduced cost
+        least = np.maximum(NOISE * multiplier, (TOLERANCE / self.unit)[self.group])  # HiGHS ignores less
+        pairs = np.flatnonzero((gain > least) & ~self.column & ~self.closed)
+        gain = gain[pairs] * self.unit[self.group[pairs]]
+        order = np.lexsort((-gain, self.group[pairs]))
+        pairs, gain = pairs[order], gain[order]
+        first = np.searchsorted(self.group[pairs], self.group[pairs])
+        few = np.arange(len(pairs)) - first < MORE
+        new = ~self.choosing[self.group[pairs]]
+        largest = gain[new & (first == np.arange(len(pairs)))]
+        if len(largest) > AT_ONCE:
+            few &= ~new | (gain[first] >= -np.partition(-largest, AT_ONCE)[AT_ONCE])
+        return pairs[few]

@@ -1,12 +1,8 @@
-"""PS-DSF: fair virtual shares on several servers, as an equilibrium of the servers (Khamse-Ashari et al. 2017).
+"""PS-DSF, an equilibrium of servers that water-fill virtual shares (Proposition 5.9; Khamse-Ashari et al. 2017).
 
-A user's virtual share on a server is its tasks everywhere over the tasks that it could run on this server alone. Each
-server fills its resources by water-filling on virtual shares per weight, where a user starts from its tasks elsewhere;
-PS-DSF is an allocation that no server would change.
-
-Filling the servers in turn finds it, but where two servers rank users almost alike, tasks drift from one to the other
-in steps as small as the difference. So a long step is taken in between: while each user is held by the same full
-resource, the conditions of the equilibrium are linear.
+Filling the servers in turn finds it, but if two servers rank users almost equally, tasks drift from one to the other in
+small steps. So sweeps alternate with long steps, which solve the equilibrium conditions for the current bottlenecks:
+these conditions are linear.
 """
 
 from __future__ import annotations
@@ -23,67 +19,66 @@ from fairopt.methods.arrays import Float, Int
 from fairopt.proofs.psdsf import largest_gain, tasks_alone_on_one
 from fairopt.runtime.lazy import sp
 from fairopt.runtime.progress import tell
+from fairopt.tolerances import NOISE, SUM_ROUNDING
 
-FLAT = 1e-13  # of the sum of all slopes: what rounding leaves of it when all users are at a limit
-CLOSE = 1e-9  # gap at which to stop: a thousandth of the tolerance
-NOWHERE, LIMIT = -1, -2  # what holds a user on a server where it runs nothing, and where it is at its limit
+NO_TASKS, LIMIT = -1, -2  # instead of a bottleneck, for a user without tasks on a server, and for one at its limit
 
 # Measured on random clusters of 50 x 10, 200 x 27 and 400 x 60 (users x servers), half with limits. Solving the step
-# again without users who would fall below 0, up to DROPS times: 3 to 22 steps each; once only: 4 to 300 and more.
+# again without users of negative tasks, up to DROPS times, took 3 to 22 steps; once only, 4 to 300 and more.
 DROPS = 4
-# A step is NEARER times as long after a success, and BACK times shorter after a failure: 44 sweeps on the average with
-# 5 and 10, 48 with 3 and 4. Drift does not slow down, so a step may leave WORSE times the movement there was: with 1.0
-# drift was always refused, with 4 the search ran in cycles.
-NEARER, BACK, WORSE = 5.0, 10.0, 1.5
-FIRST, NEAREST, FURTHEST = 0.1, 1e-8, 10.0
-# Where the search runs in cycles, round k counts for SLOWER / (SLOWER + k); 5 and 20 found the same ones. With long
-# steps of 1e-8 instead of PATIENT one more of 5,000 was not found.
+# The regularisation of a step is divided by SHRINK after a success and multiplied by GROW after a failure: 44 sweeps on
+# average with 5 and 10, 48 with 3 and 4. As drift does not slow down, a step may leave WORSE times the movement before:
+# with 1.0 drift was always refused, with 4 the search cycled.
+SHRINK, GROW, WORSE = 5.0, 10.0, 1.5
+FIRST, SMALLEST, LARGEST = 0.1, 1e-8, 10.0
+# If the search cycles, round k has the weight SLOWER / (SLOWER + k); 5 and 20 found the same equilibria. With 1e-8
+# instead of PATIENT one more of 5,000 was not found.
 SLOWER, PATIENT = 20, 1e-6
-STEPS = 100  # 35 were the most on 400 users x 1,000 different servers
+STEPS = 100  # at most 35 were needed on 400 users x 1,000 different servers
 
 
-@np.errstate(all="ignore")  # numbers beyond the range of floats are judged by the certificate
+@np.errstate(all="ignore")  # the certificate judges numbers beyond the range of floats
 def equilibrium(
     instance: Instance, deadline: float | None = None, keep: Callable[[Float], object] = lambda tasks: None
 ) -> Float:
-    """Tasks by user and server at which no server would change anything, as near as could be found.
+    """The tasks by user and server of the smallest `largest_gain` that was found, within capacities and limits.
 
-    They are within capacities and limits; `largest_gain` measures how near they are. All task limits must be above 0;
-    the deadline is on the clock of `time.perf_counter`. ``keep`` gets the first tasks, and each that are nearer.
+    All task limits must be positive. The deadline is on the clock of `time.perf_counter`. ``keep`` is called with the
+    first tasks and with each better ones.
     """
     sweeps = _Sweeps(instance)
     nearest: Float = np.zeros(instance.eligible.shape)
     least = np.inf
 
     def done(tasks: Float) -> bool:
-        """Keep the tasks if they are nearer than all before; whether to stop."""
+        """Keep the tasks if they are the best, and return whether to stop."""
         nonlocal nearest, least
         gain = largest_gain(instance, tasks).gain
         if gain < least:
             nearest, least = tasks, gain
             keep(nearest)
-        return least <= CLOSE or (deadline is not None and time.perf_counter() > deadline)
+        return least <= NOISE or (deadline is not None and time.perf_counter() > deadline)
 
     now, moved = sweeps.swept(sweeps.nothing, 5, deadline)
     keep(now.tasks * sweeps.unit)
     if deadline is not None and time.perf_counter() > deadline:
         return now.tasks * sweeps.unit
-    further, still, near = now, moved, FIRST
+    further, still, epsilon = now, moved, FIRST
     for k in range(STEPS):
         tell(f"servers in balance, step {k + 1}")
         if done(further.tasks * sweeps.unit):
             return nearest
-        if still <= max(WORSE * moved, FLAT):
-            now, moved, near = further, still, max(near / NEARER, NEAREST)
+        if still <= max(WORSE * moved, SUM_ROUNDING):
+            now, moved, epsilon = further, still, max(epsilon / SHRINK, SMALLEST)
         else:
             now, moved = sweeps.swept(now, 3)
-            near = min(near * BACK, FURTHEST)
-        further, still = sweeps.swept(sweeps.stepped(now, near), 2)
-    # in cycles (3 of 3,000 small clusters): ever smaller steps of all servers, and a long step from each
+            epsilon = min(epsilon * GROW, LARGEST)
+        further, still = sweeps.swept(sweeps.stepped(now, epsilon), 2)
+    # the search cycles (3 of 3,000 small clusters): damped sweeps, and a long step from each
     tasks = now.tasks
     for k in range(STEPS):
         tell(f"servers in balance, small step {k + 1}")
-        after, _ = sweeps.swept(_HeldTasks(tasks, now.held), 1)
+        after, _ = sweeps.swept(_Tasks(tasks, now.bottlenecks), 1)
         found, _ = sweeps.swept(sweeps.stepped(after, PATIENT), 2)
         found, _ = sweeps.swept(sweeps.stepped(found, PATIENT), 2)
         if done(found.tasks * sweeps.unit):
@@ -93,18 +88,15 @@ def equilibrium(
     return nearest
 
 
-class _HeldTasks(NamedTuple):
-    """Tasks, and what holds each user on each server (a resource, NOWHERE or LIMIT), both (n_users, n_servers)."""
+class _Tasks(NamedTuple):
+    """Tasks, and each user's bottleneck on each server (a resource, NO_TASKS or LIMIT), both (n_users, n_servers)."""
 
     tasks: Float
-    held: Int
+    bottlenecks: Int
 
 
 class _Sweeps:
-    """Servers that are filled in turn, and long steps in between.
-
-    In units in which each capacity is 1, and a user could run 1 task alone on its best server row.
-    """
+    """Sweeps over servers, and long steps, in units of capacities and of tasks alone on a user's best row."""
 
     def __init__(self, instance: Instance) -> None:
         self.unit = instance.tasks_alone.max(axis=1)[:, None]
@@ -114,65 +106,61 @@ class _Sweeps:
         single = tasks_alone_on_one(instance)
         self.rise = single / single.max() * (in_range(instance.weights)[:, None] / self.unit)  # tasks per unit of level
         self.limits = instance.task_limits / self.unit[:, 0]
-        # The order of servers may decide between several equilibria, so it does not depend on the order given: the most
-        # useful ones come first. Numbers are sorted before they are added, so that the order of users has no effect.
+        # The order of servers may decide between several equilibria, so it does not depend on the order given, nor on
+        # that of users: numbers are sorted before they are added.
         use = np.sort(instance.tasks_alone / self.unit, axis=0).sum(axis=0)
-        self.nothing = _HeldTasks(np.zeros(single.shape), np.full(single.shape, NOWHERE))
+        self.nothing = _Tasks(np.zeros(single.shape), np.full(single.shape, NO_TASKS))
         self.servers: list[tuple[int, Int, Float, Float]] = []
         for s in np.argsort(-use, kind="stable"):
             users = np.flatnonzero(instance.eligible[:, s])
             self.servers.append((int(s), users, self.loads[users, s], self.rise[users, s]))
 
-    def swept(self, now: _HeldTasks, times: int, deadline: float | None = None) -> tuple[_HeldTasks, float]:
-        """Tasks after some rounds of filling each server again, and the part of tasks that the last round moved.
-
-        After the deadline they are those so far, which are within capacities if the tasks given are.
-        """
-        tasks, held = now.tasks.copy(), now.held.copy()
+    def swept(self, now: _Tasks, times: int, deadline: float | None = None) -> tuple[_Tasks, float]:
+        """Tasks after some sweeps, and the part of tasks that the last sweep moved; infinity after the deadline."""
+        tasks, bottlenecks = now.tasks.copy(), now.bottlenecks.copy()
         moved = 0.0
         for _ in range(times):
             before, total = tasks.copy(), tasks.sum(axis=1)
             for s, users, loads, rise in self.servers:
                 if deadline is not None and time.perf_counter() > deadline:
-                    return _HeldTasks(tasks, held), np.inf
+                    return _Tasks(tasks, bottlenecks), np.inf
                 low = np.maximum(total[users] - tasks[users, s], 0.0)
                 filled = _fill_server(loads, rise, low, self.limits[users])
-                tasks[users, s], held[users, s] = filled
+                tasks[users, s], bottlenecks[users, s] = filled
                 total[users] = low + filled.tasks
             moved = float(np.mean(np.abs(tasks - before).sum(axis=1) / np.where(total > 0, total, 1.0)))
-        return _HeldTasks(tasks, held), moved
+        return _Tasks(tasks, bottlenecks), moved
 
-    def stepped(self, now: _HeldTasks, near: float) -> _HeldTasks:
-        """A long step: solve for the levels of full resources while each user is held by the same ones.
+    def stepped(self, now: _Tasks, epsilon: float) -> _Tasks:
+        """A long step: the tasks at which the current bottlenecks are full and give their users the same levels.
 
-        On each server where a user runs, its tasks everywhere are its level there (or its limit), and each resource
-        that holds a user is full. That is singular where tasks could be swapped between servers, and nearly so where
-        they drift; so each condition may be off by ``near`` times the change of the user's tasks there, which makes it
-        an implicit step along the drift. A user who would fall below 0 on a server leaves it.
+        As the system is singular where tasks could be swapped between servers, and nearly so where they drift, each
+        condition may be violated by ``epsilon`` times the change of the user's tasks there: an implicit step along the
+        drift. Users of negative tasks on a server leave it.
         """
-        held = now.held
+        bottlenecks = now.bottlenecks
         for _ in range(DROPS):
-            user, server = np.nonzero(held != NOWHERE)
-            found = self._solved(now.tasks, held, user, server, near)
+            user, server = np.nonzero(bottlenecks != NO_TASKS)
+            found = self._solved(now.tasks, bottlenecks, user, server, epsilon)
             if found is None:
                 return now
             tasks = np.zeros(now.tasks.shape)
             tasks[user, server] = np.maximum(found, 0.0)
             if (found >= 0).all():
                 break
-            held = held.copy()
-            held[user[found < 0], server[found < 0]] = NOWHERE
-        return _HeldTasks(tasks, held)
+            bottlenecks = bottlenecks.copy()
+            bottlenecks[user[found < 0], server[found < 0]] = NO_TASKS
+        return _Tasks(tasks, bottlenecks)
 
-    def _solved(self, tasks: Float, held: Int, user: Int, server: Int, near: float) -> Float | None:
+    def _solved(self, tasks: Float, bottlenecks: Int, user: Int, server: Int, epsilon: float) -> Float | None:
         """Tasks by pair of user and server where it runs; None if the system is singular.
 
-        For a user on k servers with targets u_p (a level times `rise`, or the limit) the conditions
-        ``sum_q x_q + near (x_p - old_p) = u_p`` give ``x_p = old_p + (u_p - mean u) / near + (mean u - sum old) /
-        (k + near)``; what is left to solve are the levels, one for each full resource.
+        For a user on k servers with targets u_p (a level times ``rise``, or the limit) the conditions ``sum_q x_q +
+        epsilon (x_p - old_p) = u_p`` give ``x_p = old_p + (u_p - mean u) / epsilon + (mean u - sum old) / (k +
+        epsilon)``. This leaves one equation for the level of each bottleneck.
         """
         n, servers, m = self.loads.shape
-        pairs, by, old = np.arange(len(user)), held[user, server], tasks[user, server]
+        pairs, by, old = np.arange(len(user)), bottlenecks[user, server], tasks[user, server]
         rising = by >= 0
         full, level = np.unique((server * m + by)[rising], return_inverse=True)
         targets = sp.csr_matrix(
@@ -182,8 +170,8 @@ class _Sweeps:
         mine = sp.csr_matrix((np.ones(len(pairs)), (pairs, user)), shape=(len(pairs), n))
         k = np.bincount(user, minlength=n)[user].astype(float)
         mean = sp.diags(1.0 / k) @ mine @ mine.T
-        spread = (sp.identity(len(pairs)) - mean) * (1.0 / near) + sp.diags(1.0 / (k + near)) @ mean
-        start = old - np.bincount(user, weights=old, minlength=n)[user] / (k + near) + spread @ fixed
+        spread = (sp.identity(len(pairs)) - mean) * (1.0 / epsilon) + sp.diags(1.0 / (k + epsilon)) @ mean
+        start = old - np.bincount(user, weights=old, minlength=n)[user] / (k + epsilon) + spread @ fixed
         # every pair on the server of a full resource adds to its load
         of, resource = full // m, full % m
         there = sp.csr_matrix((np.ones(len(pairs)), (server, pairs)), shape=(servers, len(pairs)))[of].tocoo()
@@ -197,30 +185,29 @@ class _Sweeps:
         return found if np.isfinite(found).all() else None
 
 
-def _fill_server(loads: Float, rise: Float, low: Float, high: Float) -> _HeldTasks:
+def _fill_server(loads: Float, rise: Float, low: Float, high: Float) -> _Tasks:
     """Water-filling on one server, from users' tasks elsewhere (``low``) to their limits (``high``), all (n_users,).
 
-    ``loads`` (n_users, n_resources) are the fractions of each resource that one task takes, ``rise`` (n_users,) is
-    tasks per unit of level.
+    ``loads`` (n_users, n_resources) are fractions of capacities per task, ``rise`` (n_users,) tasks per unit of level.
     """
     n, m = loads.shape
-    tasks, held, room = np.zeros(n), np.full(n, NOWHERE), np.ones(m)
+    tasks, bottlenecks, slack = np.zeros(n), np.full(n, NO_TASKS), np.ones(m)
     left = np.flatnonzero(high > low)
     while len(left):
         start, top = low[left] / rise[left], high[left] / rise[left]
-        level, full = _next_full(loads[left] * rise[left, None], start, top, room)
+        level, full = _next_full(loads[left] * rise[left, None], start, top, slack)
         at_limit = top <= level
         stop = at_limit if full < 0 else at_limit | (loads[left, full] > 0)
-        who = left[stop]
-        tasks[who] = np.where(at_limit[stop], high[who], np.maximum(level * rise[who], low[who])) - low[who]
-        held[who] = np.where(tasks[who] <= 0, NOWHERE, np.where(at_limit[stop], LIMIT, full))
-        room = np.maximum(room - tasks[who] @ loads[who], 0.0)
+        fixed = left[stop]
+        tasks[fixed] = np.where(at_limit[stop], high[fixed], np.maximum(level * rise[fixed], low[fixed])) - low[fixed]
+        bottlenecks[fixed] = np.where(tasks[fixed] <= 0, NO_TASKS, np.where(at_limit[stop], LIMIT, full))
+        slack = np.maximum(slack - tasks[fixed] @ loads[fixed], 0.0)
         left = left[~stop]
     # differences from far more tasks elsewhere are rounded: 1 task beside 1e10 was off by 8e-8
-    return _HeldTasks(tasks / max(float((tasks @ loads).max(initial=0.0)), 1.0), held)
+    return _Tasks(tasks / max(float((tasks @ loads).max(initial=0.0)), 1.0), bottlenecks)
 
 
-def _next_full(slopes: Float, start: Float, top: Float, room: Float) -> tuple[float, int]:
+def _next_full(slopes: Float, start: Float, top: Float, slack: Float) -> tuple[float, int]:
     """The level at which the first resource is full if users rise from start to top, and its index; or inf and -1."""
     limited = np.isfinite(top)
     at = np.concatenate([start, top[limited]])
@@ -229,20 +216,20 @@ def _next_full(slopes: Float, start: Float, top: Float, room: Float) -> tuple[fl
     slope = np.cumsum(np.concatenate([slopes, -slopes[limited]])[order], axis=0)
     load = np.zeros(slope.shape)
     np.cumsum(slope[:-1] * np.diff(at)[:, None], axis=0, out=load[1:])
-    flat = FLAT * slopes.sum(axis=0)
+    flat = SUM_ROUNDING * slopes.sum(axis=0)  # smaller slopes are rounding: all users are at a limit
     level, full = np.inf, -1
-    for i in range(len(room)):
+    for i in range(len(slack)):
         rises = slope[:, i] > flat[i]
-        k = max(int(np.searchsorted(load[:, i], room[i], side="right")) - 1, 0)
+        k = max(int(np.searchsorted(load[:, i], slack[i], side="right")) - 1, 0)
         if not rises[k]:
             if k == len(at) - 1:
                 continue  # all users are at a limit before it is full
             before = np.flatnonzero(rises[:k])
             if len(before):
                 k = int(before[-1])
-            elif not slope[k, i] > 0:  # users who rise by far less than others are first
+            elif not slope[k, i] > 0:  # else users of far smaller slopes are first
                 continue
-        reach = float(at[k] + (room[i] - load[k, i]) / slope[k, i])
+        reach = float(at[k] + (slack[i] - load[k, i]) / slope[k, i])
         if reach < level:
             level, full = reach, i
     return level, full

@@ -1,8 +1,4 @@
-"""Sums of one concave function per user on several different servers, by prices per server and resource.
-
-The steps are those of alpha-fairness (`interior_point`), with the derivatives of each user's function instead of a
-power of its level. A bound by tangents certifies what comes out (`fairopt.proofs.users`).
-"""
+"""Sums of one concave function per user on several different servers, by prices (Proposition 5.14)."""
 
 from __future__ import annotations
 
@@ -14,25 +10,24 @@ from fairopt.blocks.marginal import Marginal, PowerMarginal
 from fairopt.formulation.program import Program
 from fairopt.methods.arrays import Float
 from fairopt.methods.cluster.alpha_fair import LARGEST_ALPHA, SMALLEST_ALPHA, by_steps, prices_on_servers
-from fairopt.methods.cluster.worths import Curves
+from fairopt.methods.cluster.utilities import Curves
 from fairopt.methods.settings import Proposals, Settings
 from fairopt.proofs.servers import RowUnits
 
 
 def sum_on_servers_applies(program: Program) -> bool:
-    """Whether prices of a sum over users are exact on several different servers, under bounds on tasks only.
+    """Whether the program is a sum of one increasing, curved function per user on several servers, under bounds only.
 
-    Every user's function has to grow and to bend at all numbers of tasks that are possible: users for whom more tasks
-    are worth the same from some number on would tie.
+    Users of functions with linear pieces would tie.
     """
     if program.term.alpha is not None or not prices_on_servers(program):
         return False
     marginal = program.marginal
-    return marginal is not None and _bends(marginal, program.size, program.most)
+    return marginal is not None and _curved(marginal, program.size, program.most)
 
 
-def _bends(marginal: Marginal, size: Float, most: Float) -> bool:
-    """Whether all functions grow and bend at typical tasks and at the most that are possible."""
+def _curved(marginal: Marginal, size: Float, most: Float) -> bool:
+    """Whether all functions increase and have curvature at typical numbers of tasks and at the largest."""
     if isinstance(marginal, PowerMarginal):
         curved = [(factor, alpha) for factor, _, alpha in marginal.curved]
         known = all(SMALLEST_ALPHA <= alpha <= LARGEST_ALPHA and (factor > 0).all() for factor, alpha in curved)
@@ -45,13 +40,13 @@ def _bends(marginal: Marginal, size: Float, most: Float) -> bool:
 
 
 def solve_sum_on_servers(program: Program, settings: Settings) -> Proposals:
-    """Tasks and prices by Newton's method: one proposal, also where the steps or the time did not suffice."""
+    """Tasks and prices by Newton's method: one proposal, even if steps or time run out."""
     begun = time.perf_counter()
     marginal = program.marginal
     assert marginal is not None
-    with np.errstate(all="ignore"):  # NaN stops the steps, and is judged like any answer
+    with np.errstate(all="ignore"):  # NaN stops the steps
         units = RowUnits(program, program.size[:, None])
         size = program.size
         unit = float(marginal.slope(size) @ size)
-        worths = Curves(marginal, size, unit, units.reach)
-    yield by_steps(units, worths, units.limits, unit, settings, begun)
+        utilities = Curves(marginal, size, unit, units.reach)
+    yield by_steps(units, utilities, units.limits, unit, settings, begun)

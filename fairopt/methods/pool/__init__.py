@@ -1,14 +1,12 @@
 """Exact methods on one pool.
 
-* `solve`: when each method applies, and its answer with evidence.
-* `waterfilling`: leximin and max-min of any linear share, by raising levels until resources are full.
-* `envy`: the same where no user may envy another.
-* `alpha_fair`: alpha-fairness of any linear share, by Newton's method in the prices of resources.
-* `max_sum`: the largest sum of any linear share, a linear program in the prices of resources.
+* `solve`: when each method applies, and its proposal with evidence.
+* `waterfilling`: leximin and max-min, by water-filling.
+* `envy`: the same under envy-freeness.
+* `alpha_fair`: alpha-fairness, by Newton's method in prices.
+* `max_sum`: the largest sum of shares, a linear program in prices.
 * `interior`: sums of one concave function per user, by an interior point in tasks and prices.
-* `ordered`: ordered weights of any linear share, by pieces of a convex function of the prices.
+* `ordered`: ordered weights, by cutting planes in prices.
 
-Water-filling and alpha-fairness use users through a protocol (`WaterfillingUsers`), which users in memory
-(`WaterfillingPool`) and users in shards (`methods.sharded`) implement. `methods.batch` has the first three methods for
-many small instances at once.
+`waterfilling` and `alpha_fair` know users by a protocol, for users in memory and in shards (`methods.sharded`).
 """

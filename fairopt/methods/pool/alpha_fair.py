@@ -1,16 +1,6 @@
-"""Alpha-fairness (Mo and Walrand 2000) of any linear share on one pool: Newton's method in the prices of m resources.
+"""Alpha-fairness of a linear share on one pool, by Newton's method in logarithms of prices (Proposition 4.5).
 
-At prices p user j wants ``x_j = min(T_j, w_j / b_j (b_j / q_j)^(1/alpha))`` tasks, with ``q_j = g_j . p`` the price of
-a task, T_j the limit and b_j the share of a task in units of a common level. At the optimum each resource is full, or
-its price is zero.
-
-The unknowns are levels ``eta_i = log(p_i) / alpha``, the equations are on logarithms of the loads: so alpha drops out
-of the Jacobian, whose rows are how the users of a resource spend their budgets, and with a single resource one step is
-exact. A fictitious user with a small claim on each resource makes all resources full and all prices positive; the claim
-is lowered step by step. Far from the solution steps are limited by their effect on loads, and accepted only where the
-largest residual falls, or the convex dual falls along the step.
-
-`find_prices` works on `AlphaFairUsers`, who report ``m + m^2`` numbers at given prices: users in memory
+`find_prices` works on `AlphaFairUsers`, who report loads and their derivatives at prices: users in memory
 (`AlphaFairPool`) or in shards.
 """
 
@@ -26,33 +16,33 @@ from numpy.typing import NDArray
 from fairopt.formulation.pool_users import Chunk, Pool, cost
 from fairopt.methods.arrays import Bool, Float
 from fairopt.runtime.progress import tell
+from fairopt.tolerances import ROUNDING, TINY
 
-CLAIMS = (1e-1, 1e-3, 1e-6, 1e-10, 1e-15)  # of the fictitious users, as fractions of a capacity
-STEP = 3.0  # largest change of a level, or of its effect on loads, in one round
-STEEP = 5.0  # alpha from which every price may change by STEP: at 100, 3 of 237 random instances were lost without it
-COUNTS = 0.3  # part of its users' budgets from which on a price is best changed in proportion
-REDUNDANT = 1e-12  # smaller singular values are zero: resources full for the same users have no unique prices
-ROUNDS = 80  # at one claim; four to ten are usual
+EPSILONS = (1e-1, 1e-3, 1e-6, 1e-10, 1e-15)  # fictitious loads, as fractions of a capacity
+LARGEST_STEP = 3.0  # largest change of eta, or of its effect on loads, in one step
+STEEP = 5.0  # alpha from which any price may change by LARGEST_STEP: at 100, 3 of 237 random instances failed without
+COUNTS = 0.3  # part of its users' budgets from which a price may change by LARGEST_STEP
+SINGULAR = 1e-12  # smaller singular values are zero: prices of resources that are full for the same users
+STEPS = 80  # at one fictitious load; 4 to 10 are usual
 WIDE = 600.0  # logarithms of prices beyond which exponentials may overflow
-FREE = 1e-6  # of a capacity: what an interior point leaves of resources that are free
+FREE = 1e-6  # of a capacity: resources with more slack at an interior point are not full
 EXACT = 1e-12  # residual to reach where no sample gave a first guess
-NEARLY = 1e-3  # residual at which the next claim may come
+NEARLY = 1e-3  # residual at which the fictitious load is lowered
 FINE = 1e-10  # gap below which no second try is made
-FACTOR, LOWEST = 1.0, 100.0  # of logarithms of prices: how near to the smallest, and how far at most, they are lowered
-NO_MORE = 1e-12  # of a capacity: what a lower price may add to the load
-CLOSE = 3e-5  # residual from which one more step leaves its square: gaps of 1e-14 to 1e-10 were seen
+FACTOR, LOWEST = 1.0, 100.0  # of logarithms of prices: precision of the smallest ones, and the most by which they fall
+CLOSE = 3e-5  # residual from which one more step leaves its square: gaps of 1e-14 to 1e-10
 
 
 class Response(NamedTuple):
-    """Load of each resource at prices, and minus its derivative by each level (m x m)."""
+    """Load of each resource at prices, and minus its derivative by each eta (m x m)."""
 
     load: Float
-    turnover: Float
+    slopes: Float
 
     @classmethod
     def of_all(cls, parts: Sequence[Response]) -> Response:
         """Sums over several groups of users."""
-        return cls(np.sum([p.load for p in parts], axis=0), np.sum([p.turnover for p in parts], axis=0))
+        return cls(np.sum([p.load for p in parts], axis=0), np.sum([p.slopes for p in parts], axis=0))
 
 
 class AlphaFairUsers(Protocol):
@@ -67,80 +57,74 @@ class AlphaFairUsers(Protocol):
         """Fewer users with about the same prices, or None."""
 
 
-def find_prices(
-    users: AlphaFairUsers, alpha: float, start: Float | None = None, enough: float = CLOSE, rough: bool = False
-) -> Float | None:
-    """Logarithms of the prices at which every resource is full or free, in the users' unit of level; None if not found.
-
-    ``start`` is a guess, by default the prices of a sample; from there Newton's method goes on until the residual is
-    ``enough``, and takes one more step. ``rough`` prices are only a guess for more users.
-    """
-    found = _found_prices(users, alpha, start, enough, rough)
-    return None if found is None else found.log_prices
-
-
-class _Found(NamedTuple):
-    """Logarithms of prices, and the response to the last ones before them."""
+class FoundPrices(NamedTuple):
+    """Logarithms of prices in the users' unit of level, and the response to those of the step before."""
 
     log_prices: Float
     last: Response
 
 
-def _found_prices(
+def find_prices(
     users: AlphaFairUsers, alpha: float, start: Float | None = None, enough: float = CLOSE, rough: bool = False
-) -> _Found | None:
-    """What `find_prices` finds."""
+) -> FoundPrices | None:
+    """Prices at which every resource is full or free; None if not found.
+
+    ``start`` is a guess, by default the prices of a sample. Newton's method runs until the residual is ``enough``, and
+    takes one more step. ``rough`` prices are only a guess for more users.
+    """
     if start is None:
         sample = users.sample()
-        start = find_prices(sample, alpha, rough=True) if sample is not None else None
+        guess = find_prices(sample, alpha, rough=True) if sample is not None else None
+        start = None if guess is None else guess.log_prices
     if start is not None:
-        first = _PriceState(users, alpha, start / alpha, CLAIMS[-1], float(start.max()) / alpha)
+        first = _PriceState(users, alpha, start / alpha, EPSILONS[-1], float(start.max()) / alpha)
         near = _newton_steps(first, NEARLY if rough else enough)
         if near is not None:
             last = near.newton() if near.size > EXACT else 0.0
-            return _Found(alpha * (near.levels + last), near.response)
+            return FoundPrices(alpha * (near.eta + last), near.response)
     return _prices_without_guess(users, alpha, NEARLY if rough else EXACT)
 
 
 def price_tries(users: AlphaFairUsers, alpha: float, guess: Float | None = None) -> Iterator[Float]:
-    """Prices by `find_prices`, then smaller or more precise ones, for a caller who stops at a gap below `FINE`."""
+    """Prices by `find_prices`, then smaller or more precise ones; the caller stops at a gap below `FINE`."""
     for enough in (CLOSE, EXACT):
-        found = _found_prices(users, alpha, guess, enough)
+        found = find_prices(users, alpha, guess, enough)
         if found is None:
             return
         yield found.log_prices
-        stuck = np.flatnonzero((np.diag(found.last.turnover) <= REDUNDANT * found.last.load) & (found.last.load > 0))
-        if len(stuck):
-            yield smallest_prices(users, alpha, found.log_prices, stuck)
+        last = found.last
+        insensitive = np.flatnonzero((np.diag(last.slopes) <= SINGULAR * last.load) & (last.load > 0))
+        if len(insensitive):
+            yield smallest_prices(users, alpha, found.log_prices, insensitive)
         guess = found.log_prices
 
 
-def smallest_prices(users: AlphaFairUsers, alpha: float, log_prices: Float, stuck: NDArray[np.intp]) -> Float:
-    """Prices at which users want the same, lowered where nobody reacts to them: those of the resources ``stuck``.
+def smallest_prices(users: AlphaFairUsers, alpha: float, log_prices: Float, insensitive: NDArray[np.intp]) -> Float:
+    """Prices with the same response, of which those of ``insensitive`` resources are within `FACTOR` of the smallest.
 
-    Where lower bounds fill a resource, any price from some number on is optimal, and Newton's steps may end at 1e13: a
-    bound from there is lost in rounding. To within `FACTOR` of the smallest, by steps that double and are halved.
+    Where lower bounds fill a resource, any large enough price is optimal, and Newton's method may end at 1e13: a bound
+    from there is lost in rounding.
     """
     found, lowered = users.respond(log_prices, alpha), log_prices.copy()
-    for i in stuck.tolist():
+    for i in insensitive.tolist():
         step = FACTOR
         while step >= FACTOR and log_prices[i] - lowered[i] < LOWEST:
             tried = lowered.copy()
             tried[i] -= step
-            most = np.maximum(users.usable, found.load) * (1.0 + NO_MORE)
+            most = np.maximum(users.usable, found.load) * (1.0 + ROUNDING)
             fits = bool((users.respond(tried, alpha).load <= most).all())
             lowered, step = (tried, 2.0 * step) if fits else (lowered, 0.25 * step)
     return lowered
 
 
 def of_free_resources(log_prices: Float, left: Float, alpha: float) -> Float:
-    """Prices of which those of resources with room ``left`` (n_resources,) are such that the last claim fills it."""
-    room = np.log(np.maximum(left, FREE) / CLAIMS[-1])
-    return np.where(left > FREE, log_prices.max() - room * max(alpha, 1.0), log_prices)
+    """Prices at which the smallest fictitious load fills what is ``left`` (n_resources,) of resources not full."""
+    fall = np.log(np.maximum(left, FREE) / EPSILONS[-1])
+    return np.where(left > FREE, log_prices.max() - fall * max(alpha, 1.0), log_prices)
 
 
-def _prices_without_guess(users: AlphaFairUsers, alpha: float, enough: float) -> _Found | None:
-    """Prices from alpha near 1, where responses are mild, to the alpha wanted, with claims lowered step by step."""
+def _prices_without_guess(users: AlphaFairUsers, alpha: float, enough: float) -> FoundPrices | None:
+    """Prices along a path from alpha near 1 to the given alpha, each with smaller and smaller fictitious loads."""
     path = [alpha]
     while path[-1] < 0.7:
         path.append(min(2.5 * path[-1], 1.0))
@@ -151,95 +135,97 @@ def _prices_without_guess(users: AlphaFairUsers, alpha: float, enough: float) ->
     path_start = path[-1]
     while path:
         a = path.pop()
-        levels, reference = log_prices / a, float(log_prices.max()) / a
+        eta, reference = log_prices / a, float(log_prices.max()) / a
         state = None
-        for claim in CLAIMS[int(a < path_start) : None if not path else 2]:
-            levels = levels if state is None else state.with_claim(claim)
-            last = not path and claim == CLAIMS[-1]
-            state = _newton_steps(_PriceState(users, a, levels, claim, reference), enough if last else NEARLY)
+        for epsilon in EPSILONS[int(a < path_start) : None if not path else 2]:
+            eta = eta if state is None else state.eta_at(epsilon)
+            last = not path and epsilon == EPSILONS[-1]
+            state = _newton_steps(_PriceState(users, a, eta, epsilon, reference), enough if last else NEARLY)
             if state is None:
                 break
         if state is not None:
             log_prices = state.log_prices
-    return _Found(state.log_prices, state.response) if state is not None else None
+    return FoundPrices(state.log_prices, state.response) if state is not None else None
 
 
 class _PriceState:
-    """Levels, the loads at them, and how far these are from full."""
+    """Prices as ``eta = log(p) / alpha``, the loads at them, and the residual of full resources."""
 
-    def __init__(self, users: AlphaFairUsers, alpha: float, levels: Float, claim: float, reference: float) -> None:
-        self.users, self.alpha, self.levels, self.claim, self.reference = users, alpha, levels, claim, reference
-        self.log_prices = alpha * levels
-        self.kind = min(1.0, alpha)  # a fictitious user is alpha-fair above 1, and a logarithmic barrier below
+    def __init__(self, users: AlphaFairUsers, alpha: float, eta: Float, epsilon: float, reference: float) -> None:
+        self.users, self.alpha, self.eta, self.epsilon, self.reference = users, alpha, eta, epsilon, reference
+        self.log_prices = alpha * eta
+        self.kappa = min(1.0, alpha)  # the fictitious load is that of an alpha-fair user, or of a logarithmic barrier
         self.response = response = users.respond(self.log_prices, alpha)
         with np.errstate(all="ignore"):
-            self.slack = claim * users.usable * np.exp(np.clip(self.kind * (reference - levels), -WIDE, WIDE))
-            self.taken = response.load + self.slack
-            self.residual = np.log(self.taken / users.usable)
-            self.turnover = response.turnover
-            # where users alone exceed a capacity, the last claim is too small to react
-            helps = (response.load < users.usable) | (claim > CLAIMS[-1])
-            self.jacobian = (self.turnover + np.diag(self.kind * self.slack * helps)) / self.taken[:, None]
+            self.slack = epsilon * users.usable * np.exp(np.clip(self.kappa * (reference - eta), -WIDE, WIDE))
+            self.total = response.load + self.slack
+            self.residual = np.log(self.total / users.usable)
+            self.slopes = response.slopes
+            # where users alone exceed a capacity, the smallest fictitious load does not react
+            helps = (response.load < users.usable) | (epsilon > EPSILONS[-1])
+            self.jacobian = (self.slopes + np.diag(self.kappa * self.slack * helps)) / self.total[:, None]
         self.size = float(np.abs(self.residual).max()) if np.isfinite(self.residual).all() else np.inf
         self.sound = self.size < np.inf and bool(np.isfinite(self.jacobian).all())
 
-    def at(self, levels: Float) -> _PriceState:
-        """The state at other levels."""
-        return _PriceState(self.users, self.alpha, levels, self.claim, self.reference)
+    def at(self, eta: Float) -> _PriceState:
+        """The state at other prices."""
+        return _PriceState(self.users, self.alpha, eta, self.epsilon, self.reference)
 
-    def with_claim(self, claim: float) -> Float:
-        """Levels for another claim: where a price matters to no load, it falls with the claim."""
-        fall = np.log(claim / self.claim) / self.kind
-        return self.levels + np.where((self.slack > 0.01 * self.users.usable) & self._unnoticed(fall, 0.5), fall, 0.0)
+    def eta_at(self, epsilon: float) -> Float:
+        """The start for another fictitious load: prices that hardly matter to users fall with it."""
+        fall = np.log(epsilon / self.epsilon) / self.kappa
+        return self.eta + np.where((self.slack > 0.01 * self.users.usable) & self._hardly_matters(fall, 0.5), fall, 0.0)
 
-    def _unnoticed(self, change: Float | float, little: float) -> Bool:
-        """Whether a change of each level has little effect on any load; never so below alpha = 0.5."""
+    def _hardly_matters(self, change: Float | float, little: float) -> Bool:
+        """Whether a change of each eta has little effect on any load; always False below alpha = 0.5."""
         with np.errstate(over="ignore", invalid="ignore"):
-            touched = (self.turnover / self.taken[:, None]).max(axis=0)
-            return np.abs(change) * touched < (little if self.alpha >= 0.5 else 0.0)
+            effect = (self.slopes / self.total[:, None]).max(axis=0)
+            return np.abs(change) * effect < (little if self.alpha >= 0.5 else 0.0)
 
-    def slope(self, direction: Float) -> float:
-        """Derivative of the dual (which is least at the solution) along a direction, in units of the largest price."""
-        worth = np.exp(self.log_prices - self.log_prices.max())
-        return float((worth * (self.users.usable - self.taken)) @ direction)
+    def dual_slope(self, direction: Float) -> float:
+        """Derivative of the dual objective, which is minimised, along a direction, in units of the largest price."""
+        prices = np.exp(self.log_prices - self.log_prices.max())
+        return float((prices * (self.users.usable - self.total)) @ direction)
 
-    def betters(self, other: _PriceState, direction: Float) -> bool:
+    def improves_on(self, other: _PriceState, direction: Float) -> bool:
         """Whether the residual is clearly smaller, or the dual still falls along the direction of the step.
 
-        The dual falls if every price that moved still has to go the same way. That is tested without sums, in which
-        the prices of nearly free resources would be lost.
+        The dual falls if every price that moved still has to move the same way. That is tested without sums, in which
+        prices of resources that are not full would be lost.
         """
         if not self.sound or self.size < 0.9 * other.size:
             return self.sound
         moved = np.abs(direction) > 1e-6 * np.abs(direction).max()
         if moved.any() and (direction * self.residual)[moved].min() >= 0.0:
             return True
-        return self.slope(direction) < 0.0 and other.slope(direction) < 0.0
+        return self.dual_slope(direction) < 0.0 and other.dual_slope(direction) < 0.0
 
-    def newton(self, cut: float = REDUNDANT) -> Float:
-        """Newton's step in levels, with no entry too large."""
-        with np.errstate(divide="ignore", invalid="ignore"):  # where the fictitious user takes all that is left
-            left = np.maximum(self.users.usable - (self.taken - self.slack), 0.0)
-            down = np.nan_to_num(np.log(self.slack / left) / self.kind)
-        fall = np.maximum(self._most, np.where(self._unnoticed(down, 0.05), -down, 0.0))
-        return _limited_step(self.jacobian, self.residual, self._most, fall, self.alpha, cut)
+    def newton(self, cut: float = SINGULAR) -> Float:
+        """Newton's step in eta, with no entry too large."""
+        with np.errstate(divide="ignore", invalid="ignore"):  # where the fictitious load is all that is left
+            left = np.maximum(self.users.usable - (self.total - self.slack), 0.0)
+            down = np.nan_to_num(np.log(self.slack / left) / self.kappa)
+        fall = np.maximum(self._largest_change, np.where(self._hardly_matters(down, 0.05), -down, 0.0))
+        return _limited_step(self.jacobian, self.residual, self._largest_change, fall, self.alpha, cut)
 
     def descent(self) -> Float:
-        """Newton's step of the dual, along which the dual falls."""
-        return _limited_step(self.jacobian, 1.0 - self.users.usable / self.taken, self._most, self._most, self.alpha)
+        """Newton's step for the dual, a direction of descent."""
+        return _limited_step(
+            self.jacobian, 1.0 - self.users.usable / self.total, self._largest_change, self._largest_change, self.alpha
+        )
 
     @property
-    def _most(self) -> Float:
-        most: Float = np.full(len(self.levels), STEP)
+    def _largest_change(self) -> Float:
+        most: Float = np.full(len(self.eta), LARGEST_STEP)
         if self.alpha < 1:  # prices that hardly matter to any user may go further
-            touched = np.maximum(self.jacobian.max(axis=0), 1e-3)
-            most = np.maximum(np.minimum(STEP / touched, 5.0 / self.alpha), STEP)
+            effect = np.maximum(self.jacobian.max(axis=0), 1e-3)
+            most = np.maximum(np.minimum(LARGEST_STEP / effect, 5.0 / self.alpha), LARGEST_STEP)
         return most
 
 
 def _newton_steps(state: _PriceState, enough: float) -> _PriceState | None:
-    """The state after Newton steps until the residual is small or no step helps; None if that residual is large."""
-    for k in range(ROUNDS):
+    """Newton steps until the residual is small or no step helps; None if it stays large."""
+    for k in range(STEPS):
         tell(f"prices, step {k + 1}")
         if not state.sound or state.size <= enough:
             break
@@ -251,9 +237,9 @@ def _newton_steps(state: _PriceState, enough: float) -> _PriceState | None:
 
 
 def _better_state(state: _PriceState) -> _PriceState | None:
-    """The state after a full step if that helps; else one without cut singular values, shortened; else of the dual."""
+    """The state after a full step, else after a shortened one that cuts no singular values, else after a dual step."""
     first = state.newton()
-    after_first = state.at(state.levels + first)
+    after_first = state.at(state.eta + first)
     if after_first.sound and after_first.size < 0.9 * state.size:
         return after_first
     ways: tuple[tuple[Callable[[], Float], int], ...] = ((partial(state.newton, 0.0), 5), (state.descent, 30))
@@ -262,8 +248,8 @@ def _better_state(state: _PriceState) -> _PriceState | None:
         for k in range(tries):
             way = 0.4**k * direction
             known = np.allclose(way, first, rtol=1e-6, atol=0.0)
-            following = after_first if known else state.at(state.levels + way)
-            if following.betters(state, direction):
+            following = after_first if known else state.at(state.eta + way)
+            if following.improves_on(state, direction):
                 return following
     return None
 
@@ -271,8 +257,8 @@ def _better_state(state: _PriceState) -> _PriceState | None:
 def _limited_step(jacobian: Float, residual: Float, rise: Float, fall: Float, alpha: float, cut: float = 0.0) -> Float:
     """Newton's step with no entry too large: the one furthest beyond its bound is set to it, and the others solved for.
 
-    A price that counts little rises as far as Newton's step in the price itself, since its part of budgets, and so its
-    effect, grows in proportion to it.
+    A price that is a small part of budgets rises at most by Newton's step in the price itself: its effect grows in
+    proportion to it.
     """
     counts = (np.diag(jacobian) > COUNTS) | (alpha > STEEP)  # at large alpha prices have far to go
     step = np.zeros(len(residual))
@@ -280,7 +266,7 @@ def _limited_step(jacobian: Float, residual: Float, rise: Float, fall: Float, al
     while free.any():
         right = residual[free] - jacobian[np.ix_(free, ~free)] @ step[~free]
         part = jacobian[np.ix_(free, free)]
-        scale = np.maximum(part.max(axis=0), 1e-300)  # even a tiny price may decide
+        scale = np.maximum(part.max(axis=0), TINY)  # even a tiny price may matter
         found = np.linalg.lstsq(part / scale, right, rcond=cut)[0] / scale
         found = np.where(np.isfinite(found), found, right)
         rows = np.flatnonzero(free)
@@ -297,10 +283,7 @@ def _limited_step(jacobian: Float, residual: Float, rise: Float, fall: Float, al
 
 
 def unit_level(rates: Float, usable: Float, first_limit: float, alpha: float) -> float:
-    """The unit of level (share per weight): where the first resource is full, bounds aside.
-
-    Above alpha = 1 the poorest count most, so the unit is not above the level of the first user at its limit.
-    """
+    """The unit of level: the max-min level without bounds, and above alpha = 1 at most that of the first limit."""
     with np.errstate(divide="ignore"):
         level = float(1.0 / np.max(rates / usable))
     return min(level, first_limit) if alpha > 1 else level
@@ -309,16 +292,15 @@ def unit_level(rates: Float, usable: Float, first_limit: float, alpha: float) ->
 class AlphaFairPool:
     """The users of a pool in memory, as `AlphaFairUsers`.
 
-    ``level`` is the unit of shares per weight, given where it is known. ``tasks`` holds shares of a task until
-    `settling` replaces them by tasks. Bounds aside, ``rates`` is the load per level; ``first_limit`` is the level at
-    which the first user is at its limit.
+    ``level`` is the unit of level, if it is known. ``tasks`` holds the share's coefficients until `settling` replaces
+    them by tasks. ``rates`` is the load per level without bounds, ``first_limit`` the lowest level at a limit.
     """
 
     def __init__(self, pool: Pool, alpha: float, level: float | None = None) -> None:
         self.pool, self.alpha, self.usable = pool, alpha, pool.usable
         self.tasks = np.empty(pool.n)
-        self.thinner: AlphaFairPool | None = None
-        self.read = level is None  # otherwise the first pass over the users is left to the first response
+        self.subsample: AlphaFairPool | None = None
+        self.read = level is None  # whether `tasks` holds the coefficients; else the first response reads them
         if level is not None:
             self.level = level
             return
@@ -330,21 +312,21 @@ class AlphaFairPool:
 
     @classmethod
     def with_samples(cls, pool: Pool, alpha: float) -> AlphaFairPool:
-        """Users with the unit of a smaller sample, so that no pass is needed to find it."""
-        thinner_pool = pool.sample()
-        if thinner_pool is None:
+        """Users with the unit of level of a sample, which saves a pass, and that sample."""
+        smaller = pool.sample()
+        if smaller is None:
             return cls(pool, alpha)
-        thinner = cls.with_samples(thinner_pool, alpha)
-        users = cls(pool, alpha, None if alpha > 1 and pool.bounded else thinner.level)
-        users.thinner = thinner
-        thinner.set_level(users.level)
+        subsample = cls.with_samples(smaller, alpha)
+        users = cls(pool, alpha, None if alpha > 1 and pool.bounded else subsample.level)
+        users.subsample = subsample
+        subsample.set_level(users.level)
         return users
 
     def set_level(self, level: float) -> None:
         """Set the unit of level, of the samples too."""
         self.level = level
-        if self.thinner is not None:
-            self.thinner.set_level(level)
+        if self.subsample is not None:
+            self.subsample.set_level(level)
 
     def _start(self, chunk: Chunk) -> tuple[Float, float]:
         c = chunk.coefficients
@@ -353,15 +335,16 @@ class AlphaFairPool:
         high = chunk.of(self.pool.high)
         return chunk.ratios @ per_level, float(np.min(high / per_level)) if self.pool.bounded else np.inf
 
-    def _share_of_a_task(self, chunk: Chunk) -> Float:
-        held = self.tasks[chunk.rows]
-        if not self.read:
-            held[:] = chunk.coefficients
-        return held
+    def _coefficients(self, chunk: Chunk, read: bool) -> Float:
+        """The share's coefficients in the memory of a chunk's tasks."""
+        out = self.tasks[chunk.rows]
+        if not read:
+            out[:] = chunk.coefficients
+        return out
 
     def sample(self) -> AlphaFairPool | None:
         """The sample, with the same unit."""
-        return self.thinner
+        return self.subsample
 
     def respond(self, log_prices: Float, alpha: float) -> Response:
         """Response to prices."""
@@ -370,20 +353,20 @@ class AlphaFairPool:
         return Response.of_all(parts)
 
     def _respond(self, chunk: Chunk, log_prices: Float, alpha: float) -> Response:
-        tasks, spent, ratios = self._wanted(chunk, self._share_of_a_task(chunk), log_prices, alpha)
+        tasks, price, ratios = self._best_response(chunk, self._coefficients(chunk, self.read), log_prices, alpha)
         load = chunk.ratios @ tasks
-        if self.pool.bounded:  # users held by a bound do not react
+        if self.pool.bounded:  # users at a bound do not react
             low, high = chunk.of(self.pool.low), chunk.of(self.pool.high)
             tasks = tasks * ((tasks > low) & (tasks < high))
-        if spent is None:
+        if price is None:
             return Response(load, (chunk.ratios * tasks) @ ratios.T)
-        np.divide(tasks, spent, out=tasks)
+        np.divide(tasks, price, out=tasks)
         return Response(load, ((ratios * tasks) @ ratios.T) * (np.exp(log_prices) * self.level))
 
-    def _wanted(
+    def _best_response(
         self, chunk: Chunk, c: Float, log_prices: Float, alpha: float, alike: bool = False
     ) -> tuple[Float, Float | None, Float]:
-        """Tasks; the price of one by level and the ratios, or with wide prices None and the parts of budgets.
+        """Tasks, and the price of one with the ratios; with prices beyond `WIDE` None and parts of budgets instead.
 
         With ``alike``, identical users get exactly identical tasks.
         """
@@ -405,13 +388,11 @@ class AlphaFairPool:
         return tasks, spent, ratios
 
     def settling(self, log_prices: Float) -> Callable[[Chunk], None]:
-        """The function that replaces a chunk's shares of a task by its tasks at prices."""
+        """The function that replaces a chunk's coefficients by its tasks at prices."""
         read, self.read = self.read, False
 
         def settle(chunk: Chunk) -> None:
-            held = self.tasks[chunk.rows]
-            if not read:
-                held[:] = chunk.coefficients
-            held[:] = self._wanted(chunk, held, log_prices, self.alpha, alike=True)[0]
+            tasks = self._coefficients(chunk, read)
+            tasks[:] = self._best_response(chunk, tasks, log_prices, self.alpha, alike=True)[0]
 
         return settle

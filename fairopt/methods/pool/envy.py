@@ -1,10 +1,4 @@
-"""Leximin and max-min on one pool where no user may envy another: water-filling with users who pull each other.
-
-If users k have at least ``f_k`` tasks per weight, without envy user j has at least ``max_k v_jk f_k`` with
-``v_jk = min_i d_ki / d_ji``, and this point is without envy, as ``v_jl v_lk <= v_jk``. So the least point at which all
-rising users have a level t is known, it grows with t, and t rises until a resource is full. Then those users are
-settled who cannot rise unless a user of a full resource does, or one who is at its limit.
-"""
+"""Leximin and max-min under envy-freeness on one pool, by water-filling along least points (Proposition 4.13)."""
 
 from __future__ import annotations
 
@@ -18,13 +12,13 @@ from fairopt.methods.settings import Proposals, Settings
 from fairopt.proofs.envy import EnvyProgram, EnvyRatios
 from fairopt.proofs.proposal import Proposal
 from fairopt.runtime.progress import tell
+from fairopt.tolerances import ROUNDING
 
-CLOSE = 1e-12  # relatively: rows and resources as near as this stop users
 LARGEST = 20_000  # users: a stage looks at all pairs, which takes seconds
 
 
 def envy_free_applies(program: Program) -> bool:
-    """Whether water-filling with ratios is exact: leximin or max-min on one pool under envy-freeness and bounds."""
+    """Whether the program is leximin or max-min on one pool under envy-freeness and bounds."""
     if not program.single or not program.term.is_smallest or not program.rest:
         return False
     usable = bool((program.usable > 0).all()) and float(program.high.min(initial=np.inf)) > 0
@@ -32,7 +26,7 @@ def envy_free_applies(program: Program) -> bool:
 
 
 def solve_envy_free(program: Program, settings: Settings) -> Proposals:
-    """Leximin or max-min without envy; nothing is proposed where the lower bounds do not fit."""
+    """Leximin or max-min without envy; no proposal where the lower bounds do not fit."""
     envy = EnvyProgram(program)
     found = _fill(program, envy)
     if found is not None:
@@ -41,74 +35,76 @@ def solve_envy_free(program: Program, settings: Settings) -> Proposals:
 
 
 def _fill(program: Program, envy: EnvyProgram) -> tuple[Float, Float] | None:
-    """Tasks, and the derivatives of the lowest level; None if they were not found."""
+    """Tasks, and the derivatives of the lowest level by capacities; None if not found."""
     ratios, weights = envy.ratios, program.instance.weights
     c = envy.share().coefficients(program.instance, True)
     loads, usable = program.pairs.loads * weights, program.usable  # of a task per weight
-    floor = ratios.least_above(program.low / weights) if program.low.any() else np.zeros(ratios.n)
+    point = ratios.least_above(program.low / weights) if program.low.any() else np.zeros(ratios.n)  # tasks per weight
     most = program.high / weights
     if np.isfinite(most).any():
         most = ratios.most_below(most)
-    if (floor > most * (1 + CLOSE)).any() or (loads @ floor > usable * (1 + CLOSE)).any():
+    if (point > most * (1 + ROUNDING)).any() or (loads @ point > usable * (1 + ROUNDING)).any():
         return None
-    floor, limits, rising = np.minimum(floor, most), most * c, np.ones(ratios.n, dtype=bool)
+    point, limits, active = np.minimum(point, most), most * c, np.ones(ratios.n, dtype=bool)
     prices: Float | None = None
-    while rising.any():
-        tell("levels without envy, users settled", ratios.n - int(rising.sum()), ratios.n)
-        floor, slope = _risen(ratios, loads, usable, floor, np.where(rising, 1 / c, 0.0), limits)
-        full = loads @ floor >= usable * (1 - CLOSE)
-        if prices is None:  # of the resource that is full first, if a limit does not come before
-            rates = np.where(full & ~(floor * c >= limits * (1 - CLOSE)).any(), loads @ slope, 0.0)
-            held = rates > 0
-            prices = np.divide(1.0, rates, out=np.zeros(len(usable)), where=held) / max(int(held.sum()), 1)
+    while active.any():
+        tell("levels without envy, users settled", ratios.n - int(active.sum()), ratios.n)
+        point, slope = _raised(ratios, loads, usable, point, np.where(active, 1 / c, 0.0), limits)
+        full = loads @ point >= usable * (1 - ROUNDING)
+        if prices is None:  # of the resource that is full first, if no limit is reached before
+            rates = np.where(full & ~(point * c >= limits * (1 - ROUNDING)).any(), loads @ slope, 0.0)
+            priced = rates > 0
+            prices = np.divide(1.0, rates, out=np.zeros(len(usable)), where=priced) / max(int(priced.sum()), 1)
         needed = (loads[full] > 0).any(axis=0)
-        stopped = rising & (
-            (ratios.most_below(np.where(needed, floor, np.inf)) <= floor * (1 + CLOSE)) | (floor >= most * (1 - CLOSE))
+        fixed = active & (
+            (ratios.most_below(np.where(needed, point, np.inf)) <= point * (1 + ROUNDING))
+            | (point >= most * (1 - ROUNDING))
         )
-        if not stopped.any():
+        if not fixed.any():
             return None
-        rising &= ~stopped
+        active &= ~fixed
     assert prices is not None
-    return floor * weights, prices
+    return point * weights, prices
 
 
-def _risen(
-    ratios: EnvyRatios, loads: Float, usable: Float, floor: Float, per_level: Float, limits: Float
+def _raised(
+    ratios: EnvyRatios, loads: Float, usable: Float, point: Float, per_level: Float, limits: Float
 ) -> tuple[Float, Float]:
-    """The least point above a floor at which users with ``per_level`` tasks at level 1 have the highest level that
-    fits, or their limits; and by how much users rise with the level there.
+    """The least point above a given one at the highest level of active users that fits, and its slope by that level.
+
+    Active users have ``per_level`` > 0 tasks at level 1.
     """
-    rising = per_level > 0
-    steps = np.unique(limits[rising & np.isfinite(limits)])
+    active = per_level > 0
+    steps = np.unique(limits[active & np.isfinite(limits)])
 
     def at(level: float) -> Float:
-        return np.maximum(floor, ratios.least_above(per_level * np.minimum(level, np.where(rising, limits, 0.0))))
+        return np.maximum(point, ratios.least_above(per_level * np.minimum(level, np.where(active, limits, 0.0))))
 
-    low, high = 0, len(steps)  # the first limits that can be reached by all
+    low, high = 0, len(steps)  # how many limits fit
     while low < high:
         middle = (low + high) // 2
         if (loads @ at(steps[middle]) <= usable).all():
             low = middle + 1
         else:
             high = middle
-    base = at(steps[low - 1]) if low else floor
-    more = rising & (limits > (steps[low - 1] if low else 0.0))
+    base = at(steps[low - 1]) if low else point
+    more = active & (limits > (steps[low - 1] if low else 0.0))
     if not more.any():
         return base, np.zeros(ratios.n)
     rate = ratios.least_above(np.where(more, per_level, 0.0))
-    level = min(_highest(load, room, base, rate) for load, room in zip(loads, usable, strict=True))
+    level = min(_highest(load, capacity, base, rate) for load, capacity in zip(loads, usable, strict=True))
     return np.maximum(base, rate * level), np.where(rate * level >= base, rate, 0.0)
 
 
-def _highest(load: Float, room: float, base: Float, rate: Float) -> float:
-    """The largest t with ``sum_j load_j max(base_j, rate_j t) <= room``."""
+def _highest(load: Float, capacity: float, base: Float, rate: Float) -> float:
+    """The largest t with ``sum_j load_j max(base_j, rate_j t) <= capacity``."""
     moves: Bool = (load > 0) & (rate > 0)
     if not moves.any():
         return np.inf
-    rest = room - float(load[~moves] @ base[~moves])
+    left = capacity - float(load[~moves] @ base[~moves])
     load, base, rate = load[moves], base[moves], rate[moves]
-    begins = base / rate
-    order = np.argsort(begins)
-    later = float(load @ base) - np.cumsum((load * base)[order])
-    found = (rest - later) / np.cumsum((load * rate)[order])  # if the first so many users have begun to rise
-    return float(found[np.argmax(found <= np.append(begins[order][1:], np.inf))])
+    starts = base / rate
+    order = np.argsort(starts)
+    at_base = float(load @ base) - np.cumsum((load * base)[order])
+    found = (left - at_base) / np.cumsum((load * rate)[order])  # if the first k users rise, for each k
+    return float(found[np.argmax(found <= np.append(starts[order][1:], np.inf))])

@@ -1,15 +1,8 @@
-"""The largest sum of shares on one pool, exactly: a linear program in m constraints.
+"""The largest sum of shares on one pool, a linear program in m prices (Propositions 4.7 and 4.8).
 
-At prices p a task of user j costs ``q_j = g_j . p``. If that is less than the share ``c_j`` it brings, j wants as many
-tasks as possible, if more as few as possible; only the undecided, for whom both are equal, may get a number in between.
-Prices are right where the undecided can take what the others leave.
-
-Users report what they want at one price vector after another. Of each report a small linear program keeps the total
-(one column: what all others want together, as in Dantzig and Wolfe 1960) and the users closest to undecided (one column
-each). These users also show how loads react to prices: Newton's steps go on until what is missing is no more than they
-can make up for. From there the linear program gives the next prices and an answer that is feasible for all users; when
-its prices are so close that no other user can have changed its decision, they are right. The first prices are those of
-a sample.
+Newton's method on aggregate responses, whose slopes follow from the users with reduced cost near 0, goes on until these
+users can make up for the residual loads. Then the restricted program gives the next prices and a feasible answer
+(Dantzig and Wolfe 1960). First prices come from a sample.
 """
 
 from __future__ import annotations
@@ -20,34 +13,30 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fairopt.formulation.pool_users import Chunk, Pool, cost, summed
+from fairopt.formulation.solvers import TIGHT
 from fairopt.methods.arrays import Float, Int
 from fairopt.methods.batch.max_sum import Simplex
 from fairopt.runtime.lazy import optimize
+from fairopt.tolerances import ROUNDING, TINY
 
-SHARP = 1e-13  # relative gap of a small linear program
-FEW = 1_000  # users with a column of their own, of one report
-MOST = 3_000  # in a linear program, with those of earlier reports
-ROUNDS = 100  # two to five are usual
-ENOUGH = 1e-13  # relative gap at which to stop
-TIE = 1e-12  # relative distance from undecided below which it is rounding
-PRECISE = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}  # the least HiGHS takes
+GAP = 1e-13  # relative gap at which to stop, also in a restricted program
+FEW = 1_000  # kept users of one round
+MOST = 3_000  # kept users of a restricted program, with those of earlier rounds
+ROUNDS = 100  # 2 to 5 are usual
 
 
 class UserColumns(NamedTuple):
-    """Users with columns of their own: index, ratios (m x k), share of a task, and room for how many tasks.
-
-    ``distance`` is the relative difference between the price of a task and its share.
-    """
+    """Kept users: index, ratios (m x k), coefficient of the share, range of tasks, and ``|pi / c - 1|``."""
 
     users: Int
     ratios: Float
-    share: Float
-    room: Float
+    coefficient: Float
+    range: Float
     distance: Float
 
     @classmethod
     def of_all(cls, parts: Sequence[UserColumns]) -> UserColumns:
-        """The users of several groups together."""
+        """The users of several groups."""
         fields: Any = zip(*parts, strict=True)
         return cls(*(np.concatenate(field, axis=-1) for field in fields))
 
@@ -57,37 +46,37 @@ class UserColumns(NamedTuple):
         return UserColumns(*(field[..., chosen] for field in fields))
 
     def nearest(self) -> UserColumns:
-        """The users closest to undecided, at most `FEW`."""
+        """The users with reduced cost nearest to 0, at most `FEW`."""
         if len(self.users) <= FEW:
             return self
         return self.take(np.sort(np.argpartition(self.distance, FEW)[:FEW]))
 
 
-class Wanted(NamedTuple):
-    """What users want at prices beyond their lower bounds: loads by resource, sum of shares, users near undecided."""
+class Response(NamedTuple):
+    """The aggregate response to prices beyond lower bounds, and the users with reduced cost near 0."""
 
     load: Float
     total: float
     near: UserColumns
 
     @classmethod
-    def of_all(cls, parts: Sequence[Wanted]) -> Wanted:
+    def of_all(cls, parts: Sequence[Response]) -> Response:
         """Sums over several groups of users, whose indices are disjoint."""
         near = UserColumns.of_all([p.near for p in parts]).nearest()
         return cls(np.sum([p.load for p in parts], axis=0), float(np.sum([p.total for p in parts])), near)
 
 
 class Mix(NamedTuple):
-    """Tasks beyond the lower bounds: a mix of what users want at several prices, and tasks of single users.
+    """Tasks beyond the lower bounds: a mix of responses to several prices, and tasks of kept users.
 
-    ``prices`` (m,) are those of the optimum, per whole capacity. ``past`` (k, m) are the prices that are mixed, and
-    ``parts`` (k,) how much of each, together at most 1. ``users``, in order, have ``tasks`` of their own. ``distances``
-    are those of the users closest to undecided, sorted; ``total`` is the sum of shares beyond the lower bounds.
+    ``prices`` (m,) are optimal, per whole capacity. ``past`` (k, m) are the prices of the mix and ``weights`` (k,) its
+    weights, which sum to at most 1. The kept ``users``, ascending, have ``tasks``. ``distances`` are the smallest ones
+    of kept users, ascending; ``total`` is the sum of shares beyond the lower bounds.
     """
 
     prices: Float
     past: Float
-    parts: Float
+    weights: Float
     users: Int
     tasks: Float
     distances: Float
@@ -97,7 +86,7 @@ class Mix(NamedTuple):
 def find_mix(users: MaxSumPool, rough: bool = False) -> Mix | None:
     """The mix with the largest total; None where a linear program failed.
 
-    A ``rough`` one is that of the first linear program, whose prices are a first guess for more users.
+    A ``rough`` mix is that of the first restricted program: its prices are a first guess for more users.
     """
     model = _RestrictedProgram(users)
     sample = users.sample()
@@ -111,24 +100,24 @@ def find_mix(users: MaxSumPool, rough: bool = False) -> Mix | None:
     within = 2.0 * float(mix.distances[quantile]) if len(mix.distances) else 1.0
     full = True
     for left in reversed(range(ROUNDS)):
-        within = max(within, TIE)
-        wanted = users.wanted(prices, within)
-        better = model.add(prices, wanted)
+        within = max(within, ROUNDING)
+        response = users.respond(prices, within)
+        better = model.add(prices, response)
         if better:
             closest = prices
-        near = wanted.near
-        crowded = len(near.users) >= FEW
-        reach = max(float(near.distance.max()), TIE) if crowded else within  # all closer users have columns
+        near = response.near
+        many = len(near.users) >= FEW
+        reach = max(float(near.distance.max()), ROUNDING) if many else within  # R of Proposition 4.8
         within = reach * min(FEW / max(len(near.users), 1), 4.0)
         if better and left:
-            step = _newton_step(users.usable, model.room - wanted.load, prices, near, reach)
-            if np.max(cost(near.ratios, np.abs(step)) / near.share, initial=0.0) > reach:
+            step = _newton_step(users.usable, model.right - response.load, prices, near, reach)
+            if np.max(cost(near.ratios, np.abs(step)) / near.coefficient, initial=0.0) > reach:
                 prices = prices + step
                 continue
         mix = model.solved(near)
         if mix is None:
             return None
-        if model.bound - mix.total <= ENOUGH * model.bound:
+        if model.bound - mix.total <= GAP * model.bound:
             break
         if rough or _largest_change(prices, mix.prices) <= reach / (1.0 + reach):
             return mix
@@ -143,19 +132,19 @@ def _largest_change(old: Float, new: Float) -> float:
     return float(np.max(rises, initial=0.0, where=old != new))
 
 
-def _newton_step(usable: Float, missing: Float, prices: Float, near: UserColumns, reach: float) -> Float:
-    """The step after which what is wanted fills the capacities, if users are as dense everywhere as near these prices.
+def _newton_step(usable: Float, residual: Float, prices: Float, near: UserColumns, reach: float) -> Float:
+    """Newton's step to nonnegative prices at which responses fill the capacities.
 
-    ``missing`` is what is usable beyond what is wanted. Least squares with prices of at least zero.
+    ``residual`` is what they leave. The slope of responses is that of the users within ``reach``.
     """
     on = usable > 0
     ratios, step = near.ratios[on] / usable[on][:, None], np.zeros(len(prices))
-    hessian = (ratios * (near.room / (2.0 * reach * near.share))) @ ratios.T
-    hessian[np.diag_indices(len(hessian))] += 1e-9 * np.trace(hessian) + 1e-300
+    hessian = (ratios * (near.range / (2.0 * reach * near.coefficient))) @ ratios.T
+    hessian[np.diag_indices(len(hessian))] += 1e-9 * np.trace(hessian) + TINY
     try:
         lower = np.linalg.cholesky(hessian)
         spent = (prices * usable)[on]
-        found, _ = optimize.nnls(lower.T, np.linalg.solve(lower, hessian @ spent - missing[on] / usable[on]))
+        found, _ = optimize.nnls(lower.T, np.linalg.solve(lower, hessian @ spent - residual[on] / usable[on]))
     except (np.linalg.LinAlgError, RuntimeError, ValueError):
         return step
     step[on] = (found - spent) / usable[on]
@@ -163,100 +152,100 @@ def _newton_step(usable: Float, missing: Float, prices: Float, near: UserColumns
 
 
 class _RestrictedProgram:
-    """The linear program of what is known about users; its feasible points are feasible for all users.
+    """The restricted program of Proposition 4.8.
 
-    Its unknowns are shares relative to the total, and its rows fractions of the room: solvers' tolerances are absolute,
-    and so mean relative errors of what counts.
+    Its unknowns are shares relative to the total, and its rows fractions of the right sides, so that the absolute
+    tolerances of solvers are relative errors.
     """
 
     def __init__(self, users: MaxSumPool) -> None:
-        self.room = np.maximum(users.usable - users.least, 0.0)
-        self.unit = np.maximum(self.room, 1e-9 * users.usable)  # a resource that lower bounds fill stays a row
-        self.past: list[tuple[Float, Float, float]] = []  # prices, and load and total of what is wanted at them
+        self.right = np.maximum(users.usable - users.least, 0.0)
+        self.unit = np.maximum(self.right, 1e-9 * users.usable)  # a resource that lower bounds fill stays a row
+        self.past: list[tuple[Float, Float, float]] = []  # prices, with load and total of the response
         self.bound = np.inf
-        self.apart: UserColumns | None = None
+        self.kept: UserColumns | None = None
 
-    def add(self, prices: Float, wanted: Wanted) -> bool:
-        """Add what users want at prices; whether it proves a better bound on any total."""
-        self.past.append((prices, wanted.load, wanted.total))
-        bound = wanted.total + float(prices @ (self.room - wanted.load))
+    def add(self, prices: Float, response: Response) -> bool:
+        """Add the response to prices; whether it improves the upper bound."""
+        self.past.append((prices, response.load, response.total))
+        bound = response.total + float(prices @ (self.right - response.load))
         better, self.bound = bound < self.bound, min(bound, self.bound)
         return better
 
     def solved(self, near: UserColumns) -> Mix | None:
-        """The best mix, with columns for more users; None where the solver failed."""
-        self.apart = apart = near if self.apart is None else _newest_columns(near, self.apart)
-        few, m = apart.room.size, len(self.unit)
-        scale = self.bound if self.past else self._about(apart)
-        if scale == 0:  # no user has room
+        """The best mix, with more users kept; None where the solver failed."""
+        self.kept = kept = near if self.kept is None else _newest_columns(near, self.kept)
+        few, m = kept.range.size, len(self.unit)
+        scale = self.bound if self.past else self._lower_bound(kept)
+        if scale == 0:  # all ranges are empty
             nothing = np.zeros(few)
-            return Mix(np.zeros(m), np.zeros((0, m)), np.zeros(0), apart.users, nothing, nothing, 0.0)
-        rest = [self._others(apart, *known) for known in self.past]
-        size = np.array([max(total / scale, 1.0) for _, total in rest])  # number of units in a whole column
-        worth = np.append(np.ones(few), [total / scale for _, total in rest] / size)
+            return Mix(np.zeros(m), np.zeros((0, m)), np.zeros(0), kept.users, nothing, nothing, 0.0)
+        others = [self._without_kept(kept, *response) for response in self.past]
+        size = np.array([max(total / scale, 1.0) for _, total in others])  # units in a whole column
+        values = np.append(np.ones(few), [total / scale for _, total in others] / size)
         rows = self.unit > 0
-        load = np.hstack([apart.ratios * (scale / apart.share), *(known[:, None] for known, _ in rest)])
+        load = np.hstack([kept.ratios * (scale / kept.coefficient), *(load[:, None] for load, _ in others)])
         load[:, few:] /= size
-        top = np.append(apart.share * apart.room / scale, size)
+        top = np.append(kept.coefficient * kept.range / scale, size)
         matrix = np.vstack([load[rows] / self.unit[rows, None], np.append(np.zeros(few), 1.0 / size)])
-        limits = np.append(self.room[rows] / self.unit[rows], 1.0)
-        found = _vertex(worth, matrix, limits, top)
+        right = np.append(self.right[rows] / self.unit[rows], 1.0)
+        found = _vertex(values, matrix, right, top)
         if found is None:
             return None
         x, duals = found
         prices = np.zeros(m)
         prices[rows] = duals[:-1] * (scale / self.unit[rows])
-        distances = np.sort(np.abs(1.0 - cost(apart.ratios, prices) / apart.share))[:FEW]
-        parts = x / top  # of the upper bound, exactly 1 at it
-        tasks, parts = apart.room * parts[:few], parts[few:]
-        past = np.array([known for known, _, _ in self.past]).reshape(-1, m)
-        total = float(worth @ x) * scale
-        return Mix(prices, past[parts > 0], parts[parts > 0], apart.users, tasks, distances, total)
+        distances = np.sort(np.abs(1.0 - cost(kept.ratios, prices) / kept.coefficient))[:FEW]
+        parts = x / top  # exactly 1 at the upper bound
+        tasks, weights = kept.range * parts[:few], parts[few:]
+        past = np.array([prices for prices, _, _ in self.past]).reshape(-1, m)
+        total = float(values @ x) * scale
+        return Mix(prices, past[weights > 0], weights[weights > 0], kept.users, tasks, distances, total)
 
-    def _others(self, apart: UserColumns, prices: Float, load: Float, total: float) -> tuple[Float, float]:
-        """Load and total of what is wanted, without the users who have columns."""
-        tasks = np.where(apart.share > cost(apart.ratios, prices), apart.room, 0.0)
-        return np.maximum(load - apart.ratios @ tasks, 0.0), max(total - float(apart.share @ tasks), 0.0)
+    def _without_kept(self, kept: UserColumns, prices: Float, load: Float, total: float) -> tuple[Float, float]:
+        """Load and total of a response without the kept users."""
+        tasks = np.where(kept.coefficient > cost(kept.ratios, prices), kept.range, 0.0)
+        return np.maximum(load - kept.ratios @ tasks, 0.0), max(total - float(kept.coefficient @ tasks), 0.0)
 
-    def _about(self, apart: UserColumns) -> float:
-        """About the total, from below: all users get the same part of their room, or one user gets all."""
-        rows, load, most = self.unit > 0, apart.ratios @ apart.room, apart.share * apart.room
+    def _lower_bound(self, kept: UserColumns) -> float:
+        """A total that kept users can have: all the same part of their ranges, or one of them its whole range."""
+        rows, load, most = self.unit > 0, kept.ratios @ kept.range, kept.coefficient * kept.range
         part = float(np.min(self.unit[rows] / load[rows], initial=1.0))
         return max(part * float(most.sum()), float(most.max(initial=0.0)))
 
 
-def _vertex(worth: Float, matrix: Float, limits: Float, top: Float) -> tuple[Float, Float] | None:
-    """The best x with ``matrix @ x <= limits`` and ``0 <= x <= top``, and the duals of the rows.
+def _vertex(values: Float, matrix: Float, right: Float, top: Float) -> tuple[Float, Float] | None:
+    """The x with the largest ``values @ x``, ``matrix @ x <= right`` and ``0 <= x <= top``, and the duals of the rows.
 
-    With so few rows `Simplex` takes a tenth of the time that it takes to set HiGHS up; HiGHS solves it where `Simplex`
-    finds nothing, a row has no room, or the gap is not sharp. None where numbers are beyond the range of floats.
+    For so few rows `Simplex` takes a tenth of HiGHS's set-up time. HiGHS is used if it fails or a right side is 0. None
+    if numbers are beyond the range of floats.
     """
-    if not all(np.isfinite(numbers).all() for numbers in (worth, matrix, limits, top)):
+    if not all(np.isfinite(numbers).all() for numbers in (values, matrix, right, top)):
         return None
-    if (limits > 0).all():
-        rows = matrix / limits[:, None]
+    if (right > 0).all():
+        rows = matrix / right[:, None]
         unit = 1.0 / rows.max(axis=0)
-        earns = worth * unit
-        most = float(earns.max())
-        values, prices = Simplex((rows * unit).T[:, :, None], (earns / most)[:, None], (top / unit)[:, None]).run()
-        x, duals = values[:, 0] * unit, prices[:, 0] * most / limits
+        scaled = values * unit
+        most = float(scaled.max())
+        found, prices = Simplex((rows * unit).T[:, :, None], (scaled / most)[:, None], (top / unit)[:, None]).run()
+        x, duals = found[:, 0] * unit, prices[:, 0] * most / right
         x = np.where(x >= top * (1.0 - 1e-14), top, x)
-        best = duals @ limits + np.maximum(worth - duals @ matrix, 0.0) @ top
-        if best - worth @ x <= SHARP * best:  # false for NaN
+        bound = duals @ right + np.maximum(values - duals @ matrix, 0.0) @ top
+        if bound - values @ x <= GAP * bound:  # False for NaN
             return x, duals
-    found: Any = optimize.linprog(  # type: ignore[call-overload]
-        -worth,
+    solved: Any = optimize.linprog(  # type: ignore[call-overload]
+        -values,
         matrix,
-        limits,
+        right,
         method="highs-ds",
-        options=PRECISE,
+        options=TIGHT["SCIPY"],
         bounds=np.column_stack([np.zeros(len(top)), top]),
     )
-    return None if found.x is None else (found.x, np.maximum(-found.ineqlin.marginals, 0.0))
+    return None if solved.x is None else (solved.x, np.maximum(-solved.ineqlin.marginals, 0.0))
 
 
 def _newest_columns(near: UserColumns, before: UserColumns) -> UserColumns:
-    """Users with columns of their own: the new ones, and as many of those before as fit, in order."""
+    """The new kept users, and as many of those before as fit, ascending."""
     both = UserColumns.of_all([near, before])
     _, first = np.unique(both.users, return_index=True)
     return both.take(first[first < len(near.users) + MOST - FEW])
@@ -270,38 +259,38 @@ class MaxSumPool:
         self.least = pool.least()[0] if least is None else least
 
     def sample(self) -> MaxSumPool | None:
-        """Every sixteenth user, and as much of the capacities; None if all users can have columns."""
+        """Every sixteenth user, with the same part of the capacities; None if all users can be kept."""
         pool = self.pool
         return MaxSumPool(Pool(pool.program, pool.share, pool.every * 16)) if pool.n > 2 * FEW else None
 
     def all_columns(self) -> UserColumns:
-        """Columns for all users; called only where there is no sample."""
+        """All users as kept ones; called only where there is no sample."""
 
         def look(chunk: Chunk) -> UserColumns:
-            share, room = chunk.coefficients, chunk.room
-            chosen = np.flatnonzero((room > 0) & (share > 0))  # the others never want more than they must
-            return _columns(chunk, share, room, chosen, np.zeros(len(chosen)))
+            c, span = chunk.coefficients, chunk.room
+            chosen = np.flatnonzero((span > 0) & (c > 0))  # the others keep their lower bounds
+            return _columns(chunk, c, span, chosen, np.zeros(len(chosen)))
 
         return UserColumns.of_all(self.pool.each(look))
 
-    def wanted(self, prices: Float, within: float) -> Wanted:
-        """What users want at prices; near undecided are those within a relative distance, at most `FEW`."""
+    def respond(self, prices: Float, within: float) -> Response:
+        """The response to prices, and at most `FEW` users whose distance is ``within`` a number."""
 
-        def look(chunk: Chunk) -> Wanted:
-            share, room, apart = chunk.coefficients, chunk.room, cost(chunk.ratios, prices)
-            tasks = np.where(share > apart, room, 0.0)
-            np.abs(np.subtract(apart, share, out=apart), out=apart)
-            close = np.flatnonzero((apart <= within * share) & (room > 0) & (share > 0))
-            near = _columns(chunk, share, room, close, apart[close] / share[close]).nearest()
-            return Wanted(np.einsum("ij,j->i", chunk.ratios, tasks), summed(share, tasks), near)
+        def look(chunk: Chunk) -> Response:
+            c, span, reduced = chunk.coefficients, chunk.room, cost(chunk.ratios, prices)
+            tasks = np.where(c > reduced, span, 0.0)
+            np.abs(np.subtract(reduced, c, out=reduced), out=reduced)
+            close = np.flatnonzero((reduced <= within * c) & (span > 0) & (c > 0))
+            near = _columns(chunk, c, span, close, reduced[close] / c[close]).nearest()
+            return Response(np.einsum("ij,j->i", chunk.ratios, tasks), summed(c, tasks), near)
 
-        return Wanted.of_all(self.pool.each(look))
+        return Response.of_all(self.pool.each(look))
 
     def settle(self, chunk: Chunk, mix: Mix, tasks: Float) -> None:
         """Write the tasks of a chunk of users."""
-        rows, share, part = chunk.rows, chunk.coefficients, np.zeros(chunk.size)
-        for prices, mixed in zip(mix.past, mix.parts, strict=True):
-            part += mixed * (share > cost(chunk.ratios, prices))
+        rows, c, part = chunk.rows, chunk.coefficients, np.zeros(chunk.size)
+        for prices, weight in zip(mix.past, mix.weights, strict=True):
+            part += weight * (c > cost(chunk.ratios, prices))
         x = np.multiply(part, chunk.room, out=tasks[rows])
         first, last = np.searchsorted(mix.users, [rows.start, rows.stop])
         x[mix.users[first:last] - rows.start] = mix.tasks[first:last]
@@ -309,6 +298,5 @@ class MaxSumPool:
         np.minimum(x, chunk.of(self.pool.high), out=x)
 
 
-def _columns(chunk: Chunk, share: Float, room: Float, chosen: Int, distance: Float) -> UserColumns:
-    index = chosen + chunk.rows.start
-    return UserColumns(index, chunk.ratios[:, chosen], share[chosen], room[chosen], distance)
+def _columns(chunk: Chunk, c: Float, span: Float, chosen: Int, distance: Float) -> UserColumns:
+    return UserColumns(chosen + chunk.rows.start, chunk.ratios[:, chosen], c[chosen], span[chosen], distance)

@@ -1,12 +1,4 @@
-"""Ordered weights on one pool by prices, with rows made when needed.
-
-At prices p of the capacities u a unit of user j's level costs ``k_j``. The optimum is the least of ``p u`` plus what
-users gain by their best levels, ``max OW(z) - k z`` within their bounds: a convex function of as many numbers as there
-are resources. Its pieces are made when they are needed (Kelley 1960): a linear program has one row for each piece so
-far, and the best levels at its prices give the next. Above all finite bounds users count in groups: no group may cost
-less than the weights that it earns, and the k cheapest users, for all k, show the rows that are broken. The multipliers
-of the rows mix their levels and groups to an answer.
-"""
+"""Ordered weights on one pool, by cutting planes in prices (Proposition 4.12; Kelley 1960)."""
 
 from __future__ import annotations
 
@@ -19,43 +11,44 @@ from fairopt.blocks.ranked import best_levels, padded
 from fairopt.certificate import Try
 from fairopt.evidence.prices import CapacityPrices
 from fairopt.formulation.program import Program
+from fairopt.formulation.solvers import TIGHT
 from fairopt.methods import infeasible
 from fairopt.methods.arrays import Float, Int
 from fairopt.methods.settings import Proposals, Settings
 from fairopt.proofs.proposal import Proposal
 from fairopt.runtime.lazy import optimize
 from fairopt.runtime.progress import tell
+from fairopt.tolerances import ROUNDING, TINY
 
 ROUNDS = 500  # 1 to 10 are usual without limits, up to 150 with them
-ENOUGH = 1e-9  # relative gap at which to stop
-PRECISE = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}  # the least HiGHS takes
+GAP = 1e-9  # relative gap at which to stop
 
 
 def ordered_applies(program: Program) -> bool:
-    """Whether prices are exact: ordered weights on one pool with nothing but bounds on tasks."""
+    """Whether the program is ordered weights on one pool with nothing but bounds on tasks."""
     return program.single and not program.rest and program.term.ranks is not None and not program.term.is_order
 
 
 def solve_ordered(program: Program, settings: Settings) -> Proposals:
-    """The best ordered weights by prices, which are the evidence; raises `Infeasible` if lower bounds do not fit."""
+    """Ordered weights with prices as evidence; raises `Infeasible` if the lower bounds do not fit."""
     begun = time.perf_counter()
-    pieces = _Pieces(program)
-    if pieces.lower_bounds_conflict:
+    cuts = _CuttingPlanes(program)
+    if cuts.lower_bounds_conflict:
         infeasible.explain(program)
     for k in range(ROUNDS):
         tell("prices of ordered weights, programs", k, ROUNDS)
-        if not pieces.solve() or not pieces.add() or settings.late:
+        if not cuts.solve() or not cuts.add() or settings.late:
             break
     attempt = Try("prices", f"solved ({k + 1} programs)", time.perf_counter() - begun)
-    if pieces.levels is None:
+    if cuts.levels is None:
         yield Proposal("prices", attempt=attempt)
         return
-    evidence = CapacityPrices(program, pieces.best * pieces.unit)
-    yield Proposal("prices", pieces.levels / pieces.per_task, evidence, attempt=attempt)
+    evidence = CapacityPrices(program, cuts.best * cuts.unit)
+    yield Proposal("prices", cuts.levels / cuts.per_task, evidence, attempt=attempt)
 
 
-class _Pieces:
-    """The linear program of the pieces so far, in levels near 1 and weights with the sum 1."""
+class _CuttingPlanes:
+    """The linear program of the cuts so far, with levels near 1 and ordered weights of sum 1."""
 
     def __init__(self, program: Program) -> None:
         term, instance = program.term, program.instance
@@ -72,15 +65,15 @@ class _Pieces:
         closed = (self.loads[program.usable <= 0] > 0).any(axis=0)
         high = np.where(closed, 0.0, high)
         self.lower_bounds_conflict = bool(
-            (self.low > high).any() or (self.loads @ self.low > self.usable * (1 + 1e-12)).any()
+            (self.low > high).any() or (self.loads @ self.low > self.usable * (1 + ROUNDING)).any()
         )
         self.free = np.flatnonzero(np.isinf(high))
         bounds = np.concatenate([self.low, high[np.isfinite(high)]])
-        self.top = float(bounds.max(initial=0.0))  # above it users count in groups
+        self.top = float(bounds.max(initial=0.0))  # above it only users without limits count (4.12, 3)
         self.high = np.where(np.isinf(high), self.top, high)
-        self.rows: list[Float] = []  # on prices, and 1 for the gain
+        self.rows: list[Float] = []  # coefficients of the prices and of D(p)
         self.right: list[float] = []
-        self.columns: list[Float] = []  # levels of each row: its number of tasks is a mixture of these
+        self.columns: list[Float] = []  # the levels of each row, of which the answer is a mixture
         self.levels: Float | None = None
         self.prices: Float = np.zeros(len(self.usable))
         self.best: Float = np.zeros(len(self.usable))
@@ -92,13 +85,13 @@ class _Pieces:
             self._add_group(self.free)
 
     def _add_levels(self, levels: Float) -> None:
-        """What users gain is at least that of these levels."""
+        """``D(p) >= OW(levels) - k @ levels``."""
         self.rows.append(np.append(self.loads @ levels, 1.0))
         self.right.append(float(np.sort(levels) @ self.v))
         self.columns.append(levels)
 
     def _add_group(self, users: Int) -> None:
-        """A group costs at least its weights."""
+        """A group of users without limits costs at least its smallest weights."""
         self.rows.append(np.append(self.loads[:, users].sum(axis=1), 0.0))
         self.right.append(float(self.smallest[len(users) - 1]))
         column = np.zeros(len(self.v))
@@ -106,11 +99,11 @@ class _Pieces:
         self.columns.append(column)
 
     def solve(self) -> bool:
-        """Solve the program: prices, and levels as the mixture of its rows; whether that was possible."""
+        """Solve for prices, and for levels as the mixture of the rows; whether an optimum was found."""
         rows, right = np.array(self.rows), np.array(self.right)
         if not (np.isfinite(rows).all() and np.isfinite(right).all()):  # levels beyond the range of floats
             return False
-        size = np.maximum(np.abs(rows[:, :-1]).max(axis=1, initial=0.0), np.where(rows[:, -1] > 0, 1.0, 1e-300))
+        size = np.maximum(np.abs(rows[:, :-1]).max(axis=1, initial=0.0), np.where(rows[:, -1] > 0, 1.0, TINY))
         bounds = [(0.0, None)] * len(self.usable) + [(None, None)]
         found: Any = optimize.linprog(  # type: ignore[call-overload]
             np.append(self.usable, 1.0),
@@ -118,7 +111,7 @@ class _Pieces:
             b_ub=-right / size,
             bounds=bounds,
             method="highs",
-            options=PRECISE,
+            options=TIGHT["SCIPY"],
         )
         if found.x is None:
             return False
@@ -128,9 +121,9 @@ class _Pieces:
         return True
 
     def add(self) -> bool:
-        """Add the rows that the prices break; whether there are any, and they matter."""
+        """Add the rows that the prices violate; whether there are any and the gap is still open."""
         assert self.levels is not None
-        prices, groups = self._dear_enough(self.prices)
+        prices, groups = self._feasible(self.prices)
         gain, rows = 0.0, len(self.rows)
         if self.top > 0:
             levels = best_levels(self.v, prices @ self.loads, self.low, self.high)
@@ -140,19 +133,19 @@ class _Pieces:
         for group in groups:
             self._add_group(group)
         bound = float(prices @ self.usable) + gain
-        if bound < self.bound:  # never by a NaN
+        if bound < self.bound:  # False for NaN
             self.bound, self.best = bound, prices
         value = float(np.sort(self.levels) @ self.v)
-        return len(self.rows) > rows and not self.bound - value <= ENOUGH * self.bound
+        return len(self.rows) > rows and not self.bound - value <= GAP * self.bound
 
-    def _dear_enough(self, prices: Float) -> tuple[Float, list[Int]]:
-        """Prices times the least factor at which no group of users is too cheap, and the groups that were cheapest."""
+    def _feasible(self, prices: Float) -> tuple[Float, list[Int]]:
+        """Prices times the least factor at which no group costs less than its weights, and the most violated groups."""
         cost = prices @ self.loads
         order = self.free[np.argsort(cost[self.free])]
-        paid, worth = np.cumsum(cost[order]), self.smallest[: len(order)]
+        cost, weights = np.cumsum(cost[order]), self.smallest[: len(order)]
         with np.errstate(divide="ignore", invalid="ignore"):
-            short = np.where(worth > 0, worth / paid, 0.0)
+            short = np.where(weights > 0, weights / cost, 0.0)
         factor = float(short.max(initial=1.0))
-        if factor <= 1 + ENOUGH / 10:
+        if factor <= 1 + GAP / 10:
             return prices * factor, []
-        return prices * factor, [order[: k + 1] for k in {int(short.argmax()), int((worth - paid).argmax())}]
+        return prices * factor, [order[: k + 1] for k in {int(short.argmax()), int((weights - cost).argmax())}]

@@ -1,12 +1,9 @@
-"""The exact methods on one pool: whether each applies to a program, and its point with evidence.
-
-The searches (`find_events`, `price_tries`, `find_mix`) run on users in memory here; `methods.sharded` runs the first
-two on users in shards.
-"""
+"""The exact methods on one pool: whether each applies to a program, and its proposals with evidence."""
 
 from __future__ import annotations
 
 import time
+from functools import partial
 
 import numpy as np
 
@@ -25,18 +22,19 @@ from fairopt.methods.pool.max_sum import MaxSumPool, find_mix
 from fairopt.methods.pool.waterfilling import WaterfillingPool, find_events
 from fairopt.methods.settings import Proposals, Settings
 from fairopt.proofs.proposal import Proposal
+from fairopt.tolerances import ROUNDING, TINY
 
-FEW = 200  # users whose first guess is an interior point's: 2 users took 1.9 ms so, and 2.7 to 7 ms without
-NO_MORE = 1e-11  # of a capacity: what tasks at prices may be over, before they are scaled to fit
+FEW = 200  # users whose first guess is an interior point's: 2 users took 1.9 ms with it, and 2.7 to 7 ms without
+EXCESS = 1e-11  # of a capacity: more than this and best responses do not fit
 
 
 def waterfilling_applies(program: Program) -> bool:
-    """Whether water-filling is exact: leximin or max-min on one pool with nothing but bounds on tasks."""
+    """Whether the program is leximin or max-min on one pool with nothing but bounds on tasks."""
     return program.term.is_smallest and program.pool_share is not None
 
 
 def solve_waterfilling(program: Program, settings: Settings) -> Proposals:
-    """Leximin or max-min by water-filling, with the order of bottlenecks as evidence; may raise `Infeasible`."""
+    """Leximin or max-min with the order of bottlenecks as evidence; raises `Infeasible` if lower bounds do not fit."""
     assert program.pool_share is not None
     pool = Pool(program, program.pool_share)
     users = WaterfillingPool(pool)
@@ -50,7 +48,7 @@ def solve_waterfilling(program: Program, settings: Settings) -> Proposals:
 
 
 def fill_leftover(program: Program, share: Share, tasks: Float) -> Float | None:
-    """Tasks after handing out what the given ones leave of a pool, by water-filling; None if the given do not fit."""
+    """Tasks with the leftover of the given ones shared out by water-filling; None if those do not fit."""
     pool = Pool(program, share, low=tasks)
     users = WaterfillingPool(pool)
     filled = find_events(users, pool.usable)
@@ -61,15 +59,15 @@ def fill_leftover(program: Program, share: Share, tasks: Float) -> Float | None:
 
 
 def alpha_fair_applies(program: Program) -> bool:
-    """Whether prices are exact: alpha-fairness, alpha > 0, on one pool with nothing but bounds on tasks."""
+    """Whether the program is alpha-fairness, alpha > 0, on one pool with nothing but bounds on tasks."""
     return program.term.is_curved and program.pool_share is not None and bool((program.usable > 0).all())
 
 
 def solve_alpha_fair(program: Program, settings: Settings) -> Proposals:
-    """Alpha-fairness by prices, which are its evidence; raises `Infeasible` if the lower bounds do not fit.
+    """Alpha-fairness with prices as evidence; raises `Infeasible` if the lower bounds do not fit.
 
-    The prices in ``settings.start`` are a first guess; of few users those of an interior point, which takes half as
-    many steps as lowered claims. A second proposal follows where the gap of the first is larger than rounding.
+    The first guess is ``settings.start``, or for `FEW` users the prices of an interior point. Further proposals follow
+    while the gap is larger than rounding.
     """
     term, alpha = program.term, program.term.alpha
     assert alpha is not None
@@ -79,7 +77,7 @@ def solve_alpha_fair(program: Program, settings: Settings) -> Proposals:
     users = AlphaFairPool.with_samples(pool, alpha)
     guess = None
     if settings.start is not None and np.isfinite(settings.start).all():
-        whole = np.maximum(settings.start[0] / term.factor * program.instance.total_capacities, 1e-300)
+        whole = np.maximum(settings.start[0] / term.factor * program.instance.total_capacities, TINY)
         guess = np.log(whole) - (1.0 - alpha) * np.log(users.level)
     elif pool.n <= FEW and program.marginal is not None:
         with np.errstate(all="ignore"):
@@ -91,7 +89,7 @@ def solve_alpha_fair(program: Program, settings: Settings) -> Proposals:
     for log_prices in price_tries(users, alpha, guess):
         answer = yield _at_prices(users, log_prices, begun)
         found_gap = np.inf if answer is None else answer.gap
-        if best is not None and found_gap > gap:  # the tasks of the better try were overwritten
+        if best is not None and found_gap > gap:  # its tasks overwrote those of the better try
             yield _at_prices(users, best, begun)
             return
         best, gap = log_prices, found_gap
@@ -102,18 +100,18 @@ def solve_alpha_fair(program: Program, settings: Settings) -> Proposals:
 
 
 def _at_prices(users: AlphaFairPool, log_prices: Float, begun: float) -> Proposal:
-    """The tasks that users want at prices, written over those of the previous try."""
+    """The best responses to prices, which overwrite the tasks of the last try."""
     evidence = FairPrices(users.pool, log_prices, users.level, users.settling(log_prices))
     return Proposal("prices", users.tasks, evidence, attempt=Try("prices", "solved", time.perf_counter() - begun))
 
 
 def max_sum_applies(program: Program) -> bool:
-    """Whether the linear program is exact: a total, or alpha-fairness at 0, on one pool with nothing but bounds."""
+    """Whether the program is a total, or alpha-fairness at 0, on one pool with nothing but bounds on tasks."""
     return program.term.is_linear and program.pool_share is not None
 
 
 def solve_max_sum(program: Program, settings: Settings) -> Proposals:
-    """The largest total by prices, which are its evidence; raises `Infeasible` if the lower bounds do not fit."""
+    """The largest total with prices as evidence; raises `Infeasible` if the lower bounds do not fit."""
     assert program.pool_share is not None
     begun = time.perf_counter()
     pool = Pool(program, program.pool_share)
@@ -122,15 +120,15 @@ def solve_max_sum(program: Program, settings: Settings) -> Proposals:
     if mix is None:
         yield Proposal("linear", attempt=Try("linear", "no prices found", time.perf_counter() - begun))
         return
-    tasks, found = np.empty(pool.n), mix
-    evidence = TotalPrices(pool, mix.prices, lambda chunk: users.settle(chunk, found, tasks))
+    tasks = np.empty(pool.n)
+    evidence = TotalPrices(pool, mix.prices, partial(users.settle, mix=mix, tasks=tasks))
     yield Proposal("linear", tasks, evidence, attempt=Try("linear", "solved", time.perf_counter() - begun))
 
 
 def sum_applies(program: Program) -> bool:
-    """Whether prices of a sum over users are exact: one concave function per user, on one pool under bounds on tasks.
+    """Whether the program is a sum of one concave function per user on one pool with nothing but bounds on tasks.
 
-    Leximin, and multiples of max-min, of alpha-fairness and of totals alone, have methods of their own.
+    Not for objectives of one share, which the methods above solve.
     """
     if not program.single or program.rest or program.pool_share is not None or not (program.usable > 0).all():
         return False
@@ -138,9 +136,9 @@ def sum_applies(program: Program) -> bool:
 
 
 def solve_sum(program: Program, settings: Settings) -> Proposals:
-    """A sum of one concave function per user by prices, its evidence; raises `Infeasible` if lower bounds do not fit.
+    """A sum of one concave function per user with prices as evidence, from the guess ``settings.start`` if any.
 
-    ``settings.start`` are prices to start from.
+    Raises `Infeasible` if the lower bounds do not fit.
     """
     begun = time.perf_counter()
     assert program.marginal is not None
@@ -155,10 +153,10 @@ def solve_sum(program: Program, settings: Settings) -> Proposals:
         if found is None:
             yield Proposal("prices", attempt=attempt)
             return
-        # what users want at the prices is closer for each of them, where it fits
-        wanted = problem.response(found.prices, found.tasks)
-        fits = float(np.max(problem.ratios @ wanted / problem.usable)) <= 1.0 + NO_MORE
-    tasks = problem.whole(wanted if fits else found.tasks)
+        # if the best responses to the prices fit, they are more precise for single users
+        response = problem.response(found.prices, found.tasks)
+        fits = float(np.max(problem.ratios @ response / problem.usable)) <= 1.0 + EXCESS
+    tasks = problem.whole(response if fits else found.tasks)
     yield Proposal("prices", tasks, UserPrices(program, found.prices), attempt=attempt)
 
 
@@ -166,7 +164,7 @@ def refuse_lower_bounds(program: Program) -> None:
     """Raise `Infeasible` if the lower bounds on tasks of one pool do not fit."""
     if not program.low.any():
         return
-    crossed = bool(np.any(program.low > program.high * (1 + 1e-12)))
+    crossed = bool(np.any(program.low > program.high * (1 + ROUNDING)))
     if not bounds_fit(program.pairs.loads @ program.low, crossed, program.usable):
         infeasible.explain(program)
 

@@ -1,7 +1,7 @@
-"""Fair sharing of one pool among users in shards: too many for one array, or on many computers.
+"""One pool with its users in shards: too many for one array, or on several computers.
 
-* `solve`: all shards together, as the users that the methods of one pool ask.
+* `solve`: all shards together, as the users that methods of one pool work on.
 * `workers`: backends that evaluate shards, in this process or on a Dask cluster.
-* `waiting`: time limits, and clusters whose workers may be missing, die or stop.
-* `shards`: where the rows are, and how a shard is read and checked.
+* `waiting`: time limits, and Dask workers that die or do not respond.
+* `shards`: where the rows of a shard are, and how they are read and checked.
 """

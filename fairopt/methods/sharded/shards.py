@@ -1,8 +1,7 @@
-"""Users in shards: where their rows are, and how one shard is read and checked.
+"""Where the rows of a shard are, and how they are read and checked.
 
-A shard is a short description of some rows; any process can be sent it and can read the rows as often as needed. Files
-are read and not mapped: a mapped file that somebody cuts short kills the process. What is read again is compared by a
-checksum with what was read first.
+A shard is a short description of rows that any process can read. Files are read and not mapped, since truncating a
+mapped file kills the process. A checksum compares every reading with the first one.
 """
 
 from __future__ import annotations
@@ -35,31 +34,30 @@ from fairopt.validation import Labels, as_floats, check_numbers, default_labels,
 
 ROWS = 1_000_000  # users in a shard that is cut from an array: 32 MB of four resources
 ABOUT_USERS = {column.name: column for column in datasets.USER_COLUMNS}
-LANES = 512  # sums of a `Checksum`: 160 MB take 3 ms on top of 24 to read them; CRC-32 would take 40
+LANES = 512  # sums of a `Checksum`: 160 MB take 3 ms, beside 24 to read them; CRC-32 would take 40
 
 
 @dataclass(frozen=True)
 class Shard(ABC):
-    """Some of the users: a name for messages, the number of the first row in its array or file, and of its rows."""
+    """Some of the users, with a name for messages and the index of the first row in its array or file."""
 
     name: str
     first: int
     is_view: bool = field(default=False, kw_only=True)  # reading copies nothing
-    n_rows: int | None = field(default=None, kw_only=True)  # where that is known before they are read
+    n_rows: int | None = field(default=None, kw_only=True)  # if known before reading
 
     @abstractmethod
     def read(self) -> dict[str, Any]:
-        """Demands of shape (n_users, n_resources), and weights and task limits where given: arguments of `Instance`."""
+        """Demands (n_users, n_resources), and weights and task limits if given, as arguments of `Instance`."""
 
     def labels(self) -> Any:
         """The users' labels as an Arrow column, or None."""
         return None
 
     def instance(self, capacities: Float, resources: Sequence[str], whole: bool) -> tuple[Instance, int | None]:
-        """The users as a pool with the capacities of all shards together, checked; and a checksum of what was read.
+        """The users on the whole pool, and the checksum of what was read, None for arrays that are not copied.
 
-        Arrays that are not copied have no checksum. Unless ``whole``, demands may be `FileRows` instead of an array,
-        which are checked where they are read first.
+        Unless ``whole``, demands may be `FileRows`, which are checked when they are first read.
         """
         users = self.read()
         demands = users["demands"]
@@ -82,7 +80,7 @@ class Shard(ABC):
                     chunk, no_users.capacities, Labels(default_labels("user", len(chunk)), resources, ("pool",))
                 )
             except InvalidInstance:
-                Instance(demands.copied(), **about)  # says the same of the user's number in the shard
+                Instance(demands.copied(), **about)  # raises the same error with the user's number in the shard
                 raise
 
         demands.check = check
@@ -90,19 +88,19 @@ class Shard(ABC):
 
     @contextmanager
     def named(self) -> Iterator[None]:
-        """Name the shard and the row, counted from 0 in its array or file, in errors about its users."""
+        """Name the shard, and rows instead of users, in errors."""
         try:
             yield
         except (InvalidInput, NoAnswer, NotCertified) as error:
-            told = re.sub(r"user 'user(\d+)'", lambda found: f"row {self.first + int(found[1]) - 1}", str(error))
-            again = copy.copy(error)
-            again.args = (f"shard {self.name!r}: {told}",)
-            raise again from error
+            message = re.sub(r"user 'user(\d+)'", lambda found: f"row {self.first + int(found[1]) - 1}", str(error))
+            named = copy.copy(error)
+            named.args = (f"shard {self.name!r}: {message}",)
+            raise named from error
 
 
 @dataclass(frozen=True)
 class ArrayShard(Shard):
-    """Rows of an array in memory, with their weights and task limits if they have any."""
+    """Rows of an array in memory, with weights and task limits in ``about`` if there are any."""
 
     demands: Float
     about: Mapping[str, Float] = field(default_factory=dict)
@@ -114,7 +112,7 @@ class ArrayShard(Shard):
 
 @dataclass(frozen=True)
 class FileShard(Shard):
-    """Rows of an array in a file: those from ``offset`` on, ``strides`` bytes apart by row and by column."""
+    """Rows of an array in a file, from ``offset`` on, with ``strides`` in bytes by row and by column."""
 
     path: str
     dtype: np.dtype[Any]
@@ -123,12 +121,12 @@ class FileShard(Shard):
     strides: tuple[int, int]
 
     def read(self) -> dict[str, Any]:
-        """The rows, which are read where they are asked for."""
+        """The rows, which are read later in chunks."""
         return {"demands": FileRows(self)}
 
 
 class Checksum:
-    """Sums of the words of chunks, in lanes: to see that a second reading is the first, not to withstand an enemy."""
+    """Sums of the words of chunks, in lanes. It detects changes, but is not cryptographic."""
 
     def __init__(self) -> None:
         self.lanes = np.zeros(LANES, dtype=np.uint64)
@@ -149,7 +147,7 @@ class Checksum:
 
 
 def checksum_of(users: Mapping[str, Any]) -> int:
-    """The checksum of demands, weights and limits that were read."""
+    """The checksum of demands, weights and limits."""
     found = Checksum()
     for array in users.values():
         found.add(np.ascontiguousarray(array))
@@ -157,7 +155,7 @@ def checksum_of(users: Mapping[str, Any]) -> int:
 
 
 class _Scratch(threading.local):
-    """Where a thread reads a chunk to: memory that stays in the processor's cache."""
+    """A thread's buffer for chunks, which stays in the processor's cache."""
 
     memory: Any = np.empty(0, dtype=np.uint8)
 
@@ -166,10 +164,9 @@ _SCRATCH = _Scratch()
 
 
 class FileRows:
-    """Rows of a file, read by chunks into memory that the next chunk takes again.
+    """Rows of a file, read in order in chunks, each into the same buffer.
 
-    Rows are read in order, from the first to the last, which compares them with the first reading by size and
-    time, and where `compares` by checksum: `NotCertified` if these differ.
+    Raises `NotCertified` if size, time or, if ``compares``, checksum differ from those of the first reading.
     """
 
     ndim = 2
@@ -180,12 +177,12 @@ class FileRows:
         self.strides = (self.shape[1] * self.dtype.itemsize, self.dtype.itemsize)
         self.nbytes = self.shape[0] * self.strides[0]
         self.checksum: int | None = None  # of the first reading
-        self.check: Callable[[Float], None] | None = None  # of each chunk in the first reading
-        self._seen: tuple[int, ...] | None = None
+        self.check: Callable[[Float], None] | None = None  # for each chunk of the first reading
+        self._stat: tuple[int, ...] | None = None
         self._file: Any = None
-        self._next = 0  # row that comes next in this reading
+        self._next = 0  # the next row of this reading
         self.compares = True  # later readings by checksum too
-        self.every: int | None = None  # keep every so many rows of the first reading
+        self.every: int | None = None  # the step between the rows of the first reading that are kept
         self.kept: list[Float] = []
         self._sum: Checksum | None = None
 
@@ -196,7 +193,7 @@ class FileRows:
         return self.copied().astype(dtype or self.dtype, copy=False)
 
     def copied(self, rows: slice = slice(None)) -> Float:
-        """Some rows, in memory of their own."""
+        """A copy of some rows."""
         start, stop, step = rows.indices(len(self))
         out = np.empty((len(range(start, stop, step)), self.shape[1]), dtype=self.dtype)
         first = done = 0
@@ -208,7 +205,7 @@ class FileRows:
         return out
 
     def chunks(self) -> Iterator[Float]:
-        """All rows, each chunk until the next one is asked for."""
+        """All rows; a chunk is valid until the next one."""
         step = rows_in_a_chunk(self.shape[1])
         for start in range(0, len(self), step):
             yield self[start : start + step]
@@ -258,9 +255,9 @@ class FileRows:
     def _compare_file(self) -> None:
         about = os.fstat(self._file.fileno())
         now = about.st_dev, about.st_ino, about.st_size, about.st_mtime_ns
-        if self._seen not in (None, now):
+        if self._stat not in (None, now):
             raise changed()
-        self._seen = now
+        self._stat = now
 
     def _read(self, start: int, stop: int) -> Any:
         m, (by_row, by_column), size = self.shape[1], self.shard.strides, self.shard.dtype.itemsize
@@ -288,10 +285,10 @@ class FileRows:
 
 
 def changed() -> NotCertified:
-    """The error of a shard that is not what it was."""
+    """The error of a shard that changed."""
     return NotCertified(
-        "it changed during the call, by its size, time or content, and so no answer can be certified; start again when "
-        "nobody writes to it"
+        "it changed during the call, in size, time or content, so no answer can be certified; start again when nothing "
+        "writes to it"
     )
 
 
@@ -355,7 +352,7 @@ class BlockShard(Shard):
 
 
 def shards_of(source: Any, resources: Sequence[str] | None) -> list[Shard]:
-    """Cut a source of `allocate_sharded` into shards, in the order of users; ``resources`` are the columns to read.
+    """The shards of a source of `allocate_sharded`, in the order of users; ``resources`` are the columns to read.
 
     Raises `InvalidInstance` if the source cannot be read or has no users.
     """
@@ -374,13 +371,13 @@ def shards_of(source: Any, resources: Sequence[str] | None) -> list[Shard]:
     else:
         shards = _cut(source)
     if not shards:
-        told = f"{str(source)!r}" if isinstance(source, (str, Path)) else f"the source ({type(source).__name__})"
-        raise InvalidInstance(f"{told} holds no users; give an array, a .npy file or a folder of .parquet files")
+        what = f"{str(source)!r}" if isinstance(source, (str, Path)) else f"the source ({type(source).__name__})"
+        raise InvalidInstance(f"{what} holds no users; give an array, a .npy file or a folder of .parquet files")
     return shards
 
 
 def _cut(source: ArrayLike, name: str = "", mapped: bool = False) -> list[Shard]:
-    """Cut an array; ``mapped`` is whether its file was mapped just now."""
+    """The shards of an array; ``mapped`` if `_mapped` made it from a file."""
     array = source if isinstance(source, np.ndarray) else np.asarray(source)
     if array.dtype.kind not in "fiu" or array.ndim != 2:
         raise InvalidInstance(
@@ -417,9 +414,9 @@ def _cut(source: ArrayLike, name: str = "", mapped: bool = False) -> list[Shard]
 
 
 def _on_disk(array: Any, mapped: bool) -> tuple[str, int, tuple[int, int]] | None:
-    """The file, the offset and the strides of an array that a memory map shows; None of an array in memory.
+    """The file, the offset and the strides of a view of a memory map; None of an array in memory.
 
-    Refused are views of other than whole rows or columns, and maps whose file was replaced or removed.
+    Raises `InvalidInstance` unless the view is of whole rows or columns, and the file still that of the map.
     """
     whole = array
     while isinstance(whole, np.ndarray) and not (
@@ -431,7 +428,7 @@ def _on_disk(array: Any, mapped: bool) -> tuple[str, int, tuple[int, int]] | Non
     fix = "give the name of the file, or a copy in memory by numpy.array(...)"
     if not mapped and not _is_file_of(whole):
         raise InvalidInstance(
-            f"the file of a memory map, {whole.filename}, was replaced or removed since, or this system does not tell; "
+            f"the file of a memory map, {whole.filename}, was replaced or removed, or this system does not show it; "
             f"{fix}"
         )
     by_row, by_column = array.strides
@@ -439,15 +436,15 @@ def _on_disk(array: Any, mapped: bool) -> tuple[str, int, tuple[int, int]] | Non
     in_rows = (by_column == size or m == 1) and by_row == m * size
     if whole.mode == "c" or not (in_rows or (by_row == size and by_column >= n * size)):
         what = "may differ from it (mode 'c')" if whole.mode == "c" else "is a view of neither whole rows nor columns"
-        raise InvalidInstance(f"a memory map of {whole.filename} {what}, and reading it may end the process; {fix}")
+        raise InvalidInstance(f"a memory map of {whole.filename} {what}, and reading it may kill the process; {fix}")
     offset = whole.offset + array.__array_interface__["data"][0] - whole.__array_interface__["data"][0]
     return str(whole.filename), offset, (by_row, size if in_rows else by_column)
 
 
 def _is_file_of(array: Any) -> bool:
-    """Whether the file by the name of a memory map is the one that it maps, as the system lists both."""
+    """Whether the name of a memory map's file still leads to the file that is mapped."""
     if sys.platform == "win32":
-        return True  # files that are mapped cannot be replaced
+        return True  # mapped files cannot be replaced
     try:
         other = np.memmap(array.filename, np.uint8, "r", shape=1)
         maps = [line.split(maxsplit=5) for line in Path("/proc/self/maps").read_bytes().splitlines()]
@@ -480,10 +477,10 @@ def _files(path: Path, resources: Sequence[str] | None) -> list[Shard]:
         raise InvalidInstance(f"there is no {str(path)!r}; give a .npy file, or a folder of .parquet files")
     files = [(path, path.name)]
     if path.is_dir():
-        there = [(file, file.relative_to(path)) for file in sorted(path.rglob("*")) if file.is_file()]
+        found = [(file, file.relative_to(path)) for file in sorted(path.rglob("*")) if file.is_file()]
         files = [
             (file, str(inside))
-            for file, inside in there
+            for file, inside in found
             if file.suffix in (".npy", ".parquet") and not any(part[0] in "._" for part in inside.parts)
         ]
         if len({file.suffix for file, _ in files}) > 1:
@@ -496,9 +493,9 @@ def _files(path: Path, resources: Sequence[str] | None) -> list[Shard]:
 
 
 def with_servers(source: Any, capacities: Any) -> tuple[Any, Any]:
-    """Of a folder with tables of users and of servers the users, and the capacities of all servers unless given.
+    """The users of a folder with tables of users and servers, and the total capacities unless given.
 
-    Other sources are as they are.
+    Other sources are returned as they are.
     """
     folder = Path(source) if isinstance(source, (str, Path)) else None
     for ending in (".parquet", ".csv") if folder is not None else ():
@@ -506,11 +503,11 @@ def with_servers(source: Any, capacities: Any) -> tuple[Any, Any]:
         if not (users.exists() and servers.exists()):
             continue
         others = {p.name for e in (".npy", ".parquet", ".csv") for p in Path(source).glob(f"*{e}")}
-        strange = sorted(others - {users.name, servers.name})
-        if strange:
+        unknown = sorted(others - {users.name, servers.name})
+        if unknown:
             why = "demands differ by server, and shards share one pool" if demands.exists() else "it would not be read"
             raise InvalidInstance(
-                f"{source!s} has {users.name}, {servers.name} and {strange[0]}: {why}; give the table of users alone"
+                f"{source!s} has {users.name}, {servers.name} and {unknown[0]}: {why}; give only the table of users"
             )
         of = datasets.servers_alone(servers) if ending == ".parquet" else datasets.read(source)
         if capacities is None:
@@ -524,7 +521,7 @@ def with_servers(source: Any, capacities: Any) -> tuple[Any, Any]:
 
 
 def _columns(instance: Instance) -> list[str]:
-    """The columns of resources in a table, as ``memory [GiB]``."""
+    """The names of resource columns in a table, such as ``memory [GiB]``."""
     units = instance.units or ("",) * instance.n_resources
     return [f"{name} [{unit}]" if unit else name for name, unit in zip(instance.resources, units, strict=True)]
 
@@ -543,23 +540,23 @@ def _users_of(instance: Instance, resources: Sequence[str] | None) -> list[Shard
 
 
 def _check_columns(path: str, columns: Sequence[str], resources: Sequence[str] | None) -> None:
-    """Require that each column of a table of users is about users or has a capacity, and that these have names."""
+    """Raise `InvalidInstance` unless resources and columns of a table of users match."""
     if resources is None:
         raise InvalidInstance(
-            "capacities have no names, and a table is read by column; give a dict such as {'cpu': 64, 'gpu': 8}"
+            "capacities have no names, which a table needs for its columns; give a dict such as {'cpu': 64, 'gpu': 8}"
         )
     for resource in resources:
         if resource in ("user", *ABOUT_USERS):
             raise InvalidInstance(
-                f"a resource is called {resource!r}, which in a table is a column about users; "
-                "rename the column and the capacity"
+                f"a resource is called {resource!r}, which is reserved for a column about users; rename the column and "
+                "the capacity"
             )
         if resource not in columns:
             raise InvalidInstance(f"{path!r} has no column {resource!r}; {nearest(resource, columns)}")
     for column in columns:
         if column not in (*resources, "user", *ABOUT_USERS):
             fix = "remove it: users share one pool" if column == "servers" else "give one, or remove the column"
-            raise InvalidInstance(f"{path!r} has a column {column!r}, for which there is no capacity; {fix}")
+            raise InvalidInstance(f"{path!r} has a column {column!r} without a capacity; {fix}")
 
 
 def _row_groups(path: Path, name: str, resources: Sequence[str] | None) -> list[Shard]:
@@ -588,7 +585,7 @@ def _parquet_file(path: Path) -> Any:
 
 
 def _numbers(table: Any, name: str, first: int, blank: float | None = None) -> Float:
-    """A column as floats; an empty entry is ``blank``, or an error that names the row."""
+    """A column as floats, with empty entries as ``blank``; without it they raise `InvalidInstance`."""
     import pyarrow as pa
 
     column, types = table[name], pa.types
@@ -608,24 +605,24 @@ def _numbers(table: Any, name: str, first: int, blank: float | None = None) -> F
 def _blocks(source: Any) -> list[Shard]:
     if not hasattr(source, "to_delayed") or getattr(source, "ndim", None) != 2 or len(source.chunks[1]) != 1:
         raise InvalidInstance(
-            f"{type(source).__name__} cannot be cut into users; give a Dask array of shape (n_users, n_resources) "
+            f"{type(source).__name__} cannot be split by user; give a Dask array of shape (n_users, n_resources) "
             "whose chunks hold whole rows: array.rechunk({1: -1})"
         )
     return [BlockShard(f"block {k}", 0, block) for k, block in enumerate(source.to_delayed()[:, 0])]
 
 
 def named_capacities(capacities: Any) -> tuple[Float, tuple[str, ...] | None]:
-    """Capacities as an array, and the names of the resources where they have any."""
+    """Capacities as an array, and the names of the resources if given."""
     names = labels(capacities, len(capacities), "resource") if isinstance(capacities, Mapping) else None
     given = list(capacities.values()) if isinstance(capacities, Mapping) else capacities
     values = np.array(as_floats(given, "capacities"), dtype=float)
     if values.ndim != 1 or len(values) == 0:
-        raise InvalidInstance(f"capacities have shape {values.shape}; give one number for each resource, in one pool")
+        raise InvalidInstance(f"capacities have shape {values.shape}; give one number for each resource")
     bad = ~(np.isfinite(values) & (values > 0))
     if bad.any():
         i = int(np.flatnonzero(bad)[0])
         name = names[i] if names else f"resource{i + 1}"
         raise InvalidInstance(
-            f"the capacity of {name!r} is {values[i]}; give a finite number > 0, or leave the resource out"
+            f"the capacity of {name!r} is {values[i]}; give a finite number > 0, or leave out the resource"
         )
     return values, names

@@ -1,8 +1,4 @@
-"""Users in shards, asked all together as the users of one pool.
-
-Each round asks every shard the same question (loads at a level, or responses to prices) and adds up answers of
-``m + m^2`` numbers.
-"""
+"""Users in shards as the users of one pool: each round evaluates every shard, and sums the results."""
 
 from __future__ import annotations
 
@@ -28,18 +24,18 @@ from fairopt.runtime.progress import tell, within
 
 log = logging.getLogger("fairopt")
 
-SAMPLE = 50_000  # users, from all shards, that the first guess is made from
+SAMPLE = 50_000  # users, from all shards, for a first guess
 
 
 class Judged(NamedTuple):
-    """Events, or level and prices, from which all tasks follow; what is proved of these; and their load by shard."""
+    """Events, or level and prices, from which all tasks follow, with their proof and the load of each shard."""
 
     answer: tuple[Any, ...]
     proof: PoolProof
     loads: list[Float]
 
     def has(self, k: int, load: Float) -> bool:
-        """Whether tasks of a shard have the load that was certified."""
+        """Whether the tasks of a shard have the certified load."""
         return np.allclose(load, self.loads[k] * self.proof.factor, rtol=1e-9, atol=0.0)
 
 
@@ -71,9 +67,9 @@ class ShardedUsers:
             self.level = unit_level(self.started.rates, self.usable, self.started.first_limit, self.alpha)
 
     def ask(self, name: str, *arguments: Any, each: Sequence[tuple[Any, ...]] | None = None) -> list[Any]:
-        """Ask every shard the same question, in one round; ``each`` adds arguments by shard.
+        """Evaluate every shard in one round; ``each`` adds arguments by shard.
 
-        `NotCertified` if a shard is not what it was in the first round.
+        Raises `NotCertified` if a shard changed since the first round.
         """
         self.rounds += 1
         self.deadline.during = f"round {self.rounds} ({name})"
@@ -89,7 +85,7 @@ class ShardedUsers:
         return [answer for _, answer in answers]
 
     def parts(self, name: str, *arguments: Any) -> list[Any]:
-        """One round of `ask`: the answers of shards in which any user takes part."""
+        """The results of one round, of shards in which any user takes part."""
         return [part for part in self.ask(name, *arguments) if part is not None]
 
     def start(self) -> Start:
@@ -127,21 +123,21 @@ class ShardedUsers:
         return Pool(program, program.pool_share)
 
     def judged(self, answer: tuple[Any, ...], prices: Float) -> Judged:
-        """What is proved, in one round, of the tasks that follow from events, or from level and prices.
+        """The proof for the tasks that follow from events, or from level and prices.
 
-        In two, where levels of some users hang on errors of others.
+        Takes one round, or two if later levels may depend on errors of earlier ones (Bound 4.3, small holdings).
         """
         parts, adjustments = self.ask("judge", answer), None
         found = combined([part for part in parts if part is not None])
         loads = [np.zeros(len(self.usable)) if part is None else part.feasible.load for part in parts]
         if isinstance(found, Bottlenecks) and found.has_small_holdings(self.usable):
-            adjustments = combined(self.parts("owe", *answer, found.least))
+            adjustments = combined(self.parts("corrections", *answer, found.least))
         proof = proof_on_pool(self.program, self.usable, self.n, found, prices, self.level, adjustments)
         return Judged(answer, proof, loads)
 
 
 def sampling(policy: Any, shards: Sequence[Shard]) -> int | None:
-    """Of how many users one is in the sample for prices, if that is known before the first round."""
+    """The step between users of the sample for prices, if it is known before the first round."""
     rows = [shard.n_rows for shard in shards if shard.n_rows is not None]
     if len(rows) < len(shards) or policy.objective.term.is_smallest:
         return None
@@ -151,21 +147,21 @@ def sampling(policy: Any, shards: Sequence[Shard]) -> int | None:
 def tasks_again(
     shards: Sequence[Shard], problem: ShardedProblem, judged: Judged, checksums: Sequence[int | None], k: int
 ) -> Float:
-    """Tasks of shard ``k``, which is read again."""
+    """The tasks of shard ``k``, which is read again."""
     checksum, (tasks, load) = LoadedShard(shards[k], problem).answer("tasks", judged.answer, judged.proof.factor)
     require_as_before(shards[k], checksum == checksums[k] and judged.has(k, load))
     return np.asarray(tasks)
 
 
 def require_as_before(shard: Shard, same: bool) -> None:
-    """Raise `NotCertified` if a shard is not what it was."""
+    """Raise `NotCertified` if a shard changed."""
     if not same:
         with shard.named():
             raise changed()
 
 
 def solve_in_shards(users: ShardedUsers) -> Judged:
-    """The answer, judged; the best so far if the time is up."""
+    """The best answer within the time limit, with its proof."""
     start, m = users.started, len(users.usable)
     if start is None:
         nothing = PoolProof(1.0, users.measure.empty(m), 0.0, 0.0, np.zeros(m))
@@ -188,11 +184,11 @@ def solve_in_shards(users: ShardedUsers) -> Judged:
             if judged.proof.gap <= FINE:
                 break
     except NotCertified:
-        if best is None or not users.deadline.over:
+        if best is None or not users.deadline.late:
             raise
     if best is None:
         raise NotCertified(
-            f"no prices were found at alpha = {users.alpha:g}. Fix: solve in memory, where other methods can be tried, "
-            "or choose an alpha from 0.1 to 20"
+            f"no prices were found at alpha = {users.alpha:g}; solve in memory, where other methods can be tried, or "
+            "choose an alpha from 0.1 to 20"
         )
     return best

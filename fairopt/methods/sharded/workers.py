@@ -30,12 +30,12 @@ from fairopt.methods.sharded.waiting import CHECKS, Deadline, answering, gathere
 from fairopt.proofs.pool import AlphaFairSums, Bottlenecks, Corrections, alpha_fair_sums, bottlenecks, corrections
 from fairopt.runtime.progress import tell
 
-FINAL = ("judge", "owe", "tasks", "write")  # questions whose answers are certified, or given
+FINAL = ("judge", "corrections", "tasks", "write")  # methods of `LoadedShard` whose results are certified or returned
 
 
 @dataclass(frozen=True)
 class ShardedProblem:
-    """Objective, constraints and capacities: the same for all shards. ``every`` so many users are a sample."""
+    """What all shards have in common; of ``every`` so many users one is in the sample."""
 
     objective: Objective
     constraints: tuple[Constraint, ...]
@@ -49,10 +49,7 @@ class ShardedProblem:
 
 
 class LoadedShard:
-    """A shard that has been read, and answers questions about its users.
-
-    Its errors (`InvalidInstance`, `OutOfDomain`, `Infeasible`) name the shard and the row.
-    """
+    """A shard in memory. Its errors name the shard and the row."""
 
     def __init__(self, shard: Shard, problem: ShardedProblem) -> None:
         self.shard, self.problem = shard, problem
@@ -64,14 +61,14 @@ class LoadedShard:
             if isinstance(demands, FileRows):
                 demands.every = problem.every
             self.program = problem.program(instance)
-            self.program.refuse_hopeless()
+            self.program.refuse_infinite_objective()
             if not self.program.empty:
                 assert self.program.pool_share is not None
                 pool, alpha = Pool(self.program, self.program.pool_share), self.program.term.alpha
                 self.users = WaterfillingPool(pool) if alpha is None else AlphaFairPool(pool, alpha)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return LoadedShard, (self.shard, self.problem)  # read again where it is needed, which keeps messages small
+        return LoadedShard, (self.shard, self.problem)  # is read again after a move, which keeps messages small
 
     def __sizeof__(self) -> int:
         instance, users = self.program.instance, self.users
@@ -86,7 +83,7 @@ class LoadedShard:
         return demands.checksum if isinstance(demands, FileRows) else self._checksum
 
     def ask(self, name: str, *arguments: Any) -> Any:
-        """The answer of one of the methods below, or of the users; None where no user takes part."""
+        """The result of a method below, or of the users; None if no user takes part."""
         own = getattr(self, f"_{name}", None)
         demands: Any = self.program.given.demands
         if isinstance(demands, FileRows):
@@ -97,11 +94,11 @@ class LoadedShard:
             return None if self.users is None else getattr(self.users, name)(*arguments)
 
     def answer(self, name: str, *arguments: Any) -> tuple[int | None, Any]:
-        """The checksum, and what `ask` gives."""
+        """The checksum, and the result of `ask`."""
         return self.checksum, self.ask(name, *arguments)
 
     def _opening(self) -> tuple[int, Start | None, Any]:
-        """The number of users; the load of their lower bounds and their rates, at level zero; and the sample."""
+        """The number of users, what they report before any rises, and the sample."""
         n, users, every = self.program.given.n_users, self.users, self.problem.every
         sample = None if every is None else self._sample(every)
         if isinstance(users, AlphaFairPool):
@@ -117,7 +114,7 @@ class LoadedShard:
         return self.users.respond(log_prices, alpha)
 
     def _sample(self, every: int) -> tuple[Float, Float, Float, int] | None:
-        """Demands, weights and limits of every k-th user (``every`` is k); and how many users there are."""
+        """Demands, weights and limits of the sample, and the number of users who take part."""
         if self.users is None:
             return None
         instance = self.program.instance
@@ -128,8 +125,8 @@ class LoadedShard:
         weights, limits = instance.weights[pick], instance.task_limits[pick]
         return np.array(demands), np.array(weights), np.array(limits), instance.n_users
 
-    def _owe(self, events: Sequence[Event], least: Float) -> Corrections | None:
-        """What users owe each other, where some hold a trace of what stops them."""
+    def _corrections(self, events: Sequence[Event], least: Float) -> Corrections | None:
+        """The first-order corrections of Bound 4.3 for small holdings."""
         users = copy.copy(self.users)
         if users is None:
             return None
@@ -139,7 +136,7 @@ class LoadedShard:
         return corrections(users.pool, users.tasks, order, least, partial(users.settle, events=events))
 
     def _settled(self, answer: tuple[Any, ...]) -> tuple[Float, Any]:
-        """Tasks of the users who take part, and the measures of these, from the events or from level and prices."""
+        """Tasks of the users who take part, from events or from level and prices, and their measures."""
         users = copy.copy(self.users)
         assert users is not None
         users.tasks = users.tasks.copy()
@@ -158,7 +155,7 @@ class LoadedShard:
         return None if self.users is None else self._settled(answer)[1]
 
     def _tasks(self, answer: tuple[Any, ...], factor: float) -> tuple[Float, Float]:
-        """Tasks of all users of the shard, zero for those who take no part; and their loads."""
+        """Tasks of all users, zero for those who take no part, and their loads."""
         out = np.zeros(self.program.given.n_users)
         if self.users is None:
             return out, np.zeros(len(self.problem.resources))
@@ -167,7 +164,7 @@ class LoadedShard:
         return out, found.feasible.load * factor
 
     def _write(self, answer: tuple[Any, ...], factor: float, path: str) -> Float:
-        """Write the tasks to a file; their loads."""
+        """Write the tasks to a file, and return their loads."""
         tasks, load = self._tasks(answer, factor)
         labels = self.shard.labels()
         try:
@@ -188,8 +185,8 @@ class LoadedShard:
 class InProcess:
     """Shards read one after the other in this process, in every round.
 
-    Those whose demands are views or in files are kept with what was computed about them, which is a number or two per
-    user. Under bounds it would be several numbers, so they are computed again.
+    Shards whose demands are views or in files are kept, with a number or two per user. Under constraints it would be
+    several, so they are loaded again.
     """
 
     def __init__(self, shards: Sequence[Shard], problem: ShardedProblem) -> None:
@@ -199,7 +196,7 @@ class InProcess:
     def ask(
         self, name: str, *arguments: Any, deadline: Deadline, each: Sequence[tuple[Any, ...]] | None = None
     ) -> list[tuple[int | None, Any]]:
-        """Ask every shard the same question, and what ``each`` adds by shard; one shard is in memory at a time."""
+        """Evaluate every shard, with the arguments that ``each`` adds by shard; one is in memory at a time."""
         answers = []
         for k, more in enumerate(each or [()] * len(self.shards)):
             deadline.check(k, len(self.shards))
@@ -221,7 +218,7 @@ class InProcess:
 
 
 class DaskWorkers:
-    """Shards in the memory of a Dask cluster's workers; another worker reads them again where one is lost or silent."""
+    """Shards in the memory of Dask workers; if a worker is lost or silent, another one reads its shards."""
 
     def __init__(self, shards: Sequence[Shard], problem: ShardedProblem, client: Any, deadline: Deadline) -> None:
         try:
@@ -240,9 +237,9 @@ class DaskWorkers:
             self.loaded.extend(self._load(shard, live) for shard in shards)
 
     def _check_imports(self, deadline: Deadline) -> list[str]:
-        """Have the workers load the problem now: a class that they cannot import would crash them later.
+        """Load the problem on all workers, as a class that they cannot import would crash them later.
 
-        Where some do not answer, the addresses of those that do.
+        Returns the addresses of live workers if others do not respond.
         """
         from distributed.protocol import pickle as dask_pickle
 
@@ -254,8 +251,8 @@ class DaskWorkers:
                 live, silent = answering(self.client, pickle.loads, content)
             except (ImportError, AttributeError) as error:
                 raise SolverUnavailable(
-                    f"the Dask workers cannot load {self.problem.objective} ({error}); install there what is "
-                    "installed here, or send a module of your own with client.upload_file(path)"
+                    f"the Dask workers cannot load {self.problem.objective} ({error}); install the same packages there "
+                    "as here, or send a module of your own with client.upload_file(path)"
                 ) from error
             deadline.check(0, len(self.shards))
             if live or not silent:  # workers may come where there are none yet
@@ -263,17 +260,17 @@ class DaskWorkers:
         raise nobody(silent)
 
     def _load(self, shard: Shard, workers: Sequence[str]) -> Any:
-        """Have a shard read by any worker, or by one of some."""
+        """A shard on any worker, or on one of the given ones."""
         submit, compute = self.client.submit, self.client.compute
         where: dict[str, Any] = {"workers": list(workers), "allow_other_workers": True} if workers else {}
-        if isinstance(shard, BlockShard):  # computed on the cluster, near its data
+        if isinstance(shard, BlockShard):  # computed near its data
             return submit(_load_block, compute(shard.block, **where), shard.name, self.problem, pure=False, **where)
         return submit(LoadedShard, shard, self.problem, pure=False, **where)
 
     def ask(
         self, name: str, *arguments: Any, deadline: Deadline, each: Sequence[tuple[Any, ...]] | None = None
     ) -> list[tuple[int | None, Any]]:
-        """Ask all shards the same question at once, and what ``each`` adds by shard."""
+        """Evaluate all shards in parallel, with the arguments that ``each`` adds by shard."""
         own = each or [()] * len(self.loaded)
 
         def asked(k: int, **where: Any) -> Any:
@@ -292,10 +289,10 @@ class DaskWorkers:
                 _release(futures)
 
     def _move(self, futures: list[Any], asked: Callable[..., Any], silent: list[str], live: list[str]) -> bool:
-        """Ask another worker what silent ones hold or are asked, and say whether there is such a shard."""
+        """Move shards and tasks of silent workers to live ones, and return whether there were any."""
         lost = {key for keys in self.client.processing(silent).values() for key in keys}
-        held = self.client.who_has([*self.loaded, *futures])
-        lost |= {key for key, where in held.items() if where and set(where) <= set(silent)}
+        holders = self.client.who_has([*self.loaded, *futures])
+        lost |= {key for key, where in holders.items() if where and set(where) <= set(silent)}
         moved = False
         for k, (loaded, future) in enumerate(zip(self.loaded, futures, strict=True)):
             if loaded.key in lost or future.key in lost:
@@ -306,12 +303,12 @@ class DaskWorkers:
         return moved
 
     def close(self) -> None:
-        """Release the shards on the workers, even where another object still refers to a future."""
+        """Release the shards on the workers, even if a future is still referenced."""
         _release(self.loaded)
 
 
 def _release(futures: Sequence[Any]) -> None:
-    for future in futures:  # an exception's traceback would keep them otherwise
+    for future in futures:  # the traceback of an exception would keep them
         future.release()
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from fairopt.allocation import Allocation
 from fairopt.blocks.algebra import tiers_of
-from fairopt.blocks.shares import asked_once
+from fairopt.blocks.shares import coefficients_cached
 from fairopt.errors import InvalidBlock, NotCertified, OutOfDomain
 from fairopt.formulation.bundle_program import decides_bundles
 from fairopt.formulation.program import Float, Program
@@ -27,7 +27,7 @@ ROUNDED = "rounded"
 MOST_ON_SERVER = 1e8  # tasks of a user on a server: beyond, one more task is within solvers' tolerances
 
 
-@asked_once()
+@coefficients_cached()
 def allocate_whole(
     policy: Any,
     instance: Any,

@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from fairopt.dominance import TIED
 from fairopt.instance import Instance
 from fairopt.runtime.lazy import optimize
+from fairopt.tolerances import ROUNDING
 
 __all__ = [
     "ExactAnswer",
@@ -37,7 +37,7 @@ Row = list[Fraction]
 
 DIGITS = 50  # of Newton's method on prices
 CLOSE = Decimal(10) ** -35  # its tolerance
-TIE = Fraction(TIED)  # of the definition of bundles: dominance and scarcity
+TIE = Fraction(ROUNDING)  # of the definition of bundles: dominance and scarcity
 MOST_CORNERS = 20_000  # combinations of constraints tried for the vertices of a polytope
 
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from fairopt.allocation import Allocation
 from fairopt.blocks.base import is_ours
-from fairopt.blocks.symbols import ShareSymbols, Symbols, said_by
+from fairopt.blocks.symbols import ShareSymbols, Symbols, conditions_of
 from fairopt.blocks.terms import Condition, Term
 from fairopt.errors import InvalidBlock, NoAnswer, NotCertified
 from fairopt.instance import Instance
@@ -124,7 +124,7 @@ def _require_share(question: Question, ratios: list[float], c: float) -> None:
     share = question.share
     for factor in (1.0, *OFF) if c > 0 else (1.0,):
         symbols, names = Symbols(), [Term(f"ratio_{i}") for i in range(len(ratios))]
-        stated = said_by(share, ShareSymbols(names, Term("coefficient"), symbols))
+        stated = conditions_of(share, ShareSymbols(names, Term("coefficient"), symbols))
         assert stated is not None
         values = {str(name): v for name, v in zip(names, ratios, strict=True)} | {"coefficient": c * factor}
         sizes = _with_roots(symbols, values, values)
@@ -161,7 +161,7 @@ def _outcome(
     instance, b = answer.instance, Builder(replace(question, degree=None))
     users = range(instance.n_users)
     outcome = b.closed("", [b.user(str(k + 1), b.symbols.new(f"weight_{k + 1}")) for k in users])
-    stated = said_by(question.objective, outcome)
+    stated = conditions_of(question.objective, outcome)
     assert stated is not None
     b.add(stated)
     values, sizes = dict[str, float](), dict[str, float]()

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from fairopt.blocks.base import brief, is_ours
-from fairopt.blocks.symbols import OutcomeSymbols, ShareSymbols, Symbols, said_by
+from fairopt.blocks.symbols import OutcomeSymbols, ShareSymbols, Symbols, conditions_of
 from fairopt.errors import FairoptError, InvalidBlock, InvalidInstance, OutOfDomain, nearest
 from fairopt.instance import Instance
 from fairopt.policy import Policy, is_mechanism, label
@@ -182,7 +182,10 @@ def stated(policy: Any, kind: Kind, clock: Clock) -> Question | str:
     symbols = Symbols()
     user = ShareSymbols(symbols.row("ratio", kind.resources), symbols.new("share"), symbols)
     outcome = OutcomeSymbols([], symbols.row("slack", kind.resources), symbols)
-    for block, stated_conditions in ((shares[0], said_by(shares[0], user)), (objective, said_by(objective, outcome))):
+    for block, stated_conditions in (
+        (shares[0], conditions_of(shares[0], user)),
+        (objective, conditions_of(objective, outcome)),
+    ):
         if stated_conditions is None:
             return f"{block} has no polynomial conditions; write {type(block).__name__}.conditions"
     question = Question(**asdict(kind), objective=objective, share=shares[0], name="pareto")

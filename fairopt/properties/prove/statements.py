@@ -16,7 +16,7 @@ from itertools import permutations
 from fairopt.blocks.algebra import Objective
 from fairopt.blocks.base import is_ours
 from fairopt.blocks.shares import Share
-from fairopt.blocks.symbols import OutcomeSymbols, ShareSymbols, Symbols, UserSymbols, said_by
+from fairopt.blocks.symbols import OutcomeSymbols, ShareSymbols, Symbols, UserSymbols, conditions_of
 from fairopt.blocks.terms import FALSE, Condition, Term, all_of, any_of, number, total
 
 __all__ = ["PROVABLE", "Kind", "Query", "Question", "alike", "lemma", "queries"]
@@ -211,7 +211,7 @@ class Builder:
     def share(self, ratios: Sequence[Term], c: Term) -> Condition:
         """The condition that ``c`` is the share of a task with these ratios."""
         self.note(f"its share, as {self.question.share}.conditions states it")
-        stated = said_by(self.question.share, ShareSymbols(ratios, c, self.symbols))
+        stated = conditions_of(self.question.share, ShareSymbols(ratios, c, self.symbols))
         assert stated is not None
         return stated
 
@@ -269,7 +269,7 @@ class Builder:
 
         def optimal(outcome: OutcomeSymbols, order: Iterable[int]) -> Condition:
             ordered = [outcome.users[k] for k in order if k < len(outcome.users)]
-            found = said_by(objective, replace(outcome, users=ordered))
+            found = conditions_of(objective, replace(outcome, users=ordered))
             assert found is not None
             return found
 

@@ -466,7 +466,7 @@ GOOD = {"demands": np.ones((3, 2, 2)), "capacities": np.full((3, 2), 4.0)}
         ("capacities", (2, 1), np.nan, r"instance 2, resource 1 .*: capacities is nan; give"),
         ("capacities", (2, 1), -1.0, r"instance 2, resource 1 .*: capacities is -1; give"),
         ("capacities", (2, 1), 0.0, r"instance 2, user 0, resource 1 .*the capacity is 0: give it capacity"),
-        ("capacities", (2, 1), 5e-324, r"instance 2, user 0, resource 1 .*beyond the range of floats"),
+        ("capacities", (2, 1), 5e-324, r"instance 2, user 0, resource 1 .*overflows relative to the capacity"),
         ("weights", (1, 1), 0.0, r"instance 1, user 1 .*: weights is 0; give a positive finite number"),
         ("weights", (1, 1), np.inf, r"instance 1, user 1 .*: weights is inf; give"),
         ("task_limits", (2, 0), -1.0, r"instance 2, user 0 .*: task_limits is -1; give 0 or more"),

@@ -18,7 +18,7 @@ from fairopt.formulation.program import Program
 from fairopt.methods.cluster.alpha_fair import alpha_fair_on_servers_applies as applies
 from fairopt.methods.cluster.alpha_fair import solve_alpha_fair_on_servers
 from fairopt.methods.cluster.interior_point import Interior
-from fairopt.methods.cluster.worths import Powers
+from fairopt.methods.cluster.utilities import Powers
 from fairopt.methods.dispatch import best
 from fairopt.methods.settings import Settings
 from fairopt.proofs import lagrangian
@@ -319,8 +319,8 @@ def test_a_step_keeps_everything_positive_and_margins_what_prices_say(together: 
     point = Interior(demands, np.ones((m, servers)), Powers(np.full(groups, 1 / groups), 1.0), np.full(groups, np.inf))
     for _ in range(8):
         assert point.step() > 0
-        for positive in (point.parts, point.margins, point.prices, point.slack, point.levels, point.worth):
+        for positive in (point.parts, point.reduced, point.prices, point.slack, point.levels, point.cost):
             assert (positive > 0).all()
         costs = demands.costs(point.prices, slice(0, n))
-        np.testing.assert_allclose(costs - point.softest[:, None], point.margins, atol=1e-12 * costs.max())
+        np.testing.assert_allclose(costs - point.smoothed[:, None], point.reduced, atol=1e-12 * costs.max())
     assert point.done(1e-6, 1e-2)

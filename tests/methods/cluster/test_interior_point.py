@@ -48,9 +48,9 @@ def written_out(
     together: bool,
     right: np.ndarray,
     own: tuple[np.ndarray, np.ndarray] | None,
-    beside: tuple[np.ndarray, np.ndarray] | None,
+    shared: tuple[np.ndarray, np.ndarray] | None,
 ) -> np.ndarray:
-    """Prices (server by server), soft minima, the common level and falls of rents from one dense system."""
+    """Prices (server by server), smoothed minima, the common level and multipliers of limits from one dense system."""
     n, servers, m = g.shape
     size = servers * m + n + together + (0 if own is None else n)
     matrix = np.zeros((size, size))
@@ -60,21 +60,21 @@ def written_out(
         matrix[block, servers * m : servers * m + n] = -(g[:, s].T * ratios[:, s])
         matrix[servers * m : servers * m + n, block] = -(g[:, s].T * ratios[:, s]).T
     users = np.arange(servers * m, servers * m + n)
-    give, joins = (np.zeros(n), np.ones(n)) if beside is None else beside
-    matrix[users, users] = ratios.sum(axis=1) + (give if together else response)
+    responses, follows = (np.zeros(n), np.ones(n)) if shared is None else shared
+    matrix[users, users] = ratios.sum(axis=1) + (responses if together else response)
     if together:
-        matrix[users, users[-1] + 1] = -joins
-        matrix[users[-1] + 1, users] = joins
+        matrix[users, users[-1] + 1] = -follows
+        matrix[users[-1] + 1, users] = follows
         matrix[users[-1] + 1, users[-1] + 1] = 1.0 / response[0]
     if own is not None:
-        takes, ease = own
-        rents = np.arange(size - n, size)
+        coefficients, per_multiplier = own
+        multipliers = np.arange(size - n, size)
         for s in range(servers):
             block = np.arange(s * m, (s + 1) * m)
-            matrix[np.ix_(block, rents)] = -(g[:, s].T * ratios[:, s] * takes[:, s])
-            matrix[np.ix_(rents, block)] = matrix[np.ix_(block, rents)].T
-        matrix[users, rents] = matrix[rents, users] = (ratios * takes).sum(axis=1)
-        matrix[rents, rents] = (ratios * takes**2).sum(axis=1) + ease
+            matrix[np.ix_(block, multipliers)] = -(g[:, s].T * ratios[:, s] * coefficients[:, s])
+            matrix[np.ix_(multipliers, block)] = matrix[np.ix_(block, multipliers)].T
+        matrix[users, multipliers] = matrix[multipliers, users] = (ratios * coefficients).sum(axis=1)
+        matrix[multipliers, multipliers] = (ratios * coefficients**2).sum(axis=1) + per_multiplier
     return np.linalg.solve(matrix, right)
 
 
@@ -91,25 +91,29 @@ def test_both_ways_solve_the_whole_system(
     demands, g = demands_and_loads(rng, n, servers, m, by_server)
     ratios, per_price = 10 ** rng.uniform(-3, 3, (n, servers)), 10 ** rng.uniform(-2, 2, (m, servers))
     response = rng.uniform(0.5, 2, 1 if together else n)
-    lack, pushed, pull = rng.normal(size=n), rng.normal(size=(m, servers)), float(rng.normal()) if together else 0.0
+    of_users, of_loads, of_level = (
+        rng.normal(size=n),
+        rng.normal(size=(m, servers)),
+        float(rng.normal()) if together else 0.0,
+    )
     limits = with_ == "limits"
     own = (rng.uniform(0.5, 2, (n, servers)), 10 ** rng.uniform(-2, 2, n)) if limits else None
-    beside = (rng.uniform(0, 2, n), rng.uniform(0, 1, n)) if together and with_ == "lower bounds" else None
-    own_lack = rng.normal(size=n)
-    right = np.concatenate([pushed.T.ravel(), lack, [pull] if together else [], own_lack if limits else []])
-    whole = written_out(g, ratios, per_price, response, together, right, own, beside)
-    dmargins = np.empty((n, servers))
-    system = kind(demands, ratios, per_price, response, together, own, beside)
-    prices, softest, level, rents = system.solve(lack, own_lack, pushed, pull, dmargins)
+    shared = (rng.uniform(0, 2, n), rng.uniform(0, 1, n)) if together and with_ == "lower bounds" else None
+    of_limits = rng.normal(size=n)
+    right = np.concatenate([of_loads.T.ravel(), of_users, [of_level] if together else [], of_limits if limits else []])
+    whole = written_out(g, ratios, per_price, response, together, right, own, shared)
+    dreduced = np.empty((n, servers))
+    system = kind(demands, ratios, per_price, response, together, own, shared)
+    prices, smoothed, level, multipliers = system.solve(of_users, of_limits, of_loads, of_level, dreduced)
     unit = np.abs(whole).max()
     np.testing.assert_allclose(prices.T.ravel(), whole[: servers * m], atol=1e-8 * unit)
-    np.testing.assert_allclose(softest, whole[servers * m : servers * m + n], atol=1e-8 * unit)
+    np.testing.assert_allclose(smoothed, whole[servers * m : servers * m + n], atol=1e-8 * unit)
     assert level == pytest.approx(whole[servers * m + n] if together else 0.0, abs=1e-8 * unit)
-    margins = np.einsum("jsi,is->js", g, prices) - softest[:, None]
+    reduced = np.einsum("jsi,is->js", g, prices) - smoothed[:, None]
     if own is not None:
-        np.testing.assert_allclose(rents, -whole[-n:], atol=1e-8 * unit)
-        margins += own[0] * rents[:, None]
-    np.testing.assert_allclose(dmargins, margins, atol=1e-8 * unit)
+        np.testing.assert_allclose(multipliers, -whole[-n:], atol=1e-8 * unit)
+        reduced += own[0] * multipliers[:, None]
+    np.testing.assert_allclose(dreduced, reduced, atol=1e-8 * unit)
 
 
 @pytest.mark.parametrize("kind", [ByPrices, ByUsers])

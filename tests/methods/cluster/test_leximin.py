@@ -433,7 +433,7 @@ def exactly(instance: fo.Instance, share: fo.Share, *constraints: fo.Constraint)
     filling = server_leximin._LevelsOnServers(Program(instance, fo.Leximin(share), constraints), exact=True)
     with np.errstate(all="ignore"):
         assert filling.fill(Settings()) and judged(filling).ok
-    return share.coefficients(instance) * filling.height * filling.per_level / instance.weights
+    return share.coefficients(instance) * filling.user_levels * filling.per_level / instance.weights
 
 
 def test_exact_programs_give_the_exact_levels_where_servers_are_equally_dear() -> None:

@@ -20,7 +20,7 @@ from fairopt.evidence.prices import RowPrices, UserPrices
 from fairopt.formulation.program import Program
 from fairopt.methods.cluster import fixed_sum
 from fairopt.methods.cluster.sums import sum_on_servers_applies
-from fairopt.methods.cluster.worths import Curves, Powers
+from fairopt.methods.cluster.utilities import Curves, Powers
 from fairopt.proofs import conditions, gate, verify
 from fairopt.proofs.proposal import Proposal
 from fairopt.proofs.servers import LevelUnits, RowUnits
@@ -151,9 +151,9 @@ def test_derivatives_of_a_power_are_those_of_the_power() -> None:
     weights, size, levels, worth = rng.uniform(0.5, 2, (4, 6))
     curves = Curves(PowerMarginal([Curve(1 / size, weights, 2.0)]), size, 1.0, np.full(6, 9.0))
     powers = Powers(weights, 2.0)
-    for name, given in (("at", [levels]), ("logs", [levels]), ("elasticity", [levels]), ("wanted", [worth, levels])):
+    for name, given in (("at", [levels]), ("logs", [levels]), ("elasticity", [levels]), ("levels_at", [worth, levels])):
         np.testing.assert_allclose(getattr(curves, name)(*given), getattr(powers, name)(*given), rtol=1e-12)
-    np.testing.assert_allclose(curves.pull(levels, worth), powers.pull(levels, worth), rtol=1e-12)
+    np.testing.assert_allclose(curves.residual(levels, worth), powers.residual(levels, worth), rtol=1e-12)
     both = [one.scale(worth, np.full(6, 1.5), 2.0) for one in (curves, powers)]
     assert both[0] == pytest.approx(both[1], rel=0.3)
 

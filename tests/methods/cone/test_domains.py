@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import fairopt as fo
-from fairopt.blocks.algebra import fall
+from fairopt.blocks.algebra import drop_towards_zero
 from fairopt.formulation.program import Program, objective_form
 from fairopt.methods.cone import newton
 from fairopt.methods.dispatch import best
@@ -105,15 +105,15 @@ def test_an_objective_and_its_sums_and_levels_are_answered_above_a_level() -> No
 
 def test_the_unit_of_a_gap_is_as_before_where_half_of_the_point_is_inside() -> None:
     for f in (np.sqrt, np.log, lambda t: -(t**-5.0), lambda t: np.log(t - 0.4)):
-        assert fall(f) == min(abs(f(1.0) - f(0.5)), abs(f(1.0) - f(1.0 - 1e-4)) / 1e-4)
+        assert drop_towards_zero(f) == min(abs(f(1.0) - f(0.5)), abs(f(1.0) - f(1.0 - 1e-4)) / 1e-4)
 
 
 @pytest.mark.parametrize("above", [0.4, 1e-3, 1e-6, 1e-9])
 def test_the_unit_of_a_gap_does_not_grow_with_the_slope_near_the_boundary(above: float) -> None:
     """The slope of a logarithm there is 1 / above: in such a unit any gap is small."""
     with np.errstate(invalid="ignore", divide="ignore"):
-        assert np.log(2) * (1 - 1e-6) <= fall(lambda t: np.log(t - (1 - above))) <= 40
-        assert fall(lambda t: np.sqrt(t - (1 - above))) <= above**0.5 * (1 + 1e-6)
+        assert np.log(2) * (1 - 1e-6) <= drop_towards_zero(lambda t: np.log(t - (1 - above))) <= 40
+        assert drop_towards_zero(lambda t: np.sqrt(t - (1 - above))) <= above**0.5 * (1 + 1e-6)
 
 
 def test_the_unit_along_a_ray_that_leaves_the_objective_alone_stays_in_the_domain() -> None:

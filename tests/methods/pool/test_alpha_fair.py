@@ -465,7 +465,7 @@ def test_wide_prices_are_dealt_with_by_logarithms_to_the_same_answer(monkeypatch
     for alpha in (0.5, 1, 2):
         right = fair(alpha).allocate(instance).tasks
         with monkeypatch.context() as patch:
-            patch.setattr(prices_module, "WIDE", 1e-9)  # in exponents of claims too, which hardly matter here
+            patch.setattr(prices_module, "WIDE", 1e-9)  # bounds the fictitious loads too, which hardly matter here
             np.testing.assert_allclose(fair(alpha).allocate(instance).tasks, right, rtol=1e-6)
 
 

@@ -108,7 +108,7 @@ def test_a_memory_map_is_sent_as_the_name_of_its_file(five: Path, tmp_path: Path
         assert [type(s) for s in shards_of(other, None)] == [ArrayShard]
 
 
-def test_a_memory_map_whose_rows_its_file_does_not_tell_is_refused(five: Path, tmp_path: Path) -> None:
+def test_a_memory_map_whose_file_was_replaced_or_whose_rows_are_unclear_is_refused(five: Path, tmp_path: Path) -> None:
     whole = np.load(five, mmap_mode="r")
     for other in (whole[::2], whole[::-1], whole[:, :2], np.load(five, mmap_mode="c")):
         with pytest.raises(fo.errors.InvalidInstance, match=r"five\.npy .* or a copy in memory"):
@@ -117,7 +117,7 @@ def test_a_memory_map_whose_rows_its_file_does_not_tell_is_refused(five: Path, t
     (tmp_path / "other.npy").replace(five)
     new = np.load(five, mmap_mode="r")  # the file of that name is mapped too
     np.testing.assert_array_equal(rows(new), 2 * DEMANDS)
-    with pytest.raises(fo.errors.InvalidInstance, match=r"five\.npy, was replaced or removed since, .*; give the name"):
+    with pytest.raises(fo.errors.InvalidInstance, match=r"five\.npy, was replaced or removed, .*; give the name"):
         shards_of(whole, None)
     five.unlink()
     with pytest.raises(fo.errors.InvalidInstance, match="was replaced or removed"):

@@ -387,11 +387,11 @@ def test_tasks_of_a_shard_that_changed_later_are_refused(tmp_path: Path) -> None
 def test_the_time_limit_is_checked_between_shards(at: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     halves, asked = np.array_split(instance_of().demands, 2), [0]
 
-    def over(limit: waiting.Deadline) -> bool:
+    def late(limit: waiting.Deadline) -> bool:
         asked[0] += at in limit.during
-        return limit.end is not None and asked[0] > 1
+        return limit.time_limit is not None and asked[0] > 1
 
-    monkeypatch.setattr(waiting.Deadline, "over", property(over))
+    monkeypatch.setattr(waiting.Deadline, "late", property(late))
     with pytest.raises(
         fo.errors.NotCertified, match=rf"limit of 60 s was reached in round \d+ \({at}\), after 1 of 2 shards"
     ):

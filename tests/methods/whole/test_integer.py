@@ -193,7 +193,7 @@ def test_constraints_that_no_tasks_satisfy_are_told_as_ever() -> None:
 def test_tasks_asked_of_a_user_of_whom_none_fits_are_refused_by_name() -> None:
     instance = fo.Instance([[4], [1]], [[3], [3]], users=["large", "small"])
     for how in (True, "rounded"):
-        with pytest.raises(fo.errors.Infeasible, match=r"tasks of user 'large', of whom not one whole task fits"):
+        with pytest.raises(fo.errors.Infeasible, match=r"tasks of user 'large', but no whole task of it fits"):
             fo.Policy(fo.Total(), [fo.MinTasks({"large": 0.5})]).allocate(instance, integral=how)
 
 

@@ -15,7 +15,7 @@ from fairopt.evidence.prices import RowPrices
 from fairopt.formulation.program import Program
 from fairopt.methods.cluster.alpha_fair import alpha_fair_on_servers_applies as applies
 from fairopt.methods.cluster.interior_point import Interior
-from fairopt.methods.cluster.worths import Powers
+from fairopt.methods.cluster.utilities import Powers
 from fairopt.proofs.gate import judge
 from fairopt.proofs.proposal import Proposal
 from fairopt.proofs.servers import LevelUnits, repaired
@@ -222,14 +222,14 @@ def test_steps_keep_rooms_what_levels_say(together: bool) -> None:
     units = LevelUnits(Program(instance, objective, (fo.SharingIncentive(),)))
     weights = np.ones(1) if together else instance.weights / instance.weights.sum()
     limits = units.limits.min(keepdims=True) if together else units.limits
-    worths = Powers(weights, 1.0 if together else 2.0)
-    point = Interior(units.demands, units.usable, worths, limits, None, units.floors)
-    floors = point.floors
-    assert floors is not None
+    utilities = Powers(weights, 1.0 if together else 2.0)
+    point = Interior(units.demands, units.usable, utilities, limits, None, units.floors)
+    bounds = point.lower_bounds
+    assert bounds is not None
     for _ in range(6):
         assert point.step() > 0
-        assert (floors.above > 0).all() and (floors.refunds > 0).all() and (point.worth > 0).all()
-        np.testing.assert_allclose(point.held - units.floors, floors.above[0], atol=1e-10)
+        assert (bounds.slack > 0).all() and (bounds.multipliers > 0).all() and (point.cost > 0).all()
+        np.testing.assert_allclose(point.user_levels - units.floors, bounds.slack[0], atol=1e-10)
         if together:
-            np.testing.assert_allclose(point.held - point.levels[0], floors.above[1], atol=1e-10)
-            np.testing.assert_allclose(floors.refunds.sum(axis=0), point.softest, rtol=1e-8)
+            np.testing.assert_allclose(point.user_levels - point.levels[0], bounds.slack[1], atol=1e-10)
+            np.testing.assert_allclose(bounds.multipliers.sum(axis=0), point.smoothed, rtol=1e-8)

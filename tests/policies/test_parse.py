@@ -45,7 +45,7 @@ CONSTRAINTS = st.one_of(
     st.builds(fo.MinShare, BY_USER, SHARES),
     st.builds(fo.MaxShare, BY_USER, SHARES),
     st.just(fo.SharingIncentive()),
-    st.builds(fo.EnvyFree),
+    st.just(fo.EnvyFree()),
     st.builds(fo.EqualShares, SHARES),
     st.builds(fo.Reserve, st.text(), st.floats(0, 1)),
     st.builds(lambda o, level: o >= level, SUMS, st.floats(-1e6, 1e6)),

@@ -15,7 +15,6 @@ from fairopt.cli.inputs import Source, reading
 from fairopt.cli.progress import console_for, working
 from fairopt.cli.values import labelled_number
 from fairopt.derivatives.sensitivity import checked_costs, sensitivity
-from fairopt.plots.common import matplotlib_or_missing
 from fairopt.policies.registry import named_policy
 from fairopt.policy import accepted, label
 from fairopt.report import files
@@ -61,8 +60,6 @@ def buy(
 ) -> None:
     """Tell which resource to buy next."""
     files.check(plot, files.PICTURES)
-    if plot is not None:
-        matplotlib_or_missing()
     mechanism = named_policy(policy)
     given = dict(labelled_number("--cost", one, "resource", "memory=3") for one in cost or ())
     instance = source.read()

@@ -15,7 +15,7 @@ from fairopt.cli.inputs import Source, reading
 from fairopt.cli.interrupts import STOPPED
 from fairopt.cli.progress import complain, console_for, working
 from fairopt.cli.streams import told
-from fairopt.errors import FairoptError, InvalidBlock, MissingExtra
+from fairopt.errors import FairoptError, InvalidBlock
 from fairopt.formulation import solvers
 from fairopt.instance import Instance
 from fairopt.policies.registry import named_constraint, named_policy
@@ -187,10 +187,8 @@ def compare(
 ) -> None:
     """Compare policies on one cluster."""
     files.check(out, files.COMPARISONS, source.path)
-    for option, picture in (("--plot", plot), ("--plot-types", plot_types)):
+    for picture in (plot, plot_types):
         files.check(picture, files.PICTURES)
-        if picture is not None and not _has_matplotlib():
-            raise MissingExtra("matplotlib", "plots", option)
     if plot is not None and plot == plot_types:
         raise InvalidBlock(f"--plot and --plot-types would both write {plot}; give two names")
     constrained_policies = [constrained(named_policy(name), constraint) for name in policy] if constraint else policy
@@ -309,7 +307,7 @@ def demo(
         result = report.compare(demonstration.POLICIES, datasets.demo())
     for part in demonstration.story(result):
         console_for().print(part, markup=False)
-    drawn = _has_matplotlib()
+    drawn = find_spec("matplotlib") is not None
     written = demonstration.save(result, folder, drawn)
     _say("Written: " + ", ".join(map(str, written)))
     if not drawn:
@@ -334,7 +332,3 @@ def _print_words(header: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> No
     for row in rows:
         table.add_row(*map(Text, row))
     console_for().print(table)
-
-
-def _has_matplotlib() -> bool:
-    return find_spec("matplotlib") is not None

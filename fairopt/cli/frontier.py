@@ -18,7 +18,6 @@ from fairopt.cli.progress import complain, console_for, working
 from fairopt.cli.values import VALUES, typed_values
 from fairopt.errors import InvalidBlock
 from fairopt.io.saving import write_whole
-from fairopt.plots.common import matplotlib_or_missing
 from fairopt.plots.tradeoff import check
 from fairopt.policies.registry import named_constraint, named_family
 from fairopt.report import files
@@ -92,8 +91,6 @@ def sweep(
     axes = _axes({"alpha": alpha, "beta": beta, "lam": lam, "p": p, "k": k}, grid)
     if len(axes) <= 2:  # more are refused by `frontier`
         check(kind, len(axes), of)
-    if plot is not None:
-        matplotlib_or_missing()
     for text in constraint or ():
         named_constraint(text)  # refused before anything is solved
     make = named_family(family)

@@ -17,7 +17,6 @@ from fairopt.cli.inputs import Source, reading
 from fairopt.cli.progress import complain, console_for, working
 from fairopt.errors import InvalidBlock, nearest
 from fairopt.formulation import solvers
-from fairopt.plots.common import matplotlib_or_missing
 from fairopt.report import Comparison, files, mechanisms
 
 MOST_PIXELS = 20_000  # to a side: larger pictures take gigabytes, and viewers refuse them
@@ -72,7 +71,6 @@ def plot(
     verbose: Verbose = False,
 ) -> None:
     """Draw the answers of policies."""
-    matplotlib_or_missing()
     size, path = _size(width, height, dpi), out or _named(source.path, kind)
     files.check(path, files.PICTURES)
     two = _two(kind, axis)

@@ -17,7 +17,6 @@ from fairopt.cli.values import VALUES, typed_values
 from fairopt.errors import InvalidBlock, OutOfTime, nearest
 from fairopt.instance import Instance
 from fairopt.io.text_files import about
-from fairopt.plots.common import matplotlib_or_missing
 from fairopt.report import files
 from fairopt.report.tables import Column, Table, numbers, percents, shortened
 from fairopt.runtime.clock import Clock
@@ -68,8 +67,6 @@ def prefer(
 ) -> None:
     """Find the points that rank options as people did."""
     files.check(plot, files.PICTURES)
-    if plot is not None:
-        matplotlib_or_missing()
     grid = {"betas": typed_values("--beta", beta), "lams": typed_values("--lam", lam)}
     grid["betas"] = [b for b in grid["betas"] if b != 0 or ":" not in beta]
     clock, questions = Clock(time_limit), read(options, rankings)

@@ -13,7 +13,7 @@ import typer
 from fairopt.cli.application import app, guarded
 from fairopt.cli.commands import WHAT_POLICY, AsJson
 from fairopt.cli.progress import console_for, working
-from fairopt.errors import InvalidBlock, InvalidInstance, MissingExtra, SolverUnavailable
+from fairopt.errors import InvalidBlock, InvalidInstance, SolverUnavailable, optional
 from fairopt.policies.registry import named_policy
 from fairopt.policy import label
 from fairopt.report import files
@@ -107,12 +107,10 @@ def _cluster(workers: int, memory: str, scheduler: str | None) -> Iterator[Any]:
         return
     if workers and scheduler is not None:
         raise InvalidBlock("--workers and --scheduler are both given; a running cluster has workers, so leave one out")
-    try:
-        import dask.config
-        import distributed
-    except ImportError as error:
-        raise MissingExtra("distributed", "distributed", "--workers and --scheduler") from error
-    on_dask: Any = distributed
+    config, on_dask = (
+        optional(name, "distributed", "--workers and --scheduler", package="distributed")
+        for name in ("dask.config", "distributed")
+    )
     with contextlib.ExitStack() as stack:
         try:
             if scheduler is not None:
@@ -120,7 +118,7 @@ def _cluster(workers: int, memory: str, scheduler: str | None) -> Iterator[Any]:
             else:
                 # Dask's default returns memory at once and asks for it again: rounds took three times as long
                 kept = {"distributed.nanny.pre-spawn-environ.MALLOC_MMAP_THRESHOLD_": 2**24}
-                stack.enter_context(dask.config.set(kept))
+                stack.enter_context(config.set(kept))
                 limits = {"n_workers": workers, "threads_per_worker": 1, "memory_limit": memory}
                 with subprocesses.deaf_to_ctrl_c(), warnings.catch_warnings():
                     warnings.filterwarnings("ignore", "Port .* is already in use")  # Dask takes another

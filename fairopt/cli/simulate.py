@@ -23,7 +23,6 @@ from fairopt.online.files import Trace, read_jobs
 from fairopt.online.scheduler import Scheduler
 from fairopt.online.simulation import simulate
 from fairopt.online.timeline import Timeline
-from fairopt.plots.common import matplotlib_or_missing
 from fairopt.plots.timeline import TIMELINE_KINDS, check_timelines, draw_timelines
 from fairopt.policies.registry import named_policy
 from fairopt.policy import Policy, label
@@ -132,7 +131,6 @@ def replay_jobs(
     if plot is not None:
         kind = kind or "shares"
         check_timelines(kind, between)
-        matplotlib_or_missing()
         if kind == "distance" and not fair:
             raise InvalidBlock("distances are known at some moments only; give --fair 20, say")
     elif kind is not None or between is not None:

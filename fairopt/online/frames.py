@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fairopt.errors import InvalidBlock, MissingExtra, nearest
+from fairopt.errors import InvalidBlock, nearest, optional
 from fairopt.online.timeline import Timeline, moments_of
 
 if TYPE_CHECKING:
@@ -25,10 +25,7 @@ def frame(timeline: Timeline, by: str, times: ArrayLike | None) -> pd.DataFrame:
         raise InvalidBlock(f"no table by {by!r}; {nearest(by, _VIEWS)}")
     if times is not None and by != "time":
         raise InvalidBlock(f"times belong to the table by 'time', not to that by {by!r}; leave them out")
-    try:
-        import pandas as pd
-    except ImportError as error:
-        raise MissingExtra("pandas", "parquet", "to_frame()") from error
+    pd = optional("pandas", "parquet", "to_frame()")
     columns = _by_time(timeline, times) if by == "time" else _VIEWS[by](timeline)
     return pd.DataFrame(columns).set_index(by)
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from fairopt.allocation import Allocation
 from fairopt.display import sentence, visible
-from fairopt.errors import FairoptError, InvalidBlock, MissingExtra
+from fairopt.errors import FairoptError, InvalidBlock, optional
 from fairopt.formulation import solvers
 from fairopt.instance import Instance
 from fairopt.report import markup
@@ -198,10 +198,7 @@ class Comparison:
         MissingExtra
             Without pandas.
         """
-        try:
-            import pandas as pd
-        except ImportError as error:
-            raise MissingExtra("pandas", "parquet", "to_frame()") from error
+        pd = optional("pandas", "parquet", "to_frame()")
         rows = self.flat_rows()
         return pd.DataFrame(rows, columns=None if rows else ["policy"]).set_index("policy")
 

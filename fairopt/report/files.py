@@ -5,12 +5,11 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Callable
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fairopt.allocation import Allocation
-from fairopt.errors import InvalidBlock, MissingExtra
+from fairopt.errors import InvalidBlock, optional
 from fairopt.io.files import is_read_as
 from fairopt.io.saving import unwritable, write_whole
 from fairopt.report.frames import csv_text, user_rows
@@ -52,8 +51,10 @@ def check(path: Path | None, endings: tuple[str, ...], *inputs: str) -> None:
     for one in inputs:
         if is_read_as(path, one):
             raise InvalidBlock(f"cannot write {path}: the input {one} is read from it; give another name")
-    if path.suffix.lower() == ".parquet" and find_spec("pyarrow") is None:
-        raise MissingExtra("pyarrow", "parquet", str(path))
+    if path.suffix.lower() == ".parquet":
+        optional("pyarrow", "parquet", str(path))
+    if path.suffix.lower() in PICTURES:
+        optional("matplotlib.figure", "plots", "a picture")
 
 
 def as_json(data: Any) -> str:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from fairopt.allocation import Allocation, held_units, part_of_capacity
 from fairopt.blocks.shares import DominantShare
-from fairopt.errors import InvalidBlock, MissingExtra, nearest
+from fairopt.errors import InvalidBlock, nearest, optional
 from fairopt.io.tables import escaped
 from fairopt.report.tables import price_columns
 
@@ -43,10 +43,7 @@ def frame(allocation: Allocation, by: str) -> pd.DataFrame:
     """See `Allocation.to_frame`."""
     if by not in _VIEWS:
         raise InvalidBlock(f"no table by {by!r}; {nearest(by, _VIEWS)}")
-    try:
-        import pandas as pd
-    except ImportError as error:
-        raise MissingExtra("pandas", "parquet", "to_frame()") from error
+    pd = optional("pandas", "parquet", "to_frame()")
     columns = _VIEWS[by](allocation)
     index = ["user", "server"] if by == "placement" else by
     return pd.DataFrame(dict(columns)).set_index(index)

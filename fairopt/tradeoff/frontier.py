@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from fairopt.blocks.base import blocks_within, brief, is_ours
 from fairopt.display import LONG, shorter
-from fairopt.errors import FairoptError, InvalidBlock, InvalidInstance, MissingExtra, nearest
+from fairopt.errors import FairoptError, InvalidBlock, InvalidInstance, nearest, optional
 from fairopt.formulation.problem import natural_problem
 from fairopt.instance import Instance
 from fairopt.io.json_text import read_json_text
@@ -184,10 +184,7 @@ class Frontier:
         1      5.727  0.941
         2      5.485  0.971
         """
-        try:
-            import pandas as pd
-        except ImportError as error:
-            raise MissingExtra("pandas", "parquet", "to_frame()") from error
+        pd = optional("pandas", "parquet", "to_frame()")
         return pd.DataFrame(self.columns).set_index(list(self.grid))
 
     def plot(self, kind: str = "tradeoff", *, ax: Any = None, of: str = "fairness", users: Any = None) -> Any:

@@ -477,7 +477,7 @@ def test_a_policy_that_exits_gives_no_answer(run: Any) -> None:
     for command in ("solve", "compare"):
         result = run(command, "cluster", "-p", "notions.py:exits")
         assert result.exit_code == 1 and result.stdout == ""
-        assert one_line(result) == "a policy, or what it calls, exits (code 0); it must answer, or raise an error"
+        assert one_line(result) == "a policy called exit(0); return an allocation or raise an error instead"
 
 
 # -- Ctrl-C ---------------------------------------------------------------------------------------------------

@@ -84,13 +84,13 @@ def told(value: Any) -> Any:
             "prices_left": told(value.prices_left),
             "bundles": told(value.bundles),
         }
-    if isinstance(value, fo.Allocations):
+    if isinstance(value, fo.scale.Allocations):
         kept = ("tasks", "gap", "violation", "method", "one_by_one", "ok")
         return {key: told(getattr(value, key)) for key in kept}
-    if isinstance(value, (fo.PropertyReport, fo.Verdict)):
-        verdicts = value.verdicts if isinstance(value, fo.PropertyReport) else (value,)
+    if isinstance(value, (fo.properties.PropertyReport, fo.properties.Verdict)):
+        verdicts = value.verdicts if isinstance(value, fo.properties.PropertyReport) else (value,)
         return [{"name": v.name, "holds": v.holds, "margin": v.margin, "text": told(v.sentence)} for v in verdicts]
-    if isinstance(value, fo.Misreport):
+    if isinstance(value, fo.properties.Misreport):
         return told(str(value))
     if hasattr(value, "to_dict"):
         return told(value.to_dict())

@@ -19,7 +19,11 @@ import numpy as np
 import fairopt as fo
 from fairopt.cli import main
 
-MODULES = ("fairopt", "fairopt.datasets", "fairopt.metrics", "fairopt.testing")
+MODULES = (
+    "fairopt",
+    *(f"fairopt.{name}" for name in ("datasets", "metrics", "testing", "errors", "properties", "tradeoff", "online")),
+    *(f"fairopt.{name}" for name in ("policies", "scale", "derivatives", "report", "proofs", "blocks")),
+)
 NODES = "sn,cpu_milli,memory_mib,gpu,model\nn0,32000,262144,0,\nn1,96000,393216,8,G2\nn2,64000,262144,2,P100\n"
 PODS = (
     "name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec,qos\np0,12000,16384,1,1000,P100|G2,LS\n"
@@ -115,7 +119,9 @@ def signatures() -> dict[str, str]:
         for name in sorted(names):
             for path, value in _members(f"{module.__name__}.{name}", getattr(module, name)):
                 found[path] = _called(value)
-    found["fairopt.known_policies()"] = repr({k: v.parameters for k, v in sorted(fo.known_policies().items())})
+    found["fairopt.policies.known_policies()"] = repr(
+        {k: v.parameters for k, v in sorted(fo.policies.known_policies().items())}
+    )
     return found
 
 
@@ -133,7 +139,11 @@ def _called(value: Any) -> str:
     if isinstance(value, (classmethod, staticmethod)):
         return f"{type(value).__name__} {inspect.signature(value.__func__)}"
     if inspect.isclass(value):
-        bases = ", ".join(base.__name__ for base in value.__mro__[1:] if base.__name__ in fo.__all__)
+        bases = ", ".join(
+            base.__name__
+            for base in value.__mro__[1:]
+            if base.__module__.startswith("fairopt.") and not base.__name__.startswith("_")
+        )
         own = inspect.isfunction(value.__init__)  # a bare exception's has no signature
         return f"class{inspect.signature(value) if own else '(...)'} of {bases}"
     if callable(value):

@@ -22,7 +22,7 @@ from fairopt.properties.audit.findings import numbers
 
 NOTIONS: dict[str, Any] = {
     "DRF": fo.DRF(),
-    "DRFH": fo.DRFH(),
+    "DRFH": fo.DRF(),
     "2-DF": fo.KDF(2),
     "3-DF": fo.KDF(3),
     "FDS 0.5": fo.FDS(0.5),
@@ -36,7 +36,7 @@ NOTIONS: dict[str, Any] = {
     "p-norm 2, alpha 2": fo.PNormFairness(2, 2),
     "asset fairness": fo.Policy(fo.Leximin(fo.PNormShare(1))),
     "Nash": fo.NashWelfare(),
-    "most tasks": fo.NoFairness(),
+    "most tasks": fo.MostTasks(),
     "MLF-DRS": fo.MLFDRS(),
     "MLF-DRS, equal growth": fo.MLFDRS("equal"),
     "FFMRA": fo.FFMRA(),

@@ -24,7 +24,7 @@ TABLE_1 = {
 POLICIES = {
     "DRF": fo.DRF(),
     "2-DF": fo.KDF(2, short="positive"),
-    "most tasks": fo.NoFairness(),
+    "most tasks": fo.MostTasks(),
     "FDS 0.01": fo.FDS(0.01),
     "FDS 0.5": fo.FDS(0.5),
     "FDS 1": fo.FDS(1),
@@ -101,7 +101,7 @@ def main() -> None:
     options = arguments(str(__doc__), units=[3, 5], sample=50, instances=20_000, users=6, resources=4, repeats=3)
     rows = []
     for units in options.units:
-        policies = {"most tasks": fo.NoFairness(), "DRF": fo.DRF(), "2-DF": fo.KDF(2)}
+        policies = {"most tasks": fo.MostTasks(), "DRF": fo.DRF(), "2-DF": fo.KDF(2)}
         batch = {"demands": requests(units), "capacities": np.full(3, float(units))}
         total = 0.0
         for name, policy in policies.items():

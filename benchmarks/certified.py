@@ -26,7 +26,7 @@ POLICIES = {
     "FDS 5": fo.FDS(5),
     "GFJ 2": fo.GFJ(2),
     "FDS(2, -1)": fo.FDS(beta=2, lam=-1),
-    "most tasks": fo.NoFairness(),
+    "most tasks": fo.MostTasks(),
 }
 LINEAR = ("DRF", "2-DF", "most tasks")
 SOLVERS = ["default", "CLARABEL", "ECOS", "SCS", "HIGHS"]
@@ -39,7 +39,7 @@ def attempt(policy: fo.Policy, instance: fo.Instance, solver: str, time_limit: f
     try:
         allocation = policy.allocate(instance, time_limit=time_limit, **choice)
         verdict = "certified"
-    except fo.NotCertified as refusal:
+    except fo.errors.NotCertified as refusal:
         allocation, verdict = refusal.best, "refused"
     certificate = allocation.certificate
     return {

@@ -65,7 +65,7 @@ def ours(policy: fo.Policy, instance: fo.Instance, **how: Any) -> Outcome:
     """What fairopt answers, or could not certify."""
     try:
         allocation = policy.allocate(instance, **how)
-    except fo.NotCertified as error:
+    except fo.errors.NotCertified as error:
         gap = error.best.certificate.gap if error.best is not None else np.nan
         return Outcome(f"not certified, gap {gap:.1e}", np.nan, np.zeros((instance.n_users, instance.n_servers)))
     return Outcome(str(allocation.certificate), float(allocation.shares.min()), allocation.tasks_by_server)

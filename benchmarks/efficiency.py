@@ -21,7 +21,7 @@ from fairopt.formulation.solvers import installed
 POLICIES = {
     "DRF": fo.DRF(),
     "2-DF": fo.KDF(2),
-    "most tasks": fo.NoFairness(),
+    "most tasks": fo.MostTasks(),
     "FDS 0.5": fo.FDS(0.5),
     "FDS 1": fo.FDS(1),
     "FDS 2": fo.FDS(2),

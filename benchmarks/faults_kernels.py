@@ -27,7 +27,7 @@ for seed in range(int(sys.argv[2])):
     share = (fo.DominantShare(), fo.StandAloneShare(), fo.Tasks())[seed // 2 % 3]
     try:
         shares.append(fo.Policy(fo.Leximin(share)).allocate(instance, method="levels").shares.tolist())
-    except fo.NotCertified:
+    except fo.errors.NotCertified:
         shares.append(None)
         refused += 1
 json.dump(shares, open(sys.argv[3], "w"))

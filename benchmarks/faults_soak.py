@@ -49,7 +49,7 @@ def prepared(seed):
     return b"".join(of(ready.allocate(capacities=[c, 90, 80])) for c in (100, 70))
 
 def prepared_cone(seed):
-    ready = fo.Policy(fo.NoFairness().objective, [fo.SharingIncentive()]).prepare(pool(seed, 12))
+    ready = fo.Policy(fo.MostTasks().objective, [fo.SharingIncentive()]).prepare(pool(seed, 12))
     return b"".join(of(ready.allocate(capacities=[c, 9, 8])) for c in (10, 7))
 
 def scheduled(seed):
@@ -79,7 +79,7 @@ def shards(seed):
 def refused(seed):
     try:
         fo.Policy(fo.Leximin(), [fo.MinTasks(10.0 + seed)]).allocate(pool(seed, 20).with_task_limits(None))
-    except fo.Infeasible as error:
+    except fo.errors.Infeasible as error:
         return bits(str(error))
 
 def compared(seed):
@@ -90,11 +90,11 @@ CALLS = {
     "DRF": lambda s: of(fo.DRF().allocate(pool(s))),
     "FDS": lambda s: of(fo.FDS(0.5).allocate(pool(s))) + of(fo.FDS(3).allocate(pool(s))),
     "many users": lambda s: of(fo.FDS(2).allocate(pool(s, 50_000))),
-    "most tasks": lambda s: of(fo.NoFairness().allocate(pool(s))),
-    "DRFH": lambda s: of(fo.DRFH().allocate(cluster(s))),
+    "most tasks": lambda s: of(fo.MostTasks().allocate(pool(s))),
+    "DRFH": lambda s: of(fo.DRF().allocate(cluster(s))),
     "TSF": lambda s: of(fo.TSF().allocate(cluster(s))),
     "prices on servers": lambda s: of(fo.FDS(2).allocate(cluster(s))),
-    "most tasks on servers": lambda s: of(fo.NoFairness().allocate(cluster(s))),
+    "most tasks on servers": lambda s: of(fo.MostTasks().allocate(cluster(s))),
     "Clarabel": lambda s: of(fo.FDS(1).allocate(pool(s, 20), method="cone")),
     "SCS": lambda s: of(fo.NashWelfare().allocate(pool(s, 8), solver="SCS")),
     "sum of objectives": lambda s: of(fo.Policy(fo.AlphaFair(1) + 0.1 * fo.Total(fo.Tasks())).allocate(pool(s, 12))),

@@ -44,10 +44,10 @@ WIDE = "I(50_000, 4, n_servers=27, different_servers=True, seed=1)"
 SPREAD = "I(20_000, 4, n_servers=5, different_servers=True, seed=1)"
 # What is asked for, on which instance, and how.
 ALLOCATIONS = {
-    "most tasks, HIGHS, 50,000 x 27": ("fo.NoFairness()", WIDE, "solver='HIGHS'"),
-    "most tasks, PDLP, 50,000 x 27": ("fo.NoFairness()", WIDE, "solver='HIGHS', solver_options={'solver': 'pdlp'}"),
-    "most tasks, SCIPY, 50,000 x 27": ("fo.NoFairness()", WIDE, "solver='SCIPY'"),
-    "most tasks, OSQP, 20,000 x 5": ("fo.NoFairness()", SPREAD, "solver='OSQP'"),
+    "most tasks, HIGHS, 50,000 x 27": ("fo.MostTasks()", WIDE, "solver='HIGHS'"),
+    "most tasks, PDLP, 50,000 x 27": ("fo.MostTasks()", WIDE, "solver='HIGHS', solver_options={'solver': 'pdlp'}"),
+    "most tasks, SCIPY, 50,000 x 27": ("fo.MostTasks()", WIDE, "solver='SCIPY'"),
+    "most tasks, OSQP, 20,000 x 5": ("fo.MostTasks()", SPREAD, "solver='OSQP'"),
     "levels, 50,000 x 27": ("fo.DRF()", WIDE, ""),
     "prices, 200,000 x 27": ("fo.FDS(2)", WIDE.replace("50_000", "200_000"), ""),
     "FDS by cone, 30,000": ("fo.FDS(2)", "I(30_000, seed=1)", "method='cone'"),
@@ -60,7 +60,7 @@ ALLOCATIONS = {
     "bottlenecks, 20,000": ("fo.BottleneckFairness()", "I(20_000, seed=1)", ""),
     "water-filling, 20,000,000": ("fo.DRF()", "I(20_000_000, seed=1)", ""),
     "prices on one pool, 10,000,000": ("fo.FDS(0.5)", "I(10_000_000, seed=1)", ""),
-    "linear on one pool, 20,000,000": ("fo.NoFairness()", "I(20_000_000, seed=1)", ""),
+    "linear on one pool, 20,000,000": ("fo.MostTasks()", "I(20_000_000, seed=1)", ""),
     "per server, 50,000 x 27": ("fo.NaivePerServer(fo.FDS(2))", WIDE, ""),
     "per server, CLARABEL, 50,000 x 27": ("fo.NaivePerServer(fo.FDS(2))", WIDE, "solver='CLARABEL'"),
     "PS-DSF, 50,000 x 27": ("fo.PSDSF()", WIDE, ""),
@@ -86,7 +86,7 @@ OTHERS = {
     ),
     "compare": (
         f"instance = {SPREAD}",
-        "fo.compare([fo.DRF(), fo.FDS(2), fo.PSDSF(), fo.NoFairness(), fo.HFFMRA()], instance, time_limit=limit)",
+        "fo.compare([fo.DRF(), fo.FDS(2), fo.PSDSF(), fo.MostTasks(), fo.HFFMRA()], instance, time_limit=limit)",
     ),
     "sensitivity": (
         f"a = fo.FDS(2).allocate({SPREAD.replace('20_000', '2_000')})",
@@ -110,7 +110,7 @@ OTHERS = {
     ),
     "best_misreport": (
         "instance = I(30, 4, n_servers=3, different_servers=True, seed=1)",
-        "fo.best_misreport(fo.FDS(2), instance, 0, time_limit=limit)",
+        "fo.properties.best_misreport(fo.FDS(2), instance, 0, time_limit=limit)",
     ),
     "verify": (
         "fo.FDS(2).allocate(I(20_000, 4, n_servers=5, different_servers=True, seed=1)).save('answer.json')",
@@ -120,7 +120,10 @@ OTHERS = {
         "fo.datasets.write(I(300_000, 4, seed=1), 'large.json')",
         "fo.read('large.json', time_limit=limit)",
     ),
-    "resource_monotone": (f"instance = {SPREAD}", "fo.resource_monotone(fo.FDS(2), instance, time_limit=limit)"),
+    "resource_monotone": (
+        f"instance = {SPREAD}",
+        "fo.properties.resource_monotone(fo.FDS(2), instance, time_limit=limit)",
+    ),
 }
 CASES = (*ALLOCATIONS, *OTHERS)
 

@@ -105,7 +105,7 @@ def outcome(draw: Draw) -> Outcome:
         except Exception as raised:
             error = raised
         seconds = time.perf_counter() - begun
-        if isinstance(error, fo.NotCertified):
+        if isinstance(error, fo.errors.NotCertified):
             return "refused", "", seconds
         if error is not None and not isinstance(error, fo.FairoptError):
             where = traceback.extract_tb(error.__traceback__)[-1]

@@ -64,7 +64,7 @@ class Saturating(fo.Objective):
 
     def by_user(self, instance):
         r = np.array(self.rates)
-        return fo.Marginal(lambda x: r * np.exp(-r * x), lambda x: -(r**2) * np.exp(-r * x))
+        return fo.blocks.Marginal(lambda x: r * np.exp(-r * x), lambda x: -(r**2) * np.exp(-r * x))
 
 
 @dataclass(frozen=True, repr=False)
@@ -76,7 +76,7 @@ class Logarithms(fo.Objective):
 
     def by_user(self, instance):
         r = np.array(self.rates)
-        return fo.Marginal(lambda x: r / (1 + r * x), lambda x: -((r / (1 + r * x)) ** 2))
+        return fo.blocks.Marginal(lambda x: r / (1 + r * x), lambda x: -((r / (1 + r * x)) ** 2))
 
 
 @dataclass(frozen=True, repr=False)
@@ -88,7 +88,7 @@ class Roots(fo.Objective):
 
     def by_user(self, instance):
         r = np.sqrt(self.rates)
-        return fo.Marginal(lambda x: 0.5 * r / np.sqrt(x), lambda x: -0.25 * r * x**-1.5)
+        return fo.blocks.Marginal(lambda x: 0.5 * r / np.sqrt(x), lambda x: -0.25 * r * x**-1.5)
 
 
 @dataclass(frozen=True, repr=False)
@@ -99,7 +99,7 @@ class Near(fo.Objective):
         return -cp.sum_squares(model.tasks - np.array(self.aims))
 
     def by_user(self, instance):
-        return fo.Marginal(lambda x: 2 * (np.array(self.aims) - x), lambda x: np.full(len(x), -2.0))
+        return fo.blocks.Marginal(lambda x: 2 * (np.array(self.aims) - x), lambda x: np.full(len(x), -2.0))
 
 
 @dataclass(frozen=True, repr=False)
@@ -112,7 +112,7 @@ class Bent(fo.Objective):
 
     def by_user(self, instance):  # linear between kinks, where it has no derivative
         r = np.array(self.rates)
-        return fo.Marginal(lambda x: r * np.select([r * x < 4 / 3, r * x < 8], [1.0, 0.25], 0.0), np.zeros_like)
+        return fo.blocks.Marginal(lambda x: r * np.select([r * x < 4 / 3, r * x < 8], [1.0, 0.25], 0.0), np.zeros_like)
 
 
 @dataclass(frozen=True, repr=False)
@@ -133,7 +133,7 @@ class Linear(fo.Objective):
         return cp.sum(cp.multiply(self.rates, model.tasks))
 
     def by_user(self, instance):
-        return fo.Marginal(lambda x: np.array(self.rates) + 0 * x, np.zeros_like)
+        return fo.blocks.Marginal(lambda x: np.array(self.rates) + 0 * x, np.zeros_like)
 
 
 @dataclass(frozen=True, repr=False)
@@ -316,7 +316,7 @@ def _lie(policy: str, given: dict[str, Any], tried: str, part: float, by_user: b
         "problem = policy.problem(instance)",
         "for variable in problem.variables():",
         f"    variable.value = np.full(variable.shape, {part!r})",
-        "answer = policy.read(problem, instance)",
+        "answer = policy.certify(problem, instance)",
     ]
 
 
@@ -385,7 +385,7 @@ def _read(policy: str, given: dict[str, Any], solver: str, changes: tuple[Any, .
     lines += [f"changed = cp.Problem({maximand}, held)", f"changed.solve(solver={solver!r})"]
     if spoilt:
         lines.append("tasks.value = 0.7 * tasks.value")
-    return [*lines, "answer = policy.read(changed, instance)"]
+    return [*lines, "answer = policy.certify(changed, instance)"]
 
 
 def asked_of(draw: Draw) -> tuple[dict[str, Any], Any]:

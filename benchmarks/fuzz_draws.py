@@ -164,7 +164,7 @@ def wide(rng: Rng) -> Draw:
         given["task_limits"] = [None if rng.random() < 0.5 else digits(t) for t in limits]
     policy = one_of(
         rng,
-        *[fo.NoFairness()] * 8,
+        *[fo.MostTasks()] * 8,
         fo.Policy(fo.Total()),
         *[fo.Policy(fo.MaxMin())] * 2,
         fo.Policy(fo.MaxMin(fo.Tasks())),
@@ -381,7 +381,7 @@ def _saved(rng: Rng, edit: bool) -> Draw:
     if name in ("mlf-drs", "ffmra", "h-ffmra"):  # not defined for these
         given.pop("weights", None)
 
-    return Draw(given, fo.named_policy(name), {}, ("saved", edit), f"named_policy({name!r})")
+    return Draw(given, fo.policies.named_policy(name), {}, ("saved", edit), f"named_policy({name!r})")
 
 
 # -- routes and blocks ---------------------------------------------------------------------------------------------
@@ -450,7 +450,7 @@ def a_policy(rng: Rng, n: int, m: int) -> fo.Policy:
     return one_of(
         rng,
         fo.DRF(),
-        fo.DRFH(),
+        fo.DRF(),
         fo.TSF(),
         fo.KDF(k, short="positive"),
         fo.FDS(alpha),
@@ -459,7 +459,7 @@ def a_policy(rng: Rng, n: int, m: int) -> fo.Policy:
         fo.FDS(beta=2, lam=-1),
         fo.GFJ(beta=0.5, lam=1),
         fo.NashWelfare(),
-        fo.NoFairness(),
+        fo.MostTasks(),
     )
 
 
@@ -833,7 +833,7 @@ def bundles(rng: Rng) -> Draw:
 def by_server(rng: Rng) -> Draw:
     given = a_cluster(rng)
     given.pop("task_limits", None)
-    policy = one_of(rng, fo.DRF(), fo.KDF(1), fo.FDS(one_of(rng, 0.5, 1, 2, 5)), fo.NashWelfare(), fo.NoFairness())
+    policy = one_of(rng, fo.DRF(), fo.KDF(1), fo.FDS(one_of(rng, 0.5, 1, 2, 5)), fo.NashWelfare(), fo.MostTasks())
     return Draw(given, fo.NaivePerServer(policy))
 
 
@@ -848,7 +848,7 @@ def bottleneck(rng: Rng) -> Draw:
 def whole(rng: Rng) -> Draw:
     n, rows, m = int(rng.integers(1, 4)), int(rng.integers(1, 4)), int(rng.integers(1, 4))
     given = idle(rng, drawn(rng, n, rows, m, by_server=rng.random() < 0.2, most=4, room=7))
-    return Draw(given, one_of(rng, fo.NoFairness(), fo.Policy(fo.MaxMin()), fo.DRF()), {}, ("whole",))
+    return Draw(given, one_of(rng, fo.MostTasks(), fo.Policy(fo.MaxMin()), fo.DRF()), {}, ("whole",))
 
 
 def batches(rng: Rng) -> Draw:
@@ -870,7 +870,7 @@ def batches(rng: Rng) -> Draw:
         fo.FDS(alpha),
         fo.GFJ(alpha),
         fo.NashWelfare(),
-        fo.NoFairness(),
+        fo.MostTasks(),
         fo.Policy(fo.MaxMin()),
         fo.PNormFairness(2, alpha),
     )

@@ -582,7 +582,7 @@ def _measured(question: Question, objective: Any, z: Float, x: Float) -> tuple[C
     weights = np.array([question.cluster.weights[j] for j in question.cluster.users], dtype=float)
     if name == "AlphaFair":
         alpha, forms = objective.alpha, np.array(question.forms_of(objective), dtype=float)
-        curves = utility(alpha, weights, float(z.min() if alpha > 1 else z.max()))
+        curves = utility(alpha, weights, float(z.min() if alpha > 1 else z.max()) or 1.0)
         function = separable(forms, *curves, np.maximum(1e-3 * z, 1e-12 * z.max()))
         allowed = GAP * (weights.sum() if alpha == 1 else abs((1 - alpha) * function.value(x)))
         return function, allowed, float(utility(alpha, weights, 1.0)[0](z).sum())
@@ -645,7 +645,7 @@ def _saved(answer: Any, edit: bool) -> str:
             path.write_text(json.dumps(data))
         try:
             loaded = fo.Allocation.load(path)
-        except fo.InvalidInstance as error:
+        except fo.errors.InvalidInstance as error:
             return "" if edit else f"load refuses: {str(error).partition(': ')[2]}"
     if edit:
         return "edited: half of the tasks are certified" if loaded.certificate.ok else ""
@@ -757,7 +757,7 @@ def untrue(draw: Draw, error: Exception) -> str:
     if not hasattr(policy, "objective"):
         return "every draw of this mechanism has an answer"
     question = Question.of(given, policy.constraints)
-    if isinstance(error, fo.OutOfDomain):
+    if isinstance(error, fo.errors.OutOfDomain):
         used = [part for part in (*_all_parts(policy), *policy.constraints) if hasattr(part, "share")]
         levelled = [part.share for part in used if type(part).__name__ not in ("Total", "MinShare", "MaxShare")]
         levelled += [part.share for part in used if getattr(part.share, "short", "") == "refuse"]
@@ -768,7 +768,7 @@ def untrue(draw: Draw, error: Exception) -> str:
         for table in (worth(share, given, question.cluster) for share in totals):  # the same for every allocation
             zero = zero or not any(table[j][s] for j, s in question.cluster.pairs)
         return "" if zero or too_few else "all shares are positive"
-    if isinstance(error, fo.Infeasible):
+    if isinstance(error, fo.errors.Infeasible):
         if not question.cluster.pairs:
             return ""
         nothing, rows, same = np.zeros(len(question.top)), question.all_rows, question.equal

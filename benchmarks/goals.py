@@ -69,7 +69,7 @@ def cases() -> dict[str, Case]:
     for limits, name in ((False, "leximin on servers"), (True, "leximin on servers, limits")):
         lowest, ways = lambda a: float((a.shares / a.instance.weights).min()), {"max-min prices": price_solve}
         drawn = partial(leximin.cluster, servers=27, limits=limits, seed=1)
-        out[name] = Case((1_000, 5_000, 20_000, 100_000), lambda n, drawn=drawn: (fo.DRFH(), drawn(n)), ways, lowest)
+        out[name] = Case((1_000, 5_000, 20_000, 100_000), lambda n, drawn=drawn: (fo.DRF(), drawn(n)), ways, lowest)
     for beta, lam in ((2.0, -1.0), (0.5, 0.5)):
         ways = {"FDS(2)": (10**6, lambda _, i: fo.FDS(2).allocate(i))}
         notion = fo.FDS(beta=beta, lam=lam)

@@ -204,7 +204,7 @@ def by_peer(instance: fo.Instance) -> np.ndarray:
 
 def against_peer(instance: fo.Instance, repeats: int) -> dict[str, Any]:
     """DRFH by both, in the order of leximin."""
-    policy = fo.DRFH()
+    policy = fo.DRF()
     sides = {"fairopt": partial(policy.allocate, instance), PEER: partial(by_peer, instance)}
     answers, seconds = answered(sides, repeats, patience=0.5)
     ours = answers["fairopt"]
@@ -244,11 +244,11 @@ def main() -> None:
         for limits in (False, True):
             instance = cluster(n, options.servers, limits, options.seed)
             name = "limits" if limits else "no limits"
-            rows.append(in_programs(f"DRFH, {name}", fo.DRFH(), instance, options.repeats, slow=n <= 1000))
+            rows.append(in_programs(f"DRFH, {name}", fo.DRF(), instance, options.repeats, slow=n <= 1000))
             rows.append(in_programs(f"TSF, {name}", fo.TSF(), instance, options.repeats, slow=n <= 1000))
     if options.openb:
         trace = fo.datasets.openb(options.openb, pods="gpuspec33", capacity_scale=0.5).merged()
-        rows.append(in_programs("DRFH, openb gpuspec33 at half", fo.DRFH(), trace, options.repeats, slow=True))
+        rows.append(in_programs("DRFH, openb gpuspec33 at half", fo.DRF(), trace, options.repeats, slow=True))
     show("All levels of leximin in units of one max-min program", rows, "leximin")
     rows = growing(options.growth_users, options.servers, options.rows_users, options.repeats, options.seed)
     show("All levels of DRFH at growing numbers of users, CPU seconds", rows, "leximin-growth")

@@ -59,7 +59,9 @@ def part_of(cluster: fo.Instance, every: int) -> fo.Instance:
     )
 
 
-def replayed(cluster: fo.Instance, jobs: Any, moments: Float) -> Iterator[tuple[str, fo.Timeline, fo.Timeline, float]]:
+def replayed(
+    cluster: fo.Instance, jobs: Any, moments: Float
+) -> Iterator[tuple[str, fo.online.Timeline, fo.online.Timeline, float]]:
     """Each policy's run, measured in dominant and in 2-dominant shares, and the CPU seconds of one simulation."""
     for name, (share, options) in POLICIES.items():
         seconds, runs = [], []
@@ -73,7 +75,7 @@ def replayed(cluster: fo.Instance, jobs: Any, moments: Float) -> Iterator[tuple[
         yield name, *runs, min(seconds)
 
 
-def in_window(run: fo.Timeline, window: tuple[float, float]) -> tuple[Float, float]:
+def in_window(run: fo.online.Timeline, window: tuple[float, float]) -> tuple[Float, float]:
     """Mean part of each resource in use, and the part of the time in which GPUs are ``FULL``."""
     events = np.concatenate([run.start, run.end])
     at = np.unique(np.concatenate([window, events[(window[0] < events) & (events < window[1])]]))
@@ -81,7 +83,7 @@ def in_window(run: fo.Timeline, window: tuple[float, float]) -> tuple[Float, flo
     return length @ used, float(length @ (used[:, -1] > FULL))
 
 
-def times(name: str, run: fo.Timeline, other: fo.Timeline, seconds: float) -> dict[str, Any]:
+def times(name: str, run: fo.online.Timeline, other: fo.online.Timeline, seconds: float) -> dict[str, Any]:
     """Waiting, slowdown, and when all is over; in seconds of the trace but for the last."""
     told = run.summary()
     wait, slow = told["waiting"], told["slowdown"]
@@ -99,7 +101,7 @@ def times(name: str, run: fo.Timeline, other: fo.Timeline, seconds: float) -> di
     }
 
 
-def use(name: str, run: fo.Timeline, other: fo.Timeline, window: tuple[float, float]) -> dict[str, Any]:
+def use(name: str, run: fo.online.Timeline, other: fo.online.Timeline, window: tuple[float, float]) -> dict[str, Any]:
     """Percents in use in the window, and distances from the fair share."""
     used, full = in_window(run, window)
     far = {label: timeline.summary()["distance"] for label, timeline in (("DRF", run), ("2-DF", other))}
@@ -113,7 +115,7 @@ def use(name: str, run: fo.Timeline, other: fo.Timeline, window: tuple[float, fl
     }
 
 
-def waits(name: str, run: fo.Timeline) -> dict[str, Any]:
+def waits(name: str, run: fo.online.Timeline) -> dict[str, Any]:
     """Mean waiting of tasks by how many tasks their user has, and by the GPUs they demand."""
     tasks = np.bincount(run.table.user, run.table.tasks)
     frequent = np.isin(run.table.user, np.argsort(-tasks)[:FREQUENT])[run.task_job]
@@ -138,7 +140,7 @@ def waits(name: str, run: fo.Timeline) -> dict[str, Any]:
 def experiment(folder: str, users: str, every: int, compress: float, moments: int) -> None:
     """All policies for one notion of a user."""
     cluster = part_of(fo.datasets.openb(folder, pods=PODS), every)
-    jobs = fo.read_jobs(folder, cluster, users=users, pods=PODS, compress=compress)
+    jobs = fo.online.read_jobs(folder, cluster, users=users, pods=PODS, compress=compress)
     print(f"users by {users}: {len(jobs):,} tasks on {cluster.n_servers} servers\n  " + "\n  ".join(jobs.notes))
     arrivals = np.array([job.arrival for job in jobs])
     window = float(np.quantile(arrivals, 0.01)), float(arrivals.max())
@@ -172,7 +174,7 @@ def by_load(folder: str, every: int, factors: list[float]) -> Iterator[dict[str,
     """Waiting in seconds by how far arrivals are pushed together."""
     cluster = part_of(fo.datasets.openb(folder, pods=PODS), every)
     for factor in factors:
-        jobs = fo.read_jobs(folder, cluster, pods=PODS, compress=factor)
+        jobs = fo.online.read_jobs(folder, cluster, pods=PODS, compress=factor)
         arrivals = np.array([job.arrival for job in jobs])
         window = float(np.quantile(arrivals, 0.01)), float(arrivals.max())
         row: dict[str, Any] = {"arrivals divided by": factor}

@@ -63,7 +63,7 @@ def first_second(repeats: int) -> list[dict[str, Any]]:
 
 def small_calls(repeats: int) -> list[dict[str, Any]]:
     """What a call of two users takes, without the making of the instance."""
-    policies = {"DRF": fo.DRF(), "FDS 2": fo.FDS(2), "Nash": fo.NashWelfare(), "most tasks": fo.NoFairness()}
+    policies = {"DRF": fo.DRF(), "FDS 2": fo.FDS(2), "Nash": fo.NashWelfare(), "most tasks": fo.MostTasks()}
 
     rows = []
     for name, policy in policies.items():

@@ -38,7 +38,7 @@ NOTIONS: dict[str, Any] = {
     **{f"FDS {a}": fo.FDS(float(a)) for a in ALPHAS},
     **{f"GFJ {a}": fo.GFJ(float(a)) for a in ALPHAS},
     **{f"{p}-norm {a}": fo.PNormFairness(p, float(a)) for p in (1, 2, 3) for a in ALPHAS},
-    "most tasks": fo.NoFairness(),
+    "most tasks": fo.MostTasks(),
     "MLF-DRS": fo.MLFDRS(),
     "H-FFMRA": fo.HFFMRA(),
 }
@@ -62,7 +62,7 @@ def table(args: Any) -> list[dict[str, Any]]:
                 try:
                     found = fo.prove(
                         notion, kind, resources=m, weights=name == "weighted DRF", time_limit=args.time_limit
-                    )
+                    )[kind]
                     verdict, shown = SHORT[found.verdict], found.shown()
                     if args.drawn and found.verdict == "proved":
                         contradict(notion, kind, m, name == "weighted DRF", args.drawn)
@@ -102,7 +102,7 @@ def of_claim(claim: literature.Claim, args: Any) -> str:
 
     def verdict(words: str, m: int, **options: Any) -> str:
         options |= {"weights": claim.about.startswith("weighted"), "time_limit": args.time_limit}
-        proof = fo.prove(mechanism, claim.property, resources=m, **options)
+        proof = fo.prove(mechanism, claim.property, resources=m, **options)[claim.property]
         if proof.verdict == "proved" or (proof.verdict == "refuted" and not options.get("users")):
             among = words.replace("any n", "").removeprefix(", ") if proof.verdict == "refuted" else words
             by = " by z3, " if proof.provers else ", " * bool(among)

@@ -24,7 +24,7 @@ POLICIES = [
     ("AlphaFair(2)", fo.Policy(fo.AlphaFair(2)), "CLARABEL"),
     ("FDS(0.5)", fo.FDS(0.5), "CLARABEL"),
     ("AlphaFair(1) + 0.1 * Total()", fo.Policy(fo.AlphaFair(1) + 0.1 * fo.Total()), "CLARABEL"),
-    ("NoFairness()", fo.NoFairness(), "HIGHS"),
+    ("MostTasks()", fo.MostTasks(), "HIGHS"),
     ("MaxMin()", fo.Policy(fo.MaxMin()), "HIGHS"),
 ]
 
@@ -52,7 +52,7 @@ def solved(run: Callable[[], fo.Allocation]) -> fo.Allocation | None:
     """The answer; None where the one solver asked for could not be certified."""
     try:
         return run()
-    except fo.NotCertified:
+    except fo.errors.NotCertified:
         return None
 
 

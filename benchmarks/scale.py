@@ -85,7 +85,7 @@ def from_memory_maps(sizes: list[int], repeats: int, folder: Path) -> None:
     rows = []
     for name, policy in POLICIES.items():
 
-        def solve(n: int, policy: fo.Policy = policy) -> fo.ShardedAllocation:
+        def solve(n: int, policy: fo.Policy = policy) -> fo.scale.ShardedAllocation:
             return fo.allocate_sharded(policy, np.load(folder / f"{n}.npy", mmap_mode="r"), capacities=capacities(n))
 
         seconds = interleaved({str(n): partial(solve, n) for n in sizes}, repeats)

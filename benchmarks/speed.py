@@ -27,7 +27,7 @@ POLICIES = {
     "FDS 2": fo.FDS(2),
     "FDS 5": fo.FDS(5),
     "GFJ 2": fo.GFJ(2),
-    "most tasks": fo.NoFairness(),
+    "most tasks": fo.MostTasks(),
     "FDS 0.5 + 0.1 total": fo.Policy(fo.AlphaFair(0.5) + 0.1 * fo.Total()),
     "FDS beta 0.5, lam 2": fo.FDS(beta=0.5, lam=2),
 }
@@ -39,11 +39,13 @@ NONE = ""
 WANTED, AIM = 50, 200  # times faster than the fastest cone solver on 10,000 users
 
 
-def by_solver(policy: fo.Policy, instance: fo.Instance, solver: str, limit: float) -> fo.Allocation | fo.NotCertified:
+def by_solver(
+    policy: fo.Policy, instance: fo.Instance, solver: str, limit: float
+) -> fo.Allocation | fo.errors.NotCertified:
     """The cone method's answer, or why there is none: that is a finding, not an error."""
     try:
         return policy.allocate(instance, solver=solver, time_limit=limit)
-    except fo.NotCertified as refusal:
+    except fo.errors.NotCertified as refusal:
         return refusal
 
 
@@ -83,7 +85,7 @@ def compare(name: str, instance: fo.Instance, solvers: list[str], repeats: int, 
     rows = []
     for solver in solvers:
         answer = answers[solver]
-        if isinstance(answer, fo.NotCertified):
+        if isinstance(answer, fo.errors.NotCertified):
             verdict = "refused, no time" if 1e-3 * ms[solver] >= limit else "refused"
             rows.append(
                 row

@@ -1,7 +1,7 @@
 """How long `allocate` takes, here and in another checkout in turn, so that a drifting machine is fair to both.
 
 DRF, FDS(1) and FDS(2) on one pool of a million users x 4, and small instances: 2, 10 and 100 users on a pool and on
-five servers, under DRF, FDS(1), NoFairness, HFFMRA and KDF(2). Each turn is a process of its own, with ``PYTHONPATH``
+five servers, under DRF, FDS(1), MostTasks, HFFMRA and KDF(2). Each turn is a process of its own, with ``PYTHONPATH``
 at the checkout; a turn's number is the median of its calls. Ratios are this checkout's time over the other's: of the
 medians over turns, and of the least. ``cpu`` is what all threads worked, which says more on a busy machine.
 
@@ -32,7 +32,7 @@ def measure(large: int) -> dict[str, tuple[float, float]]:
     small = {
         "DRF": fo.DRF(),
         "FDS(1)": fo.FDS(1),
-        "NoFairness": fo.NoFairness(),
+        "MostTasks": fo.MostTasks(),
         "HFFMRA": fo.HFFMRA(),
         "KDF": fo.KDF(2),
     }

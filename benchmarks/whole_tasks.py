@@ -24,9 +24,9 @@ from oracle import whole
 import fairopt as fo
 
 OPENB = Path(os.environ.get("FAIROPT_OPENB", Path(__file__).parents[1] / ".." / "shared" / "data" / "openb"))
-EXACT = {"most tasks": fo.NoFairness(), "max-min": fo.Policy(fo.MaxMin()), "leximin (DRF)": fo.DRF()}
+EXACT = {"most tasks": fo.MostTasks(), "max-min": fo.Policy(fo.MaxMin()), "leximin (DRF)": fo.DRF()}
 TWO_DOMINANT = fo.Policy(fo.Leximin(fo.KDominantShare(2, short="positive")), name="2-DF")
-ON_TRACE = {"most tasks": fo.NoFairness(), "DRF": fo.DRF(), "2-DF": TWO_DOMINANT, "Nash": fo.NashWelfare()}
+ON_TRACE = {"most tasks": fo.MostTasks(), "DRF": fo.DRF(), "2-DF": TWO_DOMINANT, "Nash": fo.NashWelfare()}
 BY_PROGRAMS = ("most tasks", "DRF")
 
 

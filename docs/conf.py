@@ -71,6 +71,11 @@ plot_rcparams = {"figure.autolayout": False}
 copybutton_prompt_text = r">>> |\.\.\. |\$ "
 copybutton_prompt_is_regexp = True
 
+ROOMS = ("derivatives", "errors", "online", "policies", "properties", "proofs", "report", "scale", "tradeoff")
+PLACES = {  # public names of rooms by what pages call them
+    name: f"{room}.{name}" for room in ROOMS for name in getattr(fo, room).__all__ if name not in fo.__all__
+}
+
 BASES = (fo.Share, fo.Objective, fo.Constraint, fo.BundleBase)
 
 
@@ -99,7 +104,8 @@ def resolve_from_the_top(app: Any, _env: Any, node: Any, contnode: Any) -> Any:
         return None
     domain = app.env.get_domain("py")
     known = {name.removeprefix("fairopt."): entry for name, entry in domain.objects.items()}
-    entry = known.get(node["reftarget"])
+    first, dot, rest = node["reftarget"].removeprefix("fairopt.").partition(".")
+    entry = known.get(node["reftarget"]) or known.get(PLACES.get(first, first) + dot + rest)
     if entry is None:
         return contnode
     return make_refnode(app.builder, node["refdoc"], entry.docname, entry.node_id, contnode, node["reftarget"])
@@ -113,7 +119,9 @@ def link_public_names(app: Any, doctree: nodes.document) -> None:
         text = node.astext()
         name = text.removeprefix("fo.").partition("(")[0]
         in_text = isinstance(node.parent, (nodes.paragraph, nodes.entry, nodes.strong))
-        if in_text and name in fo.__all__ and (text[0].isupper() or text.startswith("fo.")):
+        name = PLACES.get(name, name)
+        public = name in fo.__all__ or name in PLACES.values()
+        if in_text and public and (text[0].isupper() or text.startswith("fo.")):
             link = pending_xref(
                 "",
                 node.deepcopy(),

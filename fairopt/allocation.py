@@ -32,22 +32,22 @@ ROUNDING = 1e-12  # of a capacity: less left over is none
 
 @dataclass(frozen=True, repr=False)
 class ChangedByHand:
-    """A policy whose problem was changed before `Policy.read`: it names the answer, which another objective or other
+    """A policy whose problem was changed before `Policy.certify`: it names the answer, which another objective or other
     conditions made.
 
     Attributes
     ----------
     policy : Policy
-        The policy that `Policy.read` was called of.
+        The policy that `Policy.certify` was called of.
 
     Examples
     --------
     >>> import cvxpy as cp, fairopt as fo
-    >>> policy, pool = fo.NoFairness(), fo.Instance([[1], [1]], [2])
+    >>> policy, pool = fo.MostTasks(), fo.Instance([[1], [1]], [2])
     >>> problem = policy.problem(pool)
     >>> changed = cp.Problem(problem.objective, [*problem.constraints, problem.var_dict["tasks"] <= 1])
     >>> _ = changed.solve(solver="HIGHS")
-    >>> policy.read(changed, pool).policy
+    >>> policy.certify(changed, pool).policy
     Policy(Total(Tasks()), name='most tasks') as changed by hand
     """
 
@@ -73,7 +73,7 @@ class Allocation:
     instance : Instance
         The instance, as given.
     policy : Policy or other mechanism
-        The policy that was solved; `ChangedByHand` of one whose problem was changed before `Policy.read`.
+        The policy that was solved; `ChangedByHand` of one whose problem was changed before `Policy.certify`.
     tasks_by_server : ndarray of shape (n_users, n_servers)
         Tasks of each user on each server row.
     certificate : Certificate
@@ -172,7 +172,7 @@ class Allocation:
         instance, part = self.instance, self._taking_part
         if len(part) == 0:
             return np.zeros(instance.n_users)
-        some = instance if len(part) == instance.n_users else instance.taking_part(part)
+        some = instance if len(part) == instance.n_users else instance._taking_part(part)
         return self._shares_of(block.coefficients(some))
 
     @cached_property
@@ -224,9 +224,8 @@ class Allocation:
         Computed from the blocks, the instance and the tasks. For blocks of your own these are the dual values of the
         method if they satisfy the conditions of an optimum (then they lie between the derivatives from the right and
         from the left), and None otherwise, as for `FairnessEfficiency` where it is not concave, and for a problem that
-        was changed before `Policy.read`. Policies that decide bundles give the dual values of their proof; mechanisms
-        without an objective have no prices, nor have whole tasks: what they are worth has jumps as a function of
-        capacities.
+        was changed before `Policy.certify`. Policies that decide bundles give the dual values of their proof;
+        mechanisms without an objective have no prices, nor have whole tasks: their value jumps as capacities change.
 
         Examples
         --------
@@ -286,7 +285,7 @@ class Allocation:
         --------
         >>> import fairopt as fo
         >>> cluster = fo.Instance([[40, 8, 8], [8, 5, 1]], [200, 200, 200])
-        >>> for policy in (fo.DRF(), fo.FDS(2), fo.NoFairness()):
+        >>> for policy in (fo.DRF(), fo.FDS(2), fo.MostTasks()):
         ...     a = policy.allocate(cluster)
         ...     print(a.prices.round(4), a.share_prices.round(4))
         [[0.0025 0.     0.    ]] [[0.0025 0.     0.    ]]
@@ -423,9 +422,9 @@ class Allocation:
         evidence : bool, default True
             Whether to write the evidence by which `load` judges the allocation again and `verify` proves it without a
             solver. Without it files of large answers are smaller, and `load` solves once more. A policy is never
-            solved to save its answer: one that has no evidence, such as of `Policy.read` under further constraints, is
-            saved without. Where the evidence of a small answer leaves `verify` a gap above 2.5e-7, linear programs at
-            its tasks give closer multipliers.
+            solved to save its answer: one that has no evidence, such as of `Policy.certify` under further constraints,
+            is saved without. Where the evidence of a small answer leaves `verify` a gap above 2.5e-7, linear programs
+            at its tasks give closer multipliers.
 
         Returns
         -------
@@ -527,7 +526,7 @@ def feasibility(instance: Instance, tasks_by_server: Float, usable: Float | floa
         most = limits[beyond]
         excess = np.divide(total[beyond] - most, most, out=np.full(len(most), np.inf), where=most > 0)
         worst = max(worst, float(excess.max()))
-    if instance.everywhere and tasks_by_server.min() >= 0:
+    if instance._everywhere and tasks_by_server.min() >= 0:
         return worst
     size = np.where(total > 0, total, 1.0)[:, None]
     misplaced = np.where(instance.eligible, np.maximum(-tasks_by_server, 0.0), np.abs(tasks_by_server)) / size

@@ -35,7 +35,7 @@ class Try:
     --------
     >>> import fairopt as fo
     >>> cluster = fo.Instance([[40, 8, 8], [8, 5, 1]], [200, 200, 200])
-    >>> attempt, = fo.NoFairness().allocate(cluster, solver="HIGHS").certificate.tried
+    >>> attempt, = fo.MostTasks().allocate(cluster, solver="HIGHS").certificate.tried
     >>> attempt.solver, attempt.status, attempt.gap < 1e-6
     ('HIGHS', 'optimal', True)
     """

@@ -21,6 +21,21 @@ from typing import Any
 
 from fairopt.display import visible
 
+__all__ = [
+    "FairoptError",
+    "Infeasible",
+    "InvalidBlock",
+    "InvalidInstance",
+    "MissingExtra",
+    "NotCertified",
+    "NotConcave",
+    "OutOfDomain",
+    "OutOfMemory",
+    "OutOfTime",
+    "SolverUnavailable",
+    "Unbounded",
+]
+
 
 class FairoptError(Exception):
     """Base of every error that fairopt raises on purpose.
@@ -101,7 +116,7 @@ class Infeasible(NoAnswer):
     >>> cluster = fo.Instance([[40, 8], [8, 5]], [200, 200], users=["batch", "web"], resources=["cpu", "memory"])
     >>> try:
     ...     fo.Policy(fo.Total(), [fo.MinTasks({"batch": 4}), fo.MinTasks({"web": 10})]).allocate(cluster)
-    ... except fo.Infeasible as error:
+    ... except fo.errors.Infeasible as error:
     ...     error.conflict
     ('the capacity of cpu', "`MinTasks({'batch': 4.0})`", "`MinTasks({'web': 10.0})`")
     """
@@ -162,8 +177,8 @@ class NotCertified(TryAnother):
     >>> import fairopt as fo
     >>> cluster = fo.Instance([[40, 8, 8], [8, 5, 1]], [200, 200, 200])
     >>> try:
-    ...     fo.NoFairness().allocate(cluster, solver="CLARABEL", solver_options={"max_iter": 1})
-    ... except fo.NotCertified as error:
+    ...     fo.MostTasks().allocate(cluster, solver="CLARABEL", solver_options={"max_iter": 1})
+    ... except fo.errors.NotCertified as error:
     ...     print(error.best.certificate.ok, error.tried[0].solver)
     False CLARABEL
     """
@@ -202,7 +217,7 @@ class MissingExtra(TryAnother, ImportError):
     Examples
     --------
     >>> import fairopt as fo
-    >>> print(fo.MissingExtra("matplotlib", "plots", "a picture"))
+    >>> print(fo.errors.MissingExtra("matplotlib", "plots", "a picture"))
     a picture needs matplotlib, which is not installed: pip install 'fairopt[plots]'
     """
 
@@ -247,7 +262,7 @@ class OutOfTime(TryAnother):
     >>> fo.datasets.write(fo.datasets.demo(), file)
     >>> try:
     ...     fo.read(file, time_limit=1e-9)
-    ... except fo.OutOfTime as error:
+    ... except fo.errors.OutOfTime as error:
     ...     print(str(error).removeprefix(str(file)).partition(";")[0])
      was not read within the time limit of 1e-09 s, which ended at: reading demo.json
     """

@@ -132,7 +132,7 @@ class Instance:
             )
         n_users = dem.shape[0]
         self._parent: tuple[Instance, NDArray[np.int64] | slice] | None = None
-        self._merged_from: Instance | None = None
+        self._merged_from: Instance | None = None  # whose identical servers were merged
         self._users = validation.labels(known["user"], n_users, "user")
         self._resources = validation.labels(known["resource"], n_resources, "resource")
         self._servers = validation.labels(known["server"], n_servers, "server")
@@ -298,8 +298,8 @@ class Instance:
             users=[self.users[j] for j in rows],
         )
 
-    def taking_part(self, chosen: ArrayLike) -> Instance:
-        """`select_users` for a solve (indices or a mask): values given for all users and `total_weight` stay."""
+    def _taking_part(self, chosen: ArrayLike) -> Instance:
+        """`select_users` for a solve (indices or a mask): values given for all users and `_total_weight` stay."""
         rows = np.arange(self.n_users)[np.asarray(chosen)]
         part = self.replace(
             demands=self.demands[rows],
@@ -311,8 +311,8 @@ class Instance:
         part._parent = (self, rows)  # labels too come from there, when asked for
         return part
 
-    def window(self, rows: slice, ratios: Float | None = None, demands: Float | None = None) -> Instance:
-        """`taking_part` of a slice ``rows`` of users, not copied or checked; ``ratios``, ``demands`` where known."""
+    def _window(self, rows: slice, ratios: Float | None = None, demands: Float | None = None) -> Instance:
+        """`_taking_part` of a slice ``rows`` of users, not copied or checked; ``ratios``, ``demands`` where known."""
         part = object.__new__(Instance)
         part.__dict__.update(
             demands=self.demands[rows] if demands is None else demands,
@@ -338,7 +338,7 @@ class Instance:
 
     def _with_rows(self, demands: Any) -> Instance:
         """The pool with other users, of whom only demands are known: rows of numbers, not copied or checked."""
-        n, part = len(demands), self.window(slice(0))
+        n, part = len(demands), self._window(slice(0))
         part.__dict__.update(
             demands=demands,
             weights=np.broadcast_to(1.0, n),
@@ -348,7 +348,7 @@ class Instance:
         )
         return part
 
-    def server_window(self, rows: slice) -> Instance:
+    def _server_window(self, rows: slice) -> Instance:
         """The instance on a slice ``rows`` of the servers, not copied or checked; users who may run on none remain."""
         part = object.__new__(Instance)
         demands = self.demands if self.demands.ndim == 2 else self.demands[:, rows]
@@ -362,9 +362,9 @@ class Instance:
             server_types=None if self.server_types is None else self.server_types[rows],
             _merged_from=None,
         )
-        if not self.everywhere:
-            part.__dict__.pop("everywhere", None)
-        for name in ("ratios", "dominant_shares", "total_capacities", "tasks_alone", "server_classes", "servers"):
+        if not self._everywhere:
+            part.__dict__.pop("_everywhere", None)
+        for name in ("ratios", "dominant_shares", "total_capacities", "tasks_alone", "_server_classes", "servers"):
             part.__dict__.pop(name, None)
         if "dominance" in part.__dict__:
             part.__dict__["dominance"] = self.dominance.on(rows)
@@ -407,7 +407,7 @@ class Instance:
         >>> fo.Instance([[1, 2]], [[4, 4], [4, 4], [8, 2]]).merged().counts
         array([2, 1])
         """
-        classes = self.server_classes
+        classes = self._server_classes
         n_classes = int(classes.max()) + 1
         if n_classes == self.n_servers:
             return self
@@ -451,16 +451,8 @@ class Instance:
         made._parent = self._parent
         return made
 
-    def by_row(self, individual: Float) -> Float:
-        """Values of shape (n_users, number of servers) by individual server, added up: shape (n_users, n_servers).
-
-        Examples
-        --------
-        >>> import fairopt as fo
-        >>> import numpy as np
-        >>> fo.Instance([[1]], [[4], [8]], counts=[2, 1]).by_row(np.array([[1.0, 2.0, 5.0]]))
-        array([[3., 5.]])
-        """
+    def _by_row(self, individual: Float) -> Float:
+        """Values of shape (n_users, number of servers) by individual server, added up: shape (n_users, n_servers)."""
         return np.add.reduceat(individual, np.cumsum(self.counts) - self.counts, axis=1)
 
     # -- sizes and labels -------------------------------------------------------------------------------------
@@ -521,12 +513,7 @@ class Instance:
         )
 
     @property
-    def merged_from(self) -> Any:
-        """The instance whose identical servers were merged to make this one, or None."""
-        return self._merged_from
-
-    @property
-    def chosen_from(self) -> tuple[Any, NDArray[np.int64] | slice] | None:
+    def _chosen_from(self) -> tuple[Any, NDArray[np.int64] | slice] | None:
         """The instance on the same servers that these users were chosen from, and their indices; or None."""
         if self._parent is None or any(
             not np.array_equal(getattr(self._parent[0], name), getattr(self, name)) for name in ("capacities", "counts")
@@ -536,7 +523,7 @@ class Instance:
 
     @property
     def _is_window(self) -> bool:
-        """Whether it is a `window` of another instance."""
+        """Whether it is a `_window` of another instance."""
         return self._parent is not None and isinstance(self._parent[1], slice)
 
     # -- derived numbers --------------------------------------------------------------------------------------
@@ -561,13 +548,13 @@ class Instance:
         return validation.frozen(self.demands / np.where(total > 0, total, 1.0))
 
     @property
-    def cheapest_ratios(self) -> Float:
+    def _cheapest_ratios(self) -> Float:
         """Smallest `ratios` over eligible servers, shape (n_users, n_resources)."""
         if self.demands.ndim == 2:
             return self.ratios
         return np.where(self.eligible[:, :, None], self.ratios, np.inf).min(axis=1)
 
-    def common_level(self, per_task: Float, weights: Float | None = None) -> float:
+    def _common_level(self, per_task: Float, weights: Float | None = None) -> float:
         """The level at which shares, equal per weight, fill a resource; ``per_task`` is of shape (n_users,).
 
         Users of a zero share take no part. Exact on one pool without limits; an estimate where demands or capacities
@@ -578,7 +565,7 @@ class Instance:
         weights = self.weights if weights is None else weights
         with np.errstate(over="ignore"):  # an infinite load is a level of 0
             tasks = np.divide(weights, per_task, out=np.zeros(self.n_users), where=per_task > 0)
-            load = float((tasks @ self.cheapest_ratios).max())
+            load = float((tasks @ self._cheapest_ratios).max())
         if load == 0:  # no user needs any one resource everywhere
             mu = self.dominant_shares
             best = np.where(self.eligible, mu, np.inf).min(axis=1) if mu.ndim == 2 else mu
@@ -595,17 +582,17 @@ class Instance:
         return validation.frozen(largest)
 
     @cached_property
-    def everywhere(self) -> bool:
+    def _everywhere(self) -> bool:
         """Whether all users may run on every server row."""
         return bool(self.eligible.all())
 
     @cached_property
     def dominance(self) -> Dominance:
         """Dominant users of each resource of each server, and the requests of these and of the others."""
-        return dominance_of(self.per_server_demands, self.capacities, None if self.everywhere else self.eligible)
+        return dominance_of(self.per_server_demands, self.capacities, None if self._everywhere else self.eligible)
 
     @property
-    def total_weight(self) -> float:
+    def _total_weight(self) -> float:
         """Sum of all weights, those of users left out by `taking_part` included."""
         return float((self if self._parent is None else self._parent[0]).weights.sum())
 
@@ -615,9 +602,9 @@ class Instance:
 
         Zero where the user is not eligible; without regard to task limits.
         """
-        return validation.frozen(self.tasks_alone_within(np.ones(self.n_resources)))
+        return validation.frozen(self._tasks_alone_within(np.ones(self.n_resources)))
 
-    def tasks_alone_within(self, usable: Float, everywhere: bool = False) -> Float:
+    def _tasks_alone_within(self, usable: Float, everywhere: bool = False) -> Float:
         """`tasks_alone` of fractions ``usable``, (n_resources,), of capacities; ``everywhere``: eligible or not."""
         out = np.full((self.n_users, self.n_servers), np.inf)
         demands = self.per_server_demands
@@ -634,10 +621,10 @@ class Instance:
 
         Weights are relative to `total_weight`.
         """
-        return np.minimum(self.weights / self.total_weight * self.tasks_alone.sum(axis=1), self.task_limits)
+        return np.minimum(self.weights / self._total_weight * self.tasks_alone.sum(axis=1), self.task_limits)
 
     @cached_property
-    def server_classes(self) -> NDArray[np.int64]:
+    def _server_classes(self) -> NDArray[np.int64]:
         """Class of each server: servers alike in capacities, eligibility and demands share one, shape (n_servers,)."""
         ordered = self.capacities[np.lexsort(self.capacities.T)]
         if not (ordered[1:] == ordered[:-1]).all(axis=1).any():  # all different, so nothing else needs a look
@@ -658,24 +645,16 @@ class Instance:
             classes[s] = keys.setdefault(key, len(keys))
         return validation.frozen(classes)
 
-    def spread(self, tasks_by_class: Float) -> Float:
+    def _spread(self, tasks_by_class: Float) -> Float:
         """Spread tasks of `merged`, (n_users, n_classes, ...), over equal servers: shape (n_users, n_servers, ...)."""
-        classes = self.server_classes
+        classes = self._server_classes
         portion = self.counts / np.bincount(classes, weights=self.counts)[classes]
         return tasks_by_class[:, classes] * portion.reshape(-1, *[1] * (tasks_by_class.ndim - 2))
 
-    def sum_by_class(self, by_row: Float) -> Float:
-        """Sum ``by_row``, (n_users, n_servers, ...), over identical servers to (n_users, n_classes, ...), for `spread`.
-
-        Examples
-        --------
-        >>> import fairopt as fo
-        >>> import numpy as np
-        >>> fo.Instance([[1]], [[4], [4], [8]]).sum_by_class(np.array([[1.0, 2.0, 5.0]]))
-        array([[3., 5.]])
-        """
-        out = np.zeros((len(by_row), int(self.server_classes.max()) + 1, *by_row.shape[2:]))
-        np.add.at(out.swapaxes(0, 1), self.server_classes, by_row.swapaxes(0, 1))
+    def _sum_by_class(self, by_row: Float) -> Float:
+        """Sum values of (n_users, n_servers, ...) over identical servers, to (n_users, n_classes, ...)."""
+        out = np.zeros((len(by_row), int(self._server_classes.max()) + 1, *by_row.shape[2:]))
+        np.add.at(out.swapaxes(0, 1), self._server_classes, by_row.swapaxes(0, 1))
         return out
 
     # -- values by user ---------------------------------------------------------------------------------------

@@ -152,7 +152,7 @@ class Utilisation:
     --------
     >>> import fairopt as fo
     >>> cluster = fo.Instance([[1, 1]], [[8, 8], [2, 4]], resources=["cpu", "memory"])
-    >>> found = fo.metrics.utilisation(fo.DRFH().allocate(cluster))
+    >>> found = fo.metrics.utilisation(fo.DRF().allocate(cluster))
     >>> found.by_server.round(3).tolist(), found.mean
     ([[1.0, 1.0], [1.0, 0.5]], {'cpu': 1.0, 'memory': 0.75})
     """
@@ -227,7 +227,7 @@ def beta_fairness(allocation: Allocation, of: str = "bundles") -> BetaFairness:
     --------
     >>> import fairopt as fo
     >>> cluster = fo.Instance([[1, 4], [3, 1]], [[9, 18], [9, 18]], resources=["cpu", "memory"])
-    >>> beta_fairness(fo.DRFH().allocate(cluster)).dominant["cpu"] < 1e-9
+    >>> beta_fairness(fo.DRF().allocate(cluster)).dominant["cpu"] < 1e-9
     True
     """
     shares = group_shares(allocation, of)

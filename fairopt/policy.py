@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import warnings
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal, NoReturn, TypeVar
 
@@ -101,8 +102,10 @@ class Policy:
         ----------
         instance : Instance
             Users and servers.
-        method : {"auto", "cone", "water-filling", "prices", "levels", "linear", "closed"}, default "auto"
-            ``auto`` takes the first method that is exact; ``cone`` forces the general one, by CVXPY.
+        method : str, default "auto"
+            ``"auto"`` takes the first method that is exact, ``"cone"`` the general one, by CVXPY. ``"water-filling"``,
+            ``"prices"``, ``"levels"``, ``"linear"`` and ``"closed"`` are the specialised ones; ``"parametric"`` is a
+            search for `FairnessEfficiency` outside the alpha-fair case, along the sum of shares.
         solver : str, optional
             Any name in ``cvxpy.installed_solvers()``: forces the cone method with this solver only.
         solver_options : dict, optional
@@ -223,7 +226,7 @@ class Policy:
         Examples
         --------
         >>> import fairopt as fo
-        >>> most = fo.NoFairness().with_constraints(fo.SharingIncentive())
+        >>> most = fo.MostTasks().with_constraints(fo.SharingIncentive())
         >>> most.name
         'most tasks under SharingIncentive()'
         >>> most.allocate(fo.Instance([[40, 8, 8], [8, 5, 1]], [200, 200, 200])).tasks
@@ -251,13 +254,13 @@ class Policy:
         Examples
         --------
         >>> import fairopt as fo
-        >>> problem = fo.NoFairness().problem(fo.Instance([[40, 8, 8], [8, 5, 1]], [200, 200, 200]))
+        >>> problem = fo.MostTasks().problem(fo.Instance([[40, 8, 8], [8, 5, 1]], [200, 200, 200]))
         >>> round(float(problem.solve(solver="HIGHS")), 6)
         25.0
         """
         return natural_problem(self, instance)
 
-    def read(self, problem: cp.Problem, instance: Instance) -> Allocation:
+    def certify(self, problem: cp.Problem, instance: Instance) -> Allocation:
         """Certify the answer of a problem that `problem` made, solved and perhaps changed by the user.
 
         Parameters
@@ -283,15 +286,20 @@ class Policy:
         --------
         >>> import cvxpy as cp, fairopt as fo
         >>> cluster = fo.Instance([[40, 8, 8], [8, 5, 1]], [200, 200, 200])
-        >>> problem = fo.NoFairness().problem(cluster)
+        >>> problem = fo.MostTasks().problem(cluster)
         >>> tasks = problem.var_dict["tasks"]
         >>> changed = cp.Problem(problem.objective, [*problem.constraints, tasks[1] <= 6 * tasks[0]])
         >>> _ = changed.solve(solver="HIGHS")
-        >>> answer = fo.NoFairness().read(changed, cluster)
+        >>> answer = fo.MostTasks().certify(changed, cluster)
         >>> answer.tasks.round(4), answer.policy.name
         (array([ 2.2727, 13.6364]), 'most tasks as changed by hand')
         """
         return read(self, problem, instance)
+
+    def read(self, problem: cp.Problem, instance: Instance) -> Allocation:
+        """Deprecated: the old name of `certify`."""
+        warnings.warn("Policy.read is now Policy.certify", DeprecationWarning, stacklevel=2)
+        return self.certify(problem, instance)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Policy):

@@ -116,7 +116,7 @@ def load(path: Path, policy: Any = None) -> Allocation:
                 f"{path}: its {what} exceed a capacity, a limit or eligibility by {found:.2g} of it, against its "
                 "certificate; the file was changed after it was saved"
             )
-    if placement is not None and not np.array_equal(instance.by_row(placement), tasks):
+    if placement is not None and not np.array_equal(instance._by_row(placement), tasks):
         raise InvalidInstance(f"{path}: its placement holds other tasks; the file was changed after it was saved")
     loaded = gate.of_nothing(instance, tasks, policy, value=objective, prices=prices, bundles=bundles)
     loaded = replace(loaded, placement=placement if claim.whole and isinstance(policy, Policy) else None)
@@ -195,7 +195,7 @@ def _value_again(allocation: Allocation) -> tuple[float | None, float]:
     part = np.flatnonzero(limits > 0)
     if not len(part):
         return None, 0.0
-    instance, tasks, bundles = allocation.instance.taking_part(part), allocation.tasks_by_server[part], None
+    instance, tasks, bundles = allocation.instance._taking_part(part), allocation.tasks_by_server[part], None
     if allocation.given_bundles is not None:
         bundles = allocation.given_bundles[part]
     with np.errstate(all="ignore"):

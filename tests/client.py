@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import assert_type
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 import fairopt as fo
@@ -33,7 +34,7 @@ def main() -> None:
     total: float = tasks_of(cluster, balanced).sum()
     try:
         answer = fo.DRF().with_constraints(fo.MaxShare(0.3)).allocate(demo())
-    except fo.Infeasible as error:
+    except fo.errors.Infeasible as error:
         print(total, error)
         return
     report = fo.check(answer, ["pareto", "envy"])
@@ -43,7 +44,9 @@ def main() -> None:
     prepared = fo.FDS(5).prepare(cluster)
     again = prepared.allocate(capacities={"cpu": 150, "memory": 200}, weights={"web": 2})
     assert_type(again.usage, NDArray[np.float64])
-    found: fo.Verification = fo.verify("answer.json")
+    assert_type(report["pareto"].ok, bool)
+    assert_type(report.to_frame(), pd.DataFrame)
+    found: fo.proofs.Verification = fo.verify("answer.json")
     print(latex, [str(finding) for finding in fo.audit(balanced).findings], found.ok)
 
 

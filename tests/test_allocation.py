@@ -41,7 +41,7 @@ POLICIES = {
     "DRF": fo.DRF(),
     "FDS(1)": fo.FDS(1),
     "FDS(2)": fo.FDS(2),
-    "most": fo.NoFairness(),
+    "most": fo.MostTasks(),
     "max-min": fo.Policy(fo.MaxMin()),
     "gini": fo.Policy(fo.OrderedWeighted((3, 1, 0.5))),
     "FDS(1/2)": fo.FDS(0.5),
@@ -191,7 +191,7 @@ def test_prices_by_hand():
     assert_allclose(allocated().prices, [[0.5 / 200, 0, 0]], rtol=1e-9, atol=1e-15)
     # one resource, log s1 + log s2: each earns its income of 1, so that the pool of 4 costs 2
     assert_allclose(fo.FDS(1).allocate(fo.Instance([[2], [1]], [4])).prices, [[0.5]], rtol=1e-6)
-    assert_allclose(fo.NoFairness().allocate(TWO).prices, [[1 / 8, 0, 0]], rtol=1e-6, atol=1e-9)
+    assert_allclose(fo.MostTasks().allocate(TWO).prices, [[1 / 8, 0, 0]], rtol=1e-6, atol=1e-9)
 
 
 def test_prices_are_per_unit_of_capacity_whoever_counts_it():
@@ -332,7 +332,7 @@ def test_a_resource_named_like_a_column_hides_none(resource):
 
 def test_without_pandas_a_frame_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "pandas", None)
-    with pytest.raises(fo.MissingExtra, match=r"pandas.*pip install 'fairopt\[parquet\]'$"):
+    with pytest.raises(fo.errors.MissingExtra, match=r"pandas.*pip install 'fairopt\[parquet\]'$"):
         allocated().to_frame()
 
 
@@ -340,7 +340,7 @@ def test_without_pandas_a_frame_says_what_to_install(monkeypatch):
 def test_without_pyarrow_parquet_says_what_to_install(monkeypatch, tmp_path, verb):
     path = allocated().save(tmp_path / "a.parquet")
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    with pytest.raises(fo.MissingExtra, match=r"pyarrow.*pip install 'fairopt\[parquet\]'$"):
+    with pytest.raises(fo.errors.MissingExtra, match=r"pyarrow.*pip install 'fairopt\[parquet\]'$"):
         allocated().save(path) if verb == "save" else fo.Allocation.load(path)
 
 
@@ -348,7 +348,7 @@ def test_without_matplotlib_a_plot_says_what_to_install(monkeypatch):
     for name in [m for m in sys.modules if m == "matplotlib" or m.startswith("matplotlib.")]:
         monkeypatch.setitem(sys.modules, name, None)
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    with pytest.raises(fo.MissingExtra, match=r"matplotlib.*pip install 'fairopt\[plots\]'$"):
+    with pytest.raises(fo.errors.MissingExtra, match=r"matplotlib.*pip install 'fairopt\[plots\]'$"):
         allocated().plot()
 
 
@@ -427,7 +427,7 @@ def test_bundles_of_a_policy_are_saved_and_loaded(tmp_path, policy):
         assert b.policy == policy
     a = policy.allocate(BY_SERVER)
     fewer = fo.Allocation(BY_SERVER, policy, a.tasks_by_server / 2, a.certificate, a.objective, given_bundles=a.bundles)
-    with pytest.raises(fo.InvalidInstance, match="bundles have room for more tasks"):
+    with pytest.raises(fo.errors.InvalidInstance, match="bundles have room for more tasks"):
         fo.Allocation.load(fewer.save(tmp_path / "fewer.json"))
 
 
@@ -460,7 +460,7 @@ def held_at(j, s, i, units):
 )
 def test_bundles_are_measured_against_each_capacity_when_loaded(tmp_path, change, words):
     fo.Allocation.load(small_and_large(lambda held: None).save(tmp_path / "a.json"))
-    with pytest.raises(fo.InvalidInstance, match=rf"(?s)a\.json.*{words}.*changed after it was saved"):
+    with pytest.raises(fo.errors.InvalidInstance, match=rf"(?s)a\.json.*{words}.*changed after it was saved"):
         fo.Allocation.load(small_and_large(change).save(tmp_path / "a.json"))
 
 
@@ -469,7 +469,7 @@ def test_bundles_of_a_resource_that_a_server_lacks_are_refused(tmp_path):
     held = np.array([[[1.0, 1e-300], [1.0, 0.0]]])
     proof = fo.Certificate(0.0, 0.0, "closed")
     a = fo.Allocation(instance, "by hand", np.array([[1.0, 1.0]]), proof, 0.0, given_bundles=held)
-    with pytest.raises(fo.InvalidInstance, match="bundles exceed"):
+    with pytest.raises(fo.errors.InvalidInstance, match="bundles exceed"):
         fo.Allocation.load(a.save(tmp_path / "a.json"))
 
 
@@ -555,7 +555,7 @@ def test_objectives_near_zero_are_compared_in_what_they_can_fall_by(tmp_path):
     assert abs(a.objective) < 1e-12
     for value in (a.objective, 0.0, -a.objective):
         assert fo.Allocation.load(changed(tmp_path, put(value, "objective"), source=a)).certificate.ok
-    with pytest.raises(fo.InvalidInstance, match="changed after it was saved"):
+    with pytest.raises(fo.errors.InvalidInstance, match="changed after it was saved"):
         fo.Allocation.load(changed(tmp_path, put(1e-5, "objective"), source=a))
 
 
@@ -639,7 +639,7 @@ TAMPERED = {
 @pytest.mark.parametrize("what", sorted(TAMPERED))
 def test_a_file_that_was_tampered_with_is_refused_by_name(tmp_path, what):
     path = changed(tmp_path, TAMPERED[what])
-    with pytest.raises(fo.InvalidInstance, match=r"a\.json"):
+    with pytest.raises(fo.errors.InvalidInstance, match=r"a\.json"):
         fo.Allocation.load(path)
 
 
@@ -652,7 +652,7 @@ CONTRADICTIONS = {
 
 @pytest.mark.parametrize("what", sorted(CONTRADICTIONS))
 def test_a_file_whose_objective_contradicts_its_tasks_is_refused(tmp_path, what):
-    with pytest.raises(fo.InvalidInstance, match=r"a\.json"):
+    with pytest.raises(fo.errors.InvalidInstance, match=r"a\.json"):
         fo.Allocation.load(changed(tmp_path, CONTRADICTIONS[what]))
 
 
@@ -662,7 +662,7 @@ def test_a_truncated_file_is_refused_by_name(tmp_path, ending, part):
     path = allocated().save(tmp_path / f"a{ending}")
     whole = path.read_bytes()
     path.write_bytes(whole[: int(len(whole) * part)])
-    with pytest.raises(fo.InvalidInstance, match=rf"a\{ending}"):
+    with pytest.raises(fo.errors.InvalidInstance, match=rf"a\{ending}"):
         fo.Allocation.load(path)
 
 
@@ -687,7 +687,7 @@ def test_a_truncated_file_is_refused_by_name(tmp_path, ending, part):
 def test_a_foreign_file_is_refused_by_name(tmp_path, content, ending):
     path = tmp_path / f"a{ending}"
     path.write_bytes(content)
-    with pytest.raises(fo.InvalidInstance, match=rf"a\{ending}"):
+    with pytest.raises(fo.errors.InvalidInstance, match=rf"a\{ending}"):
         fo.Allocation.load(path)
 
 
@@ -700,13 +700,13 @@ def test_a_foreign_parquet_table_is_refused_by_name(tmp_path):
         {"part": [], "json": []},
     ):
         parquet.write_table(arrow.table(table), tmp_path / "a.parquet")
-        with pytest.raises(fo.InvalidInstance, match=r"a\.parquet"):
+        with pytest.raises(fo.errors.InvalidInstance, match=r"a\.parquet"):
             fo.Allocation.load(tmp_path / "a.parquet")
 
 
 @pytest.mark.parametrize("name", ["missing.json", "missing.parquet", "."])
 def test_a_file_that_is_not_there_is_refused_by_name(tmp_path, name):
-    with pytest.raises(fo.InvalidInstance, match=r"missing|cannot be read"):
+    with pytest.raises(fo.errors.InvalidInstance, match=r"missing|cannot be read"):
         fo.Allocation.load(tmp_path / name)
 
 
@@ -778,9 +778,9 @@ def test_a_certificate_prints_its_verdict_and_evidence():
 
 
 def test_a_try_prints_what_happened():
-    text = str(fo.Try("SCS", "optimal", 0.5, gap=1e-3, violation=1e-4, message="slow"))
+    text = str(fo.certificate.Try("SCS", "optimal", 0.5, gap=1e-3, violation=1e-4, message="slow"))
     assert text == "SCS: optimal, gap 1.0e-03, violation 1.0e-04, slow (0.50 s)"
-    assert str(fo.Try("ECOS", "solver_error", 1)) == "ECOS: solver_error (1.00 s)"
+    assert str(fo.certificate.Try("ECOS", "solver_error", 1)) == "ECOS: solver_error (1.00 s)"
 
 
 def test_a_certificate_says_which_route_and_solver_and_what_was_tried():
@@ -872,12 +872,12 @@ def test_the_notebook_view_tells_what_tasks_use_of_what_is_held():
 @pytest.mark.parametrize("name", ["a.xyz", "a", "a.csv"])
 def test_a_file_name_must_say_which_format_it_is(tmp_path, name):
     a = fo.DRF().allocate(fo.Instance([[1]], [1]))
-    with pytest.raises(fo.InvalidInstance, match=r"\.json or \.parquet"):
+    with pytest.raises(fo.errors.InvalidInstance, match=r"\.json or \.parquet"):
         a.save(tmp_path / name)
     assert not (tmp_path / name).exists()
 
 
 @pytest.mark.parametrize("given", [None, "cpu", fo.Tasks])
 def test_a_share_that_is_none_is_refused(given):
-    with pytest.raises(fo.InvalidBlock, match="give a share, such as DominantShare"):
+    with pytest.raises(fo.errors.InvalidBlock, match="give a share, such as DominantShare"):
         allocated().share(given)

@@ -328,7 +328,7 @@ def test_compare_without_matplotlib_names_the_pip_line(run: Any, monkeypatch: An
 def test_policies_are_listed_with_how_to_write_your_own(run: Any) -> None:
     result = run("policies")
     assert result.exit_code == 0
-    for name in fo.known_policies():
+    for name in fo.policies.known_policies():
         assert name in result.stdout
     assert "--policy notions.py:MINE" in result.stdout
     assert json.loads(run("policies", "--json").stdout)[0]["name"] == "drf"
@@ -663,9 +663,11 @@ def test_a_file_that_memory_does_not_hold_is_not_called_unreadable(tmp_path: Pat
     (tmp_path / "x.json").write_text("{}")
     monkeypatch.setattr(np, "load", full)
     monkeypatch.setattr("fairopt.io.text_files.open", full, raising=False)
-    with pytest.raises(fo.OutOfMemory, match=r"one of the shards does not fit into memory .*make shards smaller"):
+    with pytest.raises(
+        fo.errors.OutOfMemory, match=r"one of the shards does not fit into memory .*make shards smaller"
+    ):
         fo.allocate_sharded(fo.DRF(), tmp_path / "x.npy", capacities=[1])
-    with pytest.raises(fo.OutOfMemory, match=r"x\.json does not fit into memory"):
+    with pytest.raises(fo.errors.OutOfMemory, match=r"x\.json does not fit into memory"):
         fo.read(tmp_path / "x.json")
 
 

@@ -95,7 +95,7 @@ def test_no_answer_at_all_is_exit_code_1_and_one_line_for_errors_alike(run: Any)
 
 
 def test_resume_goes_on_after_ctrl_c(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    def stopped(*arguments: Any, **options: Any) -> fo.Frontier:
+    def stopped(*arguments: Any, **options: Any) -> fo.tradeoff.Frontier:
         def stop(what: str, done: int | None, total: int | None) -> None:
             if done == 3:
                 raise KeyboardInterrupt

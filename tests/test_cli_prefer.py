@@ -73,7 +73,7 @@ def test_json_holds_what_the_survey_finds(run: Any) -> None:
     assert result.exit_code == 0, result.stderr
     data = json.loads(result.stdout)
     betas = np.delete(np.linspace(-5, 5, 41), 20)
-    found = fo.preferences.Survey(
+    found = fo.tradeoff.preferences.Survey(
         OPTIONS,
         {p: list(order) for p, order in PEOPLE.items()},
         "fds",

@@ -69,7 +69,7 @@ def test_the_table_compares_policies_on_80_columns(run: Any) -> None:
 
 def test_numbers_are_those_of_the_same_simulation_in_python(run: Any) -> None:
     shown = numbers_of(run("jobs.csv", "-p", "kdf:k=2", "-p", "FCFS", "--fair", "7", "--json"))
-    jobs = fo.read_jobs("jobs.csv", CLUSTER)
+    jobs = fo.online.read_jobs("jobs.csv", CLUSTER)
     two = fo.simulate(CLUSTER, jobs, fo.KDominantShare(2))
     first_come = fo.simulate(CLUSTER, jobs, scheduler=fo.Scheduler(CLUSTER, order="arrival"))
     last = max(two.start.max(), first_come.start.max())
@@ -98,7 +98,7 @@ def test_options_of_the_scheduler_are_passed_on(run: Any) -> None:
         (("--pooled",), {}),
     ):
         cluster = CLUSTER.pooled() if "--pooled" in words else CLUSTER
-        jobs = fo.read_jobs("dense.csv", cluster, compress=10)
+        jobs = fo.online.read_jobs("dense.csv", cluster, compress=10)
         found.append(fo.simulate(cluster, jobs, scheduler=fo.Scheduler(cluster, **options)).summary()["waiting"])
         shown = numbers_of(run("dense.csv", "--compress", "10", *words, "--json", "--fair", "0"))["DRF"]
         assert shown["waiting"] == found[-1]
@@ -129,7 +129,7 @@ def test_files_hold_all_tasks_and_the_timeline(run: Any, monkeypatch: pytest.Mon
     done = run("jobs.csv", "-p", "drf", "-p", "Leximin(PNormShare(2))", "--out", "run.json")
     assert done.exit_code == 0, done.output
     assert sorted(p.name for p in Path().glob("run-*")) == ["run-DRF.json", "run-Leximin-PNormShare-2-.json"]
-    assert len(fo.Timeline.load("run-DRF.json").start) == 63
+    assert len(fo.online.Timeline.load("run-DRF.json").start) == 63
 
 
 def test_the_folder_of_openb_has_jobs_and_servers(run: Any) -> None:

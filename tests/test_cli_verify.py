@@ -50,11 +50,16 @@ def test_a_time_limit_is_said_to_be_over(run: Any) -> None:
 
 
 def test_what_is_wrong_is_said_of_each_file(run: Any) -> None:
-    result = run("drf.json", "changed.json", "cut.json", "none.json")
+    result = run("drf.json", "changed.json", "cut.json")
     assert result.exit_code == 1
     assert "drf.json: proved" in result.stdout and "changed.json: not feasible" in result.stdout
     assert "'resource1' on server 0: tasks exceed the capacity by 0.004 of it" in result.stdout
-    assert "cut.json: not proved" in result.stdout and "none.json: not proved" in result.stdout
+    assert "cut.json: not proved" in result.stdout
+
+
+def test_a_missing_file_ends_the_command_before_it_proves_others(run: Any) -> None:
+    result = run("drf.json", "none.json")
+    assert result.exit_code == 2 and "no file none.json" in result.output and "proved" not in result.stdout
 
 
 def test_json_has_an_entry_for_each_file(run: Any) -> None:

@@ -43,8 +43,8 @@ def test_every_error_derives_from_one_base(name: str) -> None:
 
 @pytest.mark.parametrize("name", sorted(DESIGNED))
 def test_every_error_of_the_design_is_exported(name: str) -> None:
-    assert getattr(fo, name) is CLASSES[name]
-    assert name in fo.__all__
+    assert getattr(fo.errors, name) is CLASSES[name]
+    assert name in fo.errors.__all__
 
 
 @pytest.mark.parametrize("name", sorted(DESIGNED - {"FairoptError"}))
@@ -84,12 +84,12 @@ def test_no_other_public_error_hides_in_the_package() -> None:
 
 
 def test_bad_input_is_a_value_error_for_those_who_catch_that() -> None:
-    assert issubclass(fo.InvalidInstance, ValueError)
-    assert issubclass(fo.InvalidBlock, ValueError)
+    assert issubclass(fo.errors.InvalidInstance, ValueError)
+    assert issubclass(fo.errors.InvalidBlock, ValueError)
 
 
 def test_missing_extra_is_an_import_error_with_the_exact_pip_line() -> None:
-    error = fo.MissingExtra("matplotlib", "plots", "a picture")
+    error = fo.errors.MissingExtra("matplotlib", "plots", "a picture")
     assert isinstance(error, ImportError)
     assert str(error) == "a picture needs matplotlib, which is not installed: pip install 'fairopt[plots]'"
     assert (error.package, error.extra) == ("matplotlib", "plots")
@@ -109,13 +109,13 @@ def test_every_extra_named_in_an_error_exists() -> None:
 
 
 def test_infeasible_holds_the_conflict() -> None:
-    assert fo.Infeasible("no", conflict=("a", "b")).conflict == ("a", "b")
-    assert fo.Infeasible("no").conflict == ()
+    assert fo.errors.Infeasible("no", conflict=("a", "b")).conflict == ("a", "b")
+    assert fo.errors.Infeasible("no").conflict == ()
 
 
 def test_not_certified_holds_the_best_found_and_what_was_tried() -> None:
-    tried = (fo.Try("SCS", "optimal", 0.1),)
-    error = fo.NotCertified("no", best="an allocation", tried=tried)
+    tried = (fo.certificate.Try("SCS", "optimal", 0.1),)
+    error = fo.errors.NotCertified("no", best="an allocation", tried=tried)
     assert error.best == "an allocation"
     assert error.tried == tried
 
@@ -199,7 +199,7 @@ def test_a_fault_in_a_block_of_ones_own_names_class_and_method_and_says_the_fix(
         policies += [fo.Policy(first + fo.Total()), fo.Policy(fo.Total(), [first >= 0.1])]
     for policy in policies:
         for ask in (policy.allocate, policy.problem):
-            with pytest.raises(fo.InvalidBlock, match=said):
+            with pytest.raises(fo.errors.InvalidBlock, match=said):
                 ask(CLUSTER)
 
 
@@ -214,17 +214,17 @@ def test_other_errors_of_a_block_of_ones_own_are_left_as_they_are() -> None:
 def test_conditions_of_whole_numbers_are_not_convex_programs(of: fo.Objective) -> None:
     switch = cp.Variable(2, boolean=True)
     either = constraint(lambda m: {"on": m.tasks <= 30 * switch, "one": cp.sum(switch) <= 1})
-    with pytest.raises(fo.NotConcave, match=r"Mine\(\) has a variable of whole numbers .* integral=True"):
+    with pytest.raises(fo.errors.NotConcave, match=r"Mine\(\) has a variable of whole numbers .* integral=True"):
         fo.Policy(of, [either]).allocate(CLUSTER)
 
 
 def test_a_matrix_condition_says_which_solvers_take_it_and_that_it_is_not_proved_where_it_binds() -> None:
     pytest.importorskip("ecos", reason="ECOS is not installed")
     below = constraint(lambda m: {"below": cp.diag(m.tasks) << 3 * np.eye(2)})
-    with pytest.raises(fo.SolverUnavailable, match=r"ECOS cannot take .*; try one of CLARABEL, SCS$"):
+    with pytest.raises(fo.errors.SolverUnavailable, match=r"ECOS cannot take .*; try one of CLARABEL, SCS$"):
         fo.Policy(fo.AlphaFair(1), [below]).allocate(CLUSTER, solver="ECOS")
     said = r"ECOS: cannot take this .* Fix: conditions on matrices, such as X >> 0"
-    with pytest.raises(fo.NotCertified, match=said) as raised:
+    with pytest.raises(fo.errors.NotCertified, match=said) as raised:
         fo.Policy(fo.AlphaFair(1), [below]).allocate(CLUSTER)
     assert [attempt.solver for attempt in raised.value.tried] == ["CLARABEL", "CLARABEL", "ECOS", "SCS"]
 
@@ -232,12 +232,12 @@ def test_a_matrix_condition_says_which_solvers_take_it_and_that_it_is_not_proved
 def test_a_bound_on_an_eigenvalue_is_a_matrix_condition_too_and_a_norm_is_none() -> None:
     below = constraint(lambda m: {"below": cp.lambda_max(cp.diag(m.tasks)) <= 3})
     nash, said = fo.Policy(fo.AlphaFair(1), [below]), "conditions on matrices, such as X >> 0"
-    with pytest.raises(fo.NotCertified, match=f"Fix: {said}"):
+    with pytest.raises(fo.errors.NotCertified, match=f"Fix: {said}"):
         fo.Policy(fo.Leximin(), [below]).allocate(CLUSTER, solver="CLARABEL")
     problem = nash.problem(CLUSTER)
     problem.solve(solver="CLARABEL")
-    with pytest.raises(fo.NotCertified, match=said):
-        nash.read(problem, CLUSTER)
+    with pytest.raises(fo.errors.NotCertified, match=said):
+        nash.certify(problem, CLUSTER)
     near = constraint(lambda m: {"near": cp.norm(m.tasks) <= 3})
     assert not has_matrices(fo.Policy(fo.AlphaFair(1), [near]).problem(CLUSTER))
 
@@ -256,19 +256,19 @@ def test_a_bound_on_an_eigenvalue_is_a_matrix_condition_too_and_a_norm_is_none()
     ],
 )
 def test_a_text_is_not_the_number_of_a_notion(make: Callable[[], Any], said: str) -> None:
-    with pytest.raises(fo.InvalidBlock, match=said):
+    with pytest.raises(fo.errors.InvalidBlock, match=said):
         make()
 
 
 def test_memory_that_ended_is_told_however_deep_errors_hide_it() -> None:
     with (
-        pytest.raises(fo.OutOfMemory, match=r"a table does not fit into memory \(2 TiB\)"),
+        pytest.raises(fo.errors.OutOfMemory, match=r"a table does not fit into memory \(2 TiB\)"),
         fo.errors.within_memory("a table", "cut it"),
     ):
         try:
             try:
                 raise MemoryError("2 TiB")
             except MemoryError as error:
-                raise fo.InvalidInstance("a row") from error
-        except fo.InvalidInstance as error:
-            raise fo.InvalidInstance("a shard") from error
+                raise fo.errors.InvalidInstance("a row") from error
+        except fo.errors.InvalidInstance as error:
+            raise fo.errors.InvalidInstance("a shard") from error

@@ -86,7 +86,7 @@ def test_a_wrong_answer_under_a_certificate_is_noticed_and_shrunk(monkeypatch: p
     [
         (fo.DRF(), "worse"),
         (fo.FDS(2), "worse"),
-        (fo.NoFairness(), "worse"),
+        (fo.MostTasks(), "worse"),
         (fo.Policy(fo.MaxMin().then(fo.Total())), "worse"),
         (fo.Policy(fo.Leximin(), [fo.MinShare(0.4)]), "condition"),
         (fo.Policy(fo.AlphaFair(1) + fo.Total()), "worse"),
@@ -128,13 +128,13 @@ def test_an_error_is_judged_by_what_it_states() -> None:
     possible = Draw(PAIR, fo.Policy(fo.Total(), [fo.MinTasks({"user1": 2})]))
     impossible = Draw(PAIR, fo.Policy(fo.Total(), [fo.MinTasks({"user1": 6})]))
     assert fuzz.outcome(impossible)[0] == "ok"
-    assert fuzz.untrue(possible, fo.Infeasible("")).startswith("tasks")
-    assert fuzz.untrue(possible, fo.OutOfDomain("")) and fuzz.untrue(possible, fo.Unbounded(""))
+    assert fuzz.untrue(possible, fo.errors.Infeasible("")).startswith("tasks")
+    assert fuzz.untrue(possible, fo.errors.OutOfDomain("")) and fuzz.untrue(possible, fo.errors.Unbounded(""))
 
 
 def test_raw_errors_and_refusals_are_counted_apart() -> None:
     raw = Draw(PAIR, fo.DRF(), {"method": 3.5j})
-    refused = Draw(PAIR, fo.NoFairness(), {"solver": "CLARABEL", "solver_options": {"max_iter": 1}})
+    refused = Draw(PAIR, fo.MostTasks(), {"solver": "CLARABEL", "solver_options": {"max_iter": 1}})
     assert fuzz.outcome(raw)[0] == "crashed"
     assert fuzz.outcome(refused)[0] == "refused"
 

@@ -28,7 +28,7 @@ ORDER = (
     ("methods",),
     ("scale",),
     ("policy",),
-    ("policies",),
+    ("policies", "scale"),
     ("metrics", "server_sums", "properties"),
     ("tradeoff",),
     ("online",),
@@ -186,9 +186,9 @@ import fairopt as fo
 seen = lambda: print(*sorted({name.split(".")[0] for name in sys.modules} - known), sep=",")
 seen()
 pool = fo.Instance([[2, 3], [2, 1]], [6, 4], task_limits=[1, None])
-for policy in (fo.DRF(), fo.NashWelfare(), fo.FDS(alpha=2), fo.NoFairness(), fo.MLFDRS()):
+for policy in (fo.DRF(), fo.NashWelfare(), fo.FDS(alpha=2), fo.MostTasks(), fo.MLFDRS()):
     policy.allocate(fo.Instance([[2, 3], [2, 1]], [6, 4]))
-for policy in (fo.DRF(), fo.NashWelfare(), fo.NoFairness()):
+for policy in (fo.DRF(), fo.NashWelfare(), fo.MostTasks()):
     policy.allocate(fo.Instance([[2, 3], [2, 1]], [6, 4]), time_limit=60)
 seen()
 fo.datasets.write(pool, "pool")

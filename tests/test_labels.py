@@ -206,20 +206,22 @@ def test_a_block_takes_a_series_as_a_dict_by_user():
     ],
 )
 def test_labels_that_differ_are_named_with_the_fix(change, words):
-    with pytest.raises(fo.InvalidInstance, match=words):
+    with pytest.raises(fo.errors.InvalidInstance, match=words):
         fo.Instance(**{"demands": DEMANDS, "capacities": POOL, **change})
 
 
 def test_labels_by_user_need_labels_to_be_joined_with():
     words = r"weights has labels by user \('web', 'batch'\), but the users have none.*users=\[\.\.\.\]"
-    with pytest.raises(fo.InvalidInstance, match=words):
+    with pytest.raises(fo.errors.InvalidInstance, match=words):
         fo.Instance([[2, 3], [2, 1]], POOL, weights=pd.Series({"web": 5, "batch": 1}))
 
 
 def test_an_instance_refuses_changes_with_other_labels():
-    with pytest.raises(fo.InvalidInstance, match=r"capacities and resources.*: 'disk' only in capacities"):
+    with pytest.raises(fo.errors.InvalidInstance, match=r"capacities and resources.*: 'disk' only in capacities"):
         CLUSTER.with_capacities(SERVERS.assign(disk=1))
-    with pytest.raises(fo.InvalidInstance, match=r"demands and users.*: 'new' only in demands and 'web' only in users"):
+    with pytest.raises(
+        fo.errors.InvalidInstance, match=r"demands and users.*: 'new' only in demands and 'web' only in users"
+    ):
         CLUSTER.with_demands(DEMANDS.rename({"web": "new"}))
 
 
@@ -234,7 +236,9 @@ def test_an_instance_refuses_changes_with_other_labels():
 )
 def test_many_instances_are_not_joined_by_label(change):
     given_ = {"demands": np.ones((2, 2, 2)), "capacities": [6, 4], **change}
-    with pytest.raises(fo.InvalidInstance, match=rf"{next(iter(change))} is a .*(position.*to_numpy|make one frame)"):
+    with pytest.raises(
+        fo.errors.InvalidInstance, match=rf"{next(iter(change))} is a .*(position.*to_numpy|make one frame)"
+    ):
         fo.allocate_many(fo.DRF(), **given_)
 
 
@@ -244,7 +248,7 @@ def test_many_instances_take_series_that_only_count():
 
 
 def test_shards_are_not_joined_by_label():
-    with pytest.raises(fo.InvalidInstance, match="source is a DataFrame with labels"):
+    with pytest.raises(fo.errors.InvalidInstance, match="source is a DataFrame with labels"):
         fo.allocate_sharded(fo.DRF(), DEMANDS, capacities={"memory": 4, "cpu": 6})
 
 

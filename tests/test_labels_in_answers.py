@@ -11,7 +11,8 @@ from rich.console import Console
 import fairopt as fo
 from fairopt.properties.audit.findings import numbers
 from fairopt.properties.checks import check
-from fairopt.report import allocation_tables, describe, user_rows
+from fairopt.report.frames import user_rows
+from fairopt.report.tables import allocation_tables, describe
 
 NAMED: dict[str, Any] = {"users": ["ann", "bob"], "resources": ["cores", "memory"], "servers": ["lion", "newt"]}
 CLUSTER = fo.Instance([[1, 4], [3, 1]], [[9, 18], [12, 6]], units={"memory": "GiB"}, **NAMED)
@@ -86,7 +87,7 @@ SPEAKS: dict[str, tuple[Callable[[], Any], tuple[str, ...]]] = {
         lambda: check(Hands([[1, 0], [0, 0]], [[[1, 4], [0, 0]], [[0, 0], [0, -1]]]).allocate(CLUSTER)),
         ("bob", "memory", "newt"),
     ),
-    "a lie of nobody": (lambda: fo.best_misreport(fo.DRF(), POOL, "eve"), ("eve", "ann", "bob")),
+    "a lie of nobody": (lambda: fo.properties.best_misreport(fo.DRF(), POOL, "eve"), ("eve", "ann", "bob")),
 }
 
 
@@ -101,7 +102,7 @@ def test_errors_name_who_and_what_and_where(case: str) -> None:
 
 
 def test_a_user_of_no_label_has_the_label_of_its_place() -> None:
-    with pytest.raises(fo.InvalidInstance, match=r"user 'user2' for resource 'resource1'"):
+    with pytest.raises(fo.errors.InvalidInstance, match=r"user 'user2' for resource 'resource1'"):
         fo.Instance([[1, 4], [-3, 1]], [9, 18])
 
 
@@ -116,13 +117,15 @@ def test_verdicts_name_users_and_resources() -> None:
 
 def test_a_lie_is_told_in_the_names_of_resources() -> None:
     cluster = fo.Instance([[1, 3], [3, 1]], [2, 4], users=["ann", "bob"], resources=["cores", "memory"])
-    lie = fo.best_misreport(fo.FDS(1), cluster, "bob")
+    lie = fo.properties.best_misreport(fo.FDS(1), cluster, "bob")
     assert lie is not None
     assert str(lie).startswith("user 'bob' reports (cores 2, memory 3) and runs 0.444444 tasks instead of 0.333333")
 
 
 def test_a_lie_by_server_is_told_in_the_names_of_servers() -> None:
-    lie = fo.Misreport.on(CLUSTER, 1, ((2.0, 1.0), (3.0, 0.5)), gain=0.5, truthful=1.0, lying=1.5, family="near")
+    lie = fo.properties.Misreport.on(
+        CLUSTER, 1, ((2.0, 1.0), (3.0, 0.5)), gain=0.5, truthful=1.0, lying=1.5, family="near"
+    )
     assert str(lie) == (
         "user 'bob' reports (lion (cores 2, memory 1), newt (cores 3, memory 0.5)) and runs 1.5 tasks instead of 1 "
         "(+50.000%)"
@@ -130,7 +133,7 @@ def test_a_lie_by_server_is_told_in_the_names_of_servers() -> None:
 
 
 def test_without_names_a_lie_is_told_in_numbers() -> None:
-    lie = fo.Misreport.on(
+    lie = fo.properties.Misreport.on(
         fo.Instance([[1, 3], [3, 1]], [2, 4]), 1, (2.0, 3.0), gain=0.5, truthful=1.0, lying=1.5, family="near"
     )
     assert str(lie).startswith("user 'user2' reports (2, 3) and runs")
@@ -162,7 +165,7 @@ def test_attempts_on_each_server_alone_name_the_server() -> None:
 
 
 def test_a_conflict_names_the_resource_in_its_parts_too() -> None:
-    with pytest.raises(fo.Infeasible) as caught:
+    with pytest.raises(fo.errors.Infeasible) as caught:
         fo.Policy(fo.Leximin(), [fo.MinTasks({"ann": 4, "bob": 2})]).allocate(POOL)
     assert any("cores" in part for part in caught.value.conflict)
 
@@ -171,7 +174,7 @@ def test_a_conflict_names_the_resource_in_its_parts_too() -> None:
 
 
 def test_tables_of_an_allocation_have_units_of_amounts_and_of_prices() -> None:
-    users, servers = allocation_tables(fo.DRFH().allocate(CLUSTER))
+    users, servers = allocation_tables(fo.DRF().allocate(CLUSTER))
     assert [c.header for c in users.groups[1]] == ["cores", "memory (GiB)"]
     assert [c.header for c in servers.groups[-1]] == ["price of cores", "price of memory (per GiB)"]
     console = Console(width=80, record=True, file=open("/dev/null", "w"))  # noqa: SIM115

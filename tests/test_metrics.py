@@ -202,7 +202,7 @@ def test_jain_lies_between_one_over_n_and_one_whatever_the_size(values, size):
 
 @pytest.mark.parametrize("wrong", [-1.0, math.nan, math.inf])
 def test_jain_refuses_what_nobody_can_have(wrong):
-    with pytest.raises(fo.OutOfDomain, match=f"one of them is {wrong}"):
+    with pytest.raises(fo.errors.OutOfDomain, match=f"one of them is {wrong}"):
         metrics.jain([1, wrong])
 
 
@@ -218,13 +218,13 @@ def test_f_beta_is_the_measure_without_efficiency_per_weight():
 
 @pytest.mark.parametrize(("values", "beta"), [([1], 0), ([1], math.nan), ([0, 0], 2), ([], 2), ([-1, 1], 2)])
 def test_f_beta_refuses_what_has_no_measure(values, beta):
-    with pytest.raises(fo.OutOfDomain, match="f_beta is of"):
+    with pytest.raises(fo.errors.OutOfDomain, match="f_beta is of"):
         metrics.f_beta(values, beta)
 
 
 @pytest.mark.parametrize("weights", [[1, -1], [0, 0], [1, 1, 1], [1, math.nan]])
 def test_f_beta_refuses_weights_that_are_no_entitlements(weights):
-    with pytest.raises(fo.OutOfDomain, match="weights"):
+    with pytest.raises(fo.errors.OutOfDomain, match="weights"):
         metrics.f_beta([1, 3], 2, weights)
 
 
@@ -232,7 +232,7 @@ def test_f_beta_refuses_weights_that_are_no_entitlements(weights):
     "number", [metrics.beta_fairness, metrics.group_shares, metrics.group_jain, metrics.utilisation]
 )
 def test_an_unknown_kind_of_use_is_an_error_with_the_known_ones(number):
-    with pytest.raises(fo.InvalidBlock, match="did you mean 'bundles'"):
+    with pytest.raises(fo.errors.InvalidBlock, match="did you mean 'bundles'"):
         number(example_of_004(), of="bundle")
 
 

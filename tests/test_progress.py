@@ -17,7 +17,7 @@ from rich.console import Console
 
 import fairopt as fo
 from fairopt.cli import progress as shown
-from fairopt.report import compare
+from fairopt.report.comparison import compare
 from fairopt.runtime.progress import by_itself, progress, tell, within
 
 POOL = fo.Instance([[40, 8, 8], [8, 5, 1]], [200, 200, 200], users=["batch", "web"])
@@ -120,7 +120,7 @@ READY = fo.FDS(2).prepare(SERVERS, solver="CLARABEL")
 
 
 def conflicting() -> None:
-    with pytest.raises(fo.Infeasible):
+    with pytest.raises(fo.errors.Infeasible):
         fo.Policy(fo.AlphaFair(1), [fo.MinShare(0.9)]).allocate(POOL, method="cone")
 
 
@@ -128,7 +128,7 @@ WORK: dict[str, tuple[Any, str]] = {
     "cone": (lambda: fo.FDS(2).allocate(POOL, solver="CLARABEL"), "cone program by CLARABEL"),
     "prices of a pool": (lambda: fo.FDS(2).allocate(POOL), "prices, step"),
     "prices of servers": (lambda: fo.FDS(1).allocate(SERVERS), "prices, step"),
-    "levels on servers": (lambda: fo.DRFH().allocate(SERVERS), "levels, users settled"),
+    "levels on servers": (lambda: fo.DRF().allocate(SERVERS), "levels, users settled"),
     "levels by programs": (lambda: fo.DRF().allocate(SERVERS, method="cone"), "levels by HIGHS, users settled"),
     "a parameter": (
         lambda: fo.GFJ(beta=-1, lam=1).allocate(POOL, solver="CLARABEL"),
@@ -150,7 +150,7 @@ WORK: dict[str, tuple[Any, str]] = {
     ),
     "a comparison": (lambda: compare(["drf"], POOL), "DRF"),
     "an audit": (lambda: fo.audit(fo.KDF(2), ["si"], max_examples=50), "sharing-incentive, instances"),
-    "a misreport": (lambda: fo.best_misreport(fo.DRF(), POOL, "web", budget=50), "lies: "),
+    "a misreport": (lambda: fo.properties.best_misreport(fo.DRF(), POOL, "web", budget=50), "lies: "),
 }
 
 
@@ -169,7 +169,7 @@ def test_a_comparison_names_the_policy_at_work_and_counts_policies() -> None:
 
 
 def test_levels_count_the_users_that_are_settled() -> None:
-    said = heard(lambda: fo.DRFH().allocate(SERVERS))
+    said = heard(lambda: fo.DRF().allocate(SERVERS))
     counts = [done for what, done, total in said if what == "levels, users settled" and total == 3]
     assert counts == sorted(counts) and counts[0] == 0 and len(counts) >= 2
 
@@ -189,7 +189,7 @@ def test_an_audit_counts_instances_and_is_silent_about_each() -> None:
 
 
 def test_a_misreport_is_looked_for_in_silence_about_each_report() -> None:
-    said = heard(lambda: fo.best_misreport(Talks(), POOL, "web", budget=20))
+    said = heard(lambda: fo.properties.best_misreport(Talks(), POOL, "web", budget=20))
     assert said[0] == ("one call", None, None)  # of the truth
     assert len(said) > 5 and all(what.startswith("lies: ") for what, _, _ in said[1:])
 
@@ -210,7 +210,7 @@ def test_listening_changes_no_answer(name: str) -> None:
 
 
 def _tasks(answer: Any) -> list[Any]:
-    if isinstance(answer, fo.Comparison):
+    if isinstance(answer, fo.report.Comparison):
         return [a.tasks for a in answer.allocations.values()]
     return [answer.tasks(k) for k in range(2)] if callable(answer.tasks) else [answer.tasks]
 

@@ -18,23 +18,13 @@ from rich.console import Console
 
 import fairopt as fo
 from fairopt.display import visible
-from fairopt.report import (
-    Comparison,
-    allocation_tables,
-    compare,
-    demonstration,
-    describe,
-    files,
-    mechanisms,
-    outcome,
-    pages,
-    policy_rows,
-    solver_rows,
-    user_rows,
-)
-from fairopt.report.comparison import groups
+from fairopt.report import demonstration, files, pages
+from fairopt.report.catalogue import policy_rows, solver_rows
+from fairopt.report.comparison import Comparison, compare, groups
+from fairopt.report.frames import user_rows
 from fairopt.report.markup import latex_text, markdown_text
-from fairopt.report.tables import Column, Table, numbers, short, shortened
+from fairopt.report.outcomes import mechanisms, outcome
+from fairopt.report.tables import Column, Table, allocation_tables, describe, numbers, short, shortened
 
 TWO = fo.Instance(
     [[40, 8, 8], [8, 5, 1]], [200, 200, 200], users=["batch", "web"], resources=["bandwidth", "memory", "cpu"]
@@ -114,7 +104,7 @@ def test_a_policy_without_an_answer_is_a_row_with_the_reason() -> None:
     assert failed["ntt"] is failed["gap"] is failed["utilisation"] is None
     assert drf["certified"]
     assert list(result.allocations) == ["DRF"]
-    assert isinstance(result.errors["2-DF"], fo.OutOfDomain)
+    assert isinstance(result.errors["2-DF"], fo.errors.OutOfDomain)
 
 
 def test_an_answer_that_cannot_be_certified_is_never_shown_as_one() -> None:
@@ -122,7 +112,7 @@ def test_an_answer_that_cannot_be_certified_is_never_shown_as_one() -> None:
         name = "fails"
 
         def allocate(self, instance: fo.Instance) -> fo.Allocation:
-            raise fo.NotCertified("gap 0.3", best=fo.DRF().allocate(instance))
+            raise fo.errors.NotCertified("gap 0.3", best=fo.DRF().allocate(instance))
 
     result = compare([Fails(), "drf"], TWO)
     assert result.rows()[0]["ntt"] is None
@@ -182,17 +172,17 @@ def test_a_policy_without_a_name_is_called_by_its_blocks() -> None:
     ],
 )
 def test_what_is_not_a_policy_is_refused_before_anything_is_solved(policies: Any, words: str) -> None:
-    with pytest.raises(fo.InvalidBlock, match=words):
+    with pytest.raises(fo.errors.InvalidBlock, match=words):
         compare(policies, TWO)
 
 
 def test_an_unknown_solver_is_refused_before_anything_is_solved() -> None:
-    with pytest.raises(fo.SolverUnavailable, match="did you mean 'CLARABEL'"):
+    with pytest.raises(fo.errors.SolverUnavailable, match="did you mean 'CLARABEL'"):
         compare(["drf"], TWO, solver="CLARABELL")
 
 
 def test_something_else_than_an_instance_is_refused() -> None:
-    with pytest.raises(fo.InvalidBlock, match="give an Instance second"):
+    with pytest.raises(fo.errors.InvalidBlock, match="give an Instance second"):
         compare(["drf"], "cluster/")  # type: ignore[arg-type]
 
 
@@ -421,7 +411,7 @@ def test_the_frame_holds_failed_policies_too() -> None:
 
 def test_a_frame_without_pandas_names_the_pip_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pandas", None)
-    with pytest.raises(fo.MissingExtra, match=r"pip install 'fairopt\[parquet\]'"):
+    with pytest.raises(fo.errors.MissingExtra, match=r"pip install 'fairopt\[parquet\]'"):
         compare(["drf"], TWO).to_frame()
 
 
@@ -642,7 +632,7 @@ def test_twelve_resources_fit_and_no_number_is_cut(width: int) -> None:
         resources=[f"a resource with a name that is very long {i}" for i in range(12)],
         users=[f"namespace-of-the-team-of-product-{j}" for j in range(4)],
     )
-    users, servers = allocation_tables(fo.DRFH().allocate(cluster))
+    users, servers = allocation_tables(fo.DRF().allocate(cluster))
     for table in (users, servers):
         lines = drawn(table, width)
         text = "\n".join(lines)
@@ -757,7 +747,7 @@ UNITS = TYPED.replace(units={"cpu": "cores"})
 
 def test_the_frame_by_user_has_units_in_its_columns() -> None:
     pytest.importorskip("pandas", reason="pandas is in the extra parquet")
-    frame = fo.DRFH().allocate(UNITS).to_frame()
+    frame = fo.DRF().allocate(UNITS).to_frame()
     assert list(frame)[-4:] == ["cpu (cores)", "gpu", "share of cpu", "share of gpu"]
     np.testing.assert_allclose(frame["cpu (cores)"], frame["share of cpu"] * 72)
     assert frame.loc["b", "gpu"] == 0
@@ -765,7 +755,7 @@ def test_the_frame_by_user_has_units_in_its_columns() -> None:
 
 def test_the_frame_by_server_has_what_is_held_of_what_and_prices() -> None:
     pytest.importorskip("pandas", reason="pandas is in the extra parquet")
-    a = fo.DRFH().allocate(UNITS)
+    a = fo.DRF().allocate(UNITS)
     frame = a.to_frame("server")
     assert list(frame) == [
         "type",
@@ -790,7 +780,7 @@ def test_the_frame_by_server_has_what_is_held_of_what_and_prices() -> None:
 
 def test_the_frame_of_placement_has_a_line_where_a_user_has_something() -> None:
     pytest.importorskip("pandas", reason="pandas is in the extra parquet")
-    a = fo.DRFH().allocate(UNITS)
+    a = fo.DRF().allocate(UNITS)
     frame = a.to_frame(by="placement")
     assert frame.index.names == ["user", "server"]
     assert ("a", "server2") not in frame.index  # which has no gpu
@@ -811,7 +801,7 @@ def test_frames_tell_what_is_held_from_what_tasks_use_of_it() -> None:
 def test_resources_named_like_columns_hide_none() -> None:
     pytest.importorskip("pandas", reason="pandas is in the extra parquet")
     names = ["user", "server", "tasks", "servers", "share of user"]
-    a = fo.DRFH().allocate(fo.Instance(np.eye(5) + 1, np.full((2, 5), 9), resources=names))
+    a = fo.DRF().allocate(fo.Instance(np.eye(5) + 1, np.full((2, 5), 9), resources=names))
     for by in ("user", "server", "placement"):
         frame = a.to_frame(by)
         assert frame.columns.is_unique
@@ -827,7 +817,7 @@ def test_frames_without_users_are_empty(by: str) -> None:
 
 
 def test_a_frame_by_something_else_is_refused() -> None:
-    with pytest.raises(fo.InvalidBlock, match=r"no table by 'users'; did you mean 'user'"):
+    with pytest.raises(fo.errors.InvalidBlock, match=r"no table by 'users'; did you mean 'user'"):
         fo.DRF().allocate(TWO).to_frame("users")
 
 
@@ -857,12 +847,12 @@ def test_user_rows_hold_what_each_user_holds() -> None:
 
 def test_a_description_names_users_and_servers() -> None:
     instance = fo.Instance([[0.2, 1], [1, 0.2]], [[2, 12], [12, 2]], users=["a", "b"], servers=["s", "t"])
-    told = describe(fo.DRFH().allocate(instance))
+    told = describe(fo.DRF().allocate(instance))
     assert told["tasks"] == pytest.approx({"a": 10, "b": 10})
     assert sum(told["placement"]["a"].values()) == pytest.approx(10)
     assert set(told["placement"]["a"]) <= {"s", "t"}
     assert told["certificate"]["ok"] is True
-    assert json.loads(files.as_json(told))["policy"] == "DRFH"
+    assert json.loads(files.as_json(told))["policy"] == "DRF"
 
 
 def test_json_has_no_infinity() -> None:
@@ -878,7 +868,7 @@ def test_outcome_keeps_the_seconds_of_a_failure() -> None:
 
 
 def test_every_named_policy_is_listed() -> None:
-    assert [row["name"] for row in policy_rows()] == list(fo.known_policies())
+    assert [row["name"] for row in policy_rows()] == list(fo.policies.known_policies())
     assert all(row["summary"] for row in policy_rows())
 
 
@@ -965,7 +955,7 @@ def test_what_is_left_over_by_rounding_is_nothing():
 
 def test_a_printed_comparison_shows_its_table():
     instance = fo.Instance([[40, 8, 8], [8, 5, 1]], [200, 200, 200])
-    shown = str(fo.compare([fo.DRF(), fo.NoFairness()], instance))
+    shown = str(fo.compare([fo.DRF(), fo.MostTasks()], instance))
     assert "policy" in shown and "least share" in shown and "most tasks     25  0.5000" in shown and "\x1b" not in shown
 
 

@@ -148,13 +148,13 @@ def test_tasks_that_are_not_the_best_are_loaded_without_a_certificate() -> None:
 
 
 def test_tasks_beyond_the_capacities_are_refused() -> None:
-    with pytest.raises(fo.InvalidInstance, match=r"edited-fds\.json: its tasks exceed a capacity.*was changed"):
+    with pytest.raises(fo.errors.InvalidInstance, match=r"edited-fds\.json: its tasks exceed a capacity.*was changed"):
         fo.Allocation.load(DATA / "edited-fds.json")
 
 
 @pytest.mark.parametrize("name", AUDITS)
 def test_the_witnesses_of_a_saved_audit_refute_again(name: str) -> None:
-    replayed = fo.replay(DATA / name)
+    replayed = fo.properties.replay(DATA / name)
     assert [one.property for one in replayed] == AUDITS[name]
     assert all(one.refutes for one in replayed)
     assert [one.margin for one in replayed] == pytest.approx([one.saved for one in replayed], rel=1e-6)
@@ -163,7 +163,7 @@ def test_the_witnesses_of_a_saved_audit_refute_again(name: str) -> None:
 
 
 def test_the_witness_against_a_mechanism_of_ones_own_needs_the_mechanism() -> None:
-    with pytest.raises(fo.InvalidInstance, match=r"Saturating.*replay\(path, mechanism="):
-        fo.replay(DATA / "audit-own.json")
-    (again,) = fo.replay(DATA / "audit-own.json", fo.Policy(Saturating(0.5)))
+    with pytest.raises(fo.errors.InvalidInstance, match=r"Saturating.*replay\(path, policy="):
+        fo.properties.replay(DATA / "audit-own.json")
+    (again,) = fo.properties.replay(DATA / "audit-own.json", fo.Policy(Saturating(0.5)))
     assert again.refutes and again.property == "sharing-incentive"

@@ -109,7 +109,7 @@ def test_counterexamples_shrink_to_the_smallest_there_is() -> None:
     ],
 )
 def test_invalid_sizes_are_refused_before_anything_is_drawn(wrong: Any, says: str) -> None:
-    with pytest.raises(fo.InvalidInstance, match=re.escape(says)):
+    with pytest.raises(fo.errors.InvalidInstance, match=re.escape(says)):
         instances(**wrong)
 
 
@@ -198,9 +198,9 @@ def test_a_lie_that_would_leave_the_liar_nowhere_to_run_is_not_drawn() -> None:
 @pytest.mark.parametrize("wrong", ["carol", 2, -1, True])
 def test_an_unknown_user_is_refused_with_those_there_are(wrong: Any) -> None:
     truth = fo.Instance([[1], [1]], [4], users=["ann", "bob"])
-    with pytest.raises(fo.InvalidInstance, match="ann, bob; give a label or an index"):
+    with pytest.raises(fo.errors.InvalidInstance, match="ann, bob; give a label or an index"):
         find(misreports(truth, wrong), lambda lie: True)
-    with pytest.raises(fo.InvalidInstance, match="ann, bob"):
+    with pytest.raises(fo.errors.InvalidInstance, match="ann, bob"):
         tasks_received(fo.DRF().allocate(truth), truth, wrong)
 
 

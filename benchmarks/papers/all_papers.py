@@ -1,4 +1,4 @@
-"""Re-make every published number: run the script of each paper, two at a time, and write the documentation's page.
+"""Recompute every published number: run the script of each paper, two at a time, and write the page.
 
 Run: make papers
 """
@@ -30,7 +30,7 @@ def ran(script: str) -> tuple[str, int, str, float]:
 
 def main() -> None:
     """Run them all, print what each found, and end with 1 if one failed; Ctrl-C keeps the papers that are done."""
-    argparse.ArgumentParser(description="Re-make every published number, two papers at a time.").parse_args()
+    argparse.ArgumentParser(description="Recompute every published number, two papers at a time.").parse_args()
     failed = 0
     with ThreadPoolExecutor(2) as pool:
         try:

@@ -44,8 +44,8 @@ def example(run: Run) -> Iterator[Row]:
     drf = fo.DRF().allocate(EXAMPLE)
     yield number("Sec. III", "CPU and GB of user 1 under DRF", "3, 12", drf.bundles[0, 0])
     yield number("Sec. III", "CPU and GB of user 2 under DRF", "6, 4", drf.bundles[1, 0], why="Two tasks take 2 GB.")
-    words = "user 2 of the example in sec. III gets exactly what it asked for"
-    measured, why = f"{drf.tasks[1]:g} times what it asked for", "User 2 of Table I does, in whole tasks."
+    words = "user 2 of sec. III gets exactly what it asked for"
+    measured, why = f"{drf.tasks[1]:g} times what it asked for", "User 2 of Table I does."
     yield claim("Sec. IV", words, abs(drf.tasks[1] - 1) < 1e-6, measured, why=why)
 
 
@@ -54,33 +54,31 @@ def table_1_drf(run: Run) -> Iterator[Row]:
     tasks, divisible = whole_tasks(), fo.DRF().allocate(TABLE)
     units = tasks[:, None] * TABLE.demands
     used, found = percents(units)[1], percents(divisible.bundles[:, 0])[1]
-    earlier = (fo.DRF().allocate(EXAMPLE).usage / EXAMPLE.capacities)[0, 1]
     yield number(
         "Sec. IV",
         "percent of RAM used and wasted under DRF in Table I",
         "72%, 24%",
         [used, 100 - used],
-        why=f"They do not add up to 100; the row as printed uses {percents(np.array(DRF))[1]:.1f}%, divisible DRF "
-        f"{found:.1f}%, and DRF in the example of sec. III {100 * earlier:.1f}%.",
+        why=f"They do not add up to 100; divisible DRF uses {found:.1f}%.",
     )
     fair, asked = TABLE.capacities[0] / TABLE.n_users, TABLE.demands[1, 0]
-    measured = f"equal parts are {fair[0]:g} CPUs and {fair[1]:g} GB; user 2 asks for {asked:g} CPUs"
-    words = "in equal parts user 2 gets 5 CPUs, less than its demand"
+    measured = f"{fair[0]:g} CPUs; user 2 asks for {asked:g}"
+    words = "an equal part is 5 CPUs, less than user 2 asks for"
     yield claim("Sec. V", words, fair[0] == 5 < asked, measured, why="5 is the demand itself.")
     for k, printed in enumerate(DRF):
-        reading = f"Whole tasks by progressive filling, {tasks[k]:g}; divisible DRF: {listed(divisible.bundles[k, 0])}."
+        reading = "Whole tasks by progressive filling."
         why = f"Three tasks take {units[k, 1]:g} GB." if k == 2 else ""
         what = f"DRF, CPU and GB of user {k + 1}"
         yield number("Table I", what, listed(printed), units[k], reading=reading, why=why)
     dominant = np.array(TABLE.resources)[(TABLE.demands / TABLE.capacities).argmax(axis=1)].tolist()
-    words = "users 1 and 2 are dominant in CPU, users 3 and 4 in RAM"
+    words = "dominant resources: CPU for users 1 and 2, RAM for 3 and 4"
     yield claim("Sec. VI", words, dominant == ["CPU", "CPU", "RAM", "RAM"], ", ".join(dominant))
     yield claim(
         "Sec. VI",
         "under DRF user 2 cannot maximise its allocation, and user 3 can",
         tasks[1] == 1 < tasks[2],
         f"{tasks[1]:g} and {tasks[2]:g} times their demands",
-        reading=f"Whole tasks; divisible: {listed(divisible.tasks[1:3])} times.",
+        reading="Whole tasks.",
     )
 
 
@@ -93,46 +91,43 @@ def table_1_mlf_drs(run: Run) -> Iterator[Row]:
         "MLF-DRS, CPU of users 1 to 4",
         listed(printed[:, 0]),
         ours[:, 0],
-        reading="Growth in proportion to bases: of a dominant demand and the fair share the larger, of others the "
-        "smaller; U is their sum, since lines 7 and 8 would leave nothing. Growth in equal parts inside groups: "
-        f"{listed(other[:, 0])}.",
+        reading="Growth in proportion to bases (the larger of dominant demand and fair share; the smaller for others).",
     )
     yield number(
         "Table I",
         "MLF-DRS, GB of users 3 and 4",
         listed(printed[2:, 1]),
         ours[2:, 1],
-        reading=f"In equal parts: {listed(other[2:, 1])}.",
     )
     yield number(
         "Table I",
         "MLF-DRS, GB of users 1 and 2",
         listed(printed[:2, 1]),
         ours[:2, 1],
-        why=f"Growth in equal parts gives {listed(other[:2, 1])}, but {listed(other[:, 0])} of CPU.",
+        why=f"Equal growth gives {listed(other[:2, 1])}, but {listed(other[:, 0])} CPUs.",
     )
-    drf, whole = fo.DRF().allocate(TABLE), whole_tasks()
+    drf = fo.DRF().allocate(TABLE)
     yield claim(
         "Figs. 1, 2",
         "under MLF-DRS users get what they want, under DRF some do not",
         (mlf.tasks >= drf.tasks).all(),
-        f"bundles have room for {listed(mlf.tasks)} tasks; DRF {listed(drf.tasks)}, or {listed(whole)} whole ones",
-        reading="Read as at least the tasks of DRF; one task, the demand, fits into each bundle of both.",
-        why="Users 1, 3 and 4 run fewer tasks than under DRF.",
+        f"{listed(mlf.tasks)} tasks; DRF {listed(drf.tasks)}",
+        reading="Read as at least the tasks of DRF.",
+        why="Users 1, 3 and 4 run fewer tasks.",
     )
     held, used = percents(ours), percents(mlf.tasks[:, None] * TABLE.demands)
-    units = whole[:, None] * TABLE.demands
-    theirs = f"DRF {listed(percents(drf.bundles[:, 0]))}, in whole tasks {listed(percents(units))}"
+    units = whole_tasks()[:, None] * TABLE.demands
+    theirs = f"DRF {listed(percents(drf.bundles[:, 0]))}"
     yield claim(
         "Figs. 3, 4",
         "MLF-DRS improves utilisation to 100% of CPU and of RAM",
         np.allclose(held, 100),
         f"{listed(held)}; {theirs}",
-        reading="Of bundles, in percent of CPU and of RAM.",
+        reading="Of bundles.",
     )
     more = listed(percents(equal.tasks[:, None] * TABLE.demands))
-    measured = f"{listed(used)}; with growth in equal parts {more}"
-    why = "Bundles are not multiples of demands, so that tasks leave a part of them unused."
+    measured = f"{listed(used)}; equal growth: {more}"
+    why = "Bundles are not multiples of demands."
     words = "MLF-DRS improves utilisation by tasks to 100%"
     yield claim("Figs. 3, 4", words, np.allclose(used, 100), measured, why=why)
     if run.draws:
@@ -165,8 +160,7 @@ def figures(run: Run, series: Mapping[str, tuple[Float, Float, Float | None]]) -
     run.save(
         figure,
         "figs-1-to-4",
-        "Figs. 1 to 4: CPU and RAM by user, and utilisation; lighter where tasks do not use what bundles hold. MLF-DRS "
-        "allocates everything, and its tasks use less of both resources than those of DRF.",
+        "Figs. 1 to 4: CPU and RAM by user, and utilisation; lighter: held but not used by tasks.",
     )
 
 

@@ -24,33 +24,33 @@ def drf_by_example(run: Run) -> Iterator[Row]:
     yield number(place, "tasks on 100 units of each resource", "2.5, 12.5", paper.tasks_on(CLUSTER.capacities / 2))
     yield number(place, "tasks after a swap of bundles", "1.6, 4", paper.tasks_on(drf.bundles[::-1, 0]))
     yield number(place, "bundle of user 2 if it reports (10, 9, 9)", "100, 90, 90", bundles[1])
-    yield number(place, "true tasks after this lie", "2.5, 12.5", true)
+    yield number(place, "true tasks after this misreport", "2.5, 12.5", true)
     place = "DRF: properties, motivation"
     yield number(place, "bundles of 1 and 20 tasks", "40, 8, 8 and 160, 100, 20", [*D[0], *20 * D[1]])
     left, total = paper.unused([1, 20]), drf.tasks.sum()
-    measured = f"21 and {total:g} tasks; units left: {listed(left)}"
+    measured = f"21 and {total:g} tasks; left: {listed(left)}"
     yield claim(place, "1 and 20 tasks are feasible, and more than under DRF", left.min() >= 0 and total < 21, measured)
 
 
 def two_df_by_example(run: Run) -> Iterator[Row]:
-    """2-DF in whole tasks, a misprint, and a lie (Fig. 8 of the paper)."""
+    """2-DF in whole tasks, a misprint, and a misreport (Fig. 8 of the paper)."""
     place, scheduler = "2-DF: allocation", fo.Scheduler(CLUSTER.capacities[0], fo.KDominantShare(2))
     for user, demands in zip(CLUSTER.users, D, strict=True):
         scheduler.submit(user, demands, 100)
     whole = Counter(task.user for task in iter(scheduler.next_task, None))
     divisible = listed(paper.TWO_DF.allocate(CLUSTER).tasks)
-    reading = f"Whole tasks, lowest share first; in fractions of tasks they are {divisible}."
+    reading = f"Whole tasks; divisible: {divisible}."
     yield number(place, "tasks under 2-DF", "2, 15", [whole[user] for user in CLUSTER.users], reading=reading)
     cpu = D[:, 2] @ [2, 15]
-    why = "A misprint: the capacity is 200."
+    why = "The capacity is 200."
     yield claim(place, "CPU: 8 x + y <= 20", cpu <= 20, f"{cpu:g} at x = 2 and y = 15", why=why)
     place, (tasks, bundles, true) = "2-DF: properties", paper.lying(paper.TWO_DF)
     yield number(place, "tasks of user 1 if user 2 reports (10, 9, 9)", "2.65", tasks[0])
     units = bundles[1, 0]
-    why = f"It is 200/17; {units:.1f} units of bandwidth rounded to {units:.0f} run {round(units) / D[1, 0]:g} tasks."
-    yield number(place, "true tasks of user 2 after this lie", "11.75", true[1], why=why)
+    why = f"It is 200/17; {units:.1f} units of bandwidth were rounded to {units:.0f}."
+    yield number(place, "true tasks of user 2 after this misreport", "11.75", true[1], why=why)
     left = paper.unused([3, 10])
-    yield claim(place, "3 and 10 tasks are feasible", left.min() >= 0, f"units left: {listed(left)}")
+    yield claim(place, "3 and 10 tasks are feasible", left.min() >= 0, f"left: {listed(left)}")
 
 
 def first_scenario(run: Run) -> Iterator[Row]:
@@ -69,15 +69,15 @@ def second_scenario(run: Run) -> Iterator[Row]:
         place,
         "user 1 requests (25x, 5x, x)",
         (abs(other - printed) <= 0.5).all(),
-        f"with this and nine types of user 2 {listed(other[0])} and {listed(other[1])}; {paper.readings(printed)}",
-        why="The printed numbers come out only with (25x, 5x, 5x) and nine types of user 2.",
+        f"{listed(other[0])} and {listed(other[1])}; the printed numbers: {paper.readings(printed)}",
+        why="Only (25x, 5x, 5x) gives the printed numbers.",
     )
-    reading = "User 1 requests (25x, 5x, 5x), user 2 has these nine types."
+    reading = "With (25x, 5x, 5x)."
     yield number(place, "mean AUR under DRF, I to III", "1218, 1218, 1218", drf, reading=reading)
     yield number(place, "mean AUR under 2-DF, I and III", "1271, 1271", two[[0, 2]], reading=reading)
     pairs = paper.second_scenario(paper.NINE)[2][1, paper.NINE.index(paper.MIXED)] * np.array([[7.98 / 8], [1]])
     drawn = 3000 - np.einsum("pj,pji->p", fo.allocate_many(paper.TWO_DF, pairs, [1000] * 3).tasks, pairs).mean()
-    why = f"Only II depends on x, here 8 for heavy and 1 for light requests; at 7.98 and 1 it is {drawn:.1f}."
+    why = f"Only II depends on x, here 8 and 1; at 7.98 it is {drawn:.1f}."
     yield number(place, "mean AUR under 2-DF, II", "998", two[1], reading=reading, why=why)
 
 

@@ -32,7 +32,7 @@ def tasks(policy: fo.Policy, demands: Any, capacities: Any) -> Any:
     return policy.allocate(fo.Instance(demands, capacities)).tasks
 
 
-def edge(beta: Any) -> Any:
+def boundary(beta: Any) -> Any:
     return np.abs(1 - beta) / beta  # of Proposition 3
 
 
@@ -50,29 +50,28 @@ def introduction(run: Run) -> Iterator[Row]:
         ("alpha-fairness of dominant shares at 0.5", "0.57, 2.29, 2.86", fo.FDS(0.5)),
     ):
         x = policy.allocate(EXAMPLE).tasks
-        yield number(place, f"{what}: tasks of users 1 and 2, and in all", printed, [*x, x.sum()])
-    used, most = unequal @ EXAMPLE.demands, fo.NoFairness().allocate(EXAMPLE).tasks.sum()
+        yield number(place, f"{what}: tasks of users 1, 2, in total", printed, [*x, x.sum()])
+    used, most = unequal @ EXAMPLE.demands, fo.MostTasks().allocate(EXAMPLE).tasks.sum()
     yield claim(
         place,
-        "0.17 and 2.83 tasks are possible, and 3 in all",
+        "0.17 and 2.83 tasks are feasible, 3 in total",
         (used <= EXAMPLE.capacities[0] + 1e-9).all() and abs(unequal.sum() - 3) + abs(most - 3) < SAME,
-        f"{listed(used)} of 6 GB and 4 CPUs; {most:.5g} are the most",
-        reading="One of many with the most tasks: from 0 to 1/2 of user 1, memory full.",
+        f"{listed(used)} of 6 GB and 4 CPUs; at most {most:.5g} tasks",
     )
     betas, lams = np.array([-4, -2, -0.5, 0.25, 0.5, 0.75, 1.5, 2, 5, 20]), np.linspace(-5, 5, 101)
     able = np.sign(1 - betas)[:, None] * lams >= 0
     worse = [
-        fo.preferences.compatible([(0.5, 2.5), unequal], [0, 1], family, betas=betas, lams=lams, instance=EXAMPLE)
+        fo.tradeoff.preferences.compatible(
+            [(0.5, 2.5), unequal], [0, 1], family, betas=betas, lams=lams, instance=EXAMPLE
+        )
         for family in ("fds", "gfj")
     ]
     yield claim(
         place,
-        "0.17 and 2.83 tasks are a point of the trade-off, as the others",
+        "they are a point of the trade-off",
         not all(p[able].all() for p in worse),
-        f"(1/2, 5/2) has a larger f at each of {able.sum()} points (beta, lambda) of FDS and of GFJ; FDS tends to "
-        f"{listed(fo.FDS(0.001).allocate(EXAMPLE).tasks)} as alpha falls to 0",
-        reading="Read as an optimum of FDS or GFJ, but not GFJ at alpha = 0 or beta = 1: there all with 3 tasks are.",
-        why="(1/2, 5/2) runs as many tasks, and is more even in them and in dominant shares.",
+        f"(1/2, 5/2) has a larger f at all {able.sum()} points of FDS and GFJ",
+        why="(1/2, 5/2) runs as many tasks and is more even.",
     )
 
 
@@ -80,18 +79,17 @@ def definitions(run: Run) -> Iterator[Row]:
     """Section III-B's example, and definition 4."""
     place, shares = "Sec. III-B", EXAMPLE.ratios[:, ::-1]
     for what, printed, values in (
-        ("parts of CPUs and memory for a task of user 1, and of user 2", "3/4, 1/3; 1/4, 1/3", shares),
+        ("CPU and memory shares of a task of users 1, 2", "3/4, 1/3; 1/4, 1/3", shares),
         ("dominant shares of a task", "3/4, 1/3", shares.max(axis=1)),
     ):
         yield number(place, what, printed, [Fraction(share).limit_denominator(100) for share in values.ravel()])
     x = tasks(fo.DRF(), [[1, 4], [1, 4]], [9, 18])
     yield claim(
         "Def. 4",
-        "users run max_i r_i / R_i tasks on r, without envy more than on what any other has",
+        "users run max_i r_i / R_i tasks on r; without envy, more than on any other bundle",
         x[0] > x[1],
-        f"two users alike run {listed(x)} tasks under DRF, and each envies the other",
-        why="Taken literally, users who are alike envy each other.",
-        reading="min for max, since a task needs all of its resources, and >= for >, as fairopt checks it.",
+        f"identical users run {listed(x)} tasks under DRF and envy each other",
+        why="It must be min for max, and >= for >.",
     )
 
 
@@ -108,19 +106,18 @@ def proposition_1(run: Run) -> Iterator[Row]:
         apart += [np.abs(policy.allocate(instance).tasks / printed - 1).max() for policy, printed in wanted]
     yield claim(
         "Prop. 1",
-        "x_j of DRF and FDS, and of GFJ on the edge, for 2, 10, 100, 1,000, 10,000, 100,000 users",
+        "x_j of DRF, FDS, and GFJ on the boundary, for 2 to 100,000 users",
         max(apart) < SAME,
-        f"{np.sum(np.less(apart, SAME))} of {len(apart)} allocations agree, each x_j within a relative {SAME:g}",
-        reading="Resource 1 has the largest eta; beta is 1/2 and 2 for FDS and GFJ.",
+        f"{np.sum(np.less(apart, SAME))} of {len(apart)} allocations agree to a relative {SAME:g}",
     )
     best, formula = tasks(fo.GFJ(beta=0.5, lam=2), [[1], [4]], [1]), [4 / 5, 1 / 20]
     yield claim(
         "Prop. 1",
-        "GFJ: x_j by this formula for any lambda",
+        "GFJ: the same x_j for any lambda",
         np.abs(best - formula).max() < SAME,
-        f"tasks of 1 and 4 units of 1, beta = 1/2, lambda = 2: {listed(best)} with f = {f(best, 0.5, 2):.5g}, "
-        f"by the formula {listed(formula)} with f = {f(formula, 0.5, 2):.5g}",
-        why="The formula does not contain lambda, and is right on the edge only.",
+        f"demands 1, 4, capacity 1, beta = 1/2, lambda = 2: f = {f(best, 0.5, 2):.5g}; formula: "
+        f"f = {f(formula, 0.5, 2):.5g}",
+        why="Right on the boundary only.",
     )
 
 
@@ -137,7 +134,7 @@ def corollary_1(run: Run) -> Iterator[Row]:
         "Cor. 1",
         "DRF, FDS: dX / d mu_j = -1 / (n eta mu_j^2), largest for the smallest mu",
         np.allclose(found[:2], -1 / (3 * mu**2), rtol=1e-5),
-        f"{listed(found[0])} by finite differences",
+        listed(found[0]),
     )
     first = -(mu ** (-1 - 1 / beta)) / (beta * np.sum(mu ** (1 - 1 / beta)))
     second = (1 - beta) * mu ** (-1 / beta) * np.sum(mu ** (-1 / beta)) / beta
@@ -147,8 +144,8 @@ def corollary_1(run: Run) -> Iterator[Row]:
         "Cor. 1",
         "GFJ: dX / d mu_j, with x in the last denominator",
         np.allclose(found[2], printed, rtol=1e-5),
-        f"{listed(found[2])} by finite differences, {listed(printed)} as printed, {listed(meant)} with mu",
-        why="The last denominator must have mu for x.",
+        f"{listed(found[2])}; as printed {listed(printed)}; with mu {listed(meant)}",
+        why="It must be mu for x.",
     )
 
 
@@ -163,41 +160,35 @@ def proposition_2(run: Run) -> Iterator[Row]:
     for n in users:
         limits = [2 * m / (n * (m + 1)), 2 / (math.sqrt(m * n / 3) + n), 2 / n]
         ratios.append(np.array([levels(n, m, seed) for seed in range(20)])[:, [0, 1, 1]] / limits)
-        if n > 2:
-            mean, before, spread = ratios[-1].mean(axis=0), ratios[-2].mean(axis=0), ratios[-1].std(axis=0)
-            yield claim(
-                "Prop. 2",
-                f"{n:,} users are nearer to the limits than {users[len(ratios) - 2]:,}",
-                (abs(mean - 1) < abs(before - 1)).all(),
-                f"dominant shares {mean[0]:.4f} +- {spread[0]:.4f}, "
-                f"tasks {mean[1]:.4f} +- {spread[1]:.4f} and {mean[2]:.4f}",
-                reading="In parts of the "
-                "limits (1/n) 2m/(m+1), 2/(nu (sqrt(mn/3) + n)) and 2/(nu n): means and deviations of 20 draws."
-                if n == 10
-                else "",
-            )
+    means = np.array([ratio.mean(axis=0) for ratio in ratios])
+    yield claim(
+        "Prop. 2",
+        "more users are closer to the limits: 10, 100, 1,000, 10,000, 100,000",
+        (np.diff(abs(means - 1), axis=0) < 0).all(),
+        f"dominant shares {listed(means[1:, 0])}; tasks {listed(means[1:, 1])}",
+        reading="Means of 20 draws, relative to the limits.",
+    )
     for k, equation in enumerate(("10", "11")):
         itself = float(np.mean(-1 / ratios[-1][:, k]))
         yield claim(
             f"Eq. {equation}",
             "(max f)^-1 times a scale tends to 1",
             abs(limits[k] ** 2 / itself - 1) < 0.1,
-            f"it tends to 0; max f itself times the scale is {itself:.4f} for 100,000 users",
-            why="As max f is -1 / (smallest share), the inverse is one too many, and the limit is -1.",
+            f"it tends to 0; with max f it is {itself:.4f} for 100,000 users",
+            why="It must be max f, and the limit is -1.",
         )
     by_m = 1000 * np.mean([[levels(1000, m, seed) for m in (2, 4, 8, 16)] for seed in range(5)], axis=0).T
     yield claim(
         "Prop. 2",
-        "with more resources the FDS value increases, and the GFJ value decreases",
+        "with more resources FDS increases and GFJ decreases",
         (np.diff(by_m[0]) > 0).all() and (np.diff(by_m[1]) < 0).all(),
-        f"1,000 users on 2, 4, 8, 16: n times dominant shares {listed(by_m[0])}, the tasks {listed(by_m[1])}",
+        f"1,000 users on 2, 4, 8, 16: {listed(by_m[0])}; {listed(by_m[1])}",
     )
     if run.draws:
         run.save(
             pictures.proposition_2(users, ratios),
             "prop-2",
-            "Prop. 2: how far n users are from the limits on 4 "
-            "resources (means of 20 draws). All come nearer as 1 / sqrt(n).",
+            "Prop. 2: distance of n users from the limits on 4 resources; it falls as 1 / sqrt(n).",
         )
 
 
@@ -208,81 +199,74 @@ def proposition_3(run: Run) -> Iterator[Row]:
     for n in (2, 10, 100, 10_000):
         for t in (1.0, 2.0, 10.0, 100.0, 1e3, 1e4, 1e6):
             more, less = (np.append(np.ones(n - 1), end) for end in (1.1 * t, t))
-            ends = fo.preferences.intervals([more, less], [0, 1], "gfj", betas=betas)
+            ends = fo.tradeoff.preferences.intervals([more, less], [0, 1], "gfj", betas=betas)
             lower, upper = np.maximum(lower, ends[0]), np.minimum(upper, ends[1])
-        least[n] = np.where(betas < 1, lower, -upper) / edge(betas)
+        least[n] = np.where(betas < 1, lower, -upper) / boundary(betas)
     rises, side = (lower[:, None] < lams + SAME) & (lams < upper[:, None] + SAME), np.sign(1 - betas)[:, None]
-    beyond, signed = (emphasis >= edge(betas)[:, None] - 1e-9 for emphasis in (np.abs(lams), lams * side))
+    beyond, signed = (emphasis >= boundary(betas)[:, None] - 1e-9 for emphasis in (np.abs(lams), lams * side))
     yield claim(
         "Prop. 3",
         "f is Pareto-efficient if |lambda| >= |1 - beta| / beta",
         rises[beyond].all(),
-        f"not at {(beyond & ~rises).sum()} of {beyond.sum()} such points; at (2, 1/2) f is "
-        f"{f([0.5, 0.5], 2, 0.5):.5g} for (1/2, 1/2) and {f([1, 1], 2, 0.5):.5g} for (1, 1)",
-        why="Not |lambda| decides, but l = lambda sgn(1 - beta): where l < 0, f falls as all tasks grow.",
+        f"not at {(beyond & ~rises).sum()} of {beyond.sum()} points",
+        why="The sign counts: if l = lambda sgn(1 - beta) < 0, f falls as all tasks grow.",
     )
     yield claim(
         "Prop. 3",
         "f is Pareto-efficient if lambda sgn(1 - beta) >= |1 - beta| / beta",
         rises[signed].all(),
-        f"at all {signed.sum()} such points f rises with the tasks of one of 2, 10, 100 and 10,000 users",
+        f"at all {signed.sum()} points, for 2 to 10,000 users",
     )
-    parts = [[float(np.interp(beta, betas, least[n])) for n in least] for beta in (0.5, 2.0)]
+    parts = [float(np.interp(0.5, betas, least[n])) for n in least]
     yield claim(
         "Prop. 3",
-        "f is Pareto-efficient only if so, with the sign",
+        "f is Pareto-efficient only then",
         min(least[10_000][betas >= 0.5]) > 0.95,
-        f"f may fall below {listed(parts[0])} of the edge for 2, 10, 100 and 10,000 users at beta = 1/2, below "
-        f"{listed(parts[1])} at 2",
-        reading="For every n: for 0 < beta < 1 and a given n, less is enough. "
-        "Judged by 10,000 users and beta from 1/2 on, to 5 %.",
+        f"f may fall below {listed(parts)} of the boundary for 2, 10, 100, 10,000 users (beta = 1/2)",
+        reading="For all n.",
     )
     below, at = (fo.GFJ(beta=2, lam=lam).allocate(fo.Instance(np.eye(2), [1, 4])) for lam in (-0.25, -0.5))
     yield claim(
         "Prop. 3",
-        "an optimum below the edge may be dominated, and one on it is not",
+        "an optimum below the boundary may be dominated, one on it is not",
         not fo.check(below)["pareto"].holds and fo.check(at)["pareto"].holds,
-        "GFJ at beta = 2, a resource for "
-        f"each user, of 1 and 4: {listed(below.tasks)} at lambda = -1/4, {listed(at.tasks)} at -1/2",
+        f"GFJ at beta = 2, separate resources of 1 and 4: {listed(below.tasks)} at lambda = -1/4, {listed(at.tasks)} "
+        "at -1/2",
     )
     if run.draws:
         run.save(
-            pictures.proposition_3(betas, lams, rises, edge),
+            pictures.proposition_3(betas, lams, rises, boundary),
             "prop-3",
-            "Prop. 3: where f rises with the tasks of "
-            "one of 2 to 10,000 users. The printed condition is met above the upper and below the lower line; f "
-            "rises only beyond the one with the sign of 1 - beta.",
+            "Prop. 3: where f rises with every user's tasks, for 2 to 10,000 users; lines: the printed condition.",
         )
 
 
 def table_1(run: Run) -> Iterator[Row]:
-    """Fig. 4 and Table I by region, as far as an instance or a few tell; `fairopt claims` has the proofs."""
+    """Fig. 4 and Table I by region, on a few instances; `fairopt claims` has the proofs."""
     one, wants = ([[1], [4]], [1]), ("sharing-incentive", "envy-free")
     three = ([[1, 3], [2, 1]], [1, 2]), ([[1, 1], [1, 0], [0, 1]], [1, 1]), ([[1, 0], [1, 0], [1, 2]], [2, 2])
     for region, words, policy, *systems in (
-        ("FDS, on the edge, 0 < beta < 1", "may fail", fo.FDS(0.5), three[0]),
-        ("FDS, on the edge, beta > 1", "hold", fo.FDS(2), *three),
+        ("FDS, on the boundary, 0 < beta < 1", "may fail", fo.FDS(0.5), three[0]),
+        ("FDS, on the boundary, beta > 1", "hold", fo.FDS(2), *three),
         ("FDS, lambda = 0", "hold", fo.FDS(beta=2, lam=0), *three),
         ("FDS, |lambda| large", "may fail", fo.FDS(beta=2, lam=-3), *three[1:]),
-        ("GFJ, on the edge, beta > 0, not 1", "may fail", fo.GFJ(2), one),
-        ("GFJ, on the edge, in the limit beta = 1", "may fail", fo.GFJ(1), one),
-        ("GFJ, beyond the edge, 0 < beta < 1", "may fail", fo.GFJ(beta=0.5, lam=2), one),
-        ("GFJ, below the edge, beta > 1", "may fail", fo.GFJ(beta=2, lam=-0.25), one),
+        ("GFJ, on the boundary, beta > 0, not 1", "may fail", fo.GFJ(2), one),
+        ("GFJ, on the boundary, beta = 1 (limit)", "may fail", fo.GFJ(1), one),
+        ("GFJ, beyond the boundary, 0 < beta < 1", "may fail", fo.GFJ(beta=0.5, lam=2), one),
+        ("GFJ, below the boundary, beta > 1", "may fail", fo.GFJ(beta=2, lam=-0.25), one),
         ("GFJ, |lambda| large", "may fail", fo.GFJ(beta=2, lam=-2), one),
         ("GFJ, lambda = 0", "may fail", fo.GFJ(beta=2, lam=0), one),
     ):
         found = [policy.allocate(fo.Instance(*system)) for system in systems]
         fails = [any(not fo.check(a)[of].holds for a in found) for of in wants]
         holds = all(fails) if words == "may fail" else not any(fails)
-        shares = [listed(a.share(fo.DominantShare())) for a in found]
-        told = "; ".join(f"{s} for {d} of {c}" for s, (d, c) in zip(shares, systems, strict=True))
+        shares = "; ".join(listed(a.share(fo.DominantShare())) for a in found)
         yield claim(
             "Table I",
-            f"{region}: sharing incentive, envy-freeness {words}",
+            f"{region}: SI, EF {words}",
             holds,
-            f"dominant shares {told}",
-            why="" if holds else "The limit is Nash welfare, the same for FDS and GFJ, and both always hold.",
-            reading="Beyond and below count with the sign of 1 - beta." if "beyond" in region else "",
+            shares,
+            why="" if holds else "Both hold: the limit is Nash welfare.",
         )
 
 
@@ -301,26 +285,24 @@ def proposition_6(run: Run) -> Iterator[Row]:
     slope, eq_12, eq_14 = np.array(found).T
     yield claim(
         "Eq. 12",
-        "the derivative of the number of tasks by alpha",
+        "derivative of the number of tasks by alpha",
         np.allclose(slope, eq_12, 1e-3, SAME),
-        f"as by finite differences on {len(systems)} systems (FDS); {slope[0]:.4f} in the introduction's",
+        f"equal to finite differences on {len(systems)} systems",
     )
-    signs, totals = (slope * eq_14)[np.abs(slope) > SAME], [fo.FDS(at).allocate(EXAMPLE).tasks.sum() for at in (0.5, 1)]
+    signs = (slope * eq_14)[np.abs(slope) > SAME]
     yield claim(
         "Eq. 14",
-        "the number of tasks increases with alpha if and only if a sum is nonnegative",
+        "tasks increase with alpha if and only if a sum is nonnegative",
         signs.min() > 0,
-        f"of the other sign on {(signs < 0).sum()} of {len(signs)} systems with a change; in "
-        f"the introduction's it is {10 * eq_14[0]:.4g}, and {listed(totals)} tasks run at alpha = 1/2 and 1",
-        why="By Cramer's rule eq. 12 is minus the sum over det A > 0.",
-        reading="The vector beta has an entry for each column of S; the introduction's S is (1, -3).",
+        f"opposite sign on {(signs < 0).sum()} of {len(signs)} systems",
+        why="The sign is wrong: by Cramer's rule eq. 12 is minus the sum over det A > 0.",
     )
     totals = [tasks(fo.FDS(at), [[2, 1], [4, 3]], [6, 4]).sum() for at in (0.5, 1, 2)]
     yield claim(
         "Prop. 6",
-        "the number of tasks may increase with alpha",
+        "tasks may increase with alpha",
         (np.diff(totals) > 0).all(),
-        f"FDS, tasks of (2, 1) and (4, 3) of (6, 4): {listed(totals)} at alpha = 1/2, 1, 2",
+        f"FDS, demands (2, 1), (4, 3), capacities (6, 4): {listed(totals)} at alpha = 1/2, 1, 2",
     )
     three, seven = [[4, 2], [7, 7], [2, 1]], [[3, 1], [9, 8]]
     inverse, r = tasks(fo.GFJ(2), three, [7, 5]) ** 3 / 2, np.transpose(three)  # of D; both resources are full
@@ -331,33 +313,32 @@ def proposition_6(run: Run) -> Iterator[Row]:
     ]
     yield claim(
         "Eq. 13",
-        "the derivative by capacities, of GFJ",
+        "derivative of GFJ by capacities",
         np.allclose(slope, eq_13, rtol=1e-3),
-        f"{listed(slope)} by finite differences and by eq. 13, tasks of (4, 2), (7, 7), (2, 1) of (7, 5)",
+        f"{listed(slope)} by finite differences and by eq. 13",
     )
-    a = fo.FDS(4).allocate(fo.Instance(seven, [8, 6]))
     fds, drf = ([tasks(policy, seven, size).sum() for size in ([8, 6], [8, 7])] for policy in (fo.FDS(4), fo.DRF()))
-    told = f"tasks of (3, 1), (9, 8) of (8, 6), where {a.leftover[0, 1]:.3g} of resource 2 are left over, and of (8, 7)"
+    told = "demands (3, 1), (9, 8), capacities (8, 6) and (8, 7)"
     yield claim(
         "Eq. 13",
-        "the derivative by capacities, of FDS",
+        "derivative of FDS by capacities",
         abs(fds[1] - fds[0]) < SAME,
-        f"{told}: {listed(fds)} at alpha = 4",
-        why="Dominant shares are of capacity, so f changes; eq. 13, where only full resources count, has 0.",
+        f"{told}: {listed(fds)}",
+        why="Dominant shares are relative to capacity; eq. 13 gives 0.",
     )
     yield claim(
         "Prop. 6",
-        "with one tight constraint the number of tasks increases with capacity",
+        "with one tight constraint tasks increase with capacity",
         drf[1] >= drf[0],
-        f"{told}: {listed(drf)} under DRF",
-        why="It does where the coefficients of shares are held; dominant shares are of capacity.",
+        f"{told}: {listed(drf)}",
+        why="Only with share coefficients held constant.",
     )
     totals = [tasks(fo.GFJ(2), three, [7, size]).sum() for size in (5, 5.5)]
     yield claim(
         "Prop. 6",
-        "the number of tasks may decrease as capacity grows",
+        "tasks may decrease as capacity grows",
         totals[1] < totals[0],
-        f"GFJ at alpha = 2, tasks of (4, 2), (7, 7), (2, 1) of (7, 5) and of (7, 5.5): {listed(totals)}",
+        f"GFJ at alpha = 2, demands (4, 2), (7, 7), (2, 1), capacities (7, 5), (7, 5.5): {listed(totals)}",
     )
     grown = [
         np.divide(*(tasks(policy, three, [7 * k, 5 * k]).sum() for k in (1.1, 1)))
@@ -365,9 +346,9 @@ def proposition_6(run: Run) -> Iterator[Row]:
     ]
     yield claim(
         "Prop. 6",
-        "the number of tasks does not fall if all capacities grow in proportion",
+        "tasks do not fall if all capacities grow in proportion",
         min(grown) >= 1,
-        f"{listed(grown)} times the tasks of DRF, FDS and GFJ with 1.1 times (7, 5)",
+        f"{listed(grown)} times under DRF, FDS, GFJ with 1.1 times the capacity",
     )
 
 
@@ -377,62 +358,60 @@ def propositions_7_and_8(run: Run) -> Iterator[Row]:
     for share, name, equation in ((fo.DominantShare(), "dominant shares", 15), (fo.Tasks(), "numbers of tasks", 16)):
         tried = [([[1, 2], [2, 1]], [3, 3])]
         tried += [(rng.integers(1, 4, (2, 2)), rng.integers(3, 6, 2)) for _ in range(many)]
-        found = [fo.no_tradeoff(fo.Instance(*s), share) for s in tried if np.linalg.matrix_rank(s[0]) == 2]
+        found = [fo.tradeoff.no_tradeoff(fo.Instance(*s), share) for s in tried if np.linalg.matrix_rank(s[0]) == 2]
         held, even = np.array([(a.condition, np.ptp(a.most_tasks.share(share)) < SAME) for a in found if a.square]).T
         words = "if" if equation == 16 else "if and only if"
         yield claim(
             "Prop. 7",
-            f"the most tasks have equal {name} {words} the sums of eq. {equation} are equal",
+            f"most tasks: equal {name} {words} the sums of eq. {equation} are equal",
             (held == even).all(),
-            f"on {len(held)} systems of 2 users with 2 independent constraints; both are "
-            f"equal on {(held & even).sum()}",
+            f"on {len(held)} systems of 2 users; both equal on {(held & even).sum()}",
             sampled=True,
-            reading="Other allocations with as many tasks may still be equal.",
         )
-    a = fo.no_tradeoff(fo.Instance([[1, 1], [2, 2]], [1, 1]))
+    a = fo.tradeoff.no_tradeoff(fo.Instance([[1, 1], [2, 2]], [1, 1]))
     yield claim(
         "Prop. 7",
-        "the same of dominant shares and dependent tight constraints",
+        "the same for dependent tight constraints",
         a.holds == a.condition,
-        f"tasks of (1, 1), (2, 2) of (1, 1): both are full at {listed(a.most_tasks.tasks)}, both sums are "
-        f"{a.sums[0, 0]:g}, and equal shares run {a.equal.tasks.sum():g} tasks",
-        why="The n tight constraints must be independent.",
+        f"demands (1, 1), (2, 2), capacities (1, 1): most tasks {listed(a.most_tasks.tasks)}; equal shares run "
+        f"{a.equal.tasks.sum():g}",
+        why="Constraints must be independent.",
     )
     for words, demands, capacities in (
-        ("two resources: equal tasks are most efficient if all slopes sigma_j are equal", [[4, 4], [1, 1]], [5, 5]),
-        ("two users: equal tasks are most efficient if sum tau_i R_i2 = sum R_i2", [[1, 4], [3, 2]], [6, 6]),
+        ("two resources: equal tasks most efficient if all sigma_j are equal", [[4, 4], [1, 1]], [5, 5]),
+        ("two users: equal tasks most efficient if sum tau_i R_i2 = sum R_i2", [[1, 4], [3, 2]], [6, 6]),
     ):
-        a = fo.no_tradeoff(fo.Instance(demands, capacities), fo.Tasks())
+        a = fo.tradeoff.no_tradeoff(fo.Instance(demands, capacities), fo.Tasks())
         yield claim(
             "After Prop. 7",
             words,
             a.holds,
-            f"{demands} of {capacities}: {listed(a.most_tasks.tasks)} tasks",
-            why="By eq. 16 it is the sums over users, for each resource, that must be equal.",
+            f"demands {demands}, capacities {capacities}: {listed(a.most_tasks.tasks)} tasks",
+            why="By eq. 16 the sums over users must be equal.",
         )
     demands = rng.uniform(1, 9, (1000, 4, 2))
-    x = fo.allocate_many(fo.NoFairness(), demands, [20, 20]).tasks
+    x = fo.allocate_many(fo.MostTasks(), demands, [20, 20]).tasks
     yield claim(
         "Prop. 8",
-        "with fewer than n tight constraints at the only optimum a user runs no tasks",
+        "with fewer than n tight constraints and one optimum, a user runs no tasks",
         x.min(axis=1).max() < SAME,
-        "on 1,000 of 1,000 random systems of 4 users and 2 resources",
+        "on 1,000 of 1,000 random systems",
     )
     above = (demands[:, :, None] > demands[:, None]).all(axis=3).any(axis=2)
     yield claim(
         "Cor. 5",
         "a user who needs more of everything than another runs no tasks",
         x[above].max() < SAME,
-        f"{above.sum():,} such users in systems of this kind",
+        f"{above.sum():,} such users",
         sampled=True,
     )
-    alike, apart = (fo.no_tradeoff(fo.Instance(needs, [2])) for needs in ([[1], [1]], [[1], [2]]))
+    alike, apart = (fo.tradeoff.no_tradeoff(fo.Instance(needs, [2])) for needs in ([[1], [1]], [[1], [2]]))
     yield claim(
         "Cor. 6",
-        "on one resource most tasks have equal shares if and only if all users need the same",
+        "one resource: most tasks have equal shares if and only if demands are equal",
         alike.always and not apart.holds,
-        f"users alike: equal shares run {alike.equal.tasks.sum():g} tasks, as do {listed(alike.most_tasks.tasks)}",
-        why="Where all are alike, other allocations run as many.",
+        f"equal demands: equal shares run {alike.equal.tasks.sum():g} tasks, as do {listed(alike.most_tasks.tasks)}",
+        why="Other allocations run as many.",
     )
 
 
@@ -445,7 +424,6 @@ def equation_19(run: Run) -> Iterator[Row]:
         "p = infinity is FDS",
         all(np.allclose(ends[p].tasks, fds, rtol=1e-2) for p in (200, np.inf)),
         f"{listed(ends[np.inf].tasks)} and {listed(fds)} tasks",
-        reading="Of R/C, with n and m swapped.",
     )
     raw = fo.Instance(EXAMPLE.demands, [6, 4], weights=EXAMPLE.demands.max(axis=1) ** -0.5)
     x = fo.GFJ(2).allocate(raw).tasks  # 2-fairness of c x is that of x with weights c^(-1/2)
@@ -454,22 +432,21 @@ def equation_19(run: Run) -> Iterator[Row]:
         "p = infinity is FDS, with R as printed",
         np.allclose(x, fds),
         f"{listed(x)} and {listed(fds)} tasks",
-        why="A norm of units depends on the units, and FDS is of parts of capacity.",
+        why="FDS uses shares of capacity, not units.",
     )
     yield claim(
         "Eq. 19",
         "p = 0 is GFJ",
         np.allclose(ends[0.01].tasks, gfj, rtol=1e-2),
-        f"{listed(ends[0.01].tasks)} tasks at p = 0.01, and {listed(gfj)} under GFJ",
-        why="As p falls to 0, norms tend to the proportions of geometric means, which differ by user.",
-        reading="fairopt takes p = 0 as GFJ by definition.",
+        f"{listed(ends[0.01].tasks)} tasks at p = 0.01, {listed(gfj)} under GFJ",
+        why="As p falls to 0 norms tend to geometric means, which differ by user.",
     )
     parts = [ends[1].shares.sum(), (ends[1].tasks @ EXAMPLE.ratios).sum()]
     yield claim(
         "Eq. 19",
-        "p = 1 gives the total use of resources",
+        "p = 1 is the total use of resources",
         abs(parts[0] - parts[1]) < SAME,
-        f"shares add up to {parts[0]:.5g}, and so do the parts of resources in use",
+        f"shares and use both add up to {parts[0]:.5g}",
     )
 
 
@@ -488,8 +465,9 @@ EXPERIMENTS = (
     equation_19,
 )
 NOTE = (
-    "The paper calls tasks jobs. The edge is lambda = (1 - beta) / beta, where f is alpha-fairness with alpha = beta; "
-    "above and below it count by the emphasis on efficiency, lambda sgn(1 - beta)."
+    "The paper calls tasks jobs. The *boundary* is lambda = (1 - beta) / beta, where f is alpha-fairness; points above "
+    "and below it are ordered by the *emphasis* on efficiency, lambda sgn(1 - beta). SI is sharing incentive, EF "
+    "envy-freeness; Table I is checked by dominant shares on small systems."
 )
 PAPER = Paper("joe-wong-2013", "Joe-Wong et al. (2013)", "FDS and GFJ", EXPERIMENTS, NOTE)
 

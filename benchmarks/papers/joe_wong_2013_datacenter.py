@@ -19,7 +19,7 @@ AT_2 = {"FDS": fo.FDS(beta=2, lam=-0.5), "GFJ": fo.GFJ(beta=2, lam=-0.5), "DRF":
 SQUARE, CROSSING = 6 * math.sqrt(3), math.log(3) / math.log(1.5)
 FULL = 1e-6  # what may be left of a full resource
 SAME = 1e-3  # percentage points: many times the gap of a certificate
-PERCENT = "Fairness is the smallest dominant share in percent of DRF's, efficiency tasks in percent of the most."
+PERCENT = "Fairness: smallest dominant share, in percent of DRF's; efficiency: tasks, in percent of the most."
 
 
 def datacenter(ram: float = 18.0) -> fo.Instance:
@@ -27,7 +27,7 @@ def datacenter(ram: float = 18.0) -> fo.Instance:
     return fo.Instance([[1, 4], [3, 1]], [9, ram], resources=["CPU", "RAM"])
 
 
-def swept(family: Callable[..., fo.Policy], instance: fo.Instance, **grid: Any) -> fo.Frontier:
+def swept(family: Callable[..., fo.Policy], instance: fo.Instance, **grid: Any) -> fo.tradeoff.Frontier:
     """A frontier on which every point is answered; Ctrl-C ends the run, where a frontier alone keeps what it has."""
     found = fo.frontier(family, instance, grid)
     if found.interrupted:
@@ -50,35 +50,34 @@ def figures_7_to_10(run: Run) -> Iterator[Row]:
     """User 2 needs 1 to 13 GB per task."""
     r = np.linspace(1, 13, 97)
     demands = np.array([[[1, 4], [3, need]] for need in r])
-    spread = [fo.heterogeneity(fo.Instance(d, [9, 18])) for d in demands]
+    spread = [fo.tradeoff.heterogeneity(fo.Instance(d, [9, 18])) for d in demands]
     tau, sigma = np.array([[h.tau_variance, h.sigma_variance] for h in spread]).T
     tasks, left = solved(demands)
-    total, most = left.sum(axis=2), fo.allocate_many(fo.NoFairness(), demands, [9, 18]).tasks.sum(axis=1)
+    total, most = left.sum(axis=2), fo.allocate_many(fo.MostTasks(), demands, [9, 18]).tasks.sum(axis=1)
     efficiency = 100 * tasks.sum(axis=2) / most
-    one, three, six, twelve = (int(np.argmin(abs(r - at))) for at in (1, 3, 6, 12))
+    one, three, twelve = (int(np.argmin(abs(r - at))) for at in (1, 3, 12))
     yield number(
         "Sec. V-A",
-        "variances of tau and sigma where user 2 needs 3 GB",
+        "variances of tau and sigma if user 2 needs 3 GB",
         "0.5, 4.5",
         [tau[three], sigma[three]],
-        reading="Sample variances, over n - 1.",
     )
-    place, added = "Figs. 7, 8", "CPUs and GB are added up."
+    place, added = "Figs. 7, 8", "CPUs plus GB."
     for (cpu, ram), name in zip(left.transpose(0, 2, 1) > FULL, AT_2, strict=True):
         holds = (ram == (r < 3)).all() and (cpu == (r > 3)).all()
         yield claim(
             place,
-            f"{name}: below 3 GB only RAM is left, above only CPUs",
+            f"{name}: only RAM is left below 3 GB, only CPUs above",
             holds,
-            f"RAM up to {r[ram].max():.4g} GB, CPUs from {r[cpu].min():.4g} GB on, nothing between",
-            why="" if holds else "Both resources are full for a range of needs around 3 GB.",
+            f"RAM up to {r[ram].max():.4g} GB, CPUs from {r[cpu].min():.4g} GB on",
+            why="" if holds else "Both resources are full in a range around 3 GB.",
         )
     wide = total[:, (tau > 1) | (sigma > 5)]
     yield claim(
         place,
-        "above variances of 1 (tau) and 5 (sigma) FDS leaves less than GFJ, and GFJ less than DRF",
+        "above variances of 1 (tau) and 5 (sigma) FDS leaves less than GFJ, GFJ less than DRF",
         (np.diff(wide, axis=0) > 0).all(),
-        f"means there: {listed(wide.mean(axis=1))}",
+        f"means: {listed(wide.mean(axis=1))}",
         reading=added,
     )
     more = r[total[0] > total[1] + FULL]
@@ -86,39 +85,37 @@ def figures_7_to_10(run: Run) -> Iterator[Row]:
         place,
         "FDS leaves least",
         not len(more),
-        f"GFJ leaves less from {more.min():.4g} to {more.max():.4g} GB; at 6 GB {listed(total[:, six])}",
-        reading=f"Read for all variances. {added}",
-        why="FDS leaves least where user 2 needs less than 3 GB, and GFJ for most needs above.",
+        f"GFJ leaves less from {more.min():.4g} to {more.max():.4g} GB",
+        why="FDS leaves least below 3 GB, GFJ for most demands above.",
     )
     place = "Figs. 9, 10"
     yield claim(
         place,
-        "full efficiency of all three near variances of 0.5 and 4.5",
+        "all three fully efficient near variances of 0.5 and 4.5",
         (efficiency[:, three] > 100 - SAME).all(),
-        f"at 3 GB {listed(efficiency[:, three])} %",
+        f"{listed(efficiency[:, three])} %",
         reading=PERCENT,
     )
     yield claim(
         place,
-        "similar efficiency of all three at low heterogeneity",
+        "all three similarly efficient at low heterogeneity",
         np.ptp(efficiency[:, twelve]) < 1,
-        f"without any (12 GB) {listed(efficiency[:, twelve])} %",
-        why="FDS and DRF agree there (Prop. 1), and GFJ runs equal numbers of tasks of unequal size.",
+        f"without any {listed(efficiency[:, twelve])} %",
+        why="GFJ runs equal numbers of tasks of unequal size.",
     )
     gain = (efficiency[:2] - efficiency[2]).max(axis=1)
     yield claim(
         place,
-        "FDS and GFJ about 15 % more efficient than DRF as the variance grows",
+        "FDS and GFJ about 15 % more efficient than DRF at high variance",
         (abs(gain - 15) < 5).all(),
-        f"at 1 GB {listed(efficiency[:, one])} %, nowhere more than {gain[0]:.2f} and {gain[1]:.2f} points",
-        why="Neither comes near 15 points anywhere from 1 to 13 GB.",
+        f"at 1 GB {listed(efficiency[:, one])} %",
+        why=f"At most {gain[0]:.2f} and {gain[1]:.2f} points from 1 to 13 GB.",
     )
     if run.draws:
         run.save(
             pictures.figures_7_to_10(tau, sigma, total, efficiency),
             "figs-7-10",
-            "Figs. 7 to 10: user 2 needs 1 "
-            "to 13 GB per task (dotted: 3). DRF leaves most at high variances, GFJ runs fewest tasks at low ones.",
+            "Figs. 7 to 10: user 2 needs 1 to 13 GB per task (dotted: 3).",
         )
 
 
@@ -132,35 +129,34 @@ def figure_11(run: Run) -> Iterator[Row]:
         return left.sum(axis=2), left.sum(axis=2).mean(axis=1), 100 * (left[..., 0] <= FULL).mean(axis=1)
 
     totals, means, used = zip(*(left(n, 0, 6) for n in users), strict=True)
-    reading = "RAM uniform from 0 to 6 GB, as no range is given: up to 4 GB all agree, and a mean above leaves CPUs."
+    reading = "RAM uniform from 0 to 6 GB; no range is given."
     yield claim(
         "Fig. 11",
-        "all CPUs are used, and only RAM is left over, from 20 users on",
+        "from 20 users on only RAM is left",
         np.min(used[5:]) == 100,
-        f"all CPUs in {np.min(used[5:]):g} % of {draws} draws each, of 2 users in {listed(used[0])} %",
+        f"all CPUs in {np.min(used[5:]):g} % of {draws} draws; of 2 users {listed(used[0])} %",
         reading=reading,
     )
     yield claim(
         "Fig. 11",
         "with many users FDS and GFJ use more capacity than DRF",
         max(means[-1][:2]) < means[-1][2],
-        f"left over with {users[-1]} users, means: {listed(means[-1])}",
+        f"mean left with {users[-1]} users: {listed(means[-1])}",
         reading=reading,
     )
     others = {f"{low} to {high} GB": left(users[-1], low, high)[1:] for low, high in ((1, 5), (0, 8), (1, 13))}
     yield claim(
         "Fig. 11",
-        "other randomly chosen RAM requirements give similar plots",
+        "other random RAM requirements give similar plots",
         all(min(used) == 100 and max(mean[:2]) < mean[2] for mean, used in others.values()),
-        "; ".join(f"{gb}: {listed(mean)}, all CPUs in {listed(used)} %" for gb, (mean, used) in others.items()),
-        why="With 1 to 13 GB, a mean above 4 GB, CPUs are left over, and GFJ leaves more than DRF.",
+        f"mean left with 1 to 13 GB: {listed(others['1 to 13 GB'][0])}",
+        why="CPUs are left, and GFJ leaves more than DRF.",
     )
     if run.draws:
         run.save(
             pictures.figure_11(users, totals),
             "fig-11",
-            "Fig. 11: what is left over where users need 2 CPUs and "
-            "0 to 6 GB per task (means, and the middle half of 200 draws). DRF leaves most.",
+            "Fig. 11: units left if users need 2 CPUs and 0 to 6 GB per task (means and quartiles of 200 draws).",
         )
 
 
@@ -168,7 +164,7 @@ def figures_13_14(run: Run) -> Iterator[Row]:
     """Alpha-fairness by beta, and the RAM at which nothing is given up."""
     alphas = np.sort(np.append(np.linspace(0.1, 10, 100 if run.full else 34), CROSSING))
     fds, gfj = (swept(family, datacenter(), alpha=alphas) for family in FAMILIES.values())
-    before, last, most = alphas <= CROSSING, alphas[-1], fo.NoFairness().allocate(datacenter()).tasks.sum()
+    before, last, most = alphas <= CROSSING, alphas[-1], fo.MostTasks().allocate(datacenter()).tasks.sum()
 
     def tasks(family: Callable[..., fo.Policy], beta: float) -> Any:
         return family(beta).allocate(datacenter()).tasks
@@ -185,7 +181,7 @@ def figures_13_14(run: Run) -> Iterator[Row]:
         "Fig. 13",
         "GFJ runs fewer tasks than FDS",
         (gfj["tasks"] <= fds["tasks"] + FULL).all(),
-        f"at beta = {last:g}: {gfj['tasks'][-1]:.3f} against {fds['tasks'][-1]:.3f}",
+        f"at beta = {last:g}: {gfj['tasks'][-1]:.3f} and {fds['tasks'][-1]:.3f}",
     )
     far = tasks(fo.FDS, 200)
     yield claim(
@@ -199,49 +195,48 @@ def figures_13_14(run: Run) -> Iterator[Row]:
         "beta at which GFJ's optimum is DRF's",
         "2.6",
         same,
-        why="At (3, 2) only CPUs are full, so that 3^-beta : 2^-beta is 1 : 3, and beta is ln 3 / ln 1.5.",
+        why="It is ln 3 / ln 1.5.",
     )
     rises, falls = np.diff(gfj["fairness"][before]), np.diff(gfj["fairness"][~before])
     yield claim(
         "Fig. 14",
-        "GFJ's fairness grows up to the crossing, and falls after it",
+        "GFJ's fairness rises up to this beta, then falls",
         (rises >= -SAME).all() and (falls < 0).all(),
         f"{gfj['fairness'][0]:.1f} % at beta = {alphas[0]:g}, {gfj['fairness'][-1]:.1f} % at {last:g}",
         reading=PERCENT,
     )
     yield claim(
         "Fig. 14",
-        "GFJ: a larger beta need not cost efficiency below the crossing",
+        "GFJ: below it a larger beta need not cost efficiency",
         (np.diff(gfj["efficiency"][before]) >= -SAME).all(),
-        f"100 % and no fairer up to beta = {flat[1]:.4g} "
-        f"(ln 3 / ln 2.5 = {math.log(3) / math.log(2.5):.4g}), {gfj.drf['efficiency']:.1f} % at the crossing",
-        why="Where fairness rises, efficiency falls; below that neither changes.",
+        f"100 % up to beta = {flat[1]:.4g} (ln 3 / ln 2.5 = {math.log(3) / math.log(2.5):.4g}), then falling to "
+        f"{gfj.drf['efficiency']:.1f} %",
+        why="Where fairness rises, efficiency falls.",
     )
 
     def apart(ram: float, of: Callable[[fo.Allocation], Any]) -> float:
-        return float(np.subtract(*of(fo.NoFairness().allocate(datacenter(ram)))))
+        return float(np.subtract(*of(fo.MostTasks().allocate(datacenter(ram)))))
 
     root = brentq(apart, 8, 12, args=(lambda a: a.share(fo.DominantShare()),), xtol=1e-12)
     yield claim(
         "Sec. V-B",
-        "the most tasks are of equal dominant shares at 6 sqrt 3 GB",
+        "most tasks have equal dominant shares at 6 sqrt 3 GB",
         abs(root - SQUARE) < FULL,
         f"{root:.7g}, by root finding",
     )
     yield number(
         "Sec. V-B",
-        "GB of RAM at which the most tasks are as many of either user",
+        "GB of RAM at which most tasks are equal tasks",
         "11.25",
         brentq(apart, 8, 14, args=(lambda a: a.tasks,), xtol=1e-12),
     )
     alike = brentq(lambda ram: float(np.subtract(*datacenter(ram).ratios.max(axis=1))), 8, 16, xtol=1e-12)
-    yield number("Sec. V-A", "GB of RAM at which a task of either user is the same dominant share", "12", alike)
+    yield number("Sec. V-A", "GB of RAM at which tasks have equal dominant shares", "12", alike)
     if run.draws:
         run.save(
             pictures.figures_13_14({"FDS": fds, "GFJ": gfj}, CROSSING),
             "figs-13-14",
-            "Figs. 13 and 14: tasks, "
-            "fairness and efficiency by beta on the edge. GFJ meets DRF at ln 3 / ln 1.5 = 2.71 (dotted).",
+            "Figs. 13 and 14: tasks, fairness and efficiency by beta on the boundary; dotted: ln 3 / ln 1.5 = 2.71.",
         )
 
 
@@ -261,11 +256,11 @@ def figures_12_15_16(run: Run) -> Iterator[Row]:
     ours = [_no_optimum(b, emphasis(b, t)) for b in printed.tolist() for t in (0.01, 1.91)]
     yield claim(
         place,
-        "optima for lambda from 0.005 (1/beta - 2) to 0.955 (1/beta - 2), beta > 0",
+        "optima exist for lambda from 0.005 (1/beta - 2) to 0.955 (1/beta - 2), beta > 0",
         not any(without),
-        f"no optimum for beta from {printed[without].min():.3f} to {printed[without].max():.3f}; with "
-        f"2/beta - 2 {'not everywhere either' if any(ours) else 'everywhere one'}",
-        why="The sign is wrong from 1/2 to 1; with 2/beta - 2 it is right, and the range is that of beta < 0.",
+        f"none for beta from {printed[without].min():.3f} to {printed[without].max():.3f}",
+        why="The sign is wrong from 1/2 to 1.",
+        reading="" if any(ours) else "With 2/beta - 2 they exist everywhere.",
     )
     found = {
         name: [
@@ -277,29 +272,26 @@ def figures_12_15_16(run: Run) -> Iterator[Row]:
     drf = np.array([f.drf["efficiency"] for f in found["FDS"]])
     span = {name: np.array([[f["efficiency"].min(), f["efficiency"].max()] for f in fs]) for name, fs in found.items()}
     both = [spans[np.searchsorted(rams, 12)] for spans in span.values()]
-    reading = f"{PERCENT} Over a grid of beta from -4.95 to 4.95 and lambda from 0.01 to 1.91 times 1 or 1/beta - 1."
     yield claim(
         "Fig. 12",
-        "the same range of efficiency for FDS and GFJ at 12 GB",
+        "FDS and GFJ have the same efficiency range at 12 GB",
         abs(both[0] - both[1]).max() < SAME,
         f"{both[0][0]:.2f} to {both[0][1]:.2f} % both",
-        reading=reading,
         sampled=True,
     )
     above = {name: (spans[:, 0] - drf).min() for name, spans in span.items()}
     yield claim(
         "Fig. 12",
-        "DRF is a lower bound of FDS's efficiency",
+        "DRF bounds FDS's efficiency from below",
         above["FDS"] > -SAME,
-        f"the least efficient point of FDS is {abs(above['FDS']):.2f} points from DRF, that of GFJ "
-        f"{-above['GFJ']:.2f} below",
+        f"least efficient point of FDS {abs(above['FDS']):.2f} from DRF, of GFJ {-above['GFJ']:.2f} below",
         sampled=True,
     )
     for name, figure, ram, words in (("FDS", 15, SQUARE, "6 sqrt 3"), ("GFJ", 16, 11.25, "11.25")):
         k, width = int(np.searchsorted(rams, ram)), np.ptp(span[name], axis=1)
         yield claim(
             "Fig. 12",
-            f"more capacity can widen the range of {name}",
+            f"more capacity can widen {name}'s range",
             width[-1] > width[k],
             f"{width[0]:.1f} points at 4 GB, {width[k]:.1f} at {words}, {width[-1]:.1f} at 25",
             sampled=True,
@@ -309,55 +301,52 @@ def figures_12_15_16(run: Run) -> Iterator[Row]:
             f"Fig. {figure}",
             f"no trade-off for {name} at {words} GB",
             np.ptp(point, axis=1).max() < SAME,
-            f"one point: {point[0].mean():.4f} % fair, {point[1].mean():.4f} % efficient",
+            f"one point: {point[0].mean():.4f} %, {point[1].mean():.4f} %",
         )
     up = rams <= SQUARE
-    fair = [swept(lambda _: fo.NoFairness(), datacenter(float(ram)), _=[0])["fairness"][0] for ram in rams[up]]
+    fair = [swept(lambda _: fo.MostTasks(), datacenter(float(ram)), _=[0])["fairness"][0] for ram in rams[up]]
     yield claim(
         "Fig. 15",
         "from 4 to 6 sqrt 3 GB fairness and efficiency both rise",
         min(np.diff(drf[up]).min(), np.diff(fair).min()) >= -SAME,
-        "with capacity: the fairest allocation "
-        f"(DRF) is {drf[0]:.1f} to 100 % efficient, the most efficient one {fair[0]:.1f} to 100 % fair",
+        f"DRF is {drf[0]:.1f} to 100 % efficient, most tasks {fair[0]:.1f} to 100 % fair",
     )
     falls = {name: np.array([_falls(f) for f in fs]) for name, fs in found.items()}
     yield claim(
         "Fig. 15",
         "above 6 sqrt 3 GB fairness costs efficiency",
         falls["FDS"][~up].all(),
-        f"no point of FDS is fairer and more efficient than another at {falls['FDS'].sum()} of {len(rams)} sizes",
+        f"no point of FDS is better in both than another at {falls['FDS'].sum()} of {len(rams)} sizes",
         sampled=True,
     )
     yield claim(
         "Fig. 16",
         "contours bend back: one fairness, several efficiencies",
         not falls["GFJ"].all(),
-        f"a point of GFJ is fairer and more efficient than another at {sum(~falls['GFJ'])} of them",
+        f"some are at {sum(~falls['GFJ'])} sizes",
         sampled=True,
     )
     if run.draws:
         run.save(
             pictures.figure_12(rams, span, drf),
             "fig-12",
-            "Fig. 12: efficiency of FDS and GFJ over beta and "
-            "lambda, and of DRF. DRF bounds FDS from below, not GFJ; at 12 GB the ranges are the same.",
+            "Fig. 12: efficiency of FDS and GFJ over beta and lambda, and of DRF.",
         )
         run.save(
             pictures.figures_15_16(rams, found, (4, 6, 8, SQUARE, 11.25, 14, 18, 25)),
             "figs-15-16",
-            "Figs. 15 and 16: efficiency against fairness by RAM capacity. FDS falls at every one, and is one "
-            "point at 6 sqrt 3 GB; GFJ bends back, and is one point at 11.25 GB.",
+            "Figs. 15 and 16: efficiency against fairness by RAM capacity.",
         )
 
 
-def _falls(f: fo.Frontier) -> bool:
+def _falls(f: fo.tradeoff.Frontier) -> bool:
     """Whether no point is fairer and more efficient than another."""
     fairer = f["fairness"][:, None] > f["fairness"] + SAME
     return not (fairer & (f["efficiency"][:, None] > f["efficiency"] + SAME)).any()
 
 
 def _no_optimum(beta: float, lam: float) -> bool:
-    with suppress(fo.InvalidBlock):
+    with suppress(fo.errors.InvalidBlock):
         return not fo.FDS(beta=beta, lam=lam)
     return True
 

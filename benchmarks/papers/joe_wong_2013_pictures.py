@@ -25,14 +25,14 @@ def proposition_2(users: Sequence[int], ratios: Sequence[Any]) -> Any:
     return _tidied(fig)
 
 
-def proposition_3(betas: Any, lams: Any, efficient: Any, edge: Callable[[Any], Any]) -> Any:
+def proposition_3(betas: Any, lams: Any, efficient: Any, boundary: Callable[[Any], Any]) -> Any:
     fig, ax = plt.subplots(figsize=(7, 4.4), layout="constrained")
     points = np.meshgrid(betas, lams, indexing="ij")
     for kept, label, colour in ((efficient, "f rises", COLOURS[4]), (~efficient, "f falls for some pair", COLOURS[1])):
         ax.plot(*(of[kept] for of in points), "s", color=colour, ms=2.5, label=label)
     at = np.delete(np.linspace(0.125, 5, 400), 72)
     for sign, style, label in ((1, "-", "sign of 1 - beta"), (-1, "--", "other sign")):
-        ax.plot(at, sign * np.sign(1 - at) * edge(at), style, color="black", label=f"|1 - beta| / beta, {label}")
+        ax.plot(at, sign * np.sign(1 - at) * boundary(at), style, color="black", label=f"|1 - beta| / beta, {label}")
     ax.set(xlabel="beta", ylabel="lambda", ylim=(-3.1, 3.1), xlim=(0, 5.1))
     return _tidied(fig, 2)
 

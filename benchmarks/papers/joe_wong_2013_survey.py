@@ -31,7 +31,7 @@ BETAS, LAMS = np.delete(np.linspace(-5, 5, 41), 20), np.linspace(-2, 2, 41)  # w
 GIVEN: dict[str, Any] = {"betas": BETAS, "lams": LAMS, "instance": CLUSTER}
 EMPHASIS = LAMS * np.where(BETAS > 1, -1, 1)[:, None]
 ABLE = EMPHASIS >= 0
-AXIS = "A grid of 40 by 41 points of [-5, 5] x [-2, 2], as theirs is not given; emphasis is lambda sgn(1 - beta)."
+AXIS = "Grid of 40 by 41 points of [-5, 5] x [-2, 2]; theirs is not given."
 
 
 def figure_17(run: Run) -> Iterator[Row]:
@@ -41,42 +41,39 @@ def figure_17(run: Run) -> Iterator[Row]:
         runs = [min(h / int(d) for h, d in zip(*both, strict=True)) for both in zip(held, CLUSTER.demands, strict=True)]
         yield number(
             "Fig. 17",
-            f"allocation {option}: CPUs, TB and tasks of A, of B, and tasks in all",
+            "CPUs, TB, tasks of A; of B; all tasks; allocation 1" if option == 1 else f"allocation {option}",
             TABLE[option],
             [*held[0], runs[0], *held[1], runs[1], sum(runs)],
         )
     yield claim(
         "Sec. VI-B",
-        "allocation 2 is less efficient than allocation 4, in which B has no tasks",
+        "allocation 2 is less efficient than 4",
         sum(OPTIONS[2]) < sum(OPTIONS[4]) == OPTIONS[4][0],
         f"{sum(OPTIONS[2])} and {sum(OPTIONS[4])} tasks",
     )
     three, five = (CLUSTER.ratios.max(axis=1) * OPTIONS[option] for option in (3, 5))
     yield claim(
         "Sec. VI-B",
-        "allocation 5 has less equitable dominant shares than 3, and a smaller sum of them",
+        "allocation 5 has less equitable dominant shares than 3, and a smaller sum",
         five.max() / five.sum() > three.max() / three.sum() and five.sum() < three.sum(),
-        f"{five[0]:.4g} and {five[1]:.4g}, in all {five.sum():.4g}, against {three[0]:.4g} and {three[1]:.4g}, "
-        f"in all {three.sum():.4g}",
+        f"{five[0]:.4g} + {five[1]:.4g} = {five.sum():.4g}; {three[0]:.4g} + {three[1]:.4g} = {three.sum():.4g}",
     )
 
 
 def compatible_points(run: Run) -> Iterator[Row]:
     """The points (beta, lambda) that give a ranking of question 2."""
     place, upside = "Sec. VI-B", {option: OPTIONS[option] for option in (3, 5)}
-    five_first = fo.preferences.compatible(upside, [5, 3], "fds", **GIVEN)
-    low = fo.preferences.intervals(upside, [5, 3], "fds", betas=[2], instance=CLUSTER)[0][0]
+    five_first = fo.tradeoff.preferences.compatible(upside, [5, 3], "fds", **GIVEN)
     yield claim(
         place,
         "FDS ranks 3 above 5 for all beta and lambda",
         not five_first.any(),
-        f"5 is above 3 at {five_first.sum()} of {ABLE.size} points, {five_first[ABLE].sum()} of them with an "
-        f"emphasis >= 0; at beta = 2 from lambda = {low:.4f} on",
+        f"not at {five_first.sum()} of {ABLE.size} points, {five_first[ABLE].sum()} with emphasis >= 0",
         reading=AXIS,
-        why="With a negative emphasis, as lambda > 0 for beta > 1, a smaller sum counts for more.",
+        why="With negative emphasis a smaller sum is better.",
     )
     found = {
-        (family, ranking): fo.preferences.compatible(OPTIONS, ranking, family, **GIVEN)
+        (family, ranking): fo.tradeoff.preferences.compatible(OPTIONS, ranking, family, **GIVEN)
         for family in ("gfj", "fds")
         for ranking in permutations(OPTIONS)
     }
@@ -87,21 +84,19 @@ def compatible_points(run: Run) -> Iterator[Row]:
             place,
             f"{family.upper()} explains the consensus 3, 5, 1, 2, 4",
             points.any(),
-            f"{points.sum()} of "
-            f"{points.size} points, {points[ABLE].sum()} of the {ABLE.sum()} with an emphasis >= 0; others "
-            f"there give {', '.join(map(str, others)) or 'a tie, at beta = 1, lambda = 0'}",
+            f"{points.sum()} of {points.size} points, {points[ABLE].sum()} of {ABLE.sum()} with emphasis >= 0",
             reading=AXIS,
         )
     yield claim(
         "Fig. 21",
-        "under FDS all points agree with cluster 1, and none with cluster 2",
+        "under FDS all points agree with cluster 1, none with cluster 2",
         not others,
-        "as above: no other ranking of 120 has a point with an emphasis >= 0",
-        reading="With an emphasis >= 0.",
+        "no other ranking has a point with emphasis >= 0",
+        reading="With emphasis >= 0.",
     )
     both = [found["gfj", ranking] & ABLE for ranking in (CONSENSUS, EVEN)]
     means = np.array([[EMPHASIS[k, points[k]].mean() for points in both] for k in np.flatnonzero(both[1].any(axis=1))])
-    clusters = "Under GFJ, with the ranking 3, 5, 1, 2, 4 for cluster 1 and 5, 3, 1, 2, 4 for cluster 2."
+    clusters = "Under GFJ, rankings 3, 5, 1, 2, 4 and 5, 3, 1, 2, 4."
     yield claim(
         "Fig. 20",
         "cluster 1 has larger |lambda| than cluster 2",
@@ -109,30 +104,30 @@ def compatible_points(run: Run) -> Iterator[Row]:
         f"at each beta; means {means[:, 0].mean():.2f} and {means[:, 1].mean():.2f}",
         reading=clusters,
     )
-    above, edge = BETAS > 1, np.abs((1 - BETAS) / BETAS)[:, None]
-    below = [100 * (points & (edge > EMPHASIS))[above].sum() / points[above].sum() for points in both]
+    above, boundary = BETAS > 1, np.abs((1 - BETAS) / BETAS)[:, None]
+    below = [100 * (points & (boundary > EMPHASIS))[above].sum() / points[above].sum() for points in both]
     yield claim(
         "Fig. 20",
-        "for beta > 1 most points of cluster 2 are not Pareto-efficient, unlike those of cluster 1",
+        "for beta > 1 most points of cluster 2, not of cluster 1, are not Pareto-efficient",
         below[1] > 50 > below[0],
-        f"{below[1]:.1f} % and {below[0]:.1f} % are below the edge",
+        f"{below[1]:.1f} % and {below[0]:.1f} % are below the boundary",
         reading=clusters,
     )
-    at = [fo.preferences.compatible(OPTIONS, CONSENSUS, "gfj", betas=[2], lams=[lam]).all() for lam in (2, -2)]
+    at = [fo.tradeoff.preferences.compatible(OPTIONS, CONSENSUS, "gfj", betas=[2], lams=[lam]).all() for lam in (2, -2)]
     yield claim(
         "Figs. 20, 21",
         "the consensus is compatible with (beta, lambda) = (2, 2)",
         at[0],
         f"{'yes' if at[0] else 'no'} at (2, 2), {'yes' if at[1] else 'no'} at (2, -2)",
-        why="Equation 7 needs a negative lambda at beta = 2; their axis may be |lambda| or the emphasis.",
+        why="Eq. 7 needs lambda < 0 at beta = 2; their axis may be |lambda|.",
     )
 
 
-def surveyed(emphasis: Any) -> fo.preferences.Survey:
+def surveyed(emphasis: Any) -> fo.tradeoff.preferences.Survey:
     """Generated people with beta from 1.5 to 5 and these emphases, under GFJ."""
     betas = np.random.default_rng(0).uniform(1.5, 5, len(emphasis))
-    rankings = fo.preferences.respondents(OPTIONS, "gfj", np.column_stack([betas, -np.asarray(emphasis)]))
-    return fo.preferences.Survey(OPTIONS, rankings, "gfj", **GIVEN)
+    rankings = fo.tradeoff.preferences.respondents(OPTIONS, "gfj", np.column_stack([betas, -np.asarray(emphasis)]))
+    return fo.tradeoff.preferences.Survey(OPTIONS, rankings, "gfj", **GIVEN)
 
 
 def generated_respondents(run: Run) -> Iterator[Row]:
@@ -140,19 +135,16 @@ def generated_respondents(run: Run) -> Iterator[Row]:
     rng, people = np.random.default_rng(1), 110
     survey = surveyed([*rng.uniform(0.6, 2, people // 2), *rng.uniform(0.02, 0.2, people // 2)])
     rankings = {p: [survey.options[i] for i in r] for p, r in zip(survey.people, survey.rankings, strict=True)}
-    fds = fo.preferences.Survey(OPTIONS, rankings, "fds", **GIVEN)
-    cluster, centres = survey.clusters()
+    fds = fo.tradeoff.preferences.Survey(OPTIONS, rankings, "fds", **GIVEN)
+    cluster, _ = survey.clusters()
     right = 100 * np.mean(cluster == (np.arange(people) >= people // 2))
     without = np.bincount(surveyed(rng.uniform(0.02, 1, people)).clusters()[0])
-    told = " and ".join("fairness {:.1f}, efficiency {:.1f}".format(*centre) for centre in centres)
     yield claim(
         "Fig. 19",
-        "average fairness and efficiency tell two groups of people apart",
+        "average fairness and efficiency separate two groups of people",
         right > 90,
-        f"{right:.0f} % are put in their own group ({told}); people without groups, emphasis 0.02 to 1, fall "
-        f"into two as well, of {without[0]} and {without[1]}",
-        reading="110 generated people who answer by "
-        "GFJ at beta from 1.5 to 5: 55 with an emphasis of 0.6 to 2, 55 with one of 0.02 to 0.2.",
+        f"{right:.0f} % correct; people without groups form two of {without[0]} and {without[1]}",
+        reading="110 generated people: 55 with emphasis 0.6 to 2, 55 with 0.02 to 0.2.",
     )
     counts = [survey.select(cluster == c).counts[ABLE].max() / (cluster == c).mean() / people for c in (0, 1)]
     yield claim(
@@ -160,23 +152,23 @@ def generated_respondents(run: Run) -> Iterator[Row]:
         "a majority of each cluster agrees on a point under GFJ",
         min(counts) > 0.5,
         f"{100 * counts[0]:.0f} % and {100 * counts[1]:.0f} %",
-        reading="Of the same people.",
+        reading="The same people.",
     )
     explained = [100 * (fds.wrong[cluster == c][:, ABLE] == 0).any(axis=1).mean() for c in (0, 1)]
     yield claim(
         "Fig. 21",
-        "under FDS people of cluster 1 agree with points, and those of cluster 2 with none",
+        "under FDS people of cluster 1 agree with points, of cluster 2 with none",
         explained[0] > 0 == explained[1],
         f"{explained[0]:.0f} % and {explained[1]:.0f} %",
-        reading="Of the same people, at points with an emphasis >= 0.",
+        reading="The same people.",
     )
     half = {option: np.divide(tasks, 2) for option, tasks in OPTIONS.items()}
-    scaled = fo.preferences.Survey(half, rankings, "gfj", **GIVEN).wrong
+    scaled = fo.tradeoff.preferences.Survey(half, rankings, "gfj", **GIVEN).wrong
     yield claim(
         "Sec. VI-B",
         "f ranks options alike when all are scaled",
         np.array_equal(scaled, survey.wrong),
-        f"the same points for the {people} people where options are halved",
+        "the same points with halved options",
     )
     for place, what, printed in (
         ("Fig. 18", "ranks given in six questions", "110 complete answers of 143"),
@@ -185,12 +177,14 @@ def generated_respondents(run: Run) -> Iterator[Row]:
         ("Fig. 20", "the point of most compatible answers", "(2, 2)"),
         ("Fig. 21", "people of cluster 1 who agree with every point", "50 %"),
     ):
-        yield cannot(place, what, printed, "The answers are not in the paper, nor are questions 1 and 3 to 6.")
+        yield cannot(place, what, printed, "Answers are not published.")
     if run.draws:
         _pictures(run, survey, fds, cluster)
 
 
-def _pictures(run: Run, survey: fo.preferences.Survey, fds: fo.preferences.Survey, cluster: NDArray[np.int64]) -> None:
+def _pictures(
+    run: Run, survey: fo.tradeoff.preferences.Survey, fds: fo.tradeoff.preferences.Survey, cluster: NDArray[np.int64]
+) -> None:
     fig, (ax, other) = plt.subplots(1, 2, figsize=(8, 3.6), layout="constrained")
     for rank, column in enumerate(survey.rankings.T, 1):
         for option, count in zip(*np.unique(column + 1, return_counts=True), strict=True):
@@ -201,12 +195,12 @@ def _pictures(run: Run, survey: fo.preferences.Survey, fds: fo.preferences.Surve
     run.save(
         fig,
         "figs-18-19",
-        "Figs. 18 and 19, of 110 generated people in two groups of 55: how many gave each rank "
-        "to each allocation of question 2, and the average fairness and efficiency that they ask for.",
+        "Figs. 18 and 19, of generated people: ranks of the allocations of question 2, and average fairness and "
+        "efficiency.",
     )
     for found, figure, text in (
-        (survey, 20, "GFJ explains both, the second with a small emphasis"),
-        (fds, 21, "FDS explains the first at every emphasis >= 0, and the second at none"),
+        (survey, 20, "GFJ explains both clusters"),
+        (fds, 21, "FDS explains the first, not the second"),
     ):
         fig, axes = plt.subplots(1, 2, figsize=(8, 3.6), layout="constrained")
         for c, axis in enumerate(axes):
@@ -215,8 +209,7 @@ def _pictures(run: Run, survey: fo.preferences.Survey, fds: fo.preferences.Surve
         run.save(
             fig,
             f"fig-{figure}",
-            f"Fig. {figure}, of the two clusters of the same people: {text}. Lambda has "
-            "the sign of the formula: for beta > 1 the emphasis is -lambda.",
+            f"Fig. {figure}, of the same people: {text}.",
         )
 
 

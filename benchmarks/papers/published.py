@@ -1,7 +1,7 @@
-"""Published numbers beside ours: rows with verdicts, and the JSON, pictures and documentation page made of them.
+"""Published numbers beside computed ones: rows with verdicts, and the JSON, pictures and documentation page of them.
 
 Each paper has a script in this folder with a `Paper`. Its experiments yield rows, made by `number`, `claim` and
-`cannot`, which decide the verdict by comparison. `main` runs them and keeps what they found in docs/papers.
+`cannot`, which decide the verdict by comparison. `main` runs them and writes the results to docs/papers.
 """
 
 from __future__ import annotations
@@ -14,7 +14,9 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from fractions import Fraction
+from itertools import groupby
 from pathlib import Path
+from string import ascii_lowercase
 from tempfile import TemporaryDirectory
 from typing import Any
 
@@ -33,7 +35,7 @@ KEPT = DOCS / "papers"  # JSON and pictures of each paper
 PAGE = DOCS / "papers.md"
 BELOW = "<!-- `make papers` writes what is below. -->\n"
 
-EXACT, ROUNDED, HOLDS, FALSE, OPEN = "exact", "to rounding", "holds", "does not follow", "cannot be re-made"
+EXACT, ROUNDED, HOLDS, FALSE, OPEN = "exact", "rounded", "holds", "differs", "not given"
 VERDICTS = (EXACT, ROUNDED, HOLDS, FALSE, OPEN)
 SAME = 1e-6  # relative, between a printed number and a computed one: as exact as a certified answer is
 # The hyphen in 10-20 is not a sign; .5 and a number after a typographic minus do not match, so that 5 is never read.
@@ -56,11 +58,11 @@ class Row:
     verdict : str
         One of `VERDICTS`.
     reading : str
-        How an open or ambiguous definition is read here.
+        How an ambiguous definition is read here.
     why : str
-        Why it does not follow or cannot be re-made, in a sentence.
+        Why it differs or is not given, in a sentence.
     sampled : bool
-        Whether ``ours`` depends on the size of a run; the verdict must not. What a smaller run finds is kept too.
+        Whether ``ours`` depends on the size of a run; the verdict must not. The text of a quick run is kept too.
     """
 
     place: str
@@ -88,13 +90,12 @@ def number(
     ours : int, Fraction, float or a sequence of them
         As many numbers. An int or a Fraction is exact and is compared as such.
     why : str
-        Required where a number does not follow, and refused where all do.
+        Required if a number differs, refused if none does.
 
     Returns
     -------
     Row
-        "exact"; "to rounding" where all agree in the printed digits, rounded, or cut after decimals; or "does not
-        follow".
+        "exact"; "rounded" if all agree in the printed digits, rounded or cut after decimals; else "differs".
     """
     words, values = NUMBER.findall(printed), [*np.atleast_1d(np.asarray(ours, dtype=object))]
     if len(words) != len(values):
@@ -107,15 +108,15 @@ def number(
 def claim(
     place: str, printed: str, holds: Any, ours: str, *, reading: str = "", why: str = "", sampled: bool = False
 ) -> Row:
-    """A row of words: what the paper says, whether it is so, and what was measured.
+    """A row of words: what the paper says, whether it holds, and what was measured.
 
-    ``why`` is required where it does not hold, and refused where it does.
+    ``why`` is required if it does not hold, and refused if it does.
     """
     return _row(place, "", printed, ours, HOLDS if holds else FALSE, reading, why, sampled)
 
 
 def cannot(place: str, what: str, printed: str, why: str) -> Row:
-    """A row for what nothing published determines."""
+    """A row for what the paper does not determine."""
     return _row(place, what, printed, "", OPEN, "", why, False)
 
 
@@ -148,16 +149,16 @@ def _text(value: Any) -> str:
 
 @dataclass
 class Run:
-    """What an experiment is told, and where its pictures go.
+    """The size of a run, and the folder of its pictures.
 
     Attributes
     ----------
     full : bool
-        All of it; otherwise a smaller one with the same rows and the same verdicts.
+        Whether to run everything; a quick run has the same rows and verdicts.
     folder : Path, optional
-        For pictures; None draws none.
+        Where pictures are saved; None draws none.
     pictures : list of dict
-        File names and captions, so far.
+        File names and captions.
     """
 
     full: bool = True
@@ -170,7 +171,7 @@ class Run:
         return self.folder is not None
 
     def save(self, figure: Any, name: str, caption: str) -> None:
-        """Keep a figure as ``name.png`` with a caption that says what is to be seen."""
+        """Save a figure as ``name.png`` with a caption."""
         if self.folder is not None:
             figure.savefig(self.folder / f"{name}.png", dpi=100, metadata={"Software": None})
             self.pictures.append({"file": f"{name}.png", "caption": caption})
@@ -182,20 +183,20 @@ Experiment = Callable[[Run], Iterator[Row]]
 
 @dataclass(frozen=True)
 class Paper:
-    """A paper and the experiments that re-make it, in the order of its pages.
+    """A paper and the experiments that recompute it, in the order of its pages.
 
     Attributes
     ----------
     key : str
-        Of the bibliography and of the files kept: ``"jiang-wu-2021"``.
+        Name in the bibliography and of the files: ``"jiang-wu-2021"``.
     cite : str
         ``"Jiang and Wu (2021)"``.
     title : str
-        What it is about, in a few words.
+        The subject in a few words.
     experiments : sequence of callable
         Each takes a `Run` and yields rows.
     note : str
-        What holds of many rows, above the table.
+        Printed above the table.
     """
 
     key: str
@@ -217,8 +218,8 @@ class Paper:
 
 
 def main(paper: Paper) -> None:
-    """Run all experiments, print what they found and, at the end, keep it."""
-    parser = argparse.ArgumentParser(description=f"Re-make the numbers of {paper.cite}, and keep them in {KEPT}.")
+    """Run all experiments, print the rows and save them at the end."""
+    parser = argparse.ArgumentParser(description=f"Recompute the numbers of {paper.cite}, and keep them in {KEPT}.")
     parser.add_argument("--quick", action="store_true", help="a smaller run that keeps nothing")
     quick = parser.parse_args().quick
     with TemporaryDirectory() as folder:
@@ -238,7 +239,7 @@ def main(paper: Paper) -> None:
 
 
 def _keep(paper: Paper, rows: Sequence[Any], pictures: Sequence[Mapping[str, str]], drawn: Path) -> None:
-    """Replace what an earlier run kept, each file as a whole: other papers' scripts may read it now."""
+    """Replace the results of an earlier run, each file as a whole: other scripts may read it now."""
     text = json.dumps({"paper": paper.about, "rows": rows, "pictures": pictures}, indent=1, ensure_ascii=False)
     folder = KEPT / paper.key
     files = {folder / picture["file"]: (drawn / picture["file"]).read_bytes() for picture in pictures}
@@ -252,7 +253,7 @@ def _keep(paper: Paper, rows: Sequence[Any], pictures: Sequence[Mapping[str, str
 
 
 def listed(values: Any, form: str = ".4g") -> str:
-    """Numbers with commas between, for the text of rows."""
+    """Numbers separated by commas."""
     return ", ".join(f"{value:{form}}" for value in np.ravel(values))
 
 
@@ -260,7 +261,7 @@ def listed(values: Any, form: str = ".4g") -> str:
 
 
 def kept() -> list[dict[str, Any]]:
-    """What the last full run of each paper found, in the order of keys."""
+    """Results of the last full run of each paper, in the order of keys."""
     return [json.loads(path.read_text(encoding="utf-8")) for path in sorted(KEPT.glob("*.json"))]
 
 
@@ -273,7 +274,7 @@ def write_page() -> None:
 
 
 def markdown(papers: Sequence[Mapping[str, Any]]) -> str:
-    """Verdicts by paper, then a section for each paper: its table and its pictures."""
+    """Verdicts by paper, then a section for each paper: table, repeated reasons by letter, pictures."""
     lines = ["", f"| paper | {' | '.join(VERDICTS)} |", "|---" * (len(VERDICTS) + 1) + "|"]
     for found in papers:
         count = Counter(row["verdict"] for row in found["rows"])
@@ -284,19 +285,35 @@ def markdown(papers: Sequence[Mapping[str, Any]]) -> str:
         lines += ["", f"({about['key']}-re-made)=", "", f"## {about['cite']}: {about['title']}", ""]
         lines += [about["note"], ""] if about["note"] else []
         lines += [":::{table}", ":class: published", ""]
-        lines += ["| place | printed | ours | verdict | why, and how read |", "|---|---|---|---|---|"]
+        lines += ["| place | printed | computed | verdict | reason |", "|---|---|---|---|---|"]
+        notes = Counter(note for row in found["rows"] for note in (row["why"], row["reading"]) if note)
+        letters = dict(zip((note for note, n in notes.items() if n > 1), ascii_lowercase, strict=False))
         place = None
-        for row in found["rows"]:
-            lines.append(_line(row, row["place"] if row["place"] != place else ""))
-            place = row["place"]
+        for rows in _together(found["rows"]):
+            lines.append(_line(rows, rows[0]["place"] if rows[0]["place"] != place else "", letters))
+            place = rows[0]["place"]
         lines.append(":::")
+        lines += ["", " ".join(f"({letter}) {note}" for note, letter in letters.items())] if letters else []
         for picture in found["pictures"]:
             lines += ["", f":::{{figure}} papers/{about['key']}/{picture['file']}", "", picture["caption"], ":::"]
     return "\n".join([*lines, ""])
 
 
-def _line(row: Mapping[str, Any], place: str) -> str:
-    printed = ": ".join(filter(None, (row["what"], row["printed"])))
+def _together(rows: Sequence[Mapping[str, Any]]) -> Iterator[list[Mapping[str, Any]]]:
+    """Rows that share a line: consecutive exact numbers of one place with the same reading."""
+
+    def key(numbered: tuple[int, Mapping[str, Any]]) -> Any:
+        k, row = numbered
+        return (row["place"], row["reading"]) if row["verdict"] == EXACT else k
+
+    for _, alike in groupby(enumerate(rows), key):
+        yield [row for _, row in alike]
+
+
+def _line(rows: Sequence[Mapping[str, Any]], place: str, letters: Mapping[str, str]) -> str:
+    row = rows[0]
+    printed = "; ".join(": ".join(filter(None, (each["what"], each["printed"]))) for each in rows)
+    ours = "=" if row["verdict"] == EXACT else row["ours"]
     verdict = f"**{row['verdict']}**" if row["verdict"] == FALSE else row["verdict"]
-    notes = " ".join(filter(None, (row["why"], row["reading"])))
-    return "| " + " | ".join(cell.replace("|", r"\|") for cell in (place, printed, row["ours"], verdict, notes)) + " |"
+    notes = " ".join(f"({letters[n]})" if n in letters else n for n in (row["why"], row["reading"]) if n)
+    return "| " + " | ".join(cell.replace("|", r"\|") for cell in (place, printed, ours, verdict, notes)) + " |"

@@ -1,5 +1,10 @@
 """Shares, objectives and constraints: the language in which fairness notions are written.
 
+The names for users are at the top of `fairopt`, and `Marginal`, which an objective of one's own may return from
+`by_user`.
+
+The files:
+
 * `base`: what every block is: a frozen dataclass whose repr can be pasted back.
 * `shares`: what one task of a user is worth, as its dominant share.
 * `normal_form`: what objectives say, as data: terms, each of a kind that knows all about itself.
@@ -19,3 +24,7 @@
 * `terms`: polynomials and conditions on them. `symbols`: what blocks say by them of themselves, for proofs.
 * `sorting`: sorting as linear conditions, for ordered weights.
 """
+
+from fairopt.runtime.lazy import public_names
+
+__getattr__, __dir__ = public_names(__name__)

@@ -220,7 +220,7 @@ class Objective(Block):
         ...     def expression(self, model):
         ...         return cp.sum(cp.sqrt(model.tasks))
         ...     def by_user(self, instance):
-        ...         return fo.Marginal(lambda x: 0.5 / np.sqrt(x), lambda x: -0.25 * x**-1.5)
+        ...         return fo.blocks.Marginal(lambda x: 0.5 / np.sqrt(x), lambda x: -0.25 * x**-1.5)
         >>> answer = fo.Policy(Roots() + 0.1 * fo.Total(fo.Tasks())).allocate(fo.Instance([[1], [3]], [4]))
         >>> answer.tasks.round(4), answer.certificate.method
         (array([3.2891, 0.237 ]), 'prices')

@@ -451,7 +451,7 @@ class EnvyFree(ManyRows):
         lies between them, in the order in which l is above j if ``d_li' / d_li >= d_ji' / d_ji`` for all resources i'.
         """
         n, found, total = instance.n_users, [np.zeros(0, dtype=np.intp)], 0
-        alike = instance.n_servers == 1 or (instance.demands.ndim == 2 and instance.everywhere)
+        alike = instance.n_servers == 1 or (instance.demands.ndim == 2 and instance._everywhere)
         if not alike or n > MANY:
             return None
         demands = instance.per_server_demands[:, 0]

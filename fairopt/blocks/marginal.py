@@ -38,7 +38,7 @@ class Marginal:
     Examples
     --------
     >>> import numpy as np, fairopt as fo
-    >>> roots = fo.Marginal(lambda x: 0.5 / np.sqrt(x), lambda x: -0.25 * x**-1.5)
+    >>> roots = fo.blocks.Marginal(lambda x: 0.5 / np.sqrt(x), lambda x: -0.25 * x**-1.5)
     >>> roots.slope(np.array([1.0, 4.0]))
     array([0.5 , 0.25])
     """

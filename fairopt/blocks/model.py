@@ -43,7 +43,7 @@ def require_level(level: float, share: Share, instance: Instance | None = None) 
     if instance is not None:
         with np.errstate(all="ignore"):
             c = best_server(share.coefficients(instance), instance)
-            loads = np.where(c > 0, instance.weights / c, 0.0) * instance.cheapest_ratios.max(axis=1)
+            loads = np.where(c > 0, instance.weights / c, 0.0) * instance._cheapest_ratios.max(axis=1)
             j = int(np.argmax(np.nan_to_num(loads, nan=np.inf)))
         why += f", as of user {instance.users[j]!r} with weight {instance.weights[j]:.3g} and {c[j]:.3g} per task"
     raise OutOfDomain(
@@ -67,13 +67,13 @@ class _View:
 
         Exact on one pool without task limits; an upper bound of it elsewhere. `OutOfDomain` if it is not in `LEVELS`.
         """
-        level = self.instance.common_level(best_server(share.coefficients(self.instance), self.instance))
+        level = self.instance._common_level(best_server(share.coefficients(self.instance), self.instance))
         return require_level(level, share, self.instance)
 
     def unweighted_level(self, share: Share) -> float:
         """The same were all weights 1: the unit of sums of shares."""
         c = best_server(share.coefficients(self.instance), self.instance)
-        return self.instance.common_level(c, np.ones(self.instance.n_users))
+        return self.instance._common_level(c, np.ones(self.instance.n_users))
 
 
 class Pairs(_View):

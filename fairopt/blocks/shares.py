@@ -175,10 +175,10 @@ class Share(Block):
         """`per_task`; a user's own share is called with all users and servers as they were given."""
         n, servers = instance.n_users, instance.n_servers
         if not is_ours(self):
-            unmerged, parent = instance.merged_from, None if self.by_row else instance.chosen_from
+            unmerged, parent = instance._merged_from, None if self.by_row else instance._chosen_from
             if unmerged is not None:
                 c = self._asked(unmerged)
-                return c if c.ndim == 1 else c[:, np.unique(unmerged.server_classes, return_index=True)[1]]
+                return c if c.ndim == 1 else c[:, np.unique(unmerged._server_classes, return_index=True)[1]]
             if parent is not None:
                 return self._asked(parent[0])[parent[1]]
         found = asked(self, "per_task", instance)
@@ -218,14 +218,14 @@ def best_server(c: Float, instance: Instance) -> Float:
 
 def takes_windows(share: Share, instance: Instance) -> bool:
     """Whether users may be evaluated in parts: where one's own share is asked about servers as they were given."""
-    return share.by_row and (is_ours(share) or instance.merged_from is None)
+    return share.by_row and (is_ours(share) or instance._merged_from is None)
 
 
 def nobody_has(share: Share, instance: Instance) -> bool:
     """Whether a share is zero for every user, read up to the first part with a user who has some."""
     n = instance.n_users
     step = PART if takes_windows(share, instance) else max(n, 1)
-    parts = (instance.window(slice(k, k + step)) if step < n else instance for k in range(0, n, step))
+    parts = (instance._window(slice(k, k + step)) if step < n else instance for k in range(0, n, step))
     return not any(best_server(share.coefficients(part), part).any() for part in parts)
 
 
@@ -553,7 +553,7 @@ class StandAloneShare(Share):
     by_row = True
 
     def per_task(self, instance: Instance) -> Float:
-        return 1.0 / instance.tasks_alone_within(np.ones(instance.n_resources), everywhere=True).sum(axis=1)
+        return 1.0 / instance._tasks_alone_within(np.ones(instance.n_resources), everywhere=True).sum(axis=1)
 
     def conditions(self, symbols: ShareSymbols) -> Condition:
         return is_largest(symbols.coefficient, symbols.ratios)

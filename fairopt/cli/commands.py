@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from fairopt import datasets, report
+from fairopt import datasets
 from fairopt.cli.application import app, exit_code, guarded
 from fairopt.cli.inputs import Source, reading
 from fairopt.cli.interrupts import STOPPED
@@ -20,7 +20,9 @@ from fairopt.formulation import solvers
 from fairopt.instance import Instance
 from fairopt.policies.registry import named_constraint, named_policy
 from fairopt.policy import Policy, accepted, label
-from fairopt.report import Comparison, Outcome, demonstration, files
+from fairopt.report import catalogue, comparison, demonstration, files, tables
+from fairopt.report.comparison import Comparison
+from fairopt.report.outcomes import Outcome, ask_all, mechanisms
 
 FEW_USERS = 12  # up to here a comparison also shows the tasks of each user
 WHAT_POLICY = "A name such as kdf:k=2, blocks, or file.py:NAME (which runs the file); see 'fairopt policies'."
@@ -148,9 +150,9 @@ def solve(
         )
         allocation = mechanism.allocate(instance, **options)
     if as_json:
-        typer.echo(files.as_json(report.describe(allocation)))
+        typer.echo(files.as_json(tables.describe(allocation)))
     else:
-        for table in report.allocation_tables(allocation):
+        for table in tables.allocation_tables(allocation):
             console_for().print(table)
         say(f"{label(mechanism)}: {allocation.tasks.sum():,.6g} tasks; {allocation.certificate}")
         if allocation.certificate.note:
@@ -193,7 +195,7 @@ def compare(
     if plot is not None and plot == plot_types:
         raise InvalidBlock(f"--plot and --plot-types would both write {plot}; give two different files")
     constrained_policies = [constrained(named_policy(name), constraint) for name in policy] if constraint else policy
-    chosen = report.mechanisms(constrained_policies)
+    chosen = mechanisms(constrained_policies)
     if solver is not None:
         solvers.named(solver)
     instance = source.read()
@@ -211,7 +213,7 @@ def compare(
             for table in by_type:
                 console.print(table)
             if by_type:
-                console.print(report.PLACEMENT, style="dim")
+                console.print(tables.PLACEMENT, style="dim")
         outputs: dict[Path | None, Callable[[Path], Any]] = {}  # written last, in case a file cannot be written
         if result.outcomes:
             outputs[out] = lambda path: files.write_comparison(result, path)
@@ -247,16 +249,12 @@ def ask(chosen: Mapping[str, Any], instance: Instance, show: Callable[[Compariso
     def interrupted() -> None:
         try:
             show(Comparison(instance, tuple(outcomes), tuple(chosen)[len(outcomes) :]))
-        except (
-            FairoptError,
-            OSError,
-            MemoryError,
-        ) as error:  # this may run in a thread, whose exceptions are not shown
+        except (FairoptError, OSError, MemoryError) as error:  # exceptions in a thread are not shown
             complain(message_of(error))
         complain(f"stopped by Ctrl-C after {len(outcomes)} of {len(chosen)} policies")
 
     with working(f"{len(chosen)} policies", options["verbose"], interrupted):
-        left = report.ask_all(chosen, instance, outcomes, **options)
+        left = ask_all(chosen, instance, outcomes, **options)
     if left:
         interrupted()
         raise typer.Exit(STOPPED)
@@ -270,7 +268,7 @@ def ask(chosen: Mapping[str, Any], instance: Instance, show: Callable[[Compariso
 @guarded
 def policies(as_json: AsJson = False) -> None:
     """List the named policies, and show how to write your own."""
-    rows = report.policy_rows()
+    rows = catalogue.policy_rows()
     if as_json:
         typer.echo(files.as_json(rows))
         return
@@ -283,7 +281,7 @@ def policies(as_json: AsJson = False) -> None:
 @guarded
 def list_solvers(as_json: AsJson = False) -> None:
     """List the solvers, whether they are installed, and what each can solve."""
-    rows = report.solver_rows()
+    rows = catalogue.solver_rows()
     if as_json:
         typer.echo(files.as_json(rows))
         return
@@ -309,7 +307,7 @@ def demo(
 ) -> None:
     """Compare five policies on an example cluster, and explain the results."""
     with working("five policies on ten users", verbose=False):
-        result = report.compare(demonstration.POLICIES, datasets.demo())
+        result = comparison.compare(demonstration.POLICIES, datasets.demo())
     for part in demonstration.story(result):
         say(part)
     drawn = find_spec("matplotlib") is not None

@@ -17,7 +17,9 @@ from fairopt.cli.inputs import Source, reading
 from fairopt.cli.progress import complain, console_for, working, written
 from fairopt.errors import InvalidBlock, nearest
 from fairopt.formulation import solvers
-from fairopt.report import Comparison, files, mechanisms
+from fairopt.report import files
+from fairopt.report.comparison import Comparison
+from fairopt.report.outcomes import mechanisms
 
 MOST_PIXELS = 20_000  # per side: larger pictures take gigabytes, and viewers refuse them
 PLOT = """Draw the answers of policies in one picture, with a panel for each policy.

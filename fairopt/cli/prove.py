@@ -95,7 +95,7 @@ def prove(
         )
     show()
     if save is not None:
-        known[0].save(save)
+        known[0].export(save)
         if not as_json:
             written(save)
     if known[-1].interrupted:

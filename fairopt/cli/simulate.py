@@ -19,7 +19,7 @@ from fairopt.cli.progress import complain, console_for, say, working, written
 from fairopt.errors import InvalidBlock, InvalidInstance
 from fairopt.instance import Instance
 from fairopt.io.jobs import is_openb
-from fairopt.online.files import Trace, read_jobs
+from fairopt.online.files import JobTrace, read_jobs
 from fairopt.online.scheduler import Scheduler
 from fairopt.online.simulation import simulate
 from fairopt.online.timeline import Timeline
@@ -243,7 +243,7 @@ def _rule(text: str) -> tuple[str, Share, str]:
     )
 
 
-def _by_types(trace: Trace, cluster: Instance) -> None:
+def _by_types(trace: JobTrace, cluster: Instance) -> None:
     """Refuse jobs that name servers, since pools are named by server type."""
     for job in trace:
         name = next((one for one in job.eligible or () if one not in (cluster.server_types or ())), None)

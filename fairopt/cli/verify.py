@@ -49,6 +49,9 @@ def verify(
 ) -> None:
     """Check saved allocations."""
     checked(time_limit)
+    for path in paths:
+        if not path.is_file():
+            raise typer.BadParameter(f"no file {path}; give one that 'solve --out' or Allocation.save wrote")
     instance = None if source is None else source.read()
     found: dict[str, checker.Verification] = {}
     for path in paths:

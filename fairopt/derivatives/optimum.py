@@ -129,7 +129,7 @@ class Optimum:
     def classes(self) -> Indices:
         """The row of the program that each server as given is in."""
         program = self.program
-        return program.unmerged.server_classes if program.merge else np.arange(program.instance.n_servers)
+        return program.unmerged._server_classes if program.merge else np.arange(program.instance.n_servers)
 
     def by_class(self, by_server: Float) -> Float:
         """Values of servers as given, that are equal within classes, by row of the program."""

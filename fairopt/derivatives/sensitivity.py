@@ -53,7 +53,7 @@ class Purchase:
     Examples
     --------
     >>> import fairopt as fo
-    >>> a = fo.NoFairness().allocate(fo.Instance([[1, 4], [3, 1]], [9, 18], resources=["cpu", "memory"]))
+    >>> a = fo.MostTasks().allocate(fo.Instance([[1, 4], [3, 1]], [9, 18], resources=["cpu", "memory"]))
     >>> best = fo.sensitivity(a).purchases()[0]
     >>> best.name, round(best.tasks, 4), round(best.up_to, 4)
     ('memory', 0.1818, 18.0)
@@ -146,7 +146,7 @@ class Sensitivity:
         --------
         >>> import fairopt as fo
         >>> cluster = fo.Instance([[1, 4], [3, 1]], [9, 18], resources=["cpu", "memory"])
-        >>> s = fo.sensitivity(fo.NoFairness().allocate(cluster))
+        >>> s = fo.sensitivity(fo.MostTasks().allocate(cluster))
         >>> [(p.resource, round(p.tasks_per_cost, 3)) for p in s.purchases({"cpu": 10, "memory": 2})]
         [('memory', 0.091), ('cpu', 0.027)]
         """

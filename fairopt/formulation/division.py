@@ -72,7 +72,7 @@ class Division:
         by_server = getattr(self.objective.base, "by_server", False)
         bases = None if by_server else self.objective.bases(instance)
         for rows in server_blocks(n, servers, m):
-            window = instance.server_window(rows)
+            window = instance._server_window(rows)
             base = self.objective.bases(window) if bases is None else bases[:, rows]
             _DividedServers(self, window, rows, base).measure(out, given is None)
         return out

@@ -50,7 +50,7 @@ class Program:
         self.given, self.objective, self.constraints = instance, objective, tuple(constraints)
         takes_part = instance.task_limits > 0
         self.all_take_part = bool(takes_part.all())
-        self.unmerged = instance if self.all_take_part else instance.taking_part(self.active)
+        self.unmerged = instance if self.all_take_part else instance._taking_part(self.active)
         self.merge = merge and treats_alike(self.unmerged, (objective, *self.constraints))
         self.instance = self.unmerged.merged() if self.merge else self.unmerged
         self.single = self.instance.n_servers == 1  # server row: one pool, or identical servers
@@ -64,7 +64,7 @@ class Program:
 
     def read_blocks(self) -> None:
         """Check the blocks, and fold constraints that are only bounds into `low`, `high` and `usable`."""
-        idle = None if self.all_take_part else self.given.taking_part(self.given.task_limits <= 0)
+        idle = None if self.all_take_part else self.given._taking_part(self.given.task_limits <= 0)
         for constraint in self.constraints:
             constraint.check(self.instance)
             bounds, usable = constraint.bounds(self.instance), constraint.usable(self.instance)
@@ -112,7 +112,7 @@ class Program:
         if found is None or all(is_ours(t) for _, t in self.objective.summands()):
             return found
         if not isinstance(found, Marginal):
-            raise InvalidBlock(f"{self.objective}.by_user gave {brief(found)}; give a fairopt.Marginal, or None")
+            raise InvalidBlock(f"{self.objective}.by_user gave {brief(found)}; give a fairopt.blocks.Marginal, or None")
         for name in ("slope", "curvature"):
             shape = np.shape(getattr(found, name)(np.ones(n)))
             if shape != (n,):
@@ -154,13 +154,13 @@ class Program:
         mu = instance.dominant_shares
         best = np.where(instance.eligible, mu, np.inf).min(axis=1) if mu.ndim == 2 else mu
         weights = in_range(instance.weights)
-        size = instance.common_level(best, weights) * weights / best
+        size = instance._common_level(best, weights) * weights / best
         return np.minimum(np.maximum(size, self.low), np.where(self.high > 0, self.high, np.inf))
 
     @cached_property
     def most(self) -> Float:
         """A proven upper bound on each user's tasks, shape (n_users,)."""
-        return np.minimum(self.high, self.instance.tasks_alone_within(self.usable).sum(axis=1))
+        return np.minimum(self.high, self.instance._tasks_alone_within(self.usable).sum(axis=1))
 
     @cached_property
     def capacity_rows(self) -> NDArray[np.int64]:
@@ -235,7 +235,7 @@ class Program:
     def expand_rows(self, values: Float) -> Float:
         """Values of shape (n_users, n_servers, ...) on the instance given: spread over identical servers."""
         if self.merge and self.unmerged.n_servers > 1:
-            values = self.unmerged.spread(values)
+            values = self.unmerged._spread(values)
         if self.all_take_part:
             return values
         out = np.zeros((self.given.n_users, *values.shape[1:]))
@@ -246,13 +246,13 @@ class Program:
         """Values of shape (n_users, n_servers, ...) on the instance that is solved: the inverse of `expand_rows`."""
         values = values if self.all_take_part else values[self.active]
         merged = self.instance.n_servers < self.unmerged.n_servers
-        return self.unmerged.sum_by_class(values) if merged else values
+        return self.unmerged._sum_by_class(values) if merged else values
 
     def expand_prices(self, by_row: Float) -> Float:
         """Prices by row of `Pairs.loads` (per whole capacity) as (n_servers, n_resources) per natural unit."""
         capacity = self.whole_capacities
         natural = np.divide(by_row.reshape(capacity.shape), capacity, out=np.zeros(capacity.shape), where=capacity > 0)
-        return natural[self.unmerged.server_classes] if self.merge else natural
+        return natural[self.unmerged._server_classes] if self.merge else natural
 
     def zero_point(self) -> tuple[Float, Float | None]:
         """Zero tasks, and zero bundles where bundles are decided."""
@@ -372,7 +372,7 @@ def treats_alike(instance: Instance, blocks: Sequence[Block]) -> bool:
         own += [part for part in parts if not is_ours(part)]
     if not own:
         return True
-    classes = instance.server_classes
+    classes = instance._server_classes
     first = np.unique(classes, return_index=True)[1]
     for block in own:
         if not isinstance(block, Share):

@@ -83,7 +83,7 @@ def is_openb(path: str | os.PathLike[str]) -> bool:
 
 
 def read_job_table(path: str | os.PathLike[str], servers: Instance, notes: Notes) -> JobArguments:
-    """Read a CSV table of jobs, as `fairopt.read_jobs` describes it."""
+    """Read a CSV table of jobs, as `fairopt.online.read_jobs` describes it."""
     table = read_table(path, required=_REQUIRED)
     if not len(table):
         raise InvalidInstance(f"{table.path} has a header only; add a line for at least one job")
@@ -169,7 +169,7 @@ def _in_order(path: str, amounts: Mapping[str, Float], servers: Instance, notes:
 def read_openb_jobs(
     folder: str | os.PathLike[str], servers: Instance, notes: Notes, users: str, pods: str
 ) -> JobArguments:
-    """Read the pods of the openb trace as jobs of one task, as `fairopt.read_jobs` describes them."""
+    """Read the pods of the openb trace as jobs of one task, as `fairopt.online.read_jobs` describes them."""
     check_choice("users", users, ("shape", "qos"))
     who = ("qos",) if users == "qos" else ()
     table = read_table(pods_file(place_of(folder), pods), required=("name", *who, *PODS_COLUMNS, *_TIMES))

@@ -83,7 +83,7 @@ def _binding(allocation: Allocation) -> list[list[int]] | None:
     """The rows of envy-freeness that evidence charges, as pairs of users; None where it may charge all."""
     instance, active = allocation.instance, np.flatnonzero(allocation.instance.task_limits > 0)
     n, found = len(active), dict[int, None]()
-    alike = instance.demands.ndim == 2 and instance.everywhere
+    alike = instance.demands.ndim == 2 and instance._everywhere
     many = verify.CannotCheck(f"envy-freeness of {n:,} users has too many rows for fractions")
     if n * n > (PAIRS if alike else ROWS):
         raise many
@@ -110,7 +110,7 @@ def _own_bases(instance: Instance, blocks: Iterable[Block]) -> dict[str, Any]:
         if isinstance(log, WeightedLog) and not is_ours(log.base):
             weights = np.zeros((*instance.eligible.shape, instance.n_resources))
             if part.any():
-                weights[part] = log.bases(instance.taking_part(part))
+                weights[part] = log.bases(instance._taking_part(part))
             given[repr(log.base)] = weights.tolist()
     return given
 

@@ -78,7 +78,7 @@ class Prepared:
     --------
     >>> import fairopt as fo
     >>> cluster = fo.Instance([[40, 8, 8], [8, 5, 1]], [200, 200, 200])
-    >>> prepared = fo.NoFairness().prepare(cluster)
+    >>> prepared = fo.MostTasks().prepare(cluster)
     >>> prepared.allocate().tasks
     array([ 0., 25.])
     >>> prepared.allocate(capacities=[200, 100, 200], task_limits=[None, 10]).tasks.round(6)
@@ -99,7 +99,7 @@ class Prepared:
         self._solver = None if solver is None else solvers.named(solver)
         self._options = solver_options
         takes_part = instance.task_limits > 0
-        self._structure = _structure(instance, instance if takes_part.all() else instance.taking_part(takes_part))
+        self._structure = _structure(instance, instance if takes_part.all() else instance._taking_part(takes_part))
         self._models: dict[int, KeptModel] = {}  # by identity of the objective, which the policy holds: one per tier
         self._start: Float | None = None  # prices of the last answer in natural units, for methods that can use them
 
@@ -327,7 +327,7 @@ def _capacities(program: Program) -> Float:
 
 def _structure(instance: Instance, taking_part: Instance) -> tuple[bytes, ...]:
     """The parts of an instance that a compiled program fixes: users, eligibility, and which servers are identical."""
-    classes = taking_part.server_classes
+    classes = taking_part._server_classes
     return (instance.task_limits > 0).tobytes(), instance.eligible.tobytes(), classes.tobytes()
 
 

@@ -20,7 +20,7 @@ from fairopt.runtime.lazy import cp
 
 @asked_once()
 def read(policy: Any, problem: cp.Problem, instance: Instance) -> Allocation:
-    """See `Policy.read`."""
+    """See `Policy.certify`."""
     answer = read_problem(policy, problem, instance)
     prices, stated = answer.evidence_prices, answer.policy
     if prices is None or answer.given_bundles is not None or isinstance(stated, ChangedByHand):
@@ -29,7 +29,7 @@ def read(policy: Any, problem: cp.Problem, instance: Instance) -> Allocation:
     if program.empty or program.rest:  # multipliers of further conditions are not known in units of their rows
         return answer
     if program.merge:
-        classes = program.unmerged.server_classes
+        classes = program.unmerged._server_classes
         prices = np.array([prices[classes == k].mean(axis=0) for k in range(program.instance.n_servers)])
     whole = np.maximum(prices, 0.0) * program.whole_capacities
     evidence = Solved.of_prices(program, whole.ravel(), answer.certificate.solver)

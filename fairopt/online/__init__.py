@@ -1,7 +1,18 @@
 """Whole tasks over time: a scheduler for a loop of one's own, and a simulator.
 
+The names for users, beside `fairopt.Scheduler`, `fairopt.Job` and `fairopt.simulate`:
+
+* `PlacedTask`: a task that starts, from `Scheduler.next_task`. `Timeline`: what `simulate` returns.
+* `read_jobs` reads jobs from a file, as a `JobTrace`.
+
+The files:
+
 * `scheduler`: lowest share first. `requests`: what its tasks need, checked.
 * `jobs`: batches of equal tasks with arrival and duration. `files`: jobs from tables and traces.
 * `simulation`: jobs in, events of the scheduler out. `timeline`: what ran when, and what is measured of it.
 * `fair`: the divisible optimum at moments of a timeline. `frames`: its tables. `saved`: its files.
 """
+
+from fairopt.runtime.lazy import public_names
+
+__getattr__, __dir__ = public_names(__name__)

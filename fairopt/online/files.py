@@ -15,11 +15,11 @@ from fairopt.io.jobs import is_openb, read_job_table, read_openb_jobs
 from fairopt.io.notes import Notes
 from fairopt.online.jobs import Job
 
-__all__ = ["Trace", "read_jobs"]
+__all__ = ["JobTrace", "read_jobs"]
 
 
 @dataclass(frozen=True, repr=False)
-class Trace(Sequence[Job]):
+class JobTrace(Sequence[Job]):
     """The jobs of a file, for `fairopt.simulate`, and the notes of its reader.
 
     Attributes
@@ -32,7 +32,7 @@ class Trace(Sequence[Job]):
     Examples
     --------
     >>> import fairopt as fo
-    >>> trace = fo.Trace((fo.Job("web", [1, 4], 60), fo.Job("batch", [3, 1], 300, arrival=5)))
+    >>> trace = fo.online.JobTrace((fo.Job("web", [1, 4], 60), fo.Job("batch", [3, 1], 300, arrival=5)))
     >>> len(trace), trace[1].user, trace.notes
     (2, 'batch', ())
     """
@@ -47,7 +47,7 @@ class Trace(Sequence[Job]):
         return len(self.jobs)
 
     def __repr__(self) -> str:
-        return f"<Trace of {len(self.jobs):,} jobs of {len({job.user for job in self.jobs}):,} users>"
+        return f"<JobTrace of {len(self.jobs):,} jobs of {len({job.user for job in self.jobs}):,} users>"
 
 
 def read_jobs(
@@ -57,7 +57,7 @@ def read_jobs(
     users: str | None = None,
     pods: str | None = None,
     compress: float = 1.0,
-) -> Trace:
+) -> JobTrace:
     r"""Read jobs with arrivals and durations from a table or from the openb trace.
 
     Parameters
@@ -83,7 +83,7 @@ def read_jobs(
 
     Returns
     -------
-    Trace
+    JobTrace
         A sequence of `Job`, in the order of the file, with ``notes``. Demands follow the resources of the servers.
 
     Raises
@@ -108,9 +108,9 @@ def read_jobs(
     >>> file = pathlib.Path(tempfile.mkdtemp()) / "jobs.csv"
     >>> _ = file.write_text("user,arrival,duration,tasks,cpu,memory\nweb,0,60,10,1,4\nbatch,5,300,2,3,1\n")
     >>> cluster = fo.Instance([], [9, 18], resources=["cpu", "memory"])
-    >>> jobs = fo.read_jobs(file, cluster)
+    >>> jobs = fo.online.read_jobs(file, cluster)
     >>> jobs
-    <Trace of 2 jobs of 2 users>
+    <JobTrace of 2 jobs of 2 users>
     >>> fo.simulate(cluster, jobs).summary()["tasks"]
     12
     """
@@ -144,7 +144,7 @@ def read_jobs(
             strict=True,
         )
     )
-    return Trace(tuple(jobs), tuple(notes.sentences()))
+    return JobTrace(tuple(jobs), tuple(notes.sentences()))
 
 
 def _individual(names: Sequence[str], servers: Instance) -> tuple[str, ...]:

@@ -22,7 +22,7 @@ from fairopt.methods.whole.greedy import to_36_bits
 from fairopt.methods.whole.servers import Placement, Request, Servers, placement_rule
 from fairopt.online.requests import MOST_TASKS, Requests, individual_servers
 
-__all__ = ["Scheduler", "Task"]
+__all__ = ["PlacedTask", "Scheduler"]
 
 Float = NDArray[np.float64]
 
@@ -33,7 +33,7 @@ _DOMINANT = DominantShare()
 FIX_AT = "give at= as a time, a number that never decreases"
 
 
-class Task(NamedTuple):
+class PlacedTask(NamedTuple):
     """One task that starts.
 
     Attributes
@@ -51,7 +51,7 @@ class Task(NamedTuple):
     >>> scheduler = fo.Scheduler([9, 18])
     >>> _ = scheduler.submit("A", [1, 4])
     >>> scheduler.next_task()
-    Task(id=0, user='A', server='pool', job=0)
+    PlacedTask(id=0, user='A', server='pool', job=0)
     """
 
     id: int
@@ -476,7 +476,7 @@ class Scheduler:
         self._enter(user)
         return left
 
-    def next_task(self, at: float | None = None) -> Task | None:
+    def next_task(self, at: float | None = None) -> PlacedTask | None:
         """Start the next task, and say whose and where; None if no task may start now.
 
         Parameters
@@ -486,7 +486,7 @@ class Scheduler:
 
         Returns
         -------
-        Task or None
+        PlacedTask or None
 
         Examples
         --------
@@ -494,7 +494,7 @@ class Scheduler:
         >>> scheduler = fo.Scheduler([4])
         >>> _ = scheduler.submit("web", [3], tasks=2)
         >>> scheduler.next_task()
-        Task(id=0, user='web', server='pool', job=0)
+        PlacedTask(id=0, user='web', server='pool', job=0)
         >>> scheduler.next_task() is None  # no room for the second
         True
         """
@@ -524,12 +524,12 @@ class Scheduler:
             self._aside.add(first, self._plain_key(first))
             self._enter(first.user)
 
-    def finish(self, task: Task | int, at: float | None = None) -> None:
+    def finish(self, task: PlacedTask | int, at: float | None = None) -> None:
         """End a running task, and give back what it held.
 
         Parameters
         ----------
-        task : Task or int
+        task : PlacedTask or int
             A task from `next_task`, or its id.
         at : float, optional
             The time; required with ``half_life``.
@@ -548,7 +548,7 @@ class Scheduler:
         >>> scheduler.shares, scheduler.waiting
         ({'web': 0.0}, {'web': 1})
         """
-        number = task.id if isinstance(task, Task) else task
+        number = task.id if isinstance(task, PlacedTask) else task
         held = self._running.get(number) if isinstance(number, (int, np.integer)) else None
         if held is None:
             raise InvalidInstance(f"no task {number!r} is running; give one that next_task returned, once")
@@ -693,7 +693,7 @@ class Scheduler:
         number = _first_job(queue)
         return (number,) if self.order == "arrival" else (*self._key(queue.user), number)
 
-    def _start(self, queue: _Queue, row: int) -> Task:
+    def _start(self, queue: _Queue, row: int) -> PlacedTask:
         """Start the first task of a queue on a server."""
         user, job = queue.user, queue.jobs[0]
         self._servers.take(queue.request, row)
@@ -718,7 +718,7 @@ class Scheduler:
         number, self._started = self._started, self._started + 1
         self._running[number] = queue, row
         self._enter(user)
-        return Task(number, user.name, self.instance.servers[row], job[0])
+        return PlacedTask(number, user.name, self.instance.servers[row], job[0])
 
 
 def _first_job(queue: _Queue) -> int:

@@ -380,7 +380,7 @@ class Timeline:
         >>> import fairopt as fo
         >>> path = pathlib.Path(tempfile.mkdtemp()) / "run.json"
         >>> saved = fo.simulate([4], [fo.Job("a", [1], 10, tasks=6)]).save(path)
-        >>> fo.Timeline.load(saved)
+        >>> fo.online.Timeline.load(saved)
         <Timeline of DominantShare(): 6 tasks of 1 user on 1 server, from 0 to 20>
         """
         return later("fairopt.online.saved:save")(self, Path(path))

@@ -35,11 +35,11 @@ class Classes:
 
     def add_up(self, by_row: Float) -> Float:
         """Sums over the server rows of each shown class."""
-        return sum_by(self.instance.server_classes, by_row)[self.shown]
+        return sum_by(self.instance._server_classes, by_row)[self.shown]
 
     def part(self, units: Float) -> Float:
         """Units by server row in percent of each shown class's capacity, NaN for zero capacity."""
-        return 100 * part_of(self.instance, self.instance.server_classes, units)[self.shown]
+        return 100 * part_of(self.instance, self.instance._server_classes, units)[self.shown]
 
     def labels(self, between: str = " ", most: int = 30) -> list[str]:
         """Names with the number of servers."""
@@ -64,7 +64,7 @@ def classes_of(instance: Instance) -> Classes:
         position = {kind: t for t, kind in enumerate(dict.fromkeys(types))}
         shown = np.array(sorted(shown.tolist(), key=lambda s: position[types[s]]))
         names = [name if kind == name else f"{kind}: {name}" for kind, name in zip(types, names, strict=True)]
-    capacities = capacity_of(instance, instance.server_classes)[shown]
+    capacities = capacity_of(instance, instance._server_classes)[shown]
     return Classes(instance, shown, tuple(names[s] for s in shown), alike.counts[shown], capacities, alike.n_servers)
 
 

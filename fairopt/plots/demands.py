@@ -90,7 +90,7 @@ class DemandLines(Picture):
         """Units of the two resources in the proportion of each user's line."""
         if self.instance.demands.ndim == 3 and allocation is not None:
             return np.asarray(held_units(allocation)[:, self.two])
-        units = self.instance.cheapest_ratios[:, self.two] * self.box
+        units = self.instance._cheapest_ratios[:, self.two] * self.box
         return np.where(np.isfinite(units), units, 0.0)  # infinite for a user without an eligible server
 
     def handles(self) -> list[Any]:

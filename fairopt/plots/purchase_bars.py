@@ -27,7 +27,7 @@ def purchases(
     Examples
     --------
     >>> import fairopt as fo
-    >>> s = fo.sensitivity(fo.NoFairness().allocate(fo.Instance([[1, 4], [3, 1]], [9, 18], resources=["cpu", "ram"])))
+    >>> s = fo.sensitivity(fo.MostTasks().allocate(fo.Instance([[1, 4], [3, 1]], [9, 18], resources=["cpu", "ram"])))
     >>> [name.get_text() for name in purchases(s).get_yticklabels()]
     ['ram', 'cpu']
     """

@@ -25,8 +25,9 @@ def preferences(survey: Survey, kind: str = "heat", ax: Any = None) -> Any:
     Examples
     --------
     >>> import fairopt as fo
+    >>> from fairopt.tradeoff.preferences import Survey
     >>> people = {"ann": ["even", "more"], "bob": ["more", "even"]}
-    >>> found = fo.preferences.Survey({"even": (3, 3), "more": (5, 2)}, people, "gfj", betas=[0.5, 2], lams=[-1, 0, 1])
+    >>> found = Survey({"even": (3, 3), "more": (5, 2)}, people, "gfj", betas=[0.5, 2], lams=[-1, 0, 1])
     >>> preferences(found, "clusters").get_xlabel()
     'efficiency: tasks'
     """
@@ -47,7 +48,7 @@ def questions(surveys: Mapping[str, Survey]) -> Any:
     Examples
     --------
     >>> import fairopt as fo
-    >>> found = fo.preferences.Survey([(3, 3), (5, 2)], {"ann": [0, 1]}, "gfj", betas=[2], lams=[0])
+    >>> found = Survey([(3, 3), (5, 2)], {"ann": [0, 1]}, "gfj", betas=[2], lams=[0])
     >>> [ax.get_title() for ax in questions({"1": found}).axes[:2]]
     ['question 1: gfj, 1 person', 'gfj, 1 person']
     """

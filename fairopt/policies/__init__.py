@@ -1,6 +1,13 @@
 """Named fairness notions, made of public blocks, and mechanisms that are not convex programs.
 
-* `dominant`: DRF, k-DF, DRFH, TSF.
+The names for users, beside the notions and mechanisms at the top of `fairopt`:
+
+* `named_policy`: a policy from text, such as ``"kdf:k=3"``. `known_policies`: all of them by short name.
+* `bottleneck_fairness`: whether an allocation is bottleneck fair.
+
+The files:
+
+* `dominant`: DRF, k-DF, TSF.
 * `tradeoff`: FDS, GFJ, p-norm fairness, Nash welfare, most tasks.
 * `bundles`: MLF-DRS, FFMRA, H-FFMRA.
 * `per_server`: any policy on each server by itself. `psdsf`: PS-DSF. `bottleneck`: bottleneck fairness.
@@ -8,3 +15,7 @@
 * `registry`: policies by short name, from files and from entry points.
 * `parse`: blocks from the text of their repr.
 """
+
+from fairopt.runtime.lazy import public_names
+
+__getattr__, __dir__ = public_names(__name__)

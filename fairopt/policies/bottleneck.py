@@ -44,6 +44,11 @@ class BottleneckVerdict:
     best_share: float = 0.0
     entitlement: float = 0.0
 
+    @property
+    def ok(self) -> bool:
+        """Whether it holds."""
+        return self.holds
+
     def __str__(self) -> str:
         if self.holds:
             return "no user has a justified complaint"
@@ -51,7 +56,7 @@ class BottleneckVerdict:
         return f"user {self.witness!r} {where}, is entitled to {self.entitlement:.8g} of one, and asks for more"
 
 
-def bottleneck_fairness(allocation: Allocation, tolerance: float = 1e-6) -> BottleneckVerdict:
+def bottleneck_fairness(allocation: Allocation, tol: float = 1e-6) -> BottleneckVerdict:
     """Check that each user reaches its task limit, or has its entitlement of some full resource that it uses.
 
     "No justified complaints" of Dolev et al. (2012), with entitlements ``w_j / sum w``.
@@ -60,7 +65,7 @@ def bottleneck_fairness(allocation: Allocation, tolerance: float = 1e-6) -> Bott
     ----------
     allocation : Allocation
         An allocation of any mechanism on one pool or identical servers, of which only the tasks are used.
-    tolerance : float, default 1e-6
+    tol : float, default 1e-6
         Relative tolerance of full capacities, reached limits, and entitlements.
 
     Returns
@@ -79,7 +84,7 @@ def bottleneck_fairness(allocation: Allocation, tolerance: float = 1e-6) -> Bott
 
     >>> import fairopt as fo
     >>> cluster = fo.Instance([[0, 1], [1, 1]], [4, 6], users=["a", "b"], resources=["cpu", "memory"])
-    >>> print(fo.bottleneck_fairness(fo.DRF().allocate(cluster)))
+    >>> print(fo.policies.bottleneck_fairness(fo.DRF().allocate(cluster)))
     user 'b' has 0.4 of 'memory', is entitled to 0.5 of one, and asks for more
     """
     instance = allocation.instance
@@ -88,9 +93,9 @@ def bottleneck_fairness(allocation: Allocation, tolerance: float = 1e-6) -> Bott
     capacity = instance.total_capacities
     used = instance.per_server_demands[:, 0] * tasks[:, None]
     shares = np.divide(used, capacity, out=np.zeros(used.shape), where=capacity > 0)
-    shares[:, shares.sum(axis=0) < 1.0 - tolerance] = 0.0  # of full resources only
-    best, entitled = shares.max(axis=1, initial=0.0), instance.weights / instance.total_weight
-    content = (tasks >= instance.task_limits * (1.0 - tolerance)) | (best >= entitled * (1.0 - tolerance))
+    shares[:, shares.sum(axis=0) < 1.0 - tol] = 0.0  # of full resources only
+    best, entitled = shares.max(axis=1, initial=0.0), instance.weights / instance._total_weight
+    content = (tasks >= instance.task_limits * (1.0 - tol)) | (best >= entitled * (1.0 - tol))
     if content.all():
         return BottleneckVerdict(True)
     j = int(np.argmin(np.where(content, np.inf, best / entitled)))
@@ -154,7 +159,7 @@ class BottleneckFairness:
         --------
         >>> import fairopt as fo
         >>> a = fo.BottleneckFairness().allocate(fo.Instance([[1, 0], [1, 1]], [1, 1], weights=[1, 3]))
-        >>> fo.bottleneck_fairness(a).holds
+        >>> fo.policies.bottleneck_fairness(a).holds
         True
         """
         begun = begin(time_limit)

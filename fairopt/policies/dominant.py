@@ -1,4 +1,4 @@
-"""Notions that level shares: DRF, k-DF, and on several servers DRFH and TSF."""
+"""Notions that level shares: DRF, k-DF and TSF."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from fairopt.blocks.objectives import Leximin
 from fairopt.blocks.shares import DominantShare, KDominantShare, StandAloneShare
 from fairopt.policy import Policy, makes_policies
 
-__all__ = ["DRF", "DRFH", "KDF", "TSF"]
+__all__ = ["DRF", "KDF", "TSF"]
 
 
 @makes_policies
 def DRF() -> Policy:
     """Dominant Resource Fairness: leximin of dominant shares per weight (Ghodsi et al. 2011).
 
-    On several servers shares are of total capacity, as in `DRFH`.
+    On several servers shares are of total capacity, which the literature calls DRFH (Wang, Liang and Li 2015).
 
     Returns
     -------
@@ -54,26 +54,6 @@ def KDF(k: int = 2, rank_weights: Any = None, short: str = "refuse") -> Policy:
     array([ 1.9231, 15.3846])
     """
     return Policy(Leximin(KDominantShare(k, rank_weights, short)), name=f"{k}-DF")
-
-
-@makes_policies
-def DRFH() -> Policy:
-    """DRF on several servers: leximin of global dominant shares (Wang, Liang and Li 2015).
-
-    The blocks of `DRF`, under the name for heterogeneous servers.
-
-    Returns
-    -------
-    Policy
-
-    Examples
-    --------
-    >>> import fairopt as fo
-    >>> cluster = fo.Instance([[0.2, 1], [1, 0.2]], [[2, 12], [12, 2]])
-    >>> fo.DRFH().allocate(cluster).tasks.round(6)
-    array([10., 10.])
-    """
-    return Policy(Leximin(DominantShare()), name="DRFH")
 
 
 @makes_policies

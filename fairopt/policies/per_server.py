@@ -137,7 +137,7 @@ class NaivePerServer:
         """The answers of all servers together."""
         # users' own blocks may distinguish servers of equal numbers
         alike = all(map(is_ours, blocks_within(tuple(vars(self.policy).values())))) and is_ours(self.policy)
-        classes = instance.server_classes if alike else np.arange(instance.n_servers)
+        classes = instance._server_classes if alike else np.arange(instance.n_servers)
         first = np.unique(classes, return_index=True)[1]
         takes_part = (instance.eligible[:, first] & (instance.task_limits > 0)[:, None]).T
         answers = None if given else self._in_step(instance, first, takes_part, deadline)
@@ -233,7 +233,7 @@ class NaivePerServer:
         objective = getattr(self.policy, "objective", None)
         if objective is None or not part.any():
             return float(tasks.sum())
-        some = instance if part.all() else instance.taking_part(part)
+        some = instance if part.all() else instance._taking_part(part)
         point = Point(some, tasks[part]) if bundles is None else BundlePoint(some, bundles[part], tasks[part])
         with np.errstate(divide="ignore"):
             return float(objective.value(point))

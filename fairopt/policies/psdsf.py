@@ -81,7 +81,7 @@ class PSDSF:
         seconds = checked(time_limit)
         deadline = None if seconds is None else begun + seconds
         part = instance.task_limits > 0
-        some = instance if part.all() else instance.taking_part(part)
+        some = instance if part.all() else instance._taking_part(part)
         nearest: Float | None = None  # by users who take part and classes of servers
 
         def keep(tasks: Float) -> None:
@@ -90,7 +90,7 @@ class PSDSF:
 
         def spread(found: Float) -> Float:
             tasks = np.zeros(instance.eligible.shape)
-            tasks[part] = some.spread(found)
+            tasks[part] = some._spread(found)
             return tasks
 
         def work() -> Allocation:

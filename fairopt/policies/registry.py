@@ -21,13 +21,13 @@ from fairopt.display import LONG, shorter
 from fairopt.errors import FairoptError, InvalidBlock, nearest, own_lines
 from fairopt.policies.bottleneck import BottleneckFairness
 from fairopt.policies.bundles import FFMRA, HFFMRA, MLFDRS
-from fairopt.policies.dominant import DRF, DRFH, KDF, TSF
+from fairopt.policies.dominant import DRF, KDF, TSF
 from fairopt.policies.dynamic import DynamicDRF
 from fairopt.policies.parse import BLOCKS, parse_constraint, parse_policy
 from fairopt.policies.per_server import NaivePerServer
 from fairopt.policies.psdsf import PSDSF
 from fairopt.policies.sequential import SequentialMinMax
-from fairopt.policies.tradeoff import FDS, GFJ, NashWelfare, NoFairness, PNormFairness
+from fairopt.policies.tradeoff import FDS, GFJ, MostTasks, NashWelfare, PNormFairness
 from fairopt.policy import Policy, is_mechanism
 
 __all__ = ["Notion", "known_policies", "named_constraint", "named_family", "named_policy", "parsed_value"]
@@ -56,7 +56,7 @@ def known_policies() -> dict[str, Notion]:
     Examples
     --------
     >>> import fairopt as fo
-    >>> fo.known_policies()["kdf"].make(k=3)
+    >>> fo.policies.known_policies()["kdf"].make(k=3)
     Policy(Leximin(KDominantShare(3)), name='3-DF')
     """
     found = _own()
@@ -72,13 +72,13 @@ def _own() -> dict[str, Notion]:
         "drf": DRF,
         "2df": _two_df,
         "kdf": KDF,
-        "drfh": DRFH,
+        "drfh": _drfh,
         "tsf": TSF,
         "fds": FDS,
         "gfj": GFJ,
         "pnorm": PNormFairness,
         "nash": NashWelfare,
-        "most-tasks": NoFairness,
+        "most-tasks": MostTasks,
         "mlf-drs": MLFDRS,
         "ffmra": FFMRA,
         "h-ffmra": HFFMRA,
@@ -113,7 +113,7 @@ def named_policy(text: str) -> Any:
     Examples
     --------
     >>> import fairopt as fo
-    >>> fo.named_policy("kdf:k=3")
+    >>> fo.policies.named_policy("kdf:k=3")
     Policy(Leximin(KDominantShare(3)), name='3-DF')
     """
     text = str(text).strip()
@@ -176,6 +176,11 @@ def named_constraint(text: str) -> Constraint:
     if not isinstance(found, Constraint):
         raise InvalidBlock(f"{text!r} is {type(found).__name__}, not a constraint; give a block such as MaxShare(0.3)")
     return found
+
+
+def _drfh() -> Policy:
+    """DRF on several servers: leximin of global dominant shares (Wang, Liang and Li 2015)."""
+    return Policy(DRF().objective, name="DRFH")
 
 
 def _two_df() -> Policy:

@@ -132,7 +132,7 @@ class SequentialMinMax:
         n, part = instance.n_users, np.flatnonzero(instance.task_limits > 0)
         per_task = np.ones(n)
         if len(part):
-            some = instance if len(part) == n else instance.taking_part(part)
+            some = instance if len(part) == n else instance._taking_part(part)
             per_task[part] = _alike(some, self.share) / some.weights
         most = np.minimum(instance.tasks_alone.sum(axis=1), instance.task_limits)
         for j in np.flatnonzero(most > MOST)[:1]:
@@ -140,7 +140,7 @@ class SequentialMinMax:
             raise OutOfDomain(f"user {instance.users[j]!r} could run {many}")
         each, units = instance.individual(), _units(instance)
         servers = Servers(each.capacities)
-        allowed = [None] * n if instance.everywhere else each.eligible
+        allowed = [None] * n if instance._everywhere else each.eligible
         requests = [servers.request(units[j], allowed[j]) for j in range(n)]
         check("placing tasks one after the other")
         user, server = one_after_the_other(servers, requests, per_task, instance.task_limits, self.placement)

@@ -8,7 +8,7 @@ from fairopt.blocks.shares import DominantShare, PNormShare, Share, Tasks
 from fairopt.errors import InvalidBlock
 from fairopt.policy import Policy, makes_policies
 
-__all__ = ["FDS", "GFJ", "NashWelfare", "NoFairness", "PNormFairness"]
+__all__ = ["FDS", "GFJ", "MostTasks", "NashWelfare", "PNormFairness"]
 
 
 @makes_policies
@@ -89,7 +89,7 @@ def PNormFairness(
 
 
 @makes_policies
-def NoFairness() -> Policy:
+def MostTasks() -> Policy:
     """The largest number of tasks, without fairness (NFC of Jiang and Wu 2021, sec. 6.1.1).
 
     Returns
@@ -99,7 +99,7 @@ def NoFairness() -> Policy:
     Examples
     --------
     >>> import fairopt as fo
-    >>> fo.NoFairness().allocate(fo.Instance([[40, 8, 8], [8, 5, 1]], [200, 200, 200])).tasks
+    >>> fo.MostTasks().allocate(fo.Instance([[40, 8, 8], [8, 5, 1]], [200, 200, 200])).tasks
     array([ 0., 25.])
     """
     return Policy(Total(Tasks()), name="most tasks")

@@ -241,7 +241,7 @@ def whole(
     first, _ = judged[0]
     if first.given != whole_instance(instance, first.objective, first.constraints):
         raise ValueError("the divisible answer is of another instance")
-    table = instance.by_row(placement)
+    table = instance._by_row(placement)
     each = instance.individual()
     violation = feasibility(each, placement)
     gaps, of_blocks, value = [0.0], 0.0, 0.0
@@ -282,7 +282,7 @@ def _lost(program: Program, answer: Answer, table: Float) -> Float:
 
 
 def of_problem(policy: Any, instance: Instance, found: Answer, begun: float) -> Allocation:
-    """The allocation of a solved problem; see `Policy.read`."""
+    """The allocation of a solved problem; see `Policy.certify`."""
     certificate = _certificate(begun, found)
     return Allocation(instance, policy, found.tasks, certificate, found.value, found.prices, found.bundles)
 
@@ -298,7 +298,7 @@ def of_equilibrium(
     method, value = "empty", 0.0
     part = instance.task_limits > 0
     if part.any():
-        method, some = "per-server water-filling", instance if part.all() else instance.taking_part(part)
+        method, some = "per-server water-filling", instance if part.all() else instance._taking_part(part)
         value = float((tasks[part].sum(axis=1) / tasks_alone_on_one(some).max(axis=1) / some.weights).min())
     gap = largest_gain(instance, tasks).gain if gap is None else gap
     certificate = _certificate(begun, gap=gap, violation=feasibility(instance, tasks), method=method)
@@ -311,9 +311,9 @@ def of_steps(policy: Any, instance: Instance, placed: Placed, share: Share, begu
     Its objective is the smallest share per weight, and its gap the loss against a bound for divisible tasks.
     """
     part, value, gap = np.flatnonzero(instance.task_limits > 0), 0.0, 0.0
-    tasks = instance.by_row(placed.placement)
+    tasks = instance._by_row(placed.placement)
     if len(part):
-        some = instance if len(part) == instance.n_users else instance.taking_part(part)
+        some = instance if len(part) == instance.n_users else instance._taking_part(part)
         value = float(MaxMin(share).value(Point(some, tasks[part])))
         gap = max(1.0 - value / highest_level(some, share), 0.0)
     certificate = _certificate(

@@ -36,7 +36,7 @@ from fairopt.tolerances import GAP_TOLERANCE
 
 @asked_once()
 def read_problem(policy: Any, problem: cp.Problem, instance: Instance) -> Allocation:
-    """The answer of a problem as an allocation; see `Policy.read`."""
+    """The answer of a problem as an allocation; see `Policy.certify`."""
     begun = time.perf_counter()
     found = judge_problem(policy, problem, instance)
     found.solver = getattr(problem.solver_stats, "solver_name", None)

@@ -2319,6 +2319,11 @@ def verify(path: str | Path, instance: Any = None, *, time_limit: float | None =
     Verification
         ``ok`` only if the answer is proved feasible and within 1e-6 of the optimum.
 
+    Raises
+    ------
+    FileNotFoundError
+        If there is no such file.
+
     Notes
     -----
     What cannot be checked this way is said in ``statement``: blocks of your own other than shares and bundle bases
@@ -2356,6 +2361,8 @@ def verify(path: str | Path, instance: Any = None, *, time_limit: float | None =
             unchecked, gap, how = str(reason), None, ""
             faults = violations(Cluster(data, clock), data, [])
         shown = math.inf if gap is None else at_least(gap)
+    except FileNotFoundError:
+        raise
     except Late:
         so_far = "; ".join(clock.done) or "nothing is proved yet"
         return Verification(False, math.inf, f"not proved in {time_limit:g} s: {so_far}")
@@ -2393,6 +2400,8 @@ def read(path: str | Path) -> dict[str, Any]:
 
     try:
         data = json.loads(Path(path).read_text(encoding="utf-8"), object_pairs_hook=once)
+    except FileNotFoundError as error:
+        raise FileNotFoundError(f"no file {path}; give one that Allocation.save wrote") from error
     except (UnicodeDecodeError, json.JSONDecodeError) as error:
         raise Fault("not JSON; load a Parquet file by Allocation.load, and save it as .json") from error
     if not isinstance(data, dict) or data.get("format") not in FORMATS:

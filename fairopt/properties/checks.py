@@ -247,7 +247,7 @@ def _chosen(properties: Any, allocation: Allocation) -> list[str]:
     for name in sorted(asked - set(OF_ALLOCATIONS)):
         other = "fo.audit(policy, properties=[...])"
         if name.startswith("strategy"):
-            other += " or fo.best_misreport(policy, instance, user)"
+            other += " or fo.properties.best_misreport(policy, instance, user)"
         raise InvalidBlock(f"{name} is a property of a mechanism, not of one allocation; use {other}")
     if "bottleneck" in asked and allocation.instance.merged().n_servers > 1:
         raise OutOfDomain(

@@ -57,13 +57,13 @@ class Growth:
 
 
 def population_monotone(
-    mechanism: Any, instance: Instance, tol: float = 1e-5, *, time_limit: float | None = None
+    policy: Any, instance: Instance, tol: float = 1e-5, *, time_limit: float | None = None
 ) -> Verdict:
     """Check that no user runs fewer tasks when another user leaves.
 
     Parameters
     ----------
-    mechanism : Policy or other mechanism
+    policy : Policy or other mechanism
         Anything with ``allocate(instance)``.
     instance : Instance
         Any number of servers. Users with a task limit of 0 do not leave.
@@ -99,11 +99,11 @@ def population_monotone(
 
     none = "no user can leave", "no user runs fewer tasks when another leaves"
     total = len(part) if len(part) > 1 else 0
-    return _verdict("population-monotone", mechanism, instance, tol, departures(), total, none, Clock(time_limit))
+    return _verdict("population-monotone", policy, instance, tol, departures(), total, none, Clock(time_limit))
 
 
 def resource_monotone(
-    mechanism: Any,
+    policy: Any,
     instance: Instance,
     tol: float = 1e-5,
     factors: Iterable[float] = FACTORS,
@@ -114,7 +114,7 @@ def resource_monotone(
 
     Parameters
     ----------
-    mechanism : Policy or other mechanism
+    policy : Policy or other mechanism
         Anything with ``allocate(instance)``.
     instance : Instance
         Any number of servers: each resource of each row grows by itself.
@@ -165,12 +165,12 @@ def resource_monotone(
 
     none = "no capacity can grow", "no user runs fewer tasks when a capacity grows"
     total = len(places) * len(grown)
-    return _verdict("resource-monotone", mechanism, instance, tol, growths(), total, none, Clock(time_limit))
+    return _verdict("resource-monotone", policy, instance, tol, growths(), total, none, Clock(time_limit))
 
 
 def _verdict(
     name: str,
-    mechanism: Any,
+    policy: Any,
     instance: Instance,
     tol: float,
     changes: Iterable[Change],
@@ -184,11 +184,11 @@ def _verdict(
     limited = answering_until(clock) if clock.time_limit is not None else nullcontext()
     try:
         with by_itself() as tell, limited:
-            before, unsure = _tasks_of(mechanism, instance)
+            before, unsure = _tasks_of(policy, instance)
             for changed, kept, words, witness in changes:
                 tell(f"{name}: {words}", done, total)
                 try:
-                    after, beside = _tasks_of(mechanism, changed)
+                    after, beside = _tasks_of(policy, changed)
                 except OutOfDomain:
                     done += 1
                     continue
@@ -206,13 +206,13 @@ def _verdict(
     if left := total - done:
         holds = None if holds else False
         sentence += f", as far as was tried: {left:,} of {total:,} changes were left {when_late(clock)}"
-    return Verdict(name, holds, 0.0 if shown is None else margin, shown, f"{label(mechanism)}: {sentence}")
+    return Verdict(name, holds, 0.0 if shown is None else margin, shown, f"{label(policy)}: {sentence}")
 
 
-def _tasks_of(mechanism: Any, instance: Instance) -> tuple[Float, Float]:
+def _tasks_of(policy: Any, instance: Instance) -> tuple[Float, Float]:
     """Tasks, and by how much of them they may be off."""
     require_instance(instance)
-    answer = checked(mechanism, instance)
+    answer = checked(policy, instance)
     return np.asarray(answer.tasks, dtype=float), error_bound(answer)
 
 

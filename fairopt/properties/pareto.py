@@ -120,7 +120,7 @@ def dominating(allocation: Allocation, tol: float, clock: Clock | None = None) -
         user, best, margin, bound, gains = search.user, search.tasks, search.margin, search.bound, search.seen
     if margin == 0.0:
         return replace(nothing, bound=bound)
-    tasks = best if best.shape[1] == given.n_servers else given.spread(best)
+    tasks = best if best.shape[1] == given.n_servers else given._spread(best)
     others = int((np.delete(gains, user) > tol).sum())
     more = {given.users[user]: float(margin * problem.unit[user])}
     return Dominating(tasks, more, margin, max(bound, margin), others)
@@ -131,7 +131,7 @@ def _gain_problem(allocation: Allocation) -> _GainProblem:
     instance = given.merged()
     tasks = np.maximum(allocation.tasks_by_server, 0.0)
     if instance.n_servers < given.n_servers:
-        tasks = given.sum_by_class(tasks)
+        tasks = given._sum_by_class(tasks)
     total = tasks.sum(axis=1)
     used, capacities = _used(instance, tasks), instance.capacities * instance.counts[:, None]
     rounding = max(ROUNDING, float(np.finfo(float).eps) * instance.n_users**0.5)

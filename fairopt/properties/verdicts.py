@@ -6,17 +6,29 @@ from abc import abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
-from fairopt.errors import InvalidBlock
+from fairopt.errors import InvalidBlock, MissingExtra
 from fairopt.properties.names import canonical, property_name
 from fairopt.runtime.lazy import later
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 __all__ = ["ByProperty", "PropertyReport", "Verdict"]
 
 T = TypeVar("T")
 
 WORDS = {True: "yes", False: "NO", None: "open"}
+
+
+def frame_of(rows: list[dict[str, Any]], index: str) -> pd.DataFrame:
+    """Rows as a pandas frame, by one of their columns."""
+    try:
+        import pandas as pd
+    except ImportError as error:
+        raise MissingExtra("pandas", "parquet", "to_frame()") from error
+    return pd.DataFrame(rows).set_index(index)
 
 
 class ByProperty(Mapping[str, T]):
@@ -36,6 +48,14 @@ class ByProperty(Mapping[str, T]):
     @abstractmethod
     def _row(self, entry: T) -> tuple[bool, tuple[str, ...]]:
         """Whether an entry shows a fault, and its cells in the table: the fault stands in the second."""
+
+    @abstractmethod
+    def rows(self) -> list[dict[str, Any]]:
+        """One dict per property."""
+
+    def to_frame(self) -> pd.DataFrame:
+        """`rows` as a pandas frame by property; `MissingExtra` without pandas."""
+        return frame_of(self.rows(), "property")
 
     @cached_property
     def _by_name(self) -> dict[str, T]:
@@ -87,8 +107,8 @@ class Verdict:
         How badly it fails, relative and without units, positive where a user loses; each check says relative to what.
         At most the tolerance where the property holds, and negative where there is room to spare. Of an open verdict
         it is the largest that was found.
-    witness : object
-        What shows it, also where the property holds: see each check.
+    details : object
+        What was measured, also where the property holds: see each check.
     sentence : str
         All that in words, with labels: ``str(verdict)``.
 
@@ -105,8 +125,18 @@ class Verdict:
     name: str
     holds: bool | None
     margin: float
-    witness: Any
+    details: Any
     sentence: str
+
+    @property
+    def ok(self) -> bool:
+        """Whether the property is known to hold."""
+        return self.holds is True
+
+    @property
+    def witness(self) -> Any:
+        """The details where they show that the property fails, and None where it holds."""
+        return None if self.holds else self.details
 
     def __str__(self) -> str:
         return self.sentence
@@ -118,9 +148,9 @@ class Verdict:
         """
         if kind != "envy":
             raise InvalidBlock(f"there is no picture {kind!r} of a verdict; the only one is 'envy'")
-        if not hasattr(self.witness, "matrix"):
+        if not hasattr(self.details, "matrix"):
             raise InvalidBlock(f"a verdict on {self.name} has no picture; that on envy-free has")
-        return later("fairopt.plots:envy_matrix")(self.witness, ax=ax)
+        return later("fairopt.plots:envy_matrix")(self.details, ax=ax)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -139,7 +169,7 @@ class PropertyReport(ByProperty[Verdict]):
     >>> import fairopt as fo
     >>> from fairopt.properties.checks import check
     >>> cluster = fo.Instance([[40, 8, 8], [8, 5, 1]], [200, 200, 200], users=["batch", "web"])
-    >>> report = check(fo.NoFairness().allocate(cluster), ["pe", "si"])
+    >>> report = check(fo.MostTasks().allocate(cluster), ["pe", "si"])
     >>> list(report), report["pe"].holds, report["si"].holds
     (['pareto', 'sharing-incentive'], True, False)
     >>> print(report["si"])
@@ -160,6 +190,11 @@ class PropertyReport(ByProperty[Verdict]):
 
     def _row(self, entry: Verdict) -> tuple[bool, tuple[str, ...]]:
         return entry.holds is False, (entry.name, WORDS[entry.holds], entry.sentence)
+
+    @property
+    def ok(self) -> bool:
+        """Whether all properties that were checked are known to hold."""
+        return self.holds is True
 
     @property
     def holds(self) -> bool | None:

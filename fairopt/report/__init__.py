@@ -1,5 +1,9 @@
 """Comparisons of policies and tables of allocations, as data and for `rich`; nothing here prints.
 
+The name for users, beside `fairopt.compare`, which returns it: `Comparison`.
+
+The files:
+
 * `comparison`: several policies on one instance, as data, as tables, as Markdown and as LaTeX.
 * `outcomes`: one row of a comparison: a policy's allocation and its numbers, or why it has none.
 * `tables`: tables for `rich`: of an allocation, an instance, types of server. `markup`: these as Markdown and LaTeX.
@@ -9,26 +13,6 @@
 * `catalogue`: the policies and solvers that there are. `demonstration`: what ``fairopt demo`` shows.
 """
 
-from fairopt.report import files
-from fairopt.report.catalogue import policy_rows, solver_rows
-from fairopt.report.comparison import Comparison, compare
-from fairopt.report.frames import user_rows
-from fairopt.report.outcomes import Outcome, ask_all, mechanisms, outcome
-from fairopt.report.tables import PLACEMENT, Table, allocation_tables, describe
+from fairopt.runtime.lazy import public_names
 
-__all__ = [
-    "PLACEMENT",
-    "Comparison",
-    "Outcome",
-    "Table",
-    "allocation_tables",
-    "ask_all",
-    "compare",
-    "describe",
-    "files",
-    "mechanisms",
-    "outcome",
-    "policy_rows",
-    "solver_rows",
-    "user_rows",
-]
+__getattr__, __dir__ = public_names(__name__)

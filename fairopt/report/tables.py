@@ -163,7 +163,7 @@ def instance_tables(instance: Instance) -> list[Table]:
     about = [Column("weight", numbers(instance.weights[users]))] if (instance.weights != 1).any() else []
     if np.isfinite(instance.task_limits).any():
         about.append(Column("limit", numbers(instance.task_limits[users])))
-    if not instance.everywhere:
+    if not instance._everywhere:
         about.append(Column("servers", [f"{n:,}" for n in (instance.eligible[users] @ instance.counts).tolist()]))
     title = "One task of each user" + (", on its first server" if instance.demands.ndim == 3 else "")
     if len(users) < instance.n_users:
@@ -184,17 +184,17 @@ def _servers_table(allocation: Allocation) -> Table:
     """Use (also by tasks where the policy decides bundles) and prices of each class of identical servers."""
     instance = allocation.instance
     alike = instance.merged()
-    used = part_of(instance, instance.server_classes, allocation.usage)
+    used = part_of(instance, instance._server_classes, allocation.usage)
     busiest = sorted(np.argsort(-np.nan_to_num(used).max(axis=1), kind="stable")[:MOST].tolist())
     cut = shortened([alike.servers[s] for s in busiest])
     names = [name + (f" x {q}" if (q := alike.counts[s]) > 1 else "") for name, s in zip(cut, busiest, strict=True)]
     resources = shortened(alike.resources)
     groups = [[Column(r, percents(used[busiest, i])) for i, r in enumerate(resources)]]
     if allocation.given_bundles is not None:
-        by_tasks = part_of(instance, instance.server_classes, allocation.task_usage)[busiest]
+        by_tasks = part_of(instance, instance._server_classes, allocation.task_usage)[busiest]
         groups.append([Column(f"{r}, by tasks", percents(by_tasks[:, i])) for i, r in enumerate(resources)])
     title = "In use on each class of servers" if alike.n_servers > 1 else "In use"
-    first = np.unique(instance.server_classes, return_index=True)[1]  # prices of identical servers are the same
+    first = np.unique(instance._server_classes, return_index=True)[1]  # prices of identical servers are the same
     for prices, titles in price_columns(allocation, resources, less="cost of less {}"):
         worth = np.abs(prices) * instance.total_capacities
         prices = np.where(worth > GAP * worth.max(initial=0.0), prices, 0.0)

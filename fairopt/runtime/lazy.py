@@ -6,11 +6,13 @@ CVXPY and parts of SciPy take a second to import. Modules take them from here, a
 
 from __future__ import annotations
 
+import re
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from functools import cache
 from importlib import import_module
-from importlib.util import find_spec
+from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -30,7 +32,8 @@ __all__ = [
     "load",
     "ndimage",
     "optimize",
-    "public",
+    "public_names",
+    "public_places",
     "seconds_since",
     "sp",
     "sparse_linalg",
@@ -99,22 +102,28 @@ def later(place: str) -> Callable[..., Any]:
     return getattr(import_module(module), name)
 
 
-def public(package: str, names: Mapping[str, str]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """``__getattr__`` and ``__dir__`` of a package whose public names are imported when first used.
+@cache
+def public_places(package: str) -> dict[str, str]:
+    """The public names of a package and the modules that define them, as its ``__init__.pyi`` imports them."""
+    stub = Path(str(sys.modules[package].__file__)).with_suffix(".pyi").read_text(encoding="utf-8")
+    found = re.findall(r"^from (fairopt\S*) import (\w+) as \2$", stub, re.MULTILINE)
+    return {name: module for module, name in found}
 
-    ``names`` are by module of the package, separated by blanks. A name that its module does not define, such as
-    ``datasets``, is the module itself; other modules of the package are imported too.
-    """
-    places = {name: module for module, of_module in names.items() for name in of_module.split()}
-    own = sys.modules[package]
+
+def public_names(package: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """``__getattr__`` and ``__dir__`` of a package, which import its public names when they are first used."""
 
     def get(name: str) -> Any:
-        place = f"{package}.{places.get(name, name)}"
-        if name.startswith("_") or find_spec(place) is None:
+        if name == "__all__":
+            return sorted(public_places(package))
+        module = None if name.startswith("_") else public_places(package).get(name)
+        if module is None:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        module = import_module(place)
-        found = getattr(module, name, module)
-        setattr(own, name, found)
+        found = import_module(f"{package}.{name}") if module == package else getattr(import_module(module), name)
+        setattr(sys.modules[package], name, found)
         return found
 
-    return get, lambda: sorted([*own.__all__, "__doc__", "__version__"])
+    def names() -> list[str]:
+        return [*sorted(public_places(package)), "__doc__"]
+
+    return get, names

@@ -1,4 +1,9 @@
-"""Many instances, and users too many for one array: `allocate_many`, `allocate_sharded` and their results.
+"""Many instances at once, or more users than fit into one array.
+
+The names for users, beside `fairopt.allocate_many` and `fairopt.allocate_sharded`: their results `Allocations` and
+`ShardedAllocation`, and `Prepared`, which `fairopt.Policy.prepare` returns.
+
+The files:
 
 * `many`: `allocate_many`, which returns `Allocations`.
 * `sharded`: `allocate_sharded`, which returns a `ShardedAllocation`.
@@ -6,7 +11,6 @@
 The methods are in `fairopt.methods.batch` and `fairopt.methods.sharded`.
 """
 
-from fairopt.scale.many import Allocations, allocate_many
-from fairopt.scale.sharded import ShardedAllocation, allocate_sharded
+from fairopt.runtime.lazy import public_names
 
-__all__ = ["Allocations", "ShardedAllocation", "allocate_many", "allocate_sharded"]
+__getattr__, __dir__ = public_names(__name__)

@@ -159,7 +159,7 @@ def allocate_many(
     """Solve a policy on many instances of one pool each, microseconds apiece, and prove every answer.
 
     For max-min and leximin (`DRF`, `KDF`), alpha-fairness (`FDS`, `GFJ`, `NashWelfare`) and the largest sum of shares
-    (`NoFairness`), with any share of fairopt, and no constraints but task limits.
+    (`MostTasks`), with any share of fairopt, and no constraints but task limits.
 
     Parameters
     ----------

@@ -24,10 +24,10 @@ from fairopt.errors import NotConcave, OutOfDomain
 from fairopt.instance import Instance
 from fairopt.policies.bottleneck import BottleneckFairness
 from fairopt.policies.bundles import FFMRA, HFFMRA, MLFDRS
-from fairopt.policies.dominant import DRF, DRFH, KDF, TSF
+from fairopt.policies.dominant import DRF, KDF, TSF
 from fairopt.policies.per_server import NaivePerServer
 from fairopt.policies.psdsf import PSDSF
-from fairopt.policies.tradeoff import FDS, GFJ, NashWelfare, NoFairness, PNormFairness
+from fairopt.policies.tradeoff import FDS, GFJ, MostTasks, NashWelfare, PNormFairness
 from fairopt.policy import Policy
 
 __all__ = ["notions", "objectives", "policies", "shares"]
@@ -160,10 +160,9 @@ def _shipped(instance: Instance | None) -> Iterator[Policy]:
     """The named policies that are defined for an instance, the best known first."""
     always = (
         DRF(),
-        DRFH(),
         TSF(),
         NashWelfare(),
-        NoFairness(),
+        MostTasks(),
         FDS(0.5),
         FDS(2),
         FDS(beta=0.5, lam=2),

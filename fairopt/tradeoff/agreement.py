@@ -21,7 +21,7 @@ from fairopt.properties.exact.confirm import coefficients_of
 from fairopt.properties.exact.pool import ExactPool, max_sum
 from fairopt.runtime.clock import Clock, begin
 
-__all__ = ["Agreement", "Heterogeneity", "heterogeneity", "no_tradeoff"]
+__all__ = ["Heterogeneity", "TradeoffReport", "heterogeneity", "no_tradeoff"]
 
 Float = NDArray[np.float64]
 
@@ -31,7 +31,7 @@ SHOWN = 5  # pairs of users that reasons name
 
 
 @dataclass(frozen=True, eq=False)
-class Agreement:
+class TradeoffReport:
     """Whether equal shares and the largest number of tasks go together; made by `no_tradeoff`.
 
     Attributes
@@ -61,7 +61,7 @@ class Agreement:
     Examples
     --------
     >>> import fairopt as fo
-    >>> found = fo.no_tradeoff(fo.Instance([[1, 4], [3, 1]], [9, 18], resources=["cpu", "memory"]))
+    >>> found = fo.tradeoff.no_tradeoff(fo.Instance([[1, 4], [3, 1]], [9, 18], resources=["cpu", "memory"]))
     >>> found.holds, round(found.shortfall, 4)
     (False, 0.127)
     """
@@ -90,7 +90,7 @@ class Agreement:
         return "\n".join(self.reasons)
 
 
-def no_tradeoff(instance: Instance, share: Share | None = None, *, time_limit: float | None = None) -> Agreement:
+def no_tradeoff(instance: Instance, share: Share | None = None, *, time_limit: float | None = None) -> TradeoffReport:
     """Test whether the most efficient allocation is also the fairest: equal shares with the largest number of tasks.
 
     Parameters
@@ -104,7 +104,7 @@ def no_tradeoff(instance: Instance, share: Share | None = None, *, time_limit: f
 
     Returns
     -------
-    Agreement
+    TradeoffReport
 
     Raises
     ------
@@ -126,18 +126,18 @@ def no_tradeoff(instance: Instance, share: Share | None = None, *, time_limit: f
     Memory of ``6 sqrt(3)`` makes dominant shares equal where most tasks run, and 11.25 numbers of tasks:
 
     >>> import fairopt as fo
-    >>> fo.no_tradeoff(fo.Instance([[1, 4], [3, 1]], [9, 6 * 3**0.5])).holds
+    >>> fo.tradeoff.no_tradeoff(fo.Instance([[1, 4], [3, 1]], [9, 6 * 3**0.5])).holds
     True
-    >>> print(fo.no_tradeoff(fo.Instance([[1, 4], [3, 1]], [9, 11.25]), fo.Tasks()).reasons[0])
+    >>> print(fo.tradeoff.no_tradeoff(fo.Instance([[1, 4], [3, 1]], [9, 11.25]), fo.Tasks()).reasons[0])
     Equal shares run 4.5 tasks, and no allocation runs more.
 
     Counterexamples to Proposition 7, where two capacities are full for the same users, and to Corollary 6, where users
     need the same of one resource:
 
-    >>> found = fo.no_tradeoff(fo.Instance([[1, 1], [2, 2]], [2, 2]))
+    >>> found = fo.tradeoff.no_tradeoff(fo.Instance([[1, 1], [2, 2]], [2, 2]))
     >>> found.square, found.condition, found.holds
     (True, True, False)
-    >>> found = fo.no_tradeoff(fo.Instance([[1], [1]], [2]))
+    >>> found = fo.tradeoff.no_tradeoff(fo.Instance([[1], [1]], [2]))
     >>> found.holds, found.always
     (True, False)
     """
@@ -154,7 +154,7 @@ def no_tradeoff(instance: Instance, share: Share | None = None, *, time_limit: f
     equally = Policy(Total(Tasks()), [EqualShares(share)], name=f"equal {share}")
     equal = equally.allocate(instance, time_limit=clock.left)
     shortfall = max(0.0, 1 - float(equal.tasks.sum()) / float(most.tasks.sum()))
-    some, room = instance.taking_part(part), instance.capacities * instance.counts[:, None]
+    some, room = instance._taking_part(part), instance.capacities * instance.counts[:, None]
     exactly, sums = None, np.full(room.shape, np.nan)
     if instance.n_servers == 1:
         exactly = None if clock.late else _exactly(some, share)
@@ -167,7 +167,7 @@ def no_tradeoff(instance: Instance, share: Share | None = None, *, time_limit: f
         for s, i in np.argwhere(full)
     )
     square, condition = len(tight) == len(part), full.any() and np.ptp(sums[full]) <= SAME * sums[full].max()
-    found = Agreement(
+    found = TradeoffReport(
         shortfall, always, most, equal, sums, tight, square, bool(condition), _idle(some), exactly is not None, ()
     )
     return replace(found, reasons=tuple(_reasons(found, sums[full])))
@@ -199,7 +199,7 @@ def _idle(instance: Instance) -> tuple[tuple[str, str], ...]:
     return tuple((instance.users[j], instance.users[k[0]]) for j, k in less if len(k))
 
 
-def _reasons(found: Agreement, sums: Float) -> Iterator[str]:
+def _reasons(found: TradeoffReport, sums: Float) -> Iterator[str]:
     """Why it holds, or not; ``sums`` are those of what is used up."""
     fair, best = float(found.equal.tasks.sum()), float(found.most_tasks.tasks.sum())
     if found.holds:
@@ -249,7 +249,7 @@ class Heterogeneity:
     Examples
     --------
     >>> import fairopt as fo
-    >>> found = fo.heterogeneity(fo.Instance([[1, 4], [3, 3]], [9, 18]))
+    >>> found = fo.tradeoff.heterogeneity(fo.Instance([[1, 4], [3, 3]], [9, 18]))
     >>> found.sigma, round(found.sigma_variance, 4), round(found.tau_variance, 4)
     (array([4., 1.]), 4.5, 0.5)
     """
@@ -294,7 +294,7 @@ def heterogeneity(
     Examples
     --------
     >>> import fairopt as fo
-    >>> round(fo.heterogeneity(fo.Instance([[1, 2, 4], [2, 4, 8]], [9, 18, 5])).log_ratio_variance, 12)
+    >>> round(fo.tradeoff.heterogeneity(fo.Instance([[1, 2, 4], [2, 4, 8]], [9, 18, 5])).log_ratio_variance, 12)
     0.0
     """
     if not isinstance(instance, Instance):

@@ -56,7 +56,7 @@ def read(options: str | os.PathLike[str], rankings: str | os.PathLike[str]) -> Q
     >>> folder = pathlib.Path(tempfile.mkdtemp())
     >>> _ = (folder / "options.csv").write_text("question,option,web,batch\n1,even,3,3\n1,more,5,2")
     >>> _ = (folder / "rankings.csv").write_text("person,question,option,rank\nann,1,even,2\nann,1,more,1")
-    >>> fo.preferences.read(folder / "options.csv", folder / "rankings.csv")
+    >>> fo.tradeoff.preferences.read(folder / "options.csv", folder / "rankings.csv")
     {'1': ({'even': {'web': 3.0, 'batch': 3.0}, 'more': {'web': 5.0, 'batch': 2.0}}, {'ann': ['more', 'even']})}
     """
     table = read_table(options, ("question", "option"))

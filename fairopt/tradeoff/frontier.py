@@ -225,9 +225,35 @@ class Frontier:
         """
         if Path(path).suffix.lower() != ".json":
             raise InvalidInstance(f"cannot write {path}; give a name that ends in .json, or use to_frame().to_csv()")
-        data = {**self.to_dict(), "of": self._of}
+        drf = {k: v.tolist() if isinstance(v, np.ndarray) else _plain(v) for k, v in self.drf.items()}
+        data = {**self.to_dict(), "grid": self.grid, "instance": self.instance.to_dict(), "drf": drf, "of": self._of}
         write_whole(Path(path), json.dumps({**data, "digest": _digest(data)}) + "\n")
         return Path(path)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Frontier:
+        """Read a file of `save`; nothing is solved.
+
+        Raises
+        ------
+        InvalidInstance
+            If there is no such file, or it is not one that `save` wrote.
+
+        Examples
+        --------
+        >>> import pathlib, tempfile, fairopt as fo
+        >>> f = fo.frontier("fds", fo.Instance([[1, 4], [3, 1]], [9, 18]), {"alpha": [1, 2]})
+        >>> fo.tradeoff.Frontier.load(f.save(pathlib.Path(tempfile.mkdtemp()) / "fds.json"))["tasks"].round(3)
+        array([5.727, 5.485])
+        """
+        data = _data(Path(path))
+        if "instance" not in data:
+            fix = "give it to frontier(..., resume=), which writes it anew"
+            raise InvalidInstance(f"{path} is of an earlier version of fairopt, without the instance; {fix}")
+        instance, axes = Instance.from_dict(data["instance"]), {k: tuple(v) for k, v in data["grid"].items()}
+        drf = {k: np.array(v) if isinstance(v, list) else np.nan if v is None else v for k, v in data["drf"].items()}
+        columns, tasks = _columns(axes, _rows(data), instance)
+        return cls(data["family"], instance, axes, columns, tasks, drf, data["of"], data["late"])
 
     def __repr__(self) -> str:
         axes = " x ".join(f"{len(values)} {name}" for name, values in self.grid.items())
@@ -317,11 +343,7 @@ def frontier(
     points = [(k, grid_points[k], made[k]) for k, row in enumerate(rows) if not row.keys() & {"method", "error"}]
 
     def so_far() -> Frontier:
-        columns = {key: np.array([point[key] for point in grid_points]) for key in axes}
-        columns |= {key: np.array([row.get(key, np.nan) for row in rows], dtype=float) for key in MEASURES}
-        columns |= {key: np.array([row.get(key) for row in rows], dtype=object) for key in TEXTS}
-        nothing = np.full(instance.n_users, np.nan)
-        tasks = np.array([row.get("tasks_by_user", nothing) for row in rows])
+        columns, tasks = _columns(axes, rows, instance)
         late = clock.late and any(not row.keys() & {"method", "error"} for row in rows)
         return Frontier(name, instance, axes, columns, tasks, standard.drf, of, late)
 
@@ -406,12 +428,35 @@ def _made(make: Callable[..., Any], name: str, point: dict[str, Any]) -> Any:
     return mechanism
 
 
-def _read(path: Path, of: dict[str, Any]) -> list[Row]:
-    """The rows in a file of the same sweep."""
+def _columns(axes: dict[str, tuple[Any, ...]], rows: list[Row], instance: Instance) -> tuple[dict[str, Any], Float]:
+    """The columns of the points of a grid, and the tasks of each user."""
+    points = list(itertools.product(*axes.values()))
+    columns = {key: np.array([point[k] for point in points]) for k, key in enumerate(axes)}
+    columns |= {key: np.array([row.get(key, np.nan) for row in rows], dtype=float) for key in MEASURES}
+    columns |= {key: np.array([row.get(key) for row in rows], dtype=object) for key in TEXTS}
+    nothing = np.full(instance.n_users, np.nan)
+    return columns, np.array([row.get("tasks_by_user", nothing) for row in rows])
+
+
+def _data(path: Path) -> dict[str, Any]:
+    """The data of a file that `Frontier.save` wrote."""
     expected = "expected a file that frontier(..., resume=) or Frontier.save made"
     data = read_json_text(path, expected)
     if data.pop("digest", None) != _digest(data) or data["format"] != FORMAT:  # else `save` made all of it
         raise InvalidInstance(f"{path}: not a frontier, or changed after it was written; {expected}")
+    return data
+
+
+def _rows(data: dict[str, Any]) -> list[Row]:
+    """The rows of a file."""
+    for row in data["rows"]:
+        row["tasks_by_user"] = list((row["tasks_by_user"] or {}).values()) or None
+    return [{key: value for key, value in row.items() if value is not None} for row in data["rows"]]
+
+
+def _read(path: Path, of: dict[str, Any]) -> list[Row]:
+    """The rows in a file of the same sweep."""
+    data = _data(path)
     if "values" not in data["of"]:
         raise InvalidBlock(
             f"{path} is of an earlier version of fairopt, which did not keep all that tells notions apart; give the "
@@ -426,9 +471,7 @@ def _read(path: Path, of: dict[str, Any]) -> list[Row]:
             f"{path} was made with blocks of your own that had other values at the same tasks: their code, or what it "
             "reads, was changed; give the name of a new file"
         )
-    for row in data["rows"]:
-        row["tasks_by_user"] = list((row["tasks_by_user"] or {}).values()) or None
-    return [{key: value for key, value in row.items() if value is not None} for row in data["rows"]]
+    return _rows(data)
 
 
 def _told_apart(part: Any, within: tuple[Any, ...] = ()) -> Any:

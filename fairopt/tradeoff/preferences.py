@@ -77,7 +77,7 @@ def compatible(
     --------
     >>> import fairopt as fo
     >>> options = {"even": (3, 3), "more": (5, 2), "starved": (8, 0)}  # tasks of two users
-    >>> fo.preferences.compatible(options, ["even", "more", "starved"], "gfj", betas=[0.5, 2], lams=[-1, 0, 1])
+    >>> fo.tradeoff.preferences.compatible(options, ["even", "more", "starved"], "gfj", betas=[0.5, 2], lams=[-1, 0, 1])
     array([[ True,  True, False],
            [False,  True,  True]])
     """
@@ -110,7 +110,7 @@ def intervals(
     --------
     >>> import fairopt as fo
     >>> options = {"even": (3, 3), "more": (5, 2), "starved": (8, 0)}
-    >>> lower, upper = fo.preferences.intervals(options, ["even", "more", "starved"], "gfj", betas=[0.5, 2])
+    >>> lower, upper = fo.tradeoff.preferences.intervals(options, ["even", "more", "starved"], "gfj", betas=[0.5, 2])
     >>> lower.round(4), upper.round(4)
     (array([   -inf, -0.6583]), array([0.3208,    inf]))
     """
@@ -158,7 +158,7 @@ class Survey:
     >>> import fairopt as fo
     >>> options = {"even": (3, 3), "more": (5, 2), "starved": (8, 0)}
     >>> people = {"ann": ["even", "more", "starved"], "bob": ["starved", "more", "even"]}
-    >>> found = fo.preferences.Survey(options, people, "gfj", betas=[0.5, 2], lams=[-1, 0, 1])
+    >>> found = fo.tradeoff.preferences.Survey(options, people, "gfj", betas=[0.5, 2], lams=[-1, 0, 1])
     >>> found.counts
     array([[1, 1, 0],
            [0, 1, 1]])
@@ -310,9 +310,9 @@ def consistency(surveys: Mapping[str, Survey]) -> dict[str, tuple[float, int]]:
     --------
     >>> import fairopt as fo
     >>> grid = {"betas": [2], "lams": [-2, 0]}
-    >>> one = fo.preferences.Survey({"a": (3, 3), "b": (5, 2)}, {"ann": ["a", "b"]}, "gfj", **grid)
-    >>> two = fo.preferences.Survey({"x": (10, 4), "y": (6, 6)}, {"ann": ["y", "x"]}, "gfj", **grid)
-    >>> fo.preferences.consistency({"1": one, "2": two})  # one point, as all is the same but twice as large
+    >>> one = fo.tradeoff.preferences.Survey({"a": (3, 3), "b": (5, 2)}, {"ann": ["a", "b"]}, "gfj", **grid)
+    >>> two = fo.tradeoff.preferences.Survey({"x": (10, 4), "y": (6, 6)}, {"ann": ["y", "x"]}, "gfj", **grid)
+    >>> fo.tradeoff.preferences.consistency({"1": one, "2": two})  # one point, as all is the same but twice as large
     {'ann': (1.0, 1)}
     """
     fits: dict[str, Any] = {}
@@ -357,7 +357,7 @@ def respondents(
     Examples
     --------
     >>> import fairopt as fo
-    >>> fo.preferences.respondents({"a": (3, 3), "b": (5, 2)}, "gfj", [(2, -0.1), (2, -3)])
+    >>> fo.tradeoff.preferences.respondents({"a": (3, 3), "b": (5, 2)}, "gfj", [(2, -0.1), (2, -3)])
     {'person1': ['a', 'b'], 'person2': ['b', 'a']}
     """
     checked, points = checked_options(options, _share(family), instance), as_floats(parameters, "parameters")

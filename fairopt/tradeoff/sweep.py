@@ -22,7 +22,7 @@ from fairopt.instance import Instance
 from fairopt.methods import dispatch
 from fairopt.metrics import f_beta
 from fairopt.policies.dominant import DRF
-from fairopt.policies.tradeoff import NoFairness
+from fairopt.policies.tradeoff import MostTasks
 from fairopt.policy import Policy, label
 from fairopt.runtime import subprocesses
 from fairopt.runtime.clock import Clock
@@ -48,10 +48,10 @@ class Standard:
 
     def __init__(self, instance: Instance, clock: Clock) -> None:
         self.instance, self.clock, self.part = instance, clock, instance.task_limits > 0
-        self._taking_part = instance.taking_part(self.part)
+        self._taking_part = instance._taking_part(self.part)
         self._largest_sums: dict[Share, float] = {}
         self._lacking: list[str] = []  # why measures are NaN
-        fairest, most = self._answer(DRF()), self._answer(NoFairness())
+        fairest, most = self._answer(DRF()), self._answer(MostTasks())
         self._level = fairest.metrics()["smallest_dominant_share"] if fairest else np.nan
         self._most = float(most.tasks.sum()) if most else np.nan
         self.drf: Row = self.row(DRF(), fairest) if fairest else {}

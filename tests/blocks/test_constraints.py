@@ -258,7 +258,7 @@ def test_the_slice_of_a_user_who_takes_no_part_stays_its_own():
 
 
 def test_lower_bounds_on_a_user_who_takes_no_part_conflict_with_its_limit():
-    with pytest.raises(fo.Infeasible, match=r"'web'.*task limit is 0"):
+    with pytest.raises(fo.errors.Infeasible, match=r"'web'.*task limit is 0"):
         fo.Policy(fo.Leximin(), [fo.MinTasks({"web": 1})]).allocate(POOL.with_task_limits({"web": 0}))
 
 
@@ -293,7 +293,7 @@ BOUNDS = [fo.MinTasks, fo.MaxTasks, fo.MinShare, fo.MaxShare]
 @pytest.mark.parametrize("kind", BOUNDS)
 @pytest.mark.parametrize("value", [math.nan, -1, math.inf, -1e-300, [1, math.nan], {"web": -1}, {"web": math.inf}])
 def test_bounds_are_finite_numbers_from_0(kind, value):
-    with pytest.raises(fo.InvalidBlock, match=rf"{kind.__name__} (holds|of).*(nan|-1|inf).*give numbers >= 0"):
+    with pytest.raises(fo.errors.InvalidBlock, match=rf"{kind.__name__} (holds|of).*(nan|-1|inf).*give numbers >= 0"):
         kind(value)
 
 
@@ -301,7 +301,7 @@ def test_bounds_are_finite_numbers_from_0(kind, value):
 @pytest.mark.parametrize("value", ["a", 1j, {"web": "x"}, {"web": [1, 2]}, [[1, 2], [3]], "1, 2"], ids=repr)
 def test_bounds_that_are_no_numbers_are_refused(kind, value):
     with pytest.raises(
-        fo.InvalidBlock, match=f"{kind.__name__} is .*give a number, an array by user or a dict by user"
+        fo.errors.InvalidBlock, match=f"{kind.__name__} is .*give a number, an array by user or a dict by user"
     ):
         kind(value)
 
@@ -324,7 +324,7 @@ def test_a_bound_on_an_unknown_user_is_refused_with_the_nearest(kind, verb):
 def test_a_floor_on_a_share_that_a_user_cannot_have_is_infeasible_and_names_it(demands):
     instance = fo.Instance(demands, [[2, 2]] * np.ndim(demands[0]), users=["a", "b"])
     said = r"asks for 0\.1 of user 'a', whose ResourceShare\(1\) is always zero"
-    with pytest.raises(fo.Infeasible, match=said) as raised:
+    with pytest.raises(fo.errors.Infeasible, match=said) as raised:
         fo.Policy(fo.Leximin(), [fo.MinShare(0.1, fo.ResourceShare(1))]).allocate(instance)
     assert raised.value.conflict == ("`MinShare(0.1, ResourceShare(1))`",)
     fo.Policy(fo.Leximin(), [fo.MinShare({"b": 0.1}, fo.ResourceShare(1))]).allocate(instance)  # not asked of a
@@ -340,13 +340,13 @@ def test_a_limit_of_zero_on_a_share_that_is_zero_on_some_servers_binds_only_on_t
 
 def test_equal_shares_are_refused_where_a_share_is_zero():
     instance = fo.Instance([[1, 0], [1, 1]], [2, 2], users=["a", "b"])
-    with pytest.raises(fo.OutOfDomain, match="'a'"):
+    with pytest.raises(fo.errors.OutOfDomain, match="'a'"):
         fo.Policy(fo.Total(), [fo.EqualShares(fo.ResourceShare(1))]).allocate(instance)
 
 
 @pytest.mark.parametrize("fraction", [-0.1, 1.1, math.nan, math.inf, "x", None])
 def test_a_reserve_is_a_fraction(fraction):
-    with pytest.raises(fo.InvalidBlock, match="fraction of Reserve"):
+    with pytest.raises(fo.errors.InvalidBlock, match="fraction of Reserve"):
         fo.Reserve("cpu", fraction)
 
 
@@ -391,14 +391,14 @@ def test_broken_rows_are_those_by_which_the_conditions_are_most_violated(instanc
 @pytest.mark.parametrize("verb", ["allocate", "problem"])
 def test_the_size_of_envy_freeness_can_be_limited(verb):
     three = fo.Instance([[1], [2], [3]], [6])
-    with pytest.raises(fo.InvalidBlock, match=r"3 users.*6 rows.*limit is 2 users.*EnvyFree\(max_users=3\)"):
+    with pytest.raises(fo.errors.InvalidBlock, match=r"3 users.*6 rows.*limit is 2 users.*EnvyFree\(max_users=3\)"):
         getattr(fo.Policy(fo.Total(), [fo.EnvyFree(max_users=2)]), verb)(three)
     assert fo.Policy(fo.Total(), [fo.EnvyFree(max_users=3)]).allocate(three).certificate.ok
 
 
 @pytest.mark.parametrize("size", ["a", math.nan, -1, 2.5])
 def test_the_size_limit_of_envy_freeness_is_a_whole_number(size):
-    with pytest.raises(fo.InvalidBlock, match="max_users"):
+    with pytest.raises(fo.errors.InvalidBlock, match="max_users"):
         fo.EnvyFree(size)
 
 
@@ -429,10 +429,10 @@ def test_a_constraint_of_ones_own_needs_one_method():
 @pytest.mark.parametrize(
     ("what", "error"),
     [
-        ("no dict", fo.InvalidBlock),
-        ("no constraint", fo.InvalidBlock),
-        ("not convex", fo.NotConcave),
-        ("not dcp", fo.NotConcave),
+        ("no dict", fo.errors.InvalidBlock),
+        ("no constraint", fo.errors.InvalidBlock),
+        ("not convex", fo.errors.NotConcave),
+        ("not dcp", fo.errors.NotConcave),
     ],
 )
 @pytest.mark.parametrize("objective", [fo.Total(), fo.Leximin()], ids=repr)
@@ -441,7 +441,9 @@ def test_a_constraint_of_ones_own_that_is_wrong_is_refused_by_name(what, error, 
         fo.Policy(objective, [Gives(what)]).allocate(POOL)
 
 
-@pytest.mark.parametrize(("what", "error"), [("no dict", fo.InvalidBlock), ("no constraint", fo.InvalidBlock)])
+@pytest.mark.parametrize(
+    ("what", "error"), [("no dict", fo.errors.InvalidBlock), ("no constraint", fo.errors.InvalidBlock)]
+)
 def test_the_problem_refuses_the_same_constraints(what, error):
     with pytest.raises(error, match="Gives"):
         fo.Policy(fo.Total(), [Gives(what)]).problem(POOL)
@@ -452,13 +454,13 @@ def test_a_constraint_without_constraints_says_what_to_write():
     class Nothing(fo.Constraint):
         pass
 
-    with pytest.raises(fo.InvalidBlock, match="Nothing has no constraints"):
+    with pytest.raises(fo.errors.InvalidBlock, match="Nothing has no constraints"):
         fo.Policy(fo.Total(), [Nothing()]).allocate(POOL)
 
 
 def test_a_least_share_of_a_user_without_tasks_is_infeasible_where_shares_differ_by_server() -> None:
     cluster = fo.Instance([[[1], [2]], [[1], [1]]], [[4], [4]], task_limits=[0, None], users=["web", "batch"])
-    with pytest.raises(fo.Infeasible, match=r"0\.25 as the share of user 'web', whose task limit is 0"):
+    with pytest.raises(fo.errors.Infeasible, match=r"0\.25 as the share of user 'web', whose task limit is 0"):
         fo.Policy(fo.Total(fo.Tasks()), [fo.MinShare({"web": 0.25})]).allocate(cluster)
     assert fo.Policy(fo.Total(fo.Tasks()), [fo.MinShare({"batch": 0.25})]).allocate(cluster).tasks.tolist() == [0, 8]
 

@@ -50,7 +50,7 @@ def test_what_users_run_at_prices(start: float) -> None:
     other = fo.AlphaFair(0.5, fo.Tasks()).by_user(INSTANCE)
     assert one is not None and other is not None
     both = added([(1.0, one), (2.0, other)])
-    own = fo.Marginal(both.slope, both.curvature)  # in no closed form
+    own = fo.blocks.Marginal(both.slope, both.curvature)  # in no closed form
     cost, low, high = np.array([0.1, 3.0, 1e-9]), np.array([0.0, 0.5, 0.0]), np.array([1e9, 1e9, 1e3])
     guess = np.full(3, start)
     for marginal in (one, both, own):
@@ -65,5 +65,5 @@ def test_parts_of_the_users() -> None:
     whole = (fo.AlphaFair(2) + fo.Total()).by_user(INSTANCE)
     assert isinstance(whole, PowerMarginal)
     x, held = np.array([2.0, 5.0, 7.0]), np.array([np.nan, 5.0, np.nan])
-    for marginal in (whole, fo.Marginal(whole.slope, whole.curvature)):
+    for marginal in (whole, fo.blocks.Marginal(whole.slope, whole.curvature)):
         np.testing.assert_allclose(among(marginal, held).slope(x[[0, 2]]), whole.slope(x)[[0, 2]])

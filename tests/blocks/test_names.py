@@ -82,7 +82,7 @@ def test_messages_names_and_tables_shorten_parameters(tmp_path):
         "compare": str(fo.compare([LEVELS, fo.Policy(fo.Leximin(Of(MATRIX[:5])))], CLUSTER).to_frame().to_csv()),
         "audit": str(fo.audit(LEVELS, ["pareto"], max_examples=1)),
         "page": answer._repr_html_(),
-        "named": str(fo.named_policy(f"Leximin(KDominantShare(2, rank_weights={tuple(range(1, 301))}))")),
+        "named": str(fo.policies.named_policy(f"Leximin(KDominantShare(2, rank_weights={tuple(range(1, 301))}))")),
     }
     for name, text in texts.items():
         assert "0.5253543224757259" not in text and "... " in text, name

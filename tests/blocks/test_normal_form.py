@@ -163,24 +163,24 @@ class Claimed(Kind):
     ],
 )
 def test_terms_of_a_users_own_on_which_methods_cannot_rely_are_refused(term):
-    with pytest.raises(fo.InvalidBlock):
+    with pytest.raises(fo.errors.InvalidBlock):
         fo.Policy(with_terms(term())())
-    with pytest.raises(fo.InvalidBlock):
+    with pytest.raises(fo.errors.InvalidBlock):
         fo.Policy(fo.Total(), [with_terms(term())() >= 0.1])
 
 
 @pytest.mark.parametrize("factor", [-1.0, float("nan"), float("inf")])
 def test_a_factor_that_is_no_number_above_zero_is_refused(factor):
-    with pytest.raises(fo.InvalidBlock, match="factor"):
+    with pytest.raises(fo.errors.InvalidBlock, match="factor"):
         Term(factor, Linear(), fo.Tasks())
 
 
 def test_an_order_stands_alone_in_terms_too():
     order = Term(1.0, Order(), fo.Tasks())
     assert fo.Policy(with_terms(order)()).allocate(fo.Instance([[1], [1]], [2])).tasks.tolist() == [1.0, 1.0]
-    with pytest.raises(fo.InvalidBlock, match="order"):
+    with pytest.raises(fo.errors.InvalidBlock, match="order"):
         fo.Policy(with_terms(order, Term(1.0, Linear(), fo.Tasks()))())
-    with pytest.raises(fo.InvalidBlock, match="order"):
+    with pytest.raises(fo.errors.InvalidBlock, match="order"):
         fo.Policy(fo.Total(), [with_terms(order)() >= 0.1])
 
 
@@ -190,5 +190,5 @@ def test_a_kind_of_a_users_own_names_the_method_that_it_lacks():
         pass
 
     policy = fo.Policy(with_terms(Term(1.0, Nothing(), fo.Tasks()))())
-    with pytest.raises(fo.InvalidBlock, match=r"Nothing has no expression\(share, model\); write it"):
+    with pytest.raises(fo.errors.InvalidBlock, match=r"Nothing has no expression\(share, model\); write it"):
         policy.allocate(fo.Instance([[1], [1]], [2]))

@@ -318,7 +318,7 @@ def test_a_level_may_stand_on_either_side(level):
 
 @pytest.mark.parametrize("factor", [-1, -1e-300, math.nan, math.inf, "x", None, [1, 2], np.array([1.0, 2.0]), 1j])
 def test_a_factor_is_a_finite_number_from_0(factor):
-    with pytest.raises(fo.InvalidBlock, match=r"factor of Total\(\) is"):
+    with pytest.raises(fo.errors.InvalidBlock, match=r"factor of Total\(\) is"):
         factor * fo.Total()
 
 
@@ -339,7 +339,7 @@ def test_a_sum_with_factor_zero_leaves_that_part_out():
     ids=["a - b", "order - a", "a - 1", "1 - a", "-a"],
 )
 def test_nothing_is_subtracted(wrong):
-    with pytest.raises(fo.InvalidBlock, match="not concave"):
+    with pytest.raises(fo.errors.InvalidBlock, match="not concave"):
         wrong()
 
 
@@ -359,19 +359,19 @@ def test_nothing_is_subtracted(wrong):
 )
 @pytest.mark.parametrize("order", [fo.Leximin(), fo.MaxMin().then(fo.Total())], ids=["leximin", "tiers"])
 def test_orders_are_no_numbers_and_say_so(order, wrong):
-    with pytest.raises(fo.InvalidBlock, match="order, not a number"):
+    with pytest.raises(fo.errors.InvalidBlock, match="order, not a number"):
         wrong(order)
 
 
 @pytest.mark.parametrize("level", [math.nan, "x", None, fo.Total(), [1, 2], 1j])
 def test_a_level_is_a_number(level):
-    with pytest.raises(fo.InvalidBlock, match=r"level of Total\(\)"):
+    with pytest.raises(fo.errors.InvalidBlock, match=r"level of Total\(\)"):
         _ = fo.Total() >= level
 
 
 @pytest.mark.parametrize("level", [math.inf, -math.inf])
 def test_an_infinite_level_is_refused(level):
-    with pytest.raises(fo.InvalidBlock, match="level"):
+    with pytest.raises(fo.errors.InvalidBlock, match="level"):
         _ = fo.Total() >= level
 
 
@@ -382,7 +382,7 @@ def test_then_chains_into_one_list_of_tiers():
 
 @pytest.mark.parametrize("other", [3, None, "Total()", fo.Tasks(), fo.MinShare(0.1), fo.Total])
 def test_then_takes_an_objective(other):
-    with pytest.raises(fo.InvalidBlock, match=r"then\(.*give an objective"):
+    with pytest.raises(fo.errors.InvalidBlock, match=r"then\(.*give an objective"):
         fo.MaxMin().then(other)
 
 
@@ -391,19 +391,19 @@ def test_then_takes_an_objective(other):
 
 @pytest.mark.parametrize("alpha", [-1, -1e-12, math.inf, -math.inf, math.nan, "x", None, [1], 1j, np.array([1.0, 2.0])])
 def test_alpha_is_a_finite_number_from_0(alpha):
-    with pytest.raises(fo.InvalidBlock, match=r"^alpha is"):
+    with pytest.raises(fo.errors.InvalidBlock, match=r"^alpha is"):
         fo.AlphaFair(alpha)
 
 
 def test_alpha_infinity_is_sent_to_leximin():
-    with pytest.raises(fo.InvalidBlock, match="Leximin"):
+    with pytest.raises(fo.errors.InvalidBlock, match="Leximin"):
         fo.AlphaFair(math.inf)
 
 
 @pytest.mark.parametrize("name", ["FDS", "GFJ"])
 @pytest.mark.parametrize("alpha", [-1, math.nan, math.inf])
 def test_families_refuse_what_their_blocks_refuse(name, alpha):
-    with pytest.raises(fo.InvalidBlock, match="alpha is"):
+    with pytest.raises(fo.errors.InvalidBlock, match="alpha is"):
         getattr(fo, name)(alpha)
 
 
@@ -412,7 +412,7 @@ def test_families_refuse_what_their_blocks_refuse(name, alpha):
 )
 @pytest.mark.parametrize("family", [fo.FDS, fo.GFJ, lambda **k: fo.PNormFairness(1, **k)], ids=["FDS", "GFJ", "p-norm"])
 def test_families_take_alpha_or_beta_and_lam(family, arguments):
-    with pytest.raises(fo.InvalidBlock, match="either alpha, or beta and lam together"):
+    with pytest.raises(fo.errors.InvalidBlock, match="either alpha, or beta and lam together"):
         family(**arguments)
 
 
@@ -420,18 +420,18 @@ def test_families_take_alpha_or_beta_and_lam(family, arguments):
     ("beta", "lam"), [(math.nan, 1), (2, math.nan), (math.inf, -1), (2, -math.inf), ("x", -1), (2, None)]
 )
 def test_beta_and_lam_are_finite_numbers(beta, lam):
-    with pytest.raises(fo.InvalidBlock, match=r"^(beta|lam) is"):
+    with pytest.raises(fo.errors.InvalidBlock, match=r"^(beta|lam) is"):
         fo.FairnessEfficiency(beta, lam)
 
 
 def test_beta_0_is_undefined():
-    with pytest.raises(fo.InvalidBlock, match=r"beta is 0.*undefined"):
+    with pytest.raises(fo.errors.InvalidBlock, match=r"beta is 0.*undefined"):
         fo.FairnessEfficiency(0, 1)
 
 
 @pytest.mark.parametrize("lam", [0, -1])
 def test_beta_1_has_no_optimum_without_emphasis_on_efficiency(lam):
-    with pytest.raises(fo.InvalidBlock, match=r"beta = 1.*lam > 0.*AlphaFair\(1\)"):
+    with pytest.raises(fo.errors.InvalidBlock, match=r"beta = 1.*lam > 0.*AlphaFair\(1\)"):
         fo.FairnessEfficiency(1, lam)
 
 
@@ -439,7 +439,7 @@ def test_beta_1_has_no_optimum_without_emphasis_on_efficiency(lam):
     ("beta", "lam", "fix"), [(2, 0.1, "lam <= 0"), (0.5, -0.1, "lam >= 0"), (-1, -0.1, "lam >= 0")]
 )
 def test_negative_emphasis_has_no_optimum(beta, lam, fix):
-    with pytest.raises(fo.InvalidBlock, match=f"no optimum.*{fix}"):
+    with pytest.raises(fo.errors.InvalidBlock, match=f"no optimum.*{fix}"):
         fo.FairnessEfficiency(beta, lam)
 
 
@@ -461,9 +461,9 @@ def test_beta_1_maximises_the_sum_of_shares():
     ],
 )
 def test_outside_its_concave_region_the_measure_cannot_be_written_as_a_problem(beta, lam, region):
-    with pytest.raises(fo.NotConcave, match=region):
+    with pytest.raises(fo.errors.NotConcave, match=region):
         fo.GFJ(beta=beta, lam=lam).problem(POOL)
-    with pytest.raises(fo.NotConcave, match=region):
+    with pytest.raises(fo.errors.NotConcave, match=region):
         fo.Policy(fo.FairnessEfficiency(beta, lam) + fo.Total()).allocate(POOL)
 
 
@@ -478,7 +478,7 @@ def test_outside_its_concave_region_the_measure_cannot_be_written_as_a_problem(b
 )
 @pytest.mark.parametrize(("beta", "lam"), [(0.5, 2), (1, 0.5)])
 def test_up_to_beta_1_the_measure_stands_alone_only(use, beta, lam):
-    with pytest.raises(fo.NotConcave, match="stand alone"):
+    with pytest.raises(fo.errors.NotConcave, match="stand alone"):
         use(fo.FairnessEfficiency(beta, lam)).allocate(POOL)
 
 
@@ -487,7 +487,7 @@ def test_up_to_beta_1_the_measure_stands_alone_only(use, beta, lam):
     [(1, 2), (0,), (0, 0), (), (1, -1), (math.nan,), (math.inf, 1), "ab", None, [[1, 1], [1, 1]], (1, 1, 1.0000001)],
 )
 def test_ordered_weights_fall_are_not_negative_and_not_all_zero(weights):
-    with pytest.raises(fo.InvalidBlock, match="OrderedWeighted"):
+    with pytest.raises(fo.errors.InvalidBlock, match="OrderedWeighted"):
         fo.OrderedWeighted(weights)
 
 
@@ -523,7 +523,7 @@ def test_an_objective_without_expression_says_what_to_write():
     class Nothing(fo.Objective):
         pass
 
-    with pytest.raises(fo.InvalidBlock, match="Nothing has no expression"):
+    with pytest.raises(fo.errors.InvalidBlock, match="Nothing has no expression"):
         fo.Policy(Nothing()).allocate(POOL)
 
 
@@ -535,7 +535,7 @@ class Squares(fo.Objective):
 
 @pytest.mark.parametrize("objective", [Squares(), fo.Total() + Squares()], ids=repr)
 def test_an_objective_that_is_not_concave_is_refused_by_name(objective):
-    with pytest.raises(fo.NotConcave, match=r"Squares\(\).*not concave"):
+    with pytest.raises(fo.errors.NotConcave, match=r"Squares\(\).*not concave"):
         fo.Policy(objective).allocate(POOL)
 
 
@@ -546,7 +546,7 @@ class Endless(fo.Objective):
 
 
 def test_an_objective_that_grows_without_end_is_unbounded():
-    with pytest.raises(fo.Unbounded, match="Endless"):
+    with pytest.raises(fo.errors.Unbounded, match="Endless"):
         fo.Policy(Endless()).allocate(POOL)
 
 

@@ -74,9 +74,9 @@ def test_what_is_no_expression_of_one_number_is_refused_with_what_is_wanted(
 ) -> None:
     own = Own(write)
     for policy in (fo.Policy(own), fo.Policy(own + fo.Total()), fo.Policy(fo.Total(), [own >= 0.1])):
-        with pytest.raises(fo.InvalidBlock, match=says):
+        with pytest.raises(fo.errors.InvalidBlock, match=says):
             policy.allocate(POOL)
-    with pytest.raises(fo.InvalidBlock, match=says):
+    with pytest.raises(fo.errors.InvalidBlock, match=says):
         fo.Policy(own).problem(POOL)
 
 
@@ -103,7 +103,7 @@ def test_what_is_no_dict_of_conditions_is_refused_with_what_is_wanted(
     write: Callable[[fo.Model], Any], says: str
 ) -> None:
     for objective in (fo.Total(), fo.Leximin()):
-        with pytest.raises(fo.InvalidBlock, match=says):
+        with pytest.raises(fo.errors.InvalidBlock, match=says):
             fo.Policy(objective, [Cond(write)]).allocate(POOL)
 
 
@@ -112,12 +112,12 @@ def test_conditions_that_no_tasks_change_hold_or_cannot_hold() -> None:
         held = fo.Policy(objective, [Cond(lambda m: {"a": cp.Constant(0) <= 0, "b": m.tasks[0] <= 0.5})])
         tasks = held.allocate(POOL).tasks
         assert tasks[0] <= 0.5 + 1e-9 and tasks.sum() == pytest.approx(2)
-        with pytest.raises(fo.Infeasible, match=r"'a' of `Cond.*` cannot hold, whatever the tasks"):
+        with pytest.raises(fo.errors.Infeasible, match=r"'a' of `Cond.*` cannot hold, whatever the tasks"):
             fo.Policy(objective, [Cond(lambda m: {"a": cp.Constant(1) <= 0})]).allocate(POOL)
 
 
 def test_an_equation_of_convex_things_is_not_convex() -> None:
-    with pytest.raises(fo.NotConcave, match="its condition 'round' is not convex"):
+    with pytest.raises(fo.errors.NotConcave, match="its condition 'round' is not convex"):
         fo.Policy(fo.Total(), [Cond(lambda m: {"round": cp.sum_squares(m.tasks) == 1})]).allocate(POOL)
 
 
@@ -131,12 +131,12 @@ def test_a_field_that_does_not_hash_is_refused_by_the_policy_with_what_to_give(v
             return instance.dominant_shares
 
     for objective in (fo.Leximin(Priced(value)), fo.MaxMin() + fo.Total(Priced(value))):
-        with pytest.raises(fo.InvalidBlock, match=r"Priced holds .* in its field 'prices', .*give a tuple"):
+        with pytest.raises(fo.errors.InvalidBlock, match=r"Priced holds .* in its field 'prices', .*give a tuple"):
             fo.Policy(objective)
 
 
 def test_complex_coefficients_are_refused() -> None:
-    with pytest.raises(fo.InvalidBlock, match="give an array of numbers"):
+    with pytest.raises(fo.errors.InvalidBlock, match="give an array of numbers"):
         fo.Policy(fo.Total(Part(lambda i: np.array([1j, 2])))).allocate(POOL)
 
 
@@ -175,11 +175,11 @@ SHARE, BOUND, OBJECTIVE = fo.DominantShare(), fo.MinShare(0.1), fo.MaxMin()
 def test_an_operator_that_is_not_defined_says_what_to_write(
     one: Any, sign: Callable[[Any, Any], Any], other: Any, says: str
 ) -> None:
-    with pytest.raises(fo.InvalidBlock, match=says):
+    with pytest.raises(fo.errors.InvalidBlock, match=says):
         sign(one, other)
 
 
 def test_a_chain_of_comparisons_of_an_objective_is_refused_and_a_lower_bound_is_not() -> None:
-    with pytest.raises(fo.InvalidBlock, match=r"<= 0.4 is not defined"):
+    with pytest.raises(fo.errors.InvalidBlock, match=r"<= 0.4 is not defined"):
         assert 0.2 <= fo.MaxMin() <= 0.4
     assert repr(operator.le(0.2, OBJECTIVE)) == "MaxMin() >= 0.2"

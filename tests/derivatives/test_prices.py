@@ -53,7 +53,7 @@ def test_ordered_weights_on_a_full_resource_at_limits_have_a_price_to_the_left()
     assert_allclose([a.prices, a.prices_left], [[[0]], [[0.5]]], atol=1e-9)  # the task of 4 units goes, weighted 2
 
 
-@pytest.mark.parametrize("policy", [fo.DRF(), fo.FDS(1), fo.FDS(2), fo.Policy(fo.MaxMin()), fo.NoFairness()], ids=str)
+@pytest.mark.parametrize("policy", [fo.DRF(), fo.FDS(1), fo.FDS(2), fo.Policy(fo.MaxMin()), fo.MostTasks()], ids=str)
 def test_two_resources_full_for_the_same_users_have_no_price_to_the_right_and_the_whole_to_the_left(
     policy: fo.Policy,
 ) -> None:
@@ -115,7 +115,7 @@ def test_what_a_server_has_none_of_and_what_no_user_needs_have_no_price() -> Non
 # -- identical servers -------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("policy", [fo.DRF(), fo.FDS(2), fo.NoFairness(), fo.Policy(fo.MaxMin())], ids=str)
+@pytest.mark.parametrize("policy", [fo.DRF(), fo.FDS(2), fo.MostTasks(), fo.Policy(fo.MaxMin())], ids=str)
 def test_servers_that_are_alike_have_the_price_of_their_row_together_or_apart(policy: fo.Policy) -> None:
     users = [[2, 1], [1, 3], [1, 0]]
     counted = policy.allocate(fo.Instance(users, [[6, 4], [5, 5]], counts=[3, 1], task_limits=[None, 2, 4]))
@@ -180,7 +180,7 @@ def test_prices_are_the_exact_slopes_of_linear_programs(question: Any) -> None:
     instance, objective, constraints, held_as = question
     try:
         a = fo.Policy(objective, constraints).allocate(instance)
-    except fo.Infeasible:
+    except fo.errors.Infeasible:
         assume(False)
     capacities = instance.capacities * instance.counts[:, None]
     for s, i in np.ndindex(capacities.shape):
@@ -356,7 +356,7 @@ def test_prices_are_slopes_of_answers_found_anew(k: int) -> None:
         again = fo.Policy(held(OBJECTIVES[k], instance), [held(c, instance) for c in constraints])
         try:
             a = fo.Policy(OBJECTIVES[k], constraints).allocate(instance)
-        except fo.Infeasible:
+        except fo.errors.Infeasible:
             continue
 
         here = again.allocate(instance).objective
@@ -373,7 +373,7 @@ def test_prices_are_slopes_of_answers_found_anew(k: int) -> None:
                 continue
             try:
                 slopes = curved_sides(value, instance.capacities, s, i)
-            except fo.Infeasible:
+            except fo.errors.Infeasible:
                 assert np.isinf(a.prices_left[s, i])
                 continue
             for found, slope in ((a.prices[s, i], slopes[0]), (a.prices_left[s, i], slopes[1])):
@@ -462,11 +462,13 @@ def test_share_prices_are_numbers_where_the_objective_has_none(alpha: float) -> 
 
 def test_sums_have_no_share_that_stands_for_them() -> None:
     a = fo.Policy(fo.AlphaFair(1) + 0.1 * fo.Total(fo.Tasks())).allocate(PAIR)
-    with pytest.raises(fo.InvalidBlock, match=r"no share stands for the value of AlphaFair\(1\) \+ 0.1 \* Total"):
+    with pytest.raises(
+        fo.errors.InvalidBlock, match=r"no share stands for the value of AlphaFair\(1\) \+ 0.1 \* Total"
+    ):
         _ = a.share_prices
     bundles = fo.HFFMRA().allocate(PAIR)
     if bundles.prices is not None:
-        with pytest.raises(fo.InvalidBlock, match="decides tasks"):
+        with pytest.raises(fo.errors.InvalidBlock, match="decides tasks"):
             _ = bundles.share_prices
 
 
@@ -535,21 +537,21 @@ def test_a_point_that_is_no_optimum_has_no_prices() -> None:
     best = fo.FDS(1).allocate(PAIR)
     for tasks in ([[2.4], [13.0]], [[2.5], [12.0]], [[1.0], [1.0]]):
         assert dataclasses.replace(best, tasks_by_server=np.array(tasks)).prices is None
-    most = fo.NoFairness().allocate(PAIR)
+    most = fo.MostTasks().allocate(PAIR)
     assert dataclasses.replace(most, tasks_by_server=np.array([[5.0], [0.0]])).prices is None
     lower = dataclasses.replace(fo.DRF().allocate(PAIR), tasks_by_server=np.array([[2.4], [12.0]]))
     assert lower.prices is None and lower.level_prices is None
 
 
 def test_an_answer_of_a_problem_that_was_changed_has_prices_only_if_the_policy_explains_it() -> None:
-    policy = fo.NoFairness()
+    policy = fo.MostTasks()
     problem = policy.problem(PAIR)
     problem.solve(solver="HIGHS")
-    assert_allclose(policy.read(problem, PAIR).prices, [[1 / 8, 0, 0]], atol=1e-9)
+    assert_allclose(policy.certify(problem, PAIR).prices, [[1 / 8, 0, 0]], atol=1e-9)
     tasks = problem.var_dict["tasks"]
     changed = cp.Problem(problem.objective, [*problem.constraints, tasks[1] <= 6 * tasks[0]])
     changed.solve(solver="HIGHS")
-    assert policy.read(changed, PAIR).prices is None
+    assert policy.certify(changed, PAIR).prices is None
 
 
 def test_mechanisms_and_policies_that_decide_bundles_keep_what_they_have() -> None:
@@ -567,7 +569,7 @@ def test_mechanisms_and_policies_that_decide_bundles_keep_what_they_have() -> No
 
 
 def test_prices_need_no_evidence() -> None:
-    for policy in (fo.DRF(), fo.FDS(2), fo.NoFairness(), fo.Policy(fo.AlphaFair(1) + fo.Total())):
+    for policy in (fo.DRF(), fo.FDS(2), fo.MostTasks(), fo.Policy(fo.AlphaFair(1) + fo.Total())):
         a = policy.allocate(PAIR)
         without = dataclasses.replace(a, evidence_prices=None)
         wrong = dataclasses.replace(a, evidence_prices=3 * a.evidence_prices + 1)
@@ -584,7 +586,7 @@ def test_prices_of_tiers_are_those_of_the_first() -> None:
 
 def test_users_who_take_no_part_change_no_price() -> None:
     instance = fo.Instance([[1, 2], [2, 1], [1, 1]], [10, 12], task_limits=[None, 0, None])
-    for policy in (fo.DRF(), fo.FDS(2), fo.NoFairness()):
+    for policy in (fo.DRF(), fo.FDS(2), fo.MostTasks()):
         some, those = policy.allocate(instance), policy.allocate(instance.select_users([0, 2]))
         assert_allclose(some.prices, those.prices, rtol=1e-7, atol=1e-12)
         if some.level_prices is not None:

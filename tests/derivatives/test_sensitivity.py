@@ -34,7 +34,7 @@ def changed(instance: fo.Instance, kind: str, at: tuple[int, ...], by: float) ->
     return instance.replace(**{NAMES[kind]: numbers})
 
 
-def of(found: fo.Sensitivity, kind: str) -> fo.Derivatives:
+def of(found: fo.derivatives.Sensitivity, kind: str) -> fo.derivatives.Derivatives:
     return {"capacity": found.capacities, "demand": found.demands, "weight": found.weights}[kind]
 
 
@@ -91,7 +91,7 @@ def test_the_concave_measure_of_fairness_and_efficiency_has_derivatives(policy: 
 
 
 def test_most_tasks_have_the_derivatives_of_a_basic_solution() -> None:
-    found = fo.sensitivity(fo.NoFairness().allocate(PAPER))
+    found = fo.sensitivity(fo.MostTasks().allocate(PAPER))
     np.testing.assert_allclose(found.capacities.tasks[:, 0], np.linalg.inv([[1, 3], [4, 1]]), atol=1e-12)
     np.testing.assert_allclose([found.capacities.upper, found.capacities.lower], [[[45, 18]], [[-4.5, -15]]], rtol=1e-6)
     assert found.alpha.reason[()] == "Total has no alpha"
@@ -126,7 +126,7 @@ def test_the_measure_at_beta_1_where_users_run_no_tasks() -> None:
     assert found.tasks[1, 0, 1] == 0 and found.welfare[0, 1] == pytest.approx(value)
 
 
-@pytest.mark.parametrize("policy", [fo.DRF(), fo.FDS(2), fo.FDS(beta=2, lam=-0.8), fo.NoFairness()], ids=str)
+@pytest.mark.parametrize("policy", [fo.DRF(), fo.FDS(2), fo.FDS(beta=2, lam=-0.8), fo.MostTasks()], ids=str)
 def test_with_coefficients_held_the_welfare_has_the_prices(policy: fo.Policy) -> None:
     a = policy.allocate(RANDOM)
     held = fo.sensitivity(a, held=True).capacities
@@ -211,7 +211,7 @@ def test_users_at_limits_on_several_servers_help_to_find_the_prices() -> None:
 
 
 def test_where_several_allocations_have_the_most_tasks_there_is_no_derivative() -> None:
-    found = fo.sensitivity(fo.NoFairness().allocate(fo.Instance([[1], [1]], [4]))).capacities
+    found = fo.sensitivity(fo.MostTasks().allocate(fo.Instance([[1], [1]], [4]))).capacities
     assert np.isnan(found.total).all() and "several allocations" in found.reason[0, 0]
     assert np.isnan(found.upper).all()
 
@@ -254,7 +254,7 @@ def test_a_range_does_not_end_where_servers_become_alike() -> None:
 
 
 def test_a_range_where_two_resources_are_full_for_the_same_user() -> None:
-    found = fo.sensitivity(fo.NoFairness().allocate(fo.Instance([[3, 3]], [[9, 7], [4, 4], [6, 5]]))).capacities
+    found = fo.sensitivity(fo.MostTasks().allocate(fo.Instance([[3, 3]], [[9, 7], [4, 4], [6, 5]]))).capacities
     np.testing.assert_allclose(found.upper, [[np.inf, 2], [np.inf, np.inf], [np.inf, 1]], rtol=1e-6)
 
 
@@ -315,34 +315,34 @@ def test_purchases_are_by_cost_and_advice_names_the_rest() -> None:
     assert "memory: no tasks more (2.921 GiB left over)" in found.advice()
     assert "per unit of cost" in found.advice({"cpu": 4})
     assert np.isinf(other.up_to)
-    with pytest.raises(fo.InvalidBlock, match=r"costs are \[1, 2\]; give a dict by resource, as {'cpu': 3}"):
+    with pytest.raises(fo.errors.InvalidBlock, match=r"costs are \[1, 2\]; give a dict by resource, as {'cpu': 3}"):
         found.purchases([1, 2])  # type: ignore[arg-type]
 
 
 def test_advice_reads_well_at_one_task_and_with_words_as_units() -> None:
     one = fo.Instance([[1]], [4], task_limits=[8], resources=["cpu"], units={"cpu": "core"})
-    advice = fo.sensitivity(fo.NoFairness().allocate(one)).advice()
+    advice = fo.sensitivity(fo.MostTasks().allocate(one)).advice()
     assert advice.startswith("Buy cpu: 1 task more per core, up to 4 cores.")
-    unlimited = fo.sensitivity(fo.NoFairness().allocate(one.with_task_limits([np.inf])))
+    unlimited = fo.sensitivity(fo.MostTasks().allocate(one.with_task_limits([np.inf])))
     assert "1 task more per core, without end." in unlimited.advice()
 
 
 @pytest.mark.parametrize("given", [PAPER, 3])
 def test_other_than_an_allocation_is_refused(given: Any) -> None:
-    with pytest.raises(fo.InvalidBlock, match="give an Allocation"):
+    with pytest.raises(fo.errors.InvalidBlock, match="give an Allocation"):
         fo.sensitivity(given)
 
 
 def test_whole_tasks_have_no_derivatives() -> None:
-    with pytest.raises(fo.OutOfDomain, match="ask about the divisible answer"):
-        fo.sensitivity(fo.NoFairness().allocate(PAPER, integral=True))
+    with pytest.raises(fo.errors.OutOfDomain, match="ask about the divisible answer"):
+        fo.sensitivity(fo.MostTasks().allocate(PAPER, integral=True))
 
 
 def test_advice_says_who_loses_and_that_nothing_is_known() -> None:
     assert "fewer tasks for user2" in fo.sensitivity(fo.DRF().allocate(PAPER)).advice()
-    several = fo.sensitivity(fo.NoFairness().allocate(fo.Instance([[1], [1]], [4])))
+    several = fo.sensitivity(fo.MostTasks().allocate(fo.Instance([[1], [1]], [4])))
     assert several.advice().startswith("No rate is known: several allocations")
-    with pytest.raises(fo.InvalidBlock, match="no rates to draw"):
+    with pytest.raises(fo.errors.InvalidBlock, match="no rates to draw"):
         several.plot()
     assert fo.sensitivity(fo.DRF().allocate(SERVERS)).advice().startswith("Buy resource")
 
@@ -351,7 +351,7 @@ def test_advice_says_who_loses_and_that_nothing_is_known() -> None:
     ("costs", "words"), [({"cpus": 1}, "unknown resource 'cpus'"), ({"cpu": 0}, "positive"), ({"cpu": "x"}, "positive")]
 )
 def test_wrong_costs(costs: dict[str, Any], words: str) -> None:
-    with pytest.raises(fo.InvalidBlock, match=words):
+    with pytest.raises(fo.errors.InvalidBlock, match=words):
         fo.sensitivity(fo.DRF().allocate(PAPER)).purchases(costs)
 
 
@@ -361,20 +361,20 @@ def test_frames() -> None:
     assert [len(frame) for frame in rows.values()] == [3, 12, 4, 1, 4]
     assert rows["capacity"].loc[("pool", "resource2"), "total"] == found.capacities.total[0, 1]
     assert rows["user"].loc["user3", "by own weight"] == found.weights.tasks[2, 2]
-    with pytest.raises(fo.InvalidBlock, match="no table by 'users'"):
+    with pytest.raises(fo.errors.InvalidBlock, match="no table by 'users'"):
         found.to_frame(by="users")
 
 
 def test_a_frame_without_pandas(monkeypatch: pytest.MonkeyPatch) -> None:
     found = fo.sensitivity(fo.DRF().allocate(PAPER))
     monkeypatch.setitem(sys.modules, "pandas", None)
-    with pytest.raises(fo.MissingExtra, match="pandas"):
+    with pytest.raises(fo.errors.MissingExtra, match="pandas"):
         found.to_frame()
 
 
 def test_a_picture_has_a_bar_for_each_resource_with_its_rate_and_range() -> None:
     pytest.importorskip("matplotlib", reason="matplotlib is in the extra plots")
-    ax = fo.sensitivity(fo.NoFairness().allocate(PAPER)).plot(costs={"memory": 3, "cpu": 20})
+    ax = fo.sensitivity(fo.MostTasks().allocate(PAPER)).plot(costs={"memory": 3, "cpu": 20})
     assert [t.get_text() for t in ax.texts] == ["0.182 per GiB, up to 18", "0.273 per unit, up to 45"]
     assert ax.get_xlabel() == "tasks per unit of cost"
     many = fo.sensitivity(fo.DRF().allocate(fo.Instance(np.eye(14) + 0.1, np.ones(14)))).plot()
@@ -406,7 +406,7 @@ class MeanShare(fo.Share):
     ids=str,
 )
 def test_other_policies_are_out_of_domain(mechanism: Any, words: str) -> None:
-    with pytest.raises(fo.OutOfDomain, match=words):
+    with pytest.raises(fo.errors.OutOfDomain, match=words):
         fo.sensitivity(mechanism.allocate(PAPER))
 
 
@@ -427,14 +427,14 @@ class DearerThere(fo.Share):
 @pytest.mark.parametrize("objective", [fo.AlphaFair(2, DearerThere()), fo.Leximin(DearerThere())], ids=str)
 def test_shares_of_your_own_that_differ_by_server_are_out_of_domain(objective: fo.Objective) -> None:
     alike = fo.Instance([[1, 2], [2, 1]], [[4, 4], [4, 4], [8, 3]])
-    with pytest.raises(fo.OutOfDomain, match="differs by server"):
+    with pytest.raises(fo.errors.OutOfDomain, match="differs by server"):
         fo.sensitivity(fo.Policy(objective).allocate(alike), held=True)
 
 
 def test_demands_by_server_and_the_tasks_that_max_min_leaves_open_are_out_of_domain() -> None:
-    with pytest.raises(fo.OutOfDomain, match="differ by server"):
+    with pytest.raises(fo.errors.OutOfDomain, match="differ by server"):
         fo.sensitivity(fo.DRF().allocate(fo.Instance([[[1], [2]], [[1], [1]]], [[4], [4]])))
-    with pytest.raises(fo.OutOfDomain, match="allocate by Leximin"):
+    with pytest.raises(fo.errors.OutOfDomain, match="allocate by Leximin"):
         fo.sensitivity(fo.Policy(fo.MaxMin()).allocate(SERVERS))
 
 
@@ -478,7 +478,9 @@ def test_what_the_time_limit_leaves_out_is_unknown_and_says_so(monkeypatch: pyte
 def test_the_search_for_what_is_held_ends_at_the_time_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     answer = fo.GFJ(2).allocate(fo.Instance([[1, 4], [3, 1]], [9, 18]))
     monkeypatch.setattr(Clock, "late", property(lambda self: True))
-    with pytest.raises(fo.OutOfTime, match="no derivatives were found within the time limit of 60 s; give it more"):
+    with pytest.raises(
+        fo.errors.OutOfTime, match="no derivatives were found within the time limit of 60 s; give it more"
+    ):
         fo.sensitivity(answer, time_limit=60)
 
 
@@ -487,5 +489,5 @@ def test_the_time_limit_is_for_all_derivatives_together() -> None:
     assert s.capacities.reason.tolist() == [["", ""]]
     after_rates = s._analysis.left
     assert np.isfinite(s.capacities.upper).any() and s._analysis.left < after_rates < 60
-    with pytest.raises(fo.InvalidBlock, match="time_limit is 0"):
+    with pytest.raises(fo.errors.InvalidBlock, match="time_limit is 0"):
         fo.sensitivity(s.allocation, time_limit=0)

@@ -13,8 +13,8 @@ servers = fo.Instance([[40, 8, 8], [8, 5, 1]], [[200, 200, 200], [50, 90, 70]])
 """
 ROUTES = {
     "levels": "fo.DRF().allocate(servers)",
-    "linear programs": "fo.NoFairness().allocate(servers)",
-    "linear programs within a time": "fo.NoFairness().allocate(servers, solver='HIGHS', time_limit=60)",
+    "linear programs": "fo.MostTasks().allocate(servers)",
+    "linear programs within a time": "fo.MostTasks().allocate(servers, solver='HIGHS', time_limit=60)",
     "whole tasks": "fo.DRF().allocate(servers, integral=True)",
 }
 

@@ -42,7 +42,7 @@ def test_a_header_of_numpy_that_is_no_python_is_an_error_of_the_file(tmp_path):
     file = tmp_path / "a.npy"
     np.save(file, TWO.demands)
     file.write_bytes(file.read_bytes().replace(b"}", b"("))
-    with pytest.raises(fo.InvalidInstance, match=r"a\.npy.*cannot be read as a \.npy file"):
+    with pytest.raises(fo.errors.InvalidInstance, match=r"a\.npy.*cannot be read as a \.npy file"):
         fo.allocate_sharded(fo.DRF(), file, capacities=[200, 100])
 
 
@@ -50,13 +50,15 @@ def test_a_table_too_large_for_memory_is_refused_before_it_is_read(tmp_path, mon
     pytest.importorskip("pyarrow")
     fo.datasets.write(TWO, tmp_path, "parquet")
     monkeypatch.setattr(parquet, "MOST_ROWS", 1)
-    with pytest.raises(fo.InvalidInstance, match=r"servers\.parquet has 2 rows in 3 columns, which would take .* GB"):
+    with pytest.raises(
+        fo.errors.InvalidInstance, match=r"servers\.parquet has 2 rows in 3 columns, which would take .* GB"
+    ):
         fo.read(tmp_path)
 
 
 def test_messages_spell_out_control_characters_of_labels():
     label = "a\nproved: gap 0\x1b[31m\u202e\0"
-    error = fo.InvalidInstance(f"the user {label} is wrong")
+    error = fo.errors.InvalidInstance(f"the user {label} is wrong")
     assert str(error) == r"the user a\nproved: gap 0\x1b[31m\u202e\x00 is wrong"
 
 
@@ -64,7 +66,7 @@ def test_a_table_of_many_columns_too_large_for_the_machine_is_refused_before_it_
     pytest.importorskip("pyarrow")
     fo.datasets.write(fo.Instance(np.ones((500, 40)), np.ones(40)), tmp_path, "parquet")
     monkeypatch.setattr(text_files, "memory", lambda: 50_000)
-    with pytest.raises(fo.OutOfMemory, match=r"users\.parquet would take at least 8\.2e-05 GB"):
+    with pytest.raises(fo.errors.OutOfMemory, match=r"users\.parquet would take at least 8\.2e-05 GB"):
         fo.read(tmp_path)
 
 
@@ -73,7 +75,7 @@ def test_text_too_large_for_the_machine_is_refused_before_it_is_parsed(tmp_path,
     source, users = tmp_path / (f"a.{kind}" if kind != "csv" else "folder"), 1000
     fo.datasets.write(fo.Instance([[1, 2]] * users, [4, 4]), source)
     monkeypatch.setattr(text_files, "memory", lambda: bytes_a_user * users)
-    with pytest.raises(fo.OutOfMemory, match=r"would take at least .* GB, .* has .* GB of memory; cut it"):
+    with pytest.raises(fo.errors.OutOfMemory, match=r"would take at least .* GB, .* has .* GB of memory; cut it"):
         fo.read(source)
     monkeypatch.setattr(text_files, "memory", lambda: 20 * bytes_a_user * users)
     assert len(fo.read(source).users) == users
@@ -83,5 +85,5 @@ def test_a_file_larger_than_the_machine_is_refused_before_it_is_read(tmp_path, m
     with open(tmp_path / "a.json", "wb") as file:
         file.truncate(1 << 40)  # takes no place on the disk
     monkeypatch.setattr(text_files, "memory", lambda: 1 << 34)
-    with pytest.raises(fo.OutOfMemory, match=r"a\.json would take at least 2\.2e\+03 GB"):
+    with pytest.raises(fo.errors.OutOfMemory, match=r"a\.json would take at least 2\.2e\+03 GB"):
         fo.read(tmp_path / "a.json")

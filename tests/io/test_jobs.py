@@ -67,7 +67,7 @@ def trace(written):
 
 
 def test_a_table_gives_one_job_a_line_with_demands_in_the_order_of_the_servers(cluster):
-    jobs = fo.read_jobs(TABLE, cluster)
+    jobs = fo.online.read_jobs(TABLE, cluster)
     assert [job.user for job in jobs] == ["batch", "web", "ml", "web"] and len(jobs) == 4 and jobs.notes == ()
     assert [job.demands for job in jobs] == [(2.5, 3), (1, 15), (1, 10), (8, 60)]
     assert [(job.arrival, job.duration, job.tasks, job.weight) for job in jobs] == [
@@ -76,11 +76,11 @@ def test_a_table_gives_one_job_a_line_with_demands_in_the_order_of_the_servers(c
         (50.5, 80, 1, 1),
         (60, 5, 2, 2),
     ]
-    assert repr(jobs) == "<Trace of 4 jobs of 3 users>" and jobs[1:3] == jobs.jobs[1:3]
+    assert repr(jobs) == "<JobTrace of 4 jobs of 3 users>" and jobs[1:3] == jobs.jobs[1:3]
 
 
 def test_lists_name_servers_rows_of_several_and_types(cluster):
-    jobs = fo.read_jobs(TABLE, cluster)
+    jobs = fo.online.read_jobs(TABLE, cluster)
     assert [job.eligible for job in jobs] == [None, None, ("small", "y"), ("big #1", "big #2")]
     run = fo.simulate(cluster, jobs)
     places = {job: {run.servers[s] for s in run.task_server[run.task_job == job]} for job in range(4)}
@@ -88,14 +88,14 @@ def test_lists_name_servers_rows_of_several_and_types(cluster):
 
 
 def test_compressed_arrivals_are_divided_and_durations_stay(cluster):
-    plain, dense = fo.read_jobs(TABLE, cluster), fo.read_jobs(TABLE, cluster, compress=4)
+    plain, dense = fo.online.read_jobs(TABLE, cluster), fo.online.read_jobs(TABLE, cluster, compress=4)
     assert [job.arrival for job in dense] == [job.arrival / 4 for job in plain]
     assert [job.duration for job in dense] == [job.duration for job in plain]
     assert dense.notes == ("arrivals are divided by 4; durations are as in the file",)
 
 
 def test_a_resource_without_a_column_is_taken_by_no_job_and_a_column_of_zeros_for_none_is_left_out(cluster, written):
-    jobs = fo.read_jobs(written("user,arrival,duration,cpu [core],gpu\nweb,0,1,2,0\n"), cluster)
+    jobs = fo.online.read_jobs(written("user,arrival,duration,cpu [core],gpu\nweb,0,1,2,0\n"), cluster)
     assert jobs[0].demands == (2, 0)
     assert jobs.notes == (
         "jobs.csv has no column 'memory [GiB]': jobs take none of it",
@@ -104,7 +104,7 @@ def test_a_resource_without_a_column_is_taken_by_no_job_and_a_column_of_zeros_fo
 
 
 def test_the_largest_task_that_fits_is_read(cluster, written):
-    assert fo.read_jobs(written(HEADER + "web,0,1,8,64\n"), cluster)[0].demands == (8, 64)
+    assert fo.online.read_jobs(written(HEADER + "web,0,1,8,64\n"), cluster)[0].demands == (8, 64)
 
 
 @pytest.mark.parametrize(
@@ -144,14 +144,14 @@ def test_the_largest_task_that_fits_is_read(cluster, written):
 )
 def test_bad_tables_are_refused_with_line_column_value_and_fix(cluster, written, text, message):
     with pytest.raises(InvalidInstance) as caught:
-        fo.read_jobs(written(text), cluster)
+        fo.online.read_jobs(written(text), cluster)
     assert str(caught.value).startswith("jobs.csv") and message in str(caught.value), caught.value
 
 
 def test_a_resource_named_as_a_column_with_another_meaning_is_refused(written):
     odd = fo.Instance([], [9], resources=["duration"])
     with pytest.raises(InvalidInstance, match=r"resource 'duration', which in jobs.csv has another meaning"):
-        fo.read_jobs(written("user,arrival,duration,cpu\nweb,0,1,1\n"), odd)
+        fo.online.read_jobs(written("user,arrival,duration,cpu\nweb,0,1,1\n"), odd)
 
 
 def test_options_and_paths_that_do_not_fit_are_refused(cluster, trace, tmp_path):
@@ -169,14 +169,14 @@ def test_options_and_paths_that_do_not_fit_are_refused(cluster, trace, tmp_path)
         ((trace(), cluster), {}, "'cpu_milli' is not a resource of the cluster"),
     ):
         with pytest.raises(InvalidInstance, match=message):
-            fo.read_jobs(*arguments, **options)
+            fo.online.read_jobs(*arguments, **options)
 
 
 # -- openb ----------------------------------------------------------------------------------------------------
 
 
 def test_a_pod_is_a_job_of_one_task_that_runs_from_being_scheduled_to_being_deleted(trace):
-    jobs = fo.read_jobs(trace())
+    jobs = fo.online.read_jobs(trace())
     assert [(job.user, job.arrival, job.duration, job.tasks, job.eligible) for job in jobs] == [
         ("12cpu/16GiB/1gpu", 0, 400, 1, None),
         ("6cpu/12GiB/0.92gpu@T4|V100", 10, 10, 1, ("T4", "V100")),
@@ -187,14 +187,14 @@ def test_a_pod_is_a_job_of_one_task_that_runs_from_being_scheduled_to_being_dele
 
 
 def test_users_by_quality_of_service_have_jobs_of_several_demands(trace):
-    jobs = fo.read_jobs(trace(), users="qos")
+    jobs = fo.online.read_jobs(trace(), users="qos")
     assert [(job.user, job.demands[0]) for job in jobs] == [("LS", 12000), ("LS", 6000), ("BE", 6000)]
     assert len(fo.simulate(fo.datasets.openb("openb"), jobs).start) == 3
 
 
 def test_pods_without_a_known_run_are_left_out_and_counted(trace):
     servers = fo.datasets.openb(trace())
-    assert fo.read_jobs(trace(PODS + NOTHING), servers).notes == (
+    assert fo.online.read_jobs(trace(PODS + NOTHING), servers).notes == (
         "1 pod was left out: never scheduled (of unknown duration) (as p3)",
         "1 pod was left out: without a time of creation or deletion (as p4)",
         "1 pod was left out: not deleted after it was scheduled (as p5)",
@@ -207,7 +207,7 @@ def test_pods_without_a_known_run_are_left_out_and_counted(trace):
 def test_a_list_of_which_no_pod_is_left_is_refused_with_the_reasons(trace):
     header, first, *_ = PODS.splitlines()
     with pytest.raises(InvalidInstance, match=r"default.csv has no pod that can be a job; 1 pod was left out: never"):
-        fo.read_jobs(trace(f"{header}\n{first.removesuffix('100')}\n"))
+        fo.online.read_jobs(trace(f"{header}\n{first.removesuffix('100')}\n"))
 
 
 @pytest.mark.parametrize(
@@ -221,20 +221,20 @@ def test_a_list_of_which_no_pod_is_left_is_refused_with_the_reasons(trace):
 def test_bad_times_of_the_trace_are_refused(trace, pods, message):
     servers = fo.datasets.openb(trace())
     with pytest.raises(InvalidInstance, match=message):
-        fo.read_jobs(trace(pods), servers)
+        fo.online.read_jobs(trace(pods), servers)
 
 
 def test_required_types_ask_for_servers_with_types(trace):
     servers = fo.Instance([], [9e4, 9e5, 9e3], resources=["cpu_milli", "memory_mib", "gpu_milli"])
     with pytest.raises(InvalidInstance, match="require types of GPU, and the cluster has no types of server"):
-        fo.read_jobs(trace(), servers)
+        fo.online.read_jobs(trace(), servers)
 
 
 # -- the trace itself -----------------------------------------------------------------------------------------
 
 
 def test_of_the_trace_all_pods_but_897_ran_for_times_of_4_seconds_to_145_days(openb_folder):
-    jobs = fo.read_jobs(openb_folder)
+    jobs = fo.online.read_jobs(openb_folder)
     durations, arrivals = np.array([job.duration for job in jobs]), np.array([job.arrival for job in jobs])
     assert len(jobs) == 8152 - 897 and jobs.notes[0].startswith("897 pods were left out: never scheduled")
     assert (durations.min(), np.median(durations), durations.max()) == (4, 616, 12_537_496)
@@ -245,7 +245,7 @@ def test_of_the_trace_all_pods_but_897_ran_for_times_of_4_seconds_to_145_days(op
 
 
 def test_jobs_of_the_trace_are_its_pods(openb_folder):
-    jobs = fo.read_jobs(openb_folder, pods="gpuspec33", users="qos", compress=10)
+    jobs = fo.online.read_jobs(openb_folder, pods="gpuspec33", users="qos", compress=10)
     assert [note.split(" (as")[0] for note in jobs.notes] == [
         "897 pods were left out: never scheduled (of unknown duration)",
         "1 pod was left out: larger than any server where it may run",

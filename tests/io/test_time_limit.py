@@ -50,7 +50,7 @@ def test_reading_ends_within_its_long_loop_and_says_how_far_it_came(tmp_path, mo
     within = next(k for k, (what, done) in enumerate(told) if what == stage and done)
     times = chain(repeat(-inf, within), repeat(inf))  # so that no test depends on the time
     monkeypatch.setattr(clock, "time", SimpleNamespace(perf_counter=lambda: next(times)))
-    with pytest.raises(fo.OutOfTime, match=rf"time limit of 5 s, which ended at: {stage}, {told[within][1]:,}"):
+    with pytest.raises(fo.errors.OutOfTime, match=rf"time limit of 5 s, which ended at: {stage}, {told[within][1]:,}"):
         fo.read(source, time_limit=5)
 
 
@@ -61,7 +61,7 @@ def test_a_limit_that_is_long_enough_changes_nothing(tmp_path):
 
 @pytest.mark.parametrize("limit", [0, -1, "1"])
 def test_limits_of_time_are_checked(tmp_path, limit):
-    with pytest.raises(fo.InvalidBlock, match="time_limit"):
+    with pytest.raises(fo.errors.InvalidBlock, match="time_limit"):
         fo.read(tmp_path, time_limit=limit)
 
 
@@ -105,5 +105,5 @@ def openb(folder):
 )
 def test_readers_of_one_kind_take_a_limit_too(tmp_path, reader, inputs, said):
     given = inputs(tmp_path)
-    with pytest.raises(fo.OutOfTime, match=said):
+    with pytest.raises(fo.errors.OutOfTime, match=said):
         reader(*given, time_limit=1e-9)

@@ -127,12 +127,12 @@ def test_gap_bounds_the_true_distance(seed, n, servers, m):
 
 @pytest.mark.parametrize("solver", SOLVERS)
 def test_solver_that_lies_is_found_out(solver):
-    with lying(point=lambda u: u * np.linspace(0.5, 1.0, len(u))), pytest.raises(fo.NotCertified):
+    with lying(point=lambda u: u * np.linspace(0.5, 1.0, len(u))), pytest.raises(fo.errors.NotCertified):
         fo.HFFMRA().allocate(EXAMPLE, solver=solver)
     with lying(point=lambda u: u * 100):  # repaired: shares of the parts are the same
         a = fo.HFFMRA().allocate(EXAMPLE, solver=solver)
     assert (a.bundles.sum(axis=0) <= EXAMPLE.capacities * (1 + 1e-12)).all()
-    with lying(point=lambda u: u * np.nan), pytest.raises(fo.NotCertified):
+    with lying(point=lambda u: u * np.nan), pytest.raises(fo.errors.NotCertified):
         fo.HFFMRA().allocate(EXAMPLE, solver=solver)
 
 
@@ -204,7 +204,7 @@ def test_aggregate_parts_on_top_of_another_objective():
 @given(st.integers(0, 2**32 - 1), st.integers(1, 4), st.integers(1, 3), st.booleans())
 def test_aggregate_parts_hold_under_leximin_and_on_bundles(seed, n, servers, by_server):
     instance = cluster(np.random.default_rng(seed), n, servers, 2, by_server).replace(weights=None)
-    part = instance.taking_part(np.flatnonzero(instance.task_limits > 0))
+    part = instance._taking_part(np.flatnonzero(instance.task_limits > 0))
     parts = fo.GlobalAggregateResource().parts(part)
     for policy in (fo.Policy(fo.MaxMin(fo.Tasks()), [fo.GlobalAggregateResource()]), fo.HFFMRA()):
         a = policy.allocate(instance)
@@ -217,7 +217,7 @@ def test_aggregate_parts_hold_under_leximin_and_on_bundles(seed, n, servers, by_
 def test_requests_are_a_limit_on_tasks_too():
     a = fo.Policy(fo.Total(fo.Tasks()), [fo.AtMostRequested()]).allocate(SHORT)
     assert (a.tasks <= 1 + 1e-9).all()
-    assert fo.NoFairness().allocate(SHORT).tasks.max() > 2
+    assert fo.MostTasks().allocate(SHORT).tasks.max() > 2
 
 
 def test_bundles_and_tasks_in_one_objective():
@@ -288,36 +288,36 @@ def test_multiples_of_the_objective_move_prices_and_value_only():
 
 
 def test_other_methods_are_refused_for_bundles_and_closed_for_tasks():
-    with pytest.raises(fo.OutOfDomain, match="decides bundles"):
+    with pytest.raises(fo.errors.OutOfDomain, match="decides bundles"):
         fo.MLFDRS().allocate(EXAMPLE, method="water-filling")
-    with pytest.raises(fo.OutOfDomain, match="closed is exact for WeightedLog"):
+    with pytest.raises(fo.errors.OutOfDomain, match="closed is exact for WeightedLog"):
         fo.DRF().allocate(EXAMPLE, method="closed")
-    with pytest.raises(fo.OutOfDomain, match="closed is exact for WeightedLog"):
+    with pytest.raises(fo.errors.OutOfDomain, match="closed is exact for WeightedLog"):
         fo.Policy(fo.WeightedLog(), [fo.MinTasks(1)]).allocate(EXAMPLE, method="closed")
 
 
 def test_conflicting_constraints_are_named():
-    with pytest.raises(fo.Infeasible, match=r"`MinTasks\(30\)`") as caught:
+    with pytest.raises(fo.errors.Infeasible, match=r"`MinTasks\(30\)`") as caught:
         fo.Policy(fo.WeightedLog(), [fo.MinTasks(30), fo.MaxTasks(40)]).allocate(EXAMPLE)
     assert "MaxTasks" not in str(caught.value)
-    with pytest.raises(fo.Infeasible, match=r"`MinTasks\(3\)` and `MaxTasks\(2\)`"):
+    with pytest.raises(fo.errors.Infeasible, match=r"`MinTasks\(3\)` and `MaxTasks\(2\)`"):
         fo.Policy(fo.WeightedLog(), [fo.MinTasks(3), fo.MaxTasks(2)]).allocate(EXAMPLE)
 
 
 def test_envy_freeness_over_bundles_is_refused():
-    with pytest.raises(fo.InvalidBlock, match="not convex where bundles are decided"):
+    with pytest.raises(fo.errors.InvalidBlock, match="not convex where bundles are decided"):
         fo.Policy(fo.WeightedLog(), [fo.EnvyFree()]).allocate(EXAMPLE)
 
 
 def test_leximin_after_bundles_is_refused():
     for order in (fo.WeightedLog().then(fo.Leximin()), fo.Leximin().then(fo.WeightedLog())):
-        with pytest.raises(fo.InvalidBlock, match="beside an objective over bundles; give MaxMin"):
+        with pytest.raises(fo.errors.InvalidBlock, match="beside an objective over bundles; give MaxMin"):
             fo.Policy(order).allocate(EXAMPLE)
 
 
 @pytest.mark.parametrize("bad", [fo.FairShareBase, [1.0], 3, np.ones((2, 1, 2)), fo.Tasks()], ids=repr)
 def test_base_must_be_a_block(bad):
-    with pytest.raises(fo.InvalidBlock, match="give a block such as FairShareBase"):
+    with pytest.raises(fo.errors.InvalidBlock, match="give a block such as FairShareBase"):
         fo.WeightedLog(bad)
 
 
@@ -332,7 +332,7 @@ def test_base_must_be_a_block(bad):
     ],
 )
 def test_bases_must_be_numbers_of_the_right_shape(kind, words):
-    with pytest.raises(fo.InvalidBlock, match=words):
+    with pytest.raises(fo.errors.InvalidBlock, match=words):
         fo.Policy(fo.WeightedLog(Given(kind))).allocate(EXAMPLE)
 
 
@@ -343,7 +343,7 @@ def test_no_bases_at_all_leave_everything_unused():
 
 def test_base_without_request_in_shortage_is_refused():
     short = fo.Instance([[6, 0], [7, 5]], [8, 4])
-    with pytest.raises(fo.OutOfDomain, match=r"'user1' has a base for 'resource2'.*leave it none"):
+    with pytest.raises(fo.errors.OutOfDomain, match=r"'user1' has a base for 'resource2'.*leave it none"):
         fo.Policy(fo.WeightedLog(Alike()), [fo.AtMostRequested()]).allocate(short)
 
 
@@ -391,7 +391,7 @@ def test_problem_solved_by_hand_reads_as_the_policy_answers(policy, instance):
         policy = fo.Policy(fo.WeightedLog(), [fo.MinTasks({"user1": 1})])
     problem = policy.problem(instance)
     problem.solve(solver="CLARABEL", tol_gap_abs=1e-10, tol_gap_rel=1e-10, tol_feas=1e-10)
-    a = policy.read(problem, instance)
+    a = policy.certify(problem, instance)
     expected = policy.allocate(instance)
     assert_allclose(a.bundles, expected.bundles, atol=1e-3)
     assert_allclose(a.objective, expected.objective, rtol=1e-6, atol=1e-6)
@@ -402,17 +402,17 @@ def test_changed_problem_is_read_for_what_it_is():
     bundles = problem.var_dict["bundles"]
     changed = cp.Problem(problem.objective, [*problem.constraints, bundles[0, 0] <= 2.5])
     changed.solve(solver="CLARABEL")
-    assert_allclose(fo.HFFMRA("raw").read(changed, EXAMPLE).bundles[0, 0, 0], 2.5, rtol=1e-6)
+    assert_allclose(fo.HFFMRA("raw").certify(changed, EXAMPLE).bundles[0, 0, 0], 2.5, rtol=1e-6)
 
 
 def test_unsolved_and_foreign_problems_are_refused():
-    with pytest.raises(fo.NotCertified, match="no answer"):
-        fo.HFFMRA().read(fo.HFFMRA().problem(EXAMPLE), EXAMPLE)
-    with pytest.raises(fo.InvalidBlock, match="no variable named 'bundles'"):
-        fo.HFFMRA().read(fo.DRF().problem(EXAMPLE), EXAMPLE)
+    with pytest.raises(fo.errors.NotCertified, match="no answer"):
+        fo.HFFMRA().certify(fo.HFFMRA().problem(EXAMPLE), EXAMPLE)
+    with pytest.raises(fo.errors.InvalidBlock, match="no variable named 'bundles'"):
+        fo.HFFMRA().certify(fo.DRF().problem(EXAMPLE), EXAMPLE)
     problem = fo.HFFMRA().problem(EXAMPLE)
     problem.solve(solver="CLARABEL")
     bundles = problem.var_dict["bundles"]
     bundles.save_value(bundles.value * np.array([[0.5], [1.0]]))
-    with pytest.raises(fo.NotCertified):
-        fo.HFFMRA().read(problem, EXAMPLE)
+    with pytest.raises(fo.errors.NotCertified):
+        fo.HFFMRA().certify(problem, EXAMPLE)

@@ -23,8 +23,8 @@ from fairopt.methods.infeasible import explain
 POOL = fo.Instance([[1, 2], [2, 1]], [10, 10], users=["a", "b"], resources=["cpu", "memory"])
 
 
-def conflict(policy: fo.Policy, instance: fo.Instance) -> fo.Infeasible:
-    with pytest.raises(fo.Infeasible) as caught:
+def conflict(policy: fo.Policy, instance: fo.Instance) -> fo.errors.Infeasible:
+    with pytest.raises(fo.errors.Infeasible) as caught:
         policy.allocate(instance)
     return caught.value
 
@@ -32,7 +32,7 @@ def conflict(policy: fo.Policy, instance: fo.Instance) -> fo.Infeasible:
 def holds(instance: fo.Instance, constraints: list[fo.Constraint]) -> bool:
     try:
         fo.Policy(fo.Total(fo.Tasks()), constraints).allocate(instance)
-    except fo.Infeasible:
+    except fo.errors.Infeasible:
         return False
     return True
 
@@ -135,7 +135,7 @@ def test_dropping_any_one_that_is_named_makes_the_others_feasible(
     try:
         fo.Policy(fo.Total(fo.Tasks()), constraints).allocate(instance)
         return
-    except fo.Infeasible as error:
+    except fo.errors.Infeasible as error:
         names = set(error.conflict)
     assert not holds(only(instance, names), [c for c in constraints if f"`{c!r}`" in names])
     for one in names:
@@ -143,7 +143,7 @@ def test_dropping_any_one_that_is_named_makes_the_others_feasible(
         assert holds(only(instance, rest), [c for c in constraints if f"`{c!r}`" in rest])
 
 
-def largest_common_share(error: fo.Infeasible) -> float:
+def largest_common_share(error: fo.errors.Infeasible) -> float:
     return float(str(error).split("largest common share is ")[1].split()[0])
 
 
@@ -173,7 +173,7 @@ def test_the_largest_common_share_can_be_had_and_no_more(
         return
     try:
         fo.Policy(fo.Total(fo.Tasks()), [*others, fo.MinShare(level)]).allocate(instance)
-    except fo.Infeasible as error:
+    except fo.errors.Infeasible as error:
         if f"`MinShare({level})`" in error.conflict and instance.demands.ndim == 2:
             found = largest_common_share(error)
             assert holds(instance, [*others, fo.MinShare(found * 0.999)])
@@ -252,7 +252,7 @@ def test_what_an_earlier_tier_achieved_is_never_named(policy: fo.Policy, monkeyp
         a = policy.allocate(SERVERS, method="cone")
     assert "infeasible" in [attempt.status for attempt in a.certificate.tried]
     np.testing.assert_allclose(a.tasks, honest, rtol=1e-3)
-    with refusing(AtLeast, monkeypatch, solvers.installed()), pytest.raises(fo.NotCertified):
+    with refusing(AtLeast, monkeypatch, solvers.installed()), pytest.raises(fo.errors.NotCertified):
         policy.allocate(SERVERS, method="cone")
 
 
@@ -277,7 +277,7 @@ def test_solvers_that_cannot_take_a_condition_are_passed_over_in_the_search_for_
     """ECOS takes no power cones, and is asked after the others where these leave it open."""
     blocks = [fo.MinTasks({"user1": 0.125}), fo.EnvyFree(), fo.MinTasks((1, 1)), fo.AlphaFair(0.5) >= 1]
     policy = fo.Policy(fo.AlphaFair(1, fo.Tasks()), blocks)
-    with pytest.raises(fo.Infeasible, match="the capacity of resource1 and `MinTasks"):
+    with pytest.raises(fo.errors.Infeasible, match="the capacity of resource1 and `MinTasks"):
         policy.allocate(fo.Instance([[6], [1]], [[1]]))
 
 

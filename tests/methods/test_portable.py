@@ -94,7 +94,7 @@ def test_a_policy_of_ones_own_is_certified_where_it_is_given_to_load(tmp_path: P
     assert not fo.Allocation.load(path).certificate.ok
     loaded = fo.Allocation.load(path, policy)
     assert loaded.certificate.ok and loaded.policy is policy
-    with pytest.raises(fo.InvalidInstance, match="not of Policy"):
+    with pytest.raises(fo.errors.InvalidInstance, match="not of Policy"):
         fo.Allocation.load(path, fo.DRF())
 
 
@@ -235,10 +235,10 @@ def test_an_answer_without_evidence_is_smaller_and_loads_still(tmp_path: Path) -
 
 def test_answers_of_batches_and_of_problems_that_were_read_have_evidence(tmp_path: Path) -> None:
     found = []
-    for policy, pool in ((fo.FDS(2), POOL), (fo.Policy(fo.MaxMin()), SERVERS), (fo.NoFairness(), ALIKE)):
+    for policy, pool in ((fo.FDS(2), POOL), (fo.Policy(fo.MaxMin()), SERVERS), (fo.MostTasks(), ALIKE)):
         problem = policy.problem(pool)
         problem.solve(solver="CLARABEL", tol_gap_abs=1e-11, tol_gap_rel=1e-11, tol_feas=1e-11)
-        found.append(policy.read(problem, pool))
+        found.append(policy.certify(problem, pool))
     demands = np.array([[[40, 8, 0], [8, 5, 0], [1, 1, 1]], [[1, 2, 0], [3, 1, 0], [2, 2, 0]]])
     limits = [[5, None, 0], [None, 1, 9]]
     for policy in (
@@ -304,7 +304,7 @@ def test_an_answer_that_has_no_evidence_is_saved_without_and_loads_still(tmp_pat
     policy = fo.Policy(fo.Total(fo.Tasks()), [fo.EqualShares()])
     problem = policy.problem(POOL)
     problem.solve(solver="HIGHS")
-    answer = policy.read(problem, POOL)
+    answer = policy.certify(problem, POOL)
     with pytest.MonkeyPatch.context() as unsolved:
         forbid_solving(unsolved)
         file = answer.save(tmp_path / "answer.json")

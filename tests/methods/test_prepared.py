@@ -61,7 +61,7 @@ def agree(policy: fo.Policy, one: fo.Allocation, other: fo.Allocation) -> bool:
     part = np.flatnonzero(one.instance.task_limits > 0)
     if not len(part):
         return True
-    instance = one.instance.taking_part(part)
+    instance = one.instance._taking_part(part)
     points = [Point(instance, a.tasks_by_server[part]) for a in (one, other)]
     majorant = first.majorant(points[0])
     assert majorant is not None
@@ -79,7 +79,7 @@ def same(policy: fo.Policy, prepared: Prepared, solver: str | None = None, **cha
     """
     one = outcome(lambda: policy.allocate(prepared.instance.replace(**changes), solver=solver))
     other = outcome(lambda: prepared.allocate(**changes))
-    if isinstance(one, fo.NotCertified):
+    if isinstance(one, fo.errors.NotCertified):
         return None
     if not isinstance(one, fo.Allocation) or not isinstance(other, fo.Allocation):
         assert (type(one), str(one)) == (type(other), str(other))
@@ -95,7 +95,7 @@ def kept(prepared: Prepared) -> list[KeptModel]:
 
 
 def test_a_prepared_policy_can_be_sent_to_another_process_after_it_was_used() -> None:
-    prepared = fo.NoFairness().prepare(fo.Instance([[40, 8, 8], [8, 5, 1]], [[200, 200, 200], [50, 90, 70]]))
+    prepared = fo.MostTasks().prepare(fo.Instance([[40, 8, 8], [8, 5, 1]], [[200, 200, 200], [50, 90, 70]]))
     answer = prepared.allocate()
     assert answer.certificate.solver == "HIGHS" and kept(prepared)
     copy = pickle.loads(pickle.dumps(prepared))
@@ -181,7 +181,7 @@ def test_prices_are_those_of_the_changed_instance() -> None:
 
 
 def test_identical_servers_stay_one_row_while_they_are_identical() -> None:
-    policy = fo.NoFairness()
+    policy = fo.MostTasks()
     instance = fo.Instance([[4, 1], [1, 3]], [[9, 18], [9, 18], [6, 6]])
     prepared = Prepared(policy, instance, solver="HIGHS")
     same(policy, prepared, "HIGHS")
@@ -197,7 +197,7 @@ def test_identical_servers_stay_one_row_while_they_are_identical() -> None:
 # -- what goes the ordinary way --------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("policy", [fo.Policy(fo.AlphaFair(1)), fo.NoFairness(), fo.Policy(fo.MaxMin())], ids=repr)
+@pytest.mark.parametrize("policy", [fo.Policy(fo.AlphaFair(1)), fo.MostTasks(), fo.Policy(fo.MaxMin())], ids=repr)
 def test_a_limit_or_capacity_may_become_zero_and_come_back(policy: fo.Policy) -> None:
     prepared = Prepared(policy, SERVERS, solver="CLARABEL")
     same(policy, prepared, "CLARABEL")
@@ -252,7 +252,7 @@ def test_shares_that_differ_by_server_are_not_kept() -> None:
 
 
 def test_new_limits_make_the_model_anew_with_rows_for_everybody_once() -> None:
-    policy = fo.NoFairness()
+    policy = fo.MostTasks()
     prepared = Prepared(policy, CLUSTER, solver="HIGHS")
     same(policy, prepared, "HIGHS")
     assert len(kept(prepared)[0].limited) == 0
@@ -265,7 +265,7 @@ def test_new_limits_make_the_model_anew_with_rows_for_everybody_once() -> None:
 
 
 def test_users_without_a_limit_pay_the_price_of_capacity_and_not_of_their_row() -> None:
-    prepared = Prepared(fo.NoFairness(), fo.Instance([[1]], [4], task_limits=[2]), solver="HIGHS")
+    prepared = Prepared(fo.MostTasks(), fo.Instance([[1]], [4], task_limits=[2]), solver="HIGHS")
     assert prepared.allocate().prices == pytest.approx(np.zeros((1, 1)))
     assert prepared.allocate(task_limits=np.inf).prices == pytest.approx(np.ones((1, 1)))
 
@@ -292,18 +292,18 @@ def test_users_without_a_limit_pay_the_price_of_capacity_and_not_of_their_row() 
     ids=repr,
 )
 def test_bad_numbers_are_refused_as_instance_does_and_harm_nothing(changes: dict[str, Any]) -> None:
-    prepared = Prepared(fo.NoFairness(), CLUSTER, solver="HIGHS")
+    prepared = Prepared(fo.MostTasks(), CLUSTER, solver="HIGHS")
     before = prepared.allocate()
-    with pytest.raises(fo.InvalidInstance) as ours:
+    with pytest.raises(fo.errors.InvalidInstance) as ours:
         prepared.allocate(**changes)
-    with pytest.raises(fo.InvalidInstance) as theirs:
+    with pytest.raises(fo.errors.InvalidInstance) as theirs:
         CLUSTER.replace(**changes)
     assert str(ours.value) == str(theirs.value)
     assert prepared.allocate().tasks == pytest.approx(before.tasks)
 
 
 def test_values_by_user_may_be_a_number_an_array_or_a_dict() -> None:
-    prepared = Prepared(fo.NoFairness(), CLUSTER)
+    prepared = Prepared(fo.MostTasks(), CLUSTER)
     for limits in (2, [2, 2], {"batch": 2, "web": 2}):
         assert prepared.allocate(task_limits=limits).tasks == pytest.approx([2, 2])
 
@@ -312,9 +312,9 @@ def test_conflicts_are_named_and_the_next_call_is_not_affected() -> None:
     policy = fo.Policy(fo.Total(fo.Tasks()), [fo.MinTasks({"batch": 3})])
     prepared = Prepared(policy, CLUSTER, solver="HIGHS")
     before = prepared.allocate()
-    with pytest.raises(fo.Infeasible, match="MinTasks"):
+    with pytest.raises(fo.errors.Infeasible, match="MinTasks"):
         prepared.allocate(capacities=[100, 200, 200])
-    with pytest.raises(fo.Infeasible, match="task limit is 0"):
+    with pytest.raises(fo.errors.Infeasible, match="task limit is 0"):
         prepared.allocate(task_limits={"batch": 0})
     assert prepared.allocate().tasks == pytest.approx(before.tasks)
 
@@ -346,7 +346,7 @@ def test_an_answer_that_cannot_be_certified_is_solved_the_ordinary_way_and_recor
 def test_a_lying_solver_is_never_believed() -> None:
     prepared = Prepared(fo.Policy(fo.AlphaFair(1)), SERVERS, solver="CLARABEL")
     prepared.allocate()
-    with lying(point=lambda x: 0.5 * x), pytest.raises(fo.NotCertified) as refused:
+    with lying(point=lambda x: 0.5 * x), pytest.raises(fo.errors.NotCertified) as refused:
         prepared.allocate(weights=2)
     assert refused.value.best is not None
     assert prepared.allocate(weights=2).certificate.ok
@@ -360,12 +360,12 @@ def test_options_of_one_call_do_not_leak_into_the_next() -> None:
 
 
 def test_time_that_is_up_is_refused_and_the_next_call_has_its_own() -> None:
-    prepared = Prepared(fo.NoFairness(), CLUSTER, solver="HIGHS")
-    with pytest.raises(fo.NotCertified, match="time_limit"):
+    prepared = Prepared(fo.MostTasks(), CLUSTER, solver="HIGHS")
+    with pytest.raises(fo.errors.NotCertified, match="time_limit"):
         prepared.allocate(time_limit=1e-9)
     assert prepared.allocate(time_limit=60).certificate.ok
     assert prepared.allocate().certificate.ok
-    with pytest.raises(fo.InvalidBlock, match="time_limit"):
+    with pytest.raises(fo.errors.InvalidBlock, match="time_limit"):
         prepared.allocate(time_limit=-1)
 
 
@@ -398,16 +398,16 @@ def test_a_forced_solver_is_the_only_one_asked(solver: str) -> None:
 
 
 def test_unknown_and_unfit_solvers_are_refused() -> None:
-    with pytest.raises(fo.SolverUnavailable):
-        Prepared(fo.NoFairness(), CLUSTER, solver="NONE")
-    with pytest.raises(fo.SolverUnavailable):
+    with pytest.raises(fo.errors.SolverUnavailable):
+        Prepared(fo.MostTasks(), CLUSTER, solver="NONE")
+    with pytest.raises(fo.errors.SolverUnavailable):
         Prepared(fo.Policy(fo.AlphaFair(1)), CLUSTER, solver="HIGHS").allocate()
-    with pytest.raises(fo.InvalidBlock, match="not an instance"):
-        Prepared(fo.NoFairness(), [[1, 2]])  # type: ignore[arg-type]
+    with pytest.raises(fo.errors.InvalidBlock, match="not an instance"):
+        Prepared(fo.MostTasks(), [[1, 2]])  # type: ignore[arg-type]
 
 
 def test_its_repr_says_what_is_kept() -> None:
-    prepared = Prepared(fo.NoFairness(), CLUSTER, solver="HIGHS")
+    prepared = Prepared(fo.MostTasks(), CLUSTER, solver="HIGHS")
     assert "keeps no compiled program" in repr(prepared)
     prepared.allocate()
     assert "keeps a compiled program of 2 unknowns for HIGHS" in repr(prepared)

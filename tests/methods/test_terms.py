@@ -153,7 +153,7 @@ def test_a_problem_of_a_multiple_is_read_in_the_units_of_the_objective() -> None
         policy = fo.Policy(objective)
         problem = policy.problem(CLUSTERS["pool"])
         problem.solve(solver="CLARABEL")
-        read = policy.read(problem, CLUSTERS["pool"])
+        read = policy.certify(problem, CLUSTERS["pool"])
         assert read.objective == pytest.approx(policy.allocate(CLUSTERS["pool"]).objective, rel=1e-6)
 
 
@@ -174,5 +174,5 @@ def test_what_a_method_says_it_is_exact_for_names_multiples_where_it_takes_them(
 ) -> None:
     pool = fo.Instance([[1, 2], [2, 1]], [5, 5])
     assert fo.Policy(objective).allocate(pool, method=method).certificate.method == method
-    with pytest.raises(fo.OutOfDomain, match="multiples"):
+    with pytest.raises(fo.errors.OutOfDomain, match="multiples"):
         fo.Policy(fo.FairnessEfficiency(2, -2)).allocate(pool, method=method)

@@ -76,7 +76,7 @@ def test_a_job_is_frozen_compares_and_can_be_pickled():
     ],
 )
 def test_wrong_values_name_the_user_the_value_and_the_fix(changes, message):
-    with pytest.raises(fo.InvalidInstance, match=message):
+    with pytest.raises(fo.errors.InvalidInstance, match=message):
         fo.Job(**{"user": "web", "demands": [1, 2], "duration": 1, **changes})
 
 
@@ -109,10 +109,10 @@ def test_jobs_that_do_not_belong_to_the_servers_are_named_before_anything_runs(j
 
         next_task = finish = submit
 
-    with pytest.raises(fo.InvalidInstance, match=message):
+    with pytest.raises(fo.errors.InvalidInstance, match=message):
         fo.simulate(cluster, jobs, scheduler=Untouched())
 
 
 def test_a_share_that_is_not_defined_for_a_job_is_an_error_before_anything_runs():
-    with pytest.raises(fo.OutOfDomain, match="user 'b' has a zero"):
+    with pytest.raises(fo.errors.OutOfDomain, match="user 'b' has a zero"):
         fo.simulate([4, 4], [fo.Job("a", [1, 1], 1), fo.Job("b", [1, 0], 1, arrival=9)], fo.KDominantShare(2))

@@ -65,7 +65,7 @@ def test_decisions_are_those_of_plain_loops_in_fractions(loop):
                 number = fast.submit(
                     user, [*map(float, units)], tasks, weight=weight and float(weight), limit=limit, eligible=eligible
                 )
-            except fo.InvalidInstance:  # too large, nowhere or nothing
+            except fo.errors.InvalidInstance:  # too large, nowhere or nothing
                 continue
             assert number == exact.submit(user, units, tasks, weight=weight, limit=limit, eligible=eligible)
         elif kind == "ask":
@@ -80,7 +80,7 @@ def test_decisions_are_those_of_plain_loops_in_fractions(loop):
             if job < len(exact.jobs) and exact.jobs[job]["left"]:
                 assert fast.withdraw(job) == exact.withdraw(job)
             else:
-                with pytest.raises(fo.InvalidInstance, match=f"no task of job {job} waits"):
+                with pytest.raises(fo.errors.InvalidInstance, match=f"no task of job {job} waits"):
                     fast.withdraw(job)
         elif kind == "finish":
             for number in step[0] if live else ():
@@ -194,7 +194,7 @@ def test_a_function_places_tasks_and_is_held_to_servers_where_they_fit():
     assert [task.server for task in everything(scheduler)] == ["server2", "server2", "server1", "server1"]
     scheduler = fo.Scheduler([[4], [1]], placement=lambda units, free, rows: 1)
     scheduler.submit("A", [2])
-    with pytest.raises(fo.InvalidBlock, match=r"gave 1; give one of the rows \[0\]"):
+    with pytest.raises(fo.errors.InvalidBlock, match=r"gave 1; give one of the rows \[0\]"):
         scheduler.next_task()
 
 
@@ -323,14 +323,14 @@ def test_with_a_half_life_the_smallest_decayed_average_is_first(seed):
 def test_a_wrong_job_is_named_and_nothing_is_lost(job, message):
     scheduler = fo.Scheduler([[8, 32], [4, 64]], resources=["cpu", "memory"], servers=["b", "a"])
     scheduler.submit("batch", [1, 1], tasks=2, at=2)
-    with pytest.raises(fo.InvalidInstance, match=message):
+    with pytest.raises(fo.errors.InvalidInstance, match=message):
         scheduler.submit(**{"user": "web", "demands": [1, 1]} | job)
     assert scheduler.waiting == {"batch": 2}
     assert [task.user for task in everything(scheduler)] == ["batch", "batch"]
 
 
 def test_a_share_that_is_not_defined_for_a_job_is_an_error():
-    with pytest.raises(fo.OutOfDomain, match="'web' has a zero KDominantShare"):
+    with pytest.raises(fo.errors.OutOfDomain, match="'web' has a zero KDominantShare"):
         fo.Scheduler([4, 4], fo.KDominantShare(2)).submit("web", [1, 0])
 
 
@@ -347,23 +347,27 @@ def test_a_task_ends_once():
     task = scheduler.next_task()
     scheduler.finish(task.id)
     for wrong in (task, 7, "x", [1]):
-        with pytest.raises(fo.InvalidInstance, match="is running; give one that next_task returned, once"):
+        with pytest.raises(fo.errors.InvalidInstance, match="is running; give one that next_task returned, once"):
             scheduler.finish(wrong)
 
 
 @pytest.mark.parametrize(
     ("options", "error", "message"),
     [
-        (dict(share="drf"), fo.InvalidBlock, "share is 'drf'; give a share such as"),
-        (dict(placement="worst-fit"), fo.InvalidBlock, "placement is 'worst-fit'; did you mean"),
-        (dict(placement="pooled"), fo.InvalidBlock, "give server_types"),
-        (dict(on_misfit="wait"), fo.InvalidBlock, "on_misfit is 'wait'"),
-        (dict(order="random"), fo.InvalidBlock, "order is 'random'"),
-        (dict(half_life=0), fo.InvalidBlock, "half_life is 0; give a finite time > 0"),
-        (dict(half_life=5, order="arrival"), fo.InvalidBlock, "leave half_life out"),
-        (dict(capacities=[[-1]]), fo.InvalidInstance, "-1"),
-        (dict(capacities=[4], servers=["a", "b"]), fo.InvalidInstance, "server"),
-        (dict(capacities=fo.Instance([[1]], [4]), resources=["cpu"]), fo.InvalidInstance, "those of the instance"),
+        (dict(share="drf"), fo.errors.InvalidBlock, "share is 'drf'; give a share such as"),
+        (dict(placement="worst-fit"), fo.errors.InvalidBlock, "placement is 'worst-fit'; did you mean"),
+        (dict(placement="pooled"), fo.errors.InvalidBlock, "give server_types"),
+        (dict(on_misfit="wait"), fo.errors.InvalidBlock, "on_misfit is 'wait'"),
+        (dict(order="random"), fo.errors.InvalidBlock, "order is 'random'"),
+        (dict(half_life=0), fo.errors.InvalidBlock, "half_life is 0; give a finite time > 0"),
+        (dict(half_life=5, order="arrival"), fo.errors.InvalidBlock, "leave half_life out"),
+        (dict(capacities=[[-1]]), fo.errors.InvalidInstance, "-1"),
+        (dict(capacities=[4], servers=["a", "b"]), fo.errors.InvalidInstance, "server"),
+        (
+            dict(capacities=fo.Instance([[1]], [4]), resources=["cpu"]),
+            fo.errors.InvalidInstance,
+            "those of the instance",
+        ),
     ],
 )
 def test_wrong_options_are_named(options, error, message):
@@ -373,10 +377,10 @@ def test_wrong_options_are_named(options, error, message):
 
 def test_a_half_life_needs_the_time_of_every_call():
     scheduler = fo.Scheduler([4], half_life=60)
-    with pytest.raises(fo.InvalidInstance, match="half_life needs the time of every call"):
+    with pytest.raises(fo.errors.InvalidInstance, match="half_life needs the time of every call"):
         scheduler.submit("web", [1])
     scheduler.submit("web", [1], at=0)
-    with pytest.raises(fo.InvalidInstance, match="needs the time"):
+    with pytest.raises(fo.errors.InvalidInstance, match="needs the time"):
         scheduler.next_task()
 
 
@@ -399,5 +403,5 @@ def test_a_limit_of_zero_holds_a_user_back_until_it_is_raised() -> None:
     assert scheduler.next_task() is None and scheduler.waiting == {"a": 2}
     scheduler.submit("a", [1], limit=np.inf)
     assert len(list(iter(scheduler.next_task, None))) == 3
-    with pytest.raises(fo.InvalidInstance, match=r"limit of user 'a' is -1; give a number >= 0"):
+    with pytest.raises(fo.errors.InvalidInstance, match=r"limit of user 'a' is -1; give a number >= 0"):
         scheduler.submit("a", [1], limit=-1)

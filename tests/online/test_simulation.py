@@ -160,7 +160,7 @@ def test_a_task_that_cannot_start_is_an_error_that_says_why(task, message):
         def next_task(self):
             return task
 
-    with pytest.raises(fo.InvalidBlock, match=message):
+    with pytest.raises(fo.errors.InvalidBlock, match=message):
         fo.simulate([2], [fo.Job("a", [2], 1), fo.Job("b", [2], 1, tasks=5)], scheduler=Wrong())
 
 
@@ -170,7 +170,7 @@ def test_a_task_where_it_may_not_run_is_an_error():
             return super().submit(user, demands, tasks)
 
     job, cluster = fo.Job("a", [1], 1, eligible=["s2"]), fo.Instance([], [[2], [2]], servers=["pool", "s2"])
-    with pytest.raises(fo.InvalidBlock, match="for server 'pool', where job 0 may not run"):
+    with pytest.raises(fo.errors.InvalidBlock, match="for server 'pool', where job 0 may not run"):
         fo.simulate(cluster, [job], scheduler=Blind())
 
 
@@ -179,26 +179,26 @@ def test_more_tasks_than_a_job_has_are_an_error():
         def next_task(self):
             return Start(0, "pool")
 
-    with pytest.raises(fo.InvalidBlock, match=r"of job 0, all of whose tasks \(2\) have started"):
+    with pytest.raises(fo.errors.InvalidBlock, match=r"of job 0, all of whose tasks \(2\) have started"):
         fo.simulate([2], [fo.Job("a", [0.5], 1, tasks=2)], scheduler=More())
 
 
 def test_schedulers_that_lack_something_are_refused():
-    with pytest.raises(fo.InvalidBlock, match=r"without next_task\(\)"):
+    with pytest.raises(fo.errors.InvalidBlock, match=r"without next_task\(\)"):
         fo.simulate([2], [], scheduler=object.__new__(type("Half", (), {"submit": print, "finish": print})))
-    with pytest.raises(fo.InvalidBlock, match="give an object"):
+    with pytest.raises(fo.errors.InvalidBlock, match="give an object"):
         fo.simulate([2], [], scheduler=fo.Scheduler)
-    with pytest.raises(fo.InvalidBlock, match="submit takes no weight=, and a job of user 'a' has one"):
+    with pytest.raises(fo.errors.InvalidBlock, match="submit takes no weight=, and a job of user 'a' has one"):
         fo.simulate([2], [fo.Job("a", [1], 1, weight=2)], scheduler=Log())
-    with pytest.raises(fo.InvalidBlock, match="submit returned None"):
+    with pytest.raises(fo.errors.InvalidBlock, match="submit returned None"):
         fo.simulate([2], [fo.Job("a", [1], 1)] * 2, scheduler=type("Silent", (Log,), {"submit": lambda *_: None})())
     used = fo.Scheduler([2])
     used.submit("a", [1])
-    with pytest.raises(fo.InvalidBlock, match="which was not submitted in this run; give a new scheduler"):
+    with pytest.raises(fo.errors.InvalidBlock, match="which was not submitted in this run; give a new scheduler"):
         fo.simulate([2], [fo.Job("b", [1], 1)], scheduler=used)
-    with pytest.raises(fo.InvalidInstance, match=r"the scheduler has capacities \[3.0\] in total, not \[2.0\]"):
+    with pytest.raises(fo.errors.InvalidInstance, match=r"the scheduler has capacities \[3.0\] in total, not \[2.0\]"):
         fo.simulate([2], [], scheduler=fo.Scheduler([3]))
-    with pytest.raises(fo.InvalidBlock, match="share is 'dominant'"):
+    with pytest.raises(fo.errors.InvalidBlock, match="share is 'dominant'"):
         fo.simulate([2], [], "dominant")
 
 
@@ -288,7 +288,7 @@ def test_a_moment_without_a_fair_optimum_is_nan_with_its_reason(monkeypatch):
 
     def sometimes(policy, instance, **_):
         if instance.n_users == 2:
-            raise fo.NotCertified("no solver")
+            raise fo.errors.NotCertified("no solver")
         return real(policy, instance)
 
     monkeypatch.setattr(fair.Policy, "allocate", sometimes)
@@ -330,7 +330,7 @@ def test_no_jobs_and_one_job():
 
 @pytest.mark.parametrize("moments", [[float("nan")], [0, float("inf")], "soon", [[0, 1]]])
 def test_moments_are_finite_numbers(moments):
-    with pytest.raises(fo.InvalidInstance, match="fair_at"):
+    with pytest.raises(fo.errors.InvalidInstance, match="fair_at"):
         fo.simulate([4], [], fair_at=moments)
 
 
@@ -340,7 +340,7 @@ def test_a_share_that_differs_by_server_is_refused():
         def per_task(self, instance):
             return np.arange(1.0, 3.0)[None, :].repeat(instance.n_users, axis=0)
 
-    with pytest.raises(fo.InvalidBlock, match="of user 'a' differs by server"):
+    with pytest.raises(fo.errors.InvalidBlock, match="of user 'a' differs by server"):
         fo.simulate([[4], [4]], [fo.Job("a", [1], 1)], ByServer())
 
 

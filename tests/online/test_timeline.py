@@ -133,18 +133,18 @@ def test_frames_have_a_row_for_each_task_job_user_server_and_moment(run):
 
 
 def test_frames_that_are_not_there_are_errors(run, monkeypatch):
-    with pytest.raises(fo.InvalidBlock, match="no table by 'users'; did you mean 'user'"):
+    with pytest.raises(fo.errors.InvalidBlock, match="no table by 'users'; did you mean 'user'"):
         run.to_frame("users")
-    with pytest.raises(fo.InvalidBlock, match="times belong to the table by 'time'"):
+    with pytest.raises(fo.errors.InvalidBlock, match="times belong to the table by 'time'"):
         run.to_frame("user", [1])
     monkeypatch.setitem(sys.modules, "pandas", None)
-    with pytest.raises(fo.MissingExtra, match=r"pip install 'fairopt\[parquet\]'"):
+    with pytest.raises(fo.errors.MissingExtra, match=r"pip install 'fairopt\[parquet\]'"):
         run.to_frame()
 
 
 def test_moments_that_are_not_numbers_are_errors(run):
     for ask in (run.shares, run.held, run.utilisation, run.with_fair_at):
-        with pytest.raises(fo.InvalidInstance, match=r"\[1\] is nan; give finite numbers"):
+        with pytest.raises(fo.errors.InvalidInstance, match=r"\[1\] is nan; give finite numbers"):
             ask([0, float("nan")])
 
 
@@ -167,18 +167,18 @@ def assert_same(one, other):
 
 
 def test_a_saved_timeline_is_the_same_when_loaded(run, tmp_path):
-    loaded = fo.Timeline.load(run.save(tmp_path / "run.json"))
+    loaded = fo.online.Timeline.load(run.save(tmp_path / "run.json"))
     assert_same(run, loaded)
     assert loaded.jobs == tuple(JOBS)
     np.testing.assert_array_equal(loaded.shares([0, 1, 3]), run.shares([0, 1, 3]))
-    assert_same(fo.simulate([4], []), fo.Timeline.load(fo.simulate([4], []).save(tmp_path / "none.json")))
+    assert_same(fo.simulate([4], []), fo.online.Timeline.load(fo.simulate([4], []).save(tmp_path / "none.json")))
 
 
 def test_moments_that_differ_by_rounding_stay_apart_when_loaded(tmp_path):
     jobs = [fo.Job(f"u{k}", [1], 1 + k / 7, tasks=12) for k in range(7)]  # 2 * (1 + 5/7) and 24/7
     made = fo.simulate([3], jobs)
     assert (np.diff(np.unique(made.end)) < 1e-12).any()
-    assert_same(made, fo.Timeline.load(made.save(tmp_path / "run.json")))
+    assert_same(made, fo.online.Timeline.load(made.save(tmp_path / "run.json")))
 
 
 def test_exact_moments_that_are_one_as_floats_are_one_when_loaded(tmp_path):
@@ -187,7 +187,7 @@ def test_exact_moments_that_are_one_as_floats_are_one_when_loaded(tmp_path):
     assert made.start.tolist() == [0, 0, 1 / 3]
     more = fo.simulate([2], [*jobs, fo.Job("d", [1], 1, arrival=Fraction(1, 4))])
     for one in (made, more):
-        assert_same(one, fo.Timeline.load(one.save(tmp_path / "run.json")))
+        assert_same(one, fo.online.Timeline.load(one.save(tmp_path / "run.json")))
 
 
 def test_an_interrupted_timeline_is_the_same_when_loaded(tmp_path):
@@ -197,7 +197,7 @@ def test_an_interrupted_timeline_is_the_same_when_loaded(tmp_path):
     with fo.progress(stop):
         part = fo.simulate([3], [fo.Job("a", [1], 1, tasks=1500)], fair_at=[5, 900])
     assert part.interrupted and np.isnan(part.fair_shares[1]).all()
-    assert_same(part, fo.Timeline.load(part.save(tmp_path / "part.json")))
+    assert_same(part, fo.online.Timeline.load(part.save(tmp_path / "part.json")))
 
 
 @dataclass(frozen=True, repr=False)
@@ -211,7 +211,7 @@ class Own(fo.Share):
 
 def test_a_share_of_ones_own_is_loaded_as_text_and_not_executed(tmp_path):
     made = fo.simulate([4, 4], [fo.Job("a", [1, 2], 1, tasks=3)], Own())
-    loaded = fo.Timeline.load(made.save(tmp_path / "own.json"))
+    loaded = fo.online.Timeline.load(made.save(tmp_path / "own.json"))
     assert loaded.share == "__import__('os').abort()" and loaded.shares([0]).tolist() == made.shares([0]).tolist()
     np.testing.assert_array_equal(loaded.with_fair_at([0]).fair_shares, made.with_fair_at([0]).fair_shares)
 
@@ -259,20 +259,20 @@ def test_a_file_that_was_changed_is_refused(run, tmp_path, change, message):
     change(data)
     path.write_text(json.dumps(data))
     if message is None:
-        assert fo.Timeline.load(path).share == "FDS"
+        assert fo.online.Timeline.load(path).share == "FDS"
         return
-    with pytest.raises(fo.InvalidInstance, match=message) as error:
-        fo.Timeline.load(path)
+    with pytest.raises(fo.errors.InvalidInstance, match=message) as error:
+        fo.online.Timeline.load(path)
     assert str(path) in str(error.value)
 
 
 def test_names_that_are_no_timelines_are_errors(run, tmp_path):
-    with pytest.raises(fo.InvalidInstance, match=r"give a name that ends in \.json"):
+    with pytest.raises(fo.errors.InvalidInstance, match=r"give a name that ends in \.json"):
         run.save(tmp_path / "run.csv")
     with pytest.raises(FileNotFoundError, match=r"run\.json"):
         run.save(tmp_path / "nowhere" / "run.json")
-    with pytest.raises(fo.InvalidInstance, match=r"nothing\.json"):
-        fo.Timeline.load(tmp_path / "nothing.json")
+    with pytest.raises(fo.errors.InvalidInstance, match=r"nothing\.json"):
+        fo.online.Timeline.load(tmp_path / "nothing.json")
     (tmp_path / "text.json").write_text("[1, 2")
-    with pytest.raises(fo.InvalidInstance, match="does not start with"):
-        fo.Timeline.load(tmp_path / "text.json")
+    with pytest.raises(fo.errors.InvalidInstance, match="does not start with"):
+        fo.online.Timeline.load(tmp_path / "text.json")

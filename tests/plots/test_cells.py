@@ -222,12 +222,12 @@ def test_identical_rows_share_a_price() -> None:
 
 def test_without_prices_there_is_an_error_for_one_and_a_line_of_text_among_several() -> None:
     result = fo.compare(["ps-dsf", "nash"], CLASSES)
-    with pytest.raises(fo.InvalidBlock, match="PS-DSF has none; prices come with"):
+    with pytest.raises(fo.errors.InvalidBlock, match="PS-DSF has none; prices come with"):
         result.allocations["PS-DSF"].plot(kind="prices")
     panels = result.plot(kind="prices").axes
     assert panels[0].get_title().endswith("no prices") and not any(t.get_text() for t in panels[0].texts)
     assert np.isfinite(cells(panels[1])).any()
-    with pytest.raises(fo.InvalidBlock, match="no prices to draw"):
+    with pytest.raises(fo.errors.InvalidBlock, match="no prices to draw"):
         fo.compare(["ps-dsf"], CLASSES).plot(kind="prices")
 
 
@@ -263,7 +263,7 @@ def test_panels_have_the_same_scales_names_and_titles(kind: str) -> None:
     assert len({p.figure for p in panels}) == 1
     given = new_figure(6, 3).subplots(1, 2)
     assert result.plot(kind, ax=given) is given[0].figure
-    with pytest.raises(fo.InvalidBlock, match="1 axes for 2 policies"):
+    with pytest.raises(fo.errors.InvalidBlock, match="1 axes for 2 policies"):
         result.plot(kind, ax=given[:1])
 
 
@@ -298,7 +298,7 @@ STRANGE = fo.Instance(
 
 
 @cache
-def strange(second: bool) -> fo.Comparison:
+def strange(second: bool) -> fo.report.Comparison:
     return fo.compare({"a $strange^$ name " * 5: fo.NashWelfare(), **({"_": fo.DRF()} if second else {})}, STRANGE)
 
 

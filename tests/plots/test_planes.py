@@ -174,26 +174,26 @@ def test_where_demands_differ_by_server_there_are_no_resource_lines() -> None:
 )
 def test_what_cannot_be_drawn_is_an_error_that_says_what_can(options: dict[str, Any], message: str) -> None:
     a = fo.DRF().allocate(TWO)
-    with pytest.raises(fo.InvalidBlock, match=message):
+    with pytest.raises(fo.errors.InvalidBlock, match=message):
         a.plot(**options)
-    with pytest.raises(fo.InvalidBlock, match=message):
+    with pytest.raises(fo.errors.InvalidBlock, match=message):
         fo.compare(["drf"], TWO).plot(**options)
 
 
 def test_one_user_or_one_resource_makes_no_plane() -> None:
     single = fo.Instance([[1]], [2])
-    with pytest.raises(fo.InvalidBlock, match="two users at its axes, and the instance has 1"):
+    with pytest.raises(fo.errors.InvalidBlock, match="two users at its axes, and the instance has 1"):
         single.plot(kind="region")
-    with pytest.raises(fo.InvalidBlock, match="two resources at its axes, and the instance has 1"):
+    with pytest.raises(fo.errors.InvalidBlock, match="two resources at its axes, and the instance has 1"):
         single.plot()
-    with pytest.raises(fo.InvalidBlock, match="'shares' is a picture of an allocation"):
+    with pytest.raises(fo.errors.InvalidBlock, match="'shares' is a picture of an allocation"):
         single.plot(kind="shares")
 
 
 def test_what_is_no_axes_is_refused() -> None:
-    with pytest.raises(fo.InvalidBlock, match="ax='prices'; give matplotlib Axes"):
+    with pytest.raises(fo.errors.InvalidBlock, match="ax='prices'; give matplotlib Axes"):
         fo.DRF().allocate(TWO).plot(ax="prices")
-    with pytest.raises(fo.InvalidBlock, match="give matplotlib Axes"):
+    with pytest.raises(fo.errors.InvalidBlock, match="give matplotlib Axes"):
         fo.compare(["drf"], TWO).plot(ax="prices")
 
 

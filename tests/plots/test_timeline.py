@@ -20,18 +20,18 @@ JOBS = [fo.Job("batch", [2.5, 3], 30, tasks=30), fo.Job("$web_1$", [1, 15], 20, 
 FAIR_AT = [95.0, 5.0, 15.0]  # in no order
 
 
-def run_of(order: str = "share", **options: Any) -> fo.Timeline:
+def run_of(order: str = "share", **options: Any) -> fo.online.Timeline:
     scheduler = fo.Scheduler(CLUSTER, order=order, **options)
     return fo.simulate(CLUSTER, JOBS, scheduler=scheduler, fair_at=FAIR_AT, name=order)
 
 
 @pytest.fixture(scope="module")
-def run() -> fo.Timeline:
+def run() -> fo.online.Timeline:
     return run_of()
 
 
 @pytest.fixture(scope="module")
-def crowd() -> fo.Timeline:
+def crowd() -> fo.online.Timeline:
     """Users of long names."""
     rng = np.random.default_rng(0)
     jobs = [
@@ -52,7 +52,7 @@ def panels_of(drawn: Any) -> list[Any]:
 
 
 @pytest.mark.parametrize("kind", TIMELINE_KINDS)
-def test_words_can_be_read(kind: str, run: fo.Timeline, crowd: fo.Timeline) -> None:
+def test_words_can_be_read(kind: str, run: fo.online.Timeline, crowd: fo.online.Timeline) -> None:
     one = fo.simulate([1], [fo.Job("a", [1], 1)], fair_at=[0])
     several = {"share": run, "arrival": run_of("arrival"), "a name of a policy that is longer than its panel": run}
     drawn = [timeline.plot(kind) for timeline in (run, crowd, one)]
@@ -60,7 +60,7 @@ def test_words_can_be_read(kind: str, run: fo.Timeline, crowd: fo.Timeline) -> N
     assert all(inside(panels_of(d)[0].figure) for d in drawn)
 
 
-def test_an_allocation_has_a_panel_by_resource_that_stacks_what_users_hold(run: fo.Timeline) -> None:
+def test_an_allocation_has_a_panel_by_resource_that_stacks_what_users_hold(run: fo.online.Timeline) -> None:
     panels = run.plot("allocation").axes
     assert [ax.get_ylabel() for ax in panels] == ["cpu (%)", "memory (%)"]
     for i, ax in enumerate(panels):
@@ -77,7 +77,7 @@ def test_an_allocation_has_a_panel_by_resource_that_stacks_what_users_hold(run: 
         np.testing.assert_allclose(tops, 100 * run.utilisation([12, 33])[:, i])
 
 
-def test_shares_are_steps_with_fair_shares_of_those_present(run: fo.Timeline) -> None:
+def test_shares_are_steps_with_fair_shares_of_those_present(run: fo.online.Timeline) -> None:
     ax = run.plot()
     lines = [line for line in ax.lines if line.get_drawstyle() == "steps-post"]
     rings = [line for line in ax.lines if line.get_gid() == "fair"]
@@ -91,7 +91,7 @@ def test_shares_are_steps_with_fair_shares_of_those_present(run: fo.Timeline) ->
 
 
 @pytest.mark.parametrize("kind", ["shares", "utilisation"])
-def test_many_moments_are_sampled(kind: str, run: fo.Timeline, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_moments_are_sampled(kind: str, run: fo.online.Timeline, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("fairopt.plots.timeline.MOMENTS", 4)
     monkeypatch.setattr("fairopt.plots.timeline.NUMBERS", 5)
     line = run.plot(kind).lines[0]
@@ -100,14 +100,14 @@ def test_many_moments_are_sampled(kind: str, run: fo.Timeline, monkeypatch: pyte
     np.testing.assert_allclose(line.get_ydata(), of(line.get_xdata())[:, 0])
 
 
-def test_many_users_are_the_largest_and_the_mean_of_others(crowd: fo.Timeline) -> None:
+def test_many_users_are_the_largest_and_the_mean_of_others(crowd: fo.online.Timeline) -> None:
     names = [text.get_text() for text in crowd.plot().figure.legends[0].get_texts()]
     assert len(names) == 8 and names[-2:] == ["54 others, mean", "fair share"]
     stacked = [text.get_text() for text in crowd.plot("allocation").legends[0].get_texts()]
     assert len(stacked) == 11 and stacked[0] == "50 others"
 
 
-def test_use_has_a_line_by_resource_and_of_several_runs_a_panel(run: fo.Timeline) -> None:
+def test_use_has_a_line_by_resource_and_of_several_runs_a_panel(run: fo.online.Timeline) -> None:
     (ax,) = panels_of(run.plot("utilisation"))
     for i, line in enumerate(ax.lines):
         np.testing.assert_allclose(line.get_ydata(), 100 * run.utilisation(line.get_xdata())[:, i])
@@ -115,7 +115,7 @@ def test_use_has_a_line_by_resource_and_of_several_runs_a_panel(run: fo.Timeline
     assert [len(ax.lines) for ax in panels] == [2, 2]
 
 
-def test_waiting_is_cumulative_with_tasks_that_never_started(run: fo.Timeline) -> None:
+def test_waiting_is_cumulative_with_tasks_that_never_started(run: fo.online.Timeline) -> None:
     ax = run.plot("waiting")
     everyone, batch, _ = ax.lines
     assert [line.get_label() for line in ax.lines] == ["all users", "batch", r"\$web_1\$"]
@@ -128,14 +128,14 @@ def test_waiting_is_cumulative_with_tasks_that_never_started(run: fo.Timeline) -
     assert half.plot("waiting").lines[0].get_ydata()[-1] == pytest.approx(100 * kept / len(run.start))
 
 
-def test_waiting_over_decades_has_a_log_axis_on_which_zeros_count(crowd: fo.Timeline) -> None:
+def test_waiting_over_decades_has_a_log_axis_on_which_zeros_count(crowd: fo.online.Timeline) -> None:
     few = fo.simulate([1], [fo.Job("a", [1], 10.0**k, arrival=10.0 * k) for k in range(6)])
     assert few.plot("waiting").get_xscale() == "log" and crowd.plot("waiting").get_xscale() == "linear"
     first = few.plot("waiting").lines[0].get_ydata()[0]
     assert first >= 100 * (few.waiting == 0).mean() > 0
 
 
-def test_distance_is_in_order_of_time_and_within_the_part_drawn(run: fo.Timeline) -> None:
+def test_distance_is_in_order_of_time_and_within_the_part_drawn(run: fo.online.Timeline) -> None:
     ax = run.plot("distance")
     np.testing.assert_array_equal(ax.lines[0].get_xdata(), sorted(FAIR_AT))
     np.testing.assert_allclose(ax.lines[0].get_ydata(), 100 * run.distance()[[1, 2, 0]])
@@ -143,7 +143,7 @@ def test_distance_is_in_order_of_time_and_within_the_part_drawn(run: fo.Timeline
     assert part.lines[0].get_xdata().tolist() == [15] and part.get_xlim() == (10, 20)
 
 
-def test_a_part_of_the_time_starts_with_what_runs_then(run: fo.Timeline) -> None:
+def test_a_part_of_the_time_starts_with_what_runs_then(run: fo.online.Timeline) -> None:
     line = run.plot(between=(12, 25)).lines[0]
     assert line.get_xdata()[[0, -1]].tolist() == [12, 25]
     np.testing.assert_allclose(line.get_ydata(), run.shares(line.get_xdata())[:, 0])
@@ -151,7 +151,7 @@ def test_a_part_of_the_time_starts_with_what_runs_then(run: fo.Timeline) -> None
     assert arrived == 100
 
 
-def test_an_interrupted_run_is_drawn_as_far_as_it_is_known(run: fo.Timeline) -> None:
+def test_an_interrupted_run_is_drawn_as_far_as_it_is_known(run: fo.online.Timeline) -> None:
     cut = replace(run, until=15.0, interrupted=True)
     assert cut.plot("utilisation").lines[0].get_xdata().max() == 15
 
@@ -167,7 +167,7 @@ def test_axes_may_be_given() -> None:
         run.plot("allocation", ax=axes[0])
 
 
-def test_what_cannot_be_drawn_is_refused(run: fo.Timeline, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_cannot_be_drawn_is_refused(run: fo.online.Timeline, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(InvalidBlock, match="'alocation'; did you mean 'allocation'"):
         run.plot("alocation")
     bare = fo.simulate([1], [fo.Job("a", [1], 1)])

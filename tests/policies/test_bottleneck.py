@@ -102,9 +102,9 @@ def test_identical_servers_are_a_pool() -> None:
 
 def test_several_servers_are_refused_with_the_fix() -> None:
     instance = fo.Instance([[1, 1]], [[1, 1], [1, 2]])
-    with pytest.raises(fo.OutOfDomain, match=r"\.pooled\(\)"):
+    with pytest.raises(fo.errors.OutOfDomain, match=r"\.pooled\(\)"):
         BottleneckFairness().allocate(instance)
-    with pytest.raises(fo.OutOfDomain, match=r"\.pooled\(\)"):
+    with pytest.raises(fo.errors.OutOfDomain, match=r"\.pooled\(\)"):
         bottleneck_fairness(fo.DRF().allocate(instance))
     assert BottleneckFairness().allocate(instance.pooled()).certificate.ok
 
@@ -112,7 +112,7 @@ def test_several_servers_are_refused_with_the_fix() -> None:
 def test_the_mechanism_refuses_what_its_check_refuses(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bottleneck, "NashWelfare", fo.DRF)  # which leaves a complaint here
     instance = fo.Instance([[0, 1], [1, 1]], [4, 6])
-    with pytest.raises(fo.NotCertified, match=r"user 'user2' has 0\.4") as caught:
+    with pytest.raises(fo.errors.NotCertified, match=r"user 'user2' has 0\.4") as caught:
         BottleneckFairness().allocate(instance)
     np.testing.assert_allclose(caught.value.best.tasks, [3.6, 2.4])
 

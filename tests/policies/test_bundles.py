@@ -182,7 +182,7 @@ def test_user_with_task_limit_0_leaves_the_bases():
 
 def test_unequal_weights_are_refused():
     for policy in (fo.MLFDRS(), fo.FFMRA(), fo.HFFMRA()):
-        with pytest.raises(fo.OutOfDomain, match="user 'user2' 3"):
+        with pytest.raises(fo.errors.OutOfDomain, match="user 'user2' 3"):
             policy.allocate(TABLE_I.with_weights([1, 3, 1, 1]))
         assert policy.allocate(TABLE_I.with_weights(7)).certificate.ok
 
@@ -238,7 +238,7 @@ def test_names_and_parameters():
         "Policy(WeightedLog(), constraints=[GlobalAggregateResource('raw'), AtMostRequested()], name='H-FFMRA(raw)')"
     )
     assert fo.MLFDRS("equal").name == "MLF-DRS(equal)"
-    with pytest.raises(fo.InvalidBlock, match="'proportional' or 'equal'"):
+    with pytest.raises(fo.errors.InvalidBlock, match="'proportional' or 'equal'"):
         fo.MLFDRS("faster")
-    with pytest.raises(fo.InvalidBlock, match="'share' or 'raw'"):
+    with pytest.raises(fo.errors.InvalidBlock, match="'share' or 'raw'"):
         fo.HFFMRA(units="GB")

@@ -108,7 +108,7 @@ def test_identical_servers_are_one_pool_and_others_are_refused():
     row = PAPER.replace(capacities=[[1 / 4] * 3], counts=[4])
     np.testing.assert_allclose(fo.DynamicDRF().allocate(row).tasks, [4 / 9, 4 / 9, 1 / 3])
     several = fo.Instance([[1, 1]], [[1, 2], [2, 1]])
-    with pytest.raises(fo.OutOfDomain, match=r"one pool.*use instance.pooled\(\)"):
+    with pytest.raises(fo.errors.OutOfDomain, match=r"one pool.*use instance.pooled\(\)"):
         fo.DynamicDRF().allocate(several)
     assert fo.DynamicDRF().allocate(several.pooled()).tasks == pytest.approx(3)
 
@@ -116,7 +116,7 @@ def test_identical_servers_are_one_pool_and_others_are_refused():
 def test_no_users_and_other_objects():
     assert fo.DynamicDRF().allocate(NONE).certificate.ok
     assert list(fo.DynamicDRF().steps(NONE)) == []
-    with pytest.raises(fo.InvalidBlock, match=r"give a fairopt\.Instance"):
+    with pytest.raises(fo.errors.InvalidBlock, match=r"give a fairopt\.Instance"):
         fo.DynamicDRF().allocate([[1, 2]])
 
 
@@ -131,6 +131,6 @@ def test_steps_made_before_an_interrupt_are_kept_and_a_saved_answer_is_judged_ag
     with pytest.raises(KeyboardInterrupt), fo.progress(stop):
         kept.extend(fo.DynamicDRF().steps(PAPER))
     assert told == [("users arrived", k, 3) for k in range(3)]
-    a = fo.named_policy("dynamic-drf").allocate(PAPER)
+    a = fo.policies.named_policy("dynamic-drf").allocate(PAPER)
     loaded = fo.Allocation.load(a.save(tmp_path / "a.json"))
     assert loaded.policy == fo.DynamicDRF() and loaded.certificate.ok and loaded.certificate.note == ""

@@ -20,7 +20,7 @@ from fairopt.policies.psdsf import PSDSF
 from fairopt.runtime.clock import Clock
 from fairopt.scale import many as batch
 
-POLICIES = {"DRF": fo.DRF(), "FDS(2)": fo.FDS(2), "most tasks": fo.NoFairness()}
+POLICIES = {"DRF": fo.DRF(), "FDS(2)": fo.FDS(2), "most tasks": fo.MostTasks()}
 
 
 def exactly(instance: fo.Instance) -> np.ndarray:
@@ -156,13 +156,13 @@ def test_an_error_names_the_server_and_the_user() -> None:
         users=["a", "b"],
         servers=["big", "small"],
     )
-    with pytest.raises(fo.OutOfDomain, match="on server 'small' alone: user 'b' has a zero"):
+    with pytest.raises(fo.errors.OutOfDomain, match="on server 'small' alone: user 'b' has a zero"):
         NaivePerServer(fo.KDF(2)).allocate(instance)
 
 
 def test_a_conflict_names_the_server_and_keeps_what_conflicts() -> None:
     instance = fo.Instance([[1]], [[4], [2]], servers=["big", "small"])
-    with pytest.raises(fo.Infeasible, match="on server 'small' alone") as caught:
+    with pytest.raises(fo.errors.Infeasible, match="on server 'small' alone") as caught:
         NaivePerServer(fo.Policy(fo.Leximin(), [fo.MinTasks(3)])).allocate(instance)
     assert caught.value.conflict
 
@@ -176,7 +176,7 @@ def test_numbers_by_user_reach_each_server() -> None:
     by_place = fo.KDF(2, rank_weights=[(2, 1), (1, 1), (1, 3)])
     a, b = (NaivePerServer(p).allocate(instance) for p in (by_label, by_place))
     np.testing.assert_allclose(a.tasks_by_server, b.tasks_by_server, rtol=1e-9)
-    floors = fo.Policy(fo.NoFairness().objective, [fo.MinTasks({"user3": 1})])
+    floors = fo.Policy(fo.MostTasks().objective, [fo.MinTasks({"user3": 1})])
     assert (NaivePerServer(floors).allocate(instance).tasks_by_server[0] >= 1 - 1e-9).all()
 
 
@@ -201,10 +201,10 @@ def test_a_server_without_a_proof_is_named_with_the_best_found() -> None:
             if instance.servers[0] != "small":
                 return best
             doubtful = fo.Allocation(instance, self, best.tasks_by_server, fo.Certificate(0.5, 0.0, "guess"), 0.0)
-            raise fo.NotCertified("cannot say", best=doubtful)
+            raise fo.errors.NotCertified("cannot say", best=doubtful)
 
     instance = fo.Instance([[1]], [[4], [2]], servers=["big", "small"])
-    with pytest.raises(fo.NotCertified, match=r"of server 'small' could be certified: gap 0\.5") as caught:
+    with pytest.raises(fo.errors.NotCertified, match=r"of server 'small' could be certified: gap 0\.5") as caught:
         NaivePerServer(Doubtful()).allocate(instance)
     assert caught.value.best.tasks == pytest.approx([6], rel=1e-15)
 
@@ -213,7 +213,7 @@ def test_time_runs_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Clock, "late", True)
     rng = np.random.default_rng(0)
     instance = fo.Instance(rng.uniform(0.1, 1, (50, 2)), rng.uniform(5, 50, (40, 2)))
-    with pytest.raises(fo.NotCertified, match="of server 'server1' could be certified"):
+    with pytest.raises(fo.errors.NotCertified, match="of server 'server1' could be certified"):
         NaivePerServer(fo.FDS(2)).allocate(instance, time_limit=1e-3)
 
 
@@ -239,7 +239,7 @@ def test_sharing_incentive_on_each_server_gives_it_on_the_whole() -> None:
 
 @pytest.mark.parametrize("wrong", ["drf", fo.Policy, None])
 def test_what_is_no_policy_is_refused(wrong: Any) -> None:
-    with pytest.raises(fo.InvalidBlock, match="give a policy"):
+    with pytest.raises(fo.errors.InvalidBlock, match="give a policy"):
         NaivePerServer(wrong)
 
 

@@ -127,7 +127,9 @@ def test_a_task_that_is_nothing_beside_those_elsewhere_keeps_to_the_capacity() -
 def test_without_time_it_is_refused_with_the_best_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("fairopt.policies.psdsf.equilibrium", lambda some, deadline, keep: equilibrium(some, 0.0, keep))
     instance = log_uniform(np.random.default_rng(0), 60, 3, servers=10)
-    with pytest.raises(fo.NotCertified, match=r"could still rise by .* on server 'server\d+' .*time_limit") as caught:
+    with pytest.raises(
+        fo.errors.NotCertified, match=r"could still rise by .* on server 'server\d+' .*time_limit"
+    ) as caught:
         PSDSF().allocate(instance, time_limit=60)
     best = caught.value.best
     assert feasibility(instance, best.tasks_by_server) <= 1e-9 and not best.certificate.ok
@@ -135,12 +137,12 @@ def test_without_time_it_is_refused_with_the_best_found(monkeypatch: pytest.Monk
 
 @pytest.mark.parametrize("wrong", [0, -1.0, "1"])
 def test_a_time_limit_that_is_none_is_refused(wrong: Any) -> None:
-    with pytest.raises(fo.InvalidBlock, match="time_limit"):
+    with pytest.raises(fo.errors.InvalidBlock, match="time_limit"):
         PSDSF().allocate(fo.Instance([[1]], [1]), time_limit=wrong)
 
 
 def test_something_else_than_an_instance_is_refused() -> None:
-    with pytest.raises(fo.InvalidBlock, match="not an instance"):
+    with pytest.raises(fo.errors.InvalidBlock, match="not an instance"):
         PSDSF().allocate([[1]])  # type: ignore[arg-type]
 
 

@@ -187,22 +187,22 @@ def test_the_gap_bounds_every_divisible_answer(instance):
 
 
 def test_errors_name_the_user_and_the_fix():
-    with pytest.raises(fo.InvalidBlock, match="give a share, such as DominantShare"):
+    with pytest.raises(fo.errors.InvalidBlock, match="give a share, such as DominantShare"):
         fo.SequentialMinMax("cpu")
-    with pytest.raises(fo.InvalidBlock, match="placement is 'worst'"):
+    with pytest.raises(fo.errors.InvalidBlock, match="placement is 'worst'"):
         fo.SequentialMinMax(placement="worst")
-    with pytest.raises(fo.InvalidBlock, match="gives whole tasks only"):
+    with pytest.raises(fo.errors.InvalidBlock, match="gives whole tasks only"):
         fo.SequentialMinMax().allocate(fo.Instance([[1]], [1]), integral=False)
-    with pytest.raises(fo.InvalidBlock, match=r"placement is 'pooled'; known: first-fit"):
+    with pytest.raises(fo.errors.InvalidBlock, match=r"placement is 'pooled'; known: first-fit"):
         fo.SequentialMinMax(placement="pooled")
-    with pytest.raises(fo.InvalidBlock, match=r"give a fairopt\.Instance"):
+    with pytest.raises(fo.errors.InvalidBlock, match=r"give a fairopt\.Instance"):
         fo.SequentialMinMax().allocate([[1]])
     apart = fo.Instance([[[1], [2]]], [[4], [4]], users=["web"])
-    with pytest.raises(fo.OutOfDomain, match="of user 'web' differ"):
+    with pytest.raises(fo.errors.OutOfDomain, match="of user 'web' differ"):
         fo.SequentialMinMax(fo.Tasks()).allocate(apart)
-    with pytest.raises(fo.OutOfDomain, match="of one task of user 'web' differs"):
+    with pytest.raises(fo.errors.OutOfDomain, match="of one task of user 'web' differs"):
         fo.SequentialMinMax().allocate(apart)
-    with pytest.raises(fo.OutOfDomain, match="has a zero"):
+    with pytest.raises(fo.errors.OutOfDomain, match="has a zero"):
         fo.SequentialMinMax(fo.ResourceShare(1)).allocate(fo.Instance([[1, 0]], [1, 1]))
 
 
@@ -214,7 +214,7 @@ def test_no_users_no_tasks_and_a_limit_of_zero():
 
 
 def test_a_saved_answer_is_judged_again_and_progress_can_stop_it(tmp_path):
-    policy = fo.named_policy("sequential-minmax:placement=best-fit")
+    policy = fo.policies.named_policy("sequential-minmax:placement=best-fit")
     assert policy == fo.SequentialMinMax(placement="best-fit")
     a = policy.allocate(fo.Instance([[1, 4], [3, 1]], [9, 18]))
     loaded = fo.Allocation.load(a.save(tmp_path / "a.json"))
@@ -244,6 +244,8 @@ def test_it_is_compared_with_whole_tasks_of_others_and_the_legend_says_what_the_
 
 
 def test_more_tasks_than_can_be_placed_one_by_one_are_refused():
-    with pytest.raises(fo.OutOfDomain, match=r"user 'user1' could run 1e\+13 tasks, and up to 1e\+09 are placed"):
+    with pytest.raises(
+        fo.errors.OutOfDomain, match=r"user 'user1' could run 1e\+13 tasks, and up to 1e\+09 are placed"
+    ):
         fo.SequentialMinMax().allocate(fo.Instance([[1]], [1e13]))
     assert fo.SequentialMinMax().allocate(fo.Instance([[1]], [1e13], task_limits=[3])).tasks.tolist() == [3]

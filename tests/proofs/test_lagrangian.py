@@ -322,7 +322,7 @@ def test_no_tasks_are_not_certified_where_rows_allow_very_few(demands, capacitie
         answer = fo.Policy(fo.Total(fo.Tasks()), [Less(table, right)]).allocate(
             fo.Instance([demands], capacities), method=method
         )
-    except fo.NotCertified:
+    except fo.errors.NotCertified:
         return
     assert answer.tasks.sum() == pytest.approx(best, rel=1e-6, abs=0)
 

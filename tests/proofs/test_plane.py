@@ -32,7 +32,7 @@ def test_no_mean_is_too_small_to_count() -> None:
     instance = fo.Instance([[1], [1]], [1], task_limits=[1e-14, np.inf])
     try:
         a = fo.GFJ(beta=2, lam=-1e-3).allocate(instance, solver="CLARABEL")
-    except fo.NotCertified as refused:  # rounding is all that is left of lines there
+    except fo.errors.NotCertified as refused:  # rounding is all that is left of lines there
         assert refused.best is not None
         a = refused.best
     even, other = judged(a, [1e-14, 1e-14]), judged(a, [1e-14, 1e-13])
@@ -55,7 +55,7 @@ def test_a_largest_sum_that_is_hardly_proved_is_no_bound() -> None:
 
 @pytest.mark.parametrize("beta", [-1e-17, 1e-17])
 def test_nothing_is_proved_where_one_minus_beta_rounds_to_one(beta: float) -> None:
-    with pytest.raises(fo.NotCertified):  # equal shares and the largest sum look equally good
+    with pytest.raises(fo.errors.NotCertified):  # equal shares and the largest sum look equally good
         fo.GFJ(beta=beta, lam=2).allocate(fo.Instance([[1, 4], [3, 1]], [9, 18]), solver="CLARABEL")
 
 
@@ -115,7 +115,7 @@ def test_variables_of_a_users_own_condition_are_refused_by_a_certificate() -> No
             return {"below": model.tasks[0] <= middle, "above": middle <= 3 + 2 * model.tasks[1]}
 
     policy = fo.Policy(fo.FairnessEfficiency(-1, 1, fo.Tasks()), [Between()])
-    with pytest.raises(fo.NotCertified):
+    with pytest.raises(fo.errors.NotCertified):
         policy.allocate(fo.Instance([[1], [2]], [6]), solver="CLARABEL")
 
 

@@ -322,7 +322,7 @@ def test_max_min_is_judged_by_the_tasks_and_not_by_the_level_that_was_found(monk
     monkeypatch.setattr(pool_module, "find_events", lying)
     instance = fo.Instance([[1, 4], [3, 1]], [9, 18])
     for objective in (fo.MaxMin(), fo.Leximin()):
-        with pytest.raises(fo.NotCertified):
+        with pytest.raises(fo.errors.NotCertified):
             fo.Policy(objective).allocate(instance, method="water-filling")
 
 
@@ -380,7 +380,7 @@ def test_parts_judged_apart_and_put_together_are_the_whole(cut: int, limits: flo
             worths.append(Worth.empty(3))
             levels.append(Bottlenecks.empty(3))
             continue
-        part = Pool(Program(instance.window(rows), fo.AlphaFair(alpha, share), ()), share)
+        part = Pool(Program(instance._window(rows), fo.AlphaFair(alpha, share), ()), share)
         worths.append(worth(part, case.tasks[rows], case.log_prices, alpha, case.level))
         levels.append(bottlenecks(part, tasks[rows], range(3)))
     together = combined(worths)
@@ -431,7 +431,7 @@ def test_what_levels_owe_counts_where_a_user_needs_a_trace_of_it() -> None:
     def gap(tasks: np.ndarray, *cuts: int) -> float:
         order, parts = first_full(pool, tasks), []
         for rows in np.split(np.arange(3), cuts):
-            of = Pool(Program(instance.window(rows), program.objective, ()), fo.Tasks())
+            of = Pool(Program(instance._window(rows), program.objective, ()), fo.Tasks())
             parts.append((of, tasks[rows], bottlenecks(of, tasks[rows], order)))
         found = combined([part for _, _, part in parts])
         assert found.traces(pool.usable)

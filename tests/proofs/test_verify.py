@@ -225,7 +225,7 @@ def test_anything_but_a_file_of_an_allocation_is_a_fault(tmp_path: Path) -> None
         assert not found.ok and found.faults
 
 
-@pytest.mark.parametrize("policy", [fo.DRF(), fo.NashWelfare(), fo.FDS(0.5), fo.NoFairness(), fo.KDF(2)])
+@pytest.mark.parametrize("policy", [fo.DRF(), fo.NashWelfare(), fo.FDS(0.5), fo.MostTasks(), fo.KDF(2)])
 def test_whole_tasks_of_zero_are_not_proved(policy: Any, tmp_path: Path) -> None:
     path = policy.allocate(fo.Instance([[4, 1], [1, 3]], [20, 20]), integral=True).save(tmp_path / "a.json")
     assert fo.verify(path).ok

@@ -49,7 +49,7 @@ def read(answer: fo.Allocation, folder: Path) -> Any:
     return json.loads(answer.save(folder / "answer.json").read_text())
 
 
-def checked(data: Any, folder: Path) -> fo.Verification:
+def checked(data: Any, folder: Path) -> fo.proofs.Verification:
     (folder / "changed.json").write_text(json.dumps(data | {"objective": None}))
     return fo.verify(folder / "changed.json")
 
@@ -187,7 +187,7 @@ def test_whole_tasks_lose_what_the_divisible_optimum_says(policy: fo.Policy, tmp
         instance, first = small(np.random.default_rng(seed)), number_of(fo.blocks.algebra.tiers_of(policy.objective)[0])
         try:
             answer = policy.allocate(instance, integral="rounded")
-        except (fo.Infeasible, fo.NotCertified):
+        except (fo.errors.Infeasible, fo.errors.NotCertified):
             continue
         proof = fo.verify(answer.save(tmp_path / "answer.json"))
         assert proof.ok is (proof.gap < 1), proof  # a loss of all proves nothing
@@ -198,7 +198,7 @@ def test_whole_tasks_lose_what_the_divisible_optimum_says(policy: fo.Policy, tmp
             continue
         best = fo.Policy(first, policy.constraints).allocate(part)
         divisible, found = (
-            fo.blocks.model.Point(part.taking_part(active), a.tasks_by_server[active]) for a in (best, answer)
+            fo.blocks.model.Point(part._taking_part(active), a.tasks_by_server[active]) for a in (best, answer)
         )
         loss = first.loss(divisible, 0.0, found)
         assert proof.gap == pytest.approx(loss, abs=2e-6) or (proof.gap == math.inf and loss == 1)
@@ -243,7 +243,7 @@ def test_users_of_whom_no_whole_task_fits_are_left_out_and_that_is_said(tmp_path
 
 def test_prices_made_up_for_whole_tasks_claim_no_smaller_loss(tmp_path: Path) -> None:
     """Three tasks are divisible, of a pool of 6; one task of each user leaves out a third."""
-    data = read(fo.NoFairness().allocate(fo.Instance([[2], [2]], [6]), integral=True), tmp_path)
+    data = read(fo.MostTasks().allocate(fo.Instance([[2], [2]], [6]), integral=True), tmp_path)
     data["placement"] = data["tasks_by_server"] = [[1.0], [1.0]]
     for price in (0.0, 0.1, 0.5, 3.0):
         data["proof"][0]["prices"] = [[price]]

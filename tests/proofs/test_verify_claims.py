@@ -168,7 +168,7 @@ def test_an_objective_beyond_floats_is_infinite(alpha: float, tmp_path: Path) ->
     "policy",
     [
         fo.FDS(2),
-        fo.NoFairness(),
+        fo.MostTasks(),
         fo.Policy(fo.OrderedWeighted((2, 1))),
         fo.Policy(fo.AlphaFair(3).then(fo.Total())),
         fo.Policy(fo.AlphaFair(1) + 0.25 * fo.Total(fo.Tasks())),

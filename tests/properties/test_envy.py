@@ -153,7 +153,7 @@ def test_bounds_settle_all_users_where_the_notion_is_envy_free_and_the_tree_the_
     verdict = fo.check(a, "ef")["ef"]
     assert bool(looked) == (pairs is None) and verdict.holds == (pairs == 0)
     if not verdict.holds:
-        found = verdict.witness
+        found = verdict.details
         j, k = a.instance.user_index(found.envier), a.instance.user_index(found.envied)
         held = a.instance.demands[[k]] * a.tasks[k] / a.instance.demands[[j]]
         assert found.would_run == pytest.approx(held.min(), rel=1e-15)
@@ -209,8 +209,8 @@ def test_a_verdict_is_open_where_the_time_was_over_before_a_user_was_found_to_en
 @pytest.mark.parametrize("name", ["ef", "ef1"])
 def test_the_matrix_is_left_out_where_the_time_was_over(name: str) -> None:
     verdict = fo.check(fo.KDF(2).allocate(pool(10)), name, time_limit=1e-9)[name]
-    assert verdict.holds is None and verdict.witness.matrix is None and verdict.witness.left == 10
-    with pytest.raises(fo.InvalidBlock, match="who envies whom most is in"):
+    assert verdict.holds is None and verdict.details.matrix is None and verdict.details.left == 10
+    with pytest.raises(fo.errors.InvalidBlock, match="who envies whom most is in"):
         verdict.plot()
 
 
@@ -219,5 +219,5 @@ def test_what_can_be_gained_on_several_servers_is_open_where_the_time_was_over()
     less = by_hand(a.instance, a.tasks_by_server / 2)
     verdict = fo.check(less, "pe", time_limit=1e-9)["pe"]
     assert verdict.holds is None and "is not ruled out when the time limit of 1e-09 s was over" in str(verdict)
-    assert verdict.witness.bound > 0.5 and verdict.margin == 0.0
+    assert verdict.details.bound > 0.5 and verdict.margin == 0.0
     assert fo.check(less, "pe")["pe"].holds is False

@@ -73,10 +73,10 @@ def test_verdicts_are_those_of_the_definition(a):
         pairs = {(j, k) for j in users for k in users if j != k and envies(a, j, k, theirs)}
         verdict = fo.check(a, name)[name]
         assert verdict.holds == (not pairs)
-        assert {(int(j), int(k)) for j, k in np.argwhere(verdict.witness.matrix > 1e-6)} == pairs
+        assert {(int(j), int(k)) for j, k in np.argwhere(verdict.details.matrix > 1e-6)} == pairs
         if pairs:
             index = a.instance.user_index
-            assert (index(verdict.witness.envier), index(verdict.witness.envied)) in pairs
+            assert (index(verdict.details.envier), index(verdict.details.envied)) in pairs
 
 
 def test_sentences_name_both_users_and_the_numbers():

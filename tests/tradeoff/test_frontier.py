@@ -45,7 +45,7 @@ def pools(draw: st.DrawFn) -> fo.Instance:
 def test_rows_are_the_measures_of_each_policy_solved_alone(instance: fo.Instance) -> None:
     found = fo.frontier(fo.FDS, instance, {"alpha": ALPHAS})
     part = instance.task_limits > 0
-    least, most = [p.allocate(instance) for p in (fo.DRF(), fo.NoFairness())]
+    least, most = [p.allocate(instance) for p in (fo.DRF(), fo.MostTasks())]
     level = (least.share(fo.DominantShare())[part]).min(initial=np.inf)
     largest = fo.Policy(fo.Total()).allocate(instance).shares.sum()
     assert (found["gap"] <= 1e-6).all()
@@ -171,7 +171,7 @@ def test_bounds_are_those_of_the_papers() -> None:
         others = (n - x) * x ** (-1 / alpha)
         assert largest_price(alpha, n) == pytest.approx(1 - ((1 + others / x) / (1 + others)).min(), rel=1e-5)
     assert largest_price(0, 9) == largest_price(2, 1) == 0
-    with pytest.raises(fo.InvalidBlock, match="alpha is nan"):
+    with pytest.raises(fo.errors.InvalidBlock, match="alpha is nan"):
         largest_price(np.nan, 3)
 
 
@@ -318,11 +318,15 @@ def test_points_are_written_as_they_come(tmp_path: Path, monkeypatch: pytest.Mon
 @pytest.mark.parametrize(
     ("change", "error", "words"),
     [
-        ({"instance": SECTION_V.replace(capacities=[9, 19])}, fo.InvalidInstance, "another instance"),
-        ({"instance": SECTION_V.with_weights([1, 2])}, fo.InvalidInstance, "another instance"),
-        ({"grid": {"alpha": [1, 3]}}, fo.InvalidBlock, "another grid"),
-        ({"family": fo.GFJ}, fo.InvalidBlock, "another family"),
-        ({"family": lambda alpha: fo.FDS(alpha).with_constraints(fo.SharingIncentive())}, fo.InvalidBlock, "constr"),
+        ({"instance": SECTION_V.replace(capacities=[9, 19])}, fo.errors.InvalidInstance, "another instance"),
+        ({"instance": SECTION_V.with_weights([1, 2])}, fo.errors.InvalidInstance, "another instance"),
+        ({"grid": {"alpha": [1, 3]}}, fo.errors.InvalidBlock, "another grid"),
+        ({"family": fo.GFJ}, fo.errors.InvalidBlock, "another family"),
+        (
+            {"family": lambda alpha: fo.FDS(alpha).with_constraints(fo.SharingIncentive())},
+            fo.errors.InvalidBlock,
+            "constr",
+        ),
     ],
 )
 def test_a_file_of_another_sweep_is_refused(
@@ -380,7 +384,7 @@ def test_a_file_of_a_notion_that_prints_alike_but_says_something_else_is_refused
     first = fo.frontier(lambda alpha: fo.Policy(fo.AlphaFair(alpha, one)), SECTION_V, grid, resume=path)
     again = fo.frontier(lambda alpha: fo.Policy(fo.AlphaFair(alpha, one)), SECTION_V, grid, resume=path)
     np.testing.assert_array_equal(first["tasks"], again["tasks"])
-    with pytest.raises(fo.InvalidBlock, match=words):
+    with pytest.raises(fo.errors.InvalidBlock, match=words):
         fo.frontier(lambda alpha: fo.Policy(fo.AlphaFair(alpha, other)), SECTION_V, grid, resume=path)
 
 
@@ -388,7 +392,7 @@ def test_a_file_of_a_mechanism_that_prints_alike_but_holds_something_else_is_ref
     grid, path = {"alpha": [0.5, 2]}, tmp_path / "f.json"
     fo.frontier(functools.partial(Told, share=fo.DominantShare()), SECTION_V, grid, resume=path)
     fo.frontier(functools.partial(Told, share=fo.DominantShare()), SECTION_V, grid, resume=path)
-    with pytest.raises(fo.InvalidBlock, match="another family"):
+    with pytest.raises(fo.errors.InvalidBlock, match="another family"):
         fo.frontier(functools.partial(Told, share=fo.Tasks()), SECTION_V, grid, resume=path)
 
 
@@ -398,14 +402,14 @@ def test_a_file_of_an_earlier_version_is_refused_by_name(tmp_path: Path) -> None
     del data["of"]["values"], data["digest"]
     data["digest"] = hashlib.sha256(json.dumps(data).encode()).hexdigest()
     path.write_text(json.dumps(data))
-    with pytest.raises(fo.InvalidBlock, match="earlier version of fairopt"):
+    with pytest.raises(fo.errors.InvalidBlock, match="earlier version of fairopt"):
         fo.frontier(fo.FDS, SECTION_V, {"alpha": [1]}, resume=path)
 
 
 def test_a_file_of_the_parameters_in_another_order_is_refused(tmp_path: Path) -> None:
     grid = {"p": [0, 1], "alpha": [1, 2]}
     path = fo.frontier(fo.PNormFairness, SECTION_V, grid).save(tmp_path / "f.json")
-    with pytest.raises(fo.InvalidBlock, match="another grid"):
+    with pytest.raises(fo.errors.InvalidBlock, match="another grid"):
         fo.frontier(fo.PNormFairness, SECTION_V, dict(reversed(grid.items())), resume=path)
 
 
@@ -413,7 +417,7 @@ def test_a_file_of_the_parameters_in_another_order_is_refused(tmp_path: Path) ->
 def test_a_file_that_is_not_a_frontier_is_refused_and_kept(tmp_path: Path, text: str) -> None:
     path = tmp_path / "f.json"
     path.write_text(text)
-    with pytest.raises(fo.InvalidInstance, match=r"f\.json"):
+    with pytest.raises(fo.errors.InvalidInstance, match=r"f\.json"):
         fo.frontier(fo.FDS, SECTION_V, {"alpha": [1]}, resume=path)
     assert path.read_text() == text
 
@@ -423,7 +427,7 @@ def test_an_edited_row_is_refused(tmp_path: Path) -> None:
     data = json.loads(path.read_text())
     data["rows"][0]["fairness"] = 100.0
     path.write_text(json.dumps(data))
-    with pytest.raises(fo.InvalidInstance, match="changed after"):
+    with pytest.raises(fo.errors.InvalidInstance, match="changed after"):
         fo.frontier(fo.FDS, SECTION_V, {"alpha": [1]}, resume=path)
 
 
@@ -453,25 +457,25 @@ def test_an_edited_row_is_refused(tmp_path: Path) -> None:
     ],
 )
 def test_bad_families_and_grids_are_refused_before_anything_is_solved(family: Any, grid: Any, words: str) -> None:
-    with pytest.raises(fo.InvalidBlock, match=words):
+    with pytest.raises(fo.errors.InvalidBlock, match=words):
         fo.frontier(family, SECTION_V, grid)
 
 
 def test_other_bad_arguments() -> None:
-    with pytest.raises(fo.InvalidBlock, match="Instance second"):
+    with pytest.raises(fo.errors.InvalidBlock, match="Instance second"):
         fo.frontier(fo.FDS, [[1]], {"alpha": [1]})  # type: ignore[arg-type]
     for wrong in (0, True, 1.5):
-        with pytest.raises(fo.InvalidBlock, match="processes is"):
+        with pytest.raises(fo.errors.InvalidBlock, match="processes is"):
             fo.frontier(fo.FDS, SECTION_V, {"alpha": [1]}, processes=wrong)  # type: ignore[arg-type]
 
     class Local:
         def allocate(self, instance: fo.Instance) -> fo.Allocation:
             return fo.DRF().allocate(instance)
 
-    with pytest.raises(fo.InvalidBlock, match="cannot be sent to other processes"):
+    with pytest.raises(fo.errors.InvalidBlock, match="cannot be sent to other processes"):
         fo.frontier(lambda k: Local(), SECTION_V, {"k": [1]}, processes=2)
     for name in ("points.csv", "points"):
-        with pytest.raises(fo.InvalidInstance, match=r"ends in \.json"):
+        with pytest.raises(fo.errors.InvalidInstance, match=r"ends in \.json"):
             fo.frontier(fo.FDS, SECTION_V, {"alpha": [1]}, resume=name)
     with pytest.raises(FileNotFoundError, match="no/folder"):
         fo.frontier(fo.FDS, SECTION_V, {"alpha": [1]}, resume="no/folder/f.json")
@@ -514,7 +518,7 @@ def test_an_answer_without_a_standard_to_measure_it_by_is_kept(monkeypatch: pyte
 
 def test_missing_pandas_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pandas", None)
-    with pytest.raises(fo.MissingExtra, match=r"pip install 'fairopt\[parquet\]'"):
+    with pytest.raises(fo.errors.MissingExtra, match=r"pip install 'fairopt\[parquet\]'"):
         fo.frontier(fo.FDS, SECTION_V, {"alpha": [1]}).to_frame()
 
 
@@ -533,7 +537,7 @@ def test_a_dominated_answer_keeps_the_note_of_its_certificate(tmp_path: Path) ->
 def test_measures_without_their_standard_say_why(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(self: fo.Policy, instance: fo.Instance, **options: object) -> fo.Allocation:
         if self.name == "DRF":
-            raise fo.NotCertified("no proof")
+            raise fo.errors.NotCertified("no proof")
         return solved(self, instance, **options)
 
     solved = fo.Policy.allocate
@@ -592,7 +596,7 @@ def test_a_point_that_the_time_limit_stops_is_no_error_and_is_asked_again(
     def slow(policy: Any, instance: fo.Instance, **options: Any) -> fo.Allocation:
         nonlocal late
         if late := policy == fo.FDS(0.5):
-            raise fo.NotCertified("the time limit was over")
+            raise fo.errors.NotCertified("the time limit was over")
         return solve(policy, instance, **options)
 
     monkeypatch.setattr(Clock, "late", property(lambda self: late))

@@ -233,7 +233,7 @@ def test_options_are_arrays_or_dicts_and_users_are_joined_by_label() -> None:
     ]
     for options, ranking in forms:
         assert (prefer.compatible(options, ranking, "fds", instance=CLUSTER, **GRID) == expected).all()
-    with pytest.raises(fo.InvalidInstance, match="options is a DataFrame with labels"):
+    with pytest.raises(fo.errors.InvalidInstance, match="options is a DataFrame with labels"):
         prefer.compatible(frame, words, "fds", instance=CLUSTER, **GRID)
     backwards = {"x": {"A": 1, "B": 2}, "y": {"B": 1, "A": 3}}
     assert prefer.Survey(backwards, {"ann": ["x", "y"]}, "gfj", **GRID).tasks.tolist() == [[1, 2], [3, 1]]
@@ -241,7 +241,7 @@ def test_options_are_arrays_or_dicts_and_users_are_joined_by_label() -> None:
 
 def test_on_several_servers_options_must_fit_behind_the_walls() -> None:
     walls = fo.Instance([[2, 1], [1, 2]], [[4, 0.5], [0.5, 4]], users=["a", "b"])
-    with pytest.raises(fo.InvalidInstance, match="option '1' does not fit on the servers"):
+    with pytest.raises(fo.errors.InvalidInstance, match="option '1' does not fit on the servers"):
         prefer.compatible([(0.5, 0.1), (1, 1)], [0, 1], "gfj", betas=[2], lams=[0], instance=walls)
     one = prefer.compatible([(0.2, 0.2), (0.4, 0.1)], [0, 1], "fds", betas=[2], lams=[0], instance=walls)
     assert one.all()
@@ -356,7 +356,7 @@ def test_answers_to_questions_of_another_scale_are_compared_option_by_option() -
     both = (first.wrong[0] == 0) & (other.wrong[0] == 0)
     assert found["ann"][1] == both.sum() > 0
     assert found["bob"][1] == 0
-    with pytest.raises(fo.InvalidInstance, match="question '2' has another grid"):
+    with pytest.raises(fo.errors.InvalidInstance, match="question '2' has another grid"):
         prefer.consistency({"1": first, "2": prefer.Survey(ABC, {"a": ALONG}, "gfj", betas=[2], lams=[0])})
     assert prefer.consistency({}) == {}
 
@@ -367,53 +367,65 @@ def test_answers_to_questions_of_another_scale_are_compared_option_by_option() -
 @pytest.mark.parametrize(
     ("changes", "error", "words"),
     [
-        ({"betas": [1, 0]}, fo.InvalidBlock, "betas hold 0"),
-        ({"lams": [np.nan]}, fo.InvalidBlock, "lams hold nan"),
-        ({"betas": [np.inf]}, fo.InvalidBlock, "betas hold inf"),
-        ({"lams": []}, fo.InvalidBlock, "at least one number"),
-        ({"betas": [[1, 2]]}, fo.InvalidBlock, "shape"),
-        ({"family": "fsd"}, fo.InvalidBlock, "fds"),
-        ({"family": "drf"}, fo.InvalidBlock, "family 'drf' takes no beta and lam"),
-        ({"family": "pnorm"}, fo.InvalidBlock, "family 'pnorm' needs p, as pnorm:p=2"),
-        ({"family": 3}, fo.InvalidBlock, "family 3 takes no beta and lam"),
-        ({"family": lambda beta, lam: fo.FairnessEfficiency(2, -0.5)}, fo.InvalidBlock, "give one that makes"),
-        ({"family": fo.DRF}, fo.InvalidBlock, "takes no beta and lam"),
-        ({"family": lambda beta, lam: fo.DRF()}, fo.InvalidBlock, "give one that makes FairnessEfficiency"),
-        ({"family": lambda beta, lam: fo.PNormFairness(beta + 1, beta=beta, lam=lam)}, fo.InvalidBlock, "one share"),
-        ({"family": "fds", "instance": None}, fo.InvalidBlock, "instance is None, and DominantShare"),
-        ({"instance": "cluster/"}, fo.InvalidBlock, "instance is 'cluster/'"),
-        ({"ranking": ["even", ["more", "starved"]]}, fo.InvalidInstance, "'more' and 'starved' alike"),
-        ({"ranking": ["even", "more"]}, fo.InvalidInstance, "leaves out option 'starved'"),
-        ({"ranking": ["even", "more", "even"]}, fo.InvalidInstance, "'even' twice"),
-        ({"ranking": ["even", "moore", "starved"]}, fo.InvalidInstance, "unknown option 'moore'; did you mean 'more'"),
-        ({"ranking": [0, 1, 2]}, fo.InvalidInstance, "unknown option '0'"),
-        ({"ranking": "even"}, fo.InvalidInstance, "is not a ranking"),
-        ({"ranking": 3}, fo.InvalidInstance, "is not a ranking"),
+        ({"betas": [1, 0]}, fo.errors.InvalidBlock, "betas hold 0"),
+        ({"lams": [np.nan]}, fo.errors.InvalidBlock, "lams hold nan"),
+        ({"betas": [np.inf]}, fo.errors.InvalidBlock, "betas hold inf"),
+        ({"lams": []}, fo.errors.InvalidBlock, "at least one number"),
+        ({"betas": [[1, 2]]}, fo.errors.InvalidBlock, "shape"),
+        ({"family": "fsd"}, fo.errors.InvalidBlock, "fds"),
+        ({"family": "drf"}, fo.errors.InvalidBlock, "family 'drf' takes no beta and lam"),
+        ({"family": "pnorm"}, fo.errors.InvalidBlock, "family 'pnorm' needs p, as pnorm:p=2"),
+        ({"family": 3}, fo.errors.InvalidBlock, "family 3 takes no beta and lam"),
+        ({"family": lambda beta, lam: fo.FairnessEfficiency(2, -0.5)}, fo.errors.InvalidBlock, "give one that makes"),
+        ({"family": fo.DRF}, fo.errors.InvalidBlock, "takes no beta and lam"),
+        ({"family": lambda beta, lam: fo.DRF()}, fo.errors.InvalidBlock, "give one that makes FairnessEfficiency"),
+        (
+            {"family": lambda beta, lam: fo.PNormFairness(beta + 1, beta=beta, lam=lam)},
+            fo.errors.InvalidBlock,
+            "one share",
+        ),
+        ({"family": "fds", "instance": None}, fo.errors.InvalidBlock, "instance is None, and DominantShare"),
+        ({"instance": "cluster/"}, fo.errors.InvalidBlock, "instance is 'cluster/'"),
+        ({"ranking": ["even", ["more", "starved"]]}, fo.errors.InvalidInstance, "'more' and 'starved' alike"),
+        ({"ranking": ["even", "more"]}, fo.errors.InvalidInstance, "leaves out option 'starved'"),
+        ({"ranking": ["even", "more", "even"]}, fo.errors.InvalidInstance, "'even' twice"),
+        (
+            {"ranking": ["even", "moore", "starved"]},
+            fo.errors.InvalidInstance,
+            "unknown option 'moore'; did you mean 'more'",
+        ),
+        ({"ranking": [0, 1, 2]}, fo.errors.InvalidInstance, "unknown option '0'"),
+        ({"ranking": "even"}, fo.errors.InvalidInstance, "is not a ranking"),
+        ({"ranking": 3}, fo.errors.InvalidInstance, "is not a ranking"),
         (
             {"options": {**ABC, "most": (12, 6)}},
-            fo.InvalidInstance,
+            fo.errors.InvalidInstance,
             "option 'most' needs 30 of 'CPU', 6 more than the cap",
         ),
-        ({"options": {**ABC, "none": (0, 0)}}, fo.InvalidInstance, "the shares of option 'none' add up to 0"),
-        ({"options": {**ABC, "odd": (np.nan, 1)}}, fo.InvalidInstance, "option 'odd' gives user 'A' nan tasks"),
-        ({"options": {**ABC, "odd": (1, -1)}}, fo.InvalidInstance, "option 'odd' gives user 'B' -1.0 tasks"),
-        ({"options": {"even": (1, 2, 3)}}, fo.InvalidInstance, "option 'even' has shape"),
-        ({"options": {"even": {"A": 1, "C": 2}}}, fo.InvalidInstance, "'even' names an unknown user 'C'; known: A, B"),
+        ({"options": {**ABC, "none": (0, 0)}}, fo.errors.InvalidInstance, "the shares of option 'none' add up to 0"),
+        ({"options": {**ABC, "odd": (np.nan, 1)}}, fo.errors.InvalidInstance, "option 'odd' gives user 'A' nan tasks"),
+        ({"options": {**ABC, "odd": (1, -1)}}, fo.errors.InvalidInstance, "option 'odd' gives user 'B' -1.0 tasks"),
+        ({"options": {"even": (1, 2, 3)}}, fo.errors.InvalidInstance, "option 'even' has shape"),
+        (
+            {"options": {"even": {"A": 1, "C": 2}}},
+            fo.errors.InvalidInstance,
+            "'even' names an unknown user 'C'; known: A, B",
+        ),
         (
             {"options": {"even": {"A": 1, "B": 2}, "odd": {"A": 1}}},
-            fo.InvalidInstance,
+            fo.errors.InvalidInstance,
             "'odd' has no value for user 'B'",
         ),
-        ({"options": {}}, fo.InvalidInstance, "options are empty"),
-        ({"options": []}, fo.InvalidInstance, "options are empty"),
-        ({"options": 3}, fo.InvalidInstance, "unknown option 'even'"),
-        ({"options": [[[1]]]}, fo.InvalidInstance, "option '0' has shape"),
-        ({"options": [(1, 2), (3,)]}, fo.InvalidInstance, "option '1' has shape"),
-        ({"options": {"even": "no"}}, fo.InvalidInstance, "option 'even' cannot be read"),
-        ({"options": "no"}, fo.InvalidInstance, "options cannot be read"),
-        ({"options": {1: (1, 1), "1": (2, 2)}}, fo.InvalidInstance, "the option label '1' is given twice"),
-        ({"options": {"even": (), "odd": ()}, "instance": None}, fo.InvalidInstance, "add up to 0"),
-        ({"options": {"even": 1e308}, "instance": None}, fo.InvalidInstance, "option 'even' needs 1e\\+308"),
+        ({"options": {}}, fo.errors.InvalidInstance, "options are empty"),
+        ({"options": []}, fo.errors.InvalidInstance, "options are empty"),
+        ({"options": 3}, fo.errors.InvalidInstance, "unknown option 'even'"),
+        ({"options": [[[1]]]}, fo.errors.InvalidInstance, "option '0' has shape"),
+        ({"options": [(1, 2), (3,)]}, fo.errors.InvalidInstance, "option '1' has shape"),
+        ({"options": {"even": "no"}}, fo.errors.InvalidInstance, "option 'even' cannot be read"),
+        ({"options": "no"}, fo.errors.InvalidInstance, "options cannot be read"),
+        ({"options": {1: (1, 1), "1": (2, 2)}}, fo.errors.InvalidInstance, "the option label '1' is given twice"),
+        ({"options": {"even": (), "odd": ()}, "instance": None}, fo.errors.InvalidInstance, "add up to 0"),
+        ({"options": {"even": 1e308}, "instance": None}, fo.errors.InvalidInstance, "option 'even' needs 1e\\+308"),
     ],
 )
 def test_wrong_input_is_told_apart(changes: dict[str, Any], error: type[Exception], words: str) -> None:
@@ -437,33 +449,33 @@ def test_errors_of_a_survey_name_the_person() -> None:
         ({}, "rankings are empty"),
         ([], "rankings are empty"),
     ):
-        with pytest.raises(fo.InvalidInstance, match=words):
+        with pytest.raises(fo.errors.InvalidInstance, match=words):
             prefer.Survey(ABC, people, "gfj", betas=[2], lams=[0])  # type: ignore[arg-type]
     found = prefer.Survey(ABC, {"ann": ALONG}, "gfj", betas=[2], lams=[0])
-    with pytest.raises(fo.InvalidInstance, match="no person 'anne'; did you mean 'ann'"):
+    with pytest.raises(fo.errors.InvalidInstance, match="no person 'anne'; did you mean 'ann'"):
         found.best("anne")
     for chosen in ([], [False], [0], [True, True]):
-        with pytest.raises(fo.InvalidInstance, match="give True or False for each"):
+        with pytest.raises(fo.errors.InvalidInstance, match="give True or False for each"):
             found.select(chosen)
-    with pytest.raises(fo.InvalidBlock, match="number of clusters is 0"):
+    with pytest.raises(fo.errors.InvalidBlock, match="number of clusters is 0"):
         found.clusters(0)
     limited = fo.Instance([[1], [1]], [100], users=["a", "b"], task_limits=[4, 9])
-    with pytest.raises(fo.InvalidInstance, match="option 'more' gives user 'a' 5 tasks, beyond its limit of 4"):
+    with pytest.raises(fo.errors.InvalidInstance, match="option 'more' gives user 'a' 5 tasks, beyond its limit of 4"):
         prefer.Survey(ABC, {"ann": ALONG}, "gfj", betas=[2], lams=[0], instance=limited)
     by_server = fo.Instance([[[1], [2]], [[2], [1]]], [[9], [9]])
-    with pytest.raises(fo.InvalidInstance, match="differs by server"):
+    with pytest.raises(fo.errors.InvalidInstance, match="differs by server"):
         prefer.Survey([(1, 1)], {"ann": [0]}, "fds", betas=[2], lams=[0], instance=by_server)
 
 
 @pytest.mark.parametrize(
     ("parameters", "error", "words"),
     [
-        (3, fo.InvalidBlock, "shape"),
-        ([], fo.InvalidBlock, "shape"),
-        ([1, 2], fo.InvalidBlock, "shape"),
-        ([(1, 0)], fo.InvalidInstance, "tied at .* = \\(1, 0\\)"),
-        ([(0, 1)], fo.InvalidBlock, "betas hold 0"),
-        ([(2, np.nan)], fo.InvalidBlock, "lams hold nan"),
+        (3, fo.errors.InvalidBlock, "shape"),
+        ([], fo.errors.InvalidBlock, "shape"),
+        ([1, 2], fo.errors.InvalidBlock, "shape"),
+        ([(1, 0)], fo.errors.InvalidInstance, "tied at .* = \\(1, 0\\)"),
+        ([(0, 1)], fo.errors.InvalidBlock, "betas hold 0"),
+        ([(2, np.nan)], fo.errors.InvalidBlock, "lams hold nan"),
     ],
 )
 def test_impossible_people_are_refused(parameters: Any, error: type[Exception], words: str) -> None:
@@ -516,7 +528,7 @@ def test_files_are_read_with_errors_that_name_the_line(
 ) -> None:
     (tmp_path / "options.csv").write_text(GOOD[0] if options is None else options)
     (tmp_path / "rankings.csv").write_text(GOOD[1] if rankings is None else rankings)
-    with pytest.raises(fo.InvalidInstance, match=words):
+    with pytest.raises(fo.errors.InvalidInstance, match=words):
         prefer.read(tmp_path / "options.csv", tmp_path / "rankings.csv")
 
 
@@ -540,9 +552,9 @@ def test_people_who_are_not_reached_in_time_are_left_out(monkeypatch: pytest.Mon
 
 
 def test_a_survey_that_compares_nobody_in_time_says_how_far_it_came() -> None:
-    with pytest.raises(fo.OutOfTime, match="0 of 2 values of beta were compared before the time limit"):
+    with pytest.raises(fo.errors.OutOfTime, match="0 of 2 values of beta were compared before the time limit"):
         prefer.Survey(OPTIONS, {"ann": list(OPTIONS)}, "gfj", betas=[0.5, 2], lams=[-1], time_limit=1e-9)
-    with pytest.raises(fo.InvalidBlock, match="time_limit is -1"):
+    with pytest.raises(fo.errors.InvalidBlock, match="time_limit is -1"):
         prefer.Survey(OPTIONS, {"ann": list(OPTIONS)}, "gfj", betas=[0.5, 2], lams=[-1], time_limit=-1)
 
 
@@ -565,7 +577,7 @@ def test_pictures_show_counts_and_can_be_read() -> None:
     labels = [text.get_text() for text in found.plot(kind="clusters").get_legend().get_texts()]
     assert sum(int(text.split(": ")[1]) for text in labels) == 40
     assert inside(plots.questions({"2": found, "a $question$": small}))
-    with pytest.raises(fo.InvalidBlock, match="did you mean 'heat'"):
+    with pytest.raises(fo.errors.InvalidBlock, match="did you mean 'heat'"):
         found.plot(kind="heart")
 
 
@@ -574,4 +586,4 @@ def test_an_error_inside_a_family_is_not_taken_for_missing_parameters() -> None:
         raise TypeError("of the family itself")
 
     with pytest.raises(TypeError, match="of the family itself"):
-        fo.preferences.compatible([(1, 2), (2, 1)], [0, 1], family, betas=[2], lams=[-1])
+        fo.tradeoff.preferences.compatible([(1, 2), (2, 1)], [0, 1], family, betas=[2], lams=[-1])

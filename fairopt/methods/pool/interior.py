@@ -116,7 +116,7 @@ def sample_of(program: Program, problem: PoolProblem) -> PoolProblem | None:
     if isinstance(problem.marginal, PowerMarginal):
         marginal: Marginal | None = problem.marginal.take(some)
     else:
-        marginal = program.objective.by_user(program.instance.window(some))
+        marginal = program.objective.by_user(program.instance._window(some))
     if marginal is None:
         return None
     ratios = np.ascontiguousarray(problem.ratios[:, some])

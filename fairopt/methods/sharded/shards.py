@@ -531,7 +531,7 @@ def _columns(instance: Instance) -> list[str]:
 
 def _users_of(instance: Instance, resources: Sequence[str] | None) -> list[Shard]:
     """The users of an instance on one pool."""
-    where = _columns(instance) + ([] if instance.everywhere else ["servers"])
+    where = _columns(instance) + ([] if instance._everywhere else ["servers"])
     _check_columns("users.csv", where, resources)
     demands = instance.demands[:, [where.index(name) for name in resources or ()]]
     about = {"weights": instance.weights, "task_limits": instance.task_limits}

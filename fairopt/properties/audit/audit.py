@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import time
-import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -45,7 +44,6 @@ from fairopt.properties.monotone import population_monotone, resource_monotone
 from fairopt.properties.names import OF_ALLOCATIONS, percent, property_name, zero_if_noise
 from fairopt.properties.uncertainty import error_bound
 from fairopt.runtime.clock import SHORTEST, Clock, begin
-from fairopt.runtime.clock import checked as checked_limit
 from fairopt.runtime.lazy import later
 from fairopt.runtime.progress import Listener, by_itself
 
@@ -79,7 +77,7 @@ OTHERWISE = "non-deterministic: two calls differ"
 
 
 def audit(
-    mechanism: Any,
+    policy: Any,
     properties: str | Iterable[str] = USUAL,
     instances: Iterable[Instance] | None = None,
     *,
@@ -90,7 +88,6 @@ def audit(
     servers: int = 1,
     max_examples: int = 2000,
     seed: int = 0,
-    seconds: float | None = None,
     found: Callable[[Finding], None] | None = None,
     prove: bool = False,
     time_limit: float | None = None,
@@ -103,7 +100,7 @@ def audit(
 
     Parameters
     ----------
-    mechanism : Policy or other mechanism
+    policy : Policy or other mechanism
         Anything with ``allocate(instance)``.
     properties : iterable of str
         Names or short forms, as ``["pe", "si", "ef", "sp"]``, which are audited by default.
@@ -119,13 +116,11 @@ def audit(
         Let drawn instances have weights from 1 to 4, and task limits.
     servers : int, default 1
         Above 1, draw clusters of two servers up to this number, with placement constraints, instead of pools: for
-        notions such as `DRFH` and `PSDSF`. They are solved one by one, hundreds of times slower than pools.
+        notions such as `TSF` and `PSDSF`. They are solved one by one, hundreds of times slower than pools.
     max_examples : int, default 2000
         Instances per property; fewer where it is refuted before.
     seed : int, default 0
         Seed of the random instances and reports.
-    seconds : float, optional
-        Time limit of each property. Deprecated: give ``time_limit``, which is for the whole call.
     found : callable, optional
         Called with each `Finding` as soon as it is known.
     prove : bool, default False
@@ -155,23 +150,15 @@ def audit(
     >>> print(report["si"].witness)
     user 'user2' runs 0.3333 tasks, where its own slice would run 0.5: ... (verified: exact fractions)
     """
-    if not is_mechanism(mechanism):
+    if not is_mechanism(policy):
         fix = "give a policy, such as DRF(), or anything with .allocate(instance)"
-        raise InvalidBlock(f"audit({brief(mechanism)}): {fix}")
+        raise InvalidBlock(f"audit({brief(policy)}): {fix}")
     names = list(dict.fromkeys(map(property_name, _texts(properties, "properties", USUAL))))
     if not names:
         raise InvalidBlock("no properties to audit; give some such as ['pe', 'si', 'ef', 'sp']")
     require_whole(max_examples, "max_examples", 1)
     require_whole(servers, "servers", 1)
     require_whole(seed, "seed", 0)
-    if seconds is not None:
-        warnings.warn(
-            "audit(seconds=) is for each property, and will go; give time_limit=, which is for the whole call",
-            DeprecationWarning,
-            stacklevel=2,
-        )
-        each = checked_limit(seconds)
-        time_limit = each * len(names) if each is not None and time_limit is None else time_limit
     known = _conditions(conditions, positive)
     if "boosting only" in known:
         names = list(dict.fromkeys("strategy-proof-boosting" if n == "strategy-proof" else n for n in names))
@@ -189,7 +176,7 @@ def audit(
     clock = Clock(time_limit)
     with by_itself() as tell:
         setting = AuditSettings(
-            mechanism, known, bool(weights), bool(limits), int(servers), int(max_examples), int(seed), None, tell
+            policy, known, bool(weights), bool(limits), int(servers), int(max_examples), int(seed), None, tell
         )
         findings: list[Finding] = []
         stopped = False
@@ -210,7 +197,7 @@ def audit(
                     break
         except KeyboardInterrupt:
             stopped = True
-        return AuditReport(label(mechanism), mechanism, tuple(findings), known, setting.seed, stopped)
+        return AuditReport(label(policy), policy, tuple(findings), known, setting.seed, stopped)
 
 
 def _texts(given: Any, name: str, usual: tuple[str, ...]) -> list[str]:
@@ -242,7 +229,7 @@ def _conditions(given: Any, positive: bool) -> tuple[str, ...]:
 class AuditSettings:
     """The arguments of an audit."""
 
-    mechanism: Any
+    policy: Any
     conditions: tuple[str, ...]
     weights: bool
     limits: bool
@@ -268,7 +255,7 @@ class AuditSettings:
         if self.positive:
             fine &= (pools.demands > 0).all(axis=(1, 2))
         if "no completely dominant user" in self.conditions:
-            objective = getattr(self.mechanism, "objective", None)
+            objective = getattr(self.policy, "objective", None)
             first = objective.share_blocks()[:1] if isinstance(objective, Objective) else ()
             fine &= ~_completely_dominant(pools, int(getattr(first[0], "k", 2)) if first else 2)
         return fine
@@ -294,7 +281,7 @@ class AuditSettings:
         for size in (1, 2, 64):  # the first one may import what it needs
             pools = random_pools(rng, "integers", (2, 2), size, positive=True)
             begun = time.process_time()
-            outcomes_of(self.mechanism, pools)
+            outcomes_of(self.policy, pools)
             each = (time.process_time() - begun) / size
             if size > 1 and each > SLOW / 10:  # known well enough, and 64 take a while
                 break
@@ -303,13 +290,13 @@ class AuditSettings:
     def random_faults(self, given: Sequence[Instance] | None) -> tuple[Fault, ...]:
         """Instances on which two calls of the mechanism differ."""
         if given is not None:
-            again = [x for x in given if self.accepts_instance(x) and answers_otherwise(self.mechanism, x)]
+            again = [x for x in given if self.accepts_instance(x) and answers_otherwise(self.policy, x)]
             return tuple(Fault(OTHERWISE, x) for x in again)
         rng = np.random.default_rng(self.seed)
         faults: list[Fault] = []
         for shape in ((2, 2), (3, 3), (5, 4)):
             pools = random_pools(rng, "binding integers", shape, 4, positive=True)
-            places = differing(self.mechanism, pools)
+            places = differing(self.policy, pools)
             faults += [Fault(OTHERWISE, pools.instance(int(b))) for b in places]
         return tuple(faults)
 
@@ -371,7 +358,7 @@ class PropertySearch:
     def confirmed(self, case: Counterexample) -> Witness | None:
         """The witness that a case found elsewhere makes, shrunk where the search measures a loss on its instance."""
         s = self.setting
-        found = measure(s.mechanism, self.name, Batch.of_instance(case.instance), self.lies, s.positive, TRIES)
+        found = measure(s.policy, self.name, Batch.of_instance(case.instance), self.lies, s.positive, TRIES)
         if found.margin[0] > NOTICED:
             self.candidates.append((found, 0))
             self._prove()
@@ -484,7 +471,7 @@ class PropertySearch:
     def _measure(self, family: str, pools: Batch) -> None:
         s, begun = self.setting, self.clock.seconds
         tries = TRIES if self.each < SLOW else FEW_TRIES
-        found = measure(s.mechanism, self.name, pools, self.lies, s.positive, tries)
+        found = measure(s.policy, self.name, pools, self.lies, s.positive, tries)
         self.each = (self.clock.seconds - begun) / len(pools)
         failing = np.flatnonzero(found.margin > NOTICED)
         outside = int(found.outside.sum())
@@ -521,7 +508,7 @@ class PropertySearch:
         self.candidates.sort(key=lambda c: -min(float(c[0].margin[c[1]]), 1e6))
         for found, b in self.candidates[:ATTEMPTS]:
             seconds = min(s.shrinking, self.clock.left or np.inf)
-            shrinker = Shrinker(s.mechanism, self.name, s.positive, s.accepts, s.seed, seconds, s.each_answer)
+            shrinker = Shrinker(s.policy, self.name, s.positive, s.accepts, s.seed, seconds, s.each_answer)
             self._believe(*shrinker.smallest(found, b))
             if self.witness is not None:
                 break
@@ -530,7 +517,7 @@ class PropertySearch:
     def _on_pool(self, instance: Instance) -> Measurement:
         """Measure one pool, and verify what fails there."""
         s = self.setting
-        found = measure(s.mechanism, self.name, Batch.of_instance(instance), self.lies, s.positive, 400)
+        found = measure(s.policy, self.name, Batch.of_instance(instance), self.lies, s.positive, 400)
         if found.margin[0] > (NOTICED if self.name != "pareto" else SHOWN):
             case = counterexample_of(self.name, found, 0)  # with the labels and server rows of the given instance:
             changed = case.changed
@@ -546,7 +533,7 @@ class PropertySearch:
         found: Any = None
 
         def outcome(other: Instance) -> Any:
-            return search_instance(s.mechanism, self.name, other, s.positive, s.seed, budget)
+            return search_instance(s.policy, self.name, other, s.positive, s.seed, budget)
 
         def fails(other: Instance) -> bool:
             nonlocal found
@@ -577,16 +564,16 @@ class PropertySearch:
         self.witness = found if isinstance(found, Witness) else None
 
     def _verify(self, case: Counterexample) -> None:
-        self._believe(case, verified(self.setting.mechanism, case))
+        self._believe(case, verified(self.setting.policy, case))
 
     def _believe(self, case: Counterexample, proof: Verified) -> None:
         """Keep a case as the witness if its proof is believed, else as unconfirmed or as a fault."""
         if proof.random:
             self._fail([Fault(OTHERWISE, case.instance)])
             return
-        user, mechanism = case.instance.users[case.user], self.setting.mechanism
+        user, policy = case.instance.users[case.user], self.setting.policy
         try:
-            sentence = sentence_of(mechanism, case)
+            sentence = sentence_of(policy, case)
         except Exception as error:  # any exception of the mechanism
             why = f"could not be confirmed: {type(error).__name__}: {error}"
             self._leave(Unconfirmed(case.instance, f"user {user!r} seemed to be a witness", why))
@@ -627,18 +614,18 @@ def _completely_dominant(pools: Batch, k: int) -> NDArray[np.bool_]:
 # -- one instance of any number of servers --------------------------------------------------------------------------
 
 
-def sentence_of(mechanism: Any, case: Counterexample) -> str | None:
+def sentence_of(policy: Any, case: Counterexample) -> str | None:
     """Which user loses what, by the mechanism's own answers; None where a check of them does not show it."""
     instance, user = case.instance, case.instance.users[case.user]
-    answer = checked(mechanism, instance)
+    answer = checked(policy, instance)
     truth = float(answer.tasks[case.user])
     if case.lie is not None:
-        lied = checked(mechanism, lying_instance(instance, case.user, np.array(case.lie)))
+        lied = checked(policy, lying_instance(instance, case.user, np.array(case.lie)))
         runs = tasks_on(lied.bundles[case.user], instance, case.user)
         told, gain = tuple(map(float, case.lie)), runs / truth - 1 if truth > 0 else np.inf
         return str(Misreport.on(instance, case.user, told, gain=gain, truthful=truth, lying=runs, family=""))
     if case.changed is not None:
-        after = checked(mechanism, case.changed)
+        after = checked(policy, case.changed)
         runs = float(after.tasks[case.changed.users.index(user)])
         gone = [u for u in instance.users if u not in case.changed.users]
         if gone:
@@ -653,7 +640,7 @@ def sentence_of(mechanism: Any, case: Counterexample) -> str | None:
 
 
 def search_instance(
-    mechanism: Any, name: str, instance: Instance, positive: bool, seed: int, budget: int | None = None
+    policy: Any, name: str, instance: Instance, positive: bool, seed: int, budget: int | None = None
 ) -> Witness | Unconfirmed | Exception | None:
     """What shows that a mechanism breaks a property on one instance of any number of servers; None for nothing.
 
@@ -664,17 +651,17 @@ def search_instance(
     """
     try:
         if name in OF_ALLOCATIONS:
-            return _search_allocation(mechanism, name, instance)
+            return _search_allocation(policy, name, instance)
         if name in ("strategy-proof", "strategy-proof-boosting"):
             boosting = name == "strategy-proof-boosting"
             lies = [
-                best_misreport(mechanism, instance, j, boosting=boosting, positive=positive, seed=seed, budget=budget)
+                best_misreport(policy, instance, j, boosting=boosting, positive=positive, seed=seed, budget=budget)
                 for j in np.flatnonzero(instance.task_limits > 0).tolist()
             ]
             found = max((lie for lie in lies if lie is not None), key=lambda lie: lie.gain, default=None)
             return None if found is None else witness_of_lie(instance, found)
         search = population_monotone if name == "population-monotone" else resource_monotone
-        verdict = search(mechanism, instance)
+        verdict = search(policy, instance)
     except Exception as error:
         return error
     if verdict.holds:
@@ -689,14 +676,14 @@ def witness_of_lie(instance: Instance, lie: Misreport) -> Witness:
     return Witness(instance, str(lie), lie.gain, lie.user, lie.demands, lie.gain, how)
 
 
-def _search_allocation(mechanism: Any, name: str, instance: Instance) -> Witness | Unconfirmed | None:
+def _search_allocation(policy: Any, name: str, instance: Instance) -> Witness | Unconfirmed | None:
     """A property of allocations, checked on the answer and confirmed on a second one."""
-    first = checked(mechanism, instance)
+    first = checked(policy, instance)
     verdict = check(first, [name])[name]
     if verdict.holds:
         return None
     try:
-        margin, unsure, how = _confirm_margin(mechanism, name, instance, first, verdict.margin)
+        margin, unsure, how = _confirm_margin(policy, name, instance, first, verdict.margin)
     except Exception as error:  # any exception of the mechanism or of a solver
         return Unconfirmed(instance, verdict.sentence, f"could not be confirmed: {type(error).__name__}: {error}")
     if margin <= unsure:
@@ -706,11 +693,11 @@ def _search_allocation(mechanism: Any, name: str, instance: Instance) -> Witness
 
 
 def _confirm_margin(
-    mechanism: Any, name: str, instance: Instance, first: Allocation, margin: float
+    policy: Any, name: str, instance: Instance, first: Allocation, margin: float
 ) -> tuple[float, float, str]:
     """The margin in both answers, how much of it the gaps leave open, and how the second answer was found."""
     second, how = None, "run again"
-    if (found := second_answer(mechanism, first)) is not None:
+    if (found := second_answer(policy, first)) is not None:
         second, how = found
         again = check(second, [name])[name]
         if again.holds:
@@ -718,7 +705,7 @@ def _confirm_margin(
             if name == "pareto":  # two optima, if both are right, of which one is dominated: that is the finding
                 second, how = None, f"its own answer, run again; {how}"
     if second is None:
-        second = checked(mechanism, instance.replace())
+        second = checked(policy, instance.replace())
         again = check(second, [name])[name]
     margin = min(margin, again.margin)
     # where no user's tasks are off by more than this part, no margin is off by more than this

@@ -21,6 +21,7 @@ from fairopt.policies.parse import parse_policy
 from fairopt.policies.registry import known_policies
 from fairopt.properties.names import given_labels, labelled, percent
 from fairopt.properties.verdicts import ByProperty
+from fairopt.runtime.lazy import later
 
 __all__ = ["AuditReport", "Fault", "Finding", "Unconfirmed", "Witness"]
 
@@ -53,8 +54,8 @@ class Witness:
     Examples
     --------
     >>> import fairopt as fo
-    >>> witness = fo.audit(fo.NoFairness(), "sharing-incentive", max_examples=40)["si"].witness
-    >>> fo.check(fo.NoFairness().allocate(witness.instance))["si"].holds
+    >>> witness = fo.audit(fo.MostTasks(), "sharing-incentive", max_examples=40)["si"].witness
+    >>> fo.check(fo.MostTasks().allocate(witness.instance))["si"].holds
     False
     """
 
@@ -135,7 +136,7 @@ class Finding:
     Examples
     --------
     >>> import fairopt as fo
-    >>> finding = fo.audit(fo.NoFairness(), "sharing-incentive", max_examples=40)["si"]
+    >>> finding = fo.audit(fo.MostTasks(), "sharing-incentive", max_examples=40)["si"]
     >>> finding.property, finding.verdict
     ('sharing-incentive', 'refuted')
     """
@@ -166,6 +167,11 @@ class Finding:
             return f"no instance was answered{stopped}"
         found = f"not refuted on {self.instances:,} instance{'s' * (self.instances != 1)}{stopped}"
         return f"{self.proved}; {found}" if self.proved else found
+
+    @builtins.property
+    def ok(self) -> bool:
+        """Whether the search tried instances, and none refutes the property or makes the mechanism fail."""
+        return self.instances > 0 and not (self.refuted or self.unverified or self.n_faults)
 
     def remarks(self) -> list[str]:
         """What was searched, what was left out and what failed, in words."""
@@ -242,7 +248,7 @@ class AuditReport(ByProperty[Finding]):
     Examples
     --------
     >>> import fairopt as fo
-    >>> report = fo.audit(fo.NoFairness(), ["sharing-incentive", "envy-free"], max_examples=40)
+    >>> report = fo.audit(fo.MostTasks(), ["sharing-incentive", "envy-free"], max_examples=40)
     >>> [(row["property"], row["refuted"]) for row in report.rows()]
     [('sharing-incentive', True), ('envy-free', True)]
     """
@@ -259,6 +265,11 @@ class AuditReport(ByProperty[Finding]):
 
     def _entries(self) -> dict[str, Finding]:
         return {f.property: f for f in self.findings}
+
+    @property
+    def ok(self) -> bool:
+        """Whether all properties were searched, and nothing speaks against one of them."""
+        return bool(self.findings) and not self.stopped and all(f.ok for f in self.findings)
 
     @property
     def interrupted(self) -> bool:
@@ -322,6 +333,33 @@ class AuditReport(ByProperty[Finding]):
         data["digest"] = digest(data)
         write_whole(where, json.dumps(data, indent=1, allow_nan=False) + "\n")
         return where
+
+    @classmethod
+    def load(cls, path: str | Path, policy: Any = None) -> AuditReport:
+        """Read a file of `save`; `replay` also checks its witnesses again.
+
+        Parameters
+        ----------
+        path : str or Path
+            A file that `save` wrote.
+        policy : Policy or other mechanism, optional
+            The mechanism; one that is not made of fairopt's blocks and is not given stays text.
+
+        Raises
+        ------
+        InvalidInstance
+            If there is no such file, or it is not one that `save` wrote.
+
+        Examples
+        --------
+        >>> import pathlib, tempfile, fairopt as fo
+        >>> report = fo.audit(fo.MostTasks(), "envy-free", max_examples=40)
+        >>> file = report.save(pathlib.Path(tempfile.mkdtemp()) / "audit.json")
+        >>> fo.properties.AuditReport.load(file)["ef"].verdict
+        'refuted'
+        """
+        found: AuditReport = later("fairopt.properties.audit.replay:load")(Path(path), policy)
+        return found
 
     def __str__(self) -> str:
         return "\n".join([self._heading(), *(f"  {f}" for f in self.findings)])

@@ -17,7 +17,17 @@ from fairopt.policies.parse import parse_policy
 from fairopt.policies.registry import known_policies
 from fairopt.policy import label
 from fairopt.properties.audit.audit import search_instance, witness_of_lie
-from fairopt.properties.audit.findings import FORMAT, Witness, digest, numbers, plain
+from fairopt.properties.audit.findings import (
+    FORMAT,
+    AuditReport,
+    Fault,
+    Finding,
+    Unconfirmed,
+    Witness,
+    digest,
+    numbers,
+    plain,
+)
 from fairopt.properties.exact.confirm import Counterexample, verified
 from fairopt.properties.misreports.best import verified_misreport
 from fairopt.properties.names import percent, property_name
@@ -63,15 +73,15 @@ class Replayed:
         }
 
 
-def replay(path: str | Path, mechanism: Any = None) -> tuple[Replayed, ...]:
+def replay(path: str | Path, policy: Any = None) -> tuple[Replayed, ...]:
     """Check the witnesses of a saved audit again, from the numbers alone.
 
     Parameters
     ----------
     path : str or Path
         What `AuditReport.save` wrote.
-    mechanism : Policy or other mechanism, optional
-        The mechanism to check; needed where the file names one that is not made of fairopt's blocks only.
+    policy : Policy or other mechanism, optional
+        The one to check; needed where the file names one that is not made of fairopt's blocks only.
 
     Returns
     -------
@@ -94,32 +104,60 @@ def replay(path: str | Path, mechanism: Any = None) -> tuple[Replayed, ...]:
     ...     print(replay(path)[0].verdict)
     still refutes
     """
-    where = Path(path)
-    data = _read(where)
-    witnesses: list[tuple[str, Witness]] = []
-    try:
-        for finding in data["findings"]:
-            name, given = property_name(finding["property"]), finding["witness"]
-            if not isinstance(finding["refuted"], bool) or finding["refuted"] != (given is not None):
-                raise ValueError(f"{name} is refuted without a witness, or has one and is not refuted")
-            if given is not None:
-                witnesses.append((name, _witness(given, name)))
-        policy = _policy_from(str(data["policy"])) if witnesses and mechanism is None else mechanism
-    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
+    report = load(Path(path), policy)
+    witnesses = [(finding.property, finding.witness) for finding in report.findings if finding.witness is not None]
+    if witnesses and isinstance(report.policy, str):
         raise InvalidInstance(
-            f"{where}: not a complete audit ({error}); it was changed after it was saved, so save it again"
-        ) from error
-    if witnesses and policy is None:
-        raise InvalidInstance(
-            f"{where}: its mechanism is {str(data['policy'])[:120]!r}, which is not made of fairopt's blocks only; "
-            "give it: --policy file.py:NAME on the command line, replay(path, mechanism=...) in Python"
+            f"{path}: its mechanism is {report.policy[:120]!r}, which is not made of fairopt's blocks only; "
+            "give it: --policy file.py:NAME on the command line, replay(path, policy=...) in Python"
         )
     out: list[Replayed] = []
     for k, (name, witness) in enumerate(witnesses):
         with by_itself() as tell:
             tell("witnesses", k, len(witnesses))
-            out.append(_replay_witness(policy, name, witness))
+            out.append(_replay_witness(report.policy, name, witness))
     return tuple(out)
+
+
+def load(path: Path, policy: Any = None) -> AuditReport:
+    """See `AuditReport.load`."""
+    data = _read(path)
+    try:
+        findings = tuple(map(_finding, data["findings"]))
+        if policy is None:
+            policy = _policy_from(str(data["policy"])) or str(data["policy"])
+        name = str(data["mechanism"])
+        return AuditReport(name, policy, findings, tuple(map(str, data["conditions"])), int(data["seed"]))
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
+        raise InvalidInstance(
+            f"{path}: not a complete audit ({error}); it was changed after it was saved, so save it again"
+        ) from error
+
+
+def _finding(given: Any) -> Finding:
+    name, witness = property_name(given["property"]), given["witness"]
+    if not isinstance(given["refuted"], bool) or given["refuted"] != (witness is not None):
+        raise ValueError(f"{name} is refuted without a witness, or has one and is not refuted")
+    return Finding(
+        name,
+        given["refuted"],
+        int(given["instances"]),
+        int(given["skipped"]),
+        None if witness is None else _witness(witness, name),
+        str(given["searched"]),
+        float(given["seconds"]),
+        {str(k): (int(h["tried"]), int(h["hits"]), h["seconds"]) for k, h in given["hits"].items()},
+        tuple(Fault(str(f["message"]), Instance.from_dict(f["instance"])) for f in given["faults"]),
+        int(given["n_faults"]),
+        bool(given["interrupted"]),
+        int(given["unverified"]),
+        tuple(
+            Unconfirmed(Instance.from_dict(u["instance"]), str(u["sentence"]), str(u["reason"]))
+            for u in given["unconfirmed"]
+        ),
+        str(given.get("proved", "")),  # files of the first versions have neither
+        bool(given.get("late", False)),
+    )
 
 
 def _witness(given: Any, name: str) -> Witness:

@@ -173,7 +173,7 @@ def recomputed(mechanism: Any, instance: Instance) -> Recomputed:
     policy = NashWelfare() if type(mechanism) is BottleneckFairness else mechanism
     part = [j for j in range(instance.n_users) if instance.task_limits[j] > 0]
     if type(policy) is Policy and part:
-        some = instance if len(part) == instance.n_users else instance.taking_part(part)
+        some = instance if len(part) == instance.n_users else instance._taking_part(part)
         found = _of_policy(policy, some)
         if found is not None:
             return found if len(part) == instance.n_users else _with_users_left_out(found, part, instance)

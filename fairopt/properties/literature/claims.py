@@ -1,8 +1,8 @@
-"""What papers claim of fairness notions, and whether it is so; the claims are in ``claims.csv`` and ``cases.csv``.
+"""What papers claim of fairness notions, with verdicts; the claims are in ``claims.csv`` and ``cases.csv``.
 
 In the tables, numbers of a row are separated by spaces and rows by semicolons; users count from 0. ``searched`` counts
 the instances of a search for a counterexample: half with positive demands and half with zeros, 2 to 4 users, 2 or 3
-resources, small integers, and six families of lies each (on servers: 2 users, 2 servers, 2 resources);
+resources, small integers, and six families of misreports each (on servers: 2 users, 2 servers, 2 resources);
 ``tests/properties/literature/test_claims.py`` repeats a part of it.
 """
 
@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
 from fractions import Fraction
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -48,7 +49,7 @@ PAPERS = {
 OTHER = {
     "answer": "what the answer is",
     "efficiency": "how many tasks run in total",
-    "full-use": "every resource is handed out and used",
+    "full-use": "every resource is allocated and used",
 }
 
 
@@ -211,23 +212,33 @@ def summary(found: Iterable[Claim]) -> str:
 
 
 def markdown(found: Iterable[Claim] = TABLE) -> str:
-    """A table in Markdown: a line for each claim, and what refutes those that are refuted.
+    """A table in Markdown with a line for each claim, and a list of what refutes the refuted ones.
+
+    Neighbouring claims that differ in the property only share a line. Proofs are by z3 for 2, 3 and 4 resources unless
+    the table says otherwise.
 
     Examples
     --------
     >>> from fairopt.properties.literature.claims import claims, markdown
     >>> print(markdown(claims("slides")).splitlines()[2])
-    | Jiang and Wu 2018, slide DRF | DRF satisfies pareto | proved | proved by z3, any n: m = 2, 3, 4 |
+    | Jiang and Wu 2018, slide DRF | DRF satisfies pareto, sharing-incentive, envy-free | proved | proved, any n |
     """
     chosen = tuple(found)
-    lines = ["| paper | claim | verdict | by machine, on one pool |", "|---|---|---|---|"]
-    for claim in chosen:
+    lines = ["| paper | claim | verdict | by machine |", "|---|---|---|---|"]
+    paper = where = ""
+    refuted: dict[str, list[str]] = {}
+    for _, alike in groupby(chosen, key=_but_property):
+        claim, *others = alike
         verdict = f"**{claim.verdict}**" if claim.verdict == "refuted" else claim.verdict
-        lines.append(f"| {claim.paper}, {claim.where} | {_claimed(claim)} | {verdict} | {claim.machine} |")
-    refuted = [claim for claim in chosen if claim.verdict == "refuted"]
+        place = f"{claim.paper}, {claim.where}" if claim.paper != paper else claim.where * (claim.where != where)
+        machine = re.sub(" by z3|: m = 2, 3, 4|refuted: m = 2, 3, 4; (?=refuted)", "", claim.machine)
+        lines.append(f"| {place} | {_claimed(claim, others)} | {verdict} | {machine} |")
+        paper, where = claim.paper, claim.where
+        for each in (claim, *others) if claim.verdict == "refuted" else ():
+            refuted.setdefault(_evidence(each), []).append(f"{paper}, {where} ({each.property})")
     if refuted:
         lines += ["", "Refuted by:", ""]
-        lines += [f"* {claim.paper}, {claim.where} ({claim.property}): {_evidence(claim)}" for claim in refuted]
+        lines += [f"* {'; '.join(places)}: {evidence}" for evidence, places in refuted.items()]
     return "\n".join(lines)
 
 
@@ -261,9 +272,15 @@ def tables(found: Iterable[Claim] = TABLE, reasons: bool = False) -> list[Render
     return parts
 
 
-def _claimed(claim: Claim) -> str:
+def _but_property(claim: Claim) -> tuple[str, ...]:
+    """All that a line shows of a claim but its property, unless the claim quotes the paper."""
+    other = "" if claim.says in ("satisfies", "violates") else claim.property
+    return claim.paper, claim.where, claim.about, claim.says, claim.conditions, claim.verdict, claim.machine, other
+
+
+def _claimed(claim: Claim, others: Iterable[Claim] = ()) -> str:
     if claim.says in ("satisfies", "violates"):
-        what = f" {claim.says} {claim.property}"
+        what = f" {claim.says} {', '.join(each.property for each in (claim, *others))}"
     elif claim.property in OTHER:
         what = f": {claim.says}"
     else:

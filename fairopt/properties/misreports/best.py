@@ -75,7 +75,7 @@ class Misreport:
     --------
     >>> import fairopt as fo
     >>> cluster = fo.Instance([[1, 3], [3, 1]], [2, 4], users=["a", "b"], resources=["cpu", "memory"])
-    >>> print(fo.best_misreport(fo.FDS(1), cluster, "b"))
+    >>> print(fo.properties.best_misreport(fo.FDS(1), cluster, "b"))
     user 'b' reports (cpu 2, memory 3) and runs 0.444444 tasks instead of 0.333333 (+33.333%)
     """
 
@@ -140,7 +140,7 @@ class Lies:
 
 
 def best_misreport(
-    mechanism: Any,
+    policy: Any,
     instance: Instance,
     user: str | int,
     *,
@@ -159,7 +159,7 @@ def best_misreport(
 
     Parameters
     ----------
-    mechanism : Policy or other mechanism
+    policy : Policy or other mechanism
         Anything with ``allocate(instance)``.
     instance : Instance
         The truth. On one pool reports are tried in batches, where the mechanism allows it; on several servers one by
@@ -212,12 +212,12 @@ def best_misreport(
     if isinstance(tries, bool) or not isinstance(tries, int) or tries < 1:
         raise InvalidBlock(f"budget is {budget!r}; give a whole number of reports to try, 1 or more")
     clock = Clock(time_limit)
-    truthful = _truth(mechanism, instance, j, clock)
+    truthful = _truth(policy, instance, j, clock)
     left = None if clock.left is None else max(clock.left - AGAIN * clock.seconds, SHORTEST_LIMIT)
     if one_pool:
-        search = search_on_pools(mechanism, Batch.of_instance(instance), np.array([j]), np.array([truthful]))
+        search = search_on_pools(policy, Batch.of_instance(instance), np.array([j]), np.array([truthful]))
     else:
-        search = search_on_servers(mechanism, instance, j, truthful)
+        search = search_on_servers(policy, instance, j, truthful)
     search.clock = Clock(left)
     with by_itself() as tell:
         search.run(FAMILIES, tries, boosting, positive, np.random.default_rng(seed), tell)
@@ -226,7 +226,7 @@ def best_misreport(
             demands = told.reshape(instance.demands.shape[1:])
             try:
                 with _until(clock):
-                    found = verified_misreport(mechanism, instance, j, demands, family)
+                    found = verified_misreport(policy, instance, j, demands, family)
             except OutOfTime:
                 if not clock.late:  # it is another clock, of the search that asks
                     raise
@@ -250,11 +250,11 @@ def _until(clock: Clock) -> contextlib.AbstractContextManager[None]:
     return answering_until(clock) if clock.time_limit is not None else contextlib.nullcontext()
 
 
-def _truth(mechanism: Any, instance: Instance, j: int, clock: Clock) -> float:
+def _truth(policy: Any, instance: Instance, j: int, clock: Clock) -> float:
     """Tasks of a user who reports its demands."""
     with _until(clock):
         try:
-            answer = checked(mechanism, instance)
+            answer = checked(policy, instance)
         except OutOfTime:
             if not clock.late:  # it is another clock, of the search that asks
                 raise
@@ -263,14 +263,14 @@ def _truth(mechanism: Any, instance: Instance, j: int, clock: Clock) -> float:
 
 
 def verified_misreport(
-    mechanism: Any, instance: Instance, user: str | int, demands: ArrayLike, family: str = ""
+    policy: Any, instance: Instance, user: str | int, demands: ArrayLike, family: str = ""
 ) -> Misreport | None:
     """Solve truth and lie again, one by one: the lie, or None unless it gains beyond noise and both gaps."""
     require_instance(instance)
     j = _user_index(instance, user)
     told = np.asarray(demands, dtype=float)
     try:
-        truth, lie = checked(mechanism, instance), checked(mechanism, lying_instance(instance, j, told))
+        truth, lie = checked(policy, instance), checked(policy, lying_instance(instance, j, told))
     except FairoptError:
         return None
     truthful, lying = tasks_on(truth.bundles[j], instance, j), tasks_on(lie.bundles[j], instance, j)
@@ -284,7 +284,7 @@ def verified_misreport(
 
 
 def best_lies(
-    mechanism: Any,
+    policy: Any,
     pools: Batch,
     *,
     boosting: bool = False,
@@ -299,10 +299,10 @@ def best_lies(
     climb from the best of these.
     """
     need, limits = pools.demands, pools.limits
-    truth = outcomes_of(mechanism, pools)
+    truth = outcomes_of(policy, pools)
     truthful = np.where(truth.ok[:, None], true_tasks(truth.received(need), need, limits), np.nan)
     b, user = np.nonzero(truth.ok[:, None] & (limits > 0))
-    search = search_on_pools(mechanism, pools[b], user, truthful[b, user])
+    search = search_on_pools(policy, pools[b], user, truthful[b, user])
     with by_itself() as tell:
         search.run(families, tries, boosting, positive, np.random.default_rng(seed), tell)
     gain = np.where(np.isnan(truthful), np.nan, 0.0)
@@ -453,7 +453,7 @@ class MisreportSearch:
         return tasks, faults, first
 
 
-def search_on_pools(mechanism: Any, pools: Batch, user: NDArray[np.int64], truthful: Float) -> MisreportSearch:
+def search_on_pools(policy: Any, pools: Batch, user: NDArray[np.int64], truthful: Float) -> MisreportSearch:
     """A search whose reports are tried in batches: a pool and the lying user for each case."""
     rows = np.arange(len(pools))
     truth, limit = pools.demands[rows, user], pools.limits[rows, user]
@@ -462,14 +462,14 @@ def search_on_pools(mechanism: Any, pools: Batch, user: NDArray[np.int64], truth
         rows, who = np.arange(len(case)), user[case]
         lied = pools[case]  # copies
         lied.demands[rows, who] = told
-        found = outcomes_of(mechanism, lied)
+        found = outcomes_of(policy, lied)
         tasks = true_tasks(found.received(lied.demands)[rows, who], truth[case], limit[case])
         return np.where(found.ok, tasks, np.nan), found.faults
 
     return MisreportSearch(attempt, truth, pools.capacities, truthful, true_tasks(pools.capacities, truth, limit))
 
 
-def search_on_servers(mechanism: Any, instance: Instance, j: int, truthful: float) -> MisreportSearch:
+def search_on_servers(policy: Any, instance: Instance, j: int, truthful: float) -> MisreportSearch:
     """A search whose reports are tried one by one, each on the instance as it is."""
     by_server = instance.demands.ndim == 3
     room = instance.capacities if by_server else instance.total_capacities
@@ -482,7 +482,7 @@ def search_on_servers(mechanism: Any, instance: Instance, j: int, truthful: floa
             except InvalidInstance:  # as with nowhere to run: not a legal report
                 continue
             try:
-                tasks[k] = tasks_on(checked(mechanism, lied).bundles[j], instance, j)
+                tasks[k] = tasks_on(checked(policy, lied).bundles[j], instance, j)
             except OutOfDomain:
                 continue
             except Exception as error:  # any exception of a mechanism is a fault to report

@@ -63,7 +63,7 @@ class Proof:
     Examples
     --------
     >>> import fairopt as fo
-    >>> proof = fo.prove(fo.DRF(), "envy-free", resources=2)
+    >>> proof = fo.prove(fo.DRF(), "envy-free", resources=2)["envy-free"]
     >>> proof.verdict, proof.provers
     ('proved', ('z3',))
     >>> print(proof.statement)
@@ -83,6 +83,11 @@ number of users, demands above 0, equal weights and no task limits
     queries: tuple[Query, ...] = ()
     interrupted: bool = False
     assumption: str = ""
+
+    @builtins.property
+    def ok(self) -> bool:
+        """Whether it is proved."""
+        return self.verdict == "proved"
 
     def __str__(self) -> str:
         by = f" by {' and '.join(self.provers)}" if self.provers else ""
@@ -115,7 +120,7 @@ number of users, demands above 0, equal weights and no task limits
         """The verdict as the finding of an audit."""
         return Finding(self.property, self.witness is not None, 1, 0, self.witness, self.statement, self.seconds)
 
-    def save(self, path: str | Path) -> Path:
+    def export(self, path: str | Path) -> Path:
         """Write the proof for any solver that reads SMT-LIB (``.smt2``), or a witness for `replay` (``.json``).
 
         Each statement of the file must be answered ``unsat``. `InvalidBlock` for a proof under ``.json``, or a witness
@@ -123,9 +128,11 @@ number of users, demands above 0, equal weights and no task limits
         """
         where, needed = Path(path), {"proved": ".smt2", "refuted": ".json"}.get(self.verdict)
         if needed is None:
-            raise InvalidBlock("; ".join([f"{self.property} is {self.verdict}: there is nothing to save", *self.tried]))
+            raise InvalidBlock(
+                "; ".join([f"{self.property} is {self.verdict}: there is nothing to export", *self.tried])
+            )
         if where.suffix.lower() != needed:
-            kind = "proofs are saved as SMT-LIB" if needed == ".smt2" else "witnesses are saved as JSON"
+            kind = "proofs are exported as SMT-LIB" if needed == ".smt2" else "witnesses are exported as JSON"
             raise InvalidBlock(f"{where}: {kind}; give a name that ends in {needed}")
         if self.witness is not None:
             return AuditReport(self.mechanism, self.policy, (self.finding(),)).save(where)
@@ -179,6 +186,11 @@ class ProofReport(ByProperty[Proof]):
         shown = "" if entry.verdict == "proved" else entry.shown()
         by = ", ".join(entry.provers)
         return entry.verdict == "refuted", (entry.property, entry.verdict, by, shown)
+
+    @builtins.property
+    def ok(self) -> bool:
+        """Whether all properties that were asked for are proved."""
+        return bool(self.proofs) and not self.interrupted and all(p.ok for p in self.proofs)
 
     @builtins.property
     def interrupted(self) -> bool:

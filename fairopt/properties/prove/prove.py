@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass, field, replace
 from fractions import Fraction
 from typing import Any
@@ -44,7 +44,7 @@ DENOMINATORS = (10, 1_000, 10**6, 10**15)  # largest ones of the numbers of a wi
 
 def prove(
     policy: Any,
-    property: str | None = None,
+    properties: str | Iterable[str] | None = None,
     *,
     resources: int,
     users: int | None = None,
@@ -54,8 +54,8 @@ def prove(
     time_limit: float = 60.0,
     cross_check: bool = False,
     found: Callable[[Proof], None] | None = None,
-) -> Proof | ProofReport:
-    """Prove by machine that a property holds on every pool of a kind, or find an instance on which it fails.
+) -> ProofReport:
+    """Prove by machine that properties hold on every pool of a kind, or find instances on which they fail.
 
     Solvers of real arithmetic (SMT) are asked for demands, answer and, say, a lie, at which the property fails: where
     there are none, it is a theorem for all real demands. Needs the extra ``prove``.
@@ -64,8 +64,8 @@ def prove(
     ----------
     policy : Policy or other mechanism
         Notions of one share without further constraints; for others the verdict is unknown, unless an instance refutes.
-    property : str, optional
-        A name or short form; by default all: ``pareto``, ``sharing-incentive``, ``envy-free``, ``strategy-proof``,
+    properties : str or iterable of str, optional
+        Names or short forms; by default all: ``pareto``, ``sharing-incentive``, ``envy-free``, ``strategy-proof``,
         ``strategy-proof-boosting``, ``bottleneck``, ``population-monotone``, ``resource-monotone``.
     resources : int
         Number of resources.
@@ -84,9 +84,9 @@ def prove(
 
     Returns
     -------
-    Proof, or ProofReport without ``property``
-        ``proved`` with the statement, ``refuted`` with a confirmed witness, or ``unknown`` with what was tried. Ctrl-C
-        returns what is known so far.
+    ProofReport
+        A `Proof` for each property: ``proved`` with the statement, ``refuted`` with a confirmed witness, or ``unknown``
+        with what was tried. Ctrl-C returns what is known so far.
 
     Raises
     ------
@@ -105,9 +105,9 @@ def prove(
     Examples
     --------
     >>> import fairopt as fo
-    >>> fo.prove(fo.KDF(2), "sp-boosting", resources=3, weights=True).verdict
-    'proved'
-    >>> fo.prove(fo.KDF(2), "si", resources=2).verdict
+    >>> fo.prove(fo.KDF(2), "sp-boosting", resources=3, weights=True).ok
+    True
+    >>> fo.prove(fo.KDF(2), "si", resources=2)["si"].verdict
     'refuted'
     """
     if not is_mechanism(policy):
@@ -117,9 +117,13 @@ def prove(
         require_whole(users, "users", 1)
     if isinstance(time_limit, bool) or not isinstance(time_limit, (int, float)) or not time_limit > 0:
         raise InvalidBlock(f"time_limit is {time_limit!r}; give a number of seconds > 0")
-    names = PROVABLE if property is None else (property_name(property),)
-    if names[0] not in PROVABLE:
-        raise InvalidBlock(f"no proofs are made of {names[0]}; {nearest(names[0], PROVABLE)}")
+    asked = PROVABLE if properties is None else (properties,) if isinstance(properties, str) else tuple(properties)
+    names = tuple(dict.fromkeys(map(property_name, asked)))
+    for name in names:
+        if name not in PROVABLE:
+            raise InvalidBlock(f"no proofs are made of {name}; {nearest(name, PROVABLE)}")
+    if not names:
+        raise InvalidBlock("no properties to prove; give some such as ['pe', 'ef']")
     for prover in ("z3", "cvc5") if cross_check else ("z3",):
         require(prover)
     kind = Kind(
@@ -136,7 +140,7 @@ def prove(
                 found(proofs[-1])
             if proofs[-1].interrupted:
                 break
-    return ProofReport.of(proofs) if property is None else proofs[0]
+    return ProofReport.of(proofs)
 
 
 def of_finding(setting: AuditSettings, name: str) -> str:
@@ -149,8 +153,8 @@ def of_finding(setting: AuditSettings, name: str) -> str:
         kind = Kind(resources=resources, positive=setting.positive, weights=setting.weights, limits=setting.limits)
         with contextlib.suppress(OutOfDomain):  # as 3-DF on two resources
             clock = Clock(EACH)
-            question = stated(setting.mechanism, kind, clock)
-            found = _Attempt(setting.mechanism, kind, question, name, clock, False).proof()
+            question = stated(setting.policy, kind, clock)
+            found = _Attempt(setting.policy, kind, question, name, clock, False).proof()
             if found.verdict == "proved":
                 proved.append(str(resources))
                 assumed.add(found.assumption)

@@ -51,7 +51,7 @@ def solved(instance: fo.Instance, objective: fo.Objective, *constraints: fo.Cons
 def point_of(instance: fo.Instance, table: np.ndarray) -> Point:
     """The point without users whose limit is zero, whom objectives leave out."""
     part = instance.task_limits > 0
-    return Point(instance.taking_part(part), table[part])
+    return Point(instance._taking_part(part), table[part])
 
 
 def value(instance: fo.Instance, objective: fo.Objective, table: np.ndarray) -> float:

@@ -137,7 +137,7 @@ def test_sums_agree_with_the_cone_route(objective: Any, limits: float) -> None:
     for asked in (fo.MinTasks(least), fo.SharingIncentive()):
         a, b = (fo.Policy(objective, [asked]).allocate(instance, method=m) for m in ("prices", "cone"))
         assert len(a.certificate.tried) == 1 and a.objective == pytest.approx(b.objective, rel=1e-6)
-    with pytest.raises(fo.Infeasible, match="MinTasks"):
+    with pytest.raises(fo.errors.Infeasible, match="MinTasks"):
         fo.Policy(objective, [fo.MinTasks(0.5 * instance.tasks_alone.sum(axis=1))]).allocate(instance)
 
 
@@ -161,7 +161,7 @@ def test_what_cannot_hold_is_named(name: str) -> None:
     instance = instance_of(1)
     alone = instance.tasks_alone.sum(axis=1)
     for least in (np.where(np.arange(8) == 2, 1.01 * alone, 0.0), 0.3 * alone):  # by one user, by all together
-        with pytest.raises(fo.Infeasible, match=r"MinTasks.*times what") as caught:
+        with pytest.raises(fo.errors.Infeasible, match=r"MinTasks.*times what") as caught:
             fo.Policy(OBJECTIVES[name], [fo.MinTasks(least), fo.MaxTasks(1e6)]).allocate(instance)
         assert any("MinTasks" in part for part in caught.value.conflict)
         assert not any("MaxTasks" in part for part in caught.value.conflict)

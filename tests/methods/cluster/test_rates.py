@@ -201,5 +201,5 @@ def test_saved_answers_are_proved_by_arithmetic_alone(objective: Any, tmp_path: 
 def test_a_rate_of_zero_names_the_server_and_the_fix() -> None:
     instance, rate = jobs(6, 3, 1)
     rate.rates[2, 1] = 0.0
-    with pytest.raises(fo.OutOfDomain, match=r"user3.* on server 'server2': set eligible to False there"):
+    with pytest.raises(fo.errors.OutOfDomain, match=r"user3.* on server 'server2': set eligible to False there"):
         fo.Policy(fo.MaxMin(rate)).allocate(instance)

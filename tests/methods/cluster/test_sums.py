@@ -39,9 +39,9 @@ class Logs(fo.Objective):
     def expression(self, model: fo.Model) -> cp.Expression:
         return self.factor * cp.sum(cp.log(1 + model.tasks))
 
-    def by_user(self, instance: fo.Instance) -> fo.Marginal:
+    def by_user(self, instance: fo.Instance) -> fo.blocks.Marginal:
         f, c = self.factor, self.claimed
-        return fo.Marginal(lambda x: f * (1 + x) ** -c, lambda x: -f * c * (1 + x) ** (-c - 1))
+        return fo.blocks.Marginal(lambda x: f * (1 + x) ** -c, lambda x: -f * c * (1 + x) ** (-c - 1))
 
 
 SUMS = [*sums.SUMS, Logs(), Logs(10.0) + fo.AlphaFair(3)]

@@ -83,7 +83,9 @@ def test_nash_bargaining_on_the_demo_is_certified() -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_domain_that_no_allocation_reaches_is_named_with_the_largest_common_level(kind: str) -> None:
     objective = Above(kind, 1.5)
-    with pytest.raises(fo.Infeasible, match=r"the largest common level of users 'user1' and 'user2' is 1$") as caught:
+    with pytest.raises(
+        fo.errors.Infeasible, match=r"the largest common level of users 'user1' and 'user2' is 1$"
+    ) as caught:
         fo.Policy(objective).allocate(fo.Instance([[1], [1]], [2]))
     assert caught.value.conflict == ("the capacity of resource1", f"the domain of `{objective!r}`")
 
@@ -98,7 +100,7 @@ def test_an_objective_and_its_sums_and_levels_are_answered_above_a_level() -> No
         np.testing.assert_allclose(policy.allocate(pool).tasks, 1.25, rtol=1e-3)
     problem = fo.Policy(above).problem(pool)
     problem.solve(solver="CLARABEL")
-    assert fo.Policy(above).read(problem, pool).certificate.ok
+    assert fo.Policy(above).certify(problem, pool).certificate.ok
 
 
 def test_the_unit_of_a_gap_is_as_before_where_half_of_the_point_is_inside() -> None:

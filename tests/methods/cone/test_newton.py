@@ -71,7 +71,7 @@ def test_what_cone_solvers_cannot_prove_is_tried_by_newton() -> None:
 
 
 def test_a_solver_that_is_asked_for_is_not_helped() -> None:
-    with pytest.raises(fo.NotCertified) as caught:
+    with pytest.raises(fo.errors.NotCertified) as caught:
         fo.Policy(Powers(40)).allocate(POOL, solver="CLARABEL")
     assert not any("programs)" in attempt.status for attempt in caught.value.tried)
 

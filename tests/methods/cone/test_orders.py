@@ -107,7 +107,7 @@ def test_users_are_not_too_many_for_the_proof() -> None:
 
 
 def test_what_is_infeasible_is_named(always: None) -> None:
-    with pytest.raises(fo.Infeasible, match="MinTasks"):
+    with pytest.raises(fo.errors.Infeasible, match="MinTasks"):
         fo.Policy(fo.OrderedWeighted((2, 1)), [fo.MinTasks(5)]).allocate(fo.Instance([[1], [2]], [[6], [3]]))
 
 

@@ -70,7 +70,7 @@ BOUNDED: dict[str, fo.Objective] = {
 
 @pytest.mark.parametrize("objective", GROWS.values(), ids=GROWS)
 def test_growth_without_end_is_seen(objective: fo.Objective) -> None:
-    with pytest.raises(fo.Unbounded, match=r"With.* grows without bound in variables of its own; bound them"):
+    with pytest.raises(fo.errors.Unbounded, match=r"With.* grows without bound in variables of its own; bound them"):
         look(objective)
 
 
@@ -105,7 +105,7 @@ def test_growth_is_seen_exactly_where_a_direction_of_it_exists(seed: int) -> Non
     matrix, room, worth = objective.data()
     found = linprog(-worth, A_ub=matrix, b_ub=0 * room, bounds=(-1, 1))
     if -found.fun > 1e-9:
-        with pytest.raises(fo.Unbounded):
+        with pytest.raises(fo.errors.Unbounded):
             look(objective)
     else:
         look(objective)
@@ -138,17 +138,17 @@ def test_no_solver_makes_an_objective_of_tasks_alone_unbounded(rate: float, solv
         pytest.skip(f"{solver} is not installed")
     try:
         a = fo.Policy(Saturating(rate)).allocate(THREE, solver=solver)
-    except fo.NotCertified:
+    except fo.errors.NotCertified:
         return
     np.testing.assert_allclose(a.tasks, saturated(rate), rtol=1e-5)
 
 
 @pytest.mark.parametrize("objective", [Saturating(0.1), fo.WeightedLog() + Saturating(0.1)], ids=["tasks", "bundles"])
 def test_solvers_that_call_everything_unbounded_are_no_evidence(objective: fo.Objective) -> None:
-    with lying(status="unbounded"), pytest.raises(fo.NotCertified, match="unbounded"):
+    with lying(status="unbounded"), pytest.raises(fo.errors.NotCertified, match="unbounded"):
         fo.Policy(objective).allocate(THREE)
 
 
 def test_bundles_that_come_with_endless_growth_are_unbounded() -> None:
-    with pytest.raises(fo.Unbounded, match="With"):
+    with pytest.raises(fo.errors.Unbounded, match="With"):
         fo.Policy(fo.WeightedLog() + GROWS["two that go together"]).allocate(THREE)

@@ -33,9 +33,9 @@ class Roots(fo.Objective):
     def expression(self, model: fo.Model) -> cp.Expression:
         return cp.sum(cp.sqrt(model.tasks))
 
-    def by_user(self, instance: fo.Instance) -> fo.Marginal:
+    def by_user(self, instance: fo.Instance) -> fo.blocks.Marginal:
         p = self.power
-        return fo.Marginal(lambda x: p * x ** (p - 1), lambda x: p * (p - 1) * x ** (p - 2))
+        return fo.blocks.Marginal(lambda x: p * x ** (p - 1), lambda x: p * (p - 1) * x ** (p - 2))
 
 
 SUMS = [*sums.SUMS, Roots(), Roots() + 0.1 * fo.Total(fo.Tasks())]
@@ -109,7 +109,7 @@ def test_bounds_without_a_range_hold_users() -> None:
     bounds = [fo.MinTasks({"user1": 1.5}), fo.MaxTasks({"user1": 1.5})]
     a = fo.Policy(fo.AlphaFair(1) + fo.Total(fo.Tasks()), bounds).allocate(instance)
     assert a.certificate.method == "prices" and a.tasks[0] == pytest.approx(1.5, rel=1e-9)
-    with pytest.raises(fo.Infeasible):
+    with pytest.raises(fo.errors.Infeasible):
         fo.Policy(fo.AlphaFair(1) + fo.Total(), [fo.MinTasks(4)]).allocate(instance)
 
 
@@ -127,16 +127,19 @@ def test_an_expression_that_is_not_concave_is_refused() -> None:
         def expression(self, model: fo.Model) -> cp.Expression:
             return cp.sum_squares(model.tasks)
 
-        def by_user(self, instance: fo.Instance) -> fo.Marginal:
-            return fo.Marginal(lambda x: 1 / x, lambda x: -1 / x**2)
+        def by_user(self, instance: fo.Instance) -> fo.blocks.Marginal:
+            return fo.blocks.Marginal(lambda x: 1 / x, lambda x: -1 / x**2)
 
-    with pytest.raises(fo.NotConcave):
+    with pytest.raises(fo.errors.NotConcave):
         fo.Policy(Squares()).allocate(fo.Instance([[1], [2]], [4]))
 
 
 @pytest.mark.parametrize(
     ("given", "said"),
-    [(fo.Marginal(lambda x: 1.0, lambda x: 0 * x), "`slope` gave shape"), ((1, 2), "give a fairopt.Marginal")],
+    [
+        (fo.blocks.Marginal(lambda x: 1.0, lambda x: 0 * x), "`slope` gave shape"),
+        ((1, 2), "give a fairopt.blocks.Marginal"),
+    ],
 )
 def test_derivatives_of_another_form_are_refused(given: Any, said: str) -> None:
     @dataclass(frozen=True, repr=False)
@@ -144,10 +147,10 @@ def test_derivatives_of_another_form_are_refused(given: Any, said: str) -> None:
         def expression(self, model: fo.Model) -> cp.Expression:
             return cp.sum(model.tasks)
 
-        def by_user(self, instance: fo.Instance) -> fo.Marginal:
+        def by_user(self, instance: fo.Instance) -> fo.blocks.Marginal:
             return given
 
-    with pytest.raises(fo.InvalidBlock, match=said):
+    with pytest.raises(fo.errors.InvalidBlock, match=said):
         fo.Policy(Odd()).allocate(fo.Instance([[1], [2]], [4]))
 
 

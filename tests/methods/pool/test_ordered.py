@@ -54,7 +54,7 @@ def test_users_are_not_too_many_for_the_proof(n):
 
 def test_lower_bounds_that_do_not_fit_are_infeasible():
     instance = fo.Instance([[1], [2]], [6])
-    with pytest.raises(fo.Infeasible, match="MinTasks"):
+    with pytest.raises(fo.errors.Infeasible, match="MinTasks"):
         fo.Policy(fo.OrderedWeighted((2, 1)), [fo.MinTasks(3)]).allocate(instance)
 
 

@@ -61,7 +61,7 @@ def test_it_is_exact_with_lower_bounds(instance: fo.Instance, data: st.DataObjec
     right = exactly(instance, floors=floors)
     policy = fo.Policy(fo.Leximin(), [fo.MinTasks(floors)])
     if right is None:
-        with pytest.raises(fo.Infeasible):
+        with pytest.raises(fo.errors.Infeasible):
             policy.allocate(instance)
     else:
         assert_close(instance, policy.allocate(instance).tasks, right)
@@ -180,9 +180,9 @@ def test_worked_examples_with_limits_and_with_zeros() -> None:
 
 def test_lower_bounds_that_do_not_fit_are_infeasible() -> None:
     instance = fo.Instance([[1, 1], [1, 2]], [4, 4])
-    with pytest.raises(fo.Infeasible):
+    with pytest.raises(fo.errors.Infeasible):
         fo.Policy(fo.Leximin(), [fo.MinTasks([2, 1.5])]).allocate(instance)
-    with pytest.raises(fo.Infeasible):
+    with pytest.raises(fo.errors.Infeasible):
         fo.Policy(fo.Leximin(), [fo.MinTasks(1)]).allocate(instance.with_task_limits([0.5, None]))
 
 
@@ -214,7 +214,7 @@ def test_the_method_is_refused_where_it_is_not_exact() -> None:
     two = fo.Instance([[1, 2]], [[1, 2], [2, 1]])
     linked = fo.Policy(fo.Leximin(), [fo.EqualShares()])
     for policy, instance in ((fo.DRF(), two), (fo.FDS(2), two.pooled()), (linked, two.pooled())):
-        with pytest.raises(fo.OutOfDomain):
+        with pytest.raises(fo.errors.OutOfDomain):
             policy.allocate(instance, method="water-filling")
 
 
@@ -252,7 +252,7 @@ def test_lower_bounds_just_above_full_resources_are_exact(seed: int) -> None:
         right = exact.leximin(*given, exact.dominant(*given), weights.tolist(), None, low.tolist())
         instance, policy = fo.Instance(*given, weights=weights), fo.Policy(fo.Leximin(), [fo.MinTasks(tuple(low))])
         if right is None:
-            with pytest.raises(fo.Infeasible):
+            with pytest.raises(fo.errors.Infeasible):
                 policy.allocate(instance)
         else:
             tasks = policy.allocate(instance, method="water-filling").tasks

@@ -36,7 +36,7 @@ def rows(source: Any, names: tuple[str, ...] | None = NAMES) -> np.ndarray:
 
 def refused(source: Any, capacities: Any = CAPACITIES) -> str:
     """The message with which a source is refused."""
-    with pytest.raises(fo.InvalidInstance) as caught:
+    with pytest.raises(fo.errors.InvalidInstance) as caught:
         fo.allocate_sharded(fo.DRF(), source, capacities=capacities)
     return str(caught.value)
 
@@ -111,16 +111,16 @@ def test_a_memory_map_is_sent_as_the_name_of_its_file(five: Path, tmp_path: Path
 def test_a_memory_map_whose_rows_its_file_does_not_tell_is_refused(five: Path, tmp_path: Path) -> None:
     whole = np.load(five, mmap_mode="r")
     for other in (whole[::2], whole[::-1], whole[:, :2], np.load(five, mmap_mode="c")):
-        with pytest.raises(fo.InvalidInstance, match=r"five\.npy .* or a copy in memory"):
+        with pytest.raises(fo.errors.InvalidInstance, match=r"five\.npy .* or a copy in memory"):
             shards_of(other, None)
     np.save(tmp_path / "other.npy", 2 * DEMANDS)
     (tmp_path / "other.npy").replace(five)
     new = np.load(five, mmap_mode="r")  # the file of that name is mapped too
     np.testing.assert_array_equal(rows(new), 2 * DEMANDS)
-    with pytest.raises(fo.InvalidInstance, match=r"five\.npy, was replaced or removed since, .*; give the name"):
+    with pytest.raises(fo.errors.InvalidInstance, match=r"five\.npy, was replaced or removed since, .*; give the name"):
         shards_of(whole, None)
     five.unlink()
-    with pytest.raises(fo.InvalidInstance, match="was replaced or removed"):
+    with pytest.raises(fo.errors.InvalidInstance, match="was replaced or removed"):
         shards_of([DEMANDS, whole], None)
 
 
@@ -308,5 +308,5 @@ def test_without_pyarrow_the_error_says_how_to_get_it(tmp_path: Path, monkeypatc
     path = write_parquet(tmp_path / "t.parquet")
     for name in [name for name in sys.modules if name.split(".")[0] == "pyarrow"]:
         monkeypatch.setitem(sys.modules, name, None)
-    with pytest.raises(fo.MissingExtra, match=r"pip install 'fairopt\[parquet\]'"):
+    with pytest.raises(fo.errors.MissingExtra, match=r"pip install 'fairopt\[parquet\]'"):
         fo.allocate_sharded(fo.DRF(), path, capacities=CAPACITIES)

@@ -84,12 +84,12 @@ def at_rounds(callback: Callable[[int, str], object]) -> Iterator[None]:
         yield
 
 
-def all_tasks(a: fo.ShardedAllocation) -> np.ndarray:
+def all_tasks(a: fo.scale.ShardedAllocation) -> np.ndarray:
     """Tasks of all users."""
     return np.concatenate([a.tasks(k) for k in range(len(a.shards))])
 
 
-def assert_same(a: fo.ShardedAllocation, b: fo.Allocation, rtol: float = 1e-9) -> None:
+def assert_same(a: fo.scale.ShardedAllocation, b: fo.Allocation, rtol: float = 1e-9) -> None:
     """Require the answer found in memory."""
     assert a.certificate.ok and a.certificate.gap <= 1e-9
     assert a.objective == pytest.approx(b.objective, rel=rtol)
@@ -161,7 +161,7 @@ def test_any_cut_of_the_users_gives_the_answer_of_one_shard(
     demands, capacities = instance.demands, instance.capacities[0]
     try:
         whole = fo.allocate_sharded(policy, demands, capacities=capacities)
-    except fo.OutOfDomain:
+    except fo.errors.OutOfDomain:
         return  # 2-DF on one resource
     ends = [0, *sorted(min(c, len(demands)) for c in cuts), len(demands)]
     parts = [demands[a:b] for a, b in itertools.pairwise(ends)]
@@ -275,7 +275,7 @@ def test_a_folder_that_is_there_is_refused_before_any_work(tmp_path: Path) -> No
     (tmp_path / "broken.partial").mkdir()
     (tmp_path / "file").write_text("")
     for name in ("there", "broken", "file", "file/out", "nowhere/out"):
-        kind = OSError if "/" in name else fo.InvalidBlock
+        kind = OSError if "/" in name else fo.errors.InvalidBlock
         with pytest.raises(kind, match=r"there|broken|file|nowhere"), fo.progress(never):
             fo.allocate_sharded(fo.DRF(), demands, capacities=[1, 1, 1], out=tmp_path / name)
     assert sorted(p.name for p in tmp_path.iterdir()) == ["broken.partial", "file", "there"]
@@ -311,7 +311,7 @@ def test_shards_that_change_meanwhile_are_not_written_as_if_certified(tmp_path: 
         if what == "write":
             table(source, instance.with_demands(instance.demands * 1.01))
 
-    with pytest.raises(fo.NotCertified, match="changed"), at_rounds(change):
+    with pytest.raises(fo.errors.NotCertified, match="changed"), at_rounds(change):
         fo.allocate_sharded(fo.DRF(), source, capacities=capacities_of(instance), out=tmp_path / "out")
     assert [p.name for p in tmp_path.iterdir()] == ["t.parquet"]
 
@@ -328,7 +328,7 @@ def cut(what, done, total):
 try:
     with fo.progress(cut):
         fo.allocate_sharded(fo.DRF(), source, capacities=[9, 9, 9, 9])
-except fo.NotCertified as error:
+except fo.errors.NotCertified as error:
     print(error)
 """
 
@@ -367,7 +367,7 @@ def test_shards_that_change_before_they_are_judged_are_noticed(policy: fo.Policy
         elif what == "judge":
             table(path, instance.with_demands(other))
 
-    with pytest.raises(fo.NotCertified, match=r"shard '.*(npy|group 0).*' *: it changed"), at_rounds(change):
+    with pytest.raises(fo.errors.NotCertified, match=r"shard '.*(npy|group 0).*' *: it changed"), at_rounds(change):
         fo.allocate_sharded(policy, path, capacities=capacities_of(instance))
 
 
@@ -379,7 +379,7 @@ def test_tasks_of_a_shard_that_changed_later_are_refused(tmp_path: Path) -> None
         assert len(a.tasks(0)) == 400
         np.save(tmp_path / "a.npy", 1.01 * demands)
         demands[7, demands[7].argmax()] *= 1.01
-        with pytest.raises(fo.NotCertified, match="changed"):
+        with pytest.raises(fo.errors.NotCertified, match="changed"):
             a.tasks(0)
 
 
@@ -392,16 +392,18 @@ def test_the_time_limit_is_checked_between_shards(at: str, tmp_path: Path, monke
         return limit.end is not None and asked[0] > 1
 
     monkeypatch.setattr(waiting.Deadline, "over", property(over))
-    with pytest.raises(fo.NotCertified, match=rf"limit of 60 s was reached in round \d+ \({at}\), after 1 of 2 shards"):
+    with pytest.raises(
+        fo.errors.NotCertified, match=rf"limit of 60 s was reached in round \d+ \({at}\), after 1 of 2 shards"
+    ):
         fo.allocate_sharded(fo.FDS(2), halves, capacities=[30, 20, 25], out=tmp_path / "out", time_limit=60)
     assert not list(tmp_path.iterdir())
 
 
 def test_a_time_limit_that_is_none_is_refused_and_one_of_nothing_ends_at_once() -> None:
     for limit in (0, -1, "1"):
-        with pytest.raises(fo.InvalidBlock, match="time_limit"):
+        with pytest.raises(fo.errors.InvalidBlock, match="time_limit"):
             fo.allocate_sharded(fo.DRF(), np.ones((2, 2)), capacities=[1, 1], time_limit=limit)  # type: ignore[arg-type]
-    with pytest.raises(fo.NotCertified, match="after 0 of 1 shards"):
+    with pytest.raises(fo.errors.NotCertified, match="after 0 of 1 shards"):
         fo.allocate_sharded(fo.DRF(), np.ones((2, 2)), capacities=[1, 1], time_limit=1e-9)
     assert fo.allocate_sharded(fo.DRF(), np.ones((2, 2)), capacities=[1, 1], time_limit=60).certificate.ok
 
@@ -427,7 +429,7 @@ class MeanShareByRow(MeanShare):
 @pytest.mark.parametrize(
     "policy",
     [
-        fo.NoFairness(),
+        fo.MostTasks(),
         fo.Policy(fo.AlphaFair(0)),
         fo.FDS(beta=2, lam=-1),
         fo.Policy(fo.OrderedWeighted([2, 1])),
@@ -447,7 +449,7 @@ class MeanShareByRow(MeanShare):
     ids=repr,
 )
 def test_policies_that_need_everybody_at_once_are_refused(policy: Any) -> None:
-    with pytest.raises(fo.OutOfDomain, match=r"in memory|by_row|task_limit"):
+    with pytest.raises(fo.errors.OutOfDomain, match=r"in memory|by_row|task_limit"):
         fo.allocate_sharded(policy, instance_of().demands, capacities=[30, 20, 25])
 
 
@@ -460,22 +462,22 @@ def test_a_share_of_ones_own_works_by_row() -> None:
 
 def test_a_notion_undefined_for_a_user_names_the_shard_and_the_row() -> None:
     parts = [np.ones((4, 3)), np.array([[1.0, 1, 1], [1, 0, 0]])]
-    with pytest.raises(fo.OutOfDomain, match=r"shard 'array 1'.*row 1"):
+    with pytest.raises(fo.errors.OutOfDomain, match=r"shard 'array 1'.*row 1"):
         fo.allocate_sharded(fo.KDF(2), parts, capacities=[1, 1, 1])
-    with pytest.raises(fo.OutOfDomain):
+    with pytest.raises(fo.errors.OutOfDomain):
         fo.allocate_sharded(fo.KDF(4), parts, capacities=[1, 1, 1])
 
 
 def test_lower_bounds_that_do_not_fit_are_infeasible(tmp_path: Path) -> None:
     for objective in (fo.Leximin(), fo.AlphaFair(2)):
-        with pytest.raises(fo.Infeasible, match="do not fit"):
+        with pytest.raises(fo.errors.Infeasible, match="do not fit"):
             policy = fo.Policy(objective, [fo.MinTasks(1.0)])
             fo.allocate_sharded(policy, [np.ones((5, 3)), np.ones((6, 3))], capacities=[10, 10, 11])
         crossed = fo.Policy(objective, [fo.MinTasks(2.0), fo.MaxTasks(1.0)])
-        with pytest.raises(fo.Infeasible):
+        with pytest.raises(fo.errors.Infeasible):
             fo.allocate_sharded(crossed, np.ones((1, 3)), capacities=[10, 10, 11])
         idle = fo.Instance(np.ones((4, 3)), [9, 9, 9], task_limits=[1, 1, 1, 0], resources=NAMES)
-        with pytest.raises(fo.Infeasible, match=r"row group 1.*row 3"):
+        with pytest.raises(fo.errors.Infeasible, match=r"row group 1.*row 3"):
             fo.allocate_sharded(
                 fo.Policy(objective, [fo.MinTasks(0.1)]),
                 table(tmp_path / "t.parquet", idle, 2),
@@ -492,7 +494,7 @@ def test_prices_of_resources_with_units_left_over_are_zero(policy: fo.Policy) ->
 
 def test_a_resource_that_is_all_reserved_is_refused_for_prices() -> None:
     policy = fo.Policy(fo.AlphaFair(2), [fo.Reserve(0, 1.0)])
-    with pytest.raises(fo.OutOfDomain, match="reserved"):
+    with pytest.raises(fo.errors.OutOfDomain, match="reserved"):
         fo.allocate_sharded(policy, np.ones((4, 3)), capacities=[1, 1, 1])
 
 
@@ -560,7 +562,7 @@ def test_nothing_stays_on_the_cluster(client: Any) -> None:
     assert len(most) == a.rounds > 2 and max(most) <= 10  # the shards, and at most the last round's results
     assert nothing_held(client)
     assert len(a.tasks(4)) == 80
-    with pytest.raises(fo.InvalidInstance) as caught:
+    with pytest.raises(fo.errors.InvalidInstance) as caught:
         fo.allocate_sharded(fo.FDS(2), [demands, -demands], capacities=[30, 20, 25], client=client)
     assert nothing_held(client) and caught.value  # though the error is still at hand
 
@@ -614,7 +616,7 @@ def test_a_time_limit_ends_a_wait_for_workers(client: Any, monkeypatch: pytest.M
     pids = list(client.run(os.getpid).values())
     try:
         with (
-            pytest.raises(fo.NotCertified, match="time limit"),
+            pytest.raises(fo.errors.NotCertified, match="time limit"),
             at_rounds(lambda k, what: [os.kill(pid, signal.SIGSTOP) for pid in pids if what == "judge"]),
         ):
             fo.allocate_sharded(fo.DRF(), instance_of().demands, capacities=[30, 20, 25], client=client, time_limit=2)
@@ -634,7 +636,7 @@ def test_tasks_of_blocks_do_not_wait_for_a_cluster_without_workers(monkeypatch: 
         cluster.scale(0)
         while client.nthreads():
             time.sleep(0.01)
-        with pytest.raises(fo.SolverUnavailable, match="has no workers"):
+        with pytest.raises(fo.errors.SolverUnavailable, match="has no workers"):
             a.tasks(4)
 
 
@@ -643,20 +645,20 @@ def test_errors_of_shards_arrive_as_they_are(client: Any, tmp_path: Path) -> Non
     bad = demands.copy()
     bad[7, 1] = np.nan
     units = [30, 20, 25]
-    with pytest.raises(fo.InvalidInstance, match=r"shard 'array 1'.*row 7 .*nan"):
+    with pytest.raises(fo.errors.InvalidInstance, match=r"shard 'array 1'.*row 7 .*nan"):
         fo.allocate_sharded(fo.DRF(), [demands, bad], capacities=units, client=client)
-    with pytest.raises(fo.OutOfDomain, match=r"shard 'array 0'.*row 0"):
+    with pytest.raises(fo.errors.OutOfDomain, match=r"shard 'array 0'.*row 0"):
         fo.allocate_sharded(fo.KDF(2), [np.eye(3)], capacities=units, client=client)
-    with pytest.raises(fo.Infeasible) as caught:
+    with pytest.raises(fo.errors.Infeasible) as caught:
         fo.allocate_sharded(fo.Policy(fo.Leximin(), [fo.MinTasks(9.0)]), [demands], capacities=units, client=client)
     assert caught.value.conflict
-    for name, error in [("MissingExtra", fo.MissingExtra), ("RuntimeError", RuntimeError)]:
+    for name, error in [("MissingExtra", fo.errors.MissingExtra), ("RuntimeError", RuntimeError)]:
         raises = partial(client.submit, raising, name)
         with pytest.raises(error, match="by a worker"), at_rounds(lambda k, what, raises=raises: raises().result()):
             fo.allocate_sharded(fo.DRF(), [demands], capacities=units, client=client)
     source = table(tmp_path / "t.parquet", instance_of())
     source.write_bytes(source.read_bytes()[:3000] + b"PAR1")
-    with pytest.raises(fo.InvalidInstance, match=r"t.parquet"):
+    with pytest.raises(fo.errors.InvalidInstance, match=r"t.parquet"):
         fo.allocate_sharded(fo.DRF(), source, capacities=capacities_of(instance_of()), client=client)
 
 
@@ -673,7 +675,7 @@ def test_a_file_that_vanishes_is_an_error_of_its_shard(client: Any, tmp_path: Pa
                     kill_workers(some)  # so that it has to be read again
 
         with (
-            pytest.raises(fo.InvalidInstance, match=r"shard 't.parquet, row group .*cannot be read"),
+            pytest.raises(fo.errors.InvalidInstance, match=r"shard 't.parquet, row group .*cannot be read"),
             at_rounds(vanish),
         ):
             fo.allocate_sharded(fo.DRF(), source, capacities=capacities_of(instance), client=some, out=tmp_path / "out")
@@ -691,7 +693,7 @@ def test_a_share_of_ones_own_goes_to_the_workers(client: Any, tmp_path: Path, mo
     own = importlib.import_module("own_share_for_shards")
     demands = instance_of().demands
     policy = fo.Policy(fo.AlphaFair(2, own.Mean()))
-    with pytest.raises(fo.SolverUnavailable, match=r"cannot load .*Mean.*upload_file"):
+    with pytest.raises(fo.errors.SolverUnavailable, match=r"cannot load .*Mean.*upload_file"):
         fo.allocate_sharded(policy, demands, capacities=[30, 20, 25], client=client)
     client.upload_file(str(path))
     a = fo.allocate_sharded(policy, [demands[:99], demands[99:]], capacities=[30, 20, 25], client=client)
@@ -701,13 +703,13 @@ def test_a_share_of_ones_own_goes_to_the_workers(client: Any, tmp_path: Path, mo
 def test_what_is_no_client_is_refused() -> None:
     pytest.importorskip("distributed")
     for wrong in ("tcp://127.0.0.1:8786", 7):
-        with pytest.raises(fo.InvalidBlock, match=r"distributed\.Client"):
+        with pytest.raises(fo.errors.InvalidBlock, match=r"distributed\.Client"):
             fo.allocate_sharded(fo.DRF(), np.ones((2, 2)), capacities=[1, 1], client=wrong)
 
 
 def test_without_distributed_the_error_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "distributed", None)
-    with pytest.raises(fo.MissingExtra, match=r"pip install 'fairopt\[distributed\]'"):
+    with pytest.raises(fo.errors.MissingExtra, match=r"pip install 'fairopt\[distributed\]'"):
         fo.allocate_sharded(fo.DRF(), np.ones((2, 2)), capacities=[1, 1], client=object())
 
 
@@ -732,7 +734,7 @@ def test_a_cluster_that_goes_away_is_said_and_leaves_nothing(
             if what == "respond":
                 end(client, cluster)
 
-        with pytest.raises(fo.SolverUnavailable, match="cluster"), at_rounds(stop):
+        with pytest.raises(fo.errors.SolverUnavailable, match="cluster"), at_rounds(stop):
             fo.allocate_sharded(
                 fo.FDS(2), [instance_of().demands], capacities=[30, 20, 25], client=client, out=tmp_path / "out"
             )
@@ -741,5 +743,5 @@ def test_a_cluster_that_goes_away_is_said_and_leaves_nothing(
 
 def raising(name: str) -> None:
     if name == "MissingExtra":
-        raise fo.MissingExtra("pyarrow", "parquet", "by a worker")
+        raise fo.errors.MissingExtra("pyarrow", "parquet", "by a worker")
     raise RuntimeError("by a worker")

@@ -32,7 +32,7 @@ def test_most_tasks_and_max_min_are_those_of_brute_force(seed: int) -> None:
     for k in range(seed, seed + 10):
         instance = whole.small(np.random.default_rng(k), by_server=k % 10 == 9)
         most, smallest, _ = whole.best(instance)
-        a = fo.NoFairness().allocate(instance, integral=True)
+        a = fo.MostTasks().allocate(instance, integral=True)
         assert sum(whole.of_answer(a)[0]) == most and whole.fits(a)
         b = fo.Policy(fo.MaxMin()).allocate(instance, integral=True)
         assert (*whole.levels(instance, whole.of_answer(b)[1]), smallest)[0] == smallest and whole.fits(b)
@@ -80,12 +80,14 @@ def test_more_tasks_than_solvers_tell_apart_are_rounded_and_more_than_floats_hol
     np.testing.assert_array_equal(a.tasks, [5e8, 5e8])
     assert a.certificate.ok and a.certificate.method == "rounding"
     for how in (True, "rounded"):
-        with pytest.raises(fo.OutOfDomain, match=r"user 'web' could run 1e\+21 tasks, and up to 1e\+12 are counted"):
+        with pytest.raises(
+            fo.errors.OutOfDomain, match=r"user 'web' could run 1e\+21 tasks, and up to 1e\+12 are counted"
+        ):
             fo.DRF().allocate(fo.Instance([[1e12], [1e-9]], [1e12], users=["batch", "web"]), integral=how)
 
 
 @pytest.mark.parametrize("how", [True, "rounded"])
-@pytest.mark.parametrize("policy", [fo.DRF(), fo.NoFairness()], ids=lambda p: p.name)
+@pytest.mark.parametrize("policy", [fo.DRF(), fo.MostTasks()], ids=lambda p: p.name)
 def test_capacities_exceeded_by_the_tolerance_itself_take_one_task_less(policy: fo.Policy, how: Any) -> None:
     a = policy.allocate(fo.Instance([[2.000000002]], [4]), integral=how)
     assert a.certificate.ok and a.tasks == 1
@@ -99,7 +101,7 @@ def test_a_solver_that_finds_all_users_above_the_largest_level_is_not_believed(m
 
 def test_a_row_of_several_servers_holds_only_what_each_of_them_does() -> None:
     """Two servers of 3 hold two tasks of 2, not three."""
-    a = fo.NoFairness().allocate(fo.Instance([[2]], [[3]], counts=[2]), integral=True)
+    a = fo.MostTasks().allocate(fo.Instance([[2]], [[3]], counts=[2]), integral=True)
     np.testing.assert_array_equal(a.tasks_by_server, [[2]])
     np.testing.assert_array_equal(a.placement, [[1, 1]])
     assert a.certificate.gap == pytest.approx(1 / 3, rel=1e-5)
@@ -178,7 +180,7 @@ def test_constraints_that_only_divisible_tasks_satisfy_are_told_apart() -> None:
     policy = fo.Policy(fo.Total(), [fo.MinTasks({"batch": 2.5}), fo.MinTasks({"web": 12})])
     assert policy.allocate(PAIR).certificate.ok
     with pytest.raises(
-        fo.Infeasible, match=r"cannot hold together in whole tasks; in divisible tasks they can"
+        fo.errors.Infeasible, match=r"cannot hold together in whole tasks; in divisible tasks they can"
     ) as told:
         policy.allocate(PAIR, integral=True)
     assert len(told.value.conflict) == 3 and "the capacity of resource1" in told.value.conflict
@@ -186,18 +188,18 @@ def test_constraints_that_only_divisible_tasks_satisfy_are_told_apart() -> None:
 
 def test_constraints_that_no_tasks_satisfy_are_told_as_ever() -> None:
     policy = fo.Policy(fo.Total(), [fo.MinTasks({"batch": 6})])
-    with pytest.raises(fo.Infeasible, match=r"there is room for 0\.83"):
+    with pytest.raises(fo.errors.Infeasible, match=r"there is room for 0\.83"):
         policy.allocate(PAIR, integral=True)
 
 
 def test_tasks_asked_of_a_user_of_whom_none_fits_are_refused_by_name() -> None:
     instance = fo.Instance([[4], [1]], [[3], [3]], users=["large", "small"])
     for how in (True, "rounded"):
-        with pytest.raises(fo.Infeasible, match=r"tasks of user 'large', of whom not one whole task fits"):
+        with pytest.raises(fo.errors.Infeasible, match=r"tasks of user 'large', of whom not one whole task fits"):
             fo.Policy(fo.Total(), [fo.MinTasks({"large": 0.5})]).allocate(instance, integral=how)
 
 
-@pytest.mark.parametrize("policy", [fo.DRF(), fo.NashWelfare(), fo.NoFairness()], ids=lambda p: p.name)
+@pytest.mark.parametrize("policy", [fo.DRF(), fo.NashWelfare(), fo.MostTasks()], ids=lambda p: p.name)
 def test_users_of_whom_no_task_fits_leave_the_objective(policy: fo.Policy) -> None:
     instance = fo.Instance([[4], [1], [1]], [[3], [3]], task_limits=[None, None, 0.5], users=["large", "small", "half"])
     a = policy.allocate(instance, integral=True)
@@ -207,30 +209,30 @@ def test_users_of_whom_no_task_fits_leave_the_objective(policy: fo.Policy) -> No
 
 @pytest.mark.parametrize("integral", ["round", 1, 2.5, "True"])
 def test_other_values_of_integral_are_refused(integral: Any) -> None:
-    with pytest.raises(fo.InvalidBlock, match=r"integral is .*give True, 'rounded' or False"):
+    with pytest.raises(fo.errors.InvalidBlock, match=r"integral is .*give True, 'rounded' or False"):
         fo.DRF().allocate(PAIR, integral=integral)
 
 
 def test_what_decides_bundles_takes_no_integral() -> None:
-    with pytest.raises(fo.InvalidBlock, match="decides bundles, not tasks"):
+    with pytest.raises(fo.errors.InvalidBlock, match="decides bundles, not tasks"):
         fo.MLFDRS().allocate(PAIR, integral=True)
     told = fo.compare([fo.DRF(), fo.PSDSF()], PAIR, integral=True).errors["PS-DSF"]
     assert str(told) == "PS-DSF takes no integral; leave it out"
 
 
 def test_a_solver_without_whole_numbers_is_refused_where_they_are_needed() -> None:
-    with pytest.raises(fo.SolverUnavailable, match=r"CLARABEL takes no whole numbers; try one of .*HIGHS"):
+    with pytest.raises(fo.errors.SolverUnavailable, match=r"CLARABEL takes no whole numbers; try one of .*HIGHS"):
         fo.DRF().allocate(PAIR, integral=True, solver="CLARABEL")
     a = fo.NashWelfare().allocate(PAIR, integral=True, solver="CLARABEL")
     assert a.certificate.method == "rounding" and a.certificate.solver == "CLARABEL"
 
 
 def test_options_reach_the_solver_of_whole_tasks() -> None:
-    with pytest.raises(fo.InvalidBlock, match="HIGHS refuses its solver_options"):
-        fo.NoFairness().allocate(PAIR, integral=True, solver_options={"no_such_option": 1})
+    with pytest.raises(fo.errors.InvalidBlock, match="HIGHS refuses its solver_options"):
+        fo.MostTasks().allocate(PAIR, integral=True, solver_options={"no_such_option": 1})
 
 
-@pytest.mark.parametrize("policy", [fo.DRF(), fo.NoFairness()], ids=lambda p: p.name)
+@pytest.mark.parametrize("policy", [fo.DRF(), fo.MostTasks()], ids=lambda p: p.name)
 def test_at_a_limit_the_best_found_is_returned_and_the_note_says_so(
     policy: fo.Policy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -243,7 +245,7 @@ def test_at_a_limit_the_best_found_is_returned_and_the_note_says_so(
     monkeypatch.setattr(solvers, "run", slow)
     a = policy.allocate(PAIR, integral=True)
     assert a.certificate.ok and a.tasks.sum() >= 15
-    if policy == fo.NoFairness():  # as many as divisible ones: proved, also where HiGHS left a gap
+    if policy == fo.MostTasks():  # as many as divisible ones: proved, also where HiGHS left a gap
         assert a.certificate.gap <= 1e-13 and a.certificate.note == ""
         return
     assert "HiGHS reached a limit, with a gap of 0% left" in a.certificate.note
@@ -262,9 +264,9 @@ def test_without_time_for_a_program_the_divisible_answer_is_rounded(monkeypatch:
 def test_numbers_beyond_the_solver_are_rounded_instead() -> None:
     """HiGHS drops parts of a capacity below 1e-9, so that tasks of one would exceed it by far."""
     instance = fo.Instance([[1e-9], [1]], [1e2])
-    a = fo.NoFairness().allocate(instance, integral=True)
+    a = fo.MostTasks().allocate(instance, integral=True)
     assert a.certificate.ok and a.certificate.gap < 1e-6
-    np.testing.assert_array_equal(a.tasks, fo.NoFairness().allocate(instance, integral="rounded").tasks)
+    np.testing.assert_array_equal(a.tasks, fo.MostTasks().allocate(instance, integral="rounded").tasks)
 
 
 def test_no_users_and_users_of_limit_zero_have_no_tasks() -> None:

@@ -12,7 +12,7 @@ from fairopt.properties.audit.shrink import Shrinker, counterexample_of, size_of
 from fairopt.properties.checks import check
 from fairopt.properties.exact.confirm import verified
 
-POLICIES = [fo.DRF(), fo.KDF(2, short="positive"), fo.FDS(0.5), fo.NoFairness(), fo.MLFDRS(), fo.HFFMRA()]
+POLICIES = [fo.DRF(), fo.KDF(2, short="positive"), fo.FDS(0.5), fo.MostTasks(), fo.MLFDRS(), fo.HFFMRA()]
 NAMES = ("pareto", "sharing-incentive", "envy-free", "bottleneck")
 
 
@@ -79,7 +79,7 @@ def everything(pools: Batch) -> np.ndarray:
     ("policy", "name", "users"),
     [
         (fo.KDF(2), "strategy-proof", 2),
-        (fo.NoFairness(), "envy-free", 2),
+        (fo.MostTasks(), "envy-free", 2),
         (fo.HFFMRA(), "pareto", 2),
         (fo.FDS(1), "population-monotone", 3),
     ],

@@ -73,11 +73,11 @@ def nothing_drawn(monkeypatch):
         (fo.FDS(1.5), "pe", 3, {"limits": True}),
         (fo.FDS(2), "sp", 1, {}),
         (fo.FDS(0.5), "ef", 1, {}),
-        (fo.NoFairness(), "pe", 3, {}),
+        (fo.MostTasks(), "pe", 3, {}),
     ],
 )
 def test_theorems(policy, name, resources, options):
-    found = fo.prove(policy, name, resources=resources, **options)
+    found = fo.prove(policy, name, resources=resources, **options)[name]
     assert (found.verdict, found.provers) == ("proved", ("z3",))
     assert found.queries and found.witness is None
     assert f"{resources} resource" in found.statement
@@ -85,21 +85,21 @@ def test_theorems(policy, name, resources, options):
 
 def test_refutations_come_with_witnesses_that_are_computed_again_and_replayed(tmp_path):
     for policy, name, how in ((fo.KDF(2), "si", "exact fractions"), (fo.FDS(1), "rm", "conditions to 30 digits")):
-        proof = fo.prove(policy, name, resources=2)
+        proof = fo.prove(policy, name, resources=2)[name]
         assert proof.verdict == "refuted" and how in proof.witness.verified
         assert proof.witness.instance.n_resources == 2
-        path = proof.save(tmp_path / "found.json")
-        assert [replayed.refutes for replayed in fo.replay(path)] == [True]
+        path = proof.export(tmp_path / "found.json")
+        assert [replayed.refutes for replayed in fo.properties.replay(path)] == [True]
 
 
 @pytest.mark.parametrize("options", [{}, {"positive": False, "limits": True}])
 def test_one_user_shares_with_nobody(options):
     for name in ("sp", "pm", "ef", "si"):
-        assert fo.prove(DRF, name, resources=2, users=1, **options).verdict == "proved"
+        assert fo.prove(DRF, name, resources=2, users=1, **options)[name].verdict == "proved"
 
 
 def test_max_min_is_proved_of_its_leximin_answer():
-    found = fo.prove(fo.Policy(fo.MaxMin()), "pe", resources=2, positive=False)
+    found = fo.prove(fo.Policy(fo.MaxMin()), "pe", resources=2, positive=False)["pe"]
     assert found.verdict == "proved" and found.statement.endswith("no task limits, in the leximin answer")
 
 
@@ -123,7 +123,7 @@ def test_a_report_of_all_properties():
     ],
 )
 def test_solutions_of_provers_become_instances(policy, name, options, nothing_drawn):
-    found = fo.prove(policy, name, resources=2, **options)
+    found = fo.prove(policy, name, resources=2, **options)[name]
     assert found.verdict == "refuted"
     assert found.witness.margin > 1e-9
     if "users" in options:
@@ -171,9 +171,9 @@ def test_the_contrary_of_a_theorem_is_not_proved(name, monkeypatch):
 
 def test_totals_of_shares_that_are_zero_for_some_users(nothing_drawn):
     one = fo.Policy(fo.Total(fo.ResourceShare(0)))
-    assert fo.prove(one, "pe", resources=2).verdict == "proved"
+    assert fo.prove(one, "pe", resources=2)["pe"].verdict == "proved"
     # who needs none of it may get nothing
-    assert fo.prove(one, "pe", resources=2, positive=False, time_limit=3).verdict != "proved"
+    assert fo.prove(one, "pe", resources=2, positive=False, time_limit=3)["pe"].verdict != "proved"
 
 
 def test_wrong_lemmas_are_not_proved():
@@ -324,13 +324,13 @@ class LogsOfSmall(fo.Objective):
 
 def test_objectives_that_differ_at_small_ratios_only_are_refused():
     with pytest.raises(InvalidBlock, match=r"LogsOfSmall\(\).conditions do not hold for its answer"):
-        fo.prove(fo.Policy(LogsOfSmall()), "pe", resources=2, users=2)
+        fo.prove(fo.Policy(LogsOfSmall()), "pe", resources=2, users=2)["pe"]
 
 
 def test_answers_without_prices_to_compare_are_refused(monkeypatch):
     monkeypatch.setattr(said, "WIDE_ANSWERS", 0)  # on wide pools its prices are known
     with pytest.raises(InvalidBlock, match=r"NotSo.*conditions speak of prices, and none of its answers on 8 drawn"):
-        fo.prove(fo.Policy(NotSo()), "ef", resources=2)
+        fo.prove(fo.Policy(NotSo()), "ef", resources=2)["ef"]
 
 
 @dataclass(frozen=True, repr=False)
@@ -349,11 +349,11 @@ class Half(fo.Share):
 def test_what_is_no_condition_is_refused_by_name():
     for given, words in ((0.5, "0.5 in a condition; give whole numbers"), ("c", "returned 'c'; give comparisons")):
         with pytest.raises(InvalidBlock, match=rf"Half.conditions:? {words}"):
-            fo.prove(fo.Policy(fo.Leximin(Half(given))), "ef", resources=2)
+            fo.prove(fo.Policy(fo.Leximin(Half(given))), "ef", resources=2)["ef"]
 
 
 def test_equal_weights_need_not_be_1_for_objectives_of_ones_own():
-    found = fo.prove(fo.Policy(LogsAndLine()), "ef", resources=1, users=2)
+    found = fo.prove(fo.Policy(LogsAndLine()), "ef", resources=1, users=2)["ef"]
     weights = found.witness.instance.weights
     assert found.verdict == "refuted" and weights[0] == weights[1] != 1
 
@@ -373,7 +373,7 @@ def test_equal_weights_need_not_be_1_for_objectives_of_ones_own():
 )
 def test_blocks_that_say_something_else_than_they_compute_are_refused(objective, words):
     with pytest.raises(InvalidBlock, match=words):
-        fo.prove(fo.Policy(objective), "ef", resources=2)
+        fo.prove(fo.Policy(objective), "ef", resources=2)["ef"]
 
 
 SHIPPED = (
@@ -427,23 +427,23 @@ class MeanShare(fo.Share):
 
 
 def test_a_notion_of_ones_own_is_proved_by_what_its_blocks_say():
-    assert fo.prove(fo.Policy(fo.Leximin(MeanShare())), "sp", resources=3).verdict == "proved"
-    assert fo.prove(fo.Policy(Roots()), "pe", resources=2, users=2).verdict == "proved"
+    assert fo.prove(fo.Policy(fo.Leximin(MeanShare())), "sp", resources=3)["sp"].verdict == "proved"
+    assert fo.prove(fo.Policy(Roots()), "pe", resources=2, users=2)["pe"].verdict == "proved"
 
 
 def test_theorems_on_blocks_of_ones_own_say_what_they_assume_of_them(tmp_path, monkeypatch):
     monkeypatch.setattr(module, "AUDITED", (1,))
     policy = fo.Policy(fo.Leximin(MeanShare()))
     assumed = "for conditions as MeanShare() states, compared with per_task on 72 drawn pools"
-    proof = fo.prove(policy, "pe", resources=1)
+    proof = fo.prove(policy, "pe", resources=1)["pe"]
     report = ProofReport.of([proof])
     assert proof.assumption == proof.to_dict()["assumption"] == assumed
     assert proof.statement.endswith(f"no task limits, {assumed}")
-    text = " ".join(proof.save(tmp_path / "pe.smt2").read_text().replace("\n; ", " ").split())
+    text = " ".join(proof.export(tmp_path / "pe.smt2").read_text().replace("\n; ", " ").split())
     for told in (str(proof), str(report), report._repr_html_(), report.about, text):
         assert assumed in told
     assert assumed in fo.audit(policy, ["pe"], positive=True, max_examples=10, prove=True)["pe"].verdict
-    assert fo.prove(DRF, "pe", resources=1).assumption == ""
+    assert fo.prove(DRF, "pe", resources=1)["pe"].assumption == ""
 
 
 @dataclass(frozen=True, repr=False)
@@ -459,8 +459,8 @@ class WithProduct(fo.Share):
 
 def test_shares_without_a_degree_are_stated_by_ratios(nothing_drawn):
     for objective in (fo.Leximin(WithProduct()), fo.AlphaFair(1, WithProduct())):
-        assert fo.prove(fo.Policy(objective), "pe", resources=2).verdict == "proved"
-        found = fo.prove(fo.Policy(objective), "ef", resources=2, users=2, time_limit=1)
+        assert fo.prove(fo.Policy(objective), "pe", resources=2)["pe"].verdict == "proved"
+        found = fo.prove(fo.Policy(objective), "ef", resources=2, users=2, time_limit=1)["ef"]
         assert "not proved that multiples of demands" in found.tried[0]
 
 
@@ -468,13 +468,13 @@ def test_a_lemma_that_was_not_settled_is_asked_again(monkeypatch, nothing_drawn)
     monkeypatch.setattr(module, "_LEMMAS", {})
     with monkeypatch.context() as hurried:
         hurried.setattr(module, "LEMMA", 0.0)
-        assert "not proved that multiples" in fo.prove(DRF, "sp", resources=2, time_limit=0.3).tried[0]
-    assert fo.prove(DRF, "sp", resources=2).verdict == "proved"
+        assert "not proved that multiples" in fo.prove(DRF, "sp", resources=2, time_limit=0.3)["sp"].tried[0]
+    assert fo.prove(DRF, "sp", resources=2)["sp"].verdict == "proved"
 
 
 def test_what_cannot_be_stated_is_unknown_in_one_line(nothing_drawn):
     mute = replace_conditions(MeanShare)
-    found = fo.prove(fo.Policy(fo.Leximin(mute())), "pe", resources=2)
+    found = fo.prove(fo.Policy(fo.Leximin(mute())), "pe", resources=2)["pe"]
     assert found.verdict == "unknown"
     assert "Mute() does not say what it is in polynomials; write Mute.conditions" in str(found)
     for policy, words in (
@@ -483,12 +483,12 @@ def test_what_cannot_be_stated_is_unknown_in_one_line(nothing_drawn):
         (fo.FDS(0.1234567), "AlphaFair(0.1234567) does not say"),
         (fo.Policy(fo.AlphaFair(1) + fo.Total(fo.Tasks())), "2 shares"),
     ):
-        found = fo.prove(policy, "pe", resources=2)
+        found = fo.prove(policy, "pe", resources=2)["pe"]
         assert found.verdict == "unknown" and words in found.tried[0]
 
 
 def test_objectives_of_ones_own_are_stated_for_few_users(nothing_drawn):
-    found = fo.prove(fo.Policy(Roots()), "pe", resources=2, users=9)
+    found = fo.prove(fo.Policy(Roots()), "pe", resources=2, users=9)["pe"]
     assert found.verdict == "unknown" and "every order of users, too many of 9; give users <= 5" in found.tried[0]
 
 
@@ -508,9 +508,9 @@ def replace_conditions(kind):
 
 def test_saved_proofs_are_checked_by_both_provers(tmp_path):
     for policy, name in ((DRF, "sp"), (fo.KDF(2), "sp-boosting")):
-        proof = fo.prove(policy, name, resources=2, weights=True, cross_check=True)
+        proof = fo.prove(policy, name, resources=2, weights=True, cross_check=True)[name]
         assert proof.provers == ("z3", "cvc5")
-        text = proof.save(tmp_path / "proof.smt2").read_text()
+        text = proof.export(tmp_path / "proof.smt2").read_text()
         parts = text.split("(reset)\n")
         assert len(parts) == len(proof.queries)
         for part in parts:
@@ -542,8 +542,8 @@ def test_statements_say_what_was_left_out_and_why(policy, name, options, words):
 
 
 def test_saved_proofs_say_what_their_symbols_stand_for_and_hold_names_as_comments(tmp_path):
-    proof = fo.prove(fo.Policy(fo.Leximin(), name="x\n(assert false)\n"), "ef", resources=1)
-    text = proof.save(tmp_path / "ef.smt2").read_text()
+    proof = fo.prove(fo.Policy(fo.Leximin(), name="x\n(assert false)\n"), "ef", resources=1)["ef"]
+    text = proof.export(tmp_path / "ef.smt2").read_text()
     assert "(assert false)" in text and "\n(assert false)" not in text
     for words in ("level_A: the share of user A, over its weight", "docs/methods/machine.md", "relaxation"):
         assert words in text.split("(set-logic")[0]
@@ -552,15 +552,15 @@ def test_saved_proofs_say_what_their_symbols_stand_for_and_hold_names_as_comment
 
 
 def test_what_cannot_be_saved(tmp_path, nothing_drawn):
-    with pytest.raises(InvalidBlock, match=r"saved as SMT-LIB.*\.smt2"):
-        fo.prove(DRF, "pe", resources=1).save(tmp_path / "x.json")
-    with pytest.raises(InvalidBlock, match="there is nothing to save"):
-        fo.prove(fo.BottleneckFairness(), "pe", resources=1).save(tmp_path / "x.json")
+    with pytest.raises(InvalidBlock, match=r"exported as SMT-LIB.*\.smt2"):
+        fo.prove(DRF, "pe", resources=1)["pe"].export(tmp_path / "x.json")
+    with pytest.raises(InvalidBlock, match="there is nothing to export"):
+        fo.prove(fo.BottleneckFairness(), "pe", resources=1)["pe"].export(tmp_path / "x.json")
 
 
 def test_a_limit_of_time_ends_in_unknown(monkeypatch, nothing_drawn):
     monkeypatch.setattr(module, "queries", lambda q: iter([statements._concrete(question(fo.GFJ(5), "pm", 4), 4)]))
-    found = fo.prove(DRF, "pm", resources=4, time_limit=0.3)
+    found = fo.prove(DRF, "pm", resources=4, time_limit=0.3)["pm"]
     assert (found.verdict, found.tried[-1]) == ("unknown", "stopped after 0.3 seconds")
 
 
@@ -582,7 +582,7 @@ def test_ctrl_c_returns_what_is_known(monkeypatch):
 def test_a_missing_prover(monkeypatch):
     monkeypatch.setattr(provers, "find_spec", lambda name: None)
     with pytest.raises(MissingExtra, match=r"fairopt\[prove\]"):
-        fo.prove(DRF, "pe", resources=2)
+        fo.prove(DRF, "pe", resources=2)["pe"]
 
 
 def test_a_prover_that_fails_is_no_proof(monkeypatch):
@@ -597,19 +597,20 @@ def test_a_prover_that_fails_is_no_proof(monkeypatch):
         ({"resources": 0}, "resources is 0"),
         ({"users": True}, "users is True"),
         ({"time_limit": 0}, "time_limit is 0"),
-        ({"property": "ef1"}, "no proofs are made of ef1"),
-        ({"property": "fair"}, "no property 'fair'"),
+        ({"properties": "ef1"}, "no proofs are made of ef1"),
+        ({"properties": "fair"}, "no property 'fair'"),
+        ({"properties": []}, "no properties to prove"),
         ({"policy": 3}, r"prove\(3\)"),
     ],
 )
 def test_errors(change, words):
     with pytest.raises(InvalidBlock, match=words):
-        fo.prove(**({"policy": DRF, "property": "pe", "resources": 2} | change))
+        fo.prove(**({"policy": DRF, "properties": "pe", "resources": 2} | change))
 
 
 def test_outside_its_domain():
     with pytest.raises(OutOfDomain, match="give k <= 1"):
-        fo.prove(fo.KDF(2), "pe", resources=1)
+        fo.prove(fo.KDF(2), "pe", resources=1)["pe"]
 
 
 # -- where it is used ------------------------------------------------------------------------------------------------
@@ -648,5 +649,5 @@ def test_claims_and_proofs_agree():
 def test_blocks_not_compared_in_time_prove_nothing(monkeypatch, looks):
     late = iter([False] * looks)
     monkeypatch.setattr(Clock, "late", property(lambda self: next(late, True)))
-    proof = fo.prove(fo.DRF(), "pe", resources=1, users=2, time_limit=60)
+    proof = fo.prove(fo.DRF(), "pe", resources=1, users=2, time_limit=60)["pe"]
     assert proof.verdict == "unknown" and "was not compared with all that they compute when the time" in proof.tried[0]

@@ -1,0 +1,1 @@
+from fairopt.blocks.marginal import Marginal as Marginal

@@ -1,0 +1,3 @@
+from fairopt.policies.bottleneck import bottleneck_fairness as bottleneck_fairness
+from fairopt.policies.registry import known_policies as known_policies
+from fairopt.policies.registry import named_policy as named_policy

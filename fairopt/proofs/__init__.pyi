@@ -1,0 +1,1 @@
+from fairopt.proofs.verify import Verification as Verification

@@ -1,0 +1,12 @@
+from fairopt.properties.audit.findings import AuditReport as AuditReport
+from fairopt.properties.audit.findings import Finding as Finding
+from fairopt.properties.audit.findings import Witness as Witness
+from fairopt.properties.audit.replay import replay as replay
+from fairopt.properties.misreports.best import Misreport as Misreport
+from fairopt.properties.misreports.best import best_misreport as best_misreport
+from fairopt.properties.monotone import population_monotone as population_monotone
+from fairopt.properties.monotone import resource_monotone as resource_monotone
+from fairopt.properties.prove.proof import Proof as Proof
+from fairopt.properties.prove.proof import ProofReport as ProofReport
+from fairopt.properties.verdicts import PropertyReport as PropertyReport
+from fairopt.properties.verdicts import Verdict as Verdict

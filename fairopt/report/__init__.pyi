@@ -1,0 +1,1 @@
+from fairopt.report.comparison import Comparison as Comparison

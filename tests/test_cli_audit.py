@@ -87,7 +87,7 @@ WRONG = {
     "policy": (["audit", "dfr"], "no policy 'dfr'"),
     "no examples": (["audit", "drf", "--max-examples", "0"], "max_examples is 0"),
     "condition": (["audit", "drf", "--condition", "calm"], "no condition 'calm'"),
-    "no folder": (["audit", "drf", "--save", "nowhere/x.json"], "make the folder nowhere first"),
+    "no folder": (["audit", "drf", "--save", "nowhere/x.json"], "create the folder nowhere first"),
     "no servers": (["audit", "drf", "--servers", "0"], "servers is 0"),
     "ending": (["audit", "drf", "--save", "x.csv"], "ends in .json"),
     "no file": (["replay", "nowhere.json"], "no file nowhere.json"),

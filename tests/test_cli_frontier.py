@@ -168,7 +168,7 @@ def test_of_many_points_the_best_stay_and_errors_go_first(run: Any) -> None:
 
 def test_more_best_points_than_rows_are_counted(run: Any) -> None:
     done = run("-f", "fds", "--alpha", "0:4:41")
-    assert "(20 of 41 points)" in done.stdout and "left out: 21 points, 21 of them *" in done.stdout
+    assert "(20 of 41 points)" in done.stdout and "left out: 21 points, 21 of them on the frontier" in done.stdout
     assert "left out" not in run("-f", "fds", "--alpha", "0:4:20").stdout
 
 

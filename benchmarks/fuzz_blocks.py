@@ -266,7 +266,8 @@ OWN = {
     for name, block in globals().items()
     if isinstance(block, type) and issubclass(block, (fo.Share, fo.Objective, fo.Constraint))
 }
-NAMES = {"np": np, "cp": cp, "fo": fo, **{name: getattr(fo, name) for name in fo.__all__}, **OWN}
+FACES = (fo, fo.policies, fo.properties)  # whose names draws use
+NAMES = {"np": np, "cp": cp, "fo": fo, **{name: getattr(face, name) for face in FACES for name in face.__all__}, **OWN}
 
 
 @dataclass(frozen=True)
@@ -429,4 +430,4 @@ def pasted(code: str) -> str:
     """The code with what it needs to run by itself."""
     blocks = [block for name, block in OWN.items() if f"{name}(" in code]
     head = ["from dataclasses import dataclass", "import cvxpy as cp", "import numpy as np", "import fairopt as fo"]
-    return "\n".join([*head, "from fairopt import *", *map(getsource, blocks), code])
+    return "\n".join([*head, *(f"from {face.__name__} import *" for face in FACES), *map(getsource, blocks), code])

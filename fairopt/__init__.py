@@ -1,33 +1,25 @@
-"""Fairness notions as an objective over users' shares plus constraints, solved exactly and proved right.
+"""Fairness notions as an objective over users' shares plus constraints, solved exactly and proved correct.
 
-The modules in the order of their imports: each imports only from those listed before it. A *pool* is one server, or
-several without walls between them; a *tier* an objective that is maximised among the optima of those before it; a
-*bundle* what a user holds of each resource on each server; a *witness* an instance or a pair of users that shows that a
-property fails.
+For users, the names at the top are the language and the verbs; results, errors and helpers are public in the packages
+below. For maintainers, modules import only from those listed before them:
 
-* `tolerances`: tolerances that modules share.
-* `errors`: the exceptions (texts stand where they are raised; that of most `Infeasible` in `methods.infeasible`).
-* `runtime`: progress, limits of time, subprocesses, imports on first use. `display`: text made safe for terminals.
-* `io`: readers and writers of files, data frames, and output of ``kubectl`` and ``scontrol``.
-* `validation`, `labels`: arguments of an `Instance`, checked, and joined by label.
-* `dominance`: which users are dominant in which resource of each server.
-* `instance`: the problem data. `certificate`: the record of what was measured (made in `proofs.gate`).
-* `instances`: generators of instances. `datasets`: `fairopt.datasets`, instances from files and generators.
-* `allocation`: the result: tasks, use, shares, prices, certificate.
-* `blocks`: shares, objectives and constraints.
-* `formulation`: blocks and an instance made ready to solve: what methods and proofs both read.
-* `proofs`: the gate, which measures every answer and makes its certificate; bounds.
-* `evidence`: the kinds of evidence that prove an answer, each with its bound and its numbers in files.
-* `derivatives`: prices, tasks and levels by the numbers of the instance.
-* `methods`: how policies are solved, by kind of instance.
-* `scale`: many instances of one shape, and users in shards.
-* `policy`: `Policy`, an objective with constraints. `policies`: the named notions.
-* `metrics`: Jain's index, beta-fairness and utilisation. `server_sums`: sums by class and by type of server.
-* `properties`: checks of allocations, misreports, the audit, claims of the literature.
-* `tradeoff`: frontiers, whether there is a trade-off, and preferences.
-* `online`: a scheduler of whole tasks, and a simulator.
-* `reading`: allocations saved to files and loaded. `testing`: Hypothesis strategies. `plots`: pictures.
-* `report`: comparisons and tables. `cli`: the command line.
+* `tolerances`, `errors`: tolerances that modules share; exceptions.
+* `runtime`: progress, time limits, subprocesses, imports on first use. `display`: text made safe for terminals.
+* `io`: readers and writers of files, data frames, Kubernetes, Slurm and traces.
+* `validation`, `labels`, `dominance`: arguments of an `Instance`; dominant users of each resource.
+* `instance`, `certificate`: the question; the record of what was measured.
+* `instances`, `datasets`, `allocation`: generators; instances from files; the answer.
+* `blocks`: shares, objectives, constraints and bundle bases.
+* `formulation`: a policy on an instance as numbers, read by methods and proofs.
+* `proofs`, `evidence`: the gate, which makes every certificate; kinds of evidence.
+* `derivatives`: prices, tasks and levels differentiated by the numbers of the instance.
+* `methods`, `scale`: solution methods; many instances of one shape, users in shards.
+* `policy`, `policies`: `Policy`; named notions and mechanisms.
+* `metrics`, `server_sums`, `properties`: measures; sums by class of server; checks, audit, proofs, claims.
+* `tradeoff`: frontiers, tests for a trade-off, preferences.
+* `online`: the scheduler of whole tasks, and the simulator.
+* `reading`, `testing`, `plots`: loading saved answers; Hypothesis strategies; pictures.
+* `report`, `cli`: comparisons and tables; the command line.
 """
 
 from fairopt.runtime import quiet_start  # noqa: F401  # Ctrl-C during all other imports

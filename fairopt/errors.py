@@ -3,7 +3,7 @@
 * Fix the input: `InvalidInstance`, `InvalidBlock`.
 * Accept that there is no allocation: `OutOfDomain`, `Infeasible`, `Unbounded`, `NotConcave`.
 * Try another way: `NotCertified` (another solver, more time), `SolverUnavailable`, `MissingExtra` (install it),
-  `OutOfMemory` (a smaller question, or a larger machine), `OutOfTime` (more time).
+  `OutOfMemory` (a smaller problem, or a larger machine), `OutOfTime` (more time).
 """
 
 from __future__ import annotations
@@ -55,11 +55,11 @@ class FairoptError(Exception):
 
 
 class InvalidInput(FairoptError, ValueError):
-    """Base of errors of wrong input; the message names the place, the value and the fix."""
+    """Base of errors in the input; the message names the place, the value and the fix."""
 
 
 class InvalidInstance(InvalidInput):
-    """Demands, capacities, labels or a file that make no instance; also a ``ValueError``.
+    """Invalid demands, capacities, labels or files; also a ``ValueError``.
 
     Examples
     --------
@@ -72,7 +72,7 @@ class InvalidInstance(InvalidInput):
 
 
 class InvalidBlock(InvalidInput):
-    """A block or policy with impossible parameters, or an unknown name; also a ``ValueError``.
+    """A block or policy with invalid parameters, or an unknown name; also a ``ValueError``.
 
     Examples
     --------
@@ -85,11 +85,11 @@ class InvalidBlock(InvalidInput):
 
 
 class NoAnswer(FairoptError):
-    """Base of errors of questions that are well formed and have no allocation as an answer."""
+    """Base of errors for valid input that has no allocation."""
 
 
 class OutOfDomain(NoAnswer):
-    """A notion that is not defined for the instance, as 2-DF for a user who needs one resource only.
+    """A notion that is undefined for the instance, such as 2-DF for a user who needs only one resource.
 
     Examples
     --------
@@ -107,8 +107,8 @@ class Infeasible(NoAnswer):
     Attributes
     ----------
     conflict : tuple of str
-        An irreducible set of constraints that cannot hold together: without any one of them the others can. The domain
-        of an objective of your own, as where a logarithm is defined, is one of them.
+        An irreducible set of constraints that cannot hold together: if any one is removed, the others can. The domain
+        of a user-defined objective, such as of a logarithm, counts as a constraint.
 
     Examples
     --------
@@ -127,7 +127,7 @@ class Infeasible(NoAnswer):
 
 
 class Unbounded(NoAnswer):
-    """An objective without a maximum, as one with a variable of its own that nothing bounds (tasks always are bounded).
+    """An objective without a maximum: one with an unbounded variable of its own, as tasks are always bounded.
 
     Examples
     --------
@@ -159,16 +159,16 @@ class NotConcave(NoAnswer):
 
 
 class TryAnother(FairoptError):
-    """Base of errors of answers that exist, but were not found in this way."""
+    """Base of errors for answers that exist but were not found in this way."""
 
 
 class NotCertified(TryAnother):
-    """An answer that could not be proved right within the tolerance.
+    """An answer that could not be certified within the tolerance.
 
     Attributes
     ----------
     best : Allocation or None
-        The best allocation found, with its certificate, for inspection only.
+        The best allocation found, for inspection only.
     tried : tuple of Try
         The attempts, in order.
 
@@ -190,7 +190,7 @@ class NotCertified(TryAnother):
 
 
 class SolverUnavailable(TryAnother):
-    """A solver that is unknown, not installed, or not made for this kind of problem.
+    """A solver that is unknown, not installed, or unable to solve this kind of problem.
 
     Examples
     --------
@@ -230,7 +230,7 @@ class MissingExtra(TryAnother, ImportError):
 
 
 def optional(module: str, extra: str, purpose: str, package: str = "") -> Any:
-    """A module of an optional package, imported now, or `MissingExtra` if it is not installed."""
+    """Import a module of an optional package; raise `MissingExtra` if it is not installed."""
     try:
         return import_module(module)
     except ImportError as error:
@@ -238,7 +238,7 @@ def optional(module: str, extra: str, purpose: str, package: str = "") -> Any:
 
 
 class OutOfMemory(MemoryError, TryAnother):
-    """A question that does not fit into memory; also a ``MemoryError``.
+    """A problem that does not fit into memory; also a ``MemoryError``.
 
     Examples
     --------
@@ -252,7 +252,7 @@ class OutOfMemory(MemoryError, TryAnother):
 
 
 class OutOfTime(TryAnother):
-    """Work that was not done within its time limit, and of which nothing is returned, as a file that was not read.
+    """Work that was not done within its time limit and has no partial result, such as reading a file.
 
     Examples
     --------
@@ -270,7 +270,7 @@ class OutOfTime(TryAnother):
 
 @contextmanager
 def within_memory(what: object, fix: str) -> Iterator[None]:
-    """Raise `OutOfMemory` for what is done inside, also where its own error hides that memory ended.
+    """Raise `OutOfMemory` if the block runs out of memory, even if another error was raised from that.
 
     Examples
     --------
@@ -287,11 +287,11 @@ def within_memory(what: object, fix: str) -> Iterator[None]:
             if first.__cause__ is None:
                 raise
             first = first.__cause__
-        why = " ".join(str(first).split())[:200] or "no more is free"
+        why = " ".join(str(first).split())[:200] or "none is free"
         raise OutOfMemory(f"{what} does not fit into memory ({why}); {fix}") from error
 
 
-LONGEST_NAME = 120  # letters of a name that a message lists
+LONGEST_NAME = 120  # characters of a name in a message
 
 
 def nearest(name: object, known: Iterable[object]) -> str:
@@ -310,21 +310,18 @@ def nearest(name: object, known: Iterable[object]) -> str:
 
 
 def _short(name: str) -> str:
-    """A name, cut where it is very long: names come from files."""
+    """A name, cut if it is very long."""
     return name if len(name) <= LONGEST_NAME else f"{name[: LONGEST_NAME - 1]}…"
 
 
-_OF_FRAME = re.compile(r'File "(.+)", line (\d+), in (.+)\n +(.*)')  # as Python prints a traceback
+_FRAME = re.compile(r'File "(.+)", line (\d+), in (.+)\n +(.*)')  # of a printed traceback
 
 
 def own_lines(error: BaseException) -> list[str]:
-    """Where an error was raised in the user's own files, outermost first; also in another process.
-
-    Left out are lines of fairopt, of Python and of installed packages.
-    """
+    """The lines of an error's traceback in the user's own files, outermost first, also from another process."""
     frames = [(f.filename, f.lineno, f.name, f.line) for f in traceback.extract_tb(error.__traceback__)]
     if type(error.__cause__).__name__ == "_RemoteTraceback":  # of concurrent.futures, which keeps it as text
-        frames += [(file, int(line), name, code) for file, line, name, code in _OF_FRAME.findall(str(error.__cause__))]
+        frames += [(file, int(line), name, code) for file, line, name, code in _FRAME.findall(str(error.__cause__))]
     others = [Path(__file__).parent, *(Path(sysconfig.get_path(name)) for name in ("stdlib", "purelib", "platlib"))]
     lines = []
     for file, line, name, code in frames:

@@ -161,7 +161,7 @@ class Policy:
 
         >>> a = fo.KDF(k=2).allocate(cluster, integral=True)
         >>> a.tasks, a.certificate.note
-        (array([ 2., 15.]), "that no whole answer is better is HiGHS's word")
+        (array([ 2., 15.]), 'optimality in whole tasks rests on HiGHS')
         """
         asked: dict[str, Any] = {
             "method": method,

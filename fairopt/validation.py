@@ -188,7 +188,7 @@ def index_of(name: str | int, positions: Mapping[str, int], size: int, kind: str
         if name not in positions:
             raise InvalidInstance(f"no {kind} {name!r}; {nearest(name, positions)}")
         return positions[name]
-    if isinstance(name, (int, np.integer)) and 0 <= name < size:
+    if isinstance(name, (int, np.integer)) and not isinstance(name, bool) and 0 <= name < size:
         return int(name)
     raise InvalidInstance(f"no {kind} {name!r}; there are {size}")
 

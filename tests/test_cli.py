@@ -464,7 +464,7 @@ def test_no_picture_and_no_file_is_left_by_a_failure(run: Any, tmp_path: Path) -
 def test_whole_tasks_are_solved_shown_written_and_compared(run: Any, tmp_path: Path) -> None:
     result = run("solve", "cluster", "-p", "drf", "--integral", "--out", "a.json")
     assert result.exit_code == 0 and "certified whole: loses at most 20% of the divisible" in result.stdout
-    assert "note: that no whole answer is better is HiGHS's word" in " ".join(result.stdout.split())
+    assert "note: optimality in whole tasks rests on HiGHS" in " ".join(result.stdout.split())
     assert fo.Allocation.load(tmp_path / "a.json").certificate.whole
     found = json.loads(run("solve", "cluster", "-p", "nash", "--rounded", "--json").stdout)
     assert found["certificate"]["whole"] and found["tasks"] == {"batch": 2, "web": 15} and found["prices"] is None

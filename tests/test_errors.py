@@ -223,7 +223,7 @@ def test_a_matrix_condition_says_which_solvers_take_it_and_that_it_is_not_proved
     below = constraint(lambda m: {"below": cp.diag(m.tasks) << 3 * np.eye(2)})
     with pytest.raises(fo.errors.SolverUnavailable, match=r"ECOS cannot take .*; try one of CLARABEL, SCS$"):
         fo.Policy(fo.AlphaFair(1), [below]).allocate(CLUSTER, solver="ECOS")
-    said = r"ECOS: cannot take this .* Fix: conditions on matrices, such as X >> 0"
+    said = r"ECOS: cannot take this .* Fix: binding constraints on matrices, such as X >> 0"
     with pytest.raises(fo.errors.NotCertified, match=said) as raised:
         fo.Policy(fo.AlphaFair(1), [below]).allocate(CLUSTER)
     assert [attempt.solver for attempt in raised.value.tried] == ["CLARABEL", "CLARABEL", "ECOS", "SCS"]
@@ -231,7 +231,7 @@ def test_a_matrix_condition_says_which_solvers_take_it_and_that_it_is_not_proved
 
 def test_a_bound_on_an_eigenvalue_is_a_matrix_condition_too_and_a_norm_is_none() -> None:
     below = constraint(lambda m: {"below": cp.lambda_max(cp.diag(m.tasks)) <= 3})
-    nash, said = fo.Policy(fo.AlphaFair(1), [below]), "conditions on matrices, such as X >> 0"
+    nash, said = fo.Policy(fo.AlphaFair(1), [below]), "binding constraints on matrices, such as X >> 0"
     with pytest.raises(fo.errors.NotCertified, match=f"Fix: {said}"):
         fo.Policy(fo.Leximin(), [below]).allocate(CLUSTER, solver="CLARABEL")
     problem = nash.problem(CLUSTER)

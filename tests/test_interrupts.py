@@ -86,7 +86,7 @@ def test_ctrl_c_during_imports_is_no_traceback(tmp_path: Path, module: str) -> N
 
 @posix
 def test_threads_and_processes_of_a_command_do_not_hear_ctrl_c() -> None:
-    with subprocesses.deaf_to_ctrl_c():
+    with subprocesses.without_sigint():
         masks = []
         thread = threading.Thread(target=lambda: masks.append(signal.pthread_sigmask(signal.SIG_BLOCK, ())))
         thread.start()

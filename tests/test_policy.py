@@ -217,7 +217,7 @@ def test_what_is_no_constraint_is_refused(constraints):
         ({"solver": "MOSEK"}, fo.errors.SolverUnavailable, "MOSEK is not installed; installed: .*CLARABEL"),
         ({"solver": ""}, fo.errors.SolverUnavailable, "solver"),
         ({"solver": 3}, fo.errors.SolverUnavailable, "3"),
-        ({"solver": "CLARABEL", "method": "water-filling"}, fo.errors.InvalidBlock, "method cone"),
+        ({"solver": "CLARABEL", "method": "water-filling"}, fo.errors.InvalidBlock, "needs the cone method"),
         ({"time_limit": 0}, fo.errors.InvalidBlock, "time_limit is 0"),
         ({"time_limit": -1}, fo.errors.InvalidBlock, "time_limit is -1"),
         ({"time_limit": float("nan")}, fo.errors.InvalidBlock, "time_limit is nan"),

@@ -135,7 +135,7 @@ WORK: dict[str, tuple[Any, str]] = {
         "search along the sum of shares by CLARABEL, gap",
     ),
     "kept programs": (lambda: READY.allocate(), "kept cone program by CLARABEL"),
-    "conflicts": (lambda: conflicting(), "looking for what conflicts, conditions"),
+    "conflicts": (lambda: conflicting(), "searching for conflicting constraints"),
     "many": (lambda: fo.allocate_many(fo.DRF(), np.ones((5, 2, 2)), [4, 4]), "instances"),
     "shards": (
         lambda: fo.allocate_sharded(fo.DRF(), [np.ones((5, 2))] * 2, capacities=[9, 9]),

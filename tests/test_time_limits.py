@@ -81,7 +81,7 @@ def test_a_proof_without_end_is_stopped_and_its_answer_is_not_certified(monkeypa
 
 
 def test_an_answer_that_was_certified_in_time_is_handed_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dispatch, "_hand_out_leftover", over)
+    monkeypatch.setattr(dispatch, "_distribute_leftover", over)
     assert fo.FDS(1).allocate(CLUSTER, method="cone", time_limit=60).certificate.ok
 
 
@@ -258,6 +258,19 @@ def test_a_clock_gives_steps_what_is_left_of_the_limit() -> None:
     assert Clock(None).left is None and not Clock(None).late
     with pytest.raises(fo.errors.InvalidBlock, match="time_limit is 0"):
         Clock(0)
+
+
+def test_a_clock_limits_the_calls_in_its_block() -> None:
+    with Clock(60.0).enforced():
+        outer = current()
+        assert outer is not None
+        with Clock(None).enforced():
+            assert current() is outer
+        with Clock(1e-9).enforced():
+            inner = current()
+            assert inner is not None and inner.late and inner.soft < outer.soft
+        assert current() is outer and not outer.late
+    assert current() is None
 
 
 # -- the best found by mechanisms of several steps ---------------------------------------------------------------

@@ -376,11 +376,6 @@ class EnvyFree(ManyRows):
     The property is of Ghodsi et al. (2011). Of the n(n-1) rows those are solved with that answers break, and all are
     checked.
 
-    Parameters
-    ----------
-    max_users : int, optional
-        More users are refused with `InvalidBlock`. Default: none are.
-
     Examples
     --------
     >>> import fairopt as fo
@@ -389,27 +384,9 @@ class EnvyFree(ManyRows):
     array([0.666667, 2.      ])
     """
 
-    max_users: int | None = None
-
-    def __post_init__(self) -> None:
-        if self.max_users is None:
-            return
-        if isinstance(self.max_users, bool) or not isinstance(self.max_users, (int, np.integer)) or self.max_users < 0:
-            raise InvalidBlock(f"max_users of EnvyFree is {self.max_users!r}; give a whole number >= 0, or None")
-
-    def check(self, instance: Instance) -> None:
-        n = instance.n_users
-        if self.max_users is not None and n > self.max_users:
-            raise InvalidBlock(
-                f"`{self}` on {n} users would have {n * (n - 1):,} rows; its limit is {self.max_users} users. "
-                f"Raise it with EnvyFree(max_users={n}), leave it out, or group equal users"
-            )
-
     def rows(self, pairs: Pairs, chosen: Indices | None = None) -> dict[str, Rows]:
         """Row ``j n + k`` says that user j does not envy user k; without those of pairs who never can."""
-        instance = pairs.instance
-        self.check(instance)
-        n = instance.n_users
+        instance, n = pairs.instance, pairs.instance.n_users
         chosen = np.flatnonzero(~np.eye(n, dtype=bool)) if chosen is None else chosen
         of = np.diff(pairs.first, append=len(pairs))[chosen % n]  # pairs of the user envied
         row = np.repeat(np.arange(len(chosen)), of)

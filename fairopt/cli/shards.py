@@ -122,7 +122,7 @@ def _cluster(workers: int, memory: str, scheduler: str | None) -> Iterator[Any]:
                 kept = {"distributed.nanny.pre-spawn-environ.MALLOC_MMAP_THRESHOLD_": 2**24}
                 stack.enter_context(config.set(kept))
                 limits = {"n_workers": workers, "threads_per_worker": 1, "memory_limit": memory}
-                with subprocesses.deaf_to_ctrl_c(), warnings.catch_warnings():
+                with subprocesses.without_sigint(), warnings.catch_warnings():
                     warnings.filterwarnings("ignore", "Port .* is already in use")  # Dask takes another
                     cluster = stack.enter_context(on_dask.LocalCluster(dashboard_address=None, **limits))
                 client = stack.enter_context(on_dask.Client(cluster))

@@ -6,11 +6,11 @@ The names for users: `fairopt.sensitivity` returns a `Sensitivity`, with `Deriva
 The files:
 
 * `optimum`: a policy's program at its answer, and the conditions on optimal multipliers there.
-* `multipliers`: all multipliers that satisfy these conditions, and the least of a linear function over them.
-* `prices`: prices of the objective, of every level of a leximin, and in units of shares: what one more unit of a
-  capacity is worth, and what one unit less costs. `level_rises`: by how much each level rises with each capacity.
+* `multipliers`: the set of optimal multipliers, and the minimum of a linear function over it.
+* `prices`: prices of the objective, of every level of a leximin, and in units of shares. `level_rises`: the derivatives
+  of levels by capacities.
 * `sensitivity`: derivatives of tasks by capacities, demands, weights and alpha; which resource to buy next. `analysis`
-  finds them by `active_set` (smooth objectives) and `leximin`, along `changes` of the data.
+  computes them by `active_set` (smooth objectives) and `leximin`, along `changes` of the data.
 """
 
 from fairopt.runtime.lazy import public_names

@@ -1,9 +1,9 @@
 """The optimality conditions of a smooth objective at its optimum, and their one-sided derivatives.
 
-With the worth ``omega_j`` of the last task of user j, prices ``p`` of full rows and multipliers ``nu`` of limits, an
-optimum satisfies ``omega_j = sum_i d_ji p_si + nu_j`` where j runs tasks. Differentiated, with what is full, reached
-and used kept, these are linear equations for the rates of tasks and multipliers (Joe-Wong et al. 2013, eqs. 12 and 13,
-are two of their solutions). Where a condition holds without a multiplier, it joins or leaves as the rates require.
+With the marginal utility ``omega_j`` of user j's tasks, prices ``p`` of full rows and multipliers ``nu`` of limits, an
+optimum satisfies ``omega_j = sum_i d_ji p_si + nu_j`` where j runs tasks. With the active set fixed, the derivatives of
+these equations are linear in the rates of tasks and multipliers (Joe-Wong et al. 2013, eqs. 12 and 13, are two of their
+solutions). A constraint that is active without a multiplier joins or leaves the active set as the rates require.
 """
 
 from __future__ import annotations
@@ -16,30 +16,29 @@ import numpy as np
 from fairopt.blocks.model import Pairs
 from fairopt.blocks.normal_form import Term
 from fairopt.derivatives.changes import LATE, Change
-from fairopt.derivatives.multipliers import Face, dense
+from fairopt.derivatives.multipliers import MultiplierSet, dense
 from fairopt.derivatives.optimum import SMALL, USED, OptimalityConditions, Optimum, _NoDerivative
 from fairopt.formulation.program import Float, Mask
 from fairopt.instance import Instance
 from fairopt.runtime.clock import Clock
 from fairopt.runtime.lazy import sp, sparse_linalg
+from fairopt.tolerances import NOISE, TINY
 
 __all__ = ["ActiveSet"]
 
-WEAK = 1e-7  # multipliers below this part of the whole worth count as zero
-AGAIN = 5  # times that tasks are polished
-TRUST = 1e-3  # by how much conditions may fail before the tasks are polished
-ROUND = 1e-9  # of rates, and of conditions that must hold at a changed point
-SINGULAR = 1e-11  # the smallest pivot relative to the largest of equations that have one solution
-MOST = 3000  # users of a measure whose derivatives tie all of them
-RANK, CONSISTENT = 1e-9, 1e-6  # of equations with several solutions: singular values, and what is left
-REGULAR, REFINE = 1e-7, 4  # what is added to such equations, and steps that take it out again
-TINY = 1e-300
+WEAK = 1e-7  # of all payments: smaller multipliers count as zero
+POLISHES = 5
+TRUST = 1e-3  # tolerance of the conditions before tasks are polished
+SINGULAR = 1e-11  # smallest pivot relative to the largest: below, solutions are not unique
+MOST = 3000  # users of a measure whose Hessian is dense
+RANK, CONSISTENT = 1e-9, 1e-6  # of singular equations: relative singular values, and the residual
+REGULAR, REFINE = 1e-7, 4  # regularisation of singular equations, and steps of iterative refinement
 NO_OPTIMUM = "the tasks do not satisfy the conditions of an optimum"
 SEVERAL = "several allocations, or several prices, are optimal here"
 
 
-class Held(NamedTuple):
-    """What is kept: pairs that are used, rows that are full, users at their limits."""
+class Active(NamedTuple):
+    """What is active: pairs that are used, rows that are full, users at their limits."""
 
     pairs: Mask
     rows: Mask
@@ -47,7 +46,7 @@ class Held(NamedTuple):
 
 
 class State(NamedTuple):
-    """Tasks by pair, prices by row (of all of it), multipliers of limits by user."""
+    """Tasks by pair, prices by (whole) row, multipliers of limits by user."""
 
     x: Float
     p: Float
@@ -55,9 +54,9 @@ class State(NamedTuple):
 
 
 class ActiveSet:
-    """A term without kinks on one instance whose demands are the same on all servers, given by its pairs.
+    """A smooth term on an instance whose demands are equal on all servers, given by its pairs.
 
-    ``c`` (n_users,) are the coefficients of its share. The worth is in units of ``exp(unit)``.
+    ``c`` (n_users,) are the coefficients of its share. Marginal utilities are in units of ``exp(unit)``.
     """
 
     unit: float | None = None
@@ -72,10 +71,10 @@ class ActiveSet:
         self.loads, self.of_user = kind(pairs.loads), kind(pairs.totals)
         self.made: dict[tuple[bytes, ...], Any] = {}
 
-    def worth(self, x: Float) -> tuple[Float, Any, list[tuple[Float, Float]], Float]:
-        """Worth of the last task, its derivatives by log s, and those of its logarithm by alpha.
+    def marginal(self, x: Float) -> tuple[Float, Any, list[tuple[Float, Float]], Float]:
+        """Marginal utilities of tasks, their derivatives by log s, and those of their logarithms by alpha.
 
-        By log w, with shares per weight held, it falls by ``one_j parts_k``, summed over pairs of such arrays.
+        By log w, at fixed shares per weight, they fall by ``one_j parts_k``, summed over the returned pairs of arrays.
         """
         total = self.pairs.sum(x)
         log_z = np.log(self.c * total / self.w)
@@ -85,10 +84,10 @@ class ActiveSet:
         if self.unit is None:
             self.unit = float(np.max(logs))
         n = len(total)
-        worth, own, shared, together = np.zeros(n), np.zeros(n), [], None
+        marginal, own, shared, together = np.zeros(n), np.zeros(n), [], None
         for (part, common), log in zip(slopes.each, logs, strict=True):
             one = np.exp(log - self.unit)
-            worth, own = worth + one, own - part.alpha * one
+            marginal, own = marginal + one, own - part.alpha * one
             if common is not None:
                 shared.append((one, common.parts))
                 by_level = np.outer(-common.power * one, common.parts)
@@ -99,214 +98,222 @@ class ActiveSet:
         else:
             together[np.diag_indices(n)] += own
             curve = together if self.small else sp.csr_array(together)
-        return worth, curve, shared, -log_z
+        return marginal, curve, shared, -log_z
 
-    @np.errstate(all="ignore")  # worth may be zero, or beyond the range of floats
+    @np.errstate(all="ignore")  # marginal utilities may be zero or overflow
     def start(self, optimum: Optimum, clock: Clock) -> None:
-        """Find what is held at an answer, and its multipliers."""
+        """Find the active set at an answer, and its multipliers."""
         if self.term.alpha is None and len(self.w) > MOST:
             raise _NoDerivative(
-                f"equations of all users together, as of {self.term.measure}, are solved for up to {MOST:,}"
+                f"{self.term.measure} couples all users, whose equations are solved for at most {MOST:,} users"
             )
-        for _ in range(AGAIN):  # answers may be too inexact to tell what is held before they are polished
-            self.tight = held = _held_at(optimum)
-            state = self._with_limits(np.where(held.pairs, optimum.tasks, 0.0), self._some_prices(optimum))
-            polished = self.newton(held, state, clock)
+        for _ in range(POLISHES):  # the active set may be unclear until answers are polished
+            self.binding = active = _active_at(optimum)
+            state = self._with_limits(np.where(active.pairs, optimum.tasks, 0.0), self._some_prices(optimum))
+            polished = self.newton(active, state, clock)
             if polished is None or polished.p.min(initial=0.0) < -WEAK * self.whole:
                 polished = self.newton(self._strong(state), state, clock)
             self.base = polished or state
             optimum = optimum.at(np.maximum(self.base.x, 0.0))
-            now = _held_at(optimum)
-            if now.pairs[held.pairs].all() and not ((now.rows & ~held.rows).any() or (now.limits & ~held.limits).any()):
+            now = _active_at(optimum)
+            joined = (now.rows & ~active.rows).any() or (now.limits & ~active.limits).any()
+            if now.pairs[active.pairs].all() and not joined:
                 break
-        cost = self._relative_cost(self.base, self.worth(self.base.x)[0])
-        if np.abs(cost[self.tight.pairs] - 1).max(initial=0.0) > TRUST or (cost < 1 - TRUST).any():
+        cost = self._relative_cost(self.base, self.marginal(self.base.x)[0])
+        if np.abs(cost[self.binding.pairs] - 1).max(initial=0.0) > TRUST or (cost < 1 - TRUST).any():
             raise _NoDerivative(NO_OPTIMUM)
 
-    def _relative_cost(self, at: State, worth: Float) -> Float:
-        """The cost of a task of each pair relative to its worth; 1 where both are zero."""
-        cost, worth = self.loads.T @ at.p + at.nu[self.user], worth[self.user]
-        return np.divide(cost, worth, out=np.where(cost > 0, np.inf, 1.0), where=worth > 0)
+    def _relative_cost(self, at: State, marginal: Float) -> Float:
+        """The cost of a task of each pair relative to its marginal utility; 1 if both are zero."""
+        cost, marginal = self.loads.T @ at.p + at.nu[self.user], marginal[self.user]
+        return np.divide(cost, marginal, out=np.where(cost > 0, np.inf, 1.0), where=marginal > 0)
 
     def _some_prices(self, optimum: Optimum) -> Float:
-        """Optimal prices at an answer; sets the ``face`` of all of them."""
-        worth, rows = self.worth(np.where(optimum.used, optimum.tasks, 0.0))[0], optimum.full
-        self.whole = float(worth @ optimum.total)
-        system = OptimalityConditions(optimum, worth[self.user])
-        self.face = Face(system.conditions(rows, np.full(len(rows), self.whole), self.whole, most=np.inf)[0])
-        return self._prices(np.zeros(len(self.tight.rows)))
+        """Optimal prices at an answer; sets ``optimal``, the set of all of them."""
+        marginal, rows = self.marginal(np.where(optimum.used, optimum.tasks, 0.0))[0], optimum.full
+        self.whole = float(marginal @ optimum.total)
+        system = OptimalityConditions(optimum, marginal[self.user])
+        self.optimal = MultiplierSet(
+            system.conditions(rows, np.full(len(rows), self.whole), self.whole, most=np.inf)[0]
+        )
+        return self._prices(np.zeros(len(self.binding.rows)))
 
     def _prices(self, goal: Float) -> Float:
-        """The optimal prices at which a change of rows is worth least, of several ones those with the most zeros."""
-        p, goal = np.zeros(len(goal)), goal[self.tight.rows]
+        """The optimal prices that minimise the value of a change of rows; of several ones those with the most zeros."""
+        p, goal = np.zeros(len(goal)), goal[self.binding.rows]
         tie = 1e-6 * (float(np.abs(goal).max(initial=0.0)) or 1.0)
-        found = self.face.least(goal + tie * np.linspace(1, 2, len(goal)))
+        found = self.optimal.least(goal + tie * np.linspace(1, 2, len(goal)))
         if found is None or not np.isfinite(found[0]):
             raise _NoDerivative(NO_OPTIMUM)
-        p[self.tight.rows] = found[1] * self.whole
+        p[self.binding.rows] = found[1] * self.whole
         return p
 
     def _with_limits(self, x: Float, p: Float) -> State:
-        """The multipliers of limits at prices."""
-        beyond = np.maximum(self.worth(x)[0] - self.pairs.min(self.loads.T @ p), 0.0)
-        return State(x, p, np.where(self.tight.limits, beyond, 0.0))
+        """The state with the multipliers of limits at prices."""
+        beyond = np.maximum(self.marginal(x)[0] - self.pairs.min(self.loads.T @ p), 0.0)
+        return State(x, p, np.where(self.binding.limits, beyond, 0.0))
 
-    def _strong(self, state: State) -> Held:
-        """Conditions with a multiplier."""
-        worth = self.worth(state.x)[0]
-        whole = worth @ self.pairs.sum(state.x)
-        return Held(self.tight.pairs, state.p > WEAK * whole, state.nu > WEAK * worth)
+    def _strong(self, state: State) -> Active:
+        """Constraints with a positive multiplier."""
+        marginal = self.marginal(state.x)[0]
+        whole = marginal @ self.pairs.sum(state.x)
+        return Active(self.binding.pairs, state.p > WEAK * whole, state.nu > WEAK * marginal)
 
-    def _equations(self, at: State, held: Held) -> tuple[_Dense | _Sparse, Float]:
-        """The factorised equations of rates, and the units of unknowns; `_NoDerivative` if they leave tasks open."""
-        q, r, k = (np.flatnonzero(part) for part in held)
-        worth, curve, _, _ = self.worth(at.x)
+    def _equations(self, at: State, active: Active) -> tuple[_Dense | _Sparse, Float]:
+        """The factorised equations of rates, and the units of unknowns; `_NoDerivative` if they do not determine the
+        tasks.
+        """
+        q, r, k = (np.flatnonzero(part) for part in active)
+        marginal, curve, _, _ = self.marginal(at.x)
         total = self.pairs.sum(at.x)
         user, safe = self.user[q], np.where(total > 0, total, 1.0)
         unit_x = np.where(at.x[q] > 0, at.x[q], safe[user])
-        whole, per = worth @ total, (1.0 / worth[user])[:, None]
+        whole, per = marginal @ total, (1.0 / marginal[user])[:, None]
         pick = self.of_user[:, q]
         own, load = pick[k], self.loads[r][:, q]
         zero: Any = np.zeros if self.small else sp.csr_array
         b, c = len(r), len(k)
         blocks = [
-            [curve[user][:, user] * (unit_x / safe[user]) * per, -load.T * whole * per, -own.T * worth[k] * per],
+            [curve[user][:, user] * (unit_x / safe[user]) * per, -load.T * whole * per, -own.T * marginal[k] * per],
             [load * unit_x, zero((b, b)), zero((b, c))],
             [own * unit_x * (1.0 / total[k])[:, None], zero((c, b)), zero((c, c))],
         ]
-        units = np.concatenate([unit_x, np.full(b, whole), worth[k]])
+        units = np.concatenate([unit_x, np.full(b, whole), marginal[k]])
         if self.small:
             return _Dense(np.block(blocks), pick * (unit_x / safe[user])), units
-        placed = len(q) > len(self.w) + b + c  # in several ways; SuperLU would print complaints of BLAS
+        placed = len(q) > len(self.w) + b + c  # in several ways, on which SuperLU would print BLAS errors
         return _Sparse(sp.block_array(blocks, format="csc"), self.linear, placed), units
 
-    def _spread(self, held: Held, values: Float) -> State:
+    def _spread(self, active: Active, values: Float) -> State:
         """Unknowns of the equations as a state."""
-        out = State(*(np.zeros(len(part)) for part in held))
-        ends = np.cumsum([part.sum() for part in held])
-        for whole, part, piece in zip(out, held, np.split(values, ends[:-1]), strict=True):
+        out = State(*(np.zeros(len(part)) for part in active))
+        ends = np.cumsum([part.sum() for part in active])
+        for whole, part, piece in zip(out, active, np.split(values, ends[:-1]), strict=True):
             whole[part] = piece
         return out
 
-    def newton(self, held: Held, state: State, clock: Clock) -> State | None:
-        """The point that satisfies the conditions with the same parts held, near a state; None without."""
-        q, r, k = held
+    def newton(self, active: Active, state: State, clock: Clock) -> State | None:
+        """The point near a state that satisfies the conditions with the given active set; None if there is none."""
+        q, r, k = active
         for _ in range(25):
             if clock.late:
                 raise _NoDerivative(LATE)
             try:
-                factors, units = self._equations(state, held)
+                factors, units = self._equations(state, active)
             except _NoDerivative:
                 return None
-            worth, total = self.worth(state.x)[0][self.user], self.pairs.sum(state.x)
-            missing = (self.loads.T @ state.p + state.nu[self.user] - worth)[q] / worth[q]
+            marginal, total = self.marginal(state.x)[0][self.user], self.pairs.sum(state.x)
+            missing = (self.loads.T @ state.p + state.nu[self.user] - marginal)[q] / marginal[q]
             rest = [missing, (1 - self.loads @ state.x)[r], (self.limits - total)[k] / total[k]]
             step = factors.solve(np.concatenate(rest))[0]
             if not np.isfinite(step).all():
                 return None
-            move = self._spread(held, step * units)
+            move = self._spread(active, step * units)
             back = np.max(-move.x[state.x > 0] / state.x[state.x > 0], initial=0.0)
             part = 1.0 if self.linear or back < 0.9 else 0.9 / back
             state = State(*(a + part * b for a, b in zip(state, move, strict=True)))
-            own = state.x[q] / total[self.user[q]]  # a pair that ends without tasks moves by its own size every time
+            own = state.x[q] / total[self.user[q]]  # a pair that loses its tasks moves by its own size in every step
             step[: len(own)] *= np.where(own > USED, 1.0, own)
             if np.abs(step).max(initial=0.0) < 1e-9:  # the error is about the square
                 return state
         return None
 
     @np.errstate(all="ignore")
-    def rates(self, change: Change) -> tuple[Float, tuple[Held, State] | None]:
-        """Rates of users' tasks along a change, and what stays held at which state, if only one state does."""
+    def rates(self, change: Change) -> tuple[Float, tuple[Active, State] | None]:
+        """Rates of users' tasks along a change, and the active set with its state if that is unique."""
         base, instance = self.base, self.instance
         m, server = instance.n_resources, self.pairs.server
         row = instance.capacities * instance.counts[:, None]
         per = np.divide(1.0, row, out=np.zeros(row.shape), where=row > 0)
         gained = (change.capacity * per).ravel()
-        if not self.face.unique and (change.demand.any() or gained.any()):  # decides among several multipliers
+        if not self.optimal.unique and (change.demand.any() or gained.any()):  # decides among several multipliers
             if change.demand.any():
-                raise _NoDerivative("several prices are optimal here, since resources are full for the same users")
+                raise _NoDerivative("several prices are optimal here, since the same users need the full resources")
             base = self._with_limits(base.x, self._prices(gained))
         strong = self._strong(base)
-        worth, curve, shared, by_alpha = self.worth(base.x)
-        cost = self._relative_cost(base, worth)
-        idle = ~self.tight.pairs & (cost - 1 < 10 * WEAK)
+        marginal, curve, shared, by_alpha = self.marginal(base.x)
+        cost = self._relative_cost(base, marginal)
+        idle = ~self.binding.pairs & (cost - 1 < 10 * WEAK)
         if self.linear and idle.any():
             raise _NoDerivative(SEVERAL)
-        # demands enter the cost of tasks, and the loads
+        # demands change the cost of tasks and the loads
         more = change.demand[self.user] * per[server]
         np.subtract.at(gained.reshape(-1, m), server, more * base.x[:, None])
-        gain = change.log_c * worth + curve @ (change.log_c - change.log_w)
+        gain = change.log_c * marginal + curve @ (change.log_c - change.log_w)
         for one, parts in shared:
             gain = gain - one * (parts @ change.log_w)
-        gain = gain + (change.alpha * by_alpha * worth if change.alpha else 0.0)
-        push = (gain[self.user] - (more * base.p.reshape(-1, m)[server]).sum(axis=1)) / worth[self.user]
+        gain = gain + (change.alpha * by_alpha * marginal if change.alpha else 0.0)
+        push = (gain[self.user] - (more * base.p.reshape(-1, m)[server]).sum(axis=1)) / marginal[self.user]
         total = self.pairs.sum(base.x)
         safe = np.where(total > 0, total, 1.0)
-        weak = (idle, self.tight.rows & ~strong.rows, self.tight.limits & ~strong.limits)
-        held = Held(*(part.copy() for part in strong))
+        weak = (idle, self.binding.rows & ~strong.rows, self.binding.limits & ~strong.limits)
+        active = Active(*(part.copy() for part in strong))
         for _ in range(100):
-            q, r, k = held
-            key = (base.p.tobytes(), *(part.tobytes() for part in held))
+            q, r, k = active
+            key = (base.p.tobytes(), *(part.tobytes() for part in active))
             if key not in self.made:
-                self.made = {key: self._equations(base, held)}
+                self.made = {key: self._equations(base, active)}
             factors, units = self.made[key]
             side = np.concatenate([-push[q], gained[r], np.zeros(int(k.sum()))])
             solution, rest = factors.solve(side)
             size = max(float(np.abs(solution).max()), float(np.abs(side).max()), TINY)
             if rest > CONSISTENT * size:
-                raise _NoDerivative("tasks can be placed in several ways, of which the change decides for one")
-            rate = self._spread(held, solution * units)
+                raise _NoDerivative("tasks can be placed in several ways, and the change selects one")
+            rate = self._spread(active, solution * units)
             moved = self.pairs.sum(rate.x)
             up = curve @ (moved * (total > 0) / safe)
-            dearer = (self.loads.T @ rate.p + rate.nu[self.user] - up[self.user]) / worth[self.user] - push
+            violated = (self.loads.T @ rate.p + rate.nu[self.user] - up[self.user]) / marginal[self.user] - push
             wrong = (
-                np.where(q, -rate.x / safe[self.user], -dearer),
-                np.where(r, -rate.p / (worth @ total), self.loads @ rate.x - gained),
-                np.where(k, -rate.nu / worth, moved / safe),
+                np.where(q, -rate.x / safe[self.user], -violated),
+                np.where(r, -rate.p / (marginal @ total), self.loads @ rate.x - gained),
+                np.where(k, -rate.nu / marginal, moved / safe),
             )
             by = (np.where(able, beyond, 0.0) for able, beyond in zip(weak, wrong, strict=True))
-            part, worst = max(zip(held, by, strict=True), key=lambda pair: pair[1].max(initial=0.0))
-            if not worst.max(initial=0.0) > ROUND * size:
-                return moved, (held, base) if factors.regular else None
+            part, worst = max(zip(active, by, strict=True), key=lambda pair: pair[1].max(initial=0.0))
+            if not worst.max(initial=0.0) > NOISE * size:
+                return moved, (active, base) if factors.regular else None
             at = int(np.argmax(worst))
             part[at] = not part[at]
-        raise _NoDerivative("which conditions stay held was not found")
+        raise _NoDerivative("the constraints that stay active were not found")
 
     @np.errstate(all="ignore")
-    def stays(self, instance: Instance, term: Term, c: Float, kept: tuple[Held, State]) -> tuple[Held, State] | None:
-        """What is held at the optimum of another instance, and its state, if the same is held there; else None."""
-        held, near = kept
+    def stays(
+        self, instance: Instance, term: Term, c: Float, kept: tuple[Active, State]
+    ) -> tuple[Active, State] | None:
+        """The active set and state at the optimum of another instance, if the same set is active; otherwise None."""
+        active, near = kept
         other = ActiveSet(Pairs(instance), term, c)
         start = State(near.x, 0 * near.p, 0 * near.nu)  # equations are linear in multipliers
-        found = other.newton(held, start, Clock(None))
+        found = other.newton(active, start, Clock(None))
         if found is None:
             return None
-        worth = other.worth(np.maximum(found.x, 0.0))[0]
-        for part in (found.x, found.p, found.nu / np.where(worth > 0, worth, 1.0)):
-            if part.min(initial=0.0) < -ROUND * max(np.abs(part).max(initial=0.0), TINY):
+        marginal = other.marginal(np.maximum(found.x, 0.0))[0]
+        for part in (found.x, found.p, found.nu / np.where(marginal > 0, marginal, 1.0)):
+            if part.min(initial=0.0) < -NOISE * max(np.abs(part).max(initial=0.0), TINY):
                 return None
-        cost = other._relative_cost(found, worth)
-        fits = (other.loads @ found.x <= 1 + ROUND).all()
-        below = (other.pairs.sum(found.x) <= other.limits * (1 + ROUND)).all()
-        return (held, found) if fits and below and (cost >= 1 - ROUND).all() else None
+        cost = other._relative_cost(found, marginal)
+        fits = (other.loads @ found.x <= 1 + NOISE).all()
+        below = (other.pairs.sum(found.x) <= other.limits * (1 + NOISE)).all()
+        return (active, found) if fits and below and (cost >= 1 - NOISE).all() else None
 
 
-def _held_at(optimum: Optimum) -> Held:
-    """What is used, full and at its limit."""
+def _active_at(optimum: Optimum) -> Active:
+    """Used pairs, full rows, and users at their limits."""
     rows = np.zeros(len(optimum.program.usable_rows), dtype=bool)
     rows[optimum.full] = True
-    return Held(optimum.used, rows, optimum.high)
+    return Active(optimum.used, rows, optimum.high)
 
 
 class _Dense:
-    """Equations whose solutions, if there are several, agree in the users' tasks: sums ``of_user`` of the first.
+    """Equations whose solutions, if there are several, agree in the users' tasks: the sums ``of_user`` of the first
+    unknowns.
 
-    So it is on servers in the same proportions, where users can be placed otherwise with as many tasks.
+    Several solutions occur on servers in the same proportions, where users can be placed in several ways.
     """
 
     def __init__(self, matrix: Float, of_user: Float) -> None:
         if not np.isfinite(matrix).all():
-            raise _NoDerivative("the worth of tasks is beyond the range of floats")
+            raise _NoDerivative("marginal utilities are beyond the range of floats")
         size = np.maximum(np.abs(matrix).max(axis=0), TINY)
         self.left, self.values, right = np.linalg.svd(matrix / size)
         self.rank = int((self.values > RANK * self.values[0]).sum())
@@ -315,19 +322,19 @@ class _Dense:
             raise _NoDerivative(SEVERAL)
 
     def solve(self, side: Float) -> tuple[Float, float]:
-        """The smallest solution, of least squares where there is none, and what it leaves."""
+        """The smallest (least-squares) solution, and its residual."""
         along = self.left.T @ side
         solution = self.right.T @ (along[: self.rank] / self.values[: self.rank])
         return np.asarray(solution), float(np.abs(along[self.rank :]).max(initial=0.0))
 
 
 class _Sparse:
-    """The same for many unknowns; where the objective bends, several solutions always agree in the users' tasks."""
+    """The same for many unknowns; if the objective is strictly concave, all solutions agree in the users' tasks."""
 
     def __init__(self, matrix: Any, linear: bool, singular: bool) -> None:
         self.matrix, self.regular = matrix, False
         if not np.isfinite(matrix.data).all():
-            raise _NoDerivative("the worth of tasks is beyond the range of floats")
+            raise _NoDerivative("marginal utilities are beyond the range of floats")
         with contextlib.suppress(RuntimeError):  # exactly singular
             if not singular:
                 self.factors = sparse_linalg.splu(matrix)
@@ -340,7 +347,7 @@ class _Sparse:
             self.factors = sparse_linalg.splu(regular.tocsc())
 
     def solve(self, side: Float) -> tuple[Float, float]:
-        """A solution by iterative refinement, and what it leaves."""
+        """A solution by iterative refinement, and its residual."""
         solution = self.factors.solve(side)
         for _ in range(REFINE):
             solution = solution + self.factors.solve(side - self.matrix @ solution)

@@ -1,4 +1,4 @@
-"""Derivatives of an allocation: the changes of the data, what gives the rates of tasks, and what follows from these."""
+"""Derivatives of an allocation: changes of the data, the rates of tasks along them, and what follows."""
 
 from __future__ import annotations
 
@@ -31,26 +31,26 @@ Float = NDArray[np.float64]
 Index = tuple[int, ...]
 
 KINDS = {"capacity": "capacities", "demand": "demands", "weight": "weights", "alpha": "alpha"}
-FAR = 1e4  # times a number (of alpha, times 1/10) up to which ranges are looked for: farther, rounding ends them
-ZERO = "it is 0, and a positive number would change who competes for what"
+FAR = 1e4  # times a number (for alpha, times 1/10): the largest range, beyond which rounding decides
+ZERO = "it is 0, and a positive number would change which users compete"
 
 
 @dataclass(frozen=True, eq=False)
 class Derivatives:
-    """Derivatives by every number of one kind: one more unit (and, where named ``_left``, one less, as a loss).
+    """Derivatives by every number of one kind: one more unit, and with ``_left`` the loss by one unit less.
 
     Attributes
     ----------
     kind : str
         ``capacity`` (by server row, in total, and resource), ``demand`` (by user and resource), ``weight`` (by user) or
-        ``alpha``; the shapes below call its shape ``...``: (n_servers, n_resources), (n_users, n_resources),
-        (n_users,) or ().
+        ``alpha``. The shapes below call its shape ``...``: (n_servers, n_resources), (n_users, n_resources), (n_users,)
+        or ().
     tasks, tasks_left : ndarray of shape (n_users, ...)
         Of each user's tasks.
     welfare, welfare_left : ndarray of shape (...)
-        Of the objective's value; of leximin the smallest share per weight.
+        Of the objective's value; for leximin of the smallest share per weight.
     reason : ndarray of str of shape (...)
-        Why derivatives are NaN; empty where they are not.
+        Why derivatives are NaN; empty if they are not.
 
     Examples
     --------
@@ -82,13 +82,13 @@ class Derivatives:
 
     @cached_property
     def upper(self) -> Float:
-        """By how much each number may grow, until other resources are full, or other limits reached, shape (...).
+        """By how much each number may grow until the active set changes, shape (...).
 
-        Up to there the same equations give the allocation: its derivatives vary smoothly, and for leximin and totals
-        it is a rational function of the number and of shares' coefficients (linear in capacities if these are held).
-        Found by bisection to 1e-9, with the conditions of the optimum satisfied at every number tried, not proved
-        between them. Infinite beyond 10,000 times the number (of alpha, beyond 1,000); NaN where there is no
-        derivative, on several servers for leximin, and where tasks can be placed in several ways.
+        Within the range the same equations give the allocation, so derivatives vary smoothly. For leximin and totals it
+        is a rational function of the number and of the shares' coefficients (linear in capacities if these are fixed).
+        Ranges are found by bisection to 1e-9; the conditions of the optimum are checked at the numbers tried, and not
+        proved between them. Infinite beyond 10,000 times the number (for alpha, beyond 1,000). NaN without a
+        derivative, for leximin on several servers, and if tasks can be placed in several ways.
         """
         return self._ranges(1)
 
@@ -99,13 +99,13 @@ class Derivatives:
 
 
 class Analysis:
-    """An allocation, the users who take part, identical servers merged, and what gives rates there."""
+    """An allocation with its active users, identical servers merged, and what computes rates there."""
 
     def __init__(self, allocation: Allocation, held: bool, time_limit: float | None = None) -> None:
         self.held, self.whole, self.left = held, allocation.instance, time_limit
         self.term, self.objective = _term(allocation.policy)
         if self.whole.demands.ndim == 3:
-            raise OutOfDomain("demands differ by server, and derivatives are of tasks that take the same everywhere")
+            raise OutOfDomain("demands differ by server; derivatives need demands that are equal on all servers")
         self.optimum = optimum = Optimum(allocation)
         self.part, self.instance = optimum.program.active, optimum.program.instance
         self.share: Share = self.term.share
@@ -116,9 +116,7 @@ class Analysis:
             return
         self.c = self.share.coefficients(self.instance)
         if self.c.ndim == 2:
-            raise OutOfDomain(
-                f"{self.share} differs by server, and derivatives are of shares that are one number per task"
-            )
+            raise OutOfDomain(f"{self.share} differs by server; derivatives need shares that are equal on all servers")
         self.x = optimum.total
         self.kernel: Any
         if not self.term.is_smallest:
@@ -170,7 +168,7 @@ class Analysis:
 
     @contextmanager
     def _timed(self) -> Iterator[Clock]:
-        """A clock of what is left of the time for all that is computed."""
+        """A clock of the remaining time for all computations."""
         clock = Clock(None if self.left is None else max(self.left, SHORTEST))
         try:
             yield clock
@@ -178,7 +176,7 @@ class Analysis:
             self.left = None if self.left is None else self.left - clock.seconds
 
     def _expand(self, kind: str, values: Any, axis: int, other: Any = 0.0) -> Any:
-        """Values by the numbers of the analysis, for those of the instance as given."""
+        """Values by the numbers of the analysis, expanded to those of the instance as given."""
         if kind == "alpha":
             return values
         if kind == "capacity":
@@ -199,14 +197,14 @@ class Analysis:
         return out
 
     def _size(self, kind: str, at: Index) -> float:
-        """The number itself; of capacities that of all identical servers."""
+        """The number itself; for capacities that of all identical servers."""
         if kind == "alpha":
             return float(self.smooth.alpha or 0.0)
         size = getattr(self.instance, KINDS[kind])[at]
         return float(size * self.instance.counts[at[0]] if kind == "capacity" else size)
 
     def change(self, kind: str, at: Index, side: int) -> Change:
-        """One number that grows or shrinks."""
+        """The change of one number that grows or shrinks."""
         n = self.instance.n_users
         if kind == "alpha":
             if self.smooth.alpha is None or isinstance(self.objective, Total):
@@ -237,7 +235,7 @@ class Analysis:
         return moved, _welfare_rate(self.term, z, w, dz, w * change.log_w, change.alpha)
 
     def range(self, kind: str, at: Index, side: int) -> float:
-        """The largest change in a direction to which the derivatives' equations hold."""
+        """The largest change in a direction for which the derivatives' equations hold."""
         try:
             kept = self.kernel.rates(self.change(kind, at, side))[1]
         except _NoDerivative:
@@ -256,7 +254,7 @@ class Analysis:
         return side * (good if np.isfinite(bad) else np.inf)
 
     def _stays(self, kind: str, at: Index, by: float, kept: Any) -> Any:
-        """What is held with one number changed, if it is the same; else None."""
+        """The active set with one number changed, if it is the same; otherwise None."""
         if kind == "alpha":
             alpha = self._size(kind, at) + by
             return (
@@ -278,28 +276,28 @@ class Analysis:
 
 
 def _term(policy: Any) -> tuple[Term, Objective]:
-    """The only term of a policy's objective, and the objective; `OutOfDomain` where derivatives are not known."""
+    """The only term of a policy's objective, and the objective; `OutOfDomain` if derivatives are not known."""
     name, objective = label(policy), getattr(policy, "objective", None)
     term = only_term(objective)
     if objective is None or term is None:
         raise OutOfDomain(f"{name} does not maximise a single objective over tasks, so its derivatives are not known")
     if policy.constraints:
-        raise OutOfDomain(f"{name} has constraints of its own, under which derivatives are not known; leave them out")
+        raise OutOfDomain(f"{name} has constraints, under which derivatives are not known; leave them out")
     if not term.is_simple and term.measure is None:
         raise OutOfDomain(
-            f"derivatives of {objective} are not known; they are of one AlphaFair, concave FairnessEfficiency, "
-            "Total, Leximin or MaxMin"
+            f"derivatives of {objective} are not known; the objective must be one AlphaFair, concave "
+            "FairnessEfficiency, Total, Leximin or MaxMin"
         )
     if term.measure is not None and not term.measure.concave:
         raise OutOfDomain(
-            f"{term.measure} is not concave, and its optimum can jump; derivatives are of the concave region"
+            f"{term.measure} is not concave, and its optimum can jump; derivatives need the concave region"
         )
     return term, objective
 
 
 @np.errstate(all="ignore")
 def _welfare_rate(term: Term, z: Float, w: Float, dz: Float, dw: Float, d_alpha: float) -> float:
-    """Rate of a term in natural units, from those of shares per weight, weights and alpha."""
+    """The rate of a term in natural units, from those of shares per weight, weights and alpha."""
     if term.is_smallest:
         return term.factor * float(dz[z <= z.min() * (1 + SAME)].min())
     return term.factor * term.kind.rate(z, w, dz, dw, d_alpha)

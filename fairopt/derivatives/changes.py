@@ -1,4 +1,4 @@
-"""Rates of the data along a change, and by how much coefficients of shares change with demands and capacities."""
+"""Rates of the data along a change, and elasticities of share coefficients."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ class Change(NamedTuple):
 
 
 def elasticities(share: Share, instance: Instance) -> tuple[Float, Float]:
-    """`Share.elasticities`; `OutOfDomain` where they are not known, as of shares of the user's own."""
+    """`Share.elasticities`; `OutOfDomain` if they are not known, as for user-defined shares."""
     found = share.elasticities(instance) if is_ours(share) else None
     if found is None:
         raise OutOfDomain(
-            f"by how much {share} changes with capacities and demands is not known; give held=True for derivatives "
-            "with its coefficients held"
+            f"it is not known how {share} changes with capacities and demands; use held=True for derivatives with "
+            "fixed coefficients"
         )
     return found

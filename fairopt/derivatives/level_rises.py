@@ -1,12 +1,11 @@
-"""By how much each level of a leximin rises with each capacity, and falls with less of it.
+"""The derivatives of leximin levels by capacities, from both sides (Proposition 10.4).
 
-With slightly more of one capacity every share per weight moves in proportion (leximin is piecewise linear in the
-capacities), levels keep their order, and users of one level separate by a leximin of its own, of the rates at which
-they rise, given the rates of the users held before. The smallest of these rates is again the value of a linear program,
-so by duality it is the least of ``price - sum_j (multiplier of j) (rate of j)`` over that level's optimal multipliers,
-with the users j held before; users with a positive multiplier are held at it, and the others continue without them. In
-most cases a level's multipliers are unique, and then the rates of all its users are one linear formula for all
-capacities and both sides.
+Leximin is piecewise linear in the capacities. With slightly more of one capacity levels keep their order, and the users
+of a level separate by a leximin of their rates, given the rates of users at lower levels. The smallest rate is the
+value of a linear program: by duality the minimum of ``price - sum_j (multiplier of j) (rate of j)`` over the level's
+optimal multipliers, with the users j fixed before. Users with a positive multiplier have this rate, and the others
+continue without them. Usually a level's multipliers are unique, and the rates of its users are one linear formula for
+all capacities and both sides.
 """
 
 from __future__ import annotations
@@ -15,20 +14,20 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fairopt.derivatives.multipliers import Conditions, Face, Ties, flat, is_sparse, times_columns
+from fairopt.derivatives.multipliers import Conditions, MultiplierSet, Ties, flat, is_sparse, times_columns
 from fairopt.derivatives.optimum import OptimalityConditions, Optimum, _NoDerivative
 from fairopt.formulation.program import Float, Indices, Mask
 from fairopt.runtime.lazy import csgraph, sp
+from fairopt.tolerances import SUM_ROUNDING
 
 MOST_LEVELS = 1000  # that capacities decide
-MOST_PROGRAMS = 5000  # linear programs where multipliers are not unique: 300 took 10 s with 300 full capacities
-ROUNDING = 1e-13  # of levels that are the same
-CANCELS = 1e-8  # of terms that cancel: the rates of linear programs are accurate to 1e-10
-HELD = 1e-7  # of the prices that a multiplier consists of: larger ones are not zero
+MOST_PROGRAMS = 5000  # if multipliers are not unique: 300 took 10 s with 300 full capacities
+CANCELS = 1e-8  # of terms: the rates of linear programs are accurate to 1e-10
+POSITIVE = 1e-7  # of the prices in a multiplier: larger ones are not zero
 
 
-class Height(NamedTuple):
-    """A level, the users at it, and its derivatives by row of loads, or None where no capacity changes it."""
+class LevelDerivative(NamedTuple):
+    """A level, its users, and its derivatives by row of loads, or None if no capacity changes it."""
 
     level: float
     users: Indices
@@ -36,39 +35,39 @@ class Height(NamedTuple):
     left: Float | None
 
 
-def heights(optimum: Optimum, first: bool = False) -> list[Height] | None:
-    """Levels of a max-min or leximin from the lowest up; the ``first`` only, for which a max-min answer is enough.
+def level_derivatives(optimum: Optimum, first: bool = False) -> list[LevelDerivative] | None:
+    """Levels of a max-min or leximin from the lowest up; only the ``first``, for which a max-min answer is enough.
 
-    None where the point does not satisfy the optimality conditions.
+    None if the point does not satisfy the optimality conditions.
     """
     return _Rates(optimum, first).run()
 
 
 class _Rates:
-    """Rates at which users rise, in the order of levels.
+    """Users' rates, in the order of levels.
 
     ``rises`` (n_users, 2 d) are by full capacity, first with more of it, then with less; with less of ``blocked`` ones
-    (2 d,) nothing would be feasible. ``rays`` are prices of decided levels by full row, of which higher ones may charge
-    multiples. ``nowhere`` and ``lifted`` (n_users,) are users who can run no tasks, and users whom a lower bound keeps
-    above the resources that hold it, who rise where others leave capacity. ``tops`` (d,) are the highest levels on each
-    full row of users who could give way there.
+    (2 d,) nothing is feasible. ``rays`` are prices of decided levels by full row, multiples of which higher ones may
+    add. ``cannot_run`` and ``at_lower_bound`` (n_users,) are users who can run no tasks, and users kept by a lower
+    bound above the resources that fix their level. ``tops`` (d,) are the highest levels on each full row of users above
+    lower bounds.
     """
 
     def __init__(self, optimum: Optimum, first: bool) -> None:
         self.optimum, self.first = optimum, first
         share = optimum.objective.share_blocks()[0]
         self.rate, self.z = optimum.rates(share), np.where(optimum.runs, optimum.relative_shares(share), 0.0)
-        self.others = optimum.rest.charges.shape[0] > 0
-        if not optimum.rest.known or (not first and not optimum.rest.straight):
+        self.others = optimum.binding.charges.shape[0] > 0
+        if not optimum.binding.known or (not first and not optimum.binding.straight):
             raise _NoDerivative
         d = len(optimum.full)
         self.rises = np.zeros((len(self.z), 2 * d))
         self.blocked = np.zeros(2 * d, dtype=bool)
         self.programs = 0
         self.rays: list[Float] = []
-        self.nowhere = np.bincount(optimum.user, minlength=len(self.z)) == 0
-        self.lifted = optimum.low & ~optimum.high & ~self.nowhere
-        if not optimum.program.single and (~optimum.runs & ~self.nowhere).any():
+        self.cannot_run = np.bincount(optimum.user, minlength=len(self.z)) == 0
+        self.at_lower_bound = optimum.low & ~optimum.high & ~self.cannot_run
+        if not optimum.program.single and (~optimum.runs & ~self.cannot_run).any():
             raise _NoDerivative
         self.needs = self._needs()
         self.tops = self._tops()
@@ -78,7 +77,7 @@ class _Rates:
         """Which users need which full row, shape (d, n_users)."""
         optimum, n = self.optimum, len(self.z)
         loads = optimum.loads[optimum.full]
-        if optimum.program.single:  # one pair for a user, or none
+        if optimum.program.single:  # at most one pair per user
             needs = np.zeros((len(loads), n), dtype=bool)
             needs[:, optimum.user] = loads > 0
             return needs
@@ -86,47 +85,47 @@ class _Rates:
         return (loads @ sp.csr_array((np.ones(len(pairs)), (pairs, optimum.user)), shape=(len(pairs), n))) > 0
 
     def _tops(self) -> Float:
-        """The highest level on each full row of users who could give way there; minus infinity where there are none."""
+        """The highest level on each full row of users above lower bounds; minus infinity without any."""
         optimum = self.optimum
-        giver = optimum.used & ~optimum.low[optimum.user]
-        level = np.where(giver, self.z[optimum.user], 0.0)
+        lowerable = optimum.used & ~optimum.low[optimum.user]
+        level = np.where(lowerable, self.z[optimum.user], 0.0)
         if not len(optimum.full):
             return np.zeros(0)
         top = flat(times_columns(optimum.loads[optimum.full] > 0, level).max(axis=1))
         return np.where(top > 0, top, -np.inf)
 
     def _keys(self) -> Float:
-        """Levels of users, equal for all users whom one row holds."""
+        """Levels of users, equal for all users whom one row fixes."""
         tie = self.optimum.tie
         if self.others:
             levels = np.unique(self.z)
         else:
-            levels = np.unique([*self.tops[np.isfinite(self.tops)], *self.z[self.lifted], self.z.min()])
+            levels = np.unique([*self.tops[np.isfinite(self.tops)], *self.z[self.at_lower_bound], self.z.min()])
         last = np.append(np.diff(levels) > tie * levels[1:], True)
         levels = levels[last]
         at = np.searchsorted(levels, self.z)
         above, below = levels[np.minimum(at, len(levels) - 1)], levels[np.maximum(at - 1, 0)]
         near = np.where(np.abs(above - self.z) <= np.abs(self.z - below), above, below)
-        apart = np.abs(near - self.z) > 2 * tie * near
+        separate = np.abs(near - self.z) > 2 * tie * near
         if not self.others:
             highest = levels[np.minimum(np.searchsorted(levels, self.tops), len(levels) - 1)]
             self.tops = np.where(np.isfinite(self.tops), highest, self.tops)
-        key = np.where(apart, self.z, near)
-        own = np.unique(self.z[apart])  # levels of limits alone: the same but for rounding
+        key = np.where(separate, self.z, near)
+        own = np.unique(self.z[separate])  # of limits only, equal up to rounding
         if len(own):
-            first = own[np.diff(own, prepend=-np.inf) > ROUNDING * own]
-            key[apart] = first[np.searchsorted(first, self.z[apart], side="right") - 1]
+            first = own[np.diff(own, prepend=-np.inf) > SUM_ROUNDING * own]
+            key[separate] = first[np.searchsorted(first, self.z[separate], side="right") - 1]
         return key
 
-    def run(self) -> list[Height] | None:
-        """See `heights`."""
+    def run(self) -> list[LevelDerivative] | None:
+        """See `level_derivatives`."""
         key = self.key
         if self.first:
             chosen = key.min(keepdims=True)
         elif self.others:
             chosen = np.unique(key)
         else:
-            chosen = np.unique([*self.tops[np.isfinite(self.tops)], *key[self.lifted]])
+            chosen = np.unique([*self.tops[np.isfinite(self.tops)], *key[self.at_lower_bound]])
         if len(chosen) > MOST_LEVELS:
             raise _NoDerivative
         self._find_blocked()
@@ -136,27 +135,27 @@ class _Rates:
             if found is None:
                 return None
             decided[float(level)] = found
-        others = ~np.isin(key, list(decided))  # users at other levels must be at a bound, or can run no tasks
-        if not self.first and not (self.optimum.high | self.optimum.low | self.nowhere)[others].all():
+        others = ~np.isin(key, list(decided))  # must be at a bound, or unable to run tasks
+        if not self.first and not (self.optimum.high | self.optimum.low | self.cannot_run)[others].all():
             return None
-        return self._heights(decided)
+        return self._all_levels(decided)
 
     def _find_blocked(self) -> None:
         """Capacities that lower bounds need entirely: at some prices all users who pay are at their bounds."""
         optimum, d = self.optimum, len(self.optimum.full)
         columns = np.arange(d) if self.others else np.flatnonzero(~np.isfinite(self.tops))
-        if not len(columns) or not self.lifted.any():
+        if not len(columns) or not self.at_lower_bound.any():
             return
         system = OptimalityConditions(optimum, np.zeros(len(optimum.user)))
         conditions, units = system.conditions(optimum.full[columns], np.ones(len(columns)), 1.0)
-        face = Face(conditions)
+        optimal = MultiplierSet(conditions)
         for k, column in enumerate(columns):
             goal = np.zeros(len(units))
             goal[k] = -1.0
-            found = face.least(goal)
+            found = optimal.least(goal)
             self.blocked[d + column] = found is not None and np.isneginf(found[0])
 
-    def _heights(self, decided: dict[float, tuple[Float, Float]]) -> list[Height]:
+    def _all_levels(self, decided: dict[float, tuple[Float, Float]]) -> list[LevelDerivative]:
         """All levels, with the derivatives of the decided ones."""
         optimum, d = self.optimum, len(self.optimum.full)
         levels = np.sort(list(decided)) if self.first else np.unique(self.key)
@@ -173,36 +172,36 @@ class _Rates:
                     side = np.zeros(len(optimum.program.usable_rows))
                     side[optimum.full] = values
                     sides[k] = side
-            out.append(Height(float(self.z[users].min()), users, *sides))
+            out.append(LevelDerivative(float(self.z[users].min()), users, *sides))
         return out
 
     # -- one level -------------------------------------------------------------------------------------------------
 
     def _level(self, level: float) -> tuple[Float, Float] | None:
-        """The derivatives of a level by full row, from the right and from the left; None where conditions fail."""
+        """The derivatives of a level by full row, from the right and from the left; None if conditions fail."""
         optimum, d = self.optimum, len(self.optimum.full)
         here, before = self.key == level, self.key < level
-        # users above who are at a lower bound can still move to other servers
+        # users at a lower bound above the level can still move to other servers
         part = here | before | (optimum.low & (not optimum.program.single))
         open_to = np.arange(d) if self.others else np.flatnonzero(self.tops <= level)
-        held = np.zeros(len(here), dtype=bool)
-        for columns, users in self._apart(open_to, part):
+        fixed = np.zeros(len(here), dtype=bool)
+        for columns, users in self._independent_groups(open_to, part):
             if (here & users).any():
                 found = self._component(columns, level, here & users, before & users, users)
                 if found is None:
                     return None
-                held |= found
-        left_over = here & ~held
-        stuck = left_over & (optimum.high | self.nowhere)
-        if not (self.first or (stuck == left_over).all()) or not (held | stuck).any():
+                fixed |= found
+        remaining = here & ~fixed
+        limited = remaining & (optimum.high | self.cannot_run)
+        if not (self.first or (limited == remaining).all()) or not (fixed | limited).any():
             return None
-        moving = self.rises[held | stuck]
+        moving = self.rises[fixed | limited]
         lost = np.isneginf(moving).any(axis=0)
         self.blocked |= lost
         self.rises[:, lost] = 0.0
         return moving[:, :d].min(axis=0), -moving[:, d:].min(axis=0)
 
-    def _apart(self, columns: Indices, part: Mask) -> list[tuple[Indices, Mask]]:
+    def _independent_groups(self, columns: Indices, part: Mask) -> list[tuple[Indices, Mask]]:
         """Capacities in groups that no user connects, and the users of each."""
         if self.others:
             return [(columns, np.ones(len(part), dtype=bool))]
@@ -216,69 +215,69 @@ class _Rates:
         return [(columns[g], np.asarray(needs[g].sum(axis=0)).ravel() > 0) for g in groups]
 
     def _component(self, columns: Indices, level: float, here: Mask, before: Mask, users: Mask) -> Mask | None:
-        """Determine the rises of the users of a level whom a group of capacities holds, and return these users."""
+        """Determine the rates of the users of a level whom a group of capacities fixes, and return these users."""
         optimum, d = self.optimum, len(self.optimum.full)
         rows = optimum.full[columns]
         system = OptimalityConditions(optimum, np.zeros(len(optimum.user)))
         system.own, system.ranked_value = here | before, level
         system.rate = np.where(system.own[optimum.user], self.rate, 1.0)
-        system.bounds_apart()
+        system.separate_bounds()
         whole = level or float(self.z.max()) or 1.0
         conditions, units = system.conditions(rows, whole / optimum.program.usable_rows[rows], whole, ~users)
         now = np.flatnonzero(here & (conditions.main[: len(here)] >= 0))
-        held = np.zeros(len(here), dtype=bool)
+        fixed = np.zeros(len(here), dtype=bool)
         if not len(now):
-            return held
+            return fixed
         earlier = np.flatnonzero(before & self.rises.any(axis=1) & (conditions.main[: len(here)] >= 0))
         goals: Float = np.zeros((len(units), 2 * d))
         k = np.arange(len(columns))
         goals[k, columns], goals[k, d + columns] = units[k], np.where(self.blocked[d + columns], 0.0, -units[k])
         goals = _minus(goals, conditions.rows_of(conditions.main[earlier]), self.rises[earlier])
         rays = [ray[columns] / units for ray in self.rays if len(units) == len(columns) and ray[columns].any()]
-        face = self._face(conditions, now, np.array(rays) if rays else None)
-        if face.unique and not face.theta.any():
-            return held
-        held[now] = True
-        if face.unique:
-            if not face.sound:
+        optimal = self._optimal_multipliers(conditions, now, np.array(rays) if rays else None)
+        if optimal.unique and not optimal.theta.any():
+            return fixed
+        fixed[now] = True
+        if optimal.unique:
+            if not optimal.consistent:
                 return None if not self.first else np.zeros(len(here), dtype=bool)
-            self.rises[now] = face.theta @ goals
+            self.rises[now] = optimal.theta @ goals
             ray = np.zeros(d)
-            ray[columns] = (face.theta * units)[: len(columns)]
+            ray[columns] = (optimal.theta * units)[: len(columns)]
             if len(units) == len(columns):
                 self.rays.append(ray)
-            return held
-        if not self._pays(conditions, face, now):
-            return held
+            return fixed
+        if not self._pays(conditions, optimal, now):
+            return fixed
         for column in np.flatnonzero(goals.any(axis=0)):
-            found = self._parting(conditions, face, now, goals[:, column])
+            found = self._split_level(conditions, optimal, now, goals[:, column])
             if found is None:
                 return None if not self.first else np.zeros(len(here), dtype=bool)
             self.rises[now, column] = found
-        return held
+        return fixed
 
-    def _face(self, conditions: Conditions, users: Indices, rays: Float | None = None) -> Face:
-        return Face(conditions, [Ties(users, np.append(1.0, np.zeros(len(users) - 1)))], rays=rays)
+    def _optimal_multipliers(self, conditions: Conditions, users: Indices, rays: Float | None = None) -> MultiplierSet:
+        return MultiplierSet(conditions, [Ties(users, np.append(1.0, np.zeros(len(users) - 1)))], rays=rays)
 
-    def _pays(self, conditions: Conditions, face: Face, users: Indices) -> bool:
-        """Whether prices exist at which any of these users pays; if not, only their limits hold them."""
+    def _pays(self, conditions: Conditions, optimal: MultiplierSet, users: Indices) -> bool:
+        """Whether any of these users pays at some prices; otherwise only their limits fix them."""
         if not conditions.high[users].all():
             return True
         own = conditions.rows_of(conditions.main[users]).sum(axis=1)
-        found = face.least(-own)
-        return found is None or found[0] < -HELD * float(np.abs(own).max(initial=0.0))
+        found = optimal.least(-own)
+        return found is None or found[0] < -POSITIVE * float(np.abs(own).max(initial=0.0))
 
-    def _parting(self, conditions: Conditions, face: Face, users: Indices, goal: Float) -> Float | None:
-        """Rates of the users of a level, where those held first have the smallest."""
+    def _split_level(self, conditions: Conditions, optimal: MultiplierSet, users: Indices, goal: Float) -> Float | None:
+        """Rates of the users of a level; those fixed first have the smallest."""
         rates: Any = np.zeros(len(users))
         low, high = conditions.low[users], conditions.high[users]
         open_to = ~(low & high)
         while open_to.any():
             if not open_to.all():
-                face = self._face(conditions, users[open_to])
-            before = face.programs
-            found = face.least(goal)
-            self.programs += face.programs - before
+                optimal = self._optimal_multipliers(conditions, users[open_to])
+            before = optimal.programs
+            found = optimal.least(goal)
+            self.programs += optimal.programs - before
             if self.programs > MOST_PROGRAMS:
                 raise _NoDerivative
             if found is None:
@@ -289,14 +288,14 @@ class _Rates:
                 return rates
             main = conditions.main[users]
             own = conditions.own_multipliers(theta)[main]
-            held = open_to & (own > HELD * conditions.size[main])
-            if own[open_to & ~low].sum() < 1 - 1e-6:  # the rest of the weight is on limits
-                held |= open_to & high
-            if not held.any():
+            fixed = open_to & (own > POSITIVE * conditions.size[main])
+            if own[open_to & ~low].sum() < 1 - 1e-6:  # limits have the other weight
+                fixed |= open_to & high
+            if not fixed.any():
                 return None
-            rates[held] = np.where(low, max(rise, 0.0), np.where(high, min(rise, 0.0), rise))[held]
-            goal = _minus(goal, conditions.rows_of(main[held]), rates[held])
-            open_to &= ~held
+            rates[fixed] = np.where(low, max(rise, 0.0), np.where(high, min(rise, 0.0), rise))[fixed]
+            goal = _minus(goal, conditions.rows_of(main[fixed]), rates[fixed])
+            open_to &= ~fixed
         return rates
 
 
@@ -314,7 +313,7 @@ def _components(together: Any) -> list[Indices]:
 
 
 def _minus(goals: Float, rows: Float, rises: Float) -> Float:
-    """Worth of prices less the users' payments for their own rise, with zero where terms cancel."""
+    """The value of prices less the users' payments for their own rates, with zeros where terms cancel."""
     out = goals - rows @ rises
     terms = np.abs(goals) + np.abs(rows) @ np.abs(rises)
     return np.where(np.abs(out) > CANCELS * terms, out, 0.0)

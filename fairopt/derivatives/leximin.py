@@ -1,7 +1,7 @@
-"""Rates of leximin: on one pool by water-filling, on several servers by the prices of its levels.
+"""Rates of leximin: by water-filling on one pool, by the prices of its levels on several servers.
 
-Water-filling adds, multiplies, divides and compares, so it can run on numbers ``a + b t`` with an infinitely small
-t > 0: where levels are equal, rates decide. What it gives is the derivative from the right, at kinks too.
+Water-filling only adds, multiplies, divides and compares, so it can run on numbers ``a + b t`` with an infinitely small
+t > 0: equal levels are ordered by their rates. The result is the derivative from the right, at kinks too.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from fairopt.derivatives.prices import LevelPrices
 from fairopt.errors import OutOfDomain
 from fairopt.formulation.program import Float, Indices
 from fairopt.instance import Instance
+from fairopt.tolerances import NOISE
 
 __all__ = ["Levels", "Pool"]
 
-TIE = 1e-9  # relative difference of levels that count as equal
-SAME = 1e-6  # relative difference of prices, levels and tasks that counts as none
+SAME = 1e-6  # relative: equal prices, levels and tasks
 
 
-class Flow(NamedTuple):
+class PoolData(NamedTuple):
     """Data of a pool, or their rates: tasks per level b = w/c, (n,), demands (n, m), capacities (m,)."""
 
     speed: Float
@@ -34,7 +34,7 @@ class Flow(NamedTuple):
 
 
 class Filled(NamedTuple):
-    """Tasks, their rates, and what holds each user: a resource, or -1 for the task limit; (n_users,) each."""
+    """Tasks, their rates, and what fixes each user: a resource, or -1 for the task limit; (n_users,) each."""
 
     tasks: Float
     rates: Float
@@ -42,11 +42,11 @@ class Filled(NamedTuple):
 
 
 @np.errstate(divide="ignore", invalid="ignore")
-def fill(pool: Flow, limits: Float, rate: Flow | None = None) -> Filled:
+def fill(pool: PoolData, limits: Float, rate: PoolData | None = None) -> Filled:
     """Raise a common level until resources are full or limits are reached; along rates, if given."""
     b, d, room_of = pool
     n, m = d.shape
-    db, dd, dc = rate or Flow(np.zeros(n), np.zeros((n, m)), np.zeros(m))
+    db, dd, dc = rate or PoolData(np.zeros(n), np.zeros((n, m)), np.zeros(m))
     x, dx, cause = np.zeros(n), np.zeros(n), np.full(n, -1)
     rising = np.ones(n, dtype=bool)
     own_rate = np.where(np.isfinite(limits), -limits * db / b**2, 0.0)
@@ -57,16 +57,16 @@ def fill(pool: Flow, limits: Float, rate: Flow | None = None) -> Filled:
         level = np.where(load > 0, np.maximum(room, 0.0) / load, np.inf)
         levels = np.append(level, np.where(rising, limits / b, np.inf))
         rates = np.append(np.where(load > 0, (room_rate - level * load_rate) / load, 0.0), own_rate)
-        near = np.flatnonzero(levels <= levels.min() * (1 + TIE))
-        first = near[rates[near] <= rates[near].min() + TIE * np.abs(rates[near]).max()][0]
+        near = np.flatnonzero(levels <= levels.min() * (1 + NOISE))
+        first = near[rates[near] <= rates[near].min() + NOISE * np.abs(rates[near]).max()][0]
         z, dz = levels[first], rates[first]
         if first < m:
-            held = rising & (d[:, first] > 0)
-            x[held], dx[held], cause[held] = z * b[held], dz * b[held] + z * db[held], first
+            stopped = rising & (d[:, first] > 0)
+            x[stopped], dx[stopped], cause[stopped] = z * b[stopped], dz * b[stopped] + z * db[stopped], first
         else:
-            held = np.arange(n) == first - m
-            x[held] = limits[held]
-        rising &= ~held
+            stopped = np.arange(n) == first - m
+            x[stopped] = limits[stopped]
+        rising &= ~stopped
     return Filled(x, dx, cause)
 
 
@@ -75,35 +75,35 @@ class Pool:
 
     def __init__(self, instance: Instance, c: Float, tasks: Float) -> None:
         self.limits = instance.task_limits
-        self.flow = Flow(instance.weights / c, instance.demands, instance.total_capacities)
+        self.flow = PoolData(instance.weights / c, instance.demands, instance.total_capacities)
         if not np.allclose(fill(self.flow, self.limits).tasks, tasks, rtol=1e-4, atol=1e-6 * float(tasks.max())):
             raise OutOfDomain(
-                "max-min leaves some tasks open, and these are not those of leximin; allocate by Leximin instead"
+                "max-min does not fix all tasks, and these are not those of leximin; allocate by Leximin instead"
             )
 
     def rates(self, change: Change) -> tuple[Float, Indices]:
-        """Rates of tasks along a change, and what holds each user."""
+        """Rates of tasks along a change, and what fixes each user."""
         speed = self.flow.speed * (change.log_w - change.log_c)
-        found = fill(self.flow, self.limits, Flow(speed, change.demand, change.capacity.sum(axis=0)))
+        found = fill(self.flow, self.limits, PoolData(speed, change.demand, change.capacity.sum(axis=0)))
         return found.rates, found.cause
 
     def stays(self, instance: Instance, term: Term, c: Float, kept: Indices) -> Indices | None:
-        """What holds each user of another instance, if it is the same."""
-        found = fill(Flow(instance.weights / c, instance.demands, instance.total_capacities), self.limits)
+        """What fixes each user of another instance, if it is the same; otherwise None."""
+        found = fill(PoolData(instance.weights / c, instance.demands, instance.total_capacities), self.limits)
         return kept if (found.cause == kept).all() else None
 
 
 class Levels:
     """Leximin on several servers.
 
-    A level rises by its prices times the capacity gained; a user whose tasks per level grow by a part gains as much as
-    if its use of each row, by that part, were taken from the capacities.
+    A level rises by its prices times the added capacity. If a user's tasks per level grow by a fraction, that is as if
+    this fraction of its load on each row were taken from the capacities.
     """
 
     def __init__(self, levels: Sequence[LevelPrices] | None, optimum: Optimum) -> None:
         if levels is None:
             raise OutOfDomain(
-                "prices of the levels are not known on these servers: MaxMin leaves tasks open (allocate by Leximin), "
+                "prices of the levels are not known on these servers: MaxMin does not fix all tasks (use Leximin), "
                 "or there are too many full capacities"
             )
         instance, tasks = optimum.program.instance, optimum.point.tasks_by_server
@@ -122,7 +122,7 @@ class Levels:
         """Rates of tasks along a change; ranges are not known."""
         if self.kink:
             raise _NoDerivative(
-                "prices of more and of less capacity differ, and on several servers only these are known"
+                "prices of more and of less capacity differ, and on several servers nothing else is known"
             )
         if change.demand.any():
             raise _NoDerivative("for leximin on several servers it depends on where tasks run, which is not unique")

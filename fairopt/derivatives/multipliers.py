@@ -1,14 +1,13 @@
-"""All optimal multipliers of a program at an optimum: a polyhedron, and the least of a linear function on it.
+"""The set of optimal multipliers of a program at an optimum, and the minimum of a linear function over it.
 
-At an optimum (Karush, Kuhn and Tucker) the last task of a user is worth its cost on every server where the user runs
-tasks, and at most its cost where it runs none; users at a bound, and users tied with others in an objective that ranks
-them, have a multiplier of their own that makes up the difference. The multipliers (prices of capacities, and of other
-conditions) that satisfy these conditions are the supergradients of the optimal value, at any optimal point. So the
-derivative of the value from one side is the least of a linear function over them (Rockafellar 1970, sections 23 and
-29).
+At an optimum (Karush, Kuhn and Tucker) a user's marginal utility equals the cost of a task on every server where it
+runs tasks, and is at most the cost elsewhere. Users at a bound, and users tied in an objective that ranks them, have a
+multiplier of their own for the difference. The multipliers that satisfy these conditions are the supergradients of the
+optimal value, at any optimal point, so a one-sided derivative of the value is the minimum of a linear function over
+them (Rockafellar 1970, sections 23 and 29; Propositions 10.2 and 10.3).
 
-In most cases the equations leave one point only, and no linear program is needed. Otherwise the inequalities, of which
-there may be one per user and server, are added as they are violated.
+Usually the equations have one solution. Otherwise a linear program is solved, and the inequalities, of which there may
+be one per user and server, are added as they are violated.
 """
 
 from __future__ import annotations
@@ -21,29 +20,28 @@ import numpy as np
 
 from fairopt.formulation.program import Float, Indices, Mask
 from fairopt.runtime.lazy import optimize, sp
+from fairopt.tolerances import NOISE, SUM_ROUNDING
 
-# Singular values of the equations, relative to their columns, below which multipliers are not told apart. Resources
-# full for the same users give 1e-16 to 1e-9 (demands rounded in other units).
+# Relative singular values of the equations below which multipliers are not told apart. Resources that are full for the
+# same users give 1e-16 to 1e-9 (demands rounded in other units).
 RANK = 1e-6
-# By how much, as a part of all payments, conditions may fail. Answers certified within 1e-8 failed by 1e-12 to 4e-4
+# Tolerated failure of the conditions, as a part of all payments. Answers certified within 1e-8 failed by 1e-12 to 4e-4
 # (interior points on servers, CLARABEL at alpha = 8); points that are not optimal by 1e-2 and more.
 TRUST = 1e-3
-# A hint that fails by less is accepted: least squares weigh equations by payments, which loses the prices of resources
-# that only users with shares of negligible worth need (1e-25 of all, at alpha = 100).
+# Failure by which a hint is accepted: least squares weigh equations by payments, which loses the prices of resources
+# that only users with negligible shares need (1e-25 of all, at alpha = 100).
 EXACT = 1e-9
-SLACKS = (1e-11, 1e-9, 1e-7, 1e-5, 1e-4)  # slack of the inequalities: the first at which they can be satisfied
+SLACKS = (1e-11, 1e-9, 1e-7, 1e-5, 1e-4)  # of the inequalities, until they are feasible
 TIGHT = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
-# Bounds on scaled multipliers: the first that does not decide the least. At the second, a least below -FAR is minus
-# infinity: lower bounds that leave a part r of a capacity free make prices of about 1 / r.
+# Bounds on scaled multipliers, until they are slack at the minimum. At the second, a minimum below -FAR is minus
+# infinity: lower bounds that leave a part r of a capacity free give prices of about 1 / r.
 BOXES, FAR = (1e3, 1e8), 1e6
-NOISE = 1e-9  # of a goal, in directions along which it does not change
-ROUNDING = 1e-13  # of terms that cancel, relatively
 AT_ONCE = 100  # violated rows that are added together
 ROUNDS = 200  # of adding rows; instances of 200 users on 27 servers took 1 to 12
 
 
 class Ties(NamedTuple):
-    """Users with about the same share, and the weights v of their places in a ranking objective, which decrease.
+    """Users with about the same share, and the decreasing weights v of their places in a ranking objective.
 
     The users' own multipliers are any point of the permutahedron of v, the convex hull of its permutations.
     """
@@ -53,21 +51,21 @@ class Ties(NamedTuple):
 
 
 class Conditions:
-    """The conditions on optimal multipliers at a point, but for `Ties`.
+    """The conditions on optimal multipliers at a point, except `Ties`.
 
-    ``charges`` (n_columns, n_pairs), dense or sparse, is what a unit of each multiplier charges for a task of each pair
-    of a ``user`` and a server, with multipliers near 1. ``worth`` (n_pairs,) is the worth of the last task apart from
-    the user's own multiplier, and ``rate`` (n_pairs,) that of a unit of the latter. ``tasks`` and ``reach`` (n_pairs,)
-    are the tasks, and about how many are possible; ``used`` (n_pairs,) is where tasks run. ``low``, ``high`` and
-    ``own`` (n_users,) are users at a lower bound, at an upper bound, and with a multiplier besides those of bounds.
-    ``signed`` (n_columns,) are multipliers that may be negative: those of equations. ``size`` (n_pairs,) is about the
-    worth of a task, to which conditions are relative; by default the larger of its worth and its charges.
+    ``charges`` (n_columns, n_pairs), dense or sparse, is the cost of a task of each pair per unit of each multiplier,
+    with multipliers near 1. ``marginal`` (n_pairs,) is the marginal utility apart from the user's own multiplier, and
+    ``rate`` (n_pairs,) that per unit of it. ``tasks`` and ``reach`` (n_pairs,) are the tasks, and about how many are
+    possible; ``used`` (n_pairs,) is where tasks run. ``low``, ``high`` and ``own`` (n_users,) are users at a lower
+    bound, at an upper bound, and with a multiplier besides those of bounds. ``signed`` (n_columns,) are multipliers of
+    either sign, those of equations. ``size`` (n_pairs,) is about the value of a task, to which errors are relative; by
+    default the larger of its marginal utility and its charges.
     """
 
     def __init__(
         self,
         charges: Any,
-        worth: Float,
+        marginal: Float,
         rate: Float,
         user: Indices,
         tasks: Float,
@@ -81,67 +79,67 @@ class Conditions:
     ) -> None:
         self.user, self.used, self.low, self.high, self.own, self.signed = user, used, low, high, own, signed
         self.charges: Any = times_columns(charges, 1.0 / rate)
-        self.worth = worth / rate
-        self.size = np.abs(self.worth) if size is None else size / rate
+        self.marginal = marginal / rate
+        self.size = np.abs(self.marginal) if size is None else size / rate
         if len(signed) and len(user):
             self.size = np.maximum(self.size, flat(abs(self.charges).max(axis=0)))
         self.size = np.where(self.size > 0, self.size, 1.0)
-        self.main = np.full(len(own), -1)  # the pair where a user runs most tasks: the last one written remains
+        self.main = np.full(len(own), -1)  # the pair with most of a user's tasks: the last write wins
         order = np.flatnonzero(used)
         if len(user) > len(own):
             order = order[np.argsort(tasks[order], kind="stable")]
         self.main[user[order]] = order
         self.runs = self.main[user] >= 0
-        self.exact = ~own & ~low & ~high
-        self.paid = np.where(used, tasks, 0.0) * rate * self.size  # about the user's payment there: a weight
-        # relative to the payments of users whom only prices hold: those of users at limits are often nearly all
-        self.total = float(self.paid[self.exact[user]].sum()) or float(self.paid.sum()) or 1.0
+        self.interior = ~own & ~low & ~high
+        self.payment = np.where(used, tasks, 0.0) * rate * self.size  # about the user's payment: a weight
+        # relative to payments of users strictly between bounds, as users at limits often pay nearly all
+        self.total = float(self.payment[self.interior[user]].sum()) or float(self.payment.sum()) or 1.0
         most = np.bincount(user, weights=tasks, minlength=len(own))[user] if len(user) else tasks
         self.potential = np.where(self.runs, most, reach) * rate * self.size / self.total
-        self.dead = self._dead()
-        self.plain = np.flatnonzero(used & self.exact[user])
-        self.spread = np.flatnonzero(used & ~self.exact[user] & (self.main[user] != np.arange(len(user))))
-        to = self.main[user[self.spread]]
-        self.rows = self.charges[:, self.plain], _cleared(self.charges[:, self.spread], self.charges[:, to])
-        self.sides = self.worth[self.plain], self.worth[self.spread] - self.worth[to]
-        sizes = self.size[self.plain], np.maximum(self.size[self.spread], self.size[to])
+        self.forced_zero = self._forced_zero()
+        self.priced = np.flatnonzero(used & self.interior[user])
+        self.split = np.flatnonzero(used & ~self.interior[user] & (self.main[user] != np.arange(len(user))))
+        to = self.main[user[self.split]]
+        self.rows = self.charges[:, self.priced], _cleared(self.charges[:, self.split], self.charges[:, to])
+        self.sides = self.marginal[self.priced], self.marginal[self.split] - self.marginal[to]
+        sizes = self.size[self.priced], np.maximum(self.size[self.split], self.size[to])
         self.weights = tuple(
-            self.paid[q] / self.total / size**2 for q, size in zip((self.plain, self.spread), sizes, strict=True)
+            self.payment[q] / self.total / size**2 for q, size in zip((self.priced, self.split), sizes, strict=True)
         )
 
-    def _dead(self) -> Mask:
-        """Multipliers that can only be zero, since a user whose tasks are worth nothing would pay for them."""
+    def _forced_zero(self) -> Mask:
+        """Multipliers that must be zero, since a user with zero marginal utility would pay for them."""
         user, signed = self.user, self.signed
-        idle = np.flatnonzero(self.used & ~self.own[user] & ~self.low[user] & (self.worth == 0))
+        idle = np.flatnonzero(self.used & ~self.own[user] & ~self.low[user] & (self.marginal == 0))
         if not len(idle) or not len(signed):
             return np.zeros(len(signed), dtype=bool)
         part = self.charges[:, idle]
         other = flat((part[~signed] < 0).sum(axis=0)) + flat((part[signed] != 0).sum(axis=0))
-        dead: Mask = flat((part[:, np.flatnonzero(other == 0)] > 0).sum(axis=1)) > 0
-        return dead & ~signed
+        forced_zero: Mask = flat((part[:, np.flatnonzero(other == 0)] > 0).sum(axis=1)) > 0
+        return forced_zero & ~signed
 
     def rows_of(self, pairs: Indices | list[Any]) -> Float:
         """Charges of some pairs, in units of the users' own multipliers, shape (n_columns, len(pairs))."""
         return dense(self.charges[:, pairs])
 
     def own_multipliers(self, theta: Float) -> Float:
-        """The cost of each pair beyond its worth, in units of the user's own multiplier, shape (n_pairs,)."""
-        return np.asarray(flat(self.charges.T @ theta) - self.worth)
+        """The cost of each pair less its marginal utility, in units of the user's own multiplier, shape (n_pairs,)."""
+        return np.asarray(flat(self.charges.T @ theta) - self.marginal)
 
     @cached_property
     def gram(self) -> Float:
-        """Matrix of the normal equations of weighted least squares, (n_columns, n_columns)."""
-        plain, spread = (times_columns(rows, w) @ rows.T for rows, w in zip(self.rows, self.weights, strict=True))
-        return dense(plain) + dense(spread)
+        """The matrix of the normal equations of weighted least squares, (n_columns, n_columns)."""
+        priced, split = (times_columns(rows, w) @ rows.T for rows, w in zip(self.rows, self.weights, strict=True))
+        return dense(priced) + dense(split)
 
 
-class Face:
-    """The multipliers that satisfy `Conditions` and `Ties`, each of users with multipliers of their own.
+class MultiplierSet:
+    """The multipliers that satisfy `Conditions` and `Ties`.
 
-    A ``hint`` (n_columns,) is accepted where it fits as well as the accuracy of the point allows; ``noise`` is the
-    known error of the point itself, by which a hint may fail. ``rays`` (n_rays, n_columns) are directions in which
-    multipliers may grow without bound, and along which no function of interest changes. ``theta`` is one point, which
-    is ``unique`` where the equations leave no other; ``pinned`` columns are the same at all points.
+    A ``hint`` (n_columns,) is accepted if it fits as well as the accuracy of the point allows; ``noise`` is the known
+    error of the point, by which a hint may fail. ``rays`` (n_rays, n_columns) are directions in which multipliers may
+    grow without bound, and along which no function of interest changes. ``theta`` is one point, which is ``unique`` if
+    the equations have no other; ``determined`` columns are equal at all points.
     """
 
     def __init__(
@@ -155,42 +153,42 @@ class Face:
         self.given, self.ties = conditions, ties
         self.sums, self.sum_sides = self._whole_ties()
         matrix = conditions.gram + self.sums.T @ self.sums
-        live = np.flatnonzero(~conditions.dead)
+        live = np.flatnonzero(~conditions.forced_zero)
         norm = np.sqrt(np.diag(matrix)[live])
         per = np.divide(1.0, norm, out=np.zeros(len(norm)), where=norm > 0)
         values, vectors = np.linalg.eigh(matrix[np.ix_(live, live)] * per * per[:, None])
         kept = values > RANK**2
-        self.pinned = conditions.dead.copy()
-        self.pinned[live] = (vectors[:, kept] ** 2).sum(axis=1) > 1 - 1e-9
-        self.unique = bool(self.pinned.all())
-        # an orthonormal basis of the solutions of the homogeneous equations
-        self.open = np.zeros((len(matrix), int((~kept).sum())))
-        self.open[live] = _basis(vectors[:, ~kept] * np.where(norm > 0, per, 1.0)[:, None])
+        self.determined = conditions.forced_zero.copy()
+        self.determined[live] = (vectors[:, kept] ** 2).sum(axis=1) > 1 - 1e-9
+        self.unique = bool(self.determined.all())
+        # an orthonormal basis
+        self.null_space = np.zeros((len(matrix), int((~kept).sum())))
+        self.null_space[live] = _basis(vectors[:, ~kept] * np.where(norm > 0, per, 1.0)[:, None])
         self.theta = np.zeros(len(matrix))
-        for _ in range(3):  # normal equations lose half of the digits; iterative refinement restores them
-            rest = self._moment()[live] * per
-            self.theta[live] += per * (vectors[:, kept] @ ((rest @ vectors[:, kept]) / values[kept]))
-        self.strain = self._strain(self.theta)
-        if hint is not None and self._strain(hint) <= max(2 * self.strain, noise, EXACT):
-            self.theta = np.where(conditions.dead, 0.0, hint)
-            self.strain = self._strain(self.theta)
+        for _ in range(3):  # iterative refinement, since normal equations lose half of the digits
+            residual = self._moment()[live] * per
+            self.theta[live] += per * (vectors[:, kept] @ ((residual @ vectors[:, kept]) / values[kept]))
+        self.residual = self._residual(self.theta)
+        if hint is not None and self._residual(hint) <= max(2 * self.residual, noise, EXACT):
+            self.theta = np.where(conditions.forced_zero, 0.0, hint)
+            self.residual = self._residual(self.theta)
         self.cuts: dict[object, Float] = {}
         self.cut_sides: list[float] = []
-        self.points: list[Float] = []  # that satisfy all conditions
+        self.points: list[Float] = []  # feasible ones
         self.programs = 0
         self.slack = 0
         if rays is not None and not self.unique and len(self.sums) == len(self.ties):
-            self._go_along(rays)
+            self._move_along(rays)
 
-    def _go_along(self, rays: Float) -> None:
-        """Move the point to where all inequalities hold, if the equations leave only the rays open."""
+    def _move_along(self, rays: Float) -> None:
+        """Move the point to where all inequalities hold, if only the rays are undetermined."""
         rays = rays / np.abs(rays).max(axis=1, keepdims=True)
-        off = rays - (rays @ self.open) @ self.open.T
-        if np.abs(off).max() > RANK or np.linalg.matrix_rank(rays, RANK) < self.open.shape[1]:
+        off = rays - (rays @ self.null_space) @ self.null_space.T
+        if np.abs(off).max() > RANK or np.linalg.matrix_rank(rays, RANK) < self.null_space.shape[1]:
             return
         self.unique = True
         given, ray = self.given, rays.sum(axis=0)
-        here, there = given.own_multipliers(self.theta), given.own_multipliers(ray) + given.worth
+        here, there = given.own_multipliers(self.theta), given.own_multipliers(ray) + given.marginal
         steps = [np.zeros(1)]
         for missing, gained in (
             (-self.theta[~given.signed], ray[~given.signed]),
@@ -201,7 +199,7 @@ class Face:
         self.theta = self.theta + max(float(step.max(initial=0.0)) for step in steps) * ray
 
     def _whole_ties(self) -> tuple[Float, Float]:
-        """An equation for each tie of users none of whom is at a bound: their multipliers add up to the weights."""
+        """An equation for each tie without users at bounds: their multipliers sum to the weights."""
         given = self.given
         rows, sides = [], []
         for users, v in self.ties:
@@ -219,7 +217,7 @@ class Face:
         chosen = np.zeros(len(given.user))
         chosen[pairs] = 1.0
         row, terms = flat(given.charges @ chosen), flat(abs(given.charges) @ chosen)
-        return np.where(np.abs(row) > ROUNDING * terms, row, 0.0), float(given.worth[pairs].sum())
+        return np.where(np.abs(row) > SUM_ROUNDING * terms, row, 0.0), float(given.marginal[pairs].sum())
 
     def _moment(self) -> Float:
         """Weighted rows times the residuals."""
@@ -229,40 +227,42 @@ class Face:
             out = out + flat(rows @ (weight * (side - flat(rows.T @ self.theta))))
         return out
 
-    def _strain(self, theta: Float) -> float:
-        """By how much equations fail, as a part of all payments."""
+    def _residual(self, theta: Float) -> float:
+        """The residual of the equations as a part of all payments."""
         given = self.given
         out = float(np.abs(self.sums @ theta - self.sum_sides).sum())
         for rows, side, weight, pairs in zip(
-            given.rows, given.sides, given.weights, (given.plain, given.spread), strict=True
+            given.rows, given.sides, given.weights, (given.priced, given.split), strict=True
         ):
             missing = np.abs(flat(rows.T @ theta) - side)
-            out += float(np.sqrt(weight * given.paid[pairs] / given.total) @ missing)
+            out += float(np.sqrt(weight * given.payment[pairs] / given.total) @ missing)
         return out
 
     @cached_property
-    def sound(self) -> bool:
-        """Whether the conditions hold: if not, the point is not an optimum of this program."""
+    def consistent(self) -> bool:
+        """Whether the conditions hold; otherwise the point is not an optimum of this program."""
         given, theta = self.given, self.theta
-        if not (np.isfinite(theta).all() and self.strain <= TRUST):
+        if not (np.isfinite(theta).all() and self.residual <= TRUST):
             return False
         if not self.unique:
             return self.least(np.zeros(len(theta))) is not None
         if theta[~given.signed].min(initial=0.0) < -TRUST:
             return False
         multipliers = given.own_multipliers(theta)
-        short = np.maximum(self._shortfalls(multipliers), 0.0)
+        shortfall = np.maximum(self._shortfalls(multipliers), 0.0)
         beyond = np.maximum(self._excesses(multipliers), 0.0)
-        lost = float((short + beyond) @ given.potential)
+        lost = float((shortfall + beyond) @ given.potential)
         return lost <= TRUST and next(self._tie_cuts(multipliers, TRUST), None) is None
 
     def least(self, goal: Float) -> tuple[float, Float] | None:
-        """The least of a linear function, and where; minus infinity if unbounded, None if conditions cannot hold."""
+        """The minimum of a linear function and a minimiser; minus infinity if unbounded, None if the conditions are
+        infeasible.
+        """
         if self.unique:
-            return (float(goal @ self.theta), self.theta) if self.sound else None
-        along = goal @ self.open / (np.abs(goal).max(initial=0.0) or 1.0)
+            return (float(goal @ self.theta), self.theta) if self.consistent else None
+        along = goal @ self.null_space / (np.abs(goal).max(initial=0.0) or 1.0)
         along = np.where(np.abs(along) > NOISE, along, 0.0)
-        if self.points and not along.any():  # the function is constant: a mean of points is in the relative interior
+        if self.points and not along.any():  # a constant function: the mean of points is in the relative interior
             theta = np.mean(self.points, axis=0)
             return float(goal @ theta), theta
         while self.slack < len(SLACKS):
@@ -276,9 +276,9 @@ class Face:
         return None
 
     def _program(self, along: Float, slack: float, box: float) -> tuple[Float, bool] | None:
-        """A minimiser, and whether the box does not bind there; None where the inequalities cannot be satisfied.
+        """A minimiser, and whether the box is slack there; None if the inequalities are infeasible.
 
-        Unknowns are steps from the point along what the equations leave open; inequalities are added as they are
+        Unknowns are steps from the point in the null space of the equations; inequalities are added as they are
         violated.
         """
         unsigned = ~self.given.signed
@@ -287,11 +287,11 @@ class Face:
             sides = np.concatenate([np.zeros(int(unsigned.sum())), self.cut_sides]) - rows @ self.theta - slack
             self.programs += 1
             found: Any = optimize.linprog(  # type: ignore[call-overload]
-                along, -(rows @ self.open), -sides, bounds=(-box, box), method="highs", options=TIGHT
+                along, -(rows @ self.null_space), -sides, bounds=(-box, box), method="highs", options=TIGHT
             )
             if found.x is None:
                 return None
-            theta = self.theta + self.open @ found.x
+            theta = self.theta + self.null_space @ found.x
             theta = np.where(unsigned, np.maximum(theta, 0.0), theta)
             before = len(self.cuts)
             for name, row, side in self._violated(theta, 2 * slack + 1e-9):
@@ -299,21 +299,21 @@ class Face:
                     self.cuts[name] = row
                     self.cut_sides.append(side)
             if len(self.cuts) == before:
-                walls = np.abs(found.upper.marginals) + np.abs(found.lower.marginals)
-                return theta, float(walls.max(initial=0.0)) <= RANK
+                box_multipliers = np.abs(found.upper.marginals) + np.abs(found.lower.marginals)
+                return theta, float(box_multipliers.max(initial=0.0)) <= RANK
         return None
 
     # -- inequalities: rows with ``row @ theta >= side``, in units of their largest term ------------------------------
 
     def _shortfalls(self, multipliers: Float) -> Float:
-        """By how much each pair where no tasks run is too cheap, relatively."""
+        """By how much each pair without tasks is relatively too cheap."""
         given = self.given
-        bar = np.where(given.exact[given.user] | ~given.runs, 0.0, multipliers[given.main[given.user]])
+        threshold = np.where(given.interior[given.user] | ~given.runs, 0.0, multipliers[given.main[given.user]])
         judged = ~given.used & (given.runs | ~given.own[given.user])
-        return np.where(judged, (bar - multipliers) / given.size, -np.inf)
+        return np.where(judged, (threshold - multipliers) / given.size, -np.inf)
 
     def _excesses(self, multipliers: Float) -> Float:
-        """By how much users at one bound have a multiplier of the wrong sign, at the pair where they run most."""
+        """By how much users at one bound have a multiplier of the wrong sign, at the pair with most of their tasks."""
         given = self.given
         out = np.full(len(given.user), -np.inf)
         for users, sign in ((given.high & ~given.low, 1.0), (given.low & ~given.high, -1.0)):
@@ -326,18 +326,18 @@ class Face:
         """Violated inequalities: a name, the row and its side."""
         given = self.given
         multipliers = given.own_multipliers(theta)
-        short = self._shortfalls(multipliers)
-        for q in _largest(short, slack):
+        shortfall = self._shortfalls(multipliers)
+        for q in _largest(shortfall, slack):
             j = given.user[q]
-            row, side = given.rows_of([q]).ravel(), given.worth[q]
-            if given.runs[q] and not given.exact[j]:
+            row, side = given.rows_of([q]).ravel(), given.marginal[q]
+            if given.runs[q] and not given.interior[j]:
                 row = row - given.rows_of([given.main[j]]).ravel()
-                side = side - given.worth[given.main[j]]
+                side = side - given.marginal[given.main[j]]
             yield (int(q), "too cheap"), row / given.size[q], float(side / given.size[q])
         for q in _largest(self._excesses(multipliers), slack):
             sign = -1.0 if given.high[given.user[q]] else 1.0
             row = given.rows_of([q]).ravel()
-            yield (int(q), "at a bound"), sign * row / given.size[q], float(sign * given.worth[q] / given.size[q])
+            yield (int(q), "at a bound"), sign * row / given.size[q], float(sign * given.marginal[q] / given.size[q])
         for row, side in self._tie_cuts(multipliers, slack):
             yield (row.tobytes(), side), row, side
 
@@ -345,8 +345,8 @@ class Face:
         """The most violated upper and the most violated lower inequality of each tie.
 
         A vector between bounds l <= u <= h is in the permutahedron of v if and only if no k users have l above the k
-        largest of v together, nor h below the k smallest (Rado 1952). Users at an upper bound may have a larger
-        multiplier than they pay for, users at a lower bound (or without tasks) a smaller one.
+        largest v together, nor h below the k smallest (Rado 1952). Users at an upper bound may have a larger multiplier
+        than they pay for, users at a lower bound (or without tasks) a smaller one.
         """
         given = self.given
         for users, v in self.ties:
@@ -374,9 +374,9 @@ class Face:
 
 
 def _cleared(first: Any, second: Any) -> Any:
-    """A difference, with zero where it is only the rounding of terms that cancel."""
+    """A difference, with zeros where terms cancel up to rounding."""
     out = first - second
-    counts = abs(out) > ROUNDING * (abs(first) + abs(second))
+    counts = abs(out) > SUM_ROUNDING * (abs(first) + abs(second))
     return sp.csc_array(out.multiply(counts)) if is_sparse(out) else out * counts
 
 
@@ -389,7 +389,7 @@ def _basis(columns: Float) -> Float:
 
 
 def _largest(values: Float, above: float) -> Indices:
-    """Indices of the largest values above a bound, `AT_ONCE` of them at most."""
+    """Indices of the largest values above a bound, at most `AT_ONCE`."""
     found = np.flatnonzero(values > above)
     if len(found) > AT_ONCE:
         found = found[np.argpartition(-values[found], AT_ONCE)[:AT_ONCE]]
@@ -402,7 +402,7 @@ def is_sparse(matrix: Any) -> bool:
 
 
 def times_columns(matrix: Any, by_column: Float) -> Any:
-    """Columns of a matrix multiplied by numbers."""
+    """The columns of a matrix times numbers."""
     return sp.csc_array(matrix) @ sp.diags_array(by_column) if is_sparse(matrix) else matrix * by_column
 
 

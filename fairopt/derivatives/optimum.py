@@ -23,33 +23,32 @@ if TYPE_CHECKING:
     from fairopt.allocation import Allocation
 
 
-# The rest of a capacity that counts as full, and of a task limit that counts as reached. In 600 answers of all methods
-# full rows had a rest of 1e-16 to 1e-6 (interior points on servers), others 1e-4 and more; limits 1e-16 to 1e-7.
+# Relative slack at which a capacity is full and a task limit reached. In 600 answers of all methods full rows
+# had a slack of 1e-16 to 1e-6 (interior points on servers), others 1e-4 and more; limits 1e-16 to 1e-7.
 FULL = 1e-6
-# The part of a user's tasks that counts as 0: where a server is too dear by r, interior points leave 1e-10 / r.
+# The part of a user's tasks that counts as 0: at a reduced cost of r interior points leave 1e-10 / r.
 USED = 1e-6
 # The part of what a user could run alone that counts as 0, under objectives that may leave users with nothing.
 NOTHING = 1e-7
 ROUNDING = 1e-15  # and under objectives that level users, where lower bounds of others may leave a user nothing
 # Differences of shares, and distances from limits, that count as 0 under objectives that level users. Linear programs
-# and water-filling leave 1e-16 to 1e-10; the coarser ones are for points that these do not explain, as after tiers (and
-# so is ten times as large a rest of a capacity: at alpha = 5 solvers leave 1e-6 to 1e-4 of what only the rich need).
+# and water-filling leave 1e-16 to 1e-10; the coarser ones are for points that these do not explain, as after tiers. A
+# slack ten times as large then counts as full: at alpha = 5 solvers leave 1e-6 to 1e-4 of what only rich users need.
 TIES = (1e-8, 1e-6, 1e-5)
 
-
 SMALL = 100  # pairs and rows up to which dense matrices are faster
-MOST_COLUMNS = 3000  # multipliers beyond which their equations are not solved: 3,000 take 10 s
+MOST_COLUMNS = 3000  # multipliers: 3,000 take 10 s
 
 
 class _NoDerivative(Exception):
-    """There is no derivative, or none is known; with the reason where it is shown."""
+    """There is no derivative, or none is known; the message is the reason."""
 
 
-class Rest(NamedTuple):
-    """Conditions that hold with equality, linear or linearised at the point.
+class BindingConstraints(NamedTuple):
+    """Active constraints besides bounds, linear or linearised at the point.
 
-    ``charges`` (n_conditions, n_pairs) is what a unit of each multiplier charges per task; ``signed`` are the
-    equations; ``known`` says that all conditions are linear or in closed form, ``straight`` that all are linear.
+    ``charges`` (n_constraints, n_pairs) is the cost per task of a unit of each multiplier; ``signed`` are the
+    equations. ``known`` says that all constraints are linear or in closed form, ``straight`` that all are linear.
     """
 
     charges: Any
@@ -61,9 +60,9 @@ class Rest(NamedTuple):
 class Optimum:
     """A policy's program at the tasks of an allocation: users at their bounds, and full capacities.
 
-    Pairs where no tasks can ever run are left out: ``user``, ``tasks``, ``reach`` and ``used`` have shape (n_pairs,) of
+    Pairs on which no tasks can run are left out: ``user``, ``tasks``, ``reach`` and ``used`` have shape (n_pairs,) of
     the others. ``runs``, ``low`` and ``high`` (n_users,) are users with tasks, at a lower and at an upper bound;
-    ``full`` are the rows of ``loads`` that are used up. Levels within ``tie`` of each other count as equal.
+    ``full`` are the full rows of ``loads``. Levels within ``tie`` of each other count as equal.
     """
 
     def __init__(self, allocation: Allocation, tie: float = TIES[0]) -> None:
@@ -78,32 +77,32 @@ class Optimum:
         self.levelled = program.term.is_smallest and program.term.kind.is_known
         self.bends = any(term.kind.bends for term in self.objective.terms())
         pairs = program.pairs
-        # pairs where no tasks can ever run: of users bounded by zero, and of resources that are reserved altogether
-        shut = (program.high[pairs.user] <= 0) | program.closed_pairs
-        self.kept = np.flatnonzero(~shut)
-        every = not shut.any()
-        self.user = pairs.user[self.kept]
-        loads = pairs.loads if every else pairs.loads[:, self.kept]
+        # of users bounded by zero, and of wholly reserved resources
+        closed = (program.high[pairs.user] <= 0) | program.closed_pairs
+        self.open_pairs = np.flatnonzero(~closed)
+        every = not closed.any()
+        self.user = pairs.user[self.open_pairs]
+        loads = pairs.loads if every else pairs.loads[:, self.open_pairs]
         self.loads = dense(loads) if sum(loads.shape) <= SMALL else loads
-        self._look(Point(program.instance, program.gather_rows(allocation.tasks_by_server)))
+        self._evaluate(Point(program.instance, program.gather_rows(allocation.tasks_by_server)))
 
     def at(self, tasks: Float) -> Optimum:
         """The same program at other tasks of each pair."""
         other, by_pair = copy(self), np.zeros(len(self.program.pairs))
-        other.__dict__.pop("rest", None)
-        by_pair[self.kept] = tasks
-        other._look(self.program.point(by_pair))
+        other.__dict__.pop("binding", None)
+        by_pair[self.open_pairs] = tasks
+        other._evaluate(self.program.point(by_pair))
         return other
 
-    def _look(self, point: Point) -> None:
-        """See at a point where tasks run, which users are at their bounds, and which rows are full."""
+    def _evaluate(self, point: Point) -> None:
+        """Find where tasks run, which users are at their bounds, and which rows are full."""
         program = self.program
-        self.point, self.tasks = point, program.pairs.of(point.tasks_by_server)[self.kept]
+        self.point, self.tasks = point, program.pairs.of(point.tasks_by_server)[self.open_pairs]
         self.total = np.asarray(np.bincount(self.user, self.tasks, program.instance.n_users), dtype=float)
         self.reach = self.tasks if self.bends or self.levelled else program.most[self.user]
         self.runs = self.total > (0.0 if self.bends else (ROUNDING if self.levelled else NOTHING) * program.most)
         self.used = self.runs[self.user] & (self.tasks > USED * self.total[self.user])
-        if program.single and self.levelled:  # also where lower bounds of others leave nothing
+        if program.single and self.levelled:  # even if lower bounds of others leave nothing
             self.used |= ~self.runs[self.user]
         full = max(FULL, 10 * self.tie)
         near = self.tie if self.levelled else full
@@ -114,7 +113,7 @@ class Optimum:
 
     def of(self, by_user: Float) -> Float:
         """Values of shape (n_users,) or (n_users, n_servers), by pair."""
-        return self.program.pairs.of(by_user)[self.kept]
+        return self.program.pairs.of(by_user)[self.open_pairs]
 
     def rates(self, share: Share) -> Float:
         """Share per weight of a task of each pair."""
@@ -127,12 +126,12 @@ class Optimum:
 
     @cached_property
     def classes(self) -> Indices:
-        """The row of the program that each server as given is in."""
+        """The program's row of each server as given."""
         program = self.program
         return program.unmerged._server_classes if program.merge else np.arange(program.instance.n_servers)
 
     def by_class(self, by_server: Float) -> Float:
-        """Values of servers as given, that are equal within classes, by row of the program."""
+        """Values of servers as given, equal within classes, by row of the program."""
         return by_server[np.unique(self.classes, return_index=True)[1]]
 
     def log_levels(self, share: Share) -> Float:
@@ -141,14 +140,14 @@ class Optimum:
             return np.asarray(np.log(self.relative_shares(share)))
 
     def shown(self, by_row: Float) -> Float:
-        """Derivatives by usable fraction of each row as (n_servers, n_resources) per natural unit of capacity."""
+        """Derivatives by the usable fraction of each row as (n_servers, n_resources), per natural unit of capacity."""
         with np.errstate(invalid="ignore"):
             usable = np.where(by_row == 0, 0.0, by_row * self.program.usable_rows)
         return self.program.expand_prices(usable)
 
     @property
     def hint(self) -> Float | None:
-        """The evidence's prices, by usable fraction of each row, shape (n_rows,); None without."""
+        """The evidence's prices by the usable fraction of each row, shape (n_rows,); None if there are none."""
         program = self.program
         if self.evidence is None or self.evidence.shape != program.given.capacities.shape:
             return None
@@ -156,27 +155,27 @@ class Optimum:
         return (self.by_class(self.evidence) * program.whole_capacities).ravel() / usable
 
     @cached_property
-    def rest(self) -> Rest:
-        """The policy's conditions other than bounds."""
+    def binding(self) -> BindingConstraints:
+        """The policy's active constraints besides bounds."""
         program, point = self.program, self.point
         if not program.rest:
-            return Rest(np.zeros((0, len(self.user))), np.zeros(0, dtype=bool), True, True)
+            return BindingConstraints(np.zeros((0, len(self.user))), np.zeros(0, dtype=bool), True, True)
         rows: list[Any] = [sp.csr_array((0, len(self.user)))]
         signed: list[Mask] = [np.zeros(0, dtype=bool)]
         known = straight = True
         tasks = point.tasks_by_server[program.pairs.user, program.pairs.server]
 
         def add(per_task: sp.csr_array, left: Float, equal: bool) -> None:
-            """Rows that bind, of those at most (or, if ``equal``, just) ``left`` at these tasks."""
+            """Add the active ones of rows with the excess ``left`` at these tasks."""
             terms = np.maximum(abs(per_task) @ tasks, np.abs(left))
             binds = np.flatnonzero((left >= -FULL * terms) | equal)
-            rows.append(per_task[binds][:, self.kept])
+            rows.append(per_task[binds][:, self.open_pairs])
             signed.append(np.full(len(binds), equal))
 
         for own in (one.rows for one in program.rows.further):
             add(own.per_task, own.load(tasks) - own.right, own.equal)
         if all(program.rows_of(block) is not None for block in program.rest):
-            return Rest(sp.csr_array(sp.vstack(rows)), np.concatenate(signed), True, True)
+            return BindingConstraints(sp.csr_array(sp.vstack(rows)), np.concatenate(signed), True, True)
         cone = ConeModel(program)
         cone.unknowns.save_value(tasks / cone.scale)
         for block, _, condition in cone.rest:
@@ -186,10 +185,10 @@ class Optimum:
             if isinstance(block, AtLeast) and not linear and block.objective.is_known:
                 if block.objective.value(point) - block.level > FULL * block.objective.drop(point):
                     continue
-                worth, ranked = log_worth(block.objective, self)
+                marginal, ranked = log_marginal_utilities(block.objective, self)
                 if ranked:
                     raise _NoDerivative
-                rows.append(-sp.csr_array(np.exp(worth)[None, :]))
+                rows.append(-sp.csr_array(np.exp(marginal)[None, :]))
                 signed.append(np.zeros(1, dtype=bool))
                 straight = False
                 continue
@@ -199,14 +198,14 @@ class Optimum:
                 raise _NoDerivative
             per_task = sp.csr_array(tangent.slopes.T.tocsr() @ sp.diags_array(1.0 / cone.scale))
             add(per_task, tangent.values, not tangent.inequality)
-        return Rest(sp.csr_array(sp.vstack(rows)), np.concatenate(signed), known, straight)
+        return BindingConstraints(sp.csr_array(sp.vstack(rows)), np.concatenate(signed), known, straight)
 
 
-# -- what objectives are worth -----------------------------------------------------------------------------------------
+# -- marginal utilities -----------------------------------------------------------------------------------------------
 
 
-def log_worth(objective: Objective, optimum: Optimum) -> tuple[Float, list[Term]]:
-    """Logarithms of the worth of a task of each pair, by the terms that have derivatives, and the ranked terms."""
+def log_marginal_utilities(objective: Objective, optimum: Optimum) -> tuple[Float, list[Term]]:
+    """Logarithms of the marginal utilities of tasks by pair, of the differentiable terms, and the ranked terms."""
     point, ranked, logs = optimum.point, list[Term](), [np.full(len(optimum.user), -np.inf)]
     for term in objective.terms():
         if term.factor == 0:
@@ -228,13 +227,13 @@ def log_worth(objective: Objective, optimum: Optimum) -> tuple[Float, list[Term]
 
 
 def first_tier(allocation: Allocation) -> Any:
-    """The objective of an allocation's policy, the first of tiers; None where it has none."""
+    """The objective of an allocation's policy, the first of tiers; None if it has none."""
     objective: Any = getattr(allocation.policy, "objective", None)
     return tiers_of(objective)[0]
 
 
 def first_term(allocation: Allocation) -> Term | None:
-    """The term of the first tier; None where the policy has no objective."""
+    """The term of the first tier; None if the policy has no objective."""
     return only_term(first_tier(allocation))
 
 
@@ -242,25 +241,25 @@ def first_term(allocation: Allocation) -> Term | None:
 
 
 class OptimalityConditions:
-    """The conditions on the multipliers of a sum of objectives: pairs, and columns beyond the capacities'."""
+    """The conditions on the multipliers of a sum of objectives: pairs, and columns besides those of capacities."""
 
-    def __init__(self, optimum: Optimum, worth: Float) -> None:
+    def __init__(self, optimum: Optimum, marginal: Float) -> None:
         n = optimum.program.instance.n_users
-        self.optimum, self.worth = optimum, worth
-        self.rate: Float = np.ones(len(worth))
+        self.optimum, self.marginal = optimum, marginal
+        self.rate: Float = np.ones(len(marginal))
         self.low, self.high, self.own = optimum.low.copy(), optimum.high.copy(), np.zeros(n, dtype=bool)
         self.ranked_value = 0.0
         self.columns: list[tuple[Indices, Float, float]] = []  # charges of further multipliers: pairs, values, unit
-        self.apart = 0  # multipliers of users ranked twice: each is a pair of its own, of a user of its own
+        self.n_separate = 0  # multipliers of users ranked twice, each as a further user of one pair
 
     def rank(self, terms: Sequence[Term], unit: float) -> list[Ties]:
         """Add the ranked terms, times a unit, and return their ties."""
         ties = [found for term in terms for found in self._rank(term, unit)]
-        self.bounds_apart()
+        self.separate_bounds()
         return ties
 
     def _rank(self, term: Term, unit: float) -> list[Ties]:
-        """Add the unambiguous part of a ranked term to the worth of tasks, and return the ties of the rest."""
+        """Add the unambiguous part of a ranked term to the marginal utilities, and return the ties of the others."""
         optimum, ranks = self.optimum, term.ranks or ()
         z = optimum.relative_shares(term.share)
         n, order = len(z), np.argsort(z, kind="stable")
@@ -277,25 +276,25 @@ class OptimalityConditions:
             users, places = order[starts[g] : ends[g]], v[starts[g] : ends[g]]
             certain[users] = 0.0
             if self.own[users].any():
-                ties.append(Ties(self._rank_apart(users, rate, float(places[0])), places))
+                ties.append(Ties(self._rank_separately(users, rate, float(places[0])), places))
                 continue
             self.own[users] = True
             self.rate = np.where(np.isin(optimum.user, users), rate, self.rate)
             ties.append(Ties(users, places))
-        self.worth = self.worth + rate * certain[optimum.user]
+        self.marginal = self.marginal + rate * certain[optimum.user]
         return ties
 
-    def _rank_apart(self, users: Indices, rate: Float, unit: float) -> Indices:
+    def _rank_separately(self, users: Indices, rate: Float, unit: float) -> Indices:
         """A column for the multiplier of each user, as of a further user of one pair; the indices of these users."""
-        n, at = len(self.optimum.low), len(self.worth)
-        made = n + self.apart + np.arange(len(users))
+        n, at = len(self.optimum.low), len(self.marginal)
+        made = n + self.n_separate + np.arange(len(users))
         for k, j in enumerate(users):
             pairs = np.flatnonzero(self.optimum.user == j)
-            self.columns.append((np.append(pairs, at + self.apart + k), np.append(-rate[pairs], 1.0), unit))
-        self.apart += len(users)
+            self.columns.append((np.append(pairs, at + self.n_separate + k), np.append(-rate[pairs], 1.0), unit))
+        self.n_separate += len(users)
         return made
 
-    def bounds_apart(self) -> None:
+    def separate_bounds(self) -> None:
         """A column for the bound of each ranked user whose share differs by server: two multipliers, two rates."""
         optimum, user = self.optimum, self.optimum.user
         first = np.searchsorted(user, np.arange(len(self.own)))
@@ -314,48 +313,48 @@ class OptimalityConditions:
         rows: Indices,
         scale: Float,
         whole: float,
-        lost: Mask | None = None,
+        excluded: Mask | None = None,
         paid: Float | None = None,
         most: float = MOST_COLUMNS,
     ) -> tuple[Conditions, Float]:
-        """The conditions, and the unit of each multiplier: prices, those of other conditions, and others.
+        """The conditions, and the unit of each multiplier: prices, those of other constraints, and others.
 
         Prices are of capacities given as rows of the optimum's loads, about as large as ``scale``; ``whole`` is about
-        the worth of everything. Users who are ``lost`` leave no condition; ``paid`` is the cost of tasks at given
+        the value of everything. Users who are ``excluded`` have no condition; ``paid`` is the cost of tasks at given
         prices. `_NoDerivative` for more than ``most`` multipliers.
         """
-        optimum, apart, rest = self.optimum, self.apart, self.optimum.rest
-        dearest = np.zeros(0)
-        if rest.charges.shape[0]:
-            dearest = flat(times_columns(abs(rest.charges), optimum.program.size[optimum.user]).max(axis=1))
+        optimum, separate, binding = self.optimum, self.n_separate, self.optimum.binding
+        largest_charge = np.zeros(0)
+        if binding.charges.shape[0]:
+            largest_charge = flat(times_columns(abs(binding.charges), optimum.program.size[optimum.user]).max(axis=1))
         others = [unit for *_, unit in self.columns]
-        units = np.concatenate([scale, whole / np.where(dearest > 0, dearest, 1.0), others])
-        signed = np.concatenate([np.zeros(len(scale), dtype=bool), rest.signed, np.zeros(len(others), dtype=bool)])
+        units = np.concatenate([scale, whole / np.where(largest_charge > 0, largest_charge, 1.0), others])
+        signed = np.concatenate([np.zeros(len(scale), dtype=bool), binding.signed, np.zeros(len(others), dtype=bool)])
         if len(units) > most:
             raise _NoDerivative
         charges: Any = optimum.loads[rows]
         if len(units) > len(scale):
-            charges = sp.vstack([sp.csr_array(charges), rest.charges])
-            charges = sp.vstack([sp.hstack([charges, sp.csr_array((charges.shape[0], apart))]), self._further()])
+            charges = sp.vstack([sp.csr_array(charges), binding.charges])
+            charges = sp.vstack([sp.hstack([charges, sp.csr_array((charges.shape[0], separate))]), self._further()])
         charges = sp.csc_array(sp.diags_array(units) @ charges) if is_sparse(charges) else units[:, None] * charges
         kept: Any = slice(None)
-        if lost is not None and lost.any():
-            kept = np.flatnonzero(np.append(~lost[optimum.user], np.ones(apart, dtype=bool)))
+        if excluded is not None and excluded.any():
+            kept = np.flatnonzero(np.append(~excluded[optimum.user], np.ones(separate, dtype=bool)))
 
         def by_pair(values: NDArray[Any], made: Any) -> NDArray[Any]:
-            return np.append(values, made * np.ones(apart, dtype=values.dtype))[kept]
+            return np.append(values, made * np.ones(separate, dtype=values.dtype))[kept]
 
         def by_user(values: Mask, made: bool) -> Mask:
-            return np.append(values, np.full(apart, made))
+            return np.append(values, np.full(separate, made))
 
-        worth, size = self.worth, None
+        marginal, size = self.marginal, None
         if paid is not None:
-            worth, size = worth - paid, by_pair(np.maximum(np.abs(worth), paid), 1)
+            marginal, size = marginal - paid, by_pair(np.maximum(np.abs(marginal), paid), 1)
         conditions = Conditions(
             charges[:, kept],
-            by_pair(worth, 0),
+            by_pair(marginal, 0),
             by_pair(self.rate, 1),
-            by_pair(optimum.user, len(self.own) + np.arange(apart)),
+            by_pair(optimum.user, len(self.own) + np.arange(separate)),
             by_pair(optimum.tasks, 0),
             by_pair(optimum.reach, 0),
             by_pair(optimum.used, True),
@@ -368,9 +367,9 @@ class OptimalityConditions:
         return conditions, units
 
     def _further(self) -> Any:
-        """Charges of the multipliers of neither capacities nor other conditions, (n_columns, n_pairs)."""
+        """Charges of the multipliers besides those of capacities and constraints, (n_columns, n_pairs)."""
         of_column = np.repeat(np.arange(len(self.columns)), [len(pairs) for pairs, *_ in self.columns])
         pairs = [np.zeros(0, dtype=np.intp), *(pairs for pairs, *_ in self.columns)]
         values = [np.zeros(0), *(values for _, values, _ in self.columns)]
-        shape = (len(self.columns), len(self.worth) + self.apart)
+        shape = (len(self.columns), len(self.marginal) + self.n_separate)
         return sp.csr_array((np.concatenate(values), (of_column, np.concatenate(pairs))), shape=shape)

@@ -1,12 +1,11 @@
-"""Prices as derivatives: what one more unit of a capacity is worth, and what one unit less costs.
+"""Prices as derivatives: the value of one more unit of a capacity, and the cost of one unit less (Definition 10.1).
 
-They are computed from the policy's blocks, the instance and the tasks; evidence of a method is a hint at most. The
-coefficients of shares are constant, and so are task limits, bounds in tasks (those of `SharingIncentive` too, although
-slices grow with capacity), levels of other constraints, and eligibility. A `Reserve` of a fraction f stays a fraction:
-of one more unit 1 - f can be used.
+They follow from the policy's blocks, the instance and the tasks; a method's evidence is only a hint. Share coefficients
+are constants, and so are task limits, bounds in tasks (also those of `SharingIncentive`, although slices grow with
+capacity), levels of other constraints, and eligibility. A `Reserve` of a fraction f stays a fraction.
 
-The value of a concave program has a derivative from each side, the least and the largest of its optimal multipliers
-(Rockafellar 1970; `multipliers`). Those of leximin, level by level, are in `level_rises`.
+The value of a concave program has one-sided derivatives: the smallest and largest of its optimal multipliers
+(Rockafellar 1970; `multipliers`). Those of each leximin level are in `level_rises`.
 """
 
 from __future__ import annotations
@@ -20,8 +19,8 @@ from fairopt.allocation import ChangedByHand
 from fairopt.blocks.normal_form import Term
 from fairopt.blocks.objectives import Objective
 from fairopt.blocks.shares import asked_once
-from fairopt.derivatives.level_rises import heights
-from fairopt.derivatives.multipliers import TRUST, Face
+from fairopt.derivatives.level_rises import level_derivatives
+from fairopt.derivatives.multipliers import TRUST, MultiplierSet
 from fairopt.derivatives.optimum import (
     TIES,
     OptimalityConditions,
@@ -29,7 +28,7 @@ from fairopt.derivatives.optimum import (
     _NoDerivative,
     first_term,
     first_tier,
-    log_worth,
+    log_marginal_utilities,
 )
 from fairopt.errors import InvalidBlock
 from fairopt.formulation.program import ConeModel, Float
@@ -42,12 +41,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class LevelPrices:
-    """A level of a leximin, in shares per weight, the labels of the users held there, and its derivatives by the
-    capacities.
+    """A level of a leximin, in shares per weight, the labels of its users, and its derivatives by the capacities.
 
-    ``prices`` (n_servers, n_resources) are by how much the level (the smallest share per weight of these users) rises
-    per unit more of each capacity: negative where earlier levels rise at its cost. ``prices_left`` (n_servers,
-    n_resources) are by how much it falls per unit less: infinite where less capacity leaves no allocation.
+    ``prices`` (n_servers, n_resources) are the rise of the level (the smallest share per weight of these users) per
+    unit more of each capacity: negative where earlier levels rise at its cost. ``prices_left`` (n_servers, n_resources)
+    are the fall per unit less: infinite if less capacity leaves no allocation.
     """
 
     level: float
@@ -60,7 +58,7 @@ class LevelPrices:
 class Prices:
     """Derivatives (n_servers, n_resources) of an objective from the right and from the left, up to a common factor.
 
-    The factor is given by its logarithm: powers of shares exceed the range of floats.
+    The factor is given by its logarithm, since powers of shares exceed the range of floats.
     """
 
     right: Float
@@ -77,12 +75,11 @@ class Prices:
 
 @asked_once()
 def prices(allocation: Allocation) -> Prices | None:
-    """Derivatives of the objective (of its first level, or first tier) by each capacity.
+    """Derivatives of the objective (of its first level or tier) by each capacity.
 
-    None where the tasks do not satisfy the optimality conditions of the policy, for blocks of the user's own without
-    evidence that satisfies them, for a problem that was changed by hand, and for `FairnessEfficiency` where it is not
-    concave, as multipliers are no derivatives there. For a policy that does not decide tasks, the evidence itself, if
-    any.
+    None if the tasks do not satisfy the optimality conditions, for user-defined blocks without suitable evidence, for a
+    problem that was changed by hand, and for `FairnessEfficiency` where it is not concave. If the policy does not
+    decide tasks, the evidence's prices, if any.
     """
     if isinstance(allocation.policy, ChangedByHand):
         return None
@@ -109,10 +106,9 @@ def prices(allocation: Allocation) -> Prices | None:
 
 @asked_once()
 def level_prices(allocation: Allocation) -> tuple[LevelPrices, ...] | None:
-    """Every level of a leximin with its derivatives, from the lowest up, one for each level at which users are.
+    """Every level of a leximin with its derivatives, from the lowest up.
 
-    None for other policies, and where the structure is not covered: binding conditions that are not linear, and points
-    that are not exact enough.
+    None for other policies, with nonlinear active constraints, and for points that are not exact enough.
     """
     term = first_term(allocation)
     if term is None or not term.is_order or not _decides_tasks(allocation):
@@ -122,12 +118,12 @@ def level_prices(allocation: Allocation) -> tuple[LevelPrices, ...] | None:
         if optimum.program.empty:
             return ()
         try:
-            found = heights(optimum)
+            found = level_derivatives(optimum)
         except _NoDerivative:
             return None
         if found is not None:
             labels, nothing = optimum.program.instance.users, np.zeros(allocation.instance.capacities.shape)
-            nothing.setflags(write=False)  # shared by all levels that limits decide
+            nothing.setflags(write=False)  # shared by all levels that only limits fix
             levels: list[LevelPrices] = []
             for h in found:
                 least = -np.inf if levels else 0.0  # the first level never falls
@@ -139,9 +135,9 @@ def level_prices(allocation: Allocation) -> tuple[LevelPrices, ...] | None:
 
 @asked_once()
 def share_prices(allocation: Allocation) -> Float | None:
-    """Derivatives of the equal share per weight that the objective values as much.
+    """Derivatives of the equal share per weight of the same value (Proposition 10.5).
 
-    None where `prices` is; `InvalidBlock` if the objective's value corresponds to no share.
+    None if `prices` is; `InvalidBlock` if the objective's value corresponds to no share.
     """
     found = prices(allocation)
     if found is None:
@@ -155,8 +151,8 @@ def share_prices(allocation: Allocation) -> Float | None:
         slope = term.kind.log_share_slope(optimum.log_levels(term.share), optimum.point.weights)
     if slope is None or term is None:
         raise InvalidBlock(
-            f"no share stands for the value of {first_tier(allocation)}: share_prices are of a single objective of "
-            "fairopt that decides tasks; read prices, in units of the objective, or allocate by one of its parts"
+            f"no share corresponds to the value of {first_tier(allocation)}: share_prices need a single objective of "
+            "fairopt that decides tasks; use prices, in units of the objective, or allocate by one of its parts"
         )
     return found.times(slope - float(np.log(term.factor)))[0]
 
@@ -165,12 +161,12 @@ def _decides_tasks(allocation: Allocation) -> bool:
     return allocation.given_bundles is None and isinstance(first_tier(allocation), Objective)
 
 
-# -- how it is found ---------------------------------------------------------------------------------------------------
+# -- computation -------------------------------------------------------------------------------------------------------
 
 
 def _of_first_level(optimum: Optimum) -> tuple[Float, Float, float] | None:
     """As `_of_value`, of the smallest share per weight."""
-    found = heights(optimum, first=True)
+    found = level_derivatives(optimum, first=True)
     if found is None:
         return None
     nothing = np.zeros(len(optimum.program.usable_rows))
@@ -179,21 +175,21 @@ def _of_first_level(optimum: Optimum) -> tuple[Float, Float, float] | None:
 
 
 def _of_value(optimum: Optimum) -> tuple[Float, Float, float] | None:
-    """Derivatives by the usable fraction of each row, from the right and the left, and their factor's logarithm."""
-    face, scale, log_factor = _face(optimum)
-    if not face.sound:
+    """Right and left derivatives by the usable fraction of each row, and the logarithm of their factor."""
+    optimal, scale, log_factor = _optimal_multipliers(optimum)
+    if not optimal.consistent:
         return None
     n_rows = len(optimum.program.usable_rows)
     right, left = np.zeros(n_rows), np.zeros(n_rows)
     for k, row in enumerate(optimum.full):
         ends = []
         for sign in (1.0, -1.0):
-            if face.pinned[k]:
-                ends.append(float(face.theta[k]))
+            if optimal.determined[k]:
+                ends.append(float(optimal.theta[k]))
                 continue
-            goal = np.zeros(len(face.theta))
+            goal = np.zeros(len(optimal.theta))
             goal[k] = sign
-            found = face.least(goal)
+            found = optimal.least(goal)
             if found is None:
                 return None
             ends.append(sign * found[0])
@@ -201,37 +197,37 @@ def _of_value(optimum: Optimum) -> tuple[Float, Float, float] | None:
     return right, left, log_factor
 
 
-@np.errstate(over="ignore")  # the objective's own units, of which logarithms are kept
-def _face(optimum: Optimum) -> tuple[Face, Float, float]:
-    """All optimal multipliers of a sum of objectives, their units, and the logarithm of the objective's."""
-    if not optimum.rest.known:
+@np.errstate(over="ignore")  # the objective's units are kept as logarithms
+def _optimal_multipliers(optimum: Optimum) -> tuple[MultiplierSet, Float, float]:
+    """The optimal multipliers of a sum of objectives, their units, and the logarithm of the objective's unit."""
+    if not optimum.binding.known:
         raise _NoDerivative
-    worth, ranked, log_factor = _worth(optimum)
-    lost = np.zeros(optimum.program.instance.n_users, dtype=bool)  # an infinite worth is only possible at a bound
-    lost[optimum.user[~np.isfinite(worth)]] = True
-    if (lost & ~optimum.high).any():
+    marginal, ranked, log_factor = _marginal_utilities(optimum)
+    unbounded = np.zeros(optimum.program.instance.n_users, dtype=bool)  # possible at a bound only
+    unbounded[optimum.user[~np.isfinite(marginal)]] = True
+    if (unbounded & ~optimum.high).any():
         raise _NoDerivative
-    system = OptimalityConditions(optimum, np.where(lost[optimum.user], 0.0, worth))
+    system = OptimalityConditions(optimum, np.where(unbounded[optimum.user], 0.0, marginal))
     ties = system.rank(ranked, float(np.exp(-log_factor)))
-    money = optimum.tasks * system.worth * ~lost[optimum.user]
-    whole = float(money.sum()) + system.ranked_value or 1.0
-    on_row = np.asarray(optimum.loads[optimum.full] @ money).ravel() + system.ranked_value
+    payments = optimum.tasks * system.marginal * ~unbounded[optimum.user]
+    whole = float(payments.sum()) + system.ranked_value or 1.0
+    on_row = np.asarray(optimum.loads[optimum.full] @ payments).ravel() + system.ranked_value
     scale = np.where(on_row > 0, on_row, whole) / optimum.program.usable_rows[optimum.full]
-    conditions, units = system.conditions(optimum.full, scale, whole, lost)
+    conditions, units = system.conditions(optimum.full, scale, whole, unbounded)
     hint = None
     if optimum.hint is not None and len(units) == len(optimum.full):
         with np.errstate(invalid="ignore"):
             hint = optimum.hint[optimum.full] * np.exp(-log_factor) / units
-    # tiers give up 1e-7 of the first one's best, which moves tasks, and what they are worth, by its root
-    return Face(conditions, ties, hint, 1e-3 if optimum.tiered else 0.0), units, log_factor
+    # tiers give up 1e-7 of the first one's optimum, which moves tasks and their marginal utilities by its root
+    return MultiplierSet(conditions, ties, hint, 1e-3 if optimum.tiered else 0.0), units, log_factor
 
 
-def _worth(optimum: Optimum) -> tuple[Float, list[Term], float]:
-    """The worth of a task of each pair, up to a factor, ranked terms, and the factor's logarithm."""
-    (logs, ranked), log_factor = log_worth(optimum.objective, optimum), 0.0
+def _marginal_utilities(optimum: Optimum) -> tuple[Float, list[Term], float]:
+    """The marginal utility of a task of each pair up to a factor, ranked terms, and the factor's logarithm."""
+    (logs, ranked), log_factor = log_marginal_utilities(optimum.objective, optimum), 0.0
     for chosen in (optimum.used & ~optimum.high[optimum.user], optimum.used, np.ones(len(logs), dtype=bool)):
         finite = logs[chosen & np.isfinite(logs)]
-        if len(finite):  # the largest worth that prices have to explain
+        if len(finite):  # the largest marginal utility that prices have to explain
             log_factor = float(finite.max())
             break
     with np.errstate(over="ignore"):
@@ -240,31 +236,31 @@ def _worth(optimum: Optimum) -> tuple[Float, list[Term], float]:
 
 @np.errstate(over="ignore")
 def _of_evidence(optimum: Optimum) -> tuple[Float, Float, float] | None:
-    """The method's prices, for both sides, if they are optimal with some multipliers of other conditions."""
+    """The method's prices, for both sides, if they are optimal with some multipliers of other constraints."""
     prices, tasks = optimum.hint, optimum.tasks
     if prices is None or not np.isfinite(prices).all():
         return None
     try:
         try:
-            worth, ranked, log_factor = _worth(optimum)
+            marginal, ranked, log_factor = _marginal_utilities(optimum)
         except _NoDerivative:
-            worth, ranked, log_factor = _by_gradient(optimum), [], 0.0
+            marginal, ranked, log_factor = _by_gradient(optimum), [], 0.0
         by_row = prices * np.exp(-log_factor)
-        system = OptimalityConditions(optimum, worth)
+        system = OptimalityConditions(optimum, marginal)
         ties = system.rank(ranked, float(np.exp(-log_factor)))
         cost = np.asarray(optimum.loads.T @ by_row).ravel()
-        whole = float(tasks @ np.maximum(system.worth[: len(tasks)], cost)) or 1.0
-        spare = np.maximum(optimum.program.usable_rows - np.asarray(optimum.loads @ tasks).ravel(), 0.0)
-        if not (np.isfinite(whole) and by_row.min() >= -TRUST * whole and float(by_row @ spare) <= TRUST * whole):
+        whole = float(tasks @ np.maximum(system.marginal[: len(tasks)], cost)) or 1.0
+        slack = np.maximum(optimum.program.usable_rows - np.asarray(optimum.loads @ tasks).ravel(), 0.0)
+        if not (np.isfinite(whole) and by_row.min() >= -TRUST * whole and float(by_row @ slack) <= TRUST * whole):
             return None
         conditions, _ = system.conditions(np.zeros(0, dtype=np.intp), np.zeros(0), whole, paid=cost)
     except _NoDerivative:
         return None
-    return (prices, prices, 0.0) if Face(conditions, ties).sound else None
+    return (prices, prices, 0.0) if MultiplierSet(conditions, ties).consistent else None
 
 
 def _by_gradient(optimum: Optimum) -> Float:
-    """The worth of a task of each pair by CVXPY's gradient of the objective (at a kink, one of several)."""
+    """The marginal utility of a task of each pair by CVXPY's gradient of the objective (at a kink, one of several)."""
     cone = ConeModel(optimum.program)
     required = len(cone.model.required)
     expression = cp.sum(optimum.objective.expression(cone.model))
@@ -275,7 +271,7 @@ def _by_gradient(optimum: Optimum) -> Float:
     gradient = gradient_of(expression, cone.unknowns)
     if gradient is None:
         raise _NoDerivative
-    worth: Float = (gradient.toarray().ravel() / cone.scale)[optimum.kept]
-    if not np.isfinite(worth).all():
+    marginal: Float = (gradient.toarray().ravel() / cone.scale)[optimum.open_pairs]
+    if not np.isfinite(marginal).all():
         raise _NoDerivative
-    return worth
+    return marginal

@@ -17,38 +17,37 @@ from fairopt.errors import InvalidBlock, OutOfDomain, nearest, optional
 from fairopt.instance import Instance
 from fairopt.runtime.clock import checked
 from fairopt.runtime.lazy import later
+from fairopt.tolerances import NOISE
 
 if TYPE_CHECKING:
     import pandas as pd
 
 __all__ = ["Purchase", "Sensitivity", "checked_costs", "sensitivity"]
 
-NOISE = 1e-9  # of all tasks: rates below, by as much capacity again, are shown as none
-
 
 @dataclass(frozen=True)
 class Purchase:
-    """What more of one resource brings: a row of `Sensitivity.purchases`.
+    """The gain from more of one resource: a row of `Sensitivity.purchases`.
 
     Attributes
     ----------
     name, server, resource, unit : str
-        What is bought; the name is the resource, with the server if there are several, and the unit "unit" where the
+        What is bought. The name is the resource, with the server if there are several; the unit is "unit" if the
         instance has none.
     leftover : float
-        Units of it that are left over.
+        Unused units of it.
     tasks, welfare : float
-        Gain in the number of tasks and in the objective's value, per unit more of a class of servers together.
+        Gain in the number of tasks and in the objective's value per unit more, in a class of servers together.
     tasks_per_percent : float
         Gain in tasks per 1 % of the row's capacity.
     tasks_per_cost : float or None
         Gain in tasks per unit of cost; None without costs.
     up_to : float
-        Units for which the same resources stay full; infinite where there is no end, NaN where not known.
+        Units up to which the same resources stay full; infinite if always, NaN if not known.
     losers : tuple of str
-        Users whose tasks become fewer.
+        Users who lose tasks.
     reason : str
-        Why there is no rate; empty where there is one.
+        Why there is no rate; empty if there is one.
 
     Examples
     --------
@@ -74,19 +73,19 @@ class Purchase:
 
     @property
     def rate(self) -> float:
-        """What purchases are compared by: tasks per unit of cost, or per 1 % of the capacity."""
+        """The order of purchases: tasks per unit of cost, or per 1 % of the capacity."""
         return self.tasks_per_percent if self.tasks_per_cost is None else self.tasks_per_cost
 
 
 class Sensitivity:
-    """What a change of capacities, demands, weights or alpha brings; made by `sensitivity`.
+    """Derivatives by capacities, demands, weights and alpha; made by `sensitivity`.
 
     Attributes
     ----------
     allocation : Allocation
-        The allocation that changes.
+        The allocation.
     held : bool
-        Whether coefficients of shares are held.
+        Whether coefficients of shares are fixed.
     time_limit : float, optional
         Seconds for all derivatives and ranges together.
 
@@ -105,7 +104,7 @@ class Sensitivity:
 
     @cached_property
     def capacities(self) -> Derivatives:
-        """Derivatives by each capacity; where server rows are alike, ranges are of a change spread over them."""
+        """Derivatives by each capacity; for identical server rows, ranges are of a change spread over them."""
         return self._analysis.derivatives("capacity")
 
     @cached_property
@@ -120,22 +119,22 @@ class Sensitivity:
 
     @cached_property
     def alpha(self) -> Derivatives:
-        """Derivatives by alpha of `AlphaFair`, and by beta along the edge of `FairnessEfficiency`; NaN for others."""
+        """Derivatives by alpha of `AlphaFair`, and by beta of an alpha-fair `FairnessEfficiency`; NaN for others."""
         return self._analysis.derivatives("alpha")
 
     def purchases(self, costs: Mapping[str, float] | None = None) -> tuple[Purchase, ...]:
-        """What more of each resource on each server row brings, the best first.
+        """The gain from more of each resource on each server row, the best first.
 
         Parameters
         ----------
         costs : dict of float by resource, optional
-            The cost of a unit. Then the order is by tasks per cost, of these resources only; otherwise by tasks per 1 %
+            The cost of a unit. The order is then by tasks per cost, for these resources; otherwise by tasks per 1 %
             of the capacity, since units of different resources cannot be compared.
 
         Returns
         -------
         tuple of Purchase
-            A row for each server row and resource.
+            One for each server row and resource.
 
         Raises
         ------
@@ -154,7 +153,7 @@ class Sensitivity:
         checked = None if costs is None else checked_costs(costs, instance)
         room = instance.capacities * instance.counts[:, None]
         units = instance.units or ("",) * instance.n_resources
-        none = NOISE * float(self.allocation.tasks.sum())
+        none = NOISE * float(self.allocation.tasks.sum())  # a gain by doubling the capacity that counts as none
         rows = []
         for s, i in np.ndindex(room.shape):
             resource = instance.resources[i]
@@ -229,9 +228,9 @@ class Sensitivity:
         Parameters
         ----------
         by : {"capacity", "demand", "weight", "alpha", "user"}, default "capacity"
-            Rows of the first four have ``total``, ``welfare``, those of one unit less, ``lower``, ``upper`` and
-            ``reason`` of `Derivatives`; those by ``user`` have the derivatives of the user's tasks by each capacity, by
-            its own weight, and by alpha.
+            The first four have the columns ``total``, ``welfare``, ``total_left``, ``welfare_left``, ``lower``,
+            ``upper`` and ``reason`` of `Derivatives`; ``user`` has the derivatives of each user's tasks by each
+            capacity, its own weight, and alpha.
 
         Returns
         -------
@@ -272,7 +271,7 @@ class Sensitivity:
         return pd.DataFrame(data, pd.MultiIndex.from_product([outer, instance.resources], names=[name, "resource"]))
 
     def plot(self, kind: str = "purchases", *, ax: Any = None, costs: Mapping[str, float] | None = None) -> Any:
-        """Draw what more of each resource brings; needs the extra ``plots``.
+        """Draw the gain from more of each resource; needs the extra ``plots``.
 
         Parameters
         ----------
@@ -281,7 +280,7 @@ class Sensitivity:
         ax : matplotlib.axes.Axes, optional
             The axes to draw on. Default: a new figure.
         costs : dict of float by resource, optional
-            As in `purchases`: then bars are tasks per unit of cost, else per 1 % of the capacity.
+            As in `purchases`: bars are then tasks per unit of cost, otherwise per 1 % of the capacity.
 
         Returns
         -------
@@ -297,27 +296,27 @@ class Sensitivity:
         return later("fairopt.plots.purchase_bars:purchases")(self, kind, ax, costs)
 
     def __repr__(self) -> str:
-        held = ", coefficients held" if self.held else ""
+        held = ", coefficients fixed" if self.held else ""
         return f"<Sensitivity of {label(self.allocation.policy)}{held}: {self.allocation.instance!r}>"
 
 
 def sensitivity(allocation: Allocation, *, held: bool = False, time_limit: float | None = None) -> Sensitivity:
     """Derivatives of tasks, of their number and of welfare by capacities, demands, weights and alpha.
 
-    They are those of the policy applied again to the changed instance: of dominant shares, for example, the
-    coefficients ``max_i d_ji / C_i`` change too. With ``held`` these stay as they are, as in `Allocation.prices`, which
-    then are the derivatives of the welfare by capacities.
+    They are those of the policy applied to the changed instance, where coefficients of shares change too, such as
+    ``max_i d_ji / C_i`` of dominant shares. With ``held`` these are fixed, as in `Allocation.prices`, then the
+    derivatives of the welfare by capacities.
 
     Parameters
     ----------
     allocation : Allocation
-        By a policy with one of the objectives `AlphaFair`, `FairnessEfficiency` where it is concave, `Total`, `Leximin`
-        or `MaxMin`, and no constraints of its own.
+        By a policy without constraints, whose objective is `AlphaFair`, a concave `FairnessEfficiency`, `Total`,
+        `Leximin` or `MaxMin`.
     held : bool, default False
-        Hold the coefficients of shares.
+        Fix the coefficients of shares.
     time_limit : float, optional
-        Seconds for all derivatives and ranges together, which are computed when they are first asked for. Those that
-        are not reached are NaN; the reason of a derivative says so.
+        Seconds for all derivatives and ranges together, which are computed on first use. Those that are not reached are
+        NaN, with a reason.
 
     Returns
     -------
@@ -328,18 +327,19 @@ def sensitivity(allocation: Allocation, *, held: bool = False, time_limit: float
     InvalidBlock
         If it is not an allocation.
     OutOfDomain
-        For other policies and mechanisms, demands or shares that differ by server, shares of your own unless ``held``,
-        and allocations by `MaxMin` that are not the leximin one.
+        For other policies and mechanisms, demands or shares that differ by server, user-defined shares unless ``held``,
+        and allocations by `MaxMin` that are not leximin.
     OutOfTime
-        If the limit is over before the first derivative.
+        If the time limit ends before the first derivative.
 
     Notes
     -----
-    By capacities they are per unit more of a server row, a class of identical servers together, as `Allocation.prices`.
-    From the optimality conditions (Joe-Wong et al. 2013, eqs. 12 and 13): what is full, used, or at a limit stays so.
-    Where a condition is about to change, derivatives from both sides differ; where there is none, it is NaN with a
-    reason. For leximin on several servers both sides must agree, and demands have no derivatives. More capacity may
-    lower the number of tasks, and with ``held=False`` the welfare too, since shares are of capacity.
+    Derivatives by capacities are per unit more of a server row, with identical servers as one class, as in
+    `Allocation.prices`. They follow from the optimality conditions with the active set fixed (Joe-Wong et al. 2013,
+    eqs. 12 and 13). Where the active set is about to change, the two sides differ; a derivative that does not exist is
+    NaN with a reason. For leximin on several servers both sides must agree, and demands have no derivatives. More
+    capacity may lower the number of tasks, and with ``held=False`` also the welfare, since shares are relative to
+    capacity.
 
     Examples
     --------
@@ -356,16 +356,18 @@ def sensitivity(allocation: Allocation, *, held: bool = False, time_limit: float
     (array([[0.0741, 0.    ]]), array([[0.0741, 0.    ]]))
     """
     if not isinstance(allocation, Allocation):
-        raise InvalidBlock(f"sensitivity({type(allocation).__name__}): give an Allocation, as fo.DRF().allocate(x)")
+        raise InvalidBlock(
+            f"sensitivity({type(allocation).__name__}): give an Allocation, such as fo.DRF().allocate(instance)"
+        )
     if allocation.certificate.whole:
-        raise OutOfDomain("whole tasks have no derivatives; ask about the divisible answer, without integral")
+        raise OutOfDomain("whole tasks have no derivatives; allocate without integral")
     return Sensitivity(allocation, held, time_limit)
 
 
 def checked_costs(costs: Mapping[str, float], instance: Instance) -> dict[str, float]:
-    """Costs of a unit by resource; `InvalidBlock` if a resource is unknown, or a cost is not a positive number."""
+    """Costs of a unit by resource; `InvalidBlock` for an unknown resource or a cost that is not a positive number."""
     if not isinstance(costs, Mapping):
-        raise InvalidBlock(f"costs are {costs!r}; give a dict by resource, as {{{instance.resources[0]!r}: 3}}")
+        raise InvalidBlock(f"costs are {costs!r}; give a dict by resource, such as {{{instance.resources[0]!r}: 3}}")
     for resource, cost in costs.items():
         if resource not in instance.resources:
             raise InvalidBlock(f"costs name an unknown resource {resource!r}; {nearest(resource, instance.resources)}")

@@ -21,7 +21,7 @@ from fairopt.proofs.proposal import Evidence, Measured
 
 @dataclass(frozen=True)
 class Divided(Evidence):
-    """A policy that divides each resource by itself, whose prices prove any bundles; without a point, its own."""
+    """A policy that divides each resource by itself; its prices prove any bundles, by default its own."""
 
     division: Division
 
@@ -48,7 +48,7 @@ class Divided(Evidence):
 
 @dataclass(frozen=True)
 class SolvedBundles(Evidence):
-    """A cone program over bundles, and prices of capacities, per whole capacity, by row of `Program.capacity_rows`."""
+    """A cone program over bundles, with prices per whole capacity by row of `Program.capacity_rows`."""
 
     written: Written
     capacity: Float
@@ -75,7 +75,7 @@ class SolvedBundles(Evidence):
         elif factor is not None:
             point = program.point(tasks, bundles)
             gap = in_units(excess * factor, program.objective.unit(point), program.objective.value(point))
-        else:  # of a transform, in units of its own fall
+        else:  # of a transform, in units of its fall
             gap = in_units(excess, conditions.fall_of(form, [cone.unknowns]), at)
         prices = None
         if not cone.rest and factor is not None:

@@ -1,4 +1,4 @@
-"""Evidence of a program with fewer conditions: what no point of it exceeds, no point of the whole program does."""
+"""Evidence of a program with fewer constraints, whose bound also holds for the whole program."""
 
 from __future__ import annotations
 

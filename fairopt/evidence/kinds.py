@@ -1,31 +1,28 @@
-"""The kinds of evidence that files hold, by the name that they have there."""
+"""The kinds of evidence in files, by their names there."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
-from fairopt.evidence.capacity_prices import CapacityPrices
 from fairopt.evidence.fewer_rows import FewerRows
-from fairopt.evidence.levels import HeldLevels
-from fairopt.evidence.pool import Bottlenecked, FairPrices, TotalPrices
-from fairopt.evidence.pulled import Pulled
-from fairopt.evidence.row_prices import RowPrices
+from fairopt.evidence.levels import LevelDuals
+from fairopt.evidence.pool import Bottlenecked, EnvyBottlenecks, FairPrices, TotalPrices
+from fairopt.evidence.prices import CapacityPrices, RowPrices, UserPrices
 from fairopt.evidence.solved import Solved
 from fairopt.evidence.tangents import Tangents
-from fairopt.evidence.user_prices import UserPrices
 from fairopt.formulation.program import Program
 from fairopt.proofs.proposal import Evidence, Reader
 
 KINDS: dict[str, type[Evidence]] = {
     "bottlenecks": Bottlenecked,
-    "pulled": Pulled,
+    "pulled": EnvyBottlenecks,
     "fair prices": FairPrices,
     "total prices": TotalPrices,
     "user prices": UserPrices,
     "capacity prices": CapacityPrices,
     "row prices": RowPrices,
-    "levels": HeldLevels,
+    "levels": LevelDuals,
     "duals": Solved,
     "tangents": Tangents,
     "rows": FewerRows,
@@ -35,6 +32,6 @@ KINDS: dict[str, type[Evidence]] = {
 def restored(program: Program, held: Mapping[str, Any], solver: str | None) -> Evidence:
     """The evidence that `Evidence.numbers` wrote, for a program of the same blocks and instance.
 
-    `KeyError`, `TypeError` or `ValueError` if it is malformed, or of another program.
+    `KeyError`, `TypeError` or `ValueError` if it is malformed or of another program.
     """
     return Reader(KINDS, solver)(program, held)

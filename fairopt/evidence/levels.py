@@ -1,4 +1,4 @@
-"""Evidence of leximin by programs: the prices that hold the users of each level (`fairopt.proofs.levels`)."""
+"""Evidence of leximin by programs: a dual solution for each level (`fairopt.proofs.levels`)."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from fairopt.formulation.program import ConeModel, Float, Program
 from fairopt.proofs import conditions
 from fairopt.proofs.conic import ConicConditions, further_conditions
 from fairopt.proofs.entries import Imposed, priced
-from fairopt.proofs.levels import Holding, combined_holdings, judge_levels
+from fairopt.proofs.levels import LevelDual, judge_levels, self_contained_duals
 from fairopt.proofs.proposal import Evidence, Measured, Reader, as_indices, as_list, as_numbers
 
 
 @dataclass(frozen=True)
-class HeldLevels(Evidence):
-    """For every user below its limit the prices that hold it, by level.
+class LevelDuals(Evidence):
+    """Dual solutions, by level, that fix every user below its limit.
 
-    ``written`` is the cone program, where there are conditions besides bounds, and ``further`` are these conditions;
-    ``prices`` (n_rows,) the derivatives of the max-min level by each row.
+    ``written`` is the cone program if there are constraints besides bounds, and ``further`` are these constraints;
+    ``prices`` (n_rows,) are the derivatives of the max-min level by each row.
     """
 
-    holdings: Sequence[Holding]
+    holdings: Sequence[LevelDual]
     written: Written | None = None
     prices: Float | None = None
     further: ConicConditions | None = None
@@ -48,11 +48,11 @@ class HeldLevels(Evidence):
 
     def entry(self, program: Program, tasks: Float, rows: Imposed) -> dict[str, Any]:
         further, levels = self.further, []
-        for one in combined_holdings(program, self.holdings, further, tasks):
-            held = {"users": one.users.tolist(), **priced(program, one.prices)}
+        for one in self_contained_duals(program, self.holdings, further, tasks):
+            entry = {"users": one.users.tolist(), **priced(program, one.prices)}
             if further is not None and one.dual is not None:
-                held |= rows.multipliers(program, further.multipliers(one.dual))
-            levels.append(held)
+                entry |= rows.multipliers(program, further.multipliers(one.dual))
+            levels.append(entry)
         return {"kind": self.kind, "levels": levels}
 
     def numbers(self) -> dict[str, Any]:
@@ -70,8 +70,8 @@ class HeldLevels(Evidence):
             shapes = {"dual": further.right.shape, "sizes": further.on_others.shape[1:]}
         holdings = []
         for h in held["holdings"]:
-            told = {name: None if h[name] is None else as_numbers(h[name], shape) for name, shape in shapes.items()}
-            holdings.append(Holding(as_indices(h["users"], n), as_numbers(h["prices"], (rows,)), **told))
+            dual = {name: None if h[name] is None else as_numbers(h[name], shape) for name, shape in shapes.items()}
+            holdings.append(LevelDual(as_indices(h["users"], n), as_numbers(h["prices"], (rows,)), **dual))
         return cls(
             holdings, None if free else Written(program, read.solver), as_numbers(held["prices"], (rows,)), further
         )

@@ -1,7 +1,4 @@
-"""Evidence on one pool: bottlenecks of leximin, prices of alpha-fairness and of a total.
-
-Each is measured in one pass over the users (`fairopt.proofs.pool`), which gives the violation and the value too.
-"""
+"""Evidence on one pool: bottlenecks of leximin, with or without envy-freeness; prices of alpha-fairness and totals."""
 
 from __future__ import annotations
 
@@ -13,27 +10,30 @@ from typing import Any, Self
 import numpy as np
 
 from fairopt.allocation import feasibility
+from fairopt.blocks.constraints import EnvyFree
 from fairopt.formulation.pool_users import Chunk, Pool
 from fairopt.formulation.program import Float, Program
+from fairopt.proofs import conditions
 from fairopt.proofs.entries import Imposed, price_entry
+from fairopt.proofs.envy import EnvyProgram, envy_gap
 from fairopt.proofs.pool import (
-    ROUNDING,
     Bottlenecks,
     PoolProof,
+    alpha_fair_sums,
     bottlenecks,
+    corrections,
     first_full,
-    owed,
     proof_on_pool,
-    totals,
-    worth,
+    total_sums,
 )
 from fairopt.proofs.proposal import Evidence, Measured, Reader, as_indices, as_list, as_numbers
+from fairopt.tolerances import SUM_ROUNDING
 
 Settle = Callable[[Chunk], None]
 
 
 class OnPool(Evidence):
-    """Evidence on a ``pool`` under bounds on tasks alone.
+    """Evidence on a ``pool`` under bounds on tasks only.
 
     ``settle`` writes the tasks of a chunk of users while they are measured, which saves a pass over the demands.
     """
@@ -53,35 +53,35 @@ class OnPool(Evidence):
 
     @abstractmethod
     def proves(self, program: Program) -> bool:
-        """Whether this kind proves something of the program's objective."""
+        """Whether this kind of evidence applies to the program's objective."""
 
     @abstractmethod
     def proof(self, program: Program, tasks: Float) -> PoolProof:
-        """The measures of the tasks, and what follows from them."""
+        """The measures of the tasks, and the proof from them."""
 
     def measured(self, program: Program, tasks: Float, bundles: Float | None) -> Measured:
         proof = self.proof(program, tasks)
         self.settle = None  # the tasks are written now
-        if proof.factor < 1:  # accounts for rounding
+        if proof.factor < 1:  # by rounding
             tasks *= proof.factor
         proof = self.closer(program, tasks, proof)
         feasible = proof.found.feasible
         violation = feasible.violation
-        if program.given.n_servers > 1:  # spread over servers that are alike
+        if program.given.n_servers > 1:  # spread over identical servers
             violation = max(violation, feasibility(program.given, program.expand(tasks)))
-        return Measured(tasks, proof.gap, feasible.short, proof.prices, violation=violation, value=proof.value)
+        return Measured(tasks, proof.gap, feasible.below_bound, proof.prices, violation=violation, value=proof.value)
 
     def closer(self, program: Program, tasks: Float, proof: PoolProof) -> PoolProof:
-        """The proof by another pass, where a first one leaves something open."""
+        """The proof by a second pass, if the first one is not conclusive."""
         return proof
 
 
 @dataclass
 class Bottlenecked(OnPool):
-    """Leximin or max-min on one pool, where each user is at a full resource or at its limit: this needs no multipliers.
+    """Leximin or max-min on one pool: each user is at a full resource or its limit. No multipliers are needed.
 
-    ``order`` are resources in the order in which they became full, a hint; ``prices`` (n_resources,) derivatives of the
-    max-min level by each whole capacity.
+    ``order`` are resources in the order in which they became full, a hint; ``prices`` (n_resources,) are derivatives of
+    the max-min level by each whole capacity.
     """
 
     pool: Pool
@@ -106,12 +106,13 @@ class Bottlenecked(OnPool):
     def closer(self, program: Program, tasks: Float, proof: PoolProof) -> PoolProof:
         pool, found = self.pool, proof.found
         assert isinstance(found, Bottlenecks)
-        if found.full(pool.usable) and proof.gap <= ROUNDING and not found.traces(pool.usable):
+        if found.full(pool.usable) and proof.gap <= SUM_ROUNDING and not found.has_small_holdings(pool.usable):
             return proof
         order = first_full(pool, tasks) if self.order is None else self.order
         found = bottlenecks(pool, tasks, order)
-        debts = owed(pool, tasks, order, found.least) if found.traces(pool.usable) else None
-        return proof._replace(found=found, gap=found.gap(pool.usable, debts), value=program.term.factor * found.lowest)
+        small = found.has_small_holdings(pool.usable)
+        gap = found.gap(pool.usable, corrections(pool, tasks, order, found.least) if small else None)
+        return proof._replace(found=found, gap=gap, value=program.term.factor * found.lowest)
 
     def entry(self, program: Program, tasks: Float, rows: Imposed) -> dict[str, Any]:
         return {"kind": self.kind}
@@ -128,7 +129,7 @@ class Bottlenecked(OnPool):
 
 @dataclass
 class FairPrices(OnPool):
-    """Alpha-fairness on one pool: logarithms of prices per whole capacity, for shares in units of ``level``."""
+    """Alpha-fairness on one pool: logarithms of prices per whole capacity, for shares in multiples of ``level``."""
 
     pool: Pool
     log_prices: Float
@@ -143,7 +144,7 @@ class FairPrices(OnPool):
     def proof(self, program: Program, tasks: Float) -> PoolProof:
         pool, alpha = self.pool, program.term.alpha
         assert alpha is not None
-        found = worth(pool, tasks, self.log_prices, alpha, self.level, self.settle)
+        found = alpha_fair_sums(pool, tasks, self.log_prices, alpha, self.level, self.settle)
         return proof_on_pool(program, pool.usable, pool.n, found, self.log_prices, self.level)
 
     def entry(self, program: Program, tasks: Float, rows: Imposed) -> dict[str, Any]:
@@ -175,7 +176,7 @@ class TotalPrices(OnPool):
 
     def proof(self, program: Program, tasks: Float) -> PoolProof:
         pool, prices = self.pool, np.maximum(self.prices, 0.0)
-        return proof_on_pool(program, pool.usable, pool.n, totals(pool, tasks, prices, self.settle), prices)
+        return proof_on_pool(program, pool.usable, pool.n, total_sums(pool, tasks, prices, self.settle), prices)
 
     def entry(self, program: Program, tasks: Float, rows: Imposed) -> dict[str, Any]:
         return price_entry(program, program.term.factor * self.prices)
@@ -189,23 +190,58 @@ class TotalPrices(OnPool):
         return cls(pool, as_numbers(held["prices"], (pool.m,)))
 
 
+@dataclass(frozen=True)
+class EnvyBottlenecks(Evidence):
+    """Leximin or max-min under envy-freeness on one pool, which needs no multipliers.
+
+    ``prices`` (n_resources,) are derivatives of the max-min level by each whole capacity.
+    """
+
+    envy: EnvyProgram
+    prices: Float | None = None
+
+    kind = "pulled"
+
+    def applies(self, program: Program) -> bool:
+        fits = self.envy.program is program and program.single and all(type(c) is EnvyFree for c in program.rest)
+        return fits and bool(program.rest) and program.term.is_smallest
+
+    def measured(self, program: Program, tasks: Float, bundles: Float | None) -> Measured:
+        tasks = conditions.repair(program, tasks)
+        shortfalls = [float(by.max(initial=0.0)) for _, by in conditions.broken_rows(program, tasks)]
+        of_blocks = max(conditions.bounds_violation(program, tasks), *shortfalls)
+        prices = None if self.prices is None else program.term.factor * self.prices
+        return Measured(tasks, envy_gap(self.envy, tasks), of_blocks, prices)
+
+    def entry(self, program: Program, tasks: Float, rows: Imposed) -> dict[str, Any]:
+        return {"kind": self.kind}
+
+    def numbers(self) -> dict[str, Any]:
+        return {"kind": self.kind, "prices": as_list(self.prices)}
+
+    @classmethod
+    def restored(cls, program: Program, held: Mapping[str, Any], read: Reader) -> Self:
+        prices = None if held["prices"] is None else as_numbers(held["prices"], program.usable.shape)
+        return cls(EnvyProgram(program), prices)
+
+
 def bottleneck_numbers(order: Sequence[int] | None = None, prices: Float | None = None) -> dict[str, Any]:
-    """What files hold of `Bottlenecked`."""
+    """`Bottlenecked` in files."""
     return {"kind": Bottlenecked.kind, "order": as_list(order), "prices": as_list(prices)}
 
 
 def fair_numbers(log_prices: Float, level: float) -> dict[str, Any]:
-    """What files hold of `FairPrices`."""
+    """`FairPrices` in files."""
     return {"kind": FairPrices.kind, "log_prices": as_list(log_prices), "level": as_list(level)}
 
 
 def total_numbers(prices: Float) -> dict[str, Any]:
-    """What files hold of `TotalPrices`."""
+    """`TotalPrices` in files."""
     return {"kind": TotalPrices.kind, "prices": as_list(prices)}
 
 
 def pool_of(program: Program) -> Pool:
-    """The pool that evidence in a file is of."""
+    """The pool of evidence in a file."""
     if program.pool_share is None:
         raise ValueError("evidence on one pool for a program of several servers")
     return Pool(program, program.pool_share)

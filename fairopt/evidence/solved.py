@@ -1,6 +1,6 @@
-"""Evidence of cone programs: the dual values that a solver left, else a dual point of the cone form.
+"""Evidence of cone programs: a solver's dual values, or else a dual point of the cone form.
 
-The solver's own objective value and bound are not used: expressions are evaluated at the point that is judged.
+A solver's objective value and bound are not used: expressions are evaluated at the point that is judged.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ from fairopt.proofs.conditions import dual_values
 from fairopt.proofs.conic import conic_excess
 from fairopt.proofs.entries import Imposed, price_entry
 from fairopt.proofs.lagrangian import Lagrangian, LagrangianBound, Multipliers, lagrangian_bound
-from fairopt.proofs.plane import LEAST, Charged, Optimum, log_mean
+from fairopt.proofs.plane import LEAST, LineLagrangian, Optimum, log_mean
 from fairopt.proofs.proposal import Measured, Reader, as_numbers
 from fairopt.runtime.lazy import cp
 from fairopt.tolerances import GAP_TOLERANCE
 
-STEP = 1e-5  # of the way to zero, for slopes along it
-IDLE = 1e-13  # of the largest price of a row: smaller ones are what a solver leaves
+STEP = 1e-5  # relative, of finite differences along a ray
+IDLE = 1e-13  # of the largest price of a row: smaller ones are noise
 
 
 class Dual(NamedTuple):
-    """The dual values of a condition of a cone program: of a block's, or of bounds on tasks.
+    """The dual values of a constraint of a cone program: of a block's, or of bounds on tasks.
 
-    ``rows`` are the condition as linear rows, None where only CVXPY knows it.
+    ``rows`` are the constraint as linear rows, None if only CVXPY knows it.
     """
 
     block: Constraint | None
@@ -45,7 +45,7 @@ class Dual(NamedTuple):
     values: Float
 
     def multipliers(self, scale: Float) -> Float:
-        """Multipliers of the rows in natural units, where unknowns are ``scale`` tasks each."""
+        """Multipliers of the rows in natural units, if unknowns are ``scale`` tasks each."""
         assert self.rows is not None
         return self.rows.rows.valid(self.values / self.rows.rows.units(scale))
 
@@ -54,12 +54,11 @@ class Dual(NamedTuple):
 class Solved(Optimum):
     """The dual values that a solver left of a cone program, per unit of the expression that was maximised.
 
-    That is the objective in multiples of ``factor`` natural units, or an increasing transform (``factor`` is None), by
-    whose unit the objective's majorant changes at the optimum by ``rate`` (NaN where that is not known, None where
-    nobody asked); or what ``stands_in``, which has the same optimum as the objective, and relates to it in no other way
-    but for its unit, if that is given. ``unit`` is the factor, where it is not that of `ConeModel.maximand`.
-    ``capacity`` are prices of capacities, per whole capacity, by row of `Program.capacity_rows`, and ``duals`` those of
-    the other conditions.
+    That expression is the objective in multiples of ``factor`` natural units, or an increasing transform of it
+    (``factor`` is None). The objective's majorant changes at the optimum by ``rate`` per unit of the transform (NaN if
+    unknown, None if not computed). Or the expression ``stands_in``: it has the same optimum as the objective and no
+    other relation to it. ``unit`` is the factor if it is not that of `ConeModel.maximand`. ``capacity`` are prices of
+    capacities, per whole capacity, by row of `Program.capacity_rows`, and ``duals`` those of the other constraints.
     """
 
     written: Written
@@ -79,8 +78,8 @@ class Solved(Optimum):
 
     @classmethod
     def of(cls, cone: ConeModel, stands_in: cp.Expression | None = None, unit: float | None = None) -> Self:
-        """What a solver left in a cone program, whose objective was in another unit, or an expression that stands in
-        for it.
+        """What a solver left in a cone program, with an objective in another unit or an expression that stands in for
+        it.
         """
         factor, rate = (cone.maximand[1] if unit is None and stands_in is None else unit), None
         if factor is None:
@@ -94,7 +93,7 @@ class Solved(Optimum):
 
     @classmethod
     def of_prices(cls, program: Program, prices: Float, solver: str | None) -> Self:
-        """Prices of capacities alone, by row of `Pairs.loads`, per whole capacity in natural units of the objective."""
+        """Prices of capacities only, by row of `Pairs.loads`, per whole capacity in natural units of the objective."""
         cone = ConeModel(program, solver)
         factor = cone.maximand[1]
         none = [one._replace(values=np.zeros(one.values.shape)) for one in _duals_of(cone)]
@@ -102,8 +101,8 @@ class Solved(Optimum):
 
     @cached_property
     def maximand(self) -> tuple[cp.Expression, float | None]:
-        """The expression that was maximised, where none stood in for it, and natural units per unit of it; None for an
-        increasing transform.
+        """The expression that was maximised (unless another stood in for it), and natural units per unit of it, None
+        for a transform.
         """
         if self.unit is None or self.stands_in:
             return self.written.model.maximand
@@ -116,10 +115,10 @@ class Solved(Optimum):
         return judge_solved(program, self, conditions.repair(program, tasks))
 
     def multipliers_at(self, tasks: Float) -> Multipliers:
-        """The dual values as multipliers of linear rows, and of concave functions.
+        """The dual values as multipliers of linear rows and of concave functions.
 
-        Conditions that are not linear are linearised at the tasks: the tangent of a convex condition only relaxes it.
-        Levels of objectives are replaced by their closer majorants.
+        Nonlinear constraints are linearised at the tasks: the tangent of a convex constraint only relaxes it. Levels of
+        objectives are replaced by their majorants, which are closer.
         """
         program, prices = self.program, np.zeros(len(self.program.usable_rows))
         prices[program.capacity_rows] = np.maximum(self.capacity, 0.0)
@@ -152,14 +151,14 @@ class Solved(Optimum):
 
     @property
     def charged_duals(self) -> list[int]:
-        """The numbers of conditions that are charged: those of blocks, and bounds that are not bounds on shares."""
+        """The indices of constraints with multipliers: those of blocks, and bounds that are not bounds on shares."""
         of_blocks = [k for k, one in enumerate(self.duals) if one.block is not None]
         if conditions.bounds_are_charged(self.program):
             of_blocks += [k for k, one in enumerate(self.duals) if one.block is None]
         return of_blocks
 
     def rate_at(self, majorant: Form, tasks: Float) -> float | None:
-        """By how much a majorant changes per unit of the expression that was maximised; None if that is not known."""
+        """The change of a majorant per unit of the expression that was maximised; None if unknown."""
         if self.factor is not None:
             return self.factor / majorant.unit
         if self.rate is not None:
@@ -169,7 +168,7 @@ class Solved(Optimum):
     def is_of_cut(self, cut: Program) -> bool:
         return self.program is cut
 
-    def charged(self, program: Program, tasks: Float, powers: Form, unit: float) -> Charged:
+    def line_lagrangian(self, program: Program, tasks: Float, powers: Form, unit: float) -> LineLagrangian:
         point, (term,) = program.point(tasks), powers.curves
         majorant = program.objective.majorant(point)
         assert majorant is not None
@@ -177,7 +176,7 @@ class Solved(Optimum):
         of_sum = sum(float(one.values[0]) for one in self.duals if isinstance(one.block, TotalIs))
         rate = self.rate_at(majorant, tasks)
         factors = None if rate is None else float(rate * unit ** (term.alpha - 1.0)), lagrangian.fitted_factor()
-        return Charged(lagrangian, of_sum, factors, in_units=False)
+        return LineLagrangian(lagrangian, of_sum, factors, in_units=False)
 
     def of_charged_rows(self, program: Program) -> tuple[Program, Solved, tuple[tuple[int, ...], ...]] | None:
         if self.stands_in:
@@ -201,10 +200,10 @@ class Solved(Optimum):
         return fewer, replace(self, written=replace(self.written, program=fewer), duals=duals), tuple(kept.values())
 
     def entry(self, program: Program, tasks: Float, rows: Imposed) -> dict[str, Any]:
-        """Dual values in natural units of the objective; of alpha-fairness alone, of shares in a unit."""
+        """Dual values in natural units of the objective; for alpha-fairness alone, of shares in a unit."""
         found = lagrangian_of(program, self, tasks)
         if found is None:
-            raise ValueError(f"{program.objective} has no bound that is portable")
+            raise ValueError(f"{program.objective} has no portable bound")
         point, term, unit = program.point(tasks), program.term, 1.0
         scale = found.factor * found.lagrangian.majorant.unit
         if term.is_curved:
@@ -245,7 +244,7 @@ class Solved(Optimum):
         ]
         unit, stands_in = held.get("unit"), bool(held["stands_in"])
         if unit is not None and not 0 < float(unit) < np.inf:
-            raise ValueError(f"the unit is {unit!r}, and must be a number > 0")
+            raise ValueError(f"the unit is {unit!r}, not a number > 0")
         factor = float(unit) if unit is not None else None if stands_in else cone.maximand[1]
         prices = as_numbers(capacity, program.capacity_rows.shape)
         unit = None if unit is None else float(unit)
@@ -253,21 +252,21 @@ class Solved(Optimum):
 
 
 def _conditions(cone: ConeModel) -> list[cp.Constraint]:
-    """The conditions whose dual values are evidence: of capacities, bounds on tasks, and blocks."""
+    """The constraints whose dual values are evidence: capacities, bounds on tasks, and blocks."""
     return [cone.capacity, *cone.box, *(condition for _, _, condition in cone.rest)]
 
 
 def _duals_of(cone: ConeModel) -> list[Dual]:
-    """The dual values of conditions besides capacities; zeros where a solver left none."""
+    """The dual values of constraints besides capacities; zeros if a solver left none."""
     every = [*((None, c) for c in cone.box), *((block, c) for block, _, c in cone.rest)]
     return [Dual(block, cone.known.get(condition.id), dual_values(condition)) for block, condition in every]
 
 
 def judge_solved(program: Program, evidence: Solved, tasks: Float) -> Measured:
-    """Bound how much better than the tasks any others can be.
+    """Bound the gap of the tasks.
 
-    Where the objective has a majorant, `lagrangian_bound` at the solver's dual values applies; else the tangent at the
-    tasks. Where that leaves a gap, the dual of the cone form may be closer.
+    If the objective has a majorant, `lagrangian_bound` at the solver's dual values applies; otherwise the tangent at
+    the tasks. If that leaves a gap, the dual of the cone form may be tighter.
     """
     objective, point = program.objective, program.point(tasks)
     cone = None if conditions.all_known(program) else evidence.written.model
@@ -277,7 +276,7 @@ def judge_solved(program: Program, evidence: Solved, tasks: Float) -> Measured:
     else:
         majorant, found = fit.majorant, fit.found
         gap, prices = found.gap, fit.multipliers.prices * found.factor * majorant.unit
-        if not objective.majorant_is_natural:  # of a transform: times the objective's slope by it
+        if not objective.majorant_is_natural:  # prices of a transform, times the objective's slope by it
             low, high = point.scaled(1 - STEP), point.scaled(1 + STEP)
             run = majorant.unit * (majorant.value(high) - majorant.value(low))
             prices = prices * ((objective.value(high) - objective.value(low)) / run if run else 0.0)
@@ -288,11 +287,11 @@ def judge_solved(program: Program, evidence: Solved, tasks: Float) -> Measured:
 
 
 def _conic_gap(program: Program, evidence: Solved, majorant: Form | None, tasks: Float) -> tuple[float, str]:
-    """The gap by the dual of the cone form, which is solved for once more, and what that assumes."""
+    """The gap by the dual of the cone form, from a second solve, and what that assumes."""
     cone, objective, (form, factor) = evidence.written.model, program.objective, evidence.maximand
     point, alone = program.point(tasks), all(v.id == cone.unknowns.id for v in form.variables())
     if majorant is None:
-        per_form = factor  # an excess of a transform says nothing in natural units
+        per_form = factor  # None for a transform, whose excess has no natural units
     elif not alone:
         per_form = None
     else:
@@ -301,19 +300,19 @@ def _conic_gap(program: Program, evidence: Solved, majorant: Form | None, tasks:
         return np.inf, ""
     cone.unknowns.save_value(tasks / cone.scale)
     at = conditions.number(form)
-    if not alone:  # what the other variables are worth is not known
+    if not alone:  # the values of other variables are unknown
         at = np.nan if factor is None else objective.value(point) / factor
     top = program.most[program.pairs.user] / cone.scale
     excess, assumed = conic_excess(form, cone.all_constraints, cone.unknowns, top, at)
     if majorant is None:
         return plain_gap(program, point, excess * per_form), assumed
-    value = majorant.value(point)  # concave in the form, so its slope bounds what the excess is worth
+    value = majorant.value(point)  # concave in the form, so its slope bounds the excess
     return max(objective.relative_gap(value + per_form * excess, value, point), 0.0), assumed
 
 
 class _Fit(NamedTuple):
-    """The `lagrangian_bound` of a solved program: its majorant, the multipliers in units of these, and by how much the
-    majorant changes per unit of the expression that was solved (None where that is not known).
+    """The `lagrangian_bound` of a solved program, its majorant, the multipliers in units of it, and the change of the
+    majorant per unit of the expression that was solved (None if unknown).
     """
 
     majorant: Form
@@ -337,7 +336,7 @@ def _fit(program: Program, evidence: Solved, tasks: Float) -> _Fit | None:
 
 
 class Scaled(NamedTuple):
-    """A Lagrangian with the factor at which it bounds best, and units of its multipliers per unit of dual values."""
+    """A Lagrangian with the factor of its smallest bound, and units of its multipliers per unit of dual values."""
 
     lagrangian: Lagrangian
     factor: float
@@ -345,20 +344,20 @@ class Scaled(NamedTuple):
 
 
 def lagrangian_of(program: Program, evidence: Solved, tasks: Float) -> Scaled | None:
-    """The Lagrangian by which `judge_solved` judges an objective that has a majorant; None for others."""
+    """The Lagrangian by which `judge_solved` bounds an objective with a majorant; None for others."""
     fit, factor = _fit(program, evidence, tasks), evidence.factor
     if fit is None:
         return None
-    by_units = fit.per_form if factor is None else 1.0  # says more than a bound that proves nothing, or needs no prices
+    by_units = fit.per_form if factor is None else 1.0  # for a bound that proves nothing or needs no prices
     closest = fit.found.factor if fit.found.gap <= GAP_TOLERANCE else 0.0
     lagrangian = Lagrangian(program, fit.majorant, fit.multipliers, program.point(tasks))
     return Scaled(lagrangian, closest or by_units or fit.found.factor, factor or 1.0)
 
 
 def _touching(program: Program, measure: FairnessEfficiency, found: Scaled, tasks: Float) -> dict[str, Any]:
-    """The line that touches the power mean M (``size``) at an optimum of a concave measure, where its slope follows.
+    """The line tangent to the power mean M (``size``) at an optimum of a concave measure.
 
-    Its levels are those at which users' parts of the Lagrangian are largest: there no error of a price is a gain.
+    Its levels maximise the users' parts of the Lagrangian, where errors of prices enter by their square only.
     """
     point, pairs, (first, second) = program.point(tasks), program.pairs, measure.exponents
     c, w = measure.share.coefficients(program.instance), point.weights / point.weights.sum()
@@ -378,9 +377,9 @@ def _touching(program: Program, measure: FairnessEfficiency, found: Scaled, task
 
 
 def slope(majorant: Form, form: cp.Expression, point: Point, cone: ConeModel, tasks: Float) -> float | None:
-    """Derivative of the majorant by the transform that was solved, along the ray through the tasks."""
+    """The derivative of the majorant by the transform that was solved, along the ray through the tasks."""
     if any(v.id != cone.unknowns.id for v in form.variables()):
-        return None  # the values of other variables elsewhere on the ray are not known
+        return None  # the values of other variables along the ray are unknown
     ends = []
     with conditions.values_kept([cone.unknowns]):
         for factor in (1 - STEP, 1 + STEP):
@@ -391,24 +390,24 @@ def slope(majorant: Form, form: cp.Expression, point: Point, cone: ConeModel, ta
 
 
 def _tangent_gap(program: Program, evidence: Solved, tasks: Float) -> tuple[float, Float]:
-    """Gap and prices by the tangent of the objective at the tasks, for objectives without a closer majorant."""
+    """Gap and prices by the tangent of the objective at the tasks, for objectives without a majorant."""
     cone, objective, (form, factor) = evidence.written.model, program.objective, evidence.maximand
     multipliers, point = evidence.multipliers_at(tasks), program.point(tasks)
     of_form = factor is not None and not evidence.stands_in
     natural = form * factor if of_form else cp.sum(objective.expression(cone.model))
-    alone = all(v.id == cone.unknowns.id for v in natural.variables())  # else it is not a bound
-    touched = conditions.tangent(cone, natural, tasks) if alone else None
+    alone = all(v.id == cone.unknowns.id for v in natural.variables())  # otherwise it is no bound
+    tangent = conditions.tangent(cone, natural, tasks) if alone else None
     scale = 1.0 if factor is None else factor
     cone.unknowns.save_value(tasks / cone.scale)
-    if touched is None:
+    if tangent is None:
         return np.inf, multipliers.prices * scale
-    majorant, worth = touched
-    if factor is None:  # of a transform: times the objective's slope by it
+    majorant, slopes = tangent
+    if factor is None:  # prices of a transform, times the objective's slope by it
         own = conditions.tangent(cone, form, tasks)
-        scale = float(worth @ tasks) / float(own[1] @ tasks) if own is not None and own[1] @ tasks else 1.0
+        scale = float(slopes @ tasks) / float(own[1] @ tasks) if own is not None and own[1] @ tasks else 1.0
     charged = multipliers.times(scale)
-    charged.size = np.abs(worth) + (np.abs(charged.pair_cost) if charged.size is None else charged.size)
-    charged.pair_cost = charged.pair_cost - worth
+    charged.size = np.abs(slopes) + (np.abs(charged.pair_cost) if charged.size is None else charged.size)
+    charged.pair_cost = charged.pair_cost - slopes
     value = objective.value(point)
     found = lagrangian_bound(program, majorant, objective, charged, tasks, natural=True, refine=False)
     return plain_gap(program, point, found.value - value), charged.prices

@@ -1,6 +1,4 @@
-"""Evidence of `FairnessEfficiency` by a search along the sum of shares: lines of programs at fixed sums, between the
-extreme sums (`fairopt.proofs.plane`).
-"""
+"""Evidence of `FairnessEfficiency` by lines along the sum of shares (`fairopt.proofs.plane`)."""
 
 from __future__ import annotations
 
@@ -23,9 +21,8 @@ from fairopt.proofs.proposal import Evidence, Measured, Proposal, Reader, as_lis
 class Tangents(Evidence):
     """Lines along the sum of shares.
 
-    ``largest`` is evidence of the largest sum, ``smallest`` of the smallest where that is not zero, and ``cuts`` are
-    optima of the evenness at fixed sums: each a program of the same blocks with `TotalIs`, tasks by pair, and what a
-    solver left, or prices in units of the majorant.
+    ``largest`` is evidence of the largest sum, ``smallest`` of the smallest unless that is zero. ``cuts`` are optima of
+    the evenness at fixed sums: each a program of the same blocks with `TotalIs`, tasks by pair, and its evidence.
     """
 
     largest: tuple[Program, Proposal]
@@ -91,22 +88,22 @@ class Tangents(Evidence):
 
     @classmethod
     def restored(cls, program: Program, held: Mapping[str, Any], read: Reader) -> Self:
-        """With new programs for the extreme sums, and for the sums at which the evenness was solved."""
+        """With new programs for the extreme sums, and for the fixed sums."""
         measure, pairs = program.term.measure, (len(program.pairs),)
         if measure is None:
             raise ValueError("tangents for another objective")
 
         def end(of: Objective, kept: Mapping[str, Any]) -> tuple[Program, Proposal]:
-            asked = Program(program.given, of, program.constraints)
-            return asked, Proposal("saved", as_numbers(kept["tasks"], pairs), read(asked, kept["found"]))
+            extreme = Program(program.given, of, program.constraints)
+            return extreme, Proposal("saved", as_numbers(kept["tasks"], pairs), read(extreme, kept["found"]))
 
         def cut(kept: Mapping[str, Any]) -> tuple[Program, Float, Optimum]:
             fixed = () if kept["sum"] is None else (TotalIs(float(kept["sum"]), measure.share),)
-            asked = Program(program.given, measure.evenness, (*program.constraints, *fixed))
-            found = read(asked, kept["found"])
+            fixed_program = Program(program.given, measure.evenness, (*program.constraints, *fixed))
+            found = read(fixed_program, kept["found"])
             if not isinstance(found, Optimum):
                 raise ValueError(f"{found.kind} of the most even shares")
-            return asked, as_numbers(kept["tasks"], pairs), found
+            return fixed_program, as_numbers(kept["tasks"], pairs), found
 
         largest, smallest = held["ends"]
         least = None if smallest is None else end(PowerSpread(1.0, measure.share), smallest)
@@ -114,7 +111,7 @@ class Tangents(Evidence):
 
 
 def _extreme(program: Program, proposal: Proposal) -> tuple[plane.Extreme, str]:
-    """An extreme sum of shares with its proven gap, and what that assumes."""
+    """An extreme sum of shares with its gap, and what that assumes."""
     evidence = proposal.evidence
     if evidence is None or proposal.tasks is None or not evidence.applies(program):
         return plane.Extreme(np.nan, np.inf), ""

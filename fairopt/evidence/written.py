@@ -1,4 +1,4 @@
-"""Cone programs written once more where only CVXPY can evaluate a condition: evidence itself holds numbers."""
+"""Cone programs rebuilt where only CVXPY can evaluate a constraint, since evidence holds numbers only."""
 
 from __future__ import annotations
 
@@ -16,9 +16,7 @@ from fairopt.runtime.lazy import cp
 
 @dataclass(frozen=True)
 class Written:
-    """The program of a cone model, the ``solver`` that it was written for, and ``own``: the values that were left in
-    variables that blocks added.
-    """
+    """The program of a cone model, its ``solver``, and ``own``, the values of variables that blocks added."""
 
     program: Program
     solver: str | None = None
@@ -31,7 +29,7 @@ class Written:
 
     @cached_property
     def model(self) -> ConeModel:
-        """The model written once more, with the values of variables that blocks added."""
+        """The rebuilt model, with the values of variables that blocks added."""
         of_bundles = isinstance(self.program, BundleProgram)
         cone = BundleConeModel(self.program, self.solver) if of_bundles else ConeModel(self.program, self.solver)
         variables = _own_variables(cone)
@@ -42,7 +40,7 @@ class Written:
 
 
 def _own_variables(cone: ConeModel) -> list[cp.Variable]:
-    """The variables besides the unknowns in conditions of blocks, and in objectives of bundles, in order."""
+    """The variables besides the unknowns in blocks' constraints, and in objectives of bundles, in order."""
     parts = [condition for _, _, condition in cone.rest]
     if isinstance(cone, BundleConeModel):
         parts.append(cone.maximand[0])

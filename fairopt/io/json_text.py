@@ -13,7 +13,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError, mod
 
 from fairopt.errors import InvalidInstance, nearest
 from fairopt.io.text_files import is_path, read_text
-from fairopt.runtime.progress import EVERY, heard, tell
+from fairopt.runtime.progress import EVERY, observed, tell
 
 Document = str | os.PathLike[str] | Mapping[str, Any]  # a file, or the data parsed from one
 _Model = TypeVar("_Model", bound=BaseModel)
@@ -47,7 +47,7 @@ def read_json_text(path: str | os.PathLike[str], expected: str) -> dict[str, Any
 
 def _hooks(what: str) -> dict[str, Any]:
     """Hooks of `json.loads`; if progress is reported, also for numbers, since many files hold little else."""
-    if not heard():
+    if not observed():
         return {"object_pairs_hook": _without_twins}
     made = itertools.count(1)
 

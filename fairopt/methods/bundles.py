@@ -1,7 +1,7 @@
-"""Policies that decide bundles: what each user holds of each resource on each server; tasks are what fits in bundles.
+"""Policies that decide bundles: what each user holds of each resource on each server.
 
-Where the problem separates by server, resource and group, the closed form of `formulation.division` is the answer, and
-its prices also prove any solver's answer. Policies that involve tasks too are cone programs, proved by their duals.
+If the problem separates by server, resource and group, `formulation.division` gives the answer in closed form, whose
+prices also prove a solver's answer. Other policies, such as those that involve tasks, are cone programs.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ from fairopt.runtime.progress import tell
 
 
 def proposal_of(program: BundleProgram, held: Float, tasks: Float, method: str, solver: str | None) -> Proposal:
-    """Bundles and tasks of the instance as given, with the dual of the program as evidence."""
+    """Bundles and tasks of the given instance, with the dual of the program as evidence."""
     division = program.division
     evidence = SolvedBundles.of(BundleConeModel(program, solver)) if division is None else Divided(division)
     return Proposal(method, program.gather(tasks), evidence, solver, bundles=program.gather_rows(held))
 
 
 def solve_bundles(program: BundleProgram, settings: Settings, method: str) -> Proposals:
-    """The best bundles: in closed form where there is one, else by solvers in turn until one is certified.
+    """The best bundles, in closed form if there is one, else by solvers in turn until one is certified.
 
-    Raises `OutOfDomain` if the closed form is asked for where there is none, or a user with a base can hold nothing.
+    Raises `OutOfDomain` if ``method`` is "closed" and there is no closed form, or a user with a base can hold nothing.
     """
     division = program.division
     if method == "closed" and division is None:
@@ -46,10 +46,10 @@ def solve_bundles(program: BundleProgram, settings: Settings, method: str) -> Pr
             f"{program.objective} under {under}; use method='auto'"
         )
     if division is not None:
-        if (method != "cone" and settings.solver is None) or not len(program.triples):  # or there are no bundles
+        if (method != "cone" and settings.solver is None) or not len(program.triples):
             yield Proposal("closed", evidence=Divided(division))
             return
-        division.answer()  # raises as the closed form does where there is no answer
+        division.answer()  # raises `OutOfDomain` if there is no answer
 
     def propose(name: str) -> Iterator[Proposal]:
         cone = BundleConeModel(program, name)
@@ -79,33 +79,33 @@ def solve_bundles(program: BundleProgram, settings: Settings, method: str) -> Pr
 
 
 def _tasks_in(cone: BundleConeModel, bundles: Float) -> Iterator[Float]:
-    """Tasks in the bundles: all that fit, as many as the constraints allow, and those of the solver."""
+    """Tasks within the bundles: all that fit, the most that the constraints allow, and the solver's."""
     instance, left = cone.program.instance, cone.tasks()
     fit = tasks_in_bundles(instance, bundles)
     yield cut_at_limits(instance, fit)
-    wished = cut_at_limits(instance, np.minimum(cone.model.pairs.table(left), fit))
+    least_tasks = cut_at_limits(instance, np.minimum(cone.model.pairs.table(left), fit))
     held = bundles[cone.triples.user, cone.triples.server, cone.triples.resource] / cone.units
-    yield _most_tasks(cone, held, wished)
-    yield wished
+    yield _most_tasks(cone, held, least_tasks)
+    yield least_tasks
 
 
-def _most_tasks(cone: BundleConeModel, held: Float, wished: Float) -> Float:
-    """As many tasks as bundles and constraints allow, which an objective of bundles leaves open."""
+def _most_tasks(cone: BundleConeModel, held: Float, least_tasks: Float) -> Float:
+    """The most tasks that bundles and constraints allow."""
     pairs, k = cone.model.pairs, len(held)
-    least = wished[pairs.user, pairs.server] / cone.scale * (1 - 1e-9)
-    fixed = [cone.unknowns[:k] == held, cone.unknowns[k:] >= least]
+    at_least = least_tasks[pairs.user, pairs.server] / cone.scale * (1 - 1e-9)
+    fixed = [cone.unknowns[:k] == held, cone.unknowns[k:] >= at_least]
     problem = cp.Problem(cp.Maximize(cp.sum(cone.unknowns[k:])), [*cone.all_constraints, *fixed])
     if next(solvers.statuses(problem), "") not in solvers.SOLVED or cone.unknowns.value is None:
-        return wished
+        return least_tasks
     return pairs.table(cone.tasks())
 
 
 def _refuse_infeasible(cone: BundleConeModel) -> None:
-    """Raise `Infeasible` with an irreducible set of the policy's constraints; return if they can hold after all."""
+    """Raise `Infeasible` with an irreducible set of the policy's constraints; return if they are feasible."""
     always = [cone.capacity, *cone.box, *cone.required]
-    asked = {k: [condition] for k, (constraint, _, condition) in enumerate(cone.rest) if not constraint.added}
-    found = [cone.rest[k] for k in infeasible.irreducible(asked, always)]
+    groups = {k: [condition] for k, (constraint, _, condition) in enumerate(cone.rest) if not constraint.added}
+    found = [cone.rest[k] for k in infeasible.irreducible(groups, always)]
     if found:
-        said = [f"`{block}`" if is_ours(block) else f"{name!r} of `{block}`" for block, name, _ in found]
+        parts = [f"`{block}`" if is_ours(block) else f"{name!r} of `{block}`" for block, name, _ in found]
         blocks = tuple(dict.fromkeys(f"`{block}`" for block, _, _ in found))
-        raise Infeasible(f"{' and '.join(dict.fromkeys(said))} cannot hold within the capacities", blocks)
+        raise Infeasible(f"{' and '.join(dict.fromkeys(parts))} cannot hold within the capacities", blocks)

@@ -1,7 +1,7 @@
-"""How a policy is solved on an instance: tier by tier, each by the first method that is exact for it and certified.
+"""Solve a policy on an instance, tier by tier, each by the first method that is exact for it and certified.
 
-`solve_tiers` tries the methods of `FAST` in turn, then the general one, by cone programs. Each method proposes points
-with evidence; the gate judges them (`best`), and makes the certificate.
+`solve_tiers` tries the methods of `FAST` in turn and falls back to cone programs. Each method proposes points with
+evidence, which the gate judges (`best`).
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from fairopt.methods.cone.solve import solve_number
 from fairopt.methods.infeasible import most_left
 from fairopt.methods.many_rows import solve_with_rows
 from fairopt.methods.pool import solve as pool
-from fairopt.methods.pool.envy import pulled_applies, solve_pulled
+from fairopt.methods.pool.envy import envy_free_applies, solve_envy_free
 from fairopt.methods.pool.ordered import ordered_applies, solve_ordered
 from fairopt.methods.settings import Proposals, Settings
 from fairopt.proofs import gate
@@ -54,13 +54,14 @@ from fairopt.proofs.gate import Answer
 from fairopt.proofs.proposal import Proposal
 from fairopt.runtime import subprocesses
 from fairopt.runtime.clock import FIX, Limit, begin, check, checked, current, within_limit
+from fairopt.tolerances import NOISE
 
 log = logging.getLogger("fairopt")
 
-# Methods to try before the general one: the name, whether it is exact for a program, and the solution.
+# Methods before the general one: name, whether it is exact for a program, solution.
 FAST = (
     ("water-filling", pool.waterfilling_applies, pool.solve_waterfilling),
-    ("water-filling", pulled_applies, solve_pulled),
+    ("water-filling", envy_free_applies, solve_envy_free),
     ("prices", pool.alpha_fair_applies, pool.solve_alpha_fair),
     ("prices", ordered_applies, solve_ordered),
     ("prices", alpha_fair_on_servers_applies, solve_alpha_fair_on_servers),
@@ -81,10 +82,12 @@ EXACT_FOR = {
     "closed": "exact for WeightedLog, alone or under GlobalAggregateResource and AtMostRequested",
 }
 METHODS = ("auto", "cone", *dict.fromkeys(name for name, _, _ in FAST), "parametric", "closed")
-SAME = 1e-9  # of a share: what a user may lose when it is asked whether others could have more
-DOMINATED = 1e-4  # of a user's tasks: answers within the tolerated gap may leave less than that to be had
-NOTHING = 1e-5  # of users' typical tasks: under squares with 0 on the right side a proof leaves the root of rounding
-TIER_LOSS = 1e-7  # relative part of an earlier tier's best value that a later tier may give up
+DOMINATED = 1e-4  # of a user's tasks: an answer within the tolerated gap may leave less than this unused
+# At alpha = 5 with three users, certified answers of three solvers gave one of them 0.54 to 0.89 tasks where 2 fit; at
+# alpha = 2 none of 25 random instances of 6 users on 3 servers was dominated.
+STEEP = 2  # alpha above which large shares hardly count in the objective
+NOTHING = 1e-5  # of typical tasks: for squares bounded by 0 the bound is the square root of rounding
+TIER_LOSS = 1e-7  # relative loss of an earlier tier's value that later tiers may cause
 
 
 @asked_once()
@@ -100,18 +103,16 @@ def allocate(
     general: Callable[[Program, Settings], Proposals] | None = None,
     start: Float | None = None,
 ) -> Allocation:
-    """Solve a policy on an instance, and prove the answer; see `Policy.allocate` for the parameters.
+    """Solve a policy on an instance and certify the answer; see `Policy.allocate` for the parameters.
 
-    ``general`` replaces `solve_number` as the general method, and ``start`` is a guess at the prices, in natural units
-    by server row; `Prepared` gives both.
+    `Prepared` passes ``general``, which replaces `solve_number`, and ``start``, initial prices in natural units by
+    server row.
     """
-    begun = begin(time_limit, method == "cone" or solver is not None or not _on_free_pool(policy, instance))
+    begun = begin(time_limit, method == "cone" or solver is not None or not _on_unconstrained_pool(policy, instance))
     settings = checked_settings(instance, method, solver, solver_options, time_limit, verbose)
     settings = replace(settings, general=general, start=start)
     if settings.solver and method not in ("auto", "cone", "parametric"):
-        raise InvalidBlock(
-            f"solver {settings.solver} solves by the method cone; give method='cone' or leave method out"
-        )
+        raise InvalidBlock(f"solver {settings.solver} needs the cone method; give method='cone' or leave method out")
 
     def work() -> Allocation:
         allocation = gate.allocation(policy, solve_tiers(policy, instance, settings, method), begun)
@@ -121,15 +122,15 @@ def allocate(
 
     def late(limit: Limit) -> Allocation:
         single = len(tiers_of(policy.objective)) == 1
-        if single and limit.found is not None and limit.found.ok:  # only improvements were left to be tried
+        if single and limit.found is not None and limit.found.ok:  # only improvements were still to be tried
             return gate.allocation(policy, [(limit.program, limit.found)], begun)
         raise_stopped(policy, limit, begun)
 
     return within_limit(time_limit, begun, work, late)
 
 
-def _on_free_pool(policy: Any, instance: Instance) -> bool:
-    """Whether methods for one pool without constraints solve a policy: they need neither CVXPY nor SciPy."""
+def _on_unconstrained_pool(policy: Any, instance: Instance) -> bool:
+    """Whether methods for one pool without constraints, which need neither CVXPY nor SciPy, solve the policy."""
     if policy.constraints or not isinstance(instance, Instance) or instance.n_servers > 1:
         return False
     term = only_term(policy.objective)
@@ -144,19 +145,19 @@ def checked_settings(
     time_limit: float | None,
     verbose: bool,
 ) -> Settings:
-    """Settings of one call, which begins now, from the arguments of `Policy.allocate`."""
+    """Settings of a call that begins now, from the arguments of `Policy.allocate`."""
     require_instance(instance)
     if method not in METHODS:
         raise InvalidBlock(f"no method {method!r}; {nearest(method, METHODS)}")
     seconds = checked(time_limit)
     if options is not None and not isinstance(options, Mapping):
-        raise InvalidBlock(f"solver_options are {options!r}; give a dict of the solver's own options")
+        raise InvalidBlock(f"solver_options is {options!r}; give a dict of the solver's own options")
     deadline = None if seconds is None else time.perf_counter() + seconds
     return Settings(solvers.named(solver) if solver is not None else None, dict(options or {}), deadline, verbose)
 
 
 def solve_tiers(policy: Any, instance: Instance, settings: Settings, method: str) -> list[tuple[Program, Answer]]:
-    """The tiers of a policy with their answers, up to the first that is not certified."""
+    """The tiers of a policy and their answers, up to the first that is not certified."""
     program_of = program_class(policy.objective)
     tiers = tiers_of(policy.objective)
     if program_of is BundleProgram and method not in ("auto", "cone", "closed"):
@@ -167,7 +168,7 @@ def solve_tiers(policy: Any, instance: Instance, settings: Settings, method: str
         program = program_of(instance, objective, constraints)
         if (limit := current()) is not None:
             limit.program, limit.found, limit.proposed = program, None, None
-        with np.errstate(all="ignore"):  # zeros, infinities and NaN are tested where they matter
+        with np.errstate(all="ignore"):  # methods test for zeros, infinities and NaN where they matter
             answer = _solve_tier(program, settings, method)
         judged.append((program, answer))
         if not answer.ok:
@@ -178,7 +179,7 @@ def solve_tiers(policy: Any, instance: Instance, settings: Settings, method: str
 
 
 def _solve_tier(program: Program, settings: Settings, method: str) -> Answer:
-    """Solve one objective by the first method that is exact for it and certified."""
+    """Solve one objective by the first method that is exact and certified."""
     if program.empty:
         return gate.empty(program)
     if isinstance(program, BundleProgram):
@@ -192,7 +193,7 @@ def _solve_tier(program: Program, settings: Settings, method: str) -> Answer:
 
 
 def _solve_with(program: Program, settings: Settings, method: str) -> Answer:
-    """Solve one objective with all rows of its conditions."""
+    """Solve one objective with the rows that its program has."""
     if method == "parametric" and parametric_applies(program):
         return _search(program, settings)
     fast = _solve_fast(program, settings, method)
@@ -201,8 +202,8 @@ def _solve_with(program: Program, settings: Settings, method: str) -> Answer:
     tried = () if fast is None else fast.tried
     if settings.solver is None and method not in ("auto", "cone"):
         raise OutOfDomain(
-            f"{method} is {EXACT_FOR[method]}, under bounds on tasks and reserves only; not for {program.objective} "
-            f"on {program.given!r}; use method='auto'"
+            f"{method} is {EXACT_FOR[method]}, under bounds on tasks and reserves only, but not for "
+            f"{program.objective} on {program.given!r}; use method='auto'"
         )
     given = program.given
     if settings.deadline is not None and solvers.may_overrun("CLARABEL", given.n_users * given.capacities.size):
@@ -213,7 +214,7 @@ def _solve_with(program: Program, settings: Settings, method: str) -> Answer:
 
 
 def _solve_fast(program: Program, settings: Settings, method: str) -> Answer | None:
-    """The answer of the first method of `FAST` that is certified, else of the last that applies; None if none does."""
+    """The first certified answer by a method of `FAST`, else that of the last that applies; None if none applies."""
     answer, tried = None, tuple[Try, ...]()
     if settings.solver is not None or method == "cone":
         return None
@@ -229,15 +230,15 @@ def _solve_fast(program: Program, settings: Settings, method: str) -> Answer | N
 
 
 def best(program: Program, proposals: Proposals, most: int | None = None) -> Answer:
-    """The best of at most ``most`` proposals of a method by the gate's measure, with all attempts in ``tried``.
+    """The best of at most ``most`` proposals as the gate judges them, certified or not, with all attempts.
 
-    The method is sent the answer to each proposal. The best may not be certified: see ``ok``.
+    Each proposal's answer is sent back to the method.
     """
     found: Answer | None = None
     tried: tuple[Try, ...] = ()
     answer: Answer | None = None
     limit = current()
-    if limit is not None and limit.program is not program:  # one that is solved on the way
+    if limit is not None and limit.program is not program:  # an auxiliary program
         limit = None
     for _ in count() if most is None else range(most):
         try:
@@ -261,7 +262,7 @@ def best(program: Program, proposals: Proposals, most: int | None = None) -> Ans
 
 def _solve_by_cones(program: Program, settings: Settings) -> Answer:
     """Solve one objective by cone programs."""
-    _require_countable(program)
+    _refuse_infinite_tasks(program)
     if program.term.is_order:
         return best(program, solve_leximin(program, settings))
     search, first = parametric_applies(program), None
@@ -275,10 +276,10 @@ def _solve_by_cones(program: Program, settings: Settings) -> Answer:
         if not (answer.ok or settings.late):
             rest = best(program, solve(program, settings))
             answer = replace(min(rest, answer, key=Answer.missing), tried=answer.tried + rest.tried)
-        return _hand_out_leftover(program, answer, settings) if answer.ok else answer
+        return _distribute_leftover(program, answer, settings) if answer.ok else answer
     answer = best(program, solve(program, settings), most=1 if search else None)
     if answer.ok:
-        return _hand_out_leftover(program, answer, settings)
+        return _distribute_leftover(program, answer, settings)
     if search and not settings.late:
         second = first or _search(program, settings)
     elif settings.solver is None and not settings.late and newton_applies(program):
@@ -288,20 +289,20 @@ def _solve_by_cones(program: Program, settings: Settings) -> Answer:
     return replace(min(second, answer, key=Answer.missing), tried=answer.tried + second.tried)
 
 
-def _require_countable(program: Program) -> None:
-    """`OutOfDomain` where a user could run more tasks than floats count: solvers go astray with infinite numbers."""
+def _refuse_infinite_tasks(program: Program) -> None:
+    """Raise `OutOfDomain` if the tasks that a user could run exceed the range of floats."""
     instance = program.instance
     for j, s in np.argwhere((instance.tasks_alone == np.inf) & (program.high == np.inf)[:, None])[:1]:
         needed = instance.per_server_demands[j, s].max()
         raise OutOfDomain(
-            f"user {instance.users[j]!r} could run more tasks on server {instance.servers[s]!r} than floats count, as "
-            f"a task needs {needed:.3g}; count its tasks, or the resources that it needs, in other units"
+            f"user {instance.users[j]!r} could run more tasks on server {instance.servers[s]!r} than a float can hold, "
+            f"as a task needs {needed:.3g}; count its tasks, or the resources that it needs, in other units"
         )
 
 
 def _search(program: Program, settings: Settings) -> Answer:
-    """Solve `FairnessEfficiency` along the sum of shares, with a note if users could have more at no one's cost."""
-    settings = replace(settings, general=None, start=None)  # which are of this program, not of those that it solves
+    """Solve `FairnessEfficiency` by the search along the sum of shares, with a note if the answer is dominated."""
+    settings = replace(settings, general=None, start=None)  # they are for this program, not for auxiliary ones
     solve = partial(_solve_tier, settings=settings, method="auto")
     answer = best(program, search_sums(program, settings, solve))
     if not answer.ok or not only_parametric(program):
@@ -310,18 +311,19 @@ def _search(program: Program, settings: Settings) -> Answer:
     unit = np.maximum(held, DOMINATED * program.size)
     could = held if program.rest else held + room_left(program, answer.tasks)
     if (program.rest or not program.single) and (could - held <= DOMINATED * unit).all():
-        if _hardly_rise(program, answer, DOMINATED * unit):
+        rise = None if answer.evidence is None else answer.evidence.most_rise(program, answer.tasks)
+        if rise is not None and (rise <= DOMINATED * unit).all():
             return answer
         share: Share = program.term.share
-        if share.coefficients(program.instance).ndim == 2:  # the same share is another number of tasks elsewhere
+        if share.coefficients(program.instance).ndim == 2:  # equal shares may be different numbers of tasks
             share = Tasks()
-        kept = _keep_shares(program.point(answer.tasks), share, SAME)
+        kept = _keep_shares(program.point(answer.tasks), share, NOISE)
         try:
             more = solve(Program(program.given, Total(share), (*program.constraints, kept)))
-        except Infeasible:  # to a solver's tolerance, nothing more fits
+        except Infeasible:  # within a solver's tolerance, nothing more fits
             return answer
         if not more.ok:
-            return replace(answer, note="whether the answer is Pareto-dominated was not decided")
+            return replace(answer, note="whether the answer is Pareto-dominated is not known")
         could = program.pairs.sum(more.tasks)
     gain = (could - held) / unit
     user = int(np.argmax(gain))
@@ -333,28 +335,19 @@ def _search(program: Program, settings: Settings) -> Answer:
 
 
 def _fair_levels(program: Program, settings: Settings) -> Float:
-    """Levels by user of an alpha-fair answer, from which the order of ordered weights is not far."""
+    """Levels by user at alpha = 2, whose order is near that of the ordered weights' optimum."""
     term = sorted_term(program)
     try:
         fair = Program(program.given, AlphaFair(2, term.share), program.constraints)
         tasks = _solve_with(fair, replace(settings, general=None, start=None, solver=None, options={}), "auto").tasks
-    except (OutOfDomain, Infeasible):  # the constraints leave a user nothing
+    except (OutOfDomain, Infeasible):  # the constraints leave some user without tasks
         tasks = program.size[program.pairs.user]
     point = program.point(tasks)
     return np.asarray(point.share(term.share) / point.weights)
 
 
-def _hardly_rise(program: Program, answer: Answer, most: Float) -> bool:
-    """Whether the prices of the search prove that no user could have so many more tasks while no other has fewer."""
-    return answer.evidence is not None and bool((answer.evidence.most_rise(program, answer.tasks) <= most).all())
-
-
-def _hand_out_leftover(program: Program, answer: Answer, settings: Settings) -> Answer:
-    """Hand out what a solver left: at large alpha it may stop early, as large shares hardly count in the gap.
-
-    Every user keeps its share, so an objective that grows with the shares loses nothing; the gate checks that. On one
-    pool by water-filling; on several servers, or under other conditions, by a linear program at large alpha.
-    """
+def _distribute_leftover(program: Program, answer: Answer, settings: Settings) -> Answer:
+    """Distribute the capacity that a solver left unused (Proposition 7.11); the gate judges the new point."""
     objective = program.objective
     shares = tuple(dict.fromkeys(objective.share_blocks()))
     if not shares or not objective.is_known:
@@ -364,12 +357,12 @@ def _hand_out_leftover(program: Program, answer: Answer, settings: Settings) -> 
         levelled = shares[0].coefficients(program.instance).all()
         share = shares[0] if levelled else Tasks()
         more = pool.fill_leftover(program, share, tasks) if _fits_more(program, tasks) else None
-    elif _steep(objective):
+    elif max((t.measure.beta if t.measure else t.alpha or 0.0 for t in objective.terms()), default=0.0) > STEEP:
         kept = [_keep_shares(program.point(tasks), share, 1e-12) for share in shares]
         above = Program(program.given, Total(shares[0]), (*program.constraints, *kept))
         try:
             second = best(above, solve_number(above, settings))
-        except Infeasible:  # to a solver's tolerance, nothing more fits
+        except Infeasible:  # within a solver's tolerance, nothing more fits
             return answer
         more = second.tasks if second.ok else None
     else:
@@ -383,22 +376,12 @@ def _hand_out_leftover(program: Program, answer: Answer, settings: Settings) -> 
 def _fits_more(program: Program, tasks: Float) -> bool:
     """Whether a user on the pool is below its limit and no resource that it needs is full."""
     loads = program.pairs.loads
-    scarce = program.usable - loads @ tasks <= 1e-9 * program.usable
-    return bool(((tasks < program.high * (1 - 1e-9)) & ~(loads[scarce] > 0).any(axis=0)).any())
-
-
-def _steep(objective: Objective) -> bool:
-    """Whether large shares hardly count in the objective: alpha is above 2.
-
-    At alpha = 5 on three users, certified answers of three solvers gave one of them 0.54 to 0.89 tasks where 2 fit; at
-    alpha = 2 none of 25 random instances of 6 users on 3 servers was dominated.
-    """
-    alphas = [term.measure.beta if term.measure else term.alpha or 0.0 for term in objective.terms()]
-    return max(alphas, default=0.0) > 2
+    scarce = program.usable - loads @ tasks <= NOISE * program.usable
+    return bool(((tasks < program.high * (1 - NOISE)) & ~(loads[scarce] > 0).any(axis=0)).any())
 
 
 def keep_level(objective: Objective, point: Point) -> Constraint:
-    """The constraint by which later tiers keep the value of an earlier one at a point."""
+    """The constraint that keeps the value of a tier at a point in later tiers."""
     term = objective.term
     if term.is_order:
         return _keep_shares(point, term.share, TIER_LOSS)
@@ -411,37 +394,28 @@ def keep_level(objective: Objective, point: Point) -> Constraint:
 
 
 def _keep_shares(point: Point, share: Share, loss: float) -> KeptShares:
-    """The constraint that every user keeps its share but for a relative loss."""
+    """The constraint that every user keeps its share less a relative loss."""
     held = point.share(share) * (1 - loss)
     return KeptShares(ByUser(dict(zip(point.instance.users, held.tolist(), strict=True))), share)
 
 
-def _writable(policy: Any) -> Any:
-    """The policy, with a total as its objective where its own has no problem of its own."""
-    term = policy.objective.term
-    if not term.kind.is_concave:
-        policy = copy(policy)
-        policy.objective = Total(term.share)
-    return policy
-
-
 def raise_not_certified(allocation: Allocation, settings: Settings) -> NoReturn:
-    """Raise `NotCertified` with what was tried and what may help."""
+    """Raise `NotCertified` with the attempts and a fix."""
     certificate, policy = allocation.certificate, allocation.policy
     own = not all(map(is_ours, blocks_within((policy.objective, *policy.constraints))))
     tried = "; ".join(str(t) for t in certificate.tried) or certificate.method
     limit = current()
     if settings.late or any("time limit" in t.status + t.message for t in certificate.tried):
         fix = "give it more time_limit" + ("" if limit is None else f" than {limit.seconds:g} s")
-    elif own and has_matrices(natural_problem(_writable(policy), allocation.instance)):
+    elif own and _has_matrices(policy, allocation.instance):
         fix = MATRICES
     elif (left := _most_left(policy, allocation.instance)) <= NOTHING:
         fix = (
-            "leave a constraint out, as they leave nobody anything: all users together have at most "
+            "leave a constraint out: the constraints allow all users together at most "
             f"{left:.1g} of their typical tasks"
         )
     elif settings.solver:
-        fix = "try another solver, or none for the chain of all"
+        fix = "try another solver, or leave solver out to try several"
     else:
         fix = "see .best for the best found and .tried for each solver's result"
     raise NotCertified(
@@ -453,8 +427,17 @@ def raise_not_certified(allocation: Allocation, settings: Settings) -> NoReturn:
     )
 
 
+def _has_matrices(policy: Any, instance: Instance) -> bool:
+    """Whether the policy's CVXPY problem has matrix cones, tested with a total in place of a non-concave objective."""
+    term = policy.objective.term
+    if not term.kind.is_concave:
+        policy = copy(policy)
+        policy.objective = Total(term.share)
+    return has_matrices(natural_problem(policy, instance))
+
+
 def _most_left(policy: Any, instance: Instance) -> float:
-    """A bound on the tasks that a policy's constraints allow, in parts of typical ones; infinite where it has none."""
+    """A bound on the tasks that the constraints allow, relative to typical ones; infinite without constraints."""
     objective = tiers_of(policy.objective)[0]
     if not policy.constraints or program_class(objective) is BundleProgram:
         return np.inf
@@ -463,7 +446,7 @@ def _most_left(policy: Any, instance: Instance) -> float:
 
 
 def raise_stopped(policy: Any, limit: Limit, begun: float) -> NoReturn:
-    """Raise `NotCertified` of a call that was stopped, with the best found."""
+    """Raise `NotCertified` for a call that ran out of time, with the best answer found."""
     best = None
     if limit.program is not None:
         best = gate.unfinished(policy, limit.program, limit.found, limit.proposed, begun)

@@ -1,6 +1,6 @@
-"""Why no allocation satisfies all constraints: an irreducible set of constraints that conflict, by name.
+"""An irreducible set of conflicting constraints, by name, and the message of `Infeasible` (Proposition 7.9).
 
-The domain of a user's objective is a constraint too: CVXPY knows where a logarithm or a root is defined.
+The domain of a user-defined objective, which CVXPY knows for logarithms and roots, counts as a constraint.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from fairopt.runtime.progress import tell
 
 Name = TypeVar("Name")
 
-PART = 1e-3  # of the largest multiplier: a user with a smaller one is not named
+PART = 1e-3  # of the largest multiplier: users with smaller ones are not named
 
 
 class _Group(NamedTuple):
-    """What may take part in a conflict: conditions by name, and the block that they are of, if any."""
+    """Conditions by name that enter a conflict together, and their block, if any."""
 
     block: Constraint | None
     conditions: dict[str, cp.Constraint]
@@ -36,10 +36,10 @@ class _Group(NamedTuple):
 
 
 def explain(program: Program, cone: ConeModel | None = None) -> None:
-    """Raise `Infeasible` with an irreducible conflict; return if the constraints can hold together after all.
+    """Raise `Infeasible` with an irreducible conflict; return if the constraints are feasible after all.
 
-    Constraints that a method added to the policy's own hold at a known point, and are left out. A ``cone`` of one's own
-    is of whole tasks, where the divisible constraints can hold together.
+    Constraints that a method added hold at a known point and are left out. A ``cone`` is given for whole tasks only,
+    whose divisible relaxation is feasible.
     """
     whole, cone = cone is not None, cone or ConeModel(program)
     groups = _groups(program, cone)
@@ -47,24 +47,25 @@ def explain(program: Program, cone: ConeModel | None = None) -> None:
     if not names:
         return
     rows = _rows(groups, names)
-    said = [_said(groups[name], name, rows) for name in names]
-    if len(said) == 1:
-        sentence = f"{said[0]} cannot hold" + (" together" if len(rows[names[0]]) > 1 else "")
+    parts = [_description(groups[name], name, rows) for name in names]
+    if len(parts) == 1:
+        sentence = f"{parts[0]} cannot hold" + (" together" if len(rows[names[0]]) > 1 else "")
     else:
-        sentence = f"{', '.join(said[:-1])} and {said[-1]} cannot hold together"
+        sentence = f"{', '.join(parts[:-1])} and {parts[-1]} cannot hold together"
     if whole:
         raise Infeasible(f"{sentence} in whole tasks; in divisible tasks they can", names)
-    raise Infeasible(sentence + _how_far(program, cone, groups, names, rows), names)
+    raise Infeasible(sentence + _what_is_possible(program, cone, groups, names, rows), names)
 
 
 def most_left(program: Program) -> float:
-    """A bound on the tasks of all users together that the constraints allow, in parts of users' typical tasks."""
+    """A bound on the total of all users' tasks under the constraints, relative to typical tasks."""
     cone = ConeModel(program)
     top = program.most[program.pairs.user] / cone.scale
     return conic_excess(cp.sum(cone.unknowns), cone.all_constraints, cone.unknowns, top, 0.0)[0]
 
 
 def _groups(program: Program, cone: ConeModel) -> dict[str, _Group]:
+    """All conditions of a program: capacities by resource, task limits, constraints and domains."""
     instance, model = program.instance, cone.model
     groups: dict[str, _Group] = {}
     limited = np.flatnonzero(np.isfinite(instance.task_limits))
@@ -84,37 +85,37 @@ def _groups(program: Program, cone: ConeModel) -> dict[str, _Group]:
         if known is None:
             view = model if is_ours(constraint) else cone.model_as_given()
             conditions = checked_conditions(constraint, view) | _required(cone, before)
-        else:  # in natural units, as messages tell them
+        else:  # in the natural units of messages
             conditions = {one.name: replace(one.rows, unit=1.0).condition(model) for one in known}
-        groups[_new(f"`{constraint}`", groups)] = _Group(constraint, conditions)
+        groups[_unique(f"`{constraint}`", groups)] = _Group(constraint, conditions)
     for _, term in program.objective.summands():
         if not is_ours(term):
             before = len(model.required)
             domain = _numbered(cp.sum(written(term, model)).domain) | _required(cone, before)
             if domain:
-                groups[_new(f"the domain of `{term}`", groups)] = _Group(None, domain, True)
+                groups[_unique(f"the domain of `{term}`", groups)] = _Group(None, domain, True)
     return groups
 
 
-def _new(name: str, groups: Mapping[str, _Group]) -> str:
-    """The name, changed where another block prints alike."""
+def _unique(name: str, groups: Mapping[str, _Group]) -> str:
+    """The name, extended if another block has the same ``repr``."""
     while name in groups:
         name += " (another)"
     return name
 
 
 def _required(cone: ConeModel, before: int) -> dict[str, cp.Constraint]:
-    """The conditions that a block has required by now, on variables of its own."""
+    """The conditions on its own variables that a block has added to the model."""
     return {f"required {k}": c for k, c in _numbered(cone.model.required[before:]).items()}
 
 
 def _numbered(conditions: Iterable[cp.Constraint]) -> dict[str, cp.Constraint]:
-    """Conditions without names, by number."""
+    """Conditions without names, numbered."""
     return {str(k): condition for k, condition in enumerate(conditions, start=1)}
 
 
 def _rows(groups: Mapping[str, _Group], names: Sequence[str]) -> dict[str, list[str]]:
-    """Of groups in conflict the names of those conditions that are needed for it."""
+    """The conditions of each group that an irreducible conflict needs, by name."""
     rows = {name: list(groups[name].conditions) for name in names}
     for name in names:
         if len(rows[name]) > 1:
@@ -123,15 +124,15 @@ def _rows(groups: Mapping[str, _Group], names: Sequence[str]) -> dict[str, list[
     return rows
 
 
-def _said(group: _Group, name: str, rows: Mapping[str, Sequence[str]]) -> str:
-    """A group in conflict, with the names of the conditions that a block of the user's own gave it."""
+def _description(group: _Group, name: str, rows: Mapping[str, Sequence[str]]) -> str:
+    """The group's name in a message, with the names of its conditions if its block is user-defined."""
     if group.block is None or is_ours(group.block):
         return name
     return f"{' and '.join(map(repr, rows[name]))} of {name}"
 
 
 def _feasible(conditions: Iterable[cp.Constraint]) -> bool:
-    """Whether all conditions can hold together; True if no solver finds out."""
+    """Whether all conditions can hold together; True if no solver can tell."""
     for status in solvers.statuses(cp.Problem(cp.Minimize(0), list(conditions))):
         if status.startswith("infeasible"):
             return False
@@ -146,24 +147,24 @@ def irreducible(groups: Mapping[Name, Sequence[cp.Constraint]], always: Sequence
     if not kept or _feasible([*always, *(c for name in kept for c in groups[name])]):
         return []
     for k, name in enumerate(groups):
-        tell("looking for what conflicts, conditions", k, len(groups))
+        tell("searching for conflicting constraints", k, len(groups))
         others = [other for other in kept if other != name]
         if not _feasible([*always, *(c for other in others for c in groups[other])]):
             kept = others
     return kept
 
 
-def _how_far(
+def _what_is_possible(
     program: Program,
     cone: ConeModel,
     groups: Mapping[str, _Group],
     names: Sequence[str],
     rows: Mapping[str, Sequence[str]],
 ) -> str:
-    """For a bound in the conflict: what all other conditions leave room for, and whose bound it is."""
+    """The end of the message: the nearest value of one bound in the conflict that all other conditions allow."""
     for name in names:
-        if said := _part_of_bounds(program, cone, groups, name):
-            return said
+        if part := _part_of_bounds(program, cone, groups, name):
+            return part
     for name in names:
         block, conditions, of_domain = groups[name]
         if not of_domain and (block is None or (is_ours(block) and not isinstance(block, AtLeast))):
@@ -183,7 +184,7 @@ def _how_far(
 
 
 def _part_of_bounds(program: Program, cone: ConeModel, groups: Mapping[str, _Group], name: str) -> str:
-    """The part of a lower bound on tasks that all other conditions leave room for; empty for other conditions."""
+    """The part of a lower bound on tasks that all other conditions allow, in words; empty for other conditions."""
     block = groups[name].block
     if not isinstance(block, (MinShare, MinTasks, SharingIncentive)):
         return ""
@@ -194,17 +195,18 @@ def _part_of_bounds(program: Program, cone: ConeModel, groups: Mapping[str, _Gro
     most = min(float((program.most[floors] / bounds[0][floors]).min()), 1.0)
     users = f" of {_users(program, floors)}"
     if most == 0:
-        return _as_words(block, name, users, 0.0)
-    factor = cp.Variable(nonneg=True)  # as a part of the most that a single user could have, near 1
+        return _in_words(block, name, users, 0.0)
+    factor = cp.Variable(nonneg=True)  # relative to the most that a user alone could have, so that it is near 1
     wanted = cp.multiply(cone.model.tasks[floors], 1.0 / (most * bounds[0][floors])) >= factor
     others = [c for other, group in groups.items() if other != name for c in group.conditions.values()]
     problem = cp.Problem(cp.Maximize(factor), [wanted, factor <= 1, *others])
-    if "optimal" in solvers.statuses(problem):  # does not try further solvers
-        return _as_words(block, name, users, most * float(factor.value))
+    if "optimal" in solvers.statuses(problem):  # stops at the first optimum
+        return _in_words(block, name, users, most * float(factor.value))
     return ""
 
 
-def _as_words(constraint: Constraint, name: str, users: str, factor: float) -> str:
+def _in_words(constraint: Constraint, name: str, users: str, factor: float) -> str:
+    """What the other conditions allow of a lower bound."""
     if isinstance(constraint, MinShare) and isinstance(constraint.level, float):
         return f"; the largest common share is {factor * constraint.level:.4g}"
     if isinstance(constraint, MinTasks) and isinstance(constraint.tasks, float):
@@ -213,7 +215,7 @@ def _as_words(constraint: Constraint, name: str, users: str, factor: float) -> s
 
 
 def _users(program: Program, who: Indices) -> str:
-    """Users by label: all, or the first three and how many others."""
+    """Users by label: all, or the first three and the number of others."""
     if 3 < len(who) == program.instance.n_users:
         return "all users"
     labels = [repr(program.instance.users[j]) for j in who[:3]]
@@ -223,10 +225,10 @@ def _users(program: Program, who: Indices) -> str:
 
 
 class _Nearest(NamedTuple):
-    """How near to a condition the others let one come, and the multipliers of its rows.
+    """The nearest that the other conditions allow to a condition, and the multipliers of its rows.
 
-    ``kind`` is "least" or "most" where all rows ask for at least, or at most, the same level, and come to ``at``;
-    "part" where they ask for different levels, of which there is room for the part ``at``; else "missed", by ``at``.
+    ``kind`` is "least" or "most" if all rows require at least, or at most, the same level, of which ``at`` is possible;
+    "part" if they require different levels, of which the fraction ``at`` is possible; else "missed", by ``at``.
     """
 
     kind: str
@@ -247,7 +249,7 @@ class _Nearest(NamedTuple):
 
 
 def _nearest(condition: cp.Constraint, others: Sequence[cp.Constraint]) -> _Nearest | None:
-    """How near to a condition others let one come; None for cones and equations, and where no solver finds out."""
+    """The nearest that others allow to a condition; None for cones and equations, or if no solver can tell."""
     if not isinstance(condition, cp.constraints.Inequality):
         return None
     low, high = condition.args
@@ -266,7 +268,7 @@ def _nearest(condition: cp.Constraint, others: Sequence[cp.Constraint]) -> _Near
 
 
 def _level(low: cp.Expression, high: cp.Expression) -> tuple[Float, str]:
-    """The constant that ``low <= high`` compares the rest with, and whether it is the least or most that is allowed."""
+    """The constant in ``low <= high``, and whether it is a lower ("least") or an upper bound ("most") of the rest."""
     room, zero = high - low, np.zeros((high - low).shape)
     if room.is_affine():
         with values_kept(room.variables()):
@@ -282,7 +284,7 @@ def _level(low: cp.Expression, high: cp.Expression) -> tuple[Float, str]:
 
 
 def _users_in(program: Program, cone: ConeModel, condition: cp.Constraint, multipliers: Float) -> Indices:
-    """The users on whom those rows of a condition depend that have multipliers."""
+    """The users in rows of a condition whose multipliers are not negligible."""
     slopes = gradient_of(condition.args[1] - condition.args[0], cone.unknowns)
     if slopes is None:
         return np.zeros(0, dtype=np.intp)

@@ -1,9 +1,7 @@
-"""Conditions of very many linear rows, of which only those are made that some answer breaks.
+"""Constraint generation (Proposition 7.12): constraints with very many linear rows, of which violated ones are added.
 
-This is how Dantzig, Fulkerson and Johnson (1954) solved their travelling salesman problem. The first program has none
-of them, so that any method may be exact for it. Rows that its answer breaks are added, the most broken ones of each
-user, until none is; after a few programs all that imply the others, if these are not too many. The gate measures all
-rows; the bound is of the program with the rows made, which no point of the whole program exceeds.
+The first program has none of these rows, so that any method may be exact for it. After a few programs all rows that
+imply the others are added, unless these are too many. The gate checks all rows at the answer.
 """
 
 from __future__ import annotations
@@ -23,11 +21,11 @@ from fairopt.proofs.proposal import Proposal
 from fairopt.runtime.progress import tell
 from fairopt.tolerances import BLOCK_TOLERANCE
 
-PART = 0.01  # of the tolerance: rows broken by more are made
-MADE = 40_000  # rows made at once, about: programs with more take long, and fewer take more programs
-MOST = 100  # programs
-FEW = 3  # programs after which all rows that imply the others are made
-WHOLE = 200_000  # of them at most: HiGHS takes 4 s for a sum of shares of 2,000 users under 120,000
+PART = 0.01  # of the tolerance: rows violated by more are added
+ROWS_AT_ONCE = 40_000  # about: with more a program takes long, with fewer there are more programs
+MOST_PROGRAMS = 100
+FEW = 3  # programs after which all rows that imply the others are added
+MOST_ROWS = 200_000  # of these: HiGHS takes 4 s for a sum of shares of 2,000 users under 120,000
 
 
 def solve_with_rows(
@@ -35,52 +33,53 @@ def solve_with_rows(
 ) -> Answer:
     """The answer of a program with `Program.many_rows`, by programs with some of these.
 
-    If that with none of them is not enough, ``fast`` is asked for an answer with all.
+    If none of the rows is not enough, ``fast`` tries to solve the program with all of them.
     """
     blocks, n = program.many_rows, program.instance.n_users
-    made: list[dict[int, None]] = [{} for _ in blocks]
+    added: list[dict[int, None]] = [{} for _ in blocks]
     tried: tuple[Try, ...] = ()
-    answer, best, whole = gate.nothing(program), gate.nothing(program), False
-    for k in range(MOST):
-        tell("rows made", sum(map(len, made)), n * n * len(blocks))
-        rows = tuple(tuple(some) for some in made)
+    answer, best, complete = gate.nothing(program), gate.nothing(program), False
+    for k in range(MOST_PROGRAMS):
+        tell("rows added", sum(map(len, added)), n * n * len(blocks))
+        rows = tuple(tuple(of_block) for of_block in added)
         fewer = program.with_rows(dict(zip(blocks, rows, strict=True)))
         found = solve(fewer)
         tried += found.tried
         if found.evidence is not None:
-            # without rows of no price, so that files and proofs have those that bind only
+            # without rows of multiplier zero, so that files and proofs have only those that bind
             evidence = FewerRows(*(found.evidence.of_charged_rows(program) or (fewer, found.evidence, rows)))
             answer = gate.judge(program, Proposal(found.method, found.tasks, evidence, found.solver))
             answer.note = found.note
             best = min(best, answer, key=Answer.missing)
-        if answer.ok or settings.late or (whole and not found.ok):
+        if answer.ok or settings.late or (complete and not found.ok):
             break
         if k == 0 and (known := fast(program)) is not None and known.ok:
             best, tried = known, tried + known.tried
             break
-        every = None if whole or (found.ok and k + 1 < FEW) else _implying(program)
-        if every is not None:
-            whole, made = True, [dict.fromkeys(rows.tolist()) for rows in every]
+        implying = None if complete or (found.ok and k + 1 < FEW) else _implying(program)
+        if implying is not None:
+            complete, added = True, [dict.fromkeys(rows.tolist()) for rows in implying]
             continue
         if found.evidence is None:
             break
-        broken, n_made = conditions.broken_rows(program, answer.tasks, max(1, MADE // n)), sum(map(len, made))
-        for own, (at, by) in zip(made, broken, strict=True):
-            own.update(dict.fromkeys(at[by > PART * BLOCK_TOLERANCE].tolist()))
-        if sum(map(len, made)) == n_made:
+        broken = conditions.broken_rows(program, answer.tasks, max(1, ROWS_AT_ONCE // n))
+        n_added = sum(map(len, added))
+        for of_block, (row, violation) in zip(added, broken, strict=True):
+            of_block.update(dict.fromkeys(row[violation > PART * BLOCK_TOLERANCE].tolist()))
+        if sum(map(len, added)) == n_added:
             break
-    if not (best.ok or settings.late) and n * n <= WHOLE:  # by all solvers, which are judged by all rows
+    if not (best.ok or settings.late) and n * n <= MOST_ROWS:  # with all rows
         last = solve(program)
         best, tried = min(best, last, key=Answer.missing), tried + last.tried
     return replace(best, tried=tried)
 
 
 def _implying(program: Program) -> list[Indices] | None:
-    """Rows of each block that imply all of it; None of too many."""
+    """Rows of each block that imply all of its rows; None if they are too many."""
     n, found = program.instance.n_users, []
     for block in program.many_rows:
-        rows = block.implying(program.instance, WHOLE)
-        if rows is None and n * n > WHOLE:
+        rows = block.implying(program.instance, MOST_ROWS)
+        if rows is None and n * n > MOST_ROWS:
             return None
         found.append(np.flatnonzero(~np.eye(n, dtype=bool)) if rows is None else rows)
     return found

@@ -1,4 +1,4 @@
-"""Evidence of allocations in the form that `proofs.verify` reads: prices by server, and multipliers of its rows."""
+"""Evidence in the form that `proofs.verify` reads: prices by server and resource, and multipliers of its rows."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ from fairopt.methods.dispatch import keep_level
 from fairopt.methods.supporting import NEAR, is_small, supporting
 from fairopt.proofs import verify
 from fairopt.proofs.entries import Imposed
-from fairopt.proofs.envy import Pulling, pulling_rows
+from fairopt.proofs.envy import EnvyProgram, binding_envy_rows
 
-ROWS, PAIRS = 160_000, 4_000_000  # rows of envy-freeness that become fractions, and that are looked at as floats
-LARGE = 1_000  # numbers of a policy without conditions
+ROWS, PAIRS = 160_000, 4_000_000  # most rows of envy-freeness as fractions, and as floats
+LARGE = 1_000  # pairs times resources: a larger pool without constraints is solved faster than turned into fractions
 NO_EVIDENCE = "the answer has no evidence; allocate its instance by its policy for one that has"
 UNREADABLE = (FairoptError, verify.CannotCheck, verify.Fault, LookupError, TypeError, ValueError)
 
 
 @asked_once()
 def portable(allocation: Allocation) -> dict[str, Any]:
-    """Entries of the file of an allocation: ``given``, coefficients of shares of one's own, ``proof``, evidence by
-    tier, and ``prices``, those of the evidence where it has them in units of the objective.
+    """Entries of an allocation's file.
 
-    Where there is no evidence, or it is not portable, the entry says why; nothing is solved for the policy.
+    They are ``given``, coefficients of user-defined shares; ``proof``, evidence by tier, or why there is none; and
+    ``prices`` in units of the objective, if the evidence has these. The policy is not solved again.
     """
     policy, instance = allocation.policy, allocation.instance
     blocks = set(blocks_within((policy.objective, policy.constraints)))
@@ -46,13 +46,12 @@ def portable(allocation: Allocation) -> dict[str, Any]:
         return {"given": given | _own_bases(instance, blocks), "proof": [{"kind": "bundles"}]}
     more: dict[str, Any] = {}
     try:
-        # large pools are solved in less time than their numbers take to become fractions, which only rows need
         plain = not (policy.constraints or len(tiers_of(policy.objective)) > 1 or instance.demands.ndim == 3 or given)
         large = instance.eligible.size * instance.n_resources > LARGE
         with np.errstate(all="ignore"):
             if any(isinstance(block, ManyRows) for block in policy.constraints):
                 more = {"binding": _binding(allocation)}
-            cluster = None
+            cluster = None  # its fractions are needed for rows only
             if not (plain and large):
                 held = {"instance": instance.to_dict(), "tasks_by_server": allocation.tasks_by_server.tolist()}
                 cluster = verify.Cluster({**held, "given": given, **more})
@@ -65,12 +64,12 @@ def portable(allocation: Allocation) -> dict[str, Any]:
 
 
 def _is_known(share: Share) -> bool:
-    """Whether `verify` computes the coefficients of a share by itself."""
+    """Whether `verify` computes the coefficients of a share itself."""
     return is_ours(share) and type(share).__name__ in verify.SHARES
 
 
 def _natural_prices(objective: Objective, entry: Mapping[str, Any]) -> dict[str, Any]:
-    """The prices of an entry for the whole objective, without a unit of shares; none where they are beyond floats."""
+    """The prices of an entry in units of the objective; None if they exceed the range of floats."""
     if entry.get("kind") != "prices" or any(term.measure for term in objective.terms()):
         return {}
     alpha = objective.term.alpha or 0.0
@@ -80,13 +79,13 @@ def _natural_prices(objective: Objective, entry: Mapping[str, Any]) -> dict[str,
 
 
 def _binding(allocation: Allocation) -> list[list[int]] | None:
-    """The rows of envy-freeness that evidence charges, as pairs of users; None where it may charge all."""
+    """The rows of envy-freeness with multipliers in the evidence, as pairs of users; None if these may be all."""
     instance, active = allocation.instance, np.flatnonzero(allocation.instance.task_limits > 0)
     n, found = len(active), dict[int, None]()
     alike = instance.demands.ndim == 2 and instance._everywhere
-    many = verify.CannotCheck(f"envy-freeness of {n:,} users has too many rows for fractions")
+    too_many = verify.CannotCheck(f"envy-freeness of {n:,} users has too many rows for exact fractions")
     if n * n > (PAIRS if alike else ROWS):
-        raise many
+        raise too_many
     for k, held in enumerate(allocation.evidence):
         kind = held and held["kind"]
         if held and kind == "rows":
@@ -95,16 +94,16 @@ def _binding(allocation: Allocation) -> list[list[int]] | None:
             tier = tiers_of(allocation.policy.objective)[0]
             program = Program(instance, tier, tuple(allocation.policy.constraints))
             tasks = np.asarray(held.get("tasks", allocation.tasks_by_server), dtype=float)
-            found |= dict.fromkeys(pulling_rows(Pulling(program), program.gather(tasks)))
+            found |= dict.fromkeys(binding_envy_rows(EnvyProgram(program), program.gather(tasks)))
         elif n * n <= ROWS:
             return None
         else:
-            raise many
+            raise too_many
     return [[int(active[row // n]), int(active[row % n])] for row in found]
 
 
 def _own_bases(instance: Instance, blocks: Iterable[Block]) -> dict[str, Any]:
-    """Weights of bundle bases of one's own, 0 for users who take no part."""
+    """Weights of user-defined bundle bases, 0 for users who take no part."""
     part, given = instance.task_limits > 0, {}
     for log in blocks:
         if isinstance(log, WeightedLog) and not is_ours(log.base):
@@ -116,7 +115,7 @@ def _own_bases(instance: Instance, blocks: Iterable[Block]) -> dict[str, Any]:
 
 
 def _entries(allocation: Allocation, cluster: verify.Cluster | None) -> Iterator[dict[str, Any]]:
-    """Evidence by tier. Of whole tasks only that of the first tier's divisible answer."""
+    """Evidence by tier; for whole tasks that of the first tier's divisible answer only."""
     policy, instance, kept = allocation.policy, allocation.instance, allocation.evidence
     constraints: tuple[Constraint, ...] = tuple(policy.constraints)
     rows = [cluster.impose(verify.block(repr(condition))) for condition in constraints] if cluster else []
@@ -140,7 +139,11 @@ def _entries(allocation: Allocation, cluster: verify.Cluster | None) -> Iterator
         own = Imposed(program.constraints, rows)
         try:
             evidence = restored(program, kept[k], allocation.certificate.solver)
-            if cluster is not None and evidence.by_level and not cluster.alike(verify.block(repr(objective)).share):
+            if (
+                cluster is not None
+                and evidence.by_level
+                and not cluster.same_on_servers(verify.block(repr(objective)).share)
+            ):
                 own = Imposed((*program.constraints, None), [*rows, verify.limits_as_rows(cluster)])
             entry = evidence.entry(program, tasks, own)
         except UNREADABLE as error:
@@ -159,32 +162,32 @@ def _entries(allocation: Allocation, cluster: verify.Cluster | None) -> Iterator
             entry = _proving(cluster, verify.block(repr(objective)), flat, entry)
         yield entry
         if cluster is not None and not last:
-            rows.append(verify.keep(cluster, verify.block(repr(objective)), flat, entry))
+            rows.append(verify.keep_level(cluster, verify.block(repr(objective)), flat, entry))
 
 
 def _proving(
     cluster: verify.Cluster, objective: verify.Block, rows: verify.Rows, entry: dict[str, Any]
 ) -> dict[str, Any]:
-    """An entry, or a better one from the tasks alone where it does not prove them by the rules of `verify`."""
+    """The entry, or one found from the tasks alone if it has a smaller gap by the rules of `verify`."""
     best = _gap(cluster, objective, rows, entry), entry
     final, own = cluster.tasks, {name: entry[name] for name in ("tasks", "level") if name in entry}
     for near in NEAR:
         if best[0] <= float(verify.GAP) / 4:
             break
-        if own and verify.of_smallest(objective)[1].name in ("Leximin", "MaxMin"):
-            cluster.tasks = cluster.near = verify.numbers(entry["tasks"], "tasks", cluster.n, cluster.servers)
+        if own and verify.as_max_min(objective)[1].name in ("Leximin", "MaxMin"):
+            cluster.tasks = cluster.tangents_at = verify.numbers(entry["tasks"], "tasks", cluster.n, cluster.servers)
         try:
             again = own | supporting(cluster, objective, rows, float(entry.get("unit", 1.0)), near)
         except (verify.CannotCheck, verify.Fault):
             continue
         finally:
-            cluster.tasks = cluster.near = final
+            cluster.tasks = cluster.tangents_at = final
         best = min(best, (_gap(cluster, objective, rows, again), again), key=lambda one: one[0])
     return best[1]
 
 
 def _gap(cluster: verify.Cluster, objective: verify.Block, rows: verify.Rows, entry: Mapping[str, Any]) -> float:
-    """The gap that an entry proves."""
+    """The gap that an entry proves; infinite if it proves none."""
     try:
         return float(verify.gap_of_tier(cluster, objective, rows, entry))
     except (verify.CannotCheck, verify.Fault):

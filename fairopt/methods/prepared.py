@@ -1,8 +1,7 @@
-"""Solving again when only capacities, weights or task limits change: the compiled cone program is kept.
+"""Solving again with other capacities, weights or task limits, by a cone program that CVXPY compiles once.
 
-CVXPY can compile a program once for all values of its parameters. Here capacities, limits and lower bounds are
-parameters on right-hand sides, and weights and coefficients of shares (which are of total capacity) enter as one number
-per user in the objective. Demands stay constants: those of 20,000 users as parameters asked for 65 GiB.
+Capacities, limits and lower bounds are parameters on right-hand sides; weights and coefficients of shares enter the
+objective as one parameter per user. Demands stay constants: those of 20,000 users as parameters asked for 65 GiB.
 """
 
 from __future__ import annotations
@@ -33,30 +32,26 @@ from fairopt.proofs.proposal import Proposal
 from fairopt.runtime.lazy import cp, sp
 from fairopt.runtime.progress import tell
 
-# Rows times columns of CVXPY's program: compiling with parameters takes time and memory in proportion (CVXPY 1.9), and
-# in a larger program the solver's own time is all that counts. Alpha = 2 with limits: 100 users on 5 servers (0.3e6)
-# compiled in 0.03 s; 1,000 on one pool (12e6) in 0.24 s, and saved nothing of 0.08 s a call; 4,000 (190e6) in 3 s and
-# 1.1 GB. Most tasks for 1,000 users on 5 servers (10e6): compiled in 0.03 s, saved 5 ms of 25 ms.
+# Rows times columns of CVXPY's program. Compiling with parameters takes time and memory in proportion (CVXPY 1.9), and
+# the solver's own time dominates in larger programs. Alpha = 2 with limits: 100 users on 5 servers (0.3e6) compiled in
+# 0.03 s; 1,000 on one pool (12e6) in 0.24 s, which saved nothing of 0.08 s a call; 4,000 (190e6) in 3 s and 1.1 GB.
 MOST_CELLS = 12_000_000
 
-# What else CVXPY compiles is not kept: expressions and conditions of a block hold numbers that depend on capacities and
-# weights in ways that only the block knows. It would save 10 to 40% of a call. CPU ms of a call, of CVXPY before the
-# solver, and of the solver: square roots of tasks for 200 users 12, 3, 5, and for 300 on 5 servers 72, 9, 27; 200
-# different ordered weights 748, 279, 393; for 200 users with a row over 10 of them `DRF` 20, 2, 0 and alpha = 2 21, 4,
-# 13. Kept, alpha = 2 of 200 users on 5 servers: at first 40, 11, 26, then 30, 1, 27.
+# Other programs are not kept: only a block knows how its expressions and conditions depend on capacities and weights.
+# Keeping them would save 10 to 40% of a call.
 
 
 class Prepared:
     """A policy on an instance of which only capacities, weights and task limits will change.
 
-    Answers are those of ``policy.allocate`` on the changed instance, with the same certificate computed from the data.
-    Where that would use a method faster than the general cone solver, so does this. Otherwise a compiled program is
-    kept for `AlphaFair`, `Total`, `MaxMin` and sums of these, under constraints that are only bounds on tasks or
-    shares, whose coefficients do not differ by server, up to some 1,000 users on one pool.
+    Answers and certificates are those of ``policy.allocate`` on the changed instance, by the same method. Where that is
+    a cone solver, the compiled program is kept if the objective is `AlphaFair`, `Total`, `MaxMin` or a sum of these,
+    all constraints are bounds on tasks or shares, coefficients do not differ by server, and there are up to about 1,000
+    users on one pool.
 
-    Everything else is compiled and solved again by each call, as by ``policy.allocate``, and saves nothing: `Leximin`
-    (as `DRF`), `OrderedWeighted`, objectives of one's own, and every policy under other constraints. So is a call that
-    changes which capacities or limits are 0, or which servers are identical.
+    Every other policy is compiled again in each call: `Leximin` (such as `DRF`), `OrderedWeighted`, user-defined
+    objectives, and any policy under other constraints. So is a call that changes which capacities or limits are 0, or
+    which servers are identical.
 
     Parameters
     ----------
@@ -65,7 +60,7 @@ class Prepared:
     instance : Instance
         Users and servers.
     solver : str, optional
-        Any name in ``cvxpy.installed_solvers()``: forces the cone method with that solver.
+        A name in ``cvxpy.installed_solvers()``, which forces the cone method.
     solver_options : dict, optional
         The solver's own options.
 
@@ -100,8 +95,8 @@ class Prepared:
         self._options = solver_options
         takes_part = instance.task_limits > 0
         self._structure = _structure(instance, instance if takes_part.all() else instance._taking_part(takes_part))
-        self._models: dict[int, KeptModel] = {}  # by identity of the objective, which the policy holds: one per tier
-        self._start: Float | None = None  # prices of the last answer in natural units, for methods that can use them
+        self._models: dict[int, KeptModel] = {}  # by id of the objective, one per tier
+        self._start: Float | None = None  # prices of the last answer in natural units
 
     def allocate(
         self,
@@ -112,16 +107,16 @@ class Prepared:
         time_limit: float | None = None,
         verbose: bool = False,
     ) -> Allocation:
-        """Find the best allocation of the instance with some numbers changed, and prove it.
+        """Find and certify the best allocation of the instance with some numbers changed.
 
         Parameters
         ----------
         capacities : array-like of shape (n_resources,) or (n_servers, n_resources), or dict by resource, optional
             Default: as prepared.
         weights : scalar, array-like of shape (n_users,) or dict by user, optional
-            Default: as prepared, also for users that a dict leaves out.
+            Default: as prepared, as for users that a dict omits.
         task_limits : scalar, array-like of shape (n_users,) or dict by user, optional
-            Default: as prepared, also for users that a dict leaves out; infinity removes a limit.
+            Default: as prepared, as for users that a dict omits. Infinity removes a limit.
         time_limit : float, optional
             Seconds for the whole call.
         verbose : bool, default False
@@ -130,8 +125,8 @@ class Prepared:
         Returns
         -------
         Allocation
-            The allocation of ``instance.replace(...)``, always with a certificate within tolerance. Where the kept
-            program gave no such answer, ``certificate.tried`` begins with that try.
+            The certified allocation of ``instance.replace(...)``. If the kept program gave no certified answer,
+            ``certificate.tried`` begins with that attempt.
 
         Raises
         ------
@@ -157,7 +152,7 @@ class Prepared:
         return allocation
 
     def _solve(self, program: Program, settings: Settings) -> Proposals:
-        """Solve the kept program first, then as `solve_number` does."""
+        """Solve the kept program, and fall back to `solve_number`."""
         key = id(program.objective)
         try:
             model = None if settings.late else self._model(program, settings)
@@ -165,17 +160,17 @@ class Prepared:
             if model is not None:
                 self._models[key] = model
                 answer = yield model.proposal(program, settings)
-        except BaseException:  # perhaps interrupted within CVXPY: a program half changed is not kept
+        except BaseException:  # an interrupt may leave the program half changed
             self._models.pop(key, None)
             raise
         if answer is not None and answer.ok:
             return
         if model is not None:
-            self._models.pop(key, None)  # its units may be far from the new numbers; the next call makes another
+            self._models.pop(key, None)  # its units may not suit the new numbers
         yield from solve_number(program, settings)
 
     def _model(self, program: Program, settings: Settings) -> KeptModel | None:
-        """The model kept for this objective, made again if it needs more rows; None if it cannot be kept."""
+        """The kept model of this objective, rebuilt if it needs more rows; None if it cannot be kept."""
         if _structure(program.given, program.unmerged) != self._structure:
             return None
         old = self._models.get(id(program.objective))
@@ -189,7 +184,7 @@ class Prepared:
         return KeptModel(program, settings, limited, floored)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_models": {}}  # solvers' objects cannot be pickled: the copy compiles again
+        return {**self.__dict__, "_models": {}}  # solvers' objects cannot be pickled
 
     def __repr__(self) -> str:
         kept = [f"{m.unknowns.size} unknowns for {m.solver}" for m in self._models.values()]
@@ -198,11 +193,10 @@ class Prepared:
 
 
 class KeptModel(ConeModel):
-    """A `ConeModel` whose numbers are parameters, for programs that differ in capacities, weights and bounds only.
+    """A `ConeModel` with parameters, for programs that differ in capacities, weights and bounds only.
 
-    The objective is written from its majorant, which is the objective itself where `can_keep` holds: sums over users of
-    ``factor_j u(c_j x_j)``, and smallest shares. ``limited`` and ``floored`` are the indices of users with a row for an
-    upper and for a lower bound.
+    The objective is a sum over users of ``factor_j u(c_j x_j)`` and smallest shares: its majorant, which is exact if
+    `can_keep`. ``limited`` and ``floored`` are the users with rows for upper and for lower bounds.
     """
 
     def __init__(self, program: Program, settings: Settings, limited: Int, floored: Int) -> None:
@@ -222,7 +216,7 @@ class KeptModel(ConeModel):
         self.box = [by_user[limited] <= self.most] if len(limited) else []
         self.box += [by_user[floored] >= self.least] if len(floored) else []
         self.rest = []
-        # a single power with alpha > 1 is solved as the logarithm of its mean, like `AlphaFair.solver_form`
+        # a single power with alpha > 1 as the logarithm of its mean, as in `AlphaFair.solver_form`
         self.in_logs = len(majorant.curves) == 1 and not majorant.ranked and majorant.curves[0].alpha > 1
         terms = (*majorant.curves, *majorant.ranked)
         self.numbers = [cp.Parameter(by_user.size, nonneg=not self.in_logs) for _ in terms]
@@ -231,7 +225,7 @@ class KeptModel(ConeModel):
 
     @property
     def required(self) -> list[cp.Constraint]:
-        """No conditions: objectives that can be kept have no variables of their own."""
+        """None: objectives that can be kept have no variables of their own."""
         return []
 
     def _form(self, majorant: Form, by_user: cp.Expression) -> cp.Expression:
@@ -250,23 +244,24 @@ class KeptModel(ConeModel):
         return sum(parts, start=cp.Constant(0.0))
 
     def _fill(self, program: Program) -> Float:
-        """Set the parameters to a program's numbers; the unit of each capacity row as a part of its capacity."""
-        # the factor that all users have in common goes into the unit of the unknowns, so that these stay near 1
+        """Set the parameters to a program's numbers; return the unit of each capacity row relative to its capacity."""
+        # the users' common factor enters the unit of the unknowns, so that these stay near 1
         common = float(np.exp(np.log(program.size / self.size).mean()))
         unit = self.size * common
         self.program, self.scale = program, unit[program.pairs.user]
         per_unit = _capacities(program)[self.rows] / self.capacities / common
         room = program.usable_rows[self.rows] * per_unit
-        # a user without a limit gets one beyond what capacities allow, so that its price is zero
+        # a user without a limit gets one that capacities keep slack, so that its multiplier is zero
         most = (np.minimum(program.high, 2 * program.most) / unit)[self.limited]
         least = (program.low / unit)[self.floored]
         numbers = self._numbers(_majorant(program), unit)
         parameters = (self.room, self.most, self.least, *self.numbers)
         for parameter, value in zip(parameters, (room, most, least, *numbers), strict=True):
-            parameter.save_value(value)  # without CVXPY's checks, which take longer; answers are judged
+            parameter.save_value(value)  # without CVXPY's slow checks; the gate judges answers
         return per_unit
 
     def _numbers(self, majorant: Form, unit: Float) -> list[Float]:
+        """The parameters of the objective's terms."""
         powers, ranked = majorant.curves, majorant.ranked
         if self.in_logs:
             return [np.log(t.factor) + (1 - t.alpha) * np.log(t.c * unit) for t in powers]
@@ -279,7 +274,7 @@ class KeptModel(ConeModel):
         return [x * ((1 if mean else len(unit)) / slope) for x in numbers]
 
     def proposal(self, program: Program, settings: Settings) -> Proposal:
-        """Set the numbers of a program with the same users, pairs, servers and objective, and solve it."""
+        """Solve a program with the same users, pairs, servers and objective."""
         start = time.perf_counter()
         per_unit = self._fill(program)
         tell(f"kept cone program by {self.solver}")
@@ -297,23 +292,22 @@ class KeptModel(ConeModel):
 
 
 def can_keep(program: Program) -> bool:
-    """Whether `KeptModel` takes a program: sums of `AlphaFair`, `Total` and `MaxMin` under bounds alone.
-
-    The coefficients of shares must not differ by server.
+    """Whether `KeptModel` takes a program: sums of `AlphaFair`, `Total` and `MaxMin` under bounds, of shares whose
+    coefficients do not differ by server.
     """
     objective, n = program.objective, program.instance.n_users
     if program.rest or not all(term.is_simple and not term.is_order for term in objective.terms()):
         return False
     if any(share.coefficients(program.instance).ndim == 2 for share in objective.share_blocks()):
         return False
-    # the compiled program with bounds on all users and two variables per curved term
+    # with bounds on all users and two variables per curved term
     curved = sum(term.alpha > 0 for term in _majorant(program).curves)
     rows = len(program.capacity_rows) + 2 * n * (1 + curved)
     return rows * (len(program.pairs) + 2 * n * curved) <= MOST_CELLS
 
 
 def _majorant(program: Program) -> Form:
-    """The objective as terms by user; they do not depend on the point where `can_keep` holds."""
+    """The objective as terms by user, which are the same at every point if `can_keep`."""
     instance = program.instance
     found = program.objective.majorant(Point(instance, np.zeros((instance.n_users, instance.n_servers))))
     assert found is not None
@@ -326,11 +320,11 @@ def _capacities(program: Program) -> Float:
 
 
 def _structure(instance: Instance, taking_part: Instance) -> tuple[bytes, ...]:
-    """The parts of an instance that a compiled program fixes: users, eligibility, and which servers are identical."""
+    """What a compiled program fixes: users who take part, eligibility, and which servers are identical."""
     classes = taking_part._server_classes
     return (instance.task_limits > 0).tobytes(), instance.eligible.tobytes(), classes.tobytes()
 
 
 def _with_rows(held: Int, wanted: Int, program: Program) -> Int:
-    """The present rows if they suffice, else those of all users, so that this happens once."""
+    """The present rows if they suffice, else those of all users, so that the model is rebuilt only once."""
     return held if np.isin(wanted, held).all() else np.arange(program.instance.n_users)

@@ -1,4 +1,4 @@
-"""Answers of problems that the user solved, with evidence for files where the prices of capacities prove them."""
+"""Answers of problems that the user solved, with evidence for files if the prices of capacities prove them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def read(policy: Any, problem: cp.Problem, instance: Instance) -> Allocation:
     if prices is None or answer.given_bundles is not None or isinstance(stated, ChangedByHand):
         return answer
     program = Program(instance, stated.objective, stated.constraints)
-    if program.empty or program.rest:  # multipliers of further conditions are not known in units of their rows
+    if program.empty or program.rest:  # multipliers of further conditions are unknown in the units of their rows
         return answer
     if program.merge:
         classes = program.unmerged._server_classes

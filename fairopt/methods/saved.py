@@ -1,4 +1,4 @@
-"""Certificates of saved allocations, computed again."""
+"""Recomputed certificates of saved allocations."""
 
 from __future__ import annotations
 
@@ -26,10 +26,9 @@ from fairopt.proofs.proposal import Proposal
 
 @asked_once()
 def judged_again(given: Allocation, evidence: Any, method: str, solver: str | None) -> Allocation:
-    """The allocation given with a new certificate; ``method`` and ``solver`` say how it was found.
+    """The allocation with a new certificate; ``method`` and ``solver`` are those that found it.
 
-    ``evidence`` is what was saved of it (`Allocation.evidence`). If that does not prove the allocation, the policy is
-    solved once more for evidence.
+    If the saved ``evidence`` (`Allocation.evidence`) does not prove it, the policy is solved again for evidence.
     """
     begun = time.perf_counter()
     policy, instance, settings = given.policy, given.instance, Settings()
@@ -64,7 +63,7 @@ def judged_again(given: Allocation, evidence: Any, method: str, solver: str | No
 
 @asked_once()
 def whole_again(given: Allocation, evidence: Any, method: str, solver: str | None) -> Allocation:
-    """`judged_again` of whole tasks: the divisible answer is judged by what was saved of it, or solved once more."""
+    """`judged_again` for whole tasks: the divisible answer is judged by its saved evidence, or solved again."""
     begun, policy, instance = time.perf_counter(), given.policy, given.instance
     assert given.placement is not None
     try:
@@ -78,7 +77,7 @@ def whole_again(given: Allocation, evidence: Any, method: str, solver: str | Non
 
 
 def _divisible_again(policy: Any, part: Instance, evidence: Any) -> list[tuple[Program, Answer]] | None:
-    """The divisible answer that was saved beside whole tasks, None if what was saved does not prove it."""
+    """The divisible answer saved with whole tasks; None if its evidence does not prove it."""
     program = Program(part, policy.objective, policy.constraints)
     if program.empty:
         return [(program, gate.empty(program))]
@@ -91,7 +90,7 @@ def _divisible_again(policy: Any, part: Instance, evidence: Any) -> list[tuple[P
 
 
 def _judge_by_kept(program: Program, given: Allocation, evidence: Any, method: str, solver: str | None) -> Answer:
-    """The tasks of an allocation, judged by the saved evidence, if there is any."""
+    """The tasks of an allocation, judged by its saved evidence, if any."""
     try:
         kept = restored(program, evidence[0], solver) if evidence and evidence[0] else None
         return _judge_at(program, given, kept, method, solver)

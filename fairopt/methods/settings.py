@@ -1,4 +1,4 @@
-"""Settings of one call, and the type of what methods return."""
+"""Settings of one call, and the type of methods' proposals."""
 
 from __future__ import annotations
 
@@ -12,22 +12,19 @@ from fairopt.methods.arrays import Float
 from fairopt.proofs.gate import Answer
 from fairopt.proofs.proposal import Proposal
 
-Proposals = Generator[Proposal, Answer | None, None]  # the gate judges each; its answer is sent back
+Proposals = Generator[Proposal, Answer | None, None]  # the gate's answer to each proposal is sent back
 
 
 @dataclass(frozen=True)
 class Settings:
-    """Solver, options and time limit of one call.
-
-    ``deadline``, on the clock of `time.perf_counter`, is when searches stop.
-    """
+    """Solver, options and deadline of one call, on the clock of `time.perf_counter`."""
 
     solver: str | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
     deadline: float | None = None
     verbose: bool = False
-    general: Callable[[Program, Settings], Proposals] | None = None  # instead of `solve_number`, for `Prepared`
-    start: Float | None = None  # a guess at prices, in natural units by server row given
+    general: Callable[[Program, Settings], Proposals] | None = None  # replaces `solve_number`, for `Prepared`
+    start: Float | None = None  # initial prices in natural units, by row of the given servers
 
     def left(self) -> float | None:
         """Seconds left, never negative."""

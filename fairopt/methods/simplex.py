@@ -1,4 +1,4 @@
-"""A linear program in HiGHS that changes a little, solved by simplex steps from the basis of the last one."""
+"""Linear programs in HiGHS that change little from solve to solve, warm-started from the last basis."""
 
 from __future__ import annotations
 
@@ -12,15 +12,14 @@ from fairopt.methods.arrays import Float, Int
 from fairopt.runtime.lazy import sp
 
 TOLERANCE, SMALLEST = 1e-10, 1e-12  # the tightest that HiGHS takes
-DUAL, PRIMAL = 1, 4  # HiGHS's numbers of simplex strategies
-LOWER, BASIC, UPPER, FREE = 0, 1, 2, 3  # HiGHS's numbers of places in a basis
+DUAL, PRIMAL = 1, 4  # HiGHS's simplex strategies
+LOWER, BASIC, UPPER, FREE = 0, 1, 2, 3  # HiGHS's basis statuses
 
 
 class Simplex:
     """Minimise ``costs @ x`` under bounds on x and on rows, as given last.
 
-    After `run` there are ``values`` and ``duals`` of columns and rows, and their places in the basis, ``of_columns``
-    and ``of_rows``.
+    `run` sets ``values`` of columns, ``duals`` of rows, and the basis statuses ``of_columns`` and ``of_rows``.
     """
 
     def __init__(self, verbose: bool = False) -> None:
@@ -50,11 +49,10 @@ class Simplex:
         basis: tuple[Int, Int] | None,
         size: float = 1.0,
     ) -> None:
-        """Pass the program, and the places of columns and rows in a basis.
+        """Pass a program and the basis statuses of its columns and rows.
 
-        HiGHS is given multiples of a ``size`` of all bounds and costs, as its tolerances are absolute.
-
-        HiGHS refuses numbers beyond 1e15, and then `run` finds nothing.
+        All bounds and costs are multiplied by ``size``, since HiGHS's tolerances are absolute. HiGHS refuses numbers
+        beyond 1e15; `run` then returns False.
         """
         from highspy import HighsBasis, HighsBasisStatus, HighsLp, MatrixFormat
 
@@ -77,9 +75,9 @@ class Simplex:
         self.highs.setBasis(kept)
 
     def run(self, deadline: float | None, first: int = PRIMAL, interior: bool = False) -> bool:
-        """Whether HiGHS finds an optimum, by the strategy that comes first or, from scratch, the other one.
+        """Whether HiGHS finds an optimum by the ``first`` strategy or, from scratch, by the other one.
 
-        With ``interior`` by an interior point first, which is moved to a basis.
+        If ``interior``, the interior point method with crossover replaces the first.
         """
         from highspy import HighsModelStatus
 
@@ -98,7 +96,7 @@ class Simplex:
             if strategy == first:
                 highs.clearSolver()
         else:
-            if not (status == HighsModelStatus.kUnknown and there):  # nearly optimal: the certificate decides
+            if not (status == HighsModelStatus.kUnknown and there):  # nearly optimal: the gate decides
                 return False
         basis = highs.getBasis()
         self.of_columns, self.of_rows = (

@@ -1,4 +1,4 @@
-"""Whole tasks over time: a scheduler for a loop of one's own, and a simulator.
+"""Whole tasks over time: a scheduler and a simulator.
 
 The names for users, beside `fairopt.Scheduler`, `fairopt.Job` and `fairopt.simulate`:
 
@@ -7,10 +7,10 @@ The names for users, beside `fairopt.Scheduler`, `fairopt.Job` and `fairopt.simu
 
 The files:
 
-* `scheduler`: lowest share first. `requests`: what its tasks need, checked.
+* `scheduler`: lowest share first. `requests`: demands of its tasks, checked.
 * `jobs`: batches of equal tasks with arrival and duration. `files`: jobs from tables and traces.
-* `simulation`: jobs in, events of the scheduler out. `timeline`: what ran when, and what is measured of it.
-* `fair`: the divisible optimum at moments of a timeline. `frames`: its tables. `saved`: its files.
+* `simulation`: the event loop. `timeline`: its result. `frames`: its tables. `saved`: its files.
+* `fair`: the divisible optimum at moments of a timeline.
 """
 
 from fairopt.runtime.lazy import public_names

@@ -1,4 +1,4 @@
-"""Fair shares at moments of a timeline: the divisible optimum of the same notion for the tasks present."""
+"""Fair shares at moments of a timeline: the divisible optimum for the tasks present."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LATE = "not reached before the time limit"
 
 
 def with_fair_at(timeline: Timeline, moments: ArrayLike, time_limit: float | None = None) -> Timeline:
-    """See `Timeline.with_fair_at`; Ctrl-C leaves the rest NaN."""
+    """See `Timeline.with_fair_at`; after Ctrl-C the remaining moments are NaN."""
     begin(time_limit)
     clock = Clock(time_limit)
     at = moments_of(moments, "fair_at")
@@ -49,7 +49,7 @@ def with_fair_at(timeline: Timeline, moments: ArrayLike, time_limit: float | Non
 
 
 def _fair_shares(timeline: Timeline, at: float, time_limit: float | None) -> Float:
-    """Fair share of each user at a moment; 0 without tasks that run or wait."""
+    """Fair share of each user at a moment; 0 for users without running or waiting tasks."""
     table, cluster, n_users = timeline.table, timeline.cluster, len(timeline.users)
     present = np.bincount(table.kind, table.tasks * (table.arrival <= at), minlength=len(table.demands))
     present -= np.bincount(table.kind[timeline.task_job[timeline.end <= at]], minlength=len(table.demands))
@@ -60,7 +60,7 @@ def _fair_shares(timeline: Timeline, at: float, time_limit: float | None) -> Flo
     wished = np.bincount(user, per_task * present[kinds], minlength=n_users)
     masks = [table.requests[k].allowed for k in kinds]
     eligible = [np.ones(cluster.n_servers, dtype=bool) if mask is None else mask for mask in masks]
-    instance = Instance(  # a share per weight is a number of tasks per weight over the share of one task
+    instance = Instance(  # shares per weight are levelled as tasks over these weights
         table.demands[kinds],
         cluster.capacities,
         weights=table.weights[user] * present[kinds] / wished[user],

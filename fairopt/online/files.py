@@ -20,7 +20,7 @@ __all__ = ["JobTrace", "read_jobs"]
 
 @dataclass(frozen=True, repr=False)
 class JobTrace(Sequence[Job]):
-    """The jobs of a file, for `fairopt.simulate`, and the notes of its reader.
+    """The jobs of a file, for `simulate`, and the notes of its reader.
 
     Attributes
     ----------
@@ -65,41 +65,40 @@ def read_jobs(
     path : path-like
         One of
 
-        * a CSV file with a line for each job: ``user``, ``arrival`` and ``duration`` (of one task, in the same unit
-          of time); optionally ``tasks`` (a whole number, default 1), ``weight`` (of the user, the same on all its
-          lines, default 1) and ``servers`` (names of servers or of types of server joined by ``|``, default
-          everywhere). Every other column is a resource, in units per task, under the same header as that of the
-          servers: ``memory [GiB]`` is memory in GiB, and nothing is converted,
+        * a CSV file with a line for each job: ``user``, ``arrival`` and ``duration`` (of one task, in the same unit of
+          time); optionally ``tasks`` (default 1), ``weight`` (of the user, the same on all its lines, default 1) and
+          ``servers`` (servers or types of servers joined by ``|``, default all). Every other column is a resource, in
+          units per task, with the header that the servers have, as ``memory [GiB]``; nothing is converted,
         * a folder of the openb trace, see Notes.
     servers : Instance, optional
-        The cluster: its servers and resources, while its users do not matter. Default for openb: that of the folder.
-    users : {"shape", "qos"}, optional
-        For openb only. ``"shape"`` (default): tasks with equal demands that may run on the same types of GPU are of one
-        user, as in `fairopt.datasets.openb`. ``"qos"``: those of one quality of service are.
-    pods : str, optional
-        For openb only: the list of tasks, default ``"default"``.
+        The servers and resources. Default for openb: those of the folder.
+    users : {"shape", "qos"}, default "shape"
+        For openb only: group tasks into users by equal demands and types of GPU, as `fairopt.datasets.openb`, or by
+        quality of service.
+    pods : str, default "default"
+        For openb only: the list of tasks.
     compress : float, default 1.0
-        Divide all arrivals by this number. Durations stay, so that more jobs run side by side.
+        Divide all arrivals by this number; durations stay.
 
     Returns
     -------
     JobTrace
-        A sequence of `Job`, in the order of the file, with ``notes``. Demands follow the resources of the servers.
+        In the order of the file.
 
     Raises
     ------
     InvalidInstance
-        If a file is wrong (the message names the line, the column, the value and the fix), jobs need a resource that
-        the servers do not have, or a task of a table is larger than any server where it may run.
+        If a file is wrong, jobs need a resource that the servers do not have, or a task of a table fits on no server
+        where it may run.
 
     Notes
     -----
-    *Resources* are matched by name, in any order. One that the table does not name is taken by no job, with a note; a
-    column of zeros for a resource that the servers do not have is left out, with a note.
+    Resources are matched by name. A resource that the table lacks has zero demand, and a column of zeros that the
+    servers lack is ignored, each with a note.
 
     *openb*: each pod is a job of one task that arrives at ``creation_time``, runs for
-    ``deletion_time - scheduled_time`` (seconds) and may run where `fairopt.datasets.openb` lets it. Pods that never
-    were scheduled, that have no such times or that are larger than any server are left out, and counted in the notes.
+    ``deletion_time - scheduled_time`` seconds and may run where `fairopt.datasets.openb` allows it. Pods without these
+    times or larger than any server are left out, with a note.
 
     Examples
     --------
@@ -148,7 +147,7 @@ def read_jobs(
 
 
 def _individual(names: Sequence[str], servers: Instance) -> tuple[str, ...]:
-    """Names of servers and types; a row of several servers is replaced by the scheduler's names for them."""
+    """Servers and types by name; rows with counts are replaced by the names of their individual servers."""
     counts = dict(zip(servers.servers, servers.counts.tolist(), strict=True))
     return tuple(
         one

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fairopt.errors import InvalidBlock, nearest, optional
+from fairopt.errors import InvalidBlock, nearest
 from fairopt.online.timeline import Timeline, moments_of
+from fairopt.runtime.lazy import pandas
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -25,13 +26,12 @@ def frame(timeline: Timeline, by: str, times: ArrayLike | None) -> pd.DataFrame:
         raise InvalidBlock(f"no table by {by!r}; {nearest(by, _VIEWS)}")
     if times is not None and by != "time":
         raise InvalidBlock(f"times belong to the table by 'time', not to that by {by!r}; leave them out")
-    pd = optional("pandas", "parquet", "to_frame()")
     columns = _by_time(timeline, times) if by == "time" else _VIEWS[by](timeline)
-    return pd.DataFrame(columns).set_index(by)
+    return pandas().DataFrame(columns).set_index(by)
 
 
 def by_task(timeline: Timeline) -> dict[str, Any]:
-    """Columns with a row for each task that started; see `Timeline.to_frame`."""
+    """Columns by task that started; see `Timeline.to_frame`."""
     table, job = timeline.table, timeline.task_job
     return {
         "task": np.arange(len(job)),
@@ -131,6 +131,6 @@ def _names(labels: tuple[str, ...], index: NDArray[np.int64]) -> Any:
 
 
 def _means(values: Float, group: NDArray[np.int64], n: int) -> Float:
-    """The mean of each group, NaN of nothing."""
+    """The mean of each group, NaN for empty ones."""
     many = np.bincount(group, minlength=n)
     return np.divide(np.bincount(group, values, minlength=n), many, out=np.full(n, np.nan), where=many > 0)

@@ -1,4 +1,4 @@
-"""Jobs, batches of equal tasks that arrive at a time and run for one; and many of them as arrays, by number."""
+"""Jobs: batches of equal tasks with an arrival and a duration; and many of them as arrays."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Time = float | Fraction  # whole numbers too
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """Equal tasks of one user, which arrive together and run one by one or at once, for `simulate`.
+    """Equal tasks of one user, which arrive together, for `simulate`.
 
     Parameters
     ----------
@@ -34,21 +34,20 @@ class Job:
     demands : array-like of shape (n_resources,) or dict by resource
         Units of each resource that one task takes; at least one is positive. A dict may leave resources out.
     duration : float
-        How long each task runs, > 0, in the unit of all times of the simulation, as seconds.
+        Time that each task runs, > 0, in the unit of all times of the simulation.
     tasks : int, default 1
         Number of tasks, at least 1.
     arrival : float, default 0
-        When the tasks start to wait.
+        Time from which the tasks wait.
     weight : float, default 1
         Entitlement of the user, > 0; the same in all jobs of a user.
     eligible : sequence of str or of bool, optional
-        Labels of the servers, or of types of servers, where the tasks may run, or True and False by server. Default
-        everywhere.
+        Labels of servers, or of types of servers, where the tasks may run, or booleans by server. Default: all.
 
     Raises
     ------
     InvalidInstance
-        If a value is wrong; the message names the user, the value and the fix.
+        If a value is wrong.
 
     Notes
     -----
@@ -92,7 +91,7 @@ class Job:
 
 
 def _number(user: str, name: str, value: Any, positive: bool = False) -> Any:
-    """A finite number: whole numbers and fractions as they are, others as float."""
+    """A finite number; whole numbers and fractions stay exact, others become floats."""
     if type(value) not in (float, int, Fraction, bool) and isinstance(value, Real):
         value = int(value) if isinstance(value, Integral) else float(value)
     try:
@@ -106,15 +105,14 @@ def _number(user: str, name: str, value: Any, positive: bool = False) -> Any:
 
 
 class JobTable:
-    """Jobs as arrays. Jobs of one *kind* have the same user, demands and servers where they may run.
+    """Jobs as arrays. Jobs of one *kind* have the same user, demands and eligible servers.
 
-    ``users`` are in order of their first job, with ``weights``; by job ``kind``, ``user``, ``tasks``, ``arrival`` and
-    ``duration``, (n_jobs,) each; by kind ``user_of_kind``, ``demands`` (n_kinds, n_resources), ``requests`` and
-    ``share``, that of one task.
+    ``users`` are in order of their first job, with ``weights``. ``kind``, ``user``, ``tasks``, ``arrival`` and
+    ``duration`` are by job; ``user_of_kind``, ``demands``, ``requests`` and ``share`` (of one task) by kind.
     """
 
     def __init__(self, jobs: Iterable[Job], requests: Requests) -> None:
-        """Check the jobs against servers, and the share: nothing is submitted."""
+        """Check the jobs and the share against the servers."""
         if isinstance(jobs, Job) or not isinstance(jobs, Iterable):
             raise InvalidInstance(f"jobs is {jobs!r}; give a list of fo.Job(user, demands, duration, ...)")
         self.jobs = tuple(jobs)

@@ -1,4 +1,4 @@
-"""What tasks need, checked against the servers: units, where they may run, and what one is worth of a share."""
+"""Requests of tasks, checked against the servers: units, eligible servers, and the share of one task."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ __all__ = ["Requests", "checked_demands", "checked_places", "individual_servers"
 
 MOST_TASKS = 2.0**53  # of a job; above, floats cannot represent every whole number
 
-# A key that tells a request apart, the request, and the share of one task: a number, or a list by server.
+# A key of the request, the request, and the share of one task: a number, or a list by server.
 Asked: TypeAlias = tuple[Any, Request, float | list[float]]
 
 
 class Requests:
-    """The requests of tasks on the servers of an instance; the share of a task is that of its user alone."""
+    """Requests of tasks on the servers of an instance; the share of a task is that of its user alone."""
 
     def __init__(self, instance: Instance, servers: Servers, share: Share) -> None:
         self.instance, self.share, self._servers = instance, share, servers
@@ -37,7 +37,7 @@ class Requests:
                 self._places.setdefault(kind, []).append(row)
 
     def of(self, user: str, demands: Any, eligible: Any) -> Asked:
-        """What a task needs: the same for the same demands and places. `InvalidInstance` if it fits on no server."""
+        """The request of a task; `InvalidInstance` if it fits on no server."""
         instance = self.instance
         units = checked_demands(user, demands)
         if isinstance(units, dict):
@@ -56,7 +56,7 @@ class Requests:
                 raise InvalidInstance(self._too_large(user, request))
             per_user = [value for value in vars(self.share).values() if isinstance(value, ByUser)]
             users = list(dict.fromkeys([user, *(name for value in per_user for name, _ in value.pairs)]))
-            alone = Instance(  # and users whom the block names
+            alone = Instance(  # with the users that the share names
                 [units] * len(users),
                 instance.capacities,
                 users=users,
@@ -70,7 +70,7 @@ class Requests:
         return self._known[key]
 
     def _allowed_rows(self, user: str, eligible: Any) -> NDArray[np.bool_]:
-        """Which servers a list of names of servers and types, or a mask, allows."""
+        """The servers that a mask, or a list of servers and types, allows."""
         n = self.instance.n_servers
         given = eligible if isinstance(eligible, np.ndarray) else np.array(checked_places(user, eligible))
         if given.dtype == bool:
@@ -88,7 +88,7 @@ class Requests:
         return allowed
 
     def _too_large(self, user: str, request: Request) -> str:
-        """Why a task fits on no server."""
+        """The message about a task that fits on no server."""
         instance = self.instance
         rows = slice(None) if request.allowed is None else request.allowed
         most = instance.capacities[rows].max(axis=0)
@@ -102,7 +102,7 @@ class Requests:
 
 
 def checked_demands(user: str, given: Any) -> tuple[float, ...] | dict[str, float]:
-    """Units as a tuple, not copied where it is one of floats, or by resource."""
+    """Demands as a tuple, or as a dict by resource."""
     given = by_label(given)
     units = given
     if type(given) is not tuple or not all(type(one) is float for one in given):
@@ -118,7 +118,7 @@ def checked_demands(user: str, given: Any) -> tuple[float, ...] | dict[str, floa
 
 
 def checked_places(user: str, given: Any) -> tuple[str, ...] | tuple[bool, ...] | None:
-    """Labels or a mask as a tuple, not copied where it is one."""
+    """Labels or a mask as a tuple."""
     if given is None:
         return None
     names = () if isinstance(given, str) or not isinstance(given, Iterable) else given
@@ -130,7 +130,7 @@ def checked_places(user: str, given: Any) -> tuple[str, ...] | tuple[bool, ...] 
 
 
 def individual_servers(capacities: Any, resources: Any, servers: Any, server_types: Any, pooled: bool) -> Instance:
-    """An instance of no users on individual servers, or with a pool for each type."""
+    """An instance without users on individual servers, or with a pool for each type."""
     if isinstance(capacities, Instance):
         if not (resources is None and servers is None and server_types is None):
             raise InvalidInstance("the labels are those of the instance; leave resources, servers and server_types out")

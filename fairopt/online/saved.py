@@ -1,4 +1,4 @@
-"""Timelines as JSON files: nothing in a file is executed, and what ran is run again, so that it cannot contradict."""
+"""Timelines as JSON files; nothing in a file is executed, and loading simulates its events again."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ __all__ = ["load", "save"]
 _Finite = Annotated[float, Field(allow_inf_nan=False)]
 _Part = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 _Index = Annotated[int, Field(ge=0)]
-_Long = Field(fail_fast=True)  # each further fault would take 1 kB
+_Long = Field(fail_fast=True)  # each fault takes 1 kB
 
 
 def _text(time: Any) -> Any:
-    """A time as JSON: fractions as text."""
+    """A time for JSON; fractions are text."""
     return f"{time.numerator}/{time.denominator}" if isinstance(time, Fraction) else time
 
 
@@ -49,7 +49,7 @@ _Time = Annotated[Any, AfterValidator(_time)]
 
 
 class _Job(BaseModel):
-    """A job, whose numbers `Job` checks; ``eligible`` is the place of a list in ``places``."""
+    """A job, whose numbers `Job` checks; ``eligible`` is an index into ``places``."""
 
     model_config = ConfigDict(strict=True, extra="forbid")
 
@@ -142,7 +142,7 @@ class _Task(NamedTuple):
 
 
 class _Saved:
-    """A scheduler that starts the tasks of a file when and where they started."""
+    """A scheduler that replays the starts of a file."""
 
     name = "the saved run"
 
@@ -165,7 +165,7 @@ class _Saved:
 
 
 def _joined(data: _File, again: Timeline, share: Share | str) -> Timeline:
-    """The timeline in a file, which is that of running it again."""
+    """The timeline of a file, which must agree with its replay."""
     users, fair = len(again.users), data.fair_shares
     for key in ("start", "end", "share_per_task"):
         given, found = np.array(getattr(data, key), dtype=float), getattr(again, key)
@@ -190,7 +190,7 @@ def _joined(data: _File, again: Timeline, share: Share | str) -> Timeline:
 
 
 def _share(text: str) -> Share | str:
-    """The share of a repr, or the text itself where that is not of fairopt's blocks."""
+    """The share of a repr, or the text itself if it is not one of fairopt's blocks."""
     try:
         objective = parse_policy(f"Leximin({text})").objective
     except FairoptError:

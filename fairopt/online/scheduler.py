@@ -1,4 +1,4 @@
-"""Lowest share first: which user's task starts next, and where; to be called from a scheduler's own loop."""
+"""Lowest share first: whose task starts next, and on which server."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ __all__ = ["PlacedTask", "Scheduler"]
 
 Float = NDArray[np.float64]
 
-MOST_ASKED = 64  # users whose queues are set aside, in order, before all are compared at once
-EACH_COSTS = 175  # queues compared at once take as long as one user asked
-FEW_FREED = 4  # servers on which tasks ended since the last decision: fewer are asked one by one
+MOST_TRIED = 64  # blocked users tried one by one before all blocked queues are compared at once
+EACH_COSTS = 175  # comparing so many queues at once takes as long as trying one user
+FEW_FREED = 4  # up to so many servers on which tasks ended are tried one by one
 _DOMINANT = DominantShare()
 FIX_AT = "give at= as a time, a number that never decreases"
 
@@ -61,22 +61,22 @@ class PlacedTask(NamedTuple):
 
 
 class _Queue:
-    """Waiting tasks of one user that make the same request; ``share`` is that of one task, or a list by server."""
+    """Waiting tasks of one user with the same request; ``share`` is that of one task, or a list by server."""
 
     __slots__ = ("jobs", "number", "request", "share", "slot", "user")
 
     def __init__(self, number: int, user: _User, request: Request, share: float | list[float]) -> None:
         self.number, self.user, self.request, self.share = number, user, request, share
         self.jobs: deque[list[Any]] = deque()  # [number of the job, tasks left]
-        self.slot: int | None = None  # in the table of queues set aside, as their task fits nowhere
+        self.slot: int | None = None  # in the table of blocked queues, whose task fits nowhere
 
 
 class _User:
-    """A user: what it runs, and what waits."""
+    """A user with its running and waiting tasks."""
 
     __slots__ = (
-        "aside",
         "average",
+        "blocked",
         "index",
         "limit",
         "name",
@@ -93,24 +93,24 @@ class _User:
     def __init__(self, name: str, index: int) -> None:
         self.name, self.index, self.weight, self.limit = name, index, 1.0, math.inf
         self.queues: dict[Any, _Queue] = {}
-        self.ready: list[tuple[int, int, _Queue]] = []  # heap of queues by their first job, if not set aside
-        self.aside: set[_Queue] = set()
+        self.ready: list[tuple[int, int, _Queue]] = []  # heap of queues that are not blocked, by their first job
+        self.blocked: set[_Queue] = set()
         self.shares: dict[float, int] = {}  # running tasks by the share of one
         self.present, self.running = 0.0, 0
         self.waiting: float = 0
-        self.average, self.since = 0.0, 0.0  # decayed average of the present share, at a time
+        self.average, self.since = 0.0, 0.0  # decayed average of the share, and its time
 
 
 class _Line:
-    """Users by key: a heap of keys that end with the user, of which the last that was put counts."""
+    """A priority queue of users: a heap of keys that end with the user; a new key replaces the user's old one."""
 
     def __init__(self, fresh: Callable[[_User], tuple[Any, ...]] | None) -> None:
         self.heap: list[tuple[Any, ...]] = []
-        self.counts: dict[_User, tuple[Any, ...]] = {}  # the entry that counts, by user
-        self.fresh = fresh  # the key now, where keys rise with time
+        self.counts: dict[_User, tuple[Any, ...]] = {}  # the valid key of each user
+        self.fresh = fresh  # the current key, if keys increase with time
 
     def put(self, key: tuple[Any, ...]) -> None:
-        """Give a user its place."""
+        """Set the key of a user."""
         heap = self.heap
         self.counts[key[-1]] = key
         if heap and heap[0][-1] is key[-1]:
@@ -122,7 +122,7 @@ class _Line:
                 heapify(heap)
 
     def first(self) -> tuple[Any, ...] | None:
-        """The smallest key, up to date."""
+        """The smallest current key."""
         heap, counts = self.heap, self.counts
         while heap:
             key = heap[0]
@@ -136,10 +136,7 @@ class _Line:
         return None
 
     def search(self, found: Callable[[_User], Any], most: int) -> tuple[Any, bool]:
-        """The first answer of a function of users, in order; and whether all were asked, or enough for an answer.
-
-        No more users are asked once ``most`` were.
-        """
+        """The first result of a function of users, in order, and whether it is conclusive after ``most`` users."""
         passed: list[tuple[Any, ...]] = []
         answer = None
         while answer is None and len(passed) <= most and (key := self.first()) is not None:
@@ -150,34 +147,34 @@ class _Line:
         return answer, answer is not None or len(passed) <= most
 
 
-class _Aside:
-    """A table of queues whose task fits nowhere, with what is compared at once when a task ends."""
+class _Blocked:
+    """A table of blocked queues, whose task fits nowhere, compared at once when tasks end."""
 
     def __init__(self, n_resources: int) -> None:
         self.queues: list[_Queue] = []
         self.units, self.keys = np.empty((8, n_resources)), np.empty(8)
 
     def add(self, queue: _Queue, key: float) -> None:
-        """Add a queue, with the key by which it is chosen."""
+        """Add a queue with its key."""
         k = queue.slot = len(self.queues)
         self.queues.append(queue)
-        queue.user.aside.add(queue)
+        queue.user.blocked.add(queue)
         if k == len(self.keys):
             self.units, self.keys = np.concatenate([self.units] * 2), np.concatenate([self.keys] * 2)
         self.units[k], self.keys[k] = queue.request.units, key
 
     def remove(self, queue: _Queue) -> None:
-        """Remove a queue; the last one takes its place."""
+        """Remove a queue; the last one takes its slot."""
         k, last = queue.slot, self.queues.pop()
         assert k is not None
         if last is not queue:
             self.queues[k], last.slot = last, k
             self.units[k], self.keys[k] = self.units[len(self.queues)], self.keys[len(self.queues)]
         queue.slot = None
-        queue.user.aside.remove(queue)
+        queue.user.blocked.remove(queue)
 
     def fitting(self, room: Float, rows: Sequence[int]) -> list[_Queue]:
-        """The queues whose task fits on one of some servers; of those with the smallest key, if there is one server."""
+        """The queues whose task fits on one of some servers; for one server only those with the smallest key."""
         n = len(self.queues)
         fits = (self.units[:n] <= room[:, None]).all(axis=2)
         found = np.flatnonzero(fits.any(axis=0))
@@ -192,35 +189,32 @@ class _Aside:
 
 
 class Scheduler:
-    """Decide task by task who runs next: the user with the lowest share per weight, if its task fits.
+    """Schedule whole tasks: the user with the lowest share per weight runs next, if its task fits.
 
-    Tasks are whole. Algorithm 1 of Jiang and Wu (2021), for any share, with users' weights, limits and placement
-    constraints, on one or several servers. It has no clock and no threads, and can be pickled: call `submit` when tasks
-    arrive, `next_task` until it returns None, and `finish` when a task ends.
+    Algorithm 1 of Jiang and Wu (2021), for any share, with weights, limits and placement constraints, on one or several
+    servers. Call `submit` when tasks arrive, `next_task` until it returns None, and `finish` when a task ends. A
+    scheduler has no clock and no threads, and can be pickled.
 
     Parameters
     ----------
     capacities : array-like of shape (n_resources,) or (n_servers, n_resources), dict by resource, or Instance
-        Units on each server; of an instance its servers (rows with a count as individual servers) and labels.
+        Units on each server. Of an instance its servers, one for each count, and labels are used.
     share : Share, default DominantShare()
-        What is levelled: the sum of the shares of a user's running tasks. The share of a task is that of an instance
-        of its user alone.
+        A user's share is the sum over its running tasks; that of a task is its share in an instance of its user alone.
     resources, servers, server_types : sequence of str, optional
-        Labels, and the kind of each server.
+        Labels, and the type of each server.
     placement : str or callable, default "first-fit"
-        Which of the servers where the task fits is taken: ``"first-fit"``, the first; ``"best-fit"``, the fullest with
-        the task on it, by the mean over resources of the part in use; ``"least-loaded"``, the emptiest; ``"pooled"``:
-        the servers of each type are one pool without walls. A function is called as ``rule(units, free, rows)`` with
-        the task's units (n_resources,), the rows of servers where it fits, and what is free on these
-        (n_rows, n_resources), and returns one of the rows.
+        The server of a task, among those where it fits: ``"first-fit"``, the first; ``"best-fit"``, the fullest, by the
+        mean fraction in use over resources; ``"least-loaded"``, the emptiest; ``"pooled"``, all servers of a type as
+        one pool. A function is called as ``rule(units, free, rows)`` with the task's units (n_resources,), the free
+        units (n_rows, n_resources) of servers where it fits, and their rows, and returns one of the rows.
     on_misfit : {"skip", "stop"}, default "skip"
-        What happens if the task of the first user in line fits nowhere: ``"skip"`` goes on to the next one, until a
-        task ends; ``"stop"`` starts nothing before it fits, as in the paper.
+        If the task of the first user fits nowhere, go on to the next user, or start nothing before it fits, as in the
+        paper.
     order : {"share", "arrival"}, default "share"
-        ``"arrival"``: first come, first served; shares are only measured.
+        ``"arrival"`` is first come, first served.
     half_life : float, optional
-        Compare the decayed average of past shares instead of the present ones: what was held a half-life ago counts
-        half. Then every call needs the time ``at``.
+        Compare decayed averages of shares: usage a half-life ago counts half. Then every call needs the time ``at``.
 
     Raises
     ------
@@ -231,18 +225,15 @@ class Scheduler:
 
     Notes
     -----
-    *Ties* go to the user who submitted first; a user's own tasks start in the order of submission, those that fit
-    nowhere passed over under ``"skip"``. Shares that agree to 36 bits are equal.
+    *Ties* go to the user who submitted first; a user's tasks start in the order of submission. Shares that agree to 36
+    bits are equal.
 
-    *Cost:* a heap of users makes O(log n) steps for each decision, and as many for each user whose task fits nowhere;
-    it is then set aside, and asked again only about servers on which tasks ended. Placing takes a pass over the
-    servers.
+    *Cost:* O(log n) per decision and per user whose task fits nowhere, which is tried again only on servers where tasks
+    end; plus a pass over the servers.
 
-    *Decay:* a share s held from time t to u changes the average a to ``s + (a - s) * 2 ** (-(u - t) / half_life)``.
-    This is how Kueue's admission fair sharing averages usage, with sampling at every event instead of an interval;
-    users with equal averages are ordered by their present shares, which is the limit of its penalty for admissions as
-    the interval goes to 0. Slurm decays the sum of past usage by the same factor, and orders by that over the user's
-    entitlement.
+    *Decay:* a share s held from time t to u changes the average a to ``s + (a - s) * 2 ** (-(u - t) / half_life)``, as
+    in Kueue's admission fair sharing, sampled at every event. Equal averages are ordered by the current shares, the
+    limit of Kueue's penalty for admissions. Slurm decays the sum of past usage by the same factor.
 
     References
     ----------
@@ -297,22 +288,22 @@ class Scheduler:
         self.requests = Requests(self.instance, self._servers, share)
         self._users: dict[str, _User] = {}
         fresh = None if half_life is None else self._key
-        self._line, self._aside_line = _Line(fresh), _Line(fresh)
+        self._line, self._blocked_line = _Line(fresh), _Line(fresh)
         self._queues = 0
         self._jobs = 0
         self._started = 0
         self._running: dict[int, tuple[_Queue, int]] = {}
-        self._queue_of: dict[int, _Queue] = {}  # by number of a job of which a task waits
-        self._aside = _Aside(self.instance.n_resources)
-        self._freed: dict[int, None] = {}  # servers on which tasks ended since queues were last asked about them
+        self._queue_of: dict[int, _Queue] = {}  # by number of a job with waiting tasks
+        self._blocked = _Blocked(self.instance.n_resources)
+        self._freed: dict[int, None] = {}  # servers on which tasks ended since blocked queues were last tried there
         self._time: float | None = None
         self._origin = 0.0
 
-    # -- what is asked --------------------------------------------------------------------------------------------
+    # -- state ----------------------------------------------------------------------------------------------------
 
     @property
     def shares(self) -> dict[str, float]:
-        """Share of each user, in order of first submission: with ``half_life`` the decayed average at the last time."""
+        """Share of each user, in order of first submission; with ``half_life`` the decayed average."""
         return {name: self._share(user) for name, user in self._users.items()}
 
     @property
@@ -335,7 +326,7 @@ class Scheduler:
         who = f"{counted(len(self._users), 'user')} on {counted(self.instance.n_servers, 'server')}"
         return f"<Scheduler of {self.share}: {who}, {many}>"
 
-    # -- what is told ---------------------------------------------------------------------------------------------
+    # -- events ---------------------------------------------------------------------------------------------------
 
     def submit(
         self,
@@ -348,7 +339,7 @@ class Scheduler:
         eligible: Sequence[str] | ArrayLike | None = None,
         at: float | None = None,
     ) -> int:
-        """Add a job: equal tasks of a user, which wait.
+        """Add a job: equal tasks of a user.
 
         Parameters
         ----------
@@ -359,10 +350,10 @@ class Scheduler:
         tasks : int, default 1
             Number of tasks; infinity for an endless backlog.
         weight, limit : float, optional
-            The user's weight, and how many tasks it may run at once (0 for none, infinity for no limit); from now on,
-            for all its jobs. Default: as they are, at first 1 and no limit.
+            The user's weight, and the most tasks that it may run at once, from now on for all its jobs. Default:
+            unchanged, initially 1 and infinity.
         eligible : sequence of str, or array-like of bool of shape (n_servers,), optional
-            Servers, or types of servers, where the tasks may run. Default everywhere.
+            Servers, or types of servers, where the tasks may run. Default: all.
         at : float, optional
             The time, which never decreases; required with ``half_life``.
 
@@ -374,7 +365,7 @@ class Scheduler:
         Raises
         ------
         InvalidInstance
-            If a value is wrong, or a task fits on no server even when nothing else runs; nothing is submitted then.
+            If a value is wrong, or a task fits on no empty server.
         OutOfDomain
             If the share is zero or not defined for the demands.
 
@@ -428,7 +419,7 @@ class Scheduler:
         return job
 
     def withdraw(self, job: int, at: float | None = None) -> float:
-        """Take back the tasks of a job that wait; those that run are not touched.
+        """Withdraw the waiting tasks of a job.
 
         Parameters
         ----------
@@ -440,7 +431,7 @@ class Scheduler:
         Returns
         -------
         int
-            How many waited; infinity for an endless backlog.
+            The number of waiting tasks; infinity for an endless backlog.
 
         Raises
         ------
@@ -472,12 +463,12 @@ class Scheduler:
             user.ready = [(_first_job(one), one.number, one) for *_, one in user.ready if one.jobs]
             heapify(user.ready)
         elif not queue.jobs:
-            self._leave_aside(queue)
+            self._unblock(queue)
         self._enter(user)
         return left
 
     def next_task(self, at: float | None = None) -> PlacedTask | None:
-        """Start the next task, and say whose and where; None if no task may start now.
+        """Start the next task; None if no task can start now.
 
         Parameters
         ----------
@@ -500,14 +491,14 @@ class Scheduler:
         """
         if at is not None or self.half_life is not None:
             self._advance(at)
-        if len(self._freed) > FEW_FREED and self._aside.queues:
-            self._ask_again()
+        if len(self._freed) > FEW_FREED and self._blocked.queues:
+            self._retry()
         line, skip = self._line, self.on_misfit == "skip"
         while True:
             key = line.first()
             first = None if key is None else key[-1].ready[0][2]
             if self._freed and skip:
-                queue = self._first_aside()
+                queue = self._first_blocked()
                 if queue is not None and (first is None or self._place(queue) < self._place(first)):
                     row = self._servers.choose(queue.request, self._rule)
                     assert row is not None
@@ -521,11 +512,11 @@ class Scheduler:
             if not skip:
                 return None
             heappop(first.user.ready)
-            self._aside.add(first, self._plain_key(first))
+            self._blocked.add(first, self._plain_key(first))
             self._enter(first.user)
 
     def finish(self, task: PlacedTask | int, at: float | None = None) -> None:
-        """End a running task, and give back what it held.
+        """End a running task, and release its resources.
 
         Parameters
         ----------
@@ -567,10 +558,10 @@ class Scheduler:
         user.present = self._present(user)
         self._enter(user)
 
-    # -- pieces ---------------------------------------------------------------------------------------------------
+    # -- steps ----------------------------------------------------------------------------------------------------
 
     def _advance(self, at: float | None) -> None:
-        """Take the time of a call."""
+        """Set the time of a call."""
         if at is None:
             if self.half_life is not None:
                 raise InvalidInstance(f"half_life needs the time of every call; {FIX_AT}")
@@ -598,7 +589,7 @@ class Scheduler:
         return user.present + (user.average - user.present) * decay
 
     def _share(self, user: _User) -> float:
-        """The share that is compared, times the weight."""
+        """The current share, or its decayed average."""
         return user.present if self.half_life is None or self._time is None else self._average(user)
 
     def _settle(self, user: _User) -> None:
@@ -607,10 +598,10 @@ class Scheduler:
         user.average, user.since = self._average(user), self._time
 
     def _key(self, user: _User) -> tuple[Any, ...]:
-        """What users are ordered by; it ends with the user.
+        """The sort key of a user, with the user last.
 
-        With decay it is the average, multiplied by a factor that grows with time alike for all, so that the key of a
-        user who runs nothing stays, and no key falls while the user's tasks stay: entries of the heap are lower bounds.
+        With decay it is the average times a factor that grows with time, the same for all: the key of a user without
+        tasks is constant, and others do not decrease between events, so entries of the heap are lower bounds.
         """
         if self.order == "arrival":
             return (user.ready[0][0] if user.ready else 0), user.index, user
@@ -623,73 +614,70 @@ class Scheduler:
         return round(exponent, 6), present, user.index, user
 
     def _plain_key(self, queue: _Queue) -> float:
-        """The key of a queue that is set aside, as one number; with decay 0, since it changes with time."""
+        """The key of a blocked queue as one number; 0 with decay, where it changes with time."""
         if self.order == "arrival":
             return queue.jobs[0][0]
         return 0.0 if self.half_life is not None else self._key(queue.user)[0]
 
     def _enter(self, user: _User) -> None:
-        """Give a user its place in the heap, and its queues set aside their key, after any of these changed.
-
-        A user at its limit leaves both: what is set aside is asked about servers where tasks end, and nothing else.
-        """
-        blocked = user.running + 1 > user.limit
-        if user.aside and blocked:
-            for queue in tuple(user.aside):
+        """Update the keys of a user and of its blocked queues; a user at its limit leaves both."""
+        at_limit = user.running + 1 > user.limit
+        if user.blocked and at_limit:
+            for queue in tuple(user.blocked):
                 self._return(queue)
-        if blocked or not user.ready:
+        if at_limit or not user.ready:
             self._line.counts.pop(user, None)
         else:
             self._line.put(self._key(user))
-        if user.aside:
-            self._aside_line.put(self._key(user))
-            for queue in user.aside:
-                self._aside.keys[queue.slot] = self._plain_key(queue)
+        if user.blocked:
+            self._blocked_line.put(self._key(user))
+            for queue in user.blocked:
+                self._blocked.keys[queue.slot] = self._plain_key(queue)
 
     def _return(self, queue: _Queue) -> None:
-        """Return a queue that was set aside to those of its user that are ready."""
-        self._leave_aside(queue)
+        """Return a blocked queue to its user's ready ones."""
+        self._unblock(queue)
         heappush(queue.user.ready, (_first_job(queue), queue.number, queue))
 
-    def _leave_aside(self, queue: _Queue) -> None:
-        """Remove a queue from those set aside, and its user from their line after the last."""
-        self._aside.remove(queue)
-        if not queue.user.aside:
-            self._aside_line.counts.pop(queue.user, None)
+    def _unblock(self, queue: _Queue) -> None:
+        """Remove a queue from the blocked ones, and its user too if it was the last."""
+        self._blocked.remove(queue)
+        if not queue.user.blocked:
+            self._blocked_line.counts.pop(queue.user, None)
 
-    def _ask_again(self) -> None:
-        """Return to the heap all queues whose task fits on a server where one ended."""
+    def _retry(self) -> None:
+        """Return to the heap all blocked queues whose task fits on a server where one ended."""
         rows = list(self._freed)
         self._freed.clear()
-        for queue in self._aside.fitting(self._servers.room(rows), rows):
+        for queue in self._blocked.fitting(self._servers.room(rows), rows):
             self._return(queue)
             self._enter(queue.user)
 
-    def _first_aside(self) -> _Queue | None:
-        """The first in line of the queues set aside whose task fits where one ended; forget servers where none fits."""
+    def _first_blocked(self) -> _Queue | None:
+        """The first blocked queue whose task fits where one ended; forget servers where none fits."""
         servers, rows = self._servers, list(self._freed)
 
         def fitting(user: _User) -> _Queue | None:
-            fits = [queue for queue in user.aside if any(servers.fits(queue.request, row) for row in rows)]
+            fits = [queue for queue in user.blocked if any(servers.fits(queue.request, row) for row in rows)]
             return min(fits, key=_first_job, default=None)
 
         if self.order == "share":
-            most = min(4 + len(self._aside.queues) // EACH_COSTS, MOST_ASKED)
-            queue, decided = self._aside_line.search(fitting, most)
+            most = min(4 + len(self._blocked.queues) // EACH_COSTS, MOST_TRIED)
+            queue, decided = self._blocked_line.search(fitting, most)
             if decided:
                 if queue is None:
                     self._freed.clear()
                 return queue
         found: list[_Queue] = []
         for row in rows:
-            here = self._aside.fitting(servers.room([row]), [row])
+            here = self._blocked.fitting(servers.room([row]), [row])
             if not here:
                 del self._freed[row]
             found += here
         return min(found, key=self._place, default=None)
 
     def _place(self, queue: _Queue) -> tuple[Any, ...]:
-        """The place of a queue in line."""
+        """The sort key of a queue."""
         number = _first_job(queue)
         return (number,) if self.order == "arrival" else (*self._key(queue.user), number)
 

@@ -1,4 +1,4 @@
-"""A simulation by events: jobs arrive, a scheduler starts their tasks, and tasks end after their duration."""
+"""A discrete-event simulation: jobs arrive, a scheduler starts their tasks, and tasks end after their duration."""
 
 from __future__ import annotations
 
@@ -40,53 +40,51 @@ def simulate(
     name: str | None = None,
     time_limit: float | None = None,
 ) -> Timeline:
-    """Run jobs on servers task by task, event by event.
+    """Simulate jobs on servers.
 
     Parameters
     ----------
     capacities : array-like of shape (n_resources,) or (n_servers, n_resources), dict by resource, or Instance
-        Units on each server; of an instance its servers (rows with a count as individual servers) and labels.
+        Units on each server. Of an instance its servers, one for each count, and labels are used.
     jobs : iterable of Job
-        In any order of arrival.
+        In any order.
     share : Share, default DominantShare()
-        What the scheduler levels, and what is measured.
+        The share that the scheduler levels and the timeline measures.
     scheduler : object, optional
-        Default ``Scheduler(capacities, share)``. A new `Scheduler` with other options, or one of your own with the
-        methods ``submit(user, demands, tasks)``, which returns a number of the job, ``next_task()``, which returns an
-        object with ``.job`` and ``.server`` (a label) or None, and ``finish(task)``. Where these take ``at``, it is
-        the time, and ``submit`` gets ``weight`` and ``eligible``, True and False by server or None, if it takes them.
+        Default ``Scheduler(capacities, share)``. A new `Scheduler` with other options, or your own object with the
+        methods ``submit(user, demands, tasks)``, which returns a job number, ``next_task()``, which returns an object
+        with ``.job`` and ``.server`` (a label) or None, and ``finish(task)``. Methods that take ``at`` get the time;
+        ``submit`` gets ``weight`` and ``eligible`` (booleans by server, or None) if it takes them.
     fair_at : array-like of shape (n_moments,), optional
-        Moments, in any order, at which the divisible optimum of the same notion is found for the tasks present, for
-        `Timeline.distance`.
+        Moments at which the divisible optimum for the tasks present is found, for `Timeline.distance`.
     name : str, optional
-        What the run is called. Default: the share, or the scheduler.
+        Name of the run. Default: the share, or the scheduler.
     time_limit : float, optional
         Seconds for the call.
 
     Returns
     -------
     Timeline
-        Ctrl-C and the time limit return the part done: ``interrupted`` is True. Tasks that the scheduler never starts
-        are counted in ``unstarted``.
+        After Ctrl-C or the time limit it is ``interrupted``. Tasks that never started are counted in ``unstarted``.
 
     Raises
     ------
     InvalidInstance
-        If a value is wrong, or a task is larger than any server where it may run; before anything runs.
+        If a value is wrong, or a task fits on no server where it may run; before anything runs.
     InvalidBlock
-        If a scheduler starts what it cannot: a task that does not wait, or one that does not fit.
+        If a scheduler starts a task that does not wait or does not fit.
     OutOfDomain
         If the share is zero or not defined for a job.
 
     Notes
     -----
-    At one moment tasks end first, in order of their start; then jobs arrive, in the order given; then the scheduler is
-    asked until it returns None. Times are exact sums of those given: floats are rounded, whole numbers and fractions
-    are not; what is equal as a float is one moment, at its last exact time.
+    At each moment tasks end first, in order of their start; then jobs arrive, in the order given; then the scheduler is
+    asked until it returns None. Times given as whole numbers or fractions are added exactly; times that are equal as
+    floats are one moment.
 
-    A fair share is that of ``Policy(Leximin(share))`` on all users with tasks that run or wait, with these as task
-    limits. A user with tasks of several demands is several users, who divide its weight in proportion to the total
-    shares of their tasks; its fair share is their sum.
+    Fair shares are those of ``Policy(Leximin(share))`` on the users present, with their running and waiting tasks as
+    limits. A user with tasks of several demands counts as several users, who divide its weight in proportion to the
+    total shares of their tasks.
 
     Examples
     --------
@@ -145,14 +143,14 @@ def simulate(
 
 
 class _Run:
-    """A simulation: the tasks that started so far, and before ``until`` all that happens."""
+    """A simulation in progress: the tasks that started; events before ``until`` are complete."""
 
     def __init__(self, scheduler: Any, cluster: Instance, table: JobTable) -> None:
         self.scheduler, self.cluster, self.table = scheduler, cluster, table
         self.servers, self.row_of = Servers(cluster.capacities), {name: s for s, name in enumerate(cluster.servers)}
         self.until: Any = min((job.arrival for job in table.jobs), default=math.inf)
         self.left = table.tasks.tolist()
-        self.job_of: dict[Any, int] = {}  # by the number that the scheduler gave
+        self.job_of: dict[Any, int] = {}  # by the scheduler's job number
         self.task_job, self.task_server = array("q"), array("q")
         self.start, self.end = array("d"), array("d")
 
@@ -162,7 +160,7 @@ class _Run:
         next_task, finish = _with_time(self.scheduler.next_task), _with_time(self.scheduler.finish)
         takes = _keywords(self.scheduler.submit)
         order = sorted(range(len(jobs)), key=lambda k: jobs[k].arrival)
-        ends: list[tuple[Any, int, int, int, Any]] = []  # heap: time, number in order of start, job, server, task
+        ends: list[tuple[Any, int, int, int, Any]] = []  # heap: time, order of start, job, server, task
         arrived = started = 0
         total = sum(self.left)
         while ends or arrived < len(order):
@@ -236,26 +234,26 @@ class _Run:
 
     @property
     def name(self) -> str:
-        """What errors call the scheduler."""
+        """The scheduler's name in errors."""
         return label(self.scheduler)
 
 
 def _keywords(method: Callable[..., Any]) -> set[str]:
-    """Which of the keywords that a scheduler may want it takes."""
+    """The optional keywords that a method of a scheduler takes."""
     known = {"weight", "eligible", "at"}
     parameters = inspect.signature(method).parameters.values()
     return known if any(p.kind is p.VAR_KEYWORD for p in parameters) else known & {p.name for p in parameters}
 
 
 def _with_time(method: Callable[..., Any]) -> Callable[..., Any]:
-    """A method of a scheduler, called with the time last, which it gets if it takes ``at``."""
+    """A method of a scheduler, called with the time last, which is dropped if it does not take ``at``."""
     if "at" in _keywords(method):
         return lambda *given: method(*given[:-1], at=given[-1])
     return lambda *given: method(*given[:-1])
 
 
 def _name(scheduler: Any) -> str:
-    """What a run is called: the share that is levelled, and other options; or as `label` does."""
+    """The default name of a run: the share that is levelled and options, or the scheduler's label."""
     if not isinstance(scheduler, Scheduler):
         return label(scheduler)
     usual = {"placement": "first-fit", "on_misfit": "skip", "order": "share", "half_life": None}

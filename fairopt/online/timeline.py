@@ -1,4 +1,4 @@
-"""What ran when: the tasks of a simulation with start and end, and what is measured of them."""
+"""The result of a simulation: tasks with start and end, and measures of them."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ __all__ = ["Timeline"]
 Float = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-MOST = 4_000_000  # numbers of a block of moments times kinds of jobs
+MOST = 4_000_000  # moments times kinds of jobs computed at a time
 
 
 def _part(of: str, name: str, doc: str) -> Any:
-    """A property that is a part of an attribute."""
+    """A property that forwards to an attribute of an attribute."""
 
     def get(self: Timeline) -> Any:
         return getattr(getattr(self, of), name)
@@ -44,20 +44,18 @@ def _part(of: str, name: str, doc: str) -> Any:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Timeline:
-    """What ran when; made by `simulate`.
+    """The tasks that ran, with start, end and server; made by `simulate`.
 
-    Functions of time are steps, continuous from the right: a task counts at t if ``start <= t < end``. Times are in the
-    unit of the jobs.
+    A task counts at time t if ``start <= t < end``. Times are in the unit of the jobs.
 
     Attributes
     ----------
     cluster : Instance
-        The servers, one by one, without users; its parts are ``capacities`` (n_servers, n_resources), ``resources``,
-        ``servers``, ``server_types`` and ``units`` of the timeline.
+        The individual servers, without users.
     table : JobTable
-        The jobs as arrays; ``jobs`` and ``users`` (in order of their first job) are tuples.
+        The jobs as arrays.
     share : Share or str
-        The share that is measured; a loaded one that is not made of fairopt's blocks is known as text only.
+        The share that is measured; a loaded one that is not one of fairopt's blocks is text.
     share_per_task : ndarray of shape (n_kinds,)
         Share of one task of each kind of jobs in ``table``.
     task_job, task_server : ndarray of int of shape (n_tasks,)
@@ -67,15 +65,15 @@ class Timeline:
     fair_at : ndarray of shape (n_moments,)
         Moments at which the divisible optimum is known.
     fair_shares : ndarray of shape (n_moments, n_users)
-        Shares of the divisible optimum for the tasks present then, 0 for users who have none; NaN where it is unknown.
+        Shares of the divisible optimum for the tasks present; 0 for users without any, NaN where it is unknown.
     fair_errors : tuple of str or None
         Why the fair shares of a moment are unknown.
     until : float
-        Events before this moment are complete: infinity, unless Ctrl-C or the time limit ended the simulation.
+        Events before this moment are complete; infinity unless Ctrl-C or the time limit ended the simulation.
     interrupted : bool
         Whether Ctrl-C or the time limit ended the simulation, or the search for fair shares.
     name : str
-        The scheduler, or the share it levels.
+        The name of the run.
 
     Examples
     --------
@@ -149,8 +147,6 @@ class Timeline:
         ----------
         times : array-like of shape (n_times,)
             Moments in any order.
-        time_limit : float, optional
-            Seconds for the call. Moments that are not reached are NaN, and ``fair_errors`` say so.
 
         Returns
         -------
@@ -168,12 +164,12 @@ class Timeline:
         return self._running(times, self._by_user(self.share_per_task[:, None]))
 
     def held(self, times: ArrayLike) -> Float:
-        """Units of each resource that each user's running tasks take, shape (n_times, n_users, n_resources)."""
+        """Units of each resource in use by each user, shape (n_times, n_users, n_resources)."""
         shape = np.size(times), len(self.users), len(self.resources)
         return self._running(times, self._by_user(self.table.demands)).reshape(shape)
 
     def utilisation(self, times: ArrayLike) -> Float:
-        """Part of the total capacity of each resource in use, shape (n_times, n_resources); NaN of nothing."""
+        """Fraction of each total capacity in use, shape (n_times, n_resources); NaN for zero capacities."""
         used = self._running(times, self.table.demands)
         return part_of_capacity(used, np.broadcast_to(self.cluster.total_capacities, used.shape))
 
@@ -185,7 +181,7 @@ class Timeline:
         return sp.csr_array((values.ravel(), places), shape=(n_kinds, len(self.users) * n))
 
     def _running(self, times: ArrayLike, per_task: Any) -> Float:
-        """Sums over the tasks that run at some moments of a row for each kind: ``per_task`` (n_kinds, width)."""
+        """Sums over running tasks of ``per_task`` (n_kinds, width) at some moments."""
         moments, kind = moments_of(times, "times"), self.table.kind[self.task_job]
         order = np.argsort(moments)
         first, last = (np.searchsorted(moments[order], when) for when in (self.start, self.end))  # where it is reached
@@ -201,17 +197,16 @@ class Timeline:
         return out[np.argsort(order)]
 
     def shortfalls(self) -> Float:
-        """What each user lacks of its fair share at the moments ``fair_at``, at least 0, shape (n_moments, n_users)."""
+        """Fair shares less shares at the moments ``fair_at``, at least 0, shape (n_moments, n_users)."""
         return np.maximum(self.fair_shares - self.shares(self.fair_at), 0.0)
 
     def distance(self) -> Float:
-        """Part of the fair shares that users do not have at the moments ``fair_at``: 0 is fair, 1 the most.
+        """Sum of `shortfalls` over the sum of fair shares at the moments ``fair_at``: 0 is fair.
 
         Returns
         -------
         ndarray of shape (n_moments,)
-            The sum of `shortfalls` over the sum of fair shares: 0 where no user is present, NaN where the fair shares
-            were not found.
+            Between 0 and 1; 0 where no user is present, NaN where the fair shares are unknown.
 
         Examples
         --------
@@ -231,6 +226,8 @@ class Timeline:
         ----------
         moments : array-like of shape (n_moments,)
             Moments in any order.
+        time_limit : float, optional
+            Seconds for the call. Moments not reached are NaN, with ``fair_errors``.
 
         Returns
         -------
@@ -239,7 +236,7 @@ class Timeline:
         return later("fairopt.online.fair:with_fair_at")(self, moments, time_limit)
 
     def mean_utilisation(self) -> Float:
-        """Part of each server in use, on average over the makespan, shape (n_servers, n_resources); NaN of nothing."""
+        """Mean fraction of each server in use over the makespan, (n_servers, n_resources); NaN of zero capacity."""
         begun, ended = self.span
         needed = self.table.demands[self.table.kind[self.task_job]] * (self.end - self.start)[:, None]
         used = [np.bincount(self.task_server, column, minlength=len(self.servers)) for column in needed.T]
@@ -251,10 +248,9 @@ class Timeline:
         Returns
         -------
         dict
-            ``tasks`` that ran and ``unstarted``, ``jobs`` that are complete; ``makespan``, from the first arrival to
-            the last end; ``waiting`` of tasks and ``slowdown`` of complete jobs, as dicts with ``mean``, ``median`` and
-            ``p95``, the 95th percentile; ``utilisation``, the mean over the makespan by resource; ``distance`` with
-            ``mean`` and ``largest`` over the moments where it is known. NaN where there is nothing to measure.
+            ``tasks`` that ran, ``unstarted`` tasks, complete ``jobs``, ``makespan``; ``waiting`` of tasks and
+            ``slowdown`` of complete jobs, each with ``mean``, ``median`` and ``p95``; mean ``utilisation`` by resource;
+            ``distance`` with ``mean`` and ``largest``. NaN where there is nothing to measure.
 
         Examples
         --------
@@ -284,13 +280,12 @@ class Timeline:
         Parameters
         ----------
         by : {"task", "job", "user", "server", "time"}, default "task"
-            What has a row. ``"task"``: job, user, server, arrival, start, end, waiting of each that started. ``"job"``:
-            tasks, first start, last end, waiting, completion, slowdown. ``"user"``: tasks, their time, means of
-            waiting, completion, slowdown and of the share over the makespan, and of the shortfall over ``fair_at``.
-            ``"server"``: tasks, and the mean part in use of each resource. ``"time"``: shares, parts in use, running
-            and waiting tasks, and the distance where it is known.
+            What has a row. ``"task"``: job, user, server, arrival, start, end and waiting of tasks that started.
+            ``"job"``: tasks, first start, last end, waiting, completion, slowdown. ``"user"``: tasks, their time, mean
+            waiting, completion, slowdown, share and shortfall. ``"server"``: tasks and mean utilisation. ``"time"``:
+            shares, utilisation, running and waiting tasks, and distance.
         times : array-like of shape (n_times,), optional
-            Moments for ``"time"``; by default all at which tasks arrive, start or end, and those of ``fair_at``.
+            Moments for ``"time"``. Default: all events, and ``fair_at``.
 
         Returns
         -------
@@ -321,15 +316,14 @@ class Timeline:
         Parameters
         ----------
         kind : str, default "shares"
-            ``"shares"``: the share of each user over time, with rings for the fair shares at ``fair_at``.
-            ``"allocation"``: the part of each resource that users hold, stacked, one panel by resource, as Figs. 12a
-            and 12b of Jiang and Wu (2021). ``"utilisation"``: the part of each resource in use. ``"waiting"``: the
-            percentage of tasks that waited at most a given time, of all users and by user; tasks that never started
-            count as never. ``"distance"``: `distance` over time.
+            ``"shares"``: the share of each user over time, with rings for fair shares. ``"allocation"``: the part of
+            each resource in use by each user, stacked, one panel by resource (Jiang and Wu 2021, Figs. 12a and 12b).
+            ``"utilisation"``: the part of each resource in use. ``"waiting"``: the distribution of waiting times, of
+            all users and by user. ``"distance"``: `distance` over time.
         ax : matplotlib.axes.Axes, optional
-            Where to draw; for ``"allocation"`` a sequence of one for each resource.
+            Where to draw; for ``"allocation"`` one for each resource.
         between : (float, float), optional
-            The first and the last moment that are drawn; of ``"waiting"`` those of arrivals. Default: all.
+            The first and the last moment drawn; for ``"waiting"`` those of arrivals. Default: all.
 
         Returns
         -------
@@ -345,9 +339,9 @@ class Timeline:
 
         Notes
         -----
-        Of many users the largest, by their shares over time (``"waiting"``: by their tasks), have a colour each; the
-        others are added up, or their mean is drawn (``"shares"``). Of more than 2,000 moments 2,000 evenly spaced ones
-        are drawn. `fairopt.plots.draw_timelines` draws several runs side by side.
+        Only the users with the largest shares (``"waiting"``: the most tasks) are drawn separately; the others are
+        added up, or averaged (``"shares"``). At most 2,000 moments are drawn. `fairopt.plots.draw_timelines` draws
+        several runs side by side.
 
         Examples
         --------
@@ -360,19 +354,9 @@ class Timeline:
         return later("fairopt.plots.timeline:draw_timeline")(self, kind, ax, between)
 
     def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write everything as JSON, from where `load` reads it; return the path.
+        """Write the timeline as JSON for `load`; return the path.
 
-        Parameters
-        ----------
-        path : path-like
-            A name that ends in ``.json``.
-
-        Raises
-        ------
-        InvalidInstance
-            If the name does not end so.
-        OSError
-            If it cannot be written there.
+        `InvalidInstance` if the name does not end in ``.json``.
 
         Examples
         --------
@@ -387,22 +371,9 @@ class Timeline:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Timeline:
-        """Read what `save` wrote; nothing in the file is executed, and its numbers are checked.
+        """Read a file of `save`; `InvalidInstance` if it is not one, or its numbers contradict each other.
 
-        Parameters
-        ----------
-        path : path-like
-            A ``.json`` file.
-
-        Raises
-        ------
-        InvalidInstance
-            If it is not such a file, or its numbers contradict each other, as tasks beyond a capacity.
-
-        Notes
-        -----
-        The jobs are run again, with tasks started when and where the file says. The fair shares are taken as they are:
-        `with_fair_at` solves again.
+        Its events are simulated again to check them; its fair shares are not solved again.
         """
         return later("fairopt.online.saved:load")(Path(path))
 
@@ -425,11 +396,11 @@ def moments_of(times: ArrayLike, name: str) -> Float:
 
 
 def _mean(values: Float) -> float:
-    """The mean, NaN of nothing."""
+    """The mean, NaN without values."""
     return float(values.mean()) if len(values) else math.nan
 
 
 def _spread(values: Float) -> dict[str, float]:
-    """Mean, median and 95th percentile, NaN of nothing."""
+    """Mean, median and 95th percentile, NaN without values."""
     middle, high = np.percentile(values, [50, 95]).tolist() if len(values) else (math.nan, math.nan)
     return {"mean": _mean(values), "median": middle, "p95": high}

@@ -107,7 +107,7 @@ def envy_matrix(found: Envy, ax: Any = None) -> Any:
     --------
     >>> import fairopt as fo
     >>> cluster = fo.Instance([[40, 8, 8], [8, 5, 1]], [200, 200, 200], users=["batch", "web"])
-    >>> ax = envy_matrix(fo.check(fo.KDF(2).allocate(cluster))["envy-free"].witness)
+    >>> ax = envy_matrix(fo.check(fo.KDF(2).allocate(cluster))["envy-free"].details)
     >>> ax.get_ylabel(), [text.get_text() for text in ax.get_yticklabels()]
     ('this user', ['batch', 'web'])
     """

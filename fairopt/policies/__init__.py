@@ -1,4 +1,4 @@
-"""Named fairness notions, made of public blocks, and mechanisms that are not convex programs.
+"""Named fairness notions, made of public blocks, and mechanisms that are not a single optimisation problem.
 
 The names for users, beside the notions and mechanisms at the top of `fairopt`:
 
@@ -10,10 +10,9 @@ The files:
 * `dominant`: DRF, k-DF, TSF.
 * `tradeoff`: FDS, GFJ, p-norm fairness, Nash welfare, most tasks.
 * `bundles`: MLF-DRS, FFMRA, H-FFMRA.
-* `per_server`: any policy on each server by itself. `psdsf`: PS-DSF. `bottleneck`: bottleneck fairness.
-* `sequential`: SequentialMinMax, whole tasks one after the other. `dynamic`: dynamic DRF, users who arrive and stay.
-* `registry`: policies by short name, from files and from entry points.
-* `parse`: blocks from the text of their repr.
+* `per_server`: any policy on separate servers. `psdsf`: PS-DSF. `bottleneck`: bottleneck fairness.
+* `sequential`: SequentialMinMax. `dynamic`: dynamic DRF.
+* `registry`: policies by short name, from files and from entry points. `parse`: blocks from their repr.
 """
 
 from fairopt.runtime.lazy import public_names

@@ -1,4 +1,4 @@
-"""Bottleneck fairness: no user has a justified complaint. A check of any allocation, and a mechanism for one pool."""
+"""Bottleneck fairness (Dolev et al. 2012): a check of any allocation, and a mechanism for one pool."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ class BottleneckVerdict:
     witness : str or None
         The user furthest below its entitlement.
     resource : str or None
-        The full resource of which that user has the largest share; None if it uses no full resource.
+        The full resource of which that user has the largest share; None if it uses none.
     best_share : float
-        Its share of that resource; 0 without one.
+        Its share of that resource, or 0.
     entitlement : float
-        Its entitlement ``w_j / sum w``.
+        ``w_j / sum w``.
     """
 
     holds: bool
@@ -64,23 +64,22 @@ def bottleneck_fairness(allocation: Allocation, tol: float = 1e-6) -> Bottleneck
     Parameters
     ----------
     allocation : Allocation
-        An allocation of any mechanism on one pool or identical servers, of which only the tasks are used.
+        An allocation on one pool or identical servers.
     tol : float, default 1e-6
-        Relative tolerance of full capacities, reached limits, and entitlements.
+        Relative tolerance of full capacities, limits and entitlements.
 
     Returns
     -------
     BottleneckVerdict
-        With ``holds`` and the user with the strongest complaint.
 
     Raises
     ------
     OutOfDomain
-        On several different servers, where the notion is not defined.
+        If servers differ.
 
     Examples
     --------
-    DRF gives both users a dominant share of 0.6, but that of the second is of a resource that is not full:
+    Under DRF both users have a dominant share of 0.6, but the second one's dominant resource is not full:
 
     >>> import fairopt as fo
     >>> cluster = fo.Instance([[0, 1], [1, 1]], [4, 6], users=["a", "b"], resources=["cpu", "memory"])
@@ -107,9 +106,8 @@ def bottleneck_fairness(allocation: Allocation, tol: float = 1e-6) -> Bottleneck
 class BottleneckFairness:
     """A bottleneck-fair allocation of one pool, by weighted Nash welfare and the check `bottleneck_fairness`.
 
-    At the optimum each user's tasks cost its weight ``w_j`` at the prices of resources (less if it is at its limit), so
-    the prices of the full resources add up to at most ``sum w``. A user below its limit with less than ``w_j / sum w``
-    of every full resource that it pays for would pay less than ``w_j`` (Gutman and Nisan 2012).
+    At the optimum each user below its limit pays its weight ``w_j`` for its tasks, and prices sum to at most ``sum w``;
+    with less than ``w_j / sum w`` of every full resource it would pay less than ``w_j`` (Gutman and Nisan 2012).
 
     Examples
     --------
@@ -150,10 +148,9 @@ class BottleneckFairness:
         Raises
         ------
         OutOfDomain
-            On several different servers; use ``.pooled()``.
+            If servers differ; use ``.pooled()``.
         NotCertified
-            If Nash welfare cannot be certified, or the check fails (an answer within 1e-6 of the best value may be
-            further off in tasks).
+            If Nash welfare cannot be certified, or the check fails.
 
         Examples
         --------
@@ -166,11 +163,11 @@ class BottleneckFairness:
         require_instance(instance)
         _require_pool(instance)
         options: dict[str, Any] = {"solver_options": solver_options, "time_limit": time_limit, "verbose": verbose}
-        ask = partial(NashWelfare().allocate, instance, method=method, solver=solver, **options)
-        return within_limit(checked(time_limit), begun, lambda: self._checked(ask()))
+        solve = partial(NashWelfare().allocate, instance, method=method, solver=solver, **options)
+        return within_limit(checked(time_limit), begun, lambda: self._checked(solve()))
 
     def _checked(self, answer: Allocation) -> Allocation:
-        """The answer, of which bottleneck fairness is proved."""
+        """The answer, after the check of bottleneck fairness."""
         allocation = dataclasses.replace(answer, policy=self)
         check("the test of bottleneck fairness")
         verdict = bottleneck_fairness(allocation)

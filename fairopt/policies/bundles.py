@@ -1,4 +1,4 @@
-"""Notions that share out each resource by itself: MLF-DRS, FFMRA and H-FFMRA."""
+"""Notions that divide each resource separately: MLF-DRS, FFMRA and H-FFMRA."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ def MLFDRS(growth: str = "proportional") -> Policy:
     Parameters
     ----------
     growth : {"proportional", "equal"}, default "proportional"
-        How the remainder is shared out, as in `FairShareBase`.
+        How the remainder is divided, as in `FairShareBase`.
 
     Returns
     -------
     Policy
-        It decides `Allocation.bundles`; tasks are those that bundles have room for.
+        It decides `Allocation.bundles`; tasks are those that fit on them.
 
     Examples
     --------
@@ -37,9 +37,9 @@ def MLFDRS(growth: str = "proportional") -> Policy:
 
 @makes_policies
 def FFMRA(units: str = "share") -> Policy:
-    """MLF-DRS inside dominant and non-dominant groups, each with its part of a server (Hamzeh et al. 2019, FFMRA).
+    """MLF-DRS within dominant and non-dominant groups, each with its part of a server (Hamzeh et al. 2019, FFMRA).
 
-    On several servers each by itself; `HFFMRA` adds groups up over the whole cluster.
+    Servers are separate; `HFFMRA` sums groups over the whole cluster.
 
     Parameters
     ----------
@@ -49,7 +49,7 @@ def FFMRA(units: str = "share") -> Policy:
     Returns
     -------
     Policy
-        It decides `Allocation.bundles`; tasks are those that bundles have room for.
+        It decides `Allocation.bundles`; tasks are those that fit on them.
 
     Examples
     --------
@@ -68,16 +68,16 @@ def HFFMRA(units: str = "share") -> Policy:
     Parameters
     ----------
     units : {"share", "raw"}, default "share"
-        Units of the sums of requests, as in `GlobalAggregateResource`; the paper takes raw ones.
+        Units of the sums of requests, as in `GlobalAggregateResource`; the paper uses raw ones.
 
     Returns
     -------
     Policy
-        It decides `Allocation.bundles`; tasks are those that bundles have room for.
+        It decides `Allocation.bundles`; tasks are those that fit on them.
 
     Examples
     --------
-    The example of the paper, section III: bundles of both users on the first server, in 23rds.
+    The example of the paper, section III; bundles on the first server in 23rds:
 
     >>> import fairopt as fo
     >>> example = fo.Instance([[[1, 4], [2, 5]], [[3, 1], [4, 3]]], [[9, 18], [10, 20]])

@@ -17,10 +17,6 @@ def DRF() -> Policy:
 
     On several servers shares are of total capacity, which the literature calls DRFH (Wang, Liang and Li 2015).
 
-    Returns
-    -------
-    Policy
-
     Examples
     --------
     >>> import fairopt as fo
@@ -43,10 +39,6 @@ def KDF(k: int = 2, rank_weights: Any = None, short: str = "refuse") -> Policy:
     short : {"refuse", "positive"}, default "refuse"
         For users of fewer than k resources: raise `OutOfDomain`, or multiply their positive ratios only.
 
-    Returns
-    -------
-    Policy
-
     Examples
     --------
     >>> import fairopt as fo
@@ -61,10 +53,6 @@ def TSF() -> Policy:
     """Task Share Fairness: leximin of tasks relative to the whole cluster alone (Wang, Li, Liang and Li 2016).
 
     The tasks alone ignore placement constraints, as in `StandAloneShare`.
-
-    Returns
-    -------
-    Policy
 
     Examples
     --------

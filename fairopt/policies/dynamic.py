@@ -1,4 +1,4 @@
-"""Dynamic DRF: users arrive one after the other and never leave, and nothing is taken back."""
+"""Dynamic DRF: users arrive in sequence, and allocations never shrink."""
 
 from __future__ import annotations
 
@@ -31,17 +31,14 @@ __all__ = ["DynamicDRF"]
 class DynamicDRF:
     """Dynamic Dominant Resource Fairness (Kash, Procaccia and Shah 2014).
 
-    Users arrive in the order of the instance and never leave; what a user has is never taken back. When user k arrives,
-    at most the part ``(w_1 + ... + w_k) / W`` of each resource may be handed out (k/n with equal weights), and the
-    smallest dominant share per weight of the users present is made as large as what was given before allows: each user
-    gets the larger of a common level and what it had.
-
-    Where demands of zero or task limits (which the paper does not have) stop some users before others, the others rise
-    further, as in `DRF`. For one pool, or identical servers.
+    Users arrive in the order of the instance and never leave, and no user loses tasks. When user k arrives, at most the
+    part ``(w_1 + ... + w_k) / W`` of each resource may be in use, and the smallest dominant share per weight of the
+    users present is maximised. If zero demands or task limits, which the paper does not have, stop some users, the
+    others rise further, as in `DRF`. For one pool, or identical servers.
 
     Examples
     --------
-    The third user comes too late to have as much as the others:
+    The third user comes too late to reach the share of the others:
 
     >>> import fairopt as fo
     >>> three = fo.Instance([[1, 1/2, 3/4], [1/2, 1, 3/4], [1/2, 1/2, 1]], [1, 1, 1])
@@ -57,7 +54,7 @@ class DynamicDRF:
         return "dynamic DRF"
 
     def allocate(self, instance: Instance, *, time_limit: float | None = None) -> Allocation:
-        """What users have after the last arrival.
+        """The allocation after the last arrival.
 
         Parameters
         ----------
@@ -74,9 +71,9 @@ class DynamicDRF:
         Raises
         ------
         OutOfDomain
-            On several different servers; use ``.pooled()``.
+            If servers differ; use ``.pooled()``.
         NotCertified
-            If a step could not be proved.
+            If a step could not be certified.
 
         Examples
         --------
@@ -113,7 +110,7 @@ class DynamicDRF:
         return gate.allocation(self, [(program, gate.empty(program))], begun)
 
     def steps(self, instance: Instance) -> Iterator[Allocation]:
-        """The allocation after each arrival, one after the other.
+        """The allocation after each arrival.
 
         Parameters
         ----------
@@ -123,16 +120,14 @@ class DynamicDRF:
         Yields
         ------
         Allocation
-            With all users: those who are not there yet have a task limit of 0, and no tasks. The certificate proves
-            that it is the leximin of dominant shares per weight given what the step before handed out and the part of
-            each resource that may be handed out; the objective is the smallest dominant share per weight.
+            With all users; those who have not arrived have a task limit of 0. It is certified as the leximin of
+            dominant shares per weight, given the previous step and the usable part of each resource. The objective is
+            the smallest dominant share per weight.
 
         Raises
         ------
-        OutOfDomain
-            On several different servers; use ``.pooled()``.
-        NotCertified
-            If a step could not be proved.
+        OutOfDomain, NotCertified
+            As `allocate`.
 
         Examples
         --------

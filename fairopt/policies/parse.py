@@ -1,4 +1,4 @@
-"""Blocks from the text of their repr, without executing it."""
+"""Blocks from the text of their repr; nothing is executed."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def parse_constraint(text: str) -> constraints.Constraint:
 
 
 def mechanism_or_text(text: str) -> Any:
-    """The policy or other mechanism of a repr, or the text itself where that is not only of fairopt's blocks."""
+    """The mechanism of a repr, or the text itself if it is not made of fairopt's blocks only."""
     try:
         value = _read(text)
     except FairoptError:
@@ -74,18 +74,18 @@ def mechanism_or_text(text: str) -> Any:
 
 
 def _named(objective: objectives.Objective, text: str) -> Policy:
-    """A policy that is named as it was written, a long text in short."""
+    """A policy named by its text, shortened if that is long."""
     return Policy(objective, name=text.strip() if len(text.strip()) <= LONG else str(objective))
 
 
 def _read(text: str, example: str = "AlphaFair(1)") -> Any:
-    """The value of text; `InvalidBlock`, with an example, for all but blocks, mechanisms, numbers and their algebra."""
+    """The value of text: blocks, mechanisms, numbers and their algebra; else `InvalidBlock` with an example."""
     shown = _cut(text)
     try:
         if len(text) > 20_000:
             raise ValueError(f"{len(text):,} letters")
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", SyntaxWarning)  # of Python, as for "1and 2"
+            warnings.simplefilter("ignore", SyntaxWarning)  # as for "1and 2"
             tree = ast.parse(text.strip(), mode="eval")
         return _value(tree.body, shown)
     except InvalidBlock:
@@ -102,7 +102,7 @@ def _cut(text: str) -> str:
 def _value(node: ast.AST, text: str) -> Any:
     if isinstance(node, ast.Constant) and isinstance(node.value, (int, float, str, type(None))):
         if isinstance(node.value, int):
-            float(node.value)  # no parameter is larger, nor can larger ones be shown
+            float(node.value)  # OverflowError for integers too large for any parameter
         return node.value
     if isinstance(node, ast.Name) and node.id in ("inf", "nan"):
         return float(node.id)

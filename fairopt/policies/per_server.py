@@ -1,4 +1,4 @@
-"""A policy for one pool on each server by itself."""
+"""Any policy on separate servers."""
 
 from __future__ import annotations
 
@@ -40,27 +40,22 @@ class _Answers(NamedTuple):
     parts: Sequence[Certificate | MeasuredPart]
     tried: tuple[Try, ...]
     failed: int | None  # the first class without a certified answer
-    bundles: Float | None = None  # (n_users, n_classes, n_resources), of a policy that decides them
+    bundles: Float | None = None  # (n_users, n_classes, n_resources), if the policy decides them
 
 
 @dataclass(frozen=True)
 class NaivePerServer:
-    """A policy for one pool on each server by itself; tasks are added up.
+    """A policy applied to each server separately; tasks are added up.
 
-    Each server is shared out among the users who may run there, with their weights, without task limits, and in shares
-    of its own capacity. The tasks of a user above its task limit are cut down to it, on all servers alike, and what
-    that frees is left over. Users with a task limit of 0 are left out. Weights in constraints (`SharingIncentive`) are
-    relative to all users of the instance.
+    Each server is divided among its eligible users, by their weights, without task limits, in shares of its own
+    capacity. Tasks above a user's limit are then removed, in proportion on all servers, and the capacity stays free.
+    Users with a task limit of 0 do not take part. Weights in constraints (`SharingIncentive`) are relative to all
+    users.
 
     Parameters
     ----------
     policy : Policy or other mechanism
-        The policy of each server.
-
-    Raises
-    ------
-    InvalidBlock
-        If ``policy`` is not a policy.
+        The policy of each server; `InvalidBlock` for anything else.
 
     Examples
     --------
@@ -93,29 +88,27 @@ class NaivePerServer:
         time_limit: float | None = None,
         verbose: bool = False,
     ) -> Allocation:
-        """Solve each server by itself, identical ones once, and prove every answer.
+        """Solve and certify each server, identical ones once.
 
         Parameters
         ----------
         instance : Instance
             Users and servers.
         method, solver, solver_options, verbose
-            For the policy on each server, as in `Policy.allocate`. With any of them, and for policies that
-            `allocate_many` does not take, servers are solved one by one instead of together.
+            As in `Policy.allocate`. With any of them servers are solved one by one instead of in a batch.
         time_limit : float, optional
             Seconds for all servers together.
 
         Returns
         -------
         Allocation
-            The gap of its certificate is the largest of all servers; the violation is measured on the whole. Its
-            objective is the policy's, of total tasks and shares of total capacity (for a mechanism without an
-            objective, the number of tasks). It has no prices.
+            Its gap is the largest of all servers; its violation is measured on the whole. Its objective is the policy's
+            at total tasks (the number of tasks for other mechanisms). It has no prices.
 
         Raises
         ------
         NotCertified
-            If the answer of a server could not be proved right.
+            If the answer of a server could not be certified.
         FairoptError
             If the policy raises it on a server; the message names the server.
 
@@ -135,7 +128,7 @@ class NaivePerServer:
 
     def _solved(self, instance: Instance, begun: float, deadline: float, given: dict[str, Any]) -> Allocation:
         """The answers of all servers together."""
-        # users' own blocks may distinguish servers of equal numbers
+        # user-defined blocks may distinguish servers of equal numbers
         alike = all(map(is_ours, blocks_within(tuple(vars(self.policy).values())))) and is_ours(self.policy)
         classes = instance._server_classes if alike else np.arange(instance.n_servers)
         first = np.unique(classes, return_index=True)[1]
@@ -165,7 +158,7 @@ class NaivePerServer:
         return allocation
 
     def _in_step(self, instance: Instance, first: Int, takes_part: Bool, deadline: float) -> _Answers | None:
-        """All servers at once; None for policies that a batch does not take, or if a server has no answer."""
+        """All servers in a batch; None for policies that a batch does not take."""
         objective = getattr(self.policy, "objective", None)
         if objective is None or any(_by_label(share) for share in objective.share_blocks()):
             return None  # a batch has no labels
@@ -187,7 +180,7 @@ class NaivePerServer:
                     time_limit=max(deadline - time.perf_counter(), SHORTEST),
                 )
         except (InvalidBlock, InvalidInstance, OutOfDomain):
-            return None  # solved one by one, errors name the user and the server
+            return None  # one by one, errors name the user and the server
         failed = np.flatnonzero(~found.ok)
         part = MeasuredPart(float(found.gap.max()), float(found.violation.max()), found.method)
         return _Answers(found.tasks.T, [part], (), int(failed[0]) if len(failed) else None)
@@ -205,7 +198,7 @@ class NaivePerServer:
             if len(users) == 0:
                 continue
             if deadline < np.inf:
-                given |= accepted(self.policy, time_limit=max(deadline - time.perf_counter(), 1e-3))
+                given |= accepted(self.policy, time_limit=max(deadline - time.perf_counter(), SHORTEST))
             failed = None
             tell("classes of servers", c, len(first))
             try:
@@ -240,12 +233,12 @@ class NaivePerServer:
 
 
 def _by_label(share: Share) -> bool:
-    """Whether a share holds numbers by users' labels."""
+    """Whether a share has parameters by users' labels."""
     return any(isinstance(value, ByUser) for value in vars(share).values())
 
 
 def _alone(instance: Instance, s: int, users: Int) -> Instance:
-    """One server of a row with chosen users, without limits; values given for all users still fit."""
+    """One server of a row with chosen users, without limits; parameters by user still apply."""
     demands = instance.demands[users] if instance.demands.ndim == 2 else instance.demands[users, s]
     alone = Instance(
         demands,

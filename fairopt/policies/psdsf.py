@@ -1,4 +1,4 @@
-"""PS-DSF: a notion for several servers that is not the optimum of one objective."""
+"""PS-DSF: a notion for several servers that is not a single optimisation problem."""
 
 from __future__ import annotations
 
@@ -25,12 +25,10 @@ class PSDSF:
 
     User j's virtual share on server s is ``v_js = x_j / gamma_js``, where ``x_j`` are its tasks on all servers and
     ``gamma_js = min_i C_si / d_jsi`` those that it could run alone on s. An allocation is PS-DSF if no ``x_js`` can
-    rise without lowering some ``x_ks`` with ``v_ks / w_k <= v_js / w_j``. On one pool it is `DRF`.
+    increase without decreasing some ``x_ks`` with ``v_ks / w_k <= v_js / w_j``. On one pool it is `DRF`.
 
-    Identical servers of a row are treated alike. There may be several such allocations, mainly with task limits; the
-    one found does not depend on the order of users or servers, except where servers are equally useful. Possible gains
-    are measured relative to all tasks of a user, so a server that is tiny beside the others may be left idle within the
-    tolerance.
+    Such allocations need not be unique, mainly with task limits. Gains are relative to all tasks of a user, so a server
+    that is tiny relative to the others may stay idle within the tolerance.
 
     Examples
     --------
@@ -47,7 +45,7 @@ class PSDSF:
         return "PS-DSF"
 
     def allocate(self, instance: Instance, *, time_limit: float | None = None) -> Allocation:
-        """Find a PS-DSF allocation, and prove that it is one.
+        """Find and certify a PS-DSF allocation.
 
         Parameters
         ----------
@@ -59,16 +57,14 @@ class PSDSF:
         Returns
         -------
         Allocation
-            The gap of its certificate is the largest fraction of its tasks by which a user could still rise on a server
-            without taking from users at its level or below, computed from the instance and the tasks alone. Its
-            objective is the smallest virtual share per weight. It has no prices.
+            Its gap is the largest fraction of its tasks that a user could gain on a server without taking from users at
+            its level or below. Its objective is the smallest virtual share per weight. It has no prices.
 
         Raises
         ------
         NotCertified
             If the search did not converge: on none of 16,000 random small clusters, and on 5 of 11,700 with demands
-            over twelve decades. Its ``best`` is the nearest found; where the time was over before it was judged, with
-            a gap of infinity.
+            over twelve decades.
 
         Examples
         --------
@@ -103,14 +99,14 @@ class PSDSF:
 
         def late(limit: Limit) -> Allocation:
             best = None
-            if nearest is not None:  # of which only the feasibility is quick to measure
+            if nearest is not None:  # only its feasibility is quick to measure
                 best = gate.of_equilibrium(self, instance, spread(nearest), begun, gap=np.inf)
             refuse(limit, best)
 
         return within_limit(seconds, begun, work, late)
 
     def _judged(self, instance: Instance, tasks: Float, begun: float, deadline: float | None) -> Allocation:
-        """These tasks, certified; `NotCertified` if they are no equilibrium."""
+        """The certified allocation of these tasks; `NotCertified` if they are no equilibrium."""
         check("the proof")
         allocation = gate.of_equilibrium(self, instance, tasks, begun)
         certificate = allocation.certificate

@@ -37,7 +37,7 @@ GROUP = "fairopt.policies"
 
 @dataclass(frozen=True)
 class Notion:
-    """An entry of the registry: short name, parameters, a summary, and the function that makes it."""
+    """An entry of the registry."""
 
     name: str
     parameters: str
@@ -46,7 +46,7 @@ class Notion:
 
 
 def known_policies() -> dict[str, Notion]:
-    """All policies known by short name: fairopt's own, and the entry points ``fairopt.policies`` of installed packages.
+    """All policies with a short name: fairopt's, and the entry points ``fairopt.policies`` of installed packages.
 
     Returns
     -------
@@ -67,7 +67,7 @@ def known_policies() -> dict[str, Notion]:
 
 
 def _own() -> dict[str, Notion]:
-    """The policies of fairopt."""
+    """The policies of fairopt by short name."""
     own: dict[str, Callable[..., Any]] = {
         "drf": DRF,
         "2df": _two_df,
@@ -108,7 +108,7 @@ def named_policy(text: str) -> Any:
     Raises
     ------
     InvalidBlock
-        If the name is unknown (with the nearest names), or its parameters do not fit.
+        If the name or a parameter is unknown.
 
     Examples
     --------
@@ -129,7 +129,7 @@ def named_policy(text: str) -> Any:
 
 
 def named_family(text: str) -> Callable[..., Any]:
-    """A function from parameters to mechanisms, from ``fds``, ``pnorm:p=2`` (one parameter fixed) or ``file.py:NAME``.
+    """A function from parameters to mechanisms, from ``fds``, ``pnorm:p=2`` (one parameter given) or ``file.py:NAME``.
 
     Examples
     --------
@@ -151,15 +151,15 @@ def named_family(text: str) -> Callable[..., Any]:
 
 
 def _looked_up(name: str) -> tuple[str, dict[str, Notion]]:
-    """The key of a short name, and the policies that may have it."""
+    """The key of a short name, and the known policies."""
     known = _own()
     if name not in known:
-        known = known_policies()  # looks through all installed packages: 4 ms
+        known = known_policies()  # searching installed packages takes 4 ms
     return name if name in known else name.lower(), known
 
 
 def named_constraint(text: str) -> Constraint:
-    """A constraint from blocks as text, or from a ``module:NAME`` or ``file.py:NAME``.
+    """A constraint from text: a block, ``module:NAME`` or ``file.py:NAME``.
 
     Examples
     --------
@@ -207,7 +207,7 @@ def _loader(point: Any) -> Callable[..., Any]:
             found = point.load()
         except (Exception, SystemExit) as error:
             raise InvalidBlock(
-                f"policy {point.name!r} of an installed package cannot be loaded from {point.value}: {_told(error)}"
+                f"policy {point.name!r} cannot be loaded from {point.value}: {_message_of(error)}"
             ) from error
         return _as_policy(found, point.name, parameters, registered=True)
 
@@ -261,12 +261,12 @@ def parsed_value(value: str) -> Any:
 
 
 def _is_place(name: str, rest: str) -> bool:
-    """Whether text is of a file, or of a module and a name."""
+    """Whether text names a file, or a module and an object."""
     return name.endswith(".py") or (bool(rest) and all(part.isidentifier() for part in name.split(".")))
 
 
 def _imported(module: str, name: str, text: str, known: Iterable[str]) -> Any:
-    """What a module has under a name."""
+    """The object of a name in a module or file."""
     try:
         loaded = _from_file(Path(module)) if module.endswith(".py") else _from_folder(module)
     except FileNotFoundError as error:
@@ -274,36 +274,37 @@ def _imported(module: str, name: str, text: str, known: Iterable[str]) -> Any:
     except (Exception, SystemExit) as error:  # raised by the user's own file
         if isinstance(error, ModuleNotFoundError) and error.name and f"{module}.".startswith(f"{error.name}."):
             raise InvalidBlock(f"{text!r}: cannot import {module!r} ({error}); {nearest(module, known)}") from error
-        raise InvalidBlock(f"{text!r}: {module!r} fails when imported: {_told(error)}") from error
+        raise InvalidBlock(f"{text!r}: {module!r} fails when imported: {_message_of(error)}") from error
     if not hasattr(loaded, name):
         there = {
             k: v
             for k, v in vars(loaded).items()
             if not k.startswith("_") and (is_mechanism(v) or callable(v) or isinstance(v, Block))
         }
+        lazy = [k for k in dir(loaded) if k not in vars(loaded)]  # public names not imported yet
         if not name:
             made = [k for k, v in there.items() if getattr(v, "__module__", "") == loaded.__name__ or not callable(v)]
             these = f"one of {', '.join(made)}" if made else f"and {module!r} has none yet"
             raise InvalidBlock(f"{text!r} is a file; give {module}:NAME, {these}")
-        raise InvalidBlock(f"{text!r}: {module!r} has no {name!r}; {nearest(name, there)}")
+        raise InvalidBlock(f"{text!r}: {module!r} has no {name!r}; {nearest(name, [*there, *lazy])}")
     return getattr(loaded, name)
 
 
 def _from_file(path: Path) -> Any:
-    """A module from a file, under a name of its own; it can import what is beside it."""
+    """A module from a file, which can import from its folder."""
     if not path.is_file():
         raise FileNotFoundError(path)
     spec = importlib.util.spec_from_file_location(f"_policy_file_{abs(hash(path.resolve()))}", path)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # dataclasses look their module up
+    sys.modules[spec.name] = module  # dataclasses look up their module
     with _on_path(path.parent):
         spec.loader.exec_module(module)
     return module
 
 
 def _from_folder(module: str) -> Any:
-    """A module by name, also from the current folder, as `python -m` finds it."""
+    """A module by name, also from the current folder."""
     with _on_path(Path.cwd()):
         return importlib.import_module(module)
 
@@ -345,9 +346,9 @@ def _as_policy(found: Any, text: str, parameters: dict[str, Any], registered: bo
 
 
 def _refuse_unless_made(found: Any, text: str, wanted: type[Policy] | type[Constraint]) -> None:
-    """Refuse to call what is not said to make a policy (or a constraint): any function of any module can be named.
+    """Refuse to call an object unless it is a class of what is wanted, or a function annotated to return it.
 
-    A class says so by what it is, a function by its annotation.
+    Text may name any function of any module.
     """
     while isinstance(found, functools.partial):
         found = found.func
@@ -355,7 +356,7 @@ def _refuse_unless_made(found: Any, text: str, wanted: type[Policy] | type[Const
     if not isinstance(found, type):
         try:
             made = get_type_hints(found).get("return")
-        except Exception:  # no function, or an annotation that cannot be evaluated
+        except Exception:  # not a function, or an annotation that cannot be evaluated
             made = None
     kind = get_origin(made) or made  # Objective[int] is an Objective
     if isinstance(kind, type) and issubclass(kind, Constraint if wanted is Constraint else Block):
@@ -364,25 +365,25 @@ def _refuse_unless_made(found: Any, text: str, wanted: type[Policy] | type[Const
         return
     what = wanted.__name__.lower()
     raise InvalidBlock(
-        f"{text!r} is not called, since nothing says that it makes a {what}; give a {what}, a class of them, or a "
+        f"{text!r} is not called, since it is not declared to make a {what}; give a {what}, a class of them, or a "
         f"function that is annotated to return one, as def make() -> fo.{wanted.__name__}"
     )
 
 
 def _called(make: Callable[..., Any], text: str, parameters: dict[str, Any], fix: str) -> Any:
-    """What a function or a class of the user's makes."""
+    """The result of a user's function or class."""
     try:
         return make(**parameters)
     except FairoptError:
         raise
     except (Exception, SystemExit) as error:
-        if isinstance(error, TypeError) and not own_lines(error):  # of the call, not of what is called
+        if isinstance(error, TypeError) and not own_lines(error):  # raised by the call itself
             raise InvalidBlock(f"{text!r} cannot be called ({error}); give {fix}") from error
-        raise InvalidBlock(f"{text!r} fails when called: {_told(error)}") from error
+        raise InvalidBlock(f"{text!r} fails when called: {_message_of(error)}") from error
 
 
-def _told(error: BaseException) -> str:
-    """An exception of others' code in words."""
+def _message_of(error: BaseException) -> str:
+    """The message about an exception of user code."""
     if isinstance(error, SystemExit):
         return f"it exits (code {error.code!r}), and a policy must not"
     lines = own_lines(error)

@@ -1,4 +1,4 @@
-"""SequentialMinMax: whole tasks, one after the other."""
+"""SequentialMinMax: whole tasks in sequence."""
 
 from __future__ import annotations
 
@@ -26,26 +26,21 @@ MOST = 1e9  # tasks of a user: placing as many takes an hour
 
 @dataclass(frozen=True)
 class SequentialMinMax:
-    """Whole tasks, one after the other (Parkes, Procaccia and Shah 2015).
+    """Whole tasks in sequence (Parkes, Procaccia and Shah 2015).
 
-    Each step gives one task to the user, among those for whom one fits, that leaves the largest share per weight
-    smallest: the user whose own share is smallest after it. Ties (shares that agree to 36 bits) go to the first user.
-    It ends when no user's next task fits. It is not leximin: one resource of 5 units and demands 1 and 4 end at (5, 0),
-    where (1, 1) is leximin.
+    Each step gives a task to the user whose share per weight is smallest after it, among those for whom one fits. Ties
+    (shares that agree to 36 bits) go to the first user. The result is not leximin: one resource of 5 units and demands
+    1 and 4 give (5, 0), where (1, 1) is leximin.
 
-    With equal weights on one pool, under the dominant share, no user runs fewer tasks than fit whole on its own slice,
-    none could run two whole tasks more on what another holds (``ef1-own`` of `check`), and no allocation of whole tasks
-    gives every user at least as many and one user more. Envy-freeness up to one task of the other (``ef1``) may fail,
-    as at (5, 0).
+    With equal weights on one pool and dominant shares, it has the sharing incentive and Pareto efficiency in whole
+    tasks, and ``ef1-own`` of `check`; ``ef1`` may fail, as at (5, 0).
 
     Parameters
     ----------
     share : Share, default DominantShare()
-        Any share that is the same on every server where a user may run.
+        A share that is the same on every server where a user may run.
     placement : {"first-fit", "best-fit", "least-loaded"} or callable, default "first-fit"
-        The server of a task among those where it fits; a row of q identical servers is q servers. A function is called
-        as ``placement(units, free, rows)`` with what the task needs (n_resources,), what is free (n_rows, n_resources),
-        and the numbers of these servers, and gives one of them.
+        The server of a task, as in `Scheduler`; a row of q identical servers is q servers.
 
     Raises
     ------
@@ -74,45 +69,42 @@ class SequentialMinMax:
         """Name in tables and messages."""
         share = "" if self.share == DominantShare() else str(self.share)
         rule = self.placement if isinstance(self.placement, str) else getattr(self.placement, "__name__", "own rule")
-        said = ", ".join(filter(None, (share, "" if rule == "first-fit" else rule)))
-        return f"SequentialMinMax({said})" if said else "SequentialMinMax"
+        options = ", ".join(filter(None, (share, "" if rule == "first-fit" else rule)))
+        return f"SequentialMinMax({options})" if options else "SequentialMinMax"
 
     @asked_once()
     def allocate(
         self, instance: Instance, *, integral: bool | Literal["rounded"] = True, time_limit: float | None = None
     ) -> Allocation:
-        """Give tasks one by one, and prove that they fit and that no user's next task would.
+        """Place tasks one by one, and certify that they fit and that no further task fits.
 
         Parameters
         ----------
         instance : Instance
             Users and servers.
         integral : True or "rounded", default True
-            Without effect, since all tasks are whole: for comparisons with whole tasks of other policies.
+            No effect; for comparisons with whole tasks of other policies.
         time_limit : float, optional
             Seconds.
 
         Returns
         -------
         Allocation
-            Of whole tasks. Its objective is the smallest share per weight. The gap of its certificate is the part of it
-            that is lost against the max-min level of divisible tasks on one pool, on several servers against that of
-            the servers as one; ``ok`` does not ask for it.
+            Its objective is the smallest share per weight. Its gap is the loss relative to the max-min level of
+            divisible tasks, with all servers as one pool; ``ok`` does not depend on it.
 
         Raises
         ------
         InvalidBlock
             If ``integral`` is False.
         OutOfDomain
-            If demands or the share of a user differ by server, it has a share of zero, or it could run more than 1e9
-            tasks.
+            If demands or the share of a user differ by server, its share is zero, or it could run more than 1e9 tasks.
         NotCertified
-            If the answer could not be proved, or the time was over.
+            If the answer could not be certified, or the time was over.
 
         Notes
         -----
-        A task takes O(log n) and its placement: 3 seconds for a million tasks of 1,000 users on one pool, 8 on 1,500
-        servers. `progress` reports the number of tasks placed, and Ctrl-C raises ``KeyboardInterrupt``.
+        A million tasks of 1,000 users take 3 seconds on one pool, and 8 on 1,500 servers.
 
         Examples
         --------
@@ -128,7 +120,7 @@ class SequentialMinMax:
         return within_limit(seconds, begun, lambda: self._solved(instance, begun))
 
     def _solved(self, instance: Instance, begun: float) -> Allocation:
-        """The tasks, proved."""
+        """The certified allocation."""
         n, part = instance.n_users, np.flatnonzero(instance.task_limits > 0)
         per_task = np.ones(n)
         if len(part):
@@ -161,14 +153,14 @@ def _alike(instance: Instance, share: Share) -> Float:
     if c.ndim == 1:
         return c
     low, high = np.where(instance.eligible, c, np.inf).min(axis=1), np.where(instance.eligible, c, 0.0).max(axis=1)
-    if (apart := high > low).any():
-        user = instance.users[int(apart.argmax())]
+    if (differs := high > low).any():
+        user = instance.users[int(differs.argmax())]
         raise OutOfDomain(f"{share} of one task of user {user!r} differs by server; use one that is the same on each")
     return high
 
 
 def _units(instance: Instance) -> Float:
-    """What one task of each user needs, (n_users, n_resources); `OutOfDomain` where it differs by server."""
+    """Demands of each user, (n_users, n_resources); `OutOfDomain` where they differ by server."""
     if instance.demands.ndim == 2:
         return instance.demands
     first = instance.demands[np.arange(instance.n_users), instance.eligible.argmax(axis=1)]

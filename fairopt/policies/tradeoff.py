@@ -1,4 +1,4 @@
-"""Families between fairness and efficiency: FDS, GFJ and p-norm fairness (Joe-Wong et al. 2013), and their ends."""
+"""Families between fairness and efficiency (Joe-Wong et al. 2013): FDS, GFJ, p-norm fairness, and their extremes."""
 
 from __future__ import annotations
 
@@ -18,13 +18,9 @@ def FDS(alpha: float | None = None, *, beta: float | None = None, lam: float | N
     Parameters
     ----------
     alpha : float, optional
-        alpha-fairness, the edge ``lam = (1-beta)/beta`` of the family.
+        alpha-fairness, the case ``lam = (1-beta)/beta`` of the family.
     beta, lam : float, optional
         Type of fairness and emphasis on efficiency, instead of alpha; see `FairnessEfficiency`.
-
-    Returns
-    -------
-    Policy
 
     Examples
     --------
@@ -41,14 +37,8 @@ def GFJ(alpha: float | None = None, *, beta: float | None = None, lam: float | N
 
     Parameters
     ----------
-    alpha : float, optional
-        alpha-fairness, the edge ``lam = (1-beta)/beta`` of the family.
-    beta, lam : float, optional
-        Type of fairness and emphasis on efficiency, instead of alpha; see `FairnessEfficiency`.
-
-    Returns
-    -------
-    Policy
+    alpha, beta, lam
+        As in `FDS`.
 
     Examples
     --------
@@ -69,14 +59,8 @@ def PNormFairness(
     ----------
     p : float
         At least 0: infinity is FDS, 0 is GFJ.
-    alpha : float, optional
-        alpha-fairness, the edge ``lam = (1-beta)/beta`` of the family.
-    beta, lam : float, optional
-        Type of fairness and emphasis on efficiency, instead of alpha; see `FairnessEfficiency`.
-
-    Returns
-    -------
-    Policy
+    alpha, beta, lam
+        As in `FDS`.
 
     Examples
     --------
@@ -92,10 +76,6 @@ def PNormFairness(
 def MostTasks() -> Policy:
     """The largest number of tasks, without fairness (NFC of Jiang and Wu 2021, sec. 6.1.1).
 
-    Returns
-    -------
-    Policy
-
     Examples
     --------
     >>> import fairopt as fo
@@ -109,12 +89,8 @@ def MostTasks() -> Policy:
 def NashWelfare() -> Policy:
     """Weighted Nash welfare: the largest product of tasks to the power of the weights.
 
-    The optimum of alpha = 1 on any share, since shares are multiples of tasks (Joe-Wong et al. 2013), and of a
-    competitive equilibrium from incomes equal to the weights.
-
-    Returns
-    -------
-    Policy
+    It is the optimum of alpha = 1 for every share that is linear in tasks (Joe-Wong et al. 2013), and the competitive
+    equilibrium with incomes equal to the weights.
 
     Examples
     --------

@@ -1,21 +1,22 @@
-"""Answers of many instances at once: the gaps of `pool`, computed for all instances of a chunk together."""
+"""The gaps of `pool` for all instances of a batch's chunk at once."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from fairopt.blocks.algebra import Objective
+from fairopt.blocks.form import EPS
 from fairopt.formulation.batch import BatchChunk
 from fairopt.formulation.program import Float
-from fairopt.proofs.bound import EPS, fair_gap, gain_of_total
-from fairopt.proofs.pool import ROUNDING
+from fairopt.proofs.bound import fair_gap, gain_of_total
+from fairopt.tolerances import SUM_ROUNDING
 
 
 def judge_batch(chunk: BatchChunk, objective: Objective, tasks: Float, prices: Float | None) -> tuple[Float, Float]:
-    """Gap and violation of each instance of a chunk at tasks (n_users, size); a gap is NaN or infinite where unproved.
+    """Gap and violation of each instance of a chunk at tasks (n_users, size); a gap is NaN or infinite if unproved.
 
-    The evidence are prices (n_resources, size): None for leximin and max-min; logarithms of prices per whole capacity,
-    in `FairUnits`, for alpha-fairness; prices per whole capacity, up to a factor of each instance, for a total.
+    ``prices`` (n_resources, size) are the evidence: None for leximin and max-min; logarithms of prices per whole
+    capacity, in `FairUnits`, for alpha-fairness; prices per whole capacity for a total, up to a factor per instance.
     """
     term = objective.term
     if term.is_smallest:
@@ -30,15 +31,15 @@ def judge_batch(chunk: BatchChunk, objective: Objective, tasks: Float, prices: F
 
 
 def bottleneck_gap(chunk: BatchChunk, tasks: Float) -> Float:
-    """How far each instance is from the bottleneck condition (Bertsekas and Gallager 1992), relatively.
+    """The relative distance of each instance from the bottleneck condition (Bertsekas and Gallager 1992).
 
-    Each user below its limit must use a full resource on which no user has a higher level ``s / w``. What is left of a
-    resource is compared with what the user holds of it. At a gap of g no allocation has a smallest level of more than
-    1 + g times that of the tasks.
+    Each user below its limit must need a full resource on which no user has a higher level ``s / w``. The slack of a
+    resource is compared with the user's load. At a gap of g no allocation has a smallest level above 1 + g times this
+    one.
     """
     level = tasks / chunk.per_level
     slack = np.maximum(1.0 - chunk.loads(tasks), 0.0)
-    slack[slack <= ROUNDING] = 0.0
+    slack[slack <= SUM_ROUNDING] = 0.0
     excess = np.full(level.shape, np.inf)
     for i, room in enumerate(slack):
         users = chunk.demands[:, i] > 0
@@ -53,29 +54,28 @@ def bottleneck_gap(chunk: BatchChunk, tasks: Float) -> Float:
 
 
 def total_gap(chunk: BatchChunk, tasks: Float, prices: Float) -> Float:
-    """(bound - value) / bound, where the bound is ``sum_i p_i + sum_j max(0, c_j - sum_i p_i r_ji) X_j`` (weak
-    duality).
+    """(bound - value) / bound, with the bound ``sum_i p_i + sum_j max(0, c_j - sum_i p_i r_ji) X_j``.
 
-    ``X_j`` is the smaller of user j's limit and of what it could run alone.
+    ``X_j`` is the smaller of user j's limit and what it could run alone.
     """
     ratios = chunk.demands / chunk.capacities
     alone = np.divide(1.0, ratios.max(axis=1), out=np.full(tasks.shape, np.inf), where=ratios.any(axis=1))
     room = np.where(chunk.limits > 0, np.minimum(chunk.limits, alone), 0.0)
-    gain, paid = gain_of_total(chunk.per_task, np.einsum("jib,ib->jb", ratios, prices), 0.0, room), prices.sum(axis=0)
-    bound = (paid + gain.most.sum(axis=0)) + EPS * (paid + gain.size.sum(axis=0))
+    gain, limit = gain_of_total(chunk.per_task, np.einsum("jib,ib->jb", ratios, prices), 0.0, room), prices.sum(axis=0)
+    bound = (limit + gain.most.sum(axis=0)) + EPS * (limit + gain.size.sum(axis=0))
     achieved = (chunk.per_task * tasks).sum(axis=0)
     return np.divide(np.maximum(bound - achieved, 0.0), bound, out=np.zeros(bound.shape), where=bound != 0)
 
 
 def alpha_fair_gap(chunk: BatchChunk, tasks: Float, log_prices: Float, alpha: float) -> Float:
-    """Logarithm of the bound on the weighted power mean, by weak duality at any prices, over the mean achieved."""
+    """The logarithm of (bound on the weighted power mean / mean achieved), by weak duality at any prices."""
     units = chunk.fair_units
     z = np.where(units.part, tasks / chunk.per_level / units.unit, 1.0)
-    log_price, log_paid = log_sum(units.log_per_weight + log_prices[None]), log_sum(log_prices[None])[0]
-    return np.asarray(fair_gap(units.weights, z, log_price, alpha, 0.0, np.minimum(units.tops, units.alone), log_paid))
+    log_price, log_limit = log_sum(units.log_per_weight + log_prices[None]), log_sum(log_prices[None])[0]
+    return np.asarray(fair_gap(units.weights, z, log_price, alpha, 0.0, np.minimum(units.tops, units.alone), log_limit))
 
 
 def log_sum(logs: Float) -> Float:
-    """Logarithm of the sum of exponentials over the resources, (n_users, n_resources, size) to (n_users, size)."""
+    """The logarithm of the sum of exponentials over resources, (n_users, n_resources, size) to (n_users, size)."""
     top = logs.max(axis=1)
     return top + np.log(np.exp(logs - top[:, None]).sum(axis=1))

@@ -1,4 +1,4 @@
-"""Feasibility: repair of points, violations of conditions, and what conditions charge at a solver's multipliers."""
+"""Feasibility: repairing points, measuring violations, and constraints as multipliers see them."""
 
 from __future__ import annotations
 
@@ -10,20 +10,17 @@ import numpy as np
 
 from fairopt.blocks.algebra import AtLeast, fall
 from fairopt.blocks.constraints import Constraint, ManyRows
-from fairopt.blocks.form import Form
+from fairopt.blocks.form import EPS, Form
 from fairopt.blocks.rows import TYPICAL
 from fairopt.formulation.program import ConeModel, Float, Indices, Program
-from fairopt.proofs.bound import EPS
 from fairopt.proofs.lagrangian import LinearRows
 from fairopt.runtime.lazy import cp, sp
-from fairopt.tolerances import BLOCK_TOLERANCE
-
-ROUNDING = 1e-13  # of a capacity: the rounding of sums, so that a point that was repaired once is not changed again
+from fairopt.tolerances import BLOCK_TOLERANCE, SUM_ROUNDING
 
 
 @contextmanager
 def values_kept(variables: Iterable[cp.Variable]) -> Iterator[None]:
-    """Restore the values of variables afterwards."""
+    """Restore the values of variables on exit."""
     before = [(variable, variable.value) for variable in variables]
     try:
         yield
@@ -33,12 +30,12 @@ def values_kept(variables: Iterable[cp.Variable]) -> Iterator[None]:
 
 
 def number(expression: cp.Expression) -> float:
-    """The value of an expression; NaN where it has none."""
+    """The value of an expression; NaN if it has none."""
     return float("nan") if expression.value is None else float(expression.value)
 
 
 def fall_of(expression: cp.Expression, variables: Sequence[cp.Variable]) -> float:
-    """By how much an expression falls as these variables shrink towards zero; see `fall`."""
+    """By how much an expression falls as these variables shrink to zero; see `fall`."""
     at = [np.array(variable.value) for variable in variables]
 
     def value(factor: float) -> float:
@@ -51,7 +48,9 @@ def fall_of(expression: cp.Expression, variables: Sequence[cp.Variable]) -> floa
 
 
 def repair(program: Program, tasks: Float) -> Float:
-    """Scale tasks by pair down to task limits, then on each server to its capacity: exact feasibility on the data."""
+    """Scale tasks by pair down to task limits, then to each server's capacity, so that both hold exactly (Proposition
+    9.2).
+    """
     pairs = program.pairs
     total = pairs.sum(tasks)
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -62,11 +61,11 @@ def repair(program: Program, tasks: Float) -> Float:
     usable = program.usable_rows
     over = np.where(usable > 0, rows / np.where(usable > 0, usable, 1.0), np.where(rows > 0, np.inf, 0.0))
     worst = over.reshape(-1, program.instance.n_resources).max(axis=1, initial=0.0)
-    return tasks / np.where(worst > 1 + ROUNDING, worst, 1.0)[pairs.server]
+    return tasks / np.where(worst > 1 + SUM_ROUNDING, worst, 1.0)[pairs.server]
 
 
 def room_left(program: Program, tasks: Float) -> Float:
-    """How many more tasks each user could run by itself, while all others run theirs, shape (n_users,)."""
+    """How many more tasks each user could run while the others keep theirs, shape (n_users,)."""
     pairs, loads = program.pairs, program.pairs.loads
     left = np.maximum(program.usable_rows - loads @ tasks, 0.0)
     room = np.full(len(pairs), np.inf)
@@ -80,28 +79,27 @@ def room_left(program: Program, tasks: Float) -> Float:
 
 
 def rise_at_prices(program: Program, prices: Float, tasks: Float) -> Float:
-    """How many more tasks each user could run at most while none runs fewer, by any prices by row, shape (n_users,).
+    """A bound on how many more tasks each user can run while none runs fewer, at any prices by row, shape (n_users,).
 
-    A task is worth no more than it costs where that is least; so all rises together cost no more than what capacities
-    are worth beyond the tasks.
+    All rises together cost at most the value of capacities less the cost of the tasks at their cheapest servers.
     """
     pairs, prices = program.pairs, np.maximum(prices, 0.0)
-    worth, held = pairs.min(program.rows.cost(prices)), pairs.sum(tasks)
-    paid = float(prices @ program.usable_rows)
-    spare = max(paid - float(worth @ held), 0.0) + 2 * EPS * paid
+    cost, total = pairs.min(program.rows.cost(prices)), pairs.sum(tasks)
+    limit = float(prices @ program.usable_rows)
+    slack = max(limit - float(cost @ total), 0.0) + 2 * EPS * limit
     with np.errstate(divide="ignore"):
-        return np.minimum(spare / worth, np.maximum(program.high - held, 0.0))
+        return np.minimum(slack / cost, np.maximum(program.high - total, 0.0))
 
 
 def broken_rows(program: Program, tasks: Float, each: int = 1) -> list[tuple[Indices, Float]]:
-    """For each of `Program.many_rows` the most broken rows, ``each`` of every user, and by how much."""
+    """For each of `Program.many_rows` the most violated rows, ``each`` per user, and their violations."""
     point = program.point(tasks)
     least = TYPICAL * min(1.0, float((tasks / program.size[program.pairs.user]).max(initial=0.0))) * program.size
     return [block.broken(point, least, each) for block in program.many_rows]
 
 
 def bounds_violation(program: Program, tasks: Float) -> float:
-    """Largest relative violation of the bounds on users' tasks: task limits, and bounds by the policy's blocks."""
+    """The largest relative violation of bounds on users' tasks, from task limits and the policy's blocks."""
     totals = program.pairs.sum(tasks)
     short = np.divide(program.low - totals, program.low, out=np.zeros(len(totals)), where=program.low > 0)
     beyond = np.where(np.isfinite(program.high), totals - program.high, 0.0)
@@ -109,9 +107,9 @@ def bounds_violation(program: Program, tasks: Float) -> float:
 
 
 def rows_violation(program: Program, tasks: Float) -> float:
-    """Largest relative violation of the policy's conditions that are linear rows; of very many, by `broken_rows`."""
+    """The largest relative violation of constraints that are linear rows."""
     scale, worst = program.size[program.pairs.user], [0.0]
-    typical = scale * min(1.0, float((tasks / scale).max(initial=0.0)))  # rows may hold ever closer as all tasks shrink
+    typical = scale * min(1.0, float((tasks / scale).max(initial=0.0)))  # as all tasks shrink, so do violations
     for block in program.rest:
         if not isinstance(block, ManyRows):
             worst += [one.rows.broken(tasks, typical).max() for one in program.rows_of(block) or ()]
@@ -120,23 +118,23 @@ def rows_violation(program: Program, tasks: Float) -> float:
 
 
 def all_known(program: Program) -> bool:
-    """Whether all that the program requires is linear rows and bounds."""
+    """Whether the program has only linear rows, bounds and a known objective."""
     known = all(isinstance(block, ManyRows) or program.rows_of(block) is not None for block in program.rest)
     return known and program.objective.is_known
 
 
 def violation_at(program: Program, tasks: Float, cone: ConeModel | None = None) -> float:
-    """`block_violation` of a program, which needs a cone model only for conditions that are not linear rows."""
+    """`block_violation` of a program; a cone model is built only for constraints that are not linear rows."""
     if all_known(program):
         return max(bounds_violation(program, tasks), rows_violation(program, tasks))
     return block_violation(cone or ConeModel(program), tasks)
 
 
 def block_violation(cone: ConeModel, tasks: Float) -> float:
-    """Largest relative violation at tasks by pair of the policy's own conditions, and of those that its blocks require.
+    """The largest relative violation of the policy's constraints, and of those that its blocks require, at tasks by
+    pair.
 
-    Conditions that fairopt's own objectives require of variables that they add are left out: the objectives are
-    evaluated without these variables.
+    Constraints on variables that fairopt's own objectives add are left out: the objectives are evaluated without them.
     """
     program = cone.program
     worst = max(bounds_violation(program, tasks), rows_violation(program, tasks))
@@ -146,14 +144,14 @@ def block_violation(cone: ConeModel, tasks: Float) -> float:
         if condition.id in cone.known:
             continue
         if type(block) is AtLeast and block.objective.is_known and _has_more(condition, cone.unknowns):
-            levels[id(block)] = block  # evaluated without variables of its own
+            levels[id(block)] = block  # evaluated without the variables that it adds
         else:
             conditions.append(condition)
     for block in levels.values():
         short = (block.level - block.objective.value(point)) / (abs(block.level) or 1.0)
         worst = max(worst, short if short == short else np.inf)
     if conditions:
-        at = tasks / cone.scale  # rows without a constant hold ever closer as all tasks shrink
+        at = tasks / cone.scale  # as all tasks shrink, so do violations of rows without a constant
         typical = {cone.unknowns.id: np.full(len(tasks), min(1.0, float(at.max(initial=0.0))))}
         with values_kept([cone.unknowns]):
             cone.unknowns.save_value(at)
@@ -162,17 +160,17 @@ def block_violation(cone: ConeModel, tasks: Float) -> float:
 
 
 def _has_more(condition: cp.Constraint, unknowns: cp.Variable) -> bool:
-    """Whether a condition has variables besides the unknowns."""
+    """Whether a constraint has variables besides the unknowns."""
     return any(variable.id != unknowns.id for variable in condition.variables())
 
 
 def bounds_are_charged(program: Program) -> bool:
-    """Whether bounds on tasks are charged like other conditions, as they are not bounds on shares."""
+    """Whether bounds on tasks need multipliers, because they are not bounds on shares."""
     return any(s.coefficients(program.instance).ndim == 2 for s in program.objective.share_blocks())
 
 
 def charged_conditions(cone: ConeModel) -> list[tuple[Constraint | None, cp.Constraint]]:
-    """The conditions of a model that are charged at multipliers of their own, with the blocks that they belong to."""
+    """The constraints of a model that have multipliers, with their blocks."""
     out: list[tuple[Constraint | None, cp.Constraint]] = [(block, condition) for block, _, condition in cone.rest]
     if bounds_are_charged(cone.program):
         out += [(None, condition) for condition in cone.box]
@@ -180,21 +178,21 @@ def charged_conditions(cone: ConeModel) -> list[tuple[Constraint | None, cp.Cons
 
 
 def row_prices(program: Program, capacity: cp.Constraint) -> Float:
-    """Dual values, at least 0, of a program's capacity condition, by row of loads: shape (n_rows,)."""
+    """Nonnegative dual values of a program's capacity constraint by row of loads, shape (n_rows,)."""
     prices = np.zeros(program.instance.capacities.size)
     prices[program.capacity_rows] = np.maximum(dual_values(capacity), 0.0)
     return prices
 
 
 def linear_rows(condition: cp.Constraint, unknowns: cp.Variable) -> LinearRows | None:
-    """A condition ``g(z) <= 0`` (or == 0), linearised at its value.
+    """A constraint ``g(z) <= 0`` (or == 0), linearised at its value.
 
-    None for other kinds, for conditions without a gradient, and for those with other variables than the unknowns:
-    leaving them out only relaxes a bound.
+    None for other kinds, without a gradient, and with variables besides the unknowns: leaving a row out only relaxes a
+    bound.
     """
     kinds = cp.constraints
     inequality = isinstance(condition, (kinds.Inequality, kinds.NonPos, kinds.NonNeg))
-    if _has_more(condition, unknowns):  # the range of further variables is not known
+    if _has_more(condition, unknowns):  # other variables have no known range
         return None
     if not inequality and not isinstance(condition, (kinds.Equality, kinds.Zero)):
         return None
@@ -208,7 +206,7 @@ def linear_rows(condition: cp.Constraint, unknowns: cp.Variable) -> LinearRows |
 
 
 def dual_values(condition: cp.Constraint) -> Float:
-    """Dual values of a condition, flat in column order; zeros where the solver left none."""
+    """Dual values of a constraint, flat in column order; zeros if the solver left none."""
     value = condition.dual_value
     size = int(np.prod(condition.shape)) if condition.shape else 1
     if value is None or isinstance(value, list):
@@ -217,21 +215,21 @@ def dual_values(condition: cp.Constraint) -> Float:
 
 
 def tangent(cone: ConeModel, expression: cp.Expression, tasks: Float) -> tuple[Form, Float] | None:
-    """The tangent of a concave expression at the tasks: a constant, and slopes (n_pairs,); None without a gradient."""
+    """The tangent of a concave expression at the tasks: a constant and slopes (n_pairs,); None without a gradient."""
     with values_kept([cone.unknowns]):
         cone.unknowns.save_value(tasks / cone.scale)
         gradient, value = gradient_of(expression, cone.unknowns), expression.value
     if gradient is None or value is None or not np.isfinite(value):
         return None
-    worth = gradient.toarray().ravel() / cone.scale
-    return Form(constant=float(value) - float(worth @ tasks)), worth
+    slopes = gradient.toarray().ravel() / cone.scale
+    return Form(constant=float(value) - float(slopes @ tasks)), slopes
 
 
 def gradient_of(expression: cp.Expression, unknowns: cp.Variable) -> sp.csr_array | None:
-    """Gradient of an expression at its variables' values, as (n_unknowns, n_rows); None where it has none."""
+    """The gradient of an expression at its variables' values, (n_unknowns, n_rows); None if there is none."""
     try:
         gradient = expression.grad.get(unknowns)
-    except (NotImplementedError, TypeError, ValueError):  # atoms without a gradient in CVXPY, or without a whole one
+    except (NotImplementedError, TypeError, ValueError):  # atoms whose gradient CVXPY lacks
         return None
     return None if gradient is None else as_matrix(gradient)
 
@@ -243,14 +241,14 @@ def as_matrix(gradient: Any) -> sp.csr_array:
 
 
 def relative_violation(condition: cp.Constraint, typical: Mapping[int, Float] | None = None) -> float:
-    """The largest violation of a condition by any row, relative to the terms of that row.
+    """The largest violation of a constraint's rows, each relative to the size of its terms.
 
-    Both sides of a homogeneous row may vanish, so terms count one by one, and constants on both sides count as one: a
-    constant that is added to both changes nothing but the rounding of the row. ``typical`` are typical sizes of the
-    entries of variables, by the variable's id: a row is measured in no less than `TYPICAL` of its terms there. A curved
-    term may vanish since its arguments cancel, as a norm of differences: see `_cancelled`.
+    Both sides of a homogeneous row may vanish, so terms count one by one. Constants on both sides count as one, since
+    adding a constant to both changes only rounding. ``typical`` are typical values of variables by id: a row's size is
+    at least `TYPICAL` of its terms there. A curved term may vanish because its arguments cancel, as in the norm of a
+    difference (`_cancelled`).
     """
-    if any(variable.value is None for variable in condition.variables()):  # one of a block's own, not solved for
+    if any(variable.value is None for variable in condition.variables()):  # a block's variable that was not solved for
         return np.inf
     violation = np.atleast_1d(np.asarray(condition.violation(), dtype=float)).ravel(order="F")
     if not np.isfinite(violation).all():
@@ -259,7 +257,7 @@ def relative_violation(condition: cp.Constraint, typical: Mapping[int, Float] | 
         return 0.0
     size, constant, rounding = np.zeros(len(violation)), np.zeros(len(violation)), np.zeros(len(violation))
 
-    def by_row(part: Float) -> Float:  # a cone has one violation for all its entries, and a side may be a single number
+    def by_row(part: Float) -> Float:  # a cone has one violation for all its entries, and a side may be a scalar
         if len(part) == len(size):
             return part
         return np.full(len(size), part[0] if len(part) == 1 else np.abs(part).max(initial=0.0))
@@ -285,7 +283,7 @@ def relative_violation(condition: cp.Constraint, typical: Mapping[int, Float] | 
 
 
 def _sizes(term: cp.Expression, typical: Mapping[int, Float] | None = None) -> tuple[Float, Float]:
-    """The size of the variables' terms in each row of an affine expression, and its constant."""
+    """The size of the variable terms in each row of an affine expression, and its constant."""
     value = np.asarray(term.value, dtype=float).ravel(order="F")
     size = np.zeros(len(value))
     for variable, gradient in term.grad.items():
@@ -298,10 +296,11 @@ def _sizes(term: cp.Expression, typical: Mapping[int, Float] | None = None) -> t
 
 
 def _cancelled(beyond: Float, grown: Callable[[float], Float | int]) -> Float:
-    """The least part of the terms in curved terms' arguments that accounts for a violation, by row; infinite for none.
+    """The smallest relative change of cancelling arguments in curved terms that explains each row's violation, or
+    infinity.
 
-    Linear rows are measured in terms that may cancel; so are the arguments of a norm or a square where they do. The
-    square of an argument that cancels to 1e-7 of its terms is 1e-14 of their square.
+    Linear rows are measured by terms that may cancel, and so are the arguments of a norm or a square: the square of an
+    argument that cancels to 1e-7 of its terms is 1e-14 of their square.
     """
     found = np.full(len(beyond), np.inf)
     for part in np.geomspace(1.0, 1e-16, 65).tolist():
@@ -310,13 +309,13 @@ def _cancelled(beyond: Float, grown: Callable[[float], Float | int]) -> Float:
 
 
 def _grown(term: cp.Expression, part: float) -> Float:
-    """By how much a curved term changes where arguments that cancel move from 0 by a part of their terms' size."""
+    """The change of a curved term as its cancelling arguments move from 0 by ``part`` of their terms."""
     change = np.abs(_moved(term, part) - term.value).ravel(order="F")
     return np.where(np.isfinite(change), change, 0.0)
 
 
 def _moved(expression: cp.Expression, part: float) -> Float:
-    """An expression's value where its affine arguments that cancel move from 0 by a part of their terms' size."""
+    """An expression's value with cancelling affine arguments moved from 0 by ``part`` of their terms."""
     if not expression.is_affine():
         moved = [cp.Constant(_moved(argument, part)) for argument in expression.args]
         return np.asarray(expression.copy(moved).value, dtype=float)

@@ -1,10 +1,10 @@
-"""The dual bound of a cone program: for objectives that only CVXPY knows.
+"""The dual bound of a cone program, for objectives that only CVXPY knows (Bound 7.3).
 
 CVXPY turns any problem into ``min c'z + d subject to A z + s = b, s in K``. By weak duality (Ben-Tal and Nemirovski
-2001), for any y in the dual cone ``c'z >= r'z - b'y`` with ``r = c + A'y``. A solver's y is moved into the dual cone,
-until r vanishes on the variables that CVXPY added; the rest of r is charged at the range of each variable. The ranges
-of the tasks are proven. Those of CVXPY's variables are not: for the 1e-16 that rounding leaves on them, a range far
-beyond their size at the answer is assumed, and the certificate states it.
+2001) ``c'z >= r'z - b'y`` with ``r = c + A'y`` for any y in the dual cone. A solver's y is moved into the dual cone
+until r vanishes on the variables that CVXPY added; the rest of r is charged at the range of each variable. Tasks have
+proven ranges. For the 1e-16 that rounding leaves on CVXPY's variables a range far beyond their size at the answer is
+assumed, and the certificate says so.
 """
 
 from __future__ import annotations
@@ -20,42 +20,42 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from fairopt.blocks.form import EPS
 from fairopt.formulation import solvers
 from fairopt.formulation.program import ConeModel, Float, Indices
 from fairopt.formulation.rows import BlockRows
-from fairopt.proofs.bound import EPS
 from fairopt.proofs.conditions import charged_conditions
 from fairopt.proofs.lagrangian import Multipliers
 from fairopt.runtime import subprocesses
 from fairopt.runtime.clock import check, current
 from fairopt.runtime.lazy import cp, sp, sparse_linalg
 
-REACH = 100.0  # the assumed range of a variable of CVXPY's, in multiples of its size (at least 1) at the answer
-CANCELLED = 1e-11  # of the largest terms: less than this is left by rounding
-DENSE = 4_000_000  # entries of a matrix that is factorised rather than iterated with
+REACH = 100.0  # the assumed range of a variable that CVXPY added, in multiples of its size (at least 1) at the answer
+CANCELLED = 1e-11  # of the largest terms: rounding leaves less
+DENSE = 4_000_000  # entries of a matrix that is factorised; larger ones are solved iteratively
 NEWTON = 10  # steps onto the boundaries of cones
-NEAR = 1e-3  # of a point: how far from the boundary of its cone it may be by a solver's noise
+NEAR = 1e-3  # of a point: a solver's noise in the distance from the boundary of its cone
 MATRICES = (
-    "conditions on matrices, such as X >> 0 or a bound on lambda_max, cannot be proved where they bind; write them by "
-    "linear terms, norms, logarithms or powers"
+    "binding constraints on matrices, such as X >> 0 or a bound on lambda_max, cannot be proved; use linear terms, "
+    "norms, logarithms or powers instead"
 )
-COMPILING = 1e-6  # seconds that CVXPY takes for each number of a problem, at the least
+COMPILING = 1e-6  # seconds that CVXPY takes per number of a problem, at least
 ASSUMED = f"variables without a proven range stay within {REACH:g} times their size at the answer"
 
 
 class ConicBound(NamedTuple):
-    """A bound on the optimum, and whether it holds only if CVXPY's variables stay within `REACH`."""
+    """A bound on the optimum, and whether it assumes that CVXPY's variables stay within `REACH`."""
 
     value: float
     assumes: bool
 
 
 def conic_bound(problem: cp.Problem, unknowns: cp.Variable, top: Float) -> ConicBound | None:
-    """An upper bound on the maximum of a concave expression; None where there are cones other than the ones below.
+    """An upper bound on the maximum of a concave expression; None for cones other than those below.
 
-    The problem is solved once more in CLARABEL's cone form (linear, second-order, exponential and power cones) for its
-    dual, which is only a starting point. ``top``, flat in column order, are proven upper bounds on the ``unknowns``,
-    which are non-negative.
+    The problem is solved once more in CLARABEL's cone form (linear, second-order, exponential and power cones) for a
+    dual point, which is only a starting point. ``top``, flat in column order, are proven upper bounds on the
+    nonnegative ``unknowns``.
     """
     form = _cone_form(problem, unknowns)
     if form is None:
@@ -74,17 +74,17 @@ def conic_bound(problem: cp.Problem, unknowns: cp.Variable, top: Float) -> Conic
     low = -float(b @ y) - EPS * float(np.abs(b * y).sum())
     low += float(np.minimum((residual - rounding)[ours] * top, 0.0).sum())
     unknown = float(((np.abs(residual) + rounding) * REACH * np.maximum(1.0, np.abs(z)))[others].sum())
-    held = getattr(inverse[-1], "inverse_data", inverse[-1])  # a dict, which CVXPY 1.9 wraps
-    if not isinstance(held, dict) or "offset" not in held:  # without the objective's constant no bound
+    extra = getattr(inverse[-1], "inverse_data", inverse[-1])  # a dict, which CVXPY 1.9 wraps
+    if not isinstance(extra, dict) or "offset" not in extra:  # the objective's constant
         return None
-    return ConicBound(-(low - unknown + float(held["offset"])), unknown > 0)
+    return ConicBound(-(low - unknown + float(extra["offset"])), unknown > 0)
 
 
 def _cone_form(problem: cp.Problem, unknowns: cp.Variable) -> tuple[dict[str, Any], Any, dict[int, Indices]] | None:
-    """A problem in CLARABEL's cone form, what undoes it, and the columns of each of its variables, by id.
+    """A problem in CLARABEL's cone form, its inverse data, and the columns of each variable by id.
 
-    None where CVXPY cannot, without the unknowns, and with cones other than linear, second-order, exponential and power
-    cones.
+    None if CVXPY cannot compile it, it lacks the unknowns, or it has other cones than linear, second-order, exponential
+    and power cones.
     """
     compiled = _compiled(problem)
     if compiled is None:
@@ -95,7 +95,7 @@ def _cone_form(problem: cp.Problem, unknowns: cp.Variable) -> tuple[dict[str, An
         return None
     starts = data["param_prob"].var_id_to_col
     for variable in problem.variables():
-        names = {variable.id}  # CVXPY replaces a variable with a sign by another one
+        names = {variable.id}  # CVXPY replaces variables that have a sign
         for reduction in chain.reductions:
             names.update(*(new for old, new in getattr(reduction, "var_id_map", {}).items() if old in names))
         start = next((starts[name] for name in names if name in starts), None)
@@ -105,12 +105,12 @@ def _cone_form(problem: cp.Problem, unknowns: cp.Variable) -> tuple[dict[str, An
 
 
 def _compiled(problem: cp.Problem) -> tuple[dict[str, Any], Any, Any] | None:
-    """What CVXPY makes of a problem for CLARABEL, how, and what undoes it; None where it cannot."""
+    """A problem's data for CLARABEL, its reduction chain and inverse data; None if CVXPY cannot compile it."""
     if "CLARABEL" not in solvers.installed():
         return None
     try:
         options = {"use_quad_obj": False}
-        with warnings.catch_warnings():  # of how CVXPY compiles, as `solvers.run` passes over
+        with warnings.catch_warnings():  # about how CVXPY compiles, as in `solvers.run`
             warnings.simplefilter("ignore")
             data, chain, inverse = problem.get_problem_data("CLARABEL", ignore_dpp=True, solver_opts=options)
     except cp.error.SolverError:
@@ -119,14 +119,14 @@ def _compiled(problem: cp.Problem) -> tuple[dict[str, Any], Any, Any] | None:
 
 
 def has_matrices(problem: cp.Problem) -> bool:
-    """Whether CVXPY makes cones of matrices of a problem, for which there are no bounds: `MATRICES` says what to do."""
-    convex = problem if problem.is_dcp() else cp.Problem(cp.Minimize(0), problem.constraints)  # as a transform may be
+    """Whether a problem has semidefinite cones, for which there are no bounds; `MATRICES` is the advice."""
+    convex = problem if problem.is_dcp() else cp.Problem(cp.Minimize(0), problem.constraints)
     compiled = _compiled(convex)
     return compiled is not None and bool(compiled[0]["dims"].psd)
 
 
 def _balanced(y: Float, c: Float, on_others: sp.csr_array, dims: Any) -> Float:
-    """A point of the dual cone near y where ``c + on_others @ y`` vanishes but for rounding."""
+    """A point of the dual cone near y at which ``c + on_others @ y`` vanishes up to rounding."""
     y = _into_dual_cone(y, dims)
     for _ in range(20 if len(c) else 0):
         residual = c + on_others @ y
@@ -140,7 +140,7 @@ def _balanced(y: Float, c: Float, on_others: sp.csr_array, dims: Any) -> Float:
 def conic_excess(
     expression: cp.Expression, constraints: Sequence[cp.Constraint], unknowns: cp.Variable, top: Float, value: float
 ) -> tuple[float, str]:
-    """Excess of the bound of `conic_bound` over a value of the expression, or infinity, and what it assumes."""
+    """The excess of `conic_bound` over a value of the expression, or infinity, and what it assumes."""
     problem, limit = cp.Problem(cp.Maximize(expression), list(constraints)), current()
     if limit is not None and time.perf_counter() + COMPILING * solvers.size(problem) > limit.hard:
         return np.inf, ""
@@ -153,8 +153,8 @@ def conic_excess(
 
 @dataclass(frozen=True)
 class Cones:
-    """Numbers of equations and inequalities, sizes of second-order cones, number of exponential cones, and the powers
-    of power cones, in the order of rows; as CVXPY names them.
+    """The cones of rows, in order, as CVXPY names them: equations, inequalities, second-order, exponential and power
+    cones.
     """
 
     zero: int
@@ -166,11 +166,11 @@ class Cones:
 
 @dataclass(frozen=True)
 class ConicConditions:
-    """Conditions as ``on_ours @ z + on_others @ v + s = right, s in K``: z the unknowns, v variables that CVXPY added.
+    """Constraints as ``on_ours @ z + on_others @ v + s = right, s in K``: z the unknowns, v variables that CVXPY added.
 
-    Any y of the dual cone at which v cancels charges ``on_ours' y`` for the unknowns, and is worth ``right @ y``: no
-    point that satisfies the conditions costs more. ``scale`` (n_unknowns,) are tasks per unknown; ``further`` are
-    variables of the blocks' own, with their columns among v; ``rows`` are known linear rows, and where they stand.
+    At any y of the dual cone at which v cancels, z costs ``on_ours' y``, and no feasible point costs more than ``right
+    @ y``. ``scale`` (n_unknowns,) are tasks per unknown; ``further`` are variables of blocks, with their columns among
+    v; ``rows`` are known linear rows, with their places.
     """
 
     on_ours: sp.csr_array
@@ -188,7 +188,7 @@ class ConicConditions:
 
     @cached_property
     def cone_of_row(self) -> Indices:
-        """The cone of each row: an equation or inequality by itself, or one of the others."""
+        """The cone of each row; each equation and inequality is a cone."""
         dims = self.dims
         sizes = [1] * (dims.zero + dims.nonneg) + list(dims.soc) + [3] * (dims.exp + len(dims.p3d))
         return np.repeat(np.arange(len(sizes)), sizes)
@@ -199,7 +199,7 @@ class ConicConditions:
         return bool(self.dims.soc or self.dims.exp or self.dims.p3d)
 
     def conditions(self, unknowns: cp.Variable) -> list[cp.Constraint]:
-        """The conditions in unknowns and `variable`, whose dual values are `dual`."""
+        """The constraints on unknowns and `variable`, whose dual values are `dual`."""
         s = self.right - self.on_ours @ unknowns
         if self.on_others.shape[1]:
             s = s - self.on_others @ self.variable
@@ -219,13 +219,15 @@ class ConicConditions:
         return out
 
     def dual(self, conditions: Sequence[cp.Constraint]) -> Float:
-        """The dual values of `conditions` after a solve, in the order of rows; zeros where a solver left none."""
+        """The dual values of `conditions` after a solve, in the order of rows; zeros if a solver left none."""
         duals = [v for c in conditions for v in c.dual_variables]
         values = [np.zeros(v.size) if v.value is None else np.ravel(v.value) for v in duals]
         return np.nan_to_num(np.concatenate([*values, np.zeros(0)]).astype(float))
 
     def sizes(self) -> Float:
-        """The sizes of the variables that CVXPY added, at the last solve; those of blocks' own get their values."""
+        """The absolute values of the variables that CVXPY added, at the last solve; also sets the values of blocks'
+        variables.
+        """
         if not self.on_others.shape[1]:
             return np.zeros(0)
         at = np.asarray(self.variable.value, dtype=float)
@@ -233,12 +235,12 @@ class ConicConditions:
         return np.abs(at)
 
     def save(self, values: Float) -> None:
-        """Give variables of the blocks' own their values among those that CVXPY added."""
+        """Set the values of blocks' variables among those that CVXPY added."""
         for variable, columns in self.further:
             variable.save_value(values[columns].reshape(variable.shape, order="F"))
 
     def charges(self, y: Float, sizes: Float, n_rows: int) -> Multipliers:
-        """What the conditions charge at a point near y, per task, and what they are worth.
+        """The multipliers of the constraints at a point near y.
 
         What rounding leaves on v is charged at `REACH` times the sizes, at least 1; a point that leaves more proves
         nothing.
@@ -249,19 +251,19 @@ class ConicConditions:
         terms = abs(to_others) @ np.abs(y)
         left = np.abs(to_others @ y) + EPS * terms
         rest = float((left * REACH * np.maximum(1.0, sizes)).sum())
-        worth, whole = float(self.right @ y) + rest, float(np.abs(self.right) @ np.abs(y)) + rest
+        constant, whole = float(self.right @ y) + rest, float(np.abs(self.right) @ np.abs(y)) + rest
         if (left > CANCELLED * terms.max(initial=0.0)).any():
-            worth = np.inf
+            constant = np.inf
         size = (abs(to_ours) @ np.abs(y)) / self.scale
-        return Multipliers(np.zeros(n_rows), (to_ours @ y) / self.scale, worth, size=size, constant_size=whole)
+        return Multipliers(np.zeros(n_rows), (to_ours @ y) / self.scale, constant, size=size, constant_size=whole)
 
     def exact_charges(
         self, y: Float, sizes: Float, prices: Float, loads: sp.csr_array, usable: Float
     ) -> tuple[Float, float]:
-        """The costs of pairs by capacities at ``prices`` and by conditions at a point near y, and what these are worth.
+        """As `charges`, together with capacities at ``prices``, with each sum rounded once: the costs of pairs and the
+        right-hand side.
 
-        As `charges`, with each sum rounded once: under curved conditions large multiples of a lower level's multipliers
-        prove a later one, and terms cancel.
+        Under curved constraints large multiples of a lower level's multipliers prove a later level, and terms cancel.
         """
         to_others = sp.csr_array(self.on_others.T)
         y = _balanced(y, np.zeros(self.on_others.shape[1]), to_others, self.dims)
@@ -275,15 +277,15 @@ class ConicConditions:
         if (left > CANCELLED * (abs(to_others) @ np.abs(y)).max(initial=0.0)).any():
             return costs, np.inf
         of_sizes = float((left * REACH * np.maximum(1.0, sizes)).sum())
-        worth = sp.csr_array(np.concatenate([usable, self.right])[None, :])
-        return costs, float(exact_sums(worth, both)[0]) + of_sizes
+        constant = sp.csr_array(np.concatenate([usable, self.right])[None, :])
+        return costs, float(exact_sums(constant, both)[0]) + of_sizes
 
     @cached_property
     def _alone(self) -> tuple[Indices, Indices, Float]:
-        """Variables that CVXPY added with a row that has no other one, these rows, and the coefficients there.
+        """Variables that CVXPY added which are alone in some row, these rows, and the coefficients there.
 
-        By the multipliers of these rows they cancel to rounding; linear rows first, and no first row of a second-order
-        cone, which follows from the others.
+        The multipliers of these rows make them cancel up to rounding. Linear rows are preferred; the first row of a
+        second-order cone is excluded, since it follows from the others.
         """
         dims, columns = self.dims, sp.csc_array(self.on_others)
         alone = np.diff(self.on_others.indptr) == 1
@@ -298,11 +300,12 @@ class ConicConditions:
         return at.astype(np.intp), rows.astype(np.intp), coefficients
 
     def charging_nothing(self, y: Float, costs: Float, free: Indices) -> Float:
-        """A point near y at which ``free`` pairs, whose tasks cost ``costs`` by capacities, cost nothing in all.
+        """A point near y at which the tasks of ``free`` pairs, which cost ``costs`` by capacities, have a total cost of
+        0.
 
-        At the optimum of a level, users above it cost nothing, and points are on the boundaries of their cones. A
-        solver leaves noise of the first order of both; without it, the bound is off by noise of the second order.
-        Newton's steps; y itself where these find no such point.
+        At the optimum of a level, users above it have zero costs, and dual points are on the boundaries of their cones.
+        A solver's point misses both by first-order noise; here Newton's method removes it, so that the bound is off by
+        second-order noise. Returns y itself if it finds no such point.
         """
         rows = sp.csr_array(sp.vstack([self.on_others.T, self.on_ours.T.tocsr()[free]]))
         aim = np.concatenate([np.zeros(self.on_others.shape[1]), costs * self.scale[free]])
@@ -318,7 +321,7 @@ class ConicConditions:
                 found, least = y, error / max(terms, 1e-300)
             elif least < CANCELLED:  # as near as rounding allows
                 break
-            size = np.zeros(cones.max(initial=-1) + 1)  # of a cone's point: what charges nothing stays so
+            size = np.zeros(cones.max(initial=-1) + 1)  # of a cone's point: multipliers of 0 stay 0
             np.maximum.at(size, cones, np.abs(y))
             system = sp.vstack([rows, by_row(near, len(y))]) @ sp.diags_array(size[cones])
             y = y - size[cones] * least_squares(system, left)
@@ -327,11 +330,11 @@ class ConicConditions:
         return found
 
     def multipliers(self, y: Float) -> list[tuple[BlockRows, Float]]:
-        """The multipliers in natural units of the known linear rows, at a point y."""
+        """The multipliers of the known linear rows in natural units, at a point y."""
         return [(one, one.rows.valid(y[at] / one.rows.units(self.scale))) for one, at in self.rows]
 
     def slopes(self, y: Float) -> tuple[sp.csr_array, sp.csr_array]:
-        """What each cone charges per task of each pair and for each of v: (n_pairs, n_cones) and (n_v, n_cones)."""
+        """The cost by cone per task of each pair and per unit of v: (n_pairs, n_cones) and (n_v, n_cones)."""
         cones = self.cone_of_row
         by_cone = sp.csr_array((y, (np.arange(len(y)), cones)), shape=(len(y), cones.max(initial=-1) + 1))
         per_task = sp.diags_array(1.0 / self.scale) @ (self.on_ours.T @ by_cone)
@@ -339,10 +342,10 @@ class ConicConditions:
 
 
 def further_conditions(cone: ConeModel) -> ConicConditions | None:
-    """The conditions of a model besides capacities and bounds on levels, in cone form: linear rows as they are, others
-    as CVXPY compiles them.
+    """The constraints of a model besides capacities and bounds on levels, in cone form; known linear rows stay as they
+    are.
 
-    None where there are none, or cones that `conic_bound` does not take.
+    None without such constraints, or with cones that `conic_bound` does not support.
     """
     conditions = [condition for _, condition in charged_conditions(cone)]
     conditions[len(cone.rest) : len(cone.rest)] = cone.required
@@ -379,7 +382,7 @@ def further_conditions(cone: ConeModel) -> ConicConditions | None:
 def _compiled_conditions(
     cone: ConeModel, conditions: Sequence[cp.Constraint]
 ) -> tuple[sp.csr_array, sp.csr_array, Float, Cones, Sequence[tuple[cp.Variable, Indices]]] | None:
-    """Conditions as CVXPY compiles them: the fields of `ConicConditions`; None where it cannot."""
+    """Constraints as CVXPY compiles them: the fields of `ConicConditions`; None if it cannot."""
     if not conditions:
         return sp.csr_array((0, cone.unknowns.size)), sp.csr_array((0, 0)), np.zeros(0), Cones(0, 0), ()
     problem = cp.Problem(cp.Minimize(0), list(conditions))
@@ -388,18 +391,18 @@ def _compiled_conditions(
         return None
     data, _, columns = form
     ours, a, right = columns[cone.unknowns.id], sp.csr_array(data["A"]), np.asarray(data["b"], dtype=float)
-    others, held, row = np.setdiff1d(np.arange(a.shape[1]), ours), data["dims"], np.arange(len(right))
-    linear = (row >= held.zero) & (row < held.zero + held.nonneg)
-    sign = linear & (right == 0) & (np.diff(a.indptr) == 1) & (a[:, ours].sum(axis=1) < 0)  # tasks are not negative
+    others, cones, row = np.setdiff1d(np.arange(a.shape[1]), ours), data["dims"], np.arange(len(right))
+    linear = (row >= cones.zero) & (row < cones.zero + cones.nonneg)
+    sign = linear & (right == 0) & (np.diff(a.indptr) == 1) & (a[:, ours].sum(axis=1) < 0)  # x >= 0
     a, right = a[~sign], right[~sign]
-    dims = Cones(held.zero, held.nonneg - int(sign.sum()), tuple(held.soc), held.exp, tuple(held.p3d))
+    dims = Cones(cones.zero, cones.nonneg - int(sign.sum()), tuple(cones.soc), cones.exp, tuple(cones.p3d))
     own = [v for v in problem.variables() if v.id in columns and v.id != cone.unknowns.id]
     further = [(v, np.searchsorted(others, columns[v.id])) for v in own]
     return sp.csr_array(a[:, ours]), sp.csr_array(a[:, others]), right, dims, further
 
 
 def _solve(data: dict[str, Any], dims: Any) -> tuple[Float | None, Float | None]:
-    """CLARABEL's dual and primal solution; None where these are not finite, or there was no time for them."""
+    """CLARABEL's dual and primal solution; None if these are not finite or time ran out."""
     import clarabel
     from cvxpy.reductions.solvers.conic_solvers.clarabel_conif import dims_to_solver_cones
 
@@ -427,9 +430,8 @@ def _solve(data: dict[str, Any], dims: Any) -> tuple[Float | None, Float | None]
 
 
 def least_squares(matrix: Any, right: Float) -> Float:
-    """The smallest solution of equations with the least squares left; NaN where a number is not finite.
-
-    LAPACK's search does not end on an infinite right side.
+    """The minimum-norm least-squares solution of equations; NaN if a number is not finite, on which LAPACK does not
+    end.
     """
     if not (np.isfinite(matrix.data).all() and np.isfinite(right).all()):
         return np.full(matrix.shape[1], np.nan)
@@ -441,7 +443,7 @@ def least_squares(matrix: Any, right: Float) -> Float:
 def exact_sums(matrix: sp.csr_array, at: Float) -> Float:
     """The product of a matrix and a vector, each entry rounded once.
 
-    Products of floats are sums of two floats (Dekker 1971), and `math.fsum` adds up exactly.
+    Products of floats are sums of two floats (Dekker 1971), and `math.fsum` adds exactly.
     """
     left, right = matrix.data, at[matrix.indices]
     product = left * right
@@ -455,70 +457,70 @@ def exact_sums(matrix: sp.csr_array, at: Float) -> Float:
 
 
 def _halves(x: Float) -> tuple[Float, Float]:
-    """Floats as sums of two of half the digits."""
+    """Floats as sums of two floats with half the digits."""
     upper = 134217729.0 * x
     upper = upper - (upper - x)
     return upper, x - upper
 
 
 class Boundary(NamedTuple):
-    """A curved dual cone whose boundary a point is near: its rows, how far inside the point is, and the derivatives of
-    that, the second ones where they are asked for.
+    """A curved dual cone whose boundary a point is near: its rows, the distance from the boundary, and that distance's
+    gradient and (optionally) Hessian.
     """
 
     rows: slice
     inside: float
-    slope: Float
-    bend: Float | None
+    gradient: Float
+    hessian: Float | None
 
 
-def boundaries(y: Float, dims: Any, bends: bool = False) -> list[Boundary]:
+def boundaries(y: Float, dims: Any, hessians: bool = False) -> list[Boundary]:
     """The boundaries of curved dual cones that a point is near.
 
-    Near is what is nearer than `NEAR` of the point's size: where a primal point is at its cone's apex, the dual one is
-    anywhere in the cone.
+    Near is within `NEAR` of the point's size. If a primal point is at its cone's apex, the dual point may be anywhere
+    in the cone.
     """
     at, found = dims.zero + dims.nonneg, list[Boundary]()
     for size in dims.soc:
         norm = float(np.linalg.norm(y[at + 1 : at + size]))
         if norm > 0:
-            way = y[at + 1 : at + size] / norm
-            slope, bend = np.concatenate([[1.0], -way]), None
-            if bends:
-                bend = np.zeros((size, size))
-                bend[1:, 1:] = (np.outer(way, way) - np.eye(size - 1)) / norm
-            found.append(Boundary(slice(at, at + size), float(y[at]) - norm, slope, bend))
+            direction = y[at + 1 : at + size] / norm
+            gradient, hessian = np.concatenate([[1.0], -direction]), None
+            if hessians:
+                hessian = np.zeros((size, size))
+                hessian[1:, 1:] = (np.outer(direction, direction) - np.eye(size - 1)) / norm
+            found.append(Boundary(slice(at, at + size), float(y[at]) - norm, gradient, hessian))
         at += size
     for _ in range(dims.exp):
         u, v, w = y[at : at + 3].tolist()
         if u < 0:  # w >= -u exp(v / u - 1)
-            e, way = np.exp(v / u - 1.0), np.array([-v / u, 1.0, 0.0])
-            slope, bend = np.array([e * (1.0 - v / u), e, 1.0]), e / u * np.outer(way, way)
-            found.append(Boundary(slice(at, at + 3), w + u * e, slope, bend))
+            e, direction = np.exp(v / u - 1.0), np.array([-v / u, 1.0, 0.0])
+            gradient, hessian = np.array([e * (1.0 - v / u), e, 1.0]), e / u * np.outer(direction, direction)
+            found.append(Boundary(slice(at, at + 3), w + u * e, gradient, hessian))
         at += 3
     for power in dims.p3d:
         a, (u, v, w) = float(power), y[at : at + 3].tolist()
         b = 1.0 - a
         if u > 0 and v > 0:  # (u / a)^a (v / b)^b >= |w|
             most = (u / a) ** a * (v / b) ** b
-            slope = np.array([a * most / u, b * most / v, -np.sign(w)])
-            way = np.array([1.0 / u, -1.0 / v, 0.0])
-            bend = -a * b * most * np.outer(way, way)
-            found.append(Boundary(slice(at, at + 3), most - abs(w), slope, bend))
+            gradient = np.array([a * most / u, b * most / v, -np.sign(w)])
+            direction = np.array([1.0 / u, -1.0 / v, 0.0])
+            hessian = -a * b * most * np.outer(direction, direction)
+            found.append(Boundary(slice(at, at + 3), most - abs(w), gradient, hessian))
         at += 3
-    return [f for f in found if np.isfinite(f.slope).all() and f.inside <= NEAR * np.abs(y[f.rows]).max()]
+    return [f for f in found if np.isfinite(f.gradient).all() and f.inside <= NEAR * np.abs(y[f.rows]).max()]
 
 
 def by_row(boundaries: Sequence[Boundary], size: int) -> sp.csr_array:
-    """The slopes of boundaries, as the rows of a matrix."""
-    slopes = sp.lil_array((len(boundaries), size))
+    """The gradients of boundaries as the rows of a matrix."""
+    gradients = sp.lil_array((len(boundaries), size))
     for row, boundary in enumerate(boundaries):
-        slopes[row, boundary.rows] = boundary.slope
-    return sp.csr_array(slopes)
+        gradients[row, boundary.rows] = boundary.gradient
+    return sp.csr_array(gradients)
 
 
 def _into_dual_cone(y: Float, dims: Any) -> Float:
-    """A point of the dual cone near y: one coordinate of each cone is moved as far as needed."""
+    """A point of the dual cone near y: one coordinate per cone is moved as far as needed."""
     y = y.copy()
     at = dims.zero
     y[at : at + dims.nonneg] = np.maximum(y[at : at + dims.nonneg], 0.0)

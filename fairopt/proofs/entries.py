@@ -1,4 +1,4 @@
-"""Entries of evidence in files for `verify`: prices by server, and multipliers of the rows that it makes."""
+"""Evidence in the form that `verify` reads: prices by server, and multipliers of the rows that `verify` makes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,9 @@ Users = frozenset[int]
 
 
 class Imposed:
-    """The rows that `verify` makes of conditions: each is known by its condition, who adds to it, and who subtracts."""
+    """The rows that `verify` makes of constraints; a row is identified by its constraint and the signs of users'
+    coefficients.
+    """
 
     def __init__(self, conditions: Sequence[Constraint | None], rows: Sequence[verify.Rows]) -> None:
         self.conditions, self.rows = conditions, rows
@@ -31,20 +33,20 @@ class Imposed:
 
     @cached_property
     def _places(self) -> dict[tuple[int, Users, Users], tuple[int, verify.Row]]:
-        """Where each row stands, and what it is."""
+        """The index of each row, and the row."""
         out: dict[tuple[int, Users, Users], tuple[int, verify.Row]] = {}
         for condition, own in zip(self.conditions, self.rows, strict=False):
             for row in own:
-                added = frozenset(j for (j, _), v in row[0].items() if v > 0)
-                taken = frozenset(j for (j, _), v in row[0].items() if v < 0)
-                out[id(condition), added, taken] = len(out), row
+                positive = frozenset(j for (j, _), v in row[0].items() if v > 0)
+                negative = frozenset(j for (j, _), v in row[0].items() if v < 0)
+                out[id(condition), positive, negative] = len(out), row
         return out
 
     def multipliers(self, program: Program, found: Iterable[tuple[BlockRows, Float]]) -> dict[str, Any]:
-        """Multipliers of all rows from those of fairopt's, in natural units; of rows that are not named, 0.
+        """Multipliers of `verify`'s rows from those of fairopt's, in natural units; 0 for rows that are not named.
 
-        What `verify` has as bounds on tasks needs none. Its rows are multiples of fairopt's, but that of a share of 0,
-        which has other coefficients: there larger multipliers prove the same.
+        Bounds on tasks in `verify` need none. Its rows are multiples of fairopt's, except those of a share of 0, where
+        larger multipliers prove the same.
         """
         y, user = np.zeros(len(self.flat)), program.active[program.pairs.user]
         for (block, _, rows), values in found:
@@ -52,21 +54,21 @@ class Imposed:
             for r in np.flatnonzero(values).tolist():
                 part = slice(table.indptr[r], table.indptr[r + 1])
                 users, sizes = user[table.indices[part]], table.data[part]
-                added, taken = frozenset(users[sizes > 0].tolist()), frozenset(users[sizes < 0].tolist())
-                place = self._places.get((id(condition), added, taken))
+                positive, negative = frozenset(users[sizes > 0].tolist()), frozenset(users[sizes < 0].tolist())
+                place = self._places.get((id(condition), positive, negative))
                 if place is not None:
                     at, (row, bound, _) = place
                     theirs = [abs(float(v)) for v in row.values() if v]
-                    size = min(theirs) if bound == 0 and not taken else max(theirs)
+                    size = min(theirs) if bound == 0 and not negative else max(theirs)
                     y[at] += values[r] * float(np.abs(sizes).max()) / size
         return {"rows": y.tolist()} if y.any() else {}
 
 
 def priced(program: Program, by_row: Float) -> dict[str, Any]:
-    """Prices by server and resource, from those by row of loads, per whole capacity."""
+    """Prices by server and resource, from those by row of loads per whole capacity."""
     return {"prices": np.nan_to_num(program.expand_prices(by_row)).tolist()}
 
 
 def price_entry(program: Program, by_row: Float, unit: float = 1.0, mixtures: Sequence[Float] = ()) -> dict[str, Any]:
-    """An entry of prices, of shares in a unit."""
+    """An entry of prices, for shares in multiples of ``unit``."""
     return {"kind": "prices", "unit": unit, **priced(program, by_row), "mixtures": [u.tolist() for u in mixtures]}

@@ -1,8 +1,7 @@
 """The gate: the only maker of certificates.
 
-A certificate follows from the blocks, the instance as given, the final point and evidence, and from nothing else. A
-method proposes a point (`Proposal`); `judge` brings it within capacities and limits, and measures it. A point that is
-changed afterwards (topped up, or by a later tier) is judged again.
+A certificate follows from the blocks, the instance as given, the final point and the evidence alone. A method proposes
+a point (`Proposal`); `judge` makes it feasible and bounds its gap. A point that changes afterwards is judged again.
 """
 
 from __future__ import annotations
@@ -34,12 +33,12 @@ from fairopt.tolerances import GAP_TOLERANCE
 
 @dataclass
 class Answer:
-    """A point as the gate leaves it, with its gap, violations and value (the objective in natural units).
+    """A point after the gate, with gap, violations and value (the objective in natural units).
 
-    ``tasks`` has shape (n_pairs,), where bundles are decided or a problem was read (n_users, n_servers); ``bundles``
-    has shape (n_users, n_servers, n_resources). ``prices`` (n_rows,) are by row of `Pairs.loads`, per whole capacity,
-    in natural units of the objective: evidence, and not derivatives where optimal prices are not unique; where bundles
-    are decided or a problem was read they have shape (n_servers, n_resources). The other fields are as in
+    ``tasks`` has shape (n_pairs,), or (n_users, n_servers) for bundles and problems that were read; ``bundles`` has
+    shape (n_users, n_servers, n_resources). ``prices`` (n_rows,) are by row of `Pairs.loads`, per whole capacity, in
+    natural units of the objective; for bundles and problems that were read they have shape (n_servers, n_resources).
+    They are evidence, and not derivatives if optimal prices are not unique. The other fields are those of
     `Certificate`.
     """
 
@@ -64,31 +63,31 @@ class Answer:
         return within_tolerance(self.gap, self.violation, self.block_violation)
 
     def missing(self) -> tuple[bool, float]:
-        """A key that is smaller for better answers: certified first, then by gap and violations."""
+        """A sort key: certified answers first, then by gap and violations."""
         return not self.ok, self.gap + self.violation + self.block_violation
 
 
 def nothing(program: Program, method: str = "cone") -> Answer:
-    """Zero tasks, of which nothing is proved."""
+    """Zero tasks, with nothing proved."""
     tasks, bundles = program.zero_point()
     return Answer(tasks, np.inf, 0.0, method, np.nan, block_violation=np.inf, bundles=bundles)
 
 
 def empty(program: Program) -> Answer:
-    """The only allocation, and so the best, where no user takes part."""
+    """The only allocation if no user takes part."""
     tasks, bundles = program.zero_point()
     prices = None if isinstance(program, BundleProgram) else np.zeros(program.pairs.loads.shape[0])
     return Answer(tasks, 0.0, 0.0, "empty", 0.0, prices, bundles=bundles)
 
 
 def judge(program: Program, proposal: Proposal) -> Answer:
-    """Make a proposed point feasible, and measure it; the gap is infinite where nothing is proved."""
+    """Make a proposed point feasible and bound its gap, which is infinite if nothing is proved."""
     evidence, attempt = proposal.evidence, proposal.attempt
     found = evidence is not None and (proposal.tasks is not None or evidence.has_point)
     if evidence is None or not found:
         answer = nothing(program, proposal.method)
     else:
-        with np.errstate(all="ignore"):  # zeros and infinities are checked where they matter; a NaN proves nothing
+        with np.errstate(all="ignore"):  # a NaN proves nothing
             if evidence.applies(program):
                 measured = evidence.measured(program, proposal.tasks, proposal.bundles)
                 answer = _answer(program, proposal.method, measured)
@@ -103,7 +102,7 @@ def judge(program: Program, proposal: Proposal) -> Answer:
 
 
 def _answer(program: Program, method: str, found: Measured) -> Answer:
-    """A measured point, with its feasibility and value on the instance as given."""
+    """A measured point with its feasibility and value on the instance as given."""
     tasks, bundles, violation, value = found.tasks, found.bundles, found.violation, found.value
     if violation is None:
         violation = feasibility(program.given, program.expand(tasks))
@@ -135,10 +134,9 @@ def allocation(
     point: Float | None = None,
     bundles: Float | None = None,
 ) -> Allocation:
-    """The allocation of a policy: the last answer, at which every tier is judged again.
+    """The allocation of a policy: the last tier's answer, at which every tier is judged again.
 
-    Each tier was judged when it was solved; later programs keep what earlier ones achieved. Given tasks (``point``) and
-    bundles are returned unchanged where the answer has them but for rounding.
+    A given ``point`` and ``bundles`` are returned unchanged if the answer differs from them by rounding only.
     """
     (first, started), (last, final) = judged[0], judged[-1]
     table = _keep_given(found := last.expand(final.tasks), point)
@@ -165,9 +163,9 @@ def allocation(
 def unfinished(
     policy: Any, program: Program, found: Answer | None, proposed: Proposal | None, begun: float
 ) -> Allocation:
-    """The allocation of a call that was stopped: the best answer found, else the point that was being judged.
+    """The allocation of a call that was stopped, without proof: the best answer found, or the point being judged.
 
-    Quick, so nothing is proved of it. Points of methods on one pool are written while they are judged, and not used.
+    Points that methods on one pool are still writing are not used.
     """
     if found is not None:
         return allocation(policy, [(program, replace(found, gap=np.inf, evidence=None))], begun)
@@ -185,7 +183,7 @@ def unfinished(
 
 
 def _plain(program: Program, answer: Answer, is_last: bool) -> dict[str, Any] | None:
-    """Evidence for files; of an earlier tier with its own tasks, of which later tiers keep the value but for a part."""
+    """Evidence for files; that of an earlier tier includes its own tasks."""
     held = None if answer.evidence is None else answer.evidence.numbers()
     if held is None or is_last:
         return held
@@ -193,12 +191,12 @@ def _plain(program: Program, answer: Answer, is_last: bool) -> dict[str, Any] | 
 
 
 def _gathered(program: Program, table: Float, bundles: Float | None) -> tuple[Float, Float | None]:
-    """Tasks and bundles of the instance as given, in the shapes of a program."""
+    """Tasks and bundles of the instance as given, in a program's shapes."""
     return program.gather(table), None if bundles is None else program.gather_rows(bundles)
 
 
 def _keep_given(found: Float, point: Float | None) -> Float:
-    """The given point, where bringing it within capacities changed only what rounding changes."""
+    """The given point, if repair changed it by rounding only."""
     return found if point is None or not np.allclose(found, point, rtol=1e-12, atol=0.0) else point
 
 
@@ -207,7 +205,7 @@ def _gap_at_the_end(program: Program, answer: Answer, table: Float, bundles: Flo
     if program.empty or answer.evidence is None:
         return answer.gap
     tasks, held = _gathered(program, table, bundles)
-    if answer.evidence.by_level:  # its gap, and how far levels fell since
+    if answer.evidence.by_level:  # its gap, plus the fall of levels since
         term = program.term
         before, after = (
             p.share(term.share) if term.is_order else np.array([term.value(p)])
@@ -231,12 +229,12 @@ def whole(
     note: str = "",
     unproved: str = "",
 ) -> Allocation:
-    """The allocation of whole tasks by individual server, beside the divisible answer of a policy, tier by tier.
+    """The allocation of whole tasks by individual server, with the divisible answer of each tier.
 
-    The point is measured as it is, never repaired. Its gap is the largest part of the divisible optimum (of the first
-    tier) that it loses: by what the divisible answer is worth, how much better than that any can be by its evidence,
-    and what the whole tasks are worth. The divisible answer is of users of whom a whole task fits (`whole_instance`).
-    ``unproved``, on better whole answers, enters the note unless they reach the divisible optimum, in all tiers.
+    The point is measured as it is, without repair. Its gap is the largest part of the first tier's divisible optimum
+    that it loses, by the value and gap of the divisible answer. That answer is for the users of whom a whole task fits
+    (`whole_instance`). ``unproved``, a remark on better whole answers, enters the note unless the divisible optimum is
+    reached in all tiers.
     """
     first, _ = judged[0]
     if first.given != whole_instance(instance, first.objective, first.constraints):
@@ -275,7 +273,7 @@ def whole(
 
 
 def _lost(program: Program, answer: Answer, table: Float) -> Float:
-    """The largest part of the divisible optimum of a tier that tasks lose, by level of a leximin; 1 at most."""
+    """The part of a tier's divisible optimum that tasks lose, by level for leximin; at most 1."""
     best, point = program.point(answer.tasks), program.point(program.gather(table))
     lost = program.objective.losses(best, answer.gap, point)
     return np.where(lost == lost, np.clip(lost, 0.0, 1.0), 1.0)
@@ -290,10 +288,9 @@ def of_problem(policy: Any, instance: Instance, found: Answer, begun: float) -> 
 def of_equilibrium(
     policy: Any, instance: Instance, tasks: Float, begun: float, *, gap: float | None = None
 ) -> Allocation:
-    """The allocation of PS-DSF: its gap is the largest rise that any user could still make on any server.
+    """The allocation of PS-DSF; its gap is the largest rise that any user could still make on any server.
 
-    A ``gap`` given, where there is no time to measure it, takes its place. Its objective is the smallest virtual share
-    per weight, relative to the tasks of each user alone on its best server.
+    Its objective is the smallest virtual share per weight, relative to each user's tasks alone on its best server.
     """
     method, value = "empty", 0.0
     part = instance.task_limits > 0
@@ -306,9 +303,9 @@ def of_equilibrium(
 
 
 def of_steps(policy: Any, instance: Instance, placed: Placed, share: Share, begun: float) -> Allocation:
-    """The allocation of whole tasks that were placed one by one: feasible, and no user's next task fits anywhere.
+    """The allocation of whole tasks placed one by one: feasible, and no user's next task fits anywhere.
 
-    Its objective is the smallest share per weight, and its gap the loss against a bound for divisible tasks.
+    Its objective is the smallest share per weight; its gap is the loss against a bound for divisible tasks.
     """
     part, value, gap = np.flatnonzero(instance.task_limits > 0), 0.0, 0.0
     tasks = instance._by_row(placed.placement)
@@ -337,7 +334,7 @@ def of_parts(
     begun: float,
     tried: tuple[Try, ...] = (),
 ) -> Allocation:
-    """The allocation that consists of certified parts: servers on their own."""
+    """The allocation made of certified parts: separate servers."""
     certificate = _certificate(
         begun,
         gap=float(np.max([part.gap for part in parts], initial=0.0)),
@@ -353,7 +350,7 @@ def of_parts(
 
 
 class MeasuredPart(NamedTuple):
-    """The measures of one or several instances of a batch."""
+    """The measures of one or more instances of a batch."""
 
     gap: float
     violation: float
@@ -366,7 +363,7 @@ class MeasuredPart(NamedTuple):
 def of_batch(
     policy: Any, instance: Instance, tasks: Float, found: MeasuredPart, seconds: float, evidence: tuple[Any, ...] = ()
 ) -> Allocation:
-    """The allocation of one instance of a batch, with the evidence that it has for files."""
+    """The allocation of one instance of a batch, with its evidence for files."""
     table = tasks[:, None]
     value = float(policy.objective.value(Point(instance, table))) if instance.n_users else 0.0
     certificate = _certificate(time.perf_counter() - seconds, found)
@@ -377,12 +374,12 @@ def of_shards(proof: PoolProof, method: str, begun: float) -> Certificate:
     """The certificate of an answer whose users are in shards."""
     feasible = proof.found.feasible
     return _certificate(
-        begun, gap=proof.gap, violation=feasible.violation, block_violation=feasible.short, method=method
+        begun, gap=proof.gap, violation=feasible.violation, block_violation=feasible.below_bound, method=method
     )
 
 
 def of_nothing(instance: Instance, tasks: Float, policy: Any = None, **known: Any) -> Allocation:
-    """An allocation of which nothing is proved but how feasible it is; known may be value, prices, bundles and note."""
+    """An allocation without proof, with its feasibility; ``known`` may hold value, prices, bundles and note."""
     value, prices, bundles = known.get("value", float("nan")), known.get("prices"), known.get("bundles")
     measured = {"gap": np.inf, "violation": _violation(instance, tasks, bundles), "note": known.get("note", "")}
     certificate = _certificate(time.perf_counter(), method="given", **measured)
@@ -390,7 +387,7 @@ def of_nothing(instance: Instance, tasks: Float, policy: Any = None, **known: An
 
 
 def as_saved(allocation: Allocation, claim: Certificate) -> Allocation:
-    """An allocation that was judged again, with the history and the note that its file records."""
+    """An allocation that was judged again, with the history and the note of its file."""
     made = allocation.certificate
     history = replace(
         made,
@@ -404,18 +401,18 @@ def as_saved(allocation: Allocation, claim: Certificate) -> Allocation:
 
 
 def _violation(instance: Instance, tasks: Float, bundles: Float | None) -> float:
-    """Largest relative excess over a capacity or a limit, of tasks and of bundles."""
+    """The largest relative excess of tasks and bundles over a capacity or a limit."""
     of_tasks = feasibility(instance, tasks)
     return of_tasks if bundles is None else max(of_tasks, holdings_violation(instance, bundles))
 
 
 def _joined(separator: str, words: Iterable[str | None]) -> str:
-    """Different words that are not empty, in order."""
+    """Distinct nonempty words, in order."""
     return separator.join(dict.fromkeys(word for word in words if word))
 
 
 def _certificate(begun: float, found: Answer | MeasuredPart | None = None, **measured: Any) -> Certificate:
-    """The certificate of measures taken since ``begun``."""
+    """The certificate of measures, with the seconds since ``begun``."""
     names = () if found is None else ("gap", "violation", "block_violation", "method", "solver", "assumed")
     measured = {name: getattr(found, name) for name in names} | measured
     seconds = time.perf_counter() - begun - lazy.seconds_since(begun)  # imports belong to no answer

@@ -1,9 +1,9 @@
-"""The Lagrangian bound: an upper bound on every feasible allocation by weak duality (Boyd and Vandenberghe 2004).
+"""Upper bounds on the optimum by weak duality (Boyd and Vandenberghe 2004; Bound 7.1).
 
-With prices p of capacities, multipliers y of the policy's further conditions ``g(x) <= 0``, and a majorant G of the
-objective f (``G >= f``, with equality at the point), every feasible x satisfies ``f(x) <= max_x G(x) - p'(A x - u) -
-y'g(x)``, where ``A x <= u`` are the capacities. The maximum separates into one problem per user, which is solved in
-closed form over the user's proven range of tasks. Inaccurate multipliers give a weak bound, never a wrong one.
+With prices p of capacities ``A x <= u``, multipliers y of further constraints ``g(x) <= 0``, and a majorant G of the
+objective f (``G >= f``, with equality at the point), every feasible x has ``f(x) <= max_x G(x) - p'(A x - u) -
+y'g(x)``. The maximum separates by user and has a closed form over the user's proven range of tasks. Inaccurate
+multipliers weaken the bound and cannot falsify it.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fairopt.blocks.form import Curve, Form, Sorted, weigh
+from fairopt.blocks.form import EPS, Curve, Form, Sorted, weigh
 from fairopt.blocks.model import Point
 from fairopt.blocks.objectives import Objective
 from fairopt.blocks.rows import Rows
 from fairopt.formulation.program import Float, Indices, Program
-from fairopt.proofs.bound import EPS, added, best_response, level_at
+from fairopt.proofs.bound import best_response, level_at, rounded_up_sum
 from fairopt.runtime.lazy import optimize, sp
 from fairopt.tolerances import GAP_TOLERANCE
 
 
 class LinearRows(NamedTuple):
-    """Rows ``values <= 0`` (or == 0) of a condition at its variables' values, with slopes (n_unknowns, n_rows)."""
+    """Rows ``values <= 0`` (or == 0) of a constraint, with slopes (n_unknowns, n_rows)."""
 
     slopes: sp.csr_array
     values: Float
@@ -34,13 +34,13 @@ class LinearRows(NamedTuple):
 
 @dataclass
 class Multipliers:
-    """Approximate dual values, which need not be accurate.
+    """Dual values, which may be inaccurate.
 
-    ``prices`` (n_rows,) are by row of `Pairs.loads`, per whole capacity. ``pair_cost`` (n_pairs,) is what further
-    conditions charge for a task of each pair, and ``constant`` is multiplier times right-hand side. ``extra`` are
-    concave functions with lower bounds and their multipliers (the bounds are in ``constant``). ``size`` (n_pairs,) and
-    ``constant_size`` are ``pair_cost`` and ``constant`` with all their terms taken positive: rounding is relative to
-    these. ``forced`` (n_pairs,) is the part of ``pair_cost`` by rows whose right-hand side is 0, rounded down.
+    ``prices`` (n_rows,) are by row of `Pairs.loads`, per whole capacity. ``pair_cost`` (n_pairs,) is the cost of a task
+    by further constraints, ``constant`` the multipliers times right-hand sides. ``extra`` are concave functions with
+    lower bounds and their multipliers (the bounds are in ``constant``). ``size`` (n_pairs,) and ``constant_size`` are
+    ``pair_cost`` and ``constant`` with absolute terms, to which rounding is relative. ``forced`` (n_pairs,) is the part
+    of ``pair_cost`` by rows with right-hand side 0, rounded down.
     """
 
     prices: Float
@@ -54,10 +54,10 @@ class Multipliers:
     def charge(
         self, rows: LinearRows, dual: Float, at: Float, unit: Float | float = 1.0, place: Indices | slice = slice(None)
     ) -> None:
-        """Add a condition ``g(z) <= 0`` (or == 0) at multipliers y: the charges ``y'Dg``, and ``y'(Dg z - g)``
-        returned.
+        """Add a constraint ``g(z) <= 0`` (or == 0) at multipliers y: the costs ``y'Dg`` and the constant ``y'(Dg z -
+        g)``.
 
-        ``place`` are the unknowns that stand for pairs, of ``unit`` tasks each; the others are zero.
+        ``place`` are the unknowns of pairs, of ``unit`` tasks each; the others are zero.
         """
         if rows.inequality:
             dual = np.maximum(dual, 0.0)
@@ -69,7 +69,7 @@ class Multipliers:
         self.constant_size += float(size @ np.abs(at)) + float(np.abs(rows.values * dual).sum())
 
     def charge_rows(self, rows: Rows, multipliers: Float) -> None:
-        """Add linear rows at multipliers in natural units: their charges, and their right-hand sides returned."""
+        """Add linear rows at multipliers in natural units."""
         y = rows.valid(multipliers)
         self.size = (np.abs(self.pair_cost) if self.size is None else self.size) + rows.cost_size(y)
         self.pair_cost = self.pair_cost + rows.cost(y)
@@ -93,7 +93,7 @@ class Multipliers:
 
 @dataclass(frozen=True)
 class LagrangianBound:
-    """A proven bound, in the units of the objective's majorant, the gap, and the factor on the multipliers."""
+    """A bound in the units of the majorant, the gap, and the factor on the multipliers."""
 
     value: float
     gap: float
@@ -114,16 +114,16 @@ def lagrangian_bound(
 ) -> LagrangianBound:
     """Bound the objective from above, and measure the gap at the tasks.
 
-    If the multipliers are not ``natural``, in the majorant's own units, since an increasing transform was solved, a
-    common factor is fitted first, from ``start`` if that is given; with ``refine`` a better factor is searched for
-    where the gap is not small yet.
+    If the multipliers are not in ``natural`` units, because an increasing transform was solved, a common factor is
+    fitted first, from ``start`` if given. With ``refine`` a better factor is searched for unless the gap is small
+    already.
     """
     point = program.point(tasks)
     value = majorant.value(point)
     lagrangian = Lagrangian(program, majorant, multipliers, point)
     candidates = [1.0] if natural else [start] if start else []
     if majorant.ranked:
-        candidates.append(0.0)  # no resource is scarce: limits alone hold the poorest back
+        candidates.append(0.0)  # no resource is scarce: the smallest levels are at their limits
     fitted = lagrangian.fitted_factor()
     if fitted is not None:
         candidates.append(fitted)
@@ -152,15 +152,15 @@ def lagrangian_bound(
 
 
 def _allows_nothing(program: Program, majorant: Form, multipliers: Multipliers) -> bool:
-    """Whether rows whose right-hand side is 0 prove that a majorant is nowhere above its value at no tasks, which is 0.
+    """Whether rows with right-hand side 0 prove that a majorant is at most its value at zero tasks, which is 0.
 
-    At multipliers they say ``forced @ x <= 0`` of tasks x, which are 0 where ``forced`` is above 0, if it is nowhere
-    below. A bound that is small beside its rounding proves no such thing: the optimum may be as small.
+    Their multipliers prove ``forced @ x <= 0``, so tasks x are 0 where ``forced`` is positive, if it is nowhere
+    negative. A bound that is small beside its rounding would prove nothing: the optimum may be as small.
     """
     pairs, curves = program.pairs, majorant.curves
     forced = np.broadcast_to(multipliers.forced, len(pairs))
     most = np.where(forced > 0, 0.0, program.most[pairs.user])
-    if forced.min(initial=0.0) < 0 or not (curves or majorant.ranked):  # a tangent stands among the charges
+    if forced.min(initial=0.0) < 0 or not (curves or majorant.ranked):  # a tangent is part of the costs
         return False
     if any((pairs.of(curve.factor) * pairs.of(curve.c) * most).any() for curve in curves):
         return False
@@ -168,7 +168,7 @@ def _allows_nothing(program: Program, majorant: Form, multipliers: Multipliers) 
 
 
 def _relative_gap(objective: Objective, top: float, value: float, point: Point) -> float:
-    """The objective's own gap; 0 where the bound is reached, infinite where a number is NaN or infinite."""
+    """The objective's own gap; 0 if the bound is reached, infinite if a number is NaN or infinite."""
     if not (np.isfinite(top) and np.isfinite(value)):
         return np.inf
     gap = 0.0 if top <= value else objective.relative_gap(top, value, point)
@@ -178,39 +178,37 @@ def _relative_gap(objective: Objective, top: float, value: float, point: Point) 
 class Lagrangian:
     """The Lagrangian bound as a function of a common factor on all multipliers."""
 
-    def __init__(
-        self, program: Program, majorant: Form, multipliers: Multipliers, point: Point, eps: float = EPS
-    ) -> None:
-        pairs, self.eps = program.pairs, eps
+    def __init__(self, program: Program, majorant: Form, multipliers: Multipliers, point: Point) -> None:
+        pairs = program.pairs
         self.program, self.majorant, self.multipliers = program, majorant, multipliers
         self.point, self.pairs = point, pairs
         powers = [p for m in (majorant, *(m for m, _ in multipliers.extra)) for p in m.curves]
         shares = [p.c for p in powers if p.alpha]
         shares += [r.c for m in (majorant, *(m for m, _ in multipliers.extra)) for r in m.ranked]
         by_server = [c for c in (*shares, *(p.c for p in powers)) if c.ndim == 2]
-        # one number per user must tell the worth of a pair: its tasks, or the share that differs by server
+        # a user's variable: its tasks, or the share that differs by server
         self.reference = _nowhere_zero(by_server[0]) if by_server else None
-        worth = np.ones(len(pairs)) if self.reference is None else pairs.of(self.reference)
+        unit = np.ones(len(pairs)) if self.reference is None else pairs.of(self.reference)
         charged = program.rows.cost(multipliers.prices)
         cost = charged + multipliers.pair_cost
         size = charged + (np.abs(multipliers.pair_cost) if multipliers.size is None else multipliers.size)
-        # rounded down, so that the bound is valid after cancellation too
-        self.by_pair, self.worth = (cost - eps * size) / worth, np.zeros(len(pairs))
-        self.linear = self.linear_extra = 0.0  # constants of linear terms, which are charged pair by pair
+        # rounded down, so that the bound holds after cancellation
+        self.by_pair, self.slopes = (cost - EPS * size) / unit, np.zeros(len(pairs))
+        self.linear = self.linear_extra = 0.0  # constants of linear terms, whose slopes enter pair by pair
         if self.reference is not None:
             for p in majorant.curves:
                 if p.alpha == 0:
-                    self.worth = self.worth + pairs.of(p.factor) * pairs.of(p.c) / worth
+                    self.slopes = self.slopes + pairs.of(p.factor) * pairs.of(p.c) / unit
                     self.linear += float(p.factor.sum())
             for m, times in multipliers.extra:
                 for p in m.curves:
                     if p.alpha == 0:
-                        self.by_pair = self.by_pair - times * pairs.of(p.factor) * pairs.of(p.c) / worth
+                        self.by_pair = self.by_pair - times * pairs.of(p.factor) * pairs.of(p.c) / unit
                         self.linear_extra += times * float(p.factor.sum())
         self.cost = pairs.min(self.by_pair)
-        paid = float(multipliers.prices @ program.usable_rows)
-        self.back = paid + multipliers.constant
-        self.back += eps * (paid + max(multipliers.constant_size, abs(multipliers.constant)))
+        limit = float(multipliers.prices @ program.usable_rows)
+        self.right_side = limit + multipliers.constant
+        self.right_side += EPS * (limit + max(multipliers.constant_size, abs(multipliers.constant)))
         if self.reference is None:
             self.low, self.high = program.low, program.most
             self.at = point.tasks
@@ -224,7 +222,7 @@ class Lagrangian:
         """Coefficients of a share per unit of the reference."""
         if self.reference is None:
             return c
-        if c.ndim == 1:  # an upper bound: on the server where a task is worth least of the reference
+        if c.ndim == 1:  # an upper bound, on the server with the smallest reference
             least = np.where(self.program.instance.eligible, self.reference, np.inf).min(axis=1)
             return c / least
         return np.where(self.program.instance.eligible, c / self.reference, -np.inf).max(axis=1)
@@ -236,7 +234,7 @@ class Lagrangian:
             powers += scaled.curves
             ranked += scaled.ranked
             constant += scaled.constant
-        if self.reference is not None:  # linear terms are charged pair by pair
+        if self.reference is not None:  # linear terms enter pair by pair
             powers = [p for p in powers if p.alpha]
         return powers, [r for r in ranked if r.factor > 0], constant
 
@@ -248,34 +246,34 @@ class Lagrangian:
         return out
 
     def fitted_factor(self) -> float | None:
-        """The factor that best matches marginal values and costs of users strictly inside their ranges."""
+        """The factor that best matches marginal utilities and costs of users strictly inside their ranges."""
         ranked = self.majorant.ranked
         inside = (self.at > self.low * (1 + 1e-6)) & (self.at < self.high * (1 - 1e-6))
         if ranked:
             if self.majorant.curves or len(ranked) > 1 or any(ranked[0].v[1:]):
                 return None
-            level = self._per_unit(ranked[0].c) * self.at  # max-min: the weights of the poorest add up to one
-            poorest = level <= level.min() * (1 + 1e-6)
-            total = float((np.maximum(self.cost, 0.0) / self._per_unit(ranked[0].c))[poorest].sum())
+            level = self._per_unit(ranked[0].c) * self.at  # max-min: the multipliers of the smallest levels sum to one
+            lowest = level <= level.min() * (1 + 1e-6)
+            total = float((np.maximum(self.cost, 0.0) / self._per_unit(ranked[0].c))[lowest].sum())
             return float(ranked[0].factor * ranked[0].v[0] / total) if total > 0 else None
-        worth = self._slopes(self.majorant.curves)
+        slopes = self._slopes(self.majorant.curves)
         if all(p.alpha == 0 for p in self.majorant.curves) and not self.multipliers.extra:
-            return self._linear_factor(worth)
-        spend = float((self.at * self.cost)[inside].sum())
-        earn = float(np.nan_to_num(self.at[inside] * worth[inside], posinf=0.0).sum())
-        return earn / spend if spend * earn > 0 else None
+            return self._linear_factor(slopes)
+        cost = float((self.at * self.cost)[inside].sum())
+        utility = float(np.nan_to_num(self.at[inside] * slopes[inside], posinf=0.0).sum())
+        return utility / cost if cost * utility > 0 else None
 
-    def _linear_factor(self, worth: Float) -> float | None:
-        """The factor with the least bound where every user's worth is linear: where the bound's slope changes sign."""
-        paying = np.flatnonzero((self.cost > 0) & (worth > 0))
-        kinks = worth[paying] / self.cost[paying]
+    def _linear_factor(self, slopes: Float) -> float | None:
+        """The factor of the smallest bound if utilities are linear: where the bound's slope changes sign."""
+        paying = np.flatnonzero((self.cost > 0) & (slopes > 0))
+        kinks = slopes[paying] / self.cost[paying]
         order = np.argsort(-kinks)
         demand = np.cumsum((self.high * self.cost)[paying][order])  # of all users who gain at a smaller factor
-        k = int(np.searchsorted(demand, self.back))
+        k = int(np.searchsorted(demand, self.right_side))
         return float(kinks[order][k]) if k < len(kinks) else None
 
     def levels(self, factor: float) -> Float:
-        """Values ``c_j x_j`` of the majorant's only term at which users' parts are largest, shape (n_users,)."""
+        """The maximising values ``c_j x_j`` of the majorant's only term, shape (n_users,)."""
         (term,) = self.majorant.curves
         c = self._per_unit(term.c)
         price = factor * self.cost / (term.factor * c)
@@ -286,18 +284,18 @@ class Lagrangian:
         return self.with_mixtures(factor)[0]
 
     def with_mixtures(self, factor: float) -> tuple[float, list[Float]]:
-        """The bound, and for each ranked term the mixture of shares that it uses, by user."""
-        (powers, ranked, constant), eps = self._parts(factor), self.eps
+        """The bound, and for each ranked term its mixture of shares by user."""
+        powers, ranked, constant = self._parts(factor)
         if self.reference is None:
             cost = factor * self.cost
         else:
             by_pair = factor * self.by_pair
-            cost = self.pairs.min(by_pair - self.worth - eps * (np.abs(by_pair) + np.abs(self.worth)))
+            cost = self.pairs.min(by_pair - self.slopes - EPS * (np.abs(by_pair) + np.abs(self.slopes)))
             constant -= self.linear + factor * self.linear_extra
         terms = [(self._per_unit(p.c), p.factor, p.alpha) for p in powers]
-        constant += factor * self.back
+        constant += factor * self.right_side
         if not ranked:
-            return added(best_response(cost, terms, self.low, self.high, eps), constant, eps), []
+            return rounded_up_sum(best_response(cost, terms, self.low, self.high), constant), []
         left = np.maximum(cost - np.nan_to_num(self._slopes(powers), posinf=0.0), 0.0)
         weight = sum(r.factor * sum(r.v) for r in ranked)
         pinned = self.at >= self.high * (1 - 1e-7)
@@ -308,22 +306,22 @@ class Lagrangian:
                 c = self._per_unit(r.c)
                 part = r.factor * sum(r.v) / weight
                 theta = r.mixture(c * self.at, left * part / c, pinned, tie) if tie else r.sorted_by(c * self.high)
-                charged = charged - theta * c - eps * (np.abs(charged) + theta * c)
+                charged = charged - theta * c - EPS * (np.abs(charged) + theta * c)
                 mixtures.append(theta)
-            top = added(best_response(charged, terms, self.low, self.high, eps), constant, eps)
+            top = rounded_up_sum(best_response(charged, terms, self.low, self.high), constant)
             if top < best[0] or not best[1]:
                 best = top, mixtures
         if len(ranked) == 1 and np.isfinite(self.high).all():
             c = self._per_unit(ranked[0].c)
             theta = ranked[0].cheapest(left / c, c * self.low, c * self.high)
-            charged = cost - theta * c - eps * (np.abs(cost) + theta * c)
-            top = added(best_response(charged, terms, self.low, self.high, eps), constant, eps)
+            charged = cost - theta * c - EPS * (np.abs(cost) + theta * c)
+            top = rounded_up_sum(best_response(charged, terms, self.low, self.high), constant)
             if top < best[0]:
                 best = top, [theta]
         return best
 
 
 def _nowhere_zero(c: Float) -> Float:
-    """Coefficients (n_users, n_servers) with the user's smallest positive one, else 1, instead of zeros: a unit."""
+    """Coefficients (n_users, n_servers) with zeros replaced by the user's smallest positive one, else by 1."""
     smallest = np.where(c > 0, c, np.inf).min(axis=1, keepdims=True)
     return np.where(c > 0, c, np.where(smallest < np.inf, smallest, 1.0))

@@ -1,18 +1,17 @@
-"""Leximin on several servers and under further conditions: the gap of every level, by the prices that hold its users.
+"""Leximin on several servers and under further constraints: the gap of every level by its prices (Bound 5.8).
 
-On a convex set leximin is max-min fairness (Radunović and Le Boudec 2007): no user can have more unless a user with no
-more than that has less. At prices p, capacities are worth at least what all users hold costs at its cheapest servers.
-So if all users keep their floors, what they have up to the level of the users that p holds, then none of these can rise
-above its floor by more than ``spare / cost``: what is spare is the worth of the capacities less the cost of the floors,
-and the cost is that of a unit of the user's level.
+On a convex set leximin is max-min fairness (Radunović and Le Boudec 2007): a user has more only if a user with no more
+than it has less. At prices p the capacities are worth at least the cost of all levels at the users' cheapest servers.
+So if all users keep their floors, their levels up to the one that p fixes, none of its users exceeds its floor by more
+than ``slack / cost``: the slack is the value of capacities less the cost of the floors, and the cost is that of a unit
+of the user's level.
 
-A small possible rise of each user does not imply yet that levels are near those of leximin: with demands that are
-traces, the last 1e-10 of a level can be worth half of a later one. So two more quantities are measured. At all optima
-of a level no user holds anything where that costs more than where it is cheapest (users above the level: where it costs
-anything). The part of a user's level that it does hold there counts as bought with what the level leaves. For later
-levels such places are closed: prices of the earlier level are added to the later ones as often as needed, and with them
-what the earlier level left to spare. And the part of each capacity that earlier users would take from later ones, if
-they rose by what they could still rise by wherever they may run, counts as taken.
+Small possible rises do not imply that levels are near those of leximin: with demands that are traces, the last 1e-10 of
+a level can be worth half of a later one. So two more quantities are measured. By complementary slackness users hold
+nothing at a positive reduced cost (users above the level: at a positive cost); the part of a level held there counts as
+a gap. Such pairs are closed for later levels: multiples of the earlier level's prices, and of its slack, are added to
+later ones. And the part of each capacity that earlier users could take from later ones, by rising as far as is left
+open, counts as displaced.
 """
 
 from __future__ import annotations
@@ -23,30 +22,30 @@ from typing import NamedTuple
 
 import numpy as np
 
+from fairopt.blocks.form import EPS
 from fairopt.blocks.model import Point
 from fairopt.formulation.program import Float, Indices, Mask, Program
-from fairopt.proofs.bound import EPS
 from fairopt.proofs.conic import ASSUMED, CANCELLED, ConicConditions
 from fairopt.proofs.lagrangian import Multipliers
 from fairopt.runtime.lazy import sp
 from fairopt.tolerances import GAP_TOLERANCE, VIOLATION_TOLERANCE
 
 SLICE = GAP_TOLERANCE / VIOLATION_TOLERANCE  # a tolerated gap per tolerated part of a capacity
-ABOVE = 1e-9  # relatively: users so much above a level rose beyond it
-TIE = 1e-7  # relatively: costs as near as this may be equal, since interior point methods leave 1e-8 between them
-ROUNDING = 1e-14  # relatively: sums as near as this are equal, and costs at prices that were polished
-ONCE = 2.5e-16  # relatively: what rounding once leaves
-FAINT = 100.0  # roundings of a sum: who pays no more is charged with it
+ABOVE = 1e-9  # relative: users that far above a level are not at it
+TIE = 1e-7  # relative: costs that near may be equal, since interior point methods leave 1e-8 between them
+ROUNDING = 1e-14  # relative: equal sums, and equal costs at polished prices
+ONE_ROUNDING = 2.5e-16  # relative
+FEW_ROUNDINGS = 100.0  # roundings of a sum: users who pay less are charged one rounding
 GIVEN_LOWER = "levels above the first are the largest given the lower ones as returned"
-TRACE = 1e-7  # the part of its level that a user may hold somewhere and that is neglected
+TRACE = 1e-7  # the part of a user's level on a pair that is neglected
 
 
 @dataclass(frozen=True)
-class Holding:
-    """Prices that hold some ``users`` (indices) of a leximin at their level.
+class LevelDual:
+    """The dual solution of a level of leximin: prices that fix some ``users`` (indices) at it.
 
     ``prices`` (n_rows,) are by row of `Pairs.loads`, per whole capacity; ``dual`` is a point near the dual cone of the
-    further conditions, and ``sizes`` those of the variables that CVXPY added to them (`ConicConditions`).
+    further constraints, and ``sizes`` those of the variables that CVXPY added to them (`ConicConditions`).
     """
 
     users: Indices
@@ -55,83 +54,82 @@ class Holding:
     sizes: Float | None = None
 
 
-class Charged(NamedTuple):
-    """A holding at the point.
+class LevelCosts(NamedTuple):
+    """A level's dual solution evaluated at the point.
 
-    ``further`` says whether conditions other than capacities charge anything. ``by_pair`` (n_pairs,) is the cost of a
-    unit of level, and ``cost`` (n_users,) the smallest for each user; ``over`` is by how much pairs cost more than
-    that, and ``shut`` are pairs closed by earlier levels, multiples of whose prices are ``added`` for that. ``floors``
-    (n_users,) cost all but ``spare`` of the capacities' worth, up to a ``rounding``, and ``peak`` is the level that is
-    held. ``noise`` (n_pairs,) is what ties are relative to: the terms of a cost, which may cancel under further
-    conditions.
+    ``further`` says whether constraints besides capacities have costs. ``pair_cost`` (n_pairs,) is the cost of a unit
+    of level, ``cost`` (n_users,) its minimum for each user, and ``reduced_cost`` (n_pairs,) the difference. ``closed``
+    are pairs that earlier levels closed; ``multiples`` of their prices are added. ``floors`` (n_users,) cost the value
+    of capacities less ``slack``, up to a ``rounding``; ``level`` is the level that is fixed. ``cost_size`` (n_pairs,)
+    is the size of a cost's terms, which may cancel under further constraints.
     """
 
-    holding: Holding
+    solution: LevelDual
     further: bool
-    by_pair: Float
+    pair_cost: Float
     cost: Float
-    over: Float
-    shut: Mask
-    spare: float
+    reduced_cost: Float
+    closed: Mask
+    slack: float
     rounding: float
-    peak: float
+    level: float
     floors: Float
-    noise: Float
-    added: Sequence[float]
+    cost_size: Float
+    multiples: Sequence[float]
 
 
 def judge_levels(
-    program: Program, holdings: Sequence[Holding], further: ConicConditions | None, tasks: Float
+    program: Program, duals: Sequence[LevelDual], further: ConicConditions | None, tasks: Float
 ) -> tuple[float, tuple[float, ...], str]:
     """The largest gap of any level of a `Leximin`, the gap of each level, and what these assume."""
     levels = Levels(program, further, tasks)
-    gap, gaps = levels.judge(holdings)
+    gap, gaps = levels.judge(duals)
     assumed = [ASSUMED] if further is not None and further.on_others.shape[1] else []
-    if levels.given_lower.any():  # they hang on lower ones by the square root of a slack
+    if levels.given_lower.any():  # they change with the square root of a lower level's slack
         assumed.append(GIVEN_LOWER)
     return gap, gaps, "; ".join(assumed)
 
 
-def combined_holdings(
-    program: Program, holdings: Sequence[Holding], further: ConicConditions | None, tasks: Float
-) -> list[Holding]:
-    """Holdings whose prices hold users by themselves: with those of earlier levels that close places added."""
-    levels, out = Levels(program, further, tasks), list[Holding]()
-    levels.judge(holdings)
-    for c in levels.before:
-        prices, dual = np.maximum(c.holding.prices, 0.0), c.holding.dual
-        for times, earlier in zip(c.added, out, strict=True):
+def self_contained_duals(
+    program: Program, duals: Sequence[LevelDual], further: ConicConditions | None, tasks: Float
+) -> list[LevelDual]:
+    """Dual solutions that need no earlier ones: multiples of the prices of earlier levels are added."""
+    levels, out = Levels(program, further, tasks), list[LevelDual]()
+    levels.judge(duals)
+    for c in levels.judged:
+        prices, dual = np.maximum(c.solution.prices, 0.0), c.solution.dual
+        for times, earlier in zip(c.multiples, out, strict=True):
             prices = prices + times * earlier.prices
             if earlier.dual is not None and times > 0:
                 dual = times * earlier.dual + (0.0 if dual is None else dual)
-        out.append(replace(c.holding, prices=prices, dual=dual))
+        out.append(replace(c.solution, prices=prices, dual=dual))
     return out
 
 
-def largest_rise(program: Program, further: ConicConditions | None, tasks: Float, holding: Holding) -> float:
-    """By how much the users of a holding could rise at most, relatively, by its prices alone; infinite for none."""
+def largest_rise(program: Program, further: ConicConditions | None, tasks: Float, solution: LevelDual) -> float:
+    """A bound on the relative rise of a level's users, by its prices alone; infinite if there is none."""
     levels = Levels(program, further, tasks)
-    c = levels.charge(holding)
-    costs = (np.maximum(c.cost, 0.0) * c.floors)[holding.users].sum()
-    return float(c.spare / costs) if costs > 0 and c.spare == c.spare else np.inf
+    c = levels.evaluate(solution)
+    costs = (np.maximum(c.cost, 0.0) * c.floors)[solution.users].sum()
+    return float(c.slack / costs) if costs > 0 and c.slack == c.slack else np.inf
 
 
-def further_charges(further: ConicConditions | None, holding: Holding) -> Multipliers | None:
-    """The charges of further conditions at the multipliers of a holding; None where there are none."""
-    if further is None or holding.dual is None or holding.sizes is None:
+def further_charges(further: ConicConditions | None, solution: LevelDual) -> Multipliers | None:
+    """The multipliers of further constraints in a level's dual solution; None if there are none."""
+    if further is None or solution.dual is None or solution.sizes is None:
         return None
-    return further.charges(holding.dual, holding.sizes, len(holding.prices))
+    return further.charges(solution.dual, solution.sizes, len(solution.prices))
 
 
 class Levels:
-    """A leximin's users at tasks, in levels: shares per weight, in units of about the max-min level.
+    """The levels of a leximin's users at tasks: shares per weight, in units of about the max-min level.
 
-    ``per_task`` and ``held`` (n_pairs,) are the level of a task of each pair, and of all its tasks; ``values``
-    (n_users,) are users' levels. ``held_by`` (n_users,) is the place in ``before`` of what holds a user, or -1, and
-    ``to_peak`` by how much the user is below the peak there. ``low``, ``most`` and ``limits`` (n_users,) are levels at
-    the lower bounds, levels that no user can exceed, and levels at the upper bounds (infinite where a task is worth
-    different amounts on different servers: tasks are bounded there, and not levels). ``before`` are the levels judged
-    so far. ``given_lower`` (n_users,) are users whose levels curved conditions bound given lower ones as they are.
+    ``per_task`` and ``pair_levels`` (n_pairs,) are the level of one task and of all tasks of a pair; ``values``
+    (n_users,) are users' levels. ``judged`` are the levels judged so far. ``fixed_at`` (n_users,) is the index in
+    ``judged`` of the level that fixes a user, or -1, and ``to_level`` how far the user is below it. ``low`` and
+    ``limits`` (n_users,) are levels at the bounds (limits are infinite if a task's level differs by server), ``most``
+    levels that no user can exceed. ``given_lower`` (n_users,) are users whose levels curved constraints bound only
+    given the lower ones.
     """
 
     def __init__(self, program: Program, further: ConicConditions | None, tasks: Float) -> None:
@@ -149,191 +147,211 @@ class Levels:
             alone = np.where(instance.eligible, c * instance._tasks_alone_within(program.usable), 0.0).sum(axis=1)
             self.most = np.minimum(best * program.most, alone / per_user)
             self.low, self.limits = np.zeros(len(best)), np.full(len(best), np.inf)
-        self.held = tasks * self.per_task
-        self.values = self.pairs.sum(self.held)
+        self.pair_levels = tasks * self.per_task
+        self.values = self.pairs.sum(self.pair_levels)
         self.used = self.pairs.loads @ tasks
         self.needs = sp.csc_array(self.pairs.loads)
-        self.before: list[Charged] = []
-        self.held_by, self.to_peak = np.full(len(self.low), -1), np.zeros(len(self.low))
+        self.judged: list[LevelCosts] = []
+        self.fixed_at, self.to_level = np.full(len(self.low), -1), np.zeros(len(self.low))
         self.given_lower = np.zeros(len(self.low), dtype=bool)
 
-    def judge(self, holdings: Sequence[Holding]) -> tuple[float, tuple[float, ...]]:
+    def judge(self, duals: Sequence[LevelDual]) -> tuple[float, tuple[float, ...]]:
         """See `judge_levels`."""
         values = self.values
         excess = np.where(self.program.most > 0, np.minimum(self.limits, self.most) / values - 1.0, 0.0)
         excess = np.maximum(excess, 0.0)
         gaps: list[float] = []
-        for holding in holdings:  # in the order in which users were held
-            c = self.charge(holding)
-            mine = c.holding.users
-            spare = c.spare + np.where(c.cost * c.floors <= FAINT * c.rounding, c.rounding, 0.0)
-            rise = np.maximum((c.floors + spare / c.cost) / values - 1.0, 0.0)
-            rise = np.where(self.beside(c, rise), np.minimum(rise, self.room(c, spare) * SLICE), rise)
-            lower, at_peak = values < c.peak * (1 - ABOVE), mine[values[mine] >= c.peak * (1 - ABOVE)]
-            taken = self.taken(np.where(lower & ~self.given_lower, excess, 0.0))
-            spent = (np.maximum(c.cost, 0.0) * c.floors)[at_peak].sum()
-            to_peak = c.peak / values - 1.0
-            excess[mine] = np.minimum(excess, np.maximum(rise, to_peak))[mine]
-            self.held_by[mine], self.to_peak[mine] = len(self.before), np.maximum(to_peak, 0.0)[mine]
-            beyond = np.maximum(values - c.floors, 0.0)  # users above the level hold nothing that costs anything
-            dear = np.where((c.cost * beyond > c.rounding) & (c.cost > self.cancelled(c)), beyond, 0.0)
-            dear = np.maximum(dear, self.pairs.sum(np.where(c.over > 0, self.held, 0.0)))
-            bought = np.max(dear / values, initial=0.0, where=values > 0)
-            gaps.append(float(np.max([*excess[mine], c.spare / spent, taken, bought, self.moved(c, excess, lower)])))
-            self.before.append(c)
+        for solution in duals:  # in the order in which users were fixed
+            c = self.evaluate(solution)
+            mine = c.solution.users
+            slack = c.slack + np.where(c.cost * c.floors <= FEW_ROUNDINGS * c.rounding, c.rounding, 0.0)
+            rise = np.maximum((c.floors + slack / c.cost) / values - 1.0, 0.0)
+            rise = np.where(
+                self.at_proved_level(c, rise), np.minimum(rise, self.remaining_part(c, slack) * SLICE), rise
+            )
+            lower, at_level = values < c.level * (1 - ABOVE), mine[values[mine] >= c.level * (1 - ABOVE)]
+            displaced = self.displaced(np.where(lower & ~self.given_lower, excess, 0.0))
+            spent = (np.maximum(c.cost, 0.0) * c.floors)[at_level].sum()
+            to_level = c.level / values - 1.0
+            excess[mine] = np.minimum(excess, np.maximum(rise, to_level))[mine]
+            self.fixed_at[mine], self.to_level[mine] = len(self.judged), np.maximum(to_level, 0.0)[mine]
+            beyond = np.maximum(values - c.floors, 0.0)  # users above the level should have no costs
+            costly = np.where((c.cost * beyond > c.rounding) & (c.cost > self.cancelled_costs(c)), beyond, 0.0)
+            costly = np.maximum(costly, self.pairs.sum(np.where(c.reduced_cost > 0, self.pair_levels, 0.0)))
+            at_reduced_cost = np.max(costly / values, initial=0.0, where=values > 0)
+            further = self.displaced_further(c, excess, lower)
+            gaps.append(float(np.max([*excess[mine], c.slack / spent, displaced, at_reduced_cost, further])))
+            self.judged.append(c)
         gap = float(np.max([0.0, *gaps, *excess]))  # a NaN stays NaN
         return gap if np.isfinite(gap) else np.inf, tuple(gaps)
 
-    def cancelled(self, c: Charged) -> Float:
-        """What rounding leaves of costs that cancel, as those of users above a level under curved conditions."""
+    def cancelled_costs(self, c: LevelCosts) -> Float:
+        """What rounding leaves of costs that cancel, such as those of users above a level under curved constraints."""
         if not (self.further and self.further.curved):
             return np.zeros(len(self.values))
         most = np.zeros(len(self.values))
-        np.maximum.at(most, self.user, np.where(self.held > 0, c.noise, 0.0))
+        np.maximum.at(most, self.user, np.where(self.pair_levels > 0, c.cost_size, 0.0))
         return CANCELLED * most
 
-    def moved(self, c: Charged, excess: Float, lower: Mask) -> float:
-        """The part of its level that users of lower levels would take by rising by an excess, under conditions besides
-        capacities, where `taken` measures nothing.
+    def displaced_further(self, c: LevelCosts, excess: Float, lower: Mask) -> float:
+        """The part of its level that users of lower levels could take by rising by an excess, under constraints besides
+        capacities, where `displaced` measures nothing.
         """
         earlier = lower & (c.cost > 0)
         if not c.further or not earlier.any():
             return 0.0
-        mine = c.holding.users
+        mine = c.solution.users
         self.given_lower[mine] = self.further is not None and self.further.curved
-        at_peak = mine[self.values[mine] >= c.peak * (1 - ABOVE)]
-        worth = (c.cost * self.values * excess)[earlier].sum()
-        return float(np.max(worth / (c.cost * self.values)[at_peak], initial=0.0))
+        at_level = mine[self.values[mine] >= c.level * (1 - ABOVE)]
+        cost = (c.cost * self.values * excess)[earlier].sum()
+        return float(np.max(cost / (c.cost * self.values)[at_level], initial=0.0))
 
-    def charge(self, holding: Holding, tie: float | None = None) -> Charged:
-        """The costs of users' levels at the prices of a holding, and at those of earlier ones that close places."""
-        program, pairs, prices = self.program, self.pairs, np.maximum(holding.prices, 0.0)
-        further = further_charges(self.further, holding)
-        by_pair = size = np.asarray(pairs.loads.T @ prices).ravel()
+    def evaluate(self, solution: LevelDual, tie: float | None = None) -> LevelCosts:
+        """The costs of users' levels at a level's dual solution, with the earlier ones that close pairs."""
+        program, pairs, prices = self.program, self.pairs, np.maximum(solution.prices, 0.0)
+        further = further_charges(self.further, solution)
+        pair_cost = size = np.asarray(pairs.loads.T @ prices).ravel()
         if further is not None and further.size is not None:
-            by_pair, size = by_pair + further.pair_cost, size + further.size
-        worth = float(prices @ program.usable_rows) + (0.0 if further is None else further.constant)
+            pair_cost, size = pair_cost + further.pair_cost, size + further.size
+        value = float(prices @ program.usable_rows) + (0.0 if further is None else further.constant)
         terms = float(prices @ program.usable_rows) + (0.0 if further is None else further.constant_size)  # may cancel
         exact = False
-        if self.further is not None and self.further.curved and holding.dual is not None and holding.sizes is not None:
-            given = holding.dual, holding.sizes, prices, pairs.loads, program.usable_rows
-            by_pair, worth = self.further.exact_charges(*given)
+        curved = self.further if self.further is not None and self.further.curved else None
+        if curved and solution.dual is not None and solution.sizes is not None:
+            given = solution.dual, solution.sizes, prices, pairs.loads, program.usable_rows
+            pair_cost, value = curved.exact_charges(*given)
             exact, terms = True, 0.0  # each sum is rounded once
-        by_pair = np.where(program.closed_pairs, np.inf, by_pair / self.per_task)
-        shut = np.zeros(len(by_pair), dtype=bool)
-        for earlier in self.before:
-            shut |= earlier.over > 0
-        cost = pairs.min(np.where(shut, np.inf, by_pair))
-        cost = np.where(np.isinf(cost), pairs.min(by_pair), cost)  # users for whom all places are closed are charged
-        mine = self.values[holding.users]  # the level held: the highest one above a lower bound
-        peak = float(mine[mine > self.low[holding.users] * (1 + ABOVE)].max(initial=0.0))
-        # no lower than an earlier one: what earlier levels closed is closed only while their floors are kept
-        peak = max(peak, self.before[-1].peak if self.before else 0.0)
-        floors = np.minimum(self.values, np.maximum(self.low, peak))
-        # users who hold nothing pay nothing at any cost; where a level earns something, the highest level bounds that
+        pair_cost = np.where(program.closed_pairs, np.inf, pair_cost / self.per_task)
+        closed = np.zeros(len(pair_cost), dtype=bool)
+        for earlier in self.judged:
+            closed |= earlier.reduced_cost > 0
+        cost = pairs.min(np.where(closed, np.inf, pair_cost))
+        cost = np.where(np.isinf(cost), pairs.min(pair_cost), cost)  # or all pairs of a user are closed
+        mine = self.values[solution.users]  # the highest level above a lower bound
+        level = float(mine[mine > self.low[solution.users] * (1 + ABOVE)].max(initial=0.0))
+        # at least the previous one: pairs are closed only while the floors of earlier levels are kept
+        level = max(level, self.judged[-1].level if self.judged else 0.0)
+        floors = np.minimum(self.values, np.maximum(self.low, level))
+        # a level of 0 costs nothing, even at an infinite cost; a negative cost counts at the user's highest level
         paid = np.where(cost < 0, cost * self.most, np.where(floors > 0, cost * floors, 0.0))
         cheapest = np.maximum(cost, 0.0)[self.user]
-        noise = cheapest if further is None else np.maximum(cheapest, size / self.per_task)  # costs may cancel
-        terms = max(terms, abs(worth), float(np.abs(paid).sum()))
-        if further is None:  # a sum of terms that are not negative: a difference loses what is below its rounding
+        cost_size = cheapest if further is None else np.maximum(cheapest, size / self.per_task)  # costs may cancel
+        terms = max(terms, abs(value), float(np.abs(paid).sum()))
+        if further is None:  # a sum of nonnegative terms, since a difference would be lost in rounding
             idle = program.usable_rows - self.used
-            beyond = np.where(self.held > 0, by_pair - cost[self.user], 0.0)
-            spare = float(prices @ np.where(idle > ROUNDING / 2 * program.usable_rows, idle, 0.0))
-            spare += float(np.where(beyond > ROUNDING / 2 * noise, beyond, 0.0) @ self.held)
-            spare += float((np.where(self.values > 0, cost * self.values, 0.0) - paid).sum())
-        else:  # points meet further conditions up to a tolerance only
-            spare = float(worth - paid.sum())
-            if self.further is not None and self.further.curved:  # large multiples of earlier levels may prove this one
-                spare = max(spare, 0.0) + (2 * ONCE if exact else EPS) * terms
+            beyond = np.where(self.pair_levels > 0, pair_cost - cost[self.user], 0.0)
+            slack = float(prices @ np.where(idle > ROUNDING / 2 * program.usable_rows, idle, 0.0))
+            slack += float(np.where(beyond > ROUNDING / 2 * cost_size, beyond, 0.0) @ self.pair_levels)
+            slack += float((np.where(self.values > 0, cost * self.values, 0.0) - paid).sum())
+        else:  # points satisfy further constraints only up to a tolerance
+            slack = float(value - paid.sum())
+            if curved:  # large multiples of earlier levels may prove this one
+                slack = max(slack, 0.0) + (2 * ONE_ROUNDING if exact else EPS) * terms
             else:
-                spare += EPS * terms
-                if np.isfinite(worth) and spare <= ROUNDING * abs(worth):
-                    spare = 0.0
+                slack += EPS * terms
+                if np.isfinite(value) and slack <= ROUNDING * abs(value):
+                    slack = 0.0
         rounding = ROUNDING * terms
-        missing = np.where(shut, np.maximum(cost[self.user] - by_pair, 0.0), 0.0)
-        added = []
-        for earlier in self.before:  # added until what an earlier level closed is no cheaper than the rest
-            times = np.max(missing / earlier.over, initial=0.0, where=(missing > 0) & (earlier.over > 0))
-            added.append(float(times))
-            spare = spare + (times * earlier.spare if times > 0 else 0.0)
-            missing = np.where(earlier.over > 0, 0.0, missing)
-        if tie is None:  # what is closed matters to users above the level alone; prices of curved conditions are near
+        shortfall = np.where(closed, np.maximum(cost[self.user] - pair_cost, 0.0), 0.0)
+        multiples = []
+        for earlier in self.judged:  # until no closed pair is cheaper than the open ones
+            times = np.max(
+                shortfall / earlier.reduced_cost, initial=0.0, where=(shortfall > 0) & (earlier.reduced_cost > 0)
+            )
+            multiples.append(float(times))
+            slack = slack + (times * earlier.slack if times > 0 else 0.0)
+            shortfall = np.where(earlier.reduced_cost > 0, 0.0, shortfall)
+        if tie is None:  # closed pairs matter only to users above the level; prices of curved constraints are inexact
             alone = not (self.values > floors * (1 + ABOVE)).any()
-            tie = TIE if alone or (self.further and self.further.curved) else ROUNDING
-        dearer = (by_pair > cheapest + tie * noise) & ~shut & ~program.closed_pairs
-        over = np.where(dearer, by_pair - cheapest, 0.0)
+            tie = TIE if alone or curved else ROUNDING
+        more_costly = (pair_cost > cheapest + tie * cost_size) & ~closed & ~program.closed_pairs
+        reduced_cost = np.where(more_costly, pair_cost - cheapest, 0.0)
         charged = further is not None and bool(further.pair_cost.any())
-        return Charged(holding, charged, by_pair, cost, over, shut, spare, rounding, peak, floors, noise, added)
+        return LevelCosts(
+            solution,
+            charged,
+            pair_cost,
+            cost,
+            reduced_cost,
+            closed,
+            slack,
+            rounding,
+            level,
+            floors,
+            cost_size,
+            multiples,
+        )
 
-    def beside(self, c: Charged, rise: Float) -> Mask:
-        """Users at the level of others whom the same prices provably hold: all of them need the same full resources."""
-        mine, values = c.holding.users, self.values
-        firm = mine[(rise[mine] <= GAP_TOLERANCE) & (values[mine] > self.low[mine] * (1 + ABOVE))]
-        level = float(values[firm].max()) if len(firm) else np.nan  # then the comparison is false for all
+    def at_proved_level(self, c: LevelCosts, rise: Float) -> Mask:
+        """Users at the level of others whom the same prices provably fix: all of them need the same full resources."""
+        mine, values = c.solution.users, self.values
+        proved = mine[(rise[mine] <= GAP_TOLERANCE) & (values[mine] > self.low[mine] * (1 + ABOVE))]
+        level = float(values[proved].max()) if len(proved) else np.nan  # NaN compares as false
         return np.abs(values - level) <= GAP_TOLERANCE * level
 
-    def taken(self, excess: Float) -> float:
-        """The largest part of later users' use of a capacity that earlier users would take by rising by an excess.
+    def displaced(self, excess: Float) -> float:
+        """The largest part of later users' load on a capacity that earlier users could take by rising by an excess.
 
-        Where that is too much, it is measured again within what they can pay for together.
+        If that is above the tolerance, it is measured again within what they can pay for together.
         """
         if not excess.any():
             return 0.0
         program, loads = self.program, self.pairs.loads
-        open_to = np.ones(len(self.held), dtype=bool)
-        for c in self.before:
-            open_to &= ~(c.over > 0)
+        open_to = np.ones(len(self.pair_levels), dtype=bool)
+        for c in self.judged:
+            open_to &= ~(c.reduced_cost > 0)
         rise = np.where(open_to, (excess * self.values)[self.user] / self.per_task, 0.0)
-        left = np.maximum(program.usable_rows - loads @ (self.held / self.per_task), 0.0)
-        later = (excess == 0)[self.user] & (self.held > TRACE * self.values[self.user])
-        used = loads @ np.where(later, self.held / self.per_task, 0.0)
+        left = np.maximum(program.usable_rows - loads @ (self.pair_levels / self.per_task), 0.0)
+        later = (excess == 0)[self.user] & (self.pair_levels > TRACE * self.values[self.user])
+        used = loads @ np.where(later, self.pair_levels / self.per_task, 0.0)
         over = loads @ rise - left
         if self.further is None:
             for row in np.flatnonzero(over > GAP_TOLERANCE * used).tolist():
-                over[row] = self.payable(row, excess, rise) - left[row]
+                over[row] = self.affordable(row, excess, rise) - left[row]
         return float(np.max(np.maximum(over, 0.0) / used, initial=0.0, where=used > 0))
 
-    def payable(self, row: int, excess: Float, rise: Float) -> float:
-        """The most of a capacity that users who rise by up to an excess take, within what is spare of each level.
+    def affordable(self, row: int, excess: Float, rise: Float) -> float:
+        """The most of a capacity that users can take by rising up to an excess within the slack of each level, as a
+        knapsack.
 
-        All that a level holds together can pay no more than is spare, at its prices, beyond what they have. So those
-        rise who take most for what they pay. What a user lacks of the peak is free.
+        The users of a level together pay at most its slack at its prices. Those with most load per cost rise first.
+        Rising up to the level itself is free.
         """
         needs = sp.csr_array(self.pairs.loads)
         there = slice(*needs.indptr[row : row + 2])
         pairs = needs.indices[there]
         load, users = needs.data[there] * rise[pairs], self.user[pairs]
         load, users = load[load > 0], users[load > 0]
-        free = np.minimum(self.to_peak[users] / excess[users], 1.0)
-        taken = float((load * free).sum())
+        free = np.minimum(self.to_level[users] / excess[users], 1.0)
+        total = float((load * free).sum())
         load = load * (1.0 - free)
-        by_level = self.held_by[users]
-        taken += float(load[by_level < 0].sum())
+        by_level = self.fixed_at[users]
+        total += float(load[by_level < 0].sum())
         for k in np.unique(by_level[by_level >= 0]).tolist():
-            c, held = self.before[k], by_level == k
+            c, held = self.judged[k], by_level == k
             mine, most = users[held], load[held]
             pays = np.maximum(c.cost[mine], 0.0) * (excess[mine] * self.values[mine]) * (1.0 - free[held])
             order = np.argsort(pays / most)
             pays, most = pays[order], most[order]
             before = np.cumsum(pays) - pays
-            room = np.maximum(c.spare + c.rounding - before, 0.0)
-            taken += float((most * np.where(pays > room, room / pays, 1.0)).sum())
-        return taken
+            room = np.maximum(c.slack + c.rounding - before, 0.0)
+            total += float((most * np.where(pays > room, room / pays, 1.0)).sum())
+        return total
 
-    def room(self, c: Charged, spare: Float) -> Float:
-        """The part of its slice of a capacity that it needs which each user could still get anywhere, shape (n_users,).
+    def remaining_part(self, c: LevelCosts, slack: Float) -> Float:
+        """The part of its slice of a needed capacity that each user could still get, shape (n_users,).
 
-        Where a user needs very little of a scarce resource, a rest that is negligible beside a capacity would raise it
-        far: then the part of the capacity counts, against the tolerance of capacities. Further conditions have no
+        If a user needs very little of a scarce resource, slack that is negligible for the capacity would raise it far.
+        Then the part of the capacity counts, against the tolerance of capacities. Further constraints have no
         capacities to compare with.
         """
         usable, weights = self.program.usable_rows, self.program.instance.weights
         if c.further:
             return np.full(len(weights), np.inf)
-        prices = c.holding.prices
+        prices = c.solution.prices
         per_spare = np.where((prices > 0) & (usable > 0), 1.0 / (prices * usable), np.inf)
         needs = self.needs
-        least = np.where(np.isinf(c.by_pair), 0.0, np.inf)
+        least = np.where(np.isinf(c.pair_cost), 0.0, np.inf)
         np.minimum.at(least, np.repeat(np.arange(len(self.pairs)), np.diff(needs.indptr)), per_spare[needs.indices])
         most = -self.pairs.min(-least)
-        return np.where(np.isinf(most), np.inf, spare * most) * (weights.sum() / weights)
+        return np.where(np.isinf(most), np.inf, slack * most) * (weights.sum() / weights)

@@ -1,4 +1,4 @@
-"""Whole tasks on individual servers: whether they fit, whether one more would, and what dividing tasks could gain."""
+"""Whole tasks on individual servers: whether they fit, whether one more would, and a bound for divisible tasks."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from fairopt.blocks.shares import Share
 from fairopt.formulation.program import Float
 from fairopt.instance import Instance
 
-BLOCK = 1 << 22  # pairs of users and servers looked at in a row
+BLOCK = 1 << 22  # pairs of users and servers per block
 
 
 class Placed(NamedTuple):
-    """What is measured of a placement: the largest violation, and the users who could run more."""
+    """Measures of a placement."""
 
     placement: Float  # (n_users, number of individual servers)
-    violation: float  # relative, on each individual server, as of `feasibility`
-    unsatisfied: NDArray[np.intp]  # users below their limits for whom one more task fits on some server
+    violation: float  # of individual servers, as in `feasibility`
+    unsatisfied: NDArray[np.intp]  # users who could run one more task
 
 
 def measured(instance: Instance, user: NDArray[Any], server: NDArray[Any]) -> Placed:
-    """Measure tasks, (n_tasks,) users and servers each; server row s stands for ``counts[s]`` consecutive servers."""
+    """Measure tasks given by users and servers, (n_tasks,) each; server row s is ``counts[s]`` consecutive servers."""
     each = instance.individual()
     placement = np.zeros((each.n_users, each.n_servers))
     np.add.at(placement, (user, server), 1.0)
@@ -41,10 +41,9 @@ def measured(instance: Instance, user: NDArray[Any], server: NDArray[Any]) -> Pl
 
 
 def highest_level(instance: Instance, share: Share) -> float:
-    """A level that the smallest share per weight cannot exceed, even of divisible tasks.
+    """An upper bound on the smallest share per weight, also of divisible tasks; on one pool the max-min level.
 
-    What all users need together at a level fits, as if all servers were one, and each could run its part alone. On one
-    pool it is the max-min level.
+    All users' demands at a level fit if all servers are one, and each user can run its part alone.
     """
     c = share.coefficients(instance)
     tasks = instance.weights / (c if c.ndim == 1 else np.where(instance.eligible, c, 0.0).max(axis=1))  # at level 1

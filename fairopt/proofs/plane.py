@@ -1,13 +1,11 @@
-"""The bound of `FairnessEfficiency` outside its concave region, by tangents along the sum of shares.
+"""The bound of `FairnessEfficiency` outside its concave region, by tangents along the sum of shares (Proposition 7.8).
 
 Let m be the mean and M the power mean of exponent ``q = 1 - beta`` of the shares per weight, weighted and in units of
-the max-min level. The logarithm of the measure (Joe-Wong et al. 2013) is ``first * log M + second * log m`` but for a
-constant, with ``first`` of the sign of beta. M is concave where q < 1 and convex where q > 1, and of degree 1, so it
-lies on one side of its gradient at any shares; weak duality bounds that linear function by a line ``at + slope * m``
-over all allocations of mean m, whatever m. And M is at most m (at least, where q > 1). So the logarithm is at most
-``first * log(at + slope * m) + second * log m`` for each line. The largest value of the least of these, between the
-smallest and the largest mean that are possible, is at a crossing of lines, at an end, or where one of these functions
-has slope zero, all in closed form.
+the max-min level. Up to a constant the logarithm of the measure (Joe-Wong et al. 2013) is ``first * log M + second *
+log m``, with ``first`` of the sign of beta. M is concave if q < 1 and convex if q > 1, and homogeneous of degree 1, so
+it lies on one side of its gradient at any shares. Weak duality bounds that linear function by a line ``at + slope * m``
+over all allocations of mean m. M is also at most m (at least, if q > 1). The maximum of the smallest of these bounds
+over the possible means is at a crossing of lines, an end, or a stationary point, all in closed form.
 """
 
 from __future__ import annotations
@@ -22,19 +20,16 @@ import numpy as np
 from fairopt.blocks.algebra import AtLeast
 from fairopt.blocks.constraints import Constraint
 from fairopt.blocks.efficiency import FairnessEfficiency, TotalIs
-from fairopt.blocks.form import Form, weigh
+from fairopt.blocks.form import EPS, Form, weigh
 from fairopt.blocks.model import Point
 from fairopt.formulation.program import Float, Program
-from fairopt.proofs.bound import EPS
 from fairopt.proofs.entries import Imposed
 from fairopt.proofs.lagrangian import Lagrangian
 from fairopt.proofs.proposal import Evidence
 from fairopt.runtime.lazy import sp
-from fairopt.tolerances import GAP_TOLERANCE
+from fairopt.tolerances import GAP_TOLERANCE, ROUNDING, TINY
 
-LEAST = 1e-100  # of the largest level: where the gradient is taken no level is below
-TINY = 1e-300  # no mean is below, in units of the max-min level
-ROUNDING = 1e-12  # of a sum of shares where all use one capacity
+LEAST = 1e-100  # of the largest level: gradients are taken at levels above this
 
 
 class Line(NamedTuple):
@@ -48,8 +43,8 @@ EVEN = Line(0.0, 1.0)  # the mean inequality
 
 
 class Tangent(NamedTuple):
-    """A line with what proves it by weak duality: the levels at which the gradient of M is taken, in any unit, and by
-    how much the dual values of the optimum are multiplied.
+    """A line with its proof by weak duality: the levels at which the gradient of M is taken, in any unit, and the
+    factor on the dual values of the optimum.
 
     ``prices`` (n_rows,) are by row of `Pairs.loads`, per whole capacity, in the units of the shares per weight.
     """
@@ -61,15 +56,17 @@ class Tangent(NamedTuple):
 
 
 class Extreme(NamedTuple):
-    """What is proved of an extreme sum of shares: its value, and the gap of that."""
+    """An extreme sum of shares and its gap."""
 
     value: float
     gap: float
 
 
-class Charged(NamedTuple):
-    """What multipliers of an optimum charge: the Lagrangian of the powers, the multiplier of the fixed sum, and factors
-    on all of them that may make it tight; where they are ``in_units`` of the powers, no others are worth a try.
+class LineLagrangian(NamedTuple):
+    """The Lagrangian of the powers at an optimum's multipliers, the multiplier of the fixed sum, and factors on all of
+    them.
+
+    If the multipliers are ``in_units`` of the powers, no other factors are worth trying.
     """
 
     lagrangian: Lagrangian
@@ -79,18 +76,18 @@ class Charged(NamedTuple):
 
 
 class Optimum(Evidence):
-    """Evidence of the most even shares, at a fixed sum or at any, which proves a line too."""
+    """Evidence of the most even shares, at a fixed sum or at any, which also proves a line."""
 
     @abstractmethod
     def is_of_cut(self, cut: Program) -> bool:
-        """Whether it belongs to the program of a fixed sum, and its multipliers are those of the conditions there."""
+        """Whether it is evidence of the program with a fixed sum, with the multipliers of the constraints there."""
 
     @abstractmethod
-    def charged(self, program: Program, tasks: Float, powers: Form, unit: float) -> Charged:
-        """What its multipliers charge, given the powers with shares in a unit."""
+    def line_lagrangian(self, program: Program, tasks: Float, powers: Form, unit: float) -> LineLagrangian:
+        """The Lagrangian at its multipliers, given the powers with shares in multiples of ``unit``."""
 
     def multipliers(self, rows: Imposed, scale: float) -> dict[str, Any]:
-        """Multipliers for `verify` times a scale, of its rows and of levels that are not rows: none under bounds."""
+        """Multipliers for `verify` times a scale, of its rows and kept levels; none under bounds."""
         return {}
 
 
@@ -100,7 +97,7 @@ def mean_of(objective: FairnessEfficiency, point: Point) -> float:
 
 
 def log_measure(objective: FairnessEfficiency, point: Point) -> float:
-    """The logarithm of the measure, but for a constant: ``first * log M + second * log m``."""
+    """The logarithm of the measure up to a constant: ``first * log M + second * log m``."""
     first, second = objective.exponents
     w = point.weights / point.weights.sum()
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -110,7 +107,7 @@ def log_measure(objective: FairnessEfficiency, point: Point) -> float:
 
 
 def log_mean(levels: Float, w: Float, q: float) -> float:
-    """The logarithm of the power mean of exponent q; NaN or minus infinity where a level of zero decides it."""
+    """The logarithm of the power mean of exponent q; NaN or minus infinity if a level of zero decides it."""
     powers = q * np.log(levels) + np.log(w)
     top = powers.max()
     return float((top + np.log(np.exp(powers - top).sum())) / q)
@@ -118,7 +115,7 @@ def log_mean(levels: Float, w: Float, q: float) -> float:
 
 @np.errstate(all="ignore")
 def tangent_of(program: Program, evidence: Optimum, tasks: Float) -> Tangent | None:
-    """The line that multipliers of an optimum prove, at a fixed sum of shares or at any; None if there is none."""
+    """The line that an optimum's multipliers prove, at a fixed sum of shares or at any; None if there is none."""
     point, share = program.point(tasks), program.term.share
     total = fixed_sum(program)
     majorant = program.objective.majorant(point)
@@ -127,17 +124,17 @@ def tangent_of(program: Program, evidence: Optimum, tasks: Float) -> Tangent | N
     sign = -1.0 if (term.factor < 0).any() else 1.0
     q, w = 1.0 - term.alpha, np.abs(term.factor)
     levels = weigh(term.c, point)
-    unit = np.exp(log_mean(np.maximum(levels, LEAST * levels.max()), w, q))  # high powers of other levels overflow
+    unit = np.exp(log_mean(np.maximum(levels, LEAST * levels.max()), w, q))  # so that powers do not overflow
     term = replace(term, c=term.c / unit)
     powers = Form(curves=(term,))
-    charged = evidence.charged(program, tasks, powers, unit)
-    lagrangian = charged.lagrangian
+    optimum = evidence.line_lagrangian(program, tasks, powers, unit)
+    lagrangian = optimum.lagrangian
     multipliers = lagrangian.multipliers
     best = None
-    for factor in (*charged.factors, 0.0):
-        if factor is None or (factor == 0.0 and best is not None and charged.in_units):
+    for factor in (*optimum.factors, 0.0):
+        if factor is None or (factor == 0.0 and best is not None and optimum.in_units):
             continue
-        # the gradient of M where the Lagrangian of its powers is largest: there no error of a multiplier is a gain
+        # the gradient of M at the maximiser of the Lagrangian, where errors of multipliers enter by their square only
         at = levels / unit if multipliers.extra else lagrangian.levels(factor)
         at = np.maximum(at, LEAST * at.max())
         mean_at = log_mean(at, w, q)
@@ -150,7 +147,7 @@ def tangent_of(program: Program, evidence: Optimum, tasks: Float) -> Tangent | N
     if best is None:
         return None
     top, factor, at, slack = best
-    rise = factor * charged.of_sum  # the bound changes with the right-hand side of the condition, at its multiplier
+    rise = factor * optimum.of_sum  # the derivative of the bound by the right-hand side of the sum
     slack += EPS * (abs(top) + 2 * abs(rise))
     mean = 1.0 if total is None else total / (point.weights.sum() * point.level(share) * unit)
     line = Line(sign * unit * (top - rise + slack), sign * rise / mean)
@@ -160,7 +157,7 @@ def tangent_of(program: Program, evidence: Optimum, tasks: Float) -> Tangent | N
 
 @dataclass(frozen=True)
 class Ceiling:
-    """The least of the bounds of all lines, over means from ``low`` to ``high``."""
+    """The smallest of the bounds of all lines, over means from ``low`` to ``high``."""
 
     objective: FairnessEfficiency
     lines: Sequence[Line]
@@ -169,7 +166,7 @@ class Ceiling:
 
     @np.errstate(all="ignore")
     def highest(self) -> tuple[float, float]:
-        """The largest value of the ceiling, and the mean at which it is."""
+        """The maximum of the ceiling, and the mean at which it is."""
         first, second = self.objective.exponents
         at, rise = np.array([EVEN, *self.lines]).T
         crossings = -(at[:, None] - at) / (rise[:, None] - rise)
@@ -187,12 +184,12 @@ class Ceiling:
 def ceiling(
     objective: FairnessEfficiency, lines: Sequence[Line], value: float, largest: float, smallest: float = 0.0
 ) -> Ceiling:
-    """The ceiling above the possible means at which the mean inequality allows more than a value."""
+    """The ceiling over the possible means at which the mean inequality allows more than a value."""
     low = smallest
     if value > -np.inf:
         if objective.emphasis > 0:
             low = max(low, float(np.exp(min(value / objective.emphasis, np.log(largest)))))
-        elif value >= -EPS:  # no shares are more even than equal ones
+        elif value >= -EPS:  # equal shares are the most even ones
             low = largest
     return Ceiling(objective, lines, min(max(low, TINY), largest), largest)
 
@@ -203,7 +200,7 @@ def fixed_sum(program: Program) -> float | None:
 
 
 def gap_of(program: Program, lines: Sequence[Line], tasks: Float, largest: Extreme, smallest: Extreme | None) -> float:
-    """The gap of the logarithm of the measure at tasks by pair, given lines and the judged extreme sums of shares."""
+    """The gap of the logarithm of the measure at tasks by pair, from lines and the extreme sums of shares."""
     measure, point = program.term.measure, program.point(tasks)
     value = log_measure(measure, point)
     low, high = extremes(program, point, largest, smallest)
@@ -215,20 +212,19 @@ def gap_of(program: Program, lines: Sequence[Line], tasks: Float, largest: Extre
 
 
 def extremes(program: Program, point: Point, largest: Extreme, smallest: Extreme | None) -> tuple[float, float]:
-    """Proven bounds on the means of shares per weight that matter, in units of the max-min level."""
+    """Proven bounds on the means that can be optimal, in units of the max-min level."""
     unit = point.weights.sum() * point.level(program.term.share)
-    # gaps near 1 are no more than rounding
     high = largest.value / (1.0 - largest.gap) / unit if largest.gap <= GAP_TOLERANCE else np.inf
     low = 0.0
     if smallest is not None and smallest.gap <= GAP_TOLERANCE:
         low = max((1.0 - smallest.value) * (1.0 - smallest.gap), 0.0)
     if all(_lets_grow(program, block) for block in program.rest):
-        low = max(low, _of_full_use(program) / unit)  # the measure never falls as all shares grow until one cannot
+        low = max(low, _of_full_use(program) / unit)  # the measure does not fall while all shares grow by one factor
     return low, high
 
 
 def _lets_grow(program: Program, block: Constraint) -> bool:
-    """Whether a condition that holds goes on to hold as all tasks grow by one factor, until a row is at its limit."""
+    """Whether a satisfied constraint stays satisfied as all tasks grow by one factor, until a row is at its limit."""
     rows = program.rows_of(block)
     if rows is None:
         return isinstance(block, AtLeast) and block.objective.is_known
@@ -236,13 +232,13 @@ def _lets_grow(program: Program, block: Constraint) -> bool:
 
 
 def _of_full_use(program: Program) -> float:
-    """A sum of shares that every allocation has where a capacity is full, a row is at its limit, or a user."""
+    """A lower bound on the sum of shares where a capacity is full, a row tight, or a user at its limit."""
     pairs, c = program.pairs, program.term.share.coefficients(program.instance)
-    worth = pairs.of(c)
+    share = pairs.of(c)
     full = [(pairs.loads, program.usable_rows), *((one.rows.per_task, one.rows.right) for one in program.rows.further)]
-    least = float((pairs.min(worth) * program.high).min())
+    least = float((pairs.min(share) * program.high).min())
     for table, limits in full:
         loads = sp.coo_array(table)
         some = (loads.data > 0) & (limits[loads.row] > 0)
-        least = min(least, float((worth[loads.col] / loads.data * limits[loads.row])[some].min(initial=np.inf)))
+        least = min(least, float((share[loads.col] / loads.data * limits[loads.row])[some].min(initial=np.inf)))
     return least * (1 - ROUNDING)

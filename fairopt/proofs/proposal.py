@@ -1,4 +1,4 @@
-"""What methods propose, and what the gate asks of evidence: the interface of the kinds in `fairopt.evidence`.
+"""Proposals of methods, and the interface of the kinds of evidence in `fairopt.evidence`.
 
 Wrong evidence gives a weak bound, never a wrong one. A solver's status, objective value and bound are not evidence.
 """
@@ -22,8 +22,8 @@ class Measured:
     """A point within capacities and limits, and what evidence proves of it.
 
     ``gap``, ``block_violation``, ``assumed`` and ``gaps`` are as in `Certificate`; ``prices`` (n_rows,) are by row of
-    `Pairs.loads`, per whole capacity, in natural units of the objective. ``violation`` and the objective's ``value``
-    are given where they were measured on the way; else the gate measures them.
+    `Pairs.loads`, per whole capacity, in natural units of the objective. The gate measures ``violation`` and the
+    objective's ``value`` if they are None.
     """
 
     tasks: Float
@@ -38,10 +38,10 @@ class Measured:
 
 
 class Evidence(ABC):
-    """Numbers that prove how good a point is, with their bound; each kind is a class in a file of its own.
+    """Numbers that bound the gap of a point; each kind is a class.
 
-    A ``kind`` is the name under which files hold it (`numbers`, `restored`), empty of evidence that follows from the
-    instance. With ``has_point`` the evidence supplies its own optimum, and a proposal needs no tasks.
+    ``kind`` is its name in files (`numbers`, `restored`), empty for evidence that follows from the instance. With
+    ``has_point`` the evidence supplies its own optimum, and a proposal needs no tasks.
     """
 
     kind: ClassVar[str] = ""
@@ -49,57 +49,58 @@ class Evidence(ABC):
 
     @property
     def by_level(self) -> bool:
-        """Whether it proves level by level: after later tiers the gap is its own, and how far levels fell since."""
+        """Whether it proves level by level: after later tiers the gap is its own plus the fall of levels."""
         return False
 
     @property
     def writes_tasks(self) -> bool:
-        """Whether the tasks of the point are written only while they are measured."""
+        """Whether the tasks of the point are written while they are measured."""
         return False
 
     @abstractmethod
     def applies(self, program: Program) -> bool:
-        """Whether this belongs to the program, and proves something of its objective under its conditions."""
+        """Whether it belongs to the program, and bounds its objective under its constraints."""
 
     @abstractmethod
     def measured(self, program: Program, tasks: Any, bundles: Float | None) -> Measured:
-        """The point made feasible, with the gap to the best of the program; ``tasks`` are by pair."""
+        """The point made feasible, with its gap; ``tasks`` are by pair."""
 
     def numbers(self) -> dict[str, Any] | None:
-        """All of it as numbers and lists for files; None where it follows from the instance."""
+        """Its numbers and lists for files; None if it follows from the instance."""
         return None
 
     @classmethod
     def restored(cls, program: Program, held: Mapping[str, Any], read: Reader) -> Self:
         """What `numbers` wrote, for a program of the same blocks and instance.
 
-        `KeyError`, `TypeError` or `ValueError` if it is malformed, or of another program.
+        `KeyError`, `TypeError` or `ValueError` if it is malformed or of another program.
         """
         raise ValueError(f"{cls.kind or cls.__name__} is not in files")
 
     def entry(self, program: Program, tasks: Float, rows: Imposed) -> dict[str, Any]:
-        """The same in the form that `verify` reads, of a program whose conditions have these rows there.
-
-        `ValueError` where there is no such form.
+        """The form that `verify` reads, for a program whose constraints have these rows there; `ValueError` if there is
+        none.
         """
-        raise ValueError(f"{program.objective} has no evidence that is portable")
+        raise ValueError(f"{program.objective} has no portable evidence")
 
     def most_rise(self, program: Program, tasks: Float) -> Float:
-        """How many more tasks each user could run at most while none runs fewer, shape (n_users,)."""
+        """A bound on how many more tasks each user can run while none runs fewer, shape (n_users,)."""
         return np.full(program.instance.n_users, np.inf)
 
     def of_charged_rows(self, program: Program) -> tuple[Program, Evidence, tuple[tuple[int, ...], ...]] | None:
-        """The program without those of `Program.many_rows` that have no price, evidence of it, and the rows left by
-        block; None where prices of rows are not known.
+        """The program without those of `Program.many_rows` that have no price, its evidence, and the rows left by
+        block.
+
+        None if prices of rows are not known.
         """
         return None
 
 
 @dataclass(frozen=True)
 class Proposal:
-    """The outcome of one attempt of a method: a point with evidence, or no point.
+    """The outcome of a method's attempt: a point with evidence, or no point.
 
-    Tasks are by pair of a user and a server; where bundles are decided, both are by server row.
+    Tasks are by pair of user and server; with bundles both are by server row.
     """
 
     method: str
@@ -112,7 +113,7 @@ class Proposal:
 
 @dataclass(frozen=True)
 class Reader:
-    """Reads evidence from files by the name of its kind; ``solver`` is the one that found it, if any."""
+    """Reads evidence from files by its kind; ``solver`` is the one that found it, if any."""
 
     kinds: Mapping[str, type[Evidence]]
     solver: str | None = None

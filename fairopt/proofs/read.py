@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from fairopt.allocation import Allocation, ChangedByHand, feasibility, holdings_violation
 from fairopt.blocks.algebra import in_units, tiers_of
 from fairopt.blocks.bundle_model import cut_at_limits, tasks_in_bundles
+from fairopt.blocks.form import EPS
 from fairopt.blocks.model import Point
 from fairopt.blocks.objectives import Objective
 from fairopt.blocks.shares import asked_once
@@ -26,7 +27,6 @@ from fairopt.formulation.program import Float, Program, require_instance
 from fairopt.formulation.whole import number_of
 from fairopt.instance import Instance
 from fairopt.proofs import conditions, gate
-from fairopt.proofs.bound import EPS
 from fairopt.proofs.conic import MATRICES, conic_excess, has_matrices
 from fairopt.proofs.gate import Answer
 from fairopt.proofs.lagrangian import Multipliers, lagrangian_bound
@@ -52,16 +52,16 @@ def read_problem(policy: Any, problem: cp.Problem, instance: Instance) -> Alloca
 
 
 def _still(policy: Any, problem: cp.Problem, instance: Instance) -> Any:
-    """The policy, if it makes this problem of the instance; else `ChangedByHand`."""
+    """The policy if it still makes this problem of the instance; otherwise `ChangedByHand`."""
     try:
         same = same_problem(problem, natural_problem(policy, instance))
-    except FairoptError:  # it makes none, so this one is another policy's
+    except FairoptError:  # the policy makes no problem of this instance
         same = False
     return _of_first_level(policy) if same else ChangedByHand(policy)
 
 
 def _of_first_level(policy: Any) -> Any:
-    """The policy that a problem of `Policy.problem` proves: of a leximin or of tiers, their first level alone."""
+    """The policy that a problem of `Policy.problem` proves: for leximin and tiers their first level."""
     first = number_of(tiers_of(policy.objective)[0])
     if first == policy.objective:
         return policy
@@ -69,9 +69,10 @@ def _of_first_level(policy: Any) -> Any:
 
 
 def judge_problem(policy: Any, problem: cp.Problem, instance: Instance) -> Answer:
-    """Make the answer of a problem feasible, and bound how much better the problem's optimum can be.
+    """Make the answer of a problem feasible, and bound its gap to the problem's optimum.
 
-    `InvalidBlock` if it is not such a problem, `NotCertified` if it has no answer, `NotConcave` if it is not convex.
+    `InvalidBlock` if it is not a problem of the policy, `NotCertified` if it has no answer, `NotConcave` if it is not
+    convex.
     """
     require_instance(instance)
     if not isinstance(problem, cp.Problem):
@@ -79,7 +80,7 @@ def judge_problem(policy: Any, problem: cp.Problem, instance: Instance) -> Answe
     if not problem.is_dcp():
         raise NotConcave(
             "the problem is not convex by CVXPY's rules, so nothing bounds its optimum; write it with a concave "
-            "objective and convex conditions"
+            "objective and convex constraints"
         )
     with np.errstate(all="ignore"):
         program = first_program(policy, instance, policy.constraints if decides_bundles(policy.objective) else ())
@@ -102,7 +103,7 @@ def _read_tasks(problem: cp.Problem, program: Program) -> Answer:
         blocks = _violation(problem, {variable.id: typical})
         multipliers = Multipliers(np.zeros(len(program.usable_rows)), np.zeros(len(pairs)))
         prices: Float | None = None
-        for condition in problem.constraints:  # these charge, and nothing else of the policy does
+        for condition in problem.constraints:  # only these have multipliers
             rows = conditions.linear_rows(condition, variable)
             if rows is not None:
                 dual = conditions.dual_values(condition)
@@ -126,18 +127,18 @@ def _variable(problem: cp.Problem, name: str, shape: tuple[int, ...]) -> cp.Vari
         raise InvalidBlock(f"the problem has no variable named {name!r}; start from policy.problem(instance)")
     variable = found[0]
     if variable.shape != shape:
-        raise InvalidBlock(f"the variable {name!r} has shape {variable.shape}, the instance asks for {shape}")
+        raise InvalidBlock(f"the variable {name!r} has shape {variable.shape}, not {shape} as for this instance")
     for needed in (variable, *problem.variables()):
         if needed.value is None:
             raise NotCertified(
-                f"the problem holds no answer (status {problem.status!r}): {needed.name()!r} has no value; "
-                "call .solve() on it first, and once more after each change"
+                f"the problem has no answer (status {problem.status!r}): {needed.name()!r} has no value; "
+                "call .solve() on it first, and again after each change"
             )
     return variable
 
 
 def _violation(problem: cp.Problem, typical: dict[int, Float] | None = None) -> float:
-    """Largest relative violation of the problem's conditions and of its variables' ranges, at their values."""
+    """The largest relative violation of the problem's constraints and of its variables' ranges."""
     ranges = [condition for variable in problem.variables() for condition in variable.domain]
     return max((conditions.relative_violation(c, typical) for c in [*problem.constraints, *ranges]), default=0.0)
 
@@ -146,10 +147,10 @@ def _is_still(problem: cp.Problem, objective: Objective, point: Point) -> bool:
     """Whether a problem still maximises the block, judged by the value at the point."""
     if getattr(problem.objective, "block", None) != objective or not isinstance(problem.objective, cp.Maximize):
         return False
-    said, here = objective.value(point), float(problem.objective.expr.value)
+    value, here = objective.value(point), float(problem.objective.expr.value)
     if objective.term.kind.in_logs:
-        said = float(np.log(said))
-    return bool(np.isclose(said, here, rtol=1e-6, atol=1e-6 * objective.drop(point)))
+        value = float(np.log(value))
+    return bool(np.isclose(value, here, rtol=1e-6, atol=1e-6 * objective.drop(point)))
 
 
 def _gap_of_tasks(
@@ -161,10 +162,10 @@ def _gap_of_tasks(
     tasks: Float,
     multipliers: Multipliers,
 ) -> tuple[float, str]:
-    """Gap of tasks by pair, and what it assumes.
+    """The gap of tasks by pair, and what it assumes.
 
-    Where the problem still maximises the block, the gap is by the block's own majorant. Else, or where that is too
-    coarse, it is by the tangent of the problem's objective, and then by the dual of its cone form.
+    If the problem still maximises the block, the block's own majorant is tried first; then the tangent of the problem's
+    objective, and then the dual of its cone form.
     """
     gap = np.inf
     majorant = None if block is None else block.majorant(program.point(tasks))
@@ -180,21 +181,21 @@ def _gap_of_tasks(
     value, unit = float(expression.value), _unit(problem, variable, program.expand(program.size[program.pairs.user]))
 
     def measured(excess: float) -> float:
-        """The gap of an excess over the value: the block's own, else in a unit."""
+        """The gap of an excess over the value, by the block or in ``unit``."""
         if block is None or majorant is None or not block.majorant_is_natural:
             return in_units(excess, unit, value)
         here = majorant.value(program.point(tasks))
         return max(block.relative_gap(here + excess / np.float64(majorant.unit), here, program.point(tasks)), 0.0)
 
-    alone = all(v.id == variable.id for v in expression.variables())  # else a tangent in it is not a bound
+    alone = all(v.id == variable.id for v in expression.variables())  # otherwise a tangent is no bound
     gradient = conditions.gradient_of(expression, variable) if alone else None
     if gradient is not None:
-        worth = gradient.toarray().ravel()[place] * (1.0 if isinstance(problem.objective, cp.Maximize) else -1.0)
-        cost, size = multipliers.pair_cost - worth, np.abs(worth)
+        slopes = gradient.toarray().ravel()[place] * (1.0 if isinstance(problem.objective, cp.Maximize) else -1.0)
+        cost, size = multipliers.pair_cost - slopes, np.abs(slopes)
         rounding = EPS * (size if multipliers.size is None else size + multipliers.size)
         least = program.pairs.min(cost - rounding)
         reach = np.where(least < 0, program.most, program.low)
-        excess = multipliers.constant - float(least @ reach) - float(worth @ tasks)
+        excess = multipliers.constant - float(least @ reach) - float(slopes @ tasks)
         gap = min(gap, measured(excess + EPS * (multipliers.constant_size + float(size @ tasks))))
     if gap <= GAP_TOLERANCE:
         return gap, ""
@@ -207,7 +208,7 @@ def _gap_of_tasks(
 def _excess_by_conic_dual(
     problem: cp.Problem, variable: cp.Variable, top: Float, value: float, unit: float
 ) -> tuple[float, str]:
-    """Excess of a bound by the dual of the problem's cone form, solved in the given unit, and what it assumes."""
+    """The excess of a bound by the dual of the problem's cone form, solved in the given unit, and what it assumes."""
     unit = unit or 1.0
     scale = unit if isinstance(problem.objective, cp.Maximize) else -unit
     form = problem.objective.expr / scale
@@ -218,7 +219,7 @@ def _excess_by_conic_dual(
 def _unit(problem: cp.Problem, variable: cp.Variable, typical: Float) -> float:
     """A unit for gaps: by how much the problem's objective falls as its variables shrink.
 
-    Where it does not fall, its distance from its value at typical values of the variable; 0 where that is 0 too.
+    If it does not fall, its distance from its value at typical values of the variable; 0 if that is 0 too.
     """
     expression = problem.objective.expr
     drop, here = conditions.fall_of(expression, expression.variables()), conditions.number(expression)
@@ -230,13 +231,13 @@ def _unit(problem: cp.Problem, variable: cp.Variable, typical: Float) -> float:
 
 
 def _read_bundles(problem: cp.Problem, program: BundleProgram) -> Answer:
-    """The answer of a problem in a variable of bundles, and in one of tasks where the policy uses tasks too."""
+    """The answer of a problem in a variable of bundles, and in one of tasks if the policy uses tasks too."""
     instance = program.given
     n, servers, m = instance.n_users, instance.n_servers, instance.n_resources
-    held = _variable(problem, BUNDLES, (n, servers * m))
+    variable = _variable(problem, BUNDLES, (n, servers * m))
     tasks = next((v for v in problem.variables() if v.name() == TASKS), None)
     capacity = program.whole_capacities.ravel()
-    bundles = np.maximum(np.asarray(held.value, dtype=float), 0.0) * can_hold(program)
+    bundles = np.maximum(np.asarray(variable.value, dtype=float), 0.0) * can_hold(program)
     total = bundles.sum(axis=0)
     bundles = bundles * np.divide(capacity, total, out=np.ones(servers * m), where=total > capacity)
     table = bundles.reshape(n, servers, m)
@@ -249,13 +250,13 @@ def _read_bundles(problem: cp.Problem, program: BundleProgram) -> Answer:
     with conditions.values_kept(problem.variables()):
         if tasks is not None:
             tasks.save_value(run)
-        held.save_value(bundles)
+        variable.save_value(bundles)
         blocks = _violation(problem)
         if not program.empty:
             value = float(expression.value)
-            unit = _unit(problem, held, np.tile(capacity / max(n, 1), (n, 1)) * can_hold(program))
+            unit = _unit(problem, variable, np.tile(capacity / max(n, 1), (n, 1)) * can_hold(program))
             top = np.tile(capacity, (n, 1)).ravel(order="F")
-            excess, assumed = _excess_by_conic_dual(problem, held, top, value, unit)
+            excess, assumed = _excess_by_conic_dual(problem, variable, top, value, unit)
             gap = in_units(excess, unit, value)
     violation = max(feasibility(instance, run), holdings_violation(instance, table))
     return Answer(run, gap, violation, "read", value, None, blocks, assumed=assumed, bundles=table)

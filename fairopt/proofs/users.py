@@ -1,10 +1,9 @@
 """Sums of one concave function per user: the bound by weak duality, at tangents.
 
-A concave function lies below its tangent at any point. So with tangents at what users would run at prices p no
-allocation is worth more than the tangents and what capacities cost allow, user by user over its range: the bound of
-`lagrangian`. On several servers a task costs what it costs where that is least. At the optimum the slope of a user's
-tangent is the price of a task, and nothing is lost. The derivatives of blocks of the user's own that methods use are
-not trusted: tangents of such blocks are those of their CVXPY expressions, if these are concave.
+A concave function lies below its tangents. With tangents at the users' best responses to prices p, the optimum is at
+most the bound of `lagrangian`, user by user; on several servers at each user's cheapest one. At the optimum the slope
+of a tangent is the price of a task, and the bound is tight. Derivatives of user-defined blocks are not trusted: their
+tangents are those of their CVXPY expressions, if these are concave.
 """
 
 from __future__ import annotations
@@ -12,30 +11,27 @@ from __future__ import annotations
 import numpy as np
 
 from fairopt.blocks.algebra import in_units
-from fairopt.blocks.form import Form
+from fairopt.blocks.form import EPS, Form
 from fairopt.formulation.program import ConeModel, Float, Program
 from fairopt.proofs import conditions
-from fairopt.proofs.bound import EPS, added, best_response
+from fairopt.proofs.bound import best_response, rounded_up_sum
 from fairopt.proofs.lagrangian import Lagrangian, Multipliers
 from fairopt.proofs.servers import RowUnits
 from fairopt.runtime.lazy import cp
 
 
 def judge_user_prices(program: Program, prices: Float, near: Float, tasks: Float) -> tuple[float, Float | None]:
-    """How much better than the tasks any others can be at most, by prices by row, and these prices.
-
-    ``near`` are tasks close to those wanted at prices.
-    """
+    """The gap of tasks by prices by row, and the prices; ``near`` are tasks close to the best responses."""
     prices = np.maximum(prices, 0.0)
     marginal = program.marginal
     if marginal is None:
         return np.inf, None
     at = marginal.response(prices @ program.pairs.loads, program.low, program.most, near)
-    touched = _tangent(program, np.where(at > 0, at, near))
-    if touched is None:
+    tangent = _tangent(program, np.where(at > 0, at, near))
+    if tangent is None:
         return np.inf, prices
-    majorant, worth = touched
-    charged = Multipliers(prices, -worth, size=np.abs(worth))
+    majorant, slopes = tangent
+    charged = Multipliers(prices, -slopes, size=np.abs(slopes))
     return _gap(program, tasks, Lagrangian(program, majorant, charged, program.point(tasks))(1.0)), prices
 
 
@@ -45,28 +41,28 @@ def judge_row_prices(units: RowUnits, prices: Float, near: Float, tasks: Float) 
     marginal, demands, per_level = program.marginal, units.demands, units.per_level
     prices = np.where(units.needed, np.maximum(prices, 0.0), 0.0)
     by_row = prices.T.ravel()
-    held = near.sum(axis=1)
+    total = near.sum(axis=1)
     assert marginal is not None
-    at = marginal.response(demands.cheapest(prices) / per_level[:, 0], program.low, program.most, held)
-    part = np.where(at > 0, at / held, 1.0)
-    touched = _tangent(program, (near * part[:, None])[program.pairs.user, program.pairs.server])
-    if touched is None:
+    at = marginal.response(demands.cheapest(prices) / per_level[:, 0], program.low, program.most, total)
+    part = np.where(at > 0, at / total, 1.0)
+    tangent = _tangent(program, (near * part[:, None])[program.pairs.user, program.pairs.server])
+    if tangent is None:
         return np.inf, by_row
-    majorant, worth = touched
-    by_user = len(worth) == demands.n_users
-    table = worth[:, None] if by_user else program.pairs.table(worth)
+    majorant, slopes = tangent
+    by_user = len(slopes) == demands.n_users
+    table = slopes[:, None] if by_user else program.pairs.table(slopes)
     net = np.empty(demands.n_users)
     for users in demands.chunks():
         cost = demands.costs(prices, users) / per_level[users]
         cost -= table[users] + EPS * (cost + np.abs(table[users]))  # rounded down
         net[users] = cost.min(axis=1)
-    paid = (1.0 + EPS) * float((units.usable * prices).sum())
-    top = added(best_response(net, [], program.low, program.most), majorant.constant + paid)
+    limit = (1.0 + EPS) * float((units.usable * prices).sum())
+    top = rounded_up_sum(best_response(net, [], program.low, program.most), majorant.constant + limit)
     return _gap(program, tasks, top), by_row
 
 
 def _gap(program: Program, tasks: Float, top: float) -> float:
-    """The gap that a bound leaves."""
+    """The gap between a bound and the tasks."""
     if not np.isfinite(top):
         return np.inf
     point = program.point(tasks)
@@ -75,22 +71,22 @@ def _gap(program: Program, tasks: Float, top: float) -> float:
 
 
 def _tangent(program: Program, at: Float) -> tuple[Form, Float] | None:
-    """The tangent of the objective at tasks by pair: a constant, rounded up, and slopes; None where it has none.
+    """The tangent of the objective at tasks by pair: a constant, rounded up, and slopes; None if there is none.
 
-    Slopes are by pair, or by user where all blocks are ours.
+    Slopes are by user if all blocks are fairopt's, otherwise by pair.
     """
     cone: ConeModel | None = None
     point, pairs = program.point(at), program.pairs
-    held = point.tasks
-    value, size, worth = 0.0, 0.0, np.zeros(len(held))
+    tasks = point.tasks
+    value, size, slopes = 0.0, 0.0, np.zeros(len(tasks))
     for term in program.objective.terms():
         factor, kind = term.factor, term.kind
         if kind.is_known:
             marginal = kind.marginal(term.share, program.instance)
             if marginal is None:
                 return None
-            slope, here = marginal.slope(held), kind.value(term.share, point)
-            size += factor * (abs(here) + float(np.abs(slope) @ held))
+            slope, here = marginal.slope(tasks), kind.value(term.share, point)
+            size += factor * (abs(here) + float(np.abs(slope) @ tasks))
         else:
             cone = cone or ConeModel(program)
             expression = cp.sum(kind.expression(term.share, cone.model))
@@ -100,12 +96,12 @@ def _tangent(program: Program, at: Float) -> tuple[Form, Float] | None:
                 return None
             slope, here = found[1], found[0].constant + float(found[1] @ at)
             size += factor * (abs(here) + float(np.abs(slope) @ at))
-        if len(slope) > len(worth):
-            worth = worth[pairs.user]
-        elif len(slope) < len(worth):
+        if len(slope) > len(slopes):
+            slopes = slopes[pairs.user]
+        elif len(slope) < len(slopes):
             slope = slope[pairs.user]
-        value, worth = value + factor * here, worth + factor * slope
+        value, slopes = value + factor * here, slopes + factor * slope
     if not np.isfinite(size):
         return None
-    tangent = float(worth @ (held if len(worth) == len(held) else at))
-    return Form(constant=value - tangent + EPS * size), worth
+    tangent = float(slopes @ (tasks if len(slopes) == len(tasks) else at))
+    return Form(constant=value - tangent + EPS * size), slopes

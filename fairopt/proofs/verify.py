@@ -1,35 +1,33 @@
-"""Check a saved allocation by arithmetic alone: no solver, nothing of fairopt, and only Python's standard library.
+"""Prove a saved allocation with Python's standard library alone: no solver, and no other file of fairopt.
 
-``python verify.py answer.json`` recomputes two things from a file that `Allocation.save` wrote.
+``python verify.py answer.json`` checks a file that `Allocation.save` wrote.
 
-*Feasibility.* Loads, task limits, eligibility and the policy's conditions at the tasks as stored, in exact fractions of
-the numbers as stored.
+*Feasibility.* Loads, task limits, eligibility and the policy's constraints are checked at the stored tasks, in exact
+fractions.
 
-*The gap.* The blocks of the policy are read from their text, and shares, bounds and rows are computed again from the
-instance. The file adds evidence: prices p of capacities and multipliers y of the policy's rows ``A x <= b``. By weak
-duality no feasible tasks x are worth more than ``p'C + y'b + max over the users' ranges of f(x) - (p'D + y'A) x``, for
-all p >= 0 and y >= 0, so evidence can weaken a bound and never make it false. Three steps make the maximum one of a
-linear function, in closed form:
+*The gap.* The policy is parsed from its text; shares, bounds and rows are recomputed from the instance. The file
+contributes evidence: prices p of capacities and multipliers y of the policy's rows ``A x <= b``. By weak duality the
+objective f of feasible tasks x is at most ``p'C + y'b + max f(x) - (p'D + y'A) x``, maximised over each user's range
+of tasks, for all p >= 0 and y >= 0. So wrong evidence weakens a bound and cannot falsify it. The maximum has a closed
+form:
 
-* a curved term lies below its tangent at any point (`tangents`),
-* sorted shares weighted by v lie below ``sum_j u_j s_j`` for each u whose k smallest sum to at least the k smallest of
-  v, for every k (`mixture`),
-* a linear function over ``low <= total tasks <= high`` is largest at one end, on the user's best server (`bound`).
+* a concave term lies below its tangent at any point (`tangents`);
+* sorted shares weighted by v are at most ``sum_j u_j s_j`` if, for every k, the k smallest u sum to at least the k
+  smallest v (`mixture`);
+* a linear function of a user's total tasks is largest at an end of their range, on the user's best server (`bound`).
 
-Leximin is max-min fairness (Radunović and Le Boudec 2007): on one pool its levels are computed again (`Water`), on
-servers prices hold users at their levels (`levels`).
-Of tiers each is bounded given that earlier objectives keep the levels that their own tasks reach (`keep`). Bundles need
-no evidence (`divided`). Whole tasks are proved to fit, with what they lose at most of the divisible optimum (`lost`).
+Leximin levels are recomputed on one pool (`WaterFilling`) and bounded by prices, level by level, on servers
+(`gap_by_levels`). A tier is bounded under the levels that earlier tiers reach (`keep_level`). Bundles need no evidence
+(`gap_of_bundles`). Whole tasks are proved to fit, with a bound on their loss (`loss_of_whole_tasks`).
 
-Every kind of evidence belongs to some policies only (`KINDS`), and every key of a file has a meaning (`policy_of`).
+`KINDS` lists which evidence proves which objective. Unknown keys of a file are refused (`policy_of`).
 
-Sections: numbers; the policy, from its text; the instance (feasibility is `Cluster.infeasible`); which instance it is
-(`digest`); numbers to maximise (sums, alpha-fairness, ordered weights: `bound`); fairness and efficiency; leximin;
-bundles; whole tasks; files (`proved`, `verify`). Numbers, policy, instance and files serve every policy, of the other
-sections each kind of policy needs its own.
+Sections: numbers; parsing the policy; the instance (`Cluster.infeasible` checks feasibility); identifying the instance
+(`digest`); bounds by weak duality (`bound`); fairness and efficiency; leximin; bundles; whole tasks; files (`prove`,
+`verify`). Those on numbers, policy, instance and files serve every policy; each of the others serves one kind.
 
-Numbers are fractions; logarithms, powers and norms are enclosed between two of them: `decimal` rounds ``ln`` and
-``exp`` correctly. Sums are rounded outwards to `BITS` bits, as exact ones grow with the number of users.
+Numbers are fractions. Logarithms, powers and norms are enclosed between two fractions, since `decimal` rounds ``ln``
+and ``exp`` correctly. Sums are rounded outwards to `BITS` bits, because exact ones grow with the number of users.
 """
 
 from __future__ import annotations
@@ -50,9 +48,7 @@ from typing import Any, NamedTuple
 
 
 class Fraction:
-    """A fraction n / d with d > 0, in lowest terms only where a sum would grow without: five times as fast as those of
-    the standard library, which reduce each result.
-    """
+    """A fraction n / d with d > 0, reduced only where sums would grow: five times as fast as `fractions.Fraction`."""
 
     __slots__ = ("d", "n")
 
@@ -62,7 +58,7 @@ class Fraction:
         self.n, self.d = (n, d) if type(n) is int else n.as_integer_ratio()
 
     def as_integer_ratio(self) -> tuple[int, int]:
-        """Numerator and denominator in lowest terms, which are kept."""
+        """Reduce to lowest terms; the numerator and the denominator."""
         common = math.gcd(self.n, self.d)
         if common > 1:
             self.n, self.d = self.n // common, self.d // common
@@ -77,7 +73,7 @@ class Fraction:
     def __float__(self) -> float:
         try:
             return self.n / self.d
-        except OverflowError:  # as products of floats
+        except OverflowError:  # infinite, like products of floats
             return math.inf if self.n > 0 else -math.inf
 
     def __ceil__(self) -> int:
@@ -128,7 +124,7 @@ class Fraction:
         if type(other) is not Fraction:
             other = Fraction(other)
         if not other.n:
-            raise ZeroDivisionError("a number is divided by 0")
+            raise ZeroDivisionError("division by 0")
         sign = 1 if other.n > 0 else -1
         return Fraction(self.n * other.d * sign, self.d * other.n * sign)
 
@@ -157,37 +153,37 @@ class Fraction:
         return not self < other
 
 
-GAP, VIOLATION, OF_BLOCKS = Fraction(1, 10**6), Fraction(1, 10**9), Fraction(1, 10**7)  # as certificates have them
-CLOSE = Fraction(1, 10**10)
-ROUNDING = Fraction(1, 10**12)  # relatively: what floats leave in a level or a full resource
+GAP, VIOLATION, BLOCK_VIOLATION = Fraction(1, 10**6), Fraction(1, 10**9), Fraction(1, 10**7)  # those of certificates
+CLOSE = Fraction(1, 10**10)  # relative: shares this close have tangents that differ by the square of this
+ROUNDING = Fraction(1, 10**12)  # relative: float rounding in a level or a full resource
 BITS = 200
-PAIRS, NEAR_PAIRS = 160_000, 20_000_000  # of users whose envy is computed in fractions, and in floats: seconds
+PAIRS, FLOAT_PAIRS = 160_000, 20_000_000  # pairs of users compared for envy in fractions and in floats: some seconds
 LEVEL_PAIRS = 1_000_000  # levels times pairs of users and servers: 15 seconds
-SPREAD = 10**100  # between weights, as instances have it
-BEYOND, LEAST_FLOAT = Fraction(10**300), Fraction(1, 1 << 1022)  # sizes near which floats overflow, and underflow
-UNIT = 1 << 80  # the common denominator of numbers of files that have it
+SPREAD = 10**100  # largest ratio of weights of an instance
+HUGE, LEAST_FLOAT = Fraction(10**300), Fraction(1, 1 << 1022)  # where floats are about to overflow and underflow
+UNIT = 1 << 80  # the common denominator of most numbers in files
 ZERO, ONE = Fraction(0), Fraction(1)
 
 Table = list[list[Fraction]]  # by user and server
 Place = tuple[int, int]  # a server and a resource
-Row = tuple[dict[tuple[int, int], Fraction], Fraction, bool]  # by user and server; at most (or, if True, equal to)
+Row = tuple[dict[tuple[int, int], Fraction], Fraction, bool]  # coefficients by user and server, bound, is equality
 Rows = list[Row]
 
 
 class CannotCheck(Exception):
-    """What the file says can only be computed by other means."""
+    """The file needs a proof that this module does not know."""
 
 
 class Fault(Exception):
-    """What is wrong with the file."""
+    """The file is wrong."""
 
 
 class Late(Exception):
-    """The time is up."""
+    """The time limit has passed."""
 
 
 class Clock:
-    """The time limit of a call, checked between steps, and what is proved so far (``done``)."""
+    """The time limit of a call, checked between steps; ``done`` lists what is proved so far."""
 
     def __init__(self, seconds: float | None = None) -> None:
         if seconds is not None and not (isinstance(seconds, (int, float)) and seconds > 0):
@@ -195,12 +191,12 @@ class Clock:
         self.end, self.done = math.inf if seconds is None else time.perf_counter() + seconds, list[str]()
 
     def check(self) -> None:
-        """Stop where the time is up."""
+        """Raise `Late` after the time limit."""
         if time.perf_counter() > self.end:
             raise Late
 
 
-CLAIMS, UNREAD = ("objective", "prices"), dict.fromkeys(("certificate", "evidence"), "`Allocation.load` judges again")
+CLAIMS, UNREAD = ("objective", "prices"), dict.fromkeys(("certificate", "evidence"), "`Allocation.load` recomputes it")
 
 
 @dataclass(frozen=True)
@@ -210,22 +206,22 @@ class Verification:
     Attributes
     ----------
     ok : bool
-        Whether the answer is proved: feasible, and within 1e-6 of the optimum. Whole tasks must fit, and a loss of less
-        than all must be proved; that no other whole tasks are better is not.
+        Whether the answer is proved feasible and within 1e-6 of the optimum. Whole tasks must fit and have a proved
+        loss below 100%; whether other whole tasks are better is not checked.
     gap : float
-        Proven distance from the optimum, relatively, rounded up; infinite if nothing is proved. Of tiers the largest.
+        Proved relative distance from the optimum, rounded up; the largest of all tiers, infinite if nothing is proved.
     statement : str
-        What is proved, or why it is not, in a sentence.
+        A sentence that says what is proved, or why nothing is.
     faults : tuple of str
-        What is wrong and where; empty if the answer is proved.
+        Errors in the file, with their places; empty if the answer is proved.
     policy : str
-        The policy as the file has it, whole; ``statement`` cuts what is long.
+        The policy's full text; ``statement`` shortens it.
     size : dict
-        The numbers of users, (individual) servers and resources.
+        The numbers of users, individual servers and resources.
     digest : str
-        The SHA-256 of the instance (`digest`), whole.
+        The SHA-256 of the instance (see `digest`).
     not_proved : dict
-        Keys of files that the proof leaves out, with the reason.
+        Keys of the file that are not part of the proof, with the reason.
 
     Examples
     --------
@@ -253,7 +249,7 @@ class Verification:
 
 
 def visible(text: str) -> str:
-    """A text of a file on one line, with control and direction characters spelt out."""
+    """A text on one line, with control characters escaped."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
@@ -261,27 +257,27 @@ def visible(text: str) -> str:
 
 DOWN, UP = (Context(prec=50, rounding=r, Emax=MAX_EMAX, Emin=MIN_EMIN) for r in (ROUND_FLOOR, ROUND_CEILING))
 SMALLEST, LARGEST = Decimal("1e-400"), Decimal("1e4000")
-LEAST, MOST, FAR_FROM_0, NEAR_0 = map(Decimal, ("1e-300", "1e300", "0.01", "1e-10"))  # see `_log`
-HALF, OFF = Decimal("0.5"), Decimal("1e-48")
+LEAST, MOST, FAR_FROM_0, NEAR_0 = map(Decimal, ("1e-300", "1e300", "0.01", "1e-10"))  # of `_log`
+HALF, LOG_ERROR = Decimal("0.5"), Decimal("1e-48")
 
 
 class Between(NamedTuple):
-    """Two fractions with a number between them."""
+    """A closed interval that contains a number."""
 
     low: Fraction
     high: Fraction
 
     def times(self, other: Fraction) -> Between:
-        """Around a multiple."""
+        """The interval times a number."""
         return Between(*sorted((self.low * other, self.high * other)))
 
     def plus(self, other: Fraction) -> Between:
-        """Around a sum."""
+        """The interval plus a number."""
         return Between(self.low + other, self.high + other)
 
 
-def added(values: Iterable[Fraction]) -> Fraction:
-    """A sum, exactly."""
+def exact_sum(values: Iterable[Fraction]) -> Fraction:
+    """The sum without rounding."""
     n, d = 0, 1
     for value in values:
         if value.d != d:
@@ -293,7 +289,7 @@ def added(values: Iterable[Fraction]) -> Fraction:
 
 
 def up(x: Fraction) -> Fraction:
-    """At least x, with a numerator of about `BITS` bits."""
+    """x rounded up to a numerator of about `BITS` bits."""
     x = x if type(x) is Fraction else Fraction(x)
     if x.d.bit_length() <= 2 * BITS:
         return x
@@ -302,18 +298,18 @@ def up(x: Fraction) -> Fraction:
 
 
 def down(x: Fraction) -> Fraction:
-    """At most x, with a numerator of about `BITS` bits."""
+    """x rounded down to a numerator of about `BITS` bits."""
     return -up(-x)
 
 
 def dyadic(x: Fraction) -> Fraction:
-    """At least x, with a power of 2 as denominator, so that sums of many keep a common one."""
+    """x rounded up to a power-of-2 denominator, so that long sums keep a common denominator."""
     scale = 1 << BITS + max(x.d.bit_length() - x.n.bit_length(), 0)
     return Fraction(-((-x.n * scale) // x.d), scale)
 
 
-def enclosed(low: Decimal, high: Decimal) -> Between:
-    """Fractions around two decimals, which are moved outwards where they are tiny."""
+def outward(low: Decimal, high: Decimal) -> Between:
+    """Two decimals as fractions, moved outwards where they are tiny."""
     if max(abs(low), abs(high)) > LARGEST:
         raise Fault("a power is too large to be written as a fraction")
     if low and abs(low) < SMALLEST:
@@ -329,8 +325,9 @@ def _decimals(x: Fraction) -> tuple[Decimal, Decimal]:
 
 
 def _log(x: Fraction) -> tuple[Decimal, Decimal]:
-    """Near a float y this is ``y + ln(1 + r)`` with ``1 + r = x / e^y``, and ``ln(1 + r)`` is within ``r^4`` of
-    ``r - r^2 / 2 + r^3 / 3`` for r from -1/2 to 1/2: six times as fast as ``ln``.
+    """Bounds on ln x: near a float y it is ``y + ln(1 + r)`` with ``1 + r = x / e^y``.
+
+    ``ln(1 + r)`` is within ``r^4`` of ``r - r^2 / 2 + r^3 / 3`` for |r| <= 1/2: six times as fast as `Decimal.ln`.
     """
     low, high = _decimals(x)
     y = Decimal(math.log(low)) if low > LEAST and high < MOST else Decimal(0)
@@ -344,15 +341,15 @@ def _log(x: Fraction) -> tuple[Decimal, Decimal]:
 
 
 def _log_of_more(r: Decimal) -> tuple[Decimal, Decimal]:
-    """About ``ln(1 + r)`` for a small r, and by how much this is off at most, with all rounding to 50 digits."""
+    """An approximation of ``ln(1 + r)`` for small r, and a bound on its error, rounding to 50 digits included."""
     square = UP.multiply(r, r)
     about = DOWN.add(r, DOWN.multiply(square, DOWN.subtract(DOWN.divide(r, 3), HALF)))
-    return about, UP.add(UP.multiply(square, square), UP.multiply(r.copy_abs(), OFF))
+    return about, UP.add(UP.multiply(square, square), UP.multiply(r.copy_abs(), LOG_ERROR))
 
 
 def log(x: Fraction) -> Between:
     """The logarithm of a positive number."""
-    return enclosed(*_log(x))
+    return outward(*_log(x))
 
 
 def power(x: Fraction, p: Fraction) -> Between:
@@ -365,7 +362,7 @@ def power(x: Fraction, p: Fraction) -> Between:
         return Between(down(exact), up(exact))
     ends = [(a, b) for a in _decimals(p) for b in _log(x)]
     low, high = min(DOWN.multiply(a, b) for a, b in ends), max(UP.multiply(a, b) for a, b in ends)
-    return enclosed(max(DOWN.next_minus(DOWN.exp(low)), Decimal(0)), UP.next_plus(UP.exp(high)))
+    return outward(max(DOWN.next_minus(DOWN.exp(low)), Decimal(0)), UP.next_plus(UP.exp(high)))
 
 
 def boxcox(z: Fraction, alpha: Fraction) -> Between:
@@ -376,7 +373,7 @@ def boxcox(z: Fraction, alpha: Fraction) -> Between:
 
 
 def number(value: Any, what: str, least: int | None = None) -> Fraction:
-    """A number of the file, exactly, that may not be smaller than ``least``."""
+    """A finite number of the file as a fraction; no smaller than ``least``."""
     finite = isinstance(value, (int, float, Fraction)) and not isinstance(value, bool) and math.isfinite(value)
     if not finite:
         raise Fault(f"{what} is {short(repr(value))}, not a finite number")
@@ -387,7 +384,7 @@ def number(value: Any, what: str, least: int | None = None) -> Fraction:
 
 
 def numbers(values: Any, what: str, *shape: int) -> Any:
-    """Nested lists of numbers of a shape, exactly."""
+    """Nested lists of the given shape, as fractions."""
     if not shape:
         return number(values, what)
     if not isinstance(values, list) or len(values) != shape[0]:
@@ -418,7 +415,7 @@ PARAMETERS: dict[str, tuple[str, ...]] = {
     "MinShare": ("level", "share"),
     "MaxShare": ("level", "share"),
     "SharingIncentive": (),
-    "EnvyFree": ("max_users",),
+    "EnvyFree": (),
     "EqualShares": ("share",),
     "Reserve": ("resource", "fraction"),
     "WeightedLog": ("base",),
@@ -432,7 +429,7 @@ OBJECTIVES = ("Total", "MaxMin", "Leximin", "AlphaFair", "OrderedWeighted", "Fai
 
 @dataclass(frozen=True)
 class Block:
-    """A block by its name, parameters and text; ``Sum``, ``Tiers`` and ``AtLeast`` stand for ``+``, then and >=."""
+    """A parsed block; ``Sum``, ``Tiers`` and ``AtLeast`` stand for ``+``, ``then`` and ``>=``."""
 
     name: str
     given: Mapping[str, Any]
@@ -440,17 +437,17 @@ class Block:
 
     @property
     def share(self) -> Block:
-        """The share that it looks at."""
+        """The block's share; by default the dominant share."""
         return self.given.get("share") or Block("DominantShare", {}, "DominantShare()")
 
     @property
     def terms(self) -> list[tuple[Fraction, Block]]:
-        """An objective as a sum of multiples."""
+        """The objective as factors and terms."""
         return self.given["terms"] if self.name == "Sum" else [(ONE, self)]
 
 
 def block(text: str) -> Block:
-    """A policy or block from its text, of which nothing is executed."""
+    """Parse a policy or block; nothing is executed."""
     try:
         return _block(ast.parse(text, mode="eval").body)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
@@ -482,59 +479,58 @@ def _block(node: ast.AST) -> Any:
             tiers = first.given["tiers"] if first.name == "Tiers" else [first]
             return Block("Tiers", {"tiers": [*tiers, second]}, text)
         case ast.Call(func=ast.Name(name)):
-            if name not in PARAMETERS:  # one's own, known by its text alone
+            if name not in PARAMETERS:  # user-defined
                 return Block(name, {}, text)
             given = dict(zip(PARAMETERS[name], map(_block, node.args), strict=False))
             words = [word.arg for word in node.keywords]
             once = len({*given, *words}) == len(node.args) + len(words)
             if not once or {*words} - {*PARAMETERS[name]}:
-                raise CannotCheck(f"{text} has other parameters than {name} takes")
+                raise CannotCheck(f"{text} has parameters that {name} does not take")
             return Block(name, given | {str(word.arg): _block(word.value) for word in node.keywords}, text)
-    raise CannotCheck(f"{text} is not a block of fairopt's")
+    raise CannotCheck(f"{text} is not a block of fairopt")
 
 
 # -- the instance -----------------------------------------------------------------------------------------------------
 
 
 class Cluster:
-    """The instance of a file: users who take part, and servers; all numbers as fractions.
+    """The instance of a file, with its numbers as fractions.
 
-    ``room`` (n_servers, n_resources) are capacities of whole server rows, ``open`` the servers of each user, ``tasks``
-    those of the file, ``low`` and ``high`` bounds on each user's total tasks (None without one), ``usable`` the part of
-    each resource that may be used.
+    ``active`` are the users who take part, and ``open`` the servers of each user. ``room`` (n_servers, n_resources) are
+    the capacities of whole server rows, ``usable`` the usable part of each resource. ``tasks`` are those of the file;
+    ``low`` and ``high`` bound each user's total tasks (None: no limit).
     """
 
     def __init__(self, data: Mapping[str, Any], clock: Clock | None = None) -> None:
-        held, self.clock = data["instance"], clock or Clock()
-        self.users, self.resources = list(held["users"]), list(held["resources"])
-        self.n, self.m, self.servers = len(self.users), len(self.resources), len(held["servers"])
+        instance, self.clock = data["instance"], clock or Clock()
+        self.users, self.resources = list(instance["users"]), list(instance["resources"])
+        self.n, self.m, self.servers = len(self.users), len(self.resources), len(instance["servers"])
         n, m, servers = self.n, self.m, self.servers
-        self.by_server = n > 0 and isinstance(held["demands"][0][0], list)
+        self.by_server = n > 0 and isinstance(instance["demands"][0][0], list)
         shape = (n, servers, m) if self.by_server else (n, m)
-        given = numbers(held["demands"], "demands", *shape)
+        given = numbers(instance["demands"], "demands", *shape)
         self.demands = given if self.by_server else [[row] * servers for row in given]
-        self.capacities = numbers(held["capacities"], "capacities", servers, m)
-        self.counts = [math.ceil(number(q, "counts", 1)) for q in held["counts"]]
+        self.capacities = numbers(instance["capacities"], "capacities", servers, m)
+        self.counts = [math.ceil(number(q, "counts", 1)) for q in instance["counts"]]
         self.room = [[c * q for c in row] for row, q in zip(self.capacities, self.counts, strict=True)]
-        self.weights = numbers(held["weights"], "weights", n)
-        self.limits = [None if t is None else number(t, "task_limits", 0) for t in held["task_limits"]]
+        self.weights = numbers(instance["weights"], "weights", n)
+        self.limits = [None if t is None else number(t, "task_limits", 0) for t in instance["task_limits"]]
         self.tasks: Table = numbers(data["tasks_by_server"], "tasks_by_server", n, servers)
-        self.near = self.tasks  # where curves are bounded by tangents
+        self.tangents_at = self.tasks  # where tangents are taken
         needs = [d for rows in self.demands for row in rows for d in row]
         has = [c for row in self.capacities for c in row]
         for what, values in {"demands": needs, "weights": self.weights, "capacities": has}.items():
             if any(v < 0 for v in values):
                 raise Fault(f"{what} hold a negative number")
-        if len(self.limits) != n or any(w == 0 for w in self.weights) or self.counts != held["counts"]:
+        if len(self.limits) != n or any(w == 0 for w in self.weights) or self.counts != instance["counts"]:
             raise Fault("task_limits are missing, a weight is 0, or a count is not a whole number")
-        apart = n > 0 and max(self.weights) > SPREAD * min(self.weights)
-        if apart or max(self.counts, default=1) > 1 << 53:
-            raise Fault("no instance has counts above 2^53, or weights that are more than 1e100 apart")
-        if len({*self.users}) < n or len({*self.resources}) < m or len({*held["servers"]}) < servers:
-            raise Fault("two users, two resources or two servers have one label")
-        allowed = [[True] * servers] * n if held["eligible"] is None else held["eligible"]
+        if (n > 0 and max(self.weights) > SPREAD * min(self.weights)) or max(self.counts, default=1) > 1 << 53:
+            raise Fault("a count exceeds 2^53, or weights differ by more than a factor of 1e100; no instance has these")
+        if len({*self.users}) < n or len({*self.resources}) < m or len({*instance["servers"]}) < servers:
+            raise Fault("two users, two resources or two servers have the same label")
+        allowed = [[True] * servers] * n if instance["eligible"] is None else instance["eligible"]
         if [len(row) for row in allowed] != [servers] * n or any(v not in (0, 1) for row in allowed for v in row):
-            raise Fault("eligible does not say true or false of each user on each server")
+            raise Fault("eligible is not true or false for each user on each server")
         self.open = [
             [
                 s
@@ -547,7 +543,7 @@ class Cluster:
         for j, user in enumerate(self.users):
             self.clock.check()
             if not self.open[j] or not all(any(self.demands[j][s]) for s in self.open[j]):
-                raise Fault(f"user {user!r} may run nowhere, or needs nothing where it may")
+                raise Fault(f"user {user!r} may run nowhere, or has no demands where it may")
         self.active = [j for j in range(n) if self.limits[j] != 0]
         self.low: list[Fraction] = [ZERO] * n
         self.high = list(self.limits)
@@ -555,27 +551,27 @@ class Cluster:
         self.capacity = [sum(row[i] for row in self.room) for i in range(m)]
         self.given = data.get("given") or {}
         if any(text.partition("(")[0] in PARAMETERS for text in self.given):
-            raise Fault("coefficients are given of a share that has the name of one of fairopt's")
-        self._most: dict[int, Fraction] = {}  # until a condition is imposed
+            raise Fault("coefficients are given for a share of fairopt, which are computed instead")
+        self._most_tasks: dict[int, Fraction] = {}  # cleared where a constraint is imposed
         self._coefficients: dict[str, tuple[Table, Table]] = {}
-        self.step_by_step = False  # whether levels of a leximin are proved given the earlier ones only
-        # objectives that may not fall below levels, as `Goal` counts, and the unit of each level's tolerance
-        self.kept: list[tuple[Block, Fraction, Fraction]] = []
+        self.given_earlier = False  # whether leximin levels are proved only given the earlier ones
+        # objectives with lower levels, in the units of `Goal`, and the size to which each tolerance is relative
+        self.kept_levels: list[tuple[Block, Fraction, Fraction]] = []
         self.binding = None if data.get("binding") is None else [self.pair(pair) for pair in data["binding"]]
-        if self.binding is None and "proof" in data and not charges_rows(data["proof"]):
+        if self.binding is None and "proof" in data and not has_row_multipliers(data["proof"]):
             self.binding = []
-        self.imposed, self.envied = set[str](), dict[tuple[int, int], Row]()  # conditions by name; rows of `EnvyFree`
+        self.imposed, self.envied = set[str](), dict[tuple[int, int], Row]()  # constraints by name; rows of `EnvyFree`
 
     def pair(self, named: Any) -> tuple[int, int]:
-        """Two users, by number."""
+        """Two different users, by index."""
         j, k = named if isinstance(named, list) and len(named) == 2 else (-1, -1)
         if type(j) is not int or type(k) is not int or not (0 <= j < self.n and 0 <= k < self.n and j != k):
-            raise Fault(f"binding: {named!r} are not two users")
+            raise Fault(f"binding: {named!r} is not a pair of users")
         return j, k
 
     @contextmanager
     def at(self, tasks: Table) -> Iterator[None]:
-        """Look at other tasks for a while."""
+        """Evaluate at other tasks inside the context."""
         stored, self.tasks = self.tasks, tasks
         try:
             yield
@@ -583,51 +579,53 @@ class Cluster:
             self.tasks = stored
 
     def total(self, j: int) -> Fraction:
-        """The tasks of a user on all servers."""
-        return added(self.tasks[j])
+        """A user's tasks on all servers."""
+        return exact_sum(self.tasks[j])
 
-    def alone(self, j: int, s: int, usable: Sequence[Fraction] | None = None) -> Fraction | None:
-        """Tasks that a user could run alone on a server row; None where it needs nothing there."""
+    def tasks_alone(self, j: int, s: int, usable: Sequence[Fraction] | None = None) -> Fraction | None:
+        """Tasks that a user could run alone on a server row; None if it needs nothing there."""
         part = usable or [ONE] * self.m
         needs = [part[i] * self.room[s][i] / d for i, d in enumerate(self.demands[j][s]) if d > 0]
         return min(needs, default=None)
 
-    def most(self, j: int) -> Fraction:
-        """A bound on a user's total tasks."""
-        if j not in self._most:
-            self._most[j] = self._largest(j)
-        return self._most[j]
+    def most_tasks(self, j: int) -> Fraction:
+        """An upper bound on a user's total tasks."""
+        if j not in self._most_tasks:
+            self._most_tasks[j] = self._largest(j)
+        return self._most_tasks[j]
 
     def _largest(self, j: int) -> Fraction:
-        alone = [self.alone(j, s, self.usable) for s in self.open[j]]
-        bounds = [self.high[j]] if any(a is None for a in alone) else [self.high[j], added(filter(None, alone))]
+        alone = [self.tasks_alone(j, s, self.usable) for s in self.open[j]]
+        bounds = [self.high[j]] if any(a is None for a in alone) else [self.high[j], exact_sum(filter(None, alone))]
         most = min((b for b in bounds if b is not None), default=None)
         if most is None:
-            raise Fault(f"user {self.users[j]!r} needs nothing and has no limit")
+            raise Fault(f"user {self.users[j]!r} has no demands and no task limit")
         return up(most)
 
     def of_user(self, value: Any, what: str, most: bool) -> list[Fraction | None]:
-        """A bound by user: a number, a list, or a dict by label; without one None, as an infinite upper bound."""
+        """A bound by user, given as a number, a list or a dict by label; None for an infinite upper bound or a missing
+        label.
+        """
         if not isinstance(value, dict):
             values = value if isinstance(value, list) else [value] * self.n
             value = dict(zip(self.users, values, strict=True))
         if value.keys() - {*self.users}:
-            raise Fault(f"{what} names a user that the instance lacks")
+            raise Fault(f"{what} names an unknown user")
         found = {user: None if most and v == math.inf else number(v, what, 0) for user, v in value.items()}
         return [found.get(user) for user in self.users]
 
     def resource(self, name: Any) -> int:
-        """The place of a resource, by its label or number."""
+        """The index of a resource, given by label or index."""
         if name in self.resources:
             return self.resources.index(name)
         if type(name) is int and -self.m <= name < self.m:
             return name
-        raise Fault(f"the policy names the resource {name!r}, which the instance lacks")
+        raise Fault(f"the policy names an unknown resource {name!r}")
 
     # -- shares
 
     def coefficients(self, share: Block) -> tuple[Table, Table]:
-        """The share of one task of each user on each server, from below and from above: equal but for norms."""
+        """The share of one task by user and server, from below and from above; they differ for norms only."""
         if share.text not in self._coefficients:
             self._coefficients[share.text] = self._computed(share)
         return self._coefficients[share.text]
@@ -649,11 +647,11 @@ class Cluster:
         return below, above
 
     def _one(self, share: Block, j: int, s: int) -> Fraction | Between:
-        """The share of one task."""
+        """The share of one task of a user on a server."""
         if share.name == "Tasks" or (share.name == "PNormShare" and share.given["p"] == 0):
             return ONE
         if share.name == "StandAloneShare":
-            return 1 / added(self.alone(j, t) or ZERO for t in range(self.servers))
+            return 1 / exact_sum(self.tasks_alone(j, t) or ZERO for t in range(self.servers))
         ratios = [d / c if c else ZERO for d, c in zip(self.demands[j][s], self.capacity, strict=True)]
         if share.name == "ResourceShare":
             return ratios[self.resource(share.given["resource"])]
@@ -663,42 +661,42 @@ class Cluster:
         if share.name == "PNormShare":
             p = number(share.given["p"], "p", 0)
             parts = [power(r / ratios[0], p) for r in ratios if r > 0]
-            low, high = (power(added(q[k] for q in parts), 1 / p)[k] for k in (0, 1))
+            low, high = (power(exact_sum(q[k] for q in parts), 1 / p)[k] for k in (0, 1))
             return Between(low, high).times(ratios[0])
-        k, held = share.given["k"], share.given.get("rank_weights")
+        k, rank_weights = share.given["k"], share.given.get("rank_weights")
         short = share.given.get("short", "refuse")
         if type(k) is not int or not 1 <= k <= self.m or short not in ("refuse", "positive"):
             raise Fault(f"{share.text} is not defined for {self.m} resources")
         if short == "positive":
             ratios = [r if r > 0 else ONE for r in ratios]
-        if isinstance(held, dict):
-            if held.keys() - {*self.users}:
-                raise Fault(f"{share.text} names a user that the instance lacks")
-            held = held.get(self.users[j])
-        elif isinstance(held, list) and isinstance(held[0], list):
-            held = held[j] if len(held) == self.n else []
-        ranks = [number(w, "a rank weight") for w in as_list([1] * k if held is None else held)]
+        if isinstance(rank_weights, dict):
+            if rank_weights.keys() - {*self.users}:
+                raise Fault(f"{share.text} names an unknown user")
+            rank_weights = rank_weights.get(self.users[j])
+        elif isinstance(rank_weights, list) and isinstance(rank_weights[0], list):
+            rank_weights = rank_weights[j] if len(rank_weights) == self.n else []
+        ranks = [number(w, "a rank weight") for w in as_list([1] * k if rank_weights is None else rank_weights)]
         if len(ranks) < k or min(ranks) <= 0:
-            raise Fault(f"{share.text} lacks a positive weight of each rank")
+            raise Fault(f"{share.text} needs a positive weight for each rank")
         return math.prod(ratios[:k] + ranks[:k], start=ONE)
 
-    def alike(self, share: Block) -> bool:
-        """Whether a task of each user is worth the same on all of its servers."""
+    def same_on_servers(self, share: Block) -> bool:
+        """Whether each user's share of a task is the same on all of its servers."""
         c, _ = self.coefficients(share)
         return all(len({c[j][s] for s in self.open[j]}) == 1 for j in self.active)
 
     def shares(self, c: Table) -> dict[int, Fraction]:
-        """Shares of the users who take part, at the tasks of the file."""
-        return {j: added(c[j][s] * self.tasks[j][s] for s in self.open[j]) for j in self.active}
+        """Shares of the active users at the current tasks."""
+        return {j: exact_sum(c[j][s] * self.tasks[j][s] for s in self.open[j]) for j in self.active}
 
-    def levels_of(self, c: Table) -> dict[int, dict[int, Fraction]]:
+    def level_per_task(self, c: Table) -> dict[int, dict[int, Fraction]]:
         """The share per weight of one task by user and server, where it is positive."""
         return {j: {s: c[j][s] / self.weights[j] for s in self.open[j] if c[j][s] > 0} for j in self.active}
 
-    # -- conditions
+    # -- constraints
 
     def impose(self, condition: Block) -> Rows:
-        """Fold a condition that is a bound or a reserve into `low`, `high` and `usable`; the rows of the others."""
+        """Apply a constraint: bounds and reserves update `low`, `high` and `usable`; others return rows."""
         name, given = condition.name, condition.given
         self.imposed.add(name)
         if name in ("MinTasks", "MaxTasks"):
@@ -708,12 +706,12 @@ class Cluster:
         elif name == "SharingIncentive":
             whole = sum(self.weights)
             for j in self.active:
-                entitled = self.weights[j] / whole * added(self.alone(j, s) or ZERO for s in self.open[j])
+                entitled = self.weights[j] / whole * exact_sum(self.tasks_alone(j, s) or ZERO for s in self.open[j])
                 limit = self.limits[j]
                 self._bound_tasks(j, entitled if limit is None else min(entitled, limit), False)
         elif name == "Reserve":
             i, part = self.resource(given["resource"]), number(given["fraction"], condition.text, 0)
-            self._most.clear()
+            self._most_tasks.clear()
             self.usable[i] = min(self.usable[i], number(1 - part, f"what {condition.text} leaves", 0))
         elif name in ("MinShare", "MaxShare"):
             return self._share_bounds(condition)
@@ -725,7 +723,7 @@ class Cluster:
         elif name == "EnvyFree":
             named = self.binding
             if named is None:
-                self._few(len(self.active) ** 2, PAIRS)
+                self._check_pairs(len(self.active) ** 2, PAIRS)
                 named = [(j, k) for j in self.active for k in self.active if j != k]
             found = {pair: row for pair in named if (row := self.envied.get(pair) or self.envy(*pair)) is not None}
             self.envied |= found
@@ -733,11 +731,11 @@ class Cluster:
         elif name == "AtLeast":
             return self._level(condition)
         else:
-            raise CannotCheck(f"the condition {condition.text} is known to fairopt or CVXPY only")
+            raise CannotCheck(f"the constraint {condition.text} is user-defined")
         return []
 
     def _bound_tasks(self, j: int, bound: Fraction | None, from_above: bool) -> None:
-        self._most.pop(j, None)
+        self._most_tasks.pop(j, None)
         if bound is None:
             return
         if not from_above:
@@ -746,8 +744,8 @@ class Cluster:
             self.high[j] = bound
 
     def _share_bounds(self, condition: Block) -> Rows:
-        """Bounds on shares: on tasks where a task is worth the same on all of the user's servers, else rows."""
-        most, rows, alike = condition.name == "MaxShare", Rows(), self.alike(condition.share)
+        """Bounds on shares: bounds on tasks if a task's share is the same on all servers, else rows."""
+        most, rows, alike = condition.name == "MaxShare", Rows(), self.same_on_servers(condition.share)
         levels = self.of_user(condition.given["level"], condition.text, most)
         c, sign = self.coefficients(condition.share)[0 if most else 1], 1 if most else -1
         for j in self.active:
@@ -757,7 +755,7 @@ class Cluster:
             if alike and one > 0:
                 self._bound_tasks(j, level / one, most)
             elif alike and not most:
-                raise Fault(f"{condition.text} asks for a share of user {self.users[j]!r} that has none")
+                raise Fault(f"{condition.text}: tasks of user {self.users[j]!r} have no such share")
             elif not alike and level == 0 and all(c[j][s] > 0 for s in self.open[j]):
                 self._bound_tasks(j, ZERO, True)
             elif not alike:
@@ -766,16 +764,18 @@ class Cluster:
         return rows
 
     def _level(self, condition: Block) -> Rows:
-        """A level of sums of shares as a row, of the smallest share as bounds; others go into the bound (`kept`)."""
+        """A lower level of an objective: a row if it is a sum of shares, bounds if it is the smallest share, else
+        `kept_levels`.
+        """
         objective, level = condition.given["objective"], number(condition.given["level"], "a level")
-        factor, smallest = of_smallest(objective)
-        if smallest.name == "MaxMin" and self.alike(smallest.share):
+        factor, smallest = as_max_min(objective)
+        if smallest.name == "MaxMin" and self.same_on_servers(smallest.share):
             each = [max(level / factor, ZERO) * w for w in self.weights]
             return self._share_bounds(Block("MinShare", {"level": each, "share": smallest.share}, condition.text))
         if not is_linear(objective):
             if any(term.name == "FairnessEfficiency" for _, term in objective.terms):
-                raise CannotCheck(f"{condition.text} is not a level of an alpha-fair sum")
-            self.kept.append((objective, natural(self, objective, level), abs(level) or ONE))
+                raise CannotCheck(f"{condition.text} bounds an objective that is not alpha-fair")
+            self.kept_levels.append((objective, in_goal_units(self, objective, level), abs(level) or ONE))
             return []
         row = {(j, s): ZERO for j in self.active for s in self.open[j]}
         for factor, term in objective.terms:
@@ -785,7 +785,7 @@ class Cluster:
         return [(row, -level, False)]
 
     def envy(self, j: int, k: int) -> Row | None:
-        """``(w_j / w_k) sum_s x_ks min_i d_ksi / d_jsi - x_j <= 0``; None of users of whom j can never envy k."""
+        """The row ``(w_j / w_k) sum_s x_ks min_i d_ksi / d_jsi - x_j <= 0``; None if j can never envy k."""
         theirs = {}
         for s in {*self.open[k]} & {*self.open[j]} if self.limits[j] != 0 != self.limits[k] else ():
             mine, other = self.demands[j][s], self.demands[k][s]
@@ -795,22 +795,24 @@ class Cluster:
         return (theirs | {(j, s): Fraction(-1) for s in self.open[j]}, ZERO, False) if theirs else None
 
     def envies(self) -> list[str]:
-        """Who envies whom, of all pairs."""
+        """The pairs of users with envy, as faults."""
         faults = list[str]()
-        for j, others in self.perhaps_envied().items():
+        for j, others in self.envy_candidates().items():
             self.clock.check()
             for k in others:
                 row = None if j == k else self.envy(j, k)
-                excess, size = (ZERO, ZERO) if row is None else excess_of(self, row)
-                if excess > OF_BLOCKS * size:
+                excess, size = (ZERO, ZERO) if row is None else row_excess(self, row)
+                if excess > BLOCK_VIOLATION * size:
                     faults.append(f"user {self.users[j]!r} envies {self.users[k]!r} by {float(excess / size):.2g}")
         return faults
 
-    def perhaps_envied(self) -> dict[int, list[int]]:
-        """Whom each user may envy. Where all may run everywhere, with the same demands, floats leave few: j does not
-        envy k if ``x_k d_ki / w_k <= x_j d_ji / w_j`` for any resource i that j needs, by which candidates are sorted.
+    def envy_candidates(self) -> dict[int, list[int]]:
+        """The users whom each user may envy.
+
+        If all users may run everywhere with the same demands, floats exclude most pairs: j does not envy k if
+        ``x_k d_ki / w_k <= x_j d_ji / w_j`` for some resource i that j needs. Candidates are sorted by these numbers.
         """
-        wide, near = 1 + float(OF_BLOCKS) / 2, dict.fromkeys(self.active, self.active)
+        wide, near = 1 + float(BLOCK_VIOLATION) / 2, dict.fromkeys(self.active, self.active)
         if not self.by_server and all(len(self.open[j]) == self.servers for j in self.active):
             holds = [[float(d * self.total(j) / self.weights[j]) for d in self.demands[j][0]] for j in range(self.n)]
             numbers = [v for row in holds for v in row if v]
@@ -821,23 +823,22 @@ class Cluster:
                     j: max(((bisect_right(order[i], (v, self.n)), i) for i, v in needs), default=(0, 0))
                     for j, needs in own.items()
                 }
-                self._few(sum(len(self.active) - at for at, _ in above.values()), NEAR_PAIRS)
+                self._check_pairs(sum(len(self.active) - at for at, _ in above.values()), FLOAT_PAIRS)
                 return {
                     j: [k for _, k in order[i][at:] if all(holds[k][i] > v for i, v in own[j])]
                     for j, (at, i) in above.items()
                 }
-        self._few(len(self.active) ** 2, PAIRS)
+        self._check_pairs(len(self.active) ** 2, PAIRS)
         return near
 
-    def _few(self, pairs: int, most: int) -> None:
+    def _check_pairs(self, pairs: int, most: int) -> None:
         if pairs > most:
             raise CannotCheck(
-                f"whether one of {len(self.active):,} users envies another takes {pairs:,} comparisons; {most:,} are "
-                "the most"
+                f"checking envy among {len(self.active):,} users takes {pairs:,} comparisons; the limit is {most:,}"
             )
 
-    def places(self) -> dict[Place, Fraction]:
-        """What may be used of each resource on each server row."""
+    def usable_units(self) -> dict[Place, Fraction]:
+        """The usable units of each resource on each server row."""
         return {
             (s, i): r * part
             for s, row in enumerate(self.room)
@@ -845,63 +846,65 @@ class Cluster:
         }
 
     def load(self, s: int, i: int) -> Fraction:
-        """Units of a resource that the tasks use on a server row."""
-        return added(self.demands[j][s][i] * self.tasks[j][s] for j in range(self.n))
+        """The units of a resource that the tasks use on a server row."""
+        return exact_sum(self.demands[j][s][i] * self.tasks[j][s] for j in range(self.n))
 
     def infeasible(self, rows: Rows) -> list[str]:
-        """What the tasks violate by more than the tolerances, each capacity and row relative to its own size."""
+        """Violations beyond tolerance, each relative to the size of its capacity or row."""
         faults = []
-        for (s, i), usable in self.places().items():
+        for (s, i), usable in self.usable_units().items():
             self.clock.check()
             load, room = self.load(s, i), self.room[s][i]
             if load > room * (1 + VIOLATION):
                 over = f"by {float(load / room - 1):.2g} of it" if room else "of 0"
                 faults.append(f"{self.resources[i]!r} on server {s}: tasks exceed the capacity {over}")
-            elif load > usable * (1 + OF_BLOCKS):
-                faults.append(f"{self.resources[i]!r} on server {s}: tasks use what is reserved")
+            elif load > usable * (1 + BLOCK_VIOLATION):
+                faults.append(f"{self.resources[i]!r} on server {s}: tasks use reserved capacity")
         for j in range(self.n):
             total, limit, low, high = self.total(j), self.limits[j], self.low[j], self.high[j]
             who, runs = f"user {self.users[j]!r}", f"user {self.users[j]!r} runs {float(total):.9g} tasks"
-            shut = [self.tasks[j][s] for s in range(self.servers) if s not in self.open[j]]
-            if min(self.tasks[j], default=0) < 0 or any(shut):
+            ineligible = [self.tasks[j][s] for s in range(self.servers) if s not in self.open[j]]
+            if min(self.tasks[j], default=0) < 0 or any(ineligible):
                 faults.append(f"{who} has negative tasks, or tasks where it may not run")
             if limit is not None and total > limit * (1 + VIOLATION):
                 faults.append(f"{runs}, more than its limit {float(limit):.9g}")
-            if total < low * (1 - OF_BLOCKS) or (high is not None and total > high * (1 + OF_BLOCKS)):
-                faults.append(f"{runs}, outside the bounds of the policy's conditions")
+            if total < low * (1 - BLOCK_VIOLATION) or (high is not None and total > high * (1 + BLOCK_VIOLATION)):
+                faults.append(f"{runs}, outside the bounds of the policy's constraints")
         for k, row in enumerate(rows):
-            excess, size = excess_of(self, row)
-            if excess > OF_BLOCKS * size:
-                faults.append(f"row {k} of the policy's conditions is violated by {float(excess / size):.2g}")
+            excess, size = row_excess(self, row)
+            if excess > BLOCK_VIOLATION * size:
+                faults.append(f"row {k} of the policy's constraints is violated by {float(excess / size):.2g}")
         faults += self.envies() if "EnvyFree" in self.imposed else []
-        below = [kept for kept, level, unit in self.kept if value_of(self, kept) < level - OF_BLOCKS * unit]
+        below = [
+            kept for kept, level, unit in self.kept_levels if value_of(self, kept) < level - BLOCK_VIOLATION * unit
+        ]
         return faults + [f"{kept.text} is below its level" for kept in below]
 
 
-def charges_rows(held: Any) -> bool:
+def has_row_multipliers(evidence: Any) -> bool:
     """Whether evidence has multipliers of rows."""
-    if isinstance(held, dict):
-        return bool(held.get("rows")) or any(map(charges_rows, held.values()))
-    return isinstance(held, list) and any(map(charges_rows, held))
+    if isinstance(evidence, dict):
+        return bool(evidence.get("rows")) or any(map(has_row_multipliers, evidence.values()))
+    return isinstance(evidence, list) and any(map(has_row_multipliers, evidence))
 
 
-def excess_of(cluster: Cluster, row: Row) -> tuple[Fraction, Fraction]:
-    """By how much the tasks break a row, and its size."""
+def row_excess(cluster: Cluster, row: Row) -> tuple[Fraction, Fraction]:
+    """By how much the tasks violate a row, and the row's size."""
     of_pairs, bound, equal = row
     terms = [v * cluster.tasks[j][s] for (j, s), v in of_pairs.items()]
-    excess, most = sum(terms, -bound), added(t for t in terms if t > 0)
+    excess, most = sum(terms, -bound), exact_sum(t for t in terms if t > 0)
     return max(excess, -excess if equal else ZERO, ZERO), max(abs(bound), most, most - sum(terms))
 
 
 # -- which instance ---------------------------------------------------------------------------------------------------
 
 
-def entries(held: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """An instance as `Instance.to_dict` gives it, by resource, server and user in the order of labels: what decides
-    answers, in one form. Eligibility is that of servers which have all that the user needs, and demands that are the
-    same on all of these stand once.
+def entries(instance: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The instance of `Instance.to_dict` in a canonical form: an entry per resource, server and user, sorted by label.
+
+    A user's eligible servers are those that offer all it needs. Demands that are equal on all of them appear once.
     """
-    names, servers = held["resources"], held["servers"]
+    names, servers = instance["resources"], instance["servers"]
     in_order = sorted(range(len(servers)), key=servers.__getitem__)
 
     def plain(v: Any) -> Any:  # 1 and 1.0, 0.0 and -0.0 are one number
@@ -910,38 +913,40 @@ def entries(held: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
     for name in sorted(names):
         yield f"resource {name!r}", {}
     for s in in_order:
-        capacities = {f"capacity of {name!r}": plain(c) for name, c in zip(names, held["capacities"][s], strict=True)}
-        yield f"server {servers[s]!r}", {"count": plain(held["counts"][s])} | capacities
-    for j in sorted(range(len(held["users"])), key=held["users"].__getitem__):
-        row = held["demands"][j]
+        capacities = {
+            f"capacity of {name!r}": plain(c) for name, c in zip(names, instance["capacities"][s], strict=True)
+        }
+        yield f"server {servers[s]!r}", {"count": plain(instance["counts"][s])} | capacities
+    for j in sorted(range(len(instance["users"])), key=instance["users"].__getitem__):
+        row = instance["demands"][j]
         by_server = row if row and isinstance(row[0], list) else [row] * len(servers)
         runs = [
             s
             for s in in_order
-            if (held["eligible"] is None or held["eligible"][j][s])
-            and all(c or not d for d, c in zip(by_server[s], held["capacities"][s], strict=True))
+            if (instance["eligible"] is None or instance["eligible"][j][s])
+            and all(c or not d for d, c in zip(by_server[s], instance["capacities"][s], strict=True))
         ]
-        fields = {"weight": plain(held["weights"][j]), "task limit": plain(held["task_limits"][j])}
+        fields = {"weight": plain(instance["weights"][j]), "task limit": plain(instance["task_limits"][j])}
         fields["servers"] = None if len(runs) == len(servers) else [servers[s] for s in runs]
         same = all(by_server[s] == by_server[runs[0]] for s in runs)
         for s in runs[:1] if same else runs:
             where = "" if same else f" on {servers[s]!r}"
             fields |= {f"demand of {name!r}{where}": plain(d) for name, d in zip(names, by_server[s], strict=True)}
-        yield f"user {held['users'][j]!r}", fields
+        yield f"user {instance['users'][j]!r}", fields
 
 
-def digest(held: Mapping[str, Any]) -> str:
-    """The SHA-256 of the lines of JSON that hold the `entries` of an instance, with sorted keys."""
+def digest(instance: Mapping[str, Any]) -> str:
+    """The SHA-256 of the `entries`, each a line of JSON with sorted keys."""
     found = hashlib.sha256()
-    for entry in entries(held):
+    for entry in entries(instance):
         found.update(json.dumps(entry, sort_keys=True).encode() + b"\n")
     return found.hexdigest()
 
 
-def differences(held: Mapping[str, Any], other: Mapping[str, Any], most: int = 20) -> list[str]:
-    """What differs between the instance of a file and another one, by user, server, resource and field."""
-    mine, theirs = dict(entries(held)), dict(entries(other))
-    out = [f"{one} is in the file only" for one in mine if one not in theirs]
+def differences(instance: Mapping[str, Any], other: Mapping[str, Any], most: int = 20) -> list[str]:
+    """Differences between two instances by user, server, resource and field; at most ``most`` are listed."""
+    mine, theirs = dict(entries(instance)), dict(entries(other))
+    out = [f"{one} is only in the file" for one in mine if one not in theirs]
     out += [f"{one} is not in the file" for one in theirs if one not in mine]
     for one in mine.keys() & theirs.keys():
         a, b = mine[one], theirs[one]
@@ -958,7 +963,7 @@ def differences(held: Mapping[str, Any], other: Mapping[str, Any], most: int = 2
 
 
 class Curve(NamedTuple):
-    """``sum_j factor_j boxcox(c_j x_j)`` of an alpha, with coefficients from below and from above."""
+    """``sum_j factor_j boxcox(c_j x_j)`` of one alpha, with the coefficients c from below and from above."""
 
     alpha: Fraction
     factor: dict[int, Fraction]
@@ -967,7 +972,7 @@ class Curve(NamedTuple):
 
 
 class OfUser(NamedTuple):
-    """A curve of one user: coefficients by server."""
+    """One user's part of a `Curve`; coefficients are by server."""
 
     alpha: Fraction
     factor: Fraction
@@ -976,7 +981,7 @@ class OfUser(NamedTuple):
 
 
 class Ranked(NamedTuple):
-    """``factor`` times the sorted shares weighted by v, the largest weight on the smallest."""
+    """``factor`` times the sorted shares weighted by the decreasing v: the largest weight on the smallest share."""
 
     factor: Fraction
     v: list[Fraction]
@@ -985,60 +990,63 @@ class Ranked(NamedTuple):
 
 
 class Goal:
-    """A concave function of tasks: linear, curved and ranked terms, and a constant from below and from above."""
+    """A concave function of the tasks: linear, curved and ranked terms, and a constant.
+
+    ``slopes_below`` and ``slopes`` enclose the coefficients of the linear terms by user and server.
+    """
 
     def __init__(self, cluster: Cluster) -> None:
         self.cluster, self.constant = cluster, Between(ZERO, ZERO)
         self.curves, self.ranked = list[Curve](), list[Ranked]()
-        self.least, self.worth = ([[ZERO] * cluster.servers for _ in range(cluster.n)] for _ in (0, 1))  # of a task
+        self.slopes_below, self.slopes = ([[ZERO] * cluster.servers for _ in range(cluster.n)] for _ in (0, 1))
 
     def add(self, objective: Block, times: Fraction, unit: Fraction = ONE) -> None:
-        """Add a multiple of an objective, with its shares in a unit."""
+        """Add a multiple of an objective, with shares in multiples of ``unit``."""
         cluster = self.cluster
         for factor, term in objective.terms:
             factor *= times
             if factor == 0:
                 continue
             if term.name == "FairnessEfficiency" and len(objective.terms) == 1:
-                term = of_edge(term)
+                term = as_alpha_fair(term)
             if term.name not in ("Total", "AlphaFair", "MaxMin", "OrderedWeighted"):
-                raise CannotCheck(f"the objective {term.text} is known to fairopt or CVXPY only")
+                raise CannotCheck(f"the objective {term.text} is user-defined or cannot be part of a sum")
             tables, sizes = cluster.coefficients(term.share), [w * unit for w in cluster.weights]
             below, above = ([[v / size for v in row] for row, size in zip(c, sizes, strict=True)] for c in tables)
             alpha = number(term.given["alpha"], "alpha", 0) if term.name == "AlphaFair" else ZERO
             if term.name in ("MaxMin", "OrderedWeighted"):
                 v = [number(x, "a weight", 0) for x in as_list(term.given.get("weights", 1))]
                 if v != sorted(v, reverse=True) or not any(v):
-                    raise Fault(f"the weights of {term.text} grow, or are all 0")
+                    raise Fault(f"the weights of {term.text} increase, or are all 0")
                 v = (v + [ZERO] * len(cluster.active))[: len(cluster.active)]
                 self.ranked.append(Ranked(factor, v, below, above))
             elif alpha == 0:
                 for j in cluster.active:
                     for s in cluster.open[j]:
-                        self.least[j][s] += factor / unit * tables[0][j][s]
-                        self.worth[j][s] += factor / unit * tables[1][j][s]
+                        self.slopes_below[j][s] += factor / unit * tables[0][j][s]
+                        self.slopes[j][s] += factor / unit * tables[1][j][s]
             else:
                 self.curves.append(Curve(alpha, {j: factor * cluster.weights[j] for j in cluster.active}, below, above))
 
-    def keep(self, evidence: Evidence) -> None:
-        """Add levels that are kept, at their multipliers."""
-        for (other, level, _), times in zip(self.cluster.kept, evidence.kept, strict=True):
+    def add_kept_levels(self, evidence: Evidence) -> None:
+        """Add the kept levels at their multipliers."""
+        for (other, level, _), times in zip(self.cluster.kept_levels, evidence.kept_multipliers, strict=True):
             self.add(other, times)
             self.constant = self.constant.plus(-times * level)
 
     def value(self, scale: Fraction = ONE) -> Fraction:
-        """A lower bound on the value at the file's tasks times a scale."""
+        """A lower bound on the value at the current tasks times ``scale``."""
         cluster = self.cluster
-        total = self.constant.low + scale * sum(cluster.shares(self.least).values(), ZERO)
+        total = self.constant.low + scale * sum(cluster.shares(self.slopes_below).values(), ZERO)
         for curve in self.curves:
             for j, z in cluster.shares(curve.below).items():
                 if z <= 0 and curve.alpha >= 1:
                     raise Fault(f"user {cluster.users[j]!r} has no share, so the objective is minus infinity")
-                worth = boxcox(z * scale, curve.alpha).low if z > 0 else -1 / (1 - curve.alpha)
-                total = down(total + curve.factor[j] * worth)
+                utility = boxcox(z * scale, curve.alpha).low if z > 0 else -1 / (1 - curve.alpha)
+                total = down(total + curve.factor[j] * utility)
         for term in self.ranked:
             ordered = sorted(cluster.shares(term.below).values())
-            total += scale * term.factor * added(v * z for v, z in zip(term.v, ordered, strict=True))
+            total += scale * term.factor * exact_sum(v * z for v, z in zip(term.v, ordered, strict=True))
         return down(total)
 
 
@@ -1048,67 +1056,67 @@ def is_linear(objective: Block) -> bool:
 
 
 def as_list(value: Any) -> list[Any]:
-    """A list, or one value as a list."""
+    """A list, or a single value in a list."""
     return value if isinstance(value, list) else [value]
 
 
-def of_smallest(objective: Block) -> tuple[Fraction, Block]:
-    """A multiple of the smallest share per weight as its factor and `MaxMin`; of others 1 and the objective."""
-    held = [(factor, term) for factor, term in objective.terms if factor]
-    if len(held) == 1 and held[0][1].name in ("MaxMin", "OrderedWeighted"):
-        factor, term = held[0]
+def as_max_min(objective: Block) -> tuple[Fraction, Block]:
+    """An objective of the smallest share per weight as a factor and `MaxMin`; any other with the factor 1."""
+    nonzero = [(factor, term) for factor, term in objective.terms if factor]
+    if len(nonzero) == 1 and nonzero[0][1].name in ("MaxMin", "OrderedWeighted"):
+        factor, term = nonzero[0]
         first, *others = (number(x, "a weight", 0) for x in as_list(term.given.get("weights", 1)))
         if first and not any(others):
             return factor * first, Block("MaxMin", {"share": term.share}, objective.text)
     return ONE, objective
 
 
-def of_edge(term: Block) -> Block:
-    """The alpha-fair objective, or the total, that has the same optimum as `FairnessEfficiency`."""
+def as_alpha_fair(term: Block) -> Block:
+    """The alpha-fair objective, or the total, with the same optimum as a `FairnessEfficiency`."""
     beta, lam = number(term.given["beta"], "beta"), number(term.given["lam"], "lam")
     if beta == 1 and lam > 0:
         return Block("Total", {"share": term.share}, term.text)
     emphasis = lam if beta < 1 else -lam
     edge = abs(1 - beta) / (abs(beta) or 1)
     if beta <= 0 or beta == 1 or abs(emphasis - edge) > ROUNDING * edge:
-        raise CannotCheck(f"{term.text} is off the edge of alpha-fairness, which can only stand alone, with lines")
+        raise CannotCheck(f"{term.text} is not alpha-fair, so it is proved by lines and cannot be part of a sum")
     return Block("AlphaFair", {"alpha": term.given["beta"], "share": term.share}, term.text)
 
 
 class Evidence:
-    """Prices by server and resource, multipliers of rows, of kept levels, and mixtures of ranked terms.
+    """Prices by server and resource, multipliers of rows and of kept levels, and mixtures of ranked terms.
 
-    ``costs`` are those of a unit of each user's level, if given. ``cost`` is that of a task by user and server,
-    ``of_rows`` what multipliers of rows pay back.
+    ``cost`` is the cost of a task by user and server, ``row_value`` the multipliers of rows times their right-hand
+    sides. ``costs`` are those of a unit of each user's level, if given.
     """
 
-    def __init__(self, cluster: Cluster, held: Mapping[str, Any], rows: Rows, kept: int = 0) -> None:
-        self.cluster, self.mixtures = cluster, held.get("mixtures") or []
-        prices = numbers(held["prices"], "prices", cluster.servers, cluster.m)
-        y = numbers(held.get("rows") or [0] * len(rows), "rows", len(rows))
+    def __init__(self, cluster: Cluster, entry: Mapping[str, Any], rows: Rows, kept: int = 0) -> None:
+        self.cluster, self.mixtures = cluster, entry.get("mixtures") or []
+        prices = numbers(entry["prices"], "prices", cluster.servers, cluster.m)
+        y = numbers(entry.get("rows") or [0] * len(rows), "rows", len(rows))
         self.prices: Table = [[max(p, ZERO) for p in row] for row in prices]
         self.rows = [t if t > 0 or equal else ZERO for t, (_, _, equal) in zip(y, rows, strict=True)]
-        self.kept = [max(t, ZERO) for t in numbers(held.get("kept") or [0] * kept, "kept", kept)]
-        costs = held.get("costs")
+        self.kept_multipliers = [max(t, ZERO) for t in numbers(entry.get("kept") or [0] * kept, "kept", kept)]
+        costs = entry.get("costs")
         self.costs = costs and dict(zip(cluster.active, numbers(costs, "costs", len(cluster.active)), strict=True))
         self.cost: Table = [[ZERO] * cluster.servers for _ in range(cluster.n)]
         for j in cluster.active:
             for s in cluster.open[j]:
                 need = zip(self.prices[s], cluster.demands[j][s], strict=True)
-                self.cost[j][s] = added(p * d for p, d in need if d)
+                self.cost[j][s] = exact_sum(p * d for p, d in need if d)
         for times, (row, _, _) in zip(self.rows, rows, strict=True):
             cluster.clock.check()
             for (j, s), v in row.items():
                 self.cost[j][s] += times * v
-        self.of_rows = added(times * bound for times, (_, bound, _) in zip(self.rows, rows, strict=True))
+        self.row_value = exact_sum(times * bound for times, (_, bound, _) in zip(self.rows, rows, strict=True))
 
-    def worth(self, room: Mapping[Place, Fraction]) -> Fraction:
-        """What all that may be used is worth, and what the rows pay back."""
-        return self.of_rows + added(p * r for (s, i), r in room.items() if (p := self.prices[s][i]))
+    def right_hand_side(self, room: Mapping[Place, Fraction]) -> Fraction:
+        """The dual objective's constant: right-hand sides of capacities and rows times their multipliers."""
+        return self.row_value + exact_sum(p * r for (s, i), r in room.items() if (p := self.prices[s][i]))
 
 
 def mixture(cluster: Cluster, term: Ranked, given: Any) -> dict[int, Fraction]:
-    """Factors u >= 0 of users' shares that bound a ranked term: scaled up until no k smallest sum to less than v's."""
+    """Weights u >= 0 of users' shares that bound a ranked term: scaled up until the k smallest sum to at least v's."""
     u = [max(x, ZERO) for x in numbers(given, "mixtures", len(cluster.active))]
     mine = theirs = ZERO
     scale = ZERO
@@ -1116,87 +1124,91 @@ def mixture(cluster: Cluster, term: Ranked, given: Any) -> dict[int, Fraction]:
         mine, theirs = mine + a, theirs + b
         if theirs > 0:
             if mine == 0:
-                raise Fault("mixtures: the weights of the evidence do not bound sorted shares")
+                raise Fault("mixtures: the weights do not bound sorted shares")
             scale = max(scale, theirs / mine)
     return {j: up(x * scale * term.factor) for j, x in zip(cluster.active, u, strict=True)}
 
 
-def bound(goal: Goal, evidence: Evidence, worth_of_rooms: Fraction) -> Fraction:
+def bound(goal: Goal, evidence: Evidence, right_hand_side: Fraction) -> Fraction:
     """An upper bound on a goal over all feasible tasks, by weak duality."""
     cluster = goal.cluster
     if len(evidence.mixtures) != len(goal.ranked):
-        raise Fault(f"mixtures: {len(goal.ranked)} are needed")
-    worth = [row[:] for row in goal.worth]
+        raise Fault(f"mixtures: there are {len(evidence.mixtures)}, not {len(goal.ranked)}")
+    slopes = [row[:] for row in goal.slopes]
     for term, given in zip(goal.ranked, evidence.mixtures, strict=True):
         for j, u in mixture(cluster, term, given).items():
             for s in cluster.open[j]:
-                worth[j][s] += u * term.above[j][s]
-    total = up(goal.constant.high + worth_of_rooms)
+                slopes[j][s] += u * term.above[j][s]
+    total = up(goal.constant.high + right_hand_side)
     for j in cluster.active:
         cluster.clock.check()
-        rest = {s: worth[j][s] - evidence.cost[j][s] for s in cluster.open[j]}
-        total = up(total + best_of_user(goal, j, rest))
+        net = {s: slopes[j][s] - evidence.cost[j][s] for s in cluster.open[j]}
+        total = up(total + best_of_user(goal, j, net))
     return total
 
 
-def best_of_user(goal: Goal, j: int, rest: Mapping[int, Fraction]) -> Fraction:
-    """The largest value of a user's curved terms and ``rest`` by server, over its range of total tasks, from above."""
+def best_of_user(goal: Goal, j: int, net: Mapping[int, Fraction]) -> Fraction:
+    """An upper bound on a user's curved terms plus linear terms of slopes ``net``, over its range of total tasks."""
     cluster = goal.cluster
-    reach = cluster.low[j], cluster.most(j)
+    bounds = cluster.low[j], cluster.most_tasks(j)
     curves = [OfUser(c.alpha, c.factor[j], c.below[j], c.above[j]) for c in goal.curves if c.factor[j] > 0]
     if not curves:
-        return ends(max(rest.values()), *reach)
-    here = [added(c.below[s] * cluster.near[j][s] for s in rest) for c in curves]
-    there = turning_point(curves, rest, *reach)
-    if all(abs(a - b) <= b * CLOSE for a, b in zip(here, there, strict=True)):  # their bounds differ by its square
+        return best_at_ends(max(net.values()), *bounds)
+    here = [exact_sum(c.below[s] * cluster.tangents_at[j][s] for s in net) for c in curves]
+    there = stationary_point(curves, net, *bounds)
+    if all(abs(a - b) <= b * CLOSE for a, b in zip(here, there, strict=True)):
         here = there
-    return min(tangents(curves, z, rest, *reach) for z in ([here] if here is there else [here, there]) if min(z) > 0)
+    return min(tangents(curves, z, net, *bounds) for z in ([here] if here is there else [here, there]) if min(z) > 0)
 
 
-def ends(slope: Fraction, low: Fraction, most: Fraction) -> Fraction:
-    """The largest value of a linear function over a range."""
+def best_at_ends(slope: Fraction, low: Fraction, most: Fraction) -> Fraction:
+    """The maximum of a linear function over a range."""
     return slope * (most if slope > 0 else low)
 
 
 def tangents(
-    curves: list[OfUser], at: list[Fraction], rest: Mapping[int, Fraction], low: Fraction, most: Fraction
+    curves: list[OfUser], at: list[Fraction], net: Mapping[int, Fraction], low: Fraction, most: Fraction
 ) -> Fraction:
-    """`best_of_user` by tangents at the shares ``at``, one of each curved term: ``u(z) <= u(at) + u'(at) (z - at)``."""
-    constant, slopes = ZERO, dict(rest)
+    """`best_of_user` by tangents at the shares ``at``, one per curved term: ``u(z) <= u(at) + u'(at) (z - at)``."""
+    constant, slopes = ZERO, dict(net)
     for curve, z in zip(curves, at, strict=True):
         slope = power(z, -curve.alpha)
         constant += curve.factor * (boxcox(z, curve.alpha).high - slope.low * z)
         for s in slopes:
             slopes[s] += curve.factor * slope.high * curve.above[s]
-    return up(constant + ends(max(slopes.values()), low, most))
+    return up(constant + best_at_ends(max(slopes.values()), low, most))
 
 
-def size_of(x: Fraction) -> float:
-    """About the logarithm of a positive number, which may be beyond floats."""
+def approximate_log(x: Fraction) -> float:
+    """The logarithm of a positive number to float precision; the number may be outside the range of floats."""
     return math.log(x.n) - math.log(x.d)
 
 
-def turning_point(curves: list[OfUser], rest: Mapping[int, Fraction], low: Fraction, most: Fraction) -> list[Fraction]:
-    """About where a user's value is largest on its cheapest server: any point gives a bound, this one a close one."""
+def stationary_point(
+    curves: list[OfUser], net: Mapping[int, Fraction], low: Fraction, most: Fraction
+) -> list[Fraction]:
+    """Approximate shares at a user's optimum on its cheapest server; any point gives a valid bound, this one a tight
+    one.
+    """
     first = curves[0].above
-    s = min((s for s in rest if first[s] > 0), key=lambda s: -rest[s] / first[s])
-    terms = [(float(alpha), size_of(f * c[s]), size_of(c[s])) for alpha, f, _, c in curves if c[s] > 0]
-    left, right = size_of(most) - 690.0, size_of(most)
-    price = size_of(-rest[s]) if rest[s] < 0 else -math.inf
-    if rest[s] < 0 and len(terms) == 1:
+    s = min((s for s in net if first[s] > 0), key=lambda s: -net[s] / first[s])
+    terms = [(float(alpha), approximate_log(f * c[s]), approximate_log(c[s])) for alpha, f, _, c in curves if c[s] > 0]
+    left, right = approximate_log(most) - 690.0, approximate_log(most)
+    price = approximate_log(-net[s]) if net[s] < 0 else -math.inf
+    if net[s] < 0 and len(terms) == 1:
         ((alpha, f, c),) = terms
         left = right = max(min((f - price) / alpha - c, right), left)
-    for _ in range(100 if rest[s] < 0 and len(terms) > 1 else 0):
+    for _ in range(100 if net[s] < 0 and len(terms) > 1 else 0):
         middle = 0.5 * (left + right)
         logs = [f - alpha * (c + middle) - price for alpha, f, c in terms]
         left, right = (middle, right) if sum(math.exp(min(g, 50.0)) for g in logs) > 1 else (left, middle)
-    at = Fraction(math.exp(min(right, 700.0))) * (1 + Fraction(1, 10**14))  # rounded to where it falls
+    at = Fraction(math.exp(min(right, 700.0))) * (1 + Fraction(1, 10**14))  # beyond the maximum
     tasks = min(max(at, low), most)
     return [c.above[s] * tasks for c in curves]
 
 
 def relative_gap(objective: Block, goal: Goal, top: Fraction) -> Fraction:
-    """How far a bound is above the value at the file's tasks, as certificates measure it."""
+    """The gap of certificates between an upper bound and the value at the tasks."""
     value = goal.value()
     if top <= value:
         return ZERO
@@ -1207,14 +1219,14 @@ def relative_gap(objective: Block, goal: Goal, top: Fraction) -> Fraction:
             return (top - value) / weight
         over, under = 1 + p * top / weight, 1 + p * value / weight
         if over <= 0 or under <= 0:
-            raise Fault("the prices of the evidence bound nothing")
+            raise Fault("the prices give no finite bound")
         return (log(over).plus(-log(under).low).high if p > 0 else log(under).plus(-log(over).low).high) / abs(p)
     if len(objective.terms) == 1:
         return (top - value) / top
-    step = Fraction(1, 10**4)  # the fall to half alone grows like 2^alpha
+    step = Fraction(1, 10**4)  # the fall to half the tasks grows like 2^alpha
     fall = min(abs(value - goal.value(Fraction(1, 2))), abs(value - goal.value(1 - step)) / step)
     if fall == 0:
-        raise Fault("the objective does not fall with the tasks, so no gap is defined")
+        raise Fault("the objective does not depend on the size of the tasks, so no gap is defined")
     return (top - value) / fall
 
 
@@ -1222,24 +1234,25 @@ def relative_gap(objective: Block, goal: Goal, top: Fraction) -> Fraction:
 
 
 def power_mean(values: Mapping[int, Fraction], weights: Mapping[int, Fraction], q: Fraction) -> Between:
-    """The power mean of exponent q of numbers >= 0, with weights that add up to one."""
+    """The power mean of exponent q of numbers >= 0, with weights that sum to one."""
     if q < 0 and not all(values.values()):
         return Between(ZERO, ZERO)
-    unit = max(values.values()) if q > 0 else min(values.values())  # large powers of other ratios are small
+    unit = max(values.values()) if q > 0 else min(values.values())  # then no power is large
     if unit == 0:
         return Between(ZERO, ZERO)
     parts = [power(v / unit, q).times(weights[j]) for j, v in values.items() if v]
-    ends = sorted(power(added(part[k] for part in parts), 1 / q)[k ^ (q < 0)] for k in (0, 1))
+    ends = sorted(power(exact_sum(part[k] for part in parts), 1 / q)[k ^ (q < 0)] for k in (0, 1))
     return Between(*ends).times(unit)
 
 
 class Plane:
-    """`FairnessEfficiency`: ``first log M + second log m``, M the power mean of exponent ``q = 1 - beta`` and m the
-    mean of the shares per weight, by lines ``M <= at + slope * m`` (where q > 1, >=) that hold for all feasible tasks.
+    """`FairnessEfficiency`: ``first log M + second log m``, with the power mean M of exponent ``q = 1 - beta`` and the
+    mean m.
 
-    M lies below its gradient at any levels (above, where q > 1), and `bound` gives the line of that linear function for
-    any slope. A line of slope 1 at 0 is the mean inequality. Between crossings one line is the least, and its function
-    of m has at most one turn; so the bound is largest at a crossing, at a turn, or at an end of the possible means.
+    Lines ``M <= at + slope * m`` (``>=`` if q > 1) bound M over all feasible tasks. M lies below its gradient at any
+    levels (above, if q > 1), and `bound` bounds that linear function for any slope. The line of slope 1 at 0 is the
+    mean inequality. Between crossings one line is the tightest, and its function of m has at most one stationary point.
+    So the maximum is at a crossing, a stationary point, or an end of the range of means (Proposition 15.8).
     """
 
     def __init__(self, cluster: Cluster, term: Block, rows: Rows) -> None:
@@ -1253,77 +1266,81 @@ class Plane:
         self.second = self.emphasis - self.first
         self.sign = 1 if beta > 0 else -1
         self.below, self.above = cluster.coefficients(term.share)
-        self.total = added(cluster.weights[j] for j in cluster.active)
+        self.total = exact_sum(cluster.weights[j] for j in cluster.active)
         self.parts = {j: cluster.weights[j] / self.total for j in cluster.active}
 
-    def linear(self, factors: Mapping[int, Fraction], held: Mapping[str, Any]) -> Fraction:
-        """An upper bound on a sum of multiples of shares, by prices."""
-        only(held, LINE, "a line of the evidence")
-        if held.get("kind", "prices") != "prices" or held.get("unit", 1) != 1 or held.get("mixtures"):
+    def linear(self, factors: Mapping[int, Fraction], entry: Mapping[str, Any]) -> Fraction:
+        """An upper bound on a weighted sum of shares, by prices."""
+        check_keys(entry, LINE, "a line of the evidence")
+        if entry.get("kind", "prices") != "prices" or entry.get("unit", 1) != 1 or entry.get("mixtures"):
             raise Fault("lines are proved by prices in natural units, without mixtures")
         goal = Goal(self.cluster)
         for j, factor in factors.items():
             for s in self.cluster.open[j]:
-                goal.worth[j][s] = max(factor * self.below[j][s], factor * self.above[j][s])
-        evidence = Evidence(self.cluster, held, self.rows, len(self.cluster.kept))
-        goal.keep(evidence)
-        return bound(goal, evidence, evidence.worth(self.cluster.places()))
+                goal.slopes[j][s] = max(factor * self.below[j][s], factor * self.above[j][s])
+        evidence = Evidence(self.cluster, entry, self.rows, len(self.cluster.kept_levels))
+        goal.add_kept_levels(evidence)
+        return bound(goal, evidence, evidence.right_hand_side(self.cluster.usable_units()))
 
-    def line(self, held: Mapping[str, Any]) -> tuple[Fraction, Fraction]:
-        """A line of the evidence, by the gradient of M at the levels that it gives."""
-        users, slope = self.cluster.active, number(held["slope"], "slope")
-        levels = dict(zip(users, numbers(held["levels"], "levels", len(users)), strict=True))
+    def line(self, entry: Mapping[str, Any]) -> tuple[Fraction, Fraction]:
+        """A line of the evidence, by the gradient of M at the given levels."""
+        users, slope = self.cluster.active, number(entry["slope"], "slope")
+        levels = dict(zip(users, numbers(entry["levels"], "levels", len(users)), strict=True))
         if min(levels.values()) <= 0:
-            raise Fault("levels: the gradient is taken at a level that is not positive")
+            raise Fault("levels: a level is not positive, so there is no gradient")
         middle, factors = power_mean(levels, self.parts, self.q), {}
         for j in users:
             ends = [power(levels[j] / end, self.q - 1) for end in middle]
             gradient = max(e.high for e in ends) if self.sign > 0 else min(e.low for e in ends)
             factors[j] = self.sign * (gradient - slope) / self.total
-        return self.sign * self.linear(factors, held), slope
+        return self.sign * self.linear(factors, entry), slope
 
-    def means(self, held: Mapping[str, Any]) -> tuple[Fraction, Fraction]:
-        """Bounds on the means of feasible tasks; from below of those only of which no multiple with more is feasible,
-        as the measure never falls while all tasks grow by one factor.
+    def means(self, entry: Mapping[str, Any]) -> tuple[Fraction, Fraction]:
+        """Bounds on the means of feasible tasks that can be optimal.
+
+        The measure does not fall while all tasks grow by one factor. So the lower bound covers only tasks of which no
+        larger multiple is feasible.
         """
         cluster, each = self.cluster, dict.fromkeys(self.cluster.active, ONE)
         best = {j: max(self.above[j][s] for s in cluster.open[j]) for j in each}
-        high = up(added(best[j] * cluster.most(j) for j in each) / self.total)
-        if held.get("largest"):
-            high = min(high, self.linear(each, held["largest"]) / self.total)
+        high = up(exact_sum(best[j] * cluster.most_tasks(j) for j in each) / self.total)
+        if entry.get("largest"):
+            high = min(high, self.linear(each, entry["largest"]) / self.total)
         low = ZERO
-        if held.get("smallest"):
-            low = max(low, -self.linear(dict.fromkeys(each, -1 / self.total), held["smallest"]))
-        worth = {(j, s): self.below[j][s] for j in each for s in cluster.open[j]}
+        if entry.get("smallest"):
+            low = max(low, -self.linear(dict.fromkeys(each, -1 / self.total), entry["smallest"]))
+        per_task = {(j, s): self.below[j][s] for j in each for s in cluster.open[j]}
         full = [
-            ({(j, s): d for j, s in worth if s == t and (d := cluster.demands[j][s][i])}, room)
-            for (t, i), room in cluster.places().items()
+            ({(j, s): d for j, s in per_task if s == t and (d := cluster.demands[j][s][i])}, room)
+            for (t, i), room in cluster.usable_units().items()
         ]
-        full += [({pair: ONE for pair in worth if pair[0] == j}, h) for j in each if (h := cluster.high[j]) is not None]
+        full += [
+            ({pair: ONE for pair in per_task if pair[0] == j}, h) for j in each if (h := cluster.high[j]) is not None
+        ]
         full += [(row, b) for row, b, equal in self.rows if b > 0 or (equal and b)]
         if all(not equal or not b for _, b, equal in self.rows):
-            per_unit = (min((worth[p] / v for p, v in row.items() if v > 0), default=None) for row, _ in full)
+            per_unit = (min((per_task[p] / v for p, v in row.items() if v > 0), default=None) for row, _ in full)
             reached = [rate * b for rate, (_, b) in zip(per_unit, full, strict=True) if rate is not None]
             low = max(low, min(reached, default=ZERO) / self.total)
         return low, high
 
     def log_measure(self) -> Fraction:
-        """``first log M + second log m`` at the file's tasks, from below."""
+        """A lower bound on ``first log M + second log m`` at the file's tasks."""
         cluster = self.cluster
         tables = [cluster.shares(c) for c in (self.below, self.above)]
         levels = [{j: z / cluster.weights[j] for j, z in shares.items()} for shares in tables]
         middle = power_mean(levels[self.sign < 0], self.parts, self.q)[self.sign < 0]
-        mean = added(tables[self.second < 0].values()) / self.total
+        mean = exact_sum(tables[self.second < 0].values()) / self.total
         if middle <= 0:
             raise Fault("a user has no share, or all have none, where the objective needs one")
         return log(middle).times(self.first).low + log(mean).times(self.second).low
 
-    def gap(self, held: Mapping[str, Any]) -> Fraction:
-        """How far the logarithm of the measure is from the largest that the lines allow."""
-        lines = [(ZERO, ONE), *map(self.line, held["lines"])]
-        low, high = self.means(held)
+    def gap(self, entry: Mapping[str, Any]) -> Fraction:
+        """The largest value that the lines allow, minus the logarithm of the measure."""
+        lines = [(ZERO, ONE), *map(self.line, entry["lines"])]
+        low, high = self.means(entry)
         if not low and not self.emphasis:
-            raise Fault("nothing bounds the shares from below, of which the measure sees the ratios only")
+            raise Fault("the measure depends on ratios of shares only, and nothing bounds the shares from below")
         tried = {low, high}
         for at, slope in lines:
             tried |= {(at - a) / (b - slope) for a, b in lines if b != slope}
@@ -1332,10 +1349,10 @@ class Plane:
         for mean in (m for m in tried if low <= m <= high and m > 0):
             of_lines = [at + slope * mean for at, slope in lines]
             middle = min(of_lines) if self.sign > 0 else max(of_lines)
-            if middle > 0:  # else no feasible tasks have this mean
+            if middle > 0:  # otherwise no feasible tasks have this mean
                 tops.append(log(middle).times(self.first).high + log(mean).times(self.second).high)
         if not tops:
-            raise Fault("lines: no feasible tasks are left by the evidence")
+            raise Fault("lines: they exclude all feasible tasks")
         return max(max(tops) - self.log_measure(), ZERO)
 
 
@@ -1343,27 +1360,27 @@ class Plane:
 
 
 def on_one_pool(cluster: Cluster, objective: Block) -> tuple[Table, Fraction]:
-    """Coefficients on one pool, or on servers that are one, and the relative error of what is known of them."""
+    """Coefficients on one pool, or on identical servers, and their largest relative error."""
     below, above = cluster.coefficients(objective.share)
     same = all(row == cluster.capacities[0] for row in cluster.capacities)
     if cluster.by_server or not same or any(len(cluster.open[j]) < cluster.servers for j in cluster.active):
-        raise Fault("this is evidence for one pool, or for servers that are alike and open to all")
-    if cluster.kept or not cluster.alike(objective.share):
-        raise Fault("this is evidence for tasks that are worth the same everywhere, without levels that are kept")
+        raise Fault("this evidence needs one pool, or identical servers that all users may use")
+    if cluster.kept_levels or not cluster.same_on_servers(objective.share):
+        raise Fault("this evidence needs shares that are the same on all servers, and no lower levels of objectives")
     return below, max((above[j][0] / below[j][0] - 1 for j in cluster.active if below[j][0]), default=ZERO)
 
 
-def bottlenecks(cluster: Cluster, objective: Block, rows: Rows, held: Mapping[str, Any]) -> Fraction:
-    """The gap on one pool, where max-min fairness needs no evidence: levels are computed again (`Water`), and those of
-    the file are compared with them; only the lowest ones if the objective looks at no other.
+def gap_by_bottlenecks(cluster: Cluster, objective: Block, rows: Rows, entry: Mapping[str, Any]) -> Fraction:
+    """The gap of max-min fairness on one pool against recomputed levels (`WaterFilling`); of `MaxMin` the lowest level
+    only.
     """
     if rows:
-        raise Fault("bottlenecks are evidence without conditions other than bounds")
+        raise Fault("bottlenecks are no evidence under constraints other than bounds")
     on_one_pool(cluster, objective)
     below, above = cluster.coefficients(objective.share)
     gap = ZERO
-    for bits in (BITS, 10 * BITS):  # where users need traces of a full resource, bounds lose digits
-        water = Water(cluster, below, above, bits)
+    for bits in (BITS, 10 * BITS):  # bounds lose digits if users need very little of a full resource
+        water = WaterFilling(cluster, below, above, bits)
         water.fill()
         least, most = (
             {j: end(sizes[k] * cluster.total(j)) for j, sizes in water.sizes.items()}
@@ -1372,7 +1389,7 @@ def bottlenecks(cluster: Cluster, objective: Block, rows: Rows, held: Mapping[st
         if min(least.values()) <= 0:
             if all(cluster.total(j) > 0 for j in cluster.active) and bits == BITS:  # levels differ by more than 2^bits
                 continue
-            raise Fault("a user who takes part has no share")
+            raise Fault("an active user has no share")
         if objective.name == "MaxMin":
             best = min(water.upper.values())
             gap = Fraction(max(best - min(least.values()), 0), best)
@@ -1385,12 +1402,12 @@ def bottlenecks(cluster: Cluster, objective: Block, rows: Rows, held: Mapping[st
     return gap
 
 
-class Water:
-    """Max-min fair levels on a pool, between two integers for each user, by water-filling (Proposition 15.5).
+class WaterFilling:
+    """Bounds on max-min fair levels on a pool, as two integers per user (Proposition 15.5).
 
-    Levels are multiples of ``2^-bits`` of a unit near the largest, loads are multiples of ``1 / full``. ``sizes`` are
-    levels of one task, ``rates`` loads by user and resource of a level of 1 (from below exact where they are less than
-    1), ``low`` and ``high`` levels at bounds, each from below and from above. ``lower`` and ``upper`` are the results.
+    Levels are multiples of ``2^-bits`` of a unit near the largest one, loads multiples of ``1 / full``. Each of these
+    has a lower and an upper bound: ``sizes``, levels of one task; ``rates``, loads of a level of 1 by user and resource
+    (exact from below if less than 1); ``low`` and ``high``, levels at bounds. ``lower`` and ``upper`` are the results.
     """
 
     def __init__(self, cluster: Cluster, below: Table, above: Table, bits: int) -> None:
@@ -1405,7 +1422,7 @@ class Water:
             per, needs = scale / cluster.weights[j], cluster.demands[j][0]
             least, most = self.sizes[j] = below[j][0] * per, above[j][0] * per
             if least <= 0:
-                raise Fault(f"a task of user {cluster.users[j]!r} is no share")
+                raise Fault(f"tasks of user {cluster.users[j]!r} have a share of 0")
             high = cluster.high[j] if all(r for d, r in zip(needs, room, strict=True) if d) else ZERO
             self.low[j] = math.floor(cluster.low[j] * least), math.ceil(cluster.low[j] * most)
             if high is not None:
@@ -1419,13 +1436,13 @@ class Water:
         self.fixed, self.slope = [0] * cluster.m, [0] * cluster.m  # at a level t loads are at most fixed + slope * t
 
     def fill(self) -> None:
-        """Raise the level of all users together from 0, and settle those whom a full resource or a limit stops."""
+        """Raise a common level from 0, and fix the users who reach a full resource or their limit."""
         level, rising = 0, set[int]()
         starts, ends = (
             [(at, stops, j) for j, (_, at) in bounds.items()]
             for stops, bounds in ((False, self.low), (True, self.high))
         )
-        turns = sorted(starts + ends, reverse=True)
+        events = sorted(starts + ends, reverse=True)
         for low, _, j in starts:
             self.add(j, low, 0)
         closed = set[int]()
@@ -1438,10 +1455,10 @@ class Water:
                 closed |= full
                 continue
             reach = min((level + rest // b for rest, b in left if b), default=None)
-            if not turns or (reach is not None and turns[-1][0] > reach):
+            if not events or (reach is not None and events[-1][0] > reach):
                 level = reach or level
                 continue
-            at, stops, j = turns.pop()
+            at, stops, j = events.pop()
             level = max(level, at)
             if j in self.lower:
                 continue
@@ -1453,23 +1470,23 @@ class Water:
             self.add(j, at if stops else -at, -1 if stops else 1)
 
     def add(self, j: int, level: int, times: int) -> None:
-        """Add the loads of a user at a fixed level, and of one who rises, ``times`` 1 or -1."""
+        """Add a user's load at a fixed level, and its rate ``times`` 1 or -1."""
         for i, (_, rate) in self.rates[j].items():
             self.fixed[i] += rate * level
             self.slope[i] += rate * times
 
     def settle(self, full: set[int], level: int, rising: set[int]) -> None:
-        """Bound the levels of users who need a full resource, by what its other users leave of it at least."""
+        """Bound the levels of users who need a full resource by what its other users leave at least."""
         least = dict(self.lower)
         for j in self.rates.keys() - least.keys():
             low, high = self.low[j][0], self.high.get(j)
             least[j] = max(low, level if high is None else min(level, high[0]))
-        spare = dict.fromkeys(full, self.full)
+        slack = dict.fromkeys(full, self.full)
         for j, of_user in self.rates.items():
             for i in full.intersection(of_user):
-                spare[i] -= math.floor(of_user[i][0]) * least[j]
+                slack[i] -= math.floor(of_user[i][0]) * least[j]
         for j in [j for j, of_user in self.rates.items() if j not in self.lower and not full.isdisjoint(of_user)]:
-            rates = ((max(spare[i], 0), rate) for i, (rate, _) in self.rates[j].items() if i in full)
+            rates = ((max(slack[i], 0), rate) for i, (rate, _) in self.rates[j].items() if i in full)
             most = least[j] + 1 + min(r // rate if type(rate) is int else math.floor(r / rate) for r, rate in rates)
             self.lower[j], self.upper[j] = least[j], min(most, self.high[j][1]) if j in self.high else most
             rises = j in rising
@@ -1477,49 +1494,49 @@ class Water:
             rising.discard(j)
 
 
-def pulled(cluster: Cluster, objective: Block, rows: Rows, held: Mapping[str, Any]) -> Fraction:
-    """The gap of max-min fairness without envy on one pool, each level given those before it.
+def gap_by_envy(cluster: Cluster, objective: Block, rows: Rows, entry: Mapping[str, Any]) -> Fraction:
+    """The gap of max-min fairness without envy on one pool, each level given the earlier ones.
 
-    User j is pulled by k if no less than the tasks of j is free of envy of k, but for a part e. If neither j nor k nor
-    any user at a level of at most that of k may fall, and k rises, then j rises. So k can rise by no more than a user j
-    whom it pulls: to j's limit, or by what a resource has left, what the rows of its users who are pulled by such
-    levels leave open, and what its other users may fall to the level of k, as a part of j's load.
+    User j is bound by envy of k if its tasks are, up to a part e, the fewest without envy of k. If neither j, nor k,
+    nor any user at a level of at most k's may fall, then j rises whenever k does. So k rises by no more than a user j
+    bound by envy of k: up to j's limit, or by what a resource has left, plus what its users bound by such levels leave
+    through their e, plus what its other users free by falling to k's level, relative to j's load.
     """
     users, resources, envy = cluster.active, range(cluster.m), cluster.envied
     if not {*map(id, rows)} <= {*map(id, envy.values())}:
-        raise Fault("pulled users are no evidence under conditions other than bounds and EnvyFree")
+        raise Fault("bottlenecks with envy are no evidence under constraints other than bounds and EnvyFree")
     c, norm = on_one_pool(cluster, objective)
-    cluster.step_by_step |= objective.name == "Leximin"
+    cluster.given_earlier |= objective.name == "Leximin"
     total = {j: cluster.total(j) for j in users}
     level = {j: s / cluster.weights[j] for j, s in cluster.shares(c).items()}
     if any(v <= 0 for v in level.values()):
-        raise Fault("a user who takes part has no share")
+        raise Fault("an active user has no share")
     room = [cluster.capacity[i] * cluster.usable[i] for i in resources]
     loads = {j: [d * total[j] for d in cluster.demands[j][0]] for j in users}
-    used = [added(needs[i] for needs in loads.values()) for i in resources]
+    used = [exact_sum(needs[i] for needs in loads.values()) for i in resources]
     over = max([ZERO, *(u / r - 1 for u, r in zip(used, room, strict=True) if u)])
     left = [r * (1 + over) - u for r, u in zip(room, used, strict=True)]
-    # by whom each user is pulled at the lowest level (0 of a lower bound), and how loosely
+    # the lowest level by whose envy each user is bound (0: a lower bound), and the row's relative slack
     base = {j: (ZERO if total[j] <= cluster.low[j] * (1 + ROUNDING) else v, ROUNDING) for j, v in level.items()}
     root = {j: (v, ZERO if v else ROUNDING) for j, (v, _) in base.items()}
-    pulls: dict[int, list[tuple[int, Fraction]]] = {j: [(j, ZERO)] for j in users}
+    bound_by: dict[int, list[tuple[int, Fraction]]] = {k: [(k, ZERO)] for k in users}  # users bound by envy of k
     for (j, k), (of_pairs, _, _) in envy.items():
-        loose = total[j] / (of_pairs[k, 0] * total[k]) - 1
-        if loose <= ROUNDING:
-            pulls[k].append((j, max(loose, ZERO)))
-            root[j] = min(root[j], (base[k][0], max(loose, ZERO) + (ZERO if base[k][0] else ROUNDING)))
+        slack = total[j] / (of_pairs[k, 0] * total[k]) - 1
+        if slack <= ROUNDING:
+            bound_by[k].append((j, max(slack, ZERO)))
+            root[j] = min(root[j], (base[k][0], max(slack, ZERO) + (ZERO if base[k][0] else ROUNDING)))
     top = [max((root[j][0] for j in users if loads[j][i]), default=ZERO) for i in resources]
-    loosely = [added(loads[j][i] * root[j][1] for j in users) for i in resources]
+    freed = [exact_sum(loads[j][i] * root[j][1] for j in users) for i in resources]  # at most, by the slack of rows
     worst = over
     for k in users:
         cluster.clock.check()
         rises = []
-        for j, loose in pulls[k]:
+        for j, slack in bound_by[k]:
             high = cluster.high[j]
             if high is not None and total[j] >= high * (1 - ROUNDING):
-                rises.append((1 + loose) * high * (1 + over) / total[j] - 1)
+                rises.append((1 + slack) * high * (1 + over) / total[j] - 1)
             rises += [
-                (1 + loose) * (1 + (left[i] + loosely[i] + used[i] * max(top[i] / level[k] - 1, 0)) / load) - 1
+                (1 + slack) * (1 + (left[i] + freed[i] + used[i] * max(top[i] / level[k] - 1, 0)) / load) - 1
                 for i, load in enumerate(loads[j])
                 if load
             ]
@@ -1527,55 +1544,54 @@ def pulled(cluster: Cluster, objective: Block, rows: Rows, held: Mapping[str, An
     return worst + norm
 
 
-def levels(cluster: Cluster, objective: Block, rows: Rows, held: Mapping[str, Any]) -> Fraction:
-    """The gap of a leximin by prices that hold each user below its limit, level by level.
+def gap_by_levels(cluster: Cluster, objective: Block, rows: Rows, entry: Mapping[str, Any]) -> Fraction:
+    """The gap of leximin by prices that bound each user's level, from the lowest level up (Proposition 15.4).
 
-    ``lower`` and ``upper`` are bounds on the users' levels z* at the optimum. Let E be the users of earlier levels, and
-    t a part of the lowest level of the others. Raise E to their upper bounds where they run, and scale the others down
-    until all capacities hold: if they keep t then z* >= t for all others, since an optimum below t could rise towards
-    this point at the cost of users above t alone. If all users' levels at some costs are worth at most B, by `bound`, a
-    user has at most ``floor + (B - cost of all floors) / its cost``, with these lower bounds as floors.
+    ``lower`` and ``upper`` bound the levels z* at the optimum. Let E be the users of earlier levels and t a part of the
+    lowest level of the others. Raise E to their upper bounds and scale the others down until all capacities hold. If
+    the others keep t, then z* >= t for them: an optimum below t could move towards this point at the cost of users
+    above t only. If B bounds the cost of all levels, a user's level is at most ``floor + (B - cost of all floors) / its
+    cost``.
 
-    Where that point breaks a condition of the policy, or earlier users alone exceed a capacity by what is left open of
-    their levels, this says less: each level is bounded given the earlier ones. What their slack could buy at the prices
-    is added then, and the statement says so (`Cluster.step_by_step`).
+    If that point violates a constraint, or earlier users alone exceed a capacity, less is proved: each level is bounded
+    given the earlier ones, including what their slack is worth at the prices (`Cluster.given_earlier`).
     """
-    count, size = len(held["levels"]), sum(len(cluster.open[j]) for j in cluster.active)
+    count, size = len(entry["levels"]), sum(len(cluster.open[j]) for j in cluster.active)
     if count * size > LEVEL_PAIRS:
         raise CannotCheck(
-            f"{count:,} levels over {size:,} pairs of users and servers take too long in fractions; {LEVEL_PAIRS:,} "
-            "levels times pairs are the most"
+            f"{count:,} levels times {size:,} pairs of users and servers take too long in fractions; the limit is "
+            f"{LEVEL_PAIRS:,}"
         )
     c, above = cluster.coefficients(objective.share)
-    if any(len(one.get("rows") or ()) > len(rows) for one in held["levels"]):
+    if any(len(one.get("rows") or ()) > len(rows) for one in entry["levels"]):
         rows = rows + limits_as_rows(cluster)
     stored = {j: s / cluster.weights[j] for j, s in cluster.shares(c).items()}
     if any(v <= 0 for v in stored.values()):
-        raise Fault("a user who takes part has no share")
-    users, room = cluster.active, cluster.places()
+        raise Fault("an active user has no share")
+    users, room = cluster.active, cluster.usable_units()
     best = {j: max(c[j][s] for s in cluster.open[j]) / cluster.weights[j] for j in users}
-    most = {j: up(best[j] * cluster.most(j)) for j in users}
+    most = {j: up(best[j] * cluster.most_tasks(j)) for j in users}
     least = {j: min(cluster.low[j], cluster.total(j)) for j in users}
-    linked, given = bool(rows or cluster.kept or any(least.values())), False
-    if linked:
+    constrained, given = bool(rows or cluster.kept_levels or any(least.values())), False
+    if constrained:
         z, most = stored, {j: max(v, stored[j]) for j, v in most.items()}
         room = {place: max(r, cluster.load(*place)) for place, r in room.items()}
-    else:  # within limits, and divided by what exceeds a capacity, so that they are feasible to the last digit
+    else:  # cut to limits and scaled to capacities, so that they are exactly feasible
         over = [r / u for place, r in room.items() if (u := cluster.load(*place)) > r]
         z = {j: down(min(v, most[j]) * min(over, default=ONE)) for j, v in stored.items()}
     units = {  # of a level of 1
         (s, i): {j: dyadic(cluster.demands[j][s][i] * cluster.tasks[j][s] / stored[j]) for j in users} for s, i in room
     }
     loads = {place: {j: dyadic(v * z[j]) for j, v in of_users.items()} for place, of_users in units.items()}
-    broken = [excess_of(cluster, row)[0] for row in rows]
-    below = [max(level - value_of(cluster, other), ZERO) for other, level, _ in cluster.kept]
+    broken = [row_excess(cluster, row)[0] for row in rows]
+    below = [max(level - value_of(cluster, other), ZERO) for other, level, _ in cluster.kept_levels]
     steps: list[tuple[list[int], Evidence | None]] = [([j], None) for j in users if most[j] <= z[j] * (1 + GAP)]
-    for k, one in enumerate(held["levels"]):
-        only(one, LEVEL, f"level {k} of the evidence")
-        steps.append(([users[u] for u in one["users"]], Evidence(cluster, one, rows, len(cluster.kept))))
+    for k, one in enumerate(entry["levels"]):
+        check_keys(one, LEVEL, f"level {k} of the evidence")
+        steps.append(([users[u] for u in one["users"]], Evidence(cluster, one, rows, len(cluster.kept_levels))))
         if not one["users"]:
-            raise Fault(f"level {k} holds no users")
-    levels_of = cluster.levels_of(c)
+            raise Fault(f"level {k} of the evidence has no users")
+    level_per_task = cluster.level_per_task(c)
     lowest = {j: least[j] * min(c[j][s] for s in cluster.open[j]) / cluster.weights[j] for j in users}
     lower, upper = dict.fromkeys(users, ZERO), dict(most)
     proved: set[int] = set()
@@ -1586,23 +1602,25 @@ def levels(cluster: Cluster, objective: Block, rows: Rows, held: Mapping[str, An
             break
         shrink, alone = scaled_down(room, z, upper, units, loads, proved)
         given |= alone
-        if linked and not given:
+        if constrained and not given:
             factors = {j: max(upper[j] / z[j], ONE) if j in proved else 1 - shrink for j in users}
             given = not stays_feasible(cluster, rows, broken, below, factors)
-        level = min(z[j] for j in others) * (ONE if given and linked else 1 - shrink)
+        level = min(z[j] for j in others) * (ONE if given and constrained else 1 - shrink)
         floors = {j: max(lower[j] if j in proved else level, lowest[j]) for j in users}
         if prices is not None:
-            worth = prices.worth(room) + added(abs(y) * b for y, b in zip(prices.rows, broken, strict=True))
-            worth += added(y * b for y, b in zip(prices.kept, below, strict=True))
+            limit = prices.right_hand_side(room) + exact_sum(
+                abs(y) * b for y, b in zip(prices.rows, broken, strict=True)
+            )
+            limit += exact_sum(y * b for y, b in zip(prices.kept_multipliers, below, strict=True))
             before = {j: upper[j] - z[j] for j in proved} if given else {}
-            rise_within(cluster, levels_of, prices, floors, upper, now, worth, before)
+            tighten_upper_bounds(cluster, level_per_task, prices, floors, upper, now, limit, before)
         for j in now:
             lower[j] = max(lower[j], floors[j])
         proved.update(now)
     missing = [cluster.users[j] for j in users if j not in proved]
     if missing:
-        raise Fault(f"no prices hold user {missing[0]!r}")
-    cluster.step_by_step |= given
+        raise Fault(f"no prices bound the level of user {missing[0]!r}")
+    cluster.given_earlier |= given
     pairs = [(j, s) for j in users for s in cluster.open[j]]
     norm = max((above[j][s] / c[j][s] - 1 for j, s in pairs if c[j][s]), default=ZERO)
     return norm + max(max(upper[j] / v - 1, 1 - lower[j] / v, ZERO) for j, v in stored.items())
@@ -1611,13 +1629,13 @@ def levels(cluster: Cluster, objective: Block, rows: Rows, held: Mapping[str, An
 def stays_feasible(
     cluster: Cluster, rows: Rows, broken: Sequence[Fraction], below: Sequence[Fraction], factors: Mapping[int, Fraction]
 ) -> bool:
-    """Whether multiples of the users' tasks break no condition by more than the file's tasks do."""
+    """Whether scaling users' tasks violates no constraint by more than the file's tasks do."""
     stored = cluster.tasks
     with cluster.at([[x * factors.get(j, ONE) for x in row] for j, row in enumerate(stored)]):
         try:
             low = all(cluster.total(j) >= min(cluster.low[j], sum(stored[j])) for j in cluster.active)
-            kept = all(value_of(cluster, k[0]) >= k[1] - b for k, b in zip(cluster.kept, below, strict=True))
-            return low and kept and all(excess_of(cluster, row)[0] <= b for row, b in zip(rows, broken, strict=True))
+            kept = all(value_of(cluster, k[0]) >= k[1] - b for k, b in zip(cluster.kept_levels, below, strict=True))
+            return low and kept and all(row_excess(cluster, row)[0] <= b for row, b in zip(rows, broken, strict=True))
         except Fault:  # minus infinity
             return False
 
@@ -1630,57 +1648,59 @@ def scaled_down(
     loads: Mapping[Place, Mapping[int, Fraction]],
     proved: set[int],
 ) -> tuple[Fraction, bool]:
-    """By what part all other users shrink so that the ``proved`` ones fit at their upper bounds, and whether these
-    exceed a capacity that no other uses.
+    """By what part the other users shrink so that the ``proved`` ones fit at their upper bounds.
+
+    Also whether these exceed a capacity that no other user needs.
     """
     shrink, alone = ZERO, False
     rise = {j: dyadic(upper[j] - z[j]) for j in proved if upper[j] > z[j]}
     for place, of_users in loads.items():
-        more = added(v * units[place][j] for j, v in rise.items())
-        left = room[place] - added(of_users.values()) if more else ZERO
+        more = exact_sum(v * units[place][j] for j, v in rise.items())
+        left = room[place] - exact_sum(of_users.values()) if more else ZERO
         if more > left:
-            others = added(v for j, v in of_users.items() if j not in proved)
+            others = exact_sum(v for j, v in of_users.items() if j not in proved)
             shrink, alone = max(shrink, (more - left) / others if others else ZERO), alone or not others
     return up(min(shrink, ONE)), alone
 
 
-def rise_within(
+def tighten_upper_bounds(
     cluster: Cluster,
-    levels_of: Mapping[int, Mapping[int, Fraction]],
+    level_per_task: Mapping[int, Mapping[int, Fraction]],
     prices: Evidence,
     floors: Mapping[int, Fraction],
     upper: dict[int, Fraction],
     users: Iterable[int],
-    worth: Fraction,
+    limit: Fraction,
     slack: Mapping[int, Fraction],
 ) -> None:
-    """Lower the upper bounds of users by what the prices, and the ``slack`` of earlier ones, leave above the floors:
-    all levels at their costs are worth at most a `bound`. ``levels_of`` are those of a task by user and server.
+    """Lower the upper bounds of users by what prices leave above the floors, plus the ``slack`` of earlier users.
+
+    ``limit`` is the right-hand side at the prices.
     """
-    goal, per = Goal(cluster), {}
-    goal.keep(prices)
-    for j, each in levels_of.items():
-        per[j] = prices.costs[j] if prices.costs else down(min(prices.cost[j][s] / v for s, v in each.items()))
+    goal, costs = Goal(cluster), {}
+    goal.add_kept_levels(prices)
+    for j, each in level_per_task.items():
+        costs[j] = prices.costs[j] if prices.costs else down(min(prices.cost[j][s] / v for s, v in each.items()))
         for s, v in each.items():
-            goal.worth[j][s] += per[j] * v
-    spare = bound(goal, prices, worth)
-    for j, cost in per.items():
+            goal.slopes[j][s] += costs[j] * v
+    left = bound(goal, prices, limit)
+    for j, cost in costs.items():
         if cost:
-            spare = up(spare - cost * (floors[j] if cost > 0 else upper[j]))
+            left = up(left - cost * (floors[j] if cost > 0 else upper[j]))
         if cost > 0 and j in slack:
-            spare = up(spare + cost * max(slack[j], ZERO))
+            left = up(left + cost * max(slack[j], ZERO))
     for j in users:
-        if per[j] > 0:
-            upper[j] = min(upper[j], up(floors[j] + max(spare, ZERO) / per[j]))
+        if costs[j] > 0:
+            upper[j] = min(upper[j], up(floors[j] + max(left, ZERO) / costs[j]))
 
 
 # -- bundles ----------------------------------------------------------------------------------------------------------
 
-LOG_2 = Fraction(6931, 10**4)  # at most the logarithm of 2
+LOG_2 = Fraction(6931, 10**4)  # rounded down
 
 
 class Dominance:
-    """Users on each server by dominant resource: that of which a task takes the largest part, of ties the first."""
+    """The users on each server by dominant resource: the largest fraction of capacity per task, the first of ties."""
 
     def __init__(self, cluster: Cluster) -> None:
         self.cluster, self.first = cluster, [dict[int, int]() for _ in range(cluster.servers)]
@@ -1691,21 +1711,21 @@ class Dominance:
                 self.first[s][j] = next(i for i, p in enumerate(parts) if p >= max(parts) * (1 - ROUNDING))
 
     def split(self, s: int, i: int) -> list[list[int]]:
-        """Users dominant in a resource, and the others."""
+        """The users dominant in a resource, and the others."""
         return [[j for j, k in self.first[s].items() if (k == i) == mine] for mine in (True, False)]
 
-    def asked(self, s: int, i: int) -> list[Fraction]:
-        """Units that one task of each dominant user asks for, and of each other user."""
-        return [added(self.cluster.demands[j][s][i] for j in users) for users in self.split(s, i)]
+    def requested(self, s: int, i: int) -> list[Fraction]:
+        """The units that one task of each dominant user requests, and those of the others."""
+        return [exact_sum(self.cluster.demands[j][s][i] for j in users) for users in self.split(s, i)]
 
     def short(self, s: int, i: int) -> bool:
-        """Whether one task of each user asks for more than a server has."""
-        return sum(self.asked(s, i)) > self.cluster.capacities[s][i] * (1 + ROUNDING)
+        """Whether one task of each user requests more than a server has."""
+        return sum(self.requested(s, i)) > self.cluster.capacities[s][i] * (1 + ROUNDING)
 
     def fractions(self, aggregate: Block) -> list[list[Fraction]]:
-        """By server, the common part of each resource for its dominant users, and for the others.
+        """By server and resource, the fraction of the dominant users and that of the others.
 
-        Sums are rounded up by less than 2^-100 of themselves, and parts are made larger by as much.
+        Sums are rounded up by less than 2^-100 of themselves, and fractions are enlarged by as much.
         """
         cluster, sums, more = self.cluster, [], 1 + Fraction(1, 2**100)
         raw = aggregate.given.get("units") == "raw"
@@ -1713,24 +1733,26 @@ class Dominance:
             sums.append([ZERO, ZERO])
             for i, c in enumerate(cluster.capacities[s]):
                 size = 1 if raw or not c else c
-                sums[s] = [x + up(q * a / size) for x, a in zip(sums[s], self.asked(s, i), strict=True)]
+                sums[s] = [x + up(q * a / size) for x, a in zip(sums[s], self.requested(s, i), strict=True)]
         if aggregate.given.get("over") != "server":
-            sums = [[up(added(pair[k] for pair in sums)) for k in (0, 1)]] * cluster.servers
+            sums = [[up(exact_sum(pair[k] for pair in sums)) for k in (0, 1)]] * cluster.servers
         return [[up(x / sum(pair) * more) for x in pair] if any(pair) else [ONE, ZERO] for pair in sums]
 
     def parts(self, s: int, i: int, fractions: Sequence[Fraction]) -> list[Fraction]:
-        """Units of a server's resource for its dominant users, and for the others."""
-        c, asked = self.cluster.capacities[s][i], self.asked(s, i)
-        if not all(asked):
-            return [c if a else ZERO for a in asked]
-        if self.short(s, i) and asked[0] < fractions[0] * c:  # a group that asks for less than its part leaves the rest
-            return [asked[0], c - asked[0]]
-        if self.short(s, i) and asked[1] < fractions[1] * c:
-            return [c - asked[1], asked[1]]
+        """The units of a server's resource for its dominant users, and for the others."""
+        c, requested = self.cluster.capacities[s][i], self.requested(s, i)
+        if not all(requested):
+            return [c if a else ZERO for a in requested]
+        if (
+            self.short(s, i) and requested[0] < fractions[0] * c
+        ):  # a group that requests less than its part leaves the rest
+            return [requested[0], c - requested[0]]
+        if self.short(s, i) and requested[1] < fractions[1] * c:
+            return [c - requested[1], requested[1]]
         return [f * c for f in fractions]
 
     def bases(self, base: Block, s: int, i: int) -> dict[int, Fraction]:
-        """Positive bases of users for a resource of a server."""
+        """The positive bases of users for a resource of a server."""
         cluster, here, c = self.cluster, self.first[s], self.cluster.capacities[s][i]
         if base.name != "FairShareBase":
             if base.text not in cluster.given:
@@ -1748,12 +1770,12 @@ class Dominance:
         return found
 
 
-def divided(
+def gap_of_bundles(
     cluster: Cluster, objective: Block, conditions: Sequence[Block], bundles: list[Table]
 ) -> tuple[Fraction, list[str]]:
-    """The gap of bundles under weighted logarithms, the largest of any group, and the parts and requests they exceed.
+    """The largest gap of a group's bundles under weighted logarithms, and the parts and requests that bundles exceed.
 
-    The problem separates by server, resource and group, and each group is bounded by a price that is computed here.
+    The problem separates by server, resource and group; each group is bounded by the price of the closed form.
     """
     logs = {term.text: term for factor, term in objective.terms if factor}
     aggregates = {c.text: c for c in conditions if c.name == "GlobalAggregateResource"}
@@ -1765,14 +1787,14 @@ def divided(
         or len(aggregates) > 1
         or not names <= {"GlobalAggregateResource", "AtMostRequested"}
     ):
-        raise CannotCheck("weighted logarithms beside other objectives or conditions are a cone program over bundles")
+        raise CannotCheck("weighted logarithms with other objectives or constraints are a cone program over bundles")
     base = log.given.get("base") or Block("FairShareBase", {}, "FairShareBase()")
     if base.name == "FairShareBase" and len({cluster.weights[j] for j in cluster.active}) > 1:
         raise Fault(f"{base.text} is not defined for unequal weights")
-    said = {"units": ("share", "raw"), "over": ("cluster", "server"), "growth": ("proportional", "equal")}
+    choices = {"units": ("share", "raw"), "over": ("cluster", "server"), "growth": ("proportional", "equal")}
     for one in (base, *aggregates.values()):
-        if one.text not in cluster.given and any(v not in said.get(k, ()) for k, v in one.given.items()):
-            raise Fault(f"{one.text} has a parameter that is none of {said}")
+        if one.text not in cluster.given and any(v not in choices.get(k, ()) for k, v in one.given.items()):
+            raise Fault(f"{one.text} has an unknown parameter or value; known are {choices}")
     users, gap, faults = Dominance(cluster), ZERO, list[str]()
     fractions = next((users.fractions(c) for c in aggregates.values()), None)
     for s, q in enumerate(cluster.counts):
@@ -1782,55 +1804,57 @@ def divided(
             capped = "AtMostRequested" in names and users.short(s, i)
             groups = users.split(s, i) if fractions else [list(users.first[s])]
             for members, part in zip(groups, users.parts(s, i, fractions[s]) if fractions else [c], strict=True):
-                held = {j: bundles[j][s][i] / q for j in members}
+                bundle = {j: bundles[j][s][i] / q for j in members}
                 most = {j: cluster.demands[j][s][i] for j in members if capped}
-                if sum(held.values()) > part * (1 + VIOLATION) + c * ROUNDING:
+                if sum(bundle.values()) > part * (1 + VIOLATION) + c * ROUNDING:
                     faults.append(f"{where}: a group of users holds more than its part")
-                if any(held[j] > limit * (1 + VIOLATION) for j, limit in most.items()):
+                if any(bundle[j] > limit * (1 + VIOLATION) for j, limit in most.items()):
                     faults.append(f"{where}: a user holds more than its request")
                 own = {j: bases[j] for j in members if j in bases}
-                if own and (part <= 0 or any(held[j] <= 0 for j in own)):
-                    raise Fault(f"{where}: a user with a base holds nothing, so the objective is minus infinity")
-                gap = max(gap, gap_of_group(part, own, held, most))
+                if own and (part <= 0 or any(bundle[j] <= 0 for j in own)):
+                    raise Fault(f"{where}: a user with a base has nothing, so the objective is minus infinity")
+                gap = max(gap, gap_of_group(part, own, bundle, most))
     return gap, faults
 
 
 def gap_of_group(
-    part: Fraction, base: Mapping[int, Fraction], held: Mapping[int, Fraction], most: Mapping[int, Fraction]
+    part: Fraction, base: Mapping[int, Fraction], bundle: Mapping[int, Fraction], most: Mapping[int, Fraction]
 ) -> Fraction:
-    """How far bundles h of users with bases are from the optimum, as a part of what halving all of them costs.
+    """The excess of a group's best bundles over its bundles h, relative to the cost of halving all of them (Bound 6.5).
 
-    At a price p the best response is ``a = min(most, base / p)``, so no bundles are worth more than ``sum base log a -
-    p (sum a - part)``; and ``log(a / h) <= a / h - 1``. Any price bounds; ``1 / p = t`` where ``sum min(most, t base)``
-    is the part bounds best, 0 where all requests are granted.
+    At a price p the best response is ``a = min(most, base / p)``. So the objective is at most ``sum base log a - p (sum
+    a - part)``, and ``log(a / h) <= a / h - 1``. Any price bounds. ``1 / p = t`` with ``sum min(most, t base) = part``
+    is the tightest; 0 if all requests are granted.
     """
-    left, weight = part, added(base.values())
-    for j in sorted(base if most else (), key=lambda j: most[j] / base[j]):  # in the order of reaching requests
+    left, weight = part, exact_sum(base.values())
+    for j in sorted(base if most else (), key=lambda j: most[j] / base[j]):  # as requests are reached
         if most[j] * weight > left * base[j]:
             break
         left, weight = left - most[j], weight - base[j]
     p = up(weight / left) if weight else weight
-    excess = p * (part - sum(held[j] for j in base))
+    excess = p * (part - sum(bundle[j] for j in base))
     for j, b in base.items():
         best = min(b / p, most.get(j, b / p)) if p else most[j]
-        excess = up(excess + (best - held[j]) * (b / held[j] - p))
+        excess = up(excess + (best - bundle[j]) * (b / bundle[j] - p))
     return excess / (LOG_2 * sum(base.values())) if excess > 0 else ZERO
 
 
-def overheld(cluster: Cluster, bundles: list[Table], exactly: bool) -> list[str]:
-    """What bundles violate, and tasks that do not fit in them: ``exactly`` those that fit, if nothing else decides."""
+def bundle_violations(cluster: Cluster, bundles: list[Table], exactly: bool) -> list[str]:
+    """Violations by bundles, and tasks that do not fit in them, or (``exactly``) are fewer than fit."""
     faults, active = [], set(cluster.active)
     for s in range(cluster.servers):
         for i, room in enumerate(cluster.room[s]):
-            if added(held[s][i] for held in bundles) > room * (1 + VIOLATION):
+            if exact_sum(bundle[s][i] for bundle in bundles) > room * (1 + VIOLATION):
                 faults.append(f"{cluster.resources[i]!r} on server {s}: bundles exceed the capacity")
-    for j, held in enumerate(bundles):
+    for j, bundle in enumerate(bundles):
         who, runs = f"user {cluster.users[j]!r}", set(cluster.open[j]) if j in active else set()
-        if any(min(row) < 0 or (s not in runs and any(row)) for s, row in enumerate(held)):
+        if any(min(row) < 0 or (s not in runs and any(row)) for s, row in enumerate(bundle)):
             faults.append(f"{who} holds less than nothing, or a part of a server where it may not run")
-        needs = [[(a, d) for a, d in zip(held[s], cluster.demands[j][s], strict=True) if d] for s in range(len(held))]
+        needs = [
+            [(a, d) for a, d in zip(bundle[s], cluster.demands[j][s], strict=True) if d] for s in range(len(bundle))
+        ]
         fit = [min((a / d for a, d in pairs), default=ZERO) for pairs in needs]
-        total, limit = added(fit), cluster.limits[j]
+        total, limit = exact_sum(fit), cluster.limits[j]
         cut = limit / total if limit is not None and total > limit else ONE
         for s, runs_now in enumerate(cluster.tasks[j]):
             if runs_now > fit[s] * (1 + VIOLATION) or (exactly and runs_now < fit[s] * cut * (1 - VIOLATION)):
@@ -1841,8 +1865,8 @@ def overheld(cluster: Cluster, bundles: list[Table], exactly: bool) -> list[str]
 # -- whole tasks ------------------------------------------------------------------------------------------------------
 
 
-def misplaced(cluster: Cluster, placement: Any) -> list[str]:
-    """What is wrong with numbers of tasks by individual server, of which row s stands for ``counts[s]``."""
+def placement_violations(cluster: Cluster, placement: Any) -> list[str]:
+    """Violations by tasks on individual servers; row s stands for ``counts[s]`` of them."""
     placed: Table = numbers(placement, "placement", cluster.n, sum(cluster.counts))
     faults, begin = [], 0
     if any(x < 0 or x.as_integer_ratio()[1] > 1 for row in placed for x in row):
@@ -1851,8 +1875,8 @@ def misplaced(cluster: Cluster, placement: Any) -> list[str]:
         for k in range(begin, begin + q):
             cluster.clock.check()
             for i, room in enumerate(cluster.capacities[s]):
-                used = added(cluster.demands[j][s][i] * row[k] for j, row in enumerate(placed) if row[k])
-                if used > room * min(1 + VIOLATION, cluster.usable[i] * (1 + OF_BLOCKS)):
+                used = exact_sum(cluster.demands[j][s][i] * row[k] for j, row in enumerate(placed) if row[k])
+                if used > room * min(1 + VIOLATION, cluster.usable[i] * (1 + BLOCK_VIOLATION)):
                     faults.append(f"{cluster.resources[i]!r} on individual server {k}: tasks exceed what may be used")
         if any(sum(row[begin : begin + q]) != cluster.tasks[j][s] for j, row in enumerate(placed)):
             faults.append(f"placement: other tasks on server {s} than in tasks_by_server")
@@ -1860,64 +1884,66 @@ def misplaced(cluster: Cluster, placement: Any) -> list[str]:
     return faults
 
 
-def leave_out(cluster: Cluster, conditions: Sequence[Block]) -> str:
-    """Leave out users of whom not one whole task fits, unless conditions may look at several users."""
+def leave_out_small_users(cluster: Cluster, conditions: Sequence[Block]) -> str:
+    """Leave out users of whom no whole task fits, unless a constraint may compare users."""
     bounds = {"MinTasks", "MaxTasks", "SharingIncentive", "Reserve"}
     bounds |= set() if cluster.by_server else {"MinShare", "MaxShare"}
     before = len(cluster.active)
     for j in list(cluster.active) if {c.name for c in conditions} <= bounds else ():
-        alone = [(cluster.alone(j, s, cluster.usable) or ZERO) / cluster.counts[s] for s in cluster.open[j]]
+        alone = [(cluster.tasks_alone(j, s, cluster.usable) or ZERO) / cluster.counts[s] for s in cluster.open[j]]
         if min(b for b in (max(alone), cluster.high[j]) if b is not None) * (1 + VIOLATION) < 1:
             cluster.active.remove(j)
     out = before - len(cluster.active)
-    return f"; users left out, of whom no whole task fits: {out}" if out else ""
+    return f"; users left out because no whole task fits: {out}" if out else ""
 
 
-def lost(cluster: Cluster, tier: Block, rows: Rows, held: Mapping[str, Any]) -> tuple[Fraction | None, str]:
-    """The part of the divisible optimum of a tier that whole tasks lose at most, and what it is a part of."""
+def loss_of_whole_tasks(
+    cluster: Cluster, tier: Block, rows: Rows, entry: Mapping[str, Any]
+) -> tuple[Fraction | None, str]:
+    """A bound on the part of a tier's divisible optimum that whole tasks lose, and a sentence about it."""
     if not cluster.active:
         return ZERO, "they lose nothing"
     try:
         if tier.name in ("Leximin", "MaxMin"):
-            gap, what = lost_of_smallest(cluster, tier.share, held), "the smallest divisible level"
+            gap, what = loss_of_smallest_level(cluster, tier.share, entry), "the smallest divisible level"
         else:
-            if "divisible" in held:
-                cluster.near = numbers(held["divisible"], "divisible", cluster.n, cluster.servers)
-            gap, what = gap_of_tier(cluster, tier, rows, held), "the divisible optimum"
+            if "divisible" in entry:
+                cluster.tangents_at = numbers(entry["divisible"], "divisible", cluster.n, cluster.servers)
+            gap, what = gap_of_tier(cluster, tier, rows, entry), "the divisible optimum"
             if len(tier.terms) > 1:
-                what = "what halving them costs, against the divisible optimum"
+                what = "the cost of halving them, compared with the divisible optimum"
             elif tier.name != "OrderedWeighted" and not is_linear(tier):  # of logarithms of power means
                 low = DOWN.next_minus(DOWN.exp(_decimals(-gap)[0]))
-                gap = 1 - enclosed(low, low).low
+                gap = 1 - outward(low, low).low
     except (CannotCheck, Fault) as reason:
-        return None, f"nothing here bounds what they lose: {reason}"
+        return None, f"their loss is not bounded: {reason}"
     return gap, f"they lose at most {math.ceil(gap * 10**4) / 100:g}% of {what}"
 
 
-def lost_of_smallest(cluster: Cluster, share: Block, held: Mapping[str, Any]) -> Fraction:
-    """The part of the smallest divisible share per weight that is lost at most.
+def loss_of_smallest_level(cluster: Cluster, share: Block, entry: Mapping[str, Any]) -> Fraction:
+    """A bound on the part of the smallest divisible share per weight that is lost (Proposition 15.7).
 
-    At prices p no level is above ``p'C / sum_j w_j p'd_j / c_j``. All prices of the evidence are tried, and each
+    At prices p no level exceeds ``p'C / sum_j w_j p'd_j / c_j``. The prices of the evidence are tried, and each
     resource by itself, which is exact on one pool.
     """
     below, above = cluster.coefficients(share)
     level = min(v / cluster.weights[j] for j, v in cluster.shares(below).items())
     per = {j: {s: above[j][s] / cluster.weights[j] for s in cluster.open[j] if above[j][s]} for j in cluster.active}
-    top = min(cluster.most(j) * max(c.values()) for j, c in per.items())
-    prices = [one["prices"] for one in held.get("levels", [held]) if "prices" in one]
+    top = min(cluster.most_tasks(j) * max(c.values()) for j, c in per.items())
+    prices = [one["prices"] for one in entry.get("levels", [entry]) if "prices" in one]
     prices += [[[int(i == k) for i in range(cluster.m)]] * cluster.servers for k in range(cluster.m)]
     for p in prices:
         evidence = Evidence(cluster, {"prices": p}, [])
-        cost = added(down(min(evidence.cost[j][s] / v for s, v in c.items())) for j, c in per.items())
-        top = min(top, up(evidence.worth(cluster.places())) / down(cost)) if cost else top
+        cost = exact_sum(down(min(evidence.cost[j][s] / v for s, v in c.items())) for j, c in per.items())
+        top = min(top, up(evidence.right_hand_side(cluster.usable_units())) / down(cost)) if cost else top
     return max(1 - level / top, ZERO) if top else top
 
 
 # -- files ------------------------------------------------------------------------------------------------------------
 
 
-def natural(cluster: Cluster, objective: Block, level: Fraction) -> Fraction:
-    """A level of an objective as `Goal` counts: u(z) is Box-Cox's but for a constant."""
+def in_goal_units(cluster: Cluster, objective: Block, level: Fraction) -> Fraction:
+    """A level of an objective in the units of `Goal`, whose utilities differ by Box-Cox's constant."""
     for factor, term in objective.terms:
         alpha = number(term.given["alpha"], "alpha") if term.name == "AlphaFair" else ONE
         if alpha not in (0, 1):
@@ -1926,48 +1952,46 @@ def natural(cluster: Cluster, objective: Block, level: Fraction) -> Fraction:
 
 
 def value_of(cluster: Cluster, objective: Block, scale: Fraction = ONE) -> Fraction:
-    """The value of an objective at the file's tasks times a scale, from below."""
+    """A lower bound on the value of an objective at the current tasks times ``scale``."""
     goal = Goal(cluster)
     goal.add(objective, ONE)
     return goal.value(scale)
 
 
-def worth_of(cluster: Cluster, term: Block, bundles: list[Table]) -> tuple[Fraction, Fraction]:
-    """The value of an objective of one term at the file's tasks, rounded by much less than `VIOLATION`, and by what
-    multiple of relative errors in tasks and logarithms it changes.
-    """
+def objective_value(cluster: Cluster, term: Block, bundles: list[Table]) -> tuple[Fraction, Fraction]:
+    """The value of a one-term objective, and its change per relative error in tasks and logarithms."""
     if term.name == "WeightedLog":
         users, base = Dominance(cluster), term.given.get("base") or Block("FairShareBase", {}, "FairShareBase()")
         logs = [
-            (q * b, Fraction(size_of(bundles[j][s][i] / q)))
+            (q * b, Fraction(approximate_log(bundles[j][s][i] / q)))
             for s, q in enumerate(cluster.counts)
             for i in range(cluster.m)
             for j, b in users.bases(base, s, i).items()
         ]
-        return added(b * v for b, v in logs), added(b * (1 + abs(v)) for b, v in logs)
+        return exact_sum(b * v for b, v in logs), exact_sum(b * (1 + abs(v)) for b, v in logs)
     shares = cluster.shares(cluster.coefficients(term.share)[0])
     if term.name == "FairnessEfficiency":
         return measure(cluster, term, shares)
     alpha = number(term.given["alpha"], "alpha", 0) if term.name == "AlphaFair" else ZERO
     if is_linear(term):
-        value = added(shares.values())
+        value = exact_sum(shares.values())
         return value, value
     levels = {j: share / cluster.weights[j] for j, share in shares.items()}
     if alpha == 1:
-        logs = [(cluster.weights[j], Fraction(size_of(z))) for j, z in levels.items()]
-        return added(w * v for w, v in logs), added(w * (1 + abs(v)) for w, v in logs)
+        logs = [(cluster.weights[j], Fraction(approximate_log(z))) for j, z in levels.items()]
+        return exact_sum(w * v for w, v in logs), exact_sum(w * (1 + abs(v)) for w, v in logs)
     if term.name == "AlphaFair":
         value = exp(log_of_powers(cluster, levels, 1 - alpha)) / (1 - alpha) if any(levels.values()) else ZERO
         return value, abs(value) * (1 + abs(1 - alpha))
     v = [number(x, "a weight", 0) for x in as_list(term.given.get("weights", 1))]
     ordered = sorted(levels.values()) if len(v) > 1 else [min(levels.values())]
-    value = added(x * z for x, z in zip(v, ordered, strict=False))
+    value = exact_sum(x * z for x, z in zip(v, ordered, strict=False))
     return value, value
 
 
 def measure(cluster: Cluster, term: Block, shares: Mapping[int, Fraction]) -> tuple[Fraction, Fraction]:
-    """`worth_of` `FairnessEfficiency`: ``sgn(1 - beta) (sum_j w_j (s_j / (w_j S))^(1 - beta))^(1 / beta) S^lam``."""
-    beta, lam, total = number(term.given["beta"], "beta"), number(term.given["lam"], "lam"), added(shares.values())
+    """`objective_value` of ``sgn(1 - beta) (sum_j w_j (s_j / (w_j S))^(1 - beta))^(1 / beta) S^lam``."""
+    beta, lam, total = number(term.given["beta"], "beta"), number(term.given["lam"], "lam"), exact_sum(shares.values())
     even = log_of_powers(cluster, {j: s / (cluster.weights[j] * total) for j, s in shares.items()}, 1 - beta) / beta
     efficient = lam * log(total).low
     value = exp(even + efficient) * (1 if beta <= 1 else -1)
@@ -1975,115 +1999,118 @@ def measure(cluster: Cluster, term: Block, shares: Mapping[int, Fraction]) -> tu
 
 
 def log_of_powers(cluster: Cluster, levels: Mapping[int, Fraction], q: Fraction) -> Fraction:
-    """The logarithm of ``sum_j w_j z_j^q`` for levels z of the users who take part, where ``0^0 = 1``."""
-    weight = added(cluster.weights[j] for j in levels)
+    """The logarithm of ``sum_j w_j z_j^q`` for levels z of the active users, with ``0^0 = 1``."""
+    weight = exact_sum(cluster.weights[j] for j in levels)
     mean = power_mean(levels, {j: cluster.weights[j] / weight for j in levels}, q).low if q else ONE
     return log(weight).low + q * log(mean).low
 
 
 def exp(x: Fraction) -> Fraction:
-    """The exponential, of what is beyond floats any number that is beyond them too."""
+    """The exponential; arguments are clipped beyond the range of floats."""
     return Fraction(DOWN.exp(_decimals(max(min(x, Fraction(800)), Fraction(-800)))[0]))
 
 
 def check_objective(cluster: Cluster, objective: Block, data: Mapping[str, Any]) -> None:
-    """Refuse an objective of a file that is another number than the value at its tasks, but for rounding."""
-    said = data.get("objective")
-    if said is None:
+    """Refuse a stored objective that differs from the value at the tasks by more than rounding."""
+    stored = data.get("objective")
+    if stored is None:
         return
-    if not isinstance(said, (int, float)) or isinstance(said, bool) or math.isnan(said):
-        raise Fault(f"objective is {short(repr(said))}, not a number")
+    if not isinstance(stored, (int, float)) or isinstance(stored, bool) or math.isnan(stored):
+        raise Fault(f"objective is {short(repr(stored))}, not a number")
     value = size = ZERO
-    held = data.get("bundles") and numbers(data["bundles"], "bundles", cluster.n, cluster.servers, cluster.m)
+    bundles = data.get("bundles") and numbers(data["bundles"], "bundles", cluster.n, cluster.servers, cluster.m)
     for factor, term in objective.terms if cluster.active else ():
         cluster.clock.check()
         if factor:
-            worth, unit = worth_of(cluster, term, held or [])
-            value, size = value + factor * worth, size + factor * unit
-    overflows = math.isinf(said) and abs(value) > BEYOND and (value > 0) == (said > 0)
-    if not overflows and (math.isinf(said) or abs(Fraction(said) - value) > VIOLATION * size + LEAST_FLOAT):
-        raise Fault(f"objective is {said:.12g} in the file, and {float(value):.12g} at its tasks")
+            part, unit = objective_value(cluster, term, bundles or [])
+            value, size = value + factor * part, size + factor * unit
+    overflows = math.isinf(stored) and abs(value) > HUGE and (value > 0) == (stored > 0)
+    if not overflows and (math.isinf(stored) or abs(Fraction(stored) - value) > VIOLATION * size + LEAST_FLOAT):
+        raise Fault(f"objective is {stored:.12g} in the file, but {float(value):.12g} at its tasks")
 
 
 def check_prices(cluster: Cluster, objective: Block, data: Mapping[str, Any]) -> str:
-    """Refuse prices of a file that are not those of its evidence but for rounding, or say why they are not compared."""
-    held = (data.get("proof") or [{}])[0]
+    """Refuse stored prices that differ from those of the evidence by more than rounding, or say why they are not
+    compared.
+    """
+    entry = (data.get("proof") or [{}])[0]
     if data.get("prices") is None:
         return ""
-    if held.get("kind") != "prices":
-        return f"evidence of kind {held.get('kind')!r} holds others or none"
+    if entry.get("kind") != "prices":
+        return f"evidence of kind {entry.get('kind')!r} has no prices to compare with"
     if any(term.name == "FairnessEfficiency" for _, term in objective.terms):
-        return "the evidence holds those of alpha-fairness"
-    unit, (_, first) = number(held.get("unit", 1), "unit"), objective.terms[0]
+        return "the evidence has the prices of an alpha-fair objective"
+    unit, (_, first) = number(entry.get("unit", 1), "unit"), objective.terms[0]
     alpha = number(first.given["alpha"], "alpha") if first.name == "AlphaFair" else ZERO
     natural = power(unit, 1 - alpha).low
-    said, own = (numbers(one["prices"], "prices", cluster.servers, cluster.m) for one in (data, held))
-    for s, row in enumerate(said):
+    stored, own = (numbers(one["prices"], "prices", cluster.servers, cluster.m) for one in (data, entry))
+    for s, row in enumerate(stored):
         for i, p in enumerate(row):
             of_evidence = max(own[s][i], ZERO) * natural
             if abs(p - of_evidence) > VIOLATION * of_evidence + LEAST_FLOAT:
                 where = f"{cluster.resources[i]!r} on server {s}"
-                raise Fault(f"the price of {where} is {float(p):.12g}, and {float(of_evidence):.12g} by the evidence")
+                raise Fault(f"the price of {where} is {float(p):.12g}, but {float(of_evidence):.12g} in the evidence")
     return ""
 
 
-def keep(cluster: Cluster, tier: Block, rows: Rows, held: Mapping[str, Any]) -> Rows:
-    """Require of later tiers that an earlier one keeps what its own tasks reach: its `level`, of leximin the level of
-    each user but for 1e-7. The file's tasks may miss that by as much as conditions. Without own tasks, what it has in
-    the file.
+def keep_level(cluster: Cluster, tier: Block, rows: Rows, entry: Mapping[str, Any]) -> Rows:
+    """Require of later tiers that they keep an earlier tier's level, and return the rows.
+
+    It is the level that the tier's own tasks reach (of leximin each user's, up to 1e-7); without own tasks, that of the
+    file's tasks. The file's tasks may miss it by the tolerance of constraints.
     """
     if [term.name for _, term in tier.terms] == ["FairnessEfficiency"]:
-        tier = Block("Sum", {"terms": [(factor, of_edge(term)) for factor, term in tier.terms]}, tier.text)
+        tier = Block("Sum", {"terms": [(factor, as_alpha_fair(term)) for factor, term in tier.terms]}, tier.text)
     in_levels, (c, _) = tier.name == "Leximin", cluster.coefficients(tier.share)
-    own = held.get("tasks") if in_levels or "level" in held else None
+    own = entry.get("tasks") if in_levels or "level" in entry else None
     with cluster.at(numbers(own, "tasks", cluster.n, cluster.servers) if own else cluster.tasks):
         if own and (faults := cluster.infeasible(rows)):
             raise Fault(f"at the tasks of {tier.text}: {faults[0]}")
         z = cluster.shares(c)
         value = ZERO if in_levels else value_of(cluster, tier, 1 - VIOLATION if own else ONE)
     if in_levels:
-        part = 1 - OF_BLOCKS if own else ONE
+        part = 1 - BLOCK_VIOLATION if own else ONE
         at = [part * z.get(j, ZERO) for j in range(cluster.n)]
-        if any(s < at[j] * (1 - OF_BLOCKS) for j, s in cluster.shares(c).items()):
+        if any(s < at[j] * (1 - BLOCK_VIOLATION) for j, s in cluster.shares(c).items()):
             raise Fault(f"a user is below its level of {tier.text}")
         return cluster._share_bounds(Block("MinShare", {"level": at, "share": tier.share}, tier.text))
     level, unit = value, abs(value) or ONE
     if own:
-        level = number(held["level"], "level")
-        level, unit = natural(cluster, tier, level), abs(level) or ONE
+        level = number(entry["level"], "level")
+        level, unit = in_goal_units(cluster, tier, level), abs(level) or ONE
         if not level <= value:
             raise Fault(f"the tasks of {tier.text} do not reach its level")
-        if value_of(cluster, tier) < level - OF_BLOCKS * unit:
+        if value_of(cluster, tier) < level - BLOCK_VIOLATION * unit:
             raise Fault(f"{tier.text} is below its level")
-    if of_smallest(tier)[1].name == "MaxMin" or is_linear(tier):
+    if as_max_min(tier)[1].name == "MaxMin" or is_linear(tier):
         return cluster.impose(Block("AtLeast", {"objective": tier, "level": level}, tier.text))
-    cluster.kept.append((tier, level, unit))
+    cluster.kept_levels.append((tier, level, unit))
     return []
 
 
-def priced(cluster: Cluster, objective: Block, rows: Rows, held: Mapping[str, Any]) -> Fraction:
+def gap_by_prices(cluster: Cluster, objective: Block, rows: Rows, entry: Mapping[str, Any]) -> Fraction:
     """The gap of a sum of objectives, by prices."""
-    unit = number(held.get("unit", 1), "unit")
+    unit = number(entry.get("unit", 1), "unit")
     if unit <= 0 or (unit != 1 and len(objective.terms) > 1):
-        raise Fault("unit is not positive, or changes the proportions of a sum")
+        raise Fault("unit is not positive, or is not 1 for a sum of objectives")
     alone, bounded = Goal(cluster), Goal(cluster)
     for goal in (alone, bounded):
         goal.add(objective, ONE, unit)
-    evidence = Evidence(cluster, held, rows, len(cluster.kept))
-    bounded.keep(evidence)
-    return relative_gap(objective, alone, bound(bounded, evidence, evidence.worth(cluster.places())))
+    evidence = Evidence(cluster, entry, rows, len(cluster.kept_levels))
+    bounded.add_kept_levels(evidence)
+    return relative_gap(objective, alone, bound(bounded, evidence, evidence.right_hand_side(cluster.usable_units())))
 
 
-def lined(cluster: Cluster, objective: Block, rows: Rows, held: Mapping[str, Any]) -> Fraction:
+def gap_by_lines(cluster: Cluster, objective: Block, rows: Rows, entry: Mapping[str, Any]) -> Fraction:
     """The gap of `FairnessEfficiency` alone, by lines."""
     if len(objective.terms) > 1:
-        raise Fault("lines are evidence for one objective")
-    return Plane(cluster, objective.terms[0][1], rows).gap(held)
+        raise Fault("lines are no evidence for a sum of objectives")
+    return Plane(cluster, objective.terms[0][1], rows).gap(entry)
 
 
 class Kind(NamedTuple):
-    """Evidence that belongs to some policies only: ``objectives`` it may prove (alone, or as ``terms`` of a sum), the
-    condition of the policy that it ``needs``, its ``keys``, and its gap.
+    """A kind of evidence: the ``objectives`` it proves (alone, or with ``terms`` in sums), the constraint that it
+    ``needs``, its ``keys``, and its gap.
     """
 
     objectives: tuple[str, ...]
@@ -2098,11 +2125,11 @@ LEVEL = ("users", *PRICES, "costs")
 LINE = ("levels", "slope", "kind", "unit", *PRICES)
 SUMS = ("Total", "AlphaFair", "MaxMin", "OrderedWeighted", "FairnessEfficiency")
 KINDS = {
-    "bottlenecks": Kind(("Leximin", "MaxMin"), False, "", (), bottlenecks),
-    "pulled": Kind(("Leximin", "MaxMin"), False, "EnvyFree", (), pulled),
-    "levels": Kind(("Leximin", "MaxMin"), False, "", ("levels",), levels),
-    "prices": Kind(SUMS, True, "", ("unit", *PRICES), priced),
-    "lines": Kind(("FairnessEfficiency",), True, "", ("lines", "largest", "smallest"), lined),
+    "bottlenecks": Kind(("Leximin", "MaxMin"), False, "", (), gap_by_bottlenecks),
+    "pulled": Kind(("Leximin", "MaxMin"), False, "EnvyFree", (), gap_by_envy),
+    "levels": Kind(("Leximin", "MaxMin"), False, "", ("levels",), gap_by_levels),
+    "prices": Kind(SUMS, True, "", ("unit", *PRICES), gap_by_prices),
+    "lines": Kind(("FairnessEfficiency",), True, "", ("lines", "largest", "smallest"), gap_by_lines),
 }
 # keys of a file, and of its instance
 FILE = (
@@ -2136,42 +2163,40 @@ INSTANCE = (
 FORMATS = ("fairopt.allocation/3", "fairopt.allocation/2", "fairopt.allocation/1")
 
 
-def only(held: Mapping[str, Any], keys: Iterable[str], what: str) -> None:
-    """Refuse other keys than those that are read."""
-    more = held.keys() - {*keys}
+def check_keys(entry: Mapping[str, Any], keys: Iterable[str], what: str) -> None:
+    """Refuse unknown keys."""
+    more = entry.keys() - {*keys}
     if more:
-        raise Fault(f"{what} has the key {min(more)!r}, which has no meaning there")
+        raise Fault(f"{what} has an unknown key {min(more)!r}")
 
 
-def gap_of_tier(cluster: Cluster, objective: Block, rows: Rows, held: Mapping[str, Any]) -> Fraction:
-    """The gap of one objective under rows and kept levels, by evidence of a kind that belongs to it (`KINDS`)."""
-    if held.get("why"):
-        raise CannotCheck(held["why"])
-    _, levelled = of_smallest(objective)
-    if held.get("tasks") and levelled.name in ("Leximin", "MaxMin"):
-        return gap_of_earlier(cluster, objective, rows, held)
-    kind = KINDS.get(held.get("kind", ""))
+def gap_of_tier(cluster: Cluster, objective: Block, rows: Rows, entry: Mapping[str, Any]) -> Fraction:
+    """The gap of one objective under rows and kept levels, by its evidence."""
+    if entry.get("why"):
+        raise CannotCheck(entry["why"])
+    _, levelled = as_max_min(objective)
+    if entry.get("tasks") and levelled.name in ("Leximin", "MaxMin"):
+        return gap_of_earlier(cluster, objective, rows, entry)
+    kind = KINDS.get(entry.get("kind", ""))
     names = {term.name for _, term in objective.terms}
     if kind is None or not names <= {*OBJECTIVES}:
-        raise CannotCheck("the file holds no evidence that can be checked by itself")
+        raise CannotCheck("the file has no evidence that this script can check")
     if not kind.terms:
         objective, names = levelled, {levelled.name}
     if not names <= {*kind.objectives}:
-        raise Fault(f"{held['kind']} are no evidence of {objective.text}")
+        raise Fault(f"evidence of kind {entry['kind']!r} does not apply to {objective.text}")
     if kind.needs and kind.needs not in cluster.imposed:
-        raise Fault(f"{held['kind']} are evidence under {kind.needs} only, which the policy does not ask for")
-    return kind.gap(cluster, objective, rows, held)
+        raise Fault(f"evidence of kind {entry['kind']!r} needs the constraint {kind.needs}, which the policy lacks")
+    return kind.gap(cluster, objective, rows, entry)
 
 
-def gap_of_earlier(cluster: Cluster, objective: Block, rows: Rows, held: Mapping[str, Any]) -> Fraction:
-    """The gap of a leximin or max-min at its own tasks, and by how much later tiers lowered levels since then: of
-    leximin any level, of max-min the smallest one.
-    """
-    _, levelled = of_smallest(objective)
+def gap_of_earlier(cluster: Cluster, objective: Block, rows: Rows, entry: Mapping[str, Any]) -> Fraction:
+    """The gap of a leximin or max-min tier at its own tasks, plus the relative fall of its levels in later tiers."""
+    _, levelled = as_max_min(objective)
     below, above = cluster.coefficients(levelled.share)
     after = cluster.shares(below)
-    with cluster.at(numbers(held["tasks"], "tasks", cluster.n, cluster.servers)):
-        gap, before = gap_of_tier(cluster, objective, rows, {**held, "tasks": None}), cluster.shares(above)
+    with cluster.at(numbers(entry["tasks"], "tasks", cluster.n, cluster.servers)):
+        gap, before = gap_of_tier(cluster, objective, rows, {**entry, "tasks": None}), cluster.shares(above)
     pairs = [(v / cluster.weights[j], after[j] / cluster.weights[j]) for j, v in before.items()]
     if levelled.name == "MaxMin":
         pairs = [(min(then for then, _ in pairs), min(now for _, now in pairs))]
@@ -2179,7 +2204,7 @@ def gap_of_earlier(cluster: Cluster, objective: Block, rows: Rows, held: Mapping
 
 
 def limits_as_rows(cluster: Cluster) -> Rows:
-    """Limits on tasks as rows, which prices need where a task is worth different amounts on different servers."""
+    """Task limits as rows, which prices need if a task's share differs by server."""
     return [
         ({(j, s): 1 / (high or ONE) for s in cluster.open[j]}, Fraction(bool(high)), False)
         for j in cluster.active
@@ -2188,16 +2213,16 @@ def limits_as_rows(cluster: Cluster) -> Rows:
 
 
 def violations(cluster: Cluster, data: Mapping[str, Any], rows: Rows, exactly: bool = False) -> list[str]:
-    """What tasks, bundles (which hold ``exactly`` the tasks, or room for them) and whole tasks violate."""
+    """The violations of tasks, whole tasks and bundles; bundles hold ``exactly`` the tasks, or room for them."""
     faults = cluster.infeasible(rows)
     if data.get("bundles") is not None:
-        held = numbers(data["bundles"], "bundles", cluster.n, cluster.servers, cluster.m)
-        faults += overheld(cluster, held, exactly)
-    return faults if data.get("placement") is None else faults + misplaced(cluster, data["placement"])
+        bundles = numbers(data["bundles"], "bundles", cluster.n, cluster.servers, cluster.m)
+        faults += bundle_violations(cluster, bundles, exactly)
+    return faults if data.get("placement") is None else faults + placement_violations(cluster, data["placement"])
 
 
 class Claim(NamedTuple):
-    """What a file claims to be the optimum ``of``, for which instance, with which coefficients taken as given."""
+    """What a file claims to solve: an objective, an instance, and coefficients taken as given."""
 
     of: str
     size: dict[str, int]
@@ -2207,30 +2232,34 @@ class Claim(NamedTuple):
     @classmethod
     def made(cls, data: Mapping[str, Any], policy: Block | None) -> Claim:
         """The claim of a file whose instance was checked."""
-        held, of = data["instance"], short(str(data["policy"]))
+        instance, of = data["instance"], short(str(data["policy"]))
         if policy is not None:
             conditions = [short(condition.text) for condition in policy.given.get("constraints", [])]
             of = short(policy.given["objective"].text) + " under " * bool(conditions) + ", ".join(conditions)
-        size = {"users": len(held["users"]), "servers": sum(held["counts"]), "resources": len(held["resources"])}
-        return cls(of, size, digest(held), tuple(data.get("given") or ()))
+        size = {
+            "users": len(instance["users"]),
+            "servers": sum(instance["counts"]),
+            "resources": len(instance["resources"]),
+        }
+        return cls(of, size, digest(instance), tuple(data.get("given") or ()))
 
-    def said(self, how: str = "") -> str:
-        """In words; ``how`` stands behind the policy."""
+    def text(self, how: str = "") -> str:
+        """The claim in words, with ``how`` after the objective."""
         sizes = ", ".join(f"{count:,} {what[: -1 if count == 1 else None]}" for what, count in self.size.items())
-        taken = f"; the coefficients of {', '.join(map(short, self.given))} are taken as given" if self.given else ""
-        return f"{self.of}{how}, for {sizes} (SHA-256 {self.digest[:16]}){taken}"
+        assumed = f"; the coefficients of {', '.join(map(short, self.given))} are taken as given" if self.given else ""
+        return f"{self.of}{how}, for {sizes} (SHA-256 {self.digest[:16]}){assumed}"
 
 
 def short(text: str, most: int = 200) -> str:
-    """A text, without its middle if it is long."""
+    """A text without its middle if it is long."""
     return text if len(text) <= most else f"{text[: most // 2]} ... {text[-most // 2 :]}"
 
 
 def policy_of(data: Mapping[str, Any]) -> Block | None:
-    """The policy of a file, None if it is a mechanism or holds more than fairopt's blocks; every key has a meaning."""
+    """The policy of a file; None for mechanisms and unknown blocks. Unknown keys are refused."""
     text, given = str(data["policy"]), data.get("given") or {}
-    only(data, FILE, "the file")
-    only(data["instance"], INSTANCE, "the instance")
+    check_keys(data, FILE, "the file")
+    check_keys(data["instance"], INSTANCE, "the instance")
     try:
         policy = block(text)
     except CannotCheck:
@@ -2238,81 +2267,82 @@ def policy_of(data: Mapping[str, Any]) -> Block | None:
     if not isinstance(policy, Block) or policy.name != "Policy":
         return None
     tiers = tiers_of(policy.given["objective"])
-    for k, held in enumerate(data.get("proof") or []):
-        kind = KINDS.get(held.get("kind", ""))
+    for k, entry in enumerate(data.get("proof") or []):
+        kind = KINDS.get(entry.get("kind", ""))
         earlier = ("tasks", "level") if k < len(tiers) - 1 and data.get("placement") is None else ()
         whole = ("divisible",) if data.get("placement") is not None else ()
-        only(held, ("kind", "why", *earlier, *whole, *(kind.keys if kind else ())), f"entry {k} of the proof")
+        check_keys(entry, ("kind", "why", *earlier, *whole, *(kind.keys if kind else ())), f"entry {k} of the proof")
     if data.get("binding") is not None and "EnvyFree" not in {c.name for c in policy.given.get("constraints", [])}:
-        raise Fault("binding holds pairs of users, and the policy does not ask for envy-freeness")
+        raise Fault("binding lists pairs of users, but the policy has no EnvyFree")
     foreign = [share for share in given if share not in text]
     if foreign:
-        raise Fault(f"coefficients are given of {short(foreign[0])}, which the policy does not have")
+        raise Fault(f"coefficients are given for {short(foreign[0])}, which the policy does not use")
     if data.get("bundles") is not None and data.get("placement") is not None:
-        raise Fault("an answer is of bundles or of whole tasks, not of both")
+        raise Fault("the file has both bundles and a placement of whole tasks")
     return policy
 
 
 def tiers_of(objective: Block) -> list[Block]:
-    """The tiers of an objective; itself without any."""
+    """The tiers of an objective; the objective itself if it has none."""
     return objective.given["tiers"] if objective.name == "Tiers" else [objective]
 
 
-def proved(data: Mapping[str, Any], cluster: Cluster, policy: Block | None) -> tuple[Fraction | None, str, list[str]]:
-    """The gap of a saved allocation, more words on it, and what is not feasible; of whole tasks what they lose."""
+def prove(data: Mapping[str, Any], cluster: Cluster, policy: Block | None) -> tuple[Fraction | None, str, list[str]]:
+    """The gap of a saved allocation (of whole tasks, their loss), a remark on it, and the violations."""
     if policy is None:
-        why = "; ".join(str(held["why"]) for held in data.get("proof") or () if held.get("why"))
+        why = "; ".join(str(entry["why"]) for entry in data.get("proof") or () if entry.get("why"))
         if not why:
-            block(str(data["policy"]))  # says what is not one of fairopt's
+            block(str(data["policy"]))  # raises if a block is unknown
         raise CannotCheck(why or f"{short(str(data['policy']))} is a mechanism, not the optimum of one objective")
     objective, conditions = policy.given["objective"], policy.given.get("constraints", [])
     if data.get("bundles") is not None:
         bundles = numbers(data["bundles"], "bundles", cluster.n, cluster.servers, cluster.m)
-        gap, faults = divided(cluster, objective, conditions, bundles)
+        gap, faults = gap_of_bundles(cluster, objective, conditions, bundles)
         return gap, "", violations(cluster, data, [], exactly=True) + faults
     rows = [row for condition in conditions for row in cluster.impose(condition)]
     faults = violations(cluster, data, rows)
     if faults or (not cluster.active and data.get("placement") is None):
         return ZERO, "", faults
-    cluster.clock.done.append("capacities, limits, eligibility and conditions hold")
+    cluster.clock.done.append("capacities, limits, eligibility and constraints hold")
     tiers = tiers_of(objective)
     terms = [term for tier in tiers for _, term in tier.terms]
     known: list[tuple[str, tuple[str, ...]]] = [(term.name, OBJECTIVES) for term in terms]
     known += [(term.share.name, SHARES) for term in terms]
     if any(name in PARAMETERS and name not in kind for name, kind in known):
-        raise Fault(f"{objective.text} is not an objective over a share")
+        raise Fault(f"{objective.text} is not an objective of a share")
     evidence = data.get("proof")
     if data.get("placement") is not None:
-        without = leave_out(cluster, conditions)
-        most, said = lost(cluster, tiers[0], rows, evidence[0] if evidence else {})
-        return most, said + without, []
+        without = leave_out_small_users(cluster, conditions)
+        loss, remark = loss_of_whole_tasks(cluster, tiers[0], rows, evidence[0] if evidence else {})
+        return loss, remark + without, []
     if not evidence:
         raise CannotCheck("it was saved without evidence")
     gap = ZERO
-    for tier, held in zip(tiers, evidence, strict=True):
-        gap = max(gap, gap_of_tier(cluster, tier, rows, held))
-        cluster.clock.done.append(f"{short(tier.text)} is proved to a gap of {rounded_up(at_least(gap))}")
-        rows = rows + (keep(cluster, tier, rows, held) if tier is not tiers[-1] else [])
-    return gap, ", each level given those before it" * cluster.step_by_step, faults
+    for tier, entry in zip(tiers, evidence, strict=True):
+        gap = max(gap, gap_of_tier(cluster, tier, rows, entry))
+        cluster.clock.done.append(f"{short(tier.text)} has a gap of at most {rounded_up(at_least(gap))}")
+        rows = rows + (keep_level(cluster, tier, rows, entry) if tier is not tiers[-1] else [])
+    return gap, ", each level given those before it" * cluster.given_earlier, faults
 
 
 def at_least(gap: Fraction) -> float:
-    """The smallest float that is no less."""
+    """The smallest float that is at least a gap."""
     return next(f for f in (float(gap), math.nextafter(float(gap), math.inf)) if math.isinf(f) or Fraction(f) >= gap)
 
 
 def verify(path: str | Path, instance: Any = None, *, time_limit: float | None = None) -> Verification:
-    """Prove a saved allocation again by arithmetic alone, from the file alone.
+    """Prove a saved allocation from its file alone, without a solver.
 
     Parameters
     ----------
     path : str or Path
         A JSON file that `Allocation.save` wrote.
     instance : Instance, optional
-        The instance that the answer should be for. Where the file holds another one, the answer is not proved, and the
-        faults say what differs. Order of users, servers and resources, notes, units and types of servers do not count.
+        The instance that the answer should be for. If the file holds another one, the answer is not proved, and
+        ``faults`` lists the differences. The order of users, servers and resources, notes, units and server types do
+        not count.
     time_limit : float, optional
-        Seconds; reading the file is not stopped. What is proved until then is said in ``statement``.
+        Seconds; reading the file does not count. ``statement`` says what was proved within them.
 
     Returns
     -------
@@ -2326,9 +2356,9 @@ def verify(path: str | Path, instance: Any = None, *, time_limit: float | None =
 
     Notes
     -----
-    What cannot be checked this way is said in ``statement``: blocks of your own other than shares and bundle bases
-    (whose numbers are taken as given), mechanisms, answers saved without evidence. Capacities, limits and eligibility
-    are checked in any case.
+    Not provable from a file are user-defined objectives and constraints, mechanisms, and answers saved without
+    evidence; ``statement`` says so. Coefficients of user-defined shares and bundle bases are taken as given.
+    Capacities, limits and eligibility are always checked.
 
     Examples
     --------
@@ -2338,7 +2368,7 @@ def verify(path: str | Path, instance: Any = None, *, time_limit: float | None =
     >>> fo.verify(file, cluster).ok
     True
     >>> print(fo.verify(file, cluster.with_weights([1, 2])))
-    not proved for the instance given, from which that of the file differs:
+    not proved: the file holds another instance than the one given:
       user 'user2': weight 1.0 in the file, 2.0 in the instance given
     """
     clock = Clock(time_limit)
@@ -2347,10 +2377,12 @@ def verify(path: str | Path, instance: Any = None, *, time_limit: float | None =
         policy, cluster = policy_of(data), Cluster(data, clock)
         claim, unchecked, left_out = Claim.made(data, policy), "", dict(UNREAD)
         if instance is not None and (others := differences(data["instance"], instance.to_dict())):
-            said = "not proved for the instance given, from which that of the file differs:"
-            return Verification(False, math.inf, said, tuple(others), str(data["policy"]), claim.size, claim.digest)
+            statement = "not proved: the file holds another instance than the one given:"
+            return Verification(
+                False, math.inf, statement, tuple(others), str(data["policy"]), claim.size, claim.digest
+            )
         try:
-            gap, how, faults = proved(data, cluster, policy)
+            gap, how, faults = prove(data, cluster, policy)
             close = gap is not None and (gap < 1 if data.get("placement") is not None else gap <= GAP)
             if policy is not None and close and not faults:
                 first = tiers_of(policy.given["objective"])[0]
@@ -2369,33 +2401,33 @@ def verify(path: str | Path, instance: Any = None, *, time_limit: float | None =
     except MemoryError:
         return Verification(False, math.inf, "not proved:", ("the file is too large for this machine's memory",))
     except (Fault, OSError, ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError) as e:
-        said = str(e) if isinstance(e, (Fault, OSError)) else f"not a whole allocation ({short(repr(e))})"
-        return Verification(False, math.inf, "not proved:", (said,))
+        statement = str(e) if isinstance(e, (Fault, OSError)) else f"not a complete allocation ({short(repr(e))})"
+        return Verification(False, math.inf, "not proved:", (statement,))
     about = (str(data["policy"]), claim.size, claim.digest)
     if faults:
         count = f"{len(faults)} fault{'s' * (len(faults) > 1)}"
         return Verification(False, math.inf, f"not feasible, {count}:", tuple(faults), *about)
     if unchecked:
-        said = f"cannot be checked this way: {unchecked}; capacities, limits and eligibility hold"
-        return Verification(False, math.inf, said, (), *about)
+        statement = f"cannot be checked this way: {unchecked}; capacities, limits and eligibility hold"
+        return Verification(False, math.inf, statement, (), *about)
     if data.get("placement") is not None and shown >= 1:
-        return Verification(False, shown, "not proved:", (f"whole tasks fit, but {how}; of {claim.said()}",), *about)
+        return Verification(False, shown, "not proved:", (f"whole tasks fit, but {how}; {claim.text()}",), *about)
     if data.get("placement") is not None:
-        said = f"proved: whole tasks that fit; {how}; of {claim.said()}"
-        return Verification(True, shown, said, (), *about, left_out)
+        statement = f"proved: whole tasks that fit; {how}; {claim.text()}"
+        return Verification(True, shown, statement, (), *about, left_out)
     if shown > GAP:
-        what = f"the evidence proves only a gap of {shown:.1e} of {claim.said(how)}"
+        what = f"the evidence proves only a gap of {shown:.1e} of {claim.text(how)}"
         return Verification(False, shown, "not proved:", (what,), *about)
-    said = f"proved: gap <= {rounded_up(shown)} of {claim.said(how)}"
-    return Verification(True, shown, said, (), *about, left_out)
+    statement = f"proved: gap <= {rounded_up(shown)} of {claim.text(how)}"
+    return Verification(True, shown, statement, (), *about, left_out)
 
 
 def read(path: str | Path) -> dict[str, Any]:
-    """A saved allocation, of which no key stands twice."""
+    """A saved allocation as JSON, without repeated keys."""
 
     def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         if len(dict(pairs)) < len(pairs):
-            raise Fault("a key stands twice")
+            raise Fault("a key occurs twice")
         return dict(pairs)
 
     try:
@@ -2403,19 +2435,19 @@ def read(path: str | Path) -> dict[str, Any]:
     except FileNotFoundError as error:
         raise FileNotFoundError(f"no file {path}; give one that Allocation.save wrote") from error
     except (UnicodeDecodeError, json.JSONDecodeError) as error:
-        raise Fault("not JSON; load a Parquet file by Allocation.load, and save it as .json") from error
+        raise Fault("not JSON; load a Parquet file with Allocation.load and save it as .json") from error
     if not isinstance(data, dict) or data.get("format") not in FORMATS:
         raise Fault("not a file that Allocation.save wrote as JSON")
     return data
 
 
 def rounded_up(x: float) -> str:
-    """Two digits, at least x."""
+    """Two digits, rounded up."""
     text = f"{x:.1e}"
     return text if float(text) >= x else f"{x * 1.1:.1e}"
 
 
 if __name__ == "__main__":
     found = [verify(name) for name in sys.argv[1:]]
-    print("\n".join(map(str, found)) or "give files that Allocation.save wrote")
+    print("\n".join(map(str, found)) or "usage: python verify.py FILE...")
     sys.exit(not found or not all(one.ok for one in found))

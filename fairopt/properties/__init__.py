@@ -10,18 +10,15 @@ The names for users, beside `fairopt.check`, `fairopt.audit` and `fairopt.prove`
 
 The files:
 
-* `names`: the properties by name, and numbers in sentences. `verdicts`: verdicts, and reports of many.
-* `checks`: the properties of one allocation. `pareto`: Pareto efficiency. `envy`: the envy matrix.
-* `margins`: how badly properties of allocations fail, of many pools in floats and of one answer in fractions.
-* `units`: the units in which gains and losses are measured.
-* `monotone`: whether a user loses when another leaves, or when a capacity grows.
-* `answers`: answers of a mechanism, on one instance or on many pools, measured on the data.
-* `uncertainty`: how far off tasks may be, judging by the gap of a certificate.
-* `misreports`: what a user can gain by reporting false demands.
-* `audit`: the search for instances that break a property of a mechanism.
-* `prove`: theorems by machine, for every instance of a kind.
-* `exact`: witnesses confirmed by an independent computation.
-* `literature`: what papers claim of mechanisms, with verdicts.
+* `names`: names of properties, numbers in sentences. `verdicts`: `Verdict`, and tables by property.
+* `checks`: properties of one allocation. `pareto`: Pareto efficiency. `envy`: the envy matrix.
+* `margins`: violations of properties, of many pools in floats and of one answer in fractions.
+* `units`: what margins are relative to. `uncertainty`: errors of tasks, from certified gaps.
+* `monotone`: population and resource monotonicity.
+* `answers`: answers of a mechanism, checked against the data.
+* `misreports`: profitable false reports. `audit`: the search for counterexamples.
+* `exact`: independent computations that confirm witnesses. `prove`: proofs by SMT solvers.
+* `literature`: claims of papers, with verdicts.
 """
 
 from fairopt.runtime.lazy import public_names

@@ -1,11 +1,9 @@
-"""Answers of a mechanism on one instance or on many pools at once, measured on the instances' own data."""
+"""Answers of a mechanism on one instance or on many pools at once, checked against the instances' data."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
+import time
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -20,17 +18,15 @@ from fairopt.formulation.batch import Batch
 from fairopt.instance import Instance
 from fairopt.policy import Policy, label
 from fairopt.properties.units import quotient
-from fairopt.runtime.clock import Clock
+from fairopt.runtime.clock import SHORTEST, Clock, current
 from fairopt.scale.many import allocate_batch
 from fairopt.tolerances import VIOLATION_TOLERANCE
 
 __all__ = [
-    "OutOfTime",
     "Outcomes",
-    "answering_until",
-    "answers_otherwise",
     "checked",
     "differing",
+    "non_deterministic",
     "outcomes_of",
     "time_left",
 ]
@@ -38,55 +34,40 @@ __all__ = [
 Float = NDArray[np.float64]
 Bool = NDArray[np.bool_]
 
-# Pools that stand side by side as servers of one instance. MLF-DRS took 1.9, 1.9, 2.5, 2.6 and 3.4 microseconds per
-# pool of 3 x 3 with 2**8, 2**10, 2**12, 2**14 and 2**17 of them.
-SIDE_BY_SIDE = 2**10
-SAME = 1e-6  # of what a user could run alone: more between two calls says that a mechanism is random
-
-_CLOCK: ContextVar[Clock | None] = ContextVar("fairopt.answers", default=None)
+SIDE_BY_SIDE = 2**10  # pools solved as servers of one instance: 1.9 microseconds a pool of 3 x 3, 3.4 with 2**17
+SAME = 1e-6  # of the tasks that a user could run alone: two calls of a deterministic mechanism agree to this
 
 
-class OutOfTime(BaseException):
-    """The time of a search is over, between two answers; not an Exception, as those of mechanisms are faults."""
-
-
-def _clock() -> Clock:
-    return _CLOCK.get() or Clock(None)
-
-
-@contextmanager
-def answering_until(clock: Clock) -> Iterator[None]:
-    """Raise `OutOfTime` in the block where an answer is asked for and the clock is late."""
-    before = _CLOCK.set(clock)
-    try:
-        yield
-    finally:
-        _CLOCK.reset(before)
+def _seconds_left() -> float | None:
+    """Seconds until the limit of the search at work, None without one; `Late` if it is over."""
+    limit = current()
+    if limit is None:
+        return None
+    if limit.late:
+        limit.stop()
+    return max(limit.soft - time.perf_counter(), SHORTEST)
 
 
 def time_left(mechanism: Any) -> dict[str, Any]:
-    """The time limit of the next answer as an option of ``allocate``; none without a clock, or if it takes none."""
-    clock = _clock()
-    if clock.late:
-        raise OutOfTime
-    if clock.left is None or "time_limit" not in inspect.signature(mechanism.allocate).parameters:
+    """The time limit of the next answer as an option of ``allocate``, if it takes one; `Late` if the time is over."""
+    seconds = _seconds_left()
+    if seconds is None or "time_limit" not in inspect.signature(mechanism.allocate).parameters:
         return {}
-    return {"time_limit": clock.left}
+    return {"time_limit": seconds}
 
 
 @dataclass(eq=False)
 class Outcomes:
     """Answers of a mechanism on many pools."""
 
-    tasks: Float  # (n_instances, n_users); NaN throughout an instance without an answer
-    ok: Bool  # which answers are certified and within capacities and limits, by our own measure, (n_instances,)
-    outside: Bool  # where the mechanism is not defined (`OutOfDomain`), which is not a fault, (n_instances,)
-    bundles: Float | None = None  # (n_instances, n_users, n_resources); None where they are tasks times demands
-    # Other instances without an answer: what was raised, or what is wrong with the answer.
-    faults: list[tuple[int, Exception]] = field(default_factory=list)
+    tasks: Float  # (n_instances, n_users); NaN for an instance without an answer
+    ok: Bool  # which answers are certified, and feasible as recomputed here, (n_instances,)
+    outside: Bool  # where the mechanism raises `OutOfDomain`, which is not a fault, (n_instances,)
+    bundles: Float | None = None  # (n_instances, n_users, n_resources); None for tasks times demands
+    faults: list[tuple[int, Exception]] = field(default_factory=list)  # other instances without an answer
 
     def keep(self, where: Any, tasks: Float, bundles: Float | None = None) -> None:
-        """Keep the answers of some pools."""
+        """Store the answers of some pools."""
         self.tasks[where], self.ok[where] = tasks, True
         if bundles is not None:
             if self.bundles is None:
@@ -94,16 +75,15 @@ class Outcomes:
             self.bundles[where] = bundles
 
     def received(self, demands: Float) -> Float:
-        """What users hold if these are the demands they stated, shape (n_instances, n_users, n_resources)."""
+        """Bundles of users who reported these demands, shape (n_instances, n_users, n_resources)."""
         return self.tasks[:, :, None] * demands if self.bundles is None else self.bundles
 
 
 def outcomes_of(mechanism: Any, pools: Batch) -> Outcomes:
     """Run a mechanism on many pools of one shape, and check its answers.
 
-    Policies that `allocate_many` takes are solved in step, those that decide bundles by bases side by side; all others,
-    and a `Policy` with an ``allocate`` of its own, one by one. A mechanism that raises, answers NaN or exceeds a
-    capacity is at fault there, and the other answers stand. Invalid numbers raise `InvalidInstance`.
+    Policies that `allocate_many` takes are solved in a batch, those of bundles as servers of one instance, all others
+    one by one. A pool on which the mechanism raises, answers NaN or exceeds a capacity is a fault.
 
     Examples
     --------
@@ -117,15 +97,15 @@ def outcomes_of(mechanism: Any, pools: Batch) -> Outcomes:
     size, n, _ = pools.demands.shape
     found = Outcomes(np.full((size, n), np.nan), np.zeros(size, dtype=bool), np.zeros(size, dtype=bool))
     left = np.arange(size)
-    if size and n and type(mechanism) is Policy:  # a subclass may answer in its own way
-        left = _solve_in_step(mechanism, pools, found)
+    if size and n and type(mechanism) is Policy:  # a subclass may override allocate
+        left = _solve_in_batch(mechanism, pools, found)
     for b in left:
         instance = pools.instance(int(b))
         try:
             answer = checked(mechanism, instance)
         except OutOfDomain:
             found.outside[b] = True
-        except Exception as error:  # any exception of a mechanism is a fault to report
+        except Exception as error:
             found.faults.append((int(b), error))
         else:
             found.keep(b, answer.tasks, None if answer.given_bundles is None else answer.given_bundles[:, 0])
@@ -133,22 +113,21 @@ def outcomes_of(mechanism: Any, pools: Batch) -> Outcomes:
 
 
 def checked(mechanism: Any, instance: Instance) -> Allocation:
-    """A mechanism's answer on an instance, measured on the instance's own data.
+    """A mechanism's answer on an instance, checked against the instance's data.
 
-    Raises `NotCertified` if a number is NaN, a capacity or a limit is exceeded, or its own certificate is not ok;
-    `InvalidBlock` if it is not an allocation of this instance's users; and every exception of the mechanism.
+    Raises `NotCertified` if a number is NaN, a capacity or limit is exceeded, or its certificate is not ok, and
+    `InvalidBlock` if it is not an allocation of these users.
     """
     try:
         answer = mechanism.allocate(instance, **time_left(mechanism))
     except NotCertified:
-        if _clock().late:
-            raise OutOfTime from None
+        _seconds_left()  # the time of the search may have ended it
         raise
     name = label(mechanism)
     shape = (instance.n_users, instance.n_servers)
     if not isinstance(answer, Allocation) or np.shape(answer.tasks_by_server) != shape:
         raise InvalidBlock(f"{name} answered {type(answer).__name__}; give an Allocation with tasks of shape {shape}")
-    if answer.instance is not instance:  # measured on the instance that was asked about
+    if answer.instance is not instance:
         answer = replace(answer, instance=instance)
     held = answer.bundles
     wrong = ~np.isfinite(held).all(axis=(1, 2)) | ~np.isfinite(answer.tasks_by_server).all(axis=1)
@@ -160,7 +139,7 @@ def checked(mechanism: Any, instance: Instance) -> Allocation:
     if over.max(initial=0.0) > VIOLATION_TOLERANCE:
         s, i = np.unravel_index(int(over.argmax()), over.shape)
         raise NotCertified(
-            f"{name} hands out {answer.usage[s, i]:.10g} of {instance.resources[i]!r} on server "
+            f"{name} allocates {answer.usage[s, i]:.10g} of {instance.resources[i]!r} on server "
             f"{instance.servers[s]!r}, which has {room[s, i]:.10g}",
             best=answer,
         )
@@ -179,35 +158,35 @@ def checked(mechanism: Any, instance: Instance) -> Allocation:
 
 
 def differing(mechanism: Any, pools: Batch) -> NDArray[np.int64]:
-    """Indices of pools on which two calls of a mechanism differ: it is random, or has a memory."""
+    """Indices of pools on which two calls of a mechanism differ: it is non-deterministic or has state."""
     first, again = (outcomes_of(mechanism, pools) for _ in range(2))
     room = pools.capacities[:, None]
     alone = tasks_within(room, pools.demands)
     other = (first.ok != again.ok) | (first.outside != again.outside)
     both = first.ok & again.ok
-    apart = np.abs(first.tasks[both] - again.tasks[both]) > SAME * alone[both]
+    differs = np.abs(first.tasks[both] - again.tasks[both]) > SAME * alone[both]
     if first.bundles is not None and again.bundles is not None:
-        apart |= (np.abs(first.bundles[both] - again.bundles[both]) > SAME * room[both]).any(axis=2)
-    other[both] |= apart.any(axis=1)
+        differs |= (np.abs(first.bundles[both] - again.bundles[both]) > SAME * room[both]).any(axis=2)
+    other[both] |= differs.any(axis=1)
     return np.flatnonzero(other)
 
 
-def answers_otherwise(mechanism: Any, instance: Instance) -> bool:
-    """Whether two calls of a mechanism differ on an instance of any number of servers; False where it raises."""
+def non_deterministic(mechanism: Any, instance: Instance) -> bool:
+    """Whether two calls of a mechanism differ on an instance; False where it raises."""
     try:
         first, again = (checked(mechanism, instance.replace()) for _ in range(2))
-    except Exception:  # an exception of the mechanism is reported by the search itself
+    except Exception:  # the search reports it
         return False
     alone = instance.tasks_alone.sum(axis=1)
     return bool((np.abs(first.tasks - again.tasks) > SAME * alone).any())
 
 
-def _solve_in_step(policy: Policy, pools: Batch, found: Outcomes) -> NDArray[np.int64]:
-    """Solve the pools that can be solved many at a time; indices of the others."""
+def _solve_in_batch(policy: Policy, pools: Batch, found: Outcomes) -> NDArray[np.int64]:
+    """Solve the pools that can be solved together; indices of the others."""
     everything = np.arange(len(pools))
     if isinstance(policy.objective, WeightedLog):
         alike = (pools.weights == pools.weights[:, :1]).all(axis=1) & (pools.limits > 0).all(axis=1)
-        blocks = _side_by_side(policy)
+        blocks = _on_servers(policy)
         if blocks is None:
             return everything
         for where in np.array_split(everything[alike], -(-int(alike.sum()) // SIDE_BY_SIDE)) if alike.any() else ():
@@ -221,11 +200,11 @@ def _solve_in_step(policy: Policy, pools: Batch, found: Outcomes) -> NDArray[np.
         found.outside[:] = True
         return here
     try:
-        many = allocate_batch(policy, pools[here], clock := _clock())
-    except OutOfDomain:  # a kind that `allocate_batch` does not solve
+        many = allocate_batch(policy, pools[here], clock := Clock(_seconds_left()))
+    except OutOfDomain:  # `allocate_batch` does not take this policy
         return everything
     if clock.late and not many.ok.all():
-        raise OutOfTime
+        _seconds_left()
     found.outside[:] = ~inside
     found.keep(here[many.ok], many.tasks[many.ok])
     for b in np.flatnonzero(~many.ok):
@@ -235,7 +214,7 @@ def _solve_in_step(policy: Policy, pools: Batch, found: Outcomes) -> NDArray[np.
 
 
 def _within_domain(policy: Policy, pools: Batch) -> Bool | None:
-    """Pools for which every share of the objective is defined; None where that is not known by row."""
+    """Pools for which every share of the objective is defined; None if that cannot be told row by row."""
     inside, part, room = np.ones(len(pools), dtype=bool), pools.limits > 0, pools.capacities[:, None]
     ratios = quotient(pools.demands, room)
     levelled = policy.objective.levels_users
@@ -244,13 +223,13 @@ def _within_domain(policy: Policy, pools: Batch) -> Bool | None:
             return None
         try:
             inside &= pools.coefficients(share, ratios, part, levelled)[1].all(axis=1)
-        except OutOfDomain:  # of no pool, as for k beyond the number of resources
+        except OutOfDomain:  # for all pools, as k beyond the number of resources
             return np.zeros(len(pools), dtype=bool)
     return inside
 
 
-def _side_by_side(policy: Policy) -> Policy | None:
-    """The policy that does on each server what this one does on a pool; None where no such policy is known."""
+def _on_servers(policy: Policy) -> Policy | None:
+    """The policy that does on each server what this one does on a pool, if known."""
     aggregated = [c for c in policy.constraints if type(c) is GlobalAggregateResource]
     known = {type(c) for c in policy.constraints} <= {GlobalAggregateResource, AtMostRequested}
     objective = policy.objective
@@ -261,12 +240,12 @@ def _side_by_side(policy: Policy) -> Policy | None:
 
 
 def _solve_as_servers(policy: Policy, pools: Batch, where: Any, found: Outcomes) -> Bool:
-    """Solve pools as servers of one instance; a mask of those that have an answer."""
+    """Solve pools as servers of one instance; a mask of those with an answer."""
     room = pools.capacities
     together = Instance(np.ascontiguousarray(pools.demands.swapaxes(0, 1)), room)
     try:
         answer = policy.allocate(together, **time_left(policy))
-    except (NotCertified, OutOfDomain):  # solved one by one, the faulty pool shows
+    except (NotCertified, OutOfDomain):  # one by one, the faulty pool shows
         return np.zeros(len(pools), dtype=bool)
     held = answer.bundles.swapaxes(0, 1)
     good = (held.sum(axis=1) <= room * (1.0 + VIOLATION_TOLERANCE)).all(axis=1)

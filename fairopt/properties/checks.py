@@ -16,7 +16,6 @@ from fairopt.policies.bottleneck import bottleneck_fairness
 from fairopt.policy import is_mechanism, label
 from fairopt.properties.envy import LESS_ONE_OF_THEIRS, LESS_ONE_OWN, TASKS, Envy, envy
 from fairopt.properties.names import (
-    NOISE,
     OF_ALLOCATIONS,
     PROPERTIES,
     USUAL_CHECKS,
@@ -29,59 +28,56 @@ from fairopt.properties.pareto import dominating
 from fairopt.properties.units import first_largest, own_units, quotient
 from fairopt.properties.verdicts import PropertyReport, Verdict
 from fairopt.runtime.clock import Clock
+from fairopt.tolerances import NOISE
 
 __all__ = ["OwnSlices", "check"]
 
 Float = NDArray[np.float64]
 
-TOLD = 1e-8  # a gap from which on a verdict says what it leaves open
+MENTIONED_GAP = 1e-8  # a verdict on Pareto efficiency mentions larger gaps
 
 
 @dataclass(frozen=True, eq=False)
 class OwnSlices:
-    """What users run, and what their own slices of the servers would run."""
+    """Tasks of users, and tasks on their own slices of the servers."""
 
-    slices: Float  # tasks on the own slice, cut at the limit, (n_users,)
+    slices: Float  # tasks on the own slice, at most the limit, (n_users,)
     tasks: Float  # in the allocation, (n_users,)
-    missing: dict[str, float]  # by user who falls short: further tasks that its slice would run
-    worst: str | None  # the user who falls short most, or is closest to it; None without users
+    missing: dict[str, float]  # further tasks on the own slice, by user who falls short
+    worst: str | None  # the user who falls short most or comes closest to it; None without users
 
 
 def check(
     allocation: Allocation, properties: Any = None, tol: float = 1e-6, *, time_limit: float | None = None
 ) -> PropertyReport:
-    """Hold one allocation to properties.
+    """Check properties of one allocation.
 
-    Every margin is relative to what a user runs, or to what its own slice of the servers would run if that is more (for
-    ``pareto``: if it runs nothing), so it has no unit and is finite where a user runs nothing.
+    A margin is relative to the user's tasks, or to the tasks on its own slice of the servers if these are more (for
+    ``pareto``: if it runs nothing). Definition 11.1 of :doc:`/methods/checks` states each property.
 
-    * ``pareto``: the largest gain of any one user while no other user loses (`Dominating` is the witness). Only tasks
-      count. A gain that the certificate's gap leaves open does not count, up to a hundredth of what the user runs or of
-      its own slice: certified answers may be off by as much.
+    * ``pareto``: the largest gain in tasks of one user while no other user loses (`Dominating`). Gains within what the
+      certificate's gap leaves open do not count, up to a hundredth of the user's tasks.
     * ``sharing-incentive``: how much more a user would run on its own slice of every server (`OwnSlices`).
-    * ``envy-free``: how much more a user would run on what another holds, at its own weight and within its limit
-      (`Envy`, with the matrix of up to 5,000 users; of more users the margin is an upper bound where it holds).
-    * ``ef1``, of whole tasks: how many more whole tasks a user could run on what another holds after one task of the
-      other is taken away, where that helps most (`Envy`, its ``would_run`` and matrix of that). ``ef1-own``: the same
-      with one task of the user's own taken from what it could run. Weights and limits count as in ``envy-free``, and a
-      row of identical servers as one server.
-    * ``bottleneck``: how much of its entitlement a user lacks on every full resource (`BottleneckVerdict`; Dolev et al.
-      2012); one pool only.
+    * ``envy-free``: how much more a user would run on the bundle of another, at its own weight and within its limit
+      (`Envy`). The matrix is kept for up to 5,000 users; beyond, the margin is an upper bound where the property holds.
+    * ``ef1``: how many more whole tasks a user could run on the bundle of another less one of the other's tasks.
+      ``ef1-own``: the same, less one task of the user's own.
+    * ``bottleneck``: the part of its entitlement that a user lacks on every full resource (`BottleneckVerdict`; Dolev
+      et al. 2012); one pool only.
 
     Parameters
     ----------
     allocation : Allocation
-        Any, also of your own mechanism or changed by hand.
+        Any allocation, also of your own mechanism or changed by hand.
     properties : str or iterable of str, optional
-        Names or short forms (``pe``, ``si``, ``ef``, ``bf``). Default: these four, ``bottleneck`` left out where
-        servers differ. Of whole tasks each is asked as of divisible ones, and a sentence of a failure says so: whole
-        tasks that are Pareto-efficient among whole ones can fail. Only ``ef1`` and ``ef1-own`` count whole tasks.
+        Names or short forms. Default: ``pe``, ``si``, ``ef`` and, if all servers are alike, ``bf``. Only ``ef1`` and
+        ``ef1-own`` count whole tasks; an allocation of whole tasks may fail the others, which compare it with divisible
+        tasks.
     tol : float, default 1e-6
-        Margins up to this hold; from 1e-9. Optima are flat, so the tasks of a cone solver may be off by 1e-4 under a
-        certified gap of 1e-6: judge its envy with a larger ``tol``.
+        Largest margin that counts as holding, from 1e-9 to below 1. Tasks of a cone solver may be off by 1e-4 at a
+        certified gap of 1e-6; check its envy with a larger ``tol``.
     time_limit : float, optional
-        Seconds. What could not be settled by then has the verdict ``holds=None``, open, and its sentence says how much
-        was left; a failure that was found stands.
+        Seconds. Where a property is undecided by then, ``holds`` is None.
 
     Returns
     -------
@@ -90,14 +86,13 @@ def check(
     Raises
     ------
     InvalidInstance
-        If it is not an allocation of its instance: NaN, negative, beyond a capacity or limit by more than ``tol``, or
-        where a user may not run.
+        If a value is NaN, negative, beyond a capacity or limit by more than ``tol``, or where a user may not run.
     InvalidBlock
-        If a property is unknown, or is one of a mechanism, as strategy-proofness; or if ``tol`` is not in [1e-9, 1).
+        If a property is unknown or one of mechanisms, or ``tol`` is out of range.
     OutOfDomain
-        If ``bottleneck`` is asked for by name and servers differ.
+        If ``bottleneck`` is given and servers differ.
     NotCertified
-        If Pareto efficiency can neither be proved nor refuted, on several servers.
+        If Pareto efficiency can neither be proved nor refuted.
 
     Examples
     --------
@@ -115,14 +110,14 @@ def check(
     if not isinstance(given, Allocation):
         hint = "give an Allocation, as policy.allocate(instance) returns it"
         if is_mechanism(given):
-            hint += "; fo.audit(policy) holds a whole policy to properties"
+            hint += "; fo.audit(policy) checks a whole policy"
         raise InvalidBlock(f"check(...) of {type(given).__name__}: {hint}")
     if isinstance(tol, bool) or not isinstance(tol, (int, float, np.number)) or not 1e-9 <= tol < 1:
         raise InvalidBlock(f"tol is {tol!r}; give a number from 1e-9 (what solvers leave) to below 1")
     clock, names = Clock(time_limit), _chosen(properties, allocation)
     _require_feasible(allocation, float(tol))
     verdicts = tuple(CHECKS[p](allocation, float(tol), clock) for p in names)
-    if allocation.certificate.whole:  # which can seldom have what divisible tasks can
+    if allocation.certificate.whole:
         verdicts = tuple(
             v if v.holds is not False or v.name in WHOLE else replace(v, sentence=f"{v.sentence} (in divisible tasks)")
             for v in verdicts
@@ -149,7 +144,7 @@ def _pareto(allocation: Allocation, tol: float, clock: Clock) -> Verdict:
             words += _also(found.others + 1, "could gain", "could gain")
         elif found.margin > NOISE:
             words += f", but for {percent(found.margin)} of user {user!r}"
-    if holds and TOLD < (gap := allocation.certificate.gap) < np.inf and not allocation.certificate.whole:
+    if holds and MENTIONED_GAP < (gap := allocation.certificate.gap) < np.inf and not allocation.certificate.whole:
         words += f", beyond what the certificate's gap of {gap:.1e} leaves open"
     return Verdict("pareto", holds, found.margin, found, words)
 
@@ -189,7 +184,7 @@ def _envy(name: str, allocation: Allocation, tol: float, clock: Clock) -> Verdic
 
 
 def _more_tasks(found: Envy, allocation: Allocation, j: int) -> str:
-    """How much more the envier, user j, would run on what another holds."""
+    """The sentence about the envy of user j, in divisible tasks."""
     runs, would = _numbers(found.runs, found.would_run)
     words = f"user {found.envier!r} would run {would} tasks on what {found.envied!r} holds, but runs {runs}: envy of "
     words += percent(found.largest[j])
@@ -197,7 +192,7 @@ def _more_tasks(found: Envy, allocation: Allocation, j: int) -> str:
 
 
 def _more_whole_tasks(found: Envy, _: Allocation, __: int, theirs: bool) -> str:
-    """How many more whole tasks the envier could run on what another holds, less one of the other's (``theirs``)."""
+    """The sentence about the envy of a user in whole tasks, less one of the other's (``theirs``) or of its own."""
     runs, could = _numbers(found.runs, found.would_run + (not theirs))
     words = f"user {found.envier!r} could run {could} whole task{'s' * (could != '1')} on what {found.envied!r} holds"
     return words + " less one task" * theirs + f", but runs {runs}"
@@ -222,7 +217,7 @@ _UNENVIED = {
     "ef1": "no user could run more whole tasks on what another holds, less one of the other's tasks",
     "ef1-own": "no user could run more whole tasks on what another holds, after one of its own",
 }
-WHOLE = ("ef1", "ef1-own")  # of whole tasks
+WHOLE = ("ef1", "ef1-own")  # properties that count whole tasks
 CHECKS: dict[str, Callable[[Allocation, float, Clock], Verdict]] = {
     "pareto": _pareto,
     "sharing-incentive": _sharing_incentive,
@@ -231,34 +226,34 @@ CHECKS: dict[str, Callable[[Allocation, float, Clock], Verdict]] = {
 }
 
 
-# -- what is asked --------------------------------------------------------------------------------------------
+# -- arguments ------------------------------------------------------------------------------------------------
 
 
 def _chosen(properties: Any, allocation: Allocation) -> list[str]:
-    """Canonical names in order, each once."""
+    """Canonical names of the properties to check, in order."""
     if properties is None:
         pool = allocation.instance.merged().n_servers == 1
         return [p for p in USUAL_CHECKS if pool or p != "bottleneck"]
     if not isinstance(properties, (str, Iterable)):
         raise InvalidBlock(f"properties are {properties!r}; give a name or a list of names, as ['pareto', 'envy-free']")
-    asked = {property_name(p) for p in ([properties] if isinstance(properties, str) else properties)}
-    if not asked:
+    names = {property_name(p) for p in ([properties] if isinstance(properties, str) else properties)}
+    if not names:
         raise InvalidBlock(f"no property to check; name some of {', '.join(OF_ALLOCATIONS)}, or leave properties out")
-    for name in sorted(asked - set(OF_ALLOCATIONS)):
+    for name in sorted(names - set(OF_ALLOCATIONS)):
         other = "fo.audit(policy, properties=[...])"
         if name.startswith("strategy"):
             other += " or fo.properties.best_misreport(policy, instance, user)"
         raise InvalidBlock(f"{name} is a property of a mechanism, not of one allocation; use {other}")
-    if "bottleneck" in asked and allocation.instance.merged().n_servers > 1:
+    if "bottleneck" in names and allocation.instance.merged().n_servers > 1:
         raise OutOfDomain(
             f"bottleneck fairness is a notion for one pool, and {allocation.instance!r} has servers that differ; leave "
             "it out, or check an allocation of instance.pooled()"
         )
-    return [p for p in PROPERTIES if p in asked]
+    return [p for p in PROPERTIES if p in names]
 
 
 def _require_feasible(allocation: Allocation, tol: float) -> None:
-    """Raise unless it is an allocation of its instance, by a margin of tol; the message names the place."""
+    """`InvalidInstance` for an allocation that is infeasible by more than ``tol``."""
     instance, tasks = allocation.instance, np.asarray(allocation.tasks_by_server)
     if tasks.shape != (instance.n_users, instance.n_servers):
         wanted = instance.n_users, instance.n_servers
@@ -301,11 +296,11 @@ def _require_feasible(allocation: Allocation, tol: float) -> None:
             )
 
 
-# -- words ----------------------------------------------------------------------------------------------------
+# -- sentences ------------------------------------------------------------------------------------------------
 
 
 def _numbers(first: float, second: float) -> tuple[str, str]:
-    """Two numbers with as many digits as it takes to tell them apart, four at least; 0 for rounding."""
+    """Two numbers with enough digits to distinguish them, at least four; 0 for rounding."""
     first, second = zero_if_noise(first, second), zero_if_noise(second, first)
     for digits in range(4, 16):
         shown = f"{first:.{digits}g}", f"{second:.{digits}g}"
@@ -315,7 +310,7 @@ def _numbers(first: float, second: float) -> tuple[str, str]:
 
 
 def _also(count: int, one: str, several: str) -> str:
-    """How many others are in the same place as the user that a sentence is about."""
+    """The number of other users to whom a sentence applies, in brackets."""
     if count < 2:
         return ""
     return f" ({count - 1:,} more {'user' if count == 2 else 'users'} {one if count == 2 else several})"

@@ -1,11 +1,9 @@
-"""Envy: which user would run more on what another holds; exact, mostly without going through all pairs.
+"""Envy: how many more tasks each user would run on the bundle of another.
 
-What user j could run on the bundle of k is a minimum over resources, and only the largest of these numbers over all k
-matters. Up to 5,000 users all pairs are compared. Beyond that bounds settle most users: the bundle that has the most of
-each resource that any user holds; and prices, since no bundle runs more than what the dearest one costs pays for. For
-the users left, a bundle runs more than a number of tasks if it dominates what these tasks need, so in logarithms the
-best bundle is the nearest one, in the largest difference of any resource, to a point far above the user: a k-d tree
-finds it. Trees compare rounded logarithms, so all bundles that are as near, up to their error, are compared exactly.
+Up to 5,000 users all pairs are compared. Beyond that, bounds settle most users: the componentwise maximum of all
+bundles, and the budget of the most expensive bundle at some prices. For the other users a k-d tree on logarithms of
+bundles finds the best bundle, as the nearest point in the maximum norm; bundles within the rounding error of the
+distance are compared exactly (docs/methods/checks.md).
 """
 
 from __future__ import annotations
@@ -27,6 +25,7 @@ from fairopt.properties.units import first_largest, own_units, quotient
 from fairopt.runtime.clock import Clock
 from fairopt.runtime.lazy import optimize, sp, spatial
 from fairopt.runtime.progress import tell
+from fairopt.tolerances import EPS, NOISE
 
 __all__ = ["LESS_ONE_OF_THEIRS", "LESS_ONE_OWN", "TASKS", "Counting", "Envy", "at_own_weights", "envy", "whole"]
 
@@ -35,17 +34,15 @@ Indices = NDArray[np.intp]
 Bool = NDArray[np.bool_]
 
 WHOLE = 5_000  # users up to whom all pairs are compared, and the matrix is kept: 200 MB
-BLOCK = 262_144  # pairs compared in a row
-ROUNDING = 1e-9  # relative: so much below a whole number of tasks is that number
-EPS = float(np.finfo(float).eps)
-NORMAL = float(np.finfo(float).tiny) / EPS  # sums of at least this are right to some parts of EPS
-FEW = 64  # users for whom a tree takes longer than to compare them with all
-SMALL = 4  # users with the same set of servers for whom a search of their own takes longer than one of many sets
-MODERATE = 1e75  # numbers up to it, and from its inverse, have products of four within the range of floats
-NEAREST = 4  # bundles that the tree is asked for: one, and others within its error
-LEADERS = 16  # bundles that all others are compared with at a time, to leave out those that they dominate
-WORTH = 0.1  # of the bundles or users, to be settled by such a step, or else it was the last
-SHORT, LONG = 0.05, 0.2  # seconds that the users take who are looked up in the tree between two looks at the clock
+BLOCK = 262_144  # pairs compared at a time
+NORMAL = float(np.finfo(float).tiny) / EPS  # sums of at least this are accurate to a few EPS
+FEW = 64  # up to so many users, comparing them with all bundles is faster than a tree
+SMALL = 4  # up to so many users with the same set of servers, several sets are searched together
+MODERATE = 1e75  # products of four numbers up to this, or down to its inverse, neither overflow nor underflow
+NEAREST = 4  # bundles asked of the tree: the nearest, and others within the rounding error
+LEADERS = 16  # bundles compared with all others at a time, to discard those that they dominate
+PROGRESS = 0.1  # a pruning step that settles a smaller part is the last one
+SHORT, LONG = 0.05, 0.2  # seconds of one batch of tree queries, between which the clock is checked
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,33 +50,32 @@ class Envy:
     """Which user envies which, and by how much."""
 
     users: tuple[str, ...]  # labels of the rows and columns
-    # How much more user j would run on what k holds, at its own weight, relative to what j runs (or to what its own
-    # slice would run, if that is more): positive where j envies k, at least -1, and 0 on the diagonal; (n_users,
-    # n_users), or None for more than 5,000 users, or where time was short.
+    # How much more user j would run on the bundle of k, at its own weight, relative to its tasks or to those on its own
+    # slice, if more: positive where j envies k, at least -1, and 0 on the diagonal; (n_users, n_users). None for more
+    # than 5,000 users, and if the time was over.
     matrix: Float | None
     envier: str | None  # the pair with the largest entry off the diagonal; None if no pair was found
     envied: str | None
-    would_run: float  # tasks of the envier on what the envied holds, and on its own
+    would_run: float  # tasks of the envier on the bundle of the envied, and on its own
     runs: float
-    # Largest entry of each row off the diagonal, -1 without another user, and the index of the user it is for, -1 if
-    # it is for none; (n_users,). For more than 5,000 users only entries above ``above`` are searched for: of users
-    # without one it is an upper bound, and for nobody.
+    # The largest entry of each row off the diagonal and its column, or -1 and -1; (n_users,). For more than 5,000 users
+    # only entries beyond ``above`` are searched for: in other rows ``largest`` is an upper bound, and ``whom`` is -1.
     largest: Float
     whom: Indices
     above: float = -np.inf
-    left: int = 0  # users for whom the time was short: an upper bound is all that is known of them
+    left: int = 0  # users not compared when the time was over
 
     @property
     def pairs_left(self) -> int:
-        """Pairs of users for whom the time was short."""
+        """Pairs of users not compared when the time was over."""
         return self.left * (len(self.users) - 1)
 
     def enviers(self, tol: float) -> Indices:
-        """Users who were found to envy by more than ``tol``, by index."""
+        """Indices of users found to envy another by more than ``tol``."""
         return np.flatnonzero((self.largest > tol) & (self.whom >= 0))
 
     def pairs(self, tol: float = 1e-6) -> list[tuple[str, str, float]]:
-        """Users who envy by more than ``tol``, whom they envy most, and by how much, the largest envy first."""
+        """Users who envy by more than ``tol``, the user whom each envies most, and the margin; largest first."""
         if tol < self.above:
             raise InvalidBlock(f"envy up to {self.above:g} was not searched for, and {tol=!r}; check with that tol")
         who = self.enviers(tol)
@@ -89,21 +85,21 @@ class Envy:
 
 @dataclass(frozen=True)
 class Counting:
-    """How the tasks are counted that a user could run on another's bundle."""
+    """How to count the tasks that a user could run on another's bundle."""
 
     in_whole: bool = False
-    less_theirs: bool = False  # one task of the other is taken away, from the server where that costs most
-    less_own: bool = False  # one of the user's own
+    less_theirs: bool = False  # without one task of the other, on the server where that matters most
+    less_own: bool = False  # without one of the user's own
 
     def tasks(self, score: Float, limits: Float) -> Float:
-        """Tasks that count, of what a bundle has room for."""
+        """Tasks that count, given the tasks that fit."""
         if not self.in_whole:
             return np.minimum(score, limits)
         return np.maximum(np.minimum(whole(score), whole(limits)) - float(self.less_own), 0.0)
 
     def least(self, tasks: Float) -> Float:
-        """What a bundle needs room for if more than these are to count, or less."""
-        return (tasks + float(self.less_own)) / (1.0 + 2.0 * ROUNDING) if self.in_whole else tasks
+        """A lower bound on the tasks that must fit if more than these count."""
+        return (tasks + float(self.less_own)) / (1.0 + 2.0 * NOISE) if self.in_whole else tasks
 
 
 TASKS = Counting()
@@ -112,23 +108,21 @@ LESS_ONE_OWN = Counting(in_whole=True, less_own=True)
 
 
 def whole(tasks: Float) -> Float:
-    """The whole tasks among some, up to rounding."""
-    return np.floor(tasks * (1.0 + ROUNDING))
+    """Whole tasks, rounded down but for rounding errors."""
+    return np.floor(tasks * (1.0 + NOISE))
 
 
 def at_own_weights(runs: Float, weights: Float, of_others: Float, limits: Float) -> Float:
-    """Tasks on others' bundles as envy compares them, (..., users, others): per weight, and cut at users' limits."""
+    """Tasks on others' bundles (..., users, others), scaled by weights and cut at the users' limits."""
     runs *= weights[..., :, None] / of_others[..., None, :]
     return np.minimum(runs, limits[..., :, None])
 
 
 def envy(allocation: Allocation, counting: Counting = TASKS, tol: float = 1e-6, clock: Clock | None = None) -> Envy:
-    """Compare what every user runs with what it would run on each other user's bundle, per weight and cut at limits.
+    """The envy between all users, at their weights and within their limits.
 
-    Bundles are those that the policy decides; otherwise tasks times demands. Of more than 5,000 users only envy above
-    ``tol`` is searched for, and where the clock is late the users left are counted. Among bundles on which a user would
-    run as many tasks it envies that with the most of the first resource, then of the next; then the first in the order
-    of users.
+    For more than 5,000 users only envy beyond ``tol`` is searched for. Among equally good bundles a user envies that
+    with the most of the first resource, then of the next; then that of the first user.
     """
     search = _Search(allocation, counting, tol, clock or Clock(None))
     instance, n, done = allocation.instance, allocation.instance.n_users, 0
@@ -138,7 +132,7 @@ def envy(allocation: Allocation, counting: Counting = TASKS, tol: float = 1e-6, 
         if sets is not None and several and _moderate(instance.demands, instance.weights, allocation.tasks_by_server):
             done = search.small_sets(allocation, *sets)
         for group in _groups(allocation, counting, sets, SMALL + 1 if done else 0):
-            if done and search.clock.late:  # groups may be as many as users
+            if done and search.clock.late:
                 search.left += n - done
                 break
             done += len(group.users)
@@ -155,42 +149,42 @@ def envy(allocation: Allocation, counting: Counting = TASKS, tol: float = 1e-6, 
 
 @dataclass(frozen=True, eq=False)
 class _Group:
-    """Users to whom bundles are worth the same, but for their demands, weights and limits.
+    """Users who may use the same servers of a bundle.
 
-    ``held`` (n_users, n_parts, n_resources) are what users hold, per weight: by server, or all in one part where that
-    makes no difference. ``less_one`` are the same less one task, where it matters from which server that is taken.
+    ``held`` (n_users, n_parts, n_resources) are bundles per weight: by server, or in one part where the server does not
+    matter. ``less_one`` are the same less one task, where its server matters.
     """
 
     instance: Instance
     counting: Counting
     users: Indices
-    weights: Float  # of all users; a common factor does not matter
+    weights: Float  # of all users, up to a common factor
     held: Float
     less_one: Float | None = None
 
     @property
     def in_one_part(self) -> bool:
-        """Whether a bundle is worth a minimum over resources, and not a sum of these over servers."""
+        """Whether tasks on a bundle are one minimum over resources, not a sum of minima over servers."""
         return self.held.shape[1] == 1
 
     def needs(self, users: Indices) -> Float:
-        """Demands of some of them, (k, n_parts, n_resources); infinite where they may not run."""
+        """Demands of some users, (k, n_parts, n_resources); infinite where they may not run."""
         if self.held.shape[1] < self.instance.n_servers:
             return self.instance.demands[users][:, None]
         eligible = self.instance.eligible[users][:, :, None]
         return np.where(eligible, self.instance.per_server_demands[users], np.inf)
 
     def score(self, users: Indices, held: Float | None = None, less_one: Float | None = None) -> Float:
-        """Tasks that bundles have room for, by default all, not cut at limits: (k, n_bundles).
+        """Tasks of some users that fit on bundles, by default on all, without limits: (k, n_bundles).
 
-        Bundles are of shape (n_bundles, n_parts, n_resources), or (k, n_bundles, ...), each user's own choice.
-        Components that are larger never score less, to the last digit.
+        Bundles are of shape (n_bundles, n_parts, n_resources), or (k, n_bundles, ...) if they differ by user. The score
+        is monotone in the bundle also in floating point.
         """
         needs, weights = self.needs(users), self.weights[users, None]
         held, less_one = (self.held, self.less_one) if held is None else (held, less_one)
 
         def fits(bundles: Float, s: int) -> Float:
-            needed = needs[:, s].any(axis=1, keepdims=True)  # or it may not run there
+            needed = needs[:, s].any(axis=1, keepdims=True)
             return np.where(needed, weights * tasks_within(bundles[..., s, :], needs[:, None, s]), 0.0)
 
         if self.in_one_part:
@@ -205,10 +199,9 @@ class _Group:
 
 
 def _sets(allocation: Allocation, counting: Counting) -> tuple[Bool, Indices] | None:
-    """Distinct sets of servers (n_sets, n_servers), and that of each user; None where tasks are not worth the same
-    everywhere.
+    """Distinct sets of eligible servers (n_sets, n_servers), and that of each user; None if bundles differ by server.
 
-    Else the tasks of others count where a user may run.
+    Otherwise a user could run the other's tasks on its own servers, wherever they are.
     """
     instance = allocation.instance
     of_demands = allocation.given_bundles is None and instance.demands.ndim == 2
@@ -221,19 +214,19 @@ def _sets(allocation: Allocation, counting: Counting) -> tuple[Bool, Indices] | 
 
 
 def _moderate(*numbers: Float) -> bool:
-    """Whether no products of some of them are beyond the range of floats."""
+    """Whether products of four of these numbers stay within the range of floats."""
     return all(x.max() < MODERATE and x.min(initial=1.0, where=x > 0) > 1.0 / MODERATE for x in numbers)
 
 
 def _common(weights: Float) -> Float:
-    """Weights divided by a common number, so that no quotient overflows."""
+    """Weights over a common power of two, so that no quotient overflows."""
     return np.ldexp(weights, -np.frexp(weights.max())[1])
 
 
 def _groups(
     allocation: Allocation, counting: Counting, sets: tuple[Bool, Indices] | None, fewest: int
 ) -> Iterator[_Group]:
-    """Users in groups, without those with a set of servers that fewer than some users have."""
+    """Users in groups of the same servers; sets of servers with fewer than ``fewest`` users are left out."""
     instance, users = allocation.instance, np.arange(allocation.instance.n_users)
     weights, one = _common(instance.weights), instance.n_servers == 1
     per_weight = weights[:, None, None]
@@ -259,7 +252,7 @@ def _groups(
 
 
 class _Search:
-    """What is known of each user so far."""
+    """The search for each user's best bundle, and what was found so far."""
 
     def __init__(self, allocation: Allocation, counting: Counting, tol: float, clock: Clock) -> None:
         self.instance, self.counting, self.clock = allocation.instance, counting, clock
@@ -273,7 +266,7 @@ class _Search:
         self.left = 0
 
     def result(self) -> Envy:
-        """What was found."""
+        """The envy found."""
         users, found = self.instance.users, np.flatnonzero(self.whom >= 0)
         matrix = None if self.left else self.matrix
         if not len(found):
@@ -289,7 +282,7 @@ class _Search:
         return quotient(counted - self.tasks[users, None], self.unit[users, None]), counted
 
     def note(self, users: Indices, whom: Indices, score: Float) -> None:
-        """Keep the best bundle of each of some users, if it is envied by more than is searched for."""
+        """Keep the best bundle of each of some users, if the envy exceeds ``above``."""
         relative, counted = (a[:, 0] for a in self.relative(users, score[:, None]))
         envied = relative > self.above
         who = users[envied]
@@ -298,7 +291,7 @@ class _Search:
         self.largest[rest] = np.minimum(self.largest[rest], self.above)
 
     def compare(self, group: _Group, users: Indices, bundles: Indices | None = None) -> None:
-        """Compare some users of a group with all others, or with some bundles, none of them their own, in order."""
+        """Compare some users of a group with all others, or with given bundles, none of them their own."""
         n = self.instance.n_users if bundles is None else len(bundles)
         step, held = max(1, BLOCK // n), None if bundles is None else group.held[bundles]
         for first in range(0, len(users), step):
@@ -320,28 +313,27 @@ class _Search:
                 self.note(some, bundles[best], score[rows, best])
 
     def run(self, group: _Group) -> None:
-        """Find the envy of a group's users: by bounds, by the tree, and for the users left by comparing with all."""
+        """Find the envy of a group's users: by bounds, by the tree, then by comparing with all."""
         users = group.users
         most = group.held.max(axis=0)[None], None if group.less_one is None else group.less_one.max(axis=0)[None]
         users = self.settle(users, group.score(users, *most)[:, 0])
         if len(users) > FEW and group.in_one_part:
             own = group.score(users, group.held[users, None])
-            alone = self.relative(users, own)[0][:, 0] > self.above  # who could run that much more on what it holds
-            self.nearest(group, users[~alone])
-            users = users[alone]
+            own_best = self.relative(users, own)[0][:, 0] > self.above  # could run that much more on its own bundle
+            self.nearest(group, users[~own_best])
+            users = users[own_best]
         self.compare(group, users)
 
     def small_sets(self, allocation: Allocation, where: Bool, group: Indices) -> int:
-        """Find the envy of users with sets of servers that few have, many sets at a time; the number of users.
+        """Find the envy of users whose set of servers few others have, for several sets at once; the number of users.
 
-        A product of matrices gives the tasks of others that count, up to rounding. Bundles that are as good as the
-        best, up to that, are compared exactly.
+        A matrix product gives the scores up to rounding; bundles within that of the best are compared exactly.
         """
         instance, n = self.instance, self.instance.n_users
         small = np.flatnonzero((np.bincount(group, minlength=len(where)) <= SMALL)[group])
         weights, step = _common(instance.weights), max(1, BLOCK // n)
         per_weight = np.ascontiguousarray(allocation.tasks_by_server.T) / weights
-        eligible = sp.csr_array(instance.eligible.astype(float))  # with dense ones BLAS waited for its own threads
+        eligible = sp.csr_array(instance.eligible.astype(float))  # a dense product was slowed by BLAS threads
         error = 1.0 + 4.0 * (instance.n_servers + 8) * EPS
         for first in range(0, len(small), step):
             if self.clock.late:
@@ -361,7 +353,7 @@ class _Search:
                 servers, tasks = where[group[j]], allocation.tasks[near]
                 if not servers.all():
                     parts = [allocation.tasks_by_server[near, s] for s in np.flatnonzero(servers)]
-                    tasks = functools.reduce(np.add, parts)  # in the order of servers, as for a group
+                    tasks = functools.reduce(np.add, parts)  # in the order of `_groups`, for the same rounding
                 held = (instance.demands[near] * tasks[:, None] / weights[near, None])[:, None]
                 exact = _Group(instance, self.counting, np.array([j]), weights, held).score(np.array([j]))
                 best = _largest_of_best(exact, held)
@@ -369,13 +361,13 @@ class _Search:
         return len(small)
 
     def settle(self, users: Indices, most: Float) -> Indices:
-        """Users who may envy, where none of them scores more than ``most`` on a bundle."""
+        """Users who may still envy, given upper bounds ``most`` on their scores."""
         bound = self.relative(users, most[:, None])[0][:, 0]
         self.largest[users] = np.minimum(self.largest[users], bound)
         return users[bound > self.above]
 
     def nearest(self, group: _Group, users: Indices) -> None:
-        """Find the envy of users who could not run more on what they hold than they run."""
+        """Find the envy of users, none of whom scores beyond ``above`` on its own bundle, by the tree."""
         held = group.held[:, 0]
         largest = held.max(axis=0)
         largest[largest <= 0] = 1.0
@@ -410,15 +402,15 @@ class _Search:
         self.compare(group, np.concatenate(unsure), bundles)
 
     def above_which(self, users: Indices) -> Float:
-        """Scores that are envied by as much as is searched for, or a little less."""
+        """Lower bounds on scores that mean envy beyond ``above``."""
         runs, more = self.tasks[users], self.above * self.unit[users]
         return self.counting.least(runs + more - 8.0 * EPS * (np.abs(runs) + more))
 
     def priced(self, group: _Group, users: Indices, held: Float, largest: Float) -> Indices:
-        """Users who may envy by bounds at prices of the largest amounts that are held, where these are 1.
+        """Users who may still envy by bounds at prices; the largest amount of each resource is the unit.
 
-        Tasks on a bundle cost no more than the bundle. Any prices prove that; those are taken at which the users in
-        question pay alike, per weight, for what they run.
+        At any prices the tasks that fit on a bundle cost no more than the bundle. The prices are fitted so that the
+        users pay alike, per weight, for their tasks.
         """
         m = held.shape[1]
         while len(users):
@@ -429,7 +421,7 @@ class _Search:
             budget, price = float((held @ prices).max()), per_task @ prices
             bound = np.divide(budget, price, out=np.full(len(users), np.inf), where=price > NORMAL)
             left = self.settle(users, bound * (1.0 + (4 * m + 8) * EPS))
-            enough = len(users) - len(left) > WORTH * len(users)
+            enough = len(users) - len(left) > PROGRESS * len(users)
             users = left
             if not enough:
                 break
@@ -437,10 +429,10 @@ class _Search:
 
 
 class _Tree:
-    """Bundles in logarithms; the best of a user is the nearest to its point, which is ``reach`` above what it needs.
+    """A k-d tree of log bundles; a user's best bundle is the nearest to its log needs shifted up by ``reach``.
 
-    ``held`` (n_bundles, n_resources) are bundles as parts of the ``largest`` amounts. User j looks for bundles that
-    have room for more than ``tasks[j]``.
+    ``held`` (n_bundles, n_resources) are bundles relative to the ``largest`` amounts. User j looks for bundles on which
+    more than ``tasks[j]`` fit.
     """
 
     def __init__(self, held: Float, needs: Float, tasks: Float, weights: Float, largest: Float) -> None:
@@ -449,27 +441,27 @@ class _Tree:
         with np.errstate(divide="ignore"):
             parts = [np.log(x) for x in (needs, np.maximum(tasks, NORMAL)[:, None], weights[:, None], largest)]
         points = parts[0] + parts[1] - parts[2] - parts[3]
-        # a bundle below all others is too small for any, and further down the distances would only lose digits
+        # needs below all bundles are raised, since distances would lose digits
         points += np.maximum(lowest - 1.0 - points.max(axis=1, keepdims=True), 0.0)
         lowest = min(lowest, points.min(initial=0.0, where=needs > 0))
-        nothing = lowest - 2.0  # stands for the logarithm of 0: below what any user needs
-        self.reach = 2.0 - 2.0 * nothing  # so that resources which a user does not need are never the farthest
+        nothing = lowest - 2.0  # stands for log 0: below all needs
+        self.reach = 2.0 - 2.0 * nothing  # resources that a user does not need never determine its distance
         self.points = np.where(needs > 0, self.reach + points, nothing / 2.0)
         size = sum(float(np.abs(part[np.isfinite(part)]).max(initial=0.0)) for part in parts)
         self.error = 16.0 * EPS * (self.reach + size)  # of distances
         bundles[held <= 0] = nothing
-        # nodes cut in the middle took 7 microseconds a user for 1e6 bundles of one price, and balanced ones 580
+        # for 1e6 bundles of one price a query took 7 microseconds, and 580 with balanced nodes
         self.tree = spatial.cKDTree(bundles, balanced_tree=False, compact_nodes=False)
 
     def query(self, users: slice) -> tuple[Float, Indices]:
-        """Distances of the nearest bundles, and their positions; infinite for bundles that have too little room."""
+        """Distances of the nearest bundles, and their positions; infinite for bundles that are too small."""
         furthest = self.reach + 2.0 * self.error
         found: Any = self.tree.query(self.points[users], k=NEAREST, p=np.inf, distance_upper_bound=furthest)
         return found
 
 
 def _largest_of_best(score: Float, held: Float) -> Indices:
-    """Of the bundles with the best score (k, n_bundles) that with the most of the first resource, then of the next."""
+    """The bundle with the best score (k, n_bundles); ties go to the most of the first resource, then of the next."""
     best = score == score.max(axis=1, keepdims=True)
     several = np.flatnonzero(best.sum(axis=1) > 1)
     for amounts in held.reshape(len(held), -1).T if len(several) else ():
@@ -479,10 +471,9 @@ def _largest_of_best(score: Float, held: Float) -> Indices:
 
 
 def _undominated(held: Float, largest: Float) -> Indices:
-    """Distinct bundles (n_bundles, n_resources) without most of those than which another has more, in order.
+    """Indices of distinct bundles (n_bundles, n_resources) without most dominated ones, in the order of ties.
 
-    The order is that of `_largest_of_best`. Bundles whose product is largest are compared with all others, as long as
-    that leaves out many.
+    Bundles with the largest products are compared with all others, as long as that discards many.
     """
     with np.errstate(divide="ignore"):
         size = np.log(held / largest).sum(axis=1)
@@ -500,7 +491,7 @@ def _undominated(held: Float, largest: Float) -> Indices:
                 other |= column < most
             free &= ~(less & other)
         before, rest = len(rest), rest[free]
-        if len(rest) > (1.0 - WORTH) * before:
+        if len(rest) > (1.0 - PROGRESS) * before:
             break
     rest = np.sort(np.concatenate([*kept, rest]))
     order = rest[np.lexsort(tuple(-held[rest, i] for i in reversed(range(held.shape[1]))))]

@@ -1,7 +1,6 @@
-"""How badly each property of allocations fails: of many pools at once in floats, and of one answer in fractions.
+"""Margins of each property of allocations: of many pools at once in floats, and of one answer in fractions.
 
-A property is one record. Its exact margin is written from the definition and shares no code with the other, on purpose:
-what an audit finds by the one is shown as refuted only if the other confirms it.
+The two share no code, since an audit calls a property refuted only if the exact margin confirms the other.
 """
 
 from __future__ import annotations
@@ -21,19 +20,19 @@ from fairopt.properties.answers import Outcomes
 from fairopt.properties.envy import at_own_weights, whole
 from fairopt.properties.exact import pool as exact_pool
 from fairopt.properties.exact.pool import ExactAnswer, ExactPool, cut, own_slice
-from fairopt.properties.pareto import ROUNDING
 from fairopt.properties.units import TRACE
+from fairopt.tolerances import SUM_ROUNDING
 
 __all__ = ["MARGINS", "Margins", "exact_envy"]
 
 Float = NDArray[np.float64]
 
-NEARLY_FULL = 1e-4  # relative: numerical methods leave as much of a bottleneck
-FULL = Fraction(1, 10**6)  # a resource counts as full if less than this is left over, where answers are not exact
+NEARLY_FULL = 1e-4  # relative leftover of a bottleneck in answers of numerical methods
+FULL = Fraction(1, 10**6)  # the same in recomputed answers
 
 
 class Margins(NamedTuple):
-    """Relative margins of a property, above 0 where it fails."""
+    """Relative margins of a property, positive where it fails."""
 
     of_many: Callable[[Batch, Outcomes], Float]  # of each user of each pool, (n_pools, n_users)
     exact: Callable[[ExactPool, int, ExactAnswer], Fraction]  # of one user
@@ -46,7 +45,7 @@ def _slices(pools: Batch) -> Float:
 
 def _pareto(pools: Batch, found: Outcomes) -> Float:
     left = np.maximum(pools.capacities - np.einsum("bjm,bj->bm", pools.demands, found.tasks), 0.0)
-    left = np.where(left <= ROUNDING * pools.capacities, 0.0, left)
+    left = np.where(left <= SUM_ROUNDING * pools.capacities, 0.0, left)
     slices = _slices(pools)
     runs = np.where(found.tasks > TRACE * slices, found.tasks, slices)
     return np.minimum(tasks_within(left[:, None], pools.demands), pools.limits - found.tasks) / runs
@@ -77,7 +76,7 @@ def _envy(pools: Batch, found: Outcomes) -> Float:
 
 
 def exact_envy(pool: ExactPool, j: int, k: int, found: ExactAnswer) -> Fraction:
-    """How much user j envies user k."""
+    """The envy of user j towards user k."""
     runs = exact_pool.tasks_within(found.held(k), pool.demands[j])
     wanted = cut(pool.weights[j] / pool.weights[k] * runs, pool.limits[j])
     return (wanted - found.most(j)) / max(own_slice(pool, j), found.tasks[j])
@@ -89,7 +88,7 @@ def _exact_envy(pool: ExactPool, j: int, found: ExactAnswer) -> Fraction:
 
 
 def _one_task(pools: Batch, found: Outcomes, theirs: bool) -> Float:
-    """Envy up to one task: of the other (``theirs``), or of the user's own."""
+    """Envy up to one task of the other (``theirs``) or of the user's own."""
     held = found.received(pools.demands)
     held = np.maximum(held - pools.demands, 0.0) if theirs else held
     on_theirs = tasks_within(held[:, None], pools.demands[:, :, None])
@@ -99,7 +98,7 @@ def _one_task(pools: Batch, found: Outcomes, theirs: bool) -> Float:
 
 
 def _exact_one_task(pool: ExactPool, j: int, found: ExactAnswer, theirs: bool) -> Fraction:
-    """How many whole tasks more a user could run on what another holds, up to one task of the other or of its own."""
+    """The same of one user, in fractions."""
     margin = Fraction(-1)
     for k in range(len(pool.demands)):
         less = [max(b - d * theirs, Fraction(0)) for b, d in zip(found.held(k), pool.demands[k], strict=True)]
@@ -126,7 +125,7 @@ def _exact_bottleneck(pool: ExactPool, j: int, found: ExactAnswer) -> Fraction:
     left = pool.leftover([found.most(k) for k in range(len(pool.demands))])
     part, worst = pool.weights[j] / sum(pool.weights), Fraction(1)
     for c, d, v in zip(pool.capacities, pool.demands[j], left, strict=True):
-        if v / c <= FULL:  # it may be
+        if v / c <= FULL:
             worst = min(worst, 1 - d * found.most(j) / c / part)
     return worst
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -15,28 +14,28 @@ from fairopt.errors import InvalidBlock, OutOfDomain
 from fairopt.formulation.program import require_instance
 from fairopt.instance import Instance
 from fairopt.policy import label
-from fairopt.properties.answers import OutOfTime, answering_until, checked
+from fairopt.properties.answers import checked
 from fairopt.properties.misreports.best import FLOOR
 from fairopt.properties.names import when_late, zero_if_noise
 from fairopt.properties.uncertainty import error_bound
 from fairopt.properties.verdicts import Verdict
-from fairopt.runtime.clock import Clock
+from fairopt.runtime.clock import Clock, Late
 from fairopt.runtime.progress import by_itself
 
 __all__ = ["FACTORS", "Departure", "Growth", "population_monotone", "resource_monotone"]
 
 Float = NDArray[np.float64]
 
-# An instance after a change, its users by their indices before it, the change in words, and the witness of a loser and
-# its tasks before and after.
+# The instance after a change, the previous indices of its users, the change in words, and a function that makes the
+# witness from the loser and its tasks before and after.
 Change = tuple[Instance, NDArray[np.intp], str, Callable[[str, float, float], "Departure | Growth"]]
 
-FACTORS = (1.01, 1.1, 1.25, 1.5, 2.0, 4.0)  # by which a capacity grows
+FACTORS = (1.01, 1.1, 1.25, 1.5, 2.0, 4.0)
 
 
 @dataclass(frozen=True)
 class Departure:
-    """The user who loses most when a user leaves: tasks before and after."""
+    """The user who loses most when another leaves, with its tasks before and after."""
 
     leaver: str
     loser: str
@@ -46,7 +45,7 @@ class Departure:
 
 @dataclass(frozen=True)
 class Growth:
-    """The user who loses most when a capacity of a server grows by a factor: tasks before and after."""
+    """The user who loses most when a capacity grows by a factor, with its tasks before and after."""
 
     server: str
     resource: str
@@ -66,19 +65,17 @@ def population_monotone(
     policy : Policy or other mechanism
         Anything with ``allocate(instance)``.
     instance : Instance
-        Any number of servers. Users with a task limit of 0 do not leave.
+        Users and servers. Users with a task limit of 0 do not leave.
     tol : float, default 1e-5
-        Relative loss up to which the property holds. What the gaps of both answers leave open is not a loss.
+        Largest relative loss that counts as none. Losses within what the gaps of both answers leave open do not count.
     time_limit : float, optional
-        Seconds. Where departures are left and no user was found to lose, the verdict is open (``holds=None``), and its
-        sentence says how many.
+        Seconds. If some departures are untested by then and no user was found to lose, ``holds`` is None.
 
     Returns
     -------
     Verdict
-        Its margin is the largest relative loss of tasks, and its witness the `Departure` of it (None where no
-        user can leave). Departures after which the mechanism is not defined are left out; any other exception of the
-        mechanism is raised.
+        The margin is the largest relative loss of tasks; the details are a `Departure`, or None if no user can leave.
+        Departures after which the mechanism raises `OutOfDomain` are left out. Other exceptions are raised.
 
     Examples
     --------
@@ -117,19 +114,16 @@ def resource_monotone(
     policy : Policy or other mechanism
         Anything with ``allocate(instance)``.
     instance : Instance
-        Any number of servers: each resource of each row grows by itself.
-    tol : float, default 1e-5
-        As in `population_monotone`.
+        Users and servers. Each capacity of each server grows alone.
     factors : iterable of float, default 1.01 to 4
-        By which a capacity grows.
-    time_limit : float, optional
+        Factors of the growth.
+    tol, time_limit
         As in `population_monotone`.
 
     Returns
     -------
     Verdict
-        Its margin is the largest relative loss of tasks, and its witness the `Growth` of it (None where no capacity can
-        grow). Exceptions of the mechanism are raised, but for `OutOfDomain` after a capacity has grown.
+        As of `population_monotone`, with a `Growth` as details.
 
     Raises
     ------
@@ -138,7 +132,8 @@ def resource_monotone(
 
     Examples
     --------
-    With more bandwidth a task of the first user counts for less, so it gets more of them, with the other's memory:
+    With more bandwidth each task of the first user has a smaller share, so it runs more tasks and takes memory from
+    the other:
 
     >>> import fairopt as fo
     >>> from fairopt.properties.monotone import resource_monotone
@@ -178,12 +173,11 @@ def _verdict(
     none: tuple[str, str],
     clock: Clock,
 ) -> Verdict:
-    """The largest loss of any user after any change, as a verdict; ``none`` are its sentences without one."""
+    """The verdict on all changes; ``none`` are the sentences without changes and without losses."""
     floor = FLOOR * instance.tasks_alone.sum(axis=1)
     margin, shown, what, done = -np.inf, None, "", 0
-    limited = answering_until(clock) if clock.time_limit is not None else nullcontext()
     try:
-        with by_itself() as tell, limited:
+        with by_itself() as tell, clock.enforced():
             before, unsure = _tasks_of(policy, instance)
             for changed, kept, words, witness in changes:
                 tell(f"{name}: {words}", done, total)
@@ -198,8 +192,8 @@ def _verdict(
                     margin, shown = loss, witness(instance.users[kept[j]], float(before[kept[j]]), float(after[j]))
                     runs = f"{zero_if_noise(shown.after, shown.before):.6g} tasks instead of {shown.before:.6g}"
                     what = f"{words}, user {shown.loser!r} runs {runs} (-{loss:.3%})"
-    except OutOfTime:
-        if not clock.late:  # it is another clock, of the search that asks
+    except Late:
+        if not clock.late:  # the limit of the search that calls this one
             raise
     holds: bool | None = margin <= tol
     sentence = none[1] if holds and (shown is not None or done < total) else none[0] if holds else what
@@ -210,16 +204,16 @@ def _verdict(
 
 
 def _tasks_of(policy: Any, instance: Instance) -> tuple[Float, Float]:
-    """Tasks, and by how much of them they may be off."""
+    """Tasks of all users, and bounds on their relative errors."""
     require_instance(instance)
     answer = checked(policy, instance)
     return np.asarray(answer.tasks, dtype=float), error_bound(answer)
 
 
 def _largest_loss(before: Float, after: Float, floor: Float, unsure: Float) -> tuple[int, float]:
-    """The user who loses the largest part of its tasks for sure, and that part; negative where all users gain.
+    """The user with the largest relative loss that exceeds the errors, and that loss; negative where all users gain.
 
-    A loss below the floor, a trace of what the user could run alone, is rounding.
+    A loss of at most ``floor`` tasks is rounding.
     """
     less = before - after
     lost = np.divide(less, before, out=np.where(less < 0, -1.0, 0.0), where=before > 0)

@@ -1,4 +1,4 @@
-"""The properties by name, and numbers in sentences about them."""
+"""Names and aliases of the properties; formatting of numbers in sentences about them."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from collections.abc import Iterable
 
 from fairopt.errors import InvalidBlock, nearest
 from fairopt.runtime.clock import Clock
+from fairopt.tolerances import NOISE
 
 __all__ = [
     "ALIASES",
-    "NOISE",
     "OF_ALLOCATIONS",
     "PROPERTIES",
     "USUAL_CHECKS",
@@ -22,10 +22,7 @@ __all__ = [
     "zero_if_noise",
 ]
 
-NOISE = 1e-9  # relative: tasks and margins below are rounding, and sentences show them as 0
-
-# What each says, in the order in which reports list them.
-MEANING = {
+MEANING = {  # in the order of reports
     "pareto": "no feasible allocation gives every user at least as many tasks and some user more",
     "sharing-incentive": "no user would run more tasks on its own slice of every server",
     "envy-free": "no user would run more tasks on what another user holds, at its own weight",
@@ -39,7 +36,7 @@ MEANING = {
 }
 PROPERTIES = tuple(MEANING)
 USUAL_CHECKS = ("pareto", "sharing-incentive", "envy-free", "bottleneck")
-OF_ALLOCATIONS = (*USUAL_CHECKS, "ef1", "ef1-own")  # the others are about a mechanism
+OF_ALLOCATIONS = (*USUAL_CHECKS, "ef1", "ef1-own")  # the others are properties of mechanisms
 ALIASES = {
     "pe": "pareto",
     "si": "sharing-incentive",
@@ -86,19 +83,19 @@ def property_name(text: object) -> str:
 
 
 def given_labels(labels: tuple[str, ...], kind: str) -> tuple[str, ...]:
-    """Labels of an instance's users, resources or servers; none where they are the default ones."""
+    """Labels of an instance's users, resources or servers; empty for default labels."""
     default = tuple(f"{kind}{k + 1}" for k in range(len(labels)))
     return () if labels == default or (kind == "server" and labels == ("pool",)) else labels
 
 
 def labelled(words: Iterable[str], labels: Iterable[str]) -> str:
-    """Words with commas between them, each after its label if there are labels."""
+    """Words joined by commas, each after its label if there are labels."""
     names = tuple(labels)
     return ", ".join(map(" ".join, zip(names, words, strict=True)) if names else words)
 
 
 def zero_if_noise(value: float, beside: float) -> float:
-    """A number for a sentence: 0 where it is rounding beside another.
+    """A number for a sentence; 0 where it is rounding relative to another.
 
     Examples
     --------
@@ -109,7 +106,7 @@ def zero_if_noise(value: float, beside: float) -> float:
 
 
 def percent(value: float) -> str:
-    """A relative number as a percentage of three digits; "from none" for a gain over nothing, or over rounding.
+    """A ratio as a percentage of three digits; "from none" for a gain over zero or rounding.
 
     Examples
     --------
@@ -123,7 +120,7 @@ def percent(value: float) -> str:
 
 
 def when_late(clock: Clock) -> str:
-    """When something was left undone, for sentences.
+    """A clause for sentences about unfinished work.
 
     Examples
     --------

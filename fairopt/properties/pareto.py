@@ -1,18 +1,11 @@
-"""Pareto efficiency of an allocation: the largest gain of any one user while no other user runs fewer tasks.
+"""Pareto efficiency of an allocation: the largest gain of one user while no other user runs fewer tasks.
 
-Gains are relative to what the user runs, or to what its own slice would run where it runs nothing. On one pool a user
-alone can take what is left over, so its gain is ``min_i left_i / d_ji``, cut at its limit. On several servers other
-users may have to move. There a linear program maximises the sum of all gains; at its prices, judged on the data, no
-user can gain more than ``left / cost_j``: what is left over at those prices, over what user j costs at least. Where
-that does not settle it, one more program for each user in question does, the one that could gain most first.
+On one pool the gain has a closed form (docs/methods/checks.md, Proposition 11.2). On several servers a linear program
+maximises the sum of all gains, and its dual prices bound the gain of each user (Bound 11.3); users whom this leaves
+undecided get a program each.
 
-What counts as a gain: certified answers are off by as much as their certificates leave open, so what a solver leaves
-over is not a fault of the mechanism. But one user among a million runs on a millionth of a capacity, so no fixed part
-of a capacity may count as used up. A gain counts if it is more than the proved gap leaves open (`left_open`): the gap
-as a part of each capacity that is left and of each user's tasks that are badly placed, and, of alpha-fair objectives
-and totals, what a user's part of them allows. A gain of more than a hundredth of what the user runs, or of what its own
-slice would run, always counts. Without a gap, as in allocations made by hand, every gain counts. Only rounding does
-not: the last 1e-13 of a capacity counts as used up.
+A gain counts if it exceeds what the certificate's gap leaves open (`left_open`), or a hundredth of the user's tasks or
+of those on its own slice. Without a gap every gain beyond rounding counts.
 """
 
 from __future__ import annotations
@@ -34,6 +27,7 @@ from fairopt.runtime import subprocesses
 from fairopt.runtime.clock import Clock
 from fairopt.runtime.lazy import optimize, sp
 from fairopt.runtime.progress import tell
+from fairopt.tolerances import EPS, NOISE, SUM_ROUNDING
 
 __all__ = ["Dominating", "dominating"]
 
@@ -41,55 +35,47 @@ log = logging.getLogger("fairopt")
 
 Float = NDArray[np.float64]
 
-PRECISE = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}  # the least HiGHS takes
-ROUNDING = 1e-13  # of a capacity, or that of sums if more: water-filling of 1e6 users left 7e-14 of a full one
-ALWAYS = 0.01  # of what a user runs, or its own slice would run: more is a gain whatever the certificate leaves open
-NOISE = 1e-9  # of its tasks: what a linear program at that tolerance may take from another user
+PRECISE = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}  # the smallest of HiGHS
+ALWAYS = 0.01  # of the user's tasks, or of those on its own slice: a larger gain counts whatever the gap
 
 Method = Literal["highs-ds", "highs-ipm"]
-# Users times servers from which the interior point method comes first: 2,000 x 27 took it 1.7 s, not 6.8 as the simplex
-# method did.
-MANY = 10_000
-# A whole capacity in the program on several servers. HiGHS drops entries below 1e-9 and lets rows be exceeded by 1e-10,
-# so at 1 users of a trace of a full resource got more than is left of it: 6 of 60 leximin answers with demands over 12
-# decades came out dominated, none at 1,000. There it fails more often; prices found at 1 may still prove the bound.
-WHOLE, COARSE = 1e3, 1.0
+MANY = 10_000  # users times servers from which interior points come first: 1.7 s against 6.8 s for 2,000 x 27
+# Capacities in the program on several servers. HiGHS drops entries below 1e-9 and lets rows be exceeded by 1e-10: at a
+# scale of 1, 6 of 60 leximin answers with demands over 12 decades came out dominated, none at 1,000. HiGHS fails more
+# often at 1,000; prices found at 1 may still prove the bound.
+FINE, COARSE = 1e3, 1.0
 INFEASIBLE = 2  # a status of linprog
-STEPS = 50  # of a solver per unknown: one or two are usual, but the simplex method can cycle
-MOST_WORTH = 1e3  # of a gain in the program: users who run next to nothing would outweigh the others
-LOOKS = 20  # users looked at one by one after one was found to gain: the others only make the margin larger
+STEPS = 50  # iterations per unknown: one or two are usual, but the simplex method can cycle
+MOST_WEIGHT = 1e3  # of a gain in the program, where users with next to no tasks would outweigh the others
+LOOKS = 20  # programs of single users after a gain was found: others only raise the margin
 
 
 @dataclass(frozen=True, eq=False)
 class Dominating:
     """The feasible allocation in which one user gains most while no other user runs fewer tasks."""
 
-    tasks_by_server: Float  # (n_users, n_servers); those of the allocation itself where no user can gain
-    gains: dict[str, float]  # further tasks of the user who gains; empty where no user does
-    margin: float  # that gain, relative to what the user runs (or its own slice would run, where it runs nothing)
-    # No user can gain more than this (what the certificate of the allocation leaves open apart): in closed form on one
-    # pool, from prices on several servers, without trusting the solver.
-    bound: float
-    others: int = 0  # further users who could gain instead: on one pool all, on several servers those that were seen
+    tasks_by_server: Float  # (n_users, n_servers); the allocation itself where no user can gain
+    gains: dict[str, float]  # further tasks of the user who gains; empty if none does
+    margin: float  # that gain relative to the user's tasks, or to those on its own slice if it runs nothing
+    bound: float  # no user can gain more, apart from what the gap leaves open; proved without trusting a solver
+    others: int = 0  # further users who could gain instead: on one pool all, on several servers those found
 
 
 @dataclass(frozen=True)
 class _GainProblem:
-    """What is asked of an allocation, identical servers taken together."""
+    """The data of the search for a dominating allocation; identical servers are merged."""
 
     instance: Instance  # merged
-    tasks: Float  # what is to be dominated, (n_users, n_servers)
-    # Units of each capacity that another allocation may use; those of them that this one leaves over; and those of the
-    # latter that its certificate does not leave open: (n_servers, n_resources).
-    usable: Float
-    left: Float
-    sure_left: Float
-    sure_tasks: Float  # its tasks, less what the certificate leaves open, (n_users, n_servers)
-    scale: Float  # tasks that stand for 1 in programs, (n_users,)
+    tasks: Float  # (n_users, n_servers)
+    usable: Float  # units that a dominating allocation may use, (n_servers, n_resources)
+    left: Float  # units that the allocation leaves over, (n_servers, n_resources)
+    sure_left: Float  # the same, 0 where the gap leaves them open
+    sure_tasks: Float  # tasks less what the gap leaves open, (n_users, n_servers)
+    scale: Float  # tasks that are 1 in programs, (n_users,)
     unit: Float  # tasks that are a gain of 1, (n_users,)
-    counts: Float  # the least gain that counts, (n_users,)
-    always: Float  # a gain above this counts even if the certificate leaves it open, (n_users,)
-    room: Float  # an upper bound of the gain, (n_users,)
+    counts: Float  # the smallest gain that counts, (n_users,)
+    always: Float  # gains above this count whatever the gap, (n_users,)
+    room: Float  # an upper bound on the gain, (n_users,)
 
     def counted(self, gains: Float) -> Float:
         """Gains that count; 0 for the others."""
@@ -99,10 +85,9 @@ class _GainProblem:
 def dominating(allocation: Allocation, tol: float, clock: Clock | None = None) -> Dominating:
     """The allocation that dominates a feasible one by the largest gain of one user.
 
-    Only tasks count, so resources that are handed out and that no user can use are free. On several servers gains up to
-    ``tol`` are not looked for, ``margin`` and ``bound`` may be so far apart, and ``bound`` may stay further above a
-    ``margin`` that is more than ``tol`` once 20 users were looked at one by one. `NotCertified` is raised if no
-    solver's answer settles whether a user can gain more than ``tol``, unless the clock is late.
+    Only tasks count, not bundles. On several servers ``margin`` and ``bound`` agree to ``tol``, or ``margin`` exceeds
+    ``tol`` and 20 users were tried alone. `NotCertified` is raised if no solver settles whether a user can gain more
+    than ``tol``, unless the clock is late.
     """
     given, problem = allocation.instance, _gain_problem(allocation)
     nothing = Dominating(allocation.tasks_by_server, {}, 0.0, 0.0)
@@ -134,7 +119,7 @@ def _gain_problem(allocation: Allocation) -> _GainProblem:
         tasks = given._sum_by_class(tasks)
     total = tasks.sum(axis=1)
     used, capacities = _used(instance, tasks), instance.capacities * instance.counts[:, None]
-    rounding = max(ROUNDING, float(np.finfo(float).eps) * instance.n_users**0.5)
+    rounding = max(SUM_ROUNDING, EPS * instance.n_users**0.5)
     part = instance.task_limits > 0
     scale, unit = (np.where(part, of(instance, total), 1.0) for of in (own_units, gain_units))
     most = np.minimum(instance.task_limits, instance.tasks_alone.sum(axis=1))
@@ -157,14 +142,14 @@ def _gain_problem(allocation: Allocation) -> _GainProblem:
 
 
 def _used(instance: Instance, tasks: Float) -> Float:
-    """Units that tasks use, (n_servers, n_resources), by sums of halves: one after the other 1e6 terms lost 4e-12."""
+    """Units that tasks use, (n_servers, n_resources); pairwise sums, since `einsum` lost 4e-12 on 1e6 terms."""
     demands = instance.per_server_demands
     servers, resources = range(instance.n_servers), range(instance.n_resources)
     return np.array([[(demands[:, s, i] * tasks[:, s]).sum() for i in resources] for s in servers])
 
 
 def _leftover(problem: _GainProblem, units: Float) -> Float:
-    """Gains of users on one pool: each by itself takes what it needs of these."""
+    """Gains on one pool if each user alone takes what is left over."""
     demands = problem.instance.per_server_demands[:, 0]
     gains = problem.room.copy()
     for i, left in enumerate(units[0]):
@@ -175,16 +160,16 @@ def _leftover(problem: _GainProblem, units: Float) -> Float:
 
 @dataclass
 class _GainSearch:
-    """Several servers: what users can gain at least, as found, and at most, as proved.
+    """The largest gain found on several servers, and bounds on all gains.
 
-    ``user``, ``margin`` and ``tasks`` (n_users, n_servers) say who was found to gain most, how much, and how; ``seen``
-    what each user gained while all did, and ``most`` a bound of what it can gain, both (n_users,).
+    ``user``, ``margin`` and ``tasks`` (n_users, n_servers) are the best gain found; ``seen`` (n_users,) are the gains
+    in the first program, and ``most`` (n_users,) proved bounds.
     """
 
     problem: _GainProblem
     tol: float
     clock: Clock
-    said: list[str] = field(default_factory=list)
+    messages: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.user, self.margin, self.tasks = 0, 0.0, self.problem.tasks
@@ -195,53 +180,53 @@ class _GainSearch:
 
     @property
     def bound(self) -> float:
-        """An upper bound of the gain of every user."""
+        """An upper bound on the gain of every user."""
         return float(self.problem.counted(self.most).max(initial=0.0))
 
     def run(self) -> None:
-        """Look at all users at once, then at those in question, until what is found and what is proved agree."""
+        """Solve for all users at once, then for undecided ones alone, until gains and bounds agree."""
         q = self.problem
         enough = np.maximum(q.counts, self.tol)
-        # if each gain is divided by what is left open to its user, those of a certified answer sum to 1 at most
-        worth = np.minimum(self.tol / enough * q.scale / q.unit, MOST_WORTH)
-        self._look(worth, np.where(q.room > enough, q.room, 0.0), None)
+        # gains of a certified answer, each over what the gap leaves open to its user, sum to at most 1
+        gain_weights = np.minimum(self.tol / enough * q.scale / q.unit, MOST_WEIGHT)
+        self._look(gain_weights, np.where(q.room > enough, q.room, 0.0), None)
         looked = 0
         while (in_question := self._in_question()).any():
             if self.clock.late or (self.margin > self.tol and looked == LOOKS):
                 return
             tell("Pareto efficiency: users in question", looked, looked + int(in_question.sum()))
             user = self.user if in_question[self.user] else int(np.where(in_question, self.most, 0.0).argmax())
-            one = np.arange(len(worth)) == user
+            one = np.arange(len(gain_weights)) == user
             self._look(one.astype(float), np.where(one, q.room, 0.0), user)
             looked += 1
             if self._in_question()[user]:
                 if self.margin > self.tol or self.clock.late:
                     return
                 raise NotCertified(
-                    f"whether the allocation is Pareto-efficient could not be proved: {'; '.join(self.said)}. "
+                    f"whether the allocation is Pareto-efficient could not be proved: {'; '.join(self.messages)}. "
                     "Fix: give check(...) a larger tol"
                 )
 
     def _in_question(self) -> NDArray[np.bool_]:
-        """Users who may gain more than was found, judging by what is proved."""
+        """Users whose bounds exceed the gain that was found."""
         known = self.margin + self.tol * max(self.margin, 1.0) if self.margin > self.tol else self.tol
         return self.most > np.maximum(self.problem.counts, known)
 
-    def _look(self, worth: Float, room: Float, user: int | None) -> None:
-        """Maximise a sum of gains, and take its answer as far as it fits and its prices for what they prove."""
+    def _look(self, gain_weights: Float, room: Float, user: int | None) -> None:
+        """Maximise a weighted sum of gains; its repaired answer gives a gain, and its dual prices give bounds."""
         q = self.problem
-        self.said.clear()
-        for whole in (WHOLE, COARSE):
+        self.messages.clear()
+        for unit in (FINE, COARSE):
             for method in self.methods:
                 if self.clock.late:
                     return
-                answer = _program(q, worth, room, method, whole, self.clock)
+                answer = _program(q, gain_weights, room, method, unit, self.clock)
                 if isinstance(answer, str):
-                    self.said.append(f"{method}: {answer}")
+                    self.messages.append(f"{method}: {answer}")
                     continue
                 tasks, prices = answer
                 self.most = np.minimum(self.most, _bounds(q, prices))
-                if whole == WHOLE:
+                if unit == FINE:
                     gains = q.counted((tasks.sum(axis=1) - q.tasks.sum(axis=1)) / q.unit)
                     if user is None:
                         self.seen = gains
@@ -253,28 +238,29 @@ class _GainSearch:
                 if user is None or not self._in_question()[user]:
                     return
                 name = q.instance.users[user]
-                self.said.append(f"{method}: user {name!r} gains between {self.margin:.3g} and {self.most[user]:.3g}")
+                between = f"user {name!r} gains between {self.margin:.3g} and {self.most[user]:.3g}"
+                self.messages.append(f"{method}: {between}")
 
 
 def _program(
-    q: _GainProblem, worth: Float, room: Float, method: Method, whole: float, clock: Clock
+    q: _GainProblem, gain_weights: Float, room: Float, method: Method, unit: float, clock: Clock
 ) -> tuple[Float, Float] | str:
-    """Tasks and prices where the sum of worthy gains is largest; the tasks of every user may move.
+    """Tasks and dual prices that maximise the weighted sum of gains, or the solver's message.
 
-    The unknowns are changes, so that no change at all is feasible to the last digit.
+    The unknowns are changes of tasks, so that zero is exactly feasible.
     """
     instance, n = q.instance, q.instance.n_users
     user, server = np.nonzero(instance.eligible)
     m, pairs = instance.n_resources, len(user)
     row = (server * m + np.arange(m)[:, None]).ravel()
     value = quotient(instance.per_server_demands[user, server] * q.scale[user][:, None], q.usable[server]).T.ravel()
-    capacity = whole * sp.csr_array((value, (row, np.tile(np.arange(pairs), m))), shape=(q.usable.size, pairs + n))
+    capacity = unit * sp.csr_array((value, (row, np.tile(np.arange(pairs), m))), shape=(q.usable.size, pairs + n))
     mine = sp.csr_array((np.ones(pairs), (user, np.arange(pairs))), shape=(n, pairs))
     left = quotient(q.left, q.usable)
     program: dict[str, Any] = {
-        "c": np.concatenate([np.zeros(pairs), -worth]),
+        "c": np.concatenate([np.zeros(pairs), -gain_weights]),
         "A_ub": capacity,
-        "b_ub": whole * left.ravel(),
+        "b_ub": unit * left.ravel(),
         "A_eq": sp.hstack([mine, -sp.eye_array(n)], format="csr"),
         "b_eq": np.zeros(n),
         "bounds": np.column_stack(
@@ -285,7 +271,7 @@ def _program(
         ),
         "method": method,
     }
-    for presolve in (True, False):  # presolve calls some programs infeasible, though no change at all is feasible
+    for presolve in (True, False):  # presolve calls some feasible programs infeasible
         options = {**PRECISE, "presolve": presolve, "maxiter": STEPS * (pairs + n), "time_limit": clock.left}
         status, message, x, multipliers = _solved(program | {"options": options}, pairs, clock)
         if status != INFEASIBLE:
@@ -294,14 +280,14 @@ def _program(
         return str(message)
     tasks = q.tasks.copy()
     tasks[user, server] = np.maximum(tasks[user, server] + x[:pairs] * q.scale[user], 0.0)
-    return tasks, whole * np.maximum(-multipliers, 0.0).reshape(q.usable.shape)
+    return tasks, unit * np.maximum(-multipliers, 0.0).reshape(q.usable.shape)
 
 
 def _solved(program: dict[str, Any], pairs: int, clock: Clock) -> tuple[int, str, Any, Any]:
-    """Status, message, solution and multipliers of the inequalities of a linear program.
+    """Status, message, solution and inequality multipliers of a linear program.
 
-    HiGHS looks at the time between steps, of which one of its interior point method took minutes for 20,000 users on 27
-    servers. So large programs are solved in a process of its own where there is a limit.
+    HiGHS checks the time between iterations; one interior-point iteration took minutes for 20,000 users on 27 servers.
+    So large programs with a time limit run in a subprocess.
     """
     if pairs > MANY and clock.left is not None:
         try:
@@ -311,7 +297,7 @@ def _solved(program: dict[str, Any], pairs: int, clock: Clock) -> tuple[int, str
         except subprocesses._Stopped:
             return 1, "the time limit was over", None, None
         except subprocesses._CannotSend as error:
-            log.info("HiGHS is not run in a process of its own: %s", error)
+            log.info("HiGHS is not run in a subprocess: %s", error)
         else:
             return answer
     found: Any = optimize.linprog(**program)
@@ -319,29 +305,24 @@ def _solved(program: dict[str, Any], pairs: int, clock: Clock) -> tuple[int, str
 
 
 def _bounds(q: _GainProblem, prices: Float) -> Float:
-    """No user can gain more than this that counts, at whatever prices of whole usable capacities.
-
-    A scale of user j costs at least what it costs on the cheapest server. So another allocation in which no user runs
-    fewer tasks costs no less than the tasks of now on their cheapest servers, and what it can spend beyond that is what
-    is left over now, and what the tasks of now cost too much.
-    """
+    """Upper bounds on gains that count, at any prices of the usable capacities (docs/methods/checks.md, Bound 11.3)."""
     instance = q.instance
     per_unit = quotient(prices, q.usable)
     cost = np.einsum("jsi,si->js", instance.per_server_demands, per_unit) * q.scale[:, None]
     least = np.where(instance.eligible, cost, np.inf).min(axis=1)
-    dear = np.divide(cost - least[:, None], q.scale[:, None], out=np.zeros(cost.shape), where=q.tasks > 0)
+    reduced = np.divide(cost - least[:, None], q.scale[:, None], out=np.zeros(cost.shape), where=q.tasks > 0)
     gains, sure = (
-        quotient(max(float((per_unit * left).sum() + (dear * tasks).sum()), 0.0), least, np.inf) * q.scale / q.unit
+        quotient(max(float((per_unit * left).sum() + (reduced * tasks).sum()), 0.0), least, np.inf) * q.scale / q.unit
         for left, tasks in ((q.left, q.tasks), (q.sure_left, q.sure_tasks))
     )
     return np.where(gains > q.always, gains, sure)
 
 
 def _fitted(q: _GainProblem, tasks: Float, user: int) -> tuple[Float, float]:
-    """What fits of a user's tasks beside all others, who run as much as before but for noise, and the user's gain."""
+    """Tasks repaired to be feasible while all other users run as much as before, and the user's gain."""
     before, total = q.tasks.sum(axis=1), tasks.sum(axis=1)
     others = tasks * quotient(before, total, 1.0)[:, None]
-    others = np.where(total[:, None] > 0, others, q.tasks)  # programs lose users who run next to nothing
+    others = np.where(total[:, None] > 0, others, q.tasks)  # the program may drop users with next to no tasks
     others[user] = 0.0
     demands = q.instance.per_server_demands
     used = np.einsum("jsi,js->si", demands, others)

@@ -1,4 +1,4 @@
-"""Verdicts: whether a property holds, by how much it fails, what shows it, and a sentence; reports of many."""
+"""Verdicts on properties, and mappings by property that print as tables."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
-from fairopt.errors import InvalidBlock, MissingExtra
+from fairopt.errors import InvalidBlock
 from fairopt.properties.names import canonical, property_name
-from fairopt.runtime.lazy import later
+from fairopt.runtime.lazy import later, pandas
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -22,19 +22,10 @@ T = TypeVar("T")
 WORDS = {True: "yes", False: "NO", None: "open"}
 
 
-def frame_of(rows: list[dict[str, Any]], index: str) -> pd.DataFrame:
-    """Rows as a pandas frame, by one of their columns."""
-    try:
-        import pandas as pd
-    except ImportError as error:
-        raise MissingExtra("pandas", "parquet", "to_frame()") from error
-    return pd.DataFrame(rows).set_index(index)
-
-
 class ByProperty(Mapping[str, T]):
-    """A mapping whose keys are properties, by any of their names; a table in notebooks and where Rich prints it."""
+    """A mapping from properties, under any of their names; a table in notebooks and where Rich prints it."""
 
-    _done: ClassVar[str]  # what was done with the properties, for messages
+    _done: ClassVar[str]  # a participle for messages, as "checked"
     _columns: ClassVar[tuple[str, ...]]
 
     @abstractmethod
@@ -43,11 +34,11 @@ class ByProperty(Mapping[str, T]):
 
     @abstractmethod
     def _heading(self) -> str:
-        """What the table is about."""
+        """The title of the table."""
 
     @abstractmethod
     def _row(self, entry: T) -> tuple[bool, tuple[str, ...]]:
-        """Whether an entry shows a fault, and its cells in the table: the fault stands in the second."""
+        """Whether an entry is a failure, and its cells; the second cell of a failure is highlighted."""
 
     @abstractmethod
     def rows(self) -> list[dict[str, Any]]:
@@ -55,7 +46,7 @@ class ByProperty(Mapping[str, T]):
 
     def to_frame(self) -> pd.DataFrame:
         """`rows` as a pandas frame by property; `MissingExtra` without pandas."""
-        return frame_of(self.rows(), "property")
+        return pandas().DataFrame(self.rows()).set_index("property")
 
     @cached_property
     def _by_name(self) -> dict[str, T]:
@@ -95,22 +86,21 @@ class ByProperty(Mapping[str, T]):
 
 @dataclass(frozen=True, eq=False)
 class Verdict:
-    """Whether a property holds, and what shows it.
+    """Whether a property holds, and by how much.
 
     Attributes
     ----------
     name : str
-        The property, by its canonical name.
+        Canonical name of the property.
     holds : bool or None
-        Whether it holds within the tolerance that was asked for; None where that is open, as the time was short.
+        Whether it holds within the tolerance; None where the time limit left this open.
     margin : float
-        How badly it fails, relative and without units, positive where a user loses; each check says relative to what.
-        At most the tolerance where the property holds, and negative where there is room to spare. Of an open verdict
-        it is the largest that was found.
+        The largest relative violation, positive where a user loses and negative where there is slack. It is at most
+        the tolerance where the property holds. For an open verdict it is the largest that was found.
     details : object
-        What was measured, also where the property holds: see each check.
+        The measurements, also where the property holds; see `check`.
     sentence : str
-        All that in words, with labels: ``str(verdict)``.
+        The verdict in words, with labels: ``str(verdict)``.
 
     Examples
     --------
@@ -135,16 +125,16 @@ class Verdict:
 
     @property
     def witness(self) -> Any:
-        """The details where they show that the property fails, and None where it holds."""
+        """The details where the property fails or is open, and None where it holds."""
         return None if self.holds else self.details
 
     def __str__(self) -> str:
         return self.sentence
 
     def plot(self, kind: str = "envy", *, ax: Any = None) -> Any:
-        """Draw the envy matrix of a verdict on envy, on ``ax`` or a new figure; needs the extra ``plots``.
+        """Draw the envy matrix on ``ax`` or a new figure; `InvalidBlock` for other properties.
 
-        `InvalidBlock` for the other properties, which have no picture.
+        Needs the extra ``plots``.
         """
         if kind != "envy":
             raise InvalidBlock(f"there is no picture {kind!r} of a verdict; the only one is 'envy'")
@@ -160,9 +150,9 @@ class PropertyReport(ByProperty[Verdict]):
     Attributes
     ----------
     about : str
-        What was checked: a policy's name and the instance.
+        The policy's name and the instance.
     verdicts : tuple of Verdict
-        In the order of `fairopt.properties.names.PROPERTIES`.
+        One for each property that was checked.
 
     Examples
     --------
@@ -198,7 +188,7 @@ class PropertyReport(ByProperty[Verdict]):
 
     @property
     def holds(self) -> bool | None:
-        """Whether all properties that were checked hold; None where none was found to fail and some are open."""
+        """Whether all properties that were checked hold; None where none fails and some are open."""
         known = [v.holds for v in self.verdicts]
         return False if False in known else None if None in known else True
 

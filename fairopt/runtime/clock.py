@@ -1,9 +1,8 @@
-"""Limits of time: the clock of a call's own loops, and the limit of the call at work.
+"""Time limits: the clock of a call's own loops, and the limit of the current call.
 
 A call with a time limit runs in `within_limit`. Its searches and solvers stop at ``Limit.soft``, the limit itself; the
-proof of what they found may take until ``Limit.hard``. From then on `check` raises `Late`, in the call's own thread.
-Each report of progress calls `check`, and so do steps between reports. What runs long without such steps, a solver,
-gets a limit of its own or runs in a subprocess (`fairopt.runtime.subprocesses`).
+proof may take until ``Limit.hard``, after which `check` raises `Late`. Each report of progress calls `check`. Solvers
+get their own limit or run in a subprocess (`fairopt.runtime.subprocesses`).
 """
 
 from __future__ import annotations
@@ -20,16 +19,16 @@ from fairopt.runtime import lazy
 __all__ = ["Clock", "Late", "Limit", "begin", "check", "checked", "current", "limited", "refuse", "within_limit"]
 
 FIX = "Fix: give it more time_limit"
-SHORTEST = 1e-3  # seconds that a step gets where less is left: a limit is positive
+SHORTEST = 1e-3  # least seconds of a step's limit, which must be positive
 
 Result = TypeVar("Result")
 _LIMIT: ContextVar[Limit | None] = ContextVar("fairopt.time_limit", default=None)
 
 
 class Clock:
-    """What is left of a call's ``time_limit``, checked between the steps of the call's own loops.
+    """The remaining ``time_limit`` of a call, checked between the steps of its own loops.
 
-    A loop stops, and keeps what it has, where the clock is ``late``; a step that takes a limit itself gets ``left``.
+    A loop stops, and keeps its results, when the clock is ``late``; a step that takes a limit gets ``left``.
     """
 
     def __init__(self, time_limit: Any) -> None:
@@ -48,27 +47,36 @@ class Clock:
 
     @property
     def left(self) -> float | None:
-        """Seconds until the limit, as a ``time_limit`` for a step: positive, and None without a limit."""
+        """The ``time_limit`` of a step: seconds until the limit, or None without a limit."""
         if self.time_limit is None:
             return None
         return max(self.time_limit - self.seconds, SHORTEST)
 
+    @contextmanager
+    def enforced(self) -> Iterator[None]:
+        """A block that has this limit; nothing changes without one."""
+        if self.time_limit is None:
+            yield
+            return
+        with limited(self.time_limit, self._begun):
+            yield
+
 
 class Late(BaseException):
-    """The time of a call is over; never leaves the call. Not an Exception, since users' blocks may catch these."""
+    """The time of a call is over. Not an Exception, which users' blocks might catch; it never leaves the call."""
 
 
 class Limit:
-    """The time limit of one call, on the clock of `time.perf_counter`, and what the call has found so far.
+    """The time limit of one call, on the clock of `time.perf_counter`, and its results so far.
 
-    Methods set ``program``, which is being solved, ``found``, its best answer so far, and ``proposed``, which is being
-    judged.
+    Methods set the current ``program``, its best answer so far, ``found``, and the proposal that the gate judges,
+    ``proposed``.
     """
 
     def __init__(self, seconds: float, begun: float, outer: Limit | None = None, grace: bool = True) -> None:
         self.seconds = seconds
         self.soft = begun + seconds
-        self.hard = self.soft + (min(0.05 + 0.3 * seconds, 0.5) if grace else 0.0)  # of the second that is promised
+        self.hard = self.soft + (min(0.05 + 0.3 * seconds, 0.5) if grace else 0.0)  # calls end at most 1 s late
         if outer is not None:
             self.soft, self.hard = min(self.soft, outer.soft), min(self.hard, outer.hard)
         self.program: Any = None
@@ -90,19 +98,19 @@ class Limit:
 
 
 def begin(seconds: float | None, needs_cvxpy: bool = True) -> float:
-    """When a call begins: with a time limit once CVXPY is there, if it is needed, so that its import is not counted."""
+    """The time at which a call begins: with a limit, after the import of CVXPY if that is needed."""
     if seconds is not None and needs_cvxpy:
         lazy.load()
     return time.perf_counter()
 
 
 def current() -> Limit | None:
-    """The limit of the call at work, the innermost one."""
+    """The limit of the innermost call."""
     return _LIMIT.get()
 
 
 def check(what: str = "", done: int | None = None, total: int | None = None) -> None:
-    """Raise `Late` if the time of the call at work is over; ``what`` is the step that it begins, if that is new."""
+    """Raise `Late` if the time of the current call is over; ``what`` names its next step."""
     limit = _LIMIT.get()
     if limit is not None:
         if what:
@@ -121,13 +129,13 @@ def checked(seconds: Any) -> float | None:
 
 
 def refuse(limit: Limit, best: Any = None) -> NoReturn:
-    """Raise `NotCertified`, with the best answer so far if there is one."""
+    """Raise `NotCertified` with the best answer so far, if any."""
     raise NotCertified(f"no answer was certified within {limit}. {FIX}", best=best)
 
 
 @contextmanager
 def limited(seconds: float, begun: float, grace: bool = True) -> Iterator[Limit]:
-    """A block in which `check` raises `Late` when the time is over; without ``grace`` at the limit itself."""
+    """A block in which `check` raises `Late` when the time is over; without ``grace`` exactly at the limit."""
     limit = Limit(seconds, begun, _LIMIT.get(), grace)
     before = _LIMIT.set(limit)
     try:
@@ -139,7 +147,7 @@ def limited(seconds: float, begun: float, grace: bool = True) -> Iterator[Limit]
 def within_limit(
     seconds: float | None, begun: float, work: Callable[[], Result], late: Callable[[Limit], Result] = refuse
 ) -> Result:
-    """What ``work`` returns, or where the time is over ``late``, which must be quick; both may raise."""
+    """The result of ``work`` or, if the time is over, of ``late``, which must be quick."""
     if seconds is None or seconds == float("inf"):
         return work()
     with limited(seconds, begun) as limit:

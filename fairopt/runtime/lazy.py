@@ -16,6 +16,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from fairopt.errors import MissingExtra
+
 if TYPE_CHECKING:
     import cvxpy as cp
     import scipy.sparse as sp
@@ -32,6 +34,7 @@ __all__ = [
     "load",
     "ndimage",
     "optimize",
+    "pandas",
     "public_names",
     "public_places",
     "seconds_since",
@@ -54,33 +57,33 @@ PACKAGES = {
 }
 
 
-_IMPORTS: list[tuple[float, float]] = []  # when each began, on the clock of `time.perf_counter`, and its seconds
+_IMPORTS: list[tuple[float, float]] = []  # start on the clock of `time.perf_counter`, and seconds
 
 
 def _imported(name: str) -> ModuleType:
-    """A module; the time of its first import is kept for `seconds_since`."""
+    """A module, with the seconds of its first import recorded."""
     if name in sys.modules:
-        return import_module(name)  # which waits where another thread imports it
+        return import_module(name)  # waits if another thread is importing it
     begun, before = time.perf_counter(), len(_IMPORTS)
     module = import_module(name)
-    _IMPORTS[before:] = [(begun, time.perf_counter() - begun)]  # in place of those within it
+    _IMPORTS[before:] = [(begun, time.perf_counter() - begun)]  # replaces nested imports
     return module
 
 
 def seconds_since(begun: float) -> float:
-    """Seconds that imports took which began at a time or later."""
+    """Seconds of the imports that began at a time or later."""
     return sum(seconds for start, seconds in _IMPORTS if start >= begun)
 
 
 class _Lazy(ModuleType):
-    """A module in place of one that is imported when an attribute of it is asked for."""
+    """A stand-in that imports its module on the first access to an attribute."""
 
     def __getattr__(self, name: str) -> Any:
         return getattr(_imported(self.__name__), name)
 
 
 def load() -> None:
-    """Import CVXPY now, and with it SciPy: before a clock runs, or before processes are forked."""
+    """Import CVXPY, and with it SciPy, before a clock starts or a process is forked."""
     _imported("cvxpy")
 
 
@@ -88,10 +91,19 @@ if not TYPE_CHECKING:
     globals().update({name: _Lazy(package) for name, package in PACKAGES.items()})
 
 
-def later(place: str) -> Callable[..., Any]:
-    """The function at ``"module:name"``, for methods such as `Allocation.plot` whose code is in a later module.
+def pandas() -> Any:
+    """Pandas, for ``to_frame()``; `MissingExtra` where it is not installed."""
+    try:
+        import pandas as pd
+    except ImportError as error:
+        raise MissingExtra("pandas", "parquet", "to_frame()") from error
+    return pd
 
-    Such a method has its signature and docstring in its class. Early modules reach later ones in no other way.
+
+def later(place: str) -> Callable[..., Any]:
+    """The function at ``"module:name"``, for methods such as `Allocation.plot` whose code is in a later layer.
+
+    Modules of earlier layers reach later ones in no other way.
 
     Examples
     --------

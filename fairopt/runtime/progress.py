@@ -9,11 +9,11 @@ from typing import TypeVar
 
 from fairopt.runtime.clock import check, current
 
-__all__ = ["Listener", "by_itself", "heard", "progress", "steps", "tell", "within"]
+__all__ = ["Listener", "by_itself", "observed", "progress", "steps", "tell", "within"]
 
 Listener = Callable[[str, int | None, int | None], object]
 
-EVERY = 1 << 12  # steps of a loop over small things between two reports
+EVERY = 1 << 12  # steps of a fast loop between two reports
 Thing = TypeVar("Thing")
 _LISTENER: ContextVar[Listener | None] = ContextVar("fairopt.progress", default=None)
 
@@ -30,13 +30,12 @@ def progress(callback: Listener) -> Iterator[None]:
 
     Notes
     -----
-    An exception of the callback ends the work and is raised by the call that was at work. ``KeyboardInterrupt`` acts as
-    Ctrl-C: `compare` and `audit` return what they have. A `FairoptError` is treated as one of the policy at work.
+    An exception of the callback ends the current call, which raises it. ``KeyboardInterrupt`` acts as Ctrl-C: `compare`
+    and `audit` return what they have. A `FairoptError` is treated as an error of the current policy.
 
-    Blocks may be nested; only the innermost callback is called, in the thread that works. As every context variable, it
-    is known to the thread and the asyncio task that it was set in and to tasks made there, not to other threads (run
-    these by ``contextvars.copy_context().run``) or processes (those of a Dask cluster are reported by the process that
-    waits for them).
+    Blocks may be nested; only the innermost callback is called, in the working thread. The callback is a context
+    variable: other threads need ``contextvars.copy_context().run``, and other processes do not see it (progress of a
+    Dask cluster is reported by the process that waits for it).
 
     Examples
     --------
@@ -54,20 +53,20 @@ def progress(callback: Listener) -> Iterator[None]:
 
 
 def tell(what: str, done: int | None = None, total: int | None = None) -> None:
-    """Report progress to the callback, if there is one, after a `check` of the time limit; 0.2 microseconds without."""
+    """Check the time limit, then report progress to the callback, if any; 0.2 microseconds without."""
     check(what, done, total)
     listener = _LISTENER.get()
     if listener is not None:
         listener(what, done, total)
 
 
-def heard() -> bool:
-    """Whether reports of progress matter: to a callback, or to a time limit."""
+def observed() -> bool:
+    """Whether there is a callback or a time limit."""
     return _LISTENER.get() is not None or current() is not None
 
 
 def steps(things: Iterable[Thing], what: str, total: int | None = None) -> Iterator[Thing]:
-    """The things, one by one, with a report of progress now and then."""
+    """The things, with progress reported every `EVERY` of them."""
     for k, thing in enumerate(things):
         if not k % EVERY:
             tell(what, k, total)
@@ -87,7 +86,7 @@ def within(name: str) -> Iterator[None]:
 
 @contextmanager
 def by_itself() -> Iterator[Listener]:
-    """Silence the progress of many small calls in the block; the function yielded, as `tell`, reports that of all."""
+    """Silence the progress of calls in the block; the yielded function, like `tell`, reports that of the whole."""
     outer = _LISTENER.get()
     if outer is None:
         yield tell

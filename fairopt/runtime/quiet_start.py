@@ -3,7 +3,7 @@
 The package imports this module first. It imports nothing that Python has not imported already.
 """
 
-import _signal  # type: ignore[import-not-found]  # of which `signal` is made
+import _signal  # type: ignore[import-not-found]  # `signal` itself would import `enum`
 import sys
 
 _is_command = sys.argv[0].endswith("/fairopt") or (sys.argv[0] == "-m" and "-m fairopt" in " ".join(sys.orig_argv))

@@ -1,8 +1,8 @@
-"""The process of `subprocesses`: solves what it reads. Of fairopt it runs `formulation.highs` alone, by its path.
+"""The program of the solver subprocess. Of fairopt it runs only `formulation.highs`, by its path.
 
-Read are ``sys.path`` and then requests: seconds, and a pickle of what to do and its data. Written are pairs: True and
-the result, or False and an exception, or a text if the request cannot be read. The process ends when there is nothing
-more to read, or by itself when the seconds are over.
+It reads ``sys.path`` and then requests: seconds, and a pickle of a name in `SOLVE` and its arguments. It writes pairs:
+True and the result, or False and an exception, or a text if the request cannot be read. It ends at the end of its
+input, or when the seconds are over.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from typing import Any
 def problem(
     problem: Any, solver: str, options: dict[str, Any], time_option: tuple[str, ...], seconds: float, verbose: bool
 ) -> tuple[str, list[Any], list[list[Any]]] | None:
-    """Solve CVXPY's problem: the status, values of the variables, and dual values by constraint; None if late.
+    """Solve a CVXPY problem: status, values of variables, and dual values by constraint; None if out of time.
 
-    ``time_option`` are the keys of the solver's time limit in the options, none if it has no such option.
+    ``time_option`` is the path of the solver's time limit in the options, empty if it has none.
     """
     begun = time.perf_counter()
     data, chain, inverse = problem.get_problem_data(solver, ignore_dpp=True, verbose=verbose, solver_opts=options)
@@ -41,7 +41,7 @@ def problem(
 
 
 def clarabel(a: Any, b: Any, c: Any, cones: dict[str, Any], options: dict[str, Any]) -> tuple[Any, Any]:
-    """CLARABEL's dual and primal solution of a problem in its cone form."""
+    """CLARABEL's dual and primal solution of a problem in cone form."""
     from types import SimpleNamespace
 
     import clarabel
@@ -70,7 +70,7 @@ SOLVE: dict[str, Callable[..., Any]] = {"problem": problem, "CLARABEL": clarabel
 
 
 def _end_with_parent() -> None:
-    """Let Linux kill this process when the one that asks has ended; elsewhere it ends when its seconds are over."""
+    """Let Linux kill this process when its parent ends; elsewhere it ends when its seconds are over."""
     if sys.platform == "linux":
         import ctypes
 
@@ -81,11 +81,11 @@ def _end_with_parent() -> None:
 def main() -> None:
     """Answer requests until there are no more."""
     source, sink = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # it is for the process that asks
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent
     _end_with_parent()
-    os.dup2(2, 1)  # what solvers print is no result
+    os.dup2(2, 1)  # solvers print to stderr
     sys.path[:] = pickle.load(source)
-    import cvxpy  # noqa: F401  # for the first request, while there is none
+    import cvxpy  # noqa: F401  # before the first request comes
 
     runpy.run_path(str(Path(__file__).parents[1] / "formulation" / "highs.py"))["silence_banner"]()
 
@@ -94,7 +94,7 @@ def main() -> None:
             seconds, request = pickle.load(source)
         except EOFError:
             return
-        if hasattr(signal, "setitimer"):  # whoever asked may be dead
+        if hasattr(signal, "setitimer"):  # the parent may be dead
             signal.setitimer(signal.ITIMER_REAL, seconds + 1.0)
         answer: tuple[bool, Any]
         try:

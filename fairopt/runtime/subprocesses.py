@@ -1,8 +1,8 @@
-"""Solvers in a subprocess, where they can be stopped: only for calls with a time limit.
+"""Solvers in a subprocess, which can be killed, for calls with a time limit.
 
-ECOS has no time limit, others ask for the time between iterations, of which one may take minutes, and CVXPY's
-compilation has steps of seconds. The process runs `solver_process`, which imports CVXPY and nothing of fairopt or of
-the user's program, on every platform alike. It is kept for the next call, and killed when the time is over.
+ECOS has no time limit, other solvers check theirs between iterations, of which one may take minutes, and CVXPY's
+compilation has steps of seconds. The process runs `solver_process`, which imports CVXPY but nothing of the user's
+program. It is kept for the next call, and killed when the time is over.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 PROGRAM = Path(__file__).with_name("solver_process.py")
-KEPT = 2  # processes that wait for the next call: of threads that solve side by side
+KEPT = 2  # idle processes, for threads that solve in parallel
 CONES = ("zero", "nonneg", "soc", "psd", "exp", "p3d", "pnd")  # of CVXPY's sizes
 
 
@@ -30,20 +30,20 @@ class _Stopped(Exception):
 
 
 class _CannotSend(Exception):
-    """No process can be started, or the problem holds what cannot be sent, such as an atom of the user's program."""
+    """No process can be started, or the problem cannot be pickled, such as one with a user-defined atom."""
 
 
 class _Process:
-    """A process that solves one problem after the other."""
+    """A process that solves problems in turn."""
 
     def __init__(self) -> None:
-        flags: dict[str, Any] = {"start_new_session": True}  # Ctrl-C is for this process alone
+        flags: dict[str, Any] = {"start_new_session": True}  # without Ctrl-C
         if sys.platform == "win32":
             flags = {"creationflags": subprocess.CREATE_NEW_PROCESS_GROUP}
         self.process = subprocess.Popen(
             [sys.executable, "-P", str(PROGRAM)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, **flags
         )
-        with suppress(BrokenPipeError):  # it has ended already, which `ask` tells
+        with suppress(BrokenPipeError):  # it has ended already, which `solve` reports
             self._send(pickle.dumps(sys.path))
 
     def _send(self, message: bytes) -> None:
@@ -51,8 +51,8 @@ class _Process:
         self.process.stdin.write(message)
         self.process.stdin.flush()
 
-    def ask(self, request: bytes, until: float) -> tuple[bool, Any]:
-        """Whether it was done, and the result or an exception, at a time of `time.perf_counter` at the latest."""
+    def solve(self, request: bytes, until: float) -> tuple[bool, Any]:
+        """Success, and the result or an exception; `_Stopped` at a time of `time.perf_counter`."""
         seconds = max(until - time.perf_counter(), 0.0)
         clock = threading.Timer(seconds, self.process.kill)
         clock.daemon = True
@@ -68,12 +68,12 @@ class _Process:
             raise RuntimeError(f"the process of the solver ended with exit code {code}") from error
         finally:
             clock.cancel()
-            clock.join()  # it may be killing the process
+            clock.join()  # the timer may be killing the process
         return done, found
 
     @property
     def alive(self) -> bool:
-        """Whether it still waits for requests."""
+        """Whether the process is running."""
         return self.process.poll() is None
 
     def end(self) -> None:
@@ -81,18 +81,18 @@ class _Process:
         self.process.kill()
         self.process.wait()
         for pipe in (self.process.stdin, self.process.stdout):
-            with suppress(OSError):  # it did not read all
+            with suppress(OSError):  # unread input
                 if pipe is not None:
                     pipe.close()
 
 
 _idle: list[_Process] = []
-_others: list[_Process] = []  # of the process that this one was forked from
+_others: list[_Process] = []  # of the process from which this one was forked
 _lock = threading.Lock()
 
 
 def _started() -> _Process:
-    """A new process; `_CannotSend` where none can be started."""
+    """A new process; `_CannotSend` if none can be started."""
     if not sys.executable or getattr(sys, "frozen", False):
         raise _CannotSend("this Python has no executable of its own")
     try:
@@ -102,17 +102,17 @@ def _started() -> _Process:
 
 
 def start() -> None:
-    """Have a process at hand soon: it imports what it needs while this one goes on."""
+    """Start an idle process, which imports CVXPY while this one continues."""
     with _lock, suppress(_CannotSend):
         if not _idle:
             _idle.append(_started())
 
 
 def solve(what: str, until: float, **data: Any) -> Any:
-    """The answer of `solver_process.SOLVE` to the data.
+    """The result of a function of `solver_process.SOLVE`.
 
-    Raises what the solver raises, `_Stopped` when the time is over, `_CannotSend`, and RuntimeError if the process ends
-    by itself.
+    Raises the solver's exceptions, `_Stopped` when the time is over, `_CannotSend`, and RuntimeError if the process
+    ends by itself.
     """
     try:
         request = pickle.dumps((what, data), 5)
@@ -123,9 +123,9 @@ def solve(what: str, until: float, **data: Any) -> Any:
             kept = _idle.pop() if _idle else None
         process = kept or _started()
         try:
-            done, found = process.ask(request, until)
+            done, found = process.solve(request, until)
             break
-        except RuntimeError:  # perhaps with the thread that started it, as Linux has it
+        except RuntimeError:  # Linux kills a process when the thread that started it ends
             process.end()
             if kept is None:
                 raise
@@ -144,14 +144,14 @@ def solve(what: str, until: float, **data: Any) -> Any:
 
 
 @contextmanager
-def deaf_to_ctrl_c() -> Iterator[None]:
-    """Threads and processes started in the block do not hear Ctrl-C, which a terminal sends to all processes."""
+def without_sigint() -> Iterator[None]:
+    """Threads and processes started in the block ignore Ctrl-C, which a terminal sends to all processes."""
     if not hasattr(signal, "pthread_sigmask"):
         yield
         return
     from multiprocessing import resource_tracker
 
-    resource_tracker.ensure_running()  # started later, it would let Ctrl-C through again
+    resource_tracker.ensure_running()  # it unblocks SIGINT when it starts
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
@@ -165,11 +165,13 @@ def cones(dims: Any) -> dict[str, Any]:
 
 
 def _end() -> None:
+    """Kill the idle processes."""
     while _idle:
         _idle.pop().end()
 
 
 def _forget() -> None:
+    """Leave the idle processes to the process that started them."""
     _others.extend(_idle)  # deleting them would wait for them
     _idle.clear()
 

@@ -1,16 +1,14 @@
-"""Hypothesis strategies: instances, blocks, policies, misreports and allocations, for test suites that use fairopt.
+"""Hypothesis strategies for test suites that use fairopt.
 
 * `instances`: small instances. `blocks`: shares, objectives, constraints and policies.
-* `allocations`: allocations, good and bad; misreports, and the tasks that users truly run.
+* `allocations`: feasible allocations, misreports, and tasks under misreports.
 * `registration`: ``st.from_type``.
 
-Numbers are small and whole (quarters where asked for, which floats hold exactly), so that counterexamples are small;
-they are printed as code: paste them after ``from fairopt import *``.
+Numbers are small integers, or quarters, so that counterexamples are small. They are printed as code, to paste after
+``from fairopt import *``.
 
-Where fairopt and Hypothesis are both installed, `fairopt.Instance`, `fairopt.Policy`, `fairopt.Allocation`,
-`fairopt.Share` and `fairopt.Objective` are known to ``st.from_type``, so that a test can ask for them by annotation.
-Hypothesis finds them by an entry point, for which it imports fairopt (about a second); ``HYPOTHESIS_NO_PLUGINS=1``
-turns this off.
+``st.from_type`` knows `fairopt.Instance`, `fairopt.Policy`, `fairopt.Allocation`, `fairopt.Share` and
+`fairopt.Objective` by an entry point. ``HYPOTHESIS_NO_PLUGINS=1`` turns it off, and saves the import of fairopt.
 
 Examples
 --------

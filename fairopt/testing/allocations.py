@@ -1,8 +1,7 @@
-"""Strategies of misreports and of allocations, good and bad; tasks that a user truly runs."""
+"""Strategies of misreports and allocations; tasks under misreports."""
 
 from __future__ import annotations
 
-import contextlib
 import json
 from typing import Any
 
@@ -28,10 +27,9 @@ Float = NDArray[np.float64]
 def misreports(
     draw: st.DrawFn, instance: Instance, user: str | int, boosting: bool = False, max_value: int = 8
 ) -> Instance:
-    """The instance as one user misreports it: other demands per task, and all else as it is.
+    """The instance with misreported demands of one user: one changed, all scaled, or all drawn.
 
-    One demand is changed, all are scaled, or any are drawn; never the truth. `tasks_received` measures what a lie is
-    worth.
+    `tasks_received` computes what the user gains.
 
     Parameters
     ----------
@@ -46,7 +44,7 @@ def misreports(
 
     Examples
     --------
-    The number of tasks as a share rewards lies: a user who asks for more per task receives more.
+    Levelling tasks rewards lies: a user who reports larger demands receives more.
 
     >>> import fairopt as fo
     >>> from hypothesis import find
@@ -56,7 +54,7 @@ def misreports(
     >>> lie.demands[0].tolist()
     [2.0, 4.0]
     """
-    j = _user_index(instance, user)
+    j = instance.user_index(user)
     truth = instance.demands[j]
     usable = instance.total_capacities > 0  # a resource without capacity cannot be demanded
     shape = truth.shape
@@ -78,7 +76,7 @@ def misreports(
 
 
 def tasks_received(allocation: Allocation, truth: Instance, user: str | int) -> float:
-    """How many tasks a user truly runs on what it holds: ``sum_s min_i bundle_jsi / d_jsi``, up to its task limit.
+    """Tasks that a user runs on its bundle by true demands: ``sum_s min_i bundle_jsi / d_jsi``, up to its limit.
 
     Parameters
     ----------
@@ -98,19 +96,19 @@ def tasks_received(allocation: Allocation, truth: Instance, user: str | int) -> 
     >>> tasks_received(fo.DRF().allocate(truth), truth, 0), tasks_received(fo.DRF().allocate(lie), truth, 0)
     (2.0, 1.5)
     """
-    j = _user_index(truth, user)
+    j = truth.user_index(user)
     return tasks_on(allocation.bundles[j], truth, j)
 
 
 def allocation_of(instance: Instance, tasks: ArrayLike) -> Allocation:
-    """An allocation of given tasks, for tests of checks; its certificate has an infinite gap, so it is not ``ok``.
+    """An allocation of given tasks, feasible or not, for tests of checks; its certificate has an infinite gap.
 
     Parameters
     ----------
     instance : Instance
         Users and servers.
     tasks : array-like of shape (n_users,) on one server, or (n_users, n_servers)
-        Any tasks: by how much they exceed capacities and limits stands in ``certificate.violation``.
+        Any tasks.
 
     Examples
     --------
@@ -124,7 +122,7 @@ def allocation_of(instance: Instance, tasks: ArrayLike) -> Allocation:
 
 @st.composite
 def allocations(draw: st.DrawFn, instance: Instance | None = None) -> Allocation:
-    """Feasible allocations, good and bad, as of `allocation_of`: each user some eighths of each server.
+    """Feasible allocations, each user with some eighths of each server, made by `allocation_of`.
 
     Parameters
     ----------
@@ -139,22 +137,22 @@ def allocations(draw: st.DrawFn, instance: Instance | None = None) -> Allocation
     >>> find(allocations(fo.Instance([[1], [1]], [8])), lambda a: a.tasks[0] > a.tasks[1]).tasks
     array([1., 0.])
     """
-    asked = draw(instances(weights=True, limits=True)) if instance is None else instance
-    n, servers = asked.eligible.shape
+    chosen = draw(instances(weights=True, limits=True)) if instance is None else instance
+    n, servers = chosen.eligible.shape
     eighths = draw(st.lists(st.integers(0, 8), min_size=n * servers, max_size=n * servers))
     parts = np.reshape(eighths, (n, servers)) / 8.0
     parts /= np.maximum(parts.sum(axis=0), 1.0)
-    needs, room = asked.per_server_demands, asked.capacities * asked.counts[:, None]
+    needs, room = chosen.per_server_demands, chosen.capacities * chosen.counts[:, None]
     alone = quotient(room, needs, np.inf).min(axis=2)
-    tasks = np.where(asked.eligible, parts * np.where(asked.eligible, alone, 0.0), 0.0)
-    tasks *= np.minimum(1.0, quotient(asked.task_limits, tasks.sum(axis=1), 1.0))[:, None]
+    tasks = np.where(chosen.eligible, parts * np.where(chosen.eligible, alone, 0.0), 0.0)
+    tasks *= np.minimum(1.0, quotient(chosen.task_limits, tasks.sum(axis=1), 1.0))[:, None]
     listed = tasks[:, 0].tolist() if servers == 1 else tasks.tolist()
-    made: Allocation = draw(st.builds(allocation_of, st.just(asked), st.just(listed)))
+    made: Allocation = draw(st.builds(allocation_of, st.just(chosen), st.just(listed)))
     return made
 
 
 def _arguments(instance: Instance) -> dict[str, Any]:
-    """The arguments of an instance without those at their defaults, with whole numbers as integers."""
+    """The arguments of an instance that are not defaults, with whole numbers as integers."""
     out = json.loads(json.dumps(instance.to_dict()), parse_float=lambda text: whole(float(text)))
     for name in [name for name in out if name not in ("demands", "capacities")]:
         rest = {key: value for key, value in out.items() if key != name}
@@ -167,11 +165,3 @@ def _changed(truth: Float, at: int, value: int, boosting: bool) -> Float:
     changed = truth.copy()
     changed.flat[at] = changed.flat[at] + value if boosting else value
     return changed
-
-
-def _user_index(instance: Instance, user: str | int) -> int:
-    """`Instance.user_index`, but True is not an index, and the error names the users."""
-    if not isinstance(user, bool):
-        with contextlib.suppress(InvalidInstance):
-            return instance.user_index(user)
-    raise InvalidInstance(f"no user {user!r} among {', '.join(instance.users[:10])}; give a label or an index")

@@ -34,7 +34,7 @@ __all__ = ["notions", "objectives", "policies", "shares"]
 
 
 def shares(instance: Instance | None = None) -> st.SearchStrategy[Share]:
-    """Share blocks that are defined for an instance, and positive for every user.
+    """Shares that are defined for an instance and positive for every user.
 
     Parameters
     ----------
@@ -58,7 +58,7 @@ def shares(instance: Instance | None = None) -> st.SearchStrategy[Share]:
 
 
 def objectives(instance: Instance | None = None) -> st.SearchStrategy[Objective]:
-    """Objectives with an optimum: the single ones, sums of two, and two tiers.
+    """Objectives with an optimum: single ones, sums of two, and two tiers.
 
     Parameters
     ----------
@@ -92,7 +92,7 @@ def objectives(instance: Instance | None = None) -> st.SearchStrategy[Objective]
 
 
 def notions(instance: Instance | None = None) -> st.SearchStrategy[Any]:
-    """The notions that fairopt ships under a name: policies, and other mechanisms (`PSDSF`, `NaivePerServer`, ...).
+    """The named notions of fairopt: policies, and other mechanisms (`PSDSF`, `NaivePerServer`, ...).
 
     Parameters
     ----------
@@ -113,7 +113,7 @@ def notions(instance: Instance | None = None) -> st.SearchStrategy[Any]:
 
 
 def policies(instance: Instance | None = None) -> st.SearchStrategy[Policy]:
-    """Policies: those shipped under a name, and random compositions of blocks.
+    """Policies: the named ones, and random compositions of blocks.
 
     Parameters
     ----------
@@ -134,9 +134,9 @@ def policies(instance: Instance | None = None) -> st.SearchStrategy[Policy]:
 
 
 def _feasible_together(instance: Instance | None) -> st.SearchStrategy[list[Constraint]]:
-    """Constraints that cannot conflict: floors that the own slice of every user meets, or ceilings and no envy."""
+    """Constraints that cannot conflict: floors that all own slices meet, or ceilings and no envy."""
     unlimited = instance is not None and bool(np.isinf(instance.task_limits).all())
-    # with task limits a slice may be cut, and then EnvyFree asks more of the others than their own slices
+    # with task limits, own slices may violate EnvyFree
     floors: list[list[Constraint]] = [[SharingIncentive()], *([[SharingIncentive(), EnvyFree()]] if unlimited else [])]
     ceiling: st.SearchStrategy[Constraint] = st.one_of(
         st.builds(MaxTasks, st.integers(1, 4)),
@@ -157,7 +157,7 @@ def _defined(check: Callable[[Instance], Any], instance: Instance) -> bool:
 
 
 def _shipped(instance: Instance | None) -> Iterator[Policy]:
-    """The named policies that are defined for an instance, the best known first."""
+    """The named policies that are defined for an instance."""
     always = (
         DRF(),
         TSF(),

@@ -34,19 +34,17 @@ def instances(
 ) -> st.SearchStrategy[Instance]:
     """Small instances, which shrink to few users, few resources and small numbers.
 
-    Arguments at their defaults (weights of 1, no limits, ...) are left out of what is printed.
-
     Parameters
     ----------
     n_users, n_resources, n_servers : int or (int, int)
-        The exact number, or the least and the most.
+        An exact number, or the smallest and the largest.
     max_value : int, default 8
         The largest demand and the largest capacity.
     zeros : bool, default True
-        Whether users may need nothing of some resources.
+        Whether demands may be zero.
     weights, limits, placement, by_server, counts : bool, default False
-        Whether users may have weights (whole, up to 3), task limits (quarters, 0 included), servers where they may not
-        run, and demands that differ by server; and whether servers may have counts (up to 3).
+        Whether to draw weights (1 to 3), task limits (quarters from 0), ineligible servers, demands by server, and
+        counts of servers (1 to 3).
     fractions : bool, default False
         Whether demands and capacities may be quarters.
 
@@ -93,7 +91,7 @@ def _instances(
     differ: st.SearchStrategy[bool],
     copies: st.SearchStrategy[list[int]],
 ) -> Instance:
-    """Rows are drawn in full and cut to size, so that all else stays in place when a size shrinks."""
+    """Instances; rows are drawn in full and cut to size, so that other draws stay when a size shrinks."""
     m, capacities, drawn, by_server = draw(columns), draw(servers), draw(users), draw(differ)
     rows = len(capacities)
     capacities, counts = [row[:m] for row in capacities], draw(copies)[:rows]
@@ -123,7 +121,7 @@ def _exactly(size: int, element: st.SearchStrategy[Any]) -> st.SearchStrategy[li
 
 
 def _size(name: str, given: Size, least: int) -> tuple[int, int]:
-    """The least and the most, checked."""
+    """The smallest and the largest size, checked."""
     pair = given if isinstance(given, tuple) else (given, given)
     all_whole = all(isinstance(k, int) and not isinstance(k, bool) for k in pair)
     if len(pair) != 2 or not all_whole or not least <= pair[0] <= pair[1]:
@@ -132,11 +130,11 @@ def _size(name: str, given: Size, least: int) -> tuple[int, int]:
 
 
 def _numbers(low: int, high: int, fractions: bool) -> st.SearchStrategy[Number]:
-    """Whole numbers first, so that counterexamples shrink to them; quarters are exact in floats."""
+    """Integers, to which counterexamples shrink, or quarters."""
     integers = st.integers(low, high)
     return integers | st.integers(min(4 * low, 1), 4 * high).map(lambda k: whole(k / 4)) if fractions else integers
 
 
 def whole(value: float) -> Number:
-    """An integer for a whole number."""
+    """A number, as an integer if it is one."""
     return int(value) if float(value).is_integer() else float(value)

@@ -29,7 +29,6 @@ def register() -> None:
     DominantShare()
     """
     everything = dict.fromkeys(("weights", "limits", "placement", "by_server", "counts"), True)
-    # functions, since strategies are made when a test asks for the type
     st.register_type_strategy(Instance, lambda _: instances(n_servers=(1, 2), **everything))
     st.register_type_strategy(Policy, lambda _: policies())
     st.register_type_strategy(Allocation, lambda _: allocations())

@@ -1,18 +1,16 @@
-"""What a notion costs, and which notion fits what people prefer.
+"""Fairness against efficiency, and preferences between them.
 
 The names for users, beside `fairopt.frontier`, which returns a `Frontier`:
 
-* `no_tradeoff` says in a `TradeoffReport` whether the most efficient allocation is also the fairest.
-* `heterogeneity` measures the demands of an instance, as `Heterogeneity`.
-* `preferences`: which points of the (beta, lam) plane rank allocations as people did.
+* `no_tradeoff` tests whether the most efficient allocation is also the fairest, and returns a `TradeoffReport`.
+* `heterogeneity` measures how much the demands of users differ, as `Heterogeneity`.
+* `preferences`: the parameters (beta, lam) that reproduce rankings from a survey.
 
 The files:
 
-* `frontier`: sweeps over parameters of a family of policies: fairness, efficiency and the price of fairness.
-* `sweep`: the points of a frontier, solved and measured. `price_of_fairness`: what that price can be at most.
-* `agreement`: whether the most efficient allocation is also the fairest, and measures of heterogeneity.
-* `preferences`: which (beta, lam) rank given allocations as people did. `answers`: options and
-  rankings, from files, and checked.
+* `frontier`: sweeps over parameters of a family of policies. `sweep`: the points of a frontier, solved and measured.
+* `price_of_fairness`: bounds on the price of fairness. `agreement`: `no_tradeoff` and `heterogeneity`.
+* `preferences`: surveys. `answers`: their options and rankings, checked, and read from files.
 """
 
 from fairopt.runtime.lazy import public_names

@@ -1,4 +1,4 @@
-"""Whether the most efficient allocation is also the fairest, why not, and how much users differ."""
+"""Whether the most efficient allocation is also the fairest; measures of heterogeneity."""
 
 from __future__ import annotations
 
@@ -20,43 +20,42 @@ from fairopt.policy import Policy
 from fairopt.properties.exact.confirm import coefficients_of
 from fairopt.properties.exact.pool import ExactPool, max_sum
 from fairopt.runtime.clock import Clock, begin
+from fairopt.tolerances import NOISE
 
 __all__ = ["Heterogeneity", "TradeoffReport", "heterogeneity", "no_tradeoff"]
 
 Float = NDArray[np.float64]
 
-SAME = 1e-9  # relative difference of totals, sums and tasks that counts as none
-CORNERS = 2000  # combinations of conditions up to which all most efficient corners are computed in fractions
-SHOWN = 5  # pairs of users that reasons name
+CORNERS = 2000  # combinations of constraints up to which all optimal vertices are computed in fractions
+SHOWN = 5  # users and resources named in a reason
 
 
 @dataclass(frozen=True, eq=False)
 class TradeoffReport:
-    """Whether equal shares and the largest number of tasks go together; made by `no_tradeoff`.
+    """Whether equal shares attain the largest number of tasks; made by `no_tradeoff`.
 
     Attributes
     ----------
     shortfall : float
-        The part of the largest number of tasks that equal shares lose, from 0.
+        The fraction of the largest number of tasks that equal shares lose.
     always : bool or None
-        Whether all allocations with the largest number of tasks have equal shares; None where only one is known.
+        Whether all allocations with the most tasks have equal shares; None if only one is known.
     most_tasks, equal : Allocation
-        An allocation with the largest number of tasks, and the largest one with equal shares per weight.
+        An allocation with the most tasks, and that with the most tasks among those with equal shares per weight.
     sums : ndarray of shape (n_servers, n_resources)
-        The part of each capacity that one unit of equal share takes, ``sum_j w_j d_ji / (c_j C_i)``, on one pool (15),
+        The part of each capacity that a unit of equal share takes, ``sum_j w_j d_ji / (c_j C_i)``, on one pool (15),
         (16); NaN on several servers, where it depends on the placement.
     tight : tuple of str
         Capacities that ``most_tasks`` uses up.
     square, condition : bool
-        The premise of Proposition 7, as many such capacities as users, and its condition, that their ``sums`` are
-        equal.
+        Proposition 7: whether there are as many tight capacities as users, and whether their ``sums`` are equal.
     idle : tuple of (str, str)
-        Users who need more of every resource than another user, whom they are named with, and who has no limit: they
-        run no task in any allocation with the most tasks (Corollary 5).
+        Users who need more of every resource than another user without a limit, with that user: they run no tasks in
+        any allocation with the most tasks (Corollary 5).
     exact : bool
         Whether it was decided in fractions.
     reasons : tuple of str
-        Why it holds, or not.
+        The reasons in words.
 
     Examples
     --------
@@ -80,8 +79,8 @@ class TradeoffReport:
 
     @property
     def holds(self) -> bool:
-        """Whether some allocation with equal shares has the largest number of tasks (but for ``1e-9`` of it)."""
-        return self.shortfall <= SAME
+        """Whether some allocation with equal shares has the most tasks, to within 1e-9."""
+        return self.shortfall <= NOISE
 
     def __bool__(self) -> bool:
         return self.holds
@@ -91,16 +90,16 @@ class TradeoffReport:
 
 
 def no_tradeoff(instance: Instance, share: Share | None = None, *, time_limit: float | None = None) -> TradeoffReport:
-    """Test whether the most efficient allocation is also the fairest: equal shares with the largest number of tasks.
+    """Test whether the most efficient allocation is also the fairest: equal shares with the most tasks.
 
     Parameters
     ----------
     instance : Instance
         Users and servers.
     share : Share, default DominantShare()
-        What is equal, per weight: dominant shares for FDS, `Tasks` for GFJ.
+        The share that is equal per weight: dominant shares for FDS, `Tasks` for GFJ.
     time_limit : float, optional
-        Seconds for the call. Fractions are left out where it is over after the two linear programs: ``exact`` is False.
+        Seconds for the call. If it is over after the two linear programs, ``exact`` is False.
 
     Returns
     -------
@@ -109,17 +108,17 @@ def no_tradeoff(instance: Instance, share: Share | None = None, *, time_limit: f
     Raises
     ------
     InvalidBlock
-        If these are not an instance and a share.
+        If the arguments are not an instance and a share.
     OutOfDomain
-        Without users that may run tasks, or if a user has a zero share.
+        If no user may run tasks, or a user has a zero share.
     NotCertified
         If the linear programs take longer than the time limit.
 
     Notes
     -----
-    After Joe-Wong et al. (2013, Propositions 7 and 8, Corollaries 5 and 6), which are special cases; on one pool of few
-    users in exact fractions, elsewhere by two certified linear programs. Proposition 7 is false where tight capacities
-    are not independent, and Corollary 6 where several allocations are most efficient.
+    Generalises Joe-Wong et al. (2013, Propositions 7 and 8, Corollaries 5 and 6): in fractions on one pool of few
+    users, else by two certified linear programs. Proposition 7 is false if tight capacities are not independent, and
+    Corollary 6 if several allocations have the most tasks.
 
     Examples
     --------
@@ -160,13 +159,13 @@ def no_tradeoff(instance: Instance, share: Share | None = None, *, time_limit: f
         exactly = None if clock.late else _exactly(some, share)
         c = share.coefficients(some)
         sums[0] = (some.weights / c) @ some.per_server_demands[:, 0] / np.where(room[0] > 0, room[0], np.nan)
-    shortfall, always = exactly or (shortfall, None if shortfall <= SAME else False)
-    full = (most.leftover <= SAME * room) & (room > 0)
+    shortfall, always = exactly or (shortfall, None if shortfall <= NOISE else False)
+    full = (most.leftover <= NOISE * room) & (room > 0)
     tight = tuple(
         instance.resources[i] + (f" on {instance.servers[s]}" if instance.n_servers > 1 else "")
         for s, i in np.argwhere(full)
     )
-    square, condition = len(tight) == len(part), full.any() and np.ptp(sums[full]) <= SAME * sums[full].max()
+    square, condition = len(tight) == len(part), full.any() and np.ptp(sums[full]) <= NOISE * sums[full].max()
     found = TradeoffReport(
         shortfall, always, most, equal, sums, tight, square, bool(condition), _idle(some), exactly is not None, ()
     )
@@ -174,7 +173,7 @@ def no_tradeoff(instance: Instance, share: Share | None = None, *, time_limit: f
 
 
 def _exactly(instance: Instance, share: Share) -> tuple[float, bool] | None:
-    """The shortfall, and whether all most efficient allocations have equal shares; None for too many users."""
+    """The shortfall, and whether all allocations with the most tasks have equal shares; None for too many users."""
     n, m = instance.n_users, instance.n_resources
     if comb(m + n + int(np.isfinite(instance.task_limits).sum()), n) > CORNERS:
         return None
@@ -187,12 +186,12 @@ def _exactly(instance: Instance, share: Share) -> tuple[float, bool] | None:
     assert corners, "as few combinations as these are never refused"
     best = sum(corners[0])
     lost = float(1 - level * sum(speed) / best)
-    near = [max(abs(x - level * v) for x, v in zip(corner, speed, strict=True)) <= SAME * best for corner in corners]
-    return lost, lost <= SAME and all(near)
+    near = [max(abs(x - level * v) for x, v in zip(corner, speed, strict=True)) <= NOISE * best for corner in corners]
+    return lost, lost <= NOISE and all(near)
 
 
 def _idle(instance: Instance) -> tuple[tuple[str, str], ...]:
-    """Users who need more of every resource everywhere than another user without a limit, and who that is."""
+    """Users who need more of every resource everywhere than another user without a limit, with that user."""
     d = instance.per_server_demands
     free = np.flatnonzero(np.isinf(instance.task_limits) & instance.eligible.all(axis=1))
     less = ((j, free[(d[free] < d[j]).all(axis=(1, 2))]) for j in range(instance.n_users))
@@ -200,7 +199,7 @@ def _idle(instance: Instance) -> tuple[tuple[str, str], ...]:
 
 
 def _reasons(found: TradeoffReport, sums: Float) -> Iterator[str]:
-    """Why it holds, or not; ``sums`` are those of what is used up."""
+    """The reasons in words; ``sums`` are those of tight capacities."""
     fair, best = float(found.equal.tasks.sum()), float(found.most_tasks.tasks.sum())
     if found.holds:
         yield f"Equal shares run {fair:.6g} tasks, and no allocation runs more."
@@ -213,10 +212,10 @@ def _reasons(found: TradeoffReport, sums: Float) -> Iterator[str]:
     if len(found.idle) > SHOWN:
         yield f"So do {len(found.idle) - SHOWN} more users."
     users = found.most_tasks.instance.users
-    held = found.equal.tasks >= (1 - SAME) * found.equal.instance.task_limits
+    held = found.equal.tasks >= (1 - NOISE) * found.equal.instance.task_limits
     for j in np.flatnonzero(held & (found.equal.tasks > 0))[:SHOWN]:
         yield f"Equal shares cannot grow beyond the task limit of {users[j]}."
-    without = [users[j] for j in np.flatnonzero(found.most_tasks.tasks <= SAME * best)]
+    without = [users[j] for j in np.flatnonzero(found.most_tasks.tasks <= NOISE * best)]
     if without and not found.idle:
         names = ", ".join(without[:SHOWN]) + (f" and {len(without) - SHOWN} more" if len(without) > SHOWN else "")
         yield f"Most tasks run where {names} run{'s' if len(without) == 1 else ''} none."
@@ -230,21 +229,21 @@ def _reasons(found: TradeoffReport, sums: Float) -> Iterator[str]:
 
 @dataclass(frozen=True, eq=False)
 class Heterogeneity:
-    """How much users differ; made by `heterogeneity`.
+    """How much the demands of users differ; made by `heterogeneity`.
 
     Attributes
     ----------
     sigma : ndarray of shape (n_users,)
-        Slopes of users' lines in the plane of two resources: demand for the second over that for the first.
+        Demand for the second resource over that for the first.
     tau : ndarray of shape (n_resources,)
-        Slopes of resources' lines in the plane of two users: demand of the first over that of the second.
+        Demand of the first user over that of the second.
     sigma_variance, tau_variance : float
-        Sample variances (over n - 1) of the finite slopes as they are; they depend on units and on sizes of tasks.
+        Sample variances of ``sigma`` and ``tau``; they depend on units and on sizes of tasks.
     log_ratio_variance : float
         Total variance of demands as compositions (Aitchison 1986): the sum over pairs of resources of the sample
-        variance over users of the logarithm of their ratio, divided by the number of resources. It does not depend on
-        units, sizes of tasks or capacities, is 0 where all users need the same proportions, and infinite where some
-        need resources that others do not.
+        variance over users of the logarithm of their ratio, over the number of resources. It does not depend on units,
+        sizes of tasks or capacities; it is 0 if all users need the same proportions, and infinite if some need
+        resources that others do not.
 
     Examples
     --------
@@ -264,10 +263,9 @@ class Heterogeneity:
 def heterogeneity(
     instance: Instance, *, users: Sequence[str] | None = None, resources: Sequence[str] | None = None
 ) -> Heterogeneity:
-    """Slopes of Joe-Wong et al. (2013, Fig. 2) with their variances, and a measure for any number of resources.
+    """Slopes of Joe-Wong et al. (2013, Fig. 2), their variances, and a measure for any number of resources.
 
-    The paper's "variance of tau 0.5, of sigma 4.5 at 3 GB" are sample variances. ``instance.plot(kind="demands")`` and
-    ``kind="region"`` draw the lines.
+    ``instance.plot(kind="demands")`` and ``kind="region"`` draw the lines.
 
     Parameters
     ----------
@@ -281,13 +279,13 @@ def heterogeneity(
     Returns
     -------
     Heterogeneity
-        Slopes of a zero over a zero are NaN, and so are variances of fewer than two slopes or of infinite ones, and
+        NaN stands for the quotient of two zeros, for variances of fewer than two or of infinite slopes, and for
         ``sigma`` or ``tau`` of fewer than two resources or users.
 
     Raises
     ------
     InvalidBlock
-        If it is not an instance, or users or resources are not two names.
+        If ``instance`` is not one, or users or resources are not two names.
     OutOfDomain
         If demands differ by server.
 

@@ -1,4 +1,4 @@
-"""Options and people's rankings of them: as given, checked, or from CSV files."""
+"""Options and rankings of a survey: checked, and read from CSV files."""
 
 from __future__ import annotations
 
@@ -17,37 +17,35 @@ from fairopt.instance import Instance
 from fairopt.io.tables import Column, read_table
 from fairopt.labels import by_label, refuse_labels
 from fairopt.policy import Policy
+from fairopt.tolerances import NOISE
 from fairopt.validation import as_floats, labels
 
 __all__ = ["Options", "checked_options", "order_of", "read"]
 
 Float = NDArray[np.float64]
 Questions = dict[str, tuple[dict[str, dict[str, float]], dict[str, list[str]]]]
-BEYOND = 1e-9  # relative excess over a capacity or a limit that counts as rounding
-ENOUGH = 1e300  # capacity where no instance is given
+ENOUGH = 1e300  # capacity if no instance is given
 
 
 def read(options: str | os.PathLike[str], rankings: str | os.PathLike[str]) -> Questions:
-    r"""Read the questions of a survey and the answers of people.
+    r"""Read the options and rankings of a survey.
 
     Parameters
     ----------
     options : path-like
         A CSV file with the columns ``question`` and ``option``; every other column is a user, with its tasks.
     rankings : path-like
-        A CSV file with the columns ``person``, ``question``, ``option`` and ``rank`` (1 is the best), with a line for
-        each option that a person ranks; further columns are left alone.
+        A CSV file with the columns ``person``, ``question``, ``option`` and ``rank`` (1 is the best).
 
     Returns
     -------
     dict by question
-        Options (tasks by user, by option) and rankings (options, the best first, by person), as `Survey` takes them.
+        Options and rankings by person, as `Survey` takes them.
 
     Raises
     ------
     InvalidInstance
-        If a file cannot be read; if columns, options or ranks are missing, unknown, repeated or tied. The message names
-        the file, the person, and the line or the question.
+        If a file cannot be read, or columns, options or ranks are missing, unknown, repeated or tied.
 
     Examples
     --------
@@ -111,7 +109,7 @@ class Options(NamedTuple):
 
 
 def checked_options(options: Any, share: Share, instance: Instance | None) -> Options:
-    """Options in any form, with tasks in the order of the instance's users."""
+    """Options in any form, checked, with tasks in the order of the instance's users."""
     if not isinstance(instance, Instance) and (instance is not None or share != Tasks()):
         raise InvalidBlock(
             f"instance is {instance!r}, and {share} depends on it; give an Instance (fairopt prefer: "
@@ -144,25 +142,25 @@ def checked_options(options: Any, share: Share, instance: Instance | None) -> Op
 
 
 def _check_fit(names: Sequence[str], tasks: Float, instance: Instance) -> None:
-    """`InvalidInstance` for options beyond task limits or capacities; on several servers by a linear program."""
-    for i, j in np.argwhere(tasks > instance.task_limits * (1 + BEYOND)):
+    """`InvalidInstance` for options beyond task limits or capacities."""
+    for i, j in np.argwhere(tasks > instance.task_limits * (1 + NOISE)):
         limit = f"{tasks[i, j]:g} tasks, beyond its limit of {instance.task_limits[j]:g}"
         raise InvalidInstance(f"option {names[i]!r} gives user {instance.users[j]!r} {limit}; give what it may run")
     used, there = tasks @ instance.per_server_demands.min(axis=1), instance.total_capacities
-    for i, r in np.argwhere(used > there * (1 + BEYOND)):
+    for i, r in np.argwhere(used > there * (1 + NOISE)):
         raise InvalidInstance(
             f"option {names[i]!r} needs {used[i, r]:g} of {instance.resources[r]!r}, {used[i, r] - there[r]:g} more "
             f"than the capacity {there[r]:g}; give an option that fits, or the instance of this question"
         )
     for name, row in zip(names, tasks, strict=True) if instance.n_servers > 1 else ():
         try:
-            Policy(Total(Tasks()), [MinTasks(row * (1 - BEYOND))]).allocate(instance)
+            Policy(Total(Tasks()), [MinTasks(row * (1 - NOISE))]).allocate(instance)
         except Infeasible as error:
             raise InvalidInstance(f"option {name!r} does not fit on the servers: {error}") from error
 
 
 def order_of(names: Sequence[str], ranking: Any, who: str) -> list[int]:
-    """A strict ranking of all options as their indices; errors begin with ``who``."""
+    """Indices of the options in the order of a strict ranking; errors begin with ``who``."""
     if isinstance(ranking, (Mapping, str)) or not isinstance(ranking, Iterable):
         raise InvalidInstance(f"{who}: {ranking!r} is not a ranking; give a list of options, the best first")
     out: list[int] = []

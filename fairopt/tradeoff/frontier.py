@@ -1,4 +1,4 @@
-"""Frontiers: what a family of notions gives up in efficiency for fairness, over one or two of its parameters."""
+"""Frontiers: fairness and efficiency of a family of notions over one or two of its parameters."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from fairopt.blocks.base import blocks_within, brief, is_ours
 from fairopt.display import LONG, shorter
-from fairopt.errors import FairoptError, InvalidBlock, InvalidInstance, nearest, optional
+from fairopt.errors import FairoptError, InvalidBlock, InvalidInstance, nearest
 from fairopt.formulation.problem import natural_problem
 from fairopt.instance import Instance
 from fairopt.io.json_text import read_json_text
@@ -28,7 +28,7 @@ from fairopt.io.saving import write_whole
 from fairopt.policies.registry import named_family
 from fairopt.policy import Policy, is_mechanism
 from fairopt.runtime.clock import Clock, begin
-from fairopt.runtime.lazy import later
+from fairopt.runtime.lazy import later, pandas
 from fairopt.runtime.progress import by_itself
 from fairopt.tradeoff.sweep import MEASURES, TEXTS, Row, Standard, failed, solve, solve_in_processes
 
@@ -40,44 +40,42 @@ __all__ = ["Frontier", "frontier"]
 Float = NDArray[np.float64]
 
 FORMAT = "fairopt.frontier/1"
-SAME = 1e-4  # percentage points: the gap of a certificate
-PATIENCE = 2.0  # seconds between two writings of a file, or ten times what one takes
+SAME = 1e-4  # percentage points: the tolerance of certificates
+PATIENCE = 2.0  # seconds between two writes of a file, or ten times what one takes
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Frontier:
     """A family of notions over a grid of parameters; made by `frontier`.
 
-    ``frontier["efficiency"]`` is a column: an array of shape (n_points,) of a parameter or of
+    ``frontier["efficiency"]`` is a column, an array of shape (n_points,): a parameter, or
 
-    * ``fairness``: the smallest dominant share per weight, in percent of that under DRF; users with a task limit of 0
-      do not count;
+    * ``fairness``: the smallest dominant share per weight, in percent of that under DRF, without users whose task limit
+      is 0;
     * ``efficiency``: the number of tasks, in percent of the largest possible;
     * ``tasks``: the number of tasks; ``jain``: Jain's index of dominant shares per weight;
-    * ``f_beta``: `metrics.f_beta` of the policy's own shares at its own beta (alpha, for `AlphaFair`); NaN at 1, where
-      it changes its sign and tells nothing apart;
-    * ``price_of_fairness``: ``1 - sum of the policy's own shares / largest possible sum``, and ``price_bound``, what it
-      can be at most, where that is known (else ``note`` says why not);
-    * ``dominated``: where the certificate notes that the answer is Pareto-dominated, a user who could run more tasks
-      while no other runs fewer, else None;
-    * ``gap`` and ``method`` of the certificate, and ``error``: why there is no answer; then numbers are NaN.
+    * ``f_beta``: `metrics.f_beta` of the policy's own shares at its beta (alpha for `AlphaFair`); NaN at 1;
+    * ``price_of_fairness``: ``1 - sum of the policy's own shares / largest possible sum``, and ``price_bound``, an
+      upper bound, NaN where none is known (``note`` says why);
+    * ``dominated``: the certificate's note if the answer is Pareto-dominated, else None;
+    * ``gap`` and ``method`` of the certificate, and ``error``, the reason for NaN in a point without an answer.
 
     Attributes
     ----------
     family : str
         Name of the family, with the constraints that all its policies have.
     instance : Instance
-        The instance as given; users' labels are ``instance.users``.
+        The instance.
     grid : dict of str to tuple
         The values of each parameter. Points are in the order of their product, the last parameter fastest.
     columns : dict of str to ndarray of shape (n_points,)
-        Parameters and all of the above.
+        All columns by name.
     tasks_by_user : ndarray of shape (n_points, n_users)
         Tasks of each user, NaN without an answer.
     drf : dict
-        The measures of DRF by name, with ``tasks_by_user``, to compare with.
+        The measures of DRF by name, with ``tasks_by_user``.
     late : bool
-        Whether the time limit came before all points were reached.
+        Whether the time limit came before all points were solved.
 
     Examples
     --------
@@ -106,26 +104,26 @@ class Frontier:
 
     @property
     def asked(self) -> NDArray[np.bool_]:
-        """Points reached before Ctrl-C or a time limit: others have neither method nor error, shape (n_points,)."""
+        """Whether each point was reached before Ctrl-C or the time limit, shape (n_points,)."""
         return np.array([m is not None or e is not None for m, e in zip(self["method"], self["error"], strict=True)])
 
     @property
     def interrupted(self) -> bool:
-        """Whether Ctrl-C came before all points were reached."""
+        """Whether Ctrl-C came before all points were solved."""
         return not self.late and not bool(self.asked.all())
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """The different texts of the column ``note``."""
+        """The distinct texts of the column ``note``."""
         return tuple(dict.fromkeys(filter(None, self["note"])))
 
     def pareto(self) -> NDArray[np.int64]:
-        """Points that no other beats in fairness or efficiency without losing in the other.
+        """Points that are Pareto-efficient in fairness and efficiency, rounded to 1e-4 percentage points.
 
         Returns
         -------
         ndarray of int
-            Positions, by rising fairness. Both are rounded to 1e-4 percentage points first.
+            Indices of points, by increasing fairness.
 
         Examples
         --------
@@ -147,7 +145,7 @@ class Frontier:
         return [dict(zip(self.columns, row, strict=True)) for row in zip(*columns, strict=True)]
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything as plain data for ``json.dumps``: the rows, each with ``tasks_by_user``, and the findings."""
+        """The frontier as plain data for ``json.dumps``."""
         rows = self.rows()
         for row, tasks in zip(rows, self.tasks_by_user.tolist(), strict=True):
             row["tasks_by_user"] = dict(zip(self.instance.users, tasks, strict=True)) if row["method"] else None
@@ -184,8 +182,7 @@ class Frontier:
         1      5.727  0.941
         2      5.485  0.971
         """
-        pd = optional("pandas", "parquet", "to_frame()")
-        return pd.DataFrame(self.columns).set_index(list(self.grid))
+        return pandas().DataFrame(self.columns).set_index(list(self.grid))
 
     def plot(self, kind: str = "tradeoff", *, ax: Any = None, of: str = "fairness", users: Any = None) -> Any:
         """Draw the frontier; needs the extra ``plots``.
@@ -193,14 +190,14 @@ class Frontier:
         Parameters
         ----------
         kind : {"tradeoff", "tasks", "map"}, default "tradeoff"
-            Efficiency against fairness (Joe-Wong et al. 2013, Figs. 14 to 16); the tasks of users along the parameter,
-            beside those of DRF (Fig. 13); the plane of two parameters.
+            Efficiency against fairness (Joe-Wong et al. 2013, Figs. 14 to 16); tasks of users over the parameter, with
+            those of DRF (Fig. 13); the plane of two parameters.
         ax : matplotlib.axes.Axes, optional
-            Where to draw. Several families on the same axes get a colour each.
+            Where to draw. Several families on the same axes get different colours.
         of : str, default "fairness"
-            What the map shows: a column, as ``"efficiency"`` or ``"method"``.
+            The column that the map shows, as ``"efficiency"`` or ``"method"``.
         users : sequence of str, optional
-            Users of the picture of tasks. By default all of up to seven, and of more the range of all.
+            Users in the picture of tasks. Default: all up to seven, else the range of all.
 
         Returns
         -------
@@ -214,14 +211,9 @@ class Frontier:
         return later("fairopt.plots.tradeoff:draw_frontier")(self, kind, ax, of, users)
 
     def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write `to_dict` as JSON, from where ``frontier(..., resume=path)`` goes on; return the path.
+        """Write the frontier as JSON, which ``frontier(..., resume=path)`` continues; return the path.
 
-        Raises
-        ------
-        InvalidInstance
-            If the name does not end in ``.json``.
-        OSError
-            If it cannot be written there.
+        `InvalidInstance` if the name does not end in ``.json``.
         """
         if Path(path).suffix.lower() != ".json":
             raise InvalidInstance(f"cannot write {path}; give a name that ends in .json, or use to_frame().to_csv()")
@@ -232,12 +224,7 @@ class Frontier:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Frontier:
-        """Read a file of `save`; nothing is solved.
-
-        Raises
-        ------
-        InvalidInstance
-            If there is no such file, or it is not one that `save` wrote.
+        """Read a file of `save`; `InvalidInstance` if it is not one.
 
         Examples
         --------
@@ -276,44 +263,41 @@ def frontier(
     resume: str | os.PathLike[str] | None = None,
     time_limit: float | None = None,
 ) -> Frontier:
-    """Sweep over one or two parameters of a family of notions, and measure fairness and efficiency of each point.
+    """Sweep over one or two parameters of a family of notions; measure fairness and efficiency of each point.
 
     Parameters
     ----------
     family : callable or str
-        Makes a policy (or anything with ``allocate``) from keyword parameters, as ``fo.FDS``, or a function of your
-        own; or a name, as ``"fds"`` or ``"pnorm:p=2"``.
+        A function that makes a policy (or anything with ``allocate``) from keyword parameters, as ``fo.FDS``, or its
+        name, as ``"fds"`` or ``"pnorm:p=2"``.
     instance : Instance
         Users and servers.
     grid : dict of str to sequence
-        Values of one or two parameters: numbers, True and False, or texts. Two give all pairs.
+        Values of one or two parameters: numbers, booleans or texts. Two give all pairs.
     processes : int, default 1
-        Processes that share the points; mechanisms are sent to them, so that they must be picklable.
+        Number of processes. Mechanisms must be picklable if there are several.
     resume : str or path, optional
-        A ``.json`` file that keeps the rows as they come. If it exists, its points are not solved again.
+        A ``.json`` file to which rows are saved as they come. Points in it are not solved again.
     time_limit : float, optional
-        Seconds for the call. Points that it stops are not errors, and ``resume`` goes on with them.
+        Seconds for the call. ``resume`` continues with the points left.
 
     Returns
     -------
     Frontier
-        Ctrl-C and the time limit return the rows so far: `Frontier.interrupted` or `Frontier.late`, and ``asked`` is
-        False for the rest.
+        After Ctrl-C or the time limit, `Frontier.asked` is False for the points left.
 
     Raises
     ------
     InvalidBlock
-        If the grid is empty, has more than two parameters, a value that is NaN, or a parameter that the family does not
-        take or has already; if the family makes no mechanism; if the file is of another family (or constraints) or
-        grid, or blocks of your own had other values then.
+        If the grid is empty, has more than two parameters, NaN, or a parameter that the family does not take; if the
+        family makes no mechanism; if the file is of another family or grid.
     InvalidInstance
         If the file is of another instance, or not of a frontier.
 
     Notes
     -----
-    Each answer is certified as that of ``Policy.allocate``. On one pool a point starts from the prices of the point
-    before, which saves time and proves nothing. Errors of fairopt (no optimum, not certified, infeasible) are
-    rows; others end the sweep, and the file keeps what is done.
+    Each answer is certified as by ``Policy.allocate``. Errors of fairopt are recorded in the column ``error``; other
+    exceptions end the sweep, and the file keeps the rows so far.
 
     Examples
     --------
@@ -336,7 +320,7 @@ def frontier(
         name += f" with {constraints}"
     path = None if resume is None else Path(resume)
     of: dict[str, Any] = {"instance": _digest(instance.to_dict()), "grid": _digest(axes)}
-    of["family"] = _digest([_told_apart(mechanism) for mechanism in made])
+    of["family"] = _digest([_identity(mechanism) for mechanism in made])
     of["values"] = [_values(mechanism, instance) for mechanism in made]
     rows: list[Row] = _read(path, of) if path is not None and path.exists() else [{} for _ in made]
     rows = [mechanism if isinstance(mechanism, dict) else row for mechanism, row in zip(made, rows, strict=True)]
@@ -385,7 +369,7 @@ def _family(family: Any) -> tuple[Callable[..., Any], str]:
 
 
 def _checked_grid(grid: Any, make: Callable[..., Any], name: str) -> dict[str, tuple[Any, ...]]:
-    """The values of each parameter; `InvalidBlock` for what cannot be swept."""
+    """The values of each parameter; `InvalidBlock` for an invalid grid."""
     if not isinstance(grid, Mapping) or not 1 <= len(grid) <= 2:
         fix = 'give the values of one or two parameters, as {"alpha": [0, 0.5, 1]}'
         raise InvalidBlock(f"grid is {brief(grid)}; {fix}")
@@ -414,7 +398,7 @@ def _checked_grid(grid: Any, make: Callable[..., Any], name: str) -> dict[str, t
 
 
 def _made(make: Callable[..., Any], name: str, point: dict[str, Any]) -> Any:
-    """The mechanism of a point, or the row of the error."""
+    """The mechanism of a point, or an error row."""
     try:
         mechanism = make(**point)
     except FairoptError as error:
@@ -429,7 +413,7 @@ def _made(make: Callable[..., Any], name: str, point: dict[str, Any]) -> Any:
 
 
 def _columns(axes: dict[str, tuple[Any, ...]], rows: list[Row], instance: Instance) -> tuple[dict[str, Any], Float]:
-    """The columns of the points of a grid, and the tasks of each user."""
+    """The columns of a grid's points, and tasks by user."""
     points = list(itertools.product(*axes.values()))
     columns = {key: np.array([point[k] for point in points]) for k, key in enumerate(axes)}
     columns |= {key: np.array([row.get(key, np.nan) for row in rows], dtype=float) for key in MEASURES}
@@ -455,11 +439,11 @@ def _rows(data: dict[str, Any]) -> list[Row]:
 
 
 def _read(path: Path, of: dict[str, Any]) -> list[Row]:
-    """The rows in a file of the same sweep."""
+    """The rows of a file, which must be of the same sweep."""
     data = _data(path)
     if "values" not in data["of"]:
         raise InvalidBlock(
-            f"{path} is of an earlier version of fairopt, which did not keep all that tells notions apart; give the "
+            f"{path} is of an earlier version of fairopt, which did not save enough to identify the notions; give the "
             "name of a new file"
         )
     for key, wrong in (("instance", InvalidInstance), ("grid", InvalidBlock), ("family", InvalidBlock)):
@@ -468,14 +452,14 @@ def _read(path: Path, of: dict[str, Any]) -> list[Row]:
             raise wrong(f"{path} is of another {key}{more}; give what it was made with, or the name of a new file")
     if not all(map(_same, data["of"]["values"], of["values"])):
         raise InvalidBlock(
-            f"{path} was made with blocks of your own that had other values at the same tasks: their code, or what it "
-            "reads, was changed; give the name of a new file"
+            f"{path} was made with user-defined blocks that had other values at the same tasks: their code or data "
+            "has changed; give the name of a new file"
         )
     return _rows(data)
 
 
-def _told_apart(part: Any, within: tuple[Any, ...] = ()) -> Any:
-    """What tells a mechanism from others, for JSON: classes and all that they hold, since a repr may leave some out."""
+def _identity(part: Any, within: tuple[Any, ...] = ()) -> Any:
+    """A mechanism's classes and all their attributes, for a digest; a repr may leave some out."""
     if any(part is outer for outer in within):
         return "itself"
     if isinstance(part, np.ndarray):
@@ -485,19 +469,19 @@ def _told_apart(part: Any, within: tuple[Any, ...] = ()) -> Any:
     elif hasattr(part, "__dict__") and not callable(part):
         part = [type(part).__qualname__, vars(part)]
     if isinstance(part, (list, tuple)):
-        return [_told_apart(inner, (*within, part)) for inner in part]
+        return [_identity(inner, (*within, part)) for inner in part]
     return getattr(part, "__qualname__", None) or repr(part)
 
 
 @np.errstate(all="ignore")
 def _values(mechanism: Any, instance: Instance) -> list[float | None]:
-    """What a policy's problem is worth at some tasks where blocks are the user's own, whose code may change."""
+    """Values of a policy's problem at random tasks, by which changes to the code of user-defined blocks are noticed."""
     blocks = (mechanism.objective, mechanism.constraints) if isinstance(mechanism, Policy) else ()
     if all(map(is_ours, blocks_within(blocks))):
         return []
     try:
         problem = natural_problem(mechanism, instance)
-    except FairoptError:  # the row will say so
+    except FairoptError:  # the row reports it
         return []
     draw = np.random.default_rng(0)
     even = instance.tasks_alone.sum(axis=1) / instance.n_users
@@ -511,7 +495,7 @@ def _values(mechanism: Any, instance: Instance) -> list[float | None]:
 
 
 def _same(held: Sequence[float | None], now: Sequence[float | None]) -> bool:
-    """Whether values are the same but for rounding."""
+    """Whether values agree up to rounding."""
     one, other = (np.array(values, dtype=float) for values in (held, now))
     return one.shape == other.shape and np.allclose(one, other, rtol=1e-9, atol=0.0, equal_nan=True)
 

@@ -1,4 +1,4 @@
-"""Which points of the (beta, lambda) plane rank given allocations as people did (Joe-Wong et al. 2013, sec. VI)."""
+"""Parameters (beta, lambda) that reproduce rankings of allocations from a survey (Joe-Wong et al. 2013, sec. VI)."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ from fairopt.policies.registry import named_family
 from fairopt.runtime.clock import Clock
 from fairopt.runtime.lazy import later, ndimage, vq
 from fairopt.runtime.progress import tell
+from fairopt.tolerances import NOISE
 from fairopt.tradeoff.answers import Options, checked_options, order_of, read
 from fairopt.validation import as_floats
 
@@ -31,7 +32,6 @@ Float = NDArray[np.float64]
 Family = str | Callable[..., Any]
 STARTS = 10  # of k-means
 LONGER = "give it more time_limit, or fewer points"
-SAME = 1e-9  # relative difference up to which options are scalar multiples of others
 
 
 def compatible(
@@ -43,35 +43,35 @@ def compatible(
     lams: ArrayLike,
     instance: Instance | None = None,
 ) -> NDArray[np.bool_]:
-    """Points (beta, lam) whose measure falls strictly along a person's ranking of given allocations.
+    """Points (beta, lam) whose measure decreases strictly along a person's ranking of allocations.
 
     Parameters
     ----------
     options : array-like of shape (n_options, n_users), or dict
-        Tasks of each user under each option, or a dict of them by label; in order, or a dict or series by user (of a
-        frame with a row per option: ``dict(frame.iterrows())``). Options without labels are called 0, 1, ...
+        Tasks of each user under each option, or a dict of these by label; each in order, or a dict or series by user.
+        Options without labels are called 0, 1, ...
     ranking : iterable of labels
         All options, the best first.
     family : str or callable
         ``"fds"``, ``"gfj"``, ``"pnorm:p=2"``; or a function of beta and lam that makes a `FairnessEfficiency`, or a
-        policy of one, as `FDS`. Its share is measured, also where the measure has no maximum.
+        policy of one, as `FDS`.
     betas, lams : array-like
-        The grid; beta must not be 0.
+        The grid, without beta = 0.
     instance : Instance, optional
-        Demands, capacities and weights; needed unless the share is `Tasks`. Without it capacities are not checked.
+        Demands, capacities and weights; required unless the share is `Tasks`. Without it capacities are not checked.
 
     Returns
     -------
     ndarray of bool of shape (n_betas, n_lams)
-        Two options whose measures differ by no more than rounding are tied, which no strict ranking is compatible with.
+        Options whose measures agree up to rounding are tied, and no strict ranking is compatible with a tie.
 
     Raises
     ------
     InvalidInstance
-        If an option exceeds a capacity or a limit, or gives nothing to all users; if the ranking has ties, or missing,
-        repeated or unknown options; if options and instance have other users.
+        If an option exceeds a capacity or a limit, or gives no user tasks; if the ranking has ties, or missing,
+        repeated or unknown options; if options and instance have different users.
     InvalidBlock
-        If beta is 0, a grid is empty or not finite, or the family does not measure a share.
+        If a beta is 0, a grid is empty or not finite, or the family does not measure a share.
 
     Examples
     --------
@@ -89,7 +89,7 @@ def compatible(
 def intervals(
     options: Any, ranking: Iterable[Any], family: Family, *, betas: ArrayLike, instance: Instance | None = None
 ) -> tuple[Float, Float]:
-    """Ends of the open interval of lam in which the measure falls strictly along a ranking, for each beta.
+    """The open interval of lam in which the measure decreases strictly along a ranking, for each beta.
 
     Parameters
     ----------
@@ -99,7 +99,7 @@ def intervals(
     Returns
     -------
     lower, upper : ndarray of shape (n_betas,)
-        Exact thresholds, moved inwards by the rounding error of their evaluation; NaN where no lam is compatible.
+        Bounds, moved inwards by their rounding errors; NaN where no lam is compatible.
 
     Raises
     ------
@@ -129,9 +129,9 @@ class Survey:
     options, family, betas, lams, instance
         As for `compatible`.
     rankings : dict of rankings by person
-        Each as for `compatible`, whose errors are raised with the person's name.
+        Each as for `compatible`.
     time_limit : float, optional
-        Seconds; those people are left out who were not reached before.
+        Seconds; people not compared by then are left out.
 
     Raises
     ------
@@ -145,11 +145,11 @@ class Survey:
     options, users, people : tuple of str
         Labels; ``tasks`` is of shape (n_options, n_users).
     family, betas, lams : str and ndarrays of float
-        Name of the family, and the grid rounded to 15 digits: 1.9, not 1.9000000000000004.
+        Name of the family, and the grid rounded to 15 digits.
     rankings : ndarray of int of shape (n_people, n_options)
         Indices of options, the best first.
     wrong : ndarray of int of shape (n_people, n_betas, n_lams)
-        Pairs of options that a point does not put in the order of the ranking (Kendall's distance; ties count).
+        Number of pairs that a point does not rank as the person (Kendall's distance; ties count).
     late : bool
         Whether the time limit left people out.
 
@@ -215,19 +215,18 @@ class Survey:
 
     @property
     def tastes(self) -> Float:
-        """Average fairness and efficiency that each person asks for, shape (n_people, 2).
+        """Mean fairness and efficiency of each person's options, weighted by rank, shape (n_people, 2).
 
-        Fairness of an option is minus the mean absolute difference of tasks over pairs of users (of two users, minus
-        their difference), efficiency its number of tasks. The best of k options counts k times, the next k - 1 times,
-        and so on; Joe-Wong et al. (2013) do not print their weights.
+        Fairness is minus the mean absolute difference of tasks over pairs of users, efficiency the number of tasks. The
+        best of k options has weight k, the next k - 1, and so on; Joe-Wong et al. (2013) do not print their weights.
         """
         k, n = self.tasks.shape
-        apart = np.sort(self.tasks, axis=1) @ (2.0 * np.arange(n) - n + 1)  # summed over pairs
-        values = np.column_stack([0.0 - apart / max(n * (n - 1) / 2, 1), self.tasks.sum(axis=1)])
+        differences = np.sort(self.tasks, axis=1) @ (2.0 * np.arange(n) - n + 1)  # summed over pairs
+        values = np.column_stack([0.0 - differences / max(n * (n - 1) / 2, 1), self.tasks.sum(axis=1)])
         return np.average(values[self.rankings], axis=1, weights=np.arange(k, 0, -1))
 
     def best(self, person: str | None = None) -> tuple[int, list[tuple[float, float]]]:
-        """The fewest pairs in the wrong order, of one person or summed over all, and all (beta, lam) that reach it."""
+        """The smallest number of misranked pairs, of one person or summed over all, and its points (beta, lam)."""
         if person is not None and person not in self.people:
             raise InvalidInstance(f"no person {person!r}; {nearest(person, self.people)}")
         wrong = self.wrong.sum(axis=0) if person is None else self.wrong[self.people.index(person)]
@@ -236,7 +235,7 @@ class Survey:
 
     @property
     def best_point(self) -> tuple[float, float]:
-        """One (beta, lam) of ``best()``: of those with the most compatible people, the farthest from all others."""
+        """One point of ``best()``: among those with the most compatible people, the farthest from all others."""
         grid = np.ix_(np.argsort(self.betas), np.argsort(self.lams))
         cost = (self.wrong.sum(axis=0) * (len(self.people) + 1) - self.counts)[grid]
         depth = ndimage.distance_transform_edt(np.pad(cost == cost.min(), 1))[1:-1, 1:-1]
@@ -244,7 +243,7 @@ class Survey:
         return float(np.sort(self.betas)[b]), float(np.sort(self.lams)[q])
 
     def select(self, chosen: ArrayLike) -> Survey:
-        """The survey of some people, as those of one cluster, given as booleans of shape (n_people,)."""
+        """The survey of some people, chosen by booleans of shape (n_people,)."""
         kept = np.asarray(chosen)
         if kept.dtype != bool or kept.shape != (len(self.people),) or not kept.any():
             raise InvalidInstance(f"select({chosen!r}): give True or False for each person, with one True at least")
@@ -254,16 +253,16 @@ class Survey:
         return out
 
     def clusters(self, number: int = 2) -> tuple[NDArray[np.int64], Float]:
-        """Groups of people by `tastes` (k-means), and their mean tastes; the group that asks for most efficiency first.
+        """Clusters of people by `tastes`, and their means, by decreasing efficiency.
 
-        Both coordinates are divided by their standard deviations; of ten seeded starts the best is taken, and the order
-        of people does not matter. There are fewer groups where fewer tastes differ.
+        k-means on coordinates over their standard deviations, the best of ten seeded starts; the order of people does
+        not matter. There are at most as many clusters as distinct tastes.
         """
         if isinstance(number, bool) or not isinstance(number, (int, np.integer)) or number < 1:
             raise InvalidBlock(f"number of clusters is {number!r}; give a whole number >= 1")
         tastes = self.tastes
         spread = tastes.std(axis=0)
-        scaled = tastes / np.where(spread > SAME * np.abs(tastes).max(), spread, np.inf)
+        scaled = tastes / np.where(spread > NOISE * np.abs(tastes).max(), spread, np.inf)
         order = np.lexsort(scaled.T)
         people, different = scaled[order], len(np.unique(tastes.round(9), axis=0))
         runs = [vq.kmeans2(people, min(int(number), different), minit="++", seed=seed) for seed in range(STARTS)]
@@ -274,9 +273,9 @@ class Survey:
         return np.argsort(first)[found], centres[first]
 
     def plot(self, kind: str = "heat", *, ax: Any = None) -> Any:
-        """Draw the number of compatible people over the grid, or by ``"clusters"`` their `tastes`.
+        """Draw the number of compatible people over the grid (Joe-Wong et al. 2013, Figs. 20 and 21).
 
-        As Joe-Wong et al. (2013), Figs. 20 and 21, and 19. On given axes, or a new figure; the axes are returned.
+        ``kind="clusters"`` draws their `tastes` (Fig. 19). Returns the Axes.
         """
         return later("fairopt.plots:preferences")(self, kind, ax)
 
@@ -298,8 +297,8 @@ def consistency(surveys: Mapping[str, Survey]) -> dict[str, tuple[float, int]]:
     Returns
     -------
     dict by person
-        The mean of Kendall's tau over pairs of questions whose options are multiples of each other (NaN without such a
-        pair), and the number of points of the grid that are compatible with all answers of the person.
+        The mean of Kendall's tau over pairs of questions whose options are multiples of each other (NaN without any),
+        and the number of grid points that are compatible with all rankings of the person.
 
     Raises
     ------
@@ -335,7 +334,7 @@ def consistency(surveys: Mapping[str, Survey]) -> dict[str, tuple[float, int]]:
 def respondents(
     options: Any, family: Family, parameters: ArrayLike, *, instance: Instance | None = None
 ) -> dict[str, list[str]]:
-    """Generate people who rank options by the measure at known parameters.
+    """Synthetic rankings of options by the measure at known parameters.
 
     Parameters
     ----------
@@ -352,7 +351,7 @@ def respondents(
     Raises
     ------
     InvalidInstance, InvalidBlock
-        As `compatible`, and where options are tied at the parameters of a person.
+        As `compatible`, and if options are tied at the parameters of a person.
 
     Examples
     --------
@@ -379,10 +378,10 @@ def respondents(
 
 
 def _thresholds(options: Options, betas: Float, clock: Clock | None = None) -> tuple[Float, Float]:
-    """Ends of the open intervals of lam in which option i is above option k, shape (n_options, n_options, n_betas).
+    """Open intervals of lam in which option i ranks above k, as two arrays (n_options, n_options, n_betas).
 
-    With the emphasis ``l = lam * sgn(1-beta)``, i is above k where ``D + l E > 0``: D is the difference of
-    ``sgn(1-beta) log fairness``, E that of the logarithms of the sums. Both count only beyond their rounding errors.
+    With ``l = lam * sgn(1-beta)``, i ranks above k where ``D + l E > 0``, with the differences D of ``sgn(1-beta) log
+    fairness`` and E of the logarithms of sums, each reduced by its rounding error.
     """
     k = len(options.labels)
     lower, upper = np.empty((2, k, k, len(betas)))
@@ -406,23 +405,23 @@ def _thresholds(options: Options, betas: Float, clock: Clock | None = None) -> t
 
 
 def _pairs(order: Sequence[int] | NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The earlier and the later of each pair in a sequence."""
+    """The earlier and the later elements of all pairs in a sequence."""
     first, second = np.triu_indices(len(order), 1)
     return np.asarray(order)[first], np.asarray(order)[second]
 
 
 def _multiple(one: Survey, two: Survey) -> NDArray[np.int64] | None:
-    """Which option of the second question is the multiple of each of the first, or None where one has no such."""
+    """For each option of the first question the index of its multiple in the second; None if one has none."""
     if one.tasks.shape != two.tasks.shape or set(one.users) != set(two.users) or len(one.options) < 2:
         return None
     first, second = one.tasks / one.tasks.sum(), two.tasks / two.tasks.sum()
     second = second[:, [two.users.index(user) for user in one.users]]
-    near = np.abs(first[:, None] - second).max(axis=2) <= SAME * first.max()
+    near = np.abs(first[:, None] - second).max(axis=2) <= NOISE * first.max()
     return near.argmax(axis=1) if (near.sum(axis=0) == 1).all() and (near.sum(axis=1) == 1).all() else None
 
 
 def _share(family: Family) -> Share:
-    """The share that a family measures, from its members at two points that have an optimum."""
+    """The share that a family measures, from its members at two points."""
     make = named_family(family) if isinstance(family, str) else family
     try:
         inspect.signature(make).bind(beta=2.0, lam=-0.5)
@@ -439,7 +438,7 @@ def _share(family: Family) -> Share:
 
 
 def _grid(values: ArrayLike, name: str) -> Float:
-    """Numbers of a grid: at least one, finite, and betas not 0."""
+    """The numbers of a grid, checked."""
     array = np.atleast_1d(as_floats(values, name))
     if array.ndim != 1 or not array.size:
         raise InvalidBlock(f"{name} have shape {array.shape}; give a list of at least one number")

@@ -1,4 +1,4 @@
-"""Bounds on the price of fairness: how much smaller than the largest the sum of shares of a fair allocation can be."""
+"""Bounds on the price of fairness: the relative loss in the sum of shares compared with the largest sum."""
 
 from __future__ import annotations
 
@@ -13,18 +13,16 @@ from fairopt.errors import InvalidBlock
 from fairopt.instance import Instance
 from fairopt.policy import Policy
 from fairopt.runtime.lazy import optimize
+from fairopt.tolerances import NOISE
 
 __all__ = ["largest_price", "price_bound"]
-
-EQUAL = 1e-9  # relative difference of shares alone that is rounding
 
 
 def largest_price(alpha: float, n: int) -> float:
     """The bound on the price of alpha-fairness (infinity: leximin) among n users whose largest shares are equal.
 
-    ``1 - min over x in [1, n] of (x^(1+1/alpha) + n - x) / (x^(1+1/alpha) + (n-x) x)``, reached by some instance where
-    the best x is whole: Bertsimas, Farias and Trichakis (2011) for alpha = 1, where it is ``1 - (2 sqrt(n) - 1)/n``,
-    and infinity, where it is ``1 - 4n/(n+1)^2``; (2012) for every alpha > 0.
+    ``1 - min over x in [1, n] of (x^(1+1/alpha) + n - x) / (x^(1+1/alpha) + (n-x) x)``, attained if the best x is an
+    integer (Bertsimas, Farias and Trichakis 2011 for alpha = 1 and infinity, 2012 for every alpha > 0).
 
     Examples
     --------
@@ -49,7 +47,7 @@ def largest_price(alpha: float, n: int) -> float:
 
 
 def price_bound(mechanism: object, instance: Instance) -> float | str:
-    """The bound on the price of fairness of a policy among users who all have a task limit above 0, or why none."""
+    """The bound on the price of fairness among users with task limits above 0, or why there is none."""
     why = "no bound on the price of fairness: "
     term = only_term(mechanism.objective) if isinstance(mechanism, Policy) and not mechanism.constraints else None
     alpha = None if term is None else math.inf if term.is_order else term.alpha
@@ -63,11 +61,11 @@ def price_bound(mechanism: object, instance: Instance) -> float | str:
 
 
 def _equal_alone(instance: Instance, share: Share) -> bool:
-    """Whether all users have the same share when they are alone."""
+    """Whether all users have the same share alone."""
     c, alone, limits = share.coefficients(instance), instance.tasks_alone, instance.task_limits
     total = alone.sum(axis=1)
     if c.ndim == 1:
         most = c * np.minimum(total, limits)
-    else:  # with a limit, the servers of the largest shares count first: then it is not known here
+    else:  # unknown with limits, which fill the servers of the largest shares first
         most = np.where(limits < total, np.nan, (np.where(instance.eligible, c, 0.0) * alone).sum(axis=1))
-    return bool(most.min(initial=np.inf) >= most.max(initial=0.0) * (1 - EQUAL))
+    return bool(most.min(initial=np.inf) >= most.max(initial=0.0) * (1 - NOISE))

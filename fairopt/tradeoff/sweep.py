@@ -1,4 +1,4 @@
-"""The points of a frontier: solved from the prices of the point before, in one or several processes, and measured."""
+"""The points of a frontier, solved in one or several processes, each from the prices of the previous one."""
 
 from __future__ import annotations
 
@@ -25,32 +25,28 @@ from fairopt.policies.dominant import DRF
 from fairopt.policies.tradeoff import MostTasks
 from fairopt.policy import Policy, label
 from fairopt.runtime import subprocesses
-from fairopt.runtime.clock import Clock
+from fairopt.runtime.clock import Clock, Late
 from fairopt.tolerances import GAP_TOLERANCE
 from fairopt.tradeoff.price_of_fairness import price_bound
 
 __all__ = ["MEASURES", "TEXTS", "Point", "Row", "Standard", "failed", "solve", "solve_in_processes"]
 
-Point: TypeAlias = tuple[int, dict[str, Any], Any]  # place in the grid, parameters, mechanism
-Row: TypeAlias = dict[str, Any]  # `MEASURES`, `TEXTS` and "tasks_by_user" of a point, or its "error" alone
+Point: TypeAlias = tuple[int, dict[str, Any], Any]  # index in the grid, parameters, mechanism
+Row: TypeAlias = dict[str, Any]  # `MEASURES`, `TEXTS` and "tasks_by_user", or "error" alone
 
 MEASURES = ("fairness", "efficiency", "tasks", "jain", "f_beta", "price_of_fairness", "price_bound", "gap")
 TEXTS = ("method", "error", "note", "dominated")
-MOST_POINTS = 16  # that a process solves between two reports; the first of them has no start
-
-
-class _OutOfTime(Exception):
-    """The time of the sweep was over before a point was measured."""
+MOST_POINTS = 16  # per message to a process; the first of them has no initial prices
 
 
 class Standard:
-    """What the points on one instance are measured against; NaN where that has no certified answer."""
+    """The reference values of the measures on one instance; NaN without a certified answer."""
 
     def __init__(self, instance: Instance, clock: Clock) -> None:
         self.instance, self.clock, self.part = instance, clock, instance.task_limits > 0
         self._taking_part = instance._taking_part(self.part)
         self._largest_sums: dict[Share, float] = {}
-        self._lacking: list[str] = []  # why measures are NaN
+        self._missing: list[str] = []  # why measures are NaN
         fairest, most = self._answer(DRF()), self._answer(MostTasks())
         self._level = fairest.metrics()["smallest_dominant_share"] if fairest else np.nan
         self._most = float(most.tasks.sum()) if most else np.nan
@@ -59,8 +55,8 @@ class Standard:
     def _answer(self, policy: Policy) -> Allocation | None:
         try:
             return policy.allocate(self.instance, time_limit=self.clock.left)
-        except FairoptError as error:  # the answers of points are kept
-            self._lacking.append(f"what is measured against {label(policy)} is NaN: {type(error).__name__}: {error}")
+        except FairoptError as error:
+            self._missing.append(f"measures relative to {label(policy)} are NaN: {type(error).__name__}: {error}")
             return None
 
     def row(self, mechanism: Any, allocation: Allocation) -> Row:
@@ -72,9 +68,9 @@ class Standard:
         beta = (0.0 if term is None else term.measure.beta if term.measure is not None else term.alpha) or 0.0
         measured = beta not in (0, 1) and shares.any()
         even = f_beta(shares[self.part], beta, self.instance.weights[self.part]) if measured else np.nan
-        bound, told = price_bound(mechanism, self._taking_part), allocation.certificate.note
+        bound, certified = price_bound(mechanism, self._taking_part), allocation.certificate.note
         price = 1 - _ratio(shares.sum(), self._largest_sum(blocks[0] if blocks else DominantShare()))
-        notes = [*self._lacking, *([bound] if isinstance(bound, str) else [])]
+        notes = [*self._missing, *([bound] if isinstance(bound, str) else [])]
         return {
             "fairness": 100 * _ratio(found["smallest_dominant_share"], self._level),
             "efficiency": 100 * _ratio(found["ntt"], self._most),
@@ -86,7 +82,7 @@ class Standard:
             "gap": allocation.certificate.gap,
             "method": allocation.certificate.method,
             "note": "; ".join(notes) or None,
-            "dominated": told if told.startswith("Pareto-dominated") else None,
+            "dominated": certified if certified.startswith("Pareto-dominated") else None,
             "tasks_by_user": allocation.tasks,
         }
 
@@ -94,7 +90,7 @@ class Standard:
         if share not in self._largest_sums:
             most = self._answer(Policy(Total(share)))
             if most is None and self.clock.late:
-                raise _OutOfTime
+                raise Late
             self._largest_sums[share] = float(most.shares.sum()) if most else np.nan
         return self._largest_sums[share]
 
@@ -105,7 +101,7 @@ def failed(error: FairoptError) -> Row:
 
 
 def solve(standard: Standard, points: Sequence[Point]) -> Iterator[tuple[int, Row]]:
-    """The rows of points, one after the other, until the clock of the sweep is late."""
+    """The rows of points, until the clock of the sweep is late."""
     prices, clock = None, standard.clock
     for place, parameters, mechanism in points:
         if standard.clock.late:
@@ -119,7 +115,7 @@ def solve(standard: Standard, points: Sequence[Point]) -> Iterator[tuple[int, Ro
                 options = {"time_limit": clock.left} if limited else {}
                 allocation = mechanism.allocate(standard.instance, **options)
             row = standard.row(mechanism, allocation)
-        except _OutOfTime:
+        except Late:
             return
         except FairoptError as error:
             if isinstance(error, NotCertified) and clock.late:
@@ -132,13 +128,10 @@ def solve(standard: Standard, points: Sequence[Point]) -> Iterator[tuple[int, Ro
 
 
 def solve_in_processes(standard: Standard, points: Sequence[Point], processes: int) -> Iterator[tuple[int, Row]]:
-    """The rows of points as they come, solved by several processes, some at a time.
-
-    The processes are killed when the clock of the sweep is late, or when the iterator ends otherwise, as by Ctrl-C.
-    """
+    """The rows of points as they come, from several processes, which are killed when the iterator ends."""
     try:
         pickle.dumps(points)
-    except Exception as error:  # whatever a class of the user's raises
+    except Exception as error:
         fix = "define their classes at the top of a module, or leave processes at 1"
         raise InvalidBlock(f"the mechanisms cannot be sent to other processes ({error}); {fix}") from error
     size = min(MOST_POINTS, len(points) // (4 * processes) + 1)
@@ -150,16 +143,16 @@ def solve_in_processes(standard: Standard, points: Sequence[Point], processes: i
             for ready in wait(busy, standard.clock.left):
                 assert isinstance(ready, Connection)
                 try:
-                    said = ready.recv()
+                    message = ready.recv()
                 except EOFError as error:
                     raise RuntimeError(
                         "a process of the frontier was ended from outside, perhaps for want of memory; give fewer "
                         "processes"
                     ) from error
-                if isinstance(said, BaseException):
-                    raise said
-                if said is not None:
-                    yield said
+                if isinstance(message, BaseException):
+                    raise message
+                if message is not None:
+                    yield message
                 elif parts:
                     ready.send(parts.pop())
                 else:
@@ -168,10 +161,10 @@ def solve_in_processes(standard: Standard, points: Sequence[Point], processes: i
 
 @contextmanager
 def _workers(standard: Standard, number: int) -> Iterator[list[Connection]]:
-    """Connections to processes that run `_work`, which are killed at the end of the block."""
+    """Connections to processes that run `_work`, until the end of the block."""
     connections, started = [], []
     try:
-        with subprocesses.deaf_to_ctrl_c():
+        with subprocesses.without_sigint():
             for _ in range(number):
                 ours, theirs = multiprocessing.Pipe()
                 process = multiprocessing.Process(target=_work, args=(theirs, standard), daemon=True)
@@ -189,9 +182,9 @@ def _workers(standard: Standard, number: int) -> Iterator[list[Connection]]:
 
 
 def _work(connection: Connection, standard: Standard) -> None:
-    """Receive points and send their rows one by one, then None, or what was raised; until the other end is gone."""
+    """Receive points and send their rows, then None, or an exception, until the other end is closed."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the parent
-    standard.clock = Clock(None)  # the parent looks at its own
+    standard.clock = Clock(None)  # the parent checks its own
     parent = multiprocessing.parent_process()
     assert parent is not None
     while connection in wait([connection, parent.sentinel]):
@@ -202,10 +195,10 @@ def _work(connection: Connection, standard: Standard) -> None:
         except Exception as error:
             try:
                 connection.send(error)
-            except Exception:  # of a user's class, which cannot be sent
+            except Exception:  # of a class that cannot be pickled
                 connection.send(RuntimeError(f"{type(error).__name__}: {error}"))
 
 
 def _ratio(value: float, most: float) -> float:
-    """A part of the most; of nothing, all where there is nothing and NaN otherwise."""
+    """``value / most``; if ``most`` is 0, 1 for 0 and NaN otherwise."""
     return value / most if most > 0 else 1.0 if value == most else np.nan

@@ -388,20 +388,6 @@ def test_broken_rows_are_those_by_which_the_conditions_are_most_violated(instanc
         assert len(made) == some.sum() and (made.broken(at) > 0).all()
 
 
-@pytest.mark.parametrize("verb", ["allocate", "problem"])
-def test_the_size_of_envy_freeness_can_be_limited(verb):
-    three = fo.Instance([[1], [2], [3]], [6])
-    with pytest.raises(fo.errors.InvalidBlock, match=r"3 users.*6 rows.*limit is 2 users.*EnvyFree\(max_users=3\)"):
-        getattr(fo.Policy(fo.Total(), [fo.EnvyFree(max_users=2)]), verb)(three)
-    assert fo.Policy(fo.Total(), [fo.EnvyFree(max_users=3)]).allocate(three).certificate.ok
-
-
-@pytest.mark.parametrize("size", ["a", math.nan, -1, 2.5])
-def test_the_size_limit_of_envy_freeness_is_a_whole_number(size):
-    with pytest.raises(fo.errors.InvalidBlock, match="max_users"):
-        fo.EnvyFree(size)
-
-
 # -- a constraint of one's own ---------------------------------------------------------------------------------------
 
 

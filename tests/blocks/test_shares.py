@@ -415,7 +415,6 @@ BLOCKS = [
     fo.MaxShare({"a": 0.5}, fo.PNormShare(1)),
     fo.SharingIncentive(),
     fo.EnvyFree(),
-    fo.EnvyFree(max_users=1000),
     fo.EqualShares(),
     fo.EqualShares(fo.Tasks()),
     fo.Reserve("cpu", 0.1),

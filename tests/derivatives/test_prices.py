@@ -22,7 +22,7 @@ from oracle.optimum import alpha_fair
 
 import fairopt as fo
 from fairopt.derivatives import prices as derivatives
-from fairopt.derivatives.multipliers import Conditions, Face, Ties
+from fairopt.derivatives.multipliers import Conditions, MultiplierSet, Ties
 
 PAIR = fo.Instance([[40, 8, 8], [8, 5, 1]], [200, 200, 200])
 SHARES = [fo.Tasks(), fo.DominantShare(), fo.PNormShare(1)]
@@ -463,7 +463,7 @@ def test_share_prices_are_numbers_where_the_objective_has_none(alpha: float) -> 
 def test_sums_have_no_share_that_stands_for_them() -> None:
     a = fo.Policy(fo.AlphaFair(1) + 0.1 * fo.Total(fo.Tasks())).allocate(PAIR)
     with pytest.raises(
-        fo.errors.InvalidBlock, match=r"no share stands for the value of AlphaFair\(1\) \+ 0.1 \* Total"
+        fo.errors.InvalidBlock, match=r"no share corresponds to the value of AlphaFair\(1\) \+ 0.1 \* Total"
     ):
         _ = a.share_prices
     bundles = fo.HFFMRA().allocate(PAIR)
@@ -632,7 +632,7 @@ def test_least_over_a_permutahedron_is_that_over_all_mixtures_of_its_corners(
     conditions = Conditions(
         demands.T, np.zeros(n), ones, np.arange(n), ones, ones, own, bound < 0, bound > 0, own, np.zeros(2, dtype=bool)
     )
-    face = Face(conditions, [Ties(np.arange(n), v)])
+    optimal = MultiplierSet(conditions, [Ties(np.arange(n), v)])
     corners = np.array(list(set(itertools.permutations(v)))).T
     k = corners.shape[1]
     # columns: p (2), mixture (k); d p - corners @ mix (<=, ==, >=) 0 by user
@@ -648,7 +648,7 @@ def test_least_over_a_permutahedron_is_that_over_all_mixtures_of_its_corners(
             np.append(np.zeros((bound == 0).sum()), 1.0),
             method="highs",
         )
-        found = face.least(goal)
+        found = optimal.least(goal)
         if exact.status == 2:
             assert found is None
         elif exact.status == 3:

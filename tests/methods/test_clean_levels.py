@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 import fairopt as fo
-from fairopt.evidence.levels import HeldLevels
+from fairopt.evidence.levels import LevelDuals
 from fairopt.formulation.program import Program
 from fairopt.methods.clean_levels import without_noise
 from fairopt.proofs import gate
-from fairopt.proofs.levels import Holding
+from fairopt.proofs.levels import LevelDual
 from fairopt.proofs.proposal import Proposal
 
 
@@ -20,9 +20,9 @@ def test_noise_between_equal_costs_is_refused_by_the_gate_and_taken_out_by_the_m
     eligible = [[True, True], [True, False]]
     instance = fo.Instance([[1, 0], [0, 1]], [[1, 4], [1, 4]], eligible=eligible)
     program, tasks = Program(instance, fo.Leximin(fo.Tasks()), ()), np.array([1.0, 1.0, 4.0])
-    noisy = [Holding(np.array([0]), np.array([1, noise, 1 + noise, 0])), Holding(np.array([1]), np.eye(4)[1])]
-    assert gate.judge(program, Proposal("levels", tasks, HeldLevels(noisy))).gap >= 0.1
+    noisy = [LevelDual(np.array([0]), np.array([1, noise, 1 + noise, 0])), LevelDual(np.array([1]), np.eye(4)[1])]
+    assert gate.judge(program, Proposal("levels", tasks, LevelDuals(noisy))).gap >= 0.1
     clean = without_noise(program, None, noisy, tasks)
-    assert gate.judge(program, Proposal("levels", tasks, HeldLevels(clean))).gap <= 1e-12
+    assert gate.judge(program, Proposal("levels", tasks, LevelDuals(clean))).gap <= 1e-12
     for one, was in zip(clean, noisy, strict=True):
         np.testing.assert_allclose(one.prices, was.prices, atol=2 * noise)

@@ -101,7 +101,7 @@ def test_decisions_are_those_of_plain_loops_in_fractions(loop):
 
 @pytest.mark.parametrize("asked", [0, 3])
 def test_many_users_set_aside_are_asked_in_order_or_at_once_alike(asked, monkeypatch):
-    monkeypatch.setattr(module, "MOST_ASKED", asked)
+    monkeypatch.setattr(module, "MOST_TRIED", asked)
     rng = np.random.default_rng(4)
     exact, fast = OracleScheduler([[Fraction(6), Fraction(5)]]), fo.Scheduler([[6, 5]])
     for user in map(str, range(40)):
@@ -194,7 +194,7 @@ def test_a_function_places_tasks_and_is_held_to_servers_where_they_fit():
     assert [task.server for task in everything(scheduler)] == ["server2", "server2", "server1", "server1"]
     scheduler = fo.Scheduler([[4], [1]], placement=lambda units, free, rows: 1)
     scheduler.submit("A", [2])
-    with pytest.raises(fo.errors.InvalidBlock, match=r"gave 1; give one of the rows \[0\]"):
+    with pytest.raises(fo.errors.InvalidBlock, match=r"returned 1; return one of \[0\]"):
         scheduler.next_task()
 
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from fairopt.formulation import solvers
-from fairopt.methods.cone.levels import Asked, BySimplex, Found
+from fairopt.methods.cone.levels import BySimplex, LevelProblem, LevelSolution
 from fairopt.proofs import conic
 
 Change = Callable[[NDArray[np.floating[Any]]], Any]
@@ -90,8 +90,8 @@ def lying(point: Change = nothing, duals: Change = nothing, status: str | None =
     """Every solver's point and dual values are changed before fairopt sees them."""
     honest, find, steps = solvers.run, conic.conic_bound, BySimplex._solve
 
-    def stepped(programs: BySimplex, asked: Asked) -> Found:
-        found, unknowns = steps(programs, asked), programs.cone.unknowns
+    def stepped(programs: BySimplex, problem: LevelProblem) -> LevelSolution:
+        found, unknowns = steps(programs, problem), programs.cone.unknowns
         unknowns.save_value(np.asarray(point(np.array(unknowns.value))))
         of_users, prices = np.asarray(duals(found.duals)), np.asarray(duals(found.prices))
         further = None if found.dual is None else np.asarray(duals(found.dual))

@@ -113,7 +113,7 @@ def test_a_notion_that_is_not_called_says_to_call_it_and_stays_a_function():
         ("nosuch.module:DRF", r"cannot import 'nosuch\.module'"),
         ("fairopt:DRFX", "'fairopt' has no 'DRFX'; did you mean 'DRF'"),
         ("math:pi", "is float, not a policy"),
-        ("os:getcwd", r"not called, since nothing says that it makes a policy; .* def make\(\) -> fo\.Policy"),
+        ("os:getcwd", r"not called, since it is not declared to make a policy; .* def make\(\) -> fo\.Policy"),
         ("sys:exit", "not called"),
         ("builtins:object", "not called"),
     ],
@@ -208,7 +208,7 @@ def test_a_partial_function_and_a_class_say_what_they_make(tmp_path):
         (registry.named_constraint, "fairopt:DRF"),
         (registry.named_family, "os:remove"),
     ):
-        with pytest.raises(fo.errors.InvalidBlock, match="is not called, since nothing says that it makes a"):
+        with pytest.raises(fo.errors.InvalidBlock, match="is not called, since it is not declared to make a"):
             read(text)
 
 

@@ -8,12 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import fairopt as fo
+from fairopt.blocks.form import EPS
 from fairopt.evidence.pool import FairPrices
 from fairopt.formulation.pool_users import Pool
 from fairopt.formulation.program import Program
 from fairopt.methods.pool.alpha_fair import AlphaFairPool, smallest_prices
 from fairopt.proofs import gate
-from fairopt.proofs.bound import EPS, best_response, fair_gap, gain_of_power, gain_of_total, power
+from fairopt.proofs.bound import best_response, fair_gap, gain_of_power, gain_of_total, power
 from fairopt.proofs.proposal import Proposal
 
 NUMBERS = st.floats(0.1, 10.0)
@@ -33,7 +34,7 @@ def test_no_level_within_bounds_gains_more_than_the_closed_form(price, alpha, lo
 
 def test_a_free_level_costs_nothing_where_its_worth_is_finite():
     gain = gain_of_power(np.array([0.0, 1.0]), 2.0, 0.0, np.inf)
-    assert gain.most.tolist() == [1.0, -1.0] and gain.spent.tolist() == [0.0, 1.0]
+    assert gain.most.tolist() == [1.0, -1.0] and gain.cost.tolist() == [0.0, 1.0]
     assert gain_of_power(np.array([0.0]), 0.5, 0.0, np.inf).most[0] == np.inf
 
 

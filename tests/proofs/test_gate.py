@@ -24,9 +24,9 @@ from fairopt.blocks.bundle_model import BundlePoint
 from fairopt.certificate import Try
 from fairopt.evidence.fewer_rows import FewerRows
 from fairopt.evidence.kinds import restored
-from fairopt.evidence.levels import HeldLevels
+from fairopt.evidence.levels import LevelDuals
 from fairopt.evidence.pool import Bottlenecked, FairPrices, TotalPrices
-from fairopt.evidence.user_prices import UserPrices
+from fairopt.evidence.prices import UserPrices
 from fairopt.formulation.pool_users import Pool
 from fairopt.formulation.program import Program
 from fairopt.methods.cluster import alpha_fair
@@ -36,7 +36,7 @@ from fairopt.methods.settings import Settings
 from fairopt.proofs import gate, levels
 from fairopt.proofs.conditions import relative_violation
 from fairopt.proofs.gate import Answer
-from fairopt.proofs.levels import Holding
+from fairopt.proofs.levels import LevelDual
 from fairopt.proofs.proposal import Proposal
 
 PACKAGE = Path(fo.__file__).parent
@@ -109,14 +109,16 @@ def test_no_holdings_certify_levels_that_are_not_those_of_leximin(
     tasks = tasks * rng.uniform(1 - away, 1.0, size=len(tasks))
     n, rows = program.instance.n_users, len(program.usable_rows)
     made_up = [
-        Holding(rng.permutation(n)[: rng.integers(1, n + 1)], rng.choice([0.0, 0.0, 1.0], size=rows) * rng.random(rows))
+        LevelDual(
+            rng.permutation(n)[: rng.integers(1, n + 1)], rng.choice([0.0, 0.0, 1.0], size=rows) * rng.random(rows)
+        )
         for _ in range(rng.integers(1, n + 2))
     ]
     (kept,) = honest.evidence
-    told = restored(program, kept, None) if kept is not None and kept["kind"] == "levels" else HeldLevels(made_up)
+    told = restored(program, kept, None) if kept is not None and kept["kind"] == "levels" else LevelDuals(made_up)
     c, weights = fo.DominantShare().coefficients(program.instance), program.instance.weights
     right = leximin(Polytope.of(instance), fo.DominantShare().coefficients(instance), instance.weights)
-    for evidence in (HeldLevels(made_up), told):
+    for evidence in (LevelDuals(made_up), told):
         answer = gate.judge(program, Proposal("levels", tasks.copy(), evidence))
         if answer.ok and c.ndim == 1:
             found = np.sort(c * program.pairs.sum(answer.tasks) / weights)
@@ -251,7 +253,7 @@ def test_levels_under_conditions_keep_multipliers_that_prove_them_again(constrai
     assert not gate.judge(program, Proposal("again", 0.9 * tasks, evidence)).ok
     if isinstance(evidence, FewerRows):
         program, evidence = evidence.program, evidence.found
-    assert isinstance(evidence, HeldLevels)
+    assert isinstance(evidence, LevelDuals)
     for holding in evidence.holdings:  # multipliers that a file makes up prove nothing untrue
         dual = 1e9 * np.ones_like(holding.dual)
         made_up = replace(evidence, holdings=[replace(h, dual=dual) for h in evidence.holdings])
@@ -486,7 +488,7 @@ def test_prices_of_levels_beyond_the_range_of_floats_prove_nothing(huge: float) 
     program = Program(TRACE, fo.Leximin(), ())
     point = np.array([6.0, 2.8, 0.6 * (1 - 1e-10)])
     first, second = np.array([huge, 0, huge, 1.0]), np.array([huge, huge, 0.496, huge])
-    evidence = HeldLevels([Holding(np.array([1]), first), Holding(np.array([0]), second)])
+    evidence = LevelDuals([LevelDual(np.array([1]), first), LevelDual(np.array([0]), second)])
     assert not gate.judge(program, Proposal("levels", point, evidence)).ok
 
 
@@ -501,25 +503,25 @@ def test_what_users_take_of_a_capacity_together_is_a_knapsack(seed: int) -> None
     held_by, excess = rng.integers(-1, 2, 8), rng.uniform(0.0, 1.0, 8) * (rng.random(8) < 0.8)
     for k in range(2):
         held = np.flatnonzero(held_by == k)
-        c = judged.charge(Holding(held, rng.uniform(0.0, 1.0, 6) * (rng.random(6) < 0.7)))
+        c = judged.evaluate(LevelDual(held, rng.uniform(0.0, 1.0, 6) * (rng.random(6) < 0.7)))
         pays = (c.cost * judged.values * excess)[held].sum()
-        judged.before.append(c._replace(spare=0.4 * pays, rounding=0.1 * pays))
-    judged.held_by, judged.to_peak = held_by, excess * rng.uniform(0.0, 0.2, 8)
+        judged.judged.append(c._replace(slack=0.4 * pays, rounding=0.1 * pays))
+    judged.fixed_at, judged.to_level = held_by, excess * rng.uniform(0.0, 0.2, 8)
     rise = rng.uniform(0.0, 1.0, len(program.pairs)) * (excess > 0)[judged.user]
     for row in range(6):
         load = judged.pairs.sum(program.pairs.loads.toarray()[row] * rise)
-        free = np.divide(judged.to_peak, excess, out=np.zeros(8), where=excess > 0)
-        budget = np.array([(held_by == k) * c.cost * judged.values * excess for k, c in enumerate(judged.before)])
-        spare = [c.spare + c.rounding for c in judged.before]
+        free = np.divide(judged.to_level, excess, out=np.zeros(8), where=excess > 0)
+        budget = np.array([(held_by == k) * c.cost * judged.values * excess for k, c in enumerate(judged.judged)])
+        spare = [c.slack + c.rounding for c in judged.judged]
         found = linprog(-load, budget, spare + budget @ free, bounds=[(f, 1.0) for f in free])
-        assert judged.payable(row, excess, rise) == pytest.approx(-found.fun, rel=1e-7, abs=1e-12)
+        assert judged.affordable(row, excess, rise) == pytest.approx(-found.fun, rel=1e-7, abs=1e-12)
 
 
 def test_levels_bought_with_the_slack_of_an_earlier_one_are_refused() -> None:
     program = Program(TRACE, fo.Leximin(), ())
     bought = np.array([6.0, 2.8, 0.6 * (1 - 1e-10)])
     first, second = np.array([0, 0, 0, 1.0]), np.array([0.744, 0, 0.496, 0])
-    evidence = HeldLevels([Holding(np.array([1]), first), Holding(np.array([0]), second)])
+    evidence = LevelDuals([LevelDual(np.array([1]), first), LevelDual(np.array([0]), second)])
     answer = gate.judge(program, Proposal("levels", bought, evidence))
     assert not answer.ok and answer.gap >= 0.3
 
@@ -529,10 +531,10 @@ def test_a_higher_level_that_is_told_first_closes_nothing_to_a_lower_one() -> No
     eligible = [[True, False], [False, True], [True, True]]
     instance = fo.Instance([[1]] * 3, [[1], [0.8]], eligible=eligible, task_limits=[None, None, 0.3])
     program = Program(instance, fo.Leximin(fo.Tasks()), ())
-    first, second = (Holding(np.array([j]), np.eye(2)[j]) for j in (0, 1))
+    first, second = (LevelDual(np.array([j]), np.eye(2)[j]) for j in (0, 1))
     point = np.array([1, 0.5, 0, 0.3 * (1 - 1e-12)])
     for told in ([first, second], [second, first]):
-        assert gate.judge(program, Proposal("levels", point.copy(), HeldLevels(told))).gap >= 0.5
+        assert gate.judge(program, Proposal("levels", point.copy(), LevelDuals(told))).gap >= 0.5
     np.testing.assert_allclose(fo.Policy(fo.Leximin(fo.Tasks())).allocate(instance).tasks, [0.75, 0.75, 0.3])
 
 
@@ -541,7 +543,7 @@ def test_noise_in_prices_holds_nobody(noise: float) -> None:
     """The second user could have 4, and pays less than the rounding of what the first one pays."""
     instance = fo.Instance([[1], [1]], [[1], [4]], eligible=[[True, False], [False, True]])
     program = Program(instance, fo.Leximin(fo.Tasks()), ())
-    evidence = HeldLevels([Holding(np.arange(2), np.array([1.0, noise]))])
+    evidence = LevelDuals([LevelDual(np.arange(2), np.array([1.0, noise]))])
     assert gate.judge(program, Proposal("levels", np.array([1.0, 1.5]), evidence)).gap >= 1.6
     assert gate.judge(program, Proposal("levels", np.array([1.0, 4.0]), evidence)).ok
 
@@ -553,7 +555,7 @@ def test_what_costs_less_than_the_rounding_of_a_full_resource_is_not_held() -> N
     demands, limits = [[1, 0], [1e-17, 1], [0, 1]], [1, None, 1]
     instance = fo.Instance(demands, capacities, eligible=eligible, task_limits=limits)
     program = Program(instance, fo.Leximin(fo.Tasks()), ())
-    evidence = HeldLevels([Holding(np.array([1]), np.eye(4)[0])])
+    evidence = LevelDuals([LevelDual(np.array([1]), np.eye(4)[0])])
     assert gate.judge(program, Proposal("levels", np.array([1.0, 2.0, 1.0]), evidence)).gap >= 0.9
 
 

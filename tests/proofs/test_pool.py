@@ -18,7 +18,16 @@ from fairopt.formulation.pool_users import Pool
 from fairopt.formulation.program import Program
 from fairopt.methods.pool.alpha_fair import AlphaFairPool, find_prices
 from fairopt.proofs import lagrangian
-from fairopt.proofs.pool import Bottlenecks, Feasibility, Worth, bottlenecks, combined, first_full, owed, worth
+from fairopt.proofs.pool import (
+    AlphaFairSums,
+    Bottlenecks,
+    Feasibility,
+    alpha_fair_sums,
+    bottlenecks,
+    combined,
+    corrections,
+    first_full,
+)
 
 ALPHAS = (0.1, 0.5, 0.95, 1.0, 1.05, 2.0, 5.0, 20.0)
 SHARES = (fo.DominantShare(), fo.Tasks(), fo.PNormShare(2))
@@ -41,15 +50,15 @@ class Solved:
         self.pool.each(users.settling(found))
         self.tasks = users.tasks
 
-    def worth(self, tasks: np.ndarray, log_prices: np.ndarray | None = None) -> tuple[Worth, float]:
+    def worth(self, tasks: np.ndarray, log_prices: np.ndarray | None = None) -> tuple[AlphaFairSums, float]:
         log_prices = self.log_prices if log_prices is None else log_prices
         with np.errstate(all="ignore"):
-            found = worth(self.pool, tasks, log_prices, self.alpha, self.level)
+            found = alpha_fair_sums(self.pool, tasks, log_prices, self.alpha, self.level)
             return found, found.gap(float(np.exp(log_prices) @ self.pool.usable), self.alpha)
 
     def certifies(self, tasks: np.ndarray, log_prices: np.ndarray | None = None) -> bool:
         found, gap = self.worth(tasks, log_prices)
-        return within_tolerance(gap, found.feasible.violation, found.feasible.short)
+        return within_tolerance(gap, found.feasible.violation, found.feasible.below_bound)
 
     def lagrangian(self, log_prices: np.ndarray) -> lagrangian.LagrangianBound:
         """The bound that the cone method would prove at the same prices, which it wants in the majorant's units."""
@@ -340,8 +349,8 @@ def test_violations_are_relative_and_the_largest() -> None:
     assert at(5, 2, 0).violation == pytest.approx(0.25)
     assert at(0, 22, 0).violation == pytest.approx(0.1)
     assert at(4, 2, 8).violation == pytest.approx(0.2)
-    assert at(4, 1, 0).short == pytest.approx(0.5)
-    assert at(0, 2, 0).short == 0
+    assert at(4, 1, 0).below_bound == pytest.approx(0.5)
+    assert at(0, 2, 0).below_bound == 0
     np.testing.assert_allclose(at(4, 2, 6).load, [1.0, 0.4])
 
 
@@ -377,11 +386,11 @@ def test_parts_judged_apart_and_put_together_are_the_whole(cut: int, limits: flo
     for rows in (slice(0, cut), slice(cut, 40)):
         n = rows.stop - rows.start
         if n == 0:
-            worths.append(Worth.empty(3))
+            worths.append(AlphaFairSums.empty(3))
             levels.append(Bottlenecks.empty(3))
             continue
         part = Pool(Program(instance._window(rows), fo.AlphaFair(alpha, share), ()), share)
-        worths.append(worth(part, case.tasks[rows], case.log_prices, alpha, case.level))
+        worths.append(alpha_fair_sums(part, case.tasks[rows], case.log_prices, alpha, case.level))
         levels.append(bottlenecks(part, tasks[rows], range(3)))
     together = combined(worths)
     spent = float(np.exp(case.log_prices).sum())
@@ -393,7 +402,7 @@ def test_parts_judged_apart_and_put_together_are_the_whole(cut: int, limits: flo
     of_all = combined(levels)
     np.testing.assert_array_equal(of_all.top, of_levels.top)
     np.testing.assert_array_equal(of_all.least, of_levels.least)
-    assert of_all.stray == of_levels.stray
+    assert of_all.unstopped == of_levels.unstopped
     if 0 < cut < 40:
         assert of_all.lowest == of_levels.lowest
     assert of_all.gap(pool.usable) == pytest.approx(of_levels.gap(pool.usable), abs=1e-13)
@@ -434,9 +443,9 @@ def test_what_levels_owe_counts_where_a_user_needs_a_trace_of_it() -> None:
             of = Pool(Program(instance._window(rows), program.objective, ()), fo.Tasks())
             parts.append((of, tasks[rows], bottlenecks(of, tasks[rows], order)))
         found = combined([part for _, _, part in parts])
-        assert found.traces(pool.usable)
-        debts = [owed(of, some, order, found.least) for of, some, _ in parts]
-        return found.gap(pool.usable, combined(debts))
+        assert found.has_small_holdings(pool.usable)
+        adjustments = [corrections(of, some, order, found.least) for of, some, _ in parts]
+        return found.gap(pool.usable, combined(adjustments))
 
     fair, answer = fo.Policy(fo.Leximin(fo.Tasks())), np.array([1 - e, 1, 1.5])
     for cuts in ((), (1,), (1, 2)):

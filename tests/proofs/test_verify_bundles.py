@@ -120,7 +120,7 @@ def renamed(data: Any) -> None:
         (scaled("bundles", 0, 0, 1, by=1 + 3e-9), "more than its part"),
         (scaled("bundles", 0, 0, 1, by=0.999), "gap of 1.4e-03"),
         (scaled("bundles", 0, 1, 0, by=0.999), "not those that fit"),
-        (scaled("bundles", 1, 1, 0, by=-1), "holds nothing"),
+        (scaled("bundles", 1, 1, 0, by=-1), "has nothing"),
         (scaled("tasks_by_server", 1, 0, by=1 + 3e-9), "not those that fit"),
         (scaled("tasks_by_server", 1, 0, by=1 - 3e-9), "not those that fit"),
         (scaled("instance", "capacities", 0, 0, by=1 - 3e-9), "bundles exceed the capacity"),
@@ -238,7 +238,7 @@ def test_changed_whole_tasks_are_refused(change: Callable[[Any], None], fault: s
 
 def test_users_of_whom_no_whole_task_fits_are_left_out_and_that_is_said(tmp_path: Path) -> None:
     proof = fo.verify(fo.NashWelfare().allocate(fo.Instance([[5], [2]], [4]), integral=True).save(tmp_path / "a.json"))
-    assert proof.ok and proof.gap <= 1e-9 and "users left out, of whom no whole task fits: 1" in proof.statement
+    assert proof.ok and proof.gap <= 1e-9 and "users left out because no whole task fits: 1" in proof.statement
 
 
 def test_prices_made_up_for_whole_tasks_claim_no_smaller_loss(tmp_path: Path) -> None:

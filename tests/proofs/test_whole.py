@@ -134,7 +134,7 @@ def test_the_certificate_says_what_is_lost_and_whose_word_the_rest_is() -> None:
     a = fo.DRF().allocate(PAIR, integral=True)
     said = str(a.certificate)
     assert said.startswith("certified whole: loses at most ") and "% of the divisible optimum, " in said
-    assert a.certificate.note == "that no whole answer is better is HiGHS's word"
+    assert a.certificate.note == "optimality in whole tasks rests on HiGHS"
     assert a.prices is None and a.prices_left is None and a.level_prices is None and a.share_prices is None
     assert not fo.DRF().allocate(PAIR).certificate.whole
     beyond = replace(a.certificate, violation=1e-6)

@@ -163,7 +163,7 @@ def test_what_raises_is_reported_by_instance_and_the_others_stand():
     ("change", "words", "error"),
     [
         (lambda a: with_tasks(a, a.tasks_by_server * np.nan), "not finite", fo.errors.NotCertified),
-        (lambda a: with_tasks(a, a.tasks_by_server * 1.01), "hands out 4.04 of 'resource1'", fo.errors.NotCertified),
+        (lambda a: with_tasks(a, a.tasks_by_server * 1.01), "allocates 4.04 of 'resource1'", fo.errors.NotCertified),
         (
             lambda a: with_tasks(a, a.tasks_by_server * -1),
             "'user1' -2 tasks, which is negative",
@@ -179,7 +179,7 @@ def test_what_raises_is_reported_by_instance_and_the_others_stand():
         ),
         (
             lambda a: dataclasses.replace(a, given_bundles=np.full((2, 1, 2), 3.0)),
-            "hands out 6 of",
+            "allocates 6 of",
             fo.errors.NotCertified,
         ),
     ],

@@ -544,7 +544,7 @@ def test_measures_without_their_standard_say_why(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(fo.Policy, "allocate", refuse)
     found = fo.frontier(fo.FDS, fo.Instance([[1, 4], [3, 1]], [9, 18]), {"alpha": [1]})
     assert np.isnan(found["fairness"]).all() and found["efficiency"][0] == pytest.approx(100)
-    assert "against DRF is NaN: NotCertified: no proof" in found.notes[0]
+    assert "relative to DRF are NaN: NotCertified: no proof" in found.notes[0]
 
 
 @pytest.mark.parametrize("alpha", [1e-6, 1e-3, 0.01, 0.1, 0.5, 1, 2, 20])

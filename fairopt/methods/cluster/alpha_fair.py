@@ -11,7 +11,7 @@ import time
 import numpy as np
 
 from fairopt.certificate import Try
-from fairopt.evidence.row_prices import RowPrices
+from fairopt.evidence.prices import RowPrices
 from fairopt.formulation.program import Program
 from fairopt.methods import infeasible
 from fairopt.methods.arrays import Float
@@ -92,7 +92,7 @@ def by_steps(units: RowUnits, worths: Worths, limits: Float, unit: float, settin
     The tables of the interior point, five numbers per user and server, are gone when the proof begins.
     """
     with np.errstate(all="ignore"):  # NaN stops the steps, and is judged like any answer
-        point = Interior(units.demands, units.usable, worths, limits, units.takes, units.floors)
+        point = Interior(units.demands, units.usable, worths, limits, units.limit_use, units.floors)
         for k in range(STEPS):
             tell(f"prices, step {k + 1}")
             if _impossible(units, point.prices):

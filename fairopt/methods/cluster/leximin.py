@@ -29,7 +29,7 @@ import numpy as np
 
 from fairopt.blocks.model import Pairs, Point
 from fairopt.certificate import Try
-from fairopt.evidence.levels import HeldLevels
+from fairopt.evidence.levels import LevelDuals
 from fairopt.formulation.demands_at_prices import demands_of
 from fairopt.formulation.program import Program
 from fairopt.methods.arrays import Bool, Float, Int
@@ -40,7 +40,7 @@ from fairopt.methods.cluster.level_program import LevelProgram, choosing_at_firs
 from fairopt.methods.cluster.worths import Powers
 from fairopt.methods.settings import Proposals, Settings
 from fairopt.proofs.conditions import repair
-from fairopt.proofs.levels import Holding
+from fairopt.proofs.levels import LevelDual
 from fairopt.proofs.proposal import Proposal
 from fairopt.runtime.clock import check
 from fairopt.runtime.lazy import sp
@@ -83,7 +83,7 @@ def solve_leximin_on_servers(program: Program, settings: Settings) -> Proposals:
         status = f"optimal ({filling.solves} {'exact ' if exact else ''}programs)"
         if not complete:
             status = "time limit reached" if settings.late else status.replace("optimal", "no answer")
-        evidence = HeldLevels(holdings, prices=filling.prices)
+        evidence = LevelDuals(holdings, prices=filling.prices)
         attempt = Try("levels", status, time.perf_counter() - begun)
         answer = yield Proposal("levels", tasks, evidence, attempt=attempt)
         if answer is None or answer.ok or settings.late or filling.found is None:
@@ -274,9 +274,9 @@ class _LevelsOnServers:
         np.minimum.at(cheapest, self.pair_group, by_pair)
         return by_pair, cheapest
 
-    def holdings(self) -> list[Holding]:
+    def holdings(self) -> list[LevelDual]:
         """The users held by the prices of each level."""
-        return [Holding(np.flatnonzero(self.held_at == k), prices) for k, prices in enumerate(self.levels)]
+        return [LevelDual(np.flatnonzero(self.held_at == k), prices) for k, prices in enumerate(self.levels)]
 
     def tasks(self) -> Float:
         """Each user's tasks at its height, spread over servers as those of its group."""

@@ -1,6 +1,6 @@
 """Prices of few capacities for many users, by Newton's method on what users hold at them.
 
-At prices each user's best response is known in closed form (`LevelUnits.walk`). With many users the sum of responses
+Each user's best response to prices has a closed form (`LevelUnits.along_hull`). With many users the sum of responses
 is nearly smooth in prices, though each user jumps from server to server. A sample of users gives first prices,
 differences of all users' responses the derivatives, and a few of Broyden's steps (1965) prices at which capacities are
 met but for a few users. Responses at several prices around these are averaged so that capacities are met. The average
@@ -50,7 +50,7 @@ def solve_by_responses(units: LevelUnits, weights: Float | None, alpha: float) -
     None where users are few or capacities many, where no user has a limit on tasks that are worth different levels on
     different servers, and where the steps do not succeed.
     """
-    if units.takes is None or units.demands.n_users < MANY or units.usable.size > FEW:
+    if units.limit_use is None or units.demands.n_users < MANY or units.usable.size > FEW:
         return None
     first = _of_sample(units, weights, alpha)
     if first is None or not first[0].any():
@@ -143,26 +143,26 @@ def responses(units: LevelUnits, prices: Float, level: float, weights: Float | N
     """What users hold at prices on the one or two servers where they end, to whom levels are worth ``weights`` or who
     want the ``level``; of shape (n_users, n_servers).
     """
-    demands, takes = units.demands, units.takes
+    demands, takes = units.demands, units.limit_use
     assert takes is not None
     out = by_pair(demands.n_users, demands.n_servers)
     for users in demands.chunks():
-        found = units.walk(prices, level, users, weights, alpha)
-        wanted = level if weights is None else (weights[users] / found.worth) ** (1.0 / alpha)
+        found = units.along_hull(prices, level, users, weights, alpha)
+        wanted = level if weights is None else (weights[users] / found.marginal) ** (1.0 / alpha)
         wanted = np.minimum(wanted, units.reach[users])
         first = np.zeros_like(wanted)
-        row = np.flatnonzero(found.before != found.held)
-        less, more = takes[users][row, found.held[row]], takes[users][row, found.before[row]]
+        row = np.flatnonzero(found.previous != found.server)
+        less, more = takes[users][row, found.server[row]], takes[users][row, found.previous[row]]
         first[row] = np.clip((1.0 - less * wanted[row]) / (more - less), 0.0, wanted[row])
         for s in range(demands.n_servers):
-            out[users, s] = np.where(found.held == s, wanted - first, np.where(found.before == s, first, 0.0))
+            out[users, s] = np.where(found.server == s, wanted - first, np.where(found.previous == s, first, 0.0))
     return out
 
 
 def _of_sample(units: LevelUnits, weights: Float | None, alpha: float) -> tuple[Bool, Float] | None:
     """Capacities that have a price, and logarithms of these prices and of the level that users share, by a sample."""
     program, n = units.program, units.demands.n_users
-    assert units.takes is not None
+    assert units.limit_use is not None
     some = np.sort(np.random.default_rng(0).choice(n, SAMPLE, replace=False))
     demands = demands_of(
         program.instance.demands[some],
@@ -173,7 +173,7 @@ def _of_sample(units: LevelUnits, weights: Float | None, alpha: float) -> tuple[
     groups, limits = np.ones(1), units.limits[some].min(keepdims=True)
     if weights is not None:
         groups, limits = weights[some] / weights[some].sum(), units.limits[some]
-    point = Interior(demands, units.usable, Powers(groups, alpha), limits, units.takes[some])
+    point = Interior(demands, units.usable, Powers(groups, alpha), limits, units.limit_use[some])
     for _ in range(ENOUGH):
         if point.done(ROUGH, np.inf):
             break

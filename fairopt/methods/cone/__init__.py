@@ -3,9 +3,9 @@
 * `solve`: one objective as one program, by solvers in turn until one is certified.
 * `leximin`: leximin under any constraints, as a sequence of programs.
 * `levels`: the program of one level, by CVXPY or kept in HiGHS.
-* `single_point`: levels above one at which a curved condition leaves a single point, without programs.
-* `parametric`: the part of the (beta, lambda) plane that is not concave, as a search along one parameter.
+* `single_point`: levels above one at which a curved condition leaves a single point.
+* `parametric`: `FairnessEfficiency` outside its concave part, by a search along the sum of shares.
 * `orders`: ordered weights by programs in which the order of users is fixed.
-* `newton`: Newton's method for users' objectives that vary by more orders of magnitude than solvers resolve.
+* `newton`: Newton's method for user-defined objectives with slopes beyond what solvers resolve.
 * `unbounded`: whether an objective grows without bound, and the message of `Unbounded`.
 """

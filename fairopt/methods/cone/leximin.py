@@ -1,8 +1,7 @@
 """Leximin of any linear share under any constraints, as a sequence of programs.
 
-Each level maximises the common level z of the users still rising. The dual values show which users cannot rise, with a
-bound that proves it; where doubt remains, a second program tests all doubtful users at once, so there is never one
-solve per user. Task limits cost no solve each either: between two bottlenecks the sorted limits are bisected.
+Each program maximises the common level z of the free users. Multipliers show which users cannot rise; a second program
+tests all users in doubt at once (Proposition 7.6), and limits are bisected between two bottlenecks (7.7).
 
 Under bounds only, a share with the same coefficients on every server is solved by `fairopt.methods.cluster.leximin`.
 """
@@ -16,7 +15,7 @@ from dataclasses import replace
 import numpy as np
 
 from fairopt.certificate import Try
-from fairopt.evidence.levels import HeldLevels
+from fairopt.evidence.levels import LevelDuals
 from fairopt.evidence.pool import Bottlenecked
 from fairopt.evidence.written import Written
 from fairopt.formulation import solvers
@@ -24,34 +23,32 @@ from fairopt.formulation.pool_users import Pool
 from fairopt.formulation.program import ConeModel, Program
 from fairopt.methods.arrays import Bool, Float, Int
 from fairopt.methods.clean_levels import raised_to_bounds, without_noise
-from fairopt.methods.cone.levels import STEP, Asked, ByCvxpy, BySimplex, Found, LevelPrograms
-from fairopt.methods.cone.single_point import levels_above, single_point
+from fairopt.methods.cone.levels import STEP, ByCvxpy, BySimplex, LevelProblem, LevelPrograms, LevelSolution
+from fairopt.methods.cone.single_point import Optimality, levels_above
 from fairopt.methods.cone.solve import _SolverFailed, by_chain, linear_only
 from fairopt.methods.settings import Proposals, Settings
 from fairopt.proofs.conditions import repair
 from fairopt.proofs.conic import further_conditions
 from fairopt.proofs.lagrangian import Multipliers
-from fairopt.proofs.levels import Holding, further_charges
+from fairopt.proofs.levels import LevelDual, further_charges
 from fairopt.proofs.proposal import Evidence, Proposal
 from fairopt.runtime.progress import tell
+from fairopt.tolerances import NOISE, TINY
 
-NOISE = 1e-9  # a price below this part of all, on a capacity with more than this left, is a solver's rounding
-TIE = 1e-9  # relative difference of costs that is rounding
-# What a level may be worth of those before it, both relatively: where a curved condition leaves later levels a single
-# point, prices of earlier ones are unbounded, and solvers fail. A level is then overstated by about 1 / worth at most,
-# and the earlier ones lose its square. With these CLARABEL certified all but one of 60 random pools under logarithms
-# or after alpha-fair tiers. Where demands are traces, earlier levels can be worth more.
-# `levels_above` is tried first.
-TRIES = ((3e5, True), (3e5, False), (1e5, False), (np.inf, False))
+# The penalty on relative losses of earlier levels, and whether single points are looked for. If a curved condition
+# leaves later levels a single point, prices of earlier ones are unbounded and solvers fail. With a penalty a level is
+# too high by at most about 1 / penalty, and earlier ones lose its square. With these CLARABEL certified all but one of
+# 60 random pools under logarithms or after alpha-fair tiers.
+PENALTIES = ((3e5, True), (3e5, False), (1e5, False), (np.inf, False))
 RISING = 1e-6  # a user this far above the level, relatively, can rise
 
 
 def solve_leximin(program: Program, settings: Settings) -> Proposals:
-    """Leximin through CVXPY, by one solver after the other until one is certified."""
+    """Leximin by solvers in turn until one is certified."""
 
     def propose(name: str) -> Iterator[Proposal]:
-        for worth, single in TRIES if solvers.has_second_try(name) else TRIES[:2]:
-            levels = _LeximinPrograms(program, name, settings, worth, single)
+        for penalty, single in PENALTIES if solvers.has_second_try(name) else PENALTIES[:2]:
+            levels = _LeximinPrograms(program, name, settings, penalty, single)
             if linear_only(settings, name) and not solvers.all_linear(c for _, _, c in levels.cone.rest):
                 return
             yield levels.proposal()
@@ -64,7 +61,7 @@ def solve_leximin(program: Program, settings: Settings) -> Proposals:
 class _LeximinPrograms:
     """The programs of one solver, level after level."""
 
-    def __init__(self, program: Program, solver: str, settings: Settings, worth: float, single: bool) -> None:
+    def __init__(self, program: Program, solver: str, settings: Settings, penalty: float, single: bool) -> None:
         self.program, self.solver, self.settings, self.single = program, solver, settings, single
         self.cone = ConeModel(program, solver)
         self.share = program.term.share
@@ -74,7 +71,7 @@ class _LeximinPrograms:
         self.by_server = c.ndim == 2
         self.c = c / unit[:, None] if self.by_server else c / unit
         self.cap = np.full(len(unit), np.inf)  # each user's level at its limit
-        if not self.by_server:  # else tasks and share are not proportional, and a limit is one more condition
+        if not self.by_server:  # else shares are not proportional to tasks, and a limit is a further condition
             with np.errstate(over="ignore"):
                 self.cap = np.where(np.isfinite(program.high), self.c * program.high, np.inf)
         self.further = further_conditions(self.cone)
@@ -85,9 +82,9 @@ class _LeximinPrograms:
         if settings.solver is None and solver == "HIGHS" and linear:
             self.programs = BySimplex(self.cone, self.further, per_task, settings)
         else:
-            self.programs = ByCvxpy(self.cone, self.further, per_task, settings, solver, worth)
-        self.shut = np.zeros(len(program.pairs), dtype=bool)  # pairs where users hold nothing at all optima so far
-        self.dual: Float | None = None  # of the further conditions, after the last program
+            self.programs = ByCvxpy(self.cone, self.further, per_task, settings, solver, penalty)
+        self.excluded = np.zeros(len(program.pairs), dtype=bool)  # pairs that are zero at all optima so far
+        self.dual: Float | None = None  # of the further conditions in the last program
         self.sizes: Float | None = None
 
     @property
@@ -96,7 +93,7 @@ class _LeximinPrograms:
         return self.program.pairs.single and not self.cone.rest and not self.by_server
 
     def proposal(self) -> Proposal:
-        """Tasks and evidence by this solver, or the attempt that failed."""
+        """Tasks and evidence by this solver, or the failed attempt."""
         try:
             tasks, evidence = self._fill()
         except _SolverFailed as failure:
@@ -104,93 +101,95 @@ class _LeximinPrograms:
         status = f"optimal ({self.programs.solves} programs)"
         return Proposal("cone", tasks, evidence, attempt=Try(self.solver, status, 0.0))
 
-    def _common_level(self, rising: Bool, floor: Float) -> Found:
-        """The largest level of the rising users while the others keep their floors."""
-        return self.programs.solve(Asked(np.where(rising, 0.0, floor), rising.astype(float), ~rising))
+    def _common_level(self, free: Bool, floor: Float) -> LevelSolution:
+        """The largest level of the free users while the others keep their floors."""
+        return self.programs.solve(LevelProblem(np.where(free, 0.0, floor), free.astype(float), ~free))
 
-    def _reaches(self, level: float, rising: Bool, floor: Float, start: Float) -> bool:
-        """Whether all rising users can be at ``min(limit, level)`` together, by a program that is always feasible."""
-        way = np.where(rising, np.minimum(self.cap, level) - start, 0.0)
-        found = self.programs.solve(Asked(np.where(rising, start, floor), way, np.zeros_like(rising), 1.0))
+    def _reaches(self, level: float, free: Bool, floor: Float, start: Float) -> bool:
+        """Whether all free users can be at ``min(limit, level)`` together, by a program that is always feasible."""
+        rates = np.where(free, np.minimum(self.cap, level) - start, 0.0)
+        found = self.programs.solve(LevelProblem(np.where(free, start, floor), rates, np.zeros_like(free), 1.0))
         return found.level >= 1 - 1e-9
 
     def _fill(self) -> tuple[Float, Evidence]:
+        """Solve level after level."""
         program = self.program
         n = program.instance.n_users
-        rising = (self.cap > 0) & (program.most > 0)
-        floor = np.zeros(n)  # levels of frozen users, in units of the max-min level
-        holdings: list[Holding] = []
+        free = (self.cap > 0) & (program.most > 0)
+        floor = np.zeros(n)  # levels of fixed users, in units of the max-min level
+        holdings: list[LevelDual] = []
         prices: Float | None = None
         previous, single = 0.0, False
-        while rising.any():
-            tell(f"levels by {self.solver}, users settled", n - int(rising.sum()), n)
-            found = self._common_level(rising, floor)
+        while free.any():
+            tell(f"levels by {self.solver}, users settled", n - int(free.sum()), n)
+            found = self._common_level(free, floor)
             level = found.level
-            pinned = np.zeros(n, dtype=bool)
-            if level >= self.cap[rising].min() * (1 - 1e-9):  # a limit holds all rising users back
-                at_limit = self._limits_below_bottleneck(rising, floor, previous)
-                if at_limit is None:
-                    floor = np.where(rising, self.cap, floor)
+            at_limit = np.zeros(n, dtype=bool)
+            if level >= self.cap[free].min() * (1 - 1e-9):  # a limit is binding
+                limited = self._limits_below_bottleneck(free, floor, previous)
+                if limited is None:
+                    floor = np.where(free, self.cap, floor)
                     break
-                pinned = at_limit
-                if pinned.any():
-                    floor = np.where(rising & pinned, self.cap, floor)
-                    rising &= ~pinned
-                    found = self._common_level(rising, floor)
+                at_limit = limited
+                if at_limit.any():
+                    floor = np.where(free & at_limit, self.cap, floor)
+                    free &= ~at_limit
+                    found = self._common_level(free, floor)
                     level = found.level
             if not np.isfinite(level) or level <= 0:
-                raise _SolverFailed(f"level {level:.3g} of all left, and only levels above zero can be proved")
+                raise _SolverFailed(f"the common level is {level:.3g}, and only levels above zero can be proved")
             tasks = repair(program, self.cone.tasks())
-            charged = self._charged(found, tasks, rising)
-            cost = self._costs(charged)
+            multipliers = self._multipliers(found, tasks, free)
+            cost = self._costs(multipliers)
             if prices is None:
-                prices = self._level_prices(charged, cost, rising, tasks) if not pinned.any() else 0.0 * charged.prices
-            priced = cost * (rising & self._poorest(rising, tasks))
-            stuck = rising & self._held_down(charged, tasks, priced, 1e-8)
-            weak = stuck & ~self._held_down(charged, tasks, priced, 1e-5)  # by a price that may be noise
-            held = [self._holding(np.flatnonzero(stuck & ~weak), charged)]
+                prices = 0.0 * multipliers.prices
+                if not at_limit.any():
+                    prices = self._level_prices(multipliers, cost, free, tasks)
+            priced = cost * (free & self._at_lowest_level(free, tasks))
+            fixed = free & self._bound(multipliers, tasks, priced, 1e-8)
+            weak = fixed & ~self._bound(multipliers, tasks, priced, 1e-5)  # by a price that may be noise
+            new = [self._holding(np.flatnonzero(fixed & ~weak), multipliers)]
             if weak.any() and self._on_one_pool:
-                held[0] = replace(held[0], users=np.flatnonzero(stuck))
+                new[0] = replace(new[0], users=np.flatnonzero(fixed))
             elif weak.any():
-                firm, why = self._confirm(rising, weak, level, floor)
-                stuck &= ~weak | firm
-                held.append(replace(why, users=np.flatnonzero(firm)))
-            if self.cone.rest or not stuck.any():
+                confirmed, holding = self._cannot_rise(free, weak, level, floor)
+                fixed &= ~weak | confirmed
+                new.append(replace(holding, users=np.flatnonzero(confirmed)))
+            if self.cone.rest or not fixed.any():
                 levels = self.programs.relative @ self.cone.unknowns.value
-                doubt = rising & ~stuck & (levels <= level * (1 + RISING))
+                doubt = free & ~fixed & (levels <= level * (1 + RISING))
                 if doubt.any():
-                    more, why = self._confirm(rising, doubt, level, floor)
-                    stuck |= more
-                    held.append(replace(why, users=np.flatnonzero(more)))
-            if not stuck.any():
-                stuck = rising & (found.duals >= 0.5 * found.duals[rising].max())  # the certificate shows the loss
-                held = [replace(held[0], users=np.flatnonzero(stuck))]
-            floor = np.where(stuck, np.minimum(level, self.cap), floor)
-            rising &= ~stuck
-            held = [h for h in held if len(h.users)]
-            holdings += held
-            self._close(held, tasks)
+                    confirmed, holding = self._cannot_rise(free, doubt, level, floor)
+                    fixed |= confirmed
+                    new.append(replace(holding, users=np.flatnonzero(confirmed)))
+            if not fixed.any():
+                fixed = free & (found.duals >= 0.5 * found.duals[free].max())  # the gate measures the loss
+                new = [replace(new[0], users=np.flatnonzero(fixed))]
+            floor = np.where(fixed, np.minimum(level, self.cap), floor)
+            free &= ~fixed
+            new = [h for h in new if len(h.users)]
+            holdings += new
+            self._exclude(new, tasks)
             previous = level
-            if self.curved and self.single and rising.any() and len(held) == 1:
-                above, settled, values = self._above_single_point(holdings, rising)
+            if self.curved and self.single and free.any() and len(new) == 1:
+                above, fixed, values = self._above_single_point(holdings, free)
                 holdings += above
-                floor = np.where(settled, np.minimum(values, self.cap), floor)
-                rising &= ~settled
-                single = not rising.any()
+                floor = np.where(fixed, np.minimum(values, self.cap), floor)
+                free &= ~fixed
+                single = not free.any()
         return self._finish(floor, holdings, prices, single)
 
-    def _above_single_point(self, holdings: list[Holding], rising: Bool) -> tuple[list[Holding], Bool, Float]:
-        """What holds users above a level where a curved condition leaves a single point, who these are, and all levels.
+    def _above_single_point(self, holdings: list[LevelDual], free: Bool) -> tuple[list[LevelDual], Bool, Float]:
+        """Holdings above a level at which a curved condition leaves a single point, the users fixed, and all levels.
 
-        Limits hold some of them. Where it leaves more points, that is nobody; else the unknowns become those of the
-        point, and the level's own holding is proved there.
+        If the point is single, it replaces the unknowns, and its multipliers those of the level; else nobody is fixed.
         """
         program, cone, further = self.program, self.cone, self.further
-        none = list[Holding](), np.zeros(len(rising), dtype=bool), np.zeros(len(rising))
+        none = list[LevelDual](), np.zeros(len(free), dtype=bool), np.zeros(len(free))
         if further is None or holdings[-1].dual is None or not holdings[-1].dual.any():
             return none
         near = np.asarray(cone.unknowns.value, dtype=float)
-        point = single_point(program, further, self.programs.relative, holdings[-1], near, rising, self.cap)
+        point = Optimality(program, further, self.programs.relative, holdings[-1], near, free, self.cap).solved()
         if point is None:
             return none
         tasks = repair(program, point.unknowns * cone.scale)
@@ -202,47 +201,47 @@ class _LeximinPrograms:
         holdings[-1] = point.holding
         cone.unknowns.save_value(tasks / cone.scale)
         further.save(point.others)
-        settled = rising & ~point.rising
-        settled[[user for holding in above for user in holding.users]] = True
-        return above, settled, program.pairs.sum(tasks * per_task)
+        fixed = free & ~point.rising
+        fixed[[user for holding in above for user in holding.users]] = True
+        return above, fixed, program.pairs.sum(tasks * per_task)
 
-    def _limits_below_bottleneck(self, rising: Bool, floor: Float, previous: float) -> Bool | None:
-        """Users who meet their limit before the next bottleneck, by bisection over the limits; None if all do."""
-        limits = np.unique(self.cap[rising & np.isfinite(self.cap)])
+    def _limits_below_bottleneck(self, free: Bool, floor: Float, previous: float) -> Bool | None:
+        """Users whose limits are below the next bottleneck, by bisection; None if all are."""
+        limits = np.unique(self.cap[free & np.isfinite(self.cap)])
         start = np.minimum(previous, self.cap) * (1 - 1e-10)
 
         def fails(k: int) -> bool:
-            return not self._reaches(float(limits[k]), rising, floor, start)
+            return not self._reaches(float(limits[k]), free, floor, start)
 
         n = len(limits)
-        if np.isfinite(self.cap[rising]).all():  # often all users reach their limits
+        if np.isfinite(self.cap[free]).all():  # often all users reach their limits
             if not fails(n - 1):
                 return None
             n -= 1
         reached = bisect_left(range(n), True, key=fails)
-        return rising & (self.cap <= limits[reached - 1]) if reached else np.zeros(len(floor), dtype=bool)
+        return free & (self.cap <= limits[reached - 1]) if reached else np.zeros(len(floor), dtype=bool)
 
-    def _confirm(self, rising: Bool, doubt: Bool, level: float, floor: Float) -> tuple[Bool, Holding]:
-        """The doubtful users who cannot rise, and what holds them, by programs that raise all by a small step."""
+    def _cannot_rise(self, free: Bool, doubt: Bool, level: float, floor: Float) -> tuple[Bool, LevelDual]:
+        """The users in doubt who cannot rise, and their holding (Proposition 7.6)."""
         doubt, near = doubt.copy(), 1 - 1e-10
         while True:
-            bases, rates = np.where(rising, 0.0, floor * near), rising.astype(float)
-            found = self.programs.solve(Asked(bases, rates, ~rising, level * near, doubt))
-            up_now = doubt & (STEP * found.rose > RISING)
-            if not up_now.any():
+            bases, rates = np.where(free, 0.0, floor * near), free.astype(float)
+            found = self.programs.solve(LevelProblem(bases, rates, ~free, level * near, doubt))
+            rising = doubt & (STEP * found.rises > RISING)
+            if not rising.any():
                 tasks = repair(self.program, self.cone.tasks())
-                return doubt, self._holding(np.flatnonzero(doubt), self._charged(found, tasks, rising))
-            doubt &= ~up_now
+                return doubt, self._holding(np.flatnonzero(doubt), self._multipliers(found, tasks, free))
+            doubt &= ~rising
             if not doubt.any():
-                return doubt, Holding(np.flatnonzero(doubt), np.zeros(len(self.program.usable_rows)))
+                return doubt, LevelDual(np.flatnonzero(doubt), np.zeros(len(self.program.usable_rows)))
 
-    def _charged(self, found: Found, tasks: Float, rising: Bool) -> Multipliers:
-        """Multipliers of the last program, without prices that are rounding."""
+    def _multipliers(self, found: LevelSolution, tasks: Float, free: Bool) -> Multipliers:
+        """Multipliers of the last program, without those that are noise."""
         program, pairs = self.program, self.program.pairs
         prices = found.prices
-        worth = prices * program.usable_rows
+        value = prices * program.usable_rows
         slack = program.usable_rows - pairs.loads @ tasks
-        noise = (worth <= NOISE * worth.max(initial=0.0)) & (slack > NOISE)
+        noise = (value <= NOISE * value.max(initial=0.0)) & (slack > NOISE)
         prices = np.where(noise, 0.0, prices)
         if self.further is None:
             return Multipliers(prices, np.zeros(len(pairs)))
@@ -251,47 +250,47 @@ class _LeximinPrograms:
         out = self.further.charges(self.dual, self.sizes, len(prices))
         if self.curved:
             values = pairs.sum(tasks * pairs.of(self.c))
-            above = rising & (values > values[rising].min() * (1 + RISING)) & (values < self.cap * (1 - RISING))
-            free = np.flatnonzero(above[pairs.user] & (tasks * pairs.of(self.c) > RISING * values[pairs.user]))
-            costs = np.asarray(pairs.loads.T @ prices).ravel()[free]
-            self.dual = self.further.charging_nothing(self.dual, costs, free)
+            above = free & (values > values[free].min() * (1 + RISING)) & (values < self.cap * (1 - RISING))
+            of_above = np.flatnonzero(above[pairs.user] & (tasks * pairs.of(self.c) > RISING * values[pairs.user]))
+            costs = np.asarray(pairs.loads.T @ prices).ravel()[of_above]
+            self.dual = self.further.charging_nothing(self.dual, costs, of_above)
             out = self.further.charges(self.dual, self.sizes, len(prices))
         return replace(out, prices=prices)
 
-    def _holding(self, users: Int, charged: Multipliers) -> Holding:
-        """The prices and duals of the last program, as what holds the users given."""
-        return Holding(users, charged.prices, self.dual, self.sizes)
+    def _holding(self, users: Int, multipliers: Multipliers) -> LevelDual:
+        """The holding of users by the last program's multipliers."""
+        return LevelDual(users, multipliers.prices, self.dual, self.sizes)
 
-    def _costs(self, charged: Multipliers) -> Float:
+    def _costs(self, multipliers: Multipliers) -> Float:
         """The least cost of a unit of each user's relative share."""
         pairs = self.program.pairs
-        cost = np.asarray(pairs.loads.T @ charged.prices).ravel() + charged.pair_cost
-        return np.maximum(pairs.min(np.where(self.shut, np.inf, cost / pairs.of(self.c))), 0.0)
+        cost = np.asarray(pairs.loads.T @ multipliers.prices).ravel() + multipliers.pair_cost
+        return np.maximum(pairs.min(np.where(self.excluded, np.inf, cost / pairs.of(self.c))), 0.0)
 
-    def _poorest(self, rising: Bool, tasks: Float) -> Bool:
-        """The rising users at the lowest level."""
+    def _at_lowest_level(self, free: Bool, tasks: Float) -> Bool:
+        """The free users at the lowest level."""
         values = self.program.pairs.sum(tasks * self.program.pairs.of(self.c))
-        return rising & (values <= values[rising].min() * (1 + RISING))
+        return free & (values <= values[free].min() * (1 + RISING))
 
-    def _held_down(self, charged: Multipliers, tasks: Float, priced: Float, least: float) -> Bool:
-        """Users who need something scarce wherever they may run: they cannot rise, however little of it they need.
+    def _bound(self, multipliers: Multipliers, tasks: Float, priced: Float, least: float) -> Bool:
+        """Users who need a scarce capacity wherever they may run, however little of it: they cannot rise.
 
-        A capacity is scarce if its price, as a part of the level, is at least ``least`` and larger than its slack
-        (their product is zero at an optimum). Each level has at least one, so capacities bound the number of levels.
+        A capacity is scarce if its price, relative to the level, is at least ``least`` and above its slack
+        (complementary slackness). Each level has at least one, so there are no more levels than capacities.
         """
-        pairs, prices = self.program.pairs, charged.prices
-        worth = prices * self.program.usable_rows
+        pairs, prices = self.program.pairs, multipliers.prices
+        value = prices * self.program.usable_rows
         slack = self.program.usable_rows - pairs.loads @ tasks
-        scarce = (worth > least * worth.sum()) & (worth / max(worth.sum(), 1e-300) > slack)
-        if charged.pair_cost.any():  # other conditions have prices too: test the sum of all
+        scarce = (value > least * value.sum()) & (value / max(value.sum(), TINY) > slack)
+        if multipliers.pair_cost.any():  # other conditions have multipliers too
             return priced > 1e-6 * priced.max(initial=0.0)
         needed = np.asarray(pairs.loads.T @ scarce.astype(float)).ravel()
-        return pairs.min(np.where(self.shut, np.inf, needed)) > 0
+        return pairs.min(np.where(self.excluded, np.inf, needed)) > 0
 
-    def _close(self, holdings: Sequence[Holding], tasks: Float) -> None:
-        """Let users hold nothing where it costs more than the least, as at all optima.
+    def _exclude(self, holdings: Sequence[LevelDual], tasks: Float) -> None:
+        """Fix pairs of positive reduced cost at zero, as they are at all optima.
 
-        A pair that a solver left more than its tolerance has unreliable prices, and is not closed.
+        A pair to which a solver gave more than its tolerance has unreliable prices, and stays.
         """
         pairs = self.program.pairs
         if pairs.single:
@@ -304,23 +303,23 @@ class _LeximinPrograms:
             size = 0.0 * cost
             if further is not None and further.size is not None:
                 cost, size = cost + further.pair_cost, cost + further.size
-            by_pair = np.where(self.shut, np.inf, cost / pairs.of(self.c))
+            by_pair = np.where(self.excluded, np.inf, cost / pairs.of(self.c))
             cheapest = np.maximum(pairs.min(by_pair), 0.0)[pairs.user]
-            noise = np.maximum(TIE * cheapest, NOISE * 100 * size / pairs.of(self.c))  # costs may cancel
-            dearer = unused & ~self.shut & (by_pair > cheapest + noise)
-            if dearer.any():
-                self.programs.close(dearer)
-                self.shut |= dearer
+            noise = np.maximum(NOISE * cheapest, NOISE * 100 * size / pairs.of(self.c))  # costs may cancel
+            costlier = unused & ~self.excluded & (by_pair > cheapest + noise)
+            if costlier.any():
+                self.programs.exclude(costlier)
+                self.excluded |= costlier
 
-    def _level_prices(self, charged: Multipliers, cost: Float, rising: Bool, tasks: Float) -> Float:
+    def _level_prices(self, multipliers: Multipliers, cost: Float, free: Bool, tasks: Float) -> Float:
         """Derivative of the max-min level by each capacity, in natural units of the level."""
-        paid = float(cost[self._poorest(rising, tasks)].sum())
-        return charged.prices * (self.level / paid if paid > 0 else 0.0)
+        paid = float(cost[self._at_lowest_level(free, tasks)].sum())
+        return multipliers.prices * (self.level / paid if paid > 0 else 0.0)
 
     def _finish(
-        self, floor: Float, holdings: list[Holding], prices: Float | None, single: bool
+        self, floor: Float, holdings: list[LevelDual], prices: Float | None, single: bool
     ) -> tuple[Float, Evidence]:
-        """Tasks at the floors found, and the evidence: what holds users at each, or on one pool the bottlenecks."""
+        """Tasks at the floors, with holdings as evidence, or bottlenecks on one pool."""
         program = self.program
         if self._on_one_pool:
             with np.errstate(invalid="ignore"):
@@ -328,9 +327,9 @@ class _LeximinPrograms:
             return tasks, Bottlenecked(Pool(program, self.share), prices=prices)
         if not len(holdings):
             none = np.zeros(len(floor))
-            self.programs.solve(Asked(floor * (1 - 1e-10), none, none > 0, 1.0))
+            self.programs.solve(LevelProblem(floor * (1 - 1e-10), none, none > 0, 1.0))
         tasks = self.cone.tasks()
-        if not self.cone.rest:  # a user above its level, held there by nothing, is brought down to it
+        if not self.cone.rest:  # users above their levels are lowered to them
             held = program.pairs.sum(tasks * program.pairs.of(self.c))
             least = np.maximum(floor, 0.0 if self.by_server else self.c * program.low)
             with np.errstate(divide="ignore", invalid="ignore"):
@@ -342,4 +341,4 @@ class _LeximinPrograms:
         elif not single:
             tasks = raised_to_bounds(program, self.further, holdings[:-1], repair(program, tasks))
         further = None if self.further is None else replace(self.further, further=())  # without variables
-        return tasks, HeldLevels(holdings, Written.of(self.cone), prices, further)
+        return tasks, LevelDuals(holdings, Written.of(self.cone), prices, further)

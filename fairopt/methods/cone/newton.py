@@ -1,8 +1,8 @@
-"""Newton's method for users' objectives whose slopes vary by more orders of magnitude than cone solvers resolve.
+"""Newton's method for user-defined objectives whose slopes vary by more orders of magnitude than solvers resolve.
 
-At 20 tasks the slope of ``-exp(-5 x)`` is 1e-43. In natural units that is zero to a solver, and in units of that slope
-the program seems unbounded. Here each step solves a quadratic program with the slope and curvature of the objective at
-the present point, in units of the largest slope there. The prices of the last program are those of the objective.
+At 20 tasks the slope of ``-exp(-5 x)`` is 1e-43: to a solver it is zero, or the program unbounded in units of that
+slope. Each step solves a quadratic program with the slope and curvature at the current point, in units of the largest
+slope there.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from fairopt.proofs.proposal import Proposal
 from fairopt.runtime.lazy import cp
 from fairopt.runtime.progress import tell
 
-# Where the slope falls by e in a tenth of a task, three users on two servers took 80 steps to move by 6 tasks.
+# With slopes that fall by e per tenth of a task, three users on two servers took 80 steps to move by 6 tasks.
 _STEPS = 100
-_CLOSE = 1e-3  # after a step below this, in unknowns near 1, the point is proposed to the gate
+_CLOSE = 1e-3  # a point after a shorter step, in unknowns near 1, is proposed to the gate
 
 
 def newton_applies(program: Program) -> bool:
-    """Whether the objective has no majorant, and is a function of tasks alone."""
+    """Whether the objective has no majorant and depends on tasks only."""
     even = Point(program.instance, program.pairs.table(program.size[program.pairs.user]))
     if program.objective.majorant(even) is not None:
         return False
@@ -38,7 +38,7 @@ def newton_applies(program: Program) -> bool:
 
 
 def solve_by_newton(program: Program, settings: Settings) -> Proposals:
-    """Ascend from an even allocation by quadratic programs; propose each point that a short step reaches."""
+    """Ascend from an even allocation; propose each point that a short step reaches."""
     begun, name = time.perf_counter(), chain_of(settings, linear=False)[0]
     model = ConeModel(program, name)
     unknowns, natural = model.unknowns, cp.sum(program.objective.expression(model.model))
@@ -65,7 +65,7 @@ def solve_by_newton(program: Program, settings: Settings) -> Proposals:
 
 
 def _start(natural: cp.Expression, name: str, settings: Settings, model: ConeModel) -> Float | None:
-    """An even allocation, or where the objective is not defined there, one far inside its domain; None without one."""
+    """An even allocation, or one well inside the objective's domain if it is undefined there; None if there is none."""
     problem = cp.Problem(cp.Minimize(cp.sum_squares(model.unknowns - 1)), model.all_constraints)
     at = _unknowns_at_best(problem, name, settings, model)
     if at is not None and not np.isfinite(_value(natural, model.unknowns, at)):
@@ -83,7 +83,7 @@ def _unknowns_at_best(problem: cp.Problem, name: str, settings: Settings, model:
 
 
 def _shape(natural: cp.Expression, unknowns: cp.Variable, at: Float) -> tuple[Float, Float] | None:
-    """Slope and curvature by unknown, exact if the objective is a sum over unknowns; None if not finite or zero."""
+    """Slope and diagonal curvature by unknown; None if the slope is not finite or zero."""
     shift = 1e-6 * np.maximum(at, 1e-3)
     slopes = []
     for point in (at, at + shift):
@@ -98,7 +98,7 @@ def _shape(natural: cp.Expression, unknowns: cp.Variable, at: Float) -> tuple[Fl
 
 
 def _uphill(natural: cp.Expression, unknowns: cp.Variable, at: Float, to: Float) -> Float | None:
-    """The first point on the way back from a step with a higher value than before; None if there is none."""
+    """The first point of a backtracking line search with a higher value; None if there is none."""
     here = _value(natural, unknowns, at)
     for part in 0.5 ** np.arange(30):
         point = at + part * (to - at)
@@ -108,6 +108,7 @@ def _uphill(natural: cp.Expression, unknowns: cp.Variable, at: Float, to: Float)
 
 
 def _value(natural: cp.Expression, unknowns: cp.Variable, point: Float) -> float:
+    """The objective at a point."""
     unknowns.save_value(point)
     with np.errstate(all="ignore"):
         return number(natural)

@@ -1,10 +1,7 @@
-"""Ordered weights by programs in which the order of users is fixed, each after the multipliers of the one before.
+"""Ordered weights by programs in which the order of users is fixed (Proposition 7.14).
 
-With the order fixed, ordered weights are linear: levels that do not fall along it, each weighed by its place. That is a
-row for each user, where all orders take ``n log^2 n``. The multipliers of these rows say what a unit of each user's
-level costs. Among users who are held at one level the dear ones go first: if their costs in this order are within the
-weights, no other order is better (Hardy, Littlewood and Pólya); else the next program takes the new order, in which
-the levels found are possible too.
+Each program has one row a user, instead of the ``n log^2 n`` of all orders. Its levels, and among users at one level
+its multipliers, give the next order. If the multipliers in this order are within the weights, no order is better.
 """
 
 from __future__ import annotations
@@ -28,19 +25,18 @@ from fairopt.proofs.conditions import dual_values
 from fairopt.proofs.proposal import Proposal
 from fairopt.runtime.lazy import cp, csgraph, sp
 from fairopt.runtime.progress import tell
+from fairopt.tolerances import NOISE
 
-ROWS = 1_500  # users times steps of the weights: below, one program with all rows takes less time
+ROWS = 1_500  # users times steps of the weights, below which one program with all rows is faster
 PROGRAMS = 60  # 2 to 12 are usual
-CLOSE = 1e-6  # part of all weights by which costs may exceed them in a point that is proposed
-STALLED = 1e-9  # relative gain of a program that is none
-NOTHING = 1e-13  # part of the mean weight that is none
+CLOSE = 1e-6  # excess of multipliers over the weights, relative to all of these, at which a point is proposed
+NOTHING = 1e-13  # of the mean weight, below which a weight counts as zero
 
 
 def orders_apply(program: Program) -> bool:
     """Whether the objective has ordered weights with too many users and steps for all rows.
 
-    Other terms are of fairopt's own, whose tangents the proof knows, and none of them sorts: a proof splits prices
-    among terms that do.
+    There may be one such term only, and no user-defined terms.
     """
     terms = program.objective.terms()
     sorting = [term.ranks for term in terms if term.ranks]
@@ -56,18 +52,14 @@ def sorted_term(program: Program) -> Term:
 
 
 def solve_by_orders(program: Program, settings: Settings, first: Float) -> Proposals:
-    """The best ordered weights; ``first`` are levels by user, whose order is the first."""
-
-    def propose(name: str) -> Iterator[Proposal]:
-        yield from _Orders(program, name, settings, first).proposals()
-
-    yield from by_chain(settings, propose, linear=False)
+    """The best ordered weights, starting with the order of the levels ``first`` (n_users,)."""
+    return by_chain(settings, lambda name: _Orders(program, name, settings, first).proposals(), linear=False)
 
 
 class _Groups(NamedTuple):
-    """Places of users from the poorest, in groups of one weight; bounds between groups where both have several users.
+    """Places in the order, grouped by weight, with auxiliary bounds between groups that both have several users.
 
-    ``below`` and ``above`` are the rows: indices of places, and after these of bounds.
+    Rows say that the values at ``below`` are at most those at ``above``: indices of places, then of bounds.
     """
 
     weights: Float
@@ -77,7 +69,7 @@ class _Groups(NamedTuple):
 
 
 def grouped(weights: Float) -> _Groups:
-    """The rows by which levels do not fall from group to group; within a group they may be in any order."""
+    """The rows by which levels do not fall from group to group, in any order within a group."""
     n = len(weights)
     starts = np.flatnonzero(np.diff(weights, prepend=np.inf))
     ends = np.append(starts[1:], n)
@@ -99,7 +91,7 @@ class _Orders:
     """The programs by one solver."""
 
     def __init__(self, program: Program, solver: str, settings: Settings, first: Float) -> None:
-        # the rows are sparse: Clarabel's own choice of a factorisation takes ten times as long
+        # Clarabel's default factorisation takes ten times as long for these sparse rows
         own = {"direct_solve_method": "qdldl"} if solver == "CLARABEL" else {}
         self.settings = replace(settings, options={**own, **settings.options})
         self.program, self.solver = program, solver
@@ -116,21 +108,22 @@ class _Orders:
             start=cp.Constant(0.0),
         )
         self.orders: list[_Order] = []
-        self._take(np.argsort(first, kind="stable"))
+        self._add(np.argsort(first, kind="stable"))
 
-    def _take(self, users: Int) -> None:
+    def _add(self, users: Int) -> None:
+        """Add an order of users."""
         self.orders.append(_Order(self.groups, users))
 
     def proposals(self) -> Iterator[Proposal]:
-        """Points with multipliers where no other order is better, and where none was found to be; the gate tells."""
+        """Points with multipliers at which no other order is better, or whose order was the last."""
         best, cone = -np.inf, self.cone
         for k in range(PROGRAMS):
             tell(f"orders of users by {self.solver}, program", k + 1, PROGRAMS)
-            held = sum(order.by_user for order in self.orders) <= self.shares
-            form = sum((order.worth for order in self.orders), start=self.others)
+            levels = sum(order.by_user for order in self.orders) <= self.shares
+            form = sum((order.value for order in self.orders), start=self.others)
             rising = [order.rising for order in self.orders]
             attempt, found = solve_problem(
-                cp.Problem(cp.Maximize(form), [*cone.all_constraints, *rising, held]),
+                cp.Problem(cp.Maximize(form), [*cone.all_constraints, *rising, levels]),
                 cone.unknowns,
                 self.solver,
                 self.settings,
@@ -141,11 +134,11 @@ class _Orders:
             if not found:
                 yield Proposal("cone", attempt=attempt)
                 return
-            costs = dual_values(held)
-            users = self._by_costs(costs)
-            excess = float((np.cumsum(costs[users]) - np.cumsum(self.groups.weights)).max())
+            multipliers = dual_values(levels)
+            users = self._next_order(multipliers)
+            excess = float((np.cumsum(multipliers[users]) - np.cumsum(self.groups.weights)).max())
             value = float(form.value)
-            gains, best = value > best + STALLED * abs(best), max(best, value)
+            gains, best = value > best + NOISE * abs(best), max(best, value)
             if excess <= CLOSE or k + 1 == PROGRAMS or self.settings.late:
                 attempt = replace(attempt, status=f"{attempt.status} ({k + 1} programs)")
                 yield Proposal("cone", cone.tasks(), Solved.of(cone, form, self.unit), attempt=attempt)
@@ -153,31 +146,31 @@ class _Orders:
                     return
             if gains:
                 self.orders.clear()
-            self._take(users)
+            self._add(users)
 
-    def _by_costs(self, costs: Float) -> Int:
-        """Users by their levels, and those of one level by what it costs, the dear ones first."""
+    def _next_order(self, multipliers: Float) -> Int:
+        """Users by increasing levels, and those of one level by decreasing multipliers."""
         level = sum(order.levels() for order in self.orders)
         shares = np.asarray(self.shares.value, dtype=float)
-        loose = costs < shares - level
-        return np.lexsort((-costs, np.where(loose, np.maximum(shares, level), level)))
+        slack = multipliers < shares - level
+        return np.lexsort((-multipliers, np.where(slack, np.maximum(shares, level), level)))
 
 
 class _Order:
-    """Levels that do not fall along an order of users, but for those of one weight among each other."""
+    """Levels that do not fall along an order of users, in any order within a group of one weight."""
 
     def __init__(self, groups: _Groups, users: Int) -> None:
         n = len(users)
         self.groups, self.place = groups, np.argsort(users)
         self.values = cp.Variable(n + groups.n_bounds)
         self.rising = self.values[groups.below] <= self.values[groups.above]
-        self.by_user, self.worth = self.values[self.place], groups.weights @ self.values[:n]
+        self.by_user, self.value = self.values[self.place], groups.weights @ self.values[:n]
 
     def levels(self) -> Float:
-        """Levels by user, the same number for all who are held together by rows with multipliers."""
+        """Levels by user, the same number for users connected by tight rows."""
         groups, values = self.groups, np.asarray(self.values.value, dtype=float)
-        tied = dual_values(self.rising) > values[groups.above] - values[groups.below]
-        rows = (groups.below[tied], groups.above[tied])
-        together = sp.coo_array((np.ones(len(rows[0])), rows), shape=(len(values), len(values)))
-        _, block = csgraph.connected_components(together, directed=False)
+        tight = dual_values(self.rising) > values[groups.above] - values[groups.below]
+        rows = (groups.below[tight], groups.above[tight])
+        connected = sp.coo_array((np.ones(len(rows[0])), rows), shape=(len(values), len(values)))
+        _, block = csgraph.connected_components(connected, directed=False)
         return (np.bincount(block, values) / np.bincount(block))[block][self.place]

@@ -1,11 +1,8 @@
-"""`FairnessEfficiency` by a certified search along the sum of shares.
+"""`FairnessEfficiency` by a certified search along the sum of shares (Proposition 7.8).
 
-At a fixed sum of shares the measure grows with the evenness of the shares (a power mean of them), which is concave. Its
-optimum, by prices under nothing but bounds on tasks, and else by a cone program, has multipliers that bound the
-evenness at every other sum by a line. The measure along these lines bounds it from above (`fairopt.proofs.plane`). The
-search solves the program at the sum where the bound is highest, until bound and best point agree. Outside the concave
-region the measure may have several local optima (with two users and beta = 1/2 or -1, for example), which such a bound
-cannot miss.
+At a fixed sum the measure grows with the evenness of the shares, a concave power mean. Multipliers of its optimum give
+a line that bounds the evenness at every sum, and lines bound the measure (`fairopt.proofs.plane`). The next program is
+solved where the bound is highest, so that no local optimum is missed.
 """
 
 from __future__ import annotations
@@ -18,9 +15,9 @@ from fairopt.blocks.efficiency import FairnessEfficiency, PowerSpread, TotalIs
 from fairopt.blocks.marginal import PowerMarginal
 from fairopt.blocks.objectives import MaxMin, Objective, Total
 from fairopt.certificate import Try
+from fairopt.evidence.prices import UserPrices
 from fairopt.evidence.solved import Solved
 from fairopt.evidence.tangents import Tangents
-from fairopt.evidence.user_prices import UserPrices
 from fairopt.formulation.program import ConeModel, Program
 from fairopt.methods.arrays import Float
 from fairopt.methods.cluster.alpha_fair import prices_on_servers
@@ -36,72 +33,73 @@ from fairopt.proofs.proposal import Proposal
 from fairopt.proofs.servers import LevelUnits
 from fairopt.runtime.lazy import cp
 from fairopt.runtime.progress import tell
-from fairopt.tolerances import GAP_TOLERANCE
+from fairopt.tolerances import GAP_TOLERANCE, SUM_ROUNDING
 
-PRICES = "prices"  # instead of a solver
+PRICES = "prices"  # in place of a solver's name
 MISSING = "no prices found"
-HALVINGS = 8  # of the way to a mean, where the prices of the nearest one are too far off
-FINE = 1e-9  # a gap that is asked for, as long as programs still reduce it: optima are flat
+HALVINGS = 8  # of the distance to a mean whose nearest prices are too far away
+FINE = 1e-9  # the gap at which the search stops, or earlier if programs hardly reduce it
 MOST = 60  # programs of a search; 10 to 30 are usual
-STALLED = 12  # programs that hardly lower the gap, after which no other will
-POLISH = 8  # programs that only make the tasks more exact
-ROUNDING = 1e-13  # of the measure's logarithm
-CLOSE = 1e-7  # of a mean: neighbours that leave it where it is
-NARROW = 1e-6  # of the largest sum: sums that differ by less need no search
-NEAR_END = 1e-7  # relative to the measure at an extreme sum: at the end itself solvers may find no feasible point
+STALLED = 12  # programs that hardly lower the gap, after which the search stops
+POLISH = 8  # programs that only make the tasks more accurate
+CLOSE = 1e-7  # of a mean: distance from solved means at which it is not solved again
+NARROW = 1e-6  # of the largest sum: if the sums differ by less there is no search
+NEAR_END = 1e-7  # relative to the measure at an extreme sum, at which solvers may find no feasible point
 
 Solve = Callable[[Program], Answer]
 
 
 def parametric_applies(program: Program) -> bool:
-    """Whether the objective is a `FairnessEfficiency` that has not the optimum of one of the simpler objectives."""
+    """Whether the objective is a `FairnessEfficiency` without an equivalent alpha-fair objective."""
     return program.term.measure is not None and program.term.alpha is None
 
 
 def only_parametric(program: Program) -> bool:
-    """Whether the objective is a `FairnessEfficiency` that is not concave."""
+    """Whether the search is the only method: the measure is not concave."""
     return parametric_applies(program) and not program.term.kind.is_concave
 
 
 def search_by_prices(program: Program, settings: Settings) -> bool:
-    """Whether prices solve what the search asks: under bounds on tasks (on servers limits), and no solver asked for."""
+    """Whether prices solve the search's programs: bounds only (limits on servers), and no solver is given."""
     if settings.solver is not None or program.rest:
         return False
     if program.single:
         return bool((program.usable > 0).all())
-    # lines charge no rents of limits, which shares that differ by server need
+    # lines have no multipliers of limits, which shares that differ by server need
     free = not (np.isfinite(program.high).any() and conditions.bounds_are_charged(program))
     return free and prices_on_servers(program)
 
 
 def search_sums(program: Program, settings: Settings, solve: Solve) -> Proposals:
-    """Propose the best allocation along the sum of shares; ``solve`` solves another program by the method for it."""
+    """The best allocation along the sum of shares; ``solve`` solves another program by dispatch."""
     objective = program.term.measure
 
-    def part(other: Objective) -> tuple[Program, Answer]:
-        asked = Program(program.given, other, program.constraints)
-        return asked, solve(asked)
+    def solved(other: Objective) -> tuple[Program, Answer]:
+        """Another objective's answer under the same constraints."""
+        subprogram = Program(program.given, other, program.constraints)
+        return subprogram, solve(subprogram)
 
-    def largest_sum() -> tuple[Program, Answer]:  # only a bound: that prices leave ties open does not matter
-        asked = Program(program.given, Total(objective.share), program.constraints)
-        if settings.solver is None and prices_on_servers(asked) and asked.marginal is not None:
-            answer = gate.judge(asked, next(solve_sum_on_servers(asked, settings)))
+    def largest_sum() -> tuple[Program, Answer]:
+        """The largest sum, by prices if possible: it is only a bound, so ties need not be resolved."""
+        subprogram = Program(program.given, Total(objective.share), program.constraints)
+        if settings.solver is None and prices_on_servers(subprogram) and subprogram.marginal is not None:
+            answer = gate.judge(subprogram, next(solve_sum_on_servers(subprogram, settings)))
             if answer.ok:
-                return asked, answer
-        return asked, solve(asked)
+                return subprogram, answer
+        return subprogram, solve(subprogram)
 
     total, largest = largest_sum()
     ends: list[tuple[Program, Answer] | None] = [(total, largest), None]
     starts = [largest.tasks]
     if program.low.any() or conditions.violation_at(program, program.zero_point()[0]) > 0:
-        ends[1] = part(PowerSpread(1.0, objective.share))
+        ends[1] = solved(PowerSpread(1.0, objective.share))
     for end in ends:
         if end is not None and not end[1].ok:
             yield Proposal("parametric", attempt=Try("sum of shares", "not certified", 0.0, gap=end[1].gap))
             return
-    level, poorest = part(MaxMin(objective.share))
-    if poorest.ok:
-        starts += [poorest.tasks, _levelled(level, poorest.tasks, objective)]
+    max_min, answer_of_max_min = solved(MaxMin(objective.share))
+    if answer_of_max_min.ok:
+        starts += [answer_of_max_min.tasks, _equal_shares(max_min, answer_of_max_min.tasks, objective)]
 
     def propose(name: str) -> Iterator[Proposal]:
         kind = _Search if name != PRICES else _PoolSearch if program.single else _ServerSearch
@@ -121,12 +119,12 @@ def search_sums(program: Program, settings: Settings, solve: Solve) -> Proposals
 
 
 def _proposal(answer: Answer) -> Proposal:
-    """What an answer was judged by."""
+    """The proposal that an answer judged."""
     return Proposal(answer.method, answer.tasks, answer.evidence, answer.solver)
 
 
-def _levelled(program: Program, tasks: Float, objective: FairnessEfficiency) -> Float:
-    """Tasks cut down to equal shares per weight: the fairest point, where all constraints are upper bounds."""
+def _equal_shares(program: Program, tasks: Float, objective: FairnessEfficiency) -> Float:
+    """Tasks reduced to equal shares per weight, the fairest point if all constraints are upper bounds."""
     point = program.point(tasks)
     levels = point.share(objective.share) / point.weights
     return tasks * (levels.min() / np.where(levels > 0, levels, 1.0))[program.pairs.user]
@@ -147,7 +145,7 @@ class _Search:
         self.objective = program.term.measure
         self.cuts: list[tuple[Program, Float, Optimum]] = []
         self.lines: list[plane.Line] = []
-        self.slopes: dict[float, float] = {}  # of the logarithm of the measure along the mean, where it was solved
+        self.slopes: dict[float, float] = {}  # of the measure's logarithm, by mean
         self.model = ConeModel(program) if program.rest else None  # of the policy's conditions
         self.value, self.tasks = -np.inf, starts[0]
         for tasks in starts:
@@ -159,21 +157,21 @@ class _Search:
         self.least, self.most = plane.extremes(program, point, largest, smallest)
 
     def consider(self, tasks: Float) -> None:
-        """Keep tasks by pair that are better, and feasible; first as many as fit, as the measure never falls then."""
+        """Keep feasible tasks if they are better, first scaled up to capacity, where the measure does not fall."""
         program = self.program
         rows, users = program.pairs.loads @ tasks / program.usable_rows, program.pairs.sum(tasks) / program.high
         most = float(np.nan_to_num([*rows, *users]).max())
-        full = abs(most - 1.0) <= ROUNDING
+        full = abs(most - 1.0) <= SUM_ROUNDING
         for candidate in (tasks,) if full or not most > 0 else (tasks / most, tasks):
             candidate = conditions.repair(program, candidate)
             value = plane.log_measure(self.objective, program.point(candidate))
-            known = self.value > -np.inf  # without any emphasis all equal shares are worth the same but for rounding
-            more = value - self.value > ROUNDING * max(1.0, abs(self.value)) if known else value > -np.inf
-            if more and conditions.violation_at(program, candidate, self.model) <= GAP_TOLERANCE / 10:
+            finite = self.value > -np.inf
+            better = value - self.value > SUM_ROUNDING * max(1.0, abs(self.value)) if finite else value > -np.inf
+            if better and conditions.violation_at(program, candidate, self.model) <= GAP_TOLERANCE / 10:
                 self.value, self.tasks = value, candidate
 
     def run(self) -> str:
-        """Solve where the bound is highest, until it is reached or programs no longer lower it."""
+        """Solve at the mean where the bound is highest, until the gap is closed or no longer falls."""
         before, status, polished, stalled, solved = np.inf, "optimal", 0, 0, set[float]()
         if self.most - self.least <= NARROW * self.most:
             status = self.solve(None, np.inf)
@@ -187,7 +185,7 @@ class _Search:
                 if gap <= GAP_TOLERANCE and (gap <= FINE or gap > 0.7 * before):
                     break
                 if gap > GAP_TOLERANCE:
-                    mean = self.apart(mean)
+                    mean = self.away_from_solved(mean)
                 stalled = 0 if gap < 0.9 * before else stalled + 1
                 if stalled == STALLED:
                     break
@@ -195,7 +193,7 @@ class _Search:
             if self.settings.late:
                 return "time limit reached"
             mean = float(np.clip(mean, self.least * (1 + end), self.most * (1 - end)))
-            if mean in solved:  # the same program has the same answer
+            if mean in solved:
                 break
             solved.add(mean)
             status = self.solve(mean, gap)
@@ -204,12 +202,12 @@ class _Search:
         return status
 
     def ceiling(self, lines: Sequence[plane.Line] | None = None) -> plane.Ceiling:
-        """The bound that lines prove, by default all so far."""
+        """The bound by lines, by default all so far."""
         lines = self.lines if lines is None else lines
         return plane.ceiling(self.objective, lines, self.value, self.most, self.least)
 
     def needed(self) -> tuple[tuple[Program, Float, Optimum], ...]:
-        """The cuts that the bound needs: in turn the one that is lowest where the bound by those before is highest."""
+        """The cuts that the bound needs, chosen greedily: the lowest where the bound by those before is highest."""
         if len(self.lines) < len(self.cuts):
             return tuple(self.cuts)
         top, _ = self.ceiling().highest()
@@ -223,18 +221,17 @@ class _Search:
             kept.append(min(left, key=lambda k: sign * (self.lines[k].at + self.lines[k].slope * mean)))
         return tuple(self.cuts[k] for k in kept)
 
-    def apart(self, mean: float) -> float:
-        """A mean at some distance from those that were solved: a steep line bounds hardly more than its own mean."""
+    def away_from_solved(self, mean: float) -> float:
+        """A mean at some distance from the solved ones, as a steep line bounds little besides its own mean."""
         low = self.ceiling().low
         below = max((m for m in self.slopes if m <= mean), default=low)
         above = min((m for m in self.slopes if m > mean), default=self.most)
         return float(np.clip(mean, below + 0.1 * (above - below), above - 0.1 * (above - below)))
 
     def bracket(self) -> float | None:
-        """A new mean between the best one's neighbours where the slope changes sign; None once one is close to it.
+        """The next mean between the best one's neighbours, at the zero of the slopes' secant (Illinois rule).
 
-        The value is flat there, and gaps say little of where the best mean is. By the secant of the slopes, and where
-        that keeps to one side by half of the slope on the other (the Illinois rule).
+        None if there is no change of sign, or a neighbour is close enough.
         """
         best = plane.mean_of(self.objective, self.program.point(self.tasks))
         rising = [m for m, slope in self.slopes.items() if slope > 0 and m <= best * (1 + CLOSE)]
@@ -255,17 +252,17 @@ class _Search:
         return None if mean in self.slopes else mean
 
     def solve(self, mean: float | None, gap: float) -> str:
-        """The most even shares of one mean, or of all: a candidate, and a line."""
+        """Find the most even shares at a mean, or at any: a candidate and a line."""
         fixed = () if mean is None else (TotalIs(mean * self.unit, self.objective.share),)
-        asked = Program(self.program.given, self.objective.evenness, (*self.program.constraints, *fixed))
-        asked.pairs = self.program.pairs  # the same instance
+        subprogram = Program(self.program.given, self.objective.evenness, (*self.program.constraints, *fixed))
+        subprogram.pairs = self.program.pairs  # the same instance
         tell(f"search along the sum of shares by {self.solver}, gap {gap:.1e}")
-        found = self.optimum(asked, mean)
+        found = self.optimum(subprogram, mean)
         if isinstance(found, str):
             return found
         tasks, solved = found
-        tangent = plane.tangent_of(asked, solved, tasks)
-        self.cuts.append((asked, tasks, solved))
+        tangent = plane.tangent_of(subprogram, solved, tasks)
+        self.cuts.append((subprogram, tasks, solved))
         if tangent is not None:
             self.lines.append(line := tangent.line)
         if tangent is not None and mean is not None:
@@ -274,16 +271,16 @@ class _Search:
         self.consider(tasks)
         return "optimal"
 
-    def optimum(self, asked: Program, mean: float | None) -> tuple[Float, Optimum] | str:
-        """Tasks and multipliers of the most even shares; the status if they are not found."""
-        cone = ConeModel(asked, self.solver)
+    def optimum(self, subprogram: Program, mean: float | None) -> tuple[Float, Optimum] | str:
+        """Tasks and multipliers of the most even shares, or the status of the failure."""
+        cone = ConeModel(subprogram, self.solver)
         problem = cp.Problem(cp.Maximize(cone.maximand[0]), cone.all_constraints)
         attempt, found = solve_problem(problem, cone.unknowns, self.solver, self.settings)
         return (cone.tasks(), Solved.of(cone)) if found else f"{attempt.status} {attempt.message}".strip()
 
 
 class _PriceSearch(_Search):
-    """The search by prices; it begins with the most even shares of any sum, where these are not zero."""
+    """The search by prices, which starts with the most even shares at any sum, if these are not zero."""
 
     def run(self) -> str:
         if self.objective.beta > 0:
@@ -292,7 +289,7 @@ class _PriceSearch(_Search):
 
 
 class _ServerSearch(_PriceSearch):
-    """The search on several servers, each time from the same start."""
+    """The search on several servers."""
 
     def run(self) -> str:
         with np.errstate(all="ignore"):
@@ -301,7 +298,7 @@ class _ServerSearch(_PriceSearch):
         return super().run()
 
     def solve(self, mean: float | None, gap: float) -> str:
-        """At the mean, or nearer to one that was solved: close to an end prices may be too far apart for floats."""
+        """Solve at the mean, or nearer to a solved one: near an end prices may exceed the range of floats."""
         status = super().solve(mean, gap)
         for _ in range(HALVINGS):
             if status == "optimal" or mean is None or self.settings.late:
@@ -311,56 +308,56 @@ class _ServerSearch(_PriceSearch):
             status = super().solve(mean, gap)
         return status
 
-    def optimum(self, asked: Program, mean: float | None) -> tuple[Float, Optimum] | str:
-        with np.errstate(all="ignore"):  # NaN stops the steps
+    def optimum(self, subprogram: Program, mean: float | None) -> tuple[Float, Optimum] | str:
+        with np.errstate(all="ignore"):  # NaN ends the steps
             found = most_even(self.units, self.weights, self.objective.beta, mean)
             if found is None:
                 return MISSING
             tasks = np.where(self.units.eligible, found.parts * self.units.per_level, 0.0)
-        pairs = asked.pairs
-        evidence = UserPrices(asked, found.prices.T.ravel(), found.price * (mean or 0.0))
+        pairs = subprogram.pairs
+        evidence = UserPrices(subprogram, found.prices.T.ravel(), found.price * (mean or 0.0))
         return tasks[pairs.user, pairs.server], evidence
 
 
 class _PoolSearch(_PriceSearch):
-    """The search on one pool, each time from the prices of the nearest mean."""
+    """The search on one pool, each program from the prices of the nearest mean."""
 
     def run(self) -> str:
         majorant = self.objective.evenness.majorant(self.program.point(self.tasks))
         assert majorant is not None
         self.problem = interior.of_program(self.program, PowerMarginal(majorant.curves))
-        self.row = self.objective.share.coefficients(self.program.instance) / self.unit  # shares count in the mean
-        self.prices: dict[float, Float] = {}  # by mean, last of the mean
+        self.row = self.objective.share.coefficients(self.program.instance) / self.unit  # of tasks in the mean
+        self.prices: dict[float, Float] = {}  # by mean; the last is that of the mean
         return super().run()
 
-    def optimum(self, asked: Program, mean: float | None) -> tuple[Float, Optimum] | str:
-        with np.errstate(all="ignore"):  # NaN stops the steps
+    def optimum(self, subprogram: Program, mean: float | None) -> tuple[Float, Optimum] | str:
+        with np.errstate(all="ignore"):  # NaN ends the steps
             if mean is None:
-                found = interior.solve_pool(self.problem, interior.sample_of(asked, self.problem))
+                found = interior.solve_pool(self.problem, interior.sample_of(subprogram, self.problem))
                 if found is None:
                     return MISSING
                 tasks = self.problem.whole(found.tasks)
                 self.prices[float(self.row @ tasks)] = np.append(found.prices, 0.0)
-                return tasks, UserPrices(asked, found.prices)
+                return tasks, UserPrices(subprogram, found.prices)
             at = mean
             for _ in range(HALVINGS):
                 found = self.at_mean(at)
                 if found is not None:
                     self.prices[at] = found.prices
                     if at == mean:
-                        evidence = UserPrices(asked, found.prices[:-1], float(found.prices[-1]) * mean)
+                        evidence = UserPrices(subprogram, found.prices[:-1], float(found.prices[-1]) * mean)
                         return self.problem.whole(found.tasks), evidence
                 at = mean if found is not None else 0.5 * (at + self.nearest(at))
         return MISSING
 
     def nearest(self, mean: float) -> float:
-        """The nearest mean that was solved; half of the smallest that matters if there is none."""
+        """The nearest solved mean, or half of the smallest possible one if there is none."""
         return min(self.prices, key=lambda other: abs(other - mean), default=0.5 * self.least)
 
     def at_mean(self, mean: float) -> interior.PoolInterior | None:
-        """The most even shares of a mean."""
+        """The most even shares at a mean."""
         problem = self.problem.with_sum(self.row, mean)
-        # where capacities do not matter all levels are the mean
+        # if no capacity binds all levels are the mean
         of_mean = np.sign(self.objective.beta) * np.float64(mean) ** -self.objective.beta
         free = 0.1 * abs(of_mean) * mean / self.problem.usable / len(self.problem.usable)
         guesses = [self.prices[self.nearest(mean)]] if self.prices else []

@@ -27,7 +27,7 @@ CANNOT_TAKE = "cannot take this kind of problem"
 
 
 def solve_number(program: Program, settings: Settings) -> Proposals:
-    """Maximise an objective that is a number (not an order), by solvers in turn until one is certified."""
+    """Maximise an objective that is not an order, by solvers in turn until one is certified."""
 
     def propose(name: str) -> Iterator[Proposal]:
         for looser in (False, True)[: 1 + solvers.has_second_try(name)]:
@@ -59,25 +59,25 @@ def solve_number(program: Program, settings: Settings) -> Proposals:
 
 
 class _SolverFailed(Exception):
-    """A solver gave no usable answer to one of several programs."""
+    """A solver failed in one of several programs."""
 
 
 def chain_of(settings: Settings, linear: bool) -> list[str]:
-    """The solver asked for, or the chain; with ``linear`` the chain includes solvers for linear programs only."""
+    """The given solver, or the chain, with solvers of linear programs if ``linear``."""
     return [settings.solver] if settings.solver else solvers.chain(linear)
 
 
 def linear_only(settings: Settings, solver: str) -> bool:
-    """Whether a solver is only for linear programs, and not asked for by name."""
+    """Whether a solver of the chain takes linear programs only."""
     return settings.solver is None and solver not in solvers.CONE_CHAIN
 
 
 def by_chain(
     settings: Settings, propose: Callable[[str], Iterable[Proposal]], method: str = "cone", linear: bool = True
 ) -> Proposals:
-    """Proposals of solvers in turn, with the seconds that each took, until one is certified or the time is up.
+    """Proposals of solvers in turn, with the seconds of each, until one is certified or the time is up.
 
-    ``propose`` yields the proposals of one solver, each with its attempt; none if the solver does not take the program.
+    ``propose`` yields a solver's proposals with their attempts; none if it does not take the program.
     """
     for name in chain_of(settings, linear):
         if settings.late:
@@ -105,10 +105,10 @@ def solve_problem(
     looser: bool = False,
     keep: bool = False,
 ) -> tuple[Try, bool]:
-    """Solve within the time left: the attempt, and whether the unknowns have finite values.
+    """Solve within the time left; return the attempt, and whether the unknowns have finite values.
 
-    Infeasible and unbounded are answers. ``explain`` raises `Infeasible` unless the conditions can hold after all; with
-    an ``objective``, which the message names, `Unbounded` is raised if it is seen to grow without bound.
+    If the status is infeasible, ``explain`` raises `Infeasible` unless the conditions can hold. If it is unbounded and
+    an ``objective`` is given, `Unbounded` is raised if the objective grows along a ray.
     """
     try:
         attempt = solvers.run(
@@ -120,7 +120,7 @@ def solve_problem(
             looser=looser,
             keep=keep,
         )
-    except SolverUnavailable:  # of the chain, another may take it
+    except SolverUnavailable:  # another solver of the chain may take it
         if settings.solver is not None:
             raise
         return Try(solver, CANNOT_TAKE, 0.0), False

@@ -1,8 +1,8 @@
-"""`Unbounded`, raised only if the objective is seen to grow: that takes variables of its own, as tasks are bounded.
+"""`Unbounded`, raised only if the objective grows along a ray in variables of its own (Proposition 7.10).
 
-Solvers report bounded programs as unbounded where coefficients differ by many orders of magnitude, so the report is
-only a reason to test. The objective's own variables are bounded by boxes of growing size; the difference of two answers
-is a guess at a direction, along which conditions and objective are evaluated here.
+Solvers report bounded programs as unbounded if coefficients differ by many orders of magnitude, so each report is
+tested. The objective's own variables are bounded by growing boxes; the difference of two answers is the direction along
+which conditions and objective are evaluated.
 """
 
 from __future__ import annotations
@@ -23,27 +23,25 @@ from fairopt.tolerances import BLOCK_TOLERANCE
 Values = list[Float]  # one array for each variable
 
 _BOXES = (1e2, 1e4, 1e6, 1e8)
-# Entries of a direction below this part of the largest are noise of the solver, or differences of the two answers.
-_NOISE = (0.0, 1e-9, 1e-6, 1e-3)
-# Far beyond the boxes, a small curvature shows in the slope.
-_STEPS = 10.0 ** np.arange(20, 61, 10)
-_FADES = 0.01  # a slope that falls by more than this over all steps may reach zero
-# A violation of 1e-10 of a condition's terms cannot explain growth by a thousandth of the objective's terms.
+_NOISE = (0.0, 1e-9, 1e-6, 1e-3)  # relative sizes of entries of a direction that are dropped as noise, in turn
+_STEPS = 10.0 ** np.arange(20, 61, 10)  # so long that a small curvature shows in the slope
+_FADES = 0.01  # a slope that falls by more over all steps may reach zero
+# Relative to terms: a violation of 1e-10 cannot explain growth of 1e-3.
 _EXACT, _SIGNIFICANT = 1e-10, 1e-3
 
 
 def refuse_unbounded(
     objective: Objective, form: cp.Expression, conditions: Sequence[cp.Constraint], unknowns: cp.Variable
 ) -> None:
-    """Raise `Unbounded` if the objective, which a solver calls unbounded, is seen to grow without bound.
+    """Raise `Unbounded` if the objective, which a solver reports as unbounded, grows along a ray.
 
-    The ``form`` is what is maximised; the ``unknowns`` are tasks (and bundles), which capacities bound.
+    ``form`` is the expression maximised; ``unknowns`` are tasks and bundles, which capacities bound.
     """
     own = [v for v in cp.Problem(cp.Maximize(form), list(conditions)).variables() if v.id != unknowns.id]
     if not {v.id for v in own} & {v.id for v in form.variables()}:
         return
     before: Values | None = None
-    fixed: list[cp.Constraint] = []  # an unbounded direction is one from any tasks
+    fixed: list[cp.Constraint] = []  # the tasks: an unbounded direction does not depend on them
     for size in _BOXES:
         values = _within(form, [*conditions, *fixed], own, size)
         if values is None:
@@ -58,7 +56,7 @@ def refuse_unbounded(
 def _within(
     form: cp.Expression, conditions: list[cp.Constraint], own: Sequence[cp.Variable], size: float
 ) -> Values | None:
-    """Own variables at the best answer with none larger than a size; None if no solver has an answer."""
+    """Own variables at the optimum within a box; None if no solver finds it."""
     problem = cp.Problem(cp.Maximize(form), [*conditions, *(cp.abs(v) <= size for v in own)])
     for status in solvers.statuses(problem):
         if status in solvers.SOLVED:
@@ -71,7 +69,7 @@ def _within(
 def _grows(
     form: cp.Expression, conditions: Sequence[cp.Constraint], own: Sequence[cp.Variable], start: Values, end: Values
 ) -> bool:
-    """Whether all conditions hold and the objective grows steadily on the ray from one answer through another."""
+    """Whether all conditions hold and the objective grows steadily along the ray from one answer through another."""
     direction = [b - a for a, b in zip(start, end, strict=True)]
     length = max(float(np.abs(d).max(initial=0.0)) for d in direction)
     if not length > 0:
@@ -102,6 +100,7 @@ def _grows(
 
 
 def _move(variables: Sequence[cp.Variable], values: Values) -> None:
+    """Set the values of variables."""
     for variable, value in zip(variables, values, strict=True):
         variable.save_value(value)
 
@@ -132,7 +131,7 @@ def _no_worse(condition: cp.Constraint, before: Float) -> bool:
 
 
 def _terms(gradient: dict[cp.Variable, Any], direction: dict[cp.Variable, Any]) -> Any:
-    """The change of each entry of an expression along a direction if nothing cancelled."""
+    """The change of each entry of an expression along a direction, without cancellation."""
     return sum(
         np.asarray(abs(as_matrix(gradient[v])).T @ np.abs(np.ravel(d, order="F")))
         for v, d in direction.items()

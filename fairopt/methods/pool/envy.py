@@ -11,11 +11,11 @@ from __future__ import annotations
 import numpy as np
 
 from fairopt.blocks.constraints import EnvyFree
-from fairopt.evidence.pulled import Pulled
+from fairopt.evidence.pool import EnvyBottlenecks
 from fairopt.formulation.program import Program
 from fairopt.methods.arrays import Bool, Float
 from fairopt.methods.settings import Proposals, Settings
-from fairopt.proofs.envy import Pulling, Pulls
+from fairopt.proofs.envy import EnvyProgram, EnvyRatios
 from fairopt.proofs.proposal import Proposal
 from fairopt.runtime.progress import tell
 
@@ -23,39 +23,39 @@ CLOSE = 1e-12  # relatively: rows and resources as near as this stop users
 LARGEST = 20_000  # users: a stage looks at all pairs, which takes seconds
 
 
-def pulled_applies(program: Program) -> bool:
-    """Whether water-filling with pulls is exact: leximin or max-min on one pool under envy-freeness and bounds."""
+def envy_free_applies(program: Program) -> bool:
+    """Whether water-filling with ratios is exact: leximin or max-min on one pool under envy-freeness and bounds."""
     if not program.single or not program.term.is_smallest or not program.rest:
         return False
     usable = bool((program.usable > 0).all()) and float(program.high.min(initial=np.inf)) > 0
     return usable and program.instance.n_users <= LARGEST and all(type(c) is EnvyFree for c in program.rest)
 
 
-def solve_pulled(program: Program, settings: Settings) -> Proposals:
+def solve_envy_free(program: Program, settings: Settings) -> Proposals:
     """Leximin or max-min without envy; nothing is proposed where the lower bounds do not fit."""
-    pulling = Pulling(program)
-    found = _fill(program, pulling)
+    envy = EnvyProgram(program)
+    found = _fill(program, envy)
     if found is not None:
         tasks, prices = found
-        yield Proposal("water-filling", tasks, Pulled(pulling, prices))
+        yield Proposal("water-filling", tasks, EnvyBottlenecks(envy, prices))
 
 
-def _fill(program: Program, pulling: Pulling) -> tuple[Float, Float] | None:
+def _fill(program: Program, envy: EnvyProgram) -> tuple[Float, Float] | None:
     """Tasks, and the derivatives of the lowest level; None if they were not found."""
-    pulls, weights = pulling.pulls, program.instance.weights
-    c = pulling.share().coefficients(program.instance, True)
+    ratios, weights = envy.ratios, program.instance.weights
+    c = envy.share().coefficients(program.instance, True)
     loads, usable = program.pairs.loads * weights, program.usable  # of a task per weight
-    floor = pulls.up(program.low / weights) if program.low.any() else np.zeros(pulls.n)
+    floor = ratios.least_above(program.low / weights) if program.low.any() else np.zeros(ratios.n)
     most = program.high / weights
     if np.isfinite(most).any():
-        most = pulls.room(most)
+        most = ratios.most_below(most)
     if (floor > most * (1 + CLOSE)).any() or (loads @ floor > usable * (1 + CLOSE)).any():
         return None
-    floor, limits, rising = np.minimum(floor, most), most * c, np.ones(pulls.n, dtype=bool)
+    floor, limits, rising = np.minimum(floor, most), most * c, np.ones(ratios.n, dtype=bool)
     prices: Float | None = None
     while rising.any():
-        tell("levels without envy, users settled", pulls.n - int(rising.sum()), pulls.n)
-        floor, slope = _risen(pulls, loads, usable, floor, np.where(rising, 1 / c, 0.0), limits)
+        tell("levels without envy, users settled", ratios.n - int(rising.sum()), ratios.n)
+        floor, slope = _risen(ratios, loads, usable, floor, np.where(rising, 1 / c, 0.0), limits)
         full = loads @ floor >= usable * (1 - CLOSE)
         if prices is None:  # of the resource that is full first, if a limit does not come before
             rates = np.where(full & ~(floor * c >= limits * (1 - CLOSE)).any(), loads @ slope, 0.0)
@@ -63,7 +63,7 @@ def _fill(program: Program, pulling: Pulling) -> tuple[Float, Float] | None:
             prices = np.divide(1.0, rates, out=np.zeros(len(usable)), where=held) / max(int(held.sum()), 1)
         needed = (loads[full] > 0).any(axis=0)
         stopped = rising & (
-            (pulls.room(np.where(needed, floor, np.inf)) <= floor * (1 + CLOSE)) | (floor >= most * (1 - CLOSE))
+            (ratios.most_below(np.where(needed, floor, np.inf)) <= floor * (1 + CLOSE)) | (floor >= most * (1 - CLOSE))
         )
         if not stopped.any():
             return None
@@ -73,7 +73,7 @@ def _fill(program: Program, pulling: Pulling) -> tuple[Float, Float] | None:
 
 
 def _risen(
-    pulls: Pulls, loads: Float, usable: Float, floor: Float, per_level: Float, limits: Float
+    ratios: EnvyRatios, loads: Float, usable: Float, floor: Float, per_level: Float, limits: Float
 ) -> tuple[Float, Float]:
     """The least point above a floor at which users with ``per_level`` tasks at level 1 have the highest level that
     fits, or their limits; and by how much users rise with the level there.
@@ -82,7 +82,7 @@ def _risen(
     steps = np.unique(limits[rising & np.isfinite(limits)])
 
     def at(level: float) -> Float:
-        return np.maximum(floor, pulls.up(per_level * np.minimum(level, np.where(rising, limits, 0.0))))
+        return np.maximum(floor, ratios.least_above(per_level * np.minimum(level, np.where(rising, limits, 0.0))))
 
     low, high = 0, len(steps)  # the first limits that can be reached by all
     while low < high:
@@ -94,8 +94,8 @@ def _risen(
     base = at(steps[low - 1]) if low else floor
     more = rising & (limits > (steps[low - 1] if low else 0.0))
     if not more.any():
-        return base, np.zeros(pulls.n)
-    rate = pulls.up(np.where(more, per_level, 0.0))
+        return base, np.zeros(ratios.n)
+    rate = ratios.least_above(np.where(more, per_level, 0.0))
     level = min(_highest(load, room, base, rate) for load, room in zip(loads, usable, strict=True))
     return np.maximum(base, rate * level), np.where(rate * level >= base, rate, 0.0)
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from fairopt.blocks.ranked import best_levels, padded
 from fairopt.certificate import Try
-from fairopt.evidence.capacity_prices import CapacityPrices
+from fairopt.evidence.prices import CapacityPrices
 from fairopt.formulation.program import Program
 from fairopt.methods import infeasible
 from fairopt.methods.arrays import Float, Int

@@ -14,7 +14,7 @@ from fairopt.blocks.shares import Share
 from fairopt.certificate import Try
 from fairopt.errors import NotCertified
 from fairopt.evidence.pool import Bottlenecked, FairPrices, TotalPrices
-from fairopt.evidence.user_prices import UserPrices
+from fairopt.evidence.prices import UserPrices
 from fairopt.formulation.pool_users import Pool, bounds_fit
 from fairopt.formulation.program import Program
 from fairopt.methods import infeasible

@@ -23,7 +23,7 @@ from fairopt.methods.pool.waterfilling import Event, Loads, Start, find_events
 from fairopt.methods.sharded.shards import Shard, changed
 from fairopt.methods.sharded.waiting import Deadline
 from fairopt.methods.sharded.workers import DaskWorkers, InProcess, LoadedShard, ShardedProblem
-from fairopt.proofs.pool import Bottlenecks, PoolProof, Worth, combined, proof_on_pool
+from fairopt.proofs.pool import AlphaFairSums, Bottlenecks, PoolProof, combined, proof_on_pool
 from fairopt.runtime.progress import tell, within
 
 log = logging.getLogger("fairopt")
@@ -54,7 +54,7 @@ class ShardedUsers:
         self.program = problem.program(Instance(no_users, problem.capacities, resources=problem.resources))
         self.usable: Float = self.program.usable
         self.alpha = self.program.term.alpha
-        self.measure: type[Bottlenecks] | type[Worth] = Bottlenecks if self.alpha is None else Worth
+        self.measure: type[Bottlenecks] | type[AlphaFairSums] = Bottlenecks if self.alpha is None else AlphaFairSums
         if self.alpha is not None and not (self.usable > 0).all():
             raise OutOfDomain("all of a resource is reserved, so its users get nothing; leave some of it")
         opened = self.ask("opening")
@@ -131,12 +131,12 @@ class ShardedUsers:
 
         In two, where levels of some users hang on errors of others.
         """
-        parts, debts = self.ask("judge", answer), None
+        parts, adjustments = self.ask("judge", answer), None
         found = combined([part for part in parts if part is not None])
         loads = [np.zeros(len(self.usable)) if part is None else part.feasible.load for part in parts]
-        if isinstance(found, Bottlenecks) and found.traces(self.usable):
-            debts = combined(self.parts("owe", *answer, found.least))
-        proof = proof_on_pool(self.program, self.usable, self.n, found, prices, self.level, debts)
+        if isinstance(found, Bottlenecks) and found.has_small_holdings(self.usable):
+            adjustments = combined(self.parts("owe", *answer, found.least))
+        proof = proof_on_pool(self.program, self.usable, self.n, found, prices, self.level, adjustments)
         return Judged(answer, proof, loads)
 
 

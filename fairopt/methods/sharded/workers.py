@@ -27,7 +27,7 @@ from fairopt.methods.pool.alpha_fair import AlphaFairPool, Response
 from fairopt.methods.pool.waterfilling import Event, Start, WaterfillingPool
 from fairopt.methods.sharded.shards import ArrayShard, BlockShard, FileRows, Shard
 from fairopt.methods.sharded.waiting import CHECKS, Deadline, answering, gathered, named_errors, nobody
-from fairopt.proofs.pool import Bottlenecks, Owed, Worth, bottlenecks, owed, worth
+from fairopt.proofs.pool import AlphaFairSums, Bottlenecks, Corrections, alpha_fair_sums, bottlenecks, corrections
 from fairopt.runtime.progress import tell
 
 FINAL = ("judge", "owe", "tasks", "write")  # questions whose answers are certified, or given
@@ -128,7 +128,7 @@ class LoadedShard:
         weights, limits = instance.weights[pick], instance.task_limits[pick]
         return np.array(demands), np.array(weights), np.array(limits), instance.n_users
 
-    def _owe(self, events: Sequence[Event], least: Float) -> Owed | None:
+    def _owe(self, events: Sequence[Event], least: Float) -> Corrections | None:
         """What users owe each other, where some hold a trace of what stops them."""
         users = copy.copy(self.users)
         if users is None:
@@ -136,7 +136,7 @@ class LoadedShard:
         assert isinstance(users, WaterfillingPool)
         users.tasks = users.tasks.copy()
         order = [event.resource for event in events]
-        return owed(users.pool, users.tasks, order, least, partial(users.settle, events=events))
+        return corrections(users.pool, users.tasks, order, least, partial(users.settle, events=events))
 
     def _settled(self, answer: tuple[Any, ...]) -> tuple[Float, Any]:
         """Tasks of the users who take part, and the measures of these, from the events or from level and prices."""
@@ -151,10 +151,10 @@ class LoadedShard:
         else:
             users.level, log_prices = answer
             settle = users.settling(log_prices)
-            found = worth(users.pool, users.tasks, log_prices, users.alpha, users.level, settle)
+            found = alpha_fair_sums(users.pool, users.tasks, log_prices, users.alpha, users.level, settle)
         return users.tasks, found
 
-    def _judge(self, answer: tuple[Any, ...]) -> Bottlenecks | Worth | None:
+    def _judge(self, answer: tuple[Any, ...]) -> Bottlenecks | AlphaFairSums | None:
         return None if self.users is None else self._settled(answer)[1]
 
     def _tasks(self, answer: tuple[Any, ...], factor: float) -> tuple[Float, Float]:

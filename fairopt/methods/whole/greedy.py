@@ -1,4 +1,4 @@
-"""Whole tasks one after the other: each to the user whose share is smallest after it."""
+"""Whole tasks in turn, each to the user whose share is smallest after it."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ __all__ = ["one_after_the_other", "to_36_bits"]
 Ints = NDArray[np.int64]
 
 BITS_36 = 131073.0  # 2^17 + 1
-TOLD = 1 << 14  # tasks between two reports of progress
+EVERY = 1 << 14  # tasks between two reports of progress
 
 
 def one_after_the_other(
     servers: Servers, requests: Sequence[Request], per_task: Float, limits: Float, rule: str | Placement
 ) -> tuple[Ints, Ints]:
-    """The user and the server of each task, in order: the user whose next task fits has the smallest share after it.
+    """The user and the server of each task, in order.
 
-    ``per_task`` (n_users,) is the share per weight of one task. Ties by `to_36_bits` go to the first user. Capacity
-    only shrinks, so a user whose next task fits nowhere is out; under first fit the server that the last task of a user
-    went to is the first that can hold the next one.
+    ``per_task`` (n_users,) is the share per weight of one task; shares equal by `to_36_bits` are ties, which go to the
+    first user. Free capacity only shrinks, so a user whose next task fits nowhere is removed, and under first fit no
+    server before that of a user's last task can hold the next one.
     """
     each, most = per_task.tolist(), limits.tolist()
     has, last = [0] * len(each), [-1] * len(each)
@@ -50,15 +50,15 @@ def one_after_the_other(
             heapq.heapreplace(queue, (to_36_bits(each[j] * (has[j] + 1)), j))
         else:
             heapq.heappop(queue)
-        if len(users) % TOLD == 0:
+        if len(users) % EVERY == 0:
             tell("tasks placed", len(users))
     return np.array(users, dtype=np.int64), np.array(places, dtype=np.int64)
 
 
 def to_36_bits(share: float) -> float:
-    """A share as it is compared: those that agree to 36 bits are ties, as three times 0.1 and 0.3.
+    """A share rounded to 36 bits for comparison, so that 3 times 0.1 and 0.3 are ties.
 
-    Shares that are equal in exact numbers are, if their denominators are below about 10,000.
+    Shares that are equal in exact arithmetic are equal here if their denominators are below about 10,000.
     """
     scaled = share * BITS_36
     return scaled - (scaled - share)

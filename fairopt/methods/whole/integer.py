@@ -1,14 +1,14 @@
-"""Whole tasks by mixed-integer programs through CVXPY, on individual servers: exact up to the solver's word.
+"""Whole tasks on individual servers by mixed-integer programs; their optimality rests on the MIP solver.
 
-Objectives and conditions must be piecewise linear. `Leximin` is solved level by level: the largest level, then how many
-users can be above it, and so on; which users these are stays open.
+Objectives and conditions must be piecewise linear. `Leximin` is solved level by level: first the largest level, then
+the largest number of users above it, whoever these are.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,7 +29,7 @@ from fairopt.methods.settings import Settings
 from fairopt.runtime.lazy import cp, sp
 from fairopt.runtime.progress import tell
 
-APART = 1e-6  # levels of shares that differ by server have no next whole number of tasks; nearer than this are the same
+APART = 1e-6  # relative distance at which levels of shares that differ by server count as different
 EXACT: dict[str, dict[str, Any]] = {
     "HIGHS": {"mip_rel_gap": 0.0, "mip_abs_gap": 1e-12, "mip_feasibility_tolerance": 1e-9},
     "SCIPY": {"scipy_options": {"mip_rel_gap": 0.0}},
@@ -37,7 +37,7 @@ EXACT: dict[str, dict[str, Any]] = {
 
 
 class WholeModel(ConeModel):
-    """A program in whole tasks on individual servers; blocks see the sums by row of the instance.
+    """A program in whole tasks on individual servers; blocks see sums by row of the instance.
 
     ``pieces`` (n_pieces,) are tasks by pair of a user and an individual server.
     """
@@ -49,7 +49,7 @@ class WholeModel(ConeModel):
         self.capacity = self._each_within(program.usable_rows)
 
     def in_unknowns(self, solver: str | None) -> Model:
-        """The model; sets the pieces, what they are of, and bounds on them."""
+        """The model; sets the pieces, their pairs and servers, and their bounds."""
         program, instance = self.program, self.program.instance
         pairs, counts = program.pairs, self.program.instance.counts
         self.scale = np.ones(len(pairs))
@@ -59,7 +59,7 @@ class WholeModel(ConeModel):
         self.piece_server = (np.cumsum(counts) - counts)[pairs.server][self.piece_pair] + within
         alone = program.instance._tasks_alone_within(program.usable) / counts
         fits = np.floor(alone[pairs.user, pairs.server] * (1 + SAME))
-        self.top = np.minimum(fits, program.high[pairs.user])  # on one server, by pair
+        self.top = np.minimum(fits, program.high[pairs.user])  # most tasks on one server, by pair
         self.pieces = cp.Variable(
             len(self.piece_pair), integer=True, bounds=[np.zeros(len(self.piece_pair)), self.top[self.piece_pair]]
         )
@@ -72,7 +72,7 @@ class WholeModel(ConeModel):
         return Model(instance, self.pieces if self.one_piece_each else self.by_pair @ self.pieces, self.scale, pairs)
 
     def _each_within(self, usable: Float, rows: NDArray[np.int64] | None = None) -> cp.Constraint:
-        """Loads of individual servers, in parts of their capacities, only those of some rows of `Pairs.loads`."""
+        """Loads of individual servers relative to their capacities, by default of all ``rows`` of `Pairs.loads`."""
         instance, m = self.program.instance, self.program.instance.n_resources
         loads = sp.coo_array(sp.csc_array(sp.csr_array(self.program.pairs.loads))[:, self.piece_pair])
         row, resource = np.divmod(loads.row, m)
@@ -85,7 +85,7 @@ class WholeModel(ConeModel):
         return each[used] @ self.pieces <= np.repeat(usable.reshape(-1, m), instance.counts, axis=0).ravel()[used]
 
     def within_capacity(self, rows: NDArray[np.int64]) -> list[cp.Constraint]:
-        """The conditions that individual servers hold their whole capacities."""
+        """The capacity conditions of individual servers, for some rows, without reserves."""
         return [self._each_within(np.ones(self.program.instance.capacities.size), rows)]
 
     def form(self, objective: Objective) -> cp.Expression:
@@ -93,28 +93,28 @@ class WholeModel(ConeModel):
         return objective_form(objective, self.model, self.unknowns)[0]
 
     def placement(self) -> Float:
-        """The tasks in the unknowns by individual server, of all users of the instance given."""
+        """Tasks by individual server, for all users of the given instance."""
         out = np.zeros((self.program.given.n_users, int(self.program.instance.counts.sum())))
         out[self.program.active[self.program.pairs.user[self.piece_pair]], self.piece_server] = self.pieces.value
         return out
 
 
 class _Stopped(Exception):
-    """The time limit was reached, or the solver failed; the best found so far stays."""
+    """The time limit was reached, or the solver failed."""
 
 
 class IntegerSearch:
-    """The tiers of a policy in whole tasks, one after the other; what was found stays when time runs out.
+    """The tiers of a policy in whole tasks, in turn.
 
-    ``found`` is the placement of the best found, None so far if there is none; ``tried`` are the attempts, and ``note``
-    says what a limit or a failure left open.
+    ``found`` is the placement of the best answer so far, or None; ``tried`` are the attempts; ``note`` says where a
+    time limit or a failure ended the search.
     """
 
     def __init__(self, instance: Instance, objective: Objective, constraints: Sequence[Constraint], settings: Settings):
         self.tiers, self.settings = tiers_of(objective), settings
         self.program = Program(instance, number_of(self.tiers[0]), constraints, merge=False)
         self.model = WholeModel(self.program)
-        self.kept: list[cp.Constraint] = []  # what earlier steps achieved
+        self.kept: list[cp.Constraint] = []  # the values of earlier steps
         self.found: Float | None = None
         self.tried: tuple[Try, ...] = ()
         self.note = ""
@@ -128,7 +128,7 @@ class IntegerSearch:
         return solvers.all_linear(c for _, _, c in self.model.rest) and all(form.is_pwl() for form in forms)
 
     def run(self) -> None:
-        """Solve all tiers; `Infeasible` if whole tasks satisfy the constraints in no way."""
+        """Solve all tiers; raise `Infeasible` if no whole tasks satisfy the constraints."""
         try:
             for k, tier in enumerate(self.tiers):
                 name = f"tier {k + 1}, " if len(self.tiers) > 1 else ""
@@ -145,7 +145,7 @@ class IntegerSearch:
             pass
 
     def _maximise(self, form: cp.Expression, what: str) -> None:
-        """Maximise under all that was achieved before, and round the whole numbers of the answer."""
+        """Maximise with the values of earlier steps kept, and round the integers of the answer."""
         tell(what)
         model, solver = self.model, self.settings.solver or "HIGHS"
         problem = cp.Problem(cp.Maximize(form), [*model.all_constraints, *self.kept])
@@ -162,7 +162,7 @@ class IntegerSearch:
                 verbose=self.settings.verbose,
             )
             self.tried += (replace(attempt, message=attempt.message or what),)
-            if not attempt.status.startswith("infeasible"):  # which it is not, but its presolve has said so
+            if not attempt.status.startswith("infeasible"):  # HiGHS's presolve has wrongly reported this
                 break
         if attempt.status.startswith("infeasible") and not self.kept:
             infeasible.explain(self.program, model)
@@ -174,10 +174,11 @@ class IntegerSearch:
         self.found = model.placement()
         if attempt.status == "user_limit":
             left = getattr(problem.solver_stats.extra_stats, "mip_gap", np.inf)
-            bound = f", with a gap of {100 * left:.3g}% left by its word" if left <= 1 else ""
+            bound = f" with a reported gap of {100 * left:.3g}%" if left <= 1 else ""
             self._stop(f"{self.title} reached a limit{bound}", what)
 
-    def _stop(self, why: str, what: str) -> None:
+    def _stop(self, why: str, what: str) -> NoReturn:
+        """End the search with a note."""
         self.note = f"{why} at {what}: a better whole answer may exist"
         raise _Stopped
 
@@ -187,10 +188,10 @@ class IntegerSearch:
         return self.settings.solver if self.settings.solver not in (None, "HIGHS") else "HiGHS"
 
     def _levels(self, share: Share, name: str) -> None:
-        """Leximin: for each level the largest, then the number of users above it, who are left open.
+        """Leximin: in turn the largest level, and the largest number of users above it.
 
-        ``floor`` is what each user needs by the levels so far, in tasks (where the share differs by server, in levels),
-        for any values of the binaries: those of a level are 1 for the users above it.
+        The binaries of a level are 1 for the users above it. ``floor`` is the lower bound on each user's amount by the
+        levels so far, as a function of the binaries (see `_Steps`).
         """
         model, n, before = self.model, self.program.instance.n_users, self.kept
         level = model.model.relative_share(share)
@@ -225,10 +226,10 @@ class IntegerSearch:
 
 
 class _Steps:
-    """Levels of users in whole tasks: ``amount`` of each user and ``per`` unit of it, the level, near 1.
+    """Levels of users in whole tasks: the ``amount`` of each user, and its level ``per`` unit of amount, near 1.
 
-    Amounts are tasks, or where the share differs by server levels. ``reach`` are bounds on levels. Amounts
-    are compared in a ``unit`` in which what is `APART` is 1e-3: HiGHS errs where binaries have coefficients of 1e-7.
+    Amounts are tasks, or levels if the share differs by server. ``reach`` are upper bounds on levels. Amounts are
+    compared in a ``unit`` in which `APART` is 1e-3, as HiGHS errs if binaries have coefficients of 1e-7.
     """
 
     def __init__(self, program: Program, share: Share, model: WholeModel) -> None:
@@ -246,10 +247,10 @@ class _Steps:
         self.reach = pairs.sum(self.by_pair * model.top * instance.counts[pairs.server])
 
     def lowest(self, count: int, above: cp.Variable | None = None, before: float = 0.0) -> cp.Expression:
-        """The smallest level of ``count`` users, those ``above`` the level before, in a unit in which it is near 1.
+        """The smallest level of the ``count`` users ``above`` the previous level, in a unit in which it is near 1.
 
-        Tolerances of solvers are absolute, and small parts of a task pass as none. So one task counts as no more than a
-        bound on the smallest level, which changes nothing of whole tasks.
+        One task counts as no more than an upper bound on the smallest level. In whole tasks that changes nothing, but
+        within a solver's absolute tolerances a small fraction of a task would pass as zero.
         """
         top = float(np.sort(self.reach)[-count])
         unit = before or min(top, 1.0) or 1.0
@@ -257,7 +258,7 @@ class _Steps:
         return cp.min(level if above is None else level + top / unit * (1 - above))
 
     def from_level(self, z: float, needs: Float) -> tuple[Float, Float]:
-        """The least amounts at a level, no less than ``needs``, and the least above it."""
+        """The least amounts at a level, at least ``needs``, and the least above it."""
         if self.by_task:
             least, more = np.ceil(z / self.per * (1 - SAME)), np.floor(z / self.per * (1 + SAME)) + 1
         else:
@@ -269,10 +270,10 @@ class _Steps:
 
 
 def checked_solver(name: str | None) -> None:
-    """`SolverUnavailable` unless a named solver takes whole numbers."""
+    """Raise `SolverUnavailable` if a named solver takes no integers."""
     from cvxpy.reductions.solvers.defines import INSTALLED_MI_SOLVERS
 
     if name is not None and name not in INSTALLED_MI_SOLVERS:
         raise SolverUnavailable(
-            f"{name} takes no whole numbers; try one of {', '.join(INSTALLED_MI_SOLVERS)}, or integral='rounded'"
+            f"{name} takes no integer variables; try one of {', '.join(INSTALLED_MI_SOLVERS)}, or integral='rounded'"
         )

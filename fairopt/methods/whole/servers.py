@@ -1,4 +1,4 @@
-"""Individual servers that hold whole tasks: where one more fits, which of these to take, what is free."""
+"""Individual servers that hold whole tasks: their free capacity, and placement rules."""
 
 from __future__ import annotations
 
@@ -6,47 +6,45 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fairopt.errors import InvalidBlock, nearest
 from fairopt.formulation.whole import SAME
+from fairopt.methods.arrays import Bool, Float, Int
 
 __all__ = ["Placement", "Request", "Servers", "placement_rule"]
 
-Float = NDArray[np.float64]
-Mask = NDArray[np.bool_]
-Placement = Callable[[Float, Float, NDArray[np.intp]], int]
+Placement = Callable[[Float, Float, Int], int]
 
 
 class Request(NamedTuple):
-    """What one task needs: ``units`` (n_resources,), the same as pairs (resource, units > 0), and where it may run.
+    """What one task needs: ``units`` (n_resources,), and the same as pairs (resource, units > 0).
 
-    ``allowed`` is None where it may run everywhere.
+    ``allowed`` are the servers where it may run; None for all.
     """
 
     units: Float
     needs: tuple[tuple[int, float], ...]
-    allowed: Mask | None
+    allowed: Bool | None
 
 
 class Servers:
-    """Servers with capacities (n_servers, n_resources), and what tasks leave free of them.
+    """Servers with capacities (n_servers, n_resources), and what is free of them.
 
-    Capacities hold to a relative 1e-9, so that sums of floats such as ten times 0.1 fill a capacity of 1.
+    Capacities have a relative tolerance of 1e-9, so that ten tasks of 0.1 fill a capacity of 1.
     """
 
     def __init__(self, capacities: Float) -> None:
         self.capacities = np.asarray(capacities, dtype=float)
         self.n_servers, self.n_resources = self.capacities.shape
         self._whole: list[list[float]] = (self.capacities * (1 + SAME)).tolist()
-        self._room = [row[:] for row in self._whole]  # for tests of one server
-        self._columns = np.array(self._whole).T.copy()  # the same by resource, for tests of all
+        self._room = [row[:] for row in self._whole]  # free units, for tests of one server
+        self._columns = np.array(self._whole).T.copy()  # the same by resource, for tests of all servers
         has = self.capacities > 0
         self._parts = np.divide(1.0, self.capacities * has.sum(axis=1)[:, None], out=np.zeros(has.shape), where=has).T
         self._tasks = [0] * self.n_servers
 
-    def request(self, units: Float, allowed: Mask | None = None) -> Request:
-        """A request that tasks can be placed by."""
+    def request(self, units: Float, allowed: Bool | None = None) -> Request:
+        """The request of a task."""
         units = np.asarray(units, dtype=float)
         needs = tuple((i, float(u)) for i, u in enumerate(units) if u > 0)
         return Request(units, needs, None if allowed is None or allowed.all() else allowed)
@@ -58,7 +56,7 @@ class Servers:
 
     @property
     def free(self) -> Float:
-        """Units that are free, shape (n_servers, n_resources)."""
+        """Free units, shape (n_servers, n_resources)."""
         return np.maximum(self.capacities - self.used, 0.0)
 
     def fits(self, request: Request, row: int) -> bool:
@@ -69,7 +67,7 @@ class Servers:
                 return False
         return request.allowed is None or bool(request.allowed[row])
 
-    def fitting(self, request: Request) -> Mask:
+    def fitting(self, request: Request) -> Bool:
         """The servers on which one more task fits, shape (n_servers,)."""
         (i, units), *others = request.needs
         mask = np.asarray(self._columns[i] >= units)
@@ -79,19 +77,19 @@ class Servers:
             mask &= request.allowed
         return mask
 
-    def would_fit_empty(self, request: Request) -> Mask:
-        """The servers that could run one task if nothing else ran there, shape (n_servers,)."""
-        fits: Mask = np.asarray((np.array(self._whole) >= request.units).all(axis=1))
+    def would_fit_empty(self, request: Request) -> Bool:
+        """The servers on which one task fits if they are empty, shape (n_servers,)."""
+        fits: Bool = np.asarray((np.array(self._whole) >= request.units).all(axis=1))
         if request.allowed is not None:
             fits &= request.allowed
         return fits
 
     def room(self, rows: list[int]) -> Float:
-        """What tests of some servers compare with, shape (n_rows, n_resources): the free units with their tolerance."""
+        """Free units of some servers, with the tolerance, shape (n_rows, n_resources)."""
         return np.array([self._room[row] for row in rows])
 
     def choose(self, request: Request, rule: str | Placement) -> int | None:
-        """The server that a rule chooses among those where one more task fits; None if there is none."""
+        """The server that a rule chooses among those where one more task fits; None if it fits nowhere."""
         if self.n_servers == 1:
             return 0 if self.fits(request, 0) else None
         mask = self.fitting(request)
@@ -106,24 +104,24 @@ class Servers:
             free.flags.writeable = False
             row = rule(request.units.copy(), free, rows)
             if not (isinstance(row, (int, np.integer)) and row in rows):
-                raise InvalidBlock(f"placement {rule!r} gave {row!r}; give one of the rows {rows.tolist()[:10]}")
+                raise InvalidBlock(f"placement {rule!r} returned {row!r}; return one of {rows.tolist()[:10]}")
             return int(row)
-        free = self._columns[:, rows] - request.units[:, None]  # of each resource, with the task on the server
-        empty = np.round((free * self._parts[:, rows]).sum(axis=0), 9)  # equal parts are ties in spite of rounding
+        free = self._columns[:, rows] - request.units[:, None]  # after the task is placed
+        empty = np.round((free * self._parts[:, rows]).sum(axis=0), 9)  # so that ties do not depend on rounding
         return int(rows[empty.argmin() if rule == "best-fit" else empty.argmax()])
 
     def how_many(self, request: Request, row: int) -> int:
-        """How many tasks fit on a server by themselves."""
+        """How many more tasks fit on a server."""
         room = self._room[row]
         return max(int(min(room[i] // units for i, units in request.needs)), 0)
 
     def take(self, request: Request, row: int, count: int = 1) -> None:
-        """Start tasks on a server, where they fit."""
+        """Start tasks that fit on a server."""
         self._change(request, row, -count)
         self._tasks[row] += count
 
     def give_back(self, request: Request, row: int) -> None:
-        """End a task on a server; an empty server has exactly its whole capacity again."""
+        """End a task on a server; an empty server has exactly its capacity again."""
         self._tasks[row] -= 1
         if self._tasks[row]:
             self._change(request, row, 1)
@@ -132,18 +130,18 @@ class Servers:
             self._columns[:, row] = self._whole[row]
 
     def _change(self, request: Request, row: int, by: int) -> None:
-        """Add the units of some tasks to what is free on a server."""
+        """Add the units of tasks to a server's free units."""
         room = self._room[row]
         for i, units in request.needs:
             room[i] += by * units
-        if self.n_servers > 1:  # what tests of all servers read
+        if self.n_servers > 1:
             columns = self._columns
             for i, _ in request.needs:
                 columns[i, row] = room[i]
 
 
 def placement_rule(rule: Any, *others: str) -> str | Placement:
-    """A placement rule by name, or a function of the user's; `InvalidBlock` for others, which may be asked for."""
+    """The placement rule, by name or a user's function; raise `InvalidBlock` unless it is known or in ``others``."""
     known = ("first-fit", "best-fit", "least-loaded", *others)
     if callable(rule) or rule in known:
         return rule

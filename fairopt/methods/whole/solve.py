@@ -1,4 +1,4 @@
-"""Whole tasks under a policy: exact where mixed-integer linear programs are, else the divisible answer, rounded."""
+"""Whole tasks under a policy: by mixed-integer linear programs if possible, else the rounded divisible answer."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from fairopt.proofs import gate
 from fairopt.runtime.clock import Limit, begin, within_limit
 
 ROUNDED = "rounded"
-TOLD_APART = 1e8  # tasks of a user on a server: of more, solvers do not tell one more from their tolerances
+MOST_ON_SERVER = 1e8  # tasks of a user on a server: beyond, one more task is within solvers' tolerances
 
 
 @asked_once()
@@ -39,13 +39,13 @@ def allocate_whole(
     time_limit: float | None,
     verbose: bool,
 ) -> Allocation:
-    """Whole tasks; see ``integral`` of `Policy.allocate`."""
+    """Allocate whole tasks; see ``integral`` of `Policy.allocate`."""
     begun = begin(time_limit)
     settings = checked_settings(instance, method, solver, solver_options, time_limit, verbose)
     if integral is not True and integral != ROUNDED:
         raise InvalidBlock(f"integral is {integral!r}; give True, 'rounded' or False")
     if decides_bundles(policy.objective):
-        raise InvalidBlock(f"{policy.objective} decides bundles, not tasks, so it takes no integral; leave it out")
+        raise InvalidBlock(f"{policy.objective} decides bundles, not tasks; leave integral out")
 
     def late(limit: Limit) -> Allocation:
         raise_stopped(policy, limit, begun)
@@ -56,20 +56,22 @@ def allocate_whole(
 def _solved(
     policy: Any, instance: Instance, integral: Any, method: str, settings: Settings, begun: float
 ) -> Allocation:
-    """The answer in whole tasks."""
+    """The certified answer in whole tasks."""
     first = number_of(tiers_of(policy.objective)[0])
     part = whole_instance(instance, first, policy.constraints)
     most = np.minimum(part.tasks_alone.sum(axis=1), part.task_limits)
     for j in np.flatnonzero(most > MOST)[:1]:
-        many = f"{most[j]:.3g} tasks, and up to {MOST:g} are counted; allow divisible tasks, or give it a task limit"
-        raise OutOfDomain(f"user {part.users[j]!r} could run {many}")
+        raise OutOfDomain(
+            f"user {part.users[j]!r} could run {most[j]:.3g} whole tasks, more than {MOST:g}; allow divisible tasks, "
+            "or give it a task limit"
+        )
     search = None if integral == ROUNDED else _exact(policy, part, settings)
     divisible = settings if search is None else Settings(None, {}, settings.deadline, settings.verbose)
     judged = solve_tiers(policy, part, divisible, method)
     if not judged[-1][1].ok or len(judged) < len(tiers_of(policy.objective)):
         raise_not_certified(gate.allocation(policy, judged, begun), divisible)
     program, answer = judged[-1][0], judged[-1][1]
-    own = Program(part, judged[0][0].objective, policy.constraints)  # without what tiers keep of earlier ones
+    own = Program(part, judged[0][0].objective, policy.constraints)  # without the kept values of earlier tiers
     if search is None:
         placement = rounded(program if len(judged) == 1 else own, own.gather(program.expand(answer.tasks)))
         unproved = "" if own.empty else "rounded: a better whole answer may exist"
@@ -78,23 +80,23 @@ def _solved(
     else:
         search.run()
         placement = _finished(policy, own, search, own.gather(program.expand(answer.tasks)))
-        unproved = search.note or f"that no whole answer is better is {search.title}'s word"
+        unproved = search.note or f"optimality in whole tasks rests on {search.title}"
         known = {"method": "integer", "solver": settings.solver or "HIGHS", "tried": search.tried}
     out = np.flatnonzero((part.task_limits <= 0) & (instance.task_limits > 0))
     if len(out):
         more = f" and {len(out) - 1} more" if len(out) > 1 else ""
-        known["note"] = f"left out is user {instance.users[out[0]]!r}{more}, of whom not one whole task fits"
+        known["note"] = f"left out, as not one whole task fits: user {instance.users[out[0]]!r}{more}"
     made = gate.whole(policy, instance, judged, placement, begun, unproved=unproved, **known)
-    if not own.empty and np.isnan(_worth(policy, own, placement)).any():
+    if not own.empty and np.isnan(_sort_key(policy, own, placement)).any():
         raise NotCertified(
-            f"{policy.objective} has no value at the whole tasks found, nearest to the divisible answer: they are "
-            "outside its domain. Fix: allow divisible tasks, or write the domain as constraints",
+            f"the whole tasks found, near the divisible answer, are outside the domain of {policy.objective}. "
+            "Fix: allow divisible tasks, or write the domain as constraints",
             best=made,
             tried=made.certificate.tried,
         )
     if not made.certificate.ok:
         c = made.certificate
-        fix = "integral=True looks for whole tasks that satisfy all constraints, where these are linear"
+        fix = "integral=True finds whole tasks that satisfy all constraints if these are linear"
         raise NotCertified(
             f"the whole tasks found violate capacities or limits by {c.violation:.2g} (tolerance 1e-9), constraints by "
             f"{c.block_violation:.2g} (1e-7). Fix: " + (fix if search is None else "try another solver"),
@@ -105,35 +107,35 @@ def _solved(
 
 
 def _exact(policy: Any, instance: Any, settings: Settings) -> IntegerSearch | None:
-    """The search by mixed-integer programs; None where one is not linear or has too many tasks, or none."""
+    """The search by mixed-integer programs; None if one is not linear, or there are too many tasks or none."""
     if not (instance.task_limits > 0).any():
         return None
     with np.errstate(all="ignore"):
         search = IntegerSearch(instance, policy.objective, policy.constraints, settings)
-        if not search.linear or search.model.top.max(initial=0.0) > TOLD_APART:
+        if not search.linear or search.model.top.max(initial=0.0) > MOST_ON_SERVER:
             return None
     checked_solver(settings.solver)
     return search
 
 
 def _finished(policy: Any, program: Program, search: IntegerSearch, divisible: Float) -> Float:
-    """What a search found, or rounding where that is better (a limit was reached); what is left is handed out."""
+    """The search's answer with leftover capacity distributed, or if it was stopped the rounded answer if better."""
     found = search.found
     if found is not None and not search.note:
         whole = WholeTasks(program, found[program.active])
         whole.fill()
-        if _worth(policy, program, whole.placement())[0]:
+        if _sort_key(policy, program, whole.placement())[0]:
             return whole.placement()
-        search.note = f"the answer of {search.title} violates a condition: a better whole answer may exist"
+        search.note = f"the answer of {search.title} violates a constraint: a better whole answer may exist"
     other = rounded(program, divisible)
-    if found is None or _worth(policy, program, other) > _worth(policy, program, found):
+    if found is None or _sort_key(policy, program, other) > _sort_key(policy, program, found):
         search.note += "; the answer is the divisible one, rounded"
         return other
     return found
 
 
-def _worth(policy: Any, program: Program, placement: Float) -> list[float]:
-    """A key that is larger for better whole tasks: constraints first, then by tier the value or the sorted levels."""
+def _sort_key(policy: Any, program: Program, placement: Float) -> list[float]:
+    """A key that is larger for better whole tasks: feasibility first, then by tier the value or the sorted levels."""
     given = program.given
     point = program.point(program.gather(given._by_row(placement)))
     fits = gate.whole(policy, given, [(program, gate.nothing(program))], placement, 0.0, method="").certificate.ok

@@ -1,9 +1,6 @@
 """The audit of a mechanism: a search for instances on which a property fails.
 
-* `audit`: the function `audit`, and the search for one property, from random instances to a confirmed witness, or on
-  one instance.
-* `random_instances`: families of small pools, and small clusters.
-* `measure`: by how much a property fails on each of thousands of pools.
-* `shrink`: a smaller instance on which the property still fails.
-* `findings`: the report, and its file. `replay`: the witnesses of a file, checked again.
+* `audit`: the search, from random instances to a verified witness. `random_instances`: small pools and clusters.
+* `measure`: margins of a property on many pools. `shrink`: smaller instances on which it still fails.
+* `findings`: the report and its file. `replay`: verification of a file's witnesses.
 """

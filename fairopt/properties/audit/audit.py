@@ -1,8 +1,7 @@
-"""The audit of a mechanism: a search for instances that break a property, with witnesses that are verified.
+"""The audit of a mechanism: a search for instances on which a property fails.
 
-Instances are drawn or given (`PropertySearch.run`); the property is measured on them, thousands of pools at a time or
-one cluster after the other; the candidates that fail worst are shrunk, and verified by an independent computation. The
-first that is confirmed ends the search.
+The property is measured on drawn or given instances, thousands of pools at a time or one cluster after the other. The
+worst candidates are shrunk and verified by an independent computation; the first verified one ends the search.
 """
 
 from __future__ import annotations
@@ -25,11 +24,9 @@ from fairopt.formulation.batch import Batch, is_one_pool
 from fairopt.instance import Instance
 from fairopt.policy import is_mechanism, label
 from fairopt.properties.answers import (
-    OutOfTime,
-    answering_until,
-    answers_otherwise,
     checked,
     differing,
+    non_deterministic,
     outcomes_of,
 )
 from fairopt.properties.audit import shrink
@@ -43,7 +40,7 @@ from fairopt.properties.misreports.best import Misreport, best_misreport, lying_
 from fairopt.properties.monotone import population_monotone, resource_monotone
 from fairopt.properties.names import OF_ALLOCATIONS, percent, property_name, zero_if_noise
 from fairopt.properties.uncertainty import error_bound
-from fairopt.runtime.clock import SHORTEST, Clock, begin
+from fairopt.runtime.clock import SHORTEST, Clock, Late, begin
 from fairopt.runtime.lazy import later
 from fairopt.runtime.progress import Listener, by_itself
 
@@ -61,19 +58,19 @@ __all__ = [
 CONDITIONS = ("positive demands", "no completely dominant user", "boosting only")
 USUAL = ("pareto", "sharing-incentive", "envy-free", "strategy-proof")
 
-NOTICED = 1e-5  # relative: margins below are noise of the methods (up to 5e-7 on 2,000 pools at alpha 1)
-SHOWN = 1e-6  # inefficiency of a given instance, as in `check`
-ENOUGH = 500  # instances that are tried even where the first breaks the property, for meaningful rates
-CHUNK = 0.25  # seconds between two looks at the clock
+LEAST_MARGIN = 1e-5  # smaller ones are noise of the methods: up to 5e-7 on 2,000 pools at alpha 1
+LEAST_PARETO = 1e-6  # of a given instance, as in `check`
+ENOUGH = 500  # instances tried even if the first is a counterexample, for meaningful rates
+CHUNK = 0.25  # seconds between two checks of the clock
 LARGEST_CHUNK = 2048
 ATTEMPTS = 4  # candidates that are shrunk and verified before the search goes on
-FIRST = 16  # pools of a shape: if the mechanism is defined for none of them, the shape is left out
+FIRST = 16  # a shape is dropped if the mechanism is undefined for so many of its pools
 SHOWN_FAULTS = 5
-TRIES, FEW_TRIES = 60, 12  # lies of each user on each instance; few where an instance then takes more seconds than
+TRIES, FEW_TRIES = 60, 12  # false reports of each user on each instance; the fewer if an instance takes SLOW seconds
 SLOW = 0.02
-ON_SERVERS = 40  # lies of each user on each drawn cluster, which take a millisecond or more each
-SHRINKING = 10.0  # seconds for one candidate; FDS(1) at strategy-proofness took 4
-OTHERWISE = "non-deterministic: two calls differ"
+ON_SERVERS = 40  # false reports of each user on each drawn cluster
+SHRINKING = 10.0  # seconds for one candidate; strategy-proofness of FDS(1) took 4
+DIFFERS = "non-deterministic: two calls differ"
 
 
 def audit(
@@ -92,48 +89,47 @@ def audit(
     prove: bool = False,
     time_limit: float | None = None,
 ) -> AuditReport:
-    """Search for instances on which a mechanism breaks a property; shrink and verify what is found.
+    """Search for instances on which properties of a mechanism fail; shrink and verify them.
 
-    Small pools are drawn from families (small integers, some resources scarce at one point, log space, near ties) and
-    measured thousands at a time, where the mechanism allows it. A failing instance is reduced to few users and small
-    integers, and computed again by an independent method, before the property is called refuted.
+    Small pools are drawn from families: small integers, integers with binding capacities, log-uniform numbers and near
+    ties. A counterexample is reduced to few users and small integers, and recomputed by an independent method, before
+    the property is called refuted.
 
     Parameters
     ----------
     policy : Policy or other mechanism
         Anything with ``allocate(instance)``.
-    properties : iterable of str
-        Names or short forms, as ``["pe", "si", "ef", "sp"]``, which are audited by default.
+    properties : iterable of str, default ("pe", "si", "ef", "sp")
+        Names or short forms.
     instances : iterable of Instance, optional
-        Instances to look at, on any number of servers, instead of drawn ones; witnesses among them are not shrunk.
-        Those that do not fulfil the conditions are skipped and counted.
+        Instances on any number of servers, instead of drawn ones; they are not shrunk. Those that violate the
+        conditions are skipped.
     positive : bool, default False
         Positive demands only, in instances and in reports.
     conditions : iterable of str
         Of ``"positive demands"``, ``"no completely dominant user"`` (Jiang and Wu 2021, eq. 7, for the k of a
         k-dominant share, else 2) and ``"boosting only"`` (reports of at least the true demands).
     weights, limits : bool, default False
-        Let drawn instances have weights from 1 to 4, and task limits.
+        Draw weights from 1 to 4, and task limits.
     servers : int, default 1
-        Above 1, draw clusters of two servers up to this number, with placement constraints, instead of pools: for
-        notions such as `TSF` and `PSDSF`. They are solved one by one, hundreds of times slower than pools.
+        Above 1, draw clusters of 2 servers up to this number, with placement constraints, instead of pools. They are
+        solved one by one, hundreds of times slower than pools.
     max_examples : int, default 2000
-        Instances per property; fewer where it is refuted before.
+        Largest number of instances per property.
     seed : int, default 0
-        Seed of the random instances and reports.
+        Seed of random instances and reports.
     found : callable, optional
         Called with each `Finding` as soon as it is known.
     prove : bool, default False
-        Try to prove what is not refuted, as `fairopt.prove` does, for 1 to 4 resources; 10 seconds for each. Needs the
-        extra ``prove``. Nothing is proved once the time limit is over.
+        Try to prove what is not refuted, as `fairopt.prove`, for 1 to 4 resources, 10 seconds each. Needs the extra
+        ``prove``.
     time_limit : float, optional
-        Seconds for the call: each property gets an equal part of what is left. A search that ends early keeps what it
-        has, a verified witness too that it had no time to shrink: `Finding.late`.
+        Seconds for the call, divided evenly among the properties. A search that ends early is marked `Finding.late`.
 
     Returns
     -------
     AuditReport
-        A `Finding` for each property. Ctrl-C returns the findings so far, marked as interrupted.
+        A `Finding` for each property. Ctrl-C returns the findings so far.
 
     Raises
     ------
@@ -182,7 +178,7 @@ def audit(
         stopped = False
         try:
             random: tuple[Fault, ...] = ()
-            with contextlib.suppress(OutOfTime), answering_until(clock):  # then the searches say so
+            with contextlib.suppress(Late), clock.enforced():  # the searches report it
                 random = setting.random_faults(given)
             for k, name in enumerate(names):
                 part = None if clock.left is None else clock.left / (len(names) - k)
@@ -215,11 +211,11 @@ def require_whole(value: Any, name: str, least: int) -> None:
 
 
 def _conditions(given: Any, positive: bool) -> tuple[str, ...]:
-    asked = _texts(given, "conditions", ())
-    for condition in asked:
+    names = _texts(given, "conditions", ())
+    for condition in names:
         if condition not in CONDITIONS:
             raise InvalidBlock(f"no condition {condition!r}; {nearest(str(condition), CONDITIONS)}")
-    return tuple(c for c in CONDITIONS if c in asked or (positive and c == "positive demands"))
+    return tuple(c for c in CONDITIONS if c in names or (positive and c == "positive demands"))
 
 
 # -- the search for one property ----------------------------------------------------------------------------------
@@ -239,7 +235,7 @@ class AuditSettings:
     seconds: float | None
     tell: Listener
     shapes: tuple[tuple[int, int], ...] = SHAPES  # users and resources of the pools that are drawn
-    only: bool = False  # whether witnesses have one of these shapes too
+    only: bool = False  # whether witnesses must have one of these shapes too
     shrinking: float = SHRINKING  # seconds for each candidate
 
     @property
@@ -248,7 +244,7 @@ class AuditSettings:
         return "positive demands" in self.conditions
 
     def accepts(self, pools: Batch) -> NDArray[np.bool_]:
-        """Which pools fulfil the conditions."""
+        """Which pools satisfy the conditions."""
         fine = np.full(len(pools), not self.only or pools.demands.shape[1:] in self.shapes)
         if self.only and not self.weights:
             fine &= (pools.weights == pools.weights[:, :1]).all(axis=1)
@@ -261,7 +257,7 @@ class AuditSettings:
         return fine
 
     def accepts_instance(self, instance: Instance) -> bool:
-        """Whether an instance fulfils the conditions: with the demands of each server, where they differ."""
+        """Whether an instance satisfies the conditions, on each server if demands differ."""
         if instance.demands.ndim == 2:
             demands = instance.demands[None]
         else:
@@ -272,45 +268,42 @@ class AuditSettings:
 
     @cached_property
     def each_answer(self) -> float:
-        """CPU seconds per answer, of many at once where they are solved in step.
-
-        What is tried depends on it, and so do witnesses: it is no wall time, which other work on the machine prolongs.
-        """
+        """CPU seconds per answer, not wall time, so that witnesses do not depend on other work on the machine."""
         rng = np.random.default_rng(self.seed)
         each = 0.0
-        for size in (1, 2, 64):  # the first one may import what it needs
+        for size in (1, 2, 64):  # the first may import modules
             pools = random_pools(rng, "integers", (2, 2), size, positive=True)
             begun = time.process_time()
             outcomes_of(self.policy, pools)
             each = (time.process_time() - begun) / size
-            if size > 1 and each > SLOW / 10:  # known well enough, and 64 take a while
+            if size > 1 and each > SLOW / 10:
                 break
         return each
 
     def random_faults(self, given: Sequence[Instance] | None) -> tuple[Fault, ...]:
         """Instances on which two calls of the mechanism differ."""
         if given is not None:
-            again = [x for x in given if self.accepts_instance(x) and answers_otherwise(self.policy, x)]
-            return tuple(Fault(OTHERWISE, x) for x in again)
+            again = [x for x in given if self.accepts_instance(x) and non_deterministic(self.policy, x)]
+            return tuple(Fault(DIFFERS, x) for x in again)
         rng = np.random.default_rng(self.seed)
         faults: list[Fault] = []
         for shape in ((2, 2), (3, 3), (5, 4)):
             pools = random_pools(rng, "binding integers", shape, 4, positive=True)
             places = differing(self.policy, pools)
-            faults += [Fault(OTHERWISE, pools.instance(int(b))) for b in places]
+            faults += [Fault(DIFFERS, pools.instance(int(b))) for b in places]
         return tuple(faults)
 
 
 @dataclass
 class PropertySearch:
-    """The search for one property, and its results so far."""
+    """The search for counterexamples to one property, and its results so far."""
 
     setting: AuditSettings
     name: str
     random: tuple[Fault, ...] = ()
     tried: int = 0
     skipped: int = 0
-    faulty: int = 0  # instances without an answer; under lies there may be more faults
+    faulty: int = 0  # instances without an answer; false reports may cause further faults
     n_faults: int = 0
     faults: list[Fault] = field(default_factory=list)
     hits: dict[str, tuple[int, int, float | None]] = field(default_factory=dict)
@@ -320,8 +313,8 @@ class PropertySearch:
     witness: Witness | None = None
     interrupted: bool = False
     late: bool = False
-    each: float = 0.0  # seconds per instance, as measured
-    seconds: float | None = None  # of the search, instead of those of the setting
+    each: float = 0.0  # seconds per instance
+    seconds: float | None = None  # time limit, instead of that of the setting
 
     def __post_init__(self) -> None:
         seconds = self.setting.seconds if self.seconds is None else self.seconds
@@ -331,7 +324,7 @@ class PropertySearch:
         self.where = ""
 
     def run(self, given: Sequence[Instance] | None) -> None:
-        """Look at the given instances, or at drawn ones, until Ctrl-C."""
+        """Search the given instances, or drawn ones."""
         if self.random:
             self._fail(self.random)
             self.faulty = len(self.random)
@@ -339,7 +332,7 @@ class PropertySearch:
         s = self.setting
         options = f"{'weights 1 to 4' if s.weights else 'equal weights'}, {'some' if s.limits else 'no'} task limits"
         try:
-            with answering_until(self.clock):
+            with self.clock.enforced():
                 if given is not None:
                     self.where = f"{len(given):,} given instance{'s' * (len(given) != 1)}"
                     self._look_at_all(given, len(given), small=False)
@@ -349,17 +342,17 @@ class PropertySearch:
                 else:
                     self._look_at_pools()
                     self.where = f"one pool, {_range(self.shapes)}, {options}: {', '.join(FAMILIES)}"
-        except (KeyboardInterrupt, OutOfTime) as end:
-            self.interrupted, self.late = isinstance(end, KeyboardInterrupt), isinstance(end, OutOfTime)
-            with contextlib.suppress(KeyboardInterrupt):  # pressed again: the results so far are kept
-                if self.candidates and s.each_answer < SLOW:  # not shrunk: it takes milliseconds
+        except (KeyboardInterrupt, Late) as end:
+            self.interrupted, self.late = isinstance(end, KeyboardInterrupt), isinstance(end, Late)
+            with contextlib.suppress(KeyboardInterrupt):  # a second one keeps the results so far
+                if self.candidates and s.each_answer < SLOW:  # verified without shrinking: milliseconds
                     self._verify(counterexample_of(self.name, *self.candidates[0]))
 
     def confirmed(self, case: Counterexample) -> Witness | None:
-        """The witness that a case found elsewhere makes, shrunk where the search measures a loss on its instance."""
+        """The witness of a given counterexample, shrunk if the search measures a violation on its instance."""
         s = self.setting
         found = measure(s.policy, self.name, Batch.of_instance(case.instance), self.lies, s.positive, TRIES)
-        if found.margin[0] > NOTICED:
+        if found.margin[0] > LEAST_MARGIN:
             self.candidates.append((found, 0))
             self._prove()
         if self.witness is None:
@@ -367,7 +360,7 @@ class PropertySearch:
         return self.witness
 
     def proved(self) -> str:
-        """What is proved by machine of the property, in words; empty if nothing is."""
+        """What `prove` proves of the property, in words; empty if nothing."""
         return str(later("fairopt.properties.prove.prove:of_finding")(self.setting, self.name))
 
     def finding(self) -> Finding:
@@ -389,13 +382,13 @@ class PropertySearch:
             late=self.late,
         )
 
-    # -- where to look ----------------------------------------------------------------------------------------
+    # -- instances --------------------------------------------------------------------------------------------
 
     def _look_at_pools(self) -> None:
-        """Search until there is a witness, or all examples have been tried."""
+        """Search drawn pools until there is a witness, or all examples have been tried."""
         s, since = self.setting, 0
         self.each = s.each_answer * (2 * TRIES if self.name.startswith("strategy-proof") else 1)
-        asked: dict[tuple[int, int], tuple[int, int]] = {}
+        by_shape: dict[tuple[int, int], tuple[int, int]] = {}
         for family, pools in self._drawn_pools():
             before, step = self.tried, self._step
             for first in range(0, len(pools), step):
@@ -404,14 +397,14 @@ class PropertySearch:
                 if self.clock.late:
                     break
             shape = (pools.demands.shape[1], pools.demands.shape[2])
-            seen, answered = asked.get(shape, (0, 0))
-            asked[shape] = seen, answered = seen + len(pools), answered + self.tried - before
+            seen, answered = by_shape.get(shape, (0, 0))
+            by_shape[shape] = seen, answered = seen + len(pools), answered + self.tried - before
             if seen >= FIRST and not answered and shape in self.shapes and not self.faulty:
-                self.shapes.remove(shape)  # as for 3-DF, which needs three resources
+                self.shapes.remove(shape)  # as two resources for 3-DF
             since += 1
             self.late = self.clock.late and self.looked_at < s.max_examples
             done = self.looked_at >= s.max_examples or self.late
-            enough = int(min(ENOUGH, max(2.0 / max(self.each, 1e-9), 16)))  # fewer of a slow mechanism
+            enough = int(min(ENOUGH, max(2.0 / max(self.each, 1e-9), 16)))  # fewer for a slow mechanism
             time_to_prove = self.clock.late or self.clock.seconds > (self.clock.time_limit or np.inf) / 2
             if self.candidates and (done or time_to_prove or (since >= len(FAMILIES) and self.tried >= enough)):
                 since = 0
@@ -420,7 +413,7 @@ class PropertySearch:
                 break
 
     def _drawn_pools(self) -> Iterator[tuple[str, Batch]]:
-        """Families in turn, in every shape, as many of each."""
+        """Equally many pools of each family and shape."""
         s, options = self.setting, {"weights": self.setting.weights, "limits": self.setting.limits}
         size = int(np.clip(-(-s.max_examples // (len(s.shapes) * len(FAMILIES))), 1, LARGEST_CHUNK))
         self.shapes = list(s.shapes)
@@ -441,7 +434,7 @@ class PropertySearch:
                 yield cluster
 
     def _look_at_all(self, instances: Any, number: int, small: bool) -> None:
-        """Look at instances one by one, until one refutes; drawn ones (``small``) are shrunk."""
+        """Test instances one by one until one is a counterexample; drawn ones (``small``) are shrunk."""
         for instance in instances:
             if not small and not self.setting.accepts_instance(instance):
                 self.skipped += 1
@@ -459,12 +452,12 @@ class PropertySearch:
 
     @property
     def looked_at(self) -> int:
-        """Instances, with and without an answer."""
+        """Number of instances, with and without an answer."""
         return self.tried + self.skipped + self.faulty
 
     @property
     def _step(self) -> int:
-        """Instances per look at the clock."""
+        """Instances between two checks of the clock."""
         chunk = min(CHUNK, (self.clock.time_limit or np.inf) / 10)
         return int(np.clip(chunk / max(self.each, 1e-9), 1, LARGEST_CHUNK))
 
@@ -473,7 +466,7 @@ class PropertySearch:
         tries = TRIES if self.each < SLOW else FEW_TRIES
         found = measure(s.policy, self.name, pools, self.lies, s.positive, tries)
         self.each = (self.clock.seconds - begun) / len(pools)
-        failing = np.flatnonzero(found.margin > NOTICED)
+        failing = np.flatnonzero(found.margin > LEAST_MARGIN)
         outside = int(found.outside.sum())
         wrong = {p.demands.tobytes() for p, _ in found.faults}
         self._counted(found, len(pools), sum(row.tobytes() in wrong for row in pools.demands) if wrong else 0)
@@ -486,7 +479,7 @@ class PropertySearch:
             self.candidates += [(found, int(b)) for b in order[:2]]
 
     def _counted(self, found: Measurement, size: int, faulty: int) -> None:
-        """Count pools that were measured, and keep their faults."""
+        """Count measured pools, and keep their faults."""
         outside = int(found.outside.sum())
         self.skipped += outside
         self.faulty += faulty
@@ -502,24 +495,24 @@ class PropertySearch:
         self.faults += faults[: SHOWN_FAULTS - len(self.faults)]
 
     def _prove(self) -> None:
-        """Shrink and verify the candidates that fail worst, until one is confirmed."""
+        """Shrink and verify the worst candidates, until one is confirmed."""
         s = self.setting
         s.tell(f"{self.name}: shrinking and verifying a witness", None, None)
         self.candidates.sort(key=lambda c: -min(float(c[0].margin[c[1]]), 1e6))
         for found, b in self.candidates[:ATTEMPTS]:
             seconds = min(s.shrinking, self.clock.left or np.inf)
             shrinker = Shrinker(s.policy, self.name, s.positive, s.accepts, s.seed, seconds, s.each_answer)
-            self._believe(*shrinker.smallest(found, b))
+            self._record(*shrinker.smallest(found, b))
             if self.witness is not None:
                 break
         self.candidates.clear()
 
     def _on_pool(self, instance: Instance) -> Measurement:
-        """Measure one pool, and verify what fails there."""
+        """Measure one pool, and verify a violation."""
         s = self.setting
         found = measure(s.policy, self.name, Batch.of_instance(instance), self.lies, s.positive, 400)
-        if found.margin[0] > (NOTICED if self.name != "pareto" else SHOWN):
-            case = counterexample_of(self.name, found, 0)  # with the labels and server rows of the given instance:
+        if found.margin[0] > (LEAST_MARGIN if self.name != "pareto" else LEAST_PARETO):
+            case = counterexample_of(self.name, found, 0)  # then with the labels and server rows of the instance
             changed = case.changed
             if found.leaver is not None:
                 changed = instance.select_users([j for j in range(instance.n_users) if j != found.leaver[0]])
@@ -557,19 +550,19 @@ class PropertySearch:
         if broken and small:
             s.tell(f"{self.name}: shrinking a witness", None, None)
             least = smaller_cluster(instance, fails, min(SHRINKING, self.clock.left or np.inf))
-            if is_one_pool(least):  # a witness on one pool is verified and replayed by an independent computation
+            if is_one_pool(least):  # for which there is an independent computation
                 self._on_pool(least)
                 if self.witness is not None:
                     return
         self.witness = found if isinstance(found, Witness) else None
 
     def _verify(self, case: Counterexample) -> None:
-        self._believe(case, verified(self.setting.policy, case))
+        self._record(case, verified(self.setting.policy, case))
 
-    def _believe(self, case: Counterexample, proof: Verified) -> None:
-        """Keep a case as the witness if its proof is believed, else as unconfirmed or as a fault."""
+    def _record(self, case: Counterexample, proof: Verified) -> None:
+        """Keep a counterexample as the witness if it is verified, else as unconfirmed or as a fault."""
         if proof.random:
-            self._fail([Fault(OTHERWISE, case.instance)])
+            self._fail([Fault(DIFFERS, case.instance)])
             return
         user, policy = case.instance.users[case.user], self.setting.policy
         try:
@@ -578,8 +571,8 @@ class PropertySearch:
             why = f"could not be confirmed: {type(error).__name__}: {error}"
             self._leave(Unconfirmed(case.instance, f"user {user!r} seemed to be a witness", why))
             return
-        if not proof.believed:
-            left = "; no margin is left when all errors are allowed for"
+        if not proof.confirmed:
+            left = "; no margin is left after errors are deducted"
             if sentence is not None:
                 self._leave(Unconfirmed(case.instance, sentence, proof.how + left * (proof.margin > -np.inf)))
             return
@@ -589,7 +582,7 @@ class PropertySearch:
         self.witness = Witness(case.instance, sentence, proof.margin, user, case.lie, gain, proof.how, changed)
 
     def _leave(self, seen: Unconfirmed) -> None:
-        """Keep an instance that seemed to break the property, without a proof."""
+        """Keep an instance on which the property seemed to fail, unverified."""
         self.unproved += 1
         self.unconfirmed += [seen][: SHOWN_FAULTS - len(self.unconfirmed)]
 
@@ -602,7 +595,7 @@ def _range(shapes: Sequence[tuple[int, int]]) -> str:
 
 
 def _completely_dominant(pools: Batch, k: int) -> NDArray[np.bool_]:
-    """Where a user is above another in all products of k - 1 of its k largest ratios: not eq. 7, Jiang and Wu 2021."""
+    """Where a user exceeds another in all products of k - 1 of its k largest ratios: not eq. 7, Jiang and Wu 2021."""
     ratios = -np.sort(-pools.demands / pools.capacities[:, None], axis=2)[:, :, : max(k, 1)]
     if ratios.shape[2] == 1:
         return np.zeros(len(pools), dtype=bool)
@@ -611,19 +604,19 @@ def _completely_dominant(pools: Batch, k: int) -> NDArray[np.bool_]:
     return np.any(above, axis=(1, 2))
 
 
-# -- one instance of any number of servers --------------------------------------------------------------------------
+# -- one instance on any number of servers --------------------------------------------------------------------------
 
 
 def sentence_of(policy: Any, case: Counterexample) -> str | None:
-    """Which user loses what, by the mechanism's own answers; None where a check of them does not show it."""
+    """The violation in words, from the mechanism's own answers; None if they do not show it."""
     instance, user = case.instance, case.instance.users[case.user]
     answer = checked(policy, instance)
     truth = float(answer.tasks[case.user])
     if case.lie is not None:
         lied = checked(policy, lying_instance(instance, case.user, np.array(case.lie)))
         runs = tasks_on(lied.bundles[case.user], instance, case.user)
-        told, gain = tuple(map(float, case.lie)), runs / truth - 1 if truth > 0 else np.inf
-        return str(Misreport.on(instance, case.user, told, gain=gain, truthful=truth, lying=runs, family=""))
+        report, gain = tuple(map(float, case.lie)), runs / truth - 1 if truth > 0 else np.inf
+        return str(Misreport.on(instance, case.user, report, gain=gain, truthful=truth, lying=runs, family=""))
     if case.changed is not None:
         after = checked(policy, case.changed)
         runs = float(after.tasks[case.changed.users.index(user)])
@@ -642,12 +635,11 @@ def sentence_of(policy: Any, case: Counterexample) -> str | None:
 def search_instance(
     policy: Any, name: str, instance: Instance, positive: bool, seed: int, budget: int | None = None
 ) -> Witness | Unconfirmed | Exception | None:
-    """What shows that a mechanism breaks a property on one instance of any number of servers; None for nothing.
+    """A witness that a property fails on one instance on any number of servers; None if it holds.
 
-    An exception of the mechanism is returned, `OutOfDomain` where it is not defined. There is a witness only if a
-    second answer agrees (of the general method with another solver, where the mechanism is a policy, else of a second
-    run), and only if the margin is above what the proved gaps leave open. ``positive``, ``seed`` and ``budget`` are
-    those of `best_misreport`.
+    An exception of the mechanism is returned. There is a witness only if a second answer agrees, by another solver or
+    by a second run, and the margin exceeds what the gaps leave open. ``positive``, ``seed`` and ``budget`` are those of
+    `best_misreport`.
     """
     try:
         if name in OF_ALLOCATIONS:
@@ -671,20 +663,20 @@ def search_instance(
 
 
 def witness_of_lie(instance: Instance, lie: Misreport) -> Witness:
-    """A profitable lie as a witness."""
+    """A profitable misreport as a witness."""
     how = "truth and lie solved again, with proof"
     return Witness(instance, str(lie), lie.gain, lie.user, lie.demands, lie.gain, how)
 
 
 def _search_allocation(policy: Any, name: str, instance: Instance) -> Witness | Unconfirmed | None:
-    """A property of allocations, checked on the answer and confirmed on a second one."""
+    """Check a property of allocations on the answer, and confirm a violation on a second answer."""
     first = checked(policy, instance)
     verdict = check(first, [name])[name]
     if verdict.holds:
         return None
     try:
         margin, unsure, how = _confirm_margin(policy, name, instance, first, verdict.margin)
-    except Exception as error:  # any exception of the mechanism or of a solver
+    except Exception as error:
         return Unconfirmed(instance, verdict.sentence, f"could not be confirmed: {type(error).__name__}: {error}")
     if margin <= unsure:
         reason = f"{how}; the margin is {percent(margin)}, and the gaps leave {percent(unsure)} open"
@@ -695,19 +687,19 @@ def _search_allocation(policy: Any, name: str, instance: Instance) -> Witness | 
 def _confirm_margin(
     policy: Any, name: str, instance: Instance, first: Allocation, margin: float
 ) -> tuple[float, float, str]:
-    """The margin in both answers, how much of it the gaps leave open, and how the second answer was found."""
+    """The smaller margin of two answers, what the gaps leave open of it, and how the second answer was found."""
     second, how = None, "run again"
     if (found := second_answer(policy, first)) is not None:
         second, how = found
         again = check(second, [name])[name]
         if again.holds:
             how = how.replace("agree", "differ")
-            if name == "pareto":  # two optima, if both are right, of which one is dominated: that is the finding
+            if name == "pareto":  # that one of two optima is dominated is the finding
                 second, how = None, f"its own answer, run again; {how}"
     if second is None:
         second = checked(policy, instance.replace())
         again = check(second, [name])[name]
     margin = min(margin, again.margin)
-    # where no user's tasks are off by more than this part, no margin is off by more than this
+    # bounds the sum of all errors of tasks, hence that of any margin
     unsure = sum(float(error_bound(answer).sum()) for answer in (first, second)) * (1.0 + max(margin, 0.0))
     return margin, unsure, how

@@ -1,4 +1,4 @@
-"""The findings of an audit: a witness where a property is refuted, what was searched where it is not; their file."""
+"""The report of an audit, with a finding for each property, and its file."""
 
 from __future__ import annotations
 
@@ -30,26 +30,26 @@ FORMAT = "fairopt.audit/1"
 
 @dataclass(frozen=True)
 class Witness:
-    """An instance that breaks a property, verified by an independent computation.
+    """An instance on which a property fails, verified by an independent computation.
 
     Attributes
     ----------
     instance : Instance
         The smallest that was found.
     sentence : str
-        Which user loses what.
+        The violation in words.
     margin : float
-        By how much, relative (for a lie, its gain), after all numerical errors are allowed for.
+        The relative violation (the gain of a misreport), after numerical errors are deducted.
     user : str or None
         The user who loses, envies, lies or could run more.
     misreport : tuple of float or None
         The demands that this user reports.
     gain : float or None
-        True tasks under the lie over those under the truth, less 1; infinite where the truth brings none.
+        True tasks under the misreport over those under the truth, less 1; infinite where the truth gives none.
     verified : str
-        How it was verified.
+        The method of verification.
     changed : Instance or None
-        The instance after a user has left or a capacity has grown, for monotonicity.
+        For monotonicity: the instance after a user has left or a capacity has grown.
 
     Examples
     --------
@@ -85,7 +85,7 @@ class Fault:
 
 @dataclass(frozen=True)
 class Unconfirmed:
-    """An instance that seemed to break a property: what was seen, and why it could not be verified."""
+    """An instance on which a property seemed to fail, and why that could not be verified."""
 
     instance: Instance
     sentence: str
@@ -102,34 +102,34 @@ class Finding:
     Attributes
     ----------
     property : str
-        By its canonical name.
+        Canonical name.
     refuted : bool
         Whether there is a verified witness.
     instances : int
-        Instances that were tried, without those that have no answer.
+        Number of instances with an answer.
     skipped : int
-        Instances outside the mechanism's domain, or excluded by the conditions; not counted as failures.
+        Number of instances outside the mechanism's domain or excluded by the conditions.
     witness : Witness or None
         Where the property is refuted.
     searched : str
         The instances that were searched, in words.
     seconds : float
-        Seconds that the search took.
+        Seconds of the search.
     hits : dict of str to tuple
-        By family of instances (and of lies): how many were tried, how many broke the property before verification, and
-        seconds until the first of them (None for none).
+        By family of instances or misreports: number tried, number of violations before verification, and seconds until
+        the first (None for none).
     faults : tuple of Fault
-        Some of the instances on which the mechanism failed.
+        Up to 5 of the instances on which the mechanism failed.
     n_faults : int
         Number of such instances.
     interrupted : bool
         Whether Ctrl-C ended the search early.
     unverified : int
-        Number of instances that seemed to break the property, but could not be verified.
+        Number of instances on which the property seemed to fail but could not be verified.
     unconfirmed : tuple of Unconfirmed
-        Some of them.
+        Up to 5 of them.
     proved : str
-        What was proved by machine, in words, where that was asked for; empty if nothing was.
+        What ``audit(..., prove=True)`` proved, in words; empty if nothing.
     late : bool
         Whether the time limit ended the search early.
 
@@ -159,7 +159,7 @@ class Finding:
 
     @builtins.property
     def verdict(self) -> str:
-        """``refuted``, or ``not refuted on N instances``; or that none was answered."""
+        """``refuted``, ``not refuted on N instances``, or ``no instance was answered``."""
         if self.refuted:
             return "refuted"
         stopped = " (interrupted)" if self.interrupted else " (time limit)" if self.late else ""
@@ -170,16 +170,17 @@ class Finding:
 
     @builtins.property
     def ok(self) -> bool:
-        """Whether the search tried instances, and none refutes the property or makes the mechanism fail."""
+        """Whether there were instances, and neither a violation, even unverified, nor a fault."""
         return self.instances > 0 and not (self.refuted or self.unverified or self.n_faults)
 
     def remarks(self) -> list[str]:
-        """What was searched, what was left out and what failed, in words."""
+        """Sentences on what was searched, skipped and failed."""
         words = [] if self.refuted or not self.searched else [self.searched]
         if self.unverified:
-            seemed = "instance seemed" if self.unverified == 1 else "instances seemed"
+            seemed = "instance seemed to be a counterexample"
+            seemed = seemed if self.unverified == 1 else "instances seemed to be counterexamples"
             shown = f": {self.unconfirmed[0]}" if self.unconfirmed else ""
-            words.append(f"{self.unverified:,} {seemed} to break it, but could not be verified{shown}")
+            words.append(f"{self.unverified:,} {seemed}, but could not be verified{shown}")
         if self.skipped:
             words.append(f"{self.skipped:,} skipped: outside its domain, or excluded by the conditions")
         if self.n_faults:
@@ -233,15 +234,15 @@ class AuditReport(ByProperty[Finding]):
     Attributes
     ----------
     mechanism : str
-        Its name.
+        Name of the mechanism.
     policy : Policy or other mechanism
-        The mechanism itself.
+        The mechanism.
     findings : tuple of Finding
         In the order in which the properties were given.
     conditions : tuple of str
         Conditions on the instances.
     seed : int
-        Seed of the random instances and reports.
+        Seed of random instances and reports.
     stopped : bool
         Whether Ctrl-C came before or between properties.
 
@@ -268,12 +269,12 @@ class AuditReport(ByProperty[Finding]):
 
     @property
     def ok(self) -> bool:
-        """Whether all properties were searched, and nothing speaks against one of them."""
+        """Whether all findings are ok, and Ctrl-C left none out."""
         return bool(self.findings) and not self.stopped and all(f.ok for f in self.findings)
 
     @property
     def interrupted(self) -> bool:
-        """Whether Ctrl-C ended it early."""
+        """Whether Ctrl-C ended the audit early."""
         return self.stopped or any(f.interrupted for f in self.findings)
 
     @property
@@ -317,9 +318,9 @@ class AuditReport(ByProperty[Finding]):
         }
 
     def save(self, path: str | Path) -> Path:
-        """Write it as JSON to a path that ends in ``.json``, for `replay` to check again; return the path.
+        """Write the report as JSON to a path that ends in ``.json``, for `replay`; return the path.
 
-        `InvalidBlock` for another ending, `OSError` where it cannot be written.
+        `InvalidBlock` for another suffix.
         """
         where = Path(path)
         if where.suffix.lower() != ".json":
@@ -336,14 +337,14 @@ class AuditReport(ByProperty[Finding]):
 
     @classmethod
     def load(cls, path: str | Path, policy: Any = None) -> AuditReport:
-        """Read a file of `save`; `replay` also checks its witnesses again.
+        """Read a file of `save`; `replay` also verifies its witnesses.
 
         Parameters
         ----------
         path : str or Path
             A file that `save` wrote.
         policy : Policy or other mechanism, optional
-            The mechanism; one that is not made of fairopt's blocks and is not given stays text.
+            The mechanism. Without it, a mechanism that is not made of fairopt's blocks is loaded as text.
 
         Raises
         ------
@@ -380,7 +381,7 @@ class AuditReport(ByProperty[Finding]):
 
 
 def numbers(instance: Instance) -> str:
-    """All numbers of a small instance in a line, with its labels where they are not the default ones."""
+    """All numbers of a small instance in one line, with labels that are not default ones."""
 
     def rows(table: Any, labels: tuple[str, ...] = ()) -> str:
         return labelled(["(" + ", ".join(f"{v:.6g}" for v in row) + ")" for row in table], map(repr, labels))
@@ -409,21 +410,21 @@ def plain(value: float) -> float | str:
 
 
 def digest(data: dict[str, Any]) -> str:
-    """SHA-256 of all other entries of a file, in any layout, by which an edited file is recognised."""
+    """SHA-256 of all other entries, by which an edited file is recognised."""
     rest = {key: value for key, value in data.items() if key != "digest"}
     return hashlib.sha256(json.dumps(rest, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
 
 def _policy_text(policy: Any) -> str:
-    """A text from which the mechanism can be made again without executing code, where there is one."""
+    """A text from which `parse_policy` or a short name makes the mechanism again, else its repr."""
     text = repr(policy)
-    with contextlib.suppress(FairoptError):  # not blocks of fairopt alone: a name may do
+    with contextlib.suppress(FairoptError):
         if parse_policy(text) == policy:
             return text
     for name, notion in known_policies().items():
         try:
             if repr(notion.make()) == text:
                 return name
-        except Exception:  # a parameter without default, or a failing package
+        except Exception:  # a required parameter, or a failing package
             continue
     return text

@@ -1,4 +1,4 @@
-"""Measures of every property of a mechanism on thousands of pools at once."""
+"""The violation of each property on thousands of pools at once."""
 
 from __future__ import annotations
 
@@ -22,15 +22,8 @@ Rng = np.random.Generator
 
 
 def violations(name: str, pools: Batch, found: Outcomes) -> tuple[Float, NDArray[np.int64]]:
-    """How badly a property of allocations fails on each pool, and for which user (0 without an answer), (n_pools,).
-
-    Margins are relative. ``pareto``: further tasks that fit of one user, over its tasks (or its slice, if it runs
-    nothing). ``sharing-incentive``: the part of its slice that a user lacks. ``envy-free``: how many more tasks it
-    could run on another's bundle, over its slice (or its tasks, if more). ``ef1`` and ``ef1-own``: the same of whole
-    tasks, up to one task of the other or of its own. ``bottleneck``: the part of its entitlement
-    that it lacks on every full resource.
-    """
-    with np.errstate(divide="ignore", invalid="ignore"):  # users with a limit of 0 lose nothing
+    """The largest margin of a property of allocations on each pool (0 without an answer) and its user, (n_pools,)."""
+    with np.errstate(divide="ignore", invalid="ignore"):  # of users with a limit of 0
         by_user = MARGINS[name].of_many(pools, found)
     by_user = np.where(found.ok[:, None], np.nan_to_num(by_user, nan=0.0), 0.0)
     user = first_largest(by_user)
@@ -39,24 +32,23 @@ def violations(name: str, pools: Batch, found: Outcomes) -> tuple[Float, NDArray
 
 @dataclass(frozen=True, eq=False)
 class Measurement:
-    """How badly a property fails on each pool, and what shows it."""
+    """The violation of a property on each pool, and the change that causes it."""
 
     pools: Batch
-    margin: Float  # relative, positive where a user loses (or gains by a lie), (n_pools,)
+    margin: Float  # relative, positive where a user loses (or gains by a misreport), (n_pools,)
     user: NDArray[np.int64]  # that user, (n_pools,)
     outside: Bool  # where the mechanism is not defined, (n_pools,)
     faults: tuple[tuple[Batch, Exception], ...] = ()  # single pools on which it failed
-    lies: Float | None = None  # what that user reports, (n_pools, n_resources)
+    lies: Float | None = None  # that user's report, (n_pools, n_resources)
     leaver: NDArray[np.int64] | None = None  # the user who leaves, for population monotonicity, (n_pools,)
     room: Float | None = None  # the larger capacities, for resource monotonicity, (n_pools, n_resources)
-    tallies: dict[str, Tally] = field(default_factory=dict)  # results of each family of lies
+    tallies: dict[str, Tally] = field(default_factory=dict)  # by family of reports
 
 
 def measure(mechanism: Any, name: str, pools: Batch, rng: Rng, positive: bool, tries: int = 60) -> Measurement:
     """Measure a property of a mechanism on many pools.
 
-    Lies and growing capacities are drawn by ``rng``; with ``positive`` users report positive demands only; of each user
-    ``tries`` lies are tried on each pool.
+    Misreports (``tries`` of each user, with ``positive`` of positive demands only) and growth are drawn by ``rng``.
     """
     if name.startswith("strategy-proof"):
         return _measure_lies(mechanism, pools, rng, positive, "boosting" in name, tries)
@@ -69,7 +61,7 @@ def measure(mechanism: Any, name: str, pools: Batch, rng: Rng, positive: bool, t
 
 
 def _measure_lies(mechanism: Any, pools: Batch, rng: Rng, positive: bool, boosting: bool, tries: int) -> Measurement:
-    """The best lie of any user on each pool."""
+    """The most profitable misreport of any user on each pool."""
     seed = int(rng.integers(2**32))
     found = best_lies(mechanism, pools, boosting=boosting, positive=positive, tries=tries, seed=seed)
     gain = np.nan_to_num(found.gain, nan=0.0, posinf=np.inf)
@@ -80,7 +72,7 @@ def _measure_lies(mechanism: Any, pools: Batch, rng: Rng, positive: bool, boosti
 
 
 def _measure_losses(mechanism: Any, pools: Batch, truth: Outcomes, faults: Any, grows: Rng | None) -> Measurement:
-    """The largest part of its tasks that a user loses on each pool when another leaves, or a capacity ``grows``."""
+    """The largest relative loss of a user on each pool when another leaves, or when a capacity ``grows``."""
     size, n, m = pools.demands.shape
     margin, user = np.zeros(size), np.zeros(size, dtype=np.int64)
     leaver, room = np.zeros(size, dtype=np.int64), pools.capacities.copy()
@@ -103,7 +95,7 @@ def _measure_losses(mechanism: Any, pools: Batch, truth: Outcomes, faults: Any, 
 
 
 def _grown(pools: Batch, i: int, rng: Rng) -> Batch:
-    """The pools with more of one resource; whole capacities stay whole."""
+    """The pools with more of one resource; integer capacities stay integers."""
     whole = (pools.capacities == np.round(pools.capacities)).all(axis=1)
     grown = pools.capacities.copy()
     more = grown[:, i] * rng.choice([1.1, 1.5, 2.0, 4.0], size=len(pools))

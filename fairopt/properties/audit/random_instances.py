@@ -16,8 +16,8 @@ __all__ = ["FAMILIES", "LARGEST", "SHAPES", "random_cluster", "random_pools"]
 Float = NDArray[np.float64]
 Rng = np.random.Generator
 
-LARGEST = 8  # number in the families of integers, so that witnesses can be checked by hand
-SHAPES = ((2, 2), (3, 2), (2, 3), (3, 3), (4, 2), (4, 3), (2, 4), (5, 4))  # users and resources, as many of each
+LARGEST = 8  # largest integer drawn, so that witnesses can be checked by hand
+SHAPES = ((2, 2), (3, 2), (2, 3), (3, 3), (4, 2), (4, 3), (2, 4), (5, 4))  # users and resources
 
 
 def _integers(rng: Rng, size: int, n: int, m: int, zeros: bool) -> Batch:
@@ -27,13 +27,13 @@ def _integers(rng: Rng, size: int, n: int, m: int, zeros: bool) -> Batch:
 
 
 def _binding(rng: Rng, size: int, n: int, m: int, zeros: bool) -> Batch:
-    """Demands are integers, and one, two or all resources are full at one point of integers."""
+    """Demands are integers, and some capacities are exactly used up by integer tasks."""
     demands = _some_zeros(rng, rng.integers(1, LARGEST + 1, size=(size, n, m)).astype(float), zeros)
     return Batch.of(demands, _scarce(rng, demands, rng.integers(1, LARGEST + 1, size=(size, n)).astype(float), True))
 
 
 def _logarithmic(rng: Rng, size: int, n: int, m: int, zeros: bool) -> Batch:
-    """Demands are log-uniform over three decades, and some resources are full at a point near equal shares."""
+    """Demands are log-uniform over three decades, and some capacities are used up near equal shares."""
     demands = _some_zeros(rng, 10.0 ** rng.uniform(-1.5, 1.5, size=(size, n, m)), zeros)
     point = rng.uniform(0.5, 2.0, size=(size, n)) / demands.max(axis=2)
     return Batch.of(demands, _scarce(rng, demands, point, False))
@@ -67,8 +67,8 @@ def random_pools(
 ) -> Batch:
     """Draw ``size`` pools of a family, of one shape (users, resources).
 
-    Without ``positive`` about a third of them have zero demands; ``weights`` are whole, from 1 to 4; ``limits`` are for
-    some users, and bind.
+    Without ``positive`` about a third of them have zero demands. ``weights`` are integers from 1 to 4; ``limits`` give
+    some users a binding task limit.
     """
     n, m = shape
     pools = FAMILIES[family](rng, size, n, m, not positive)
@@ -85,9 +85,9 @@ def random_pools(
 def random_cluster(
     rng: Rng, servers: int, *, positive: bool = False, weights: bool = False, limits: bool = False
 ) -> Instance:
-    """Draw a cluster of small whole numbers: two or three users and resources, on two servers up to ``servers``.
+    """Draw a cluster of small integers: two or three users and resources, two to ``servers`` servers.
 
-    Some users may not run on some servers; the options are those of `random_pools`.
+    Some users are not eligible on some servers. The options are those of `random_pools`.
     """
     n, m, s = int(rng.integers(2, 4)), int(rng.integers(2, 4)), int(rng.integers(2, max(servers, 2) + 1))
     most = int(rng.choice([4, LARGEST]))
@@ -109,7 +109,7 @@ def random_cluster(
 
 
 def _some_zeros(rng: Rng, demands: Float, zeros: bool) -> Float:
-    """Zero demands in a third of the pools, never a whole row of them."""
+    """Set demands to zero in a third of the pools, never a whole row."""
     if zeros:
         size, n, m = demands.shape
         gone = (rng.random(demands.shape) < 0.35) & (rng.random((size, 1, 1)) < 1 / 3)
@@ -119,7 +119,7 @@ def _some_zeros(rng: Rng, demands: Float, zeros: bool) -> Float:
 
 
 def _scarce(rng: Rng, demands: Float, point: Float, whole: bool) -> Float:
-    """Capacities of which at least one is exactly used up at these tasks."""
+    """Capacities, at least one of which these tasks use up exactly."""
     size, _, m = demands.shape
     load = np.einsum("bjm,bj->bm", demands, point)
     slack = rng.uniform(1.2, 4.0, size=(size, m))

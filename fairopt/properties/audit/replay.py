@@ -1,4 +1,4 @@
-"""Saved witnesses, checked again from their numbers alone: nothing in a file is executed or trusted."""
+"""Verification of saved witnesses from their numbers alone; nothing in a file is executed or trusted."""
 
 from __future__ import annotations
 
@@ -35,19 +35,19 @@ from fairopt.runtime.progress import by_itself
 
 __all__ = ["Replayed", "replay"]
 
-SAME = 1e-6  # relative: margins further apart than this are not those that were saved
+SAME = 1e-6  # relative difference of margins from which the file or the mechanism has changed
 
 
 @dataclass(frozen=True)
 class Replayed:
     """The result for a saved witness."""
 
-    property: str  # by its canonical name
+    property: str  # canonical name
     mechanism: str
-    refutes: bool  # whether it still breaks the property
-    margin: float  # by how much, after all numerical errors are allowed for; at most 0 where it does not
+    refutes: bool  # whether the property still fails
+    margin: float  # the violation after numerical errors are deducted; at most 0 if the property holds
     saved: float  # the margin in the file
-    verified: str  # how it was computed
+    verified: str  # the method of verification
     instance: Instance
 
     @builtins.property
@@ -60,7 +60,7 @@ class Replayed:
         return f"{self.mechanism}, {self.property}: {self.verdict}{by} ({self.verified}); {numbers(self.instance)}"
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain lists, numbers and strings."""
+        """The result as plain lists, numbers and strings."""
         return {
             "property": self.property,
             "mechanism": self.mechanism,
@@ -74,25 +74,25 @@ class Replayed:
 
 
 def replay(path: str | Path, policy: Any = None) -> tuple[Replayed, ...]:
-    """Check the witnesses of a saved audit again, from the numbers alone.
+    """Verify the witnesses of a saved audit again, from the numbers alone.
 
     Parameters
     ----------
     path : str or Path
-        What `AuditReport.save` wrote.
+        A file that `AuditReport.save` wrote.
     policy : Policy or other mechanism, optional
-        The one to check; needed where the file names one that is not made of fairopt's blocks only.
+        The mechanism; required if the file's is not made of fairopt's blocks only.
 
     Returns
     -------
     tuple of Replayed
-        One for each property that was refuted, with ``refutes`` False where the witness no longer breaks it.
+        One for each refuted property.
 
     Raises
     ------
     InvalidInstance
-        If it is not such a file, or was changed after it was saved, judging by its digest. Without a digest the numbers
-        are taken as they are, unless they contradict each other.
+        If it is not such a file, or does not match its digest. Without a digest the numbers are only checked for
+        contradictions.
 
     Examples
     --------
@@ -155,7 +155,7 @@ def _finding(given: Any) -> Finding:
             Unconfirmed(Instance.from_dict(u["instance"]), str(u["sentence"]), str(u["reason"]))
             for u in given["unconfirmed"]
         ),
-        str(given.get("proved", "")),  # files of the first versions have neither
+        str(given.get("proved", "")),  # absent in files of the first versions, as "late"
         bool(given.get("late", False)),
     )
 
@@ -211,7 +211,7 @@ def _replay_witness(policy: Any, name: str, witness: Witness) -> Replayed:
         user = instance.users.index(str(witness.user))
         report = None if lie is None else tuple(lie)
         proof = verified(policy, Counterexample(name, instance, user, report, witness.changed))
-        margin, how, refutes = proof.margin, proof.how, proof.believed
+        margin, how, refutes = proof.margin, proof.how, proof.confirmed
     else:
         if lie is not None:
             pays = verified_misreport(policy, instance, str(witness.user), lie)
@@ -227,7 +227,7 @@ def _replay_witness(policy: Any, name: str, witness: Witness) -> Replayed:
 
 
 def _read(path: Path) -> dict[str, Any]:
-    """The data of a saved audit; `InvalidInstance` for another file, or one that was changed."""
+    """The data of a saved audit; `InvalidInstance` for another file, or one that does not match its digest."""
     try:
         data = json.loads(path.read_text(encoding="utf-8-sig"))
     except FileNotFoundError as error:

@@ -1,9 +1,8 @@
-"""Shrinking of an instance on which a property fails: few users, small numbers.
+"""Shrinking of counterexamples to few users and small numbers.
 
-A pool is shrunk in three steps within a time limit: small integers are drawn shape by shape; a failing pool is reduced
-by one user, resource or number at a time; and Hypothesis searches among integers that are no larger. Every smaller pool
-is verified before it is taken. A cluster of several servers is reduced by one user, server, resource or number at a
-time.
+A pool is shrunk within a time limit: small integers are drawn shape by shape; a pool is reduced by one user, resource
+or number at a time; Hypothesis searches among integers that are no larger. Each smaller pool is verified. A cluster is
+reduced by one user, server, resource or number at a time.
 """
 
 from __future__ import annotations
@@ -21,34 +20,34 @@ from numpy.typing import NDArray
 from fairopt.errors import FairoptError, InvalidInstance
 from fairopt.formulation.batch import Batch
 from fairopt.instance import Instance
-from fairopt.properties.answers import OutOfTime, outcomes_of
+from fairopt.properties.answers import outcomes_of
 from fairopt.properties.audit.measure import Measurement, measure
 from fairopt.properties.audit.random_instances import LARGEST, random_pools
 from fairopt.properties.exact.confirm import Counterexample, Verified, verified
 from fairopt.properties.misreports.best import true_tasks
 from fairopt.properties.misreports.families import legal
-from fairopt.runtime.clock import Clock
+from fairopt.runtime.clock import Clock, Late
 
 __all__ = ["Shrinker", "counterexample_of", "load", "size_of", "smaller_cluster"]
 
 Float = NDArray[np.float64]
 
 SMALL_SHAPES = ((1, 1), (1, 2), (2, 1), (2, 2), (2, 3), (3, 1), (3, 2), (3, 3))
-READABLE = 0.01  # margin of a witness: a smaller one only where the search found none of that size
+READABLE = 0.01  # preferred margin of a witness
 EXAMPLES = 60  # of Hypothesis: 400 took up to 4 times as long as 25, with the same result in four of seven searches
-SIMPLE = (*(float(v) for v in range(LARGEST + 1)), 0.5)  # numbers of lies, if such a lie pays about as much
-PROOFS = 8  # verified of many candidates: with ties a notion has many optima, and not all of them need fail
-SLOW = 2e-4  # seconds per answer: above, pools are tried a few at a time
+SIMPLE = (*(float(v) for v in range(LARGEST + 1)), 0.5)  # preferred numbers of misreports
+PROOFS = 8  # candidates verified at a time: with ties, not all optima need violate the property
+SLOW = 2e-4  # seconds per answer from which pools are tried a few at a time
 
 
 def load() -> None:
-    """Import what shrinking takes a second to import: before a clock runs."""
+    """Import Hypothesis, which takes a second, before a clock starts."""
     with contextlib.suppress(ImportError):
         import hypothesis  # noqa: F401
 
 
 def counterexample_of(name: str, found: Measurement, b: int) -> Counterexample:
-    """One of the pools that were measured, as a counterexample."""
+    """One of the measured pools as a counterexample."""
     instance, changed = found.pools.instance(b), None
     if found.leaver is not None:
         changed = instance.select_users([j for j in range(instance.n_users) if j != found.leaver[b]])
@@ -59,7 +58,7 @@ def counterexample_of(name: str, found: Measurement, b: int) -> Counterexample:
 
 
 def size_of(pools: Batch, b: int = 0) -> tuple[Any, ...]:
-    """A sort key of pools: whole numbers, users, resources, no weights, no limits, small numbers."""
+    """A sort key of pools: integers first, then few users, resources, weights and limits, then small numbers."""
     limits = pools.limits[b][np.isfinite(pools.limits[b])]
     numbers = np.concatenate([pools.demands[b].ravel(), pools.capacities[b], pools.weights[b], limits])
     whole = bool((numbers == np.round(numbers)).all())
@@ -80,8 +79,7 @@ def size_of(pools: Batch, b: int = 0) -> tuple[Any, ...]:
 class Shrinker:
     """The search for small pools on which a property of a mechanism fails.
 
-    ``accepts`` returns a mask of the pools that are allowed, ``seconds`` is the time limit, and ``each`` is the seconds
-    of one answer.
+    ``accepts`` returns a mask of allowed pools, ``seconds`` is the time limit, and ``each`` the seconds of one answer.
     """
 
     mechanism: Any
@@ -99,14 +97,14 @@ class Shrinker:
         self.tries = 12 if self.slow else 60
 
     def smallest(self, found: Measurement, b: int) -> tuple[Counterexample, Verified]:
-        """The smallest verified counterexample found from one of the pools that were measured.
+        """The smallest counterexample found from a measured pool, with its verification.
 
-        If nothing simpler fails, it is the start itself, which need not be confirmed. `OutOfTime` if nothing is
-        verified before the time of the search is over.
+        If no smaller pool fails it is the pool itself, which may not be confirmed. `Late` is raised if the time is over
+        before any is verified.
         """
         try:
             return self._smallest(found, b)
-        except OutOfTime:
+        except Late:
             if self.best is None:
                 raise
             return self.best
@@ -114,7 +112,7 @@ class Shrinker:
     def _smallest(self, found: Measurement, b: int) -> tuple[Counterexample, Verified]:
         self.least = min(READABLE, float(found.margin[b]) / 2)
         pool = found.pools[b : b + 1]
-        simpler = (step(pool) for step in (self._drawn, self._rounded))  # one after the other, as needed
+        simpler = (step(pool) for step in (self._drawn, self._rounded))
         for made in itertools.chain(simpler, (pool,)):
             reduced = self._reduced(made)
             proof = None if reduced is None else self._proved(reduced)
@@ -129,7 +127,7 @@ class Shrinker:
         return measure(self.mechanism, self.name, pools, np.random.default_rng(self.seed), self.positive, self.tries)
 
     def _failing(self, pools: Batch) -> tuple[Measurement, NDArray[np.int64]]:
-        """The measurement of pools, and the indices of those that fail and are allowed."""
+        """The measurement of pools, and the indices of those that are allowed and fail."""
         found = self._measure(pools)
         return found, np.flatnonzero((found.margin >= self.least) & self.accepts(pools))
 
@@ -138,7 +136,7 @@ class Shrinker:
         return self.clock.late
 
     def _drawn(self, pool: Batch) -> Batch | None:
-        """A pool of small integers on which the property fails, of the smallest shape that has one."""
+        """A drawn pool of small integers on which the property fails, of the smallest shape."""
         rng = np.random.default_rng(self.seed)
         weights, limits = bool((pool.weights != 1).any()), bool(np.isfinite(pool.limits).any())
         number = 8 if self.slow else 150 if self.name.startswith("strategy-proof") else 500
@@ -153,7 +151,7 @@ class Shrinker:
         return None
 
     def _rounded(self, pool: Batch) -> Batch | None:
-        """The same pool in integers up to 8, resource by resource, or in the fewest digits for which it still fails."""
+        """The pool scaled and rounded, by resource, to the smallest integers for which the property still fails."""
         d, c = pool.demands[0], pool.capacities[0]
         largest = np.maximum(d.max(axis=0), c)
         for top in (LARGEST, 16, 100, 1000, 10_000):
@@ -164,7 +162,7 @@ class Shrinker:
         return None
 
     def _reduced(self, pools: Batch | None) -> Batch | None:
-        """The pool with one user, resource or number less at a time, while the property fails; None if it does not."""
+        """The pool reduced step by step while the property fails; None if it does not fail on the pool."""
         if pools is None or self._first_proved(pools) is None:
             return None
         while not self._late:
@@ -177,13 +175,13 @@ class Shrinker:
         return pools
 
     def _first_proved(self, pools: Batch, below: tuple[Any, ...] | None = None) -> Batch | None:
-        """The smallest of the pools on which the property is proved to fail, of the first ``PROOFS``."""
+        """The smallest pool with a verified violation, among ``PROOFS`` candidates."""
         found, failing = self._failing(pools)
         sizes = {int(b): size_of(pools, int(b)) for b in failing}
         for b in sorted((b for b in sizes if below is None or sizes[b] < below), key=lambda b: sizes[b])[:PROOFS]:
             case = counterexample_of(self.name, found, b)
             proof = verified(self.mechanism, case)
-            if proof.believed:
+            if proof.confirmed:
                 self._keep(case, proof)
                 return pools[b : b + 1]
         return None
@@ -194,7 +192,7 @@ class Shrinker:
             self.best = case, proof
 
     def _moves(self, pools: Batch) -> Iterator[Batch]:
-        """Smaller pools, in batches of one shape."""
+        """Pools that are one step smaller, in batches of one shape."""
         _, n, m = pools.demands.shape
         if n > 1:
             yield from (pools.without_user(j) for j in range(n))
@@ -228,24 +226,24 @@ class Shrinker:
                 yield moves[first : first + step]
 
     def _proved(self, pools: Batch) -> tuple[Counterexample, Verified] | None:
-        """The counterexample that one pool makes, if it is confirmed."""
+        """The verified counterexample on one pool, or None."""
         found, failing = self._failing(pools)
         if not len(failing):
             return None
         case = counterexample_of(self.name, found, int(failing[0]))
         proof = verified(self.mechanism, case)
-        if not proof.believed:
+        if not proof.confirmed:
             return None
         self._keep(case, proof)
         return case, proof
 
     def _by_hypothesis(self, case: Counterexample) -> tuple[Counterexample, Verified] | None:
-        """A smaller counterexample that Hypothesis finds; None if there is none, or without Hypothesis."""
+        """A smaller counterexample found by Hypothesis, if there is one and Hypothesis is installed."""
         try:
             from hypothesis import HealthCheck, Phase, find, settings, target
             from hypothesis import strategies as st
             from hypothesis.errors import HypothesisException
-        except ImportError:  # it comes with the extra "testing"; the steps before shrink most of the way
+        except ImportError:  # of the extra "testing"; the other steps shrink most of the way
             return None
         start = Batch.of_instance(case.instance)
         bound, best = size_of(start), None
@@ -285,24 +283,24 @@ class Shrinker:
             suppress_health_check=list(HealthCheck),
             phases=(Phase.generate, Phase.target, Phase.shrink),
         )
-        with contextlib.suppress(HypothesisException):  # as for no example; `best` keeps what was found
+        with contextlib.suppress(HypothesisException):  # also raised if there is no example
             find(smaller(), breaks, settings=wanted, random=random.Random(self.seed))
         return best
 
     def _simplest_lie(self, case: Counterexample, proof: Verified) -> tuple[Counterexample, Verified]:
-        """The same pool with a lie of small numbers, if one gains at least a quarter as much."""
+        """The same pool with a misreport of small numbers, if one gains at least a quarter as much."""
         if case.lie is None or len(SIMPLE) ** case.instance.n_resources * self.each > 2.0:
             return case, proof
         start = Batch.of_instance(case.instance)
         true = start.demands[:, case.user]
         grid = np.array(list(itertools.product(SIMPLE, repeat=case.instance.n_resources)))
-        told, lies = legal(grid[None], true, start.capacities, "boosting" in self.name, self.positive)
-        told = told[0][lies[0] & (told[0] == grid).all(axis=1)]
-        if not len(told):
+        reports, lies = legal(grid[None], true, start.capacities, "boosting" in self.name, self.positive)
+        reports = reports[0][lies[0] & (reports[0] == grid).all(axis=1)]
+        if not len(reports):
             return case, proof
-        many = start[np.zeros(len(told), dtype=int)]
+        many = start[np.zeros(len(reports), dtype=int)]
         demands = many.demands.copy()
-        demands[:, case.user] = told
+        demands[:, case.user] = reports
         try:
             found = outcomes_of(self.mechanism, replace(many, demands=demands))
             truth = outcomes_of(self.mechanism, start).tasks[0, case.user]
@@ -311,10 +309,10 @@ class Shrinker:
         limit = start.limits[0, case.user]
         runs = np.where(found.ok, true_tasks(found.received(demands)[:, case.user], true, limit), 0.0)
         floor = max(truth, 1e-9) * (1 + max(self.least, min(proof.margin, 1e6) / 4))
-        for lie in sorted(told[runs >= floor].tolist(), key=lambda lie: (max(lie), sum(lie), lie))[:5]:
+        for lie in sorted(reports[runs >= floor].tolist(), key=lambda lie: (max(lie), sum(lie), lie))[:5]:
             simple = replace(case, lie=tuple(lie))
             again = verified(self.mechanism, simple)
-            if again.believed:
+            if again.confirmed:
                 return simple, again
         return case, proof
 
@@ -323,7 +321,7 @@ class Shrinker:
 
 
 def smaller_cluster(instance: Instance, fails: Callable[[Instance], bool], seconds: float) -> Instance:
-    """The smallest cluster found on which ``fails`` still holds: fewer users, servers, resources, smaller numbers."""
+    """The smallest cluster found on which ``fails`` still holds."""
     clock = Clock(seconds)
     again = True
     while again:
@@ -333,7 +331,7 @@ def smaller_cluster(instance: Instance, fails: Callable[[Instance], bool], secon
                 return instance
             try:
                 again = fails(smaller)
-            except OutOfTime:
+            except Late:
                 return instance
             if again:
                 instance = smaller
@@ -342,7 +340,7 @@ def smaller_cluster(instance: Instance, fails: Callable[[Instance], bool], secon
 
 
 def _one_step_smaller(instance: Instance) -> Iterator[Instance]:
-    """Clusters that are one step smaller, the largest steps first."""
+    """Clusters that are one step smaller, larger steps first."""
     demands, capacities, eligible = instance.demands, instance.capacities, instance.eligible
     for kept in _all_but_one(instance.n_users):
         yield instance.select_users(kept)
@@ -366,12 +364,12 @@ def _one_step_smaller(instance: Instance) -> Iterator[Instance]:
 
 
 def _all_but_one(size: int) -> Iterator[NDArray[np.int64]]:
-    """Indices without one of them, for each; nothing for a single one."""
+    """All indices but one, for each one; nothing if there is only one."""
     yield from (np.delete(np.arange(size), k) for k in range(size) if size > 1)
 
 
 def _if_valid(instance: Instance, **changes: Any) -> Iterator[Instance]:
-    """The instance with changes and default labels; nothing where it is invalid, as for a user without demands."""
+    """The instance with changes and default labels, unless it is invalid."""
     names = ("demands", "capacities", "eligible", "weights", "task_limits")
     with contextlib.suppress(InvalidInstance):
         yield Instance(**{name: getattr(instance, name) for name in names} | changes)

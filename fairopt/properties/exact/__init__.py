@@ -1,6 +1,4 @@
-"""Witnesses confirmed by an independent computation, mostly in fractions.
+"""Independent computations that confirm witnesses, mostly in fractions.
 
-* `confirm`: whether a witness is confirmed, and its margin. Shares and mechanisms are computed a second time here, on
-  purpose.
-* `pool`: answers on one pool in fractions, or to fifty digits.
+* `confirm`: verification of a counterexample. `pool`: answers on one pool, in fractions or to fifty digits.
 """

@@ -1,4 +1,4 @@
-"""Verification of a witness: it is computed again, and its margin taken after all errors are allowed for."""
+"""Verification of a counterexample: answers are recomputed, and errors are deducted from the margin."""
 
 from __future__ import annotations
 
@@ -48,6 +48,7 @@ from fairopt.properties.margins import MARGINS, exact_envy
 from fairopt.properties.misreports.best import lying_instance
 from fairopt.properties.uncertainty import error_bound
 from fairopt.properties.units import quotient
+from fairopt.tolerances import NOISE
 
 __all__ = [
     "Counterexample",
@@ -61,11 +62,10 @@ __all__ = [
 
 Row = list[Fraction]
 
-LEAST = 1e-9  # margin of a witness that is believed; those of exact fractions are exact
-ROOTS = Fraction(1, 10**25)  # error of what was computed to fifty digits
-APART = 1e-3  # relative: two methods further apart than this do not confirm each other
-TIMES = 10  # times the difference of two methods: the error allowed for
-AGAIN = Fraction(1, 10**6)  # error allowed for where a mechanism cannot be computed in another way
+ROOTS = Fraction(1, 10**25)  # relative error of results computed to fifty digits
+APART = 1e-3  # relative difference from which two methods do not confirm each other
+TIMES = 10  # the error assumed, over the difference of two methods
+AGAIN = Fraction(1, 10**6)  # relative error assumed where a mechanism is only run again
 
 
 class _NotDeterministicError(OutOfDomain):
@@ -73,7 +73,7 @@ class _NotDeterministicError(OutOfDomain):
 
 
 class _TiedError(OutOfDomain):
-    """Two solvers give different answers to a policy, both certified."""
+    """Two solvers give different certified answers to a policy."""
 
     def __init__(self, message: str, first: Allocation) -> None:
         super().__init__(message)
@@ -82,18 +82,18 @@ class _TiedError(OutOfDomain):
 
 @dataclass(frozen=True)
 class Counterexample:
-    """What is said to break a property: an instance on one pool, the user concerned, and what changes."""
+    """An instance on one pool on which a property may fail, and for whom."""
 
-    property: str  # by its canonical name
+    property: str  # canonical name
     instance: Instance
-    user: int  # the user who loses, envies, lies or could run more
-    lie: tuple[float, ...] | None = None  # the demands that it reports
+    user: int  # who loses, envies, lies or could run more
+    lie: tuple[float, ...] | None = None  # the demands that the user reports
     changed: Instance | None = None  # the instance after a user has left or a capacity has grown
 
 
 @dataclass(frozen=True)
 class Recomputed:
-    """Every answer that a notion allows (at least one, and all corners where there are many), and how it was found."""
+    """All optimal answers (of many, all vertices), and how they were found."""
 
     answers: tuple[ExactAnswer, ...]
     how: str
@@ -101,23 +101,22 @@ class Recomputed:
 
 @dataclass(frozen=True)
 class Verified:
-    """A relative margin after all errors are allowed for, and how it was computed; ``random``: two calls differ."""
+    """A relative margin after errors are deducted, and how it was computed; ``random`` if two calls differ."""
 
     margin: float
     how: str
     random: bool = False
 
     @property
-    def believed(self) -> bool:
-        """Whether the property is broken beyond doubt."""
-        return self.margin > LEAST
+    def confirmed(self) -> bool:
+        """Whether the property fails beyond all errors."""
+        return self.margin > NOISE
 
 
 def verified(mechanism: Any, case: Counterexample) -> Verified:
-    """Compute a witness again, independently of how it was found.
+    """Recompute a counterexample independently of how it was found.
 
-    The margin is at most 0 if the property is not broken, or if that could not be confirmed; ``how`` says why. Where
-    solvers give different answers, both certified, the mechanism's own answer is tested for Pareto efficiency.
+    The margin is at most 0 if the property holds or the violation could not be confirmed; ``how`` says why.
     """
     pool = ExactPool.of(case.instance)
     if case.instance.n_servers == 1 and not alone(pool, case.user):
@@ -128,16 +127,16 @@ def verified(mechanism: Any, case: Counterexample) -> Verified:
         return Verified(-np.inf, f"could not be computed again: {refusal}", True)
     except FairoptError as refusal:
         return Verified(-np.inf, f"could not be computed again: {refusal}")
-    except Exception as error:  # any exception of the mechanism or of a solver
+    except Exception as error:
         return Verified(-np.inf, f"could not be confirmed: {type(error).__name__}: {error}")
 
 
 def _verified(mechanism: Any, case: Counterexample, pool: ExactPool) -> Verified:
-    """The margin by a second computation; where two methods find different optima, by the mechanism's own answer."""
+    """The margin of the recomputed answers."""
     try:
         truth = recomputed(mechanism, case.instance)
     except _TiedError as tied:
-        if case.property != "pareto":  # a dominated answer that is optimal too is the finding
+        if case.property != "pareto":  # that one of two optima is dominated is the finding
             raise
         truth = _by_running_again(mechanism, tied.first, str(tied))
     other = None
@@ -149,8 +148,8 @@ def _verified(mechanism: Any, case: Counterexample, pool: ExactPool) -> Verified
     if case.property == "bottleneck" and len(truth.answers) > 1:
         return Verified(-np.inf, f"{how}: there are many optima")
     if case.property == "envy-free" and len(truth.answers) > 1:
-        # what a user would run on another's bundle is concave in the tasks: a user who envies the same other at all
-        # corners envies it between them; one who envies different users need not envy any there
+        # a user who envies the same other at all vertices envies it at all optima, since tasks on the other's bundle
+        # are concave
         others = (k for k in range(case.instance.n_users) if k != case.user)
         return Verified(
             float(max(min(exact_envy(pool, case.user, k, one) for one in truth.answers) for k in others)), how
@@ -164,9 +163,8 @@ def _verified(mechanism: Any, case: Counterexample, pool: ExactPool) -> Verified
 def recomputed(mechanism: Any, instance: Instance) -> Recomputed:
     """Answers of a mechanism on one pool, by an independent computation where there is one.
 
-    Exact fractions for leximin of any share, for the largest sum of shares (all corners) and for bundles; fifty digits
-    where shares or alpha-fairness have roots. For other policies two methods must agree; other mechanisms are run
-    again. Raises a `FairoptError` if there is no answer, or two methods disagree.
+    Leximin, totals and bundles are computed in fractions, roots to fifty digits. For other policies two methods must
+    agree; other mechanisms are run again. Raises a `FairoptError` if there is no answer, or two methods disagree.
     """
     if instance.n_servers > 1 or int(instance.counts[0]) > 1:
         raise OutOfDomain(f"{instance!r}: witnesses are verified on one pool; use instance.pooled()")
@@ -184,7 +182,7 @@ def recomputed(mechanism: Any, instance: Instance) -> Recomputed:
 
 
 def _of_policy(policy: Policy, instance: Instance) -> Recomputed | None:
-    """By its definition, where that is one of those in `exact.pool`."""
+    """The answers by the definitions in `exact.pool`; None for other policies."""
     pool, objective = ExactPool.of(instance), policy.objective
     if type(objective) is WeightedLog:
         return _of_bundles(policy, objective, pool, instance)
@@ -194,17 +192,17 @@ def _of_policy(policy: Policy, instance: Instance) -> Recomputed | None:
     if term is None or not term.is_simple:
         return None
     objective.check(instance)  # OutOfDomain, as for the policy itself
-    worth, error, how = coefficients_of(term.share, pool, instance)
+    per_task, error, how = coefficients_of(term.share, pool, instance)
     if term.alpha is None:  # fairopt's max-min answer is the leximin one
-        return Recomputed((_exact(pool, leximin(pool, worth), error),), how)
+        return Recomputed((_exact(pool, leximin(pool, per_task), error),), how)
     if term.is_linear:
-        corners = max_sum(pool, worth)
+        corners = max_sum(pool, per_task)
         if corners is None:
             return None
         many = f", at each of {len(corners)} optimal corners" if len(corners) > 1 else ""
         return Recomputed(tuple(_exact(pool, tasks, error) for tasks in corners), how + many)
     near = policy.allocate(instance).tasks
-    found = alpha_fair(pool, worth, term.alpha, near.tolist())
+    found = alpha_fair(pool, per_task, term.alpha, near.tolist())
     if found is None:
         return None
     return Recomputed((_exact(pool, found, ROOTS),), "optimality conditions to 30 digits")
@@ -226,7 +224,7 @@ def _of_bundles(policy: Policy, objective: WeightedLog, pool: ExactPool, instanc
 
 
 def coefficients_of(share: Share, pool: ExactPool, instance: Instance) -> tuple[Row, Fraction, str]:
-    """Coefficients of a share by its definition, how far off they may be, and how they were computed."""
+    """Coefficients of a share by its definition, their relative error, and how they were computed."""
     ratios, exact = pool.ratios, (Fraction(0), "exact fractions")
     if type(share) is Tasks:
         return [Fraction(1)] * len(ratios), *exact
@@ -259,29 +257,28 @@ def _norm(row: Row, p: float) -> Fraction:
 
 
 def _by_second_way(mechanism: Any, instance: Instance) -> Recomputed:
-    """By two methods that agree, or by a second run."""
+    """The answer on which two methods agree, or that of a second run."""
     first = checked(mechanism, instance.replace())
     found = second_answer(mechanism, first)
     if found is None:
         return _by_running_again(mechanism, first)
-    apart = _difference(first, found[0])
-    if apart > APART:
-        raise _TiedError(f"two methods differ by {apart:.1g} of what a user could run alone", first)
+    difference = _difference(first, found[0])
+    if difference > APART:
+        raise _TiedError(f"two methods differ by {difference:.1g} of what a user could run alone", first)
     return _with_error(first, *found)
 
 
 def _by_running_again(mechanism: Any, first: Allocation, instead: str = "") -> Recomputed:
-    """The answer of a second run, where no other method is known, or another does not settle it."""
+    """The answer, compared with that of a second run."""
     second = checked(mechanism, first.instance.replace())
-    if (apart := _difference(first, second)) > float(AGAIN):
-        raise _NotDeterministicError(f"two calls differ by {apart:.1g} of what a user runs alone")
+    if (difference := _difference(first, second)) > float(AGAIN):
+        raise _NotDeterministicError(f"two calls differ by {difference:.1g} of what a user runs alone")
     how = "run again, and measured in fractions"
     return _with_error(first, second, f"its own answer, {how}; {instead}" if instead else how)
 
 
 def _with_error(first: Allocation, second: Allocation, how: str) -> Recomputed:
-    """An answer, and how far off it may be, judging by a second one."""
-    # solvers can stop at the same wrong point of a flat optimum, so the proved gaps count too
+    """An answer, with its error estimated from a second one and from both gaps."""
     off = np.maximum(error_bound(first), error_bound(second)) * np.asarray(first.tasks)
     granted = max(TIMES * Fraction(_difference(first, second)), AGAIN)
     pool = ExactPool.of(first.instance)
@@ -293,22 +290,19 @@ def _with_error(first: Allocation, second: Allocation, how: str) -> Recomputed:
 
 
 def second_answer(mechanism: Any, first: Allocation) -> tuple[Allocation, str] | None:
-    """The answer of the general method with another solver than that of ``first``, and both names; None without one.
-
-    Mechanisms that are not policies have none.
-    """
+    """The answer of a policy by the cone method with another solver than that of ``first``, and how it was found."""
     if not isinstance(mechanism, Policy) or "solver" not in inspect.signature(mechanism.allocate).parameters:
         return None
     here = set(installed())
     for solver in (s for s in CONE_CHAIN if s in here and s != first.certificate.solver):
-        with contextlib.suppress(FairoptError):  # the next solver may do
+        with contextlib.suppress(FairoptError):  # try the next solver
             second = mechanism.allocate(first.instance, method="cone", solver=solver, **time_left(mechanism))
             return second, f"two methods ({first.certificate.method}, {solver}) agree"
     return None
 
 
 def _exact(pool: ExactPool, tasks: Row, part: Fraction, bundles: list[Row] | None = None) -> ExactAnswer:
-    """An answer whose error is a part of what each user could run alone; bundles are tasks times demands by default."""
+    """An answer with an error relative to the tasks that each user could run alone."""
     held = bundles or [[x * d for d in row] for x, row in zip(tasks, pool.demands, strict=True)]
     return ExactAnswer(tasks, held, [part * alone(pool, j) for j in range(len(tasks))])
 
@@ -324,7 +318,7 @@ def _difference(one: Allocation, other: Allocation) -> float:
 
 
 def _with_users_left_out(found: Recomputed, part: list[int], instance: Instance) -> Recomputed:
-    """The answers with the users of a task limit of 0, who run nothing."""
+    """The answers extended to users with a task limit of 0."""
     where = {j: k for k, j in enumerate(part)}
     zero, nothing = Fraction(0), [Fraction(0)] * instance.n_resources
 

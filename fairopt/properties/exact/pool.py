@@ -1,7 +1,6 @@
-"""One pool computed again without `fairopt.methods`: in exact fractions, or to fifty digits where there are roots.
+"""Notions on one pool, written from their definitions in fractions, or to fifty digits where there are roots.
 
-Written from the definitions, for the few users and resources of a witness: slow, short, and without any code of the
-methods whose answers it verifies.
+For small witnesses: slow, and without any code of `fairopt.methods`.
 """
 
 from __future__ import annotations
@@ -37,14 +36,14 @@ __all__ = [
 Row = list[Fraction]
 
 DIGITS = 50  # of Newton's method on prices
-TIE = Fraction(TIED)  # part of the definition of bundles: who is dominant, and what is scarce
-CLOSE = Decimal(10) ** -35  # how well its conditions must hold
-MOST_CORNERS = 20_000  # combinations of conditions tried for the corners of a polytope
+CLOSE = Decimal(10) ** -35  # its tolerance
+TIE = Fraction(TIED)  # of the definition of bundles: dominance and scarcity
+MOST_CORNERS = 20_000  # combinations of constraints tried for the vertices of a polytope
 
 
 @dataclass(frozen=True)
 class ExactPool:
-    """Users who take part and one pool, in fractions (of the floats as they are)."""
+    """An instance on one pool, in fractions equal to its floats."""
 
     demands: list[Row]
     capacities: Row
@@ -53,7 +52,7 @@ class ExactPool:
 
     @classmethod
     def of(cls, instance: Instance) -> ExactPool:
-        """An instance on one pool."""
+        """The pool of an instance."""
         limits = [None if np.isinf(t) else Fraction(float(t)) for t in instance.task_limits]
         demands = [[Fraction(float(v)) for v in row] for row in instance.per_server_demands[:, 0]]
         total = [Fraction(float(v)) for v in instance.total_capacities]
@@ -67,7 +66,7 @@ class ExactPool:
         ]
 
     def leftover(self, tasks: Sequence[Fraction]) -> Row:
-        """Units that tasks leave."""
+        """Units of each resource that tasks leave over."""
         used = [
             sum((x * d[i] for x, d in zip(tasks, self.demands, strict=True)), Fraction(0))
             for i in range(len(self.capacities))
@@ -77,44 +76,44 @@ class ExactPool:
 
 @dataclass(frozen=True)
 class ExactAnswer:
-    """Tasks of all users, what they hold, and by how many tasks each user's may be off, in fractions."""
+    """Tasks and bundles of all users, and bounds on the errors of tasks, in fractions."""
 
     tasks: Row
     bundles: list[Row]
     error: Row
 
     def least(self, j: int) -> Fraction:
-        """Tasks of a user at least."""
+        """A lower bound on a user's tasks."""
         return self.tasks[j] - self.error[j]
 
     def most(self, j: int) -> Fraction:
-        """Tasks of a user at most."""
+        """An upper bound on a user's tasks."""
         return self.tasks[j] + self.error[j]
 
     def held(self, j: int) -> Row:
-        """What a user holds at least."""
+        """A lower bound on a user's bundle."""
         part = max(1 - self.error[j] / self.tasks[j], Fraction(0)) if self.tasks[j] else Fraction(1)
         return [b * part for b in self.bundles[j]]
 
 
 def alone(pool: ExactPool, j: int) -> Fraction:
-    """Tasks that a user could run with everything, up to its limit."""
+    """Tasks that a user could run alone, up to its limit."""
     return cut(tasks_within(pool.capacities, pool.demands[j]), pool.limits[j])
 
 
 def own_slice(pool: ExactPool, j: int) -> Fraction:
-    """Tasks that a user could run on its slice of everything, up to its limit."""
+    """Tasks that a user could run on its own slice, up to its limit."""
     part = pool.weights[j] / sum(pool.weights)
     return cut(part * tasks_within(pool.capacities, pool.demands[j]), pool.limits[j])
 
 
 def tasks_within(bundle: Row, demands: Row) -> Fraction:
-    """Tasks that a bundle is enough for."""
+    """Tasks that fit on a bundle."""
     return min(b / d for b, d in zip(bundle, demands, strict=True) if d)
 
 
 def cut(tasks: Fraction, limit: Fraction | None) -> Fraction:
-    """No more tasks than a limit."""
+    """Tasks cut at a limit."""
     return tasks if limit is None else min(tasks, limit)
 
 
@@ -137,8 +136,8 @@ def leximin(pool: ExactPool, per_task: Row) -> Row:
     return tasks
 
 
-def max_sum(pool: ExactPool, worth: Row) -> list[Row] | None:
-    """All corners at which ``sum worth x`` is largest, or None if there are too many to look at."""
+def max_sum(pool: ExactPool, coefficients: Row) -> list[Row] | None:
+    """All vertices that maximise ``sum c_j x_j``; None if there are too many candidates."""
     n = len(pool.demands)
     rows: list[tuple[Row, Fraction]] = [
         ([d[i] for d in pool.demands], c) for i, c in enumerate(pool.capacities) if any(d[i] for d in pool.demands)
@@ -156,7 +155,7 @@ def max_sum(pool: ExactPool, worth: Row) -> list[Row] | None:
             continue
         if any(limit is not None and v > limit for v, limit in zip(x, pool.limits, strict=True)):
             continue
-        value = sum((c * v for c, v in zip(worth, x, strict=True)), Fraction(0))
+        value = sum((c * v for c, v in zip(coefficients, x, strict=True)), Fraction(0))
         if value > best:
             best, corners = value, []
         if value == best and x not in corners:
@@ -167,8 +166,8 @@ def max_sum(pool: ExactPool, worth: Row) -> list[Row] | None:
 def alpha_fair(pool: ExactPool, per_task: Row, alpha: float, near: Sequence[float]) -> Row | None:
     """Tasks of weighted alpha-fairness to thirty digits, alpha > 0, or None if Newton's method does not converge.
 
-    ``near`` is only the start: what is returned fulfils the necessary and sufficient conditions that at prices ``p`` of
-    the full resources user j runs ``x_j = min(T_j, (w_j^alpha c_j^(1-alpha) / (g_j . p))^(1/alpha))``.
+    ``near`` is a starting point. The result satisfies the optimality conditions: at prices ``p`` of the full resources
+    user j runs ``x_j = min(T_j, (w_j^alpha c_j^(1-alpha) / (g_j . p))^(1/alpha))``.
     """
     with localcontext() as context:
         context.prec = DIGITS
@@ -183,7 +182,7 @@ def _alpha_fair(pool: ExactPool, per_task: Row, alpha: Decimal, near: Sequence[f
     limits = [None if limit is None else _decimal(limit) for limit in pool.limits]
     scale = [
         _decimal(w) ** alpha * _decimal(c) ** (1 - alpha) for w, c in zip(pool.weights, per_task, strict=True)
-    ]  # what one task is worth at x = 1: w^alpha c^(1-alpha)
+    ]  # marginal utility of a task at x = 1
     everything = [limit for limit in pool.limits if limit is not None]
     if len(everything) == len(g) and min(pool.leftover(everything)) >= 0:
         return everything
@@ -216,7 +215,7 @@ def _newton(
     priced: list[int],
     prices: list[Decimal],
 ) -> list[Decimal] | None:
-    """Prices of these resources at which they are exactly full and no other is overfull."""
+    """Tasks at prices of these resources at which they are exactly full and no other is overfull."""
     one = Decimal(1)
     for _ in range(60):
         cost = [sum((row[i] * p for i, p in zip(priced, prices, strict=True)), Decimal(0)) for row in g]
@@ -238,7 +237,7 @@ def _newton(
         step = solve_equations(slope, [excess[i] for i in priced])
         if step is None:
             return None
-        # a price never falls to a tenth or below, nor rises to more than ten times at once
+        # damped: no price changes by more than a factor of ten
         prices = [min(max(p + d, p / 10), p * 10) for p, d in zip(prices, step, strict=True)]
     return None
 
@@ -276,10 +275,10 @@ def ffmra(pool: ExactPool, units: str) -> list[Row]:
         for mine in (0, 1):
             if not groups[mine]:
                 parts[mine], parts[1 - mine] = Fraction(0), capacity
-        asked = [sum((pool.demands[j][i] for j in group), Fraction(0)) for group in groups]
-        short = sum(asked) > capacity * (1 + TIE)
+        requested = [sum((pool.demands[j][i] for j in group), Fraction(0)) for group in groups]
+        short = sum(requested) > capacity * (1 + TIE)
         if short:
-            parts = [min(max(parts[k], capacity - asked[1 - k]), asked[k]) for k in (0, 1)]
+            parts = [min(max(parts[k], capacity - requested[1 - k]), requested[k]) for k in (0, 1)]
         for group, part in zip(groups, parts, strict=True):
             open_users = list(group)
             while open_users:
@@ -293,7 +292,7 @@ def ffmra(pool: ExactPool, units: str) -> list[Row]:
 
 
 def solve_equations(a: Sequence[Sequence[Any]], b: Sequence[Any]) -> list[Any] | None:
-    """The solution of square linear equations in fractions or decimals; None if there is not exactly one."""
+    """The solution of square linear equations in fractions or decimals; None if they are singular."""
     n = len(b)
     rows = [[*row, v] for row, v in zip(a, b, strict=True)]
     for k in range(n):
@@ -309,13 +308,13 @@ def solve_equations(a: Sequence[Sequence[Any]], b: Sequence[Any]) -> list[Any] |
 
 
 def _dominant(pool: ExactPool) -> list[int]:
-    """Each user's dominant resource: the first of the largest ratios, with ties as `dominance_of` has them."""
+    """Each user's dominant resource: the first of the largest ratios, with the ties of `dominance_of`."""
     least = [max(row) * (1 - TIE) for row in pool.ratios]
     return [next(i for i, ratio in enumerate(row) if ratio >= v) for row, v in zip(pool.ratios, least, strict=True)]
 
 
 def _bases(pool: ExactPool, dominant: list[int], i: int) -> Row:
-    """The larger of request and fair share where resource i is dominant, the smaller elsewhere."""
+    """The larger of request and fair share of users for whom resource i is dominant, the smaller of others."""
     fair = pool.capacities[i] / len(pool.demands)
     return [max(fair, d[i]) if dominant[j] == i else min(fair, d[i]) for j, d in enumerate(pool.demands)]
 

@@ -1,5 +1,4 @@
-"""What papers claim of fairness notions, with verdicts.
+"""Claims of papers about fairness notions, with verdicts.
 
-* `claims`: one claim, the papers, all claims, and their tables. `claims.csv` and `cases.csv` hold the claims, and the
-  instances that decide them.
+* `claims`: the claims and their tables, read from `claims.csv` and `cases.csv`.
 """

@@ -1,9 +1,8 @@
-"""What papers claim of fairness notions, with verdicts; the claims are in ``claims.csv`` and ``cases.csv``.
+"""Claims of papers about fairness notions, with verdicts, from ``claims.csv`` and ``cases.csv``.
 
-In the tables, numbers of a row are separated by spaces and rows by semicolons; users count from 0. ``searched`` counts
-the instances of a search for a counterexample: half with positive demands and half with zeros, 2 to 4 users, 2 or 3
-resources, small integers, and six families of misreports each (on servers: 2 users, 2 servers, 2 resources);
-``tests/properties/literature/test_claims.py`` repeats a part of it.
+In these files spaces separate numbers of a row and semicolons separate rows; users count from 0. ``searched`` is the
+number of instances of a search for counterexamples, with 2 to 4 users, 2 or 3 resources (on servers, 2 each) and small
+integers, half of them with zero demands. ``tests/properties/literature/test_claims.py`` repeats a part of it.
 """
 
 from __future__ import annotations
@@ -45,8 +44,7 @@ PAPERS = {
     ),
     "Kash et al. 2014": "No Agent Left Behind: Dynamic Fair Division of Multiple Resources (dynamic DRF)",
 }
-# What papers claim beside the properties that `check` and `audit` know.
-OTHER = {
+OTHER = {  # subjects of claims that are no properties of `check` or `audit`
     "answer": "what the answer is",
     "efficiency": "how many tasks run in total",
     "full-use": "every resource is allocated and used",
@@ -58,21 +56,21 @@ class Case:
     """An instance that decides a claim, in numbers that can be checked by hand."""
 
     demands: tuple[tuple[int, ...], ...]  # by user and resource
-    capacities: tuple[Any, ...]  # integers, or tuples of them by server
-    tasks: tuple[Fraction, ...]  # the answer, exactly; or, where it has no short form, the best that has the property
-    breaks: str  # the property that fails here: that of the claim
-    why: str  # in one sentence, in what way
-    mechanism: str | None = None  # as for `named_policy`: that of the claim, or another
+    capacities: tuple[Any, ...]  # integers, or tuples of integers by server
+    tasks: tuple[Fraction, ...]  # the exact answer, or the best one with the property if that has no short form
+    breaks: str  # the property that fails here
+    why: str  # a sentence
+    mechanism: str | None = None  # for `named_policy`
     user: int | None = None  # who loses, envies or lies
     misreport: tuple[int, ...] | None = None  # the demands that ``user`` reports
     leaves: int | None = None  # the user who leaves
     more: tuple[int, ...] | None = None  # the larger capacities
-    after: tuple[Fraction, ...] | None = None  # tasks then, of the users who are left: true tasks of the liar
+    after: tuple[Fraction, ...] | None = None  # tasks of the remaining users after that, true ones for the liar
     instead: tuple[Fraction, ...] | None = None  # feasible tasks that dominate ``tasks``, or have a larger objective
 
     @property
     def instance(self) -> Instance:
-        """The instance, for the package."""
+        """The case as an `Instance`."""
         return Instance(np.array(self.demands, dtype=float), np.array(self.capacities, dtype=float))
 
     def __str__(self) -> str:
@@ -81,21 +79,21 @@ class Case:
 
 @dataclass(frozen=True)
 class Claim:
-    """What a paper says of a mechanism, and whether it is so."""
+    """A claim of a paper about a mechanism, with a verdict."""
 
     paper: str  # a key of `PAPERS`
     where: str  # theorem, section or table
-    mechanism: str  # one of the family claimed about, as for `named_policy`: ``claim.make()`` makes it
+    mechanism: str  # a member of the family, for `named_policy`; ``claim.make()`` makes it
     about: str  # the mechanism in the paper's words, as ``FDS, beta > 1``
     property: str  # a name of `PROPERTIES` or of `OTHER`
     says: str  # ``satisfies``, ``violates``, ``not guaranteed`` or a short quotation
-    conditions: str  # under which it is claimed, or under which it is true; empty for none
-    verdict: str  # of the claim, not of the property: ``proved``, ``refuted``, or ``holds on N instances``
+    conditions: str  # under which the claim is made, or true; may be empty
+    verdict: str  # on the claim: ``proved``, ``refuted``, or ``holds on N instances``
     argument: str
-    cases: tuple[Case, ...] = ()  # instances that decide it: where something fails as claimed, they prove the claim
-    searched: int = 0  # instances searched for a counterexample; none was found unless the verdict is ``refuted``
-    note: str = ""  # what is ambiguous, and the reading taken
-    machine: str = ""  # what `prove` says of the property, by numbers of users n and resources m; empty for nothing
+    cases: tuple[Case, ...] = ()  # instances that prove or refute the claim
+    searched: int = 0  # instances searched for a counterexample
+    note: str = ""  # the interpretation of ambiguous claims
+    machine: str = ""  # the result of `prove`, by numbers of users n and resources m; may be empty
 
     def __post_init__(self) -> None:
         if self.paper not in PAPERS:
@@ -110,7 +108,7 @@ class Claim:
         return named_policy(self.mechanism)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data, with fractions as text and without what is None."""
+        """The claim as plain data, with fractions as text and without None."""
 
         def plain(fields: list[tuple[str, Any]]) -> dict[str, Any]:
             fractions = ("tasks", "after", "instead")
@@ -134,8 +132,7 @@ def _rows_of(text: str) -> tuple[tuple[int, ...], ...]:
     return tuple(map(_integers, text.split(";")))
 
 
-# Columns of cases.csv that are not text.
-READ: dict[str, Callable[[str], Any]] = {
+READ: dict[str, Callable[[str], Any]] = {  # columns of cases.csv that are not text
     "demands": _rows_of,
     "capacities": lambda text: _rows_of(text) if ";" in text else _integers(text),
     "tasks": _fractions,
@@ -154,7 +151,7 @@ def _records(name: str) -> list[dict[str, Any]]:
 
 
 def _table() -> tuple[Claim, ...]:
-    """All claims; a case breaks the property of its claim, for the claim's mechanism unless it names another."""
+    """All claims; cases have the property of their claim, and its mechanism unless they name another."""
     cases = {
         case.pop("name"): {name: READ.get(name, str)(text) for name, text in case.items() if text}
         for case in _records("cases.csv")
@@ -170,14 +167,13 @@ def _table() -> tuple[Claim, ...]:
 
 TABLE = _table()
 
-# -- what is asked of them ------------------------------------------------------------------------------------------
+# -- tables ---------------------------------------------------------------------------------------------------------
 
 
 def claims(paper: str | None = None) -> tuple[Claim, ...]:
-    """Every property claim of the papers, with our verdict.
+    """All claims, or those of the papers whose authors, year, title or notions contain ``paper``, as ``k-DF``.
 
-    ``paper`` keeps those of papers in whose line of `PAPERS` (authors, year, title, notions) these words stand, as
-    ``DRF``, ``k-DF``, ``Joe-Wong`` or ``Hamzeh et al. 2019``; `InvalidBlock` where there is none.
+    `InvalidBlock` if no paper does.
 
     Examples
     --------
@@ -197,7 +193,7 @@ def claims(paper: str | None = None) -> tuple[Claim, ...]:
 
 
 def summary(found: Iterable[Claim]) -> str:
-    """How many claims have each verdict, in a sentence.
+    """The number of claims with each verdict, in words.
 
     Examples
     --------
@@ -212,7 +208,7 @@ def summary(found: Iterable[Claim]) -> str:
 
 
 def markdown(found: Iterable[Claim] = TABLE) -> str:
-    """A table in Markdown with a line for each claim, and a list of what refutes the refuted ones.
+    """A Markdown table of claims, and a list of the evidence against refuted ones.
 
     Neighbouring claims that differ in the property only share a line. Proofs are by z3 for 2, 3 and 4 resources unless
     the table says otherwise.
@@ -243,10 +239,7 @@ def markdown(found: Iterable[Claim] = TABLE) -> str:
 
 
 def tables(found: Iterable[Claim] = TABLE, reasons: bool = False) -> list[RenderableType]:
-    """The claims for a terminal, a title and a table for each paper; the library itself prints nothing.
-
-    With ``reasons`` every claim's argument, instance and note stand beside it; without, only where an instance decides.
-    """
+    """A title and a Rich table for each paper, with the arguments and notes of all claims if ``reasons``."""
     from rich import box
     from rich.table import Table
     from rich.text import Text
@@ -266,8 +259,8 @@ def tables(found: Iterable[Claim] = TABLE, reasons: bool = False) -> list[Render
             refuted = claim.verdict == "refuted"
             why = _evidence(claim, notes=reasons) if reasons or refuted or claim.cases else ""
             style = "bold red" if refuted else ""
-            said = claim.where, _claimed(claim), Text(claim.verdict, style=style), claim.machine, why
-            table.add_row(*(cell if isinstance(cell, Text) else Text(cell) for cell in said))
+            cells = claim.where, _claimed(claim), Text(claim.verdict, style=style), claim.machine, why
+            table.add_row(*(cell if isinstance(cell, Text) else Text(cell) for cell in cells))
         parts += [Text(f"{paper}: {title}", style="bold"), table]
     return parts
 

@@ -1,5 +1,4 @@
-"""Profitable misreports: what a user gains by reporting false demands.
+"""Profitable misreports of demands.
 
-* `best`: the best misreport of one user, or of every user of many pools, verified; the search for it.
-* `families`: kinds of false reports.
+* `best`: the search for the most profitable misreport. `families`: the reports that it tries.
 """

@@ -1,7 +1,7 @@
-"""Families of false reports, for many users at once: each finds what others do not.
+"""Families of false reports, for many users at once.
 
-A case is one user of one instance. Its truth is a row of M demands, with a capacity (room) for each: of the resources,
-or of the resources of all servers end to end where demands differ by server.
+A case is one user of one instance. Its truth is a row of M demands with their capacities (``room``), by resource, or by
+server and resource where demands differ by server.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ __all__ = ["FAMILIES", "climbs", "legal", "reports"]
 Float = NDArray[np.float64]
 Bool = NDArray[np.bool_]
 
-FAMILIES = ("scale", "grid", "co-dominant", "single", "zero", "random")  # and "climb", which starts from their best
+FAMILIES = ("scale", "grid", "co-dominant", "single", "zero", "random")  # "climb" starts from the best of these
 SCALES = (0.01, 0.03, 0.1, 0.2, 0.3, 0.5, 0.7, 0.8, 0.9, 0.95, 0.99, 1.01, 1.05, 1.1, 1.25, 1.5, 2, 3, 5, 10)
 SINGLES = (0.01, 0.1, 0.3, 0.5, 0.7, 0.8, 0.9, 0.95, 0.99, 1.01, 1.05, 1.1, 1.2, 1.35, 1.5, 2, 3, 5, 10, 100)
-NEAR = (0.5, 0.8, 0.9, 0.95, 0.99, 0.999, 1.0, 1.001, 1.01, 1.05, 1.1, 1.25, 1.5, 2)  # of the largest other ratio
-FROM_ZERO = (0.001, 0.01, 0.05, 0.1, 0.2, 0.3, 0.5, 0.8, 0.9, 0.99, 1.0, 1.01, 1.1, 1.5, 2)  # of the dominant ratio
+NEAR = (0.5, 0.8, 0.9, 0.95, 0.99, 0.999, 1.0, 1.001, 1.01, 1.05, 1.1, 1.25, 1.5, 2)  # times the largest other ratio
+FROM_ZERO = (0.001, 0.01, 0.05, 0.1, 0.2, 0.3, 0.5, 0.8, 0.9, 0.99, 1.0, 1.01, 1.1, 1.5, 2)  # times the dominant ratio
 LARGEST_ENTRY = 8  # of integers in the grid
 
 
 def reports(family: str, truth: Float, room: Float, rng: np.random.Generator, most: int, servers: int = 1) -> Float:
-    """Reports of one family, (n_cases, K, M), at most ``most`` of each case; not all of them are lies (see `legal`)."""
+    """Reports of one family, (n_cases, K, M), with K at most ``most``; `legal` tells which of them are false."""
     make = {
         "scale": _scaled,
         "grid": _grid,
@@ -41,28 +41,28 @@ def reports(family: str, truth: Float, room: Float, rng: np.random.Generator, mo
 
 
 def legal(
-    told: Float, truth: Float, room: Float, boosting: bool, positive: bool, servers: int = 1
+    reported: Float, truth: Float, room: Float, boosting: bool, positive: bool, servers: int = 1
 ) -> tuple[Float, Bool]:
-    """Reports (n_cases, K, M) made legal, and which of them (n_cases, K) are lies then.
+    """Reports (n_cases, K, M) made legal, and which of them (n_cases, K) are then false.
 
-    A resource without capacity cannot be demanded. ``boosting``: only reports of at least the truth; ``positive``: only
-    reports that are positive wherever the truth is and there is capacity.
+    A resource without capacity cannot be demanded. With ``boosting`` reports are at least the truth, with ``positive``
+    they are positive where the truth is.
     """
     true = truth[:, None]
-    told = np.where(room[:, None] > 0, told, true)
+    reported = np.where(room[:, None] > 0, reported, true)
     if boosting:
-        told = np.maximum(told, true)
+        reported = np.maximum(reported, true)
     if positive:
-        told = np.where((told <= 0) & (true > 0), true, told)
-    by_server = (*told.shape[:2], servers, -1)
+        reported = np.where((reported <= 0) & (true > 0), true, reported)
+    by_server = (*reported.shape[:2], servers, -1)
     needed = np.any(true.reshape(len(true), 1, servers, -1) > 0, axis=3)
-    somewhere = np.any(told.reshape(by_server) > 0, axis=3) | ~needed
-    fine = np.isfinite(told).all(axis=2) & (told >= 0).all(axis=2)
-    return told, somewhere.all(axis=2) & fine & (told != true).any(axis=2)
+    somewhere = np.any(reported.reshape(by_server) > 0, axis=3) | ~needed
+    fine = np.isfinite(reported).all(axis=2) & (reported >= 0).all(axis=2)
+    return reported, somewhere.all(axis=2) & fine & (reported != true).any(axis=2)
 
 
 def climbs(best: Float, step: float, rng: np.random.Generator, most: int) -> Float:
-    """Reports around the best, (n_cases, K <= most, M): each number up and down by a step of its logarithm, or all."""
+    """Reports around the best, (n_cases, K <= most, M): steps of one logarithm, and random steps of all."""
     m = best.shape[1]
     alone = np.eye(m) * step
     moves = np.concatenate([alone, -alone, rng.normal(scale=step, size=(2 * m, m))])[: max(most, 1)]
@@ -70,7 +70,7 @@ def climbs(best: Float, step: float, rng: np.random.Generator, most: int) -> Flo
 
 
 def _scaled(truth: Float, room: Float, rng: np.random.Generator, most: int, servers: int) -> Float:
-    """The whole row up and down; where demands differ by server, the row of each server too."""
+    """The row scaled; where demands differ by server, also the row of each server alone."""
     factors = np.array(SCALES)
     whole = truth[:, None] * factors[:, None]
     if servers == 1:
@@ -81,7 +81,7 @@ def _scaled(truth: Float, room: Float, rng: np.random.Generator, most: int, serv
 
 
 def _grid(truth: Float, room: Float, rng: np.random.Generator, most: int, servers: int) -> Float:
-    """Rows of small whole numbers: all of them, or a random choice where they are many."""
+    """Rows of small integers: all, or a random choice if they are many."""
     m = truth.shape[1]
     largest = int(min(max(truth.max(initial=1.0) + 1, 2), LARGEST_ENTRY))
     count = float(largest + 1) ** m
@@ -93,17 +93,17 @@ def _grid(truth: Float, room: Float, rng: np.random.Generator, most: int, server
 
 
 def _near_the_largest(truth: Float, room: Float, rng: np.random.Generator, most: int, servers: int) -> Float:
-    """One number to just below, at and just above the largest ratio of the others."""
+    """One ratio moved to just below, at and just above the largest of the others."""
     m = truth.shape[1]
     ratios = quotient(truth, room)
     others = np.where(np.eye(m, dtype=bool), 0.0, ratios[:, None]).max(axis=2)  # (n_cases, M)
     target = others * room
-    keep = (target <= 0) | (truth <= 0)  # zeros have a family of their own
+    keep = (target <= 0) | (truth <= 0)  # zeros are changed by `_zeros`
     return _put(truth, np.where(keep, truth, target)[:, None] * np.where(keep[:, None], 1.0, np.array(NEAR)[:, None]))
 
 
 def _one_at_a_time(truth: Float, room: Float, rng: np.random.Generator, most: int, servers: int) -> Float:
-    """One number up and down."""
+    """One number scaled."""
     return _put(truth, truth[:, None] * np.array(SINGLES)[:, None])
 
 
@@ -118,7 +118,7 @@ def _zeros(truth: Float, room: Float, rng: np.random.Generator, most: int, serve
 
 
 def _random(truth: Float, room: Float, rng: np.random.Generator, most: int, servers: int) -> Float:
-    """All numbers by random factors of three widths; some zeros made positive."""
+    """All numbers times random factors; some zeros made positive."""
     size, m = truth.shape
     width = rng.choice([0.05, 0.3, 1.0], size=(size, most, 1))
     ratios = quotient(truth, room)
@@ -128,7 +128,7 @@ def _random(truth: Float, room: Float, rng: np.random.Generator, most: int, serv
 
 
 def _put(truth: Float, values: Float) -> Float:
-    """Rows that differ from the truth in one number: values of shape (n_cases, F, M), F to put in each place."""
+    """Rows that differ from the truth in one number, each of the values (n_cases, F, M) in its place."""
     size, m = truth.shape
     here = np.eye(m, dtype=bool)[:, None]  # (M, 1, M)
     return np.where(here, values[:, None], truth[:, None, None]).reshape(size, -1, m)

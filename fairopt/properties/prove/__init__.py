@@ -1,6 +1,6 @@
-"""Theorems by machine: whether a property holds on every instance of a kind.
+"""Proofs by SMT solvers that a property holds on all instances of a kind.
 
-* `prove`: the proof of a property, with everything that is tried for it. `proof`: what it returns.
-* `statements`: that a property fails, in polynomials. `said`: whether blocks are what they say of themselves.
-* `provers`: z3 and cvc5. `prover_process`: the process in which one of them answers one question.
+* `prove`: the search for a proof or a counterexample. `proof`: its results.
+* `statements`: polynomial statements that a property fails. `assumptions`: whether blocks compute what they state.
+* `provers`: z3 and cvc5. `prover_process`: the script that runs one of them on one statement.
 """

@@ -1,4 +1,4 @@
-"""What `prove` returns: a verdict with its statement, what shows it, and the text that other solvers can check."""
+"""The results of `prove`: verdicts with statements, and SMT-LIB files that other solvers can check."""
 
 from __future__ import annotations
 
@@ -16,15 +16,13 @@ from fairopt.properties.verdicts import ByProperty
 
 __all__ = ["Proof", "ProofReport"]
 
-# How a saved proof is read.
-READING = (
-    "Each answer below must be unsat. The last statement is a relaxation of the property's failure: every pool of the "
-    "kind on which the property fails, with its answers, is a solution of it, and it may have others. Without any, the "
-    'property never fails. Those before it are facts on the share. "For all pools, answers and lies" needs no '
-    "quantifiers, since each symbol stands for any real number. What else was left out, and why nothing is lost by it, "
-    "stands before each statement. Propositions are those of chapter 16 of Methods and proofs (docs/methods/machine.md "
-    "in the sources of fairopt).",
-    "Capacities are 1, by units. What symbols stand for:",
+READING = (  # the heading of an exported proof
+    "Each check below must answer unsat. The last statement is a relaxation of the property's failure: every pool of "
+    "the kind on which the property fails, with its answers, satisfies it. If it is unsatisfiable, the property always "
+    "holds. The statements before it are lemmas about the share. Symbols are free real numbers, so there are no "
+    "quantifiers. A comment before each statement explains what it omits and why that is sound. Propositions are those "
+    "of chapter 16 of Methods and proofs (docs/methods/machine.md in the sources of fairopt).",
+    "Capacities are 1, by choice of units. Symbols:",
 )
 
 
@@ -35,28 +33,28 @@ class Proof:
     Attributes
     ----------
     mechanism : str
-        Its name.
+        Name of the mechanism.
     policy : Policy or other mechanism
-        The mechanism itself.
+        The mechanism.
     property : str
-        By its canonical name.
+        Canonical name.
     verdict : {"proved", "refuted", "unknown"}
-        Whether it holds on all these instances; whether it fails on one; or neither is known.
+        Whether the property holds on all instances, fails on one, or is undecided.
     statement : str
-        What is proved, or was asked: of which instances, and what is assumed.
+        The theorem, or the statement that was tried, with its instances and assumptions.
     assumption : str
-        What is assumed of blocks of one's own: that they compute what their `conditions` state, and on how many drawn
-        pools the two were compared. Empty where all blocks are fairopt's.
+        Assumptions on user-defined blocks: that they compute what their `conditions` state, and on how many drawn pools
+        that was tested. Empty if all blocks are fairopt's.
     witness : Witness or None
-        Where it is refuted: an instance, confirmed by the independent computation of audits.
+        A verified counterexample, if refuted.
     tried : tuple of str
-        What was tried, and with what result.
+        What was tried, and the results.
     provers : tuple of str
         The provers that proved it.
     seconds : float
-        Seconds that it took.
+        Seconds of the search.
     queries : tuple of Query
-        The statements without a solution that make the proof.
+        The unsatisfiable statements that make the proof.
     interrupted : bool
         Whether Ctrl-C ended it early.
 
@@ -86,7 +84,7 @@ number of users, demands above 0, equal weights and no task limits
 
     @builtins.property
     def ok(self) -> bool:
-        """Whether it is proved."""
+        """Whether the property is proved."""
         return self.verdict == "proved"
 
     def __str__(self) -> str:
@@ -94,7 +92,7 @@ number of users, demands above 0, equal weights and no task limits
         return f"{self.property}: {self.verdict}{by}; {self.shown()}"
 
     def shown(self) -> str:
-        """The witness, or the statement, with what was tried where nothing is known, in words."""
+        """The witness, or the statement, with what was tried if it is undecided."""
         if self.witness is not None:
             return str(self.witness)
         return "; ".join([self.statement, *(self.tried if self.verdict == "unknown" else ())])
@@ -117,14 +115,13 @@ number of users, demands above 0, equal weights and no task limits
         }
 
     def finding(self) -> Finding:
-        """The verdict as the finding of an audit."""
+        """The proof as a finding of an audit."""
         return Finding(self.property, self.witness is not None, 1, 0, self.witness, self.statement, self.seconds)
 
     def export(self, path: str | Path) -> Path:
-        """Write the proof for any solver that reads SMT-LIB (``.smt2``), or a witness for `replay` (``.json``).
+        """Write a proof as SMT-LIB (``.smt2``), or a witness for `replay` (``.json``); return the path.
 
-        Each statement of the file must be answered ``unsat``. `InvalidBlock` for a proof under ``.json``, or a witness
-        under ``.smt2``, and where nothing is known.
+        `InvalidBlock` for the other suffix, or if the property is undecided.
         """
         where, needed = Path(path), {"proved": ".smt2", "refuted": ".json"}.get(self.verdict)
         if needed is None:
@@ -149,9 +146,9 @@ class ProofReport(ByProperty[Proof]):
     Attributes
     ----------
     mechanism : str
-        Its name.
+        Name of the mechanism.
     about : str
-        The instances that are asked about.
+        The kind of instances, in words.
     proofs : tuple of Proof
         In the order of the properties; fewer after Ctrl-C.
 
@@ -169,7 +166,7 @@ class ProofReport(ByProperty[Proof]):
 
     @classmethod
     def of(cls, proofs: Sequence[Proof]) -> ProofReport:
-        """The report of proofs about the same notion and instances."""
+        """The report of proofs for one mechanism and kind of instances."""
         about = proofs[0].statement.partition(": ")[2] if proofs else ""
         return cls(proofs[0].mechanism if proofs else "nothing is known", about, tuple(proofs))
 
@@ -189,7 +186,7 @@ class ProofReport(ByProperty[Proof]):
 
     @builtins.property
     def ok(self) -> bool:
-        """Whether all properties that were asked for are proved."""
+        """Whether all properties are proved."""
         return bool(self.proofs) and not self.interrupted and all(p.ok for p in self.proofs)
 
     @builtins.property

@@ -1,8 +1,8 @@
-"""`prove`: whether a property holds on every instance of a kind, by machine.
+"""`prove`: whether a property holds on all instances of a kind, by SMT solvers.
 
-What a notion is, in polynomials, comes from its blocks (`conditions`); what it means that a property fails, from
-`statements`. Provers look for real numbers that fulfil both. The search of the audit runs beside them, and every
-solution is made an instance and computed again before the property is called refuted.
+A notion in polynomials comes from the `conditions` of its blocks, and the failure of a property from `statements`; the
+solvers look for real numbers that satisfy both. An audit searches for counterexamples too. A solution is made an
+instance and verified before the property is called refuted.
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ from fairopt.properties.audit.audit import AuditSettings, PropertySearch, requir
 from fairopt.properties.audit.findings import Witness
 from fairopt.properties.exact.confirm import Counterexample, verified
 from fairopt.properties.names import MEANING, property_name, when_late
+from fairopt.properties.prove.assumptions import degree_of, require_consistent, seems_alike
 from fairopt.properties.prove.proof import Proof, ProofReport
 from fairopt.properties.prove.provers import Answer, answers, require
-from fairopt.properties.prove.said import degree_of, require_said, seems_alike
 from fairopt.properties.prove.statements import PROVABLE, Kind, Query, Question, alike, lemma, queries
 from fairopt.runtime.clock import Clock
 from fairopt.runtime.progress import by_itself, tell
 
 __all__ = ["prove"]
 
-FIRST = 1.0  # seconds for proofs, before instances are drawn as well
+FIRST = 1.0  # seconds of the provers before instances are drawn too
 LEMMA = 10.0  # seconds for the lemmas on a share
-EXAMPLES, SEARCHING = 600, 5.0  # instances that are drawn, and seconds
-AUDITED, EACH = (1, 2, 3, 4), 10.0  # numbers of resources, and seconds for each, where an audit asks
-ORDERED = 5  # users of objectives of one's own
-DENOMINATORS = (10, 1_000, 10**6, 10**15)  # largest ones of the numbers of a witness, while it is none
+EXAMPLES, SEARCHING = 600, 5.0  # number of drawn instances, and seconds
+AUDITED, EACH = (1, 2, 3, 4), 10.0  # numbers of resources, and seconds for each, in audits
+ORDERED = 5  # most users for a user-defined objective, which is stated for every order of users
+DENOMINATORS = (10, 1_000, 10**6, 10**15)  # bounds on those of a witness, tried in turn
 
 
 def prove(
@@ -55,15 +55,15 @@ def prove(
     cross_check: bool = False,
     found: Callable[[Proof], None] | None = None,
 ) -> ProofReport:
-    """Prove by machine that properties hold on every pool of a kind, or find instances on which they fail.
+    """Prove that properties hold on all pools of a kind, or find instances on which they fail.
 
-    Solvers of real arithmetic (SMT) are asked for demands, answer and, say, a lie, at which the property fails: where
-    there are none, it is a theorem for all real demands. Needs the extra ``prove``.
+    SMT solvers search for demands, answers and misreports for which the property fails; if there are none, it is a
+    theorem for all real demands. Needs the extra ``prove``.
 
     Parameters
     ----------
     policy : Policy or other mechanism
-        Notions of one share without further constraints; for others the verdict is unknown, unless an instance refutes.
+        Only policies of one share without constraints can be proved; others can be refuted.
     properties : str or iterable of str, optional
         Names or short forms; by default all: ``pareto``, ``sharing-incentive``, ``envy-free``, ``strategy-proof``,
         ``strategy-proof-boosting``, ``bottleneck``, ``population-monotone``, ``resource-monotone``.
@@ -72,35 +72,34 @@ def prove(
     users : int, optional
         Number of users; by default any number.
     positive : bool, default True
-        Positive demands only, in instances and in reports; else demands may be zero.
+        Positive demands only, in instances and in reports; otherwise demands may be zero.
     weights, limits : bool, default False
         Any weights, and any task limits, instead of equal weights and none.
     time_limit : float, default 60
-        Seconds for each property; of the first, also for comparing what blocks say with what they compute.
+        Seconds for each property.
     cross_check : bool, default False
-        Ask cvc5 as well about what z3 has proved, and say which of them proved it.
+        Have cvc5 check the statements that z3 has proved.
     found : callable, optional
         Called with each `Proof` as soon as it is known.
 
     Returns
     -------
     ProofReport
-        A `Proof` for each property: ``proved`` with the statement, ``refuted`` with a confirmed witness, or ``unknown``
-        with what was tried. Ctrl-C returns what is known so far.
+        A `Proof` for each property: ``proved`` with the statement, ``refuted`` with a verified witness, or ``unknown``
+        with what was tried. Ctrl-C returns the proofs so far.
 
     Raises
     ------
     MissingExtra
         If a prover is not installed.
     InvalidBlock
-        If an argument is invalid, or a block says something else of itself than it computes.
+        If an argument is invalid, or a block's `conditions` contradict what it computes.
 
     Notes
     -----
-    Proofs rest on what blocks say of themselves (`Share.conditions`, `Objective.conditions`), on the encodings of
-    ``docs/methods``, and on the prover. What a block of one's own says is compared with what it computes on drawn
-    pools, of which some have ratios from 1e-15 to 1,000; a block that differs elsewhere only makes a false theorem, so
-    the statement ends in this assumption, with the number of pools.
+    A proof rests on the conditions that blocks state (`Share.conditions`, `Objective.conditions`), on the encoding in
+    :doc:`/methods/machine`, and on the prover. Conditions of user-defined blocks are compared with what the blocks
+    compute on drawn pools; the statement names this assumption and the number of pools.
 
     Examples
     --------
@@ -117,8 +116,8 @@ def prove(
         require_whole(users, "users", 1)
     if isinstance(time_limit, bool) or not isinstance(time_limit, (int, float)) or not time_limit > 0:
         raise InvalidBlock(f"time_limit is {time_limit!r}; give a number of seconds > 0")
-    asked = PROVABLE if properties is None else (properties,) if isinstance(properties, str) else tuple(properties)
-    names = tuple(dict.fromkeys(map(property_name, asked)))
+    given = PROVABLE if properties is None else (properties,) if isinstance(properties, str) else tuple(properties)
+    names = tuple(dict.fromkeys(map(property_name, given)))
     for name in names:
         if name not in PROVABLE:
             raise InvalidBlock(f"no proofs are made of {name}; {nearest(name, PROVABLE)}")
@@ -144,14 +143,14 @@ def prove(
 
 
 def of_finding(setting: AuditSettings, name: str) -> str:
-    """What is proved of a property that an audit has not refuted, in words; empty if nothing is."""
+    """What is proved of a property that an audit has not refuted, in words; empty if nothing."""
     require("z3")
     if name not in PROVABLE or setting.servers > 1 or set(setting.conditions) - {"positive demands"}:
         return ""
     proved, assumed = [], set[str]()
     for resources in AUDITED:
         kind = Kind(resources=resources, positive=setting.positive, weights=setting.weights, limits=setting.limits)
-        with contextlib.suppress(OutOfDomain):  # as 3-DF on two resources
+        with contextlib.suppress(OutOfDomain):  # as for 3-DF on two resources
             clock = Clock(EACH)
             question = stated(setting.policy, kind, clock)
             found = _Attempt(setting.policy, kind, question, name, clock, False).proof()
@@ -167,41 +166,41 @@ def of_finding(setting: AuditSettings, name: str) -> str:
 
 
 def stated(policy: Any, kind: Kind, clock: Clock) -> Question | str:
-    """What provers are asked of a notion, but for the property, or why they are not asked."""
+    """The question about a notion without the property, or why it cannot be stated."""
     if type(policy) is not Policy:
-        return f"{label(policy)} is not made of blocks that say what they are"
+        return f"{label(policy)} is not a policy made of blocks with conditions"
     if policy.constraints:
-        return f"{label(policy)} has constraints, of which no statements are made"
+        return f"{label(policy)} has constraints, which statements do not cover"
     terms = [part for factor, part in policy.objective.summands() if factor > 0]
     objective = terms[0] if len(terms) == 1 else policy.objective
     shares = objective.share_blocks()
     if len(shares) != 1 or objective.of_bundles:
         what = "decides bundles" if objective.of_bundles else f"has {len(shares)} shares"
-        return f"{objective} {what}; statements are made of tasks and one share"
+        return f"{objective} {what}; statements cover tasks and one share"
     if kind.users is not None and kind.users > ORDERED and not is_ours(objective):
         return f"{objective} is stated in every order of users, too many of {kind.users}; give users <= {ORDERED}"
     symbols = Symbols()
     user = ShareSymbols(symbols.row("ratio", kind.resources), symbols.new("share"), symbols)
     outcome = OutcomeSymbols([], symbols.row("slack", kind.resources), symbols)
-    for block, said in ((shares[0], said_by(shares[0], user)), (objective, said_by(objective, outcome))):
-        if said is None:
-            return f"{block} does not say what it is in polynomials; write {type(block).__name__}.conditions"
+    for block, stated_conditions in ((shares[0], said_by(shares[0], user)), (objective, said_by(objective, outcome))):
+        if stated_conditions is None:
+            return f"{block} has no polynomial conditions; write {type(block).__name__}.conditions"
     question = Question(**asdict(kind), objective=objective, share=shares[0], name="pareto")
-    assumption = require_said(question, clock)
+    assumption = require_consistent(question, clock)
     if assumption is None:
-        return f"what its blocks say was not compared with all that they compute {when_late(clock)}"
+        return f"the comparison of its blocks' conditions with what they compute was not finished {when_late(clock)}"
     return replace(question, assumption=assumption)
 
 
 @dataclass
 class _Attempt:
-    """The proof of one property, in the making."""
+    """The attempt to prove or refute one property."""
 
     policy: Any
     kind: Kind
     question: Question | str
     name: str
-    clock: Clock  # of the first property from before the question was stated
+    clock: Clock
     cross_check: bool
     tried: list[str] = field(default_factory=list)
     used: list[Query] = field(default_factory=list)
@@ -209,7 +208,7 @@ class _Attempt:
 
     @property
     def left(self) -> float:
-        """Seconds that are left."""
+        """Seconds until the limit."""
         assert self.clock.time_limit is not None
         return self.clock.time_limit - self.clock.seconds
 
@@ -229,7 +228,7 @@ class _Attempt:
         verdict = "refuted" if self.witness is not None else "proved" if provers else "unknown"
         words = f"{MEANING[self.name]}: {self.kind.words}"
         if isinstance(self.question, Question) and self.question.levels and not self.question.objective.term.is_order:
-            words += ", in the leximin answer"  # of all that are max-min, the one that fairopt gives on a pool
+            words += ", in the leximin answer"  # of max-min answers
         assumption = "" if isinstance(self.question, str) else self.question.assumption
         return Proof(
             label(self.policy),
@@ -247,11 +246,11 @@ class _Attempt:
         )
 
     def _ask(self, question: Question) -> tuple[str, ...]:
-        """The provers that proved it; else there may be a witness."""
+        """The provers that proved the property; without any there may be a witness."""
         question = self._with_lemmas(question)
         begun, searched = time.perf_counter(), False
-        with contextlib.closing(answers(queries(question), "z3", self.left, FIRST)) as asked:
-            for answer in asked:
+        with contextlib.closing(answers(queries(question), "z3", self.left, FIRST)) as found:
+            for answer in found:
                 if answer is not None and self._settles(answer, question):
                     return self._checked_again() if self.witness is None else ()
                 if not searched and time.perf_counter() - begun > FIRST:
@@ -266,42 +265,42 @@ class _Attempt:
         return ()
 
     def _settles(self, answer: Answer, question: Question) -> bool:
-        """Whether an answer proves the statement, or gives a witness; what it says is kept."""
+        """Whether an answer proves the property or gives a witness."""
         query = answer.query
         if answer.answer == "unsat" and query.users in (None, question.users):
             self.used.append(query)
             return True
-        said = {"unsat": "no solution", "sat": "a solution"}.get(answer.answer, f"unknown {answer.why}".strip())
-        self.tried.append(f"{query.words}: {said}")
+        result = {"unsat": "no solution", "sat": "a solution"}.get(answer.answer, f"unknown {answer.why}".strip())
+        self.tried.append(f"{query.words}: {result}")
         return answer.answer == "sat" and query.exact and self._confirmed(_cases(question, query, answer.values))
 
     def _with_lemmas(self, question: Question) -> Question:
-        """The question with what is proved of the share: its degree, whether it grows, and changes for all alike."""
+        """The question with lemmas on the share: its degree, monotonicity, and a common factor of growth."""
         if not question.objective.term.is_simple:
             return question
         guess = degree_of(question)
-        asked = [lemma(question, degree) for degree in (None, guess)[: 1 + (guess is not None)]]
-        of_degree = len(asked)
+        lemmas = [lemma(question, degree) for degree in (None, guess)[: 1 + (guess is not None)]]
+        of_degree = len(lemmas)
         if question.name == "resource-monotone" and question.resources > 1 and question.levels and question.positive:
-            asked += [alike(question)] * seems_alike(question)
-        new = [query for query in asked if query.text not in _LEMMAS]
+            lemmas += [alike(question)] * seems_alike(question)
+        new = [query for query in lemmas if query.text not in _LEMMAS]
         with contextlib.closing(answers(new, "z3", min(LEMMA, self.left / 2))) as found:
             for answer in found:
                 if answer is not None and answer.answer != "unknown":
                     _LEMMAS[answer.query.text] = answer.answer == "unsat"
-        holds = [_LEMMAS.get(query.text, False) for query in asked]
-        self.used += [query for query, held in zip(asked, holds, strict=True) if held]
+        holds = [_LEMMAS.get(query.text, False) for query in lemmas]
+        self.used += [query for query, held in zip(lemmas, holds, strict=True) if held]
         degree = guess if all(holds[1:of_degree]) else None
         if degree is None:
             self.tried.append(f"{question.share}: not proved that multiples of demands have multiples of the share")
         return replace(question, degree=degree, grows=holds[0], alike=any(holds[of_degree:]))
 
     def _checked_again(self) -> tuple[str, ...]:
-        """The provers that agree: with ``cross_check`` cvc5 is asked as well."""
+        """The provers that proved all statements, with ``cross_check`` also cvc5."""
         if not self.cross_check:
             return ("z3",)
-        with contextlib.closing(answers(self.used, "cvc5", self.left)) as asked:
-            found = [answer for answer in asked if answer is not None]
+        with contextlib.closing(answers(self.used, "cvc5", self.left)) as running:
+            found = [answer for answer in running if answer is not None]
         wrong = [answer.query.words for answer in found if answer.answer == "sat"]
         if wrong:
             self.tried.append(f"z3 finds no solution and cvc5 one: {wrong[0]}")
@@ -315,7 +314,7 @@ class _Attempt:
     # -- instances ------------------------------------------------------------------------------------------------
 
     def _audit(self) -> PropertySearch:
-        """The search of the audit among instances of this kind only."""
+        """An audit among instances of this kind only."""
         kind, seconds = self.kind, min(max(self.left, 0.0), SEARCHING)
         shapes = tuple((n, kind.resources) for n in kind.concrete)
         setting = AuditSettings(
@@ -335,7 +334,7 @@ class _Attempt:
         return PropertySearch(setting, self.name)
 
     def _search(self) -> None:
-        """Draw instances, as an audit does, if there is time."""
+        """Search drawn instances for a counterexample, if there is time."""
         if self.left <= 0:
             return
         search = self._audit()
@@ -347,14 +346,14 @@ class _Attempt:
             self.tried.append(f"{search.tried:,} drawn instances: {search.finding().verdict}")
 
     def _confirmed(self, cases: Iterator[Counterexample]) -> bool:
-        """Whether one of the cases is a witness; it is shrunk."""
+        """Whether one of the cases is a counterexample, which is shrunk."""
         for case in cases:
-            with contextlib.suppress(FairoptError):  # rounded numbers need not be an instance of the domain
-                if verified(self.policy, case).believed:
+            with contextlib.suppress(FairoptError):  # rounding may leave the domain
+                if verified(self.policy, case).confirmed:
                     self.witness = self._audit().confirmed(case)
             if self.witness is not None:
                 return True
-        self.tried.append("the property does not fail there when the answer is computed again")
+        self.tried.append("the property does not fail there when the answer is recomputed")
         return False
 
 
@@ -362,12 +361,12 @@ _LEMMAS: dict[str, bool] = {}  # whether a lemma holds, by its text
 
 
 def _cases(question: Question, query: Query, values: dict[str, Fraction]) -> Iterator[Counterexample]:
-    """The instance of a solution, in ever longer fractions."""
+    """The instance of a solution, in fractions of increasing denominators."""
     assert query.users is not None
     one, resources = Fraction(1), range(1, question.resources + 1)
 
     def demands(user: object, top: int) -> list[Fraction]:
-        """What a task needs, by whichever symbols there are, relative to the largest."""
+        """Demands per task, relative to capacities."""
         if f"ratio_{user}_1" in values:
             found = [values[f"ratio_{user}_{i}"] for i in resources]
         else:

@@ -1,7 +1,7 @@
-"""The process of `provers`: asks one prover about the SMT-LIB that it reads. It imports nothing of fairopt.
+"""The script that `provers` runs: it reads SMT-LIB, asks the prover named by its argument, and writes JSON.
 
-Its argument is the prover's name. Written is JSON: ``answer`` (``sat``, ``unsat`` or ``unknown``), and of z3 also
-``values``, the numbers of a solution by name, as fractions.
+The JSON has ``answer`` (``sat``, ``unsat`` or ``unknown``) and, from z3, ``values`` of a solution by name, as
+fractions. The script imports nothing of fairopt.
 """
 
 from __future__ import annotations
@@ -13,16 +13,13 @@ from contextlib import suppress
 from typing import Any
 
 DIGITS = 40  # of irrational numbers
-
-
-ROUNDS = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0)  # seconds that each procedure of z3 is given, one after the other
+ROUNDS = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0)  # seconds of each procedure of z3 in turn
 
 
 def z3_answer(text: str) -> dict[str, Any]:
-    """What z3 says: of linear terms by its solver for them, else by two procedures in turn, for ever longer.
+    """The answer of z3, by its linear solver, or by nlsat and smt in turn for increasing times.
 
-    On statements of fairness either may take a tenth of a second where the other takes minutes: cylindrical
-    decomposition (nlsat) and products as they are needed in a search by cases (smt).
+    Of the two either may take 0.1 s where the other takes minutes.
     """
     import z3
 
@@ -55,7 +52,7 @@ def z3_answer(text: str) -> dict[str, Any]:
 
 
 def cvc5_answer(text: str) -> dict[str, Any]:
-    """What cvc5 says."""
+    """The answer of cvc5."""
     import cvc5
 
     solver = cvc5.Solver(cvc5.TermManager())
@@ -71,9 +68,9 @@ PROVERS = {"z3": z3_answer, "cvc5": cvc5_answer}
 
 
 def main() -> None:
-    """Answer one question."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # it is for the process that asks
-    if sys.platform == "linux":  # end with the process that asks
+    """Answer one statement."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # for the parent process
+    if sys.platform == "linux":  # end with the parent process
         import ctypes
 
         with suppress(OSError, AttributeError):

@@ -1,4 +1,4 @@
-"""z3 and cvc5, each asked in a process of its own, so that no question takes longer than it may."""
+"""z3 and cvc5, run in subprocesses so that each statement has a time limit."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from fairopt.properties.prove.statements import Query
 
 __all__ = ["PROVERS", "Answer", "answers", "require"]
 
-PROVERS = {"z3": "z3-solver", "cvc5": "cvc5"}  # and the packages that they come in
+PROVERS = {"z3": "z3-solver", "cvc5": "cvc5"}  # names of packages
 PROCESSES = os.cpu_count() or 1  # at a time
 PROCESS = Path(__file__).with_name("prover_process.py")
 
 
 @dataclass(frozen=True)
 class Answer:
-    """What a prover says of a statement: ``unsat`` proves it, ``sat`` gives a solution; else ``unknown`` and why."""
+    """A prover's answer to a statement: ``unsat``, ``sat`` with the values of a solution, or ``unknown`` and why."""
 
     query: Query
     prover: str
@@ -48,10 +48,9 @@ def require(prover: str) -> None:
 def answers(
     queries: Iterable[Query], prover: str, seconds: float, pause: float = math.inf
 ) -> Generator[Answer | None, None, None]:
-    """What a prover says, in the order in which it does: as many at a time as there are processors.
+    """Answers of a prover as they come, as many processes at a time as there are processors, for up to ``seconds``.
 
-    None comes whenever there is nothing new for ``pause`` seconds. After ``seconds`` what is left is unknown. When the
-    generator is closed, all processes are ended.
+    None is yielded after each ``pause`` seconds without an answer. Closing the generator kills the processes.
     """
     end = time.perf_counter() + seconds
     left, running = list(queries), set[subprocess.Popen[str]]()
@@ -76,7 +75,7 @@ def answers(
 
 
 def _start(query: Query, prover: str, running: set[subprocess.Popen[str]], done: queue.Queue[Answer]) -> None:
-    """Ask in a new process, with a thread that waits for it."""
+    """Start a process for a statement, and a thread that waits for it."""
     with tempfile.TemporaryFile("w+", encoding="utf-8") as text:
         text.write(query.text)
         text.seek(0)
@@ -99,8 +98,8 @@ def _start(query: Query, prover: str, running: set[subprocess.Popen[str]], done:
             why = (errors.strip().splitlines() or [f"ended with code {process.returncode}"])[-1]
             done.put(Answer(query, prover, "unknown", seconds, why=why))
             return
-        said = json.loads(out)
-        values = {name: Fraction(value) for name, value in said.get("values", {}).items()}
-        done.put(Answer(query, prover, said["answer"], seconds, values))
+        result = json.loads(out)
+        values = {name: Fraction(value) for name, value in result.get("values", {}).items()}
+        done.put(Answer(query, prover, result["answer"], seconds, values))
 
     threading.Thread(target=wait, daemon=True).start()

@@ -1,10 +1,9 @@
-"""Statements for provers: that a property fails, in polynomials over the reals; no solution is a theorem.
+"""Polynomial statements that a property fails; if one has no real solution, the property is a theorem.
 
-Capacities are 1, by units. A user is described by its bundle, what its tasks need by weight, and its level, its share
-over its weight: the bundle y, the level s and the tasks u of a share of degree d have ``c(y) = s u^(d-1)``, so that for
-degree 1 tasks do not occur at all. In a second outcome a user who says the same has all three times one number. Each
-relaxation below has more solutions than the outcomes have, never fewer: that it has none is a proof, that it has one
-says nothing.
+Capacities are 1. A user has a bundle y (per weight), a level s (share per weight) and tasks u (per weight). For a share
+of degree d, ``c(y) = s u^(d-1)``, so tasks drop out for degree 1. In a second outcome with the same demands all three
+are multiplied by one number. Statements are relaxations: every failure of the property is a solution, but not every
+solution is a failure (docs/methods/machine.md).
 """
 
 from __future__ import annotations
@@ -22,7 +21,6 @@ from fairopt.blocks.terms import FALSE, Condition, Term, all_of, any_of, number,
 
 __all__ = ["PROVABLE", "Kind", "Query", "Question", "alike", "lemma", "queries"]
 
-# The properties that statements are made of, with what fails, in the order of reports.
 PROVABLE = (
     "pareto",
     "sharing-incentive",
@@ -34,13 +32,12 @@ PROVABLE = (
     "resource-monotone",
 )
 LIES = ("strategy-proof", "strategy-proof-boosting")
-OF_USERS = (*LIES, "population-monotone")  # one user says something else, or leaves
+OF_USERS = (*LIES, "population-monotone")  # one user misreports or leaves
 TWO_OUTCOMES = (*OF_USERS, "resource-monotone")
-CONCRETE = (2, 3, 4)  # numbers of users of the statements in which a solution is looked for
+CONCRETE = (2, 3, 4)  # numbers of users of statements whose solutions are instances
 WIDTH = 118  # of comments
 
-# What symbols stand for, by the words before their first number or user; "A" is a user, "i" a resource.
-GLOSSARY = {
+GLOSSARY = {  # meanings of symbols, by prefix; "A" is a user, "i" a resource
     "ratio": "ratio_A_i: what one task of user A needs of resource i, as a part of the capacity",
     "bundle": "bundle_A_i: what the tasks of user A need of resource i, as a part of the capacity, over A's weight",
     "tasks": "tasks_A: the number of tasks of user A, over its weight",
@@ -51,7 +48,7 @@ GLOSSARY = {
     "slack": "slack_i: the part of resource i that is left",
     "price": "price_i: the price of all of resource i",
     "root": "root_k: a root, by what its power is",
-    "others": "others_i: the load of all users without a name on resource i, as a part of the capacity",
+    "others": "others_i: the load of all unnamed users on resource i, as a part of the capacity",
     "leaver": "leaver_i: the load of the user who leaves on resource i",
     "load": "load_i: the load of all users on resource i, as a part of the capacity",
     "part": "part_i: the smaller capacity of resource i, as a part of the larger",
@@ -65,7 +62,7 @@ GLOSSARY = {
 
 @dataclass(frozen=True, kw_only=True)
 class Kind:
-    """Which instances are asked about."""
+    """A kind of instances."""
 
     resources: int
     users: int | None = None  # None for any number
@@ -85,46 +82,43 @@ class Kind:
 
     @property
     def concrete(self) -> tuple[int, ...]:
-        """The numbers of users for which a solution is looked for."""
+        """The numbers of users of statements whose solutions are instances."""
         return CONCRETE if self.users is None else (self.users,)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Question(Kind):
-    """Which property of which notion is asked about."""
+    """A property of a notion on a kind of instances."""
 
     objective: Objective
     share: Share
     name: str  # of the property
-    degree: int | None = None  # of the share, where proved
-    grows: bool = False  # whether it is proved that the share grows with bundles, where the degree is
-    assumption: str = ""  # what is taken for granted of blocks of one's own, in words
-    alike: bool = False  # whether it is proved that larger capacities change the shares of all users by one factor
+    degree: int | None = None  # of homogeneity of the share, if proved
+    grows: bool = False  # whether the share is proved to increase with bundles
+    assumption: str = ""  # on user-defined blocks, in words
+    alike: bool = False  # whether larger capacities are proved to change the shares of all users by one factor
 
     @property
     def levels(self) -> bool:
-        """Whether the answer is the leximin one."""
+        """Whether the answer is leximin."""
         return self.objective.term.is_smallest
 
     @property
     def by_bundles(self) -> bool:
-        """Whether users are described by bundles, levels and tasks; else by ratios, coefficients and tasks."""
+        """Whether users are described by bundles, levels and tasks, not by ratios, coefficients and tasks."""
         return self.degree is not None and (self.levels or self.objective.term.is_curved)
 
 
 @dataclass(frozen=True)
 class Query:
-    """Conditions for a prover, and what it means that nothing fulfils them.
-
-    ``users`` is the number of users that it is about, None for any; with ``exact`` a solution is an instance.
-    """
+    """Conditions for a prover."""
 
     words: str
     conditions: tuple[Condition, ...]
-    users: int | None
-    exact: bool = False
-    why: str = ""  # no solution is a proof: what was left out, and where it is argued that nothing is lost by it
-    notes: tuple[tuple[int, str], ...] = ()  # what the conditions from this one on say
+    users: int | None  # None for any number
+    exact: bool = False  # whether a solution is an instance
+    why: str = ""  # what is omitted, and why that is sound
+    notes: tuple[tuple[int, str], ...] = ()  # comments before conditions, by index
 
     @property
     def symbols(self) -> list[str]:
@@ -133,7 +127,7 @@ class Query:
 
     @property
     def text(self) -> str:
-        """SMT-LIB, with the reduction and what each assertion says as comments."""
+        """The statement in SMT-LIB, with comments."""
         logic = "QF_LRA" if all(condition.degree <= 1 for condition in self.conditions) else "QF_NRA"
         lines = [comment(f"Asked: {self.words}."), comment(self.why), f"(set-logic {logic})"]
         lines += [f"(declare-fun {name} () Real)" for name in self.symbols]
@@ -144,14 +138,14 @@ class Query:
 
 
 def comment(text: str) -> str:
-    """A paragraph as comments of SMT-LIB; no part of it, as a name, can end a comment."""
+    """A paragraph as comments of SMT-LIB; no text can end a comment."""
     return textwrap.fill(
         text, WIDTH, initial_indent="; ", subsequent_indent="; ", break_long_words=False, break_on_hyphens=False
     )
 
 
 def glossary(queries: Iterable[Query]) -> str:
-    """What the symbols of statements stand for, as comments."""
+    """The meanings of the symbols of statements, as comments."""
     names = {name for query in queries for name in query.symbols}
     used = [words for start, words in GLOSSARY.items() if any(n == start or n.startswith(f"{start}_") for n in names)]
     then = ["..._then: the same in the second outcome"] * any("_then" in name for name in names)
@@ -160,30 +154,32 @@ def glossary(queries: Iterable[Query]) -> str:
 
 
 class Builder:
-    """A statement in the making: symbols of users and outcomes, and the conditions so far."""
+    """A statement under construction: symbols of users and outcomes, and conditions."""
 
     def __init__(self, question: Question) -> None:
         self.question, self.symbols, self.notes = question, Symbols(), list[tuple[int, str]]()
 
     @property
     def resources(self) -> range:
-        """The resources by number."""
+        """Indices of the resources."""
         return range(self.question.resources)
 
     def add(self, *conditions: Condition) -> None:
-        """Add conditions."""
+        """Add conditions to the statement."""
         self.symbols.known += conditions
 
     def note(self, words: str) -> None:
-        """Say what the conditions that follow say."""
+        """Add a comment before the conditions that follow."""
         self.notes.append((len(self.symbols.known), words))
 
-    def user(self, name: str, weight: Term | None = None, limit: Term | None = None, said: bool = True) -> UserSymbols:
-        """A user of its own demands; without ``said`` nothing is said of how its share follows from them."""
+    def user(
+        self, name: str, weight: Term | None = None, limit: Term | None = None, with_share: bool = True
+    ) -> UserSymbols:
+        """A user with new demands; without ``with_share`` its share is not tied to them."""
         q, new = self.question, self.symbols.new
-        self.note(f"user {name}" if said else f"user {name}, of whose share nothing is said yet")
+        self.note(f"user {name}" if with_share else f"user {name}, whose share is not tied to its demands yet")
         w = weight if weight is not None else new(f"weight_{name}") if q.weights else number(1)
-        by_bundle = q.by_bundles or not said
+        by_bundle = q.by_bundles or not with_share
         u = new(f"tasks_{name}", zero=not by_bundle)
         t = limit if limit is not None or not q.limits else new(f"limit_{name}")
         if t is not None:
@@ -191,7 +187,7 @@ class Builder:
         if by_bundle:
             y, s = self.symbols.row(f"bundle_{name}", q.resources, not q.positive), new(f"level_{name}")
             found = UserSymbols(u, s, y, w, t, y, (), s, q.positive)
-            if said:
+            if with_share:
                 self.add(self.share(y, s if q.degree == 1 else self._coefficient(found, name)))
         else:
             g, c = self.symbols.row(f"ratio_{name}", q.resources, not q.positive), self._of_task(name)
@@ -202,25 +198,25 @@ class Builder:
         return found
 
     def _of_task(self, name: str) -> Term:
-        """The share of one task, which may be zero where users are not levelled."""
+        """The share of one task, which may be zero if users are not levelled."""
         return self.symbols.new(f"coefficient_{name}", zero=not self.question.objective.levels_users)
 
     def _coefficient(self, user: UserSymbols, name: str) -> Term:
-        """The share of the bundle, taken as the demands of one task: ``c(y) = s u^(d-1)``, for degree 0 ``c u = s``."""
+        """The share of a task that needs the bundle: ``c(y) = s u^(d-1)``, for degree 0 ``c u = s``."""
         degree, c = self.question.degree, self.symbols.new(f"coefficient_{name}")
         assert degree is not None
         self.add(user.level * user.tasks ** (degree - 1) == c if degree else user.level == c * user.tasks)
         return c
 
     def share(self, ratios: Sequence[Term], c: Term) -> Condition:
-        """That a coefficient is the share of a task with these ratios."""
+        """The condition that ``c`` is the share of a task with these ratios."""
         self.note(f"its share, as {self.question.share}.conditions states it")
-        said = said_by(self.question.share, ShareSymbols(ratios, c, self.symbols))
-        assert said is not None
-        return said
+        stated = said_by(self.question.share, ShareSymbols(ratios, c, self.symbols))
+        assert stated is not None
+        return stated
 
     def again(self, user: UserSymbols, name: str, parts: list[Term] | None = None) -> UserSymbols:
-        """A user in another outcome, with the same demands; its ratios are multiplied by parts where they are given."""
+        """A user in another outcome, with the same demands, or with ratios multiplied by ``parts``."""
         self.note(f"user {name}: the same user in the second outcome")
         g, y, c, s = user.ratios, user.bundle, user.coefficient, user.level
         if parts is not None and g:
@@ -240,8 +236,8 @@ class Builder:
         return found
 
     def moved(self, user: UserSymbols, name: str) -> UserSymbols:
-        """A user in another outcome, of whose new numbers only this is said: all are larger, the same or smaller."""
-        found = self.user(name, weight=user.weight, limit=user.limit, said=False)
+        """A user in another outcome, whose numbers are all larger, all the same or all smaller."""
+        found = self.user(name, weight=user.weight, limit=user.limit, with_share=False)
 
         def together(compare: Callable[[Term, Term], Condition]) -> Condition:
             moves = (
@@ -260,7 +256,7 @@ class Builder:
         return found
 
     def outcome(self, name: str, users: list[UserSymbols], loads: list[Term] | None = None) -> OutcomeSymbols:
-        """An outcome of all users, or of ``users`` among others who are not named, with these loads."""
+        """An outcome of these users, with these loads, or among unnamed others."""
         self.note(f"the {'second' if name else 'first'} outcome: what is left" + ", and used" * (loads is not None))
         slack = self.symbols.row(f"slack{name}", self.question.resources, zero=True)
         if loads is not None:
@@ -268,10 +264,10 @@ class Builder:
         return OutcomeSymbols(users, slack, self.symbols, name)
 
     def answers(self, *outcomes: OutcomeSymbols) -> None:
-        """Add that these outcomes are answers, with the users of an objective of one's own in any order."""
+        """Require that these outcomes are answers; a user-defined objective may see the users in any order."""
         objective, first = self.question.objective, range(len(outcomes[0].users))
 
-        def said(outcome: OutcomeSymbols, order: Iterable[int]) -> Condition:
+        def optimal(outcome: OutcomeSymbols, order: Iterable[int]) -> Condition:
             ordered = [outcome.users[k] for k in order if k < len(outcome.users)]
             found = said_by(objective, replace(outcome, users=ordered))
             assert found is not None
@@ -279,19 +275,19 @@ class Builder:
 
         self.note(f"outcomes are answers, as {objective}.conditions states it" + " (16.3)" * is_ours(objective))
         orders = [tuple(first)] if is_ours(objective) else permutations(first)
-        self.add(any_of(all_of(said(outcome, order) for outcome in outcomes) for order in orders))
+        self.add(any_of(all_of(optimal(outcome, order) for outcome in outcomes) for order in orders))
 
     def closed(self, name: str, users: list[UserSymbols]) -> OutcomeSymbols:
-        """An outcome of these users and no others."""
+        """An outcome of these users alone."""
         return self.outcome(name, users, [total(u.weight * u.bundle[i] for u in users) for i in self.resources])
 
     def fails(self, condition: Condition, words: str = "the property fails") -> None:
-        """Add what the property rules out."""
+        """Require a condition that the property rules out."""
         self.note(words)
         self.add(condition)
 
     def query(self, words: str, users: int | None, why: str, exact: bool = False) -> Query:
-        """The statement; ``why`` says what was left out, and why that is sound."""
+        """The statement; ``why`` says what is omitted and why that is sound."""
         q = self.question
         if q.by_bundles:
             why += (
@@ -302,20 +298,20 @@ class Builder:
 
 
 def scaled(user: UserSymbols, by: Term) -> UserSymbols:
-    """A user that runs so many times as many tasks."""
+    """A user whose tasks, level and bundle are multiplied by a number."""
     return replace(user, tasks=by * user.tasks, level=by * user.level, bundle=[by * r for r in user.bundle])
 
 
-# -- what fails ------------------------------------------------------------------------------------------------------
+# -- failures of properties ------------------------------------------------------------------------------------------
 
 
 def has_less(user: UserSymbols, than: Callable[[int], Condition], size: int) -> Condition:
-    """That a user may run more tasks, and of every resource that it needs has less than something else."""
+    """The condition that a user is below its limit, and ``than`` holds for every resource that it needs."""
     return all_of([user.below_limit, *(any_of([~user.needs(i), than(i)]) for i in range(size))])
 
 
 def fails(b: Builder, outcome: OutcomeSymbols, weight: Term, other: UserSymbols | None) -> Condition:
-    """That the first user shows that a property of one outcome fails; ``weight`` is that of all users."""
+    """The condition that a property of one outcome fails for the first user; ``weight`` is that of all users."""
     q, user = b.question, outcome.users[0]
     if q.name == "pareto":
         return has_less(user, lambda i: outcome.slack[i] > 0, q.resources)
@@ -330,12 +326,12 @@ def fails(b: Builder, outcome: OutcomeSymbols, weight: Term, other: UserSymbols 
 
 
 def fewer(then: Term, before: Term) -> Condition:
-    """That a user runs fewer tasks then."""
+    """The condition that a user runs fewer tasks."""
     return then < before
 
 
 def gains(b: Builder, user: UserSymbols, liar: UserSymbols) -> Condition:
-    """That a user is better off by a lie, of larger demands where only these are asked about."""
+    """The condition that a user gains by a misreport, of larger demands for ``strategy-proof-boosting``."""
     q = b.question
     more = has_less(user, lambda i: liar.bundle[i] > user.bundle[i], q.resources)
     if q.name == "strategy-proof":
@@ -346,20 +342,19 @@ def gains(b: Builder, user: UserSymbols, liar: UserSymbols) -> Condition:
     return all_of([more, *larger])
 
 
-# why parts of what is known may be left out
-BY_GROWTH = " Of the share only that it grows with bundles is kept, which a statement of this file proves (16.6)."
+BY_GROWTH = " Of the share only its growth with bundles is kept, which a statement of this file proves (16.6)."
 _ALL_BUT_ONE = [
-    f"Left out are all users but {who}: their number, demands and weights, of which only their load is kept."
-    for who in ("user 1 and who leaves", "user 1")
+    f"All users but {who} are omitted: their number, demands and weights; only their load is kept."
+    for who in ("user 1 and the one who leaves", "user 1")
 ]
 
 # -- statements ------------------------------------------------------------------------------------------------------
 
 
 def queries(question: Question) -> Iterator[Query]:
-    """Relaxations, of which one without solutions is a proof; then statements of which a solution is an instance."""
+    """Relaxations, each a proof if unsatisfiable; then statements whose solutions are instances."""
     q = question
-    if q.objective.term.is_simple and q.name not in TWO_OUTCOMES:  # true of users among others
+    if q.objective.term.is_simple and q.name not in TWO_OUTCOMES:
         yield _one_outcome(q)
     if q.by_bundles and not q.levels and q.name in OF_USERS:
         yield _market(q)
@@ -374,24 +369,25 @@ def queries(question: Question) -> Iterator[Query]:
 
 
 def _one_outcome(q: Question) -> Query:
-    """Named users among any number of others: conditions of the named ones, compared among themselves, still hold."""
+    """Named users among any number of others, whose conditions among themselves still hold."""
     b = Builder(q)
-    # of several resources growth is all that is needed of the share; of one, alpha below 1 needs more
-    said = q.resources == 1 or not (q.grows and q.by_bundles and q.positive and q.name == "envy-free")
-    user, other = b.user("1", said=said), b.user("2", said=said) if q.name == "envy-free" else None
-    if other is not None and not said:
+    # for several resources growth of the share suffices; for one, alpha below 1 needs more
+    with_share = q.resources == 1 or not (q.grows and q.by_bundles and q.positive and q.name == "envy-free")
+    user = b.user("1", with_share=with_share)
+    other = b.user("2", with_share=with_share) if q.name == "envy-free" else None
+    if other is not None and not with_share:
         b.add(*_growth(b, user, other))
     named, weight = [user] if other is None else [user, other], number(1)
     why = (
-        "Left out are all users but those named below: their number, demands, weights and tasks, and that loads are "
-        "sums over users. The definition of an answer compares users one by one, so what it says of the named ones, "
-        "compared among themselves, holds in every answer that they are part of (Proposition 16.4)."
+        "All users but those named below are omitted: their number, demands, weights and tasks, and that loads are "
+        "sums over users. The definition of an answer compares users pairwise, so its conditions on the named ones "
+        "hold in every answer that they are part of (Proposition 16.4)."
     )
     if q.name in ("sharing-incentive", "bottleneck"):
-        # of each resource, and of what all pay, some user has at least the average by weight; all weights add up to 1
+        # some user has at least the weighted mean of each resource, or of the costs
         named += [b.user(f"most_{i + 1}") for i in b.resources] if q.levels else [b.user("payer")]
         mean = "bundle of resource i: user most_i" if q.levels else "cost of a bundle: user payer"
-        why += f" All weights add up to 1, by their unit; so some user has at least the mean, by weight, {mean}."
+        why += f" All weights sum to 1, by their unit; so some user has at least the mean, by weight, {mean}."
     outcome = b.outcome("", named)
     b.answers(outcome)
     if len(named) > 1 and other is None:
@@ -401,23 +397,23 @@ def _one_outcome(q: Question) -> Query:
         else:
             b.add(outcome.cost(named[1]) >= total(outcome.prices))
     b.fails(fails(b, outcome, weight, other))
-    return b.query("named users among any number of others", None, why + BY_GROWTH * (not said))
+    return b.query("named users among any number of others", None, why + BY_GROWTH * (not with_share))
 
 
 def _common_level(q: Question) -> Iterator[Query]:
-    """Leximin where all need everything: one level, so that the others' load moves with it."""
+    """Leximin if all need everything: all have one level, to which the others' load is proportional."""
     b = Builder(q)
-    user = b.user("1", weight=number(1), said=not q.grows)  # the unit of weights
+    user = b.user("1", weight=number(1), with_share=not q.grows)  # the unit of weights
     b.note("the load of the others")
     others = b.symbols.row("others", q.resources, zero=True)
     first = [y + r for y, r in zip(user.bundle, others, strict=True)]
     if q.name in LIES:
-        liar = b.user("lie", weight=number(1), said=not q.grows)
+        liar = b.user("lie", weight=number(1), with_share=not q.grows)
         t = b.symbols.new("times")
         b.fails(liar.level == t * user.level, "all users have one level, which is so many times as high with the lie")
         b.fails(gains(b, user, liar))
         second = [y + t * r for y, r in zip(liar.bundle, others, strict=True)]
-        if q.grows:  # all that is needed of the share
+        if q.grows:
             b.add(*_growth(b, user, liar))
     elif q.name == "population-monotone":
         leaver, t = b.symbols.row("leaver", q.resources), b.symbols.new("times")
@@ -429,16 +425,16 @@ def _common_level(q: Question) -> Iterator[Query]:
         b.note(f"the loads of the {which} outcome: some resource is full")
         b.add(*(load <= 1 for load in loads), any_of(load == 1 for load in loads))
     why = (
-        f"{_ALL_BUT_ONE[q.name in LIES]} All need every resource and have no limits, so that in an answer all have one "
-        "level and some resource is full; where the level is t times as high, so is the load of those who report the "
-        "same (Proposition 16.5)."
+        f"{_ALL_BUT_ONE[q.name in LIES]} All need every resource and have no limits, so in an answer all have one "
+        "level and some resource is full; a level t times as high multiplies the load of users with the same reports "
+        "by t (Proposition 16.5)."
     )
     words = "one user, and the load of any number of others, who all have the same level"
     yield b.query(words, None, why + BY_GROWTH * q.grows)
 
 
 def _market(q: Question) -> Query:
-    """Alpha-fair: where prices rise, the others' load falls, in sum over resources (the law of demand)."""
+    """Alpha-fairness: the others' load falls as prices rise, in sum over resources (the law of demand)."""
     b = Builder(q)
     b.note("the load of the others, in both outcomes")
     first, then = (b.symbols.row(f"others{name}", q.resources, zero=True) for name in ("", "_then"))
@@ -455,14 +451,14 @@ def _market(q: Question) -> Query:
     b.note("the law of demand")
     b.add(total((p - r) * (x - y) for p, r, x, y in zip(two.prices, one.prices, then, first, strict=True)) <= 0)
     why = (
-        f"{_ALL_BUT_ONE[q.name in LIES]} Each of the others answers prices by the tasks that are best for it, so that "
-        "the change of their load times the change of prices, added up over resources, is at most 0 (Proposition 16.8)."
+        f"{_ALL_BUT_ONE[q.name in LIES]} Each of the others responds optimally to prices, so the change of their load "
+        "times the change of prices, summed over resources, is at most 0 (Proposition 16.8)."
     )
     return b.query("one user, and the load of any number of others, which falls where prices rise", None, why)
 
 
 def _one_factor(q: Question) -> Query:
-    """Where capacities change all shares by one factor, all tasks change by one when capacities grow."""
+    """If larger capacities change all shares by one factor, they change all tasks by one factor."""
     b = Builder(q)
     loads, parts = (b.symbols.row(name, q.resources, zero=name == "load") for name in ("load", "part"))
     t = b.symbols.new("times")
@@ -472,15 +468,15 @@ def _one_factor(q: Question) -> Query:
         b.note("the loads of an outcome: some resource is full")
         b.add(*(load <= 1 for load in used), any_of(load == 1 for load in used))
     why = (
-        "Left out are all users, of whom only their load is kept. Larger capacities change the shares of all by one "
-        "factor: of one resource always, of several by a statement of this file. Then the tasks of all change by one "
-        "factor: of one resource by Proposition 16.8, of several, where all have one level, by 16.9."
+        "All users are omitted; only their load is kept. Larger capacities change the shares of all by one factor: "
+        "with one resource always, with several by a statement of this file. Then the tasks of all change by one "
+        "factor: with one resource by Proposition 16.8, with several, where all have one level, by 16.9."
     )
     return b.query("the load of users who all run more tasks by one factor, or all fewer", None, why)
 
 
 def _growth(b: Builder, one: UserSymbols, two: UserSymbols) -> Iterator[Condition]:
-    """What growth of the share and its degree say of two users: of their bundles, and with lies of their demands."""
+    """Consequences of the share's growth and degree for two users: for their bundles and, with lies, their demands."""
     d = b.question.degree
     assert d is not None
     b.note("the share grows with bundles")
@@ -501,10 +497,10 @@ def _growth(b: Builder, one: UserSymbols, two: UserSymbols) -> Iterator[Conditio
 
 
 def _moving(q: Question, n: int) -> Query:
-    """Leximin of n users: the bundle, tasks and level of each of the others all grow, all fall or all stay."""
+    """Leximin of n users: bundle, tasks and level of each other user all grow, all fall or all stay."""
     b = Builder(q)
-    # weights: the first user's is 1; others' bundles stand for those times their weights, of which levels are not asked
-    users = [b.user("1", weight=number(1)), *(b.user(str(k + 1), number(1), said=False) for k in range(1, n))]
+    # the first user's weight is 1, and the others' bundles include their weights
+    users = [b.user("1", weight=number(1)), *(b.user(str(k + 1), number(1), with_share=False) for k in range(1, n))]
     if q.name in LIES:
         liar = b.user("lie", weight=number(1), limit=users[0].limit)
         b.fails(gains(b, users[0], liar))
@@ -514,17 +510,17 @@ def _moving(q: Question, n: int) -> Query:
         b.fails(fewer(after[0].tasks, users[0].tasks) if after else FALSE)
     b.answers(b.closed("", users), b.closed("_then", after))
     why = (
-        f"All {n} users are here. Left out is that bundle, tasks and level of a user who reports the same change by "
-        "one factor: kept is that all grow, all fall or all stay. Left out is also how the shares of all but user 1 "
-        "follow from their demands, and their weights, which are in their bundles (Proposition 16.7)."
+        f"All {n} users are included. Bundle, tasks and level of a user with the same reports change by one factor; "
+        "only that all grow, all fall or all stay is kept. The relation of the others' shares to their demands is "
+        "omitted, and so are their weights, which are in their bundles (Proposition 16.7)."
     )
     return b.query(f"{n} users whose bundles, tasks and levels grow or fall together", n, why)
 
 
 def _concrete(q: Question, n: int) -> Query:
-    """All of n users, as they are."""
+    """All of n users."""
     b = Builder(q)
-    # the first weight is the unit of weights, but for objectives of one's own, which may see how large all are
+    # the first weight is the unit, unless a user-defined objective may depend on the scale of weights
     unit = number(1) if is_ours(q.objective) else b.symbols.new("weight_1")
     users = [b.user(str(k + 1), unit if k == 0 or not q.weights else None) for k in range(n)]
     first, after = b.closed("", users), list[UserSymbols]()
@@ -543,7 +539,7 @@ def _concrete(q: Question, n: int) -> Query:
     else:
         b.fails(fails(b, first, total(user.weight for user in users), users[1] if n > 1 else None))
     b.answers(first, *([b.closed("_then", after)] if after else []))
-    why = f"All {n} users are here, and nothing is left out: a solution is an instance (Propositions 16.2 and 16.3)."
+    why = f"All {n} users are included and nothing is omitted: a solution is an instance (Propositions 16.2 and 16.3)."
     return b.query(f"{n} users", n, why, exact=True)
 
 
@@ -551,7 +547,7 @@ def _concrete(q: Question, n: int) -> Query:
 
 
 def lemma(question: Question, degree: int | None) -> Query:
-    """That a share has this degree, or, without one, that it grows with bundles and falls with none of them."""
+    """The statement that a share lacks this degree or, without one, that it does not grow with bundles."""
     b = Builder(question)
     zero = degree is not None and not question.positive
     less, more = (b.symbols.row(name, question.resources, zero) for name in ("less", "more"))
@@ -569,11 +565,11 @@ def lemma(question: Question, degree: int | None) -> Query:
         words = f"demands times t have a share times t^{degree}"
     b.add(b.share(less, few))
     b.add(b.share(more, many))
-    return b.query(words, None, "A fact on the share that other statements use; nothing is left out.")
+    return b.query(words, None, "A lemma on the share that other statements use; nothing is omitted.")
 
 
 def alike(question: Question) -> Query:
-    """That larger capacities change the shares of any two users by the same factor."""
+    """The statement that larger capacities change the shares of two users by different factors."""
     b = Builder(question)
     parts, rates = b.symbols.row("part", question.resources), []
     for name in ("one", "other"):
@@ -584,5 +580,5 @@ def alike(question: Question) -> Query:
         rates.append((before, after))
     (one, one_then), (other, other_then) = rates
     b.fails(~(one * other_then == other * one_then), "the factors differ")
-    why = "A fact on the share that other statements use; nothing is left out."
+    why = "A lemma on the share that other statements use; nothing is omitted."
     return b.query("capacities change the shares of all users by one factor", None, why)

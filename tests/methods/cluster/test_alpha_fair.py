@@ -68,7 +68,7 @@ def agree(instance: fo.Instance, objective: fo.Objective) -> None:
     here, best = majorant.value(point), majorant.value(point_of(instance, other.tasks_by_server))
     assert best <= here or objective.relative_gap(best, here, point) <= 1e-6
     program = Program(instance, objective, ())
-    if LevelUnits(program).takes is not None:  # what limits charge is not in the evidence, but found by the gate
+    if LevelUnits(program).limit_use is not None:  # what limits charge is not in the evidence, but found by the gate
         return
     assert answer.prices is not None
     majorant = objective.majorant(Point(program.instance, program.pairs.table(answer.tasks)))  # servers merged

@@ -11,7 +11,7 @@ from oracle.instances import log_uniform
 
 import fairopt as fo
 from fairopt.allocation import feasibility
-from fairopt.evidence.row_prices import RowPrices
+from fairopt.evidence.prices import RowPrices
 from fairopt.formulation.program import Program
 from fairopt.methods.cluster.alpha_fair import alpha_fair_on_servers_applies as applies
 from fairopt.methods.cluster.interior_point import Interior

@@ -16,7 +16,7 @@ from oracle.exact_lp import leximin as fractions_leximin
 from oracle.instances import cluster, clusters, log_uniform
 
 import fairopt as fo
-from fairopt.evidence.levels import HeldLevels
+from fairopt.evidence.levels import LevelDuals
 from fairopt.formulation.program import Program
 from fairopt.methods.cluster import level_program
 from fairopt.methods.cluster import leximin as server_leximin
@@ -34,7 +34,7 @@ SHARES = [fo.DominantShare(), fo.StandAloneShare(), fo.Tasks()]
 
 def judged(filling: server_leximin._LevelsOnServers) -> Answer:
     """The answer of the gate to the present tasks."""
-    evidence = HeldLevels(filling.holdings(), prices=filling.prices)
+    evidence = LevelDuals(filling.holdings(), prices=filling.prices)
     return gate.judge(filling.program, Proposal("levels", filling.tasks(), evidence))
 
 

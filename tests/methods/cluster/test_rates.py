@@ -11,7 +11,7 @@ import pytest
 from scipy.optimize import linprog
 
 import fairopt as fo
-from fairopt.evidence.row_prices import RowPrices
+from fairopt.evidence.prices import RowPrices
 from fairopt.formulation.program import Program
 from fairopt.methods.cluster.responses import MANY, responses, solve_by_responses
 from fairopt.proofs.gate import judge
@@ -88,7 +88,7 @@ def test_the_cheapest_mix_of_two_rates_is_not_that_of_the_best_price() -> None:
     program = Program(instance, fo.MaxMin(Rate(Numbers([[1.0, 3.0]]))), ())
     units = LevelUnits(program)
     prices = np.array([[0.1 * 10, 0.6 * 5]])
-    worth, rent = units.worths(prices, 2.0 / units.unit)
+    worth, rent = units.marginal_utilities(prices, 2.0 / units.unit)
     assert float(worth[0] * 2.0 / units.unit - rent[0]) == pytest.approx(0.5 * 0.1 + 0.5 * 0.6)
     held = responses(units, prices, 2.0 / units.unit, None, 1.0) * units.per_level
     np.testing.assert_allclose(held, [[0.5, 0.5]])
@@ -104,7 +104,7 @@ def test_no_linear_program_finds_a_cheaper_mix(seed: int) -> None:
     prices = rng.uniform(0, 1, (1, 4))
     cost = (prices[0] / instance.capacities[:, 0]) * np.ones((5, 1))
     target = 0.9 * float(np.where(eligible, rate.rates * np.minimum(instance.task_limits, 9)[:, None], 0).max(1).min())
-    worth, rent = units.worths(prices, target / units.unit)
+    worth, rent = units.marginal_utilities(prices, target / units.unit)
     for j in range(5):
         limit = instance.task_limits[j]
         found = linprog(

@@ -16,8 +16,7 @@ from scipy.optimize import linprog
 import fairopt as fo
 from fairopt.blocks.form import Curve
 from fairopt.blocks.marginal import PowerMarginal
-from fairopt.evidence.row_prices import RowPrices
-from fairopt.evidence.user_prices import UserPrices
+from fairopt.evidence.prices import RowPrices, UserPrices
 from fairopt.formulation.program import Program
 from fairopt.methods.cluster import fixed_sum
 from fairopt.methods.cluster.sums import sum_on_servers_applies

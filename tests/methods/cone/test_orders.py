@@ -81,13 +81,13 @@ def test_other_conditions_and_terms(monkeypatch: pytest.MonkeyPatch, constraint:
 def test_where_one_order_gains_nothing_several_are_kept(always: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """The second order is as good as the first, and both together are proved best."""
     instance = fo.Instance([[3, 2], [3, 4], [1, 2]], [[3, 7], [5, 4]], eligible=[[True, False], [True] * 2, [True] * 2])
-    take, kept = orders._Orders._take, []
+    take, kept = orders._Orders._add, []
 
     def counted(programs: Any, users: Any) -> None:
         take(programs, users)
         kept.append(len(programs.orders))
 
-    monkeypatch.setattr(orders._Orders, "_take", counted)
+    monkeypatch.setattr(orders._Orders, "_add", counted)
     a = fo.Policy(fo.OrderedWeighted((7, 7, 6))).allocate(instance)
     assert kept == [1, 2] and a.certificate.tried[-1].status == "optimal (2 programs)"
     assert a.objective == pytest.approx(by_hand(instance, (7, 7, 6)), rel=1e-6)

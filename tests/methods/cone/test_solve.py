@@ -502,7 +502,7 @@ def test_unknown_and_absent_solvers_and_methods_are_named() -> None:
         fo.DRF().allocate(CLUSTER, solver=absent)
     with pytest.raises(fo.errors.InvalidBlock, match="cone"):
         fo.DRF().allocate(CLUSTER, method="conic")
-    with pytest.raises(fo.errors.InvalidBlock, match="method cone"):
+    with pytest.raises(fo.errors.InvalidBlock, match="needs the cone method"):
         fo.DRF().allocate(CLUSTER, method="water-filling", solver="HIGHS")
     with pytest.raises(fo.errors.InvalidBlock, match="time_limit"):
         fo.DRF().allocate(CLUSTER, time_limit=0)

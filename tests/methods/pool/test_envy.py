@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 import fairopt as fo
-from fairopt.evidence.pulled import Pulled
+from fairopt.evidence.pool import EnvyBottlenecks
 from fairopt.formulation.program import Program
-from fairopt.methods.pool.envy import pulled_applies
+from fairopt.methods.pool.envy import envy_free_applies
 from fairopt.proofs import gate
-from fairopt.proofs.envy import Pulling
+from fairopt.proofs.envy import EnvyProgram
 from fairopt.proofs.proposal import Proposal
 
 TASKS = fo.Tasks()
@@ -41,7 +41,7 @@ def test_levels_are_those_of_cone_programs_and_no_worse_point_is_proved(seed: in
     program = Program(instance, policy.objective, tuple(constraints))
     tasks = program.gather(a.tasks_by_server)
     for wrong in (0.999 * tasks, tasks * (1 - 1e-4 * np.eye(len(tasks))[seed % len(tasks)])):
-        assert not gate.judge(program, Proposal("wrong", wrong, Pulled(Pulling(program)))).ok
+        assert not gate.judge(program, Proposal("wrong", wrong, EnvyBottlenecks(EnvyProgram(program)))).ok
     path = policy.allocate(instance).save(tmp_path / "a.json")
     assert fo.verify(path).ok
     data = json.loads(path.read_text())
@@ -70,12 +70,12 @@ def test_prices_are_derivatives_of_the_lowest_level() -> None:
 def test_it_is_for_levels_on_one_pool_under_envy_freeness_and_bounds() -> None:
     pool, servers = fo.Instance([[2, 3], [2, 1]], [6, 4]), fo.Instance([[2, 3], [2, 1]], [[6, 4], [3, 3]])
     envy_free, others = [fo.EnvyFree()], [fo.EnvyFree(), fo.EqualShares()]
-    assert pulled_applies(Program(pool, fo.Leximin(TASKS), envy_free))
-    assert not pulled_applies(Program(pool, fo.Leximin(TASKS), others))
-    assert not pulled_applies(Program(pool, fo.Total(), envy_free))
-    assert not pulled_applies(Program(servers, fo.Leximin(), envy_free))
+    assert envy_free_applies(Program(pool, fo.Leximin(TASKS), envy_free))
+    assert not envy_free_applies(Program(pool, fo.Leximin(TASKS), others))
+    assert not envy_free_applies(Program(pool, fo.Total(), envy_free))
+    assert not envy_free_applies(Program(servers, fo.Leximin(), envy_free))
     program = Program(pool, fo.Leximin(TASKS), others)
-    assert not gate.judge(program, Proposal("other conditions", np.ones(2), Pulled(Pulling(program)))).ok
+    assert not gate.judge(program, Proposal("other conditions", np.ones(2), EnvyBottlenecks(EnvyProgram(program)))).ok
 
 
 def test_the_rows_that_imply_the_others_do() -> None:
@@ -102,7 +102,11 @@ def test_sums_of_many_users_have_files_with_the_rows_that_bind(tmp_path: Path) -
     path = fo.Policy(fo.Total(), [fo.EnvyFree()]).allocate(many).save(tmp_path / "a.json")
     data = json.loads(path.read_text())
     assert 0 < len(data["binding"]) < 60 and fo.verify(path).ok
-    for binding, said in (([[0, 0]], "are not two users"), ([[0, 60]], "are not two users"), ([], "not proved")):
+    for binding, said in (
+        ([[0, 0]], "is not a pair of users"),
+        ([[0, 60]], "is not a pair of users"),
+        ([], "not proved"),
+    ):
         path.write_text(json.dumps({**data, "binding": binding}))
         assert not fo.verify(path).ok and said in str(fo.verify(path))
     tasks = [row[:] for row in data["tasks_by_server"]]

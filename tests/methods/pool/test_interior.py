@@ -15,7 +15,7 @@ from oracle.concave import maximise
 from oracle.instances import log_uniform
 
 import fairopt as fo
-from fairopt.evidence.user_prices import UserPrices
+from fairopt.evidence.prices import UserPrices
 from fairopt.formulation.program import Program
 from fairopt.methods.pool import interior
 from fairopt.proofs import gate, verify

@@ -25,7 +25,7 @@ from fairopt.methods.pool import max_sum
 from fairopt.methods.pool import solve as pool_module
 from fairopt.methods.settings import Settings
 from fairopt.proofs.gate import Answer
-from fairopt.proofs.pool import totals
+from fairopt.proofs.pool import total_sums
 
 Float = np.ndarray
 SHARES = {
@@ -289,7 +289,7 @@ def test_no_prices_prove_less_than_the_optimum(instance: fo.Instance, prices: li
     pool = Pool(program, fo.DominantShare())
     charged = np.array(prices[: pool.m], dtype=float)
     with np.errstate(all="ignore"):
-        found = totals(pool, np.zeros(pool.n), charged)
+        found = total_sums(pool, np.zeros(pool.n), charged)
     assert float(charged @ pool.usable) + found.gain >= by_duality(program, fo.DominantShare()) * (1 - 1e-14)
     assert found.gap(float(charged @ pool.usable)) == 1.0
 

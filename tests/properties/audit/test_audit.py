@@ -1,6 +1,5 @@
 """The audit: what is false is refuted with a proof, what is true is never accused, what is broken is reported."""
 
-import html
 import json
 import time
 from collections.abc import Callable
@@ -10,16 +9,17 @@ from typing import Any
 
 import numpy as np
 import pytest
+from markupsafe import escape
 from rich.console import Console
 
 import fairopt as fo
-from fairopt.properties.answers import OutOfTime
 from fairopt.properties.audit import audit as module
 from fairopt.properties.audit.audit import audit
 from fairopt.properties.audit.replay import replay
 from fairopt.properties.checks import check
 from fairopt.properties.exact import confirm
 from fairopt.properties.exact.confirm import Counterexample, verified
+from fairopt.runtime.clock import Late
 from fairopt.runtime.progress import progress
 
 FOUR = ("pe", "si", "ef", "sp")
@@ -130,7 +130,7 @@ def test_false_claims_fall_to_a_small_witness_that_is_proved(policy: fo.Policy, 
     assert witness.verified.startswith(("exact fractions", "optimality conditions"))
     assert witness.gain == (witness.margin if witness.misreport else None)
     user = small.users.index(witness.user)
-    assert verified(policy, Counterexample(finding.property, small, user, witness.misreport, witness.changed)).believed
+    assert verified(policy, Counterexample(finding.property, small, user, witness.misreport, witness.changed)).confirmed
     (again,) = replay(report.save(tmp_path / "found.json"))
     assert again.refutes and again.margin == witness.margin and again.verdict == "still refutes"
 
@@ -284,7 +284,7 @@ RNG = np.random.default_rng(0)
 BROKEN = {
     "raises": (raises, "RuntimeError: no idea"),
     "answers NaN": (scaled(np.nan), "not finite"),
-    "takes too much": (scaled(1.5), "hands out"),
+    "takes too much": (scaled(1.5), "allocates"),
     "random": (lambda i: scaled(RNG.random())(i), "non-deterministic: two calls differ"),
 }
 
@@ -313,8 +313,8 @@ def test_what_could_not_be_verified_is_said(monkeypatch: pytest.MonkeyPatch, tmp
     finding = report["si"]
     seen = check(fo.MostTasks().allocate(pool), "si")["si"].sentence
     assert finding.unverified == 1 and finding.unconfirmed[0].instance is pool
-    assert f"1 instance seemed to break it, but could not be verified: {seen}; demands" in str(finding)
-    assert "capacities (4, 4) (no; no margin is left when all errors are allowed for)" in str(finding)
+    assert f"1 instance seemed to be a counterexample, but could not be verified: {seen}; demands" in str(finding)
+    assert "capacities (4, 4) (no; no margin is left after errors are deducted)" in str(finding)
     assert report.to_dict()["findings"][0]["unconfirmed"][0]["sentence"] == seen
     assert replay(report.save(tmp_path / "found.json")) == ()
 
@@ -504,7 +504,7 @@ def test_a_witness_found_in_time_is_verified_though_the_time_does_not_suffice_to
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def late(*_: Any) -> Any:
-        raise OutOfTime
+        raise Late
 
     monkeypatch.setattr(module.Shrinker, "_smallest", late)
     finding = audit(fo.MostTasks(), ["si"], max_examples=500, time_limit=60)["si"]
@@ -692,4 +692,4 @@ def test_an_audit_in_a_notebook_shows_what_it_found_with_names_escaped():
     report = audit(fo.KDF(2), ["ef", "pe"], max_examples=60)
     page = report._repr_html_()
     assert "<b>refuted</b>" in page and "envy-free" in page and "pareto" in page
-    assert html.escape(report["ef"].witness.sentence) in page
+    assert escape(report["ef"].witness.sentence) in page

@@ -91,7 +91,7 @@ def test_witnesses_shrink_to_few_users_and_small_integers(policy: fo.Policy, nam
     b = int(found.margin.argmax())
     case, proof = Shrinker(policy, name, True, everything, 0, 20.0, 1e-6).smallest(found, b)
     small = case.instance
-    assert proof.believed and verified(policy, case).margin == proof.margin
+    assert proof.confirmed and verified(policy, case).margin == proof.margin
     assert small.n_users <= users and small.n_resources <= 2
     assert max(small.demands.max(), small.capacities.max()) <= 8 and not size_of(Batch.of_instance(small))[0]
     assert case.lie is None or max(case.lie) <= 8
@@ -102,4 +102,4 @@ def test_what_cannot_be_shrunk_in_time_stays_as_it_is() -> None:
     found = measure(fo.KDF(2), "envy-free", pools, np.random.default_rng(0), True)
     b = int(found.margin.argmax())
     case, proof = Shrinker(fo.KDF(2), "envy-free", True, lambda p: ~everything(p), 0, 1e-9, 1e-6).smallest(found, b)
-    assert proof.believed and case.instance == pools.instance(b)
+    assert proof.confirmed and case.instance == pools.instance(b)

@@ -104,7 +104,7 @@ def test_all_optimal_corners_are_found() -> None:
 
 def test_a_witness_must_hold_at_every_optimum() -> None:
     tied = fo.Instance([[1], [1]], [1])  # any split has the most tasks
-    assert not any(verified(fo.MostTasks(), Counterexample("sharing-incentive", tied, j)).believed for j in (0, 1))
+    assert not any(verified(fo.MostTasks(), Counterexample("sharing-incentive", tied, j)).confirmed for j in (0, 1))
     apart = fo.Instance([[1], [2]], [1])
     assert verified(fo.MostTasks(), Counterexample("sharing-incentive", apart, 1)).margin == 1.0
 
@@ -119,7 +119,7 @@ def test_a_lie_is_verified_exactly() -> None:
 
 @pytest.mark.parametrize("policy", [fo.DRF(), fo.FDS(1), fo.NashWelfare()], ids=lambda p: p.name)
 def test_a_lie_that_does_not_pay_is_not_believed(policy: fo.Policy) -> None:
-    assert not verified(policy, LIE).believed
+    assert not verified(policy, LIE).confirmed
 
 
 def test_lies_from_nothing_gain_without_end() -> None:
@@ -149,7 +149,7 @@ def test_a_random_mechanism_is_never_believed() -> None:
             return replace(answer, tasks_by_server=answer.tasks_by_server * self.rng.random())
 
     proof = verified(Random(), Counterexample("pareto", fo.Instance([[1]], [1]), 0))
-    assert not proof.believed and "two calls differ" in proof.how
+    assert not proof.confirmed and "two calls differ" in proof.how
 
 
 def test_policies_without_a_closed_way_are_held_against_a_second_method() -> None:
@@ -165,7 +165,7 @@ def test_what_one_solver_leaves_of_a_flat_optimum_is_no_envy() -> None:
     again = recomputed(policy, pool)
     assert first.certificate.solver not in again.how.split("(")[1].split(", ")[1:]
     assert min(again.answers[0].error) >= 2 * np.sqrt(3 * first.certificate.gap) * 0.2  # it runs 0.222 tasks
-    assert not any(verified(policy, Counterexample("envy-free", pool, user)).believed for user in range(3))
+    assert not any(verified(policy, Counterexample("envy-free", pool, user)).confirmed for user in range(3))
 
 
 def test_envy_of_different_users_at_different_optima_is_no_envy_at_all_of_them() -> None:
@@ -173,10 +173,10 @@ def test_envy_of_different_users_at_different_optima_is_no_envy_at_all_of_them()
     pool = fo.Instance([[2, 2], [1, 1], [1, 1]], [2, 2], weights=[1, 1, 1])
     corners = recomputed(fo.MostTasks(), pool).answers
     assert len(corners) == 2 and all(c.tasks[0] == 0 for c in corners)
-    assert not verified(fo.MostTasks(), Counterexample("envy-free", pool, 1)).believed  # envies at one corner only
-    assert not verified(fo.MostTasks(), Counterexample("envy-free", pool, 0)).believed  # one of two others, by corner
+    assert not verified(fo.MostTasks(), Counterexample("envy-free", pool, 1)).confirmed  # envies at one corner only
+    assert not verified(fo.MostTasks(), Counterexample("envy-free", pool, 0)).confirmed  # one of two others, by corner
     alone = fo.Instance([[2, 2], [1, 1]], [2, 2])
-    assert verified(fo.MostTasks(), Counterexample("envy-free", alone, 0)).believed
+    assert verified(fo.MostTasks(), Counterexample("envy-free", alone, 0)).confirmed
 
 
 def test_several_servers_are_refused() -> None:

@@ -21,7 +21,7 @@ from fairopt.properties.misreports.best import (
     true_tasks,
     verified_misreport,
 )
-from fairopt.runtime.clock import Clock
+from fairopt.runtime.clock import Clock, current
 from fairopt.runtime.progress import progress
 from tests.oracle import fractions_waterfill as oracle
 from tests.oracle.instances import cluster, pools
@@ -318,7 +318,7 @@ def test_progress_tells_families_from_the_climb():
 
 @pytest.mark.parametrize("user", ["nobody", 2, -1, True, None])
 def test_an_unknown_user_is_refused_by_name(user):
-    with pytest.raises(fo.errors.InvalidBlock, match="no user"):
+    with pytest.raises(fo.errors.InvalidInstance, match="no user"):
         best_misreport(fo.DRF(), fo.Instance([[1], [1]], [1]), user)
 
 
@@ -424,10 +424,12 @@ def test_a_search_that_ended_early_without_a_lie_says_how_much_was_tried(monkeyp
 def test_the_last_verification_keeps_to_the_limit(monkeypatch):
     class LateWhenVerifying(Clock):
         name, answers = "FDS", 0
-        late = property(lambda self: self.answers > 1)
 
         def allocate(self, instance, time_limit):
             self.answers += 1
+            if self.answers == 2:
+                self._begun -= 60
+                current().soft -= 60
             return fo.FDS(1).allocate(instance)
 
     clock = LateWhenVerifying(60)

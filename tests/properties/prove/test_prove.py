@@ -14,8 +14,8 @@ from fairopt.blocks.terms import all_of, product
 from fairopt.cli.application import app, register
 from fairopt.errors import InvalidBlock, MissingExtra, OutOfDomain
 from fairopt.properties.literature.claims import claims
+from fairopt.properties.prove import assumptions, provers, statements
 from fairopt.properties.prove import prove as module
-from fairopt.properties.prove import provers, said, statements
 from fairopt.properties.prove.proof import ProofReport
 from fairopt.properties.prove.provers import answers
 from fairopt.properties.prove.statements import PROVABLE, Question, alike, lemma, queries
@@ -42,7 +42,7 @@ def one_at_a_time(monkeypatch):
 @pytest.fixture(autouse=True)
 def few_answers(monkeypatch):
     """Compare objectives of one's own on fewer wide pools, as some of these take several cone solvers."""
-    monkeypatch.setattr(said, "WIDE_ANSWERS", 3)
+    monkeypatch.setattr(assumptions, "WIDE_ANSWERS", 3)
 
 
 @pytest.fixture
@@ -328,8 +328,8 @@ def test_objectives_that_differ_at_small_ratios_only_are_refused():
 
 
 def test_answers_without_prices_to_compare_are_refused(monkeypatch):
-    monkeypatch.setattr(said, "WIDE_ANSWERS", 0)  # on wide pools its prices are known
-    with pytest.raises(InvalidBlock, match=r"NotSo.*conditions speak of prices, and none of its answers on 8 drawn"):
+    monkeypatch.setattr(assumptions, "WIDE_ANSWERS", 0)  # on wide pools its prices are known
+    with pytest.raises(InvalidBlock, match=r"NotSo.*conditions use prices, and none of its answers on 8 drawn"):
         fo.prove(fo.Policy(NotSo()), "ef", resources=2)["ef"]
 
 
@@ -398,18 +398,20 @@ def test_blocks_are_what_they_say(objective, limits):
     for positive in (False,) if limits else (True, False):
         if not isinstance(objective, Roots) or not limits:
             q = question(fo.Policy(objective), "pe", 2, positive=positive, limits=limits, weights=True)
-            assert bool(said.require_said(q, Clock(None))) == isinstance(objective, Roots)
+            assert bool(assumptions.require_consistent(q, Clock(None))) == isinstance(objective, Roots)
 
 
 @pytest.mark.parametrize("objective", SHIPPED, ids=repr)
 def test_shipped_blocks_are_what_they_say_at_ratios_over_many_decades(objective, monkeypatch):
     """The draws to which blocks of one's own are held."""
-    monkeypatch.setattr(said, "is_ours", lambda block: False)
-    monkeypatch.setattr(said, "WIDE_SHARES", 15)
-    monkeypatch.setattr(said, "WIDE_ANSWERS", 9)
-    monkeypatch.setattr(said, "DRAWN", 0)
+    monkeypatch.setattr(assumptions, "is_ours", lambda block: False)
+    monkeypatch.setattr(assumptions, "WIDE_SHARES", 15)
+    monkeypatch.setattr(assumptions, "WIDE_ANSWERS", 9)
+    monkeypatch.setattr(assumptions, "DRAWN", 0)
     for options in ({}, {"positive": False, "limits": True, "weights": True}):
-        assert "on 15 drawn pools" in said.require_said(question(fo.Policy(objective), "pe", 3, **options), Clock(None))
+        assert "on 15 drawn pools" in assumptions.require_consistent(
+            question(fo.Policy(objective), "pe", 3, **options), Clock(None)
+        )
 
 
 # -- a notion of one's own -------------------------------------------------------------------------------------------
@@ -476,11 +478,11 @@ def test_what_cannot_be_stated_is_unknown_in_one_line(nothing_drawn):
     mute = replace_conditions(MeanShare)
     found = fo.prove(fo.Policy(fo.Leximin(mute())), "pe", resources=2)["pe"]
     assert found.verdict == "unknown"
-    assert "Mute() does not say what it is in polynomials; write Mute.conditions" in str(found)
+    assert "Mute() has no polynomial conditions; write Mute.conditions" in str(found)
     for policy, words in (
         (fo.Policy(fo.Leximin(), [fo.EnvyFree()]), "has constraints"),
-        (fo.BottleneckFairness(), "is not made of blocks"),
-        (fo.FDS(0.1234567), "AlphaFair(0.1234567) does not say"),
+        (fo.BottleneckFairness(), "is not a policy made of blocks"),
+        (fo.FDS(0.1234567), "AlphaFair(0.1234567) has no polynomial"),
         (fo.Policy(fo.AlphaFair(1) + fo.Total(fo.Tasks())), "2 shares"),
     ):
         found = fo.prove(policy, "pe", resources=2)["pe"]
@@ -520,22 +522,27 @@ def test_saved_proofs_are_checked_by_both_provers(tmp_path):
 @pytest.mark.parametrize(
     ("policy", "name", "options", "words"),
     [
-        (DRF, "envy-free", {"grows": True}, r"all users but those named .*\(Proposition 16.4\).* it grows .*\(16.6\)"),
-        (DRF, "sharing-incentive", {}, "add up to 1, by their unit; .* at least the mean, .* user most_i"),
-        (fo.FDS(1), "sharing-incentive", {}, "add up to 1, by their unit; .* at least the mean, .* user payer"),
-        (DRF, "strategy-proof", {}, r"all users but user 1: .*have one level .*\(Proposition 16.5\)"),
-        (DRF, "population-monotone", {}, r"all users but user 1 and who leaves: .*\(Proposition 16.5\)"),
-        (fo.FDS(2), "strategy-proof", {"resources": 1}, r"answers prices .*\(Proposition 16.8\)"),
-        (fo.KDF(2), "resource-monotone", {"degree": 2, "alike": True}, "all users, .* by 16.9. Demands times t"),
+        (
+            DRF,
+            "envy-free",
+            {"grows": True},
+            r"All users but those named .*\(Proposition 16.4\).* its growth .*\(16.6\)",
+        ),
+        (DRF, "sharing-incentive", {}, "sum to 1, by their unit; .* at least the mean, .* user most_i"),
+        (fo.FDS(1), "sharing-incentive", {}, "sum to 1, by their unit; .* at least the mean, .* user payer"),
+        (DRF, "strategy-proof", {}, r"All users but user 1 are .*have one level .*\(Proposition 16.5\)"),
+        (DRF, "population-monotone", {}, r"All users but user 1 and the one who leaves are .*\(Proposition 16.5\)"),
+        (fo.FDS(2), "strategy-proof", {"resources": 1}, r"responds optimally to prices.*\(Proposition 16.8\)"),
+        (fo.KDF(2), "resource-monotone", {"degree": 2, "alike": True}, "All users are .* by 16.9. Demands times t"),
         (DRF, "strategy-proof", {"positive": False, "users": 2}, r"grow, all fall or all stay.*\(Proposition 16.7\)"),
-        (DRF, "pareto", {"users": 2}, "All 2 users are here, and nothing is left out"),
+        (DRF, "pareto", {"users": 2}, "All 2 users are included and nothing is omitted"),
     ],
 )
-def test_statements_say_what_was_left_out_and_why(policy, name, options, words):
+def test_statements_say_what_is_omitted_and_why(policy, name, options, words):
     for query in queries(question(policy, name, **options)):
         text = query.text.replace("\n; ", " ")
         if re.search(words, text):
-            assert text.index("Left out" if "Left" in text else "All 2 users") < text.index("(set-logic")
+            assert text.index("omitted") < text.index("(set-logic")
             assert "; the property fails\n(assert" in query.text
             return
     pytest.fail("no statement says so")
@@ -650,4 +657,4 @@ def test_blocks_not_compared_in_time_prove_nothing(monkeypatch, looks):
     late = iter([False] * looks)
     monkeypatch.setattr(Clock, "late", property(lambda self: next(late, True)))
     proof = fo.prove(fo.DRF(), "pe", resources=1, users=2, time_limit=60)["pe"]
-    assert proof.verdict == "unknown" and "was not compared with all that they compute when the time" in proof.tried[0]
+    assert proof.verdict == "unknown" and "was not finished when the time" in proof.tried[0]

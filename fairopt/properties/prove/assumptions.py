@@ -1,6 +1,6 @@
-"""Whether what a block says of itself in `conditions` is what it computes, at drawn instances.
+"""Whether the `conditions` of a block agree with what it computes, on drawn instances.
 
-A proof rests on what blocks say, so that a block that says something else than it does would make false theorems.
+Proofs assume this.
 """
 
 from __future__ import annotations
@@ -22,29 +22,26 @@ from fairopt.properties.audit.random_instances import random_pools
 from fairopt.properties.prove.statements import Builder, Kind, Question
 from fairopt.runtime.clock import Clock
 
-__all__ = ["degree_of", "require_said", "seems_alike"]
+__all__ = ["degree_of", "require_consistent", "seems_alike"]
 
 Float = NDArray[np.float64]
 
-DRAWN = 8  # pools of small whole numbers
-WIDE_SHARES, WIDE_ANSWERS = 64, 12  # pools of ratios over many decades for blocks of one's own; answers are solved for
-DECADES = ((-3.0, 0.0), (-8.0, 1.0), (-15.0, 3.0))  # of ratios, in turn; a notion may change below any of them
-ENDS = 0.1  # the part of ratios that are at an end of the decades, so that the smallest and the largest meet in a user
-TIED = 0.2  # the part of ratios that are those of the resource before
-USERS = (2, 3, 1, 4, 5)  # of pools of any number of users, in turn
-EXACT, NEAR, NEAR_WIDE = 1e-9, 1e-5, 1e-3  # how far off conditions may be: of shares, answers, answers on wide pools
-WEIGHTS = (1.0, 3.0)  # times all weights, for blocks of one's own
-OFF = (0.99, 1.01)  # times a coefficient: then conditions may not hold
+DRAWN = 8  # pools of small integers
+WIDE_SHARES, WIDE_ANSWERS = 64, 12  # pools of ratios over many decades, for user-defined blocks
+DECADES = ((-3.0, 0.0), (-8.0, 1.0), (-15.0, 3.0))  # of ratios, in turn
+ENDS = 0.1  # fraction of ratios at an end of the decades
+TIED = 0.2  # fraction of ratios equal to those of the previous resource
+USERS = (2, 3, 1, 4, 5)  # numbers of users, in turn, where any number is asked for
+EXACT, NEAR, NEAR_WIDE = 1e-9, 1e-5, 1e-3  # tolerances of conditions: of shares, of answers, of answers on wide pools
+WEIGHTS = (1.0, 3.0)  # factors of all weights, for user-defined blocks
+OFF = (0.99, 1.01)  # factors of a coefficient with which conditions must not hold
 
 
-def require_said(question: Question, clock: Clock) -> str | None:
-    """What a proof takes for granted of blocks of one's own, in words; empty where all blocks are fairopt's.
+def require_consistent(question: Question, clock: Clock) -> str | None:
+    """The assumption of a proof on user-defined blocks, in words, or empty; None if the time was over.
 
-    None where the time was over before all was compared: of less nothing is taken for granted.
-
-    `InvalidBlock` where conditions of the share or the objective do not hold for what these compute. Also where there
-    is nothing to compare: the notion is defined on none of the drawn pools, or an objective of one's own speaks of
-    prices, and no answer on any of them has prices to compare with.
+    `InvalidBlock` if conditions of the share or the objective do not hold for what these compute, or nothing could be
+    compared on the drawn pools: the notion is not defined, or no answer has unique prices.
     """
     share, objective = question.share, question.objective
     ours, priced = is_ours(objective), is_ours(objective)
@@ -52,7 +49,7 @@ def require_said(question: Question, clock: Clock) -> str | None:
     for k, instance in enumerate(_drawn(question)):
         try:
             c = share.coefficients(instance)
-        except NoAnswer:  # not every notion is defined on every instance
+        except NoAnswer:
             continue
         for j in range(instance.n_users):
             if clock.late:
@@ -71,19 +68,19 @@ def require_said(question: Question, clock: Clock) -> str | None:
         priced |= _require_answer(question, answer, c, NEAR if k < DRAWN else NEAR_WIDE)
     for block, compared in ((share, shares), (objective, answers)):
         if not compared and not is_ours(block):
-            raise InvalidBlock(f"{block} is defined on none of the drawn pools, so that nothing can be compared")
+            raise InvalidBlock(f"{block} is defined on none of the drawn pools, so its conditions cannot be tested")
     if not priced:
         raise InvalidBlock(
-            f"{objective}.conditions speak of prices, and none of its answers on {answers} drawn pools has "
-            "prices of which no others are as good: they cannot be compared; say which users are stopped instead"
+            f"{objective}.conditions use prices, and none of its answers on {answers} drawn pools has unique prices, "
+            "so they cannot be tested; state which users are stopped instead"
         )
-    taken = [] if is_ours(share) else [f"{share} states, compared with per_task on {shares} drawn pools"]
-    taken += [] if ours else [f"{objective} states, compared with its answers on {answers} drawn pools"]
-    return " and ".join(f"for conditions as {words}" for words in taken)
+    assumed = [] if is_ours(share) else [f"{share} states, compared with per_task on {shares} drawn pools"]
+    assumed += [] if ours else [f"{objective} states, compared with its answers on {answers} drawn pools"]
+    return " and ".join(f"for conditions as {words}" for words in assumed)
 
 
 def _drawn(question: Question) -> Iterator[Instance]:
-    """Pools of small whole numbers and, for blocks of one's own, of wide ratios."""
+    """Pools of small integers and, for user-defined blocks, of wide ratios."""
     rng, n = np.random.default_rng(0), question.users or 3
     pools = random_pools(
         rng,
@@ -104,7 +101,7 @@ def _drawn(question: Question) -> Iterator[Instance]:
 
 
 def wide_pool(kind: Kind, rng: np.random.Generator, k: int) -> Instance:
-    """A pool whose ratios are log-uniform over many decades, with ties, ratios at the ends, and zeros where allowed."""
+    """A pool of log-uniform ratios over many decades, with ties, ratios at the ends, and zeros where allowed."""
     n, m = kind.users or USERS[k % len(USERS)], kind.resources
     low, high = DECADES[k % len(DECADES)]
     ratios = 10.0 ** rng.uniform(low, high, (n, m))
@@ -123,24 +120,24 @@ def wide_pool(kind: Kind, rng: np.random.Generator, k: int) -> Instance:
 
 
 def _require_share(question: Question, ratios: list[float], c: float) -> None:
-    """`InvalidBlock` unless conditions hold for a coefficient, and not for others."""
+    """`InvalidBlock` unless the conditions hold for a coefficient and not for others near it."""
     share = question.share
     for factor in (1.0, *OFF) if c > 0 else (1.0,):
         symbols, names = Symbols(), [Term(f"ratio_{i}") for i in range(len(ratios))]
-        said = said_by(share, ShareSymbols(names, Term("coefficient"), symbols))
-        assert said is not None
+        stated = said_by(share, ShareSymbols(names, Term("coefficient"), symbols))
+        assert stated is not None
         values = {str(name): v for name, v in zip(names, ratios, strict=True)} | {"coefficient": c * factor}
         sizes = _with_roots(symbols, values, values)
-        if all(one.holds(values, EXACT, sizes) for one in (said, *symbols.known)) != (factor == 1.0):
+        if all(one.holds(values, EXACT, sizes) for one in (stated, *symbols.known)) != (factor == 1.0):
             what = "do not hold for" if factor == 1.0 else f"hold for {c * factor:g} as well as for"
             raise InvalidBlock(
                 f"{share}.conditions {what} its coefficient {c:g} of a task that needs the parts "
-                f"{', '.join(f'{v:g}' for v in ratios)} of the capacities; make them say what per_task computes"
+                f"{', '.join(f'{v:g}' for v in ratios)} of the capacities; make them state what per_task computes"
             )
 
 
 def _require_answer(question: Question, answer: Allocation, c: Float, within: float) -> bool:
-    """`InvalidBlock` unless conditions hold for an answer; whether all their symbols have values, as prices may not."""
+    """`InvalidBlock` unless the conditions hold for an answer; whether all their symbols have values."""
     known, sizes, values = _outcome(question, answer, c)
     for one in known:
         if values.keys() >= set(one.symbols()) and not one.holds(values, within, sizes):
@@ -157,17 +154,16 @@ def _require_answer(question: Question, answer: Allocation, c: Float, within: fl
 def _outcome(
     question: Question, answer: Allocation, c: Float
 ) -> tuple[list[Condition], dict[str, float], dict[str, float]]:
-    """Conditions of an answer, the objective's last, the sizes of symbols, and their values but for prices not unique.
+    """Conditions of an answer, the objective's last, sizes of symbols, and their values, without prices not unique.
 
-    What may be zero by rounding has the size of what it is a part of: of a capacity, of all that a user could run, of
-    all prices.
+    The size of a symbol that may be zero is that of its whole: a capacity, tasks alone, or the sum of prices.
     """
     instance, b = answer.instance, Builder(replace(question, degree=None))
     users = range(instance.n_users)
     outcome = b.closed("", [b.user(str(k + 1), b.symbols.new(f"weight_{k + 1}")) for k in users])
-    said = said_by(question.objective, outcome)
-    assert said is not None
-    b.add(said)
+    stated = said_by(question.objective, outcome)
+    assert stated is not None
+    b.add(stated)
     values, sizes = dict[str, float](), dict[str, float]()
     for k in users:
         weight, alone = float(instance.weights[k]), float(instance.tasks_alone[k, 0])
@@ -188,7 +184,7 @@ def _outcome(
 
 
 def _with_roots(symbols: Symbols, values: dict[str, float], sizes: dict[str, float]) -> dict[str, float]:
-    """Add the numbers of roots, in the order in which they were asked for; all sizes, with those of roots."""
+    """Add the values of roots, in the order of their definition; all sizes, with those of roots."""
     sizes = dict(sizes)
     for root, of, power in symbols.roots.values():
         if sizes.keys() >= set(of.symbols()):
@@ -198,7 +194,7 @@ def _with_roots(symbols: Symbols, values: dict[str, float], sizes: dict[str, flo
 
 
 def seems_alike(question: Question) -> bool:
-    """Whether a change of capacities seems to change the shares of all users by one factor."""
+    """Whether larger capacities change the shares of all users by one factor, on a drawn pool."""
     rng = np.random.default_rng(0)
     instance = random_pools(rng, "integers", (4, question.resources), 1, positive=True).instance(0)
     grown = instance.with_capacities(instance.capacities * rng.uniform(1.0, 2.0, instance.capacities.shape))
@@ -207,7 +203,7 @@ def seems_alike(question: Question) -> bool:
 
 
 def degree_of(question: Question) -> int | None:
-    """The whole number d for which a share of demands times t seems to be t^d times as large; None if there is none."""
+    """The integer degree of homogeneity of a share in demands, on a drawn pool; None without one."""
     rng = np.random.default_rng(0)
     instance = random_pools(rng, "integers", (4, question.resources), 1, positive=True).instance(0)
     twice = instance.replace(demands=2.0 * instance.demands)

@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from pydantic import TypeAdapter
@@ -46,7 +46,7 @@ def save(allocation: Allocation, path: Path, evidence: bool = True) -> Path:
     ending = path.suffix.lower()
     if ending not in (".json", ".parquet"):
         raise InvalidInstance(f"{path}: give a name that ends in .json or .parquet")
-    arrow, parquet = pyarrow_for("Parquet files") if ending == ".parquet" else (None, None)
+    arrow, parquet = pyarrow_for("Parquet files") if ending == ".parquet" else (None, cast(Any, None))
     data = {
         "format": FORMAT,
         "policy": repr(allocation.policy),

@@ -78,23 +78,26 @@ class Sent:
     """A signal that a command got after some seconds: how it ended, and what it left; ``late`` if it had ended."""
 
     command: str
+    number: int
     after: float
     late: bool
     ended: Ended
     left: str
 
     def fault(self, code: int) -> str:
-        """In a few words, empty if it ended by one line and this code, or before the package was imported."""
+        """In a few words; empty if it ended as it should, or before the package was imported."""
         told = self.ended.err
         traced = any(word in told for word in ("Traceback", "Exception ignored", "Fatal Python error", "Aborted"))
-        if self.left:
+        # SIGTERM keeps its default action, which removes no temporary file
+        if self.left and (self.number == signal.SIGINT or self.left != "temporary file"):
             return self.left
         if traced:
             return "" if self.early else "traceback"
         if self.ended.code != code:
             return "hangs" if self.ended.code is None else f"exit {self.ended.code}"
         lines = [line for line in told.splitlines() if "stopped by" in line]
-        return "" if len(lines) == 1 or not told else f"{len(lines)} lines"
+        expected = 1 if self.number == signal.SIGINT else 0
+        return "" if len(lines) == expected or not told else f"{len(lines)} lines"
 
     @property
     def early(self) -> bool:
@@ -162,11 +165,11 @@ def _send(bench: Bench, name: str, number: int, after: float, whole_group: bool)
     )
     try:
         out, err = process.communicate(timeout=after)
-        return Sent(name, after, True, Ended(process.returncode, out, err, time.perf_counter() - begun), "")
+        return Sent(name, number, after, True, Ended(process.returncode, out, err, time.perf_counter() - begun), "")
     except subprocess.TimeoutExpired:
         if _exiting(process.pid):
             process.communicate()
-            return Sent(name, after, True, Ended(process.returncode, "", "", time.perf_counter() - begun), "")
+            return Sent(name, number, after, True, Ended(process.returncode, "", "", time.perf_counter() - begun), "")
         (os.killpg if whole_group else os.kill)(process.pid, number)
     try:
         out, err = process.communicate(timeout=PATIENCE)
@@ -175,7 +178,7 @@ def _send(bench: Bench, name: str, number: int, after: float, whole_group: bool)
         os.killpg(process.pid, signal.SIGKILL)
         (out, err), code = process.communicate(), None
     left = "processes left" if _children_left(bench.folder) else _broken(bench.folder / "out")
-    return Sent(name, after, False, Ended(code, out, err, time.perf_counter() - begun), left)
+    return Sent(name, number, after, False, Ended(code, out, err, time.perf_counter() - begun), left)
 
 
 def _prepare(bench: Bench) -> None:
@@ -240,7 +243,7 @@ def _first_second(bench: Bench) -> str:
         time.sleep(0.1 + 0.04 * k)
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=PATIENCE)
-        sent = Sent("script", 0.0, False, Ended(process.returncode, out, err, 0.0), "")
+        sent = Sent("script", signal.SIGINT, 0.0, False, Ended(process.returncode, out, err, 0.0), "")
         bad[sent.fault(130)] += 1
     return ", ".join(f"{words} {times} of 25" for words, times in bad.items() if words)
 

@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from pydantic import TypeAdapter
@@ -18,11 +18,12 @@ from fairopt.blocks.algebra import tiers_of
 from fairopt.blocks.bundle_model import BundlePoint, cut_at_limits, tasks_in_bundles
 from fairopt.blocks.model import Point
 from fairopt.certificate import Certificate
-from fairopt.errors import FairoptError, InvalidInstance, MissingExtra
+from fairopt.errors import FairoptError, InvalidInstance
 from fairopt.formulation.division import division
 from fairopt.formulation.whole import number_of, whole_instance
 from fairopt.instance import Instance, entries_of
 from fairopt.io.json_text import json_parts
+from fairopt.io.parquet import pyarrow_for
 from fairopt.io.saving import write_whole
 from fairopt.methods.portable import portable
 from fairopt.methods.saved import judged_again, whole_again
@@ -45,7 +46,7 @@ def save(allocation: Allocation, path: Path, evidence: bool = True) -> Path:
     ending = path.suffix.lower()
     if ending not in (".json", ".parquet"):
         raise InvalidInstance(f"{path}: give a name that ends in .json or .parquet")
-    arrow = _arrow() if ending == ".parquet" else None
+    arrow, parquet = pyarrow_for("Parquet files") if ending == ".parquet" else (None, cast(Any, None))
     data = {
         "format": FORMAT,
         "policy": repr(allocation.policy),
@@ -72,7 +73,7 @@ def save(allocation: Allocation, path: Path, evidence: bool = True) -> Path:
         data |= portable(allocation)
     if arrow is not None:
         table = arrow.table({"part": list(data), "json": ["".join(json_parts(v)) for v in data.values()]})
-        write_whole(path, lambda file: arrow.parquet.write_table(table, file))
+        write_whole(path, lambda file: parquet.write_table(table, file))
     else:
         write_whole(path, lambda file: file.writelines(part.encode() for part in json_parts(data)))
     return path
@@ -206,7 +207,7 @@ def _objective_again(allocation: Allocation) -> tuple[float | None, float]:
 def _read_saved(path: Path) -> Mapping[str, Any]:
     try:
         if path.suffix.lower() == ".parquet":
-            table = _arrow().parquet.read_table(path).to_pydict()
+            table = pyarrow_for("Parquet files")[1].read_table(path).to_pydict()
             data = {k: json.loads(v) for k, v in zip(table["part"], table["json"], strict=True)}
         else:
             data = json.loads(path.read_text(encoding="utf-8"))
@@ -217,12 +218,3 @@ def _read_saved(path: Path) -> Mapping[str, Any]:
     if not isinstance(data, dict) or data.get("format") not in FORMATS:
         raise InvalidInstance(f"{path}: not a saved allocation (no format {FORMAT!r}); give one that save wrote")
     return data
-
-
-def _arrow() -> Any:
-    """Import pyarrow with its Parquet part, or raise `MissingExtra`."""
-    try:
-        import pyarrow.parquet
-    except ImportError as error:
-        raise MissingExtra("pyarrow", "parquet", "Parquet files") from error
-    return pyarrow

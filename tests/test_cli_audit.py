@@ -60,7 +60,7 @@ def test_what_is_saved_can_be_replayed(run: Any, tmp_path: Path) -> None:
 
 def test_a_file_in_which_nothing_was_refuted_says_so(run: Any) -> None:
     assert run("audit", "drf", "--property", "pe", "--max-examples", "40", "--save", "drf.json").exit_code == 0
-    assert "no property was refuted in it" in run("replay", "drf.json").stdout
+    assert "the audit refuted no property" in run("replay", "drf.json").stdout
 
 
 def test_ones_own_policy_that_fails_is_reported(run: Any, tmp_path: Path) -> None:
@@ -87,7 +87,7 @@ WRONG = {
     "policy": (["audit", "dfr"], "no policy 'dfr'"),
     "no examples": (["audit", "drf", "--max-examples", "0"], "max_examples is 0"),
     "condition": (["audit", "drf", "--condition", "calm"], "no condition 'calm'"),
-    "no folder": (["audit", "drf", "--save", "nowhere/x.json"], "make the folder nowhere first"),
+    "no folder": (["audit", "drf", "--save", "nowhere/x.json"], "create the folder nowhere first"),
     "no servers": (["audit", "drf", "--servers", "0"], "servers is 0"),
     "ending": (["audit", "drf", "--save", "x.csv"], "ends in .json"),
     "no file": (["replay", "nowhere.json"], "no file nowhere.json"),

@@ -51,7 +51,7 @@ def test_servers_together_unknown_ranges_and_reasons_are_told(run: Any) -> None:
     result = run("several.json", "-p", "drf")
     assert result.exit_code == 0, result.stderr
     words = " ".join(result.stdout.split())
-    assert "one in a class of identical servers together" in words and "range unknown" in words
+    assert "added to a row of identical servers together" in words and "range unknown" in words
     assert "No rate for gpu on big: the server has none of it" in words
     ends = [line.split()[-2] for line in result.stdout.splitlines() if line[:3] in ("cpu", "mem", "gpu")]
     assert ends == ["unknown"] * 5 + ["-"]
@@ -90,7 +90,7 @@ def test_a_picture(run: Any) -> None:
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [
-        (["--cost", "memory"], 2, "give the resource, = and a number, as memory=3"),
+        (["--cost", "memory"], 2, "give the resource and a number, such as memory=3"),
         (["--cost", "memry=3"], 2, "did you mean 'memory'"),
         (["--cost", "memory=-3"], 2, "give a positive number"),
         (["--plot", "buy.txt"], 2, "buy.txt"),

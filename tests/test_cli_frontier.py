@@ -108,7 +108,7 @@ def test_resume_goes_on_after_ctrl_c(run: Any, monkeypatch: pytest.MonkeyPatch) 
         patch.setattr(module, "frontier", stopped)
         first = run(*words)
     assert first.exit_code == 130 and "stopped after 3 of 9 points" in first.stdout
-    assert "kept.json keeps points" in first.stderr
+    assert "kept.json holds the finished points" in first.stderr
     second = run(*words)
     assert second.exit_code == 0 and "stopped" not in second.stdout
     other = run("-f", "fds", "--alpha", "0:5:9", "--resume", "kept.json")
@@ -131,7 +131,7 @@ def test_resume_goes_on_after_ctrl_c(run: Any, monkeypatch: pytest.MonkeyPatch) 
         (["-f", "fds", "--alpha", "nan"], "has nan"),
         (["-f", "fds", "--k", "2"], "'k'; it takes alpha, beta, lam"),
         (["-f", "fds", "--grid", "alfa=1"], "'alfa'; it takes alpha"),
-        (["-f", "fds", "--grid", "1:2:3"], "give a parameter, = and its values"),
+        (["-f", "fds", "--grid", "1:2:3"], "give a parameter and its values"),
         (["-f", "fds", "--alpha", "1", "--grid", "alpha=1"], "alpha is given twice"),
         (["-f", "fds", "--alpha", "1", "--beta", "1", "--lam", "1"], "one or two parameters"),
         (["-f", "ps-dsf", "--grid", "rounds=1"], "it takes"),
@@ -168,7 +168,7 @@ def test_of_many_points_the_best_stay_and_errors_go_first(run: Any) -> None:
 
 def test_more_best_points_than_rows_are_counted(run: Any) -> None:
     done = run("-f", "fds", "--alpha", "0:4:41")
-    assert "(20 of 41 points)" in done.stdout and "left out: 21 points, 21 of them *" in done.stdout
+    assert "(20 of 41 points)" in done.stdout and "left out: 21 points, 21 of them on the frontier" in done.stdout
     assert "left out" not in run("-f", "fds", "--alpha", "0:4:20").stdout
 
 

@@ -95,12 +95,12 @@ def test_two_users_are_chosen_by_axis(run: Any) -> None:
     ("arguments", "message"),
     [
         (["--out", "a.gif"], "cannot write a.gif; give a name that ends in .png or .pdf or .svg"),
-        (["--out", "nowhere/a.png"], "make the folder nowhere first"),
+        (["--out", "nowhere/a.png"], "create the folder nowhere first"),
         (["--kind", "pries"], "did you mean 'prices'"),
         (["--kind", "region"], "choose two of the 3, as --axis a --axis 'b b', from 'a', 'b b'"),
-        (["--kind", "region", "--axis", "a"], "two axes; give two names, each after --axis"),
+        (["--kind", "region", "--axis", "a"], "two axes; give --axis twice"),
         (["--kind", "region", "--axis", "a", "--axis", "x"], "there is no 'x' among the users"),
-        (["--kind", "shares", "--axis", "a"], "give it with region or demands"),
+        (["--kind", "shares", "--axis", "a"], "use --axis with region or demands"),
         (["--dpi", "3"], "give 10 to 2400 dots per inch"),
         (["--width", "0"], "--width 0: give inches, from 1 to 133"),
         (["--height", "nan"], "--height nan: give inches"),
@@ -138,7 +138,7 @@ def test_no_prices_is_an_error(run: Any) -> None:
 def test_a_picture_that_is_too_small_and_letters_that_no_font_has_are_notes(run: Any) -> None:
     result = run("three.json", "--width", "1", "--height", "1")
     assert result.exit_code == 0
-    assert "note: the picture is too small for its words" in result.stderr
+    assert "note: the picture is too small for its text" in result.stderr
     large = run("three.json", "--width", "5", "--height", "3", "--kind", "dominant")
     notes = [line for line in large.stderr.splitlines() if line.startswith("note: ")]
     assert all(note.startswith("note: Glyph ") for note in notes)

@@ -51,7 +51,7 @@ def test_tables_show_each_question_and_its_clusters(run: Any) -> None:
         assert row[1] == "3" and row[4:6] == ["66.7%", "1"]
     assert [words[:2] for words in lines].count(["cluster", "2"]) == 4  # two questions, in two tables of 80 columns
     assert lines.count(["cluster", "2", "4", "1", "2", "-0.25"]) == 2  # cy: option 4 is wrong in four pairs
-    assert "differ in scale only: 1" in " ".join(result.stdout.split())
+    assert "differ only in scale: 1" in " ".join(result.stdout.split())
     assert all(len(line) <= 80 for line in result.stdout.splitlines())
 
 
@@ -108,7 +108,7 @@ def test_a_picture_is_written(run: Any) -> None:
     ("arguments", "words"),
     [
         (["--instance", "small.json"], "question '1': option '1' needs 108 of 'CPU', 54 more than the capacity 54"),
-        (["--instance", "3=big.json"], "there is no question '3'"),
+        (["--instance", "3=big.json"], "unknown question '3'"),
         (["--instance", "nothing/"], "nothing does not exist"),
         (["--family", "fds"], "--instance"),
         (["--family", "drf"], "family 'drf' takes no beta and lam"),

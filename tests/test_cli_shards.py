@@ -56,9 +56,9 @@ def test_tasks_are_written_with_labels_and_the_answer_is_told(run: Any, tmp_path
 
 
 WRONG = {
-    "no number": (["demands.npy", "-c", "many"], "write it as cpu=64, or 64"),
-    "some names": (["demands.npy", "-c", "a=1", "-c", "2", "-c", "3"], "a name of its own"),
-    "a name twice": (["users.parquet", "-c", "cpu=1", "-c", "cpu=2"], "a name of its own"),
+    "no number": (["demands.npy", "-c", "many"], "give cpu=64 or 64"),
+    "some names": (["demands.npy", "-c", "a=1", "-c", "2", "-c", "3"], "name all resources, each once"),
+    "a name twice": (["users.parquet", "-c", "cpu=1", "-c", "cpu=2"], "name all resources, each once"),
     "no such column": (["users.parquet", "-c", "cpus=1"], "did you mean 'cpu'"),
     "a column without capacity": (
         ["users.parquet", "-c", "cpu=1", "-c", "memory=1"],

@@ -199,9 +199,9 @@ def test_ctrl_c_shows_the_part_done(run: Any, at: str, whole: int) -> None:
     ("words", "message"),
     [
         (["jobs.csv", "-p", "fds:alpha=2"], "policy 'fds:alpha=2' maximises AlphaFair(2)"),
-        (["jobs.csv", "-p", "most-tasks"], "and task by task one share is levelled; give one of Leximin or MaxMin"),
+        (["jobs.csv", "-p", "most-tasks"], "which is not a max-min objective of one share; give Leximin or MaxMin"),
         (["jobs.csv", "-p", "ps-dsf"], "policy 'ps-dsf' is not an objective of shares"),
-        (["jobs.csv", "-p", "Policy(Leximin(), [SharingIncentive()])"], "has constraints, which starting task by task"),
+        (["jobs.csv", "-p", "Policy(Leximin(), [SharingIncentive()])"], "has constraints, which a replay task by task"),
         (["jobs.csv", "-p", "Leximin().then(Total(Tasks()))"], "maximises Leximin().then(Total(Tasks()))"),
         (["jobs.csv", "-p", "dfr"], "no policy 'dfr'; did you mean"),
         (["jobs.csv", "--placement", "best"], "placement is 'best'; did you mean 'best-fit'"),
@@ -222,7 +222,7 @@ def test_bad_input_is_one_line_and_exit_code_2(run: Any, words: list[str], messa
 
 def test_a_table_needs_servers(run: Any) -> None:
     done = run("jobs.csv", servers=False)
-    assert done.exit_code == 2 and "servers of jobs.csv are missing; give --servers INPUT" in done.stderr
+    assert done.exit_code == 2 and "jobs.csv has no servers; give --servers INPUT" in done.stderr
 
 
 def test_a_folder_of_servers_is_enough(run: Any, tmp_path: Path) -> None:
@@ -237,7 +237,7 @@ def test_pools_of_types_are_named_by_types(run: Any, tmp_path: Path) -> None:
     table = "user,arrival,duration,servers,cpu [core],memory [GiB]\na,0,1,{},1,1\n"
     (tmp_path / "named.csv").write_text(table.format("big"))
     done = run("named.csv", "--placement", "pooled")
-    assert done.exit_code == 2 and "names the server 'big #1', and --placement pooled" in " ".join(done.output.split())
+    assert done.exit_code == 2 and "names the server 'big #1', but --placement pooled" in " ".join(done.output.split())
     (tmp_path / "typed.csv").write_text(table.format("x"))
     assert run("typed.csv", "--placement", "pooled").exit_code == 0
 

@@ -301,8 +301,8 @@ def test_a_table_of_tasks_and_one_of_each_resource_have_policies_down_and_types_
     assert [c.header for c in tasks.groups[0]] == ["T4", "no GPU"]
     assert tasks.first.cells == ["ours", "DRF"]
     assert tasks.groups[0][0].cells[0] == "17.000"
-    assert cpu.title == "cpu: the part in use by tasks, and the part held"
-    assert gpu.first.cells == ["ours", "  held", "DRF"]
+    assert cpu.title == "cpu: fraction used by tasks, and fraction allocated"
+    assert gpu.first.cells == ["ours", "  allocated", "DRF"]
     assert gpu.groups[0][0].cells[:2] == ["53.1%", "100.0%"]
     assert gpu.groups[0][1].cells == ["-", "-", "-"]
 
@@ -340,9 +340,9 @@ def test_of_many_types_those_with_most_servers_are_shown() -> None:
 
 def test_tables_show_what_is_held_and_what_tasks_use_of_it() -> None:
     text = "\n".join(drawn(compare({"ours": Bundles(), "DRF": "drf"}, TYPED), 100))
-    assert "gpu, by tasks" in text and "what users hold" in text
+    assert "gpu, by tasks" in text and "allocated to users" in text
     plain = "\n".join(drawn(compare(["drf"], TYPED), 100))
-    assert "by tasks" not in plain and "what users hold" not in plain
+    assert "by tasks" not in plain and "allocated to users" not in plain
     servers = allocation_tables(Bundles().allocate(TYPED))[1]
     assert [[c.header for c in group] for group in servers.groups] == [
         ["cpu", "gpu"],
@@ -364,7 +364,7 @@ def test_markdown_and_the_dict_hold_the_tables_by_type() -> None:
     lines = result.to_markdown().splitlines()
     finding = "DRF and DRFH give every user the same tasks (to 4 digits)"
     assert lines.index(finding) < lines.index("| policy | T4 | no GPU |")
-    assert "gpu: the part in use by tasks" in lines
+    assert "gpu: fraction used by tasks" in lines
     data = json.loads(json.dumps(result.to_dict(), allow_nan=False))
     assert data["by_server_type"] == result.by_server_type()
     assert data["rows"][0]["utilisation_of_tasks"] == data["rows"][0]["utilisation"]
@@ -450,9 +450,9 @@ def test_repr_names_the_policies() -> None:
 
 def test_aur_is_the_last_column_with_its_unit_or_that_units_are_added() -> None:
     for units, header, words in (
-        (None, "AUR (units added)", "though their units may differ"),
-        (["core", "GiB", "GPU"], "AUR (units added)", "though their units may differ, as Jiang and Wu (2021) do."),
-        (["GiB"] * 3, "AUR (GiB)", "AUR: units left over, resources added up."),
+        (None, "AUR (units added)", "even if their units differ"),
+        (["core", "GiB", "GPU"], "AUR (units added)", "(Jiang and Wu 2021), even if their units differ."),
+        (["GiB"] * 3, "AUR (GiB)", "AUR: unused units, summed over resources."),
     ):
         result = compare(["drf"], TWO.replace(units=units))
         assert groups(result)[-1][-1].header == header
@@ -922,7 +922,7 @@ def test_what_the_demonstration_says_of_gpus_is_true(shown: Comparison) -> None:
 def test_the_story_fits_80_columns(shown: Comparison) -> None:
     lines = [line for part in demonstration.story(shown) for line in drawn(part)]
     assert max(map(len, lines)) <= 80
-    assert any("Why believe it?" in line for line in lines)
+    assert any("Why trust this answer?" in line for line in lines)
 
 
 def test_columns_of_resources_with_confusing_names_are_all_there():

@@ -1,13 +1,11 @@
 """The command ``fairopt``, the only package that prints.
 
-* `application`: what all commands share: the application, errors as lines and exit codes, where each command is.
-* `commands`: ``solve``, ``compare``, ``policies``, ``solvers`` and ``demo``.
-* `buy`, `claims`, `convert`, `frontier`, `plot`, `prefer`, `prove`, `shards`, `simulate`, `verify`: the commands
-  of these names.
-* `audit`: ``audit`` and ``replay``.
-* `inputs`: the argument INPUT and its options.
-* `values`: numbers typed for a parameter. `progress`: the progress bar. `interrupts`: Ctrl-C.
-* `streams`: stdout and stderr that take every text, and errors of output and memory.
+* `application`: the Typer application, the module of each command, error messages and exit codes.
+* `commands`: ``solve``, ``compare``, ``policies``, ``solvers`` and ``demo``; `audit`: ``audit`` and ``replay``.
+* `buy`, `claims`, `convert`, `frontier`, `plot`, `prefer`, `prove`, `shards`, `simulate`, `verify`: one command each.
+* `inputs`: the argument INPUT and its options; `values`: parsing of ``0:10:41`` and ``web=2``.
+* `progress`: output on both streams and the progress bar; `interrupts`: Ctrl-C.
+* `streams`: missing characters, closed pipes and full disks.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -31,7 +29,7 @@ def main() -> None:
 if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> Any:
-        """The application with all commands; `main` imports only the one that is asked for."""
+        """The application with all commands; `main` imports only the one that runs."""
         if name != "app":
             raise AttributeError(f"module 'fairopt.cli' has no attribute {name!r}")
         from fairopt.cli.application import app, register

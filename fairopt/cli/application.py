@@ -1,4 +1,4 @@
-"""The application: what all commands share, and which modules have the commands that are asked for."""
+"""The Typer application: the module of each command, error messages and exit codes."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from typing import Annotated, Any, TypeVar
 
 import typer
 
-from fairopt.cli.interrupts import LAST_WORDS, STOPPED, stoppable
+from fairopt.cli.interrupts import INTERRUPTED, STOPPED, stoppable
 from fairopt.cli.progress import complain
-from fairopt.cli.streams import TOO_LARGE, streams, told
+from fairopt.cli.streams import TOO_LARGE, message_of, streams
 from fairopt.errors import FairoptError, InvalidInput, MissingExtra, SolverUnavailable, own_lines
 
 __all__ = ["BAD_INPUT", "NOT_CERTIFIED", "app", "exit_code", "guarded", "register", "run"]
 
 NOT_CERTIFIED, BAD_INPUT = 1, 2
-MOST = 5  # lines of a file of the user's that are shown of an error
+TRACE_LINES = 5  # of the user's own files, shown with an error
 EXIT_CODES = (
-    "Exit code: 0 for certified answers only, 1 where there is none (not certified, infeasible, undefined), "
-    "2 for bad input and for files that cannot be written, 3 where memory is too small, 130 when stopped by Ctrl-C."
+    "Exit codes: 0 if all answers are certified, 1 if some are not (infeasible, undefined, not certified), 2 for bad "
+    "input or a file that cannot be written, 3 if memory runs out, 130 after Ctrl-C."
 )
 # "\b" on a line of its own tells typer to leave the lines of a paragraph as they are.
-START = """Fair shares of a cluster: certified allocations under any fairness notion, and comparisons of notions.
+START = """Share a cluster fairly: compute, certify and compare allocations under any fairness notion.
 
 \b
 [bold]Examples[/]
@@ -33,7 +33,7 @@ START = """Fair shares of a cluster: certified allocations under any fairness no
   fairopt solve cluster/ --policy drf
   fairopt compare cluster/ -p drf -p 2df -p nash"""
 
-# The module that registers each command; all of them in the order of the help.
+# The module of each command, in the order of the help.
 COMMANDS = {
     **dict.fromkeys(("solve", "compare", "policies", "solvers", "demo"), "commands"),
     "audit": "audit",
@@ -62,9 +62,9 @@ _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 
 def guarded(command: _Command) -> _Command:
-    """Show errors of fairopt and Ctrl-C as one line on stderr and an exit code, without a traceback.
+    """Turn errors and Ctrl-C into one line on stderr and an exit code.
 
-    An error in a file of the user's, as of a policy, is shown with the lines of that file.
+    An error raised in the user's own code, such as a policy, is shown with the lines of that code.
     """
 
     @functools.wraps(command)
@@ -72,29 +72,29 @@ def guarded(command: _Command) -> _Command:
         try:
             return command(*arguments, **options)
         except (FairoptError, OSError, MemoryError) as error:
-            complain(told(error))
+            complain(message_of(error))
             raise typer.Exit(exit_code(error)) from None
         except Exception as error:
             lines = own_lines(error)
-            if not lines:  # of fairopt, which should see the whole of it
+            if not lines:  # a bug in fairopt: keep the traceback
                 raise
-            words = traceback.TracebackException.from_exception(error).format_exception_only()  # with its notes
-            complain("; ".join(map(str.strip, words)))
-            for line in lines[-MOST:]:
+            message = traceback.TracebackException.from_exception(error).format_exception_only()  # with its notes
+            complain("; ".join(map(str.strip, message)))
+            for line in lines[-TRACE_LINES:]:
                 complain(line)
             raise typer.Exit(BAD_INPUT) from None
         except KeyboardInterrupt:
-            complain(LAST_WORDS)
+            complain(INTERRUPTED)
             raise typer.Exit(STOPPED) from None
         except SystemExit as error:
-            complain(f"a policy, or what it calls, exits (code {error.code!r}); it must answer, or raise an error")
+            complain(f"a policy called exit({error.code!r}); return an allocation or raise an error instead")
             raise typer.Exit(NOT_CERTIFIED) from None
 
     return run  # type: ignore[return-value]
 
 
-def _version(asked: bool) -> None:
-    if asked:
+def _version(given: bool) -> None:
+    if given:
         from fairopt import __version__
 
         typer.echo(f"fairopt {__version__}")
@@ -104,29 +104,30 @@ def _version(asked: bool) -> None:
 @app.callback()
 def _options(
     version: Annotated[
-        bool, typer.Option("--version", is_eager=True, callback=_version, help="Print the version and stop.")
+        bool, typer.Option("--version", is_eager=True, callback=_version, help="Print the version and exit.")
     ] = False,
 ) -> None:
     pass
 
 
 def register(words: Sequence[str] = ()) -> None:
-    """Import what a command line needs: the module of its command, none for the version, else all, as for help."""
+    """Import the module of the command that ``words`` begin with; all of them for help, none for ``--version``."""
     first = words[0] if words else ""
-    asked = [COMMANDS[first]] if first in COMMANDS else [] if first == "--version" else dict.fromkeys(COMMANDS.values())
-    for module in asked:
+    if first == "--version":
+        return
+    for module in [COMMANDS[first]] if first in COMMANDS else dict.fromkeys(COMMANDS.values()):
         import_module(f"fairopt.cli.{module}")
 
 
 def run() -> None:
     """Run the command line."""
-    with streams(), stoppable(lambda: complain(LAST_WORDS)):
+    with streams(), stoppable(lambda: complain(INTERRUPTED)):
         register(sys.argv[1:])
         app(prog_name="fairopt")
 
 
 def exit_code(error: Exception) -> int:
-    """Exit code of an error: too large, bad input, or no answer."""
+    """The exit code of an error."""
     if isinstance(error, MemoryError):
         return TOO_LARGE
     bad_input = isinstance(error, (InvalidInput, SolverUnavailable, MissingExtra, OSError))

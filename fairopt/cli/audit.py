@@ -1,4 +1,4 @@
-"""``fairopt audit`` and ``fairopt replay``: a search for instances that break a property, and a check of them."""
+"""``fairopt audit`` and ``fairopt replay``: search for counterexamples to a property, and check saved ones."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import typer
 from fairopt.cli.application import NOT_CERTIFIED, app, guarded
 from fairopt.cli.commands import WHAT_POLICY, AsJson
 from fairopt.cli.interrupts import STOPPED
-from fairopt.cli.progress import complain, console_for, working
+from fairopt.cli.progress import complain, console_for, working, written
 from fairopt.policies.registry import named_policy
 from fairopt.policy import label
 from fairopt.properties.audit.audit import USUAL
@@ -19,14 +19,14 @@ from fairopt.properties.audit.findings import AuditReport, Finding
 from fairopt.properties.audit.replay import replay
 from fairopt.report import files
 
-AUDIT = """Search for small instances on which a policy breaks a property, and prove the findings.
+AUDIT = """Search for small instances on which a policy violates a property, and prove the violations.
 
 Properties: pareto (pe), sharing-incentive (si), envy-free (ef), strategy-proof (sp), strategy-proof-boosting \
 (sp-boosting), bottleneck (bf), population-monotone (pm), resource-monotone (rm).
 
-Instances are pools of one server, or with --servers clusters, which drfh, tsf and ps-dsf are made for. A refuted \
-property is shown with a witness that was computed again by other means; a property that is not refuted is not proved. \
-The exit code is 0 in both cases, and 1 if the policy failed on an instance.
+Instances are single pools, or clusters with --servers (for drf on clusters, tsf and ps-dsf). Each refuted property \
+comes with a counterexample that was checked by an independent computation. A property that is not refuted is not \
+thereby proved. The exit code is 0 either way, and 1 if the policy failed on an instance.
 
 \b
 [bold]Examples[/]
@@ -35,10 +35,11 @@ The exit code is 0 in both cases, and 1 if the policy failed on an instance.
   fairopt audit my_notions.py:MINE --property ef --property sp --max-examples 20000
   fairopt audit 2df --property ef --condition "no completely dominant user"
   fairopt audit ps-dsf --property pe --servers 3 --max-examples 200
-  fairopt audit most-tasks --save found.json, and later: fairopt replay found.json"""
-REPLAY = """Check the witnesses of a saved audit again, from the numbers alone; nothing in the file is executed.
+  fairopt audit most-tasks --save found.json
+  fairopt replay found.json"""
+REPLAY = """Check the counterexamples of a saved audit again, without running any code from the file.
 
-The exit code is 1 if a witness no longer refutes its property.
+The exit code is 1 if a counterexample no longer refutes its property.
 
 \b
 [bold]Examples[/]
@@ -51,31 +52,39 @@ The exit code is 1 if a witness no longer refutes its property.
 def audit(
     policy: Annotated[str, typer.Argument(show_default=False, metavar="POLICY", help=WHAT_POLICY)],
     property: Annotated[
-        list[str] | None, typer.Option("--property", help="A property to audit; repeat it. Default: pe, si, ef and sp.")
+        list[str] | None,
+        typer.Option("--property", help="A property to audit; repeatable. Default: pe, si, ef and sp."),
     ] = None,
-    positive: Annotated[bool, typer.Option("--positive", help="Positive demands only, true and reported.")] = False,
-    boosting_only: Annotated[bool, typer.Option("--boosting-only", help="Only lies of at least the truth.")] = False,
-    condition: Annotated[
-        list[str] | None, typer.Option(help="A condition on instances, as 'no completely dominant user'; repeat it.")
-    ] = None,
-    weights: Annotated[bool, typer.Option("--weights", help="Users have weights from 1 to 4.")] = False,
-    limits: Annotated[bool, typer.Option("--limits", help="Some users have task limits.")] = False,
-    servers: Annotated[
-        int, typer.Option(metavar="N", help="Draw clusters of 2 to N servers instead of pools; much slower.")
-    ] = 1,
-    max_examples: Annotated[int, typer.Option(metavar="N", help="Instances per property.")] = 2000,
-    prove: Annotated[
-        bool, typer.Option("--prove", help="Try to prove what is not refuted, as 'fairopt prove' does.")
+    positive: Annotated[
+        bool, typer.Option("--positive", help="Only positive demands, both true and reported.")
     ] = False,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the random draws.")] = 0,
+    boosting_only: Annotated[
+        bool, typer.Option("--boosting-only", help="Only misreports that overstate demands.")
+    ] = False,
+    condition: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Only instances that meet this condition, such as 'no completely dominant user'; repeatable."
+        ),
+    ] = None,
+    weights: Annotated[bool, typer.Option("--weights", help="Draw weights from 1 to 4.")] = False,
+    limits: Annotated[bool, typer.Option("--limits", help="Draw task limits for some users.")] = False,
+    servers: Annotated[
+        int, typer.Option(metavar="N", help="Draw clusters of 2 to N servers instead of pools (much slower).")
+    ] = 1,
+    max_examples: Annotated[int, typer.Option(metavar="N", help="Number of instances per property.")] = 2000,
+    prove: Annotated[
+        bool, typer.Option("--prove", help="Try to prove properties that are not refuted, as 'fairopt prove' does.")
+    ] = False,
+    seed: Annotated[int, typer.Option(min=0, help="Random seed.")] = 0,
     time_limit: Annotated[
         float | None,
-        typer.Option(metavar="SECONDS", help="Seconds for all properties; what is found by then is shown."),
+        typer.Option(metavar="SECONDS", help="Time limit for all properties; findings so far are shown."),
     ] = None,
-    save: Annotated[Path | None, typer.Option(help="Write the audit to a .json file, for 'fairopt replay'.")] = None,
+    save: Annotated[Path | None, typer.Option(help="Save the audit as .json for 'fairopt replay'.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Search for instances that break a property."""
+    """Search for counterexamples to properties."""
     files.check(save, (".json",))
     mechanism = named_policy(policy)
     name = label(mechanism)
@@ -90,15 +99,15 @@ def audit(
         if save is not None:
             report.save(save)
             if not as_json:
-                console_for().print(f"written: {save}", markup=False)
+                written(save)
         if report.interrupted:
             done = sum(not f.interrupted for f in report.findings)
-            complain(f"stopped by Ctrl-C after {done} whole {'property' if done == 1 else 'properties'}")
+            complain(f"stopped by Ctrl-C after {done} complete {'property' if done == 1 else 'properties'}")
 
-    def last_words() -> None:  # where compiled code does not return to Python
+    def interrupted() -> None:
         show(AuditReport(name, mechanism, tuple(known), tuple(conditions), seed, stopped=True))
 
-    with working(f"audit of {name}", last_words=last_words):
+    with working(f"audit of {name}", on_interrupt=interrupted):
         report = search(
             mechanism,
             property or USUAL,
@@ -125,14 +134,16 @@ def audit(
 @app.command("replay", no_args_is_help=True, help=REPLAY)
 @guarded
 def replay_file(
-    file: Annotated[Path, typer.Argument(show_default=False, metavar="FILE", help="A file of 'fairopt audit --save'.")],
+    file: Annotated[
+        Path, typer.Argument(show_default=False, metavar="FILE", help="A file written by 'fairopt audit --save'.")
+    ],
     policy: Annotated[
         str | None,
-        typer.Option("--policy", "-p", help="The policy, where the file holds only its name. " + WHAT_POLICY),
+        typer.Option("--policy", "-p", help="The policy, if the file holds only its name. " + WHAT_POLICY),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Check the witnesses of a saved audit again."""
+    """Check saved counterexamples again."""
     with working(f"replay of {file}"):
         found = replay(file, None if policy is None else named_policy(policy))
     if as_json:
@@ -142,6 +153,6 @@ def replay_file(
         for one in found:
             console.print(str(one), markup=False, soft_wrap=True)
         if not found:
-            console.print("no property was refuted in it")
+            console.print("the audit refuted no property")
     if not all(one.refutes for one in found):
         raise typer.Exit(NOT_CERTIFIED)

@@ -1,4 +1,4 @@
-"""``fairopt buy``: which resource to buy next."""
+"""``fairopt buy``: the marginal gain of each resource."""
 
 from __future__ import annotations
 
@@ -12,25 +12,23 @@ import typer
 from fairopt.cli.application import app, guarded
 from fairopt.cli.commands import WHAT_POLICY, AsJson, Method, Solver, TimeLimit, Verbose
 from fairopt.cli.inputs import Source, reading
-from fairopt.cli.progress import console_for, working
+from fairopt.cli.progress import console_for, say, working, written
 from fairopt.cli.values import labelled_number
 from fairopt.derivatives.sensitivity import checked_costs, sensitivity
-from fairopt.plots.common import matplotlib_or_missing
 from fairopt.policies.registry import named_policy
 from fairopt.policy import accepted, label
 from fairopt.report import files
 from fairopt.report.tables import Column, Table, numbers, shortened
 from fairopt.runtime.clock import Clock, begin
 
-MOST = 20  # rows of the table
-BUY = """Tell which resource to buy next: what more of each brings under a policy.
+MOST_ROWS = 20
+BUY = """Show which resource to buy next: the marginal gain of each resource under a policy.
 
-The table has the gain in the number of tasks and in the objective's value, per unit more of each resource on each \
-server (of identical servers in one row, on all together), and up to how many units it stays so (the same resources \
-full, the same limits reached). The policy is applied again to the changed cluster, so more of one resource may take \
-tasks from users, and even in total.
+For each resource of each server row the table shows how many tasks and how much objective value one more unit adds, \
+and for how many units this rate holds (the same resources stay full, the same limits bind). The policy is solved \
+again on the larger cluster, so a user, or even all users together, may run fewer tasks than before.
 
-The best comes first: by tasks per cost with --cost, otherwise by tasks per 1 % of the capacity.
+Rows are sorted by tasks per cost with --cost, otherwise by tasks per 1 % of the capacity.
 
 \b
 [bold]Examples[/]
@@ -49,20 +47,19 @@ def buy(
     cost: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="RESOURCE=NUMBER", help="The cost of a unit, as memory=3; repeat it. Others are left out."
+            metavar="RESOURCE=NUMBER",
+            help="Cost of one unit, such as memory=3; repeatable. Resources without a cost are left out.",
         ),
     ] = None,
-    plot: Annotated[Path | None, typer.Option(help="Draw the gains, as .png, .pdf or .svg.")] = None,
+    plot: Annotated[Path | None, typer.Option(help="Draw the gains to a .png, .pdf or .svg file.")] = None,
     solver: Solver = None,
     method: Method = "auto",
     time_limit: TimeLimit = None,
     as_json: AsJson = False,
     verbose: Verbose = False,
 ) -> None:
-    """Tell which resource to buy next."""
+    """Show which resource to buy next."""
     files.check(plot, files.PICTURES)
-    if plot is not None:
-        matplotlib_or_missing()
     mechanism = named_policy(policy)
     given = dict(labelled_number("--cost", one, "resource", "memory=3") for one in cost or ())
     instance = source.read()
@@ -88,22 +85,27 @@ def buy(
             )
         )
     else:
-        titles = Column("resource", shortened([row.name for row in rows[:MOST]]), right=False)
-        by = ("tasks_per_cost", "per cost") if costs else ("tasks_per_percent", "per 1 %")
-        named = dict([by]) | {"tasks": "tasks", "welfare": "objective", "up_to": "up to", "leftover": "left over"}
-        columns = [Column(name, numbers([getattr(r, key) for r in rows[:MOST]])) for key, name in named.items()]
+        titles = Column("resource", shortened([row.name for row in rows[:MOST_ROWS]]), right=False)
+        sorted_by = ("tasks_per_cost", "per cost") if costs else ("tasks_per_percent", "per 1 %")
+        named = dict([sorted_by]) | {
+            "tasks": "tasks",
+            "welfare": "objective",
+            "up_to": "up to",
+            "leftover": "left over",
+        }
+        columns = [Column(name, numbers([getattr(r, key) for r in rows[:MOST_ROWS]])) for key, name in named.items()]
         ends = ["no end" if isinf(r.up_to) else "-" if r.reason else "unknown" for r in rows]
         ends = [end if cell == "-" else cell for cell, end in zip(columns[3].cells, ends, strict=False)]
         columns[3] = Column("up to", ends)
-        fewer = f" ({MOST} of {len(rows):,} rows)" if len(rows) > MOST else ""
-        title = f"Gain in tasks {by[1]}, and in tasks and the objective per unit{fewer}"
+        fewer = f" ({MOST_ROWS} of {len(rows):,} rows)" if len(rows) > MOST_ROWS else ""
+        title = f"Gain in tasks {sorted_by[1]}, and in tasks and objective per unit{fewer}"
         console_for().print(Table(title, titles, [columns[:3], columns[3:]]))
         for reason in dict.fromkeys(row.reason for row in rows if row.reason):
-            without = ", ".join(shortened([row.name for row in rows if row.reason == reason][:MOST]))
-            console_for().print(f"No rate for {without}: {reason}.", markup=False, style="dim")
-        together = " A unit more is one in a class of identical servers together, not one on each."
-        console_for().print(advice + together * bool((instance.counts > 1).any()), markup=False)
+            without = ", ".join(shortened([row.name for row in rows if row.reason == reason][:MOST_ROWS]))
+            say(f"No rate for {without}: {reason}.", style="dim")
+        merged = " A unit is added to a row of identical servers together, not to each of them."
+        say(advice + merged * bool((instance.counts > 1).any()))
     if plot is not None:
         files.write_picture(found.plot(costs=costs).figure, plot)
         if not as_json:
-            console_for().print(f"written: {plot}", markup=False)
+            written(plot)

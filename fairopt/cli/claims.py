@@ -1,4 +1,4 @@
-"""``fairopt claims``: claims of the literature, and whether they hold."""
+"""``fairopt claims``: claims from the literature, and whether they hold."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from fairopt.report import files
 
 CLAIMS = """List the claims of papers on fairness notions, and whether they hold.
 
-A claim is proved (by an argument, or by an instance if it says that a property fails), refuted (by an instance small \
-enough to check by hand, or by an argument), or held on a number of instances. With --paper, reasons are shown.
+A claim is proved (by an argument, or by an instance if it says that a property fails), refuted (by an argument, or by \
+an instance small enough to check by hand), or held on all instances that were tried. --paper also shows the reasons.
 
 \b
 [bold]Examples[/]
@@ -29,9 +29,7 @@ enough to check by hand, or by an argument), or held on a number of instances. W
 def claims(
     paper: Annotated[
         str | None,
-        typer.Option(
-            help="Only papers with these words: DRF, DRFH, k-DF, slides, MLF-DRS, FDS, H-FFMRA, or an author."
-        ),
+        typer.Option(help="Only matching papers: DRF, DRFH, k-DF, slides, MLF-DRS, FDS, H-FFMRA, or an author."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:

@@ -1,4 +1,4 @@
-"""The commands of ``fairopt``, one function each."""
+"""The commands ``solve``, ``compare``, ``policies``, ``solvers`` and ``demo``."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from fairopt import datasets
 from fairopt.cli.application import app, exit_code, guarded
 from fairopt.cli.inputs import Source, reading
 from fairopt.cli.interrupts import STOPPED
-from fairopt.cli.progress import complain, console_for, working
-from fairopt.cli.streams import told
-from fairopt.errors import FairoptError, InvalidBlock, MissingExtra
+from fairopt.cli.progress import complain, console_for, say, working, written
+from fairopt.cli.streams import message_of
+from fairopt.errors import FairoptError, InvalidBlock
 from fairopt.formulation import solvers
 from fairopt.instance import Instance
 from fairopt.policies.registry import named_constraint, named_policy
@@ -24,9 +24,9 @@ from fairopt.report import catalogue, comparison, demonstration, files, tables
 from fairopt.report.comparison import Comparison
 from fairopt.report.outcomes import Outcome, ask_all, mechanisms
 
-FEW_USERS = 12  # whose tasks are worth a table beside the comparison
-WHAT_POLICY = "A name as kdf:k=2, blocks, or file.py:NAME or module:NAME, which runs that file; see 'fairopt policies'."
-SOLVE = """Find the best allocation under one policy, and prove it.
+FEW_USERS = 12  # up to here a comparison also shows the tasks of each user
+WHAT_POLICY = "A name such as kdf:k=2, blocks, or file.py:NAME (which runs the file); see 'fairopt policies'."
+SOLVE = """Compute the optimal allocation under one policy, and certify it.
 
 \b
 [bold]Examples[/]
@@ -39,10 +39,10 @@ SOLVE = """Find the best allocation under one policy, and prove it.
   fairopt solve openb/ --pods gpuspec33 --capacity-scale 0.5 -p fds:alpha=2"""
 COMPARE = """Compare policies on one cluster.
 
-A policy without an answer is a row with the reason; the exit code is then 1.
+If a policy has no certified answer, its row gives the reason, and the exit code is 1.
 
-Where servers have types (the column "type" of servers.csv; the model of GPU in openb), tables show the tasks and the \
-use of each resource by type, and --plot-types draws them.
+If servers have types (the column "type" of servers.csv; the GPU model in openb), further tables show tasks and use of \
+each resource by type, and --plot-types draws them.
 
 \b
 [bold]Examples[/]
@@ -51,17 +51,18 @@ use of each resource by type, and --plot-types draws them.
   fairopt compare cluster/ -p drf -p my_notions.py:MINE --json
   fairopt compare openb/ --pods gpuspec33 --capacity-scale 0.5 -p drf -p tsf
   fairopt compare openb/ -p drf -p most-tasks --plot-types types.png"""
-POLICIES = """List the policies known by name, and how to write your own.
+POLICIES = """List the named policies, and show how to write your own.
 
 \b
 [bold]Example[/]
   fairopt policies"""
-SOLVERS = """List the solvers, installed or not, and the problems that each can take.
+SOLVERS = """List the solvers, whether they are installed, and what each can solve.
 
 \b
-[bold]Example[/]
-  fairopt solvers, and then: fairopt solve cluster/ -p drf --solver CLARABEL"""
-DEMO = """Compare policies on a small cluster that ships with fairopt, and explain the results.
+[bold]Examples[/]
+  fairopt solvers
+  fairopt solve cluster/ -p drf --solver CLARABEL"""
+DEMO = """Compare five policies on an example cluster, and explain the results.
 
 \b
 [bold]Example[/]
@@ -70,49 +71,49 @@ OWN_POLICIES = """
 [bold]With parameters[/]: kdf:k=3, fds:alpha=2, gfj:beta=2,lam=-0.5
 [bold]From blocks[/]: "AlphaFair(2, KDominantShare(2)) + 0.1 * Total(Tasks())" or
   "Policy(Leximin(), constraints=[SharingIncentive()])"
-[bold]Your own[/]: in a file notions.py write
+[bold]Your own[/]: put in a file notions.py
     import fairopt as fo
     MINE = fo.Policy(fo.AlphaFair(2) + 0.1 * fo.Total(fo.Tasks()))
-  and give --policy notions.py:MINE, which runs that file; give only files that you trust. NAME is a policy, a class
-  of policies, or a function annotated to return one: def make() -> fo.Policy
-  (packages offer policies by entry points in the group fairopt.policies)"""
+  and give --policy notions.py:MINE. This runs the file, so use only files that you trust. MINE may also be a class of
+  policies, or a function annotated to return one: def make() -> fo.Policy
+[bold]From packages[/]: entry points in the group fairopt.policies"""
 WHICH_SOLVER = (
-    "\n[bold]linear[/] programs: DRF, k-DF, TSF, most tasks. [bold]exponential[/] cones: alpha = 1 and more, Nash "
-    "welfare. [bold]power[/] cones: alpha below 1; for solvers without them powers are approximated closely, and the "
-    "certificate decides. Without --solver the fastest exact method is taken, and the next solver if an answer cannot "
-    "be certified."
+    "\n[bold]linear[/] programs: DRF, k-DF, TSF, most tasks. [bold]exponential[/] cones: alpha >= 1, Nash welfare. "
+    "[bold]power[/] cones: alpha < 1. Solvers without power cones get an approximation, and its answer must be "
+    "certified like any other. Without --solver, fairopt uses the fastest exact method, and tries the next solver if "
+    "an answer cannot be certified."
 )
 
 
-Solver = Annotated[str | None, typer.Option(help="Solve by CVXPY with this solver only; see 'fairopt solvers'.")]
-Method = Annotated[str, typer.Option(help="'auto' takes the first exact method, 'cone' the general one.")]
-TimeLimit = Annotated[float | None, typer.Option(metavar="SECONDS", help="Seconds for each policy.")]
-Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Show the output of solvers (on stderr).")]
+Solver = Annotated[str | None, typer.Option(help="Solve through CVXPY with this solver only; see 'fairopt solvers'.")]
+Method = Annotated[str, typer.Option(help="'auto': the first exact method; 'cone': a cone program through CVXPY.")]
+TimeLimit = Annotated[float | None, typer.Option(metavar="SECONDS", help="Time limit for each policy.")]
+Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Show the output of solvers on stderr.")]
 Constraints = Annotated[
     list[str] | None,
     typer.Option(
         "--constraint",
         "-c",
         metavar="BLOCK",
-        help="A further constraint of every policy, as 'MaxShare(0.3)', or file.py:NAME, which runs it; repeat it.",
+        help="Add a constraint to every policy: 'MaxShare(0.3)' or file.py:NAME (which runs the file); repeatable.",
     ),
 ]
 Integral = Annotated[
     bool,
-    typer.Option("--integral", help="Whole tasks, each on one server: the best where that is linear, else rounded."),
+    typer.Option("--integral", help="Whole tasks, each on one server: optimal for linear problems, else rounded."),
 ]
 Rounded = Annotated[
-    bool, typer.Option("--rounded", help="Whole tasks by rounding divisible ones, fast on large clusters.")
+    bool, typer.Option("--rounded", help="Whole tasks by rounding the divisible answer; fast on large clusters.")
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, and nothing else, to stdout.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print only JSON to stdout.")]
 
 
 def constrained(mechanism: Any, constraints: Sequence[str] | None) -> Any:
-    """A policy under further constraints, given as text."""
+    """A policy with more constraints, given as text."""
     if not constraints:
         return mechanism
     if not isinstance(mechanism, Policy):
-        raise InvalidBlock(f"{label(mechanism)} is not made of blocks, so it takes no --constraint; leave it out")
+        raise InvalidBlock(f"{label(mechanism)} is not made of blocks, so --constraint cannot be added; leave it out")
     return mechanism.with_constraints(*map(named_constraint, constraints))
 
 
@@ -129,12 +130,12 @@ def solve(
     integral: Integral = False,
     rounded: Rounded = False,
     out: Annotated[
-        Path | None, typer.Option(help="Write the allocation: .json or .parquet with everything, .csv by user.")
+        Path | None, typer.Option(help="Save the allocation: complete as .json or .parquet, by user as .csv.")
     ] = None,
     as_json: AsJson = False,
     verbose: Verbose = False,
 ) -> None:
-    """Find the best allocation under one policy, and prove it."""
+    """Compute the optimal allocation under one policy, and certify it."""
     files.check(out, files.ALLOCATIONS, source.path)
     mechanism = constrained(named_policy(policy), constraint)
     instance = source.read()
@@ -153,15 +154,15 @@ def solve(
     else:
         for table in tables.allocation_tables(allocation):
             console_for().print(table)
-        _say(f"{label(mechanism)}: {allocation.tasks.sum():,.6g} tasks; {allocation.certificate}")
+        say(f"{label(mechanism)}: {allocation.tasks.sum():,.6g} tasks; {allocation.certificate}")
         if allocation.certificate.note:
-            _say(f"note: {allocation.certificate.note}")
+            say(f"note: {allocation.certificate.note}")
         for attempt in allocation.certificate.tried if verbose else ():
-            _say(f"  tried {attempt}")
-    if out is not None:  # after it is shown, in case it cannot be written
+            say(f"  tried {attempt}")
+    if out is not None:  # after the answer is shown, in case the file cannot be written
         files.write_allocation(allocation, out)
         if not as_json:
-            _say(f"written: {out}")
+            written(out)
 
 
 @app.command(no_args_is_help=True, help=COMPARE)
@@ -169,7 +170,7 @@ def solve(
 @reading
 def compare(
     source: Source,
-    policy: Annotated[list[str], typer.Option("--policy", "-p", help=WHAT_POLICY + " Repeat it.")],
+    policy: Annotated[list[str], typer.Option("--policy", "-p", help=WHAT_POLICY + " Repeatable.")],
     constraint: Constraints = None,
     solver: Solver = None,
     method: Method = "auto",
@@ -177,24 +178,22 @@ def compare(
     integral: Integral = False,
     rounded: Rounded = False,
     plot: Annotated[
-        Path | None, typer.Option(help="Draw the shares of each resource by user, as .png, .pdf or .svg.")
+        Path | None, typer.Option(help="Draw the shares of each resource by user to a .png, .pdf or .svg file.")
     ] = None,
     plot_types: Annotated[
         Path | None,
-        typer.Option(help="Draw tasks, and use of each resource, by type of server, as .png, .pdf or .svg."),
+        typer.Option(help="Draw tasks and use of each resource by server type to a .png, .pdf or .svg file."),
     ] = None,
-    out: Annotated[Path | None, typer.Option(help="Write the table: .json, .csv, .md or .tex.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Save the table as .json, .csv, .md or .tex.")] = None,
     as_json: AsJson = False,
     verbose: Verbose = False,
 ) -> None:
     """Compare policies on one cluster."""
     files.check(out, files.COMPARISONS, source.path)
-    for option, picture in (("--plot", plot), ("--plot-types", plot_types)):
+    for picture in (plot, plot_types):
         files.check(picture, files.PICTURES)
-        if picture is not None and not _has_matplotlib():
-            raise MissingExtra("matplotlib", "plots", option)
     if plot is not None and plot == plot_types:
-        raise InvalidBlock(f"--plot and --plot-types would both write {plot}; give two names")
+        raise InvalidBlock(f"--plot and --plot-types would both write {plot}; give two different files")
     constrained_policies = [constrained(named_policy(name), constraint) for name in policy] if constraint else policy
     chosen = mechanisms(constrained_policies)
     if solver is not None:
@@ -215,18 +214,18 @@ def compare(
                 console.print(table)
             if by_type:
                 console.print(tables.PLACEMENT, style="dim")
-        made: dict[Path | None, Callable[[Path], Any]] = {}  # after they are shown, in case they cannot be written
+        outputs: dict[Path | None, Callable[[Path], Any]] = {}  # written last, in case a file cannot be written
         if result.outcomes:
-            made[out] = lambda path: files.write_comparison(result, path)
+            outputs[out] = lambda path: files.write_comparison(result, path)
         if result.allocations:
-            made[plot] = lambda path: files.write_picture(result.plot(), path)
-            made[plot_types] = lambda path: files.write_picture(result.plot("types"), path)
-        for path, make in made.items():
+            outputs[plot] = lambda path: files.write_picture(result.plot(), path)
+            outputs[plot_types] = lambda path: files.write_picture(result.plot("types"), path)
+        for path, write in outputs.items():
             if path is not None:
                 with working(f"writing {path}"):
-                    make(path)
+                    write(path)
                 if not as_json:
-                    _say(f"written: {path}")
+                    written(path)
         if result.errors:
             failed = ", ".join(result.errors)
             complain(f"no certified answer from {len(result.errors)} of {len(chosen)} policies: {failed}")
@@ -244,20 +243,20 @@ def compare(
 
 
 def ask(chosen: Mapping[str, Any], instance: Instance, show: Callable[[Comparison], None], **options: Any) -> None:
-    """Solve by each policy and show the outcomes, also those before Ctrl-C; exit with a code if some failed."""
+    """Solve each policy and show the outcomes, after Ctrl-C those so far; set the exit code if some failed."""
     outcomes: list[Outcome] = []
 
-    def last_words() -> None:
+    def interrupted() -> None:
         try:
             show(Comparison(instance, tuple(outcomes), tuple(chosen)[len(outcomes) :]))
-        except (FairoptError, OSError, MemoryError) as error:  # perhaps in a thread, whose exceptions are not shown
-            complain(told(error))
+        except (FairoptError, OSError, MemoryError) as error:  # exceptions in a thread are not shown
+            complain(message_of(error))
         complain(f"stopped by Ctrl-C after {len(outcomes)} of {len(chosen)} policies")
 
-    with working(f"{len(chosen)} policies", options["verbose"], last_words):
+    with working(f"{len(chosen)} policies", options["verbose"], interrupted):
         left = ask_all(chosen, instance, outcomes, **options)
     if left:
-        last_words()
+        interrupted()
         raise typer.Exit(STOPPED)
     result = Comparison(instance, tuple(outcomes))
     show(result)
@@ -268,26 +267,26 @@ def ask(chosen: Mapping[str, Any], instance: Instance, show: Callable[[Compariso
 @app.command(help=POLICIES)
 @guarded
 def policies(as_json: AsJson = False) -> None:
-    """List the policies known by name, and how to write your own."""
+    """List the named policies, and show how to write your own."""
     rows = catalogue.policy_rows()
     if as_json:
         typer.echo(files.as_json(rows))
         return
     lines = [(r["name"], r["summary"] + (f"\nparameters: {r['parameters']}" if r["parameters"] else "")) for r in rows]
-    _print_words(("policy", "what it is"), lines)
+    _print_table(("policy", "description"), lines)
     console_for().print(OWN_POLICIES)
 
 
 @app.command("solvers", help=SOLVERS)
 @guarded
 def list_solvers(as_json: AsJson = False) -> None:
-    """List the solvers, installed or not, and the problems that each can take."""
+    """List the solvers, whether they are installed, and what each can solve."""
     rows = catalogue.solver_rows()
     if as_json:
         typer.echo(files.as_json(rows))
         return
     mark = {True: "yes", False: "-"}
-    _print_words(
+    _print_table(
         ("solver", "installed", "linear", "exponential", "power", "pip install"),
         [
             (
@@ -304,29 +303,22 @@ def list_solvers(as_json: AsJson = False) -> None:
 @app.command(help=DEMO)
 @guarded
 def demo(
-    folder: Annotated[Path, typer.Option(help="A folder for the pictures and the data.")] = Path("demo-out"),
+    folder: Annotated[Path, typer.Option(help="Folder for the pictures and the data.")] = Path("demo-out"),
 ) -> None:
-    """Compare policies on a small cluster that ships with fairopt, and explain the results."""
+    """Compare five policies on an example cluster, and explain the results."""
     with working("five policies on ten users", verbose=False):
         result = comparison.compare(demonstration.POLICIES, datasets.demo())
     for part in demonstration.story(result):
-        console_for().print(part, markup=False)
-    drawn = _has_matplotlib()
-    written = demonstration.save(result, folder, drawn)
-    _say("Written: " + ", ".join(map(str, written)))
+        say(part)
+    drawn = find_spec("matplotlib") is not None
+    files_made = demonstration.save(result, folder, drawn)
+    say("Written: " + ", ".join(map(str, files_made)))
     if not drawn:
-        _say("For pictures too: pip install 'fairopt[plots]'")
-    _say(f"Next: fairopt solve {written[0]} --policy 2df, or fairopt policies")
+        say("To draw pictures too: pip install 'fairopt[plots]'")
+    say(f"Next: fairopt solve {files_made[0]} --policy 2df, or fairopt policies")
 
 
-# -- pieces ---------------------------------------------------------------------------------------------------
-
-
-def _say(line: str) -> None:
-    console_for().print(line, markup=False)
-
-
-def _print_words(header: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> None:
+def _print_table(header: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> None:
     from rich import box
     from rich.table import Table
     from rich.text import Text
@@ -336,7 +328,3 @@ def _print_words(header: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> No
     for row in rows:
         table.add_row(*map(Text, row))
     console_for().print(table)
-
-
-def _has_matplotlib() -> bool:
-    return find_spec("matplotlib") is not None

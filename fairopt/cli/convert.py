@@ -1,4 +1,4 @@
-"""``fairopt convert``: clusters of other tools as files that fairopt and people read."""
+"""``fairopt convert``: translate clusters between formats."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ import typer
 
 from fairopt.cli.application import app, guarded
 from fairopt.cli.inputs import Source, reading
-from fairopt.cli.progress import console_for, working
+from fairopt.cli.progress import console_for, working, written
 from fairopt.datasets import write
 from fairopt.errors import InvalidInstance
 from fairopt.io.files import files_to_write
 
-CONVERT = """Read a cluster of any kind and write it as tables, JSON or YAML.
+CONVERT = """Read a cluster in any format and write it as tables, JSON or YAML.
 
 \b
 [bold]From Kubernetes[/]
@@ -23,11 +23,14 @@ CONVERT = """Read a cluster of any kind and write it as tables, JSON or YAML.
   fairopt convert now/ cluster/ --users namespace
 
 \b
-[bold]From Slurm[/]: nodes.json of "scontrol show node --json", jobs.json of "squeue --json"
+[bold]From Slurm[/]
+  mkdir slurm
+  scontrol show node --json > slurm/nodes.json
+  squeue --json > slurm/jobs.json
   fairopt convert slurm/ cluster.yaml --users account
 
 \b
-[bold]From ClusterData 2019[/]: instance_events and machine_events, as .parquet, .csv or .csv.gz
+[bold]From ClusterData 2019[/]: instance_events and machine_events (.parquet, .csv or .csv.gz)
   fairopt convert borg/ cluster.json --users tier --at 86400000000
 
 \b
@@ -39,11 +42,11 @@ CONVERT = """Read a cluster of any kind and write it as tables, JSON or YAML.
             openb_node_list_all_node.csv            the openb trace
   a file    .json, .yaml
 
-Numbers are kept exactly, and a header as "memory \\[GiB]" keeps the unit of a resource. Notes, which are not \
-written, say what a reader left out or assumed.
+Numbers are kept exactly, and a header such as "memory \\[GiB]" keeps the unit of a resource. Notes on stderr say what \
+was left out or assumed; they are not written to the output.
 
 \b
-[bold]Between files of fairopt[/]
+[bold]Between formats of fairopt[/]
   fairopt convert cluster/ cluster.json
   fairopt convert cluster.json tables/ --to parquet
   fairopt convert openb/ contended/ --pods gpuspec33 --capacity-scale 0.5"""
@@ -63,20 +66,19 @@ def convert(
     to: Annotated[
         str | None,
         typer.Option(
-            metavar="KIND", help="csv, parquet, json or yaml. Default: by the name of OUTPUT, csv for a folder."
+            metavar="KIND", help="csv, parquet, json or yaml. Default: from the name of OUTPUT; csv for a folder."
         ),
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace existing files.")] = False,
 ) -> None:
-    """Read a cluster of any kind and write it."""
+    """Read a cluster and write it in another format."""
     kind, files = files_to_write(output, to)
-    there = [str(file) for file in files if file.exists()]
-    if there and not force:
-        raise InvalidInstance(f"{' and '.join(there)} would be replaced; give --force, or another name")
+    existing = [str(file) for file in files if file.exists()]
+    if existing and not force:
+        raise InvalidInstance(f"{' and '.join(existing)} would be replaced; give --force or another name")
     instance = source.read()
     console = console_for()
     console.print(f"read: {instance!r}", markup=False, soft_wrap=True)
     with working(f"writing {output}"):
         write(instance, output, kind)
-    written = files if instance.demands.ndim == 3 else files[:2]
-    console.print(f"written: {', '.join(map(str, written))}", markup=False, soft_wrap=True)
+    written(*(files if instance.demands.ndim == 3 else files[:2]))

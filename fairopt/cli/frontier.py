@@ -1,4 +1,4 @@
-"""``fairopt frontier``: fairness and efficiency of a family of notions, over one or two of its parameters."""
+"""``fairopt frontier``: fairness and efficiency over the parameters of a family of notions."""
 
 from __future__ import annotations
 
@@ -13,12 +13,11 @@ import typer
 from fairopt.cli.application import NOT_CERTIFIED, app, guarded
 from fairopt.cli.commands import AsJson, Constraints, constrained
 from fairopt.cli.inputs import Source, reading
-from fairopt.cli.interrupts import LAST_WORDS, STOPPED
-from fairopt.cli.progress import complain, console_for, working
+from fairopt.cli.interrupts import INTERRUPTED, STOPPED
+from fairopt.cli.progress import complain, console_for, say, working, written
 from fairopt.cli.values import VALUES, typed_values
 from fairopt.errors import InvalidBlock
 from fairopt.io.saving import write_whole
-from fairopt.plots.common import matplotlib_or_missing
 from fairopt.plots.tradeoff import check
 from fairopt.policies.registry import named_constraint, named_family
 from fairopt.report import files
@@ -26,23 +25,23 @@ from fairopt.report.frames import csv_text
 from fairopt.report.frontiers import frontier_table, remarks
 from fairopt.tradeoff.frontier import frontier
 
-FRONTIER = """Sweep over one or two parameters of a family of notions: what does fairness cost in efficiency?
+FRONTIER = """Trade fairness against efficiency: sweep one or two parameters of a family of notions.
 
-For each point the table has the smallest dominant share in percent of that under DRF (fairness), the number of tasks \
-in percent of the most possible (efficiency), Jain's index, f_beta, and the price of fairness with its bound. Points \
-marked * are the best of the sweep: no other point is better in both.
+Fairness is the smallest dominant share in percent of that under DRF; efficiency is the number of tasks in percent of \
+the maximum. The table also shows Jain's index, f_beta, and the price of fairness with its bound. An asterisk marks \
+points on the frontier: no other point is better in both fairness and efficiency.
 
 \b
 [bold]Families[/]
-  fds, gfj     --alpha, or --beta and --lam
-  pnorm        --p and --alpha, or fixed as pnorm:p=2
-  kdf          --k
-  file.py:NAME runs that file and takes its function NAME(...) -> fo.Policy; --grid name=VALUES
+  fds, gfj      --alpha, or --beta and --lam
+  pnorm         --p and --alpha; pnorm:p=2 fixes p
+  kdf           --k
+  file.py:NAME  a function NAME(...) -> fo.Policy; runs the file;
+                --grid name=VALUES sets its parameters
 
-[bold]Values[/]: 0:10:41 (from 0 to 10, 41 values), 0.5,1,2 or one number; for --grid also on,off and words.
+[bold]Values[/]: 0:10:41 (41 values from 0 to 10), 0.5,1,2 or one number; --grid also takes on,off and words.
 
-A point without an answer (no optimum, not certified) is a row with the reason; the exit code is 1 if no point has an \
-answer.
+If a point has no certified answer, its row gives the reason. The exit code is 1 if no point has an answer.
 
 \b
 [bold]Examples[/]
@@ -59,61 +58,67 @@ answer.
 @reading
 def sweep(
     source: Source,
-    family: Annotated[str, typer.Option("--family", "-f", metavar="NAME", help="The family, as listed above.")],
-    alpha: Annotated[str | None, typer.Option(metavar=VALUES, help="alpha of alpha-fairness")] = None,
-    beta: Annotated[str | None, typer.Option(metavar=VALUES, help="Type of fairness")] = None,
-    lam: Annotated[str | None, typer.Option(metavar=VALUES, help="Emphasis on efficiency")] = None,
-    p: Annotated[str | None, typer.Option(metavar=VALUES, help="The p of p-norms")] = None,
-    k: Annotated[str | None, typer.Option(metavar=VALUES, help="The k of k-dominant shares")] = None,
+    family: Annotated[str, typer.Option("--family", "-f", metavar="NAME", help="A family listed above.")],
+    alpha: Annotated[str | None, typer.Option(metavar=VALUES, help="Parameter alpha of alpha-fairness.")] = None,
+    beta: Annotated[str | None, typer.Option(metavar=VALUES, help="Parameter beta: the type of fairness.")] = None,
+    lam: Annotated[
+        str | None, typer.Option(metavar=VALUES, help="Parameter lambda: the emphasis on efficiency.")
+    ] = None,
+    p: Annotated[str | None, typer.Option(metavar=VALUES, help="Parameter p of p-norm shares.")] = None,
+    k: Annotated[str | None, typer.Option(metavar=VALUES, help="Parameter k of k-dominant shares.")] = None,
     grid: Annotated[
-        list[str] | None, typer.Option(metavar="NAME=VALUES", help="Values of any parameter; repeat it.")
+        list[str] | None, typer.Option(metavar="NAME=VALUES", help="Values of any parameter; repeatable.")
     ] = None,
     constraint: Constraints = None,
-    plot: Annotated[Path | None, typer.Option(help="Draw a picture, as .png, .pdf or .svg.")] = None,
+    plot: Annotated[Path | None, typer.Option(help="Draw a picture to a .png, .pdf or .svg file.")] = None,
     kind: Annotated[
-        str, typer.Option(help="The picture: 'tradeoff', 'tasks' (one parameter) or 'map' (two).")
+        str, typer.Option(help="Kind of picture: 'tradeoff', 'tasks' (one parameter) or 'map' (two).")
     ] = "tradeoff",
-    of: Annotated[str, typer.Option(help="What a map shows: 'fairness', 'efficiency', 'method', ...")] = "fairness",
-    out: Annotated[Path | None, typer.Option(help="Write all points: .csv, or .json with the tasks of users.")] = None,
-    processes: Annotated[int, typer.Option(metavar="N", help="Processes that share the points.")] = 1,
+    of: Annotated[str, typer.Option(help="Quantity on a map: 'fairness', 'efficiency', 'method', ...")] = "fairness",
+    out: Annotated[
+        Path | None, typer.Option(help="Save all points as .csv, or with the tasks of users as .json.")
+    ] = None,
+    processes: Annotated[int, typer.Option(metavar="N", help="Number of processes.")] = 1,
     resume: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Keep points in this file as they come, and go on from it if it exists."),
+        typer.Option(metavar="FILE", help="Store finished points in this file, and continue from it if it exists."),
     ] = None,
     time_limit: Annotated[
-        float | None, typer.Option(metavar="SECONDS", help="Seconds for the sweep; the points reached are shown.")
+        float | None, typer.Option(metavar="SECONDS", help="Time limit for the sweep; finished points are shown.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Sweep over parameters of a family."""
+    """Sweep parameters of a family."""
     files.check(out, (".csv", ".json"), source.path)
     files.check(resume, (".json",), source.path)
     files.check(plot, files.PICTURES)
     axes = _axes({"alpha": alpha, "beta": beta, "lam": lam, "p": p, "k": k}, grid)
     if len(axes) <= 2:  # more are refused by `frontier`
         check(kind, len(axes), of)
-    if plot is not None:
-        matplotlib_or_missing()
     for text in constraint or ():
-        named_constraint(text)  # refused before anything is solved
+        named_constraint(text)  # raises before anything is solved
     make = named_family(family)
     if constraint:
         made, make = make, functools.wraps(make)(lambda **point: constrained(made(**point), constraint))
         make.__name__ = family
     instance = source.read()
 
-    def last_words() -> None:  # where compiled code does not return to Python
-        complain(LAST_WORDS + (f"; {resume} keeps points, and the same command goes on" if resume else ""))
+    def interrupted() -> None:
+        complain(
+            INTERRUPTED + (f"; {resume} holds the finished points, and the same command continues" if resume else "")
+        )
 
-    with working(family, last_words=last_words):
+    with working(family, on_interrupt=interrupted):
         result = frontier(make, instance, axes, processes=processes, resume=resume, time_limit=time_limit)
     if as_json:
         typer.echo(files.as_json(result.to_dict()))
     else:
         console_for().print(frontier_table(result))
         for line in remarks(result):
-            console_for().print(line, markup=False, style="dim")
-    if out is not None and out.suffix.lower() == ".json":  # after it is shown, in case it cannot be written
+            say(line, style="dim")
+    if (
+        out is not None and out.suffix.lower() == ".json"
+    ):  # after the table is shown, in case the file cannot be written
         result.save(out)
     elif out is not None:
         write_whole(out, csv_text(result.rows(), list(result.columns)))
@@ -123,24 +128,24 @@ def sweep(
     elif plot is not None:
         complain(f"no picture: no point has an answer, so {plot} is not written")
     for path in () if as_json else filter(None, (out, drawn)):
-        console_for().print(f"written: {path}", markup=False, soft_wrap=True)
+        written(path)
     if result.interrupted:
-        last_words()
+        interrupted()
         raise typer.Exit(STOPPED)
     if all(result["error"]):
         raise typer.Exit(NOT_CERTIFIED)
 
 
 def _axes(named: dict[str, str | None], others: Sequence[str] | None) -> dict[str, list[Any]]:
-    """The values of each parameter that was given."""
+    """The values of each parameter given."""
     out = {name: typed_values(f"--{name}", text) for name, text in named.items() if text is not None}
     for word in others or ():
         name, equals, text = (part.strip() for part in word.partition("="))
         if not equals or not name.isidentifier():
-            raise InvalidBlock(f"--grid {word}: give a parameter, = and its values, as lam=0:1:5")
+            raise InvalidBlock(f"--grid {word}: give a parameter and its values, such as lam=0:1:5")
         if name in out:
             raise InvalidBlock(f"--grid {word}: {name} is given twice; give it once")
         out[name] = typed_values(f"--grid {name}", text, words=True)
     if not out:
-        raise InvalidBlock("no parameter to sweep; give one or two, as --alpha 0:10:41 or --grid name=0:1:5")
+        raise InvalidBlock("no parameter to sweep; give one or two, such as --alpha 0:10:41 or --grid name=0:1:5")
     return out

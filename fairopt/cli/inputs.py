@@ -1,4 +1,4 @@
-"""The argument INPUT of commands, its options, and the notes of its reader."""
+"""The argument INPUT of commands and its options."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _COMPARED = Annotated[
     typer.Option(
         "--input",
         metavar="INPUT",
-        help="The cluster that the answers should be for, to compare: any INPUT of 'solve'.",
+        help="Compare the answers with this cluster: any INPUT of 'fairopt solve'.",
         rich_help_panel=_PANEL,
     ),
 ]
@@ -46,7 +46,7 @@ _OPTIONS: dict[str, Any] = {
         str | None,
         _option(
             "--users",
-            "The owners of tasks. Kubernetes: 'namespace', 'label:team'; Slurm: 'account', 'user', 'partition', "
+            "What counts as a user. Kubernetes: 'namespace', 'label:team'; Slurm: 'account', 'user', 'partition', "
             "'qos'; ClusterData: 'collection', 'user', 'priority', 'tier'.",
             "WHO",
         ),
@@ -54,20 +54,22 @@ _OPTIONS: dict[str, Any] = {
     "tasks": Annotated[
         str | None,
         _option(
-            "--tasks", "Kubernetes, Slurm, ClusterData: 'mean' request of an owner's tasks, or their 'shapes'.", "HOW"
+            "--tasks", "Kubernetes, Slurm, ClusterData: one user with 'mean' requests, or one user per 'shape'.", "HOW"
         ),
     ],
-    "at": Annotated[int | None, _option("--at", "ClusterData: the time of the instance, in microseconds.", "TIME")],
-    "pods": Annotated[str | None, _option("--pods", "openb: the list of tasks, as 'gpuspec33'.", "NAME")],
-    "capacity_scale": Annotated[float | None, _option("--capacity-scale", "openb: factor on all capacities.", "X")],
+    "at": Annotated[int | None, _option("--at", "ClusterData: time of the snapshot, in microseconds.", "TIME")],
+    "pods": Annotated[str | None, _option("--pods", "openb: the list of tasks, such as 'gpuspec33'.", "NAME")],
+    "capacity_scale": Annotated[
+        float | None, _option("--capacity-scale", "openb: multiply all capacities by this number.", "X")
+    ],
     "backlog": Annotated[bool | None, _option("--backlog", "openb: no task limits.")],
     "weight": Annotated[
-        list[str] | None, _option("--weight", "Another weight for one user, as web=2; repeat it.", "USER=NUMBER")
+        list[str] | None, _option("--weight", "Set the weight of one user, such as web=2; repeatable.", "USER=NUMBER")
     ],
     "equal_weights": Annotated[
-        bool | None, _option("--equal-weights", "Give all users the same weight, as h-ffmra and mlf-drs require.")
+        bool | None, _option("--equal-weights", "Give all users the same weight (h-ffmra and mlf-drs require it).")
     ],
-    "pooled": Annotated[bool | None, _option("--pooled", "Replace the servers by one pool of their capacities.")],
+    "pooled": Annotated[bool | None, _option("--pooled", "Treat all servers as one pool.")],
 }
 
 
@@ -82,10 +84,10 @@ class Source:
     weight: Sequence[str] | None = None
 
     def read_servers(self) -> Instance:
-        """The instance without its users; a folder may hold servers.csv alone."""
-        alone = Path(self.path) / "servers.csv"
-        if alone.is_file() and not (alone.with_name("users.csv")).exists():
-            instance = datasets.servers_alone(alone)
+        """The instance without users; servers.csv alone is enough."""
+        file = Path(self.path) / "servers.csv"
+        if file.is_file() and not file.with_name("users.csv").exists():
+            instance = datasets.servers_alone(file)
         else:
             with working(f"reading {self.path}"):
                 instance = datasets.read(self.path, **self.options)
@@ -94,7 +96,7 @@ class Source:
         return instance.pooled() if self.pooled else instance
 
     def read(self) -> Instance:
-        """The instance; notes of its reader go to stderr."""
+        """The instance; notes go to stderr."""
         with working(f"reading {self.path}"):
             instance = datasets.read(self.path, **self.options)
         say_notes(instance.notes)
@@ -106,19 +108,19 @@ class Source:
 
 
 def say_notes(notes: Iterable[str]) -> None:
-    """Print the notes of a reader on stderr."""
+    """Print notes on stderr."""
     console = console_for(stderr=True)
     for note in notes:
         console.print(f"note: {note}", markup=False, style="dim", soft_wrap=not console.is_terminal)
 
 
 def reading(command: _Command) -> _Command:
-    """Give a command, whose first parameter is a `Source`, the argument INPUT and its options; below ``@guarded``."""
+    """Add INPUT and its options to a command whose first parameter is a `Source`; goes below ``@guarded``."""
     return _taking(command, inspect.Parameter("input", inspect.Parameter.POSITIONAL_ONLY, annotation=_PATH))
 
 
 def comparing(command: _Command) -> _Command:
-    """Give a command, whose first parameter is a `Source` or None, the option ``--input`` and those of an input."""
+    """Add ``--input`` and its options to a command whose first parameter is a `Source` or None."""
     keyword = inspect.Parameter.KEYWORD_ONLY
     return _taking(command, inspect.Parameter("input", keyword, annotation=_COMPARED, default=None))
 

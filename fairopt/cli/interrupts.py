@@ -1,8 +1,8 @@
 """Ctrl-C in the command: one line, exit code 130, and no traceback.
 
-`KeyboardInterrupt` does nearly all of it: Typer ends a command by it, and files are put in their place whole. Here is
-what no library does: Ctrl-C while packages are imported, where compiled code drops the exception or makes it an error
-of its own, and in a solver that does not return to Python for minutes.
+`KeyboardInterrupt` ends a command, and `fairopt.io.saving` writes files whole. This module covers the rest: Ctrl-C
+during imports, compiled code that drops the exception or replaces it, and solvers that run for minutes without
+returning to Python.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import NoReturn
 
-__all__ = ["GRACE", "LAST_WORDS", "STOPPED", "end", "handled", "pressed", "stoppable"]
+__all__ = ["INTERRUPTED", "STOPPED", "handled", "pressed", "stoppable"]
 
 STOPPED = 130
-LAST_WORDS = "stopped by Ctrl-C"
-GRACE = 1.0  # seconds for Python to react: compiled solvers can take minutes to return
+INTERRUPTED = "stopped by Ctrl-C"
+GRACE = 1.0  # seconds that Python gets to raise KeyboardInterrupt
 
 _pressed = threading.Event()
 
 
 def pressed() -> bool:
-    """Whether Ctrl-C was pressed, also where nobody noticed."""
+    """Whether Ctrl-C was pressed, even if the exception was dropped."""
     return _pressed.is_set()
 
 
@@ -35,21 +35,21 @@ def _press(number: int, frame: object) -> NoReturn:
 
 
 def end() -> NoReturn:
-    """End the process at once, without the exit handlers of libraries: Dask waits ten seconds for a cluster."""
+    """End the process at once. Exit handlers are skipped: that of Dask waits ten seconds for its cluster."""
     for stream in (sys.stdout, sys.stderr):
-        with suppress(OSError, ValueError):  # nobody reads it
+        with suppress(OSError, ValueError):  # the reader has gone
             stream.flush()
     os._exit(STOPPED)
 
 
 @contextmanager
 def handled() -> Iterator[None]:
-    """A block after which the process ends, with exit code 130 if Ctrl-C was pressed in it."""
+    """Exit with code 130 after this block if Ctrl-C was pressed in it."""
     if signal.getsignal(signal.SIGINT) not in (signal.SIG_DFL, signal.default_int_handler):  # ignored, as under nohup
         yield
         return
     signal.signal(signal.SIGINT, _press)
-    sys.unraisablehook = lambda lost: None if pressed() else sys.__unraisablehook__(lost)  # dropped in a destructor
+    sys.unraisablehook = lambda lost: None if pressed() else sys.__unraisablehook__(lost)  # raised in a destructor
     try:
         yield
     except BaseException:
@@ -63,10 +63,10 @@ def handled() -> Iterator[None]:
 
 @contextmanager
 def stoppable(stop: Callable[[], None]) -> Iterator[None]:
-    """Let Ctrl-C end the process, after ``stop``, where a solver does not return to Python.
+    """Call ``stop`` and end the process if Ctrl-C does not take effect within `GRACE`, as in a compiled solver.
 
-    Then the main thread raises nothing, but Python writes the number of a signal to its wakeup file at once, where
-    another thread reads it.
+    While a solver runs, the main thread cannot raise `KeyboardInterrupt`. Python still writes the number of the signal
+    to its wakeup file, which another thread reads.
     """
     if threading.current_thread() is not threading.main_thread():
         yield

@@ -1,4 +1,4 @@
-"""``fairopt plot``: a picture of the answer of one policy, or of several side by side."""
+"""``fairopt plot``: draw the answers of one or several policies."""
 
 from __future__ import annotations
 
@@ -14,32 +14,31 @@ from fairopt import plots
 from fairopt.cli.application import app, guarded
 from fairopt.cli.commands import WHAT_POLICY, Method, Solver, TimeLimit, Verbose, ask
 from fairopt.cli.inputs import Source, reading
-from fairopt.cli.progress import complain, console_for, working
+from fairopt.cli.progress import complain, console_for, working, written
 from fairopt.errors import InvalidBlock, nearest
 from fairopt.formulation import solvers
-from fairopt.plots.common import matplotlib_or_missing
 from fairopt.report import files
 from fairopt.report.comparison import Comparison
 from fairopt.report.outcomes import mechanisms
 
-MOST_PIXELS = 20_000  # to a side: larger pictures take gigabytes, and viewers refuse them
-PLOT = """Draw the answers of policies: one picture, with a panel for each policy.
+MOST_PIXELS = 20_000  # per side: larger pictures take gigabytes, and viewers refuse them
+PLOT = """Draw the answers of policies in one picture, with a panel for each policy.
 
 \b
 [bold]Kinds[/]
   shares       shares of each resource by user, stacked
   dominant     dominant shares of users, sorted
   utilisation  use of each resource, by class of servers
-  prices       what more of each resource is worth, in % of the highest
-  demands      the plane of two resources: users' demands as lines, and how
-               the allocation fills the box of capacities
-  region       the plane of two users: the tasks that fit together, and the
-               points of the policies
-  envy         how many more tasks each user would run on what each other
-               user holds
-  types        tasks and use of each resource, by type of server
+  prices       the price of each resource, in % of the highest
+  demands      two resources: users' demands as lines, and how the
+               allocation fills the capacities
+  region       two users: the feasible region of their tasks, and the
+               answers of the policies
+  envy         how many more tasks each user could run with the resources
+               of each other user
+  types        tasks and use of each resource, by server type
 
-Without --out the picture is a .png file in this folder, named after INPUT and the kind.
+Without --out the picture is a .png file in the current folder, named after INPUT and the kind.
 
 \b
 [bold]Examples[/]
@@ -58,12 +57,12 @@ def plot(
     source: Source,
     policy: Annotated[
         list[str] | None,
-        typer.Option("--policy", "-p", help=WHAT_POLICY + " Repeat it for panels side by side. Default: drf."),
+        typer.Option("--policy", "-p", help=WHAT_POLICY + " Repeatable, one panel each. Default: drf."),
     ] = None,
-    kind: Annotated[str, typer.Option(help="The kind of picture, as listed above.")] = "shares",
-    out: Annotated[Path | None, typer.Option(help="A file that ends in .png, .pdf or .svg.")] = None,
+    kind: Annotated[str, typer.Option(help="A kind of picture listed above.")] = "shares",
+    out: Annotated[Path | None, typer.Option(help="A .png, .pdf or .svg file.")] = None,
     axis: Annotated[
-        list[str] | None, typer.Option(metavar="NAME", help="region: a user at an axis; demands: a resource. Give two.")
+        list[str] | None, typer.Option(metavar="NAME", help="region: a user; demands: a resource. Give it twice.")
     ] = None,
     width: Annotated[float | None, typer.Option(metavar="INCHES", help="Default: to fit the panels.")] = None,
     height: Annotated[float | None, typer.Option(metavar="INCHES", help="Default: to fit the panels.")] = None,
@@ -74,7 +73,6 @@ def plot(
     verbose: Verbose = False,
 ) -> None:
     """Draw the answers of policies."""
-    matplotlib_or_missing()
     size, path = _size(width, height, dpi), out or _named(source.path, kind)
     files.check(path, files.PICTURES)
     two = _two(kind, axis)
@@ -90,20 +88,17 @@ def plot(
                 complaints = _save(lambda: plots.comparison(result, kind=kind, size=size, **two), path, dpi)
             for line in complaints:
                 console_for(stderr=True).print(f"note: {line}", markup=False, style="dim", soft_wrap=True)
-            console_for().print(f"written: {path}", markup=False, soft_wrap=True)
+            written(path)
         for name, error in result.errors.items():
             complain(f"{name}: {type(error).__name__}: {error}")
 
     ask(chosen, instance, show, method=method, solver=solver, time_limit=time_limit, verbose=verbose)
 
 
-# -- pieces ---------------------------------------------------------------------------------------------------
-
-
 def _size(width: float | None, height: float | None, dpi: int) -> tuple[float | None, float | None]:
-    """Width and height in inches; `InvalidBlock` before anything is solved."""
+    """Check the size before anything is solved."""
     if not 10 <= dpi <= 2400:
-        raise InvalidBlock(f"--dpi {dpi}: give 10 to 2400 dots per inch, as 150")
+        raise InvalidBlock(f"--dpi {dpi}: give 10 to 2400 dots per inch")
     for option, inches in (("--width", width), ("--height", height)):
         if inches is not None and not 1 <= inches <= MOST_PIXELS / dpi:
             most = f"{MOST_PIXELS / dpi:.0f} (at {dpi} dots per inch)"
@@ -112,39 +107,39 @@ def _size(width: float | None, height: float | None, dpi: int) -> tuple[float | 
 
 
 def _named(input: str, kind: str) -> Path:
-    """The name of the picture, of the input and the kind."""
+    """The default file name, made of INPUT and the kind."""
     if kind not in plots.KINDS:
-        raise InvalidBlock(f"--kind {kind}: there is no such picture; {nearest(kind, plots.KINDS)}")
+        raise InvalidBlock(f"--kind {kind}: unknown kind of picture; {nearest(kind, plots.KINDS)}")
     whole = Path(input).resolve()
     return Path(f"{(whole.name if whole.is_dir() else whole.stem) or 'picture'}-{kind}.png")
 
 
 def _two(kind: str, axis: Sequence[str] | None) -> dict[str, Any]:
-    """The parameter of this kind that `--axis` gives."""
+    """The argument that ``--axis`` sets for this kind of picture."""
     if not axis:
         return {}
     if kind not in plots.PLANES:
-        raise InvalidBlock(f"--axis {axis[0]}: a picture of {kind} has fixed axes; give it with region or demands")
+        raise InvalidBlock(f"--axis {axis[0]}: the axes of {kind} are fixed; use --axis with region or demands")
     if len(axis) != 2:
         given = ", ".join(axis)
-        raise InvalidBlock(f"--axis {given}: a picture of {kind} has two axes; give two names, each after --axis")
+        raise InvalidBlock(f"--axis {given}: {kind} has two axes; give --axis twice")
     return {plots.PLANES[kind]: tuple(axis)}
 
 
 def _how(one: str, other: str) -> str:
-    """The options that choose two names, for messages."""
+    """The options that select two names, for messages."""
     return f"--axis {shlex.quote(one)} --axis {shlex.quote(other)}"
 
 
 def _save(draw: Callable[[], Any], path: Path, dpi: int) -> list[str]:
-    """Draw and write the picture; give sentences on matplotlib's warnings."""
+    """Draw and write the picture; return messages for matplotlib's warnings."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         figure = draw()
-        dpi = min(dpi, int(MOST_PIXELS / max(figure.get_size_inches())))  # for pictures of many panels
+        dpi = min(dpi, int(MOST_PIXELS / max(figure.get_size_inches())))  # pictures with many panels are large
         files.write_picture(figure, path, dpi)
     words = list(dict.fromkeys(str(w.message) for w in caught))
-    out = [f"{w}: install a font that has it, as Noto Sans CJK" for w in words if w.startswith("Glyph")][:1]
+    out = [f"{w}: install a font that has it, such as Noto Sans CJK" for w in words if w.startswith("Glyph")][:1]
     if any("layout not applied" in w for w in words):
-        out.append("the picture is too small for its words; give a larger --width or --height")
+        out.append("the picture is too small for its text; give a larger --width or --height")
     return out

@@ -1,4 +1,4 @@
-"""``fairopt prefer``: the points of the (beta, lambda) plane that rank options as people did."""
+"""``fairopt prefer``: points (beta, lambda) that reproduce the rankings of a survey."""
 
 from __future__ import annotations
 
@@ -12,23 +12,22 @@ import typer
 from fairopt import datasets, plots
 from fairopt.cli.application import app, guarded
 from fairopt.cli.commands import AsJson
-from fairopt.cli.progress import complain, console_for, working
+from fairopt.cli.progress import complain, console_for, say, working, written
 from fairopt.cli.values import VALUES, typed_values
 from fairopt.errors import InvalidBlock, OutOfTime, nearest
 from fairopt.instance import Instance
 from fairopt.io.text_files import about
-from fairopt.plots.common import matplotlib_or_missing
 from fairopt.report import files
 from fairopt.report.tables import Column, Table, numbers, percents, shortened
 from fairopt.runtime.clock import Clock
 from fairopt.tradeoff.preferences import Survey, consistency, read
 
-PREFER = """Find the fairness notions that rank allocations as people did.
+PREFER = """Find the fairness notions that reproduce rankings from a survey.
 
-OPTIONS is a CSV file with the columns question, option and one for each user, with its tasks; RANKINGS one with the \
-columns person, question, option and rank (1 is the best). The measure of fairness and efficiency is evaluated on a \
-grid of (beta, lambda); a point is compatible with people whose ranking it shares. Without --instance weights are \
-equal, and capacities are not checked.
+OPTIONS is a CSV file with the columns question, option and one per user, which holds its tasks. RANKINGS is a CSV \
+file with the columns person, question, option and rank (1 is best). The fairness-efficiency measure is evaluated on \
+a grid of (beta, lambda). A point is compatible with a person if it ranks the options in the same order. Without \
+--instance, weights are equal and capacities are not checked.
 
 \b
 [bold]Examples[/]
@@ -36,11 +35,12 @@ equal, and capacities are not checked.
   fairopt prefer options.csv rankings.csv --lam -1,0,1 --plot survey.png
   fairopt prefer options.csv rankings.csv --instance c/ --family fds
   fairopt prefer options.csv rankings.csv --instance 1=c/ --instance 2=d/"""
-WORDS = """efficiency, fairness: of options, the best counting most: tasks, and minus their difference between users; \
-not the percentages of fairopt frontier.
-most at one point: people compatible with one and the same point, the largest number in the heat map.
-wrong pairs: the fewest pairs of options that a point orders otherwise than people, all together; points: how many \
-have so few; beta, lam: one of them (a cross in the picture), not always where most people are compatible."""
+LEGEND = """efficiency, fairness: average over options, where better ranks count more, of the tasks and of minus their \
+difference between users. These are not the percentages of fairopt frontier.
+most at one point: the largest number of people compatible with the same point.
+wrong pairs: the smallest number of pairs of options, over all people, that a point orders differently; points: how \
+many points reach it; beta, lam: one of them (a cross in the picture). Most people may be compatible with another \
+point."""
 
 
 @app.command(no_args_is_help=True, help=PREFER)
@@ -50,26 +50,29 @@ def prefer(
     rankings: Annotated[Path, typer.Argument(metavar="RANKINGS", help="CSV: person, question, option, rank.")],
     instance: Annotated[
         list[str] | None,
-        typer.Option(metavar="[QUESTION=]INPUT", help="Demands and capacities of all questions or one; repeat it."),
+        typer.Option(
+            metavar="[QUESTION=]INPUT", help="Demands and capacities for all questions, or for one; repeatable."
+        ),
     ] = None,
     family: Annotated[str, typer.Option(help="gfj (tasks), fds (dominant shares) or pnorm:p=2.")] = "gfj",
     beta: Annotated[
-        str, typer.Option(metavar=VALUES, help="The grid, less 0 where there is no measure; or numbers as 0.5,2.")
+        str,
+        typer.Option(
+            metavar=VALUES, help="Grid (0 is skipped, where the measure is undefined), or numbers such as 0.5,2."
+        ),
     ] = "-5:5:41",
-    lam: Annotated[str, typer.Option(metavar=VALUES, help="The grid, or numbers as -1,0.")] = "-2:2:41",
+    lam: Annotated[str, typer.Option(metavar=VALUES, help="Grid, or numbers such as -1,0.")] = "-2:2:41",
     plot: Annotated[
-        Path | None, typer.Option(help="Draw compatible people and clusters, as .png, .pdf or .svg.")
+        Path | None, typer.Option(help="Draw compatible people and clusters to a .png, .pdf or .svg file.")
     ] = None,
     time_limit: Annotated[
         float | None,
-        typer.Option(metavar="SECONDS", help="Seconds for all questions; what was compared by then is shown."),
+        typer.Option(metavar="SECONDS", help="Time limit for all questions; results so far are shown."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Find the points that rank options as people did."""
+    """Find the points that reproduce rankings."""
     files.check(plot, files.PICTURES)
-    if plot is not None:
-        matplotlib_or_missing()
     grid = {"betas": typed_values("--beta", beta), "lams": typed_values("--lam", lam)}
     grid["betas"] = [b for b in grid["betas"] if b != 0 or ":" not in beta]
     clock, questions = Clock(time_limit), read(options, rankings)
@@ -92,17 +95,17 @@ def prefer(
         typer.echo(files.as_json({"questions": found, "all_questions": together}))
     else:
         console_for().print(_table(found))
-        console_for().print(WORDS, markup=False, style="dim")
+        say(LEGEND, style="dim")
         if len(surveys) > 1:
             share, mean = percents([together["explained"]])[0], numbers([together["tau"]])[0]
             console_for().print(
-                f"Compatible with one point in all their answers: {share} of people; mean Kendall tau "
-                f"between questions that differ in scale only: {mean}"
+                f"People compatible with one point in all their answers: {share}. Mean Kendall tau between questions "
+                f"that differ only in scale: {mean}"
             )
     if plot is not None:
         files.write_picture(plots.questions(surveys), plot)
         if not as_json:
-            console_for().print(f"written: {plot}", markup=False, soft_wrap=True)
+            written(plot)
     asked = sum(len(answers) for _, answers in questions.values())
     reached = sum(len(survey.people) for survey in surveys.values())
     if reached < asked:
@@ -110,12 +113,12 @@ def prefer(
 
 
 def _instances(given: list[str], questions: Collection[str], clock: Clock) -> dict[str, Instance]:
-    """The instance of each question that has one."""
+    """The instance of each question for which one is given."""
     out: dict[str, Instance] = {}
     for text in given:
         question, named, path = text.partition("=")
         if named and question not in questions:
-            raise InvalidBlock(f"--instance {text}: there is no question {question!r}; {nearest(question, questions)}")
+            raise InvalidBlock(f"--instance {text}: unknown question {question!r}; {nearest(question, questions)}")
         with working(f"reading {path or text}"):
             instance = datasets.read(path if named else text, time_limit=clock.left)
         out |= dict.fromkeys([question] if named else questions, instance)
@@ -123,7 +126,7 @@ def _instances(given: list[str], questions: Collection[str], clock: Clock) -> di
 
 
 def _found(survey: Survey) -> dict[str, Any]:
-    """One question as plain data: all people, each cluster, and each person."""
+    """One question as plain data: everybody, each cluster and each person."""
     cluster, _ = survey.clusters()
     rows = zip(survey.people, cluster.tolist(), survey.tastes.tolist(), survey.wrong, strict=True)
     return {
@@ -148,7 +151,7 @@ def _found(survey: Survey) -> dict[str, Any]:
 
 
 def _people(survey: Survey) -> dict[str, Any]:
-    """Some people together: what they ask for, and the points that fit them best."""
+    """Means over some people, and the points that fit them best."""
     wrong, best = survey.best()
     fairness, efficiency = survey.tastes.mean(axis=0).tolist()
     return {
@@ -164,17 +167,17 @@ def _people(survey: Survey) -> dict[str, Any]:
 
 
 def _table(found: Mapping[str, dict[str, Any]]) -> Table:
-    """A row for each question and each of its clusters."""
+    """A row per question and per cluster."""
     rows, names = [], []
     for name, question in zip(shortened(list(found)), found.values(), strict=True):
         rows += [question, *question["clusters"]]
         names += [name, *(f"  cluster {c + 1}" for c in range(len(question["clusters"])))]
-    told = {"people": "people", "efficiency": "efficiency", "fairness": "fairness"}
-    told["most_compatible"] = "most at one point"
-    columns = [Column(title, numbers([row[key] for row in rows])) for key, title in told.items()]
+    titles = {"people": "people", "efficiency": "efficiency", "fairness": "fairness"}
+    titles["most_compatible"] = "most at one point"
+    columns = [Column(title, numbers([row[key] for row in rows])) for key, title in titles.items()]
     columns.insert(3, Column("compatible", percents(row["explained"] for row in rows)))
     best = [Column("wrong pairs", numbers([row["wrong_pairs"] for row in rows]))]
     best.append(Column("points", numbers([len(row["best"]) for row in rows])))
     best += [Column(name, [f"{row['best_point'][k]:g}" for row in rows]) for k, name in enumerate(("beta", "lam"))]
-    title = "People who are compatible with some point of the grid, and a point that fits them best"
+    title = "People compatible with some point of the grid, and the point that fits them best"
     return Table(title, Column("question", names, right=False), [columns, best])

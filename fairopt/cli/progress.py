@@ -1,4 +1,4 @@
-"""Progress of long work on stderr."""
+"""Output: lines on stdout, messages and progress on stderr."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
-from fairopt.cli.interrupts import LAST_WORDS, pressed, stoppable
+from fairopt.cli.interrupts import INTERRUPTED, pressed, stoppable
 from fairopt.display import sentence
 from fairopt.runtime.progress import Listener, progress
 
@@ -16,29 +16,39 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import Progress
 
-__all__ = ["complain", "console_for", "working"]
+__all__ = ["complain", "console_for", "say", "working", "written"]
 
-BAR = 20  # characters, with room for a sentence beside it on 80 columns
+BAR = 20  # characters: leaves room for text on 80 columns
 
 
 def console_for(stderr: bool = False) -> Console:
-    """A console on the present stdout or stderr."""
+    """A Rich console on the current stdout or stderr."""
     from rich.console import Console
 
     return Console(stderr=stderr, highlight=False)
 
 
+def say(text: str, style: str = "") -> None:
+    """Print text on stdout, wrapped to the terminal."""
+    console_for().print(text, markup=False, style=style)
+
+
+def written(*paths: object) -> None:
+    """Report on stdout, on one line, which files were written."""
+    console_for().print(f"written: {', '.join(map(str, paths))}", markup=False, soft_wrap=True)
+
+
 def complain(line: str) -> None:
-    """Print one line on stderr, not wrapped."""
+    """Print one unwrapped line on stderr."""
     console_for(stderr=True).print(sentence(line), markup=False, soft_wrap=True, style="red")
 
 
 @contextlib.contextmanager
-def working(what: str, verbose: bool = False, last_words: Callable[[], None] | None = None) -> Iterator[None]:
-    """Run long work with progress on a terminal, stdout only for results, and Ctrl-C that works within a second.
+def working(what: str, verbose: bool = False, on_interrupt: Callable[[], None] | None = None) -> Iterator[None]:
+    """Run long work: show progress on a terminal, send stdout to stderr, and react to Ctrl-C within a second.
 
-    Shown are the reports of `fairopt.progress`, a bar where the total is known, and a clock; not with ``verbose``,
-    since solvers print. ``last_words`` is called when Ctrl-C ends the process in the middle of compiled code.
+    Progress is not shown with ``verbose``, where solvers print. ``on_interrupt`` is called when Ctrl-C has to end the
+    process during compiled code.
     """
     console = console_for(stderr=True)
     display = None if verbose or not console.is_terminal else _display(console)
@@ -46,24 +56,24 @@ def working(what: str, verbose: bool = False, last_words: Callable[[], None] | N
     def stop() -> None:
         if display is not None:
             display.stop()
-        aside.close()
-        if last_words is None:
-            complain(LAST_WORDS)
+        redirected.close()
+        if on_interrupt is None:
+            complain(INTERRUPTED)
         else:
-            last_words()
+            on_interrupt()
 
-    with contextlib.ExitStack() as aside:  # closed here or by `stop`
-        aside.enter_context(_stdout_to_stderr())
+    with contextlib.ExitStack() as redirected:  # closed here or by `stop`
+        redirected.enter_context(_stdout_to_stderr())
         before = pressed()
-        heard = contextlib.nullcontext() if display is None else progress(_shown(display, what))
-        with stoppable(stop), display or contextlib.nullcontext(), heard:
+        shown = contextlib.nullcontext() if display is None else progress(_listener(display, what))
+        with stoppable(stop), display or contextlib.nullcontext(), shown:
             yield
-            if last_words is None and pressed() and not before:  # a policy dropped it
+            if on_interrupt is None and pressed() and not before:  # a policy caught the exception
                 raise KeyboardInterrupt
 
 
 def _display(console: Console) -> Progress:
-    """A line with what is at work, a bar and a clock."""
+    """A line with a description, a bar and a clock."""
     from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
     from rich.table import Column
 
@@ -71,21 +81,21 @@ def _display(console: Console) -> Progress:
     return Progress(SpinnerColumn(), text, BarColumn(BAR), TimeElapsedColumn(), console=console, transient=True)
 
 
-def _shown(display: Progress, what: str) -> Listener:
-    """A listener that shows progress on one line."""
+def _listener(display: Progress, what: str) -> Listener:
+    """A listener that shows progress in the display."""
     task = display.add_task(sentence(what), total=None)
 
-    def hear(now: str, done: int | None, total: int | None) -> None:
+    def listen(now: str, done: int | None, total: int | None) -> None:
         count = "" if done is None else f", {done:,}" if total is None else f", {done:,} of {total:,}"
-        display.tasks[0].total = total  # for `update`, None means "as before"
+        display.tasks[0].total = total  # `update(total=None)` would keep the old total
         display.update(task, description=sentence(f"{what}: {now}{count}"), completed=done or 0)
 
-    return hear
+    return listen
 
 
 @contextlib.contextmanager
 def _stdout_to_stderr() -> Iterator[None]:
-    """Send stdout to stderr: compiled solvers write to stdout even when they should not."""
+    """Send stdout to stderr, since compiled solvers may print on stdout."""
     sys.stdout.flush()
     kept = os.dup(1)
     try:

@@ -1,4 +1,4 @@
-"""``fairopt prove``: whether a property holds on every instance of a kind, by machine."""
+"""``fairopt prove``: automated proofs that a property holds on all pools of a class."""
 
 from __future__ import annotations
 
@@ -9,21 +9,20 @@ import typer
 
 from fairopt.cli.application import app, guarded
 from fairopt.cli.commands import WHAT_POLICY, AsJson
-from fairopt.cli.interrupts import LAST_WORDS, STOPPED
-from fairopt.cli.progress import complain, console_for, working
+from fairopt.cli.interrupts import INTERRUPTED, STOPPED
+from fairopt.cli.progress import complain, console_for, working, written
 from fairopt.policies.registry import named_policy
 from fairopt.policy import label
 from fairopt.properties.prove.proof import Proof, ProofReport
 from fairopt.properties.prove.prove import prove as by_machine
 from fairopt.report import files
 
-PROVE = """Prove that a property holds on every pool of a kind, or find a pool on which it fails.
+PROVE = """Prove that a property holds on all pools of a given size, or find a counterexample.
 
-Solvers of real arithmetic (z3; with --cross-check cvc5 too) are asked for demands at which the property fails. Where \
-there are none it is proved, for all real demands and, unless --users is given, for any number of users; where there \
-are, the smallest that is found is computed again by other means. Of blocks of your own the theorem assumes what their \
-`conditions` state, which is compared with what they compute on drawn pools. Install with \
-pip install 'fairopt\\[prove]'.
+An SMT solver (z3, and cvc5 with --cross-check) searches for real demands that violate the property. If there are \
+none, the property is proved for all demands and, unless --users is given, for any number of users. A counterexample \
+is checked by an independent computation. For your own blocks the proof relies on the conditions that they state; \
+these are tested on random pools. Needs pip install 'fairopt\\[prove]'.
 
 Properties: pareto (pe), sharing-incentive (si), envy-free (ef), strategy-proof (sp), strategy-proof-boosting \
 (sp-boosting), bottleneck (bf), population-monotone (pm), resource-monotone (rm).
@@ -43,18 +42,18 @@ The exit code is 0 whether a property is proved, refuted or neither.
 def prove(
     policy: Annotated[str, typer.Option("--policy", "-p", show_default=False, help=WHAT_POLICY)],
     resources: Annotated[int, typer.Option(metavar="M", show_default=False, help="Number of resources.")],
-    property: Annotated[str | None, typer.Option("--property", help="The property; by default all of them.")] = None,
-    users: Annotated[int | None, typer.Option(metavar="N", help="Number of users; by default any number.")] = None,
-    zeros: Annotated[bool, typer.Option("--zeros", help="Demands may be zero.")] = False,
-    weights: Annotated[bool, typer.Option("--weights", help="Any weights, not equal ones.")] = False,
-    limits: Annotated[bool, typer.Option("--limits", help="Any task limits, not none.")] = False,
-    time_limit: Annotated[float, typer.Option(metavar="SECONDS", help="Seconds for each property.")] = 60.0,
-    cross_check: Annotated[bool, typer.Option("--cross-check", help="Ask cvc5 as well.")] = False,
+    property: Annotated[str | None, typer.Option("--property", help="The property. Default: all of them.")] = None,
+    users: Annotated[int | None, typer.Option(metavar="N", help="Number of users. Default: any number.")] = None,
+    zeros: Annotated[bool, typer.Option("--zeros", help="Allow zero demands.")] = False,
+    weights: Annotated[bool, typer.Option("--weights", help="Allow any weights instead of equal ones.")] = False,
+    limits: Annotated[bool, typer.Option("--limits", help="Allow task limits.")] = False,
+    time_limit: Annotated[float, typer.Option(metavar="SECONDS", help="Time limit for each property.")] = 60.0,
+    cross_check: Annotated[bool, typer.Option("--cross-check", help="Confirm proofs with cvc5.")] = False,
     save: Annotated[
         Path | None,
         typer.Option(
-            help="Write a proof as .smt2 for other solvers, or a witness as .json for 'fairopt replay'; with "
-            "--property."
+            help="Save a proof as .smt2 for other solvers, or a counterexample as .json for 'fairopt replay'; "
+            "needs --property."
         ),
     ] = None,
     as_json: AsJson = False,
@@ -62,7 +61,7 @@ def prove(
     """Prove properties."""
     files.check(save, (".smt2", ".json"))
     if save is not None and property is None:
-        raise typer.BadParameter("give --property: one proof is saved", param_hint="--save")
+        raise typer.BadParameter("a file holds one proof; give --property too", param_hint="--save")
     notion = named_policy(policy)
     known: list[Proof] = []
 
@@ -77,11 +76,11 @@ def prove(
         else:
             typer.echo(f"{found.mechanism}: {found}")
 
-    def last_words() -> None:  # where compiled code does not return to Python
+    def interrupted() -> None:
         show()
-        complain(LAST_WORDS)
+        complain(INTERRUPTED)
 
-    with working(f"proof of {label(notion)}", last_words=last_words):
+    with working(f"proof of {label(notion)}", on_interrupt=interrupted):
         by_machine(
             notion,
             property,
@@ -98,7 +97,7 @@ def prove(
     if save is not None:
         known[0].export(save)
         if not as_json:
-            console_for().print(f"written: {save}", markup=False)
+            written(save)
     if known[-1].interrupted:
-        complain(LAST_WORDS)
+        complain(INTERRUPTED)
         raise typer.Exit(STOPPED)

@@ -1,4 +1,4 @@
-"""``fairopt shards``: more users than fit into memory."""
+"""``fairopt shards``: allocate one pool to more users than fit into memory."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ import typer
 
 from fairopt.cli.application import app, guarded
 from fairopt.cli.commands import WHAT_POLICY, AsJson
-from fairopt.cli.progress import console_for, working
-from fairopt.errors import InvalidBlock, InvalidInstance, MissingExtra, SolverUnavailable
+from fairopt.cli.progress import console_for, working, written
+from fairopt.errors import InvalidBlock, InvalidInstance, SolverUnavailable, optional
 from fairopt.policies.registry import named_policy
 from fairopt.policy import label
 from fairopt.report import files
 from fairopt.runtime import subprocesses
 from fairopt.scale.sharded import allocate_sharded
 
-SHARDS = """Share out one pool among more users than fit into memory, from tables or .npy files.
+SHARDS = """Allocate one pool to more users than fit into memory, read from tables or .npy files.
 
-A table of users has a column per resource, each with a capacity, and may have weight, task_limit and user. A folder \
-with users.parquet and servers.parquet (or .csv) has the capacities too. Without workers, one shard is in memory at a \
-time.
+A table of users has one column per resource and optionally weight, task_limit and user; give the capacities by \
+--capacity. A folder with users.parquet and servers.parquet (or .csv) holds the capacities too. Without workers only \
+one shard is in memory at a time.
 
 \b
 [bold]Examples[/]
@@ -52,19 +52,19 @@ def shards(
         typer.Option(
             "--capacity",
             "-c",
-            help="NAME=UNITS in the pool, or UNITS where the source has no names; repeat it. "
-            "Default: those of the table of servers.",
+            help="Capacity of a resource: NAME=UNITS, or UNITS if SOURCE has no names; repeatable. "
+            "Default: from the table of servers.",
         ),
     ] = None,
     policy: Annotated[str, typer.Option("--policy", "-p", help=WHAT_POLICY)] = "drf",
-    out: Annotated[Path | None, typer.Option(help="A new folder for the tasks, in an existing one.")] = None,
-    workers: Annotated[int, typer.Option(min=0, help="Number of Dask workers to start here.")] = 0,
-    memory: Annotated[str, typer.Option(help="Memory of each worker, as 3GB.")] = "auto",
+    out: Annotated[Path | None, typer.Option(help="New folder for the tasks, inside an existing one.")] = None,
+    workers: Annotated[int, typer.Option(min=0, help="Number of local Dask workers to start.")] = 0,
+    memory: Annotated[str, typer.Option(help="Memory of each worker, such as 3GB.")] = "auto",
     scheduler: Annotated[str | None, typer.Option(help="Address of a running Dask cluster.")] = None,
-    time_limit: Annotated[float | None, typer.Option(metavar="SECONDS", help="Seconds for the call.")] = None,
+    time_limit: Annotated[float | None, typer.Option(metavar="SECONDS", help="Time limit.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Share out one pool among users in shards."""
+    """Allocate one pool to users in shards."""
     mechanism, units = named_policy(policy), _units(capacity)
     with working(f"{label(mechanism)} on {source}"), _cluster(workers, memory, scheduler) as client:
         found = allocate_sharded(mechanism, source, capacities=units, client=client, out=out, time_limit=time_limit)
@@ -79,23 +79,23 @@ def shards(
             f"  {name}: {used:,.6g} of {whole:,.6g} in use ({100 * used / whole:.1f}%), price {price:.4g}", markup=False
         )
     if out is not None:
-        console.print(f"written: {out}", markup=False)
+        written(out)
 
 
 def _units(given: list[str] | None) -> Any:
-    """Capacities as a dict by name, as a list without names, or None."""
+    """Capacities as a dict by name, a list if they have no names, or None."""
     if not given:
         return None
     pairs = [text.rpartition("=") for text in given]
     try:
         numbers = [float(value) for _, _, value in pairs]
     except ValueError as error:
-        raise InvalidInstance(f"--capacity {error}; write it as cpu=64, or 64") from error
+        raise InvalidInstance(f"--capacity {error}; give cpu=64 or 64") from error
     names = [name for name, _, _ in pairs]
     if not any(names):
         return numbers
     if not all(names) or len(set(names)) < len(names):
-        raise InvalidInstance(f"--capacity {' '.join(given)}: give each resource a name of its own, as cpu=64, or none")
+        raise InvalidInstance(f"--capacity {' '.join(given)}: name all resources, each once, as in cpu=64, or none")
     return dict(zip(names, numbers, strict=True))
 
 
@@ -106,31 +106,31 @@ def _cluster(workers: int, memory: str, scheduler: str | None) -> Iterator[Any]:
         yield None
         return
     if workers and scheduler is not None:
-        raise InvalidBlock("--workers and --scheduler are both given; a running cluster has workers, so leave one out")
-    try:
-        import dask.config
-        import distributed
-    except ImportError as error:
-        raise MissingExtra("distributed", "distributed", "--workers and --scheduler") from error
-    on_dask: Any = distributed
+        raise InvalidBlock(
+            "--workers and --scheduler are both given, but a running cluster has its own workers; leave one out"
+        )
+    config, on_dask = (
+        optional(name, "distributed", "--workers and --scheduler", package="distributed")
+        for name in ("dask.config", "distributed")
+    )
     with contextlib.ExitStack() as stack:
         try:
             if scheduler is not None:
                 client = stack.enter_context(on_dask.Client(scheduler))
             else:
-                # Dask's default returns memory at once and asks for it again: rounds took three times as long
+                # with Dask's default, which returns memory to the system at once, rounds took three times as long
                 kept = {"distributed.nanny.pre-spawn-environ.MALLOC_MMAP_THRESHOLD_": 2**24}
-                stack.enter_context(dask.config.set(kept))
+                stack.enter_context(config.set(kept))
                 limits = {"n_workers": workers, "threads_per_worker": 1, "memory_limit": memory}
                 with subprocesses.without_sigint(), warnings.catch_warnings():
                     warnings.filterwarnings("ignore", "Port .* is already in use")  # Dask takes another
                     cluster = stack.enter_context(on_dask.LocalCluster(dashboard_address=None, **limits))
                 client = stack.enter_context(on_dask.Client(cluster))
         except ValueError as error:
-            raise InvalidBlock(f"--memory {memory!r}: {error}; give it as 3GB, or leave it out") from error
+            raise InvalidBlock(f"--memory {memory!r}: {error}; give a size such as 3GB, or leave it out") from error
         except OSError as error:
-            where = "workers here" if scheduler is None else f"the cluster at {scheduler}"
+            where = "local workers" if scheduler is None else f"the cluster at {scheduler}"
             raise SolverUnavailable(
-                f"no connection to {where} ({error}); check that it runs, or leave it out"
+                f"cannot connect to {where} ({error}); check that it is running, or leave the option out"
             ) from error
         yield client

@@ -1,4 +1,4 @@
-"""``fairopt simulate``: jobs replayed task by task under several policies."""
+"""``fairopt simulate``: replay jobs task by task under several policies."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from fairopt.blocks.shares import DominantShare, Share
 from fairopt.cli.application import app, guarded
 from fairopt.cli.commands import AsJson
 from fairopt.cli.inputs import Source, say_notes
-from fairopt.cli.interrupts import LAST_WORDS, STOPPED
-from fairopt.cli.progress import complain, console_for, working
+from fairopt.cli.interrupts import INTERRUPTED, STOPPED
+from fairopt.cli.progress import complain, console_for, say, working, written
 from fairopt.errors import InvalidBlock, InvalidInstance
 from fairopt.instance import Instance
 from fairopt.io.jobs import is_openb
@@ -23,7 +23,6 @@ from fairopt.online.files import JobTrace, read_jobs
 from fairopt.online.scheduler import Scheduler
 from fairopt.online.simulation import simulate
 from fairopt.online.timeline import Timeline
-from fairopt.plots.common import matplotlib_or_missing
 from fairopt.plots.timeline import TIMELINE_KINDS, check_timelines, draw_timelines
 from fairopt.policies.registry import named_policy
 from fairopt.policy import Policy, label
@@ -33,19 +32,19 @@ from fairopt.runtime.clock import Clock, checked
 from fairopt.runtime.progress import within
 
 FIRST_COME = "fcfs"
-UNFIT = re.compile(r"[^\w.=-]+")  # for the name of a file
-SIMULATE = """Replay jobs task by task: how long do they wait if the user with the lowest share goes first?
+NOT_IN_FILE_NAMES = re.compile(r"[^\w.=-]+")
+SIMULATE = """Replay jobs task by task, always serving the user with the lowest share, and report waiting times.
 
-Policies are those that level one share, as drf, 2df, kdf:k=3, tsf, "Leximin(PNormShare(2))" or module:NAME, and fcfs: \
-first come, first served. Tasks are whole, and run on one server each. Ctrl-C shows the part done.
+A policy is a max-min policy of one share (drf, 2df, kdf:k=3, tsf, "Leximin(PNormShare(2))" or module:NAME), or fcfs \
+for first come, first served. Tasks are whole, and each runs on one server. After Ctrl-C the finished part is shown.
 
 \b
 [bold]Jobs[/]
-  jobs.csv  columns user, arrival, duration, and one for each resource, headed
-            as in servers.csv; optionally tasks, weight, servers (joined by |)
+  jobs.csv  columns user, arrival, duration and one per resource, named as in
+            servers.csv; optional: tasks, weight, servers (separated by |)
   openb/    the folder of the openb trace: creation, scheduled, deletion times
 
-Times have any unit, the same for all of them; of openb it is seconds.
+All times use the same unit, of your choice; in openb it is seconds.
 
 \b
 [bold]Examples[/]
@@ -68,61 +67,62 @@ def replay_jobs(
         str | None,
         typer.Option(
             metavar="INPUT",
-            help="The servers: a cluster as other commands read it, whose users do not matter, or a "
-            "folder with servers.csv. Default for openb: those of the folder.",
+            help="The servers: any INPUT of 'fairopt solve', whose users are ignored, or a folder with servers.csv. "
+            "Default for openb: those of its folder.",
         ),
     ] = None,
     policy: Annotated[
         list[str] | None,
-        typer.Option("--policy", "-p", help="A policy that levels one share, or 'fcfs'; repeat it. Default: drf."),
+        typer.Option("--policy", "-p", help="A max-min policy of one share, or 'fcfs'; repeatable. Default: drf."),
     ] = None,
     placement: Annotated[
         str,
         typer.Option(
-            help="Where a task starts: 'first-fit', 'best-fit', 'least-loaded', or 'pooled': each type as one pool.",
+            help="Where a task starts: 'first-fit', 'best-fit', 'least-loaded', 'pooled' (one pool per server type).",
         ),
     ] = "first-fit",
     on_misfit: Annotated[
-        str, typer.Option(help="If the first task in line fits nowhere: 'skip' goes on to others, 'stop' waits for it.")
+        str, typer.Option(help="If the first task in line fits nowhere: 'skip' tries the next one, 'stop' waits.")
     ] = "skip",
     half_life: Annotated[
         float | None,
-        typer.Option(metavar="TIME", help="Compare averages of past shares that decay by half in this time."),
+        typer.Option(metavar="TIME", help="Compare averages of past shares; weights of the past halve in this time."),
     ] = None,
     compress: Annotated[
-        float, typer.Option(metavar="X", help="Divide arrivals by this number, not durations, for more contention.")
+        float,
+        typer.Option(metavar="X", help="Divide arrival times, but not durations, by this number, for more contention."),
     ] = 1.0,
     users: Annotated[
-        str | None, typer.Option(metavar="WHO", help="openb: the users, by 'shape' of request (default) or 'qos'.")
+        str | None, typer.Option(metavar="WHO", help="openb: a user is a 'shape' of request (default) or a 'qos'.")
     ] = None,
-    pods: Annotated[str | None, typer.Option(metavar="NAME", help="openb: the list of tasks, as 'gpuspec33'.")] = None,
+    pods: Annotated[
+        str | None, typer.Option(metavar="NAME", help="openb: the list of tasks, such as 'gpuspec33'.")
+    ] = None,
     capacity_scale: Annotated[
-        float | None, typer.Option(metavar="X", help="Servers of openb: factor on all capacities.")
+        float | None, typer.Option(metavar="X", help="openb: multiply all capacities by this number.")
     ] = None,
-    pooled: Annotated[bool, typer.Option("--pooled", help="Replace the servers by one pool.")] = False,
+    pooled: Annotated[bool, typer.Option("--pooled", help="Treat all servers as one pool.")] = False,
     fair: Annotated[
         int,
         typer.Option(
             metavar="N",
             min=0,
-            help="Moments, evenly spaced, at which the distance from the fair share is measured.",
+            help="Number of evenly spaced times at which the distance from the fair share is measured.",
         ),
     ] = 20,
-    plot: Annotated[Path | None, typer.Option(help="Draw a picture of all policies, as .png, .pdf or .svg.")] = None,
+    plot: Annotated[Path | None, typer.Option(help="Draw all policies to a .png, .pdf or .svg file.")] = None,
     kind: Annotated[
-        str | None, typer.Option(help=f"The picture: {', '.join(TIMELINE_KINDS)}. Default: shares.")
+        str | None, typer.Option(help=f"Kind of picture: {', '.join(TIMELINE_KINDS)}. Default: shares.")
     ] = None,
     between: Annotated[
-        tuple[float, float] | None, typer.Option(metavar="FROM TO", help="The picture: the first and the last moment.")
+        tuple[float, float] | None, typer.Option(metavar="FROM TO", help="Time range of the picture.")
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option(
-            help="Write .csv with all tasks, or .json that Timeline.load reads; of several policies one each."
-        ),
+        typer.Option(help="Write all tasks as .csv, or a .json file for Timeline.load; one file per policy."),
     ] = None,
     time_limit: Annotated[
-        float | None, typer.Option(metavar="SECONDS", help="Seconds for all policies; the part done is shown.")
+        float | None, typer.Option(metavar="SECONDS", help="Time limit for all policies; the finished part is shown.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -132,25 +132,26 @@ def replay_jobs(
     if plot is not None:
         kind = kind or "shares"
         check_timelines(kind, between)
-        matplotlib_or_missing()
         if kind == "distance" and not fair:
-            raise InvalidBlock("distances are known at some moments only; give --fair 20, say")
+            raise InvalidBlock("--kind distance needs times at which distances are measured; give --fair 20")
     elif kind is not None or between is not None:
-        raise InvalidBlock("--kind and --between are about a picture; give --plot FILE too")
+        raise InvalidBlock("--kind and --between need a picture; give --plot FILE too")
     checked(time_limit)
     rules: dict[str, tuple[Share, str]] = {}
     for text in policy or ["drf"]:
         plain, share, order = _rule(text)
         names = (plain if k == 0 else f"{plain} ({k + 1})" for k in range(len(rules) + 1))
         rules[next(name for name in names if name not in rules)] = share, order
-    outs = {} if out is None else {name: out.with_stem(f"{out.stem}-{UNFIT.sub('-', name)}") for name in rules}
+    outs = (
+        {} if out is None else {name: out.with_stem(f"{out.stem}-{NOT_IN_FILE_NAMES.sub('-', name)}") for name in rules}
+    )
     if out is not None and len(rules) == 1:
         outs = dict.fromkeys(rules, out)
     for one in outs.values():
         files.check(one, (".csv", ".json"), *inputs)
     openb = is_openb(jobs)
     if servers is None and not openb:
-        raise InvalidInstance(f"the servers of {jobs} are missing; give --servers INPUT, as --servers cluster/")
+        raise InvalidInstance(f"{jobs} has no servers; give --servers INPUT, such as --servers cluster/")
     asked = {"capacity_scale": capacity_scale, "pods": pods if servers is None else None}
     source = Source(servers or jobs, {k: v for k, v in asked.items() if v is not None}, pooled=pooled)
     cluster = source.read_servers()
@@ -179,28 +180,28 @@ def replay_jobs(
         elif runs:
             console_for().print(timelines_table(runs))
             for line in timeline_remarks(runs):
-                console_for().print(line, markup=False, style="dim")
-        written = []  # after they are shown, in case they cannot be written
+                say(line, style="dim")
+        saved = []  # after the results are shown, in case a file cannot be written
         for name, run in runs.items() if outs else ():
-            written.append(outs[name])
+            saved.append(outs[name])
             run.save(outs[name]) if outs[name].suffix.lower() == ".json" else write_tasks(run, outs[name])
         if plot is not None:
             try:
                 files.write_picture(draw_timelines(runs, kind or "shares", between=between), plot)
-                written.append(plot)
-            except InvalidBlock as error:  # of the part done, say
+                saved.append(plot)
+            except InvalidBlock as error:  # if only a part was replayed
                 complain(f"cannot draw the picture: {error}")
-        for to in () if as_json else written:
-            console_for().print(f"written: {to}", markup=False, soft_wrap=True)
+        for path in () if as_json else saved:
+            written(path)
 
-    def last_words() -> None:
+    def interrupted() -> None:
         show()
         whole = sum(np.isinf(run.until) for run in runs.values())
-        complain(f"{LAST_WORDS} after {whole} of {len(rules)} policies")
+        complain(f"{INTERRUPTED} after {whole} of {len(rules)} policies")
 
     stopped, clock = False, Clock(time_limit)
     try:
-        with working(f"{len(trace):,} jobs", last_words=last_words):
+        with working(f"{len(trace):,} jobs", on_interrupt=interrupted):
             for name, scheduler in schedulers.items():
                 with within(name):
                     runs[name] = simulate(
@@ -213,7 +214,7 @@ def replay_jobs(
     except KeyboardInterrupt:  # between two runs
         stopped = True
     if stopped and not clock.late:
-        last_words()
+        interrupted()
         raise typer.Exit(STOPPED)
     show()
     if stopped:
@@ -224,43 +225,43 @@ def replay_jobs(
 
 
 def _rule(text: str) -> tuple[str, Share, str]:
-    """The name, the share and the order of a policy."""
+    """The name, share and queue order of a policy."""
     if text.strip().lower() == FIRST_COME:
         return "FCFS", DominantShare(), "arrival"
     found = named_policy(text)
     if not isinstance(found, Policy):
         problem = "is not an objective of shares"
     elif found.constraints:
-        problem = "has constraints, which starting task by task does not keep"
+        problem = "has constraints, which a replay task by task cannot keep"
     elif (term := only_term(found.objective)) is not None and term.is_smallest:
         return label(found), term.share, "share"
     else:
-        problem = f"maximises {found.objective}, and task by task one share is levelled"
+        problem = f"maximises {found.objective}, which is not a max-min objective of one share"
     raise InvalidBlock(
-        f"policy {text!r} {problem}; give one of Leximin or MaxMin alone, as drf, 2df, kdf:k=3, tsf or "
+        f"policy {text!r} {problem}; give Leximin or MaxMin alone, such as drf, 2df, kdf:k=3, tsf or "
         f"'Leximin(PNormShare(2))', or {FIRST_COME}"
     )
 
 
 def _by_types(trace: JobTrace, cluster: Instance) -> None:
-    """Refuse jobs that name servers, which pools of types do not have."""
+    """Refuse jobs that name servers, since pools are named by server type."""
     for job in trace:
         name = next((one for one in job.eligible or () if one not in (cluster.server_types or ())), None)
         if name is not None:
             raise InvalidInstance(
-                f"a job of user {job.user!r} names the server {name!r}, and --placement pooled has a pool for each "
-                "type of server; name types in the column 'servers'"
+                f"a job of user {job.user!r} names the server {name!r}, but --placement pooled knows types only; "
+                "name types in the column 'servers'"
             )
 
 
 def _measure(runs: dict[str, Timeline], fair: int, clock: Clock) -> bool:
-    """Find the fair shares of all runs at the same moments; whether Ctrl-C or the clock ended the search."""
+    """Compute fair shares of all runs at the same times; return whether Ctrl-C or the time limit stopped it."""
     spans = [(run.table.arrival.min(), run.start.max()) for run in runs.values()]
     first, last = min(low for low, _ in spans), max(high for _, high in spans)
-    moments = np.unique(first + (last - first) * (np.arange(fair) + 0.5) / max(fair, 1))
+    times = np.unique(first + (last - first) * (np.arange(fair) + 0.5) / max(fair, 1))
     for name, run in runs.items():
         with within(name):
-            runs[name] = run.with_fair_at(moments, time_limit=clock.left)
+            runs[name] = run.with_fair_at(times, time_limit=clock.left)
         if runs[name].interrupted:
             return True
     return False

@@ -1,4 +1,4 @@
-"""Values typed for a parameter: ``0:10:41`` (from, to, how many), or with commas; and for a label: ``web=2``."""
+"""Parsing of typed values: ``0:10:41``, ``0.5,1,2`` and ``web=2``."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from fairopt.policies.registry import parsed_value
 __all__ = ["VALUES", "labelled_number", "typed_values"]
 
 VALUES = "FROM:TO:COUNT"  # metavar
-MOST = 10_000  # of a range
+MOST = 10_000  # numbers in a range
 SWITCHES = {"on": True, "true": True, "off": False, "false": False}
 
 
 def typed_values(option: str, text: str, words: bool = False) -> list[bool | int | float | str]:
-    """The numbers of ``0:10:41`` or ``0.5,1,2``; with ``words`` a list may hold on, off and words too.
+    """The values of ``0:10:41`` or ``0.5,1,2``; with ``words`` a list may also hold on, off and words.
 
-    In a range, what rounding keeps from 0 is 0, and numbers that are all whole are int.
+    A range of whole numbers gives ints, and rounding errors around 0 become 0.
     """
     try:
         if ":" not in text:
@@ -29,8 +29,8 @@ def typed_values(option: str, text: str, words: bool = False) -> list[bool | int
     except ValueError:
         or_words = ", on, off and words" if words else ""
         raise InvalidBlock(
-            f"{option} {text}: give from:to:count with 1 to {MOST:,} numbers, as 0:10:41, or numbers{or_words} with "
-            "commas between them, as 0.5,1,2"
+            f"{option} {text}: give from:to:count with 1 to {MOST:,} numbers, such as 0:10:41, or numbers{or_words} "
+            "separated by commas, such as 0.5,1,2"
         ) from None
     found = np.linspace(start, stop, many)
     found[np.abs(found) < 1e-12 * np.abs(found).max()] = 0.0
@@ -50,4 +50,4 @@ def labelled_number(option: str, text: str, label: str, example: str) -> tuple[s
     try:
         return name, float(number)
     except ValueError:
-        raise InvalidBlock(f"{option} {text!r}: give the {label}, = and a number, as {example}") from None
+        raise InvalidBlock(f"{option} {text!r}: give the {label} and a number, such as {example}") from None

@@ -1,4 +1,4 @@
-"""``fairopt verify``: saved allocations proved again from their files alone."""
+"""``fairopt verify``: prove saved allocations again from their files alone."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from fairopt.proofs import verify as checker
 from fairopt.report import files
 from fairopt.runtime.clock import checked
 
-VERIFY = """Prove saved allocations again, by arithmetic alone and without a solver.
+VERIFY = """Check saved allocations in exact arithmetic, without a solver.
 
-From the file alone: loads, limits and conditions in exact fractions, and a bound on every other allocation by the \
-prices that the file holds. The check is one file of Python's standard library, fairopt/proofs/verify.py, which runs \
-without fairopt too: python verify.py answer.json.
+The check reads only the file. It confirms capacities, limits and constraints in exact fractions, and uses the prices \
+in the file to bound every other allocation. It is one Python file, fairopt/proofs/verify.py, which needs only the \
+standard library and runs alone: python verify.py answer.json.
 
-The answer says for which cluster it is, by size and digest; --input compares it with yours, any input of the other \
-commands, and names what differs. The exit code is 0 if all files are proved, else 1.
+The result shows the size and digest of the cluster. --input compares the cluster in the file with yours and lists the \
+differences. The exit code is 0 if all files are proved, else 1.
 
 \b
 [bold]Examples[/]
@@ -33,7 +33,7 @@ commands, and names what differs. The exit code is 0 if all files are proved, el
   fairopt verify answers/*.json --json"""
 
 
-Seconds = Annotated[float | None, typer.Option(metavar="SECONDS", help="Seconds for each file.")]
+Seconds = Annotated[float | None, typer.Option(metavar="SECONDS", help="Time limit for each file.")]
 
 
 @app.command(no_args_is_help=True, help=VERIFY)
@@ -41,11 +41,13 @@ Seconds = Annotated[float | None, typer.Option(metavar="SECONDS", help="Seconds 
 @comparing
 def verify(
     source: Source | None,
-    paths: Annotated[list[Path], typer.Argument(metavar="FILE...", help="JSON files of 'solve --out' or save.")],
+    paths: Annotated[
+        list[Path], typer.Argument(metavar="FILE...", help="JSON files from 'fairopt solve --out' or Allocation.save.")
+    ],
     as_json: AsJson = False,
     time_limit: Seconds = None,
 ) -> None:
-    """Prove saved allocations again."""
+    """Check saved allocations."""
     checked(time_limit)
     for path in paths:
         if not path.is_file():

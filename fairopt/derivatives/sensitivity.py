@@ -13,7 +13,7 @@ from fairopt.allocation import Allocation
 from fairopt.derivatives.analysis import KINDS, Analysis, Derivatives
 from fairopt.derivatives.leximin import SAME
 from fairopt.display import label
-from fairopt.errors import InvalidBlock, MissingExtra, OutOfDomain, nearest
+from fairopt.errors import InvalidBlock, OutOfDomain, nearest, optional
 from fairopt.instance import Instance
 from fairopt.runtime.clock import checked
 from fairopt.runtime.lazy import later
@@ -253,10 +253,7 @@ class Sensitivity:
         views = (*KINDS, "user")
         if by not in views:
             raise InvalidBlock(f"no table by {by!r}; {nearest(by, views)}")
-        try:
-            import pandas as pd
-        except ImportError as error:
-            raise MissingExtra("pandas", "parquet", "to_frame()") from error
+        pd = optional("pandas", "parquet", "to_frame()")
         instance = self.allocation.instance
         if by == "user":
             columns = {"tasks": self.allocation.tasks}

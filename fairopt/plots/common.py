@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, TypeAlias
 
 from fairopt.display import shorter
-from fairopt.errors import InvalidBlock, MissingExtra
+from fairopt.errors import InvalidBlock, optional
 
 __all__ = [
     "COLOURS",
@@ -66,12 +66,8 @@ FONTS = (
 
 
 def matplotlib_or_missing() -> Any:
-    """The matplotlib package; raises `MissingExtra` without it."""
-    try:
-        import matplotlib.figure
-    except ImportError as error:
-        raise MissingExtra("matplotlib", "plots", "a picture") from error
-    return matplotlib
+    """The module `matplotlib.figure`; raises `MissingExtra` without it."""
+    return optional("matplotlib.figure", "plots", "a picture")
 
 
 def new_figure(width: float, height: float) -> Any:
@@ -80,7 +76,7 @@ def new_figure(width: float, height: float) -> Any:
     Where pyplot is in use, and in notebooks, it is the current figure of pyplot, which ``plt.savefig`` writes;
     elsewhere it is not registered with pyplot.
     """
-    figure = matplotlib_or_missing().figure.Figure
+    figure = matplotlib_or_missing().Figure
     if "matplotlib.pyplot" in sys.modules or "ipykernel" in sys.modules:
         import matplotlib.pyplot as plt
 

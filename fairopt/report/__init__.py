@@ -4,13 +4,10 @@ The name for users, beside `fairopt.compare`, which returns it: `Comparison`.
 
 The files:
 
-* `comparison`: several policies on one instance, as data, as tables, as Markdown and as LaTeX.
-* `outcomes`: one row of a comparison: a policy's allocation and its numbers, or why it has none.
-* `tables`: tables for `rich`: of an allocation, an instance, types of server. `markup`: these as Markdown and LaTeX.
-* `pages`: these as HTML, by Jinja2 (the extra ``html``).
-* `frontiers`: frontiers as tables. `timelines`: runs of whole tasks as tables.
-* `frames`: an allocation as a data frame. `files`: output files, and values as JSON.
-* `catalogue`: the policies and solvers that there are. `demonstration`: what ``fairopt demo`` shows.
+* `comparison`: several policies on one instance; `outcomes`: the result of one of them, an allocation or an error.
+* `tables`: tables for `rich`; `markup`: tables as Markdown and LaTeX; `pages`: as HTML, by Jinja2 (extra ``html``).
+* `frontiers`: tables of frontiers; `timelines`: tables of simulations; `frames`: allocations as data frames.
+* `files`: output files and JSON; `catalogue`: named policies and solvers; `demonstration`: ``fairopt demo``.
 """
 
 from fairopt.runtime.lazy import public_names

@@ -1,4 +1,4 @@
-"""The policies known by name, and the solvers."""
+"""Lists of the named policies and of the solvers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from fairopt.policies.registry import known_policies
 
 __all__ = ["policy_rows", "solver_rows"]
 
-_SHOWN_ONLY_WHEN_LOADED = {"MOSEK": {"ExpCone", "PowCone3D"}}  # cvxpy adds these cones when it finds the solver
+_CONES_IF_INSTALLED = {"MOSEK": {"ExpCone", "PowCone3D"}}  # CVXPY lists these cones only if the solver is installed
 
 
 def policy_rows() -> list[dict[str, str]]:
@@ -19,29 +19,29 @@ def policy_rows() -> list[dict[str, str]]:
 
 
 def solver_rows() -> list[dict[str, Any]]:
-    """One dict per solver that CVXPY knows, those installed here first.
+    """One dict per solver that CVXPY knows, installed ones first.
 
-    Keys are ``name``, ``installed``, whether it takes ``linear`` programs and ``exponential`` and ``power`` cones, and
-    ``install``, the pip line where CVXPY has one.
+    Keys are ``name``, ``installed``, ``linear``, ``exponential`` and ``power`` (whether it takes such programs), and
+    ``install`` (the pip command, if CVXPY has one).
     """
     from cvxpy.reductions.solvers import defines
 
-    here = solvers.installed()
+    installed = solvers.installed()
     extras = set(metadata.metadata("cvxpy").get_all("Provides-Extra") or ())
     cones = {
-        name: {kind.__name__ for kind in interface.SUPPORTED_CONSTRAINTS} | _SHOWN_ONLY_WHEN_LOADED.get(name, set())
+        name: {kind.__name__ for kind in interface.SUPPORTED_CONSTRAINTS} | _CONES_IF_INSTALLED.get(name, set())
         for name, interface in defines.SOLVER_MAP_CONIC.items()
     }
-    names = sorted({*cones, *defines.SOLVER_MAP_QP, *here}, key=lambda name: (name not in here, name))
+    names = sorted({*cones, *defines.SOLVER_MAP_QP, *installed}, key=lambda name: (name not in installed, name))
     return [
         {
             "name": name,
-            "installed": name in here,
+            "installed": name in installed,
             "linear": True,
             "exponential": "ExpCone" in cones.get(name, ()),
             "power": "PowCone3D" in cones.get(name, ()),
             "install": None
-            if name in here or (extra := name.lower().replace("_", "-")) not in extras
+            if name in installed or (extra := name.lower().replace("_", "-")) not in extras
             else f"pip install cvxpy[{extra}]",
         }
         for name in names

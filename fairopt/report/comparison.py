@@ -1,4 +1,4 @@
-"""Several policies side by side on one instance: as data and as tables."""
+"""Several policies on one instance: as data, tables, Markdown and LaTeX."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 
 from fairopt.allocation import Allocation
 from fairopt.display import sentence, visible
-from fairopt.errors import FairoptError, InvalidBlock, MissingExtra
+from fairopt.errors import FairoptError, InvalidBlock, optional
 from fairopt.formulation import solvers
 from fairopt.instance import Instance
 from fairopt.report import markup
@@ -32,6 +32,7 @@ from fairopt.report.tables import (
     users_column,
 )
 from fairopt.server_sums import ByType, by_type, several_types
+from fairopt.tolerances import ROUNDING
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -39,21 +40,20 @@ if TYPE_CHECKING:
 __all__ = ["Comparison", "compare"]
 
 FORMAT = "fairopt.comparison/1"
-EXACT = 1e-12  # a smaller gap is rounding, and shown as 0
 LEGEND = (
-    "tasks: NTT, all users together. Jain: index of dominant shares. least share: smallest dominant share per weight. "
-    "Of each resource: the part in use"
+    "tasks: total of all users (NTT). Jain: Jain's index of dominant shares. least share: smallest dominant share per "
+    "weight. Percentages: used part of each resource"
 )
-LOST = ". gap of whole tasks: how much of the divisible optimum they lose at most"
-HELD = ", which is what users hold; by tasks: what their tasks use of it"
-AUR = "AUR: units left over, resources added up"
-MIXED = " though their units may differ, as Jiang and Wu (2021) do"
-SAME = 1e-4  # near-optimal answers may differ in single users: by up to 1e-5 in tasks at a gap of 1e-11
+LOST = ". gap of whole tasks: distance to the divisible optimum, at most"
+HELD = " (allocated to users; by tasks: used by their tasks)"
+AUR = "AUR: unused units, summed over resources"
+MIXED = " (Jiang and Wu 2021), even if their units differ"
+SAME = 1e-4  # relative difference in tasks: at a gap of 1e-11 single users differed by up to 1e-5
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Comparison:
-    """Policies side by side on one instance; made by `compare`.
+    """Several policies on one instance; made by `compare`.
 
     Attributes
     ----------
@@ -62,7 +62,7 @@ class Comparison:
     outcomes : tuple of Outcome
         One per policy, in the given order.
     unanswered : tuple of str
-        The policies without an answer because Ctrl-C stopped the comparison.
+        The policies that were not solved because Ctrl-C stopped the comparison.
 
     Examples
     --------
@@ -86,12 +86,12 @@ class Comparison:
 
     @property
     def allocations(self) -> dict[str, Allocation]:
-        """The allocations by the policy's name; policies without an answer are left out."""
+        """The allocations by policy name, without policies that failed."""
         return {o.policy: o.allocation for o in self.outcomes if o.allocation is not None}
 
     @property
     def errors(self) -> dict[str, FairoptError]:
-        """The errors of policies without an answer, by the policy's name."""
+        """The errors of policies that failed, by policy name."""
         return {o.policy: o.error for o in self.outcomes if o.error is not None}
 
     def rows(self) -> list[dict[str, Any]]:
@@ -108,18 +108,18 @@ class Comparison:
         return [o.row() for o in self.outcomes]
 
     def by_server_type(self) -> list[dict[str, Any]]:
-        """One dict per policy with an answer and type of server (`Instance.server_types`).
+        """One dict per policy that was solved and type of server (`Instance.server_types`).
 
         Returns
         -------
         list of dict
-            ``policy``, ``server_type`` (``all servers`` where the instance names none), ``servers`` (how many),
-            ``tasks`` of all users that run there, ``utilisation`` (the part of the type's capacity that users hold) and
-            ``utilisation_of_tasks`` (the part that tasks use), dicts by resource, with None where the type has none.
+            ``policy``, ``server_type`` (``all servers`` if the instance has no types), ``servers`` (their number),
+            ``tasks`` (total on this type), ``utilisation`` (fraction of the capacity allocated to users) and
+            ``utilisation_of_tasks`` (fraction used by tasks), dicts by resource, with None if the type lacks it.
 
         Notes
         -----
-        Placements with the same tasks for every user can differ: this is the one found.
+        Several placements may give every user the same tasks; the rows describe the one found.
 
         Examples
         --------
@@ -138,7 +138,7 @@ class Comparison:
         return by_type(self.instance, self.allocations)
 
     def findings(self) -> list[str]:
-        """Sentences: that everything fits, or which policies agree."""
+        """Sentences that say whether all tasks fit and which policies agree."""
         found = self.allocations
         if not found:
             return []
@@ -158,11 +158,10 @@ class Comparison:
         return [f"{listed(g)} give every user the same tasks (to 4 digits)" for g in groups if len(g) > 1]
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything as plain data for ``json.dumps``: the rows, each with ``tasks`` by user, and the findings.
+        """Everything as plain data for ``json.dumps``.
 
-        Where the instance names more than one type of server, `by_server_type` too, else an empty list. ``notes`` are
-        those of the instance's reader, ``units`` by resource, or None; ``unanswered`` names the policies that were not
-        asked before Ctrl-C.
+        ``rows`` also hold ``tasks`` by user; ``by_server_type`` is empty for a single type; ``units`` is a dict by
+        resource or None.
         """
         instance = self.instance
         rows = self.rows()
@@ -186,7 +185,7 @@ class Comparison:
         }
 
     def to_frame(self) -> pd.DataFrame:
-        """A pandas frame by policy, one column for each number, named as in `flat_rows`.
+        """`flat_rows` as a pandas frame by policy.
 
         Returns
         -------
@@ -198,26 +197,23 @@ class Comparison:
         MissingExtra
             Without pandas.
         """
-        try:
-            import pandas as pd
-        except ImportError as error:
-            raise MissingExtra("pandas", "parquet", "to_frame()") from error
+        pd = optional("pandas", "parquet", "to_frame()")
         rows = self.flat_rows()
         return pd.DataFrame(rows, columns=None if rows else ["policy"]).set_index("policy")
 
     def to_csv(self) -> str:
-        """`flat_rows` as CSV with a header, every number in full, and nothing where there is none."""
+        """`flat_rows` as CSV with a header, numbers in full precision, and empty cells for missing ones."""
         return csv_text(self.flat_rows(), ["policy"])
 
     def flat_rows(self) -> list[dict[str, Any]]:
-        """`rows` with a column for each utilisation, as tables want it.
+        """`rows` without nesting: one entry per number, for tables.
 
         Returns
         -------
         list of dict
-            ``used <resource>`` and ``used by tasks <resource>``; where there is more than one type of server
-            ``tasks on <type>``, ``used <resource> on <type>`` and ``used by tasks <resource> on <type>`` too. Where a
-            resource's name makes two names alike, as ``cpu on T4`` would, the second gets " (resource)" after it.
+            Utilisations are ``used <resource>`` and ``used by tasks <resource>``; several types of server add
+            ``tasks on <type>``, ``used <resource> on <type>`` and ``used by tasks <resource> on <type>``. If a name is
+            taken, as with a resource called ``cpu on T4``, " (resource)" is appended.
         """
         flat: list[dict[str, Any]] = []
         for row in self.rows():
@@ -233,17 +229,17 @@ class Comparison:
         return flat
 
     def to_markdown(self) -> str:
-        """A table in Markdown, and under it the findings, errors, notes of the reader, and tables by type of server."""
+        """A Markdown table, followed by findings, errors, notes, and tables by type of server."""
         return _markdown(self)
 
     def to_latex(self) -> str:
-        r"""A tabular with the rules of booktabs; findings, errors and notes are comments under it.
+        r"""A LaTeX tabular with booktabs rules, followed by findings, errors and notes as comments.
 
         Returns
         -------
         str
-            For a preamble with ``\usepackage{booktabs}``, with a tabular more for each table by type of server. Letters
-            beyond ASCII are kept, for an engine and a font that have them.
+            Needs ``\usepackage{booktabs}``. Tables by type of server are further tabulars. Characters beyond ASCII are
+            kept.
 
         Examples
         --------
@@ -254,29 +250,28 @@ class Comparison:
         return _latex(self)
 
     def plot(self, kind: str = "shares", *, ax: Any = None, users: Any = None, resources: Any = None) -> Any:
-        """One panel per policy with the same scales and colours; needs the extra ``plots``.
+        """Draw one panel per policy, with common scales and colours; needs the extra ``plots``.
 
         Parameters
         ----------
         kind : str, default "shares"
-            As in `Allocation.plot`; a ``region`` of two users is one panel with a point per policy, and ``types`` has
-            bars by policy.
+            As in `Allocation.plot`. ``region`` is one panel with a point per policy; ``types`` has bars by policy.
         ax : sequence of matplotlib.axes.Axes, optional
-            Where to draw, one for each panel. Default: a new figure.
+            Axes to draw on, one per panel. Default: a new figure.
         users, resources : (str, str), optional
-            The two at the axes of ``region`` and of ``demands``, where there are more.
+            The two users of ``region`` or the two resources of ``demands``, if there are more.
 
         Returns
         -------
         matplotlib.figure.Figure
-            Its ``axes`` are the panels, and after them the colour bar if there is one.
+            Its ``axes`` are the panels, followed by the colour bar if there is one.
         """
         from fairopt import plots
 
         return plots.comparison(self, kind, ax, users, resources)
 
     def server_type_tables(self, whole_names: bool = False) -> list[Table]:
-        """Tasks, and use of each resource, by policy and type of server, for `rich`.
+        """Tasks and use of each resource by policy and type of server, for `rich`.
 
         Parameters
         ----------
@@ -286,7 +281,7 @@ class Comparison:
         Returns
         -------
         list of Table
-            Empty where the instance names fewer than two types, or no policy has an answer.
+            Empty if there are fewer than two types, or no policy was solved.
         """
         return type_tables(self.by_type, whole_names) if several_types(self.instance) and self.allocations else []
 
@@ -302,7 +297,7 @@ class Comparison:
         yield from _console(self)
 
     def __str__(self) -> str:
-        """The table as text, as wide as the terminal and without colours."""
+        """The tables as plain text, as wide as the terminal."""
         from rich.console import Console
 
         text = io.StringIO()
@@ -310,7 +305,7 @@ class Comparison:
         return text.getvalue().rstrip("\n")
 
     def __repr__(self) -> str:
-        stopped = f", interrupted: {len(self.unanswered)} more not answered" if self.interrupted else ""
+        stopped = f", interrupted: {len(self.unanswered)} more not solved" if self.interrupted else ""
         return f"<Comparison of {listed([o.policy for o in self.outcomes])} on {self.instance!r}{stopped}>"
 
     def _repr_html_(self) -> str | None:
@@ -339,19 +334,19 @@ def compare(
     instance : Instance
         Users and servers.
     method, solver, solver_options, time_limit, verbose, integral
-        For each ``allocate``; see `Policy.allocate`. What is left at its default is not passed on, so that any
-        mechanism can be asked. ``time_limit`` holds for each policy, not for all together.
+        Passed to each ``allocate``, see `Policy.allocate`. Defaults are not passed, since a mechanism may not take
+        them. ``time_limit`` is per policy.
 
     Returns
     -------
     Comparison
-        A policy without an answer (as 2-DF where a user needs one resource only) is a row with its error. Ctrl-C
-        returns the answers so far: ``interrupted`` is True, and ``unanswered`` names the rest.
+        A policy that fails, such as 2-DF if a user needs only one resource, is a row with its error. Ctrl-C returns
+        the answers so far; ``interrupted`` is then True, and ``unanswered`` names the rest.
 
     Raises
     ------
     InvalidBlock, SolverUnavailable
-        If a name is unknown; before anything is solved.
+        If a name is unknown; raised before anything is solved.
 
     Examples
     --------
@@ -380,11 +375,8 @@ def compare(
     return Comparison(instance, tuple(outcomes), left)
 
 
-# -- what is shown ----------------------------------------------------------------------------------------------------
-
-
 def groups(comparison: Comparison, whole_names: bool = False) -> list[list[Column]]:
-    """The columns in groups that a table keeps together; the first group is the policies' names."""
+    """The columns in groups that are kept together; the first group holds the policy names."""
     rows, instance = comparison.rows(), comparison.instance
     resources = instance.resources if whole_names else shortened(instance.resources)
     names = [r["policy"] for r in rows]
@@ -401,7 +393,7 @@ def groups(comparison: Comparison, whole_names: bool = False) -> list[list[Colum
 
     by = ["-" if r["method"] is None else " ".join(filter(None, (r["method"], r["solver"]))) for r in rows]
     gaps = [
-        "-" if r["gap"] is None else "0" if r["gap"] < EXACT else f"{r['gap']:.{'1%' if r['whole'] else '1e'}}"
+        "-" if r["gap"] is None else "0" if r["gap"] < ROUNDING else f"{r['gap']:.{'1%' if r['whole'] else '1e'}}"
         for r in rows
     ]
     return [
@@ -415,7 +407,7 @@ def groups(comparison: Comparison, whole_names: bool = False) -> list[list[Colum
 
 
 def _console(comparison: Comparison) -> Iterator[Any]:
-    """The parts of a comparison for `rich` to print."""
+    """The parts of a comparison, for `rich`."""
     from rich.text import Text
 
     first, *others = groups(comparison)
@@ -452,12 +444,12 @@ def _latex(comparison: Comparison) -> str:
 
 
 def listed(names: Sequence[str]) -> str:
-    """Names as a list in a sentence."""
+    """Names joined by commas and "and"."""
     return " and ".join(filter(None, [", ".join(names[:-1]), *names[-1:]])) or "nothing"
 
 
 def _unit(instance: Instance) -> str | None:
-    """The common unit of all resources, if they have one."""
+    """The unit of all resources, if it is the same."""
     units = set(instance.units or ())
     return units.pop() if len(units) == 1 else None
 
@@ -467,14 +459,14 @@ def _all(comparison: Comparison) -> list[Column]:
 
 
 def _failures(comparison: Comparison) -> list[str]:
-    """Lines on policies without an answer."""
+    """Lines about policies that failed or were not solved."""
     lines = [f"{short(name)}: {type(error).__name__}: {error}" for name, error in comparison.errors.items()]
     if comparison.interrupted:
-        lines.append(f"interrupted: {len(comparison.unanswered)} more policies were asked for and not answered")
+        lines.append(f"interrupted: {len(comparison.unanswered)} more policies were not solved")
     return lines
 
 
 def _sentences(comparison: Comparison) -> list[str]:
-    """The lines below a table."""
+    """The sentences below a table."""
     lines = [*comparison.findings(), *_failures(comparison), *comparison.instance.notes]
     return [" ".join(line.split()) for line in lines]

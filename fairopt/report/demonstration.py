@@ -1,4 +1,4 @@
-"""The story of ``fairopt demo``: policies on the small example cluster, with what their numbers show."""
+"""The text of ``fairopt demo``: five policies on the example cluster."""
 
 from __future__ import annotations
 
@@ -18,16 +18,15 @@ POLICIES = ("drf", "2df", "fds:alpha=1", "tsf", "most-tasks")
 
 
 def story(result: Comparison) -> Iterator[Any]:
-    """The demonstration of `POLICIES` on `fairopt.datasets.demo`, part by part, for `rich` to print."""
+    """The parts of the demonstration, for `rich`."""
     from rich.table import Table
 
     cluster = result.instance
     yield (
-        f"{cluster.n_users} users share {int(cluster.counts.sum())} servers of {cluster.n_servers} classes, with "
-        f"{', '.join(cluster.resources[:-1])} and {cluster.resources[-1]}. Together they want more than the capacity, "
-        "some may only run on some servers, and "
-        f"{int((cluster.weights > 1).sum())} are entitled to twice as much as the others. The policies below answer "
-        "differently how many tasks each should run:\n"
+        f"{cluster.n_users} users share {int(cluster.counts.sum())} servers of {cluster.n_servers} kinds, with "
+        f"{', '.join(cluster.resources[:-1])} and {cluster.resources[-1]}. They ask for more than there is. Some users "
+        f"can run only on some servers, and {int((cluster.weights > 1).sum())} have twice the weight of the others. "
+        "How many tasks should each user run? Five policies give five answers:\n"
     )
     yield result
     yield "\nFindings:\n"
@@ -39,14 +38,16 @@ def story(result: Comparison) -> Iterator[Any]:
     drf = result.allocations["DRF"]
     yield from allocation_tables(drf)
     yield (
-        f"Why believe it? DRF's answer is {drf.certificate}. The gap bounds how much better any allocation can be, as "
-        "a fraction. It is computed from the data above and from prices, which may come from a solver: wrong prices "
-        "would only widen the gap. An answer that cannot be certified is not returned.\n"
+        f"Why trust this answer? It is {drf.certificate}. The gap is an upper bound on how much better, relative "
+        "to the optimum, any other allocation can be. fairopt computes it from the data and from dual prices. "
+        "Wrong prices would widen the gap, never hide an error, so the solver need not be trusted. fairopt "
+        f"returns no answer that it "
+        "cannot certify.\n"
     )
 
 
 def findings(result: Comparison) -> list[str]:
-    """Sentences on the numbers of the demonstration, made from these numbers."""
+    """What the numbers of the demonstration show, as sentences."""
     found, instance = result.allocations, result.instance
     tasks = {name: a.tasks for name, a in found.items()}
     metrics = {name: a.metrics() for name, a in found.items()}
@@ -66,21 +67,22 @@ def findings(result: Comparison) -> list[str]:
         return f"{100 * metrics[name]['smallest_dominant_share']:.1f}%"
 
     return [
-        f"Most tasks runs {ntt('most tasks')}, the most possible, and gives {len(nothing)} of {instance.n_users} users "
-        f"nothing: {', '.join(nothing)}.",
-        f"DRF gives every user that could use more the same dominant share per weight, {100 * level:.1f}%, which makes "
-        f"{ntt('DRF')} ({', '.join(full)} can run all its tasks on less).",
-        f"2-DF looks at the two largest shares of each user. It runs {ntt('2-DF')}, but its smallest dominant share "
-        f"per weight is {least_share('2-DF')}, and it uses only {gpus('2-DF')} of the GPUs.",
-        f"FDS at alpha = 1 uses {gpus('FDS(alpha=1)')} of the GPUs, DRF {gpus('DRF')}: it gives a user more where the "
-        "others lose little.",
-        f"TSF compares each user with what it could run alone on the whole cluster. It runs {ntt('TSF')}, and its "
-        f"smallest dominant share per weight is {least_share('TSF')}.",
+        f"Most tasks runs {ntt('most tasks')}, which is the maximum, but {len(nothing)} of {instance.n_users} users "
+        f"get nothing: {', '.join(nothing)}.",
+        f"DRF gives all users the same dominant share per weight, {100 * level:.1f}%, except those who need less to "
+        f"run all their tasks ({', '.join(full)}). It runs {ntt('DRF')}.",
+        f"2-DF equalises the sum of the two largest shares of each user. It runs {ntt('2-DF')}, but its "
+        f"smallest dominant share per weight is only {least_share('2-DF')}, and it uses only {gpus('2-DF')} of "
+        f"the GPUs.",
+        f"FDS with alpha = 1 gives a user more where the others lose little: it uses {gpus('FDS(alpha=1)')} of the "
+        f"GPUs, while DRF uses {gpus('DRF')}.",
+        f"TSF measures each user's tasks against what it could run alone on the whole cluster. It runs {ntt('TSF')}, "
+        f"and its smallest dominant share per weight is {least_share('TSF')}.",
     ]
 
 
 def save(result: Comparison, folder: Path, picture: bool) -> list[Path]:
-    """Write the cluster as CSV files, and pictures of the answers; return the paths."""
+    """Write the cluster as CSV files, and pictures if ``picture``; return the paths."""
     datasets.write(result.instance, folder / "cluster")
     pictures: dict[str, Any] = {}
     if picture:

@@ -1,16 +1,15 @@
-"""Output files of the command line, and values as JSON."""
+"""Output files of the command, and JSON."""
 
 from __future__ import annotations
 
 import errno
 import os
 from collections.abc import Callable
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fairopt.allocation import Allocation
-from fairopt.errors import InvalidBlock, MissingExtra
+from fairopt.errors import InvalidBlock, optional
 from fairopt.io.files import is_read_as
 from fairopt.io.saving import unwritable, write_whole
 from fairopt.report.frames import csv_text, user_rows
@@ -35,7 +34,7 @@ PICTURES = (".png", ".pdf", ".svg")
 
 
 def check(path: Path | None, endings: tuple[str, ...], *inputs: str) -> None:
-    """Refuse a file name (None is fine) that cannot be written or is one of the inputs, before anything is solved."""
+    """Raise, before anything is solved, if an output file cannot be written or is one of the inputs."""
     if path is None:
         return
     if path.suffix.lower() not in endings:
@@ -44,39 +43,41 @@ def check(path: Path | None, endings: tuple[str, ...], *inputs: str) -> None:
     if target.is_symlink():
         raise unwritable(path, errno.ELOOP, "give another name")
     if not target.parent.is_dir():
-        raise unwritable(path, errno.ENOENT, f"make the folder {path.parent} first")
+        raise unwritable(path, errno.ENOENT, f"create the folder {path.parent} first")
     if path.is_dir():
         raise unwritable(path, errno.EISDIR, "give another name")
     if not os.access(path if path.exists() else target.parent, os.W_OK):
         raise unwritable(path, errno.EACCES, "give another place")
     for one in inputs:
         if is_read_as(path, one):
-            raise InvalidBlock(f"cannot write {path}: the input {one} is read from it; give another name")
-    if path.suffix.lower() == ".parquet" and find_spec("pyarrow") is None:
-        raise MissingExtra("pyarrow", "parquet", str(path))
+            raise InvalidBlock(f"cannot write {path}: the input {one} is read from this file; give another name")
+    if path.suffix.lower() == ".parquet":
+        optional("pyarrow", "parquet", str(path))
+    if path.suffix.lower() in PICTURES:
+        optional("matplotlib.figure", "plots", "a picture")
 
 
 def as_json(data: Any) -> str:
-    """Plain data as JSON, with null for infinity and NaN, which JSON does not have."""
+    """Plain data as JSON, with null for infinity and NaN."""
     from pydantic_core import PydanticSerializationError, to_json
 
     try:
         return to_json(data, indent=2, inf_nan_mode="null").decode()
-    except PydanticSerializationError:  # of names of files that are not UTF-8
-        return to_json(_spelt(data), indent=2, inf_nan_mode="null").decode()
+    except PydanticSerializationError:  # file names that are not UTF-8
+        return to_json(_escaped(data), indent=2, inf_nan_mode="null").decode()
 
 
-def _spelt(data: Any) -> Any:
-    """Plain data with its texts as UTF-8 has them."""
+def _escaped(data: Any) -> Any:
+    """Plain data with surrogates in strings escaped."""
     if isinstance(data, str):
         return data.encode(errors="backslashreplace").decode()
     if isinstance(data, dict):
-        return {_spelt(key): _spelt(value) for key, value in data.items()}
-    return [*map(_spelt, data)] if isinstance(data, (list, tuple)) else data
+        return {_escaped(key): _escaped(value) for key, value in data.items()}
+    return [*map(_escaped, data)] if isinstance(data, (list, tuple)) else data
 
 
 def write_allocation(allocation: Allocation, path: Path) -> None:
-    """Write everything (``.json``, ``.parquet``, as `Allocation.save` does) or a table by user (``.csv``)."""
+    """Save the allocation (``.json``, ``.parquet``), or write a table by user (``.csv``)."""
     if path.suffix.lower() == ".csv":
         write_whole(path, csv_text(user_rows(allocation)))
     else:
@@ -84,7 +85,7 @@ def write_allocation(allocation: Allocation, path: Path) -> None:
 
 
 def write_comparison(comparison: Comparison, path: Path) -> None:
-    """Write the rows of a comparison, as ``.json``, ``.csv``, Markdown (``.md``) or LaTeX (``.tex``)."""
+    """Write a comparison as ``.json``, ``.csv``, Markdown (``.md``) or LaTeX (``.tex``)."""
     texts: dict[str, Callable[[], str]] = {
         ".json": lambda: as_json(comparison.to_dict()) + "\n",
         ".csv": comparison.to_csv,
@@ -95,5 +96,5 @@ def write_comparison(comparison: Comparison, path: Path) -> None:
 
 
 def write_picture(figure: Any, path: Path, dpi: int = 150) -> None:
-    """Write a picture in the format that the name ends in."""
+    """Write a picture in the format of the file name."""
     write_whole(path, lambda file: figure.savefig(file, format=path.suffix[1:].lower(), dpi=dpi))

@@ -1,4 +1,4 @@
-"""An allocation as data with a row per user, per server, or per user and server."""
+"""An allocation as columns by user, by server, or by user and server."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from fairopt.allocation import Allocation, held_units, part_of_capacity
 from fairopt.blocks.shares import DominantShare
-from fairopt.errors import InvalidBlock, MissingExtra, nearest
+from fairopt.errors import InvalidBlock, nearest, optional
 from fairopt.io.tables import escaped
 from fairopt.report.tables import price_columns
 
@@ -25,7 +25,7 @@ Float = NDArray[np.float64]
 
 
 class FrameColumns(dict[str, Any]):
-    """Columns by name; " (resource)" follows a resource whose name is taken."""
+    """Columns by name; " (resource)" is appended to a name that is taken."""
 
     def add(self, name: str, values: Any) -> None:
         """Append a column."""
@@ -34,7 +34,7 @@ class FrameColumns(dict[str, Any]):
         self[name] = values
 
     def add_each(self, names: Sequence[str], values: Float) -> None:
-        """Append a column for each resource, the last axis of an array."""
+        """Append a column per resource, the last axis of ``values``."""
         for i, name in enumerate(names):
             self.add(name, values[..., i])
 
@@ -43,10 +43,7 @@ def frame(allocation: Allocation, by: str) -> pd.DataFrame:
     """See `Allocation.to_frame`."""
     if by not in _VIEWS:
         raise InvalidBlock(f"no table by {by!r}; {nearest(by, _VIEWS)}")
-    try:
-        import pandas as pd
-    except ImportError as error:
-        raise MissingExtra("pandas", "parquet", "to_frame()") from error
+    pd = optional("pandas", "parquet", "to_frame()")
     columns = _VIEWS[by](allocation)
     index = ["user", "server"] if by == "placement" else by
     return pd.DataFrame(dict(columns)).set_index(index)
@@ -60,12 +57,12 @@ def user_rows(allocation: Allocation) -> list[dict[str, Any]]:
 
 
 def csv_text(rows: list[dict[str, Any]], names: Sequence[str] = ()) -> str:
-    """Rows as CSV with a header; of no rows, the names alone."""
+    """Rows as CSV; without rows, the header ``names`` alone."""
     return csv_lines(rows[0] if rows else names, (row.values() for row in rows))
 
 
 def csv_lines(header: Iterable[str], rows: Iterable[Iterable[Any]]) -> str:
-    """A table as CSV, in which nothing is executed by a spreadsheet."""
+    """A table as CSV, with cells escaped that a spreadsheet would run as formulas."""
     file = io.StringIO()
     writer = csv.writer(file, lineterminator="\n")
     writer.writerow(map(escaped, header))
@@ -113,7 +110,7 @@ def by_server(allocation: Allocation) -> dict[str, Any]:
 
 
 def by_placement(allocation: Allocation) -> dict[str, Any]:
-    """Columns with a row per user and server row on which it holds something; see `Allocation.to_frame`."""
+    """Columns with a row per user and server row that it uses; see `Allocation.to_frame`."""
     instance, tasks, given = allocation.instance, allocation.tasks_by_server, allocation.given_bundles
     if allocation.placement is not None:
         instance, tasks = instance.individual(), allocation.placement

@@ -16,7 +16,7 @@ __all__ = ["frontier_table", "remarks"]
 
 
 def frontier_table(frontier: Frontier) -> Table:
-    """Parameters and measures by point, of many points `_shown`; "*" marks the best of the sweep."""
+    """Parameters and measures of the points in `_shown`; "*" marks points on the frontier."""
     shown = _shown(frontier)
     best = set(frontier.pareto().tolist())
     column = {name: values[shown] for name, values in frontier.columns.items()}
@@ -35,7 +35,7 @@ def frontier_table(frontier: Frontier) -> Table:
 
 
 def _shown(frontier: Frontier) -> list[int]:
-    """Rows of the table: of many the best, then answered ones, then errors, of each kind some at equal steps."""
+    """At most `MOST` points: the frontier, then other answers, then errors, each at equal steps."""
     best = np.isin(np.arange(len(frontier)), frontier.pareto())
     answered = frontier["method"] != None  # noqa: E711
     shown: list[int] = []
@@ -47,15 +47,14 @@ def _shown(frontier: Frontier) -> list[int]:
 
 
 def remarks(frontier: Frontier) -> Iterator[str]:
-    """Lines below the table: what the columns are, notes, and errors with the first point that has each."""
+    """Lines below the table: the columns, notes, and each kind of error with its first point."""
     best, left = len(frontier.pareto()), int(frontier.asked.sum()) - len(_shown(frontier))
     if left:
-        stars = f", {best - MOST:,} of them *" if best > MOST else ""
-        yield f"left out: {left:,} points{stars}; --out, --json, to_dict() and to_frame() have all"
+        stars = f", {best - MOST:,} of them on the frontier" if best > MOST else ""
+        yield f"left out: {left:,} points{stars}; --out, --json, to_dict() and to_frame() contain all"
     yield (
-        "fairness: smallest dominant share per weight, of that under DRF (* no other point is better in both); "
-        "efficiency: tasks, of the most possible; price: of fairness, in the policy's own shares, and what it can be "
-        "at most."
+        "fairness: smallest dominant share per weight, relative to DRF; efficiency: tasks, relative to the maximum; "
+        "*: no other point is better in both; price: price of fairness in the policy's own shares; at most: its bound."
     )
     counts = Counter(filter(None, frontier["method"]))
     yield f"solved by: {', '.join(f'{name} ({count:,})' for name, count in counts.most_common()) or 'no method'}"
@@ -82,5 +81,5 @@ def _point(frontier: Frontier, place: int, named: bool = False) -> str:
 
 
 def _word(value: bool | float | str) -> str:
-    """A parameter in a table; 0 for rounding."""
+    """A parameter value as text; rounding errors around 0 are removed."""
     return str(value) if isinstance(value, (bool, str)) else f"{round(value, 12) + 0.0:.4g}"

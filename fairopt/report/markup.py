@@ -1,4 +1,4 @@
-"""Columns of a table as Markdown and LaTeX, with every name escaped for where it goes."""
+"""Tables as Markdown and LaTeX, with names escaped."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ _LATEX = str.maketrans(
         "<": r"\textless{}",
         ">": r"\textgreater{}",
         "[": "{[}",
-        "*": "{*}",  # a row that begins with one would be an option of the end of the row before
+        "*": "{*}",  # at the start of a row it would be read as an option of `\\\\`
     }
 )
 _POWER = re.compile(r"(-?[\d.]+)e([+-]\d+)")
 
 
 def markdown_text(text: str) -> str:
-    """Text that Markdown shows as it is, in a cell of a table too."""
+    """Text escaped for Markdown, table cells included."""
     return visible(text).translate(_MARKDOWN)
 
 
 def latex_text(text: str) -> str:
-    """Text that LaTeX sets as it is, where its engine and font have the letters."""
+    """Text escaped for LaTeX."""
     return visible(text).translate(_LATEX)
 
 
@@ -49,7 +49,7 @@ def markdown_table(columns: Sequence[Column]) -> list[str]:
 
 
 def latex_table(columns: Sequence[Column]) -> list[str]:
-    """Lines of a tabular with the rules of booktabs; numbers are set to the right, where their decimals agree."""
+    """Lines of a tabular with booktabs rules; numbers are aligned to the right."""
     words = [[latex_text(c.header), *(_latex_cell(cell, c.right) for cell in c.cells)] for c in columns]
     padded = [
         [w.rjust(max(map(len, column))) if c.right else w.ljust(max(map(len, column))) for w in column]

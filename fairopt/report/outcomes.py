@@ -1,4 +1,4 @@
-"""One row of a comparison: the allocation of a policy, or why it has none."""
+"""One row of a comparison: the allocation of a policy, or its error."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["Outcome", "ask_all", "mechanisms", "outcome"]
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """A policy by its name, its certified allocation or the reason why it has none, and the seconds of the call."""
+    """The name of a policy, its certified allocation or its error, and the seconds of the call."""
 
     policy: str
     allocation: Allocation | None
@@ -28,7 +28,7 @@ class Outcome:
     seconds: float
 
     def row(self) -> dict[str, Any]:
-        """The outcome as plain data, with None where a failed policy has no number."""
+        """The outcome as plain data, with None for the numbers of a failed policy."""
         keys = (
             "ntt",
             "aur",
@@ -59,7 +59,7 @@ class Outcome:
 
 
 def mechanisms(policies: Any) -> dict[str, Any]:
-    """Policies, mechanisms and short names (one, several, or a dict) as mechanisms by name; equal names get numbers.
+    """Mechanisms by name, from policies, mechanisms or short names; equal names get numbers.
 
     Examples
     --------
@@ -69,14 +69,14 @@ def mechanisms(policies: Any) -> dict[str, Any]:
     if isinstance(policies, str) or is_mechanism(policies):
         policies = [policies]
     if not isinstance(policies, Iterable):
-        raise InvalidBlock(f"{brief(policies)} is not a list of policies; give some, as [fo.DRF(), 'kdf:k=2']")
+        raise InvalidBlock(f"{brief(policies)} is not a list of policies; give a list such as [fo.DRF(), 'kdf:k=2']")
     given: Iterable[tuple[str | None, Any]]
     given = policies.items() if isinstance(policies, Mapping) else ((None, p) for p in policies)
     out: dict[str, Any] = {}
     for name, made in given:
         mechanism = named_policy(made) if isinstance(made, str) else made
         if not is_mechanism(mechanism):
-            raise InvalidBlock(f"{brief(mechanism)} has no allocate(instance); give a Policy, or a name as 'drf'")
+            raise InvalidBlock(f"{brief(mechanism)} has no allocate(instance); give a Policy, or a name such as 'drf'")
         plain = name or label(mechanism)
         names = [plain, *(f"{plain} ({k})" for k in range(2, len(out) + 2))]
         out[next(n for n in names if n not in out)] = mechanism
@@ -84,10 +84,7 @@ def mechanisms(policies: Any) -> dict[str, Any]:
 
 
 def outcome(name: str, mechanism: Any, instance: Instance, **options: Any) -> Outcome:
-    """Ask one mechanism; an error of fairopt is part of the outcome.
-
-    Options are for ``allocate``; those left at their defaults are not passed on, so that any mechanism can be asked.
-    """
+    """Allocate by one mechanism. Options at their defaults are not passed on, since it may not take them."""
     start = time.perf_counter()
     try:
         allocation = mechanism.allocate(instance, **accepted(mechanism, **options))
@@ -99,10 +96,7 @@ def outcome(name: str, mechanism: Any, instance: Instance, **options: Any) -> Ou
 def ask_all(
     mechanisms: Mapping[str, Any], instance: Instance, outcomes: list[Outcome], **options: Any
 ) -> tuple[str, ...]:
-    """Append the outcome of each mechanism to ``outcomes`` until Ctrl-C; return the names of the others.
-
-    Options are as for `outcome`.
-    """
+    """Append each outcome to ``outcomes`` until Ctrl-C; return the names of the mechanisms that are left."""
     try:
         for k, (name, mechanism) in enumerate(mechanisms.items()):
             tell(name, k, len(mechanisms))

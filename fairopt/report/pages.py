@@ -49,31 +49,31 @@ def _template() -> jinja2.Template | None:
 def page(
     tables: Iterable[Table], lines: Iterable[str] = (), heading: str = "", about: str = "", strong: Collection[str] = ()
 ) -> str | None:
-    """Tables below a heading, then sentences; cells whose text is in ``strong`` are bold. None without Jinja2."""
+    """A heading, tables, then sentences; cells in ``strong`` are bold. None without Jinja2."""
     if (template := _template()) is None:
         return None
     return template.render(tables=list(tables), lines=list(lines), heading=heading, about=about, strong=strong)
 
 
 def allocation_page(allocation: Allocation) -> str | None:
-    """Tasks and units by user, use by class of servers, and the certificate."""
+    """Tables of an allocation, and its certificate."""
     about = f" on {allocation.instance!r}"
     return page(allocation_tables(allocation), [str(allocation.certificate)], label(allocation.policy), about)
 
 
 def instance_page(instance: Instance) -> str | None:
-    """Demands and capacities, and what a reader left out or assumed."""
+    """Demands, capacities and notes."""
     return page(instance_tables(instance), instance.notes, repr(instance))
 
 
 def frontier_page(frontier: Frontier) -> str | None:
-    """Parameters and measures by point, and remarks."""
+    """The table of a frontier, and remarks."""
     table = frontier_table(frontier)
     return page([Table("", table.first, table.groups)], remarks(frontier), table.title)
 
 
 def property_page(report: ByProperty[Any]) -> str | None:
-    """A row for each property, with faults in bold."""
+    """A row per property, with violations in bold."""
     rows = [report._row(entry) for entry in report.values()]
     cells: Sequence[tuple[str, ...]] = [*zip(*(row for _, row in rows), strict=True)] or [()] * len(report._columns)
     first, *others = (

@@ -1,4 +1,4 @@
-"""Tables that `rich` draws without ever wrapping a number: of allocations, instances, and types of server."""
+"""Tables of allocations, instances and server types for `rich`, in which numbers are never wrapped."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from fairopt.display import visible
 from fairopt.instance import Instance
 from fairopt.policy import label
 from fairopt.server_sums import ByType, part_of
+from fairopt.tolerances import GAP_TOLERANCE, NOISE
 
 __all__ = [
     "PLACEMENT",
@@ -36,16 +37,14 @@ __all__ = [
 ]
 
 FORMAT = "fairopt.answer/1"
-MOST = 20  # rows of a table by user or server; of more users, both ends are shown
-NAME = 24  # characters of a name that leave room for numbers beside it on 80 columns
-SIDES = 1e-6  # relative difference of prices for one unit more and less below which one is shown; programs leave 1e-9
-LEAST = 6  # characters that a name keeps on a narrow terminal
-ROOM = 12  # characters of a type's name above a column of numbers
-NOISE = 1e-9  # relative to the largest number of a column: shown as 0
-GAP = 1e-6  # relative to the highest price of a whole capacity: zero within the gap of a certificate
+MOST = 20  # rows of a table; of more users, those with the smallest and the largest values
+NAME = 24  # characters of a name: leaves room for numbers on 80 columns
+SIDES = 1e-6  # relative difference of prices for one unit more and less that counts as none; solvers leave 1e-9
+LEAST = 6  # characters of a name on a narrow terminal
+ROOM = 12  # characters of a type's name as a column header
 PLACEMENT = (
-    "Users that may run on several types can often be placed otherwise with as many tasks for every user; shown is the "
-    "placement found."
+    "If users can run on several types, other placements may give every user the same tasks. The table shows the one "
+    "found."
 )
 
 
@@ -64,18 +63,18 @@ class Column:
 
     @property
     def width(self) -> int:
-        """Terminal cells of the widest text; some letters take two."""
+        """Terminal cells of the widest text."""
         return max(cell_len(visible(text)) for text in (self.header, *self.cells))
 
     def within(self, most: int) -> Column:
-        """The column with names cut to a width; numbers are never cut."""
+        """The column with names, but not numbers, cut to a width."""
         bare = replace(self, header="", cells=self.cells if self.right else shortened(self.cells, most))
         return replace(bare, header=short(self.header, max(most, bare.width)))
 
 
 @dataclass(frozen=True)
 class Table:
-    """Columns for `rich` to draw without ever wrapping a number: what does not fit goes below, in groups."""
+    """Columns for `rich`; groups that do not fit beside each other go below."""
 
     title: str
     first: Column
@@ -83,17 +82,17 @@ class Table:
 
     @property
     def columns(self) -> list[Column]:
-        """All columns beside each other."""
+        """All columns, in order."""
         return [self.first, *(column for group in self.groups for column in group)]
 
     @property
     def rows(self) -> list[list[tuple[Column, str]]]:
-        """Each row as its cells, with their columns."""
+        """Each row as pairs of column and cell."""
         columns = self.columns
         return [list(zip(columns, row, strict=True)) for row in zip(*(c.cells for c in columns), strict=True)]
 
     def packed(self, width: int) -> list[list[Column]]:
-        """Columns of each table of this width; a group stays whole unless it alone is wider."""
+        """Columns of each table of this width; a group is split only if it is too wide alone."""
         first, groups = self._fitted(width)
         room, left = width - first.width, -1
         tables: list[list[Column]] = []
@@ -108,7 +107,7 @@ class Table:
         return tables or [[first]]
 
     def _fitted(self, width: int) -> tuple[Column, list[list[Column]]]:
-        """Columns with names cut so that a column of numbers fits beside them."""
+        """Columns with names cut to leave room for one column of numbers."""
         widest = max((replace(c, header="").width for group in self.groups for c in group if c.right), default=0)
         first = self.first.within(max(width - widest - 2, LEAST))
         room = max(width - first.width - 2, LEAST)
@@ -132,7 +131,7 @@ class Table:
 
 
 def allocation_tables(allocation: Allocation) -> list[Table]:
-    """Tasks and units by user (of many, both ends of the dominant shares), and use by class of servers."""
+    """Tasks and units by user, and use by class of servers."""
     instance, dominant = allocation.instance, allocation.share(DominantShare())
     limits = instance.task_limits
     chosen = both_ends(dominant / instance.weights)
@@ -144,9 +143,9 @@ def allocation_tables(allocation: Allocation) -> list[Table]:
     about.append(Column("dominant share (%)", numbers(100 * dominant[chosen])))
     held = held_units(allocation, chosen)
     units = [Column(r, numbers(held[:, i])) for i, r in enumerate(shortened(instance.resource_titles))]
-    title = "What each user runs and holds"
+    title = "Tasks and resources of each user"
     if len(chosen) < instance.n_users:
-        title += " (smallest and largest dominant shares)"
+        title += " (the smallest and the largest dominant shares)"
     if np.isfinite(limits).any():
         done = int((allocation.tasks >= limits * (1 - 1e-6)).sum())
         title += f"; {done:,} of {instance.n_users:,} run all their tasks"
@@ -154,7 +153,7 @@ def allocation_tables(allocation: Allocation) -> list[Table]:
 
 
 def instance_tables(instance: Instance) -> list[Table]:
-    """Demands of each user, and capacities of each class of servers; the first of many of either."""
+    """Demands of each user and capacities of each class of servers, at most `MOST` of either."""
     users, alike = list(range(min(instance.n_users, MOST))), instance.merged()
     rows = list(range(min(alike.n_servers, MOST)))
     first = instance.eligible[users].argmax(axis=1)
@@ -181,7 +180,7 @@ def instance_tables(instance: Instance) -> list[Table]:
 
 
 def _servers_table(allocation: Allocation) -> Table:
-    """Use (also by tasks where the policy decides bundles) and prices of each class of identical servers."""
+    """Use and prices of each class of identical servers."""
     instance = allocation.instance
     alike = instance.merged()
     used = part_of(instance, instance._server_classes, allocation.usage)
@@ -193,16 +192,16 @@ def _servers_table(allocation: Allocation) -> Table:
     if allocation.given_bundles is not None:
         by_tasks = part_of(instance, instance._server_classes, allocation.task_usage)[busiest]
         groups.append([Column(f"{r}, by tasks", percents(by_tasks[:, i])) for i, r in enumerate(resources)])
-    title = "In use on each class of servers" if alike.n_servers > 1 else "In use"
-    first = np.unique(instance._server_classes, return_index=True)[1]  # prices of identical servers are the same
+    title = "Utilisation of each class of servers" if alike.n_servers > 1 else "Utilisation"
+    first = np.unique(instance._server_classes, return_index=True)[1]  # identical servers have the same prices
     for prices, titles in price_columns(allocation, resources, less="cost of less {}"):
-        worth = np.abs(prices) * instance.total_capacities
-        prices = np.where(worth > GAP * worth.max(initial=0.0), prices, 0.0)
+        of_capacity = np.abs(prices) * instance.total_capacities
+        prices = np.where(of_capacity > GAP_TOLERANCE * of_capacity.max(initial=0.0), prices, 0.0)
         if prices.any():
             groups.append([Column(t, numbers(prices[first][busiest, i])) for i, t in enumerate(titles)])
             term = first_term(allocation)
             if term is not None and term.is_order:
-                title = title.partition(";")[0] + "; prices are of the first level"
+                title = title.partition(";")[0] + "; prices of the first level"
     if len(busiest) < alike.n_servers:
         title += f" ({len(busiest)} busiest of {alike.n_servers} classes)"
     return Table(title, Column("server", names, right=False), groups)
@@ -211,9 +210,9 @@ def _servers_table(allocation: Allocation) -> Table:
 def describe(allocation: Allocation) -> dict[str, Any]:
     """An allocation as plain data with labels, for other programs; `Allocation.save` keeps everything.
 
-    Keys are ``policy``, ``objective``, ``tasks`` by user, ``placement`` (tasks by user and server, zeros left out),
-    ``metrics``, ``prices`` and ``prices_left`` by server and resource or None (None too for an infinite one),
-    ``certificate``, ``units`` by resource or None, and the ``notes`` of the instance's reader.
+    Keys are ``policy``, ``objective``, ``tasks`` by user, ``placement`` (nonzero tasks by user and server),
+    ``metrics``, ``prices`` and ``prices_left`` by server and resource (None if unknown or infinite), ``certificate``,
+    ``units`` by resource or None, and ``notes``.
     """
     instance = allocation.instance
     placement = {
@@ -245,7 +244,7 @@ def describe(allocation: Allocation) -> dict[str, Any]:
 
 
 def type_tables(found: ByType, whole_names: bool = False) -> list[Table]:
-    """A table of tasks and one of each resource, with policies as rows and types as columns."""
+    """A table of tasks and one per resource, with policies as rows and server types as columns."""
     shown, policies = found.most(), list(found.tasks)
     kinds = [found.names[t] for t in shown]
     names = policies if whole_names else shortened(policies)
@@ -263,16 +262,16 @@ def type_tables(found: ByType, whole_names: bool = False) -> list[Table]:
     for p, name in zip(policies, names, strict=True):
         lines.append((name, found.used[p]))
         if p in found.bundles:
-            lines.append(("  held", found.held[p]))
+            lines.append(("  allocated", found.held[p]))
     for i, resource in enumerate(found.resources):
-        title = f"{resource}: the part in use by tasks" + (", and the part held" if found.bundles else "")
+        title = f"{resource}: fraction used by tasks" + (", and fraction allocated" if found.bundles else "")
         cells = [percents(parts[t, i] for _, parts in lines) for t in shown]
         out.append(table(title, [name for name, _ in lines], cells))
     return out
 
 
 def both_ends(values: NDArray[np.float64]) -> list[int]:
-    """Indices of all users, or of many users those with the smallest and the largest values."""
+    """Indices of all users, or of the `MOST` with the smallest and the largest values."""
     if len(values) <= MOST:
         return list(range(len(values)))
     order = np.argsort(values, kind="stable").tolist()
@@ -288,11 +287,7 @@ def users_column(instance: Instance, chosen: Sequence[int]) -> Column:
 def price_columns(
     allocation: Allocation, names: Sequence[str], less: str = "price of {}, one less"
 ) -> list[tuple[NDArray[np.float64], list[str]]]:
-    """Prices by server row and the titles of their columns; also those for one unit less where they differ.
-
-    None, one or two. A title says that prices are in the objective's units per unit of the resource; ``less`` is that
-    of the latter.
-    """
+    """Prices by server row with column titles, and prices for one unit less (titled by ``less``) if they differ."""
     prices, left, instance = allocation.prices, allocation.prices_left, allocation.instance
     if prices is None or left is None:
         return []
@@ -304,7 +299,7 @@ def price_columns(
 
 
 def short(name: str, most: int = NAME) -> str:
-    """A name cut in the middle to a width, since names may differ at either end."""
+    """A name cut in the middle to a width, since names may differ at both ends."""
     name = visible(name)
     if cell_len(name) <= most:
         return name
@@ -313,12 +308,12 @@ def short(name: str, most: int = NAME) -> str:
 
 
 def shortened(names: Sequence[str], most: int = NAME) -> list[str]:
-    """Names cut by `short`; different names stay different by a number."""
-    taken: dict[str, str] = {}
+    """Names cut by `short`, with a number where two become equal."""
+    used: dict[str, str] = {}
     out = []
     for name in names:
         cut, k = short(name, most), 1
-        while taken.setdefault(cut, name) != name:
+        while used.setdefault(cut, name) != name:
             k += 1
             cut = short(name, most - len(f" {k}")) + f" {k}"
         out.append(cut)
@@ -333,15 +328,12 @@ def _cut(text: str, places: int) -> str:
 
 
 def percents(parts: Iterable[float | None]) -> list[str]:
-    """Parts of a whole in percent; "-" for None and NaN."""
+    """Fractions in percent; "-" for None and NaN."""
     return ["-" if x is None or np.isnan(x) else f"{100 * x:.1f}%" for x in parts]
 
 
 def numbers(values: Any) -> list[str]:
-    """Numbers of one column with the same decimals, fewer for large numbers.
-
-    A number below 1e-9 of the largest is 0; "-" stands for numbers that are not finite.
-    """
+    """Numbers of a column with the same decimals; below 1e-9 of the largest they are 0, "-" if not finite."""
     array = np.asarray(values, dtype=float)
     finite = np.abs(array[np.isfinite(array)])
     top = float(finite.max(initial=0.0))

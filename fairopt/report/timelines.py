@@ -1,4 +1,4 @@
-"""Runs of whole tasks as a table for a terminal."""
+"""Tables of simulations."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Float = NDArray[np.float64]
 
 
 def timelines_table(runs: Mapping[str, Timeline]) -> Table:
-    """Tasks, waiting, slowdown, use of resources and distance from the fair share, a row for each run."""
+    """A row per run: tasks, waiting, slowdown, utilisation and distance from the fair share."""
     found: list[dict[str, Any]] = [run.summary() for run in runs.values()]
     first = next(iter(runs.values()))
     title = f"{counted(len(first.jobs), 'job')} of {counted(len(first.users), 'user')} on "
@@ -42,26 +42,26 @@ def timelines_table(runs: Mapping[str, Timeline]) -> Table:
 
 
 def timeline_remarks(runs: Mapping[str, Timeline]) -> Iterator[str]:
-    """Lines below the table: what the columns are, and what was not found."""
+    """Lines below the table: the meaning of the columns, and errors."""
     yield (
-        "Means, and 95th percentiles (p95). Waiting: of tasks, from arrival to start; slowdown: of jobs, from "
-        "arrival to the last end, over the duration of a task; resources: the part in use from the first arrival to "
-        "the last start. Times are in the unit of the jobs."
+        "Means and 95th percentiles (p95). waiting: from the arrival of a task to its start; slowdown: from the "
+        "arrival of a job to its end, divided by the duration of one task; percentages: utilisation from the first "
+        "arrival to the last start. Times are in the unit of the jobs."
     )
     moments = max(len(run.fair_at) for run in runs.values())
     if moments:
         yield (
-            "Distance: the part of the fair shares (the divisible optimum of the same notion for the users present) "
-            f"that users do not have, mean over {counted(moments, 'moment')} up to the last start."
+            "distance: fraction of the fair shares that users lack, where fair shares are the divisible optimum for "
+            f"the users present; mean over {counted(moments, 'time')} up to the last start."
         )
     for name, run in runs.items():
         errors = [error for error in run.fair_errors if error]
         if errors:
-            yield f"{name}: no fair shares at {len(errors):,} of {len(run.fair_at):,} moments: {errors[0]}"
+            yield f"{name}: no fair shares at {len(errors):,} of {len(run.fair_at):,} times: {errors[0]}"
 
 
 def _use_under_load(run: Timeline) -> Float:
-    """Mean part in use of each resource from the first arrival to the last start, NaN where these are one moment."""
+    """Mean utilisation from the first arrival to the last start; NaN if both are the same time."""
     first, last = run.table.arrival.min(initial=np.inf), run.start.max(initial=-np.inf)
     demands = run.table.demands[run.table.kind[run.task_job]]
     return part_of_capacity(
@@ -70,13 +70,13 @@ def _use_under_load(run: Timeline) -> Float:
 
 
 def timeline_data(run: Timeline) -> dict[str, Any]:
-    """A run as plain data: its `Timeline.summary`, and what the table has besides."""
+    """`Timeline.summary` with the other numbers of the table."""
     used = dict(zip(run.resources, _use_under_load(run).tolist(), strict=True))
     return {**run.summary(), "utilisation_until_last_start": used, "interrupted": run.interrupted}
 
 
 def write_tasks(run: Timeline, path: Path) -> None:
-    """Write a CSV file with a line for each task that started, as ``to_frame("task")`` has them."""
+    """Write ``to_frame("task")`` as CSV."""
     columns = by_task(run)
     rows = zip(*(np.asarray(column).tolist() for column in columns.values()), strict=True)
     write_whole(path, csv_lines(columns, rows))

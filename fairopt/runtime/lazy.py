@@ -16,7 +16,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from fairopt.errors import MissingExtra
+from fairopt.errors import optional
 
 if TYPE_CHECKING:
     import cvxpy as cp
@@ -92,12 +92,8 @@ if not TYPE_CHECKING:
 
 
 def pandas() -> Any:
-    """Pandas, for ``to_frame()``; `MissingExtra` where it is not installed."""
-    try:
-        import pandas as pd
-    except ImportError as error:
-        raise MissingExtra("pandas", "parquet", "to_frame()") from error
-    return pd
+    """Pandas, for ``to_frame()``; `MissingExtra` if it is not installed."""
+    return optional("pandas", "parquet", "to_frame()")
 
 
 def later(place: str) -> Callable[..., Any]:

@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fairopt import datasets
-from fairopt.errors import InvalidInput, InvalidInstance, MissingExtra, NoAnswer, NotCertified, nearest
+from fairopt.errors import InvalidInput, InvalidInstance, NoAnswer, NotCertified, nearest, optional
 from fairopt.formulation.pool_users import rows_in_a_chunk
 from fairopt.instance import Instance
 from fairopt.methods.arrays import Float
@@ -573,11 +573,7 @@ def _row_groups(path: Path, name: str, resources: Sequence[str] | None) -> list[
 
 
 def _parquet_file(path: Path) -> Any:
-    try:
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-    except ImportError as error:
-        raise MissingExtra("pyarrow", "parquet", "reading Parquet") from error
+    pa, pq = (optional(name, "parquet", "reading Parquet") for name in ("pyarrow", "pyarrow.parquet"))
     try:
         return pq.ParquetFile(path)
     except (OSError, pa.ArrowException) as error:

@@ -17,7 +17,7 @@ import numpy as np
 
 from fairopt.blocks.constraints import Constraint
 from fairopt.blocks.objectives import Objective
-from fairopt.errors import InvalidBlock, MissingExtra, SolverUnavailable
+from fairopt.errors import InvalidBlock, SolverUnavailable, optional
 from fairopt.formulation.pool_users import Pool
 from fairopt.formulation.program import Program
 from fairopt.instance import Instance
@@ -221,10 +221,7 @@ class DaskWorkers:
     """Shards in the memory of Dask workers; if a worker is lost or silent, another one reads its shards."""
 
     def __init__(self, shards: Sequence[Shard], problem: ShardedProblem, client: Any, deadline: Deadline) -> None:
-        try:
-            import distributed
-        except ImportError as error:
-            raise MissingExtra("distributed", "distributed", "a Dask cluster") from error
+        distributed = optional("distributed", "distributed", "a Dask cluster")
         if not isinstance(client, distributed.Client) or client.asynchronous:
             raise InvalidBlock(
                 f"client is {client!r}; give a distributed.Client that is not asynchronous, as Client(address), or None"

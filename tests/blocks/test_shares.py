@@ -18,6 +18,9 @@ from oracle.instances import exactly, needy
 
 import fairopt as fo
 from fairopt.blocks.shares import coefficients_cached
+from fairopt.proofs import verify
+from fairopt.properties.exact import confirm
+from fairopt.testing import blocks as strategies
 
 DEMANDS = np.array([[40.0, 8.0, 8.0], [8.0, 5.0, 1.0]])
 CAPACITIES = [200.0, 200.0, 200.0]
@@ -750,3 +753,13 @@ def test_a_product_of_ratios_outside_the_range_of_floats_is_refused() -> None:
         fo.KDF(2).allocate(huge)
     with pytest.raises(fo.errors.OutOfDomain, match="demands fewer than k = 2 resources"):
         fo.KDF(2).allocate(fo.Instance([[1, 0]], [1, 1]))
+
+
+def test_the_proof_of_files_and_the_strategies_know_every_shipped_share():
+    shipped = {
+        name for name in fo.__all__ if isinstance(kind := getattr(fo, name), type) and issubclass(kind, fo.Share)
+    }
+    shipped -= {"Share"}
+    assert set(verify.SHARES) == shipped == {type(share).__name__ for share in SHARES}
+    text = inspect.getsource(strategies.shares) + inspect.getsource(confirm.coefficients_of)
+    assert [name for name in shipped if text.count(name) < 2] == []

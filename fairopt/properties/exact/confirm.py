@@ -63,6 +63,7 @@ __all__ = [
 Row = list[Fraction]
 
 ROOTS = Fraction(1, 10**25)  # relative error of results computed to fifty digits
+FLOATS = Fraction(1, 10**14)  # relative error assumed of coefficients that are known as floats only
 APART = 1e-3  # relative difference from which two methods do not confirm each other
 TIMES = 10  # the error assumed, over the difference of two methods
 AGAIN = Fraction(1, 10**6)  # relative error assumed where a mechanism is only run again
@@ -242,7 +243,7 @@ def coefficients_of(share: Share, pool: ExactPool, instance: Instance) -> tuple[
                 Fraction(1) if share.p == 0 else sum(row, Fraction(0)) if share.p == 1 else max(row) for row in ratios
             ], *exact
         return [_norm(row, share.p) for row in ratios], ROOTS, "fractions of roots to 50 digits"
-    return [Fraction(float(c)) for c in share.coefficients(instance)], *exact
+    return [Fraction(float(c)) for c in share.coefficients(instance)], FLOATS, "fractions of its float coefficients"
 
 
 def _norm(row: Row, p: float) -> Fraction:

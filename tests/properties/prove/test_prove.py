@@ -177,10 +177,10 @@ def test_totals_of_shares_that_are_zero_for_some_users(nothing_drawn):
 
 
 def test_wrong_lemmas_are_not_proved():
-    q = question(fo.KDF(2), "pe", 3)
+    q = question(fo.KDF(2), "pareto", 3)
     assert verdicts(lemma(q, 2), "z3", "cvc5") == ["unsat", "unsat"]
     assert verdicts(lemma(q, 1), "z3") == ["sat"]
-    assert verdicts(lemma(question(fo.GFJ(1), "pe", 3), None), "z3") == ["sat"]  # the share of a task is always 1
+    assert verdicts(lemma(question(fo.GFJ(1), "pareto", 3), None), "z3") == ["sat"]  # the share of a task is always 1
     assert verdicts(alike(question(fo.KDF(3), "rm", 3)), "z3", "cvc5") == ["unsat", "unsat"]
     for other in (q, question(DRF, "rm", 2)):
         assert verdicts(alike(other), "z3") == ["sat"]
@@ -397,7 +397,7 @@ SHIPPED = (
 def test_blocks_are_what_they_say(objective, limits):
     for positive in (False,) if limits else (True, False):
         if not isinstance(objective, Roots) or not limits:
-            q = question(fo.Policy(objective), "pe", 2, positive=positive, limits=limits, weights=True)
+            q = question(fo.Policy(objective), "pareto", 2, positive=positive, limits=limits, weights=True)
             assert bool(assumptions.require_consistent(q, Clock(None))) == isinstance(objective, Roots)
 
 
@@ -410,7 +410,7 @@ def test_shipped_blocks_are_what_they_say_at_ratios_over_many_decades(objective,
     monkeypatch.setattr(assumptions, "DRAWN", 0)
     for options in ({}, {"positive": False, "limits": True, "weights": True}):
         assert "on 15 drawn pools" in assumptions.require_consistent(
-            question(fo.Policy(objective), "pe", 3, **options), Clock(None)
+            question(fo.Policy(objective), "pareto", 3, **options), Clock(None)
         )
 
 
@@ -589,12 +589,12 @@ def test_ctrl_c_returns_what_is_known(monkeypatch):
 def test_a_missing_prover(monkeypatch):
     monkeypatch.setattr(provers, "find_spec", lambda name: None)
     with pytest.raises(MissingExtra, match=r"fairopt\[prove\]"):
-        fo.prove(DRF, "pe", resources=2)["pe"]
+        fo.prove(DRF, "pareto", resources=2)["pe"]
 
 
 def test_a_prover_that_fails_is_no_proof(monkeypatch):
     monkeypatch.setattr(provers, "PROCESS", provers.PROCESS.with_name("nothing_there.py"))
-    [answer] = answers([next(queries(question(DRF, "pe")))], "z3", 30.0)
+    [answer] = answers([next(queries(question(DRF, "pareto")))], "z3", 30.0)
     assert answer.answer == "unknown" and "nothing_there" in answer.why
 
 

@@ -71,7 +71,7 @@ def findings(result: Comparison) -> list[str]:
         f"get nothing: {', '.join(nothing)}.",
         f"DRF gives all users the same dominant share per weight, {100 * level:.1f}%, except those who need less to "
         f"run all their tasks ({', '.join(full)}). It runs {ntt('DRF')}.",
-        f"2-DF equalises the sum of the two largest shares of each user. It runs {ntt('2-DF')}, but its "
+        f"2-DF equalises tasks times the product of a task's two largest shares. It runs {ntt('2-DF')}, but its "
         f"smallest dominant share per weight is only {least_share('2-DF')}, and it uses only {gpus('2-DF')} of "
         f"the GPUs.",
         f"FDS with alpha = 1 gives a user more where the others lose little: it uses {gpus('FDS(alpha=1)')} of the "

@@ -236,7 +236,7 @@ class Allocation:
 
     @property
     def prices_left(self) -> Float | None:
-        """The loss from one unit less of each capacity: `prices` from the left, equal to these if dual values are unique.
+        """The loss from one unit less of each capacity: `prices` from the left, equal to these if prices are unique.
 
         Infinite if lower bounds need the whole capacity.
         """

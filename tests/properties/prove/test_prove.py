@@ -566,7 +566,9 @@ def test_what_cannot_be_saved(tmp_path, nothing_drawn):
 
 
 def test_a_limit_of_time_ends_in_unknown(monkeypatch, nothing_drawn):
-    monkeypatch.setattr(module, "queries", lambda q: iter([statements._concrete(question(fo.GFJ(5), "population-monotone", 4), 4)]))
+    monkeypatch.setattr(
+        module, "queries", lambda q: iter([statements._concrete(question(fo.GFJ(5), "population-monotone", 4), 4)])
+    )
     found = fo.prove(DRF, "pm", resources=4, time_limit=0.3)["pm"]
     assert (found.verdict, found.tried[-1]) == ("unknown", "stopped after 0.3 seconds")
 

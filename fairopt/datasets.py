@@ -411,9 +411,9 @@ def clusterdata2019(
     with its last capacity. If only one of cores and memory was ever given, the other is 0, with a note. Of events at
     the same time, ends come last.
 
-    An alloc set counts with the requests of its alloc instances; tasks inside it do not count. Instances on
-    dedicated servers, which are not in the trace, are left out, and so are rows without a time, a type or an identity.
-    Constraints are not modelled.
+    An alloc set counts with the requests of its alloc instances; tasks inside an alloc set that counts do not.
+    Instances on dedicated servers, which are not in the trace, are left out, and so are rows without a time, a type or
+    an identity. Constraints are not modelled.
 
     Memory grows with the number of different instances, by less than 1 kB each, not with the number of events.
 

@@ -271,7 +271,7 @@ def jain(values: ArrayLike) -> float:
 
 
 def f_beta(values: ArrayLike, beta: float, weights: ArrayLike | None = None) -> float:
-    """The fairness measure of type beta, relative to its value at equal values per weight.
+    """The fairness measure of type beta, relative to its absolute value at equal values per weight.
 
     Parameters
     ----------

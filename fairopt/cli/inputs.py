@@ -54,7 +54,10 @@ _OPTIONS: dict[str, Any] = {
     "tasks": Annotated[
         str | None,
         _option(
-            "--tasks", "Kubernetes, Slurm, ClusterData: one user with 'mean' requests, or one user per 'shape'.", "HOW"
+            "--tasks",
+            "Kubernetes, Slurm, ClusterData: one user per owner and kind of task with its 'mean' request, or one per "
+            "distinct request ('shapes').",
+            "HOW",
         ),
     ],
     "at": Annotated[int | None, _option("--at", "ClusterData: time of the snapshot, in microseconds.", "TIME")],

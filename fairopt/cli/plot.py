@@ -29,7 +29,8 @@ PLOT = """Draw the answers of policies in one picture, with a panel for each pol
   shares       shares of each resource by user, stacked
   dominant     dominant shares of users, sorted
   utilisation  use of each resource, by class of servers
-  prices       the price of each resource, in % of the highest
+  prices       the price of the whole capacity of each resource, in % of
+               the highest
   demands      two resources: users' demands as lines, and how the
                allocation fills the capacities
   region       two users: the feasible region of their tasks, and the

@@ -179,5 +179,5 @@ def _table(found: Mapping[str, dict[str, Any]]) -> Table:
     best = [Column("wrong pairs", numbers([row["wrong_pairs"] for row in rows]))]
     best.append(Column("points", numbers([len(row["best"]) for row in rows])))
     best += [Column(name, [f"{row['best_point'][k]:g}" for row in rows]) for k, name in enumerate(("beta", "lam"))]
-    title = "People compatible with some point of the grid, and the point that fits them best"
+    title = "People compatible with some point of the grid, and a point that fits them best"
     return Table(title, Column("question", names, right=False), [columns, best])

@@ -17,12 +17,13 @@ from fairopt.properties.prove.proof import Proof, ProofReport
 from fairopt.properties.prove.prove import prove as by_machine
 from fairopt.report import files
 
-PROVE = """Prove that a property holds on all pools of a given size, or find a counterexample.
+PROVE = """Prove that a property holds on all pools with M resources, or find a counterexample.
 
-An SMT solver (z3, and cvc5 with --cross-check) searches for real demands that violate the property. If there are \
-none, the property is proved for all demands and, unless --users is given, for any number of users. A counterexample \
-is checked by an independent computation. For your own blocks the proof relies on the conditions that they state; \
-these are tested on random pools. Needs pip install 'fairopt\\[prove]'.
+The SMT solver z3 searches for real demands that violate the property. If there are none, the property is proved for \
+all positive demands (with --zeros also zero ones) and, unless --users is given, for any number of users. With \
+--cross-check cvc5 checks the proof. A counterexample is checked by an independent computation. For your own blocks \
+the proof relies on the conditions that they state; these are tested on random pools. Needs \
+pip install 'fairopt\\[prove]'.
 
 Properties: pareto (pe), sharing-incentive (si), envy-free (ef), strategy-proof (sp), strategy-proof-boosting \
 (sp-boosting), bottleneck (bf), population-monotone (pm), resource-monotone (rm).

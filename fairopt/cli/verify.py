@@ -16,7 +16,7 @@ from fairopt.proofs import verify as checker
 from fairopt.report import files
 from fairopt.runtime.clock import checked
 
-VERIFY = """Check saved allocations in exact arithmetic, without a solver.
+VERIFY = """Check saved allocations by arithmetic alone, without a solver.
 
 The check reads only the file. It confirms capacities, limits and constraints in exact fractions, and uses the prices \
 in the file to bound every other allocation. It is one Python file, fairopt/proofs/verify.py, which needs only the \

@@ -225,8 +225,8 @@ class Scheduler:
 
     Notes
     -----
-    *Ties* go to the user who submitted first; a user's tasks start in the order of submission. Shares that agree to 36
-    bits are equal.
+    *Ties* go to the user who submitted first; a user's tasks start in the order of submission, except that ``"skip"``
+    passes over those that fit nowhere. Shares that agree to 36 bits are equal.
 
     *Cost:* O(log n) per decision and per user whose task fits nowhere, which is tried again only on servers where tasks
     end; plus a pass over the servers.

@@ -27,9 +27,9 @@ TITLE = "price of the whole capacity\n(% of the highest)"
 class PriceBars(Picture):
     """Bars by resource, or coloured cells where there are several classes of servers.
 
-    A price per core and one per GiB cannot be compared. All numbers are therefore prices of the whole capacity, in
-    percent of the highest. Where one unit less costs more than one unit more is worth, both are shown, as ``0 to 50``,
-    and the bar is lighter between them.
+    A price per core and one per GiB cannot be compared. Lengths, colours and their numbers are therefore prices of the
+    whole capacity, in percent of the highest; the price per unit is below the name of a resource. Where one unit less
+    costs more than one unit more is worth, both are shown, as ``0 to 50``, and the bar is lighter between them.
     """
 
     what = "prices"

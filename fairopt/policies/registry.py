@@ -108,7 +108,7 @@ def named_policy(text: str) -> Any:
     Raises
     ------
     InvalidBlock
-        If the name or a parameter is unknown.
+        If the name is unknown, or its parameters do not fit.
 
     Examples
     --------

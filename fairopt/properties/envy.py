@@ -199,7 +199,7 @@ class _Group:
 
 
 def _sets(allocation: Allocation, counting: Counting) -> tuple[Bool, Indices] | None:
-    """Distinct sets of eligible servers (n_sets, n_servers), and that of each user; None if bundles differ by server.
+    """Distinct sets of eligible servers (n_sets, n_servers), and that of each user; None if a bundle's server matters.
 
     Otherwise a user could run the other's tasks on its own servers, wherever they are.
     """

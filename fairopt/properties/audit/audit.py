@@ -64,7 +64,7 @@ ENOUGH = 500  # instances tried even if the first is a counterexample, for meani
 CHUNK = 0.25  # seconds between two checks of the clock
 LARGEST_CHUNK = 2048
 ATTEMPTS = 4  # candidates that are shrunk and verified before the search goes on
-FIRST = 16  # a shape is dropped if the mechanism is undefined for so many of its pools
+FIRST = 16  # a shape is dropped if the mechanism is undefined for all of its first pools, at least so many
 SHOWN_FAULTS = 5
 TRIES, FEW_TRIES = 60, 12  # false reports of each user on each instance; the fewer if an instance takes SLOW seconds
 SLOW = 0.02
@@ -635,7 +635,7 @@ def sentence_of(policy: Any, case: Counterexample) -> str | None:
 def search_instance(
     policy: Any, name: str, instance: Instance, positive: bool, seed: int, budget: int | None = None
 ) -> Witness | Unconfirmed | Exception | None:
-    """A witness that a property fails on one instance on any number of servers; None if it holds.
+    """A witness that a property fails on one instance on any number of servers; None if none is found.
 
     An exception of the mechanism is returned. There is a witness only if a second answer agrees, by another solver or
     by a second run, and the margin exceeds what the gaps leave open. ``positive``, ``seed`` and ``budget`` are those of

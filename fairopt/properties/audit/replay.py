@@ -44,8 +44,8 @@ class Replayed:
 
     property: str  # canonical name
     mechanism: str
-    refutes: bool  # whether the property still fails
-    margin: float  # the violation after numerical errors are deducted; at most 0 if the property holds
+    refutes: bool  # whether the property still fails on the instance
+    margin: float  # the violation after numerical errors are deducted; at most 0 if it does not fail there
     saved: float  # the margin in the file
     verified: str  # the method of verification
     instance: Instance

@@ -94,7 +94,7 @@ class Counterexample:
 
 @dataclass(frozen=True)
 class Recomputed:
-    """All optimal answers (of many, all vertices), and how they were found."""
+    """Answers that the notion allows (at least one; of many in closed form, all vertices), and how they were found."""
 
     answers: tuple[ExactAnswer, ...]
     how: str

@@ -24,7 +24,7 @@ COLOUR_MAP = "Blues"  # a single hue, legible without colour vision
 
 @dataclass(frozen=True, eq=False)
 class Classes:
-    """The classes shown: names, server counts of shape (n_shown,), and total capacities of shape (n_shown, n_resources)."""
+    """The classes shown, with server counts of shape (n_shown,) and total capacities (n_shown, n_resources)."""
 
     instance: Instance
     shown: NDArray[np.int64]
@@ -76,7 +76,7 @@ def cells(ax: Any, percent: Float, texts: Sequence[Sequence[str]], classes: Clas
     shown = np.ma.masked_invalid(percent)
     image = ax.imshow(shown, cmap=shades, vmin=0, vmax=100, aspect="auto", interpolation="nearest")
     for (row, column), value in np.ndenumerate(percent):
-        number_in_cell(ax, column, row, texts[row][column], on_dark=value > 55)
+        number_in_cell(ax, column, row, texts[row][column], on_dark=bool(value > 55))
     fewer = "" if len(percent) == classes.n_classes else f": the {len(percent)} largest of {classes.n_classes:,}"
     ax.set_ylabel(f"servers (number){fewer}")
     ax.set_xticks(np.arange(percent.shape[1] - 1) + 0.5, minor=True)

@@ -15,7 +15,7 @@ __all__ = [
     "GREYS",
     "GROUP",
     "HATCHES",
-    "HELD",
+    "HELD_OPACITY",
     "NUMBER",
     "Inches",
     "amount",
@@ -47,7 +47,7 @@ COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F
 HATCHES = ("", "////", "....", "xxxx")
 GREYS = ("#5A5A5A", "#8C8C8C", "#B4B4B4", "#D2D2D2")
 GROUP = 0.84  # fraction of a group's width covered by its bars
-HELD = 0.35  # opacity of bars for units held but not used by tasks
+HELD_OPACITY = 0.35  # opacity of bars for units held but not used by tasks
 NUMBER = "number"  # gid of numbers in cells and above bars, which `fit_numbers` shrinks or hides
 LETTER, LINE = 0.72, 1.25  # width of a digit with its margin, and height of a line, relative to the font size
 LARGEST, SMALLEST = 8.0, 5.0  # font sizes of names and numbers in points
@@ -126,7 +126,7 @@ def lighter() -> Any:
     """The legend entry for units held but not used by tasks."""
     from matplotlib.patches import Patch
 
-    return Patch(color=GREYS[0], alpha=HELD, linewidth=0, label="lighter: held, but not\nused by tasks")
+    return Patch(color=GREYS[0], alpha=HELD_OPACITY, linewidth=0, label="lighter: held, but not\nused by tasks")
 
 
 def label_bars(ax: Any, bars: Any, percents: Iterable[float]) -> None:
@@ -157,9 +157,7 @@ def fit_numbers(ax: Any, room: Inches) -> None:
 def number_in_cell(ax: Any, column: int, row: int, text: str, on_dark: bool) -> None:
     """Write a number in a cell of a table; `fit_numbers` sets its size."""
     colour = "white" if on_dark else "black"
-    ax.text(
-        column, row, text, ha="center", va="center", fontsize=7, gid=NUMBER, in_layout=False, color=colour
-    )
+    ax.text(column, row, text, ha="center", va="center", fontsize=7, gid=NUMBER, in_layout=False, color=colour)
 
 
 def colour_bar(image: Any, ax: Any, figure: Any, title: str, **options: Any) -> None:

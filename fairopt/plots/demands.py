@@ -73,7 +73,7 @@ class DemandLines(Picture):
             order = np.argsort(np.arctan2(slopes[:, 1], slopes[:, 0]), kind="stable")
             corners = np.vstack([np.zeros(2), np.cumsum(held[order], axis=0)])
             pieces = list(np.stack([corners[:-1], corners[1:]], axis=1))
-            ax.plot(*corners.T, color="white", linewidth=4.0, zorder=2.5)  # a white margin separates the path from the rays
+            ax.plot(*corners.T, color="white", linewidth=4.0, zorder=2.5)  # sets the path off from the rays
             ax.add_collection(
                 LineCollection(pieces, colors=list(colours[order]), linewidths=2.4, linestyles=[DASHED], zorder=3),
                 autolim=False,

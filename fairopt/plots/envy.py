@@ -39,7 +39,7 @@ class EnvyMatrix(Picture):
         self._of = dict(zip(map(id, allocations) if allocations else [id(None)], found, strict=True))
         percents = [100 * e.matrix for e in found if e.matrix is not None]
         if len(percents) < len(found):
-            raise InvalidBlock(f"no envy matrix of {len(self.users):,} users to draw; .whom holds the user whom each user envies most")
+            raise InvalidBlock(f"no envy matrix of {len(self.users):,} users to draw; who envies whom most is in .whom")
         largest = max(float(p.max(initial=0.0)) for p in percents)
         smallest = min(float(p.min(initial=0.0)) for p in percents)
         widest = max(largest, -smallest)
@@ -67,7 +67,7 @@ class EnvyMatrix(Picture):
             for (j, k), value in np.ndenumerate(percent):
                 if j != k:
                     words = "0" if abs(value) < 0.5 else f"{value:+.0f}"
-                    number_in_cell(ax, k, j, words, on_dark=value > 0.5 * self.widest)
+                    number_in_cell(ax, k, j, words, on_dark=bool(value > 0.5 * self.widest))
         for axis in (ax.xaxis, ax.yaxis):
             axis.set_major_locator(MaxNLocator(5, integer=True))
         ax.set_xlabel("on what this user holds")

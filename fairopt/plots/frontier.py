@@ -16,7 +16,7 @@ def frontier(demands: Float, left: Float, limits: Float) -> Float:
     Demands have shape (2, n_servers, n_resources) and are infinite on servers where a user may not run; ``left`` is the
     capacity available to the two users. Feasible points lie to the left of and below the frontier.
 
-    On one server the region is a convex polygon. The region of all servers is the Minkowski sum of these polygons, whose
+    On one server the region is a convex polygon. The region of all servers is the Minkowski sum of these polygons. Its
     frontier consists of the edges of the summands, sorted by slope.
 
     Examples

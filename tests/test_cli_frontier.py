@@ -138,7 +138,7 @@ def test_resume_goes_on_after_ctrl_c(run: Any, monkeypatch: pytest.MonkeyPatch) 
         (["-f", "drf:", "--alpha", "1"], "it takes no parameter"),
         (["-f", "fds", "--alpha", "1", "--out", "f.txt"], "ends in .csv or .json"),
         (["-f", "fds", "--alpha", "1", "--plot", "f.doc"], "ends in .png"),
-        (["-f", "fds", "--alpha", "1", "--plot", "f.png", "--kind", "map"], "map' is of two parameters"),
+        (["-f", "fds", "--alpha", "1", "--plot", "f.png", "--kind", "map"], "map' needs two parameters"),
         (["-f", "fds", "--alpha", "1", "--plot", "f.png", "--kind", "bars"], "no kind of picture 'bars'"),
         (["-f", "fds", "--alpha", "1", "--of", "zz"], "of is 'zz'"),
         (["-f", "fds", "--alpha", "1", "-c", "Foo()"], "Foo"),

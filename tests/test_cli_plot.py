@@ -97,7 +97,7 @@ def test_two_users_are_chosen_by_axis(run: Any) -> None:
         (["--out", "a.gif"], "cannot write a.gif; give a name that ends in .png or .pdf or .svg"),
         (["--out", "nowhere/a.png"], "create the folder nowhere first"),
         (["--kind", "pries"], "did you mean 'prices'"),
-        (["--kind", "region"], "choose two of the 3, as --axis a --axis 'b b', from 'a', 'b b'"),
+        (["--kind", "region"], "choose two of the 3, such as --axis a --axis 'b b', from 'a', 'b b'"),
         (["--kind", "region", "--axis", "a"], "two axes; give --axis twice"),
         (["--kind", "region", "--axis", "a", "--axis", "x"], "there is no 'x' among the users"),
         (["--kind", "shares", "--axis", "a"], "use --axis with region or demands"),

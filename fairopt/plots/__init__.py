@@ -1,16 +1,16 @@
 """Pictures of allocations with matplotlib (the extra ``plots``); no screen is needed.
 
-* `kinds`: the pictures by name, of an allocation, an instance, or several policies.
-* `shares`: stacked shares by resource. `dominant`: dominant shares, sorted. `envy`: the envy matrix.
+* `kinds`: selects a picture of an allocation, an instance or several policies by name.
+* `shares`: stacked shares by resource. `dominant`: sorted dominant shares. `envy`: the envy matrix.
 * `use_bars`: utilisation by class of servers. `price_bars`: prices of resources. `servers`: tasks and use by type.
-* `purchase_bars`: what more of each resource brings.
-* `demands`: demands in the plane of two resources. `region`: what two users can run, and where policies put them.
-* `frontier`: the corners of that region. `tradeoff`: pictures of a `Frontier`.
-* `timeline`: pictures of a `Timeline`, and of several side by side.
-* `survey`: people who answered a survey: compatible points of the plane, and tastes.
-* `panels`: one axes, or a panel for each policy: sizes, titles and legends.
-* `cells`: tables of coloured cells by class of servers. `layers`: which users have a colour of their own.
-* `common`: colours, numbers, names, fonts.
+* `purchase_bars`: additional tasks for more of each resource.
+* `demands`: demands in the plane of two resources. `region`: feasible tasks of two users, and points of policies.
+* `frontier`: computes the corners of that region. `tradeoff`: pictures of a `Frontier`.
+* `timeline`: pictures of one or several `Timeline` objects.
+* `survey`: pictures of a `Survey`: compatible people for each point of the plane, and preferences.
+* `panels`: lays out one axes, or a panel for each policy, with sizes, titles and legends.
+* `cells`: tables of coloured cells by class of servers. `layers`: selects the users that get a colour of their own.
+* `common`: shared colours, numbers, names and fonts.
 """
 
 from fairopt.plots.envy import envy_matrix

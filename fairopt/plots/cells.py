@@ -10,21 +10,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairopt.instance import Instance
-from fairopt.plots.common import NUMBER, Inches, shorter
+from fairopt.plots.common import Inches, number_in_cell, shorter
 from fairopt.server_sums import capacity_of, part_of, sum_by
 
 __all__ = ["Classes", "cells", "classes_of"]
 
 Float = NDArray[np.float64]
 
-MOST = 60  # classes in a picture; of more, those with the most servers
-NONE_THERE = "#DDDDDD"
-COLOUR_MAP = "Blues"  # one hue from light to dark, legible without colour vision
+MOST = 60  # classes shown: those with the most servers
+ZERO_CAPACITY = "#DDDDDD"
+COLOUR_MAP = "Blues"  # a single hue, legible without colour vision
 
 
 @dataclass(frozen=True, eq=False)
 class Classes:
-    """The shown classes: names, counts of shape (n_shown,) and units of all their servers (n_shown, n_resources)."""
+    """The classes shown, with server counts of shape (n_shown,) and total capacities (n_shown, n_resources)."""
 
     instance: Instance
     shown: NDArray[np.int64]
@@ -33,12 +33,12 @@ class Classes:
     capacities: Float
     n_classes: int
 
-    def add_up(self, by_row: Float) -> Float:
-        """Sums over the server rows of each shown class."""
+    def class_sums(self, by_row: Float) -> Float:
+        """Sums over the server rows of each class shown."""
         return sum_by(self.instance._server_classes, by_row)[self.shown]
 
     def part(self, units: Float) -> Float:
-        """Units by server row in percent of each shown class's capacity, NaN for zero capacity."""
+        """Units by server row as percentages of the capacity of each class shown; NaN for zero capacity."""
         return 100 * part_of(self.instance, self.instance._server_classes, units)[self.shown]
 
     def labels(self, between: str = " ", most: int = 30) -> list[str]:
@@ -56,37 +56,27 @@ class Classes:
 
 
 def classes_of(instance: Instance) -> Classes:
-    """Classes of identical servers, grouped by type; of more than 60, those with the most servers."""
-    alike = instance.merged()
-    shown = np.sort(np.argsort(-alike.counts, kind="stable")[:MOST])
-    names, types = list(alike.servers), alike.server_types
+    """Group identical servers into classes, sorted by type; of more than 60, keep those with the most servers."""
+    merged = instance.merged()
+    shown = np.sort(np.argsort(-merged.counts, kind="stable")[:MOST])
+    names, types = list(merged.servers), merged.server_types
     if types is not None:
         position = {kind: t for t, kind in enumerate(dict.fromkeys(types))}
         shown = np.array(sorted(shown.tolist(), key=lambda s: position[types[s]]))
         names = [name if kind == name else f"{kind}: {name}" for kind, name in zip(types, names, strict=True)]
     capacities = capacity_of(instance, instance._server_classes)[shown]
-    return Classes(instance, shown, tuple(names[s] for s in shown), alike.counts[shown], capacities, alike.n_servers)
+    return Classes(instance, shown, tuple(names[s] for s in shown), merged.counts[shown], capacities, merged.n_servers)
 
 
 def cells(ax: Any, percent: Float, texts: Sequence[Sequence[str]], classes: Classes) -> Any:
-    """A row of cells for each class, coloured from 0 to 100 percent; grey for zero capacity."""
+    """Draw a row of cells for each class, coloured from 0 to 100 percent; zero capacity is grey."""
     from matplotlib import colormaps
 
-    shades = colormaps[COLOUR_MAP].with_extremes(bad=NONE_THERE)
+    shades = colormaps[COLOUR_MAP].with_extremes(bad=ZERO_CAPACITY)
     shown = np.ma.masked_invalid(percent)
     image = ax.imshow(shown, cmap=shades, vmin=0, vmax=100, aspect="auto", interpolation="nearest")
     for (row, column), value in np.ndenumerate(percent):
-        ax.text(
-            column,
-            row,
-            texts[row][column],
-            ha="center",
-            va="center",
-            fontsize=7,
-            gid=NUMBER,
-            in_layout=False,
-            color="white" if value > 55 else "black",
-        )
+        number_in_cell(ax, column, row, texts[row][column], on_dark=bool(value > 55))
     fewer = "" if len(percent) == classes.n_classes else f": the {len(percent)} largest of {classes.n_classes:,}"
     ax.set_ylabel(f"servers (number){fewer}")
     ax.set_xticks(np.arange(percent.shape[1] - 1) + 0.5, minor=True)

@@ -1,4 +1,4 @@
-"""Colours, numbers, names and fonts that all pictures share."""
+"""Colours, numbers, names and fonts shared by all pictures."""
 
 from __future__ import annotations
 
@@ -15,13 +15,14 @@ __all__ = [
     "GREYS",
     "GROUP",
     "HATCHES",
-    "HELD",
-    "NOISE",
+    "HELD_OPACITY",
     "NUMBER",
     "Inches",
     "amount",
+    "bar_style",
     "check_axes",
     "colour",
+    "colour_bar",
     "cut",
     "escaped",
     "fall_back_fonts",
@@ -29,9 +30,9 @@ __all__ = [
     "label_bars",
     "lay_out",
     "lighter",
-    "look",
     "matplotlib_or_missing",
     "new_figure",
+    "number_in_cell",
     "plain",
     "shorter",
     "size_of",
@@ -45,12 +46,11 @@ Inches: TypeAlias = tuple[float, float]  # width and height
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442")
 HATCHES = ("", "////", "....", "xxxx")
 GREYS = ("#5A5A5A", "#8C8C8C", "#B4B4B4", "#D2D2D2")
-GROUP = 0.84  # part of a group's width that its bars take
-HELD = 0.35  # opacity of what is held beyond what tasks use
-NOISE = 1e-6  # relative to the largest: zero within the gap of a certificate (1e-6)
-NUMBER = "number"  # gid of texts in cells and above bars, which get smaller or are hidden where they do not fit
-LETTER, LINE = 0.72, 1.25  # width of a digit, with room beside it, and height of a line, relative to a font's size
-LARGEST, SMALLEST = 8.0, 5.0  # points of names and numbers
+GROUP = 0.84  # fraction of a group's width covered by its bars
+HELD_OPACITY = 0.35  # opacity of bars for units held but not used by tasks
+NUMBER = "number"  # gid of numbers in cells and above bars, which `fit_numbers` shrinks or hides
+LETTER, LINE = 0.72, 1.25  # width of a digit with its margin, and height of a line, relative to the font size
+LARGEST, SMALLEST = 8.0, 5.0  # font sizes of names and numbers in points
 FONTS = (
     "Noto",
     "Source Han",
@@ -66,15 +66,15 @@ FONTS = (
 
 
 def matplotlib_or_missing() -> Any:
-    """The module `matplotlib.figure`; raises `MissingExtra` without it."""
+    """Import `matplotlib.figure`, or raise `MissingExtra`."""
     return optional("matplotlib.figure", "plots", "a picture")
 
 
 def new_figure(width: float, height: float) -> Any:
     """A figure of this size in inches, with constrained layout.
 
-    Where pyplot is in use, and in notebooks, it is the current figure of pyplot, which ``plt.savefig`` writes;
-    elsewhere it is not registered with pyplot.
+    If pyplot is loaded, or in a notebook, the figure becomes pyplot's current figure, which ``plt.savefig`` writes.
+    Otherwise it is not registered with pyplot.
     """
     figure = matplotlib_or_missing().Figure
     if "matplotlib.pyplot" in sys.modules or "ipykernel" in sys.modules:
@@ -85,15 +85,15 @@ def new_figure(width: float, height: float) -> Any:
 
 
 def lay_out(figure: Any) -> None:
-    """Apply the layout of a figure now, so that its axes can be measured."""
+    """Apply the layout of a figure now so that the sizes of its axes are known."""
     if (engine := figure.get_layout_engine()) is not None:
         engine.execute(figure)
 
 
 def check_axes(ax: Any) -> None:
-    """Refuse what is no matplotlib Axes."""
+    """Raise `InvalidBlock` unless ``ax`` is a matplotlib Axes."""
     if not hasattr(ax, "get_window_extent"):
-        raise InvalidBlock(f"ax={ax!r}; give matplotlib Axes, or leave ax out for a new figure")
+        raise InvalidBlock(f"ax={ax!r}; give a matplotlib Axes, or omit ax to draw on a new figure")
 
 
 def size_of(ax: Any) -> Inches:
@@ -106,31 +106,31 @@ def size_of(ax: Any) -> Inches:
 
 
 def plain(ax: Any) -> None:
-    """Remove the box around axes and shorten their ticks."""
+    """Remove the top and right spines and shorten the ticks."""
     ax.spines[["top", "right"]].set_visible(False)
     ax.tick_params(length=2, labelsize=8)
 
 
 def colour(k: int) -> str:
-    """The k-th colour; see `look` for a hatch that separates repeated colours."""
+    """The k-th colour; `bar_style` adds a hatch to repeated colours."""
     return COLOURS[k % len(COLOURS)]
 
 
-def look(k: int) -> dict[str, Any]:
-    """Colour and hatch of the k-th kind of bar."""
+def bar_style(k: int) -> dict[str, Any]:
+    """Colour and hatch of the k-th series of bars."""
     hatch = HATCHES[k // len(COLOURS) % len(HATCHES)]
     return {"facecolor": colour(k), "hatch": hatch, "edgecolor": "white", "linewidth": 0}
 
 
 def lighter() -> Any:
-    """The legend entry for lighter parts of bars."""
+    """The legend entry for units held but not used by tasks."""
     from matplotlib.patches import Patch
 
-    return Patch(color=GREYS[0], alpha=HELD, linewidth=0, label="lighter: held, but not\nused by tasks")
+    return Patch(color=GREYS[0], alpha=HELD_OPACITY, linewidth=0, label="lighter: held, but not\nused by tasks")
 
 
 def label_bars(ax: Any, bars: Any, percents: Iterable[float]) -> None:
-    """Write numbers above bars, and "none" for NaN."""
+    """Write percentages above bars, and "none" for NaN."""
     words = ["none" if math.isnan(x) else f"{x:.0f}" for x in percents]
     for text in ax.bar_label(bars, words, padding=1, fontsize=7, color="#505050", gid=NUMBER):
         if text.get_text() == "none":
@@ -138,7 +138,7 @@ def label_bars(ax: Any, bars: Any, percents: Iterable[float]) -> None:
 
 
 def amount(value: float, digits: int = 3) -> str:
-    """A number as short text, as ``330``, ``0.0045`` or ``2.1e-5``."""
+    """Format a number briefly, such as ``330``, ``0.0045`` or ``2.1e-5``."""
     if value == 0 or 1e-3 <= abs(value) < 1e5:
         return f"{value:,.0f}" if abs(value) >= 10 ** (digits - 1) else f"{value:.{digits}g}"
     mantissa, exponent = f"{value:.{digits - 1}e}".split("e")
@@ -146,7 +146,7 @@ def amount(value: float, digits: int = 3) -> str:
 
 
 def fit_numbers(ax: Any, room: Inches) -> None:
-    """Set the largest font size at which all numbers fit into this room each, or hide them."""
+    """Set the largest font size at which every number fits into a space of this size, or hide the numbers."""
     numbers = [text for text in ax.texts if text.get_gid() == NUMBER]
     longest = max((len(text.get_text()) for text in numbers), default=1)
     points = min(LARGEST, 72 * room[1] / LINE, 72 * room[0] / (LETTER * max(longest, 1)))
@@ -154,21 +154,35 @@ def fit_numbers(ax: Any, room: Inches) -> None:
         text.set(fontsize=max(points, SMALLEST), visible=points >= SMALLEST)
 
 
+def number_in_cell(ax: Any, column: int, row: int, text: str, on_dark: bool) -> None:
+    """Write a number in a cell of a table; `fit_numbers` sets its size."""
+    colour = "white" if on_dark else "black"
+    ax.text(column, row, text, ha="center", va="center", fontsize=7, gid=NUMBER, in_layout=False, color=colour)
+
+
+def colour_bar(image: Any, ax: Any, figure: Any, title: str, **options: Any) -> None:
+    """Add a colour bar without an outline."""
+    bar = figure.colorbar(image, ax=ax, aspect=30, **options)
+    bar.set_label(title, fontsize=8)
+    bar.ax.tick_params(labelsize=8, length=2)
+    bar.outline.set_visible(False)
+
+
 # -- names ------------------------------------------------------------------------------------------------------------
 
 
 def escaped(name: str) -> str:
-    """A name that matplotlib does not read as mathematics."""
+    """Escape dollar signs so that matplotlib does not parse a name as mathematics."""
     return name.replace("$", r"\$")
 
 
 def cut(name: str, most: int = 26) -> str:
-    """A name on one line, shortened and escaped."""
+    """Shorten a name to one line and escape it."""
     return escaped(shorter(name, most))
 
 
 def ticks_below(ax: Any, names: Sequence[str], width: float) -> None:
-    """Write names below axes of this width in inches: level, aslant, upright, or not all of them."""
+    """Label the x axis, of this width in inches; rotate names, or omit some, where they do not fit."""
     each = width / max(len(names), 1)
     letters = max((len(line) for name in names for line in name.split("\n")), default=0)
     slanted = each >= 0.25 * (1 + max((name.count("\n") for name in names), default=0))
@@ -185,19 +199,19 @@ def ticks_below(ax: Any, names: Sequence[str], width: float) -> None:
 
 
 def ticks_beside(ax: Any, names: Sequence[str], height: float) -> None:
-    """Write names left of axes of this height in inches, or not all of them."""
+    """Label the y axis, of this height in inches; omit some names where they do not fit."""
     points, step = _column(height / max(len(names), 1))
     ax.set_yticks(range(0, len(names), step), [escaped(name) for name in names[::step]], fontsize=points)
 
 
 def _column(each: float) -> tuple[float, int]:
-    """Font size of lines at this distance, and the step between lines that are shown."""
+    """Font size for lines ``each`` inches apart, and the step between the lines shown."""
     points = min(max(72 * each / LINE, SMALLEST), LARGEST)
     return points, max(1, math.ceil(LINE * points / 72 / max(each, 1e-9)))
 
 
 def fall_back_fonts(figure: Any) -> None:
-    """Let texts in other scripts fall back to installed fonts that may have their letters."""
+    """Let texts in non-Latin scripts fall back to installed fonts that may cover them."""
     from matplotlib.font_manager import get_font_names
     from matplotlib.text import Text
 

@@ -1,4 +1,4 @@
-"""Demands as lines in the plane of two resources, and the path of an allocation."""
+"""Demands as rays in the plane of two resources, and the path of an allocation."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ __all__ = ["DemandLines"]
 Float = NDArray[np.float64]
 
 DASHED = (0, (2.5, 1.0))
-STROKES = ("-", (0, (6, 2)), (0, (1, 1)), (0, (6, 1.5, 1, 1.5)))  # as hatches, for users whose colours repeat
+STROKES = ("-", (0, (6, 2)), (0, (1, 1)), (0, (6, 1.5, 1, 1.5)))  # distinguish repeated colours, as hatches do for bars
 
 
 class DemandLines(Picture):
-    """The box of capacities, a line for each user, and the path of what users hold, one after the other.
+    """The box of total capacities, a ray for each user, and the cumulative path of what users hold.
 
-    As in Fig. 2 (top) of Joe-Wong et al. (2013). The box is the capacity of all servers together. Each user's line has
-    the ratio of its demands as its slope and ends where the user alone would fill the box. The dashed path adds up what
-    an allocation gives, users with the flattest lines first: it is straight where all users are alike. Where demands
-    differ by server, slopes are those of what users hold, or without an allocation of the tasks that take the least.
+    As in Fig. 2 (top) of Joe-Wong et al. (2013). The slope of a user's ray is the ratio of its demands; the ray ends
+    where the user alone would exhaust the total capacity of one of the two resources. The dashed path adds up what
+    users hold under an allocation, in increasing order of slope; it is straight if all slopes are equal. If demands
+    differ by server, slopes are those of what users hold, or without an allocation those of each user's cheapest tasks.
     """
 
     size = (2.9, 2.7)
@@ -42,14 +42,14 @@ class DemandLines(Picture):
         self.box = instance.total_capacities[self.two]
 
     def draw(self, ax: Any, allocation: Allocation | None) -> None:
-        """The box, the lines, and the path where there is an allocation."""
+        """Draw the box, the rays, and the path of an allocation."""
         from matplotlib.collections import LineCollection
         from matplotlib.patches import Rectangle
 
         instance, box = self.instance, self.box
         held = np.zeros((instance.n_users, 2)) if allocation is None else held_units(allocation)[:, self.two]
         slopes = self._slopes(allocation)
-        ends = _to_the_box(slopes, box)
+        ends = _ray_ends(slopes, box)
         colours = np.empty(instance.n_users, dtype=object)
         for layer in self.layers:
             colours[layer.users] = layer.colour
@@ -73,7 +73,7 @@ class DemandLines(Picture):
             order = np.argsort(np.arctan2(slopes[:, 1], slopes[:, 0]), kind="stable")
             corners = np.vstack([np.zeros(2), np.cumsum(held[order], axis=0)])
             pieces = list(np.stack([corners[:-1], corners[1:]], axis=1))
-            ax.plot(*corners.T, color="white", linewidth=4.0, zorder=2.5)  # apart from the lines below
+            ax.plot(*corners.T, color="white", linewidth=4.0, zorder=2.5)  # sets the path off from the rays
             ax.add_collection(
                 LineCollection(pieces, colors=list(colours[order]), linewidths=2.4, linestyles=[DASHED], zorder=3),
                 autolim=False,
@@ -87,7 +87,7 @@ class DemandLines(Picture):
         plain(ax)
 
     def _slopes(self, allocation: Allocation | None) -> Float:
-        """Units of the two resources in the proportion of each user's line."""
+        """A direction in the plane of the two resources for each user, in units."""
         if self.instance.demands.ndim == 3 and allocation is not None:
             return np.asarray(held_units(allocation)[:, self.two])
         units = self.instance._cheapest_ratios[:, self.two] * self.box
@@ -113,8 +113,8 @@ def _stroke(layer: Layer) -> Any:
     return STROKES[HATCHES.index(layer.hatch)]
 
 
-def _to_the_box(slopes: Float, box: Float) -> Float:
-    """Points where rays from the origin leave the box; the origin for users that need neither resource."""
+def _ray_ends(slopes: Float, box: Float) -> Float:
+    """Where rays from the origin leave the box; the origin for users that need neither resource."""
     with np.errstate(divide="ignore", invalid="ignore"):
         reach = np.where(slopes > 0, box / slopes, np.inf).min(axis=1, initial=np.inf)
     return slopes * np.where(np.isfinite(reach), reach, 0.0)[:, None]

@@ -11,18 +11,19 @@ from numpy.typing import NDArray
 from fairopt.allocation import Allocation
 from fairopt.blocks.shares import DominantShare
 from fairopt.instance import Instance
-from fairopt.plots.common import COLOURS, NOISE, NUMBER, Inches, plain, shorter
+from fairopt.plots.common import COLOURS, NUMBER, Inches, plain, shorter
 from fairopt.plots.panels import Picture
+from fairopt.tolerances import GAP_TOLERANCE
 
 __all__ = ["DominantShares"]
 
-NAMED = 30  # users up to whom each has a bar and its name
+NAMED = 30  # most users with a bar and a name each
 DECADES = 100.0  # ratio of the largest to the smallest positive share above which the axis is logarithmic
 TITLE = "dominant share per weight (%)"
 
 
 class DominantShares(Picture):
-    """Bars by name for up to 30 users, a curve for more; the order of names is that of the first allocation."""
+    """Bars by user for up to 30 users, in the order of the first allocation; a curve for more."""
 
     what = "dominant shares"
 
@@ -32,17 +33,17 @@ class DominantShares(Picture):
         self.few = instance.n_users <= NAMED
         self.order = np.argsort(shares[0], kind="stable")
         self.largest = max(float(s.max(initial=0.0)) for s in shares)
-        smallest = min(float(s[s > NOISE * self.largest].min(initial=np.inf)) for s in shares)
+        smallest = min(float(s[s > GAP_TOLERANCE * self.largest].min(initial=np.inf)) for s in shares)
         self.from_log = smallest if self.largest > DECADES * smallest else None
         self.limited = any(_done(a).any() for a in allocations)
         self.size = (2.6, 0.2 * max(instance.n_users, 4)) if self.few else (2.9, 2.7)
         self.beside = [shorter(instance.users[j], 30) for j in self.order] if self.few else ()
 
     def draw(self, ax: Any, allocation: Allocation | None) -> None:
-        """The bars with their numbers, or the curve."""
+        """Draw the bars with their numbers, or the curve."""
         assert allocation is not None
         shares = _shares(allocation)
-        shares[shares <= NOISE * self.largest] = 0.0
+        shares[shares <= GAP_TOLERANCE * self.largest] = 0.0
         order = self.order if self.few else np.argsort(shares, kind="stable")
         colours = np.where(_done(allocation)[order], COLOURS[4], COLOURS[0])
         at = np.arange(self.instance.n_users)
@@ -50,14 +51,14 @@ class DominantShares(Picture):
             bars = ax.barh(at, shares[order], color=colours, height=0.75)
             ax.bar_label(bars, self._numbers(shares[order]), padding=2, fontsize=7, color="#404040", gid=NUMBER)
             ax.set_xlabel(TITLE)
-            ax.set_xlim(0, 1.2 * self.largest or 1.0)  # with room for the numbers
+            ax.set_xlim(0, 1.2 * self.largest or 1.0)  # leaves space for the numbers
             ax.set_ylim(-0.6, max(len(at), 1) - 0.4)
         else:
             ax.scatter(at, shares[order], c=colours, s=5, linewidths=0)
             ax.set_xlabel(f"{self.instance.n_users:,} users, smallest first")
             ax.set_ylabel(TITLE)
             ax.margins(x=0.01)
-            if self.from_log is not None:  # zeros stay in sight, unlike on a "log" scale
+            if self.from_log is not None:  # shows zeros, unlike a "log" scale
                 ax.set_yscale("symlog", linthresh=self.from_log)
                 ax.yaxis.set_major_formatter("{x:g}")
             ax.set_ylim(bottom=0 if self.from_log is None else -self.from_log / 4)
@@ -65,17 +66,17 @@ class DominantShares(Picture):
         plain(ax)
 
     def _numbers(self, shares: NDArray[np.float64]) -> list[str]:
-        """Shares with as many decimals as give the largest one three digits, but at most four."""
+        """Format shares with the decimals that give the largest one three digits, at most four decimals."""
         decimals = int(np.clip(2 - np.floor(np.log10(self.largest or 1.0)), 0, 4))
         least = 10.0**-decimals
         return [f"<{least:g}" if 0 < x < least / 2 else f"{x:.{decimals}f}" if x else "0" for x in shares.tolist()]
 
     def room(self, size: Inches) -> Inches:
-        """Room beside each bar."""
+        """The space beside each bar."""
         return size[0], size[1] / max(len(self.beside), 1)
 
     def handles(self) -> list[Any]:
-        """Users that want more and users that run all their tasks, where there are any."""
+        """The two colours, if some user runs all its tasks."""
         from matplotlib.patches import Patch
 
         words = ("wants more", "runs all its tasks")
@@ -88,4 +89,4 @@ def _shares(allocation: Allocation) -> NDArray[np.float64]:
 
 
 def _done(allocation: Allocation) -> NDArray[np.bool_]:
-    return np.asarray(allocation.tasks >= allocation.instance.task_limits * (1 - NOISE))
+    return np.asarray(allocation.tasks >= allocation.instance.task_limits * (1 - GAP_TOLERANCE))

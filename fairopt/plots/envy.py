@@ -9,24 +9,25 @@ import numpy as np
 
 from fairopt.allocation import Allocation
 from fairopt.errors import InvalidBlock
-from fairopt.plots.common import NOISE, NUMBER, Inches, shorter
+from fairopt.plots.common import Inches, number_in_cell, shorter
 from fairopt.plots.panels import Picture, one
 from fairopt.properties.envy import WHOLE, Envy
+from fairopt.tolerances import GAP_TOLERANCE
 
 __all__ = ["EnvyMatrix", "check_users", "envy_matrix"]
 
-NAMED = 30  # users up to whom each has its name at the axes, and 12 its number in the cell
-NUMBERED = 12
+NAMED = 30  # most users with names at the axes
+NUMBERED = 12  # most users with numbers in the cells
 NONE = "no user envies another"
-MOST = 100.0  # percent at the ends of the scale; no entry is below -100, and 6,000 was seen
+MOST = 100.0  # largest percentage on the scale; entries are at least -100 and have reached 6,000
 SHADES = ((0.0, "#DCE6EE"), (0.5, "#FFFFFF"), (0.6, "#FDD0A2"), (0.8, "#E6700F"), (1.0, "#8C2D04"))
 
 
 class EnvyMatrix(Picture):
     """A cell for each pair of users, with one scale for all panels.
 
-    Orange where the row's user would run more tasks on what the column's user holds, white at zero, pale blue where it
-    would run less.
+    A cell is orange if the row's user would run more tasks on the bundle of the column's user, white if equally many,
+    and pale blue if fewer.
     """
 
     what = "envy"
@@ -42,7 +43,7 @@ class EnvyMatrix(Picture):
         largest = max(float(p.max(initial=0.0)) for p in percents)
         smallest = min(float(p.min(initial=0.0)) for p in percents)
         widest = max(largest, -smallest)
-        self.widest = min(widest, MOST) if widest > 100 * NOISE else 1.0
+        self.widest = min(widest, MOST) if widest > 100 * GAP_TOLERANCE else 1.0
         self.scale_beyond = largest > MOST
         n = len(self.users)
         side = 0.32 * max(n, 5) if n <= NUMBERED else 0.2 * n if n <= NAMED else 3.6
@@ -51,7 +52,7 @@ class EnvyMatrix(Picture):
             self.below = self.beside = [shorter(user, 18) for user in self.users]
 
     def draw(self, ax: Any, allocation: Allocation | None) -> Any:
-        """White at zero, orange where there is envy, pale blue where a user would run less on the other's bundle."""
+        """Draw the cells, with numbers for up to 12 users."""
         from matplotlib.colors import LinearSegmentedColormap
         from matplotlib.ticker import MaxNLocator
 
@@ -66,17 +67,7 @@ class EnvyMatrix(Picture):
             for (j, k), value in np.ndenumerate(percent):
                 if j != k:
                     words = "0" if abs(value) < 0.5 else f"{value:+.0f}"
-                    ax.text(
-                        k,
-                        j,
-                        words,
-                        ha="center",
-                        va="center",
-                        fontsize=7,
-                        gid=NUMBER,
-                        in_layout=False,
-                        color="white" if value > 0.5 * self.widest else "black",
-                    )
+                    number_in_cell(ax, k, j, words, on_dark=bool(value > 0.5 * self.widest))
         for axis in (ax.xaxis, ax.yaxis):
             axis.set_major_locator(MaxNLocator(5, integer=True))
         ax.set_xlabel("on what this user holds")
@@ -85,19 +76,19 @@ class EnvyMatrix(Picture):
         return image
 
     def finding(self, allocation: Allocation | None) -> str:
-        """How many users envy another."""
-        number = len(self._of[id(allocation)].pairs(NOISE))
+        """The number of users that envy another."""
+        number = len(self._of[id(allocation)].pairs(GAP_TOLERANCE))
         return f"{number:,} of {len(self.users):,} users env{'ies' if number == 1 else 'y'} another" if number else NONE
 
     def room(self, size: Inches) -> Inches:
-        """Room in each cell."""
+        """The size of a cell."""
         return size[0] / len(self.users), size[1] / len(self.users)
 
 
 def check_users(n_users: int) -> None:
-    """Refuse a matrix of no user, or of too many."""
+    """Raise `InvalidBlock` for no users, or for too many."""
     if not 1 <= n_users <= WHOLE:
-        raise InvalidBlock(f"no envy matrix of {n_users:,} users to draw; there is one of 1 to {WHOLE:,} users")
+        raise InvalidBlock(f"no envy matrix of {n_users:,} users to draw; give an instance with 1 to {WHOLE:,} users")
 
 
 def envy_matrix(found: Envy, ax: Any = None) -> Any:

@@ -1,4 +1,4 @@
-"""The kinds of pictures by name: of one allocation, of an instance, of policies side by side."""
+"""Selects a picture of an allocation, an instance or several policies by name."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ from fairopt.properties.envy import envy
 __all__ = ["KINDS", "PLANES", "check", "comparison", "draw"]
 
 KINDS = {
-    "shares": "shares of each resource by user, stacked",
-    "dominant": "dominant shares of users, sorted",
-    "utilisation": "the part of each resource in use, by class of servers",
-    "prices": "what more of each resource is worth, by class of servers",
-    "demands": "the plane of two resources: users' demands as lines, and how the allocation fills the box",
-    "region": "the plane of two users: the tasks that fit together, and the points of policies",
-    "envy": "how many more tasks each user would run on what each other user holds",
-    "types": "tasks and the part of each resource in use, by type of server",
+    "shares": "stacked shares of each resource by user",
+    "dominant": "sorted dominant shares of users",
+    "utilisation": "utilisation of each resource, by class of servers",
+    "prices": "prices of resources, by class of servers",
+    "demands": "the plane of two resources: users' demands as rays, and the cumulative path of the allocation",
+    "region": "the plane of two users: the region of feasible tasks, and the points of policies",
+    "envy": "how many more tasks each user would run on the bundle of each other user",
+    "types": "tasks and utilisation of each resource, by type of server",
 }
-PLANES = {"demands": "resources", "region": "users"}  # what the axes are
+PLANES = {"demands": "resources", "region": "users"}  # what the axes stand for
 
 
 def check(
@@ -42,27 +42,27 @@ def check(
     resources: Two = None,
     how: Callable[[str, str], str] | None = None,
 ) -> None:
-    """Refuse what cannot be drawn before anything is solved; arguments are those of `draw`.
+    """Raise `InvalidBlock` if `draw` could not draw this kind of picture; nothing is solved.
 
-    ``how`` writes how two names are chosen, as an error says it.
+    ``how`` formats an example of a choice of two names for error messages.
 
     Examples
     --------
     >>> import fairopt as fo
     >>> check(fo.Instance([[1]], [2]), "demands")
     Traceback (most recent call last):
-    fairopt.errors.InvalidBlock: this picture has two resources at its axes, and the instance has 1
+    fairopt.errors.InvalidBlock: this picture has two resources on its axes, but the instance has 1
     """
     if kind not in KINDS:
         raise InvalidBlock(f"there is no kind of picture {kind!r}; {nearest(kind, KINDS)}")
-    asked = {"users": users, "resources": resources}
-    for what, names in asked.items():
+    chosen = {"users": users, "resources": resources}
+    for what, names in chosen.items():
         if names is not None and PLANES.get(kind) != what:
             right = next(k for k, w in PLANES.items() if w == what)
             raise InvalidBlock(f"kind={kind!r} takes no {what}=, which goes with kind={right!r}; leave it out")
     if kind in PLANES:
         what = PLANES[kind]
-        two_of(instance.users if what == "users" else instance.resources, asked[what], what, how)
+        two_of(instance.users if what == "users" else instance.resources, chosen[what], what, how)
     if kind == "envy":
         check_users(instance.n_users)
 
@@ -70,7 +70,7 @@ def check(
 def draw(
     subject: Allocation | Instance, kind: str = "shares", ax: Any = None, users: Two = None, resources: Two = None
 ) -> Any:
-    """A picture of one allocation, or (``demands`` and ``region``) of an instance without one; see `Allocation.plot`.
+    """A picture of an allocation or, for ``demands`` and ``region``, of an instance; see `Allocation.plot`.
 
     Examples
     --------
@@ -98,9 +98,9 @@ def comparison(
     resources: Two = None,
     size: Size | None = None,
 ) -> Any:
-    r"""A panel for each policy, with the same scales and colours and one legend; see `Comparison.plot`.
+    r"""A panel for each policy, with shared scales, colours and legend; see `Comparison.plot`.
 
-    ``size`` is that of a new figure in inches, (width, height), None for what its panels need.
+    ``size`` is that of a new figure in inches, (width, height); None fits the panels.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Colours of users, and sums over the users without a colour: the same in all panels of a picture."""
+"""Assigns colours to the largest users and groups the others, identically in all panels of a picture."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from fairopt.plots.common import COLOURS, GREYS, HATCHES, colour, escaped, short
 
 __all__ = ["Layer", "by_largest", "by_size"]
 
-MOST = 10  # users with a colour of their own; the others share greys
+MOST = 10  # users with a colour each; the others are grey
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Layer:
 
 
 def by_size(users: Sequence[str], size: NDArray[np.float64], most: int = MOST) -> list[Layer]:
-    """Layers with colours for the ``most`` largest users, in the order of users, and a last one for all others.
+    """A coloured layer for each of the ``most`` largest users, in the order of users, and one for all others.
 
     Examples
     --------
@@ -42,7 +42,7 @@ def by_size(users: Sequence[str], size: NDArray[np.float64], most: int = MOST) -
     ['b', 'd', '2 others']
     """
     n = len(users)
-    most = n if n <= most + 1 else most  # one other would take as much room as its own name
+    most = n if n <= most + 1 else most  # a group of one would need a legend entry as well
     named = np.sort(np.argsort(-size, kind="stable")[:most])
     out = [
         Layer(shorter(users[j]), np.array([j]), colour(k), HATCHES[k // len(COLOURS)])
@@ -53,9 +53,9 @@ def by_size(users: Sequence[str], size: NDArray[np.float64], most: int = MOST) -
 
 
 def by_largest(instance: Instance, allocations: Iterable[Allocation]) -> list[Layer]:
-    """Layers with colours for users with the largest dominant shares under any of the allocations.
+    """A coloured layer for each user with one of the largest dominant shares under any of the allocations.
 
-    The others are added up by the resource that they need most of.
+    The other users are grouped by dominant resource.
     """
     shares = [a.share(DominantShare()) for a in allocations]
     largest = np.max(shares, axis=0) if shares else instance._cheapest_ratios.max(axis=1, initial=0.0)

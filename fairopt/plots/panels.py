@@ -1,4 +1,4 @@
-"""Pictures on one axes or on a panel for each policy: same scales, same colours, one legend."""
+"""Lays out pictures on one axes, or on a panel for each policy with shared scales, colours and legend."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from fairopt.instance import Instance
 from fairopt.plots.common import (
     Inches,
     check_axes,
+    colour_bar,
     escaped,
     fall_back_fonts,
     fit_numbers,
@@ -31,35 +32,35 @@ from fairopt.policy import Policy, label
 
 __all__ = ["LEGEND", "Picture", "Size", "Two", "given", "grow", "labels_outside", "many", "one", "panels_of", "two_of"]
 
-Size: TypeAlias = tuple[float | None, float | None]  # inches of a figure, None for what its panels need
-Two: TypeAlias = "Sequence[str] | None"  # names of the two users or resources at the axes
+Size: TypeAlias = tuple[float | None, float | None]  # width and height of a figure in inches; None fits the panels
+Two: TypeAlias = "Sequence[str] | None"  # names of the two users or resources on the axes
 
-PER_ROW = 4  # panels in a row
-WIDEST = 14.5  # inches of a row of panels, which fits a screen with a legend
-AROUND = (0.3, 0.9)  # least width and height of the labels of a panel
+PER_ROW = 4  # most panels in a row
+WIDEST = 14.5  # width in inches of a row of panels; with a legend it fits a screen
+AROUND = (0.3, 0.9)  # least width and height in inches of the labels of a panel
 LEGEND: dict[str, Any] = {"frameon": False, "fontsize": 8}
-TITLE = 0.08  # inches of a letter of a title
-NAMES = 3.0  # letters of a name for each inch of the width of a given figure, or of the height of a row of panels
+TITLE = 0.08  # width of a letter of a title in inches
+NAMES = 3.0  # letters of a name per inch of the width of a given figure, or of the height of a row
 
 
 class Picture(ABC):
-    """A kind of picture, with the sizes, colours and scales that its panels share."""
+    """A kind of picture, with the sizes, colours and scales shared by its panels."""
 
     instance: Instance
-    size: Inches  # between the axes of one panel
-    what: str  # the picture shows, for its title
-    below: Sequence[str] = ()  # names at the axis below
-    beside: Sequence[str] = ()  # names at the axis beside
+    size: Inches  # of the axes of one panel
+    what: str  # subject of the picture, for its title
+    below: Sequence[str] = ()  # names on the x axis
+    beside: Sequence[str] = ()  # names on the y axis
     together: bool = False  # one panel shows all allocations
-    scale_title: str = ""  # of the colour bar, where colours stand for numbers
-    scale_beyond: bool = False  # some numbers are larger than its end
+    scale_title: str = ""  # title of the colour bar, if there is one
+    scale_beyond: bool = False  # some numbers exceed the largest on the scale
 
     @abstractmethod
     def draw(self, ax: Any, allocation: Allocation | None) -> Any:
         """Draw on the axes; return the image that a colour bar explains, if any."""
 
     def room(self, size: Inches) -> Inches:
-        """Room for a number in a cell or above a bar of axes of this size."""
+        """The space for a number in a cell or above a bar, for axes of this size."""
         return size
 
     def finding(self, allocation: Allocation | None) -> str:
@@ -79,7 +80,7 @@ def one(picture: Picture, allocation: Allocation | None, ax: Any = None) -> Any:
 
 
 def many(picture: Picture, found: Mapping[str, Allocation], axes: Any = None, size: Size | None = None) -> list[Any]:
-    """Draw each allocation on its own panel, or all on one if the picture is ``together``.
+    """Draw each allocation on its own panel, or all on one panel if ``picture.together``.
 
     The legend goes beside the last of given axes. ``size`` is in inches, None for the preferred size.
     """
@@ -90,21 +91,21 @@ def many(picture: Picture, found: Mapping[str, Allocation], axes: Any = None, si
 
 
 def given(axes: Any, count: int, panels: str) -> list[Any]:
-    """The first ``count`` of some axes, or an error that says for which panels they are too few."""
+    """The first ``count`` of some axes; raise `InvalidBlock` if they are too few for ``panels``."""
     out = list(np.asarray(axes, dtype=object).ravel())
     if len(out) < count:
-        raise InvalidBlock(f"{len(out)} axes for {panels}; give one each")
+        raise InvalidBlock(f"{len(out)} axes for {panels}; give one for each panel")
     for ax in out[:count]:
         check_axes(ax)
     return out[:count]
 
 
 def two_of(
-    names: Sequence[str], asked: Sequence[str] | None, what: str, how: Callable[[str, str], str] | None = None
+    names: Sequence[str], chosen: Sequence[str] | None, what: str, how: Callable[[str, str], str] | None = None
 ) -> tuple[int, int]:
     """Positions of the two chosen users or resources (``what``), or of the only two.
 
-    ``how`` writes how two names are chosen, as an error says it; by default as ``users=('a', 'b')``.
+    ``how`` formats an example of a choice of two names for error messages; by default ``users=('a', 'b')``.
 
     Examples
     --------
@@ -112,21 +113,22 @@ def two_of(
     (2, 0)
     """
     if len(names) < 2:
-        raise InvalidBlock(f"this picture has two {what} at its axes, and the instance has {len(names)}")
+        raise InvalidBlock(f"this picture has two {what} on its axes, but the instance has {len(names)}")
     example = f"{what}=({names[0]!r}, {names[1]!r})" if how is None else how(names[0], names[1])
-    if asked is None:
+    if chosen is None:
         if len(names) > 2:
             some = ", ".join(map(repr, names[:10])) + (", ..." if len(names) > 10 else "")
             raise InvalidBlock(
-                f"this picture has two {what} at its axes; choose two of the {len(names):,}, as {example}, from {some}"
+                f"this picture has two {what} on its axes; "
+                f"choose two of the {len(names):,}, such as {example}, from {some}"
             )
         return 0, 1
-    if isinstance(asked, str) or len(asked) != 2 or asked[0] == asked[1]:
-        raise InvalidBlock(f"{what}={asked!r}; give two different names, as {example}")
-    for name in asked:
+    if isinstance(chosen, str) or len(chosen) != 2 or chosen[0] == chosen[1]:
+        raise InvalidBlock(f"{what}={chosen!r}; give two different names, such as {example}")
+    for name in chosen:
         if name not in names:
             raise InvalidBlock(f"there is no {name!r} among the {what}; {nearest(name, names)}")
-    return names.index(asked[0]), names.index(asked[1])
+    return names.index(chosen[0]), names.index(chosen[1])
 
 
 # -- pieces -----------------------------------------------------------------------------------------------------------
@@ -139,7 +141,7 @@ def _drawn(
     size: Size = (None, None),
     alone: bool = False,
 ) -> list[Any]:
-    """Draw allocations below their titles, on the given axes or on panels of a new figure."""
+    """Draw allocations with titles, on the given axes or on panels of a new figure."""
     count, columns = len(shown), 0
     if axes is None:
         columns = _columns(picture, count, size)
@@ -158,7 +160,8 @@ def _drawn(
     _scale(picture, next((image for image in images if image is not None), None), panels)
     if columns:
         labels_outside(panels, columns)
-    titles = {} if alone and panels[0].get_title() else dict(zip(panels, shown, strict=True))  # given axes may have one
+    # given axes keep their title
+    titles = {} if alone and panels[0].get_title() else dict(zip(panels, shown, strict=True))
     (wide, high), rows = figure.get_size_inches(), math.ceil(count / columns) if columns else 1
     for measured in (False,) if free else (False, True, True):  # the size of axes depends on that of their labels
         if measured:
@@ -176,7 +179,7 @@ def _drawn(
 
 
 def _columns(picture: Picture, count: int, size: Size) -> int:
-    """Number of panels in a row, for a given figure size the one that leaves them the most room."""
+    """The number of panels in a row; for a given figure size, the number that makes the panels largest."""
     (width, height), (wide, high) = picture.size, size
     if wide is None and high is None:
         most = min(max(int(WIDEST / (width + AROUND[0])), 1), PER_ROW)
@@ -198,7 +201,7 @@ def panels_of(figure: Any, count: int, columns: int, sharey: bool = True) -> lis
 
 
 def labels_outside(panels: Sequence[Any], columns: int) -> None:
-    """Keep tick labels at the left and at the bottom of a grid, and one label for all x axes and for all y axes."""
+    """Keep only the outer tick labels of a grid, with one label for all x axes and one for all y axes."""
     names = panels[-1].get_xlabel(), panels[0].get_ylabel()
     several = columns > 1, len(panels) > columns
     for write, name, many in zip((panels[0].figure.supxlabel, panels[0].figure.supylabel), names, several, strict=True):
@@ -211,7 +214,7 @@ def labels_outside(panels: Sequence[Any], columns: int) -> None:
 
 
 def _fit(picture: Picture, ax: Any, room: Inches, figure: Inches) -> None:
-    """Write names and numbers as axes of this size, and a row of the figure, have room for them."""
+    """Shorten and scale names and numbers to fit axes of size ``room`` and a row of the figure."""
     wide, high = (max(int(min(NAMES * side, 40)), 5) for side in figure)
     if picture.below:
         names = ["\n".join(shorter(line, high) for line in name.split("\n")) for name in picture.below]
@@ -225,7 +228,7 @@ def _fit(picture: Picture, ax: Any, room: Inches, figure: Inches) -> None:
 
 
 def grow(figure: Any, ax: Any, wanted: Size, columns: int, rows: int) -> None:
-    """Resize a figure so that its panels have the wanted size; None keeps a side."""
+    """Resize a figure so that its panels have the wanted size; None keeps a dimension."""
     if wanted == (None, None):
         return
     for _ in range(2 if len(figure.axes) > columns * rows else 1):  # the width of a colour bar depends on the panels
@@ -237,7 +240,7 @@ def grow(figure: Any, ax: Any, wanted: Size, columns: int, rows: int) -> None:
 
 
 def _title(ax: Any, words: Sequence[str], room: Inches) -> None:
-    """Set a title of as many sentences as fit above axes of this size, the first one always."""
+    """Set a title of the first sentence and as many others as fit above axes of this size."""
     points = 9.0 if room[0] >= 1.2 else 7.0
     letters = max(int(room[0] / TITLE * 9.0 / points), 6)
     lines: list[str] = []
@@ -253,7 +256,7 @@ def _sentence(words: str) -> str:
 
 
 def _titled(allocation: Allocation, name: str) -> str:
-    """The name of an allocation in titles: of an unnamed policy, its objective and constraints."""
+    """The name of an allocation in titles; an unnamed policy is described by its objective and constraints."""
     policy = allocation.policy
     if not isinstance(policy, Policy) or policy.name is not None or name != label(policy):
         return name
@@ -267,10 +270,10 @@ def _tasks(allocation: Allocation) -> str:
 
 
 def _figure_legend(figure: Any, handles: list[Any], size: Size) -> None:
-    """A legend at the right, or on top of a portrait figure; smaller where a given size requires it."""
+    """Add a legend at the right, or on top of a portrait figure, in a smaller font where a given size requires it."""
     lines = [line for handle in handles for line in handle.get_label().split("\n")]
     width, height = (side or math.inf for side in size)
-    longest, points = max(map(len, lines)) + 6, 8.0  # with the key
+    longest, points = max(map(len, lines)) + 6, 8.0  # with the space of the symbol
     where: dict[str, Any] = {"loc": "outside right center"}
     if size[1] is not None and height > figure.get_size_inches()[0]:
         columns = max(int(figure.get_size_inches()[0] / (0.6 * longest * points / 72)), 1)
@@ -283,7 +286,4 @@ def _figure_legend(figure: Any, handles: list[Any], size: Size) -> None:
 def _scale(picture: Picture, image: Any, panels: Sequence[Any]) -> None:
     if image is not None and picture.scale_title:
         beyond = "max" if picture.scale_beyond else "neither"
-        bar = panels[0].figure.colorbar(image, ax=list(panels), aspect=30, extend=beyond)
-        bar.set_label(picture.scale_title, fontsize=8)
-        bar.ax.tick_params(labelsize=8, length=2)
-        bar.outline.set_visible(False)
+        colour_bar(image, list(panels), panels[0].figure, picture.scale_title, extend=beyond)

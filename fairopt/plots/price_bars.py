@@ -13,9 +13,10 @@ from fairopt.blocks.algebra import only_term
 from fairopt.errors import InvalidBlock
 from fairopt.instance import Instance
 from fairopt.plots.cells import cells, classes_of
-from fairopt.plots.common import COLOURS, HELD, NOISE, NUMBER, Inches, amount, plain, shorter
+from fairopt.plots.common import COLOURS, HELD_OPACITY, NUMBER, Inches, amount, plain, shorter
 from fairopt.plots.panels import Picture
 from fairopt.policy import label
+from fairopt.tolerances import GAP_TOLERANCE
 
 __all__ = ["PriceBars"]
 
@@ -25,7 +26,7 @@ TITLE = "price of the whole capacity\n(% of the highest)"
 
 
 class PriceBars(Picture):
-    """Bars by resource, or coloured cells where there are several classes of servers.
+    """Bars by resource, or coloured cells for several classes of servers.
 
     A price per core and one per GiB cannot be compared. Lengths, colours and their numbers are therefore prices of the
     whole capacity, in percent of the highest; the price per unit is below the name of a resource. Where one unit less
@@ -37,7 +38,7 @@ class PriceBars(Picture):
     def __init__(self, instance: Instance, allocations: Sequence[Allocation]) -> None:
         if allocations and all(a.prices is None for a in allocations):
             names = ", ".join(dict.fromkeys(label(a.policy) for a in allocations))
-            fix = "prices come with divisible tasks of policies that are solved as one program, as drf, nash or"
+            fix = "policies solved as one optimisation problem with divisible tasks have prices, such as drf, nash or"
             raise InvalidBlock(f"no prices to draw: {names} has none; {fix} fds:alpha=1")
         self.instance = instance
         self.classes = classes_of(instance)
@@ -49,11 +50,11 @@ class PriceBars(Picture):
             self.beside = self.classes.labels()
             return
         self.size = (max(1.8, 0.6 * instance.n_resources), 2.4)
-        if len(allocations) == 1:  # panels have different prices
+        if len(allocations) == 1:  # the labels hold the prices, which differ between panels
             self.size = (max(1.8, 0.85 * instance.n_resources), 2.4)
             each = self._of_classes(np.asarray(allocations[0].prices))[0]
-            worth = np.nan_to_num(each) * instance.total_capacities
-            each = np.where(worth > NOISE * worth.max(initial=0.0), each, 0.0)
+            values = np.nan_to_num(each) * instance.total_capacities
+            each = np.where(values > GAP_TOLERANCE * values.max(initial=0.0), each, 0.0)
             units = instance.units or [None] * len(each)
             self.below = [
                 f"{name}\n{amount(price, 2)} per {shorter(unit or 'unit', 10)}"
@@ -61,7 +62,7 @@ class PriceBars(Picture):
             ]
 
     def draw(self, ax: Any, allocation: Allocation | None) -> Any:
-        """Bars or cells with numbers; no colours to explain if no price is positive."""
+        """Draw bars or cells with numbers; return no image if no price is positive."""
         assert allocation is not None
         right = left = np.full(self.classes.capacities.shape, np.nan)
         if allocation.prices is not None and allocation.prices_left is not None:
@@ -69,7 +70,7 @@ class PriceBars(Picture):
             right, left = (self._of_classes(p) * total for p in (allocation.prices, allocation.prices_left))
         left = np.where(np.isfinite(left), np.fmax(left, right), right)
         highest = float(np.nan_to_num(left).max(initial=0.0)) or 1.0
-        low, high = (np.where(np.abs(p) <= NOISE * highest, 0.0, 100 * p / highest) for p in (right, left))
+        low, high = (np.where(np.abs(p) <= GAP_TOLERANCE * highest, 0.0, 100 * p / highest) for p in (right, left))
         words = self.finding(allocation)
         texts = [
             [self._text(*pair, bool(words)) for pair in zip(*rows, strict=True)]
@@ -79,7 +80,7 @@ class PriceBars(Picture):
         return None if words else image
 
     def _text(self, low: float, high: float, explained: bool) -> str:
-        """Percent for one more unit, and for one unit less where it differs; empty where a sentence explains it."""
+        """Percentages for one unit more and, if it differs, one unit less; empty if the title says why."""
         if explained and (np.isnan(low) or not self.bars):
             return ""
         if np.isnan(low):
@@ -88,26 +89,26 @@ class PriceBars(Picture):
         return f"{least} to {high:.0f}" if high - low > 0.5 else least
 
     def finding(self, allocation: Allocation | None) -> str:
-        """Why there are no prices, or why all are zero."""
+        """The reason if there are no prices or all are zero."""
         if allocation is None or allocation.prices is None:
             return "no prices"
         prices = np.nan_to_num(allocation.prices)[self.instance.capacities > 0]
         return "" if (prices > 0).any() else _why_zero(allocation)
 
     def room(self, size: Inches) -> Inches:
-        """Room above each bar, or in each cell."""
+        """The space above each bar, or the size of a cell."""
         return (size[0] / len(self.below), size[1]) if self.bars else self.classes.room(size, len(self.below))
 
     def _of_classes(self, by_row: Float) -> Float:
         """Mean prices of each class over its servers; NaN for zero capacity."""
         counts = self.instance.counts[:, None].astype(float)
-        mean = self.classes.add_up(by_row * counts) / self.classes.counts[:, None]
+        mean = self.classes.class_sums(by_row * counts) / self.classes.counts[:, None]
         return np.where(self.classes.capacities > 0, mean, np.nan)
 
     def _bars(self, ax: Any, low: Float, high: Float, texts: Sequence[str]) -> Any:
         at, low, high = np.arange(len(texts)), np.nan_to_num(low), np.nan_to_num(high)
         ax.bar(at, low, width=0.7, color=COLOURS[0])
-        top = ax.bar(at, high - low, bottom=low, width=0.7, color=COLOURS[0], alpha=HELD)
+        top = ax.bar(at, high - low, bottom=low, width=0.7, color=COLOURS[0], alpha=HELD_OPACITY)
         ax.bar_label(top, texts, padding=1, fontsize=8, color="#404040", gid=NUMBER)
         ax.set_xlim(-0.6, len(texts) - 0.4)
         ax.set_ylim(0, 110)
@@ -116,14 +117,14 @@ class PriceBars(Picture):
 
 
 def _why_zero(allocation: Allocation) -> str:
-    """A sentence on why all prices are zero."""
+    """A sentence that explains why all prices are zero."""
     limits, term = allocation.instance.task_limits, only_term(getattr(allocation.policy, "objective", None))
-    done = allocation.tasks >= limits * (1 - NOISE)
+    done = allocation.tasks >= limits * (1 - GAP_TOLERANCE)
     if done.all():
         return "all prices are zero: all tasks run"
     if term is None or not term.is_order:
         return "all prices are zero: more of one resource alone raises nothing"
     level = np.where(limits > 0, allocation.share(term.share) / allocation.instance.weights, np.inf)
-    lowest = level <= level.min() * (1 + NOISE)
+    lowest = level <= level.min() * (1 + GAP_TOLERANCE)
     why = "a task limit sets it" if done[lowest].any() else "more of one resource alone does not raise it"
     return f"all prices are zero: they are of the first level, and {why}"

@@ -1,4 +1,4 @@
-"""What more of each resource brings, as bars."""
+"""Additional tasks for more of each resource, as bars."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from fairopt.policy import label
 
 __all__ = ["purchases"]
 
-MOST = 12  # bars
+MOST = 12  # bars shown
 KINDS = ("purchases",)
 
 
 def purchases(
     sensitivity: Sensitivity, kind: str = "purchases", ax: Any = None, costs: Mapping[str, float] | None = None
 ) -> Any:
-    """Bars of the tasks that more of each resource brings, per 1 % of its capacity or per cost; the best 12.
+    """Bars of additional tasks per 1 % more of each resource, or per unit of cost, for the 12 best resources.
 
-    Beside each bar stand the tasks per unit, and up to how many units. See `Sensitivity.plot`.
+    The text beside each bar gives the tasks per unit and the range in units. See `Sensitivity.plot`.
 
     Examples
     --------
@@ -37,7 +37,7 @@ def purchases(
     known = [row for row in sensitivity.purchases(costs) if not row.reason]
     rows, fewer = known[:MOST], f" (the best {MOST} of {len(known):,})" if len(known) > MOST else ""
     if not rows:
-        raise InvalidBlock("there are no rates to draw; Sensitivity.capacities.reason says why")
+        raise InvalidBlock("there are no rates to draw; see Sensitivity.capacities.reason")
     names, values = [row.name for row in rows], [row.rate for row in rows]
     if ax is None:
         ax = new_figure(5.6, 1.1 + 0.34 * len(rows)).subplots()
@@ -59,7 +59,7 @@ def purchases(
 
 
 def _rate(row: Purchase) -> str:
-    """Tasks per unit, and up to how many units."""
+    """Tasks per unit, and the number of units for which the rate holds."""
     if row.tasks == 0:
         return "no tasks more"
     end = f", up to {amount(row.up_to)}" if math.isfinite(row.up_to) else ""

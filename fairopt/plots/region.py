@@ -1,4 +1,4 @@
-"""The tasks that two users can run together, and the points of policies."""
+"""The region of tasks that two users can run together, with the points of policies."""
 
 from __future__ import annotations
 
@@ -10,28 +10,29 @@ from numpy.typing import NDArray
 
 from fairopt.allocation import Allocation
 from fairopt.instance import Instance
-from fairopt.plots.common import NOISE, colour, cut, plain
+from fairopt.plots.common import colour, cut, plain
 from fairopt.plots.frontier import frontier
 from fairopt.plots.panels import Picture, Two, two_of
+from fairopt.tolerances import GAP_TOLERANCE
 
 __all__ = ["Region"]
 
 Float = NDArray[np.float64]
 
-# dashed, so that lines which coincide are both seen
+# dashes show both of two coinciding lines
 STROKES: tuple[Any, ...] = ("-", (0, (4, 1.5)), (0, (1.2, 1.2)), (0, (4, 1.2, 1.2, 1.2)))
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
-SAME = 1e-4  # of the picture: closer points share a marker
-BEYOND = 1.7  # limits of the axes relative to the region, so that lines are seen to meet the axes
+SAME = 1e-4  # relative to the region: closer points share a marker
+BEYOND = 1.7  # largest axis limits relative to the region, to show where lines meet the axes
 
 
 class Region(Picture):
     """Lines of full resources, the region between them, and a point for each allocation.
 
-    As in Fig. 2 (bottom) of Joe-Wong et al. (2013). On each line the units of a resource on all servers together are
-    used up. The shaded region is exact: on several servers it can be smaller than the lines say, since tasks do not
-    spread over servers; it keeps within task limits. With more than two users the others hold on each server what they
-    hold in the allocation (of an Instance: nothing). Where demands differ by server there are no such lines.
+    As in Fig. 2 (bottom) of Joe-Wong et al. (2013). On each line the total capacity of a resource is exhausted. The
+    shaded region is exact and respects task limits. On several servers it can be smaller than the lines suggest, since
+    a task cannot be split between servers. With more than two users, the others keep what they hold in the allocation
+    (for an Instance: nothing). There are no lines if demands differ by server.
     """
 
     what = "what two users can run"
@@ -41,7 +42,7 @@ class Region(Picture):
         self.instance = instance
         self.two = list(two_of(instance.users, users, "users"))
         self.found = dict(allocations)
-        self.together = instance.n_users == 2  # with more users, what the others hold depends on the policy
+        self.together = instance.n_users == 2  # otherwise what the other users hold depends on the policy
         capacity = instance.capacities * instance.counts[:, None]
         demands = np.where(instance.eligible[self.two, :, None], instance.per_server_demands[self.two], np.inf)
         shown = list(self.found.values())[: 1 if self.together else None]
@@ -55,7 +56,7 @@ class Region(Picture):
         self.view = 1.04 * np.where(meets <= BEYOND * self.reach, meets, 0.0).max(axis=0).clip(self.reach)
 
     def draw(self, ax: Any, allocation: Allocation | None) -> None:
-        """The region, its lines, and the points."""
+        """Draw the region, its lines, and the points."""
         k = 0 if allocation is None or self.together else self._keys.index(id(allocation))
         edge = self._edges[k]
         corners = np.vstack([[0.0, 0.0], edge])
@@ -105,7 +106,7 @@ class Region(Picture):
             made.append(Line2D([], [], color="#8C8C8C", linestyle=(0, (1, 1)), label="task limit"))
         if self.together or not self.found:
             for n, (names, point) in enumerate(self._points()):
-                at = ", ".join(f"{x:.4g}" for x in np.where(point > NOISE * self.reach, point, 0.0))
+                at = ", ".join(f"{x:.4g}" for x in np.where(point > GAP_TOLERANCE * self.reach, point, 0.0))
                 made.append(
                     Line2D(
                         [],
@@ -122,7 +123,7 @@ class Region(Picture):
         return made
 
     def _points(self) -> list[tuple[list[str], Float]]:
-        """Points of allocations, each with the names of all policies there."""
+        """Points of allocations, each with the names of its policies."""
         out: list[tuple[list[str], Float]] = []
         for name, allocation in self.found.items():
             point = allocation.tasks[self.two]
@@ -134,15 +135,15 @@ class Region(Picture):
         return out
 
     def _in_view(self, ends: Float) -> bool:
-        """Whether a line passes through the picture."""
+        """Whether a line is visible within the axis limits."""
         from matplotlib.path import Path
         from matplotlib.transforms import Bbox
 
         return bool(Path(ends).intersects_bbox(Bbox([[0.0, 0.0], self.view]), filled=False))
 
     def _full_lines(self, left: Float) -> list[tuple[int, Float]]:
-        """Each resource with the ends of the line on which all of its units are in use."""
-        if self.instance.demands.ndim == 3:  # demands depend on the server, so that there is no line
+        """Each resource with the ends of the line on which its total capacity is exhausted."""
+        if self.instance.demands.ndim == 3:  # demands depend on the server, so there is no single line
             return []
         usable = self.instance.eligible[self.two].any(axis=0)
         room = left[usable].sum(axis=0)

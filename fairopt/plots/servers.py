@@ -1,4 +1,4 @@
-"""Tasks and use of each type of server, policy beside policy."""
+"""Tasks and utilisation by type of server, with one bar per policy."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from fairopt.allocation import Allocation
 from fairopt.instance import Instance
 from fairopt.plots.common import (
     GROUP,
-    HELD,
+    HELD_OPACITY,
+    bar_style,
     cut,
     fall_back_fonts,
     lay_out,
     lighter,
-    look,
     new_figure,
     plain,
     shorter,
@@ -32,17 +32,17 @@ __all__ = ["server_types"]
 
 Float = NDArray[np.float64]
 
-BAR = 0.11  # inches of a bar
-NARROWEST = 0.55  # inches for the bars of one type, so that most names fit under them
+BAR = 0.11  # width of a bar in inches
+NARROWEST = 0.55  # least width in inches of the bars of one type, which most names fit below
 
 
 def server_types(
     instance: Instance, allocations: Mapping[str, Allocation], axes: Any = None, size: Size | None = None
 ) -> Any:
-    """A figure with panels of tasks per server and of the use of each resource, by type of server.
+    """A figure with panels for tasks per server and for the use of each resource, by type of server.
 
-    Of more than 20 types, those with the most servers are drawn. Where a policy decides bundles, what is held beyond
-    what tasks use is lighter.
+    Of more than 20 types, those with the most servers are drawn. If a policy determines bundles, units held but
+    not used by tasks are lighter.
 
     Examples
     --------
@@ -89,15 +89,15 @@ def server_types(
 
 
 def _bars(ax: Any, used: Mapping[str, Float], held: Mapping[str, Float]) -> None:
-    """Groups of bars by type; a type without any of the resource says so."""
+    """Draw groups of bars by type; label types that have none of the resource."""
     width = GROUP / len(used)
     at = np.arange(len(next(iter(used.values()))))
     for k, policy in enumerate(used):
         x, low = at + (k - (len(used) - 1) / 2) * width, np.nan_to_num(used[policy])
-        ax.bar(x, low, width=0.9 * width, label=policy, **look(k))
+        ax.bar(x, low, width=0.9 * width, label=policy, **bar_style(k))
         more = np.maximum(np.nan_to_num(held[policy]) - low, 0.0)
         if more.any():
-            ax.bar(x, more, bottom=low, width=0.9 * width, alpha=HELD, **look(k))
+            ax.bar(x, more, bottom=low, width=0.9 * width, alpha=HELD_OPACITY, **bar_style(k))
     for t in np.flatnonzero(np.isnan(next(iter(used.values())))):
         ax.text(t, 2, "none there", ha="center", va="bottom", fontsize=7, color="#8C8C8C")
     ax.set_xlim(-0.5, len(at) - 0.5)
@@ -112,4 +112,4 @@ def _bars(ax: Any, used: Mapping[str, Float], held: Mapping[str, Float]) -> None
 def _handles(found: Any) -> list[Any]:
     from matplotlib.patches import Patch
 
-    return [Patch(label=cut(p), **look(k)) for k, p in enumerate(found.tasks)] + [lighter()] * bool(found.bundles)
+    return [Patch(label=cut(p), **bar_style(k)) for k, p in enumerate(found.tasks)] + [lighter()] * bool(found.bundles)

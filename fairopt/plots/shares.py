@@ -1,4 +1,4 @@
-"""Shares of each resource by user, stacked."""
+"""Stacked shares of each resource by user."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ LEFT: dict[str, Any] = {
 
 
 class StackedShares(Picture):
-    """A bar for each resource, cut into the parts that users hold, as in Figs. 2 and 7 of Jiang and Wu (2021).
+    """A bar for each resource, divided into users' shares, as in Figs. 2 and 7 of Jiang and Wu (2021).
 
-    With more than ten users those with the largest dominant shares have a colour each, and the others are added up by
-    the resource that they need most of.
+    With more than ten users, those with the largest dominant shares have a colour each; the others are grouped by
+    dominant resource.
     """
 
     what = "shares of resources"
@@ -40,7 +40,7 @@ class StackedShares(Picture):
         self.below = [shorter(r, 18) for r in instance.resources]
 
     def draw(self, ax: Any, allocation: Allocation | None) -> None:
-        """The bars, with the percent in use above each."""
+        """Draw the bars with the percentage in use above each."""
         assert allocation is not None
         total = self.instance.total_capacities
         held = 100 * held_units(allocation) / np.where(total > 0, total, 1.0)
@@ -66,7 +66,7 @@ class StackedShares(Picture):
         plain(ax)
 
     def room(self, size: Inches) -> Inches:
-        """Room above each bar."""
+        """The space above each bar."""
         return size[0] / len(self.below), size[1]
 
     def handles(self) -> list[Any]:

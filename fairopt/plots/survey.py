@@ -1,4 +1,4 @@
-"""Surveys of preferences: compatible people over the (beta, lambda) plane, and what they ask for."""
+"""Pictures of surveys: compatible people over the (beta, lambda) plane, and their preferences."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairopt.errors import InvalidBlock, nearest
-from fairopt.plots.common import check_axes, colour, cut, fall_back_fonts, new_figure, plain
+from fairopt.plots.common import check_axes, colour, colour_bar, cut, fall_back_fonts, new_figure, plain
 from fairopt.plots.panels import LEGEND
 from fairopt.tradeoff.preferences import Survey
 
 __all__ = ["preferences", "questions"]
 
-LARGEST = 500.0  # square points of the largest bubble
+LARGEST = 500.0  # area of the largest bubble in square points
 SHADES = "Blues"
 
 
@@ -43,7 +43,7 @@ def preferences(survey: Survey, kind: str = "heat", ax: Any = None) -> Any:
 
 
 def questions(surveys: Mapping[str, Survey]) -> Any:
-    """A figure with a row for each question: compatible people, and what they ask for.
+    """A figure with a row for each question: compatible people, and their preferences.
 
     Examples
     --------
@@ -63,7 +63,7 @@ def questions(surveys: Mapping[str, Survey]) -> Any:
 
 
 def _heat(survey: Survey, ax: Any) -> None:
-    """The number of compatible people, the best point, and the edge of the Pareto-efficient region (beta > 0)."""
+    """Draw numbers of compatible people, the best point, and the boundary of Pareto efficiency (beta > 0)."""
     from matplotlib.ticker import MaxNLocator
 
     rows, columns = np.argsort(survey.betas), np.argsort(survey.lams)
@@ -79,14 +79,11 @@ def _heat(survey: Survey, ax: Any) -> None:
     ax.set_xlabel(r"$\beta$: type of fairness", fontsize=9)
     ax.set_ylabel(r"$\lambda$: emphasis on efficiency", fontsize=9)
     ax.tick_params(length=2, labelsize=8)
-    bar = ax.figure.colorbar(image, ax=ax, aspect=30, ticks=MaxNLocator(6, integer=True))
-    bar.set_label("compatible people", fontsize=8)
-    bar.ax.tick_params(labelsize=8, length=2)
-    bar.outline.set_visible(False)
+    colour_bar(image, ax, ax.figure, "compatible people", ticks=MaxNLocator(6, integer=True))
 
 
 def _edges(middles: NDArray[Any]) -> NDArray[Any]:
-    """Edges of cells around sorted numbers."""
+    """Edges of cells centred at sorted numbers."""
     if len(middles) == 1:
         return middles[0] + np.array([-0.5, 0.5])
     inner = (middles[1:] + middles[:-1]) / 2
@@ -94,7 +91,7 @@ def _edges(middles: NDArray[Any]) -> NDArray[Any]:
 
 
 def _clusters(survey: Survey, ax: Any) -> None:
-    """A bubble for each taste, its area the number of people, coloured by cluster."""
+    """Draw a bubble for each preference, with area proportional to the number of people, coloured by cluster."""
     tastes, first, people = np.unique(survey.tastes, axis=0, return_index=True, return_counts=True)
     cluster = survey.clusters()[0][first]
     for c in range(cluster.max() + 1):

@@ -1,4 +1,4 @@
-"""Pictures of timelines: what users hold, resources in use, waiting, and how far from fair, over time."""
+"""Pictures of timelines: shares, utilisation, waiting times, and distance from fair shares."""
 
 from __future__ import annotations
 
@@ -39,18 +39,18 @@ TIMELINE_KINDS = {
     "waiting": "tasks by waiting time (cumulative)",
     "distance": "the part of the fair shares that users do not have",
 }
-WIDTHS, HEIGHT = (5.6, 4.2, 3.4), 2.4  # inches of panels, by their number in a row
-BESIDE, ABOVE = 2.0, 0.4  # inches of a legend and of titles
-MOMENTS = 2_000  # at most, at which functions of time are drawn: an axes has fewer pixels
-NUMBERS = 4_000_000  # of a block of moments times users
-LINES = 6  # users with a line of their own
+WIDTHS, HEIGHT = (5.6, 4.2, 3.4), 2.4  # size of panels in inches; widths by the number of panels in a row
+BESIDE, ABOVE = 2.0, 0.4  # inches for a legend and for titles
+MOMENTS = 2_000  # most points of a curve; an axes has fewer pixels
+NUMBERS = 4_000_000  # largest moments times users of a block, to limit memory
+LINES = 6  # users with a line each
 RINGS: dict[str, Any] = {"marker": "o", "linestyle": "", "markersize": 4, "markerfacecolor": "none"}
-STYLES = ("-", "--", ":", "-.")  # of lines whose colours repeat
+STYLES = ("-", "--", ":", "-.")  # distinguish repeated colours
 DECADES = 100.0  # ratio of the largest to the median waiting time above which their axis is logarithmic
 
 
 def check_timelines(kind: str, between: ArrayLike | None = None) -> None:
-    """Refuse an unknown kind of picture, and a part of the time that is none, before anything runs.
+    """Raise `InvalidBlock` for an unknown kind of picture or an invalid ``between``; nothing is simulated.
 
     Examples
     --------
@@ -63,7 +63,7 @@ def check_timelines(kind: str, between: ArrayLike | None = None) -> None:
     if between is not None:
         ends = moments_of(between, "between")
         if len(ends) != 2 or not ends[0] < ends[1]:
-            raise InvalidBlock(f"between is {between!r}; give the first and the last moment, as (0, 60)")
+            raise InvalidBlock(f"between is {between!r}; give the first and the last moment, such as (0, 60)")
 
 
 def draw_timeline(timeline: Timeline, kind: str = "shares", ax: Any = None, between: Any = None) -> Any:
@@ -84,16 +84,16 @@ def draw_timelines(
     Parameters
     ----------
     timelines : mapping of str to Timeline
-        Runs by name, of the same users for ``"allocation"`` and ``"shares"``, and on the same resources for
+        Runs by name, with the same users for ``"allocation"`` and ``"shares"``, and on the same resources for
         ``"allocation"`` and ``"utilisation"``.
     kind : str, default "shares"
-        One of ``TIMELINE_KINDS``; see `Timeline.plot`. Of several runs, ``"allocation"`` and ``"shares"`` have a column
-        or a panel for each; ``"utilisation"`` has a panel for each resource; ``"waiting"`` and ``"distance"`` have a
-        line for each.
+        One of ``TIMELINE_KINDS``; see `Timeline.plot`. For several runs, ``"allocation"`` has a column for each run,
+        ``"shares"`` a panel for each run, ``"utilisation"`` a panel for each resource, and ``"waiting"`` and
+        ``"distance"`` a line for each run.
     ax : matplotlib.axes.Axes or sequence of Axes, optional
         One for each panel, row by row; by default those of a new figure.
     between : (float, float), optional
-        The first and the last moment; of ``"waiting"`` those of arrivals. Default: all.
+        The first and the last moment; for ``"waiting"``, of arrivals. Default: all.
 
     Returns
     -------
@@ -103,7 +103,7 @@ def draw_timelines(
     Raises
     ------
     InvalidBlock
-        If the kind is unknown, nothing ran, no fair share is known (``"distance"``), axes are too few, the runs are of
+        If the kind is unknown, nothing ran, no fair share is known (``"distance"``), axes are too few, the runs have
         different users or resources, or ``between`` is not two moments in order.
     MissingExtra
         Without matplotlib.
@@ -133,8 +133,8 @@ def _drawn(
     width = WIDTHS[min(columns, len(WIDTHS)) - 1]
     if alone:
         figure = new_figure(columns * width + BESIDE, math.ceil(len(panels) / columns) * HEIGHT + ABOVE)
-        alike = kind != "shares" or len({_share_name(run) for run in timelines.values()}) == 1
-        axes = panels_of(figure, len(panels), columns, sharey=alike)
+        same_scale = kind != "shares" or len({_share_name(run) for run in timelines.values()}) == 1
+        axes = panels_of(figure, len(panels), columns, sharey=same_scale)
     else:
         matplotlib_or_missing()
         axes = given(axes, len(panels), f"{len(panels)} panel{'' if len(panels) == 1 else 's'}")
@@ -153,7 +153,7 @@ def _drawn(
                 what = what.split(",")[0]  # without rings
             title = f"{names[0]}: {what}" if len(names) == 1 else what[0].upper() + what[1:]
             ax.set_title(cut(title, letters), fontsize=9, loc="left")
-        if alone and alike:
+        if alone and same_scale:
             ax.label_outer()
     for ax in axes:
         if kind != "waiting":
@@ -166,10 +166,7 @@ def _drawn(
 
 
 def _legend(axes: Sequence[Any], columns: int, alone: bool, from_top: bool, least: int) -> None:
-    """One legend for all panels, beside them; ``from_top`` has stacks in their order on the picture.
-
-    It has at ``least`` so many entries.
-    """
+    """Add one legend beside the panels if it has ``least`` entries or more; ``from_top`` reverses their order."""
     handles, names = axes[0].get_legend_handles_labels()
     order = slice(None, None, -1 if from_top else 1)
     entries: dict[str, Any] = {"handles": handles[order], "labels": names[order], **LEGEND}
@@ -189,7 +186,7 @@ def _span(runs: Sequence[Timeline], between: tuple[float, float] | None) -> Span
 
 
 def _check(timelines: Mapping[str, Timeline], kind: str, span: Span) -> None:
-    """Refuse what has nothing to show, and runs that cannot be compared."""
+    """Raise `InvalidBlock` for runs with nothing to draw, and for runs that cannot be compared."""
     runs = list(timelines.values())
     for name, run in timelines.items():
         if not ((run.start <= span[1]) & (run.end >= span[0])).any():
@@ -240,11 +237,11 @@ def _plan(
 
 
 def _share_name(run: Timeline) -> str:
-    """The share that is measured, as text."""
+    """The share that a run measures, as text."""
     return shorter(str(run.share), LONG)
 
 
-def _look(k: int) -> dict[str, Any]:
+def _line_style(k: int) -> dict[str, Any]:
     """Colour and dashes of the k-th line."""
     return {"color": colour(k), "linestyle": STYLES[k // len(COLOURS) % len(STYLES)], "linewidth": 1.2}
 
@@ -253,7 +250,7 @@ def _look(k: int) -> dict[str, Any]:
 
 
 def _stack(ax: Any, moments: Float, percents: Float, layers: Sequence[Layer]) -> None:
-    """Part of one resource by user, from the first user up."""
+    """Draw the percentages of one resource, stacked by layer."""
     bottom = np.zeros(len(moments))
     for k, layer in enumerate(layers):
         top = bottom + percents[:, k]
@@ -273,7 +270,7 @@ def _stack(ax: Any, moments: Float, percents: Float, layers: Sequence[Layer]) ->
 
 
 def _shares(ax: Any, run: Timeline, layers: Sequence[Layer], span: Span) -> None:
-    """A line for each layer, and its fair shares."""
+    """Draw a line and the fair shares for each layer."""
     moments = _moments(run, span)
     values = _in_layers(run.shares, moments, layers, len(run.users))
     for k, layer in enumerate(layers):
@@ -287,22 +284,25 @@ def _shares(ax: Any, run: Timeline, layers: Sequence[Layer], span: Span) -> None
 
 
 def _in_use(ax: Any, lines: Sequence[tuple[str, Timeline, int]], span: Span) -> None:
-    """A line for each run and resource, by name."""
+    """Draw a named line for each pair of run and resource."""
     for k, (name, run, i) in enumerate(lines):
         moments = _moments(run, span)
         used = 100 * run.utilisation(moments)[:, i]
-        ax.plot(moments, used, drawstyle="steps-post", **_look(k), label=cut(name, 40))
+        ax.plot(moments, used, drawstyle="steps-post", **_line_style(k), label=cut(name, 40))
     ax.set_ylim(0, 105)
 
 
 def _waits(ax: Any, runs: Sequence[Timeline], names: Sequence[str], span: Span) -> None:
-    """Cumulative waiting times: of all tasks of each run, or of one run by user too; of those not started infinite."""
+    """Draw the distribution functions of waiting times by run, or of a single run by user.
+
+    Tasks that did not start count as waiting for ever.
+    """
     groups = [(cut(name, 40), run, np.arange(len(run.users))) for name, run in zip(names, runs, strict=True)]
-    looks = [*map(_look, range(len(runs)))]
+    styles = [*map(_line_style, range(len(runs)))]
     if len(runs) == 1 and len(runs[0].users) > 1:
         layers = by_size(runs[0].users, np.bincount(runs[0].table.user, runs[0].table.tasks).astype(np.float64), LINES)
         groups = [("all users", *groups[0][1:]), *((layer.label, runs[0], layer.users) for layer in layers)]
-        looks = [{"color": c, "zorder": z} for c, z in [("black", 3), *((x.colour, 2) for x in layers)]]
+        styles = [{"color": c, "zorder": z} for c, z in [("black", 3), *((x.colour, 2) for x in layers)]]
     found = [_waiting_times(run, users, span) for _, run, users in groups]
     every = np.concatenate([waits for waits, _ in found])
     some = every[every > 0]
@@ -313,7 +313,7 @@ def _waits(ax: Any, runs: Sequence[Timeline], names: Sequence[str], span: Span) 
         at = np.unique(np.linspace(0, len(waits), min(len(waits) + 1, MOMENTS)).astype(int))[1:]
         x = np.concatenate([[left], np.maximum(waits[at - 1], left), [right]])
         y = 100 * np.concatenate([[(waits <= left).sum()], at, at[-1:] if len(at) else [0]]) / max(total, 1)
-        ax.plot(x, np.maximum.accumulate(y), drawstyle="steps-post", label=name, **{"linewidth": 1.2, **looks[k]})
+        ax.plot(x, np.maximum.accumulate(y), drawstyle="steps-post", label=name, **{"linewidth": 1.2, **styles[k]})
     if log:
         ax.set_xscale("log")
     ax.set_xlim(left, right)
@@ -321,7 +321,7 @@ def _waits(ax: Any, runs: Sequence[Timeline], names: Sequence[str], span: Span) 
 
 
 def _distances(ax: Any, runs: Sequence[Timeline], names: Sequence[str], span: Span) -> None:
-    """A line for each run through the moments at which fair shares are known."""
+    """Draw a line for each run through the moments with known fair shares."""
     for k, (run, name) in enumerate(zip(runs, names, strict=True)):
         order = np.argsort(run.fair_at, kind="stable")
         order = order[(run.fair_at[order] >= span[0]) & (run.fair_at[order] <= span[1])]
@@ -329,12 +329,12 @@ def _distances(ax: Any, runs: Sequence[Timeline], names: Sequence[str], span: Sp
             run.fair_at[order],
             100 * run.distance()[order],
             marker="o",
-            **_look(k),
+            **_line_style(k),
             markersize=3,
             clip_on=False,
             label=cut(name, 40),
         )
-    ax.set_ylim(top=max(ax.get_ylim()[1], 1.0))  # rounding is not drawn as a result
+    ax.set_ylim(top=max(ax.get_ylim()[1], 1.0))  # keeps rounding invisible
 
 
 # -- numbers ----------------------------------------------------------------------------------------------------------
@@ -349,14 +349,14 @@ def _moments(run: Timeline, span: Span) -> Float:
 
 
 def _in_layers(of: Callable[[Float], Float], moments: Float, layers: Sequence[Layer], width: int) -> Float:
-    """What users hold at some moments, added up by layer: shape (n_moments, n_layers, ...)."""
+    """Sums of a function of time and user by layer, of shape (n_moments, n_layers, ...)."""
     step = max(1, NUMBERS // width)
     blocks = (of(moments[k : k + step]) for k in range(0, len(moments), step))
     return np.concatenate([np.stack([b[:, x.users].sum(axis=1) for x in layers], axis=1) for b in blocks])
 
 
 def _percents(run: Timeline, layers: Sequence[Layer], span: Span) -> tuple[Float, Float]:
-    """Moments, and the percent of each resource that each layer holds, shape (n_moments, n_layers, n_resources)."""
+    """Moments, and percentages of resources held by layers, of shape (n_moments, n_layers, n_resources)."""
     moments, total = _moments(run, span), run.cluster.total_capacities
     units = _in_layers(run.held, moments, layers, len(run.users) * len(total))
     return moments, 100 * units / np.where(total > 0, total, 1.0)
@@ -373,7 +373,7 @@ def _held(runs: Sequence[Timeline], span: Span) -> Float:
 
 
 def _waiting_times(run: Timeline, users: NDArray[np.int64], span: Span) -> tuple[Float, float]:
-    """Sorted waiting times of tasks that arrived in a span and started, and the number of those that arrived."""
+    """Sorted waiting times of started tasks that arrived within a span, and the number of all that arrived."""
     table = run.table
     chosen = np.isin(table.user, users) & (table.arrival >= span[0]) & (table.arrival <= min(span[1], run.until))
     waits = np.sort(run.waiting[chosen[run.task_job]])

@@ -1,4 +1,4 @@
-"""Pictures of a frontier: efficiency against fairness, tasks along the parameter, and the plane of two parameters."""
+"""Pictures of a `Frontier`: efficiency against fairness, tasks by parameter, and a map of two parameters."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ import numpy as np
 from fairopt.errors import InvalidBlock, nearest
 from fairopt.plots.common import COLOURS, GREYS, check_axes, colour, cut, fall_back_fonts, new_figure, plain
 from fairopt.plots.panels import LEGEND
+from fairopt.tolerances import GAP_TOLERANCE
 from fairopt.tradeoff.frontier import Frontier
 
 __all__ = ["check", "draw_frontier"]
 
 SIZE = (6.4, 3.6)  # inches
-SHADES = "viridis"  # from dark to light, for any colour vision
-KINDS = {"tradeoff": (1, 2), "tasks": (1,), "map": (2,)}  # numbers of parameters
+SHADES = "viridis"  # legible without colour vision
+KINDS = {"tradeoff": (1, 2), "tasks": (1,), "map": (2,)}  # numbers of parameters that each kind supports
 WORDS = {
     "fairness": "fairness (smallest dominant share, % of DRF)",
     "efficiency": "efficiency (tasks, % of the most)",
@@ -32,7 +33,7 @@ UNDER_DRF: dict[str, Any] = {"linewidth": 1, "linestyle": (0, (4, 2))}
 DECADES = 1000.0  # ratio of tasks above which their axis is logarithmic
 MISSING = {"no value": "#9A9A9A", "not reached": "#FFFFFF", "no answer": "#DDDDDD"}
 UNITS = {"fairness": 100, "efficiency": 100, "jain": 1, "f_beta": 1, "price_of_fairness": 1, "price_bound": 1}
-SPAN = 1e-3  # of its unit (else of the largest), the least range of colours and axes: less is rounding
+SPAN = 1e-3  # least range of colours and axes, relative to the unit or the largest value; smaller ones are rounding
 
 
 def draw_frontier(
@@ -62,25 +63,28 @@ def draw_frontier(
 
 
 def check(kind: str, parameters: int, of: str) -> None:
-    """Refuse a picture that a frontier of so many parameters does not have."""
+    """Raise `InvalidBlock` for a picture that a frontier with this number of parameters does not have."""
     if kind not in KINDS:
         raise InvalidBlock(f"there is no kind of picture {kind!r}; {nearest(kind, KINDS)}")
     if parameters not in KINDS[kind]:
         words = "one parameter" if kind == "tasks" else "two parameters"
-        raise InvalidBlock(f"kind={kind!r} is of {words}, and the frontier has {parameters}; give 'tradeoff', say")
+        raise InvalidBlock(f"kind={kind!r} needs {words}, but the frontier has {parameters}; try kind='tradeoff'")
     if of not in WORDS:
         raise InvalidBlock(f"of is {of!r}; {nearest(of, WORDS)}")
 
 
 def _tradeoff(frontier: Frontier, ax: Any, alone: bool) -> None:
-    """Points, a line along the only numeric parameter, and DRF; alone coloured by the first, with the best ringed."""
+    """Draw points, a line along a single numeric parameter, and DRF.
+
+    On a new figure, the first parameter sets colours, and Pareto-efficient points of the sweep are ringed.
+    """
     x, y = frontier["fairness"], frontier["efficiency"]
     mine = colour(sum(line.get_gid() == "frontier" for line in ax.lines))
     name, *others = frontier.grid
     words = any(isinstance(v, (bool, str)) for v in frontier.grid[name])
     if not others and not words:
-        held = np.isfinite(x)
-        ax.plot(x[held], y[held], color=GREYS[2] if alone else mine, linewidth=0.8, zorder=2)
+        finite = np.isfinite(x)
+        ax.plot(x[finite], y[finite], color=GREYS[2] if alone else mine, linewidth=0.8, zorder=2)
     if alone:
         best = frontier.pareto()
         ring = {"markerfacecolor": "none", "markeredgecolor": GREYS[1], "markeredgewidth": 0.8, "zorder": 2.5}
@@ -108,7 +112,7 @@ def _tradeoff(frontier: Frontier, ax: Any, alone: bool) -> None:
 
 
 def _tasks(frontier: Frontier, ax: Any, users: Sequence[str] | None) -> None:
-    """A line for each of a few users, and dashed that of DRF; of many the smallest, the quartiles and the largest."""
+    """Draw a line for each user, with a dashed line for DRF; for many users, quartiles and extremes."""
     ((name, values),) = frontier.grid.items()
     line = "o" if any(isinstance(v, (bool, str)) for v in values) else "o-"
     instance, (at, ticks) = frontier.instance, _numbers(frontier, name)
@@ -129,7 +133,7 @@ def _tasks(frontier: Frontier, ax: Any, users: Sequence[str] | None) -> None:
         ax.plot(at, tasks[:, 2], line, color=COLOURS[0], markersize=3, label="median")
         ax.axhline(np.median(drf), color=GREYS[0], label="median under DRF", **UNDER_DRF)
     largest = np.nanmax(tasks, initial=0.0)
-    least = np.nanmin(np.where(tasks > 1e-6 * largest, tasks, np.nan), initial=np.inf)
+    least = np.nanmin(np.where(tasks > GAP_TOLERANCE * largest, tasks, np.nan), initial=np.inf)
     if largest > DECADES * least:
         ax.set_yscale("symlog", linthresh=10.0 ** np.floor(np.log10(least)))
     ax.set_ylim(bottom=0)
@@ -140,7 +144,7 @@ def _tasks(frontier: Frontier, ax: Any, users: Sequence[str] | None) -> None:
 
 
 def _map(frontier: Frontier, ax: Any, of: str) -> None:
-    """A cell for each point of the plane, and why there is none."""
+    """Draw a cell for each point of the plane; greys show why a value is missing."""
     from matplotlib import colormaps
     from matplotlib.colors import ListedColormap
     from matplotlib.patches import Patch
@@ -189,7 +193,7 @@ def _finish(ax: Any, below: str, beside: str) -> None:
 
 
 def _range(values: Any, of: str) -> tuple[float, float]:
-    """The ends of the values, widened where they differ by rounding only."""
+    """The smallest and largest value, widened if they differ only by rounding."""
     found = values[np.isfinite(values)]
     if not len(found):
         return 0.0, 1.0
@@ -198,7 +202,7 @@ def _range(values: Any, of: str) -> tuple[float, float]:
 
 
 def _numbers(frontier: Frontier, name: str) -> tuple[Any, tuple[Any, ...]]:
-    """A parameter as numbers, and ticks: places and names where its values are not all finite numbers."""
+    """A parameter as numbers; if its values are not all finite numbers, indices with ticks that name them."""
     values = frontier.grid[name]
     if all(isinstance(v, (int, float)) and not isinstance(v, bool) and np.isfinite(v) for v in values):
         return frontier[name].astype(float), ()

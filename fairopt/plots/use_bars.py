@@ -10,18 +10,20 @@ import numpy as np
 from fairopt.allocation import Allocation
 from fairopt.instance import Instance
 from fairopt.plots.cells import cells, classes_of
-from fairopt.plots.common import GROUP, HELD, NOISE, Inches, cut, label_bars, lighter, look, plain, shorter
+from fairopt.plots.common import GROUP, HELD_OPACITY, Inches, bar_style, cut, label_bars, lighter, plain, shorter
 from fairopt.plots.panels import Picture
+from fairopt.tolerances import GAP_TOLERANCE
 
 __all__ = ["UseBars"]
 
-BARS = 24  # bars in a picture; more are cells
+BARS = 24  # most bars in a picture; more become cells
 
 
 class UseBars(Picture):
-    """Bars by class and resource; of more than 24, coloured cells with the percent in them.
+    """Bars by class and resource; instead of more than 24 bars, coloured cells with percentages.
 
-    Where bundles are decided, what is held beyond what tasks use is lighter, or a column of its own.
+    If a policy determines bundles, units held but not used by tasks are lighter parts of bars, or cells have separate
+    columns for units held and units used by tasks.
     """
 
     what = "utilisation"
@@ -32,7 +34,7 @@ class UseBars(Picture):
         self.bundles = any(a.given_bundles is not None for a in allocations)
         n_classes, m = len(self.classes.names), instance.n_resources
         self.bars = n_classes * m <= BARS
-        self.by_resource = n_classes == 1  # of one class resources are at the axis, without a legend
+        self.by_resource = n_classes == 1  # a single class has resources on the x axis and no legend
         self.below = [shorter(r, 18) for r in instance.resources]
         if self.bars:
             self.size = (max(1.8, 0.25 * n_classes * m, 0.62 * max(n_classes, m * self.by_resource)), 2.4)
@@ -45,7 +47,7 @@ class UseBars(Picture):
             self.beside = self.classes.labels()
 
     def draw(self, ax: Any, allocation: Allocation | None) -> Any:
-        """Use by tasks, and what is held beyond it as lighter bars or in separate columns."""
+        """Draw units used by tasks, and units held as lighter bars or in separate columns."""
         assert allocation is not None
         used, held = self.classes.part(allocation.task_usage), self.classes.part(allocation.usage)
         if self.bars:
@@ -63,12 +65,12 @@ class UseBars(Picture):
         width = GROUP / m
         for i, resource in enumerate(self.instance.resources):
             x = np.array([float(i)]) if self.by_resource else at + (i - (m - 1) / 2) * width
-            how = {"width": 0.7 if self.by_resource else 0.9 * width, **look(0 if self.by_resource else i)}
+            how = {"width": 0.7 if self.by_resource else 0.9 * width, **bar_style(0 if self.by_resource else i)}
             low = np.nan_to_num(used[:, i])
             top = ax.bar(x, low, label=cut(resource), **how)
             more = np.maximum(np.nan_to_num(held[:, i]) - low, 0.0)
-            if more.max(initial=0.0) > 100 * NOISE:
-                top = ax.bar(x, more, bottom=low, alpha=HELD, **how)
+            if more.max(initial=0.0) > 100 * GAP_TOLERANCE:
+                top = ax.bar(x, more, bottom=low, alpha=HELD_OPACITY, **how)
             label_bars(ax, top, held[:, i])
         ax.set_axisbelow(True)
         ax.grid(axis="y", color="#E6E6E6", linewidth=0.6)
@@ -80,16 +82,16 @@ class UseBars(Picture):
         plain(ax)
 
     def room(self, size: Inches) -> Inches:
-        """Room above each bar, or in each cell."""
+        """The space above each bar, or the size of a cell."""
         if not self.bars:
             return self.classes.room(size, len(self.below))
         return size[0] / len(self.below) * (1.0 if self.by_resource else GROUP / self.instance.n_resources), size[1]
 
     def handles(self) -> list[Any]:
-        """Resources, and the entry for lighter bars."""
+        """Resources, and the entry for lighter parts of bars."""
         from matplotlib.patches import Patch
 
         if not self.bars:
             return []
         named = () if self.by_resource else self.instance.resources
-        return [Patch(label=cut(r), **look(i)) for i, r in enumerate(named)] + [lighter()] * self.bundles
+        return [Patch(label=cut(r), **bar_style(i)) for i, r in enumerate(named)] + [lighter()] * self.bundles

@@ -222,7 +222,7 @@ def test_identical_rows_share_a_price() -> None:
 
 def test_without_prices_there_is_an_error_for_one_and_a_line_of_text_among_several() -> None:
     result = fo.compare(["ps-dsf", "nash"], CLASSES)
-    with pytest.raises(fo.errors.InvalidBlock, match="PS-DSF has none; prices come with"):
+    with pytest.raises(fo.errors.InvalidBlock, match="PS-DSF has none; policies solved as one"):
         result.allocations["PS-DSF"].plot(kind="prices")
     panels = result.plot(kind="prices").axes
     assert panels[0].get_title().endswith("no prices") and not any(t.get_text() for t in panels[0].texts)

@@ -70,7 +70,7 @@ def test_many_users_have_no_names_and_too_many_or_none_are_refused_before_anythi
     ax = fo.DRF().allocate(many).plot(kind="envy")
     assert not ax.texts and cells(ax).shape == (40, 40)
     with pytest.raises(
-        fo.errors.InvalidBlock, match="no envy matrix of 5,001 users to draw; there is one of 1 to 5,000"
+        fo.errors.InvalidBlock, match="no envy matrix of 5,001 users to draw; give an instance with 1 to 5,000"
     ):
         plots.check(fo.Instance(np.ones((5001, 1)), [1]), "envy")
     with pytest.raises(fo.errors.InvalidBlock, match="no envy matrix of 0 users"):

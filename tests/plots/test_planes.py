@@ -162,7 +162,10 @@ def test_where_demands_differ_by_server_there_are_no_resource_lines() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"kind": "demands"}, r"choose two of the 3, as resources=\('bandwidth', 'memory'\), from 'bandwidth', 'mem"),
+        (
+            {"kind": "demands"},
+            r"choose two of the 3, such as resources=\('bandwidth', 'memory'\), from 'bandwidth', 'mem",
+        ),
         ({"kind": "demands", "resources": ("cpu", "cpu")}, "give two different names"),
         ({"kind": "demands", "resources": "cpu"}, "give two different names"),
         ({"kind": "demands", "resources": ("cpu", "memroy")}, "did you mean 'memory'"),
@@ -182,18 +185,18 @@ def test_what_cannot_be_drawn_is_an_error_that_says_what_can(options: dict[str, 
 
 def test_one_user_or_one_resource_makes_no_plane() -> None:
     single = fo.Instance([[1]], [2])
-    with pytest.raises(fo.errors.InvalidBlock, match="two users at its axes, and the instance has 1"):
+    with pytest.raises(fo.errors.InvalidBlock, match="two users on its axes, but the instance has 1"):
         single.plot(kind="region")
-    with pytest.raises(fo.errors.InvalidBlock, match="two resources at its axes, and the instance has 1"):
+    with pytest.raises(fo.errors.InvalidBlock, match="two resources on its axes, but the instance has 1"):
         single.plot()
     with pytest.raises(fo.errors.InvalidBlock, match="'shares' is a picture of an allocation"):
         single.plot(kind="shares")
 
 
 def test_what_is_no_axes_is_refused() -> None:
-    with pytest.raises(fo.errors.InvalidBlock, match="ax='prices'; give matplotlib Axes"):
+    with pytest.raises(fo.errors.InvalidBlock, match="ax='prices'; give a matplotlib Axes"):
         fo.DRF().allocate(TWO).plot(ax="prices")
-    with pytest.raises(fo.errors.InvalidBlock, match="give matplotlib Axes"):
+    with pytest.raises(fo.errors.InvalidBlock, match="give a matplotlib Axes"):
         fo.compare(["drf"], TWO).plot(ax="prices")
 
 

@@ -103,7 +103,7 @@ def test_a_map_tells_apart_why_there_is_no_colour() -> None:
         ({"kind": "map"}, "two parameters"),
         ({"kind": "tasks", "users": ["nobody"]}, "no user 'nobody'"),
         ({"of": "fairnes"}, "did you mean 'fairness'"),
-        ({"ax": 3}, "give matplotlib Axes"),
+        ({"ax": 3}, "give a matplotlib Axes"),
     ],
 )
 def test_what_cannot_be_drawn_is_refused(options: dict[str, Any], words: str) -> None:
@@ -116,5 +116,5 @@ def test_without_an_answer_only_a_map_is_drawn() -> None:
     assert all(inside(found.plot("map", of=of).figure) for of in ("fairness", "method"))
     with pytest.raises(InvalidBlock, match="no point has an answer"):
         found.plot()
-    with pytest.raises(InvalidBlock, match="of one parameter"):
+    with pytest.raises(InvalidBlock, match="needs one parameter"):
         found.plot(kind="tasks")

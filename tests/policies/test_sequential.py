@@ -240,7 +240,7 @@ def test_it_is_compared_with_whole_tasks_of_others_and_the_legend_says_what_the_
     both = fo.compare([fo.DRF(), fo.SequentialMinMax()], instance, integral=True)
     assert [row["whole"] for row in both.rows()] == [True, True]
     said = [" ".join(str(c).split()) for c in (both, fo.compare("drf", instance))]
-    assert ["gap of whole tasks: how much" in text for text in said] == [True, False]
+    assert ["gap of whole tasks: distance to the divisible optimum" in text for text in said] == [True, False]
 
 
 def test_more_tasks_than_can_be_placed_one_by_one_are_refused():

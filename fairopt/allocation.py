@@ -136,7 +136,7 @@ class Allocation:
 
     @cached_property
     def task_usage(self) -> Float:
-        """Units that tasks use, shape (n_servers, n_resources); less than `usage` if the policy decides bundles."""
+        """Units that tasks use, shape (n_servers, n_resources); `usage` unless the policy decides bundles."""
         return used_by(self.instance, self.tasks_by_server)
 
     @cached_property
@@ -236,8 +236,7 @@ class Allocation:
 
     @property
     def prices_left(self) -> Float | None:
-        """The loss from one unit less of each capacity: `prices` from the left, equal to these if the objective is
-        differentiable.
+        """The loss from one unit less of each capacity: `prices` from the left, equal to these if prices are unique.
 
         Infinite if lower bounds need the whole capacity.
         """

@@ -247,7 +247,7 @@ class Policy:
         cvxpy.Problem
             It has a variable ``tasks`` of shape (n_users,) on one server or (n_users, n_servers) on several, and if
             bundles are decided a variable ``bundles`` of shape (n_users, n_servers * n_resources). For `Leximin` it is
-            the first level, for tiers the first tier, and for `FairnessEfficiency` with beta < 1 the logarithm of the
+            the first level, for tiers the first tier, and for `FairnessEfficiency` with beta <= 1 the logarithm of the
             measure.
 
         Examples

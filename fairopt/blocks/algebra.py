@@ -411,7 +411,7 @@ class Objective(Block):
 
 @dataclass(frozen=True, repr=False)
 class Sum(Objective):
-    """A sum of nonnegative multiples of objectives; expression_of ``a + 0.1 * b``."""
+    """A sum of nonnegative multiples of objectives; written ``a + 0.1 * b``."""
 
     parts: tuple[tuple[float, Objective], ...]
 
@@ -445,7 +445,7 @@ class Sum(Objective):
 
 @dataclass(frozen=True, repr=False)
 class Tiers(Objective):
-    """Objectives maximised one after the other; expression_of ``a.then(b)``. Values are those of the first."""
+    """Objectives maximised one after the other; written ``a.then(b)``. Values are those of the first."""
 
     tiers: tuple[Objective, ...]
 
@@ -514,7 +514,7 @@ class ByExpression(Kind):
 
 @dataclass(frozen=True, repr=False)
 class AtLeast(Constraint):
-    """A lower bound on an objective; expression_of ``objective >= level``.
+    """A lower bound on an objective; written ``objective >= level``.
 
     Examples
     --------

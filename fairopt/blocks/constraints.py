@@ -225,7 +225,7 @@ class _ShareBound(Constraint):
         return instance.per_user(as_given(self.level), type(self).__name__, default=default)
 
     def _always_zero(self, instance: Instance) -> NDArray[np.bool_]:
-        """The users whose share is zero on every server, shape (n_users,)."""
+        """The users whose share is zero wherever they are eligible, shape (n_users,)."""
         return best_server(self.share.coefficients(instance), instance) <= 0
 
     def check(self, instance: Instance) -> None:

@@ -774,7 +774,7 @@ class Cluster:
             return self._share_bounds(Block("MinShare", {"level": each, "share": smallest.share}, condition.text))
         if not is_linear(objective):
             if any(term.name == "FairnessEfficiency" for _, term in objective.terms):
-                raise CannotCheck(f"{condition.text} bounds an objective that is not alpha-fair")
+                raise CannotCheck(f"{condition.text} bounds an objective that is not an alpha-fair sum")
             self.kept_levels.append((objective, in_goal_units(self, objective, level), abs(level) or ONE))
             return []
         row = {(j, s): ZERO for j in self.active for s in self.open[j]}

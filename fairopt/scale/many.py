@@ -177,8 +177,8 @@ def allocate_many(
     -------
     Allocations
         An instance whose answer is not certified is solved again by `Policy.allocate`, in milliseconds: a few in
-        10,000, most of them at alpha below 0.001. If that fails too, its ``ok`` is False and its tasks are the best
-        found.
+        10,000, but most instances at alpha below 0.001. If that fails too, its ``ok`` is False and its tasks are the
+        best found.
 
     Raises
     ------

@@ -243,7 +243,7 @@ def test_tiers_maximise_tasks_among_the_best_bundles():
     best, base = fo.MLFDRS().allocate(EXAMPLE), fo.FairShareBase().weights(EXAMPLE)
     given_up = 2e-7 * base.sum() * np.log(2)  # 1e-7 of what halving all bundles costs, and as much for the gap
     assert best.objective - given_up <= a.objective <= best.objective * (1 + 1e-12)
-    # a concave objective: sum base (log a - log a*) = -given_up lets a bundle move by about sqrt(2 given_up / base)
+    # a concave objective: sum base (log a - log a*) = -gap lets a bundle move by about sqrt(2 gap / base)
     assert (abs(np.log(a.bundles / best.bundles)) <= 1.01 * np.sqrt(2 * given_up / base)).all()
     assert a.tasks.sum() > best.tasks.sum() + 1e-4
 

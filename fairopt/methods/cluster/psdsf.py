@@ -44,7 +44,7 @@ def equilibrium(
     """The tasks by user and server of the smallest `largest_gain` that was found, within capacities and limits.
 
     All task limits must be positive. The deadline is on the clock of `time.perf_counter`. ``keep`` is called with the
-    first tasks and with each better ones.
+    first tasks and with all better ones.
     """
     sweeps = _Sweeps(instance)
     nearest: Float = np.zeros(instance.eligible.shape)

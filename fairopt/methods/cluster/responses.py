@@ -1,7 +1,7 @@
 """Prices of few capacities for many users whose shares differ by server, by best responses (Proposition 5.13).
 
 With many users the sum of responses is nearly smooth in prices. Where many users tie it is not, and the interior point
-limit_use over.
+takes over.
 """
 
 from __future__ import annotations

@@ -124,7 +124,7 @@ def load(path: Path, policy: Any = None) -> Allocation:
         needed = replace(loaded, given_bundles=None).bundles
         if (needed > bundles * (1 + VIOLATION_TOLERANCE)).any():
             raise InvalidInstance(
-                f"{path}: tasks need more than their bundles contain; the file was changed after it was saved"
+                f"{path}: tasks need more than their bundles; the file was changed after it was saved"
             )
         if _bundles_unused(loaded):
             raise InvalidInstance(f"{path}: bundles have room for more tasks; the file was changed after it was saved")

@@ -454,8 +454,8 @@ def held_at(j, s, i, units):
         (held_at(1, 0, 1, 1e-9), "bundles exceed .*eligibility by inf"),  # it may not run there
         (held_at(0, 1, 1, -1.0), "bundles exceed .* by inf"),
         (held_at(0, 1, 1, math.nan), "bundles exceed .* by inf"),
-        (held_at(0, 0, 0, 0.4), "tasks need more than their bundles contain"),
-        (held_at(1, 1, 0, 0.0), "tasks need more than their bundles contain"),
+        (held_at(0, 0, 0, 0.4), "tasks need more than their bundles"),
+        (held_at(1, 1, 0, 0.0), "tasks need more than their bundles"),
     ],
 )
 def test_bundles_are_measured_against_each_capacity_when_loaded(tmp_path, change, words):

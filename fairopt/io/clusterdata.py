@@ -348,9 +348,8 @@ def _instances(path: _Path, at: int | None, notes: Notes) -> tuple[pd.DataFrame,
     sets = state["collection_type"] == _ALLOC_SET
     inside = ~sets & state["alloc_collection_id"].isin(state["collection_id"][sets])
     state = _left_out(state, inside, "inside alloc sets, whose reservations count,", notes)
-    _note(
-        state, state["constraint"], "{instance} with constraints may run anywhere: constraints are not modelled", notes
-    )
+    anywhere = "{instance} with constraints may run anywhere: constraints are not modelled"
+    _note(state, state["constraint"], anywhere, notes)
     return _completed(state, "{instance} that {requests} {given} but no {missing} {counts} with 0 of it", notes), until
 
 

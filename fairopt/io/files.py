@@ -244,9 +244,7 @@ def files_to_write(path: str | os.PathLike[str], kind: str | None = None) -> tup
             pyyaml_for("writing YAML files")
         return chosen, [place]
     if not place.is_dir() and (of_file or ending in _OF_ONE_TABLE):
-        raise InvalidInstance(
-            f"{place} would be one file, but tables are two or three files; give a folder, such as {place.stem}"
-        )
+        raise InvalidInstance(f"{place} would be one file, but tables are two or three; give a folder, as {place.stem}")
     files = [place / f"{title}.{chosen}" for title in ("users", "servers", "demands")]
     if place.exists() and not place.is_dir():
         raise InvalidInstance(f"{place} is not a folder, but tables are two or three files; give another name")

@@ -91,9 +91,7 @@ def arguments_of_work(
     kept = np.flatnonzero(total > 0).tolist()
     unavailable = [name for name, amount in zip(resources, total, strict=True) if not amount]
     listed = ", ".join(unavailable[:5]) + (", ..." if len(unavailable) > 5 else "")
-    notes.add(
-        "{resource} that no server has {was} left out: {unavailable}", number=len(unavailable), unavailable=listed
-    )
+    notes.add("{resource} that no server has {was} left out: {listed}", number=len(unavailable), listed=listed)
     mark = " #"
     while any(mark in owner for owner in kinds):  # names of users must differ from those of owners
         mark += "#"

@@ -320,7 +320,7 @@ def test_an_unknown_kind_names_the_nearest(tmp_path):
     [
         ("x", "json", "is not a name for a json file; give one that ends in .json"),
         ("x.json", "yaml", "give one that ends in .yaml"),
-        ("x.yaml", "csv", "would be one file, but tables are two or three files; give a folder, such as x"),
+        ("x.yaml", "csv", "would be one file, but tables are two or three; give a folder, as x"),
         ("x.csv", None, "would be one file"),
         ("x.parquet", "parquet", "would be one file"),
     ],

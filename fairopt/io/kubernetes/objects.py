@@ -71,7 +71,7 @@ class _Resources(Part):
     limits: _Amounts = Field(default_factory=dict)
 
     @property
-    def effective_requests(self) -> dict[str, Fraction]:
+    def effective(self) -> dict[str, Fraction]:
         """The requests; a missing one is the limit."""
         return {**self.limits, **self.requests}
 
@@ -106,14 +106,12 @@ class PodSpec(Placement):
         sidecars: Any = Counter()  # of counters, + adds and | takes the maximum
         total: Any = Counter()
         for container in self.initContainers:
-            needed = sidecars + Counter(container.resources.effective_requests)
+            needed = sidecars + Counter(container.resources.effective)
             total |= needed
             if container.restartPolicy == "Always":
                 sidecars = needed
-        total |= sum((Counter(container.resources.effective_requests) for container in self.containers), sidecars)
-        named = set().union(
-            *(container.resources.effective_requests for container in (*self.initContainers, *self.containers))
-        )
+        total |= sum((Counter(container.resources.effective) for container in self.containers), sidecars)
+        named = set().union(*(container.resources.effective for container in (*self.initContainers, *self.containers)))
         limits = {name: amount for name, amount in self.resources.limits.items() if name not in named}
         whole = {**limits, **self.resources.requests}
         # Kubernetes allows requests of whole pods for these only

@@ -99,7 +99,7 @@ def read(
     pods, capacity_scale, backlog : optional
         For the openb trace, as in `openb`.
     time_limit : float, optional
-        Seconds. Checked after each chunk, row or object; a single call of a library (pydantic, say) runs to its end.
+        Seconds. Checked after each chunk, row or object; a single call of a library (pydantic, say) is not interrupted.
 
     Returns
     -------
@@ -116,7 +116,7 @@ def read(
     OutOfTime
         If the time limit was reached; the message says how far reading got.
     OutOfMemory
-        If it does not fit into the memory of the machine.
+        If it does not fit in memory.
 
     Examples
     --------
@@ -128,7 +128,7 @@ def read(
     Instance(2 users x 3 resources on 1 server)
     """
     with (
-        within_memory(path, "cut it into parts for fo.allocate_sharded, or, if it should be smaller, write it again"),
+        within_memory(path, "split it for fo.allocate_sharded, or, if it should be smaller, write it again"),
         _in_time(time_limit, path),
     ):
         return _instance_of(
@@ -138,18 +138,18 @@ def read(
 
 @contextmanager
 def _in_time(time_limit: float | None, *inputs: Any) -> Iterator[None]:
-    """Raise `OutOfTime` where reading inputs, files or their content, reports progress after the time limit."""
+    """Raise `OutOfTime` when reading reports progress after the time limit."""
     seconds = checked(time_limit)
     if seconds is None:
         yield
         return
     files = [os.fspath(one) for one in inputs if isinstance(one, (str, os.PathLike))] or ["the input"]
-    said = f"{' and '.join(files)} {'were' if len(files) > 1 else 'was'} not read"
+    problem = f"{' and '.join(files)} {'were' if len(files) > 1 else 'was'} not read"
     with limited(seconds, time.perf_counter(), grace=False) as limit:
         try:
             yield
         except Late:
-            raise OutOfTime(f"{said} within {limit}; give it more time_limit, or cut it") from None
+            raise OutOfTime(f"{problem} within {limit}; give it more time_limit, or a smaller input") from None
 
 
 def servers_alone(table: Path) -> Instance:
@@ -158,7 +158,7 @@ def servers_alone(table: Path) -> Instance:
 
 
 def demo() -> Instance:
-    """A small made-up cluster: ten users demand more than the servers, of four kinds, have.
+    """A small made-up cluster: ten users demand more than servers of four kinds have.
 
     Returns
     -------

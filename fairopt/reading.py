@@ -1,4 +1,4 @@
-"""Saving allocations as JSON or Parquet; loading executes nothing and certifies the allocation again."""
+"""Saves allocations as JSON or Parquet. Loading executes no code and certifies the allocation again."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from fairopt.tolerances import VIOLATION_TOLERANCE
 
 FORMAT = "fairopt.allocation/3"
 FORMATS = (FORMAT, "fairopt.allocation/2", "fairopt.allocation/1")  # 1 has no evidence, 2 none that `verify` reads
-NOT_HELD = "its problem was changed by hand, and the file does not hold the problem"
+PROBLEM_NOT_SAVED = "its problem was changed by hand, and the file does not contain the problem"
 CERTIFICATE = TypeAdapter(Certificate)
 
 
@@ -60,10 +60,10 @@ def save(allocation: Allocation, path: Path, evidence: bool = True) -> Path:
         "placement": allocation.placement,
     }
     if isinstance(allocation.policy, ChangedByHand):
-        data["proof"] = [{"why": NOT_HELD}]
+        data["proof"] = [{"why": PROBLEM_NOT_SAVED}]
         warnings.warn(
-            f"{path}: {NOT_HELD}; `load` and `verify` can prove that the tasks fit, not that they are optimal. "
-            "To keep a proof, write the change as a block of a policy",
+            f"{path}: {PROBLEM_NOT_SAVED}; `load` and `verify` can prove that the tasks fit, not that they are "
+            "optimal. To keep a proof, write the change as a block of a policy",
             stacklevel=3,
         )
     elif not isinstance(allocation.policy, Policy):
@@ -108,13 +108,13 @@ def load(path: Path, policy: Any = None) -> Allocation:
         if placement is not None:
             placement = placement.reshape(len(tasks), int(instance.counts.sum()))
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise InvalidInstance(f"{path}: not a whole allocation ({error}); save it again") from error
-    held = 0.0 if bundles is None else holdings_violation(instance, bundles)
-    for what, found in (("tasks", feasibility(instance, tasks)), ("bundles", held)):
+        raise InvalidInstance(f"{path}: not a complete allocation ({error}); save it again") from error
+    bundle_violation = 0.0 if bundles is None else holdings_violation(instance, bundles)
+    for what, found in (("tasks", feasibility(instance, tasks)), ("bundles", bundle_violation)):
         if claim.violation <= VIOLATION_TOLERANCE < found:
             raise InvalidInstance(
-                f"{path}: its {what} exceed a capacity, a limit or eligibility by {found:.2g} of it, against its "
-                "certificate; the file was changed after it was saved"
+                f"{path}: its {what} exceed a capacity, a limit or eligibility by {found:.2g} of it, contrary to "
+                "its certificate; the file was changed after it was saved"
             )
     if placement is not None and not np.array_equal(instance._by_row(placement), tasks):
         raise InvalidInstance(f"{path}: its placement has other tasks; the file was changed after it was saved")
@@ -123,16 +123,18 @@ def load(path: Path, policy: Any = None) -> Allocation:
     if bundles is not None:
         needed = replace(loaded, given_bundles=None).bundles
         if (needed > bundles * (1 + VIOLATION_TOLERANCE)).any():
-            raise InvalidInstance(f"{path}: tasks need more than bundles hold; the file was changed after it was saved")
-        if _fewer_than_fit(loaded):
+            raise InvalidInstance(
+                f"{path}: tasks need more than their bundles; the file was changed after it was saved"
+            )
+        if _bundles_unused(loaded):
             raise InvalidInstance(f"{path}: bundles have room for more tasks; the file was changed after it was saved")
-    value, unit = _objective_again(loaded)
+    value, unit = _recomputed_objective(loaded)
     if value is not None and not abs(value - objective) <= 1e-6 * max(abs(value), unit):
         raise InvalidInstance(
             f"{path}: the objective at its tasks is {value:.8g}, not {objective:.8g}; "
             "the file was changed after it was saved"
         )
-    loaded = _certified_again(loaded, data.get("evidence"), claim)
+    loaded = _recertified(loaded, data.get("evidence"), claim)
     return gate.as_saved(loaded, claim)
 
 
@@ -141,11 +143,11 @@ def _named(policy: Any) -> str:
     return policy[:120] if isinstance(policy, str) else repr(policy)[:120]
 
 
-def _certified_again(loaded: Allocation, evidence: Any, claim: Certificate) -> Allocation:
-    """The allocation with a certificate of what can be proved now."""
+def _recertified(loaded: Allocation, evidence: Any, claim: Certificate) -> Allocation:
+    """The allocation with a new certificate, as far as it can be proved."""
     policy, instance, tasks = loaded.policy, loaded.instance, loaded.tasks_by_server
     if isinstance(policy, str):
-        note = NOT_HELD if policy.endswith(CHANGED) else "its policy is known as text only"
+        note = PROBLEM_NOT_SAVED if policy.endswith(CHANGED) else "the file holds only the text of its policy"
     elif not loaded.certificate.violation <= VIOLATION_TOLERANCE:
         note = "it is not feasible"
     elif isinstance(policy, Policy) and loaded.placement is not None:
@@ -161,7 +163,7 @@ def _certified_again(loaded: Allocation, evidence: Any, claim: Certificate) -> A
         note = "certificates of single servers or steps are not saved"
         try:
             again = policy.allocate(instance)
-            if np.allclose(again.tasks_by_server, tasks, rtol=1e-9, atol=0.0):
+            if np.allclose(again.tasks_by_server, tasks, rtol=VIOLATION_TOLERANCE, atol=0.0):
                 return again
         except FairoptError as error:
             note = f"it could not be certified again: {error}"
@@ -169,8 +171,8 @@ def _certified_again(loaded: Allocation, evidence: Any, claim: Certificate) -> A
     return gate.of_nothing(instance, tasks, policy, **known)
 
 
-def _fewer_than_fit(allocation: Allocation) -> bool:
-    """Whether a policy that decides only bundles has fewer tasks than fit in them."""
+def _bundles_unused(allocation: Allocation) -> bool:
+    """Whether a policy that decides only bundles leaves room for tasks in them."""
     policy, instance, bundles = allocation.policy, allocation.instance, allocation.given_bundles
     if not isinstance(policy, Policy) or bundles is None or instance.n_users == 0:
         return False
@@ -180,7 +182,7 @@ def _fewer_than_fit(allocation: Allocation) -> bool:
     return bool((allocation.tasks_by_server < fit * (1 - VIOLATION_TOLERANCE)).any())
 
 
-def _objective_again(allocation: Allocation) -> tuple[float | None, float]:
+def _recomputed_objective(allocation: Allocation) -> tuple[float | None, float]:
     """The objective at the tasks, None if the policy is unknown, and the unit to compare it in."""
     objective = getattr(allocation.policy, "objective", None)
     if objective is None:
@@ -190,7 +192,7 @@ def _objective_again(allocation: Allocation) -> tuple[float | None, float]:
         first, constraints = number_of(tiers_of(objective)[0]), allocation.policy.constraints
         try:
             limits = whole_instance(allocation.instance, first, constraints).task_limits
-        except FairoptError:  # reported when it is certified
+        except FairoptError:  # reported on certification
             return None, 0.0
     part = np.flatnonzero(limits > 0)
     if not len(part):

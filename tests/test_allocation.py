@@ -454,8 +454,8 @@ def held_at(j, s, i, units):
         (held_at(1, 0, 1, 1e-9), "bundles exceed .*eligibility by inf"),  # it may not run there
         (held_at(0, 1, 1, -1.0), "bundles exceed .* by inf"),
         (held_at(0, 1, 1, math.nan), "bundles exceed .* by inf"),
-        (held_at(0, 0, 0, 0.4), "tasks need more than bundles hold"),
-        (held_at(1, 1, 0, 0.0), "tasks need more than bundles hold"),
+        (held_at(0, 0, 0, 0.4), "tasks need more than their bundles"),
+        (held_at(1, 1, 0, 0.0), "tasks need more than their bundles"),
     ],
 )
 def test_bundles_are_measured_against_each_capacity_when_loaded(tmp_path, change, words):
@@ -513,7 +513,7 @@ def test_a_policy_of_foreign_blocks_is_loaded_as_text_and_not_certified(tmp_path
     a = fo.Policy(fo.Leximin(Fixed((1.0, 2.0)))).allocate(TWO)
     b = fo.Allocation.load(a.save(tmp_path / "a.json"))
     assert b.policy == repr(a.policy)
-    assert not b.certificate.ok and "text only" in b.certificate.note
+    assert not b.certificate.ok and "only the text of its policy" in b.certificate.note
     assert_array_equal(b.tasks, a.tasks)
     assert "Fixed" in repr(b)
     same_metrics(a, b)

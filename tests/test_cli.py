@@ -600,7 +600,7 @@ def test_what_was_there_outlives_a_disk_that_is_full(run: Any, tmp_path: Path, m
     done = run(*command.split(), name)
     said = done.stderr.splitlines()
     assert done.exit_code == 2 and len(said) == 1
-    assert f"No space left on device: '{name}'; what was there is kept" in said[0]
+    assert f"No space left on device: '{name}'; the old files are kept" in said[0]
     assert (tmp_path / name).read_text() == "older"
     assert [path for path in sorted(tmp_path.iterdir()) if path.name != ".hypothesis"] == before
 

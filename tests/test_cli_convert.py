@@ -109,7 +109,7 @@ def test_an_empty_name_is_no_folder(run: Any) -> None:
 def test_where_nothing_can_be_written_is_said_in_one_line(run: Any, output: str) -> None:
     result = run("convert", "cluster", output)
     assert result.exit_code == 2
-    assert "Error: [Errno 2" in result.stderr and "give a name in a folder that is there" in result.stderr
+    assert "Error: [Errno 2" in result.stderr and "give a name in an existing folder" in result.stderr
 
 
 def test_help_lists_the_users_of_every_kind(run: Any) -> None:

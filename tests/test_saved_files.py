@@ -134,7 +134,7 @@ def test_the_policy_of_a_file_gives_the_same_tasks_again(name: str) -> None:
 def test_a_policy_of_ones_own_stays_text_and_is_not_certified() -> None:
     loaded = fo.Allocation.load(DATA / "pool-own.json")
     assert loaded.policy == "Policy(Saturating(0.5))"
-    assert not loaded.certificate.ok and loaded.certificate.note == "its policy is known as text only"
+    assert not loaded.certificate.ok and loaded.certificate.note == "the file holds only the text of its policy"
     assert loaded.certificate.violation <= 1e-9
     assert fo.Policy(Saturating(0.5)).allocate(loaded.instance).tasks == pytest.approx(loaded.tasks, rel=1e-3)
 

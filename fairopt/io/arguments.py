@@ -8,7 +8,7 @@ from typing import Any
 
 @dataclass(frozen=True, eq=False)
 class Arguments:
-    """The arguments of an `Instance`; the files and a hint for error messages; whether to merge identical servers."""
+    """Arguments of an `Instance`, files and hint for error messages, and whether to merge identical servers."""
 
     values: dict[str, Any]
     places: tuple[str, ...]

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 TableColumns = dict[str, Any]
 
 WEIGHT = Column("weight", "weights", "give a number > 0, or leave it empty for 1", blank=1.0, positive=True)
-# Optional columns: written unless every row is blank. No resource may have such a name.
+# Optional columns, written unless all rows are blank. Resources cannot have these names.
 USER_COLUMNS = (
     WEIGHT,
     Column("task_limit", "task_limits", "give a number >= 0, or leave it empty for no limit", np.inf, infinite=True),
@@ -33,12 +33,12 @@ _ABOUT_SERVERS = ("server", *(column.name for column in SERVER_COLUMNS), "type")
 _RESERVED = {*_ABOUT_USERS, *_ABOUT_SERVERS}
 NO_USERS = "there are no users"
 _WITH_UNIT = re.compile(r"(.+) \[([^\[\]]*)\]", re.DOTALL)
-_LIKE_A_UNIT = re.compile(r"(.*\S)\s*[\[(][^\[\]()]*[\])]", re.DOTALL)  # also units in parentheses or without a space
-_MOST_ENTRIES = 1 << 30  # of an array of users x servers x resources: 8 GiB
+_UNIT_AT_END = re.compile(r"(.*\S)\s*[\[(][^\[\]()]*[\])]", re.DOTALL)  # also parentheses, or no space
+_MAX_ENTRIES = 1 << 30  # in an array of users x servers x resources: 8 GiB
 
 
 def reader_of_tables(read: Callable[[Any, Sequence[str]], InputTable]) -> Callable[..., Arguments]:
-    """Make a reader of instances from ``read``, which reads one table and requires certain columns.
+    """Make a reader of instances from ``read``, which reads one table and checks its required columns.
 
     The reader takes users (None to read servers alone), servers and, if they differ by server, demands.
     """
@@ -56,16 +56,16 @@ def _no_users(servers: InputTable) -> InputTable:
 
 
 def arguments_of_tables(users: InputTable, servers: InputTable, demands: InputTable | None = None) -> Arguments:
-    """The instance in two or three tables, which `fairopt.datasets.read` describes."""
+    """Read an instance from two or three tables in the format of `fairopt.datasets.read`."""
     headers, resources, units = _resources(users, servers, demands)
     server_labels = servers.labels("server")
     if not server_labels:
         raise InvalidInstance(f"{servers.path} has a header only; add a line for at least one server")
     user_labels = users.labels("user")
     entries = len(users) * len(servers) * (1 if demands is None else len(headers))
-    if entries > _MOST_ENTRIES and (demands is not None or "servers" in users.columns):
+    if entries > _MAX_ENTRIES and (demands is not None or "servers" in users.columns):
         raise InvalidInstance(
-            f"{users.path} and {servers.path}: {len(users):,} users on {len(servers):,} servers are too many to say "
+            f"{users.path} and {servers.path}: {len(users):,} users on {len(servers):,} servers are too many to list "
             "who may run where; give identical servers one row with a count"
         )
     of_users, of_servers = users.arguments(USER_COLUMNS), servers.arguments(SERVER_COLUMNS)
@@ -77,7 +77,7 @@ def arguments_of_tables(users: InputTable, servers: InputTable, demands: InputTa
     if demands is None:
         amounts = _matrix(users, headers)
         for row in np.flatnonzero(~amounts.any(axis=1)):
-            _refuse_nothing(users, int(row), f"{short(user_labels[row])} demands nothing at all")
+            _refuse_zero_demand(users, int(row), f"{short(user_labels[row])} demands nothing at all")
     else:
         amounts, eligible = _by_server(demands, headers, user_labels, server_labels, eligible, (users, servers), notes)
     values = dict(
@@ -95,7 +95,7 @@ def arguments_of_tables(users: InputTable, servers: InputTable, demands: InputTa
 
 
 def _resource_headers(servers: InputTable) -> list[str]:
-    """The columns of a table of servers that are resources."""
+    """The resource columns of a table of servers."""
     return [column for column in servers.columns if column not in _ABOUT_SERVERS]
 
 
@@ -105,19 +105,19 @@ def _resource_of(header: str) -> tuple[str, str]:
     return (found[1], found[2]) if found else (header, "")
 
 
-def _bare(header: str) -> str:
-    """A header without what may be meant as a unit."""
-    found = _LIKE_A_UNIT.fullmatch(header)
+def _without_unit(header: str) -> str:
+    """The header without a trailing unit in brackets or parentheses."""
+    found = _UNIT_AT_END.fullmatch(header)
     return found[1] if found else header
 
 
 def _resources(
     users: InputTable, servers: InputTable, demands: InputTable | None
 ) -> tuple[list[str], list[str], list[str]]:
-    """Headers, names and units of the resources, after checking that both tables have the same."""
+    """Headers, names and units of the resources, after checking that the tables have the same ones."""
     headers = _resource_headers(servers)
     if not headers:
-        raise InvalidInstance(f"{servers.path} has no resource columns; add one per resource, as cpu or memory")
+        raise InvalidInstance(f"{servers.path} has no resource columns; add one per resource, such as cpu or memory")
     first: dict[str, str] = {}
     for header in headers:
         name, unit = _resource_of(header)
@@ -131,35 +131,35 @@ def _resources(
             both = f"the columns {other!r} and {header!r} are the same resource {name!r}"
             raise InvalidInstance(f"{servers.path}: {both}; keep one")
     demanding, about = (users, _ABOUT_USERS) if demands is None else (demands, ABOUT_DEMANDS)
-    theirs = [column for column in demanding.columns if column not in about]
+    demand_columns = [column for column in demanding.columns if column not in about]
     for header in headers:
-        if header not in theirs:
-            refuse_other_unit(header, theirs, demanding.path, servers.path)
+        if header not in demand_columns:
+            refuse_other_unit(header, demand_columns, demanding.path, servers.path)
             raise InvalidInstance(
                 f"{demanding.path}: there is no column {header!r}, which {servers.path} has as a resource; "
                 "add it, with 0 for the users who do not need it"
             )
     known = [*headers, *about]
-    for column in theirs:
+    for column in demand_columns:
         if column not in known:
             problem = f"the column {column!r} is not a resource of {servers.path}; {nearest(column, known)}"
             raise InvalidInstance(f"{demanding.path}: {problem}")
     for column in users.columns:
         if demands is not None and column not in _ABOUT_USERS:
             raise InvalidInstance(
-                f"{users.path}: the column {column!r} is neither of {', '.join(_ABOUT_USERS)}; demands of users "
-                f"stand in {demands.path}, so remove one of the two"
+                f"{users.path}: the column {column!r} is none of {', '.join(_ABOUT_USERS)}; demands of users "
+                f"are in {demands.path}, so remove one of the two"
             )
     pairs = [_resource_of(header) for header in headers]
     return headers, [name for name, _ in pairs], [unit for _, unit in pairs]
 
 
 def refuse_other_unit(header: str, columns: Iterable[str], path: str, servers: str) -> None:
-    """Raise an error if a column has the name of a resource but another unit than the table of servers."""
-    twin = next((column for column in columns if _bare(column) == _bare(header)), None)
-    if twin is not None:
+    """Raise an error if a column names the resource of a header with another unit."""
+    other = next((column for column in columns if _without_unit(column) == _without_unit(header)), None)
+    if other is not None:
         raise InvalidInstance(
-            f"{path} has the column {twin!r} where {servers} has {header!r}; nothing is converted: give both in the "
+            f"{path} has the column {other!r} where {servers} has {header!r}; nothing is converted: give both in the "
             "same unit, under the same header, as 'memory [GiB]'"
         )
 
@@ -174,7 +174,7 @@ def _matrix(table: InputTable, headers: list[str]) -> NDArray[np.float64]:
     return np.column_stack([table.numbers(name) for name in headers])
 
 
-def _refuse_nothing(table: InputTable, row: int, what: str) -> NoReturn:
+def _refuse_zero_demand(table: InputTable, row: int, what: str) -> NoReturn:
     fix = "give it a positive demand or remove the line"
     table.refuse(row, "user", f"{what}, so its tasks would be unlimited; {fix}")
 
@@ -195,7 +195,7 @@ def eligibility(users: InputTable, servers_path: str, labels: list[str], notes: 
             if s is None:
                 problem = f"{servers_path} has no server {short(name.strip())}; {nearest(name, labels)}"
                 if names[0].startswith("[") and names[-1].endswith("]"):
-                    problem = f"{short('|'.join(names))} is a list as Python writes it; join the names by '|'"
+                    problem = f"{short('|'.join(names))} is a list in Python's notation; join the names with '|'"
                 users.refuse(row, "servers", problem)
             allowed[row, s] = True
     listing = [cell is not None for cell in cells]
@@ -239,16 +239,16 @@ def _by_server(
     notes += closed_servers(servers, np.any(present, axis=0), f"line of {demands.path}", to_all=True)
     eligible = present if allowed is None else present & allowed
     for empty in np.flatnonzero(~amounts.any(axis=1) & eligible[j, s]):
-        _refuse_nothing(demands, int(empty), f"{users[j[empty]]!r} demands nothing at all on {servers[s[empty]]!r}")
-    nowhere = ~present.any(axis=1)
-    if nowhere.any():
-        name = users[int(np.argmax(nowhere))]
+        _refuse_zero_demand(demands, int(empty), f"{users[j[empty]]!r} demands nothing at all on {servers[s[empty]]!r}")
+    without_line = ~present.any(axis=1)
+    if without_line.any():
+        name = users[int(np.argmax(without_line))]
         raise InvalidInstance(f"{demands.path} has no line for user {name!r}; add one for every server it may run on")
     if allowed is not None:
         listed = ~np.all(allowed, axis=1, keepdims=True)  # users without a list may run wherever they have a line
-        lacking = allowed & ~present & listed
-        if lacking.any():
-            k, r = (int(at) for at in np.argwhere(lacking)[0])
+        missing = allowed & ~present & listed
+        if missing.any():
+            k, r = (int(at) for at in np.argwhere(missing)[0])
             raise InvalidInstance(
                 f"{tables[0].path} lets user {users[k]!r} run on {servers[r]!r}, for which {demands.path} has no line; "
                 "add it, or take the server from the list"
@@ -256,14 +256,14 @@ def _by_server(
     return out, eligible
 
 
-# -- and back -----------------------------------------------------------------------------------------------------
+# -- write --------------------------------------------------------------------------------------------------------
 
 
 def tables_of(instance: Instance, joined: bool = False) -> dict[str, TableColumns]:
     """An instance as tables ``users`` and ``servers``, and ``demands`` where they differ by server.
 
-    Columns of defaults (weights of 1, no task limits, ...) are left out; numbers keep their precision. Users' servers
-    are lists, or, ``joined``, text with ``|`` between the names; None for everywhere.
+    Columns that hold only defaults (weights of 1, no task limits, ...) are omitted; numbers keep their precision. The
+    eligible servers of a user are a list, or, if ``joined``, text separated by ``|``; None means all servers.
     """
     units = instance.units or ("",) * instance.n_resources
     headers = headers_of(instance)
@@ -271,7 +271,7 @@ def tables_of(instance: Instance, joined: bool = False) -> dict[str, TableColumn
         if name in _RESERVED:
             refuse_name("resource", name, "is the name of a column with another meaning")
         if _resource_of(header) != (name, unit):
-            refuse_name("resource", name, "ends as a unit does in the header of a table")
+            refuse_name("resource", name, "ends like a header with a unit")
     for kind, names in named(instance):
         for name in names:
             if not name:
@@ -279,10 +279,10 @@ def tables_of(instance: Instance, joined: bool = False) -> dict[str, TableColumn
     by_server = instance.demands.ndim == 3
     rows = (instance.demands != 0) | np.signbit(instance.demands)  # -0.0 is kept too
     present = rows.any(axis=2) if by_server else np.broadcast_to(np.True_, instance.eligible.shape)
-    constrained = np.zeros(instance.n_users, dtype=bool)  # users who may not run on some server that has all they need
+    constrained = np.zeros(instance.n_users, dtype=bool)  # users barred from a server that has all they need
     for s, capacities in enumerate(instance.capacities):
-        lacking = (instance.per_server_demands[:, s, capacities == 0] > 0).any(axis=1)
-        constrained |= present[:, s] & ~instance.eligible[:, s] & ~lacking
+        missing = (instance.per_server_demands[:, s, capacities == 0] > 0).any(axis=1)
+        constrained |= present[:, s] & ~instance.eligible[:, s] & ~missing
     if constrained.any() and not by_server:  # name every possible server, so that a reader notices new ones
         unnamed = ~instance.eligible[constrained].any(axis=0)
         constrained |= instance.eligible[:, unnamed].any(axis=1) & ~instance.eligible.all(axis=1)
@@ -300,7 +300,7 @@ def tables_of(instance: Instance, joined: bool = False) -> dict[str, TableColumn
         ]
         for name in instance.servers if joined else ():
             if "|" in name or name != name.strip():
-                refuse_name("server", name, "holds '|', which separates names of servers, or blanks at its ends")
+                refuse_name("server", name, "holds '|', which separates names of servers, or has blanks at its ends")
         users["servers"] = [names and "|".join(names) for names in lists] if joined else lists
     if instance.server_types is not None:
         servers["type"] = list(instance.server_types)

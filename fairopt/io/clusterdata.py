@@ -23,10 +23,10 @@ from fairopt.runtime.progress import tell
 if TYPE_CHECKING:
     import pandas as pd
 
-_ABSENT, _AFTER = -(2**63), 2**63 - 1  # marks a missing whole number; the time of all events after the trace
+_ABSENT, _AFTER = -(2**63), 2**63 - 1  # a missing whole number; the time of events after the trace
 _ROWS = 1 << 18  # rows to sort at once
-_EXACT = 2**53  # whole numbers beyond it lose digits when written as floats
-_SMALLEST, _LARGEST = 1e-12, 1e12  # amounts are normalised to the largest server, so that 1 is large and 1e-6 small
+_EXACT = 2**53  # larger whole numbers lose digits as floats
+_SMALLEST, _LARGEST = 1e-12, 1e12  # amounts are relative to the largest server: 1 is large, 1e-6 small
 _NOT_GIVEN = ["", "null", "NULL", "None", "nan", "NaN"]
 _AMOUNTS = ["cpu", "memory"]
 _PAIR = re.compile(r"""['"]?(\w+)['"]?\s*:\s*['"]?([^,'"{}\s]+)""")  # of a struct as text
@@ -37,7 +37,7 @@ _PAIR = re.compile(r"""['"]?(\w+)['"]?\s*:\s*['"]?([^,'"{}\s]+)""")  # of a stru
 
 @dataclass(frozen=True)
 class _Field:
-    """A column of a table: whole numbers, amounts, text, or lists that only count as ``"filled"`` or not.
+    """A column of a table: whole numbers, amounts, text, or lists of which only ``"filled"`` or not matters.
 
     ``names`` stand for consecutive whole numbers; a column that is not required may be missing.
     """
@@ -53,7 +53,7 @@ class _Field:
         known = (self.name, f"{head}_{tail}", tail, head) if head else (self.name,)
         found = next((name for name in known if name in header), None)
         if found is not None and header.count(found) > 1:
-            raise InvalidInstance(f"{place}: the column {found!r} is there twice; names of columns must differ")
+            raise InvalidInstance(f"{place}: the column {found!r} appears twice; names of columns must differ")
         if found is None and self.required:
             raise InvalidInstance(
                 f"{place}: there is no column {self.name!r}; {nearest(self.name, header)[:300]} "
@@ -65,11 +65,11 @@ class _Field:
 _NOT_OVER = ("SUBMIT", "QUEUE", "ENABLE", "SCHEDULE")
 _OVER = ("EVICT", "FAIL", "FINISH", "KILL", "LOST")
 _EVENTS = {name: k for k, name in enumerate((*_NOT_OVER, *_OVER, "UPDATE_PENDING", "UPDATE_RUNNING"))}
-# Which of two events of one instance at one time came last: an evicted or failed one is submitted again, a finished or
-# killed one is not. Exports are not in order, so the order of rows must make no difference.
+# Which of two simultaneous events of an instance came last: an evicted or failed one is submitted again, a finished or
+# killed one is not. Exports are unordered, so the order of rows must not matter.
 _RANK = np.array([1, 2, 3, 4, 0, 0, 7, 7, 7, 5, 6])
 _SERVER_EVENTS = {"EVENT_TYPE_UNKNOWN": 0, "ADD": 1, "REMOVE": 2, "UPDATE": 3}
-_SERVER_RANK = np.array([-1, 2, 1, 3])  # a server that is removed and added at one time was restarted; -1 never counts
+_SERVER_RANK = np.array([-1, 2, 1, 3])  # removed and added at once: restarted; -1 never counts
 _ALLOC_SET, _DEDICATED = 1, -1
 _INSTANCES = (
     _Field("time"),
@@ -242,14 +242,14 @@ def _state(
 ) -> pd.DataFrame:
     """The last event of each instance or server up to a time (None: up to the end of the trace), from unsorted rows.
 
-    ``rank`` says by type which of two events of the same time came last. Cores and memory are each that of the last
-    event that has it, NaN if none has.
+    ``rank`` orders simultaneous events by type. Cores and memory are those of the last event that gives them, NaN if
+    none does.
     """
     _, pd = _libraries()
     amounts = [column.name for column in columns if column.kind == "amount"]
     incomplete, first, last = 0, _AFTER, -1
     parts: list[Any] = []
-    waiting = 0
+    pending = 0
     for frame in _frames(path, columns, table):
         frame = frame.rename(columns=dict(zip(amounts, _AMOUNTS, strict=True)))
         frame["rank"] = np.where(frame["type"] < 0, -1, rank[frame["type"].clip(lower=0)])
@@ -260,13 +260,13 @@ def _state(
             first, last = min(first, int(times.min())), max(last, int(times.max()))
         frame = frame[complete & (frame["time"] <= (_AFTER - 1 if at is None else at))]
         parts.append(frame)
-        waiting += len(frame)
-        if waiting > max(_ROWS, len(parts[0])):  # compact only now and then: constant time and memory per row
-            parts, waiting = [_needed(pd.concat(parts), key)], 0
+        pending += len(frame)
+        if pending > max(_ROWS, len(parts[0])):  # rarely: amortised constant time and memory per row
+            parts, pending = [_needed(pd.concat(parts), key)], 0
     if not any(map(len, parts)):
         there = f"its times are from {first} to {last}" if first <= last else "it has no complete row"
-        upto = "" if at is None else f"up to the time {at} "
-        raise InvalidInstance(f"{os.fspath(path)} has no events {upto}({there}); give another time, or {hint}")
+        until_time = "" if at is None else f"up to the time {at} "
+        raise InvalidInstance(f"{os.fspath(path)} has no events {until_time}({there}); give another time, or {hint}")
     state = _needed(pd.concat(parts), key)
     if at is None:
         notes.say(f"the state is that at {state['time'].max()} microseconds, the last time in {_base(path)}")
@@ -348,7 +348,8 @@ def _instances(path: _Path, at: int | None, notes: Notes) -> tuple[pd.DataFrame,
     sets = state["collection_type"] == _ALLOC_SET
     inside = ~sets & state["alloc_collection_id"].isin(state["collection_id"][sets])
     state = _left_out(state, inside, "inside alloc sets, whose reservations count,", notes)
-    _note(state, state["constraint"], "{instance} with constraints may run everywhere here", notes)
+    anywhere = "{instance} with constraints may run anywhere: constraints are not modelled"
+    _note(state, state["constraint"], anywhere, notes)
     return _completed(state, "{instance} that {requests} {given} but no {missing} {counts} with 0 of it", notes), until
 
 
@@ -383,13 +384,13 @@ def _note(state: pd.DataFrame, chosen: pd.Series[bool], sentence: str, notes: No
         notes.add(sentence, _names(state[chosen].iloc[:1]).iloc[0], number=int(chosen.sum()), **given)
 
 
-def _left_out(state: pd.DataFrame, gone: pd.Series[bool], what: str, notes: Notes) -> pd.DataFrame:
-    _note(state, gone, "{instance} {what} {was} left out", notes, what=what)
-    return state[~gone]
+def _left_out(state: pd.DataFrame, omitted: pd.Series[bool], what: str, notes: Notes) -> pd.DataFrame:
+    _note(state, omitted, "{instance} {what} {was} left out", notes, what=what)
+    return state[~omitted]
 
 
 def _completed(state: pd.DataFrame, sentence: str, notes: Notes) -> pd.DataFrame:
-    """Fill in 0 for an amount that was never given, if the other one was."""
+    """Replace an amount that was never given by 0, if the other was given."""
     for missing, given in (("cpu", "memory"), ("memory", "cpu")):
         _note(state, state[missing].isna(), sentence, notes, given=given, missing=missing)
     return state.fillna(dict.fromkeys(_AMOUNTS, 0.0))

@@ -1,4 +1,4 @@
-"""Reads and writes instances: finds the reader or writer for a path."""
+"""Finds the reader or writer of instances for a path."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ class _Folder:
     def names(self) -> set[str]:
         return {name for names in self.needed + self.further for name in names}
 
-    def missing(self, there: set[str]) -> list[str]:
+    def missing(self, entries: set[str]) -> list[str]:
         """The needed files that are missing."""
-        return [names[0] for names in self.needed if not there.intersection(names)]
+        return [names[0] for names in self.needed if not entries.intersection(names)]
 
 
 def _tables(ending: str) -> tuple[tuple[tuple[str, ...], ...], tuple[tuple[str, ...], ...]]:
@@ -43,7 +43,7 @@ def _tables(ending: str) -> tuple[tuple[tuple[str, ...], ...], tuple[tuple[str, 
 
 
 def _events(name: str) -> tuple[str, ...]:
-    return (f"{name}.parquet", f"{name}.csv", f"{name}.csv.gz", name)  # the last one is a folder of parts
+    return (f"{name}.parquet", f"{name}.csv", f"{name}.csv.gz", name)  # the last is a folder of parts
 
 
 _OF_WORK = ("users", "tasks")
@@ -84,7 +84,7 @@ _OF_ONE_TABLE = (".csv", ".parquet", ".pq", ".gz")
 
 
 def _function(place: str) -> Any:
-    """A reader or writer, imported when it is needed: importing pydantic takes longer than solving a small instance."""
+    """Import a reader or writer when needed: importing pydantic takes longer than solving a small instance."""
     module, _, name = place.partition(":")
     return getattr(import_module(f"fairopt.io.{module}"), name)
 
@@ -122,7 +122,7 @@ def place_of(path: object) -> Path:
     place = Path(path)
     try:
         place.exists()
-    except (OSError, ValueError) as error:  # a name that is too long, no permission, half a surrogate pair
+    except (OSError, ValueError) as error:  # a name too long, no permission, half a surrogate pair
         reason = getattr(error, "strerror", None) or str(error)
         raise InvalidInstance(f"{str(place)[:200]!r} cannot be looked up ({reason}); give another name") from error
     return place
@@ -130,25 +130,25 @@ def place_of(path: object) -> Path:
 
 def _kind_of(folder: Path) -> tuple[_Folder, list[Path]]:
     """The kind of a folder, and the paths of its parts."""
-    there = _listed(folder)
-    touched = [kind for kind in _FOLDERS if kind.names & there]
-    complete = [kind for kind in touched if not kind.missing(there)]
+    entries = _listed(folder)
+    matching = [kind for kind in _FOLDERS if kind.names & entries]
+    complete = [kind for kind in matching if not kind.missing(entries)]
     if not complete:
-        found = sorted({name for kind in touched for name in kind.names & there})
-        lacking = [f"{_and(kind.missing(there))} (for {kind.name})" for kind in touched]
-        what = f"has {_and(found)}, but no " + " and no ".join(lacking) if touched else "has no file users.csv"
+        found = sorted({name for kind in matching for name in kind.names & entries})
+        missing = [f"{_and(kind.missing(entries))} (for {kind.name})" for kind in matching]
+        what = f"has {_and(found)}, but no " + " and no ".join(missing) if matching else "has no file users.csv"
         raise InvalidInstance(f"{folder} {what}; {_EXPECTED}")
     kind = complete[0]
-    for other in touched:
-        strange = sorted((other.names - kind.names) & there)
-        if strange:
+    for other in matching:
+        others = sorted((other.names - kind.names) & entries)
+        if others:
             raise InvalidInstance(
-                f"{folder} has {_and(sorted(kind.names & there))} (of {kind.name}) and {_and(strange)} (of "
-                f"{other.name}), so it could be either; give each kind a folder of its own"
+                f"{folder} has {_and(sorted(kind.names & entries))} (of {kind.name}) and {_and(others)} (of "
+                f"{other.name}), so it could be either; give each kind its own folder"
             )
     parts = []
     for names in kind.needed + kind.further:
-        found = [name for name in names if name in there]
+        found = [name for name in names if name in entries]
         if len(found) > 1:
             raise InvalidInstance(f"{folder} has both {_and(found)}; keep one")
         parts += [folder / name for name in found]
@@ -187,7 +187,7 @@ def write(instance: Instance, path: str | os.PathLike[str], kind: str | None = N
         The instance to write, without its notes.
     path : path-like
         A file if it ends in ``.json``, ``.yaml`` or ``.yml``, else a folder for two tables, or three where demands
-        differ by server, made if it is not there. Files of these names are replaced, once the new files are complete.
+        differ by server, created if missing. Files of these names are replaced, once the new files are complete.
     kind : {"csv", "parquet", "json", "yaml"}, optional
         Default by the ending of the path; of folders ``"csv"``.
 
@@ -210,7 +210,7 @@ def write(instance: Instance, path: str | os.PathLike[str], kind: str | None = N
     True
     """
     chosen, files = files_to_write(path, kind)
-    # without demands by server, an older demands table must go
+    # without demands by server, remove an older table of demands
     further = {"removing": files[2:]} if len(files) > 1 and instance.demands.ndim == 2 else {}
     _function(_WRITERS[chosen])(instance, Path(path), **further)
 
@@ -225,7 +225,7 @@ def is_read_as(file: Path, source: str) -> bool:
 
 
 def files_to_write(path: str | os.PathLike[str], kind: str | None = None) -> tuple[str, list[Path]]:
-    """The kind that `write` would choose, and the files that it would replace (of tables: users, servers, demands).
+    """The kind that `write` would choose, and the files that it would replace (users, servers, demands for tables).
 
     Raises `MissingExtra` without the package that writes them.
     """
@@ -244,15 +244,15 @@ def files_to_write(path: str | os.PathLike[str], kind: str | None = None) -> tup
             pyyaml_for("writing YAML files")
         return chosen, [place]
     if not place.is_dir() and (of_file or ending in _OF_ONE_TABLE):
-        raise InvalidInstance(f"{place} would be one file and tables are two or three; give a folder, as {place.stem}")
+        raise InvalidInstance(f"{place} would be one file, but tables are two or three; give a folder, as {place.stem}")
     files = [place / f"{title}.{chosen}" for title in ("users", "servers", "demands")]
     if place.exists() and not place.is_dir():
-        raise InvalidInstance(f"{place} is not a folder, and tables are two or three files; give another name")
+        raise InvalidInstance(f"{place} is not a folder, but tables are two or three files; give another name")
     if place.is_dir():
-        ours = {file.name for file in files}
-        strange = sorted({name for other in _FOLDERS for name in other.names} & (_listed(place) - ours))
-        if strange:
-            raise InvalidInstance(f"{place} has {_and(strange)}, so it could be read as either; give another folder")
+        own = {file.name for file in files}
+        others = sorted({name for other in _FOLDERS for name in other.names} & (_listed(place) - own))
+        if others:
+            raise InvalidInstance(f"{place} has {_and(others)}, so it could be read as either; give another folder")
     if chosen == "parquet":
         pyarrow_for("writing Parquet files")
     return chosen, files

@@ -31,7 +31,7 @@ def read_frames(users: Any, servers: Any, demands: Any = None) -> Arguments:
 def table_of(frame: Any, name: str, required: Sequence[str], extra: str = "frames") -> InputTable:
     """Convert a data frame to a table with the ``required`` columns; ``extra`` is the extra that installs narwhals.
 
-    Lazy frames are collected. Of a pandas frame, levels of the index that have a name count as columns.
+    Lazy frames are collected. Named levels of the index of a pandas frame count as columns.
     """
     nw = optional("narwhals", extra, f"reading {'Parquet files' if extra == 'parquet' else 'data frames'}")
     try:
@@ -58,7 +58,7 @@ def _collected(frame: Any, name: str) -> Any:
         return frame.collect()
     except Exception as error:  # the plan of a lazy frame may run any code
         words = " ".join(f"{type(error).__name__}: {error}".split())
-        raise InvalidInstance(f"{name}: the lazy frame cannot be collected ({words[:300]}); mend its plan") from error
+        raise InvalidInstance(f"{name}: the lazy frame cannot be collected ({words[:300]}); fix its plan") from error
 
 
 def _with_index(frame: Any, name: str) -> Any:

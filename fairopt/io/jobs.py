@@ -17,6 +17,7 @@ from fairopt.io.files import place_of
 from fairopt.io.notes import Notes, check_choice
 from fairopt.io.openb import PODS_COLUMNS, RESOURCES, SERVERS_FILE, label_of, pods_file, requests_of
 from fairopt.io.tables import Column, InputTable, read_table, short
+from fairopt.io.work import ROUNDING_FACTOR
 
 if TYPE_CHECKING:
     from fairopt.instance import Instance
@@ -30,15 +31,14 @@ _DURATION = Column("duration", "durations", "give a finite number > 0, in the un
 _TASKS = Column("tasks", "tasks", "give a whole number >= 1, or leave it empty for 1", 1.0, positive=True, whole=True)
 _COLUMNS = (_DURATION, Column("arrival", "arrivals"), _TASKS, WEIGHT)
 _ABOUT_JOBS = ("user", *(column.name for column in _COLUMNS), "servers")
-_SLACK = 1 + 1e-9  # factor on capacities, as in the scheduler
 
 
 @dataclass(eq=False)
 class JobArguments:
     """The arguments of jobs, one entry per job.
 
-    ``demands`` (n_jobs, n_resources) follow the resources of the servers; ``lists`` are the different lists of names of
-    servers and types, None for everywhere, and ``listed`` (n_jobs,) is the place in it of each job's.
+    ``demands`` (n_jobs, n_resources) follow the resources of the servers; ``lists`` are the distinct lists of eligible
+    servers and server types, None for all servers, and ``listed`` (n_jobs,) is the index of each job's list.
     """
 
     users: list[str]
@@ -59,11 +59,11 @@ class JobArguments:
                 types = [name for name in names if name not in servers.servers]
                 rows = np.isin(servers.servers, names) | np.isin(servers.server_types or "", types)
             for capacities in np.unique(servers.capacities[rows], axis=0):
-                fits[jobs] |= (self.demands[jobs] <= capacities * _SLACK).all(axis=1)
+                fits[jobs] |= (self.demands[jobs] <= capacities * ROUNDING_FACTOR).all(axis=1)
         return fits
 
     def part(self, kept: Mask) -> JobArguments:
-        """Some of the jobs."""
+        """The jobs where ``kept`` is true."""
         names = ("demands", "durations", "arrivals", "tasks", "weights", "listed")
         users = [user for user, keep in zip(self.users, kept, strict=True) if keep]
         return replace(self, users=users, **{name: getattr(self, name)[kept] for name in names})
@@ -91,8 +91,8 @@ def read_job_table(path: str | os.PathLike[str], servers: Instance, notes: Notes
     amounts = {}
     for name in table.columns:
         if name not in _ABOUT_JOBS:
-            strange = f"the cluster has no resource {name!r}: fill in 0, or remove the column"
-            amounts[name] = table.numbers(name if name in headers else Column(name, fix=strange))
+            unknown = f"the cluster has no resource {name!r}: fill in 0, or remove the column"
+            amounts[name] = table.numbers(name if name in headers else Column(name, fix=unknown))
     cells = table.cells("servers") if "servers" in table.columns else [""] * len(table)
     firsts, listed = _distinct(cells)
     lines = [(table.lines or [])[row] for row in firsts]
@@ -125,8 +125,8 @@ def _distinct(cells: list[Any]) -> tuple[list[int], NDArray[np.intp]]:
 def _check_rows(table: InputTable, jobs: JobArguments, servers: Instance) -> None:
     """Raise an error about a job without demands, one that fits nowhere, or a user with two weights."""
     for bad, problem in (
-        (~jobs.demands.any(axis=1), "its task takes nothing at all; give it a positive demand or remove the line"),
-        (~jobs.fitting(servers), "its task ({}) is larger than any server where it may run; make it smaller"),
+        (~jobs.demands.any(axis=1), "its task takes no resource; give it a positive demand or remove the line"),
+        (~jobs.fitting(servers), "its task ({}) is larger than any eligible server; make it smaller"),
     ):
         if bad.any():
             row = int(np.argmax(bad))

@@ -1,4 +1,4 @@
-"""Reads JSON, and checks it by pydantic models with errors that name the place, the value and the fix."""
+"""Reads JSON and validates it with pydantic models; errors name the place, the value and the fix."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from fairopt.runtime.progress import EVERY, observed, tell
 
 Document = str | os.PathLike[str] | Mapping[str, Any]  # a file, or the data parsed from one
 _Model = TypeVar("_Model", bound=BaseModel)
-_FEW, _MANY = 100, 1_000  # list items to write one by one, and in one piece
+_FEW, _MANY = 100, 1_000  # list items written one by one, and per string
 
 
 def read_json_text(path: str | os.PathLike[str], expected: str) -> dict[str, Any]:
     """Read a file in UTF-8 that holds one JSON object, without keys given twice.
 
-    ``NaN`` and ``Infinity`` are read as floats: models that want finite numbers refuse them with their place.
+    ``NaN`` and ``Infinity`` become floats; models of finite numbers reject them and name their place.
     """
     name, text = os.fspath(path), read_text(path, expected)
     if not text.strip():
@@ -34,40 +34,40 @@ def read_json_text(path: str | os.PathLike[str], expected: str) -> dict[str, Any
         data: dict[str, Any] = json.loads(text, **_hooks(f"parts of {os.path.basename(name)}"))
     except json.JSONDecodeError as error:
         cut = error.pos >= len(text.rstrip()) or error.msg.startswith("Unterminated string")
-        fix = "the file seems to be cut off" if cut else "check the commas, quotes and brackets there"
+        fix = "the file seems to be truncated" if cut else "check the commas, quotes and brackets there"
         raise InvalidInstance(f"{name}, line {error.lineno}, column {error.colno}: {error.msg}; {fix}") from None
     except InvalidInstance as error:
         raise InvalidInstance(f"{name}: {error}") from None
     except RecursionError:
-        raise InvalidInstance(f"{name}: the brackets are nested too deep; {expected}") from None
+        raise InvalidInstance(f"{name}: the brackets are nested too deeply; {expected}") from None
     except ValueError as error:  # a number with thousands of digits
         raise InvalidInstance(f"{name}: a number cannot be read ({error}); give it with fewer digits") from None
     return data
 
 
 def _hooks(what: str) -> dict[str, Any]:
-    """Hooks of `json.loads`; if progress is reported, also for numbers, since many files hold little else."""
+    """Hooks for `json.loads`; if progress is reported, numbers are counted too, since most files are mostly numbers."""
     if not observed():
-        return {"object_pairs_hook": _without_twins}
+        return {"object_pairs_hook": _unique_keys}
     made = itertools.count(1)
 
-    def telling(make: Callable[[Any], Any]) -> Callable[[Any], Any]:
-        def told(part: Any) -> Any:
+    def reporting(make: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        def convert(part: Any) -> Any:
             if not (done := next(made)) % EVERY:
                 tell(what, done)
             return make(part)
 
-        return told
+        return convert
 
-    return {"object_pairs_hook": telling(_without_twins), "parse_float": telling(float), "parse_int": telling(int)}
+    return {"object_pairs_hook": reporting(_unique_keys), "parse_float": reporting(float), "parse_int": reporting(int)}
 
 
-def _without_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     out = dict(pairs)
     if len(out) < len(pairs):
         keys = [key for key, _ in pairs]
-        twice = next(key for k, key in enumerate(keys) if key in keys[:k])
-        raise InvalidInstance(f"the key {twice[:60]!r} is given twice in one object; keep one")
+        repeated = next(key for k, key in enumerate(keys) if key in keys[:k])
+        raise InvalidInstance(f"the key {repeated[:60]!r} is given twice in one object; keep one")
     return out
 
 
@@ -76,14 +76,14 @@ def document_of(source: object, argument: str, expected: str) -> tuple[dict[str,
     if isinstance(source, Mapping):
         return dict(source), argument
     if isinstance(source, str) and source.lstrip("\ufeff \t\r\n")[:1] in ("{", "["):
-        raise InvalidInstance(f"{argument} is JSON text, not the name of a file; give json.loads(text); {expected}")
+        raise InvalidInstance(f"{argument} is JSON text, not the name of a file; pass json.loads(text); {expected}")
     if not is_path(source):
         raise InvalidInstance(f"{argument} is {shown(source)}; give the name of a file, or the result of json.load")
     return read_json_text(source, expected), os.fspath(source)
 
 
 def json_parts(value: Any) -> Iterator[str]:
-    """The result of `json.dumps` in short parts. Arrays are written as lists; keys must be text."""
+    """The output of `json.dumps` in short strings. Arrays become lists; keys must be strings."""
     if isinstance(value, Mapping):
         yield "{"
         for k, (key, item) in enumerate(value.items()):
@@ -109,7 +109,7 @@ def json_parts(value: Any) -> Iterator[str]:
 
 
 class Part(BaseModel):
-    """A part of a document: other keys are ignored, and null is the same as nothing."""
+    """A part of a document: unknown keys are ignored, and null means missing."""
 
     model_config = ConfigDict(strict=True, extra="ignore", frozen=True)
 
@@ -150,7 +150,7 @@ _TAGS = {"<1>", "<2>", "<3>", "<one>", "<list>", "<object>"}  # of unions: pydan
 
 
 def checked(model: type[_Model], data: Any, name: str, at: str = "") -> _Model:
-    """Check data by a model. Errors name the document and the place in it; the data themselves are ``at`` a place."""
+    """Validate data with a model. Errors name the document and the place in it, which starts with ``at``."""
     try:
         return model.model_validate(data)
     except ValidationError as error:
@@ -168,7 +168,7 @@ def checked(model: type[_Model], data: Any, name: str, at: str = "") -> _Model:
         fix = given.get("error") or _FIXES.get(first["type"], first["msg"]).format(**given)
         text = f"{place} is {shown(first['input'])}; {fix}"
     others = len(problems) - 1
-    raise InvalidInstance(f"{name}: {text}" + (f" (and {others} more like it)" if others else ""))
+    raise InvalidInstance(f"{name}: {text}" + (f" (and {others} more error{'s' * (others > 1)})" if others else ""))
 
 
 def shown(value: Any) -> str:

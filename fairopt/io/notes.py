@@ -1,4 +1,4 @@
-"""Omissions and assumptions of a reader, counted, in sentences."""
+"""Notes of a reader: sentences that count what it left out or assumed."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from collections.abc import Iterable, Sequence
 from fairopt.errors import InvalidInstance, nearest
 
 _PLURALS = {"was": "were", "is": "are", "has": "have"}  # of verbs
-_PLURALS |= {f"{verb}s": verb for verb in ("ask", "count", "request", "take")}
+_PLURALS |= {f"{verb}s": verb for verb in ("count", "request", "take")}
 
 
 class Notes:
-    """Sentences of the instance that is read, each with a number and, where there is one, an example.
+    """Notes on an instance: sentences with a number and, if there is one, an example.
 
     Examples
     --------
@@ -23,22 +23,22 @@ class Notes:
     ['2 finished pods were left out (as web/a)', '1 server is powered down']
     """
 
-    def __init__(self, *said: str) -> None:
-        self._said: dict[tuple[str, tuple[tuple[str, str], ...]], tuple[float, str]] = {}
-        for sentence in said:
+    def __init__(self, *sentences: str) -> None:
+        self._counts: dict[tuple[str, tuple[tuple[str, str], ...]], tuple[float, str]] = {}
+        for sentence in sentences:
             self.say(sentence)
 
     def add(self, sentence: str, *examples: str, number: float | None = None, **given: str) -> None:
-        """Count a number of things, by default the number of examples, of which the smallest is shown.
+        """Count things, by default the examples, of which the smallest is shown.
 
-        The sentence has a thing in braces for its number and plural, as ``{finished pod}``, and verbs, as ``{was}``;
-        ``given`` are other words in braces. A number of 0 adds nothing.
+        Braces mark a noun that is counted, ``{finished pod}``, a verb that agrees with it, ``{was}``, or a word that
+        ``given`` replaces. A number of 0 adds nothing.
         """
         number = len(examples) if number is None else number
         if number:
             key = (sentence, tuple(given.items()))
-            before, example = self._said.get(key, (0, ""))
-            self._said[key] = (before + number, min(filter(None, (example, *examples)), default=""))
+            before, example = self._counts.get(key, (0, ""))
+            self._counts[key] = (before + number, min(filter(None, (example, *examples)), default=""))
 
     def say(self, text: str) -> None:
         """Add a whole sentence."""
@@ -48,16 +48,16 @@ class Notes:
         """The sentences, in the order in which they were first added."""
         return [
             sentence.format_map(_Words(dict(given), number=number)) + (f" (as {example})" if example else "")
-            for (sentence, given), (number, example) in self._said.items()
+            for (sentence, given), (number, example) in self._counts.items()
         ]
 
     def nothing_left(self, what: str) -> InvalidInstance:
-        """The error about an input of which nothing is left, with the notes as the reasons."""
+        """The error for an input of which nothing is left; the notes give the reasons."""
         return InvalidInstance("; ".join([what, *self.sentences()]))
 
 
 class _Words(dict[str, str]):
-    """The words in braces of a sentence about a number of things."""
+    """Replacements for the words in braces, given the number."""
 
     def __init__(self, given: dict[str, str], number: float) -> None:
         super().__init__(given)
@@ -77,13 +77,13 @@ def counted(number: float, word: str) -> str:
 
 
 def check_choice(option: str, value: object, known: tuple[str, ...]) -> None:
-    """Require that the value of an option is one of those known, before anything is read."""
+    """Raise an error unless the value of an option is one of those ``known``."""
     if not isinstance(value, str) or value not in known:
         raise InvalidInstance(f"{option} is {value!r}; {nearest(value, known)}")
 
 
 def closed_servers(servers: Sequence[str], listed: Iterable[bool], part: str, to_all: bool) -> list[str]:
-    """A note that names the servers in no list or line (a ``part`` of a file), as one that was added later."""
+    """A note on servers that no list or line (a ``part`` of a file) names, such as servers added later."""
     names = [repr(name[:40]) for name, known in zip(servers, listed, strict=True) if not known]
     if not names:
         return []

@@ -29,7 +29,7 @@ def read_openb(
     except (TypeError, ValueError):
         scale = math.nan
     if not 0 < scale < math.inf:
-        raise InvalidInstance(f"capacity_scale is {capacity_scale!r}; give a finite number > 0, as 0.5")
+        raise InvalidInstance(f"capacity_scale is {capacity_scale!r}; give a finite number > 0, such as 0.5")
     place = Path(folder)
     servers = read_table(place / SERVERS_FILE, required=("sn", "cpu_milli", "memory_mib", "gpu", "model"))
     tasks = read_table(pods_file(place, pods), required=PODS_COLUMNS)

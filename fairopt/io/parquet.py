@@ -20,7 +20,7 @@ from fairopt.runtime.progress import tell
 if TYPE_CHECKING:
     from fairopt.instance import Instance
 
-MOST_ROWS, BYTES_OF_ROW = 10_000_000, 200  # bytes of a label as Python has it, and of what is made of a row
+MOST_ROWS, BYTES_OF_ROW = 10_000_000, 200  # bytes of a label in Python and of the arrays per row
 
 
 def _table(path: str | os.PathLike[str], required: Sequence[str]) -> InputTable:
@@ -35,7 +35,7 @@ def _table(path: str | os.PathLike[str], required: Sequence[str]) -> InputTable:
                 raise InvalidInstance(
                     f"{name} has {rows:,} rows in {columns} columns, which would take about "
                     f"{rows * (BYTES_OF_ROW + 8 * columns) / 1e9:.0f} GB; at most {MOST_ROWS:,} are read into memory: "
-                    "give it to fo.allocate_sharded (fairopt shards), or cut it"
+                    "give it to fo.allocate_sharded (fairopt shards), or split it"
                 )
             check_memory(name, 4 * rows * columns)  # numbers in single precision
             tell(f"reading {os.path.basename(name)}")
@@ -46,7 +46,7 @@ def _table(path: str | os.PathLike[str], required: Sequence[str]) -> InputTable:
     except (pa.ArrowException, OSError, ValueError, MemoryError) as error:
         words = " ".join(str(error).split())
         raise InvalidInstance(
-            f"{name} cannot be read as Parquet ({words[:200]}); it is damaged or of another kind: write it again; "
+            f"{name} cannot be read as Parquet ({words[:200]}); it is damaged or in another format: write it again; "
             f"{expected}"
         ) from error
     return table_of(table, name, required, extra="parquet")
@@ -61,7 +61,7 @@ def pyarrow_for(purpose: str) -> tuple[Any, Any]:
 
 
 def write_tables(instance: Instance, folder: Path, removing: Sequence[Path] = ()) -> None:
-    """Write ``users.parquet``, ``servers.parquet`` and, where needed, ``demands.parquet``, in their precision."""
+    """Write ``users.parquet``, ``servers.parquet`` and, where needed, ``demands.parquet``, keeping their precision."""
     tables = tables_of(instance, joined=True)
     pa, pq = pyarrow_for("writing Parquet files")
     arrow = {title: _arrow(pa, columns) for title, columns in tables.items()}

@@ -13,11 +13,11 @@ from typing import BinaryIO
 
 from fairopt.errors import InvalidInstance
 
-_FULL = (None, errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # None: of numpy, where less was written than asked
+_FULL = (None, errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # None: numpy wrote less than requested
 
 
 def unwritable(path: Path, number: int, fix: str, problem: str = "") -> OSError:
-    """Python's error of a number (as `FileNotFoundError`) about a path, with the fix as a note."""
+    """The `OSError` of a number (such as `FileNotFoundError`) about a path, with the fix as a note."""
     error = OSError(number, problem or os.strerror(number), str(path)[:1000])
     error.add_note(fix)
     return error
@@ -36,10 +36,10 @@ def write_whole(path: Path, content: str | Callable[[BinaryIO], object]) -> None
 def replacing(
     files: Sequence[Path], folder: Path | None = None, removing: Sequence[Path] = ()
 ) -> Iterator[Sequence[BinaryIO]]:
-    """New files, open, which replace the given ones together at the end; if anything fails before, nothing changes.
+    """Open new files that replace the given ones together at the end; if anything fails, nothing changes.
 
-    They are written under other names beside the final ones. A ``folder`` that is not there is made before, and links
-    are followed. Older files in ``removing``, which would not fit the new ones, are removed at the same moment.
+    They are written under temporary names in the same folders. A missing ``folder`` is created first, and links are
+    followed. Older files in ``removing``, which would contradict the new ones, are removed in the same step.
     """
     try:
         targets = [Path(os.path.realpath(file)) for file in files]
@@ -47,9 +47,9 @@ def replacing(
         raise InvalidInstance(f"{str(files[0])!r} is not the name of a file ({error}); give another name") from error
     for file, target in zip(files, targets, strict=True):
         if os.path.lexists(target) and not (target.is_file() and os.access(target, os.W_OK)):
-            raise unwritable(file, errno.EACCES, "give another name", "This is not a file that may be replaced")
+            raise unwritable(file, errno.EACCES, "give another name", "This is not a file that can be replaced")
     parts = [_beside(target) for target in targets]
-    made = [] if folder is None else [one for one in (folder, *folder.parents) if not os.path.lexists(one)]
+    new_folders = [] if folder is None else [path for path in (folder, *folder.parents) if not os.path.lexists(path)]
     done = False
     try:
         if folder is not None:
@@ -63,52 +63,52 @@ def replacing(
         for part, target in zip(parts, targets, strict=True):
             if target.exists():
                 shutil.copymode(target, part)
-        _put(parts, targets, [file for file in removing if os.path.lexists(file)])
+        _rename_all(parts, targets, [file for file in removing if os.path.lexists(file)])
         done = True
     except OSError as error:
-        fix = "give a name in a folder that is there and where you may write"
+        fix = "give a name in an existing folder where you may write"
         if error.errno in _FULL:
-            fix = "what was there is kept; make room, or give a name on another disk"
+            fix = "the old files are kept; free some space, or give a name on another disk"
         raise unwritable(files[0], error.errno or errno.ENOSPC, fix, error.strerror or str(error)) from error
     finally:
         for part in parts:
-            with suppress(OSError):  # it is in its place, or was never made
+            with suppress(OSError):  # it was renamed, or never created
                 part.unlink()
-        for one in () if done else made:
-            with suppress(OSError):  # it was never made, or another process uses it
-                one.rmdir()
+        for path in () if done else new_folders:
+            with suppress(OSError):  # it was never created, or another process uses it
+                path.rmdir()
 
 
 def _beside(target: Path) -> Path:
-    """A name that nothing has, in the same folder."""
+    """An unused name in the same folder."""
     return target.with_name(f".fairopt-{secrets.token_hex(8)}")
 
 
-def _put(parts: Sequence[Path], targets: Sequence[Path], removing: Sequence[Path]) -> None:
-    """Rename to the final names; of several files, either all or none.
+def _rename_all(parts: Sequence[Path], targets: Sequence[Path], removing: Sequence[Path]) -> None:
+    """Rename the files to their final names, all or none.
 
-    No system renames several files at once. So older ones are moved aside before, and the first of the new ones comes
-    last: should the machine stop meanwhile, it is missing and the others are not read with files of another time.
+    No system renames several files at once. So older ones are renamed first, and the first of the new ones comes last:
+    if the machine stops in between, it is missing, so that new files are never read together with old ones.
     """
     if len(targets) == 1 and not removing:
         os.replace(parts[0], targets[0])
     else:
-        aside = {old: _beside(old) for old in (*targets, *removing) if os.path.lexists(old)}
+        backups = {old: _beside(old) for old in (*targets, *removing) if os.path.lexists(old)}
         try:
-            for old, kept in aside.items():
+            for old, kept in backups.items():
                 os.replace(old, kept)
             for part, target in reversed([*zip(parts, targets, strict=True)]):
                 os.replace(part, target)
         except BaseException:
             for target in targets:
-                if target not in aside:
+                if target not in backups:
                     target.unlink(missing_ok=True)
-            for old, kept in aside.items():
+            for old, kept in backups.items():
                 if os.path.lexists(kept):
                     os.replace(kept, old)
             raise
-        for kept in aside.values():
-            with suppress(OSError):  # the new ones are in place
+        for kept in backups.values():
+            with suppress(OSError):  # the new files are in place
                 kept.unlink()
     for folder in {target.parent for target in targets}:
         with suppress(OSError):  # where folders cannot be opened, as on Windows

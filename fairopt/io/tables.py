@@ -1,4 +1,4 @@
-"""Tables whose errors name the table, the row, the column and the value; and the reader of CSV files."""
+"""Tables whose errors name the table, row, column and value, and the reader of CSV files."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ _LARGEST_WHOLE = 2.0**53  # beyond it, not every whole number is a float
 
 @dataclass(frozen=True)
 class Column:
-    """A column of numbers, none negative: its name, the argument that it gives, and which numbers are right.
+    """A column of nonnegative numbers: its name, the argument of `Instance` that it gives, and the valid numbers.
 
-    ``fix`` ends an error about a cell. ``blank`` is the meaning of an empty cell, which is an error if None.
+    ``fix`` ends an error about a cell. ``blank`` is the value of an empty cell; None makes it an error.
     ``positive`` refuses zero, ``whole`` refuses fractions, and ``infinite`` allows infinity.
     """
 
@@ -46,9 +46,9 @@ class Column:
 
 @dataclass(frozen=True)
 class InputTable:
-    """A table from a CSV file, whose cells are text and whose rows start on ``lines``, or from a frame.
+    """A table from a CSV file, with text in its cells and rows that start on ``lines``, or from a data frame.
 
-    Columns of a frame are arrays of numbers, NaN where nothing is given, or lists of any cells, None where nothing is.
+    Columns of a data frame are arrays of numbers, NaN for missing ones, or lists of cells, None for missing ones.
     """
 
     path: str
@@ -68,7 +68,7 @@ class InputTable:
         raise InvalidInstance(f"{self.path}, {self.place(row)}, column {column!r}: {problem}")
 
     def cells(self, column: str) -> list[Any]:
-        """A column as Python objects, None or empty text where nothing is given."""
+        """A column as Python objects; missing cells are None or empty text."""
         found = self.columns[column]
         if not isinstance(found, np.ndarray):
             return found
@@ -89,7 +89,7 @@ class InputTable:
         first: dict[str, int] = {}
         for row, name in enumerate(names):
             if not name:
-                fix = f"give every {column} a name of its own" if unique else f"name the {column} in every row"
+                fix = f"give every {column} its own name" if unique else f"name the {column} in every row"
                 self.refuse(row, column, f"the name is empty; {fix}")
             if unique and first.setdefault(name, row) != row:
                 there = self.place(first[name])
@@ -107,17 +107,17 @@ class InputTable:
                 found = list(found)
                 if all(isinstance(name, str) for name in found):
                     return found
-            fix = "give names of servers as a list or joined by '|', or nothing for everywhere"
+            fix = "give names of servers as a list or joined with '|', or nothing for all servers"
             self.refuse(row, column, f"{_shown(cell)} is not a list of names; {fix}")
 
         return [names(row, cell) for row, cell in enumerate(self.cells(column))]
 
     def arguments(self, columns: Iterable[Column]) -> dict[str, NDArray[np.float64]]:
-        """The columns that are there, by argument."""
+        """The columns that the table has, by argument."""
         return {column.argument: self.numbers(column) for column in columns if column.name in self.columns}
 
     def numbers(self, column: Column | str) -> NDArray[np.float64]:
-        """A column of numbers, by default finite ones; arrays in single precision stay so."""
+        """A column of numbers, by default finite ones; arrays keep single precision."""
         rules = Column(column) if isinstance(column, str) else column
         values = self._floats(rules)
         good = values > 0 if rules.positive else values >= 0
@@ -139,7 +139,7 @@ class InputTable:
             if missing.any():
                 values[missing] = self._number(int(np.argmax(missing)), None, rules)
             return values
-        if self.lines is not None and decimal_only(found):  # nearly always all are numbers
+        if self.lines is not None and decimal_only(found):  # the usual case: all cells are numbers
             with suppress(ValueError):
                 return np.fromiter(map(float, found), dtype=np.float64, count=len(found))
         cells = (self._number(row, cell, rules) for row, cell in enumerate(found))
@@ -152,7 +152,7 @@ class InputTable:
             return rules.blank
         if isinstance(cell, str):
             if self.lines is None:
-                problem = f"{short(cell)} is text, which is not taken for a number; convert the column"
+                problem = f"{short(cell)} is text, which is not read as a number; convert the column"
                 self.refuse(row, rules.name, problem)
             if decimal_only([cell]):
                 with suppress(ValueError):
@@ -177,7 +177,7 @@ def read_table(path: str | os.PathLike[str], required: Sequence[str]) -> InputTa
     text = read_text(path, f"expected a CSV file with the columns {', '.join(required)}, ...")
     if "\0" in text:
         line = text.count("\n", 0, text.index("\0")) + 1
-        raise InvalidInstance(f"{name}, line {line} holds a NUL character; this is not text, so save it as CSV again")
+        raise InvalidInstance(f"{name}, line {line} holds a NUL character; the file is not text; save it as CSV again")
     reader = csv.reader(io.StringIO(text, newline=""), strict=True)
     header: list[str] = []
     rows: list[list[str]] = []
@@ -200,7 +200,7 @@ def read_table(path: str | os.PathLike[str], required: Sequence[str]) -> InputTa
             start = reader.line_num + 1
     except csv.Error as error:
         raise InvalidInstance(
-            f"{name}, line {start}: this is not readable as CSV ({error}); check the double quotes there"
+            f"{name}, line {start}: this line cannot be read as CSV ({error}); check the double quotes there"
         ) from error
     if not header:
         raise InvalidInstance(f"{name} is empty; expected a header line with the columns {', '.join(required)}, ...")
@@ -208,12 +208,12 @@ def read_table(path: str | os.PathLike[str], required: Sequence[str]) -> InputTa
 
 
 def _header(row: list[str], place: str, required: Sequence[str]) -> list[str]:
-    """The names of the columns, checked before other rows, so that a wrong separator is reported as such."""
+    """The column names, checked before other rows so that a wrong separator is reported first."""
     header = [_BEFORE_UNIT.sub(" ", cell) for cell in row]
     separator = next((s for s in (";", "\t") if s in header[0]), None)
     if len(header) == 1 and header[0] not in required and separator:
         raise InvalidInstance(
-            f"{place}: there is no column {required[0]!r}; separate the columns by commas, not by {separator!r}"
+            f"{place}: there is no column {required[0]!r}; separate the columns with commas, not with {separator!r}"
         )
     check_columns(header, place, required)
     return header
@@ -226,7 +226,7 @@ def check_columns(header: Sequence[str], place: str, required: Sequence[str]) ->
         if not name:
             raise InvalidInstance(f"{place}: column {k + 1} has no name; name it in the header or remove it")
         if name in seen:
-            raise InvalidInstance(f"{place}: the column {short(name)} is there twice; names of columns must differ")
+            raise InvalidInstance(f"{place}: the column {short(name)} appears twice; names of columns must differ")
         seen.add(name)
     for name in required:
         if name not in seen:

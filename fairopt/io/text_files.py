@@ -12,12 +12,12 @@ from typing import TypeGuard
 from fairopt.errors import InvalidInstance, OutOfMemory
 from fairopt.runtime.progress import tell
 
-# Bytes that a file takes at least while it is parsed: for each byte of it (csv reads from 4 of each character), and for
-# each mark between values (a pointer, since Python has small values once; of YAML an object of its own)
+# Lower bounds on the memory to parse a file: bytes per byte of it (csv takes 4 per character), and bytes per separator
+# of values (a pointer, since Python shares small values; in YAML an object)
 _AS_JSON = (2, 8, (b",",))
 _PARSED = {".csv": (5, 16, (b",", b"\n")), ".yaml": (2, 400, (b",", b"\n")), ".yml": (2, 400, (b",", b"\n"))}
 _CHUNK = 1 << 26  # bytes to read at once
-_PACKED = {b"\x1f\x8b": "gzip", b"PK\x03\x04": "zip (as .xlsx files are)"}
+_COMPRESSED = {b"\x1f\x8b": "gzip", b"PK\x03\x04": "zip (as .xlsx files are)"}
 
 
 def is_path(value: object) -> TypeGuard[str | os.PathLike[str]]:
@@ -57,9 +57,9 @@ def read_text(path: str | os.PathLike[str], expected: str) -> str:
                 tell(what, len(raw), max(size, len(raw)))
     except OSError as error:
         raise _unreadable(name, error, expected) from error
-    for mark, kind in _PACKED.items():
+    for mark, kind in _COMPRESSED.items():
         if raw.startswith(mark):
-            raise InvalidInstance(f"{name} is packed, by {kind}; unpack it or save it as plain text; {expected}")
+            raise InvalidInstance(f"{name} is compressed ({kind}); decompress it or save it as plain text; {expected}")
     encoding = json.detect_encoding(raw[:4])
     if not encoding.startswith("utf-8"):
         raise InvalidInstance(
@@ -77,12 +77,12 @@ def read_text(path: str | os.PathLike[str], expected: str) -> str:
 
 
 def check_memory(name: str, needed: int) -> None:
-    """Raise `OutOfMemory` before a file is read that needs more memory than the machine has."""
-    there = memory()
-    if there is not None and needed > there:
+    """Raise `OutOfMemory` if reading a file needs more memory than the machine has."""
+    available = memory()
+    if available is not None and needed > available:
         raise OutOfMemory(
-            f"{name} would take at least {needed / 1e9:.3g} GB, and this machine has {there / 1e9:.3g} GB of memory; "
-            "cut it into parts for fo.allocate_sharded (fairopt shards), or take a larger machine"
+            f"{name} would take at least {needed / 1e9:.3g} GB; this machine has {available / 1e9:.3g} GB of memory; "
+            "split it into parts for fo.allocate_sharded (fairopt shards), or use a machine with more memory"
         )
 
 
@@ -101,14 +101,14 @@ def _unreadable(name: str, error: OSError | ValueError, expected: str) -> Invali
 
 
 def decimal_only(cells: Iterable[str]) -> bool:
-    """Whether numbers are plain decimals: Python also accepts ``1_000`` and digits of other scripts."""
+    """Whether numbers have ASCII digits and no ``_``: Python also accepts ``1_000`` and digits of other scripts."""
     text = "".join(cells)
     return text.isascii() and "_" not in text
 
 
 @contextmanager
 def about(*places: str, hint: str = "") -> Iterator[None]:
-    """Start errors with the files that they are about, unless they name one, and end them with a hint."""
+    """Put the names of the files before errors that name none of them, and a hint after errors."""
     try:
         yield
     except InvalidInstance as error:

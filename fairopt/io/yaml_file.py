@@ -46,9 +46,9 @@ def read_yaml(path: str | os.PathLike[str]) -> Arguments:
         words = ", ".join(filter(None, (error.context, error.problem)))
         if "nesting depth" in words:  # PyYAML's own limit, since 6.0.4
             raise InvalidInstance(_too_deep(name, mark)) from None
-        fix = "check the indentation (by blanks, not tabs), quotes and brackets there"
+        fix = "check the indentation (spaces, not tabs), quotes and brackets there"
         if isinstance(error, yaml.constructor.ConstructorError):
-            fix = "give each key once, as text, and no tags"
+            fix = "give each key once, as text, without tags"
         raise InvalidInstance(f"{name}{place}: {words}; {fix}") from None
     except yaml.reader.ReaderError as error:
         line = text.count("\n", 0, error.position) + 1
@@ -73,7 +73,7 @@ def _check_events(yaml: Any, events: Iterable[Any], name: str) -> None:
     depth = 0
     for event in steps(events, f"events of {os.path.basename(name)}"):
         if isinstance(event, yaml.AliasEvent):
-            raise InvalidInstance(f"{name}: aliases (*name) are not followed; write out what they stand for")
+            raise InvalidInstance(f"{name}: aliases (*name) are not supported; write their values out")
         depth += isinstance(event, (yaml.SequenceStartEvent, yaml.MappingStartEvent))
         depth -= isinstance(event, (yaml.SequenceEndEvent, yaml.MappingEndEvent))
         if depth > _DEEPEST:
@@ -81,8 +81,8 @@ def _check_events(yaml: Any, events: Iterable[Any], name: str) -> None:
 
 
 def _too_deep(name: str, mark: Any) -> str:
-    """The message about nesting that is too deep."""
-    return f"{name}, line {mark.line + 1}: this is nested too deep; {_EXPECTED}"
+    """The message about too deep nesting."""
+    return f"{name}, line {mark.line + 1}: this is nested too deeply; {_EXPECTED}"
 
 
 def _loader(yaml: Any, what: str) -> Any:

@@ -266,7 +266,7 @@ def test_constraints_are_said_to_be_not_modelled(read):
     made = read(
         [event(0, 0, constraint="[{'name': 'x'}]"), event(0, 0, index=1, constraint="[]"), event(0, 0, index=2)]
     )
-    assert said(made, "1 instance with constraints may run everywhere here (as 1/0)")
+    assert said(made, "1 instance with constraints may run anywhere: constraints are not modelled (as 1/0)")
 
 
 # -- owners ---------------------------------------------------------------------------------------------------
@@ -419,14 +419,14 @@ def test_empty_lists_of_constraints_do_not_count_in_large_lists_either(parquet, 
     table = nested(arrow)
     large = arrow.array([["x"], [], ["x"]], arrow.large_list(arrow.string()))
     made = parquet(table.set_column(table.column_names.index("constraint"), "constraint", large))
-    assert said(made, "1 instance with constraints may run everywhere here (as 2/0)")
+    assert said(made, "1 instance with constraints may run anywhere: constraints are not modelled (as 2/0)")
 
 
 def test_parquet_gives_the_same_as_csv_nested_or_flat(parquet, arrow, read):
     made = parquet(nested(arrow))
     assert made == parquet(nested(arrow, flat=True))
     assert made.server_types == ("a|unnamed platform",)
-    assert said(made, "1 instance with constraints may run everywhere here (as 2/0)")
+    assert said(made, "1 instance with constraints may run anywhere: constraints are not modelled (as 2/0)")
     events = [event(0, 0), event(1, 3, cpus="", memory=""), event(0, 0, collection=2, cpus=0.5)]
     servers = [[0, 1, 1, 1, 0.5, "a"], [0, 2, 1, 1, 0.5, ""]]
     assert read(events, servers) == made
@@ -517,7 +517,7 @@ def test_files_that_are_something_else_are_refused(read, tmp_path):
         InvalidInstance, match=r"there is no column 'resource_request\.cpus'.*table of InstanceEvent rows"
     ):
         read([[0, 0, 1, 0]], header=INSTANCES[:4])
-    with pytest.raises(InvalidInstance, match="the column 'time' is there twice"):
+    with pytest.raises(InvalidInstance, match="the column 'time' appears twice"):
         read([], header=[*INSTANCES, "time"])
     with pytest.raises(InvalidInstance, match=r"instance_events\.csv cannot be read .*Expected 11 columns, got 2"):
         read([[0, 0]])

@@ -75,7 +75,7 @@ def test_text_too_large_for_the_machine_is_refused_before_it_is_parsed(tmp_path,
     source, users = tmp_path / (f"a.{kind}" if kind != "csv" else "folder"), 1000
     fo.datasets.write(fo.Instance([[1, 2]] * users, [4, 4]), source)
     monkeypatch.setattr(text_files, "memory", lambda: bytes_a_user * users)
-    with pytest.raises(fo.errors.OutOfMemory, match=r"would take at least .* GB, .* has .* GB of memory; cut it"):
+    with pytest.raises(fo.errors.OutOfMemory, match=r"would take at least .* GB; .* has .* GB of memory; split it"):
         fo.read(source)
     monkeypatch.setattr(text_files, "memory", lambda: 20 * bytes_a_user * users)
     assert len(fo.read(source).users) == users

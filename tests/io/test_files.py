@@ -176,14 +176,14 @@ def test_a_bad_third_table_is_refused_with_line_column_and_fix(tables, demands, 
 def test_demands_stand_in_one_table_only(tables):
     folder = tables()
     (folder / "demands.csv").write_text("user,server,cpu,memory\nweb,s1,1,2\n")
-    with pytest.raises(InvalidInstance, match=r"users\.csv: the column 'cpu' is neither of .* remove one of the two"):
+    with pytest.raises(InvalidInstance, match=r"users\.csv: the column 'cpu' is none of .* remove one of the two"):
         read(folder)
 
 
 def test_users_times_servers_are_bounded(tables, monkeypatch):
-    monkeypatch.setattr("fairopt.io.assemble._MOST_ENTRIES", 3)
+    monkeypatch.setattr("fairopt.io.assemble._MAX_ENTRIES", 3)
     assert read(tables()).n_users == 2
-    with pytest.raises(InvalidInstance, match="2 users on 2 servers are too many to say who may run where"):
+    with pytest.raises(InvalidInstance, match="2 users on 2 servers are too many to list who may run where"):
         read(tables("user,servers,cpu,memory\nweb,s1,1,2\nbatch,,4,1\n"))
 
 
@@ -320,7 +320,7 @@ def test_an_unknown_kind_names_the_nearest(tmp_path):
     [
         ("x", "json", "is not a name for a json file; give one that ends in .json"),
         ("x.json", "yaml", "give one that ends in .yaml"),
-        ("x.yaml", "csv", "would be one file and tables are two or three; give a folder, as x"),
+        ("x.yaml", "csv", "would be one file, but tables are two or three; give a folder, as x"),
         ("x.csv", None, "would be one file"),
         ("x.parquet", "parquet", "would be one file"),
     ],

@@ -123,7 +123,7 @@ def test_levels_of_one_name_are_refused():
 
 def test_a_lazy_frame_that_cannot_be_collected_is_an_error_of_ours():
     lazy = pl.LazyFrame(USERS).with_columns(pl.col("nothing") + 1)
-    with pytest.raises(InvalidInstance, match=r"users: the lazy frame cannot be collected .*nothing.*; mend its plan"):
+    with pytest.raises(InvalidInstance, match=r"users: the lazy frame cannot be collected .*nothing.*; fix its plan"):
         Instance.from_frames(lazy, pd.DataFrame(SERVERS))
 
 

@@ -80,7 +80,7 @@ def test_parts_of_an_array_are_those_of_its_list(shape, kind):
         ('{"a": 1}'.encode("utf-16-be"), ["UTF-16"]),
         (b'{"a":\n"caf\xe9"}', ["line 2", "not UTF-8", "save the file as UTF-8"]),
         (b'{"a":\n"caf\xc3', ["line 2", "not UTF-8"]),
-        (b'{"a": 1', ["line 1, column", "cut off"]),
+        (b'{"a": 1', ["line 1, column", "truncated"]),
         (b'{"a": 1, "a": 2}', ["'a' is given twice"]),
         (b'{"a": 1}{"b": 2}', ["line 1, column 9", "Extra data"]),
         (b'{"a": 1}' + b" " * 50 + b"more", ["Extra data"]),

@@ -144,10 +144,10 @@ def test_a_server_without_a_needed_resource_is_ineligible(tables):
         ("user,weigth,cpu,memory\nweb,1,1,2\n", SERVERS, ["'weigth'", "did you mean 'weight'"]),
         ("name,cpu,memory\nweb,1,2\n", SERVERS, ["users.csv, line 1", "no column 'user'", "known: name, cpu, memory"]),
         (None, "sever,cpu,memory\ns1,1,2\n", ["servers.csv, line 1", "no column 'server'", "did you mean 'sever'"]),
-        ("user;cpu;memory\nweb;1;2\n", SERVERS, ["users.csv, line 1", "by commas, not by ';'"]),
-        ("user;cpu;memory\nweb;1,5;2\n", SERVERS, ["users.csv, line 1", "by commas, not by ';'"]),
-        ("user\tcpu\tmemory\nweb\t1\t2\n", SERVERS, ["by commas, not by '\\t'"]),
-        ("user,cpu,memory,cpu\nweb,1,2,3\n", SERVERS, ["users.csv, line 1", "'cpu' is there twice"]),
+        ("user;cpu;memory\nweb;1;2\n", SERVERS, ["users.csv, line 1", "with commas, not with ';'"]),
+        ("user;cpu;memory\nweb;1,5;2\n", SERVERS, ["users.csv, line 1", "with commas, not with ';'"]),
+        ("user\tcpu\tmemory\nweb\t1\t2\n", SERVERS, ["with commas, not with '\\t'"]),
+        ("user,cpu,memory,cpu\nweb,1,2,3\n", SERVERS, ["users.csv, line 1", "'cpu' appears twice"]),
         ("user,cpu,memory,\nweb,1,2,\n", SERVERS, ["users.csv, line 1", "column 4 has no name"]),
         (None, "server,count\ns1,1\n", ["servers.csv", "no resource columns"]),
         # rows and names
@@ -302,5 +302,7 @@ def test_a_new_server_without_a_line_of_demands_is_told(tables):
 
 
 def test_a_list_as_python_writes_it_is_refused_with_the_fix(tables):
-    with pytest.raises(InvalidInstance, match=r"line 2, column 'servers': .*as Python writes it; join the names by"):
+    with pytest.raises(
+        InvalidInstance, match=r"line 2, column 'servers': .*a list in Python's notation; join the names with"
+    ):
         read(tables(users="user,servers,cpu,memory\nweb,\"['s1', 's2']\",1,2\n"))

@@ -105,7 +105,7 @@ def test_other_encodings_are_called_by_their_name(tmp_path, name, encoding):
 
 def test_packed_files_say_that_they_are_to_be_unpacked(tmp_path):
     (tmp_path / "nodes.json").write_bytes(gzip.compress(b'{"items": []}'))
-    with pytest.raises(InvalidInstance, match=r"nodes\.json is packed, by gzip; unpack it"):
+    with pytest.raises(InvalidInstance, match=r"nodes\.json is compressed \(gzip\); decompress it"):
         kubernetes(tmp_path / "nodes.json", tmp_path / "nodes.json")
 
 
@@ -184,7 +184,7 @@ def test_a_folder_that_cannot_be_filled_is_not_made(tmp_path):
 
 def test_a_link_that_leads_back_to_itself_is_not_replaced(tmp_path):
     (tmp_path / "x.json").symlink_to("x.json")
-    with pytest.raises(PermissionError, match="is not a file that may be replaced"):
+    with pytest.raises(PermissionError, match="is not a file that can be replaced"):
         fo.datasets.write(DEMO, tmp_path / "x.json")
     assert (tmp_path / "x.json").is_symlink()
 
@@ -203,7 +203,7 @@ def test_a_pipe_or_a_device_is_not_replaced(tmp_path):
     os.mkfifo(tmp_path / "x.json")
     (tmp_path / "y.json").symlink_to(os.devnull)
     for name in ("x.json", "y.json"):
-        with pytest.raises(PermissionError, match="is not a file that may be replaced"):
+        with pytest.raises(PermissionError, match="is not a file that can be replaced"):
             fo.datasets.write(DEMO, tmp_path / name)
     assert stat.S_ISCHR(os.stat(os.devnull).st_mode)
 

@@ -59,9 +59,11 @@ def test_units_that_do_not_agree_are_refused_with_both_headers(tables, users, se
 @pytest.mark.parametrize("kind", ["csv", "parquet"])
 def test_a_name_that_would_be_read_as_one_with_a_unit_is_not_written(tmp_path, kind):
     instance = Instance([[1]], [2], resources=["memory [GiB]"])
-    with pytest.raises(InvalidInstance, match=r"resource 'memory \[GiB\]' ends as a unit does.*write to a \.json file"):
+    with pytest.raises(
+        InvalidInstance, match=r"resource 'memory \[GiB\]' ends like a header with a unit.*write to a \.json file"
+    ):
         write(instance, tmp_path / "x", kind)
-    with pytest.raises(InvalidInstance, match="ends as a unit does"):
+    with pytest.raises(InvalidInstance, match="ends like a header with a unit"):
         instance.to_frames()
     for name in ("x.json", "x.yaml"):
         write(instance, tmp_path / name)

@@ -35,7 +35,7 @@ def test_owners_whose_different_requests_are_averaged_are_counted():
         Work("c", (2, 0), FIRST),
         Work("c", (3, 0), FIRST, 2),
     ]
-    how = "--tasks shapes (in Python tasks='shapes') keeps them apart"
+    how = "--tasks shapes (in Python tasks='shapes') keeps them separate"
     assert f"the different requests of 2 owners are averaged; {how} (as a: 2 requests)" in made(*work).notes
     assert not any("averaged" in note for note in made(*work, tasks="shapes").notes)
     assert made(Work("a", (1, 0)), Work("a", (1, 0))).notes == ()
@@ -64,7 +64,7 @@ def test_an_entitlement_is_split_in_proportion_to_wishes_and_the_largest_wish_co
     assert_array_equal(instance.demands[1], [1, 1])
     assert instance.notes == (
         "1 of 2 owners has several kinds of tasks: each kind is a user, and the kinds share their owner's entitlement "
-        "by what they ask for",
+        "in proportion to their total requests",
     )
 
 
@@ -91,9 +91,13 @@ def test_a_task_larger_than_any_server_stays():
 
 def test_tasks_that_no_single_server_can_hold_are_counted():
     work = Work("a", (17, 1), None, 2, "x"), Work("b", (5, 2), None, 3, "y")
-    assert made(*work).notes == ("2 tasks that no single server can hold count all the same (as x: 17 of cpu)",)
+    assert made(*work).notes == (
+        "2 tasks too large for any single server count, since tasks are divisible (as x: 17 of cpu)",
+    )
     caps = [[16, 1], [4, 4], [0, 0]]  # each amount fits somewhere, but not both on one server
-    assert made(work[1], capacities=caps).notes == ("3 tasks that no single server can hold count all the same (as y)",)
+    assert made(work[1], capacities=caps).notes == (
+        "3 tasks too large for any single server count, since tasks are divisible (as y)",
+    )
 
 
 def test_a_resource_without_capacity_is_left_out_with_those_who_need_it():

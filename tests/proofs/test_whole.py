@@ -186,10 +186,10 @@ def test_files_that_were_changed_prove_nothing_untrue(tmp_path: Path) -> None:
     moved = np.array(a.placement)[:, ::-1].tolist()
     with pytest.raises(fo.errors.InvalidInstance, match="placement has other tasks"):
         forged(a, path, placement=moved if moved != np.array(a.placement).tolist() else [[0, 0, 0], [0, 0, 0]])
-    with pytest.raises(fo.errors.InvalidInstance, match="not a whole allocation"):
+    with pytest.raises(fo.errors.InvalidInstance, match="not a complete allocation"):
         forged(a, path, placement=[[1.0]])
     loaded = forged(a, path, policy="Mine()")
-    assert not loaded.certificate.ok and "known as text only" in loaded.certificate.note
+    assert not loaded.certificate.ok and "only the text of its policy" in loaded.certificate.note
 
 
 def test_one_server_that_a_file_fills_twice_is_not_certified(tmp_path: Path) -> None:

@@ -62,7 +62,7 @@ class Node(_Object):
 
     @property
     def has(self) -> dict[str, Fraction]:
-        """Base units by resource; without ``allocatable`` Kubernetes, too, uses ``capacity``."""
+        """Capacity in base units by resource; Kubernetes, too, uses ``capacity`` if ``allocatable`` is missing."""
         return self.allocatable or self.capacity
 
 
@@ -71,7 +71,7 @@ class _Resources(Part):
     limits: _Amounts = Field(default_factory=dict)
 
     @property
-    def asked(self) -> dict[str, Fraction]:
+    def effective(self) -> dict[str, Fraction]:
         """The requests; a missing one is the limit."""
         return {**self.limits, **self.requests}
 
@@ -86,7 +86,7 @@ class _Spread(Part):
 
 
 class PodSpec(Placement):
-    """What a pod takes, and where it may run."""
+    """The requests of a pod, and where it may run."""
 
     containers: list[_Container] = Field(default_factory=list)
     initContainers: list[_Container] = Field(default_factory=list)
@@ -100,28 +100,28 @@ class PodSpec(Placement):
     def request(self) -> dict[str, Fraction]:
         """The amounts that Kubernetes reserves for the pod, in base units by resource, without zeros.
 
-        The larger of what its containers and sidecars take together and what any init container takes together with
-        the sidecars that start before it; or what the pod says as a whole; and the overhead on top.
+        The larger of the sum over containers and sidecars and of any init container with the sidecars that start before
+        it; or the requests of the whole pod; plus the overhead.
         """
         sidecars: Any = Counter()  # of counters, + adds and | takes the maximum
         total: Any = Counter()
         for container in self.initContainers:
-            takes = sidecars + Counter(container.resources.asked)
-            total |= takes
+            needed = sidecars + Counter(container.resources.effective)
+            total |= needed
             if container.restartPolicy == "Always":
-                sidecars = takes
-        total |= sum((Counter(container.resources.asked) for container in self.containers), sidecars)
-        named = set().union(*(container.resources.asked for container in (*self.initContainers, *self.containers)))
+                sidecars = needed
+        total |= sum((Counter(container.resources.effective) for container in self.containers), sidecars)
+        named = set().union(*(container.resources.effective for container in (*self.initContainers, *self.containers)))
         limits = {name: amount for name, amount in self.resources.limits.items() if name not in named}
         whole = {**limits, **self.resources.requests}
-        # Kubernetes has requests of whole pods for these only
+        # Kubernetes allows requests of whole pods for these only
         whole = {k: v for k, v in whole.items() if k in ("cpu", "memory") or k.startswith("hugepages-")}
         request: Any = Counter({**total, **whole})
         return dict(request + Counter(self.overhead))
 
     @property
     def unmodelled(self) -> bool:
-        """Whether it has required rules or claims that are not modelled."""
+        """Whether the pod has required rules or claims that are not modelled."""
         spread = any(rule.whenUnsatisfiable == "DoNotSchedule" for rule in self.topologySpreadConstraints)
         rules = self.affinity.podAffinity.get(HARD) or self.affinity.podAntiAffinity.get(HARD)
         return bool(rules or self.resourceClaims or spread)
@@ -145,22 +145,22 @@ class Pod(_Object):
 
     @property
     def finished(self) -> bool:
-        """Whether it has run."""
+        """Whether the pod has ended."""
         return self.phase in _FINISHED
 
     @property
     def server(self) -> str | None:
-        """Where it runs, or the only place that it could run."""
+        """The server where the pod runs, or the only one where it may run."""
         return self.spec.nodeName or self.spec.only_server
 
     @property
     def belongs_to_server(self) -> bool:
-        """Whether it is a pod of a DaemonSet or a static pod, which are part of their server."""
+        """Whether it is a pod of a DaemonSet or a static pod, which count as part of their server."""
         kinds = {owner.kind for owner in self.owners}
         return bool(kinds & {"DaemonSet", "Node"}) or "kubernetes.io/config.mirror" in self.annotations
 
-    def asks(self, resource: str) -> Fraction:
-        """The amount of a resource that it takes."""
+    def requests(self, resource: str) -> Fraction:
+        """The amount of a resource that the pod requests."""
         return Fraction(1) if resource == PODS else self.spec.request.get(resource, Fraction(0))
 
 
@@ -169,7 +169,7 @@ def read_nodes(document: Mapping[str, Any], name: str) -> list[Node]:
     nodes: dict[str, tuple[Node, str]] = {}
     for item, place in _items(document, name, "Node", "kubectl get nodes -o json"):
         node = checked(Node, item, name, place)
-        _remember(nodes, node, f"{name}: {place}")
+        _add_unique(nodes, node, f"{name}: {place}")
     return [node for node, _ in nodes.values()]
 
 
@@ -180,7 +180,7 @@ def read_pods(document: Mapping[str, Any], name: str) -> list[Pod]:
         status = item.get("status") if isinstance(item, Mapping) else None
         if isinstance(status, Mapping) and status.get("phase") in _FINISHED:
             item = {**item, "spec": None}
-        _remember(pods, checked(Pod, item, name, place), f"{name}: {place}")
+        _add_unique(pods, checked(Pod, item, name, place), f"{name}: {place}")
     return [pod for pod, _ in pods.values()]
 
 
@@ -207,7 +207,7 @@ def _items(document: Mapping[str, Any], name: str, kind: str, command: str) -> I
         yield item, place
 
 
-def _remember(known: dict[str, tuple[Any, str]], thing: Any, place: str) -> None:
+def _add_unique(known: dict[str, tuple[Any, str]], thing: Any, place: str) -> None:
     other = known.setdefault(thing.name, (thing, place))
     if other[0] is not thing:
-        raise InvalidInstance(f"{place} and {other[1]} are both called {thing.name!r}; keep one of them")
+        raise InvalidInstance(f"{place} and {other[1]} are both named {thing.name!r}; keep one of them")

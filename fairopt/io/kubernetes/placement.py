@@ -19,7 +19,7 @@ _WHOLE = re.compile(r"[+-]?[0-9]{1,19}")
 
 
 def _sign(value: str | None, bound: str) -> int:
-    """Whether a value is greater (1) or less (-1) than a bound; 0 too where one is not a whole number."""
+    """1 if a value is greater than a bound, -1 if less, 0 if equal or if one is not a whole number."""
     if value is None or not (_WHOLE.fullmatch(value) and _WHOLE.fullmatch(bound)):
         return 0
     return (int(value) > int(bound)) - (int(value) < int(bound))
@@ -27,7 +27,7 @@ def _sign(value: str | None, bound: str) -> int:
 
 _OPERATORS: dict[str, Callable[[str | None, list[str]], bool]] = {
     "In": lambda value, values: value in values,
-    "NotIn": lambda value, values: value not in values,  # true of those without the label too
+    "NotIn": lambda value, values: value not in values,  # true without the label too
     "Exists": lambda value, values: value is not None,
     "DoesNotExist": lambda value, values: value is None,
     "Gt": lambda value, values: _sign(value, values[0]) > 0,
@@ -45,15 +45,15 @@ def _one_of(*names: str) -> AfterValidator:
 
 
 class Taint(Part):
-    """A mark of a server that keeps away pods without a toleration of it."""
+    """A taint of a server: it repels pods that do not tolerate it."""
 
     key: str
     value: str = ""
     effect: str
 
     @property
-    def keeps_away(self) -> bool:
-        """Whether it is more than a preference."""
+    def repels(self) -> bool:
+        """Whether the taint is binding, not a preference."""
         return self.effect in ("NoSchedule", "NoExecute")
 
 
@@ -126,7 +126,7 @@ class _Affinity(Part):
 
 
 class Placement(Part):
-    """The rules in the ``spec`` of a pod; without required terms of affinity any server fits."""
+    """The placement rules in the ``spec`` of a pod; without required affinity terms every server fits."""
 
     nodeSelector: dict[str, str] = Field(default_factory=dict)
     affinity: _Affinity = Field(default_factory=_Affinity)
@@ -134,14 +134,14 @@ class Placement(Part):
 
     @cached_property
     def key(self) -> str:
-        """Equal for pods with equal rules."""
+        """A text that is equal for pods with equal rules."""
         return repr((self.nodeSelector, self.affinity.nodeAffinity, self.tolerations))
 
     def allows(self, name: str, labels: Mapping[str, str], taints: Collection[Taint]) -> bool:
         """Whether the pod may run on a server with this name, these labels and these taints."""
         if any(labels.get(key) != value for key, value in self.nodeSelector.items()):
             return False
-        if not all(any(t.covers(taint) for t in self.tolerations) for taint in taints if taint.keeps_away):
+        if not all(any(t.covers(taint) for t in self.tolerations) for taint in taints if taint.repels):
             return False
         required = self.affinity.nodeAffinity.required
         marks = {**labels, "metadata.name": name}
@@ -149,7 +149,7 @@ class Placement(Part):
 
     @property
     def only_server(self) -> str | None:
-        """The name of the one server that the affinity asks for, as DaemonSets write it, or None."""
+        """The single server that the affinity names, as DaemonSets write it, or None."""
         required = self.affinity.nodeAffinity.required or _Terms()
         found = {e.values[0] for term in required.nodeSelectorTerms for e in term.matchFields if e.operator == "In"}
         return found.pop() if len(found) == 1 else None

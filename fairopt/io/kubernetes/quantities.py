@@ -1,4 +1,4 @@
-"""Quantities as Kubernetes writes them, ``500m``, ``2Gi`` or ``1e3``, read exactly."""
+"""Reads Kubernetes quantities such as ``500m``, ``2Gi`` or ``1e3`` exactly."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ _SUFFIXES = {
 _NUMBER = re.compile(r"([+-]?)([0-9]+\.?[0-9]*|\.[0-9]+)(.*)", re.DOTALL)
 _EXPONENT = re.compile(r"[eE]([+-]?[0-9]+)")
 _LONGEST = 64  # characters; the longest that Kubernetes itself writes has 20
-_LARGEST_EXPONENT = 30  # Kubernetes cuts quantities off at 2**63, and at a billionth
+_LARGEST_EXPONENT = 30  # Kubernetes caps quantities at 2**63, and at a billionth
 _LARGEST = Fraction(2**63 - 1)
 
 
 def quantity(value: object) -> Fraction:
-    """A quantity in base units: cores, bytes, or pieces; an error holds the fix alone.
+    """A quantity in base units (cores, bytes or pieces); the message of an error is only the fix.
 
-    Exact: Kubernetes rounds up to billionths, this does not. A float is the decimal number that it is written as.
+    Exact, while Kubernetes rounds up to billionths. A float stands for its shortest decimal form.
     """
     if isinstance(value, str):
         return _read(value)
@@ -63,7 +63,7 @@ def _within(amount: Fraction, negative: bool) -> Fraction:
 
 
 def _fix(text: str) -> str:
-    """What to write instead."""
+    """The fix for a wrong quantity."""
     closed = "".join(text.split())
     parts = _NUMBER.fullmatch(closed)
     if parts and not re.match("[eE][+-]?[0-9]", parts[3]):  # 1e3Gi could be meant as 1e3 or as 1000Gi

@@ -19,7 +19,7 @@ from fairopt.io.text_files import about
 from fairopt.io.work import TASKS, Work, arguments_of_work
 
 _GIB = 2**30
-_FIRST = ("cpu", "memory", "ephemeral-storage")  # the others follow in the order of the alphabet
+_FIRST = ("cpu", "memory", "ephemeral-storage")  # others follow alphabetically
 _TYPE = "node.kubernetes.io/instance-type"
 _EXPECTED = "expected the output of kubectl get {} -o json"
 
@@ -71,30 +71,30 @@ def _arguments(
     notes.add("{finished pod} {was} left out", *(pod.name for pod in pods if pod.finished))
     tasks_of_owners = [pod for pod in running if not pod.belongs_to_server]
     names = _resources(kept, tasks_of_owners, resources)
-    asking = [pod for pod in tasks_of_owners if any(pod.asks(name) for name in names)]
-    silent = [pod.name for pod in tasks_of_owners if not any(pod.asks(name) for name in names)]
+    requesting = [pod for pod in tasks_of_owners if any(pod.requests(name) for name in names)]
+    without_request = [pod.name for pod in tasks_of_owners if not any(pod.requests(name) for name in names)]
     which = "any request" if resources is None else "a request for " + " or ".join(names)
-    notes.add("{pod} without {which} {was} left out", *silent, which=which)
-    if not asking:
+    notes.add("{pod} without {which} {was} left out", *without_request, which=which)
+    if not requesting:
         raise notes.nothing_left("there are no pods to share servers among")
-    allowed = _allowed(asking, kept)
+    allowed = _allowed(requesting, kept)
     usable = np.any(list(allowed.values()), axis=0)
     if usable.any() and not usable.all():
-        away = [server.name for server, of_use in zip(kept, usable, strict=True) if not of_use]
-        notes.add("{server} where none of these pods may run {was} left out", *away)
-        kept = [server for server, of_use in zip(kept, usable, strict=True) if of_use]
+        excluded = [server.name for server, use in zip(kept, usable, strict=True) if not use]
+        notes.add("{server} where none of these pods may run {was} left out", *excluded)
+        kept = [server for server, use in zip(kept, usable, strict=True) if use]
         allowed = {key: mask[usable] for key, mask in allowed.items()}
     capacities = _capacities(servers, kept, [pod for pod in running if pod.belongs_to_server], names, notes)
-    owners = _owners(asking, label, notes)
+    owners = _owners(requesting, label, notes)
     notes.add(
         "{pod} with required rules on other pods, on topology spread, or with resource claims: these are not modelled",
-        *(pod.name for pod in asking if pod.spec.unmodelled),
+        *(pod.name for pod in requesting if pod.spec.unmodelled),
     )
     types = [server.labels.get(_TYPE, "") for server in kept]
     return arguments_of_work(
         [
-            Work(owner, tuple(_amount(pod.asks(name), name) for name in names), allowed[pod.spec.key], 1, pod.name)
-            for owner, pod in zip(owners, asking, strict=True)
+            Work(owner, tuple(_amount(pod.requests(name), name) for name in names), allowed[pod.spec.key], 1, pod.name)
+            for owner, pod in zip(owners, requesting, strict=True)
         ],
         resources=names,
         capacities=capacities,
@@ -111,31 +111,31 @@ def _kept_servers(servers: list[Node], notes: Notes) -> list[Node]:
     """Servers that take pods and have known capacities."""
     notes.add("{cordoned server} {was} left out", *(server.name for server in servers if server.cordoned))
     usable = [server for server in servers if not server.cordoned]
-    silent = [server.name for server in usable if not server.has]
-    notes.add("{server} without status.allocatable {was} left out", *silent)
+    without_request = [server.name for server in usable if not server.has]
+    notes.add("{server} without status.allocatable {was} left out", *without_request)
     kept = [server for server in usable if server.has]
     assumed = sum(not server.allocatable for server in kept)
-    notes.add("{server} without status.allocatable: taken to have status.capacity", number=assumed)
+    notes.add("{server} without status.allocatable: assumed to have status.capacity", number=assumed)
     if not kept:
         raise notes.nothing_left("there are no servers to share")
     return kept
 
 
-def _resources(servers: list[Node], pods: list[Pod], asked: Sequence[str] | None) -> list[str]:
+def _resources(servers: list[Node], pods: list[Pod], chosen: Sequence[str] | None) -> list[str]:
     """Names of the resources to share, in their order."""
     requested = {name for pod in pods for name in pod.spec.request}
-    if asked is None:
+    if chosen is None:
         others = sorted(requested.difference(_FIRST))
         return [*(name for name in _FIRST if name in requested), *others]
     known = {PODS, *requested, *(name for server in servers for name in server.has)}
-    for name in asked:
+    for name in chosen:
         if name not in known:
             raise InvalidInstance(f"no server has and no pod requests {name!r}; {nearest(name, sorted(known))}")
-    return list(asked)
+    return list(chosen)
 
 
 def _allowed(pods: list[Pod], servers: list[Node]) -> dict[str, NDArray[np.bool_]]:
-    """Where pods may run, by the key of their rules: an array of bool of shape (n_servers,) each."""
+    """Eligible servers by the key of the placement rules, shape (n_servers,) each."""
     return {
         key: np.array([rules.allows(server.name, server.labels, server.taints) for server in servers])
         for key, rules in {pod.spec.key: pod.spec for pod in pods}.items()
@@ -145,16 +145,16 @@ def _allowed(pods: list[Pod], servers: list[Node]) -> dict[str, NDArray[np.bool_
 def _capacities(
     servers: list[Node], kept: list[Node], fixed: list[Pod], names: list[str], notes: Notes
 ) -> NDArray[np.float64]:
-    """Capacities without the pods that are part of servers, of shape (n_servers, n_resources)."""
+    """Capacities less the pods that are part of servers, shape (n_servers, n_resources)."""
     left: dict[str | None, Any] = {server.name: Counter(server.has) for server in servers}
     known = [pod for pod in fixed if pod.server in left]
     for pod in known:
-        left[pod.server].subtract({name: pod.asks(name) for name in names})
-    notes.add("{pod} of DaemonSets or static: taken off the capacity of the servers", *(p.name for p in known))
-    lost = [pod.name for pod in fixed if pod.server not in left]
-    notes.add("{pod} of DaemonSets or static, on no known server, {was} left out", *lost)
-    short = [f"{name} of {server.name}" for server in kept for name in names if left[server.name][name] < 0]
-    notes.add("{capacity} below 0 after these pods were taken off: set to 0", *short)
+        left[pod.server].subtract({name: pod.requests(name) for name in names})
+    notes.add("{pod} of DaemonSets or static: subtracted from the capacity of the servers", *(p.name for p in known))
+    unplaced = [pod.name for pod in fixed if pod.server not in left]
+    notes.add("{pod} of DaemonSets or static, on no known server, {was} left out", *unplaced)
+    negative = [f"{name} of {server.name}" for server in kept for name in names if left[server.name][name] < 0]
+    notes.add("{capacity} below 0 after these pods were subtracted: set to 0", *negative)
     return np.array([[_amount(max(left[server.name][name], Fraction(0)), name) for name in names] for server in kept])
 
 

@@ -15,7 +15,7 @@ from fairopt.io.json_text import shown
 
 # NO_VAL16 and NO_VAL of slurm.h (INFINITE is above them); versions before 0.0.39 write them as plain numbers
 _UNSET = {16: 0xFFFE, 32: 0xFFFFFFFE}
-_NOTHING = {"", "(null)", "N/A", "NA", "n/a", "None"}  # how versions write a missing value
+_NOTHING = {"", "(null)", "N/A", "NA", "n/a", "None"}  # missing values, by version
 _DIGITS = re.compile("[0-9]{1,30}")
 _AMOUNT = re.compile(r"([0-9]{1,18}(?:\.[0-9]{1,9})?)([KMGTPEkmgtpe]?)")
 Key = tuple[str, str]  # ("cpu", ""), ("gres/gpu", "") of any type, or ("gres/gpu", "a100")
@@ -23,9 +23,9 @@ _NOT_GENERIC = {"cpu", "mem", "node", "billing", "energy", "vmem", "pages"}
 
 
 def whole(value: object, bits: int = 32) -> int | None:
-    """A whole number; None if it is not set or infinite, which Slurm does not keep apart.
+    """A whole number; None if it is unset or infinite, which Slurm does not distinguish.
 
-    ``bits`` (16 or 32) is the size of the number in Slurm, which decides how it writes that it is not set.
+    ``bits`` (16 or 32) is the size of the number in Slurm, which determines the mark of an unset one.
     """
     if isinstance(value, Mapping):  # {"set": true, "infinite": false, "number": 5}
         for key in ("set", "infinite"):
@@ -104,7 +104,7 @@ class Amounts:
     plain: dict[str, Fraction] = field(default_factory=dict)
 
     def with_plain(self, plain: dict[str, Fraction]) -> dict[Key, Fraction]:
-        """All amounts by key, with some plain ones."""
+        """All generic amounts by key, together with plain ones."""
         found = {(name, ""): amount for name, amount in plain.items()}
         found |= {(f"gres/{name}", ""): amount for name, amount in self.total.items()}
         return found | {(f"gres/{name}", kind): amount for (name, kind), amount in self.typed.items()}
@@ -117,7 +117,7 @@ class Amounts:
             self.typed[name, kind] = self.typed.get((name, kind), Fraction(0)) + amount
 
     def add_missing(self, other: Amounts, factor: Fraction) -> None:
-        """Add amounts times a factor: numbers of names not here yet, and types of names without types here."""
+        """Add amounts times a factor: totals of names that are missing, and types of names without types."""
         without = {name for name in other.total} - {name for name, _ in self.typed}
         self.typed |= {(name, kind): amount * factor for (name, kind), amount in other.typed.items() if name in without}
         for name, amount in other.total.items():
@@ -127,10 +127,10 @@ class Amounts:
 
 
 def tres(value: object) -> Amounts:
-    """``cpu=4,mem=16G,node=1,gres/gpu=4,gres/gpu:a100=4``: the GRES, and all else that is read as ``plain``.
+    """``cpu=4,mem=16G,node=1,gres/gpu=4,gres/gpu:a100=4``: GRES, and ``plain`` resources.
 
-    Plain are cpus, MiB of memory, servers and licences. The number without a type counts those with one too: the four
-    of the example are the same four.
+    Plain resources are cpus, MiB of memory, servers and licences. An amount without a type includes those with one: the
+    example has four GPUs in all.
     """
     loose: dict[str, Fraction] = {}
     out = Amounts()
@@ -150,8 +150,8 @@ def tres(value: object) -> Amounts:
 def gres(value: object, requested: bool = False) -> Amounts:
     """Generic resources, as ``gpu:a100:8(S:0-3)``, ``gres/gpu=8`` or ``gres:gpu:2``.
 
-    In a job's request, as ``tres_per_task``, ``cpu`` and ``mem`` may stand as well; they are left out. A server may
-    have a generic resource of the name ``cpu``.
+    A job's request, such as ``tres_per_task``, may contain ``cpu`` and ``mem``, which are left out. A server may have a
+    generic resource named ``cpu``.
     """
     out = Amounts()
     for name, amount in _items(value):
@@ -183,9 +183,9 @@ def _amount(name: str, amount: str, mebibytes: bool = False) -> Fraction:
 
 
 def array_tasks(value: object) -> tuple[int, bool]:
-    """How many tasks of an array, as ``1-10,15,20-30:2%5``, wait (0 without one), and whether the text was cut off.
+    """The number of waiting tasks of an array ``1-10,15,20-30:2%5`` (0 without one), and whether the text is truncated.
 
-    The part after the ``%`` is how many may run at once.
+    The number after ``%`` limits how many run at once.
     """
     ranges = text(value).partition("%")[0].strip("[] ")
     if re.fullmatch(r"0x[0-9A-Fa-f]{1,100000}", ranges):

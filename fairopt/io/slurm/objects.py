@@ -36,12 +36,12 @@ _UNUSABLE = states(
     "BLOCKED DOWN DRAIN DRAINED DRAINING ERROR FAIL FAILING FUTURE INVALID INVALID_REG MAINT MAINTENANCE "
     "NOT_RESPONDING NO_RESPOND PERFCTRS POWER_DRAIN UNKNOWN"
 )
-_ASLEEP = states("POWERED_DOWN POWERING_DOWN POWER_DOWN")
+_POWERED_DOWN = states("POWERED_DOWN POWERING_DOWN POWER_DOWN")
 _USABLE = states(
     "ALLOCATED CLOUD COMPLETING DYNAMIC_FUTURE DYNAMIC_NORM IDLE MIXED NET PLANNED POWERING_UP POWER_UP REBOOT "
     "REBOOT_CANCELED REBOOT_ISSUED REBOOT_REQUESTED RES RESERVED RESUME UNDRAIN"
 )
-_SHORT_OF_SERVERS = {  # abbreviations of sinfo
+_STATE_ABBREVIATIONS = {  # abbreviations of sinfo
     "ALLOC": "ALLOCATED",
     "BLCK": "BLOCKED",
     "BOOT": "REBOOT",
@@ -101,22 +101,22 @@ def read_servers(entries: list[Any], document: str, notes: Notes) -> list[SlurmS
     """The usable servers, with notes on omissions and assumptions."""
     servers: dict[str, SlurmServer] = {}
     for k, entry in enumerate(steps(entries, f"nodes of {os.path.basename(document)}", len(entries))):
-        called = entry.get("name") if isinstance(entry, Mapping) else None
-        place = f"nodes[{k}]" + (f" ({shown_key(called.strip())})" if isinstance(called, str) else "")
+        given_name = entry.get("name") if isinstance(entry, Mapping) else None
+        place = f"nodes[{k}]" + (f" ({shown_key(given_name.strip())})" if isinstance(given_name, str) else "")
         node = checked(_ServerState, entry, document, place)
-        name, state = node.name, {_SHORT_OF_SERVERS.get(word, word) for word in node.state | node.state_flags}
+        name, state = node.name, {_STATE_ABBREVIATIONS.get(word, word) for word in node.state | node.state_flags}
         if state & _UNUSABLE:
             notes.add("{server} that can start no jobs {was} left out", f"{name}: {min(state & _UNUSABLE)}")
             continue
         if name in servers:
             raise InvalidInstance(f"{document}: {place}.name is {shown(name)}; give each node once")
         server = servers[name] = checked(SlurmServer, entry, document, place)
-        strange = state - _USABLE - _ASLEEP
-        if strange:
-            example = f"{name}: {shown_key(min(strange))}"
-            notes.add("{server} in a state that is not known here {counts} as usable", example)
-        if state & _ASLEEP:
-            notes.add("{server} {is} powered down and {counts} as there, since Slurm wakes them", name)
+        unknown = state - _USABLE - _POWERED_DOWN
+        if unknown:
+            example = f"{name}: {shown_key(min(unknown))}"
+            notes.add("{server} in an unknown state {counts} as usable", example)
+        if state & _POWERED_DOWN:
+            notes.add("{server} {is} powered down and {counts} as available, since Slurm wakes them", name)
         if server.partitions is None:
             notes.add("{server} without a list of partitions {counts} as in all of them", name)
     if not servers:
@@ -126,7 +126,7 @@ def read_servers(entries: list[Any], document: str, notes: Notes) -> list[SlurmS
 
 # -- jobs -----------------------------------------------------------------------------------------------------
 
-_ALIVE = states("PENDING PD RUNNING R SUSPENDED S")  # in full, and as squeue abbreviates them
+_ALIVE = states("PENDING PD RUNNING R SUSPENDED S")  # with the abbreviations of squeue
 _FINISHED = states(
     "BOOT_FAIL BF CANCELLED CA COMPLETED CD COMPLETING CG DEADLINE DL FAILED F LAUNCH_FAILED NODE_FAIL NF "
     "OUT_OF_MEMORY OOM PREEMPTED PR RECONFIG_FAIL TIMEOUT TO"
@@ -140,8 +140,8 @@ class _JobState(Part):
     state_reason: Text = ""
 
     @property
-    def why_left_out(self) -> str | None:
-        """The note about a job that does not count, else None. A job in an unknown state counts."""
+    def reason_to_omit(self) -> str | None:
+        """The note on a job that is left out, else None. A job in an unknown state counts."""
         if self.job_state & {"REVOKED", "RV"}:
             return "{job} that another cluster of the federation runs {was} left out"
         if self.job_state & _FINISHED and not self.job_state & _ALIVE:
@@ -152,7 +152,7 @@ class _JobState(Part):
 
 
 class SlurmJob(_JobState):
-    """A job, or the waiting part of a job array: equal tasks, one for each server that it takes."""
+    """A job, or the waiting part of a job array, as equal tasks: one for each server that it takes."""
 
     account: Text = ""
     user_name: Text = ""
@@ -198,27 +198,28 @@ class SlurmJob(_JobState):
 
     @cached_property
     def amounts(self) -> dict[Key, Fraction]:
-        """Amounts of one task: from ``tres_req_str``, which is about the whole job, or else the first field given."""
-        asked = self.tres_req_str.plain
-        cpu = (asked.get("cpu") or Fraction(self.cpus or 0)) / self.servers or Fraction(self.minimum_cpus_per_node or 0)
-        memory = asked.get("mem", Fraction(0)) / self.servers or Fraction(self.memory_per_node or 0)
+        """Amounts of one task: from ``tres_req_str``, which is for the whole job, else from the first field given."""
+        requested = self.tres_req_str.plain
+        cpu = (requested.get("cpu") or Fraction(self.cpus or 0)) / self.servers
+        cpu = cpu or Fraction(self.minimum_cpus_per_node or 0)
+        memory = requested.get("mem", Fraction(0)) / self.servers or Fraction(self.memory_per_node or 0)
         memory = memory or (self.memory_per_cpu or 0) * cpu
         return self.generic.with_plain({"cpu": cpu, "memory": memory / 1024})
 
     @cached_property
     def generic(self) -> Amounts:
-        """Generic resources of one task: numbers of ``tres_req_str`` or, of those that it lacks, of the requests.
+        """Generic resources of one task: amounts of ``tres_req_str``, completed from the other requests.
 
-        ``tres_req_str`` has the resources that the cluster accounts for, often without their types; these stand in the
-        requests. Of several requests for one resource, as by server and by job, the first counts.
+        ``tres_req_str`` has the resources that the cluster accounts for, often without types; the other requests
+        name them. Of several requests for a resource, such as per server and per job, the first counts.
         """
-        asked, out = Amounts(), Amounts()
-        asked.add_missing(self.tres_per_node, Fraction(1))
-        asked.add_missing(self.tres_per_job, Fraction(1, self.servers))
-        asked.add_missing(self.tres_per_task, Fraction(self.tasks or self.servers, self.servers))
-        asked.add_missing(self.tres_per_socket, Fraction(self.sockets_per_node or 1))
+        requested, out = Amounts(), Amounts()
+        requested.add_missing(self.tres_per_node, Fraction(1))
+        requested.add_missing(self.tres_per_job, Fraction(1, self.servers))
+        requested.add_missing(self.tres_per_task, Fraction(self.tasks or self.servers, self.servers))
+        requested.add_missing(self.tres_per_socket, Fraction(self.sockets_per_node or 1))
         out.add_missing(self.tres_req_str, Fraction(1, self.servers))
-        out.add_missing(asked, Fraction(1))
+        out.add_missing(requested, Fraction(1))
         return out
 
     def remarks(self) -> Iterator[str]:
@@ -230,7 +231,7 @@ class SlurmJob(_JobState):
         if "TRUE" in self.exclusive or "NONE" in self.shared:
             yield "{job} that {takes} whole servers {counts} with what they request only"
         if not self.amounts["memory", ""] and ("mem" in self.tres_req_str.plain or self.memory_per_node == 0):
-            yield "{job} that {asks} for all the memory of a server, as --mem=0 does, {counts} without memory"
+            yield "{job} that {requests} all the memory of a server, as --mem=0 does, {counts} without memory"
 
     def owner(self, users: str) -> str:
         """The account, user, first partition or quality of service, ``""`` if there is none."""
@@ -247,7 +248,7 @@ def read_jobs(entries: list[Any], document: str, notes: Notes) -> Iterator[tuple
         known = isinstance(number, int) and 0 <= number < 2**63
         name = str(number) if known else f"number {k + 1} of the list"
         place = f"jobs[{k}] (job {name})" if known else f"jobs[{k}]"
-        reason = checked(_JobState, entry, document, place).why_left_out
+        reason = checked(_JobState, entry, document, place).reason_to_omit
         if reason is not None:
             notes.add(reason, name)
             continue

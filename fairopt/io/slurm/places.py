@@ -11,7 +11,7 @@ _MOST_HOSTS = 65_536  # the longest range of Slurm
 
 
 def hosts(text: str) -> frozenset[str] | None:
-    """Names that ``n[001-003,7],login1`` stands for, or None if it cannot be understood or stands for too many."""
+    """The hosts of a list such as ``n[001-003,7],login1``, or None if it is malformed or too long."""
     names: set[str] = set()
     for item in re.split(r",(?![^\[]*\])", text):
         pieces = re.split(r"\[([^\[\]]*)\]", item.strip())
@@ -44,8 +44,8 @@ def satisfies(constraint: str) -> Callable[[frozenset[str]], bool] | None:
     """Whether a set of features meets a constraint, as ``a100&(ib|roce)``.
 
     Features are joined by ``&`` (or a comma) and ``|``, read strictly from left to right as Slurm does, with
-    parentheses; brackets, which ask that all servers of a job have the same feature, are read as parentheses. None if
-    the constraint cannot be understood or counts servers, as ``rack1*2``.
+    parentheses. Brackets, which require the same feature on all servers of a job, are read as parentheses. None if the
+    constraint is malformed or counts servers, as in ``rack1*2``.
 
     Examples
     --------

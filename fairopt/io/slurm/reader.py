@@ -59,7 +59,7 @@ def read_slurm(
 
 
 def _listed(document: dict[str, Any], name: str, key: str, expected: str, notes: Notes) -> list[Any]:
-    """The entries of a list; errors that Slurm itself reports are repeated."""
+    """The entries of a list; errors that Slurm reports become notes."""
     errors = document.get("errors") if isinstance(document.get("errors"), list) else []
     wrong = [shown(error.get("description")) for error in errors or () if isinstance(error, Mapping)]
     notes.add("Slurm reported {error} in {place}", *wrong, place=name)
@@ -94,12 +94,12 @@ def _owner(job: SlurmJob, users: str, notes: Notes, name: str) -> str:
 
 
 def _resources(servers: list[SlurmServer], jobs: list[SlurmJob]) -> list[Key]:
-    """Resources that jobs ask for: plain ones, generic ones, and types that are not the only ones of their name."""
-    asked = {key for job in jobs for key, amount in job.amounts.items() if amount}
-    plain = [key for key in (("cpu", ""), ("memory", "")) if key in asked]
+    """Requested resources: plain, generic, and types that are not the only type of their resource."""
+    requested = {key for job in jobs for key, amount in job.amounts.items() if amount}
+    plain = [key for key in (("cpu", ""), ("memory", "")) if key in requested]
     return plain + [
         (name, kind)
-        for name, kind in sorted(asked.difference(plain))
+        for name, kind in sorted(requested.difference(plain))
         if not kind or any(s.amounts.get((name, kind), 0) != s.amounts.get((name, ""), 0) for s in servers)
     ]
 
@@ -114,7 +114,7 @@ def _label(key: Key) -> str:
 
 
 def _places(servers: list[SlurmServer], jobs: list[tuple[str, SlurmJob]], notes: Notes) -> list[NDArray[np.bool_]]:
-    """Servers that each job may use; a constraint that is not understood leaves them all."""
+    """Eligible servers of each job; a constraint that is not understood excludes none."""
     known: dict[Any, tuple[NDArray[np.bool_], bool]] = {}
     out = []
     for name, job in jobs:
@@ -131,17 +131,17 @@ def _places(servers: list[SlurmServer], jobs: list[tuple[str, SlurmJob]], notes:
 
 def _allowed(job: SlurmJob, servers: list[SlurmServer]) -> tuple[NDArray[np.bool_], bool]:
     """Servers that a job may use, and whether all its rules were understood."""
-    meets = satisfies(job.features) if job.features else lambda features: True
-    wanted = hosts(job.required_nodes) if job.required_nodes else None
-    avoided = hosts(job.excluded_nodes) if job.excluded_nodes else frozenset[str]()
-    if wanted is not None and len(wanted) < job.servers:  # the others may be anywhere
-        wanted = None
+    feature_rule = satisfies(job.features) if job.features else lambda features: True
+    required = hosts(job.required_nodes) if job.required_nodes else None
+    excluded = hosts(job.excluded_nodes) if job.excluded_nodes else frozenset[str]()
+    if required is not None and len(required) < job.servers:  # the other servers may be any
+        required = None
     allowed = [
         (server.partitions is None or not job.partition or not set(job.partition).isdisjoint(server.partitions))
-        and (meets is None or meets(frozenset(server.active_features or server.features)))
-        and (wanted is None or server.name in wanted)
-        and (avoided is None or server.name not in avoided)
+        and (feature_rule is None or feature_rule(frozenset(server.active_features or server.features)))
+        and (required is None or server.name in required)
+        and (excluded is None or server.name not in excluded)
         for server in servers
     ]
-    understood = meets is not None and avoided is not None and (wanted is not None or not job.required_nodes)
+    understood = feature_rule is not None and excluded is not None and (required is not None or not job.required_nodes)
     return np.array(allowed, dtype=np.bool_), understood

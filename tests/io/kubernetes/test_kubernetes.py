@@ -118,14 +118,15 @@ def test_everything_left_out_is_counted_in_notes(documents):
         "45 finished pods were left out (as ci/build-1000)",
         "20 pods without any request were left out (as default/toy-0)",
         "3 servers where none of these pods may run were left out (as control-00)",
-        "60 pods of DaemonSets or static: taken off the capacity of the servers (as kube-system/agent-control-00)",
+        "60 pods of DaemonSets or static: subtracted from the capacity of the servers "
+        "(as kube-system/agent-control-00)",
         "1 pod of DaemonSets or static, on no known server, was left out (as kube-system/agent-gone-01)",
         "40 pods without the label 'team': counted as those of '(no team)'",
         "4 pods that fit on no server were left out (as ml-serving/dream-0)",
-        "the different requests of 3 owners are averaged; --tasks shapes (in Python tasks='shapes') keeps them apart "
-        "(as frontend: 3 requests)",
+        "the different requests of 3 owners are averaged; --tasks shapes (in Python tasks='shapes') keeps them "
+        "separate (as frontend: 3 requests)",
         "3 of 5 owners have several kinds of pods: each kind is a user, and the kinds share their owner's entitlement "
-        "by what they ask for",
+        "in proportion to their total requests",
     )
 
 
@@ -186,7 +187,7 @@ def test_capacity_below_nothing_is_nothing_and_said(bound):
     other = changed(node("n2", "general.16", "zone-a"))
     instance = kubernetes(listed(NODE, other), listed(POD, agent), merge=False)
     assert instance.capacities[:, 0].tolist() == [0, 15.89]
-    assert "1 capacity below 0 after these pods were taken off: set to 0 (as cpu of n1)" in instance.notes
+    assert "1 capacity below 0 after these pods were subtracted: set to 0 (as cpu of n1)" in instance.notes
     assert instance.eligible.tolist() == [[False, True]]
 
 
@@ -214,7 +215,7 @@ def test_a_node_without_allocatable_has_its_capacity_and_one_without_either_is_l
     assert_array_equal(instance.capacities, [[7, 8]])
     assert instance.notes == (
         "1 server without status.allocatable was left out (as n0)",
-        "1 server without status.allocatable: taken to have status.capacity",
+        "1 server without status.allocatable: assumed to have status.capacity",
     )
     with pytest.raises(InvalidInstance, match=r"no servers to share; 1 server without status.allocatable was left"):
         kubernetes(listed(nothing), listed(POD))
@@ -228,9 +229,9 @@ def test_types_are_given_only_where_all_servers_have_one():
 def test_the_same_name_in_two_namespaces_is_fine_and_twice_in_one_is_not():
     same = changed(POD, "metadata", namespace="shop")
     assert kubernetes(listed(NODE), listed(POD, same)).users == ("shop", "web")
-    with pytest.raises(InvalidInstance, match=r"pods: items\[2\] .* pods: items\[0\] .* both called 'web/site-1'"):
+    with pytest.raises(InvalidInstance, match=r"pods: items\[2\] .* pods: items\[0\] .* both named 'web/site-1'"):
         kubernetes(listed(NODE), listed(POD, same, POD))
-    with pytest.raises(InvalidInstance, match=r"nodes: items\[1\] .* and nodes: items\[0\] .* are both called 'n1'"):
+    with pytest.raises(InvalidInstance, match=r"nodes: items\[1\] .* and nodes: items\[0\] .* are both named 'n1'"):
         kubernetes(listed(NODE, NODE), listed(POD))
 
 
@@ -344,5 +345,5 @@ def test_files_that_are_no_json_objects_are_refused(tmp_path, content):
 
 
 def test_text_is_no_path():
-    with pytest.raises(InvalidInstance, match=r"nodes is JSON text, not the name of a file; give json.loads"):
+    with pytest.raises(InvalidInstance, match=r"nodes is JSON text, not the name of a file; pass json.loads"):
         kubernetes(json.dumps(listed(NODE)), listed(POD))

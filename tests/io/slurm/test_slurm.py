@@ -125,7 +125,7 @@ def test_a_job_of_two_servers_is_two_tasks_of_half_of_it(fields):
 def test_a_job_larger_than_each_server_that_it_may_use_is_noted():
     nodes = [node("n1"), node("n2", cpus=400, partitions=["other"])]
     one = cluster(job(tres_req_str="cpu=320,mem=64G", partition="all"), job(partition="all"), nodes=nodes)
-    assert said(one, "1 job that no single server can hold counts all the same (as 7: 320 of cpu)")
+    assert said(one, "1 job too large for any single server counts, since tasks are divisible (as 7: 320 of cpu)")
     ten = cluster(job(tres_req_str="cpu=320,mem=64G,node=10", partition="all"), nodes=nodes)
     assert ten.notes == () and ten.task_limits.tolist() == [10]
 
@@ -290,7 +290,7 @@ def test_short_states_of_servers_in_use_count(state):
 def test_states_that_are_not_known_count_and_are_told():
     made = cluster(job(), nodes=[node("n1"), node("n2", state=["IDLE", "WEIRD"])])
     assert made.counts.tolist() == [2]
-    assert said(made, "1 server in a state that is not known here counts as usable (as n2: WEIRD)")
+    assert said(made, "1 server in an unknown state counts as usable (as n2: WEIRD)")
 
 
 @pytest.mark.parametrize("state", [["PENDING", "REVOKED"], ["REVOKED"], "RV"])
@@ -320,7 +320,7 @@ def test_a_number_that_is_set_must_be_there(value, words):
 def test_all_memory_of_a_server_is_said_not_to_count(fields):
     made = cluster(job(), job(job_id=9, account="cfd", **({"tres_req_str": "cpu=4"} | fields)))
     assert_array_equal(made.demands, [[4, 16], [4, 0]])
-    what = "1 job that asks for all the memory of a server, as --mem=0 does, counts without memory (as 9)"
+    what = "1 job that requests all the memory of a server, as --mem=0 does, counts without memory (as 9)"
     assert said(made, what)
     assert not said(cluster(job(), job(tres_req_str="cpu=4", memory_per_node=number(0, False))), "all the memory")
 
@@ -329,7 +329,7 @@ def test_a_type_that_is_a_number_is_a_count_as_in_slurm_and_told_if_no_server_ha
     nodes = [node("n1", gres="gpu:4090:8")]
     made = cluster(job(tres_req_str="cpu=1", tres_per_node="gpu:4090"), nodes=nodes)
     assert_array_equal(made.demands, [[1, 4090]])
-    assert said(made, "1 job that no single server can hold counts all the same (as 7: 4090 of gpu)")
+    assert said(made, "1 job too large for any single server counts, since tasks are divisible (as 7: 4090 of gpu)")
     made = cluster(job(tres_req_str="cpu=1", tres_per_node="gpu:4090:1"), nodes=nodes)
     assert_array_equal(made.demands, [[1, 1]])
     assert made.notes == ()
@@ -357,7 +357,7 @@ def test_older_versions_have_flags_of_states_in_a_list_of_their_own():
 
 def test_servers_that_sleep_count():
     made = cluster(job(), nodes=[node("n1", state=["IDLE", "CLOUD", "POWERED_DOWN"])])
-    assert said(made, "1 server is powered down and counts as there")
+    assert said(made, "1 server is powered down and counts as available")
 
 
 def test_identical_servers_are_merged_and_of_different_partitions_not():

@@ -171,6 +171,10 @@ def _drawn(
             _fit(picture, ax, room, (math.inf, math.inf) if free else (wide, high / rows))
             if ax in titles:
                 _title(ax, titles[ax][1], room)
+    if not free:  # numbers stay out of the way of each other in the last layout
+        lay_out(figure)
+        for ax in panels:
+            fit_numbers(ax, picture.room(size_of(ax)))
     fall_back_fonts(figure)
     if columns:
         wanted = (picture.size[0] if size[0] is None else None, picture.size[1] if size[1] is None else None)

@@ -58,7 +58,7 @@ def test_factors_of_slopes_fall_with_levels_and_weights_as_they_say(objective: f
             assert common is not None
             for (up, down), power in ((by_level, common.power), (by_weight, 1.0)):
                 change = (up[p] - down[p]) / 2e-6
-                assert_allclose(change, np.full(3, -power * common.parts[k]), rtol=1e-6, atol=1e-8)
+                assert_allclose(change, np.full(3, -power * common.parts[k]), rtol=1e-6, atol=1e-9)
 
 
 @pytest.mark.parametrize("objective", [fo.AlphaFair(300, fo.Tasks()), fo.FairnessEfficiency(300, -2, fo.Tasks())])

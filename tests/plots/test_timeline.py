@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from pictures import inside
+from pictures import legible
 
 import fairopt as fo
 from fairopt.errors import InvalidBlock, InvalidInstance, MissingExtra
@@ -57,7 +57,7 @@ def test_words_can_be_read(kind: str, run: fo.online.Timeline, crowd: fo.online.
     several = {"share": run, "arrival": run_of("arrival"), "a name of a policy that is longer than its panel": run}
     drawn = [timeline.plot(kind) for timeline in (run, crowd, one)]
     drawn.append(draw_timelines(several if kind != "shares" else {**several, "fourth": run}, kind))
-    assert all(inside(panels_of(d)[0].figure) for d in drawn)
+    assert all(legible(panels_of(d)[0].figure) for d in drawn)
 
 
 def test_an_allocation_has_a_panel_by_resource_that_stacks_what_users_hold(run: fo.online.Timeline) -> None:

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from pictures import inside
+from pictures import legible
 
 import fairopt as fo
 from fairopt.errors import InvalidBlock
@@ -31,7 +31,7 @@ def test_words_can_be_read(family: Any, instance: fo.Instance, grid: dict[str, A
     pictures = [found.plot()]
     pictures += [found.plot(kind="map", of=of) for of in ("efficiency", "method")] if len(grid) == 2 else []
     pictures += [found.plot(kind="tasks")] if len(grid) == 1 else []
-    assert all(inside(ax.figure) for ax in pictures)
+    assert all(legible(ax.figure) for ax in pictures)
 
 
 def test_families_on_one_axes_have_a_line_each_and_drf_once() -> None:
@@ -42,7 +42,7 @@ def test_families_on_one_axes_have_a_line_each_and_drf_once() -> None:
         assert fo.frontier(family, SECTION_V, {"alpha": [0, 1, 2, 4]}).plot(ax=ax) is ax
     assert sorted(text.get_text() for text in ax.get_legend().get_texts()) == ["DRF", "FDS", "GFJ"]
     dots = [line for line in ax.lines if line.get_gid() == "frontier"]
-    assert dots[0].get_color() != dots[1].get_color() and inside(ax.figure)
+    assert dots[0].get_color() != dots[1].get_color() and legible(ax.figure)
 
 
 def test_words_are_categories_without_a_line_and_drf_hides_no_point() -> None:
@@ -80,7 +80,7 @@ def test_rounding_is_not_drawn_as_a_result() -> None:
     assert least <= np.ptp(found.plot(kind="map").images[0].get_clim()) <= 0.11
     found.drf.clear()
     ax = found.plot()
-    assert np.ptp(ax.get_xlim()) >= least and np.ptp(ax.get_ylim()) >= least and inside(ax.figure)
+    assert np.ptp(ax.get_xlim()) >= least and np.ptp(ax.get_ylim()) >= least and legible(ax.figure)
 
 
 def test_a_map_tells_apart_why_there_is_no_colour() -> None:
@@ -93,7 +93,7 @@ def test_a_map_tells_apart_why_there_is_no_colour() -> None:
     assert found.interrupted
     for of, expected in (("f_beta", ["no value", "not reached", "no answer"]), ("tasks", ["not reached", "no answer"])):
         ax = found.plot(kind="map", of=of)
-        assert [text.get_text() for text in ax.get_legend().get_texts()] == expected and inside(ax.figure)
+        assert [text.get_text() for text in ax.get_legend().get_texts()] == expected and legible(ax.figure)
 
 
 @pytest.mark.parametrize(
@@ -113,7 +113,7 @@ def test_what_cannot_be_drawn_is_refused(options: dict[str, Any], words: str) ->
 
 def test_without_an_answer_only_a_map_is_drawn() -> None:
     found = fo.frontier(fo.FDS, SECTION_V, {"beta": [0], "lam": [1, 2]})
-    assert all(inside(found.plot("map", of=of).figure) for of in ("fairness", "method"))
+    assert all(legible(found.plot("map", of=of).figure) for of in ("fairness", "method"))
     with pytest.raises(InvalidBlock, match="no point has an answer"):
         found.plot()
     with pytest.raises(InvalidBlock, match="needs one parameter"):

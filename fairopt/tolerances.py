@@ -11,6 +11,7 @@ __all__ = [
     "NOISE",
     "ROUNDING",
     "SUM_ROUNDING",
+    "TERM_ROUNDING",
     "TINY",
     "VIOLATION_TOLERANCE",
 ]
@@ -22,6 +23,7 @@ BLOCK_TOLERANCE = 1e-7  # of the policy's constraints, after the repair that mak
 
 # What floats leave.
 EPS = float(np.finfo(np.float64).eps)
+TERM_ROUNDING = 8 * EPS  # relative to the terms of a sum, in absolute value; exceeds its rounding error
 SUM_ROUNDING = 1e-13  # of a capacity: sums over users. Water-filling of 1e6 users left 7e-14 of a full one
 ROUNDING = 1e-12  # relative: what several operations leave in a level, a limit or a row
 TINY = 1e-300  # below every capacity, mean and price in the units of a scaled model

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from fairopt.blocks.base import Block, brief, call_block, is_ours, parameter, refuse_operator
 from fairopt.blocks.constraints import Constraint, MinShare
-from fairopt.blocks.form import EPS, Form
+from fairopt.blocks.form import Form
 from fairopt.blocks.marginal import Marginal, added
 from fairopt.blocks.model import Model, Pairs, Point
 from fairopt.blocks.normal_form import Kind, Several, Term
@@ -22,6 +22,7 @@ from fairopt.blocks.terms import Condition
 from fairopt.errors import InvalidBlock, OutOfDomain
 from fairopt.instance import Instance
 from fairopt.runtime.lazy import cp
+from fairopt.tolerances import TERM_ROUNDING
 
 __all__ = [
     "AtLeast",
@@ -614,7 +615,7 @@ def refuse_unknown_numbers(block: Block, part: cp.Expression | cp.Constraint, wh
 
 def in_units(excess: float, unit: float, value: float) -> float:
     """An excess over a value divided by a unit: 0 within rounding, and infinite if the unit is 0."""
-    if np.isfinite(value) and excess <= EPS * abs(value):
+    if np.isfinite(value) and excess <= TERM_ROUNDING * abs(value):
         return 0.0
     gap = excess / unit if unit > 0 else np.inf
     return gap if gap < np.inf else np.inf  # NaN becomes infinity

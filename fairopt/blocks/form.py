@@ -15,11 +15,9 @@ from numpy.typing import NDArray
 from fairopt.blocks.powers import boxcox
 from fairopt.blocks.ranked import best_levels, majorised, mixture_at, padded
 
-__all__ = ["EPS", "Curve", "Form", "Sorted"]
+__all__ = ["Curve", "Form", "Sorted"]
 
 Float = NDArray[np.float64]
-
-EPS = 8 * float(np.finfo(float).eps)  # relative to the terms of a sum; exceeds the rounding error
 
 
 @dataclass(frozen=True)

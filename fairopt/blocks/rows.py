@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairopt.blocks.base import brief
-from fairopt.blocks.form import EPS
 from fairopt.errors import InvalidBlock
 from fairopt.runtime.lazy import cp, sp
+from fairopt.tolerances import TERM_ROUNDING
 
 if TYPE_CHECKING:
     from fairopt.blocks.model import Model
@@ -135,7 +135,7 @@ class Rows:
         size = np.maximum(terms, TYPICAL * np.maximum(at_usual, at_usual - self.load(usual)))
         size = np.maximum(size, np.abs(self.right))
         excess = np.abs(load - self.right) if self.equal else load - self.right
-        excess = np.maximum(excess - EPS * np.maximum(terms, np.abs(self.right)), 0.0)
+        excess = np.maximum(excess - TERM_ROUNDING * np.maximum(terms, np.abs(self.right)), 0.0)
         excess = np.where(np.isfinite(load), excess, np.inf)
         return np.divide(excess, size, out=excess.copy(), where=size > 0)
 

@@ -30,7 +30,7 @@ FULL = 1e-6
 USED = 1e-6
 # The part of what a user could run alone that counts as 0, under objectives that may leave users with nothing.
 NOTHING = 1e-7
-ROUNDING = 1e-15  # and under objectives that level users, where lower bounds of others may leave a user nothing
+LEVELLED_NOTHING = 1e-15  # the same under objectives that level users: lower bounds of others may leave nothing
 # Differences of shares, and distances from limits, that count as 0 under objectives that level users. Linear programs
 # and water-filling leave 1e-16 to 1e-10; the coarser ones are for points that these do not explain, as after tiers. A
 # slack ten times as large then counts as full: at alpha = 5 solvers leave 1e-6 to 1e-4 of what only rich users need.
@@ -100,7 +100,9 @@ class Optimum:
         self.point, self.tasks = point, program.pairs.of(point.tasks_by_server)[self.open_pairs]
         self.total = np.asarray(np.bincount(self.user, self.tasks, program.instance.n_users), dtype=float)
         self.reach = self.tasks if self.bends or self.levelled else program.most[self.user]
-        self.runs = self.total > (0.0 if self.bends else (ROUNDING if self.levelled else NOTHING) * program.most)
+        self.runs = self.total > (
+            0.0 if self.bends else (LEVELLED_NOTHING if self.levelled else NOTHING) * program.most
+        )
         self.used = self.runs[self.user] & (self.tasks > USED * self.total[self.user])
         if program.single and self.levelled:  # even if lower bounds of others leave nothing
             self.used |= ~self.runs[self.user]

@@ -1,6 +1,6 @@
-"""Prices and tasks of leximin without solvers' noise, on which later levels can depend (`fairopt.proofs.levels`).
+"""Remove solvers' noise from the prices and tasks of leximin, because later levels can depend on it.
 
-Interior point methods leave 1e-8 between equal costs, and 1e-8 of a level.
+Interior point methods leave relative differences of 1e-8 between equal costs, and 1e-8 of a level.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 from fairopt.formulation.program import Program
 from fairopt.methods.arrays import Bool, Float
 from fairopt.proofs.conic import ConicConditions
-from fairopt.proofs.levels import ABOVE, ROUNDING, TIE, TRACE, LevelCosts, LevelDual, Levels
+from fairopt.proofs.levels import ABOVE, EQUAL, TIE, TRACE, LevelCosts, LevelDual, Levels
 from fairopt.runtime.lazy import sp, sparse_linalg
 from fairopt.tolerances import TINY
 
@@ -22,7 +22,7 @@ DENSE = 4_000_000  # entries of a matrix up to which least squares are dense, no
 
 
 def raised_to_bounds(
-    program: Program, further: ConicConditions | None, holdings: Sequence[LevelDual], tasks: Float
+    program: Program, further: ConicConditions | None, duals: Sequence[LevelDual], tasks: Float
 ) -> Float:
     """Tasks with levels raised to their bounds by a solver's slack, at the cost of users of later levels.
 
@@ -32,11 +32,11 @@ def raised_to_bounds(
     needs = sp.csc_array(pairs.loads)
     of_pair = np.repeat(np.arange(len(pairs)), np.diff(needs.indptr))
     levels = Levels(program, further, tasks)
-    for holding in holdings:
-        c, values = levels.evaluate(holding, TIE), levels.values
+    for level_dual in duals:
+        c, values = levels.evaluate(level_dual, TIE), levels.values
         levels.judged.append(c)
-        later[holding.users] = False
-        mine = holding.users[np.abs(values[holding.users] - c.level) <= LEFT * c.level]
+        later[level_dual.users] = False
+        mine = level_dual.users[np.abs(values[level_dual.users] - c.level) <= LEFT * c.level]
         costs = np.maximum(c.cost[mine], 0.0)
         bound = max(c.level, float((c.slack + (costs * c.floors[mine]).sum()) / costs.sum())) if costs.any() else 0.0
         if not bound <= c.level * (1 + LEFT):
@@ -55,14 +55,14 @@ def raised_to_bounds(
     return tasks
 
 
-@np.errstate(all="ignore")  # as where levels are judged
+@np.errstate(all="ignore")  # prices beyond the range of floats are left as they are
 def without_noise(
-    program: Program, further: ConicConditions | None, holdings: Sequence[LevelDual], tasks: Float
+    program: Program, further: ConicConditions | None, duals: Sequence[LevelDual], tasks: Float
 ) -> list[LevelDual]:
-    """Holdings in which costs that should be equal are equal to rounding, if later levels depend on that."""
+    """Duals of levels in which costs that should be equal are equal to rounding, if later levels depend on it."""
     levels = Levels(program, further, tasks)
-    for holding in holdings:
-        c = levels.evaluate(holding, TIE)
+    for level_dual in duals:
+        c = levels.evaluate(level_dual, TIE)
         if _depends_on_noise(levels, c):
             c = levels.evaluate(_polished(levels, c))
         levels.judged.append(c)
@@ -70,43 +70,44 @@ def without_noise(
 
 
 def _above(levels: Levels, c: LevelCosts) -> Bool:
-    """Users above the level of a holding and their lower bounds."""
+    """Users above this level and their lower bounds."""
     return levels.values > c.floors * (1 + ABOVE)
 
 
 def _at_least_cost(levels: Levels, c: LevelCosts) -> Bool:
-    """Pairs at which users hold a part of their level at about their smallest cost."""
+    """Pairs with part of a user's level at nearly that user's smallest cost."""
     return (levels.pair_levels > TRACE * levels.values[levels.user]) & ~c.closed & (c.reduced_cost == 0)
 
 
 def _depends_on_noise(levels: Levels, c: LevelCosts) -> bool:
     """Whether there are later levels and a solver's noise could decide them.
 
-    So it is if users hold something at nearly their smallest cost, or users of later levels at a cost above zero.
+    This is the case if a user has part of its level at nearly, but not exactly, its smallest cost, or if a user of a
+    later level has some at a positive cost.
     """
     above, used = _above(levels, c), _at_least_cost(levels, c) & np.isfinite(c.pair_cost)
-    nearly = used & (c.pair_cost - np.maximum(c.cost, 0.0)[levels.user] > ROUNDING * c.cost_size)
-    paid = c.pair_cost > (ROUNDING * c.cost_size if c.further else 0.0)
+    nearly = used & (c.pair_cost - np.maximum(c.cost, 0.0)[levels.user] > EQUAL * c.cost_size)
+    paid = c.pair_cost > (EQUAL * c.cost_size if c.further else 0.0)
     return bool(above.any() and (nearly.any() or (used & above[levels.user] & paid).any()))
 
 
 def _polished(levels: Levels, c: LevelCosts) -> LevelDual:
-    """A holding with nearby prices, at which a user's costs are equal at all pairs near its cheapest.
+    """The dual of a level at nearby prices, at which each user's costs are equal at all pairs near its cheapest.
 
-    Costs are zero at pairs of users of later levels. Costs that differ by a solver's noise so become equal to rounding;
-    those that differ by more stay different.
+    Costs of users of later levels become zero. Costs that differ by a solver's noise become equal to rounding; larger
+    differences stay.
     """
-    holding, further = c.solution, levels.further
-    multipliers, by_unit = np.maximum(holding.prices, 0.0), sp.csr_array(levels.pairs.loads.T)
+    level_dual, further = c.solution, levels.further
+    multipliers, by_unit = np.maximum(level_dual.prices, 0.0), sp.csr_array(levels.pairs.loads.T)
     used = _at_least_cost(levels, c)
     rows = np.unique(by_unit[np.flatnonzero(used & _above(levels, c)[levels.user])].indices)
     value = multipliers[rows] * levels.program.usable_rows[rows]  # costs may cancel under other conditions
     multipliers[rows[value <= (TIE * float(np.abs(c.cost) @ c.floors) if c.further else np.inf)]] = 0.0
     to_others = sp.csr_array((0, len(multipliers)))
-    if further is not None and holding.dual is not None:
-        slopes, on_others = further.slopes(holding.dual)
+    if further is not None and level_dual.dual is not None:
+        slopes, on_others = further.slopes(level_dual.dual)
         to_others = sp.csr_array(sp.hstack([sp.csr_array((on_others.shape[0], len(multipliers))), on_others]))
-        active = np.bincount(further.cone_of_row, holding.dual != 0, slopes.shape[1]) > 0
+        active = np.bincount(further.cone_of_row, level_dual.dual != 0, slopes.shape[1]) > 0
         multipliers = np.concatenate([multipliers, active])  # factors of each cone's multipliers
         by_unit = sp.csr_array(sp.hstack([by_unit, slopes]))
     some = np.flatnonzero(multipliers)
@@ -121,13 +122,15 @@ def _polished(levels: Levels, c: LevelCosts) -> LevelDual:
     cancel = sp.csr_array(sp.diags_array(1.0 / total) @ to_others[:, some])
     error = sp.csr_array(sp.vstack([(costs - costs[first_of_user])[~first], zero, cancel]) * multipliers[some])
     if not np.isfinite(error.data).all():  # prices beyond the range of floats
-        return holding
+        return level_dual
     if np.prod(error.shape) <= DENSE:
         change: Float = np.linalg.lstsq(error.toarray(), error.sum(axis=1))[0]
     else:
         change = sparse_linalg.lsqr(error, error.sum(axis=1), atol=1e-16, btol=1e-16, iter_lim=20 * error.shape[1])[0]
     multipliers[some] *= 1.0 - change
-    n_rows = len(holding.prices)
-    if further is None or holding.dual is None:
-        return replace(holding, prices=multipliers)
-    return replace(holding, prices=multipliers[:n_rows], dual=holding.dual * multipliers[n_rows:][further.cone_of_row])
+    n_rows = len(level_dual.prices)
+    if further is None or level_dual.dual is None:
+        return replace(level_dual, prices=multipliers)
+    return replace(
+        level_dual, prices=multipliers[:n_rows], dual=level_dual.dual * multipliers[n_rows:][further.cone_of_row]
+    )

@@ -5,11 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from fairopt.blocks.algebra import Objective
-from fairopt.blocks.form import EPS
 from fairopt.formulation.batch import BatchChunk
 from fairopt.formulation.program import Float
 from fairopt.proofs.bound import fair_gap, gain_of_total
-from fairopt.tolerances import SUM_ROUNDING
+from fairopt.tolerances import SUM_ROUNDING, TERM_ROUNDING
 
 
 def judge_batch(chunk: BatchChunk, objective: Objective, tasks: Float, prices: Float | None) -> tuple[Float, Float]:
@@ -62,7 +61,7 @@ def total_gap(chunk: BatchChunk, tasks: Float, prices: Float) -> Float:
     alone = np.divide(1.0, ratios.max(axis=1), out=np.full(tasks.shape, np.inf), where=ratios.any(axis=1))
     room = np.where(chunk.limits > 0, np.minimum(chunk.limits, alone), 0.0)
     gain, limit = gain_of_total(chunk.per_task, np.einsum("jib,ib->jb", ratios, prices), 0.0, room), prices.sum(axis=0)
-    bound = (limit + gain.most.sum(axis=0)) + EPS * (limit + gain.size.sum(axis=0))
+    bound = (limit + gain.most.sum(axis=0)) + TERM_ROUNDING * (limit + gain.size.sum(axis=0))
     achieved = (chunk.per_task * tasks).sum(axis=0)
     return np.divide(np.maximum(bound - achieved, 0.0), bound, out=np.zeros(bound.shape), where=bound != 0)
 

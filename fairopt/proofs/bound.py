@@ -2,7 +2,7 @@
 
 At any prices >= 0 the optimum is at most the right-hand sides times their prices plus each user's largest gain: its
 utility less the cost of its tasks. Gains have a closed form, or are bounded by a tangent. `pool`, `batch`, `servers`
-and `lagrangian` sum them. Rounding is counted: `EPS` times the absolute terms is added to each bound.
+and `lagrangian` sum them. Rounding is counted: `TERM_ROUNDING` times the absolute terms is added to each bound.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fairopt.blocks.form import EPS
 from fairopt.blocks.powers import boxcox
 from fairopt.formulation.program import Float
+from fairopt.tolerances import TERM_ROUNDING
 
 BISECTIONS = 70  # of a logarithm: an interval of 70 shrinks to 1e-19
 
@@ -73,7 +73,7 @@ def gain_of_power(price: Float, alpha: float, low: Any, high: Any, shift: float 
 
 def gain_of_total(utility: Float, cost: Float, low: Any, high: Any) -> Gain:
     """``max over low <= x <= high of (utility - cost) x``, from above; both coefficients are nonnegative."""
-    best = np.where(utility - cost + EPS * (utility + cost) > 0, high, low)
+    best = np.where(utility - cost + TERM_ROUNDING * (utility + cost) > 0, high, low)
     return Gain(utility * best, cost * best)
 
 
@@ -104,7 +104,7 @@ def fair_gap(weights: Float, z: Float, log_price: Float, alpha: float, low: Any,
     gain = gain_of_power(np.exp(log_price + alpha * log_unit), alpha, low / smallest, high / smallest)
     limit = np.exp(log_limit - exponent * log_unit)
     excess = np.where(active, weights * (gain.utility - boxcox(z, exponent) - gain.cost), 0.0).sum(axis=0) + limit
-    excess = np.maximum(excess, 0.0) + EPS * (np.where(active, weights * gain.size, 0.0).sum(axis=0) + limit)
+    excess = np.maximum(excess, 0.0) + TERM_ROUNDING * (np.where(active, weights * gain.size, 0.0).sum(axis=0) + limit)
     whole = np.where(active, weights * np.exp(exponent * np.log(z)), 0.0).sum(axis=0)
     gap = np.log1p(np.maximum(exponent * excess / whole, -1.0)) / exponent if exponent else excess / whole
     return np.where(active.any(axis=0), gap, 0.0)
@@ -112,7 +112,7 @@ def fair_gap(weights: Float, z: Float, log_price: Float, alpha: float, low: Any,
 
 def rounded_up_sum(parts: Float, constant: float) -> float:
     """A sum, rounded up."""
-    return float(parts.sum() + constant + EPS * (np.abs(parts).sum() + abs(constant)))
+    return float(parts.sum() + constant + TERM_ROUNDING * (np.abs(parts).sum() + abs(constant)))
 
 
 def best_response(cost: Float, terms: Sequence[tuple[Float, Float, float]], low: Float, high: Float) -> Float:
@@ -121,7 +121,7 @@ def best_response(cost: Float, terms: Sequence[tuple[Float, Float, float]], low:
     curved = []
     for c, factor, alpha in terms:
         if alpha == 0:
-            cost = cost - factor * c - EPS * (np.abs(cost) + np.abs(factor * c))
+            cost = cost - factor * c - TERM_ROUNDING * (np.abs(cost) + np.abs(factor * c))
             constant = constant - factor
         elif np.any(factor != 0):
             curved.append((c, factor, alpha))

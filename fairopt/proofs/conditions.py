@@ -10,12 +10,12 @@ import numpy as np
 
 from fairopt.blocks.algebra import AtLeast, drop_towards_zero
 from fairopt.blocks.constraints import Constraint, ManyRows
-from fairopt.blocks.form import EPS, Form
+from fairopt.blocks.form import Form
 from fairopt.blocks.rows import TYPICAL
 from fairopt.formulation.program import ConeModel, Float, Indices, Program
 from fairopt.proofs.lagrangian import LinearRows
 from fairopt.runtime.lazy import cp, sp
-from fairopt.tolerances import BLOCK_TOLERANCE, SUM_ROUNDING
+from fairopt.tolerances import BLOCK_TOLERANCE, SUM_ROUNDING, TERM_ROUNDING
 
 
 @contextmanager
@@ -86,7 +86,7 @@ def rise_at_prices(program: Program, prices: Float, tasks: Float) -> Float:
     pairs, prices = program.pairs, np.maximum(prices, 0.0)
     cost, total = pairs.min(program.rows.cost(prices)), pairs.sum(tasks)
     limit = float(prices @ program.usable_rows)
-    slack = max(limit - float(cost @ total), 0.0) + 2 * EPS * limit
+    slack = max(limit - float(cost @ total), 0.0) + 2 * TERM_ROUNDING * limit
     with np.errstate(divide="ignore"):
         return np.minimum(slack / cost, np.maximum(program.high - total, 0.0))
 
@@ -275,7 +275,7 @@ def relative_violation(condition: cp.Constraint, typical: Mapping[int, Float] | 
             own, rest = _sizes(term, typical)
             size, constant = np.maximum(size, by_row(own)), constant + its_sign * by_row(rest)
     size = np.maximum(size, np.abs(constant))
-    beyond = np.maximum(violation - EPS * rounding, 0.0)
+    beyond = np.maximum(violation - TERM_ROUNDING * rounding, 0.0)
     relative = beyond / np.where(size > 0, size, 1.0)
     if curved and relative.max() > BLOCK_TOLERANCE:
         relative = np.minimum(relative, _cancelled(beyond, lambda part: sum(by_row(_grown(t, part)) for t in curved)))

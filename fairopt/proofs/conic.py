@@ -20,7 +20,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fairopt.blocks.form import EPS
 from fairopt.formulation import solvers
 from fairopt.formulation.program import ConeModel, Float, Indices
 from fairopt.formulation.rows import BlockRows
@@ -29,6 +28,7 @@ from fairopt.proofs.lagrangian import Multipliers
 from fairopt.runtime import subprocesses
 from fairopt.runtime.clock import check, current
 from fairopt.runtime.lazy import cp, sp, sparse_linalg
+from fairopt.tolerances import TERM_ROUNDING
 
 REACH = 100.0  # the assumed range of a variable that CVXPY added, in multiples of its size (at least 1) at the answer
 CANCELLED = 1e-11  # of the largest terms: rounding leaves less
@@ -70,8 +70,8 @@ def conic_bound(problem: cp.Problem, unknowns: cp.Variable, top: Float) -> Conic
     others = np.setdiff1d(np.arange(len(c)), ours)
     y = _balanced(y, c[others], transposed[others], dims)
     residual = c + transposed @ y
-    rounding = EPS * (np.abs(c) + abs(transposed) @ np.abs(y))
-    low = -float(b @ y) - EPS * float(np.abs(b * y).sum())
+    rounding = TERM_ROUNDING * (np.abs(c) + abs(transposed) @ np.abs(y))
+    low = -float(b @ y) - TERM_ROUNDING * float(np.abs(b * y).sum())
     low += float(np.minimum((residual - rounding)[ours] * top, 0.0).sum())
     unknown = float(((np.abs(residual) + rounding) * REACH * np.maximum(1.0, np.abs(z)))[others].sum())
     extra = getattr(inverse[-1], "inverse_data", inverse[-1])  # a dict, which CVXPY 1.9 wraps
@@ -249,7 +249,7 @@ class ConicConditions:
         to_others, to_ours = self.on_others.T.tocsr(), self.on_ours.T.tocsr()
         y = _balanced(y, none, to_others, self.dims)
         terms = abs(to_others) @ np.abs(y)
-        left = np.abs(to_others @ y) + EPS * terms
+        left = np.abs(to_others @ y) + TERM_ROUNDING * terms
         rest = float((left * REACH * np.maximum(1.0, sizes)).sum())
         constant, whole = float(self.right @ y) + rest, float(np.abs(self.right) @ np.abs(y)) + rest
         if (left > CANCELLED * terms.max(initial=0.0)).any():

@@ -14,14 +14,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fairopt.blocks.form import EPS, Curve, Form, Sorted, shares_at
+from fairopt.blocks.form import Curve, Form, Sorted, shares_at
 from fairopt.blocks.model import Point
 from fairopt.blocks.objectives import Objective
 from fairopt.blocks.rows import Rows
 from fairopt.formulation.program import Float, Indices, Program
 from fairopt.proofs.bound import best_response, level_at, rounded_up_sum
 from fairopt.runtime.lazy import optimize, sp
-from fairopt.tolerances import GAP_TOLERANCE
+from fairopt.tolerances import GAP_TOLERANCE, TERM_ROUNDING
 
 
 class LinearRows(NamedTuple):
@@ -76,7 +76,7 @@ class Multipliers:
         self.constant += float(rows.right @ y)
         self.constant_size += float(np.abs(rows.right) @ np.abs(y))
         of_zero = np.where(rows.right == 0, y, 0.0)
-        self.forced = self.forced + rows.cost(of_zero) - EPS * rows.cost_size(of_zero)
+        self.forced = self.forced + rows.cost(of_zero) - TERM_ROUNDING * rows.cost_size(of_zero)
 
     def times(self, factor: float) -> Multipliers:
         """All multipliers times a factor."""
@@ -193,7 +193,7 @@ class Lagrangian:
         cost = charged + multipliers.pair_cost
         size = charged + (np.abs(multipliers.pair_cost) if multipliers.size is None else multipliers.size)
         # rounded down, so that the bound holds after cancellation
-        self.by_pair, self.slopes = (cost - EPS * size) / unit, np.zeros(len(pairs))
+        self.by_pair, self.slopes = (cost - TERM_ROUNDING * size) / unit, np.zeros(len(pairs))
         self.linear = self.linear_extra = 0.0  # constants of linear terms, whose slopes enter pair by pair
         if self.reference is not None:
             for p in majorant.curves:
@@ -208,7 +208,7 @@ class Lagrangian:
         self.cost = pairs.min(self.by_pair)
         limit = float(multipliers.prices @ program.usable_rows)
         self.right_side = limit + multipliers.constant
-        self.right_side += EPS * (limit + max(multipliers.constant_size, abs(multipliers.constant)))
+        self.right_side += TERM_ROUNDING * (limit + max(multipliers.constant_size, abs(multipliers.constant)))
         if self.reference is None:
             self.low, self.high = program.low, program.most
             self.at = point.tasks
@@ -290,7 +290,7 @@ class Lagrangian:
             cost = factor * self.cost
         else:
             by_pair = factor * self.by_pair
-            cost = self.pairs.min(by_pair - self.slopes - EPS * (np.abs(by_pair) + np.abs(self.slopes)))
+            cost = self.pairs.min(by_pair - self.slopes - TERM_ROUNDING * (np.abs(by_pair) + np.abs(self.slopes)))
             constant -= self.linear + factor * self.linear_extra
         terms = [(self._per_unit(p.c), p.factor, p.alpha) for p in powers]
         constant += factor * self.right_side
@@ -306,7 +306,7 @@ class Lagrangian:
                 c = self._per_unit(r.c)
                 part = r.factor * sum(r.v) / weight
                 theta = r.mixture(c * self.at, left * part / c, pinned, tie) if tie else r.sorted_by(c * self.high)
-                charged = charged - theta * c - EPS * (np.abs(charged) + theta * c)
+                charged = charged - theta * c - TERM_ROUNDING * (np.abs(charged) + theta * c)
                 mixtures.append(theta)
             top = rounded_up_sum(best_response(charged, terms, self.low, self.high), constant)
             if top < best[0] or not best[1]:
@@ -314,7 +314,7 @@ class Lagrangian:
         if len(ranked) == 1 and np.isfinite(self.high).all():
             c = self._per_unit(ranked[0].c)
             theta = ranked[0].cheapest(left / c, c * self.low, c * self.high)
-            charged = cost - theta * c - EPS * (np.abs(cost) + theta * c)
+            charged = cost - theta * c - TERM_ROUNDING * (np.abs(cost) + theta * c)
             top = rounded_up_sum(best_response(charged, terms, self.low, self.high), constant)
             if top < best[0]:
                 best = top, [theta]

@@ -22,18 +22,17 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fairopt.blocks.form import EPS
 from fairopt.blocks.model import Point
 from fairopt.formulation.program import Float, Indices, Mask, Program
 from fairopt.proofs.conic import ASSUMED, CANCELLED, ConicConditions
 from fairopt.proofs.lagrangian import Multipliers
 from fairopt.runtime.lazy import sp
-from fairopt.tolerances import GAP_TOLERANCE, VIOLATION_TOLERANCE
+from fairopt.tolerances import GAP_TOLERANCE, TERM_ROUNDING, VIOLATION_TOLERANCE
 
 SLICE = GAP_TOLERANCE / VIOLATION_TOLERANCE  # a tolerated gap per tolerated part of a capacity
 ABOVE = 1e-9  # relative: users that far above a level are not at it
 TIE = 1e-7  # relative: costs that near may be equal, since interior point methods leave 1e-8 between them
-ROUNDING = 1e-14  # relative: equal sums, and equal costs at polished prices
+EQUAL = 1e-14  # relative: equal sums, and equal costs at polished prices
 ONE_ROUNDING = 2.5e-16  # relative
 FEW_ROUNDINGS = 100.0  # roundings of a sum: users who pay less are charged one rounding
 GIVEN_LOWER = "levels above the first are the largest given the lower ones as returned"
@@ -240,18 +239,18 @@ class Levels:
         if further is None:  # a sum of nonnegative terms, since a difference would be lost in rounding
             idle = program.usable_rows - self.used
             beyond = np.where(self.pair_levels > 0, pair_cost - cost[self.user], 0.0)
-            slack = float(prices @ np.where(idle > ROUNDING / 2 * program.usable_rows, idle, 0.0))
-            slack += float(np.where(beyond > ROUNDING / 2 * cost_size, beyond, 0.0) @ self.pair_levels)
+            slack = float(prices @ np.where(idle > EQUAL / 2 * program.usable_rows, idle, 0.0))
+            slack += float(np.where(beyond > EQUAL / 2 * cost_size, beyond, 0.0) @ self.pair_levels)
             slack += float((np.where(self.values > 0, cost * self.values, 0.0) - paid).sum())
         else:  # points satisfy further constraints only up to a tolerance
             slack = float(value - paid.sum())
             if curved:  # large multiples of earlier levels may prove this one
-                slack = max(slack, 0.0) + (2 * ONE_ROUNDING if exact else EPS) * terms
+                slack = max(slack, 0.0) + (2 * ONE_ROUNDING if exact else TERM_ROUNDING) * terms
             else:
-                slack += EPS * terms
-                if np.isfinite(value) and slack <= ROUNDING * abs(value):
+                slack += TERM_ROUNDING * terms
+                if np.isfinite(value) and slack <= EQUAL * abs(value):
                     slack = 0.0
-        rounding = ROUNDING * terms
+        rounding = EQUAL * terms
         shortfall = np.where(closed, np.maximum(cost[self.user] - pair_cost, 0.0), 0.0)
         multiples = []
         for earlier in self.judged:  # until no closed pair is cheaper than the open ones
@@ -263,7 +262,7 @@ class Levels:
             shortfall = np.where(earlier.reduced_cost > 0, 0.0, shortfall)
         if tie is None:  # closed pairs matter only to users above the level; prices of curved constraints are inexact
             alone = not (self.values > floors * (1 + ABOVE)).any()
-            tie = TIE if alone or curved else ROUNDING
+            tie = TIE if alone or curved else EQUAL
         more_costly = (pair_cost > cheapest + tie * cost_size) & ~closed & ~program.zero_pairs
         reduced_cost = np.where(more_costly, pair_cost - cheapest, 0.0)
         charged = further is not None and bool(further.pair_cost.any())

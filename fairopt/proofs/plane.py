@@ -20,14 +20,14 @@ import numpy as np
 from fairopt.blocks.algebra import AtLeast
 from fairopt.blocks.constraints import Constraint
 from fairopt.blocks.efficiency import FairnessEfficiency, TotalIs
-from fairopt.blocks.form import EPS, Form, shares_at
+from fairopt.blocks.form import Form, shares_at
 from fairopt.blocks.model import Point
 from fairopt.formulation.program import Float, Program
 from fairopt.proofs.entries import Imposed
 from fairopt.proofs.lagrangian import Lagrangian
 from fairopt.proofs.proposal import Evidence
 from fairopt.runtime.lazy import sp
-from fairopt.tolerances import GAP_TOLERANCE, ROUNDING, TINY
+from fairopt.tolerances import GAP_TOLERANCE, ROUNDING, TERM_ROUNDING, TINY
 
 LEAST = 1e-100  # of the largest level: gradients are taken at levels above this
 
@@ -143,12 +143,12 @@ def tangent_of(program: Program, evidence: Optimum, tasks: Float) -> Tangent | N
         factor *= np.exp((1.0 - q) * mean_at)
         top = Lagrangian(program, linear, multipliers, point)(factor)
         if top == top and (best is None or top < best[0]):
-            best = top, factor, at, EPS * float(np.abs(gradient).sum())
+            best = top, factor, at, TERM_ROUNDING * float(np.abs(gradient).sum())
     if best is None:
         return None
     top, factor, at, slack = best
     rise = factor * optimum.of_sum  # the derivative of the bound by the right-hand side of the sum
-    slack += EPS * (abs(top) + 2 * abs(rise))
+    slack += TERM_ROUNDING * (abs(top) + 2 * abs(rise))
     mean = 1.0 if total is None else total / (point.weights.sum() * point.level(share) * unit)
     line = Line(sign * unit * (top - rise + slack), sign * rise / mean)
     per_dual = factor * unit * point.level(share)
@@ -189,7 +189,7 @@ def ceiling(
     if value > -np.inf:
         if objective.emphasis > 0:
             low = max(low, float(np.exp(min(value / objective.emphasis, np.log(largest)))))
-        elif value >= -EPS:  # equal shares are the most even ones
+        elif value >= -TERM_ROUNDING:  # equal shares are the most even ones
             low = largest
     return Ceiling(objective, lines, min(max(low, TINY), largest), largest)
 
@@ -207,7 +207,7 @@ def gap_of(program: Program, lines: Sequence[Line], tasks: Float, largest: Extre
     if not np.isfinite(high) or not low <= high:
         return np.inf
     top, _ = ceiling(measure, lines, value, high, low).highest()
-    rounding = 4 * EPS * (1 / abs(measure.beta) + abs(measure.exponents[1]))
+    rounding = 4 * TERM_ROUNDING * (1 / abs(measure.beta) + abs(measure.exponents[1]))
     return max(top - value, 0.0) + rounding if np.isfinite(value) and top == top else np.inf
 
 

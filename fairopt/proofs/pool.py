@@ -12,12 +12,12 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from fairopt.blocks.form import EPS, ratio_gap
+from fairopt.blocks.form import ratio_gap
 from fairopt.blocks.shares import SMALLEST
 from fairopt.formulation.pool_users import Chunk, Pool, cost, summed
 from fairopt.formulation.program import Float, Program
 from fairopt.proofs.bound import gain_of_power, gain_of_total, gap_of_means, power
-from fairopt.tolerances import GAP_TOLERANCE, SUM_ROUNDING
+from fairopt.tolerances import GAP_TOLERANCE, SUM_ROUNDING, TERM_ROUNDING
 
 Measures = TypeVar("Measures", bound=Any)
 
@@ -332,7 +332,7 @@ class AlphaFairSums(NamedTuple):
         """
         if self.weight == 0:
             return 0.0
-        top = limit + self.gain + EPS * (limit + self.size)
+        top = limit + self.gain + TERM_ROUNDING * (limit + self.size)
         return gap_of_means(top, self.value, self.weight, alpha, _shift(alpha))
 
     def natural(self, alpha: float, level: float) -> float:
@@ -395,7 +395,7 @@ class TotalSums(NamedTuple):
 
     def gap(self, limit: float) -> float:
         """(bound - value) / bound, with the bound ``sum_j max_x (c_j - p'r_j) x + p'u`` and ``limit = p'u``."""
-        return ratio_gap(limit + self.gain + EPS * (limit + self.size), self.value)
+        return ratio_gap(limit + self.gain + TERM_ROUNDING * (limit + self.size), self.value)
 
 
 def total_sums(pool: Pool, tasks: Float, prices: Float, settle: Callable[[Chunk], None] | None = None) -> TotalSums:

@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from fairopt.allocation import Allocation, ChangedByHand, feasibility, holdings_violation
 from fairopt.blocks.algebra import in_units, tiers_of
 from fairopt.blocks.bundle_model import cut_at_limits, tasks_in_bundles
-from fairopt.blocks.form import EPS
 from fairopt.blocks.model import Point
 from fairopt.blocks.objectives import Objective
 from fairopt.blocks.shares import coefficients_cached
@@ -31,7 +30,7 @@ from fairopt.proofs.conic import MATRICES, conic_excess, has_matrices
 from fairopt.proofs.gate import Answer
 from fairopt.proofs.lagrangian import Multipliers, lagrangian_bound
 from fairopt.runtime.lazy import cp
-from fairopt.tolerances import GAP_TOLERANCE
+from fairopt.tolerances import GAP_TOLERANCE, TERM_ROUNDING
 
 
 @coefficients_cached()
@@ -192,11 +191,11 @@ def _gap_of_tasks(
     if gradient is not None:
         slopes = gradient.toarray().ravel()[place] * (1.0 if isinstance(problem.objective, cp.Maximize) else -1.0)
         cost, size = multipliers.pair_cost - slopes, np.abs(slopes)
-        rounding = EPS * (size if multipliers.size is None else size + multipliers.size)
+        rounding = TERM_ROUNDING * (size if multipliers.size is None else size + multipliers.size)
         least = program.pairs.min(cost - rounding)
         reach = np.where(least < 0, program.most, program.low)
         excess = multipliers.constant - float(least @ reach) - float(slopes @ tasks)
-        gap = min(gap, measured(excess + EPS * (multipliers.constant_size + float(size @ tasks))))
+        gap = min(gap, measured(excess + TERM_ROUNDING * (multipliers.constant_size + float(size @ tasks))))
     if gap <= GAP_TOLERANCE:
         return gap, ""
     top = np.zeros(variable.size)

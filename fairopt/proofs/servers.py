@@ -10,12 +10,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fairopt.blocks.form import EPS, ratio_gap
+from fairopt.blocks.form import ratio_gap
 from fairopt.blocks.model import Point
 from fairopt.formulation.demands_at_prices import cheapest_of, demands_of
 from fairopt.formulation.program import Float, Indices, Program
 from fairopt.proofs.bound import fair_gap
-from fairopt.tolerances import ROUNDING
+from fairopt.tolerances import ROUNDING, TERM_ROUNDING
 
 NEAR = 1e-6  # of a lower bound: users that near to it are not lowered
 NEWTON_STEPS = 3  # on the piecewise linear bound of max-min under limits
@@ -234,7 +234,7 @@ def _above_floors(units: LevelUnits, prices: Float) -> tuple[float, Float]:
     best, counts = (np.inf, np.ones(len(floors))), marginals
     for _ in range(FLOOR_STEPS):
         given = float((marginals - counts) @ floors)
-        rest = np.maximum(limit - given + EPS * (limit + given), 0.0)  # rounded up
+        rest = np.maximum(limit - given + TERM_ROUNDING * (limit + given), 0.0)  # rounded up
         target = float(rest / counts.sum())  # NaN at zero prices
         if not target < best[0]:
             break

@@ -11,13 +11,14 @@ from __future__ import annotations
 import numpy as np
 
 from fairopt.blocks.algebra import in_units
-from fairopt.blocks.form import EPS, Form
+from fairopt.blocks.form import Form
 from fairopt.formulation.program import ConeModel, Float, Program
 from fairopt.proofs import conditions
 from fairopt.proofs.bound import best_response, rounded_up_sum
 from fairopt.proofs.lagrangian import Lagrangian, Multipliers
 from fairopt.proofs.servers import RowUnits
 from fairopt.runtime.lazy import cp
+from fairopt.tolerances import TERM_ROUNDING
 
 
 def judge_user_prices(program: Program, prices: Float, near: Float, tasks: Float) -> tuple[float, Float | None]:
@@ -54,9 +55,9 @@ def judge_row_prices(units: RowUnits, prices: Float, near: Float, tasks: Float) 
     net = np.empty(demands.n_users)
     for users in demands.chunks():
         cost = demands.costs(prices, users) / per_level[users]
-        cost -= table[users] + EPS * (cost + np.abs(table[users]))  # rounded down
+        cost -= table[users] + TERM_ROUNDING * (cost + np.abs(table[users]))  # rounded down
         net[users] = cost.min(axis=1)
-    limit = (1.0 + EPS) * float((units.usable * prices).sum())
+    limit = (1.0 + TERM_ROUNDING) * float((units.usable * prices).sum())
     top = rounded_up_sum(best_response(net, [], program.low, program.most), majorant.constant + limit)
     return _gap(program, tasks, top), by_row
 
@@ -104,4 +105,4 @@ def _tangent(program: Program, at: Float) -> tuple[Form, Float] | None:
     if not np.isfinite(size):
         return None
     tangent = float(slopes @ (tasks if len(slopes) == len(tasks) else at))
-    return Form(constant=value - tangent + EPS * size), slopes
+    return Form(constant=value - tangent + TERM_ROUNDING * size), slopes

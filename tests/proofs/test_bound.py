@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import fairopt as fo
-from fairopt.blocks.form import EPS
 from fairopt.evidence.pool import FairPrices
 from fairopt.formulation.pool_users import Pool
 from fairopt.formulation.program import Program
@@ -16,6 +15,7 @@ from fairopt.methods.pool.alpha_fair import AlphaFairPool, smallest_prices
 from fairopt.proofs import gate
 from fairopt.proofs.bound import best_response, fair_gap, gain_of_power, gain_of_total, power
 from fairopt.proofs.proposal import Proposal
+from fairopt.tolerances import TERM_ROUNDING
 
 NUMBERS = st.floats(0.1, 10.0)
 ALPHAS = st.sampled_from([0.3, 0.5, 1.0, 1.0001, 2.0, 5.0])
@@ -43,7 +43,7 @@ def test_a_total_is_bounded_at_an_end_of_the_range(worth, cost, low, high):
     low, high = min(low, high), max(low, high)
     most = gain_of_total(np.array([worth]), np.array([cost]), low, high).most[0]
     best = max((worth - cost) * low, (worth - cost) * high)
-    assert best - EPS * (worth + cost) * high <= most <= best + EPS * (worth + cost) * high
+    assert best - TERM_ROUNDING * (worth + cost) * high <= most <= best + TERM_ROUNDING * (worth + cost) * high
 
 
 @given(st.lists(st.tuples(NUMBERS, ALPHAS), min_size=1, max_size=3), NUMBERS, NUMBERS)

@@ -20,7 +20,7 @@ from fairopt.runtime.progress import tell
 
 MOST = 1e12  # tasks of a user: beyond, one task is within the tolerances of capacities and the rounding of floats
 PARTS = 1000  # most parts in which the tasks of a user on a class are placed
-NOISE = 1e-6  # tasks: a solver's distance from an integer
+FROM_WHOLE = 1e-6  # tasks: a solver's distance from an integer
 
 
 class WholeTasks:
@@ -83,7 +83,7 @@ class WholeTasks:
         eligible, missing, placed = self.instance.eligible[user], wanted - self.held[user], 0.0
         order = np.argsort(-missing, kind="stable")
         if self.instance.demands.ndim == 2:  # one request for all other servers
-            order = order[missing[order] > NOISE]
+            order = order[missing[order] > FROM_WHOLE]
         for k in order:
             if eligible[self.first[k]] and placed < count:
                 placed += self.place(user, int(k), count - placed)
@@ -137,7 +137,7 @@ def rounded(program: Program, tasks: Float) -> Float:
     wanted = np.zeros(whole.held.shape)
     by_row = program.expand(tasks)[program.active]
     np.add.at(wanted.T, whole.classes[np.searchsorted(whole.row, np.arange(by_row.shape[1]))], by_row.T)
-    down = np.floor(wanted + NOISE)
+    down = np.floor(wanted + FROM_WHOLE)
     total = wanted.sum(axis=1)
     size = _sizes(whole)
     if _all_need(program, tasks):
@@ -160,7 +160,7 @@ def rounded(program: Program, tasks: Float) -> Float:
     heapq.heapify(waiting)
     while waiting:
         enough, over, j = heapq.heappop(waiting)
-        if (over < -NOISE or not enough) and whole.place_anywhere(j, wanted[j]):
+        if (over < -FROM_WHOLE or not enough) and whole.place_anywhere(j, wanted[j]):
             heapq.heappush(waiting, order(j, float(whole.held[j].sum())))
     whole.fill()
     return whole.placement()

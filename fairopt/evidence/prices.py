@@ -74,33 +74,61 @@ class UserPrices(Optimum):
 
 @dataclass(frozen=True)
 class RowPrices(Evidence):
-    """Prices (n_resources, n_servers) per whole capacity, in units of level; for a sum in its natural units."""
+    """Prices (n_resources, n_servers) per whole capacity of a sum over users, in its natural units."""
 
     units: RowUnits
     prices: Float
 
     kind = "row prices"
 
+    @classmethod
+    def of(cls, units: RowUnits, prices: Float) -> RowPrices:
+        """Prices in units of level if those are the units."""
+        return LevelPrices(units, prices) if isinstance(units, LevelUnits) else cls(units, prices)
+
     def applies(self, program: Program) -> bool:
-        known = servers.of_level(program) if isinstance(self.units, LevelUnits) else program.marginal is not None
-        return self.units.program is program and not program.rest and known
+        return self.units.program is program and not program.rest and program.marginal is not None
 
     def measured(self, program: Program, tasks: Float, bundles: Float | None) -> Measured:
         near, pairs = program.pairs.table(tasks), program.pairs
         table = servers.repaired(self.units, near)
         tasks = table[pairs.user, pairs.server]
-        if isinstance(self.units, LevelUnits):
-            gap, by_server = servers.judge_row_prices(self.units, self.prices, table)
-            prices = by_server.T.ravel()
-        else:
-            gap, prices = users.judge_row_prices(self.units, self.prices, near, tasks)
+        gap, prices = self._judged(near, table)
         return Measured(tasks, gap, conditions.bounds_violation(program, tasks), prices)
+
+    def _judged(self, near: Float, table: Float) -> tuple[float, Float]:
+        """Gap and prices by row, with tasks (n_users, n_servers) before and after the repair."""
+        pairs = self.units.program.pairs
+        return users.judge_row_prices(self.units, self.prices, near, table[pairs.user, pairs.server])
+
+    def entry(self, program: Program, tasks: Float, rows: Imposed) -> dict[str, Any]:
+        return price_entry(program, self.prices.T.ravel())
+
+    def numbers(self) -> dict[str, Any]:
+        return {"kind": self.kind, "prices": as_list(self.prices)}
+
+    @classmethod
+    def restored(cls, program: Program, held: Mapping[str, Any], read: Reader) -> RowPrices:
+        shape = program.instance.n_resources, program.instance.n_servers
+        return cls.of(units_of(program), as_numbers(held["prices"], shape))
+
+
+@dataclass(frozen=True)
+class LevelPrices(RowPrices):
+    """Prices (n_resources, n_servers) per whole capacity of alpha-fairness or max-min, in units of level."""
+
+    units: LevelUnits
+
+    def applies(self, program: Program) -> bool:
+        return self.units.program is program and not program.rest and servers.of_level(program)
+
+    def _judged(self, near: Float, table: Float) -> tuple[float, Float]:
+        gap, prices = servers.judge_row_prices(self.units, self.prices, table)
+        return gap, prices.T.ravel()
 
     def entry(self, program: Program, tasks: Float, rows: Imposed) -> dict[str, Any]:
         """For max-min the mixture is the users' marginal utilities, or the user with the lowest limit."""
         units, factor = self.units, program.term.factor
-        if not isinstance(units, LevelUnits):
-            return price_entry(program, self.prices.T.ravel())
         prices = np.where(units.needed, np.maximum(self.prices, 0.0), 0.0)
         if program.term.is_curved:
             factor *= program.instance.weights.sum()
@@ -110,14 +138,6 @@ class RowPrices(Evidence):
         if not bound < units.limits.min():
             prices, marginals, level = np.zeros_like(prices), (units.limits == units.limits.min()).astype(float), 1.0
         return price_entry(program, prices.T.ravel() * (factor * units.unit / level), mixtures=[marginals / level])
-
-    def numbers(self) -> dict[str, Any]:
-        return {"kind": self.kind, "prices": as_list(self.prices)}
-
-    @classmethod
-    def restored(cls, program: Program, held: Mapping[str, Any], read: Reader) -> Self:
-        shape = program.instance.n_resources, program.instance.n_servers
-        return cls(units_of(program), as_numbers(held["prices"], shape))
 
 
 @dataclass(frozen=True)

@@ -118,6 +118,6 @@ def _proposal(units: RowUnits, parts: Float, prices: Float, status: str, begun: 
     return Proposal(
         "prices",
         tasks[pairs.user, pairs.server],
-        RowPrices(units, prices),
+        RowPrices.of(units, prices),
         attempt=Try("prices", status, time.perf_counter() - begun),
     )

@@ -28,7 +28,7 @@ from fairopt.properties.names import (
 from fairopt.properties.pareto import dominating
 from fairopt.properties.units import first_largest, own_units, quotient
 from fairopt.properties.verdicts import PropertyReport, Verdict
-from fairopt.properties.work import Work, work_by
+from fairopt.properties.work import Wording, Work, work_by
 from fairopt.runtime.clock import Clock
 from fairopt.tolerances import NOISE
 
@@ -325,25 +325,6 @@ def _require_feasible(allocation: Allocation, tol: float) -> None:
 
 
 # -- sentences ------------------------------------------------------------------------------------------------
-
-
-class Wording:
-    """Phrases about tasks, or about work."""
-
-    def __init__(self, work: Work | None) -> None:
-        self.share = None if work is None else repr(work.share)
-        self.verb, self.give = ("runs", "run") if self.share is None else ("has", "give")
-        self.more = "run more tasks" if self.share is None else f"have a larger {self.share}"
-        self.fewer = "runs fewer" if self.share is None else "has a smaller one"
-        self.losing = "running fewer" if self.share is None else f"having a smaller {self.share}"
-
-    def have(self, number: str) -> str:
-        """An infinitive with a number."""
-        return f"run {number} tasks" if self.share is None else f"have {number}"
-
-    def has(self, number: str) -> str:
-        """A statement with a number."""
-        return f"runs {number} tasks" if self.share is None else f"has a {self.share} of {number}"
 
 
 def _counted(allocation: Allocation, work: Work | None) -> Float:

@@ -10,12 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairopt.allocation import ChangedByHand
+from fairopt.blocks.bundle_model import tasks_within
 from fairopt.blocks.objectives import Objective
 from fairopt.blocks.shares import Share, best_server, require_share
 from fairopt.errors import OutOfDomain
 from fairopt.instance import Instance
 
-__all__ = ["Work", "first_share", "work_by"]
+__all__ = ["Wording", "Work", "first_share", "work_by"]
 
 Float = NDArray[np.float64]
 Indices = NDArray[np.intp]
@@ -54,6 +55,11 @@ class Work:
         instance = self.instance
         return self.most(instance.tasks_alone * (instance.weights / instance._total_weight)[:, None])
 
+    def on_bundle(self, held: Float, user: int) -> float:
+        """The most work of one user on a bundle (n_servers, n_resources)."""
+        fits = np.where(self.per_task[user] > 0, tasks_within(held, self.instance.per_server_demands[user]), 0.0)
+        return float(self.most(fits[None], np.array([user]))[0])
+
     @cached_property
     def alone(self) -> Float:
         """The work of each user with all servers to itself, (n_users,)."""
@@ -67,6 +73,26 @@ class Work:
     def on(self, instance: Instance, servers: Indices) -> Work:
         """The work on one server of each class of ``instance``, in which these servers stand for identical ones."""
         return Work(self.share, instance, self.per_task[:, servers])
+
+
+class Wording:
+    """Phrases about tasks, or about work."""
+
+    def __init__(self, work: Work | None) -> None:
+        self.share = None if work is None else repr(work.share)
+        self.verb, self.give = ("runs", "run") if self.share is None else ("has", "give")
+        self.more = "run more tasks" if self.share is None else f"have a larger {self.share}"
+        self.fewer = "runs fewer" if self.share is None else "has a smaller one"
+        self.falls = "runs fewer tasks" if self.share is None else f"has a smaller {self.share}"
+        self.losing = "running fewer" if self.share is None else f"having a smaller {self.share}"
+
+    def have(self, number: str) -> str:
+        """An infinitive with a number."""
+        return f"run {number} tasks" if self.share is None else f"have {number}"
+
+    def has(self, number: str) -> str:
+        """A statement with a number."""
+        return f"runs {number} tasks" if self.share is None else f"has a {self.share} of {number}"
 
 
 def work_by(share: Share | None, policy: Any, instance: Instance) -> Work | None:

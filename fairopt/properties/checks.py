@@ -126,7 +126,7 @@ def check(
     >>> check(equal, "pareto").ok
     True
     >>> print(check(equal, "pareto", share=fo.ThroughputShare())["pareto"])
-    with no user having a smaller ThroughputShare(), user 'user1' could have 1.736 instead of 1
+    with no user losing any, user 'user1' could have a ThroughputShare() of 1.736 instead of 1
     """
     given: Any = allocation
     if not isinstance(given, Allocation):

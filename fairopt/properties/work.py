@@ -84,11 +84,11 @@ class Wording:
         self.more = "run more tasks" if self.share is None else f"have a larger {self.share}"
         self.fewer = "runs fewer" if self.share is None else "has a smaller one"
         self.falls = "runs fewer tasks" if self.share is None else f"has a smaller {self.share}"
-        self.losing = "running fewer" if self.share is None else f"having a smaller {self.share}"
+        self.losing = "running fewer" if self.share is None else "losing any"
 
     def have(self, number: str) -> str:
         """An infinitive with a number."""
-        return f"run {number} tasks" if self.share is None else f"have {number}"
+        return f"run {number} tasks" if self.share is None else f"have a {self.share} of {number}"
 
     def has(self, number: str) -> str:
         """A statement with a number."""

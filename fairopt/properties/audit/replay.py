@@ -257,8 +257,8 @@ def _share_from(text: str, path: Path) -> Share:
         return parse_share(text)
     except FairoptError as error:
         raise InvalidInstance(
-            f"{path}: users compared by {text[:120]!r}, which is not one of fairopt's shares; give it: "
-            "replay(path, share=...)"
+            f"{path}: users compared by {text[:120]!r}, which is not one of fairopt's shares; give it: --share "
+            "file.py:NAME on the command line, replay(path, share=...) in Python"
         ) from error
 
 

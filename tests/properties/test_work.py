@@ -94,8 +94,8 @@ def test_hours_shared_equally_waste_work_that_one_user_does_ten_times_as_fast() 
     np.testing.assert_allclose(better.share(RAW), [10 * (1 - 0.05 / 1.1), 1.05], rtol=1e-9)
     assert verdict.margin == pytest.approx(10 * (1 - 0.05 / 1.1) / 5.5 - 1)
     assert (
-        "with no user losing any, user 'user1' could have a ByServer(((1, 10), (1, 1.1))) of 9.545 instead of 5.5"
-        == str(verdict)
+        str(verdict)
+        == "with no user losing any, user 'user1' could have a ByServer(((1, 10), (1, 1.1))) of 9.545 instead of 5.5"
     )
     assert fo.check(equal, "pareto", share=SHARE)["pareto"].margin == pytest.approx(verdict.margin)
 

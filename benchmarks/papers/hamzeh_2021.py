@@ -82,7 +82,7 @@ def section_3(_: Run) -> Iterator[Row]:
     )
     yield claim(
         place,
-        "under H-FFMRA these are the same for all resources on all servers",
+        "under H-FFMRA both are the same for all resources on all servers",
         max(np.ptp(g) for both in held for g in both) < 1e-9,
         f"in 23rds: user 1 {_text(23 * raw.bundles[0])}, user 2 {_text(23 * raw.bundles[1])}",
     )

@@ -328,7 +328,7 @@ def heavy_and_light(run: Run) -> Iterator[Row]:
     )
     yield claim(
         "Sec. 6.2",
-        "all other cases are like these two",
+        "all other cases are like those of Fig. 10",
         not len(fewer),
         f"more in {more.sum()}, equal in {tie.sum()}, fewer in {len(fewer)} of {more.size} pairs",
         why="User 1 (5, 1, 1) in II and user 2 (25, 25, x).",

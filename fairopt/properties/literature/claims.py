@@ -207,7 +207,7 @@ def summary(found: Iterable[Claim]) -> str:
 
 
 def markdown(found: Iterable[Claim] = TABLE) -> str:
-    """A Markdown table of claims, and a list of the evidence against refuted ones.
+    """A Markdown table of claims, and a numbered list of the evidence against refuted ones.
 
     Claims that are not refuted share a line if only their places and properties differ. Proofs are by z3 for 2, 3 and 4
     resources unless the table says otherwise.
@@ -220,12 +220,14 @@ def markdown(found: Iterable[Claim] = TABLE) -> str:
     """
     lines = ["| paper | claim | verdict | by machine |", "|---|---|---|---|"]
     paper, last = "", dict[tuple[str, str], None]()
-    refuted: dict[str, list[str]] = {}
+    refuted: dict[str, int] = {}  # evidence, numbered
     alike: dict[Any, list[Claim]] = {}
     for claim in found:
         alike.setdefault(_but_property(claim), []).append(claim)
     for first, *others in alike.values():
-        verdict = f"**{first.verdict}**" if first.verdict == "refuted" else first.verdict
+        verdict = first.verdict
+        if verdict == "refuted":
+            verdict = f"**refuted** ({refuted.setdefault(_evidence(first), len(refuted) + 1)})"
         places = dict.fromkeys((claim.paper, claim.where) for claim in (first, *others))
         shown = []
         for each, where in places if places != last else ():
@@ -235,11 +237,9 @@ def markdown(found: Iterable[Claim] = TABLE) -> str:
         machine = re.sub(" by z3|: m = 2, 3, 4|refuted: m = 2, 3, 4; (?=refuted)", "", first.machine)
         machine = machine.replace("n = 2; proved, n = 3;", "n = 2, 3;")
         lines.append(f"| {'; '.join(shown)} | {_claimed(first, others)} | {verdict} | {machine} |")
-        if first.verdict == "refuted":
-            refuted.setdefault(_evidence(first), []).append(f"{first.paper}, {first.where} ({first.property})")
     if refuted:
         lines += ["", "Refuted by:", ""]
-        lines += [f"* {'; '.join(places)}: {evidence}" for evidence, places in refuted.items()]
+        lines += [f"{number}. {evidence}" for evidence, number in refuted.items()]
     return "\n".join(lines)
 
 

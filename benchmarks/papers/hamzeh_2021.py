@@ -253,7 +253,7 @@ def figs_4_5(run: Run) -> Iterator[Row]:
         run.save(
             pictures.allocations(few),
             "figs-4-5",
-            "Figs. 4 and 5: units of four users, running means. Bundles exceed those of DRF; their tasks do not.",
+            "Figs. 4 and 5: units of four users, running means.",
         )
     for i, resource in enumerate(RESOURCES):
         for of in OF:

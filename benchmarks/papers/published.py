@@ -290,8 +290,11 @@ def markdown(papers: Sequence[Mapping[str, Any]]) -> str:
             note: f"({letter})"
             for note, letter in zip((note for note, n in notes.items() if n > 1), ascii_lowercase, strict=False)
         }
-        lines += _table("Differs or is not given", "| place | printed | computed | reason |", differs, letters)
-        lines += _table("Agrees", "| place | printed | computed |", agrees, letters)
+        if differs:
+            lines += ["", ":::{table} Differs or is not given", ":class: published", ""]
+            lines += _lines(("place", "printed", "computed", "reason"), differs, letters)
+        if agrees:
+            lines += ["", ":::{table} Agrees", "", *_lines(("place", "printed"), agrees, letters)]
         lines += ["", " ".join(f"{letter} {note}" for note, letter in letters.items())] if letters else []
         for picture in found["pictures"]:
             lines += ["", f":::{{figure}} papers/{about['key']}/{picture['file']}", "", picture["caption"], ":::"]
@@ -303,35 +306,34 @@ def _notes(row: Mapping[str, Any]) -> list[str]:
 
 
 def _together(rows: Iterable[Mapping[str, Any]]) -> list[list[Mapping[str, Any]]]:
-    """Rows by place; numbers of one place with the same notes share a line, and so do claims that hold."""
+    """Rows by place; those of one place with the same notes share a line, but for claims that do not hold."""
     lines: dict[str, dict[Any, list[Mapping[str, Any]]]] = {}
     for k, row in enumerate(rows):
-        key = k if not row["what"] and row["why"] else (bool(row["what"]), row["why"], row["reading"])
+        key = k if not row["what"] and row["why"] else (row["why"], row["reading"])
         lines.setdefault(row["place"], {}).setdefault(key, []).append(row)
     return [alike for place in lines.values() for alike in place.values()]
 
 
-def _table(
-    title: str, header: str, groups: Sequence[Sequence[Mapping[str, Any]]], letters: Mapping[str, str]
+def _lines(
+    header: Sequence[str], groups: Sequence[Sequence[Mapping[str, Any]]], letters: Mapping[str, str]
 ) -> list[str]:
-    """A table of lines; without a column for reasons, notes stand after what is computed.
+    """Lines of a table. Where all agrees, computed numbers are shown if rounding hides digits, and notes come last.
 
     What was measured for a claim that holds is printed by its script, and kept, but not shown.
     """
-    if not groups:
-        return []
-    columns = header.count("|") - 1
-    lines = ["", f":::{{table}} {title}", ":class: published", "", header, "|---" * columns + "|"]
+    lines = [f"| {' | '.join(header)} |", "|---" * len(header) + "|"]
     place = None
     for rows in groups:
-        first = rows[0]
-        printed = "; ".join(": ".join(filter(None, (row["what"], row["printed"]))) for row in rows)
-        ours = [{EXACT: "=", HOLDS: HOLDS}.get(row["verdict"], row["ours"] or OPEN) for row in rows]
-        computed = ours[0] if set(ours) in ({"="}, {HOLDS}, {OPEN}) else "; ".join(ours)
-        notes = " ".join(letters.get(note, note) for note in _notes(first))
-        cells = ["" if first["place"] == place else first["place"], printed, computed, notes]
-        if columns == 3:
-            cells[2:] = [computed + (" " if notes in letters.values() else ". ") * bool(notes) + notes]
+        notes = " ".join(letters.get(note, note) for note in _notes(rows[0]))
+        shown = [": ".join(filter(None, (row["what"], row["printed"]))) for row in rows]
+        cells = ["" if rows[0]["place"] == place else rows[0]["place"]]
+        if "reason" in header:
+            ours = [row["ours"] or OPEN for row in rows]
+            cells += ["; ".join(shown), OPEN if set(ours) == {OPEN} else "; ".join(ours), notes]
+        else:
+            digits = [f" ({row['ours']})" * (row["verdict"] == ROUNDED) for row in rows]
+            printed = "; ".join(map("".join, zip(shown, digits, strict=True)))
+            cells.append(printed + (" " if notes in letters.values() else ". ") * bool(notes) + notes)
         lines.append("| " + " | ".join(cell.replace("|", r"\|") for cell in cells) + " |")
-        place = first["place"]
+        place = rows[0]["place"]
     return [*lines, ":::"]

@@ -58,8 +58,8 @@ def prove(
     """Prove that properties hold on all pools of a kind, or find instances on which they fail.
 
     SMT solvers search for demands, answers and misreports for which the property fails; if there are none, it is a
-    theorem for all real demands. On one pool all tasks of a user count alike, so properties by a share (see `check`) are
-    those in tasks. Needs the extra ``prove``.
+    theorem for all real demands. On one pool all tasks of a user count alike, so properties by a share, as in `check`,
+    are those in tasks. Needs the extra ``prove``.
 
     Parameters
     ----------

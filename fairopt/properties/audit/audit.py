@@ -36,11 +36,13 @@ from fairopt.properties.audit.measure import Measurement, measure
 from fairopt.properties.audit.random_instances import FAMILIES, SHAPES, random_cluster, random_pools
 from fairopt.properties.audit.shrink import Shrinker, counterexample_of, smaller_cluster
 from fairopt.properties.checks import check
+from fairopt.properties.exact.cluster import ExactJudge
 from fairopt.properties.exact.confirm import Counterexample, Verified, second_answer, verified
 from fairopt.properties.misreports.best import Misreport, best_misreport, lying_instance, tasks_on
 from fairopt.properties.monotone import population_monotone, resource_monotone
 from fairopt.properties.names import OF_ALLOCATIONS, percent, property_name, zero_if_noise
 from fairopt.properties.uncertainty import error_bound
+from fairopt.properties.verdicts import Verdict
 from fairopt.properties.work import work_by
 from fairopt.runtime.clock import SHORTEST, Clock, Late, begin
 from fairopt.runtime.lazy import later
@@ -725,7 +727,7 @@ def _search_allocation(policy: Any, name: str, instance: Instance, share: Share 
     if verdict.holds:
         return None
     try:
-        margin, unsure, how = _confirm_margin(policy, name, instance, first, verdict.margin, share)
+        margin, unsure, how = _confirm_margin(policy, name, first, verdict, share)
     except Exception as error:
         return Unconfirmed(instance, verdict.sentence, f"could not be confirmed: {type(error).__name__}: {error}")
     if margin <= unsure:
@@ -735,10 +737,10 @@ def _search_allocation(policy: Any, name: str, instance: Instance, share: Share 
 
 
 def _confirm_margin(
-    policy: Any, name: str, instance: Instance, first: Allocation, margin: float, share: Share | None
+    policy: Any, name: str, first: Allocation, verdict: Verdict, share: Share | None
 ) -> tuple[float, float, str]:
-    """The smaller margin of two answers, what the gaps leave open of it, and how the second answer was found."""
-    second, how = None, "run again"
+    """The smaller margin of two answers, what the gaps leave open of it, and how both were confirmed."""
+    second, how, instance = None, "run again", first.instance
     if (found := second_answer(policy, first)) is not None:
         second, how = found
         again = check(second, [name], share=share)[name]
@@ -749,7 +751,12 @@ def _confirm_margin(
     if second is None:
         second = checked(policy, instance.replace())
         again = check(second, [name], share=share)[name]
-    margin = min(margin, again.margin)
+    margin, work = min(verdict.margin, again.margin), work_by(share, policy, instance)
+    for answer, judged in ((first, verdict), (second, again)):
+        exact = ExactJudge(answer, None if work is None else work.share)
+        in_fractions = exact.margin(name, getattr(judged.details, "tasks_by_server", None))
+        margin = margin if in_fractions is None else min(margin, float(in_fractions))
+    how += ", measured in fractions" if in_fractions is not None else ""
     # bounds the sum of all errors of tasks, hence that of any margin
     unsure = sum(float(error_bound(answer).sum()) for answer in (first, second)) * (1.0 + max(margin, 0.0))
     return margin, unsure, how

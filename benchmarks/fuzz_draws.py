@@ -411,13 +411,13 @@ def a_share(rng: Rng, n: int, m: int) -> fo.Share:
     return one_of(
         rng,
         *[fo.DominantShare()] * 4,
-        *[fo.Tasks()] * 3,
+        *[fo.Tasks()] * 2,
+        fo.ThroughputShare(),
         *[fo.KDominantShare(k, ranks, "positive")] * 2,
         fo.KDominantShare(k),
         fo.PNormShare(one_of(rng, 0, 0.5, 1, 2, 3, 8)),
         fo.PNormShare(1),
         fo.StandAloneShare(),
-        fo.ThroughputShare(),
         fo.ResourceShare(int(rng.integers(m))),
     )
 

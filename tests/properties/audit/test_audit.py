@@ -369,7 +369,7 @@ def test_on_servers_too_the_answer_that_is_given_counts_where_optima_are_tied(mo
     verdict = check(TIED.allocate(APART_ON_SERVERS), "pe")["pe"]
     witness = audit(TIED, ["pe"], [APART_ON_SERVERS])["pe"].witness
     assert not verdict.holds and witness is not None and witness.sentence == verdict.sentence
-    assert witness.verified == "its own answer, run again; two methods (a, b) differ"
+    assert witness.verified == "its own answer, run again; two methods (a, b) differ, measured in fractions"
     envy = audit(TIED, ["ef"], [APART_ON_SERVERS.replace(demands=[[1, 1], [1, 1]])])["ef"]
     assert not envy.refuted and "on what 'user1' holds" in str(envy) and "(two methods (a, b) differ; " in str(envy)
 

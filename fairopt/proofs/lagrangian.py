@@ -120,7 +120,7 @@ def lagrangian_bound(
     """
     point = program.point(tasks)
     value = majorant.value(point)
-    lagrangian = Lagrangian(program, majorant, multipliers, point)
+    lagrangian = lagrangian_at(program, majorant, multipliers, point)
     candidates = [1.0] if natural else [start] if start else []
     if majorant.ranked:
         candidates.append(0.0)  # no resource is scarce: the smallest levels are at their limits
@@ -173,6 +173,15 @@ def _relative_gap(objective: Objective, top: float, value: float, point: Point) 
         return np.inf
     gap = 0.0 if top <= value else objective.relative_gap(top, value, point)
     return gap if np.isfinite(gap) else np.inf
+
+
+def lagrangian_at(program: Program, majorant: Form, multipliers: Multipliers, point: Point) -> Lagrangian:
+    """The Lagrangian bound of an objective, of users' shares or of other numbers."""
+    if all(form.of_users for form in (majorant, *(extra for extra, _ in multipliers.extra))):
+        return Lagrangian(program, majorant, multipliers, point)
+    from fairopt.proofs.numbers import NumbersLagrangian  # it extends `Lagrangian`
+
+    return NumbersLagrangian(program, majorant, multipliers, point)
 
 
 class Lagrangian:

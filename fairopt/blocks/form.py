@@ -144,7 +144,7 @@ class Form:
     @property
     def of_users(self) -> bool:
         """Whether all terms are of shares of users, not of teams or above a base."""
-        return all(term.numbers is None for term in (*self.curves, *self.ranked))
+        return all(curve.numbers is None for curve in self.curves) and all(r.numbers is None for r in self.ranked)
 
 
 def numbers_at(term: Curve | Sorted, point: Any) -> Float:

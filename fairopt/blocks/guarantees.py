@@ -115,7 +115,7 @@ def _best(
         rows, right = [totals, -loads[held]], [limits[limited], -floor[held] / unit[held]]
     size = np.abs(costs * scale).max() or 1.0
     found = optimize.linprog(costs * scale / size, A_ub=np.vstack(rows), b_ub=np.concatenate(right), method="highs")
-    return -float(found.fun) * size if found.status == 0 else 0.0
+    return 0.0 if found.x is None else -float((costs * scale) @ found.x)
 
 
 def least_share(instance: Instance, floor: TeamFloor, per_task: Float) -> float:

@@ -36,7 +36,7 @@ class Numbers:
 
     def sums(self, by_user: Float) -> Float:
         """Sums by number of values by user."""
-        return by_user if self.of_user is None else np.bincount(self.of_user, by_user, len(self))
+        return by_user if self.of_user is None else np.bincount(self.of_user, by_user, len(self)).astype(float)
 
     def above(self, shares: Float) -> Float:
         """The numbers at shares by user."""

@@ -1,10 +1,10 @@
 """The Lagrangian bound for objectives of teams, or of what is above a base.
 
-A number ``z_t = sum_p c_p x_p - b_t`` may be fed by many users. At any price pi_t of it, a concave term f u(z_t) is at
+Many users may add to a number ``z_t = sum_p c_p x_p - b_t``. At any price pi_t of it, a concave term f u(z_t) is at
 most ``max_z (f u(z) - pi_t z) + pi_t z_t``, so that the Lagrangian separates into these maxima and, for each user, the
-gain ``max_p (sum_t pi_t c_p - cost_p) x_p`` of tasks within its range. Any prices give a bound. The best ones clear each
-number's market: what its users supply, the cheapest first, is what is demanded at the price. A ranked term's prices are
-one of its mixtures.
+gain ``max_p (sum_t pi_t c_p - cost_p) x_p`` of tasks within its range. Any prices give a bound. The best ones clear the
+market of each number: what its users supply, the cheapest first, is what is demanded at the price. The prices of a
+ranked term are one of its mixtures.
 """
 
 from __future__ import annotations
@@ -93,7 +93,12 @@ class NumbersLagrangian(Lagrangian):
         return own, others, slopes, constant
 
     def _value(
-        self, own: Sequence[Curve], others: Sequence[Curve | Sorted], cost: Float, prices: Sequence[Float], constant: float
+        self,
+        own: Sequence[Curve],
+        others: Sequence[Curve | Sorted],
+        cost: Float,
+        prices: Sequence[Float],
+        constant: float,
     ) -> float:
         """The bound at prices of the numbers of ``others``; ``cost`` is by pair, rounded down."""
         parts = []
@@ -208,8 +213,8 @@ class NumbersLagrangian(Lagrangian):
         tasks = np.where(inside[self.pairs.user], self.point.tasks_by_server[self.pairs.user, self.pairs.server], 0.0)
         cost = float(self.by_pair @ tasks)
         if len(curves) < len(others):
-            (term,) = others if len(others) == 1 else (None,)
-            if term is None or own or slopes.any() or any(term.v[1:]):
+            term = others[0]
+            if len(others) > 1 or isinstance(term, Curve) or own or slopes.any() or any(term.v[1:]):
                 return None
             z = term.at(self.point)
             wanted = self._marginal(term, self.supply(term, self.by_pair), z, NEAR_LIMIT)[0]

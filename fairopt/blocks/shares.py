@@ -199,6 +199,11 @@ class Share(Block):
         """What an objective of this share compares: one number per user, or per team for `OfTeam`."""
         return Numbers(self.coefficients(instance, levelled), instance.weights)
 
+    @property
+    def of_user(self) -> Share:
+        """The share of a user: itself, or what is summed over the members of a team."""
+        return self
+
     def names(self, instance: Instance) -> Sequence[str]:
         """The label of each of these numbers."""
         return instance.users

@@ -38,6 +38,10 @@ class _Composed(Share):
             "use it in an objective, MinShare or MaxShare"
         )
 
+    @property
+    def of_user(self) -> Share:
+        return self.share.of_user
+
     def why_zero(self, instance: Instance, user: int) -> str:
         return self.share.why_zero(instance, user)
 

@@ -172,7 +172,7 @@ def test_guarantee_of_a_team_is_cut_at_what_its_tasks_can_use():
             "team 'a' has a zero OfTeam",
         ),
         (
-            lambda: fo.DominantShare().numbers(POOL) and fo.OfTeam().coefficients(POOL),
+            lambda: fo.DominantShare()._numbers(POOL) and fo.OfTeam().coefficients(POOL),
             InvalidBlock,
             "not a number of tasks",
         ),

@@ -60,11 +60,11 @@ def solve_leximin_on_servers(program: Program, settings: Settings) -> Proposals:
                 holdings = without_noise(program, None, holdings, repair(program, tasks))
         status = f"optimal ({filling.solves} {'exact ' if exact else ''}programs)"
         if not complete:
-            status = "time limit reached" if settings.late else status.replace("optimal", "no answer")
+            status = "time limit reached" if settings.clock.late else status.replace("optimal", "no answer")
         evidence = LevelDuals(holdings, prices=filling.prices)
         attempt = Try("levels", status, time.perf_counter() - begun)
         answer = yield Proposal("levels", tasks, evidence, attempt=attempt)
-        if answer is None or answer.ok or settings.late or filling.found is None:
+        if answer is None or answer.ok or settings.clock.late or filling.found is None:
             return
         if len(filling.closed) > LARGEST_EXACT:
             return
@@ -135,12 +135,12 @@ class _LevelsOnServers:
         first = LevelProgram(self.loads, self.pair_group, self.program.usable_rows, *start, *by_group)
         program: LevelProgram | ExactProgram = first
         if self.exact:
-            if settings.late or not first.solve(settings.left()):
+            if settings.clock.late or not first.solve(settings.clock):
                 return False
             program = self._exact(first, rates, bases)
         while free.any():
             tell("levels, users settled", len(free) - int(free.sum()), len(free))
-            found = None if settings.late else program.solve(settings.left())
+            found = None if settings.clock.late else program.solve(settings.clock)
             self.solves += 1
             if found is None or not found.level > 0:
                 return False
@@ -238,7 +238,7 @@ class _LevelsOnServers:
             interior = Interior(demands, usable, Powers(np.ones(1), 1.0), np.full(1, np.inf))
             for k in range(STEPS):
                 tell(f"a first guess, step {k + 1}")
-                if settings.late or interior.done(NEAR, NEAR) or not interior.step():
+                if settings.clock.late or interior.done(NEAR, NEAR) or not interior.step():
                     break
             if np.isfinite(interior.parts).all():
                 return np.where(may, np.maximum(interior.parts, TINY), 0.0), interior

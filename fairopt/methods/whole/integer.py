@@ -149,7 +149,7 @@ class IntegerSearch:
         tell(what)
         model, solver = self.model, self.settings.solver or "HIGHS"
         problem = cp.Problem(cp.Maximize(form), [*model.all_constraints, *self.kept])
-        if self.settings.late:
+        if self.settings.clock.late:
             self._stop("the time limit was reached", what)
         model.pieces.save_value(None)
         options = {**EXACT.get(solver, {}), **self.settings.options}
@@ -158,7 +158,7 @@ class IntegerSearch:
                 problem,
                 solver,
                 options=changed | options,
-                time_limit=self.settings.left(),
+                time_limit=self.settings.clock.left,
                 verbose=self.settings.verbose,
             )
             self.tried += (replace(attempt, message=attempt.message or what),)

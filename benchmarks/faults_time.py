@@ -66,6 +66,7 @@ ALLOCATIONS = {
     "PS-DSF, 50,000 x 27": ("fo.PSDSF()", WIDE, ""),
     "PS-DSF, 5,000 x 200": ("fo.PSDSF()", "I(5_000, n_servers=200, different_servers=True, seed=1)", ""),
     "whole tasks, 300 x 60": ("fo.DRF()", "I(300, n_servers=60, different_servers=True, seed=1)", "integral=True"),
+    "whole tasks, 50,000 x 27": ("fo.DRF()", WIDE, "integral=True"),
     "whole tasks, rounded, 50,000 x 27": ("fo.DRF()", WIDE, "integral='rounded'"),
     "conflict, 5,000 x 5": (
         "fo.Policy(fo.AlphaFair(1), [fo.SharingIncentive(), fo.MaxShare(1e-6)])",

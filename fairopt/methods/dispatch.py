@@ -194,7 +194,7 @@ def _solve_with(program: Program, settings: Settings, method: str) -> Answer:
     if method == "parametric" and parametric_applies(program):
         return _search(program, settings)
     fast = _solve_fast(program, settings, method)
-    if fast is not None and (fast.ok or method != "auto"):
+    if fast is not None and (fast.ok or method != "auto" or settings.clock.late):
         return fast
     tried = () if fast is None else fast.tried
     if settings.solver is None and method not in ("auto", "cone"):

@@ -128,7 +128,10 @@ class _LevelsOnServers:
         self._group()
         free, fixed = np.ones(len(self.users), dtype=bool), np.zeros(len(self.users), dtype=self.rate.dtype)
         rates, bases = self._targets(free, fixed)
-        scale, start = self._start(np.asarray(rates, dtype=float), settings)  # scale: the level of a program's units
+        by_server, interior = self._parts(np.asarray(rates, dtype=float), settings)
+        if settings.clock.late:
+            return False
+        scale, start = self._start(np.asarray(rates, dtype=float), by_server, interior)  # scale: level of its units
         sums = (self._units(scale, free, fixed), rates, bases, self._sum(self.low))
         by_group = (np.asarray(v, dtype=float) for v in sums)
         check()
@@ -189,18 +192,18 @@ class _LevelsOnServers:
         """What groups must hold, per unit of level and constant."""
         return self._sum(np.where(free, self.rate, 0)), self._sum(np.where(free, 0, fixed))
 
-    def _start(self, rates: Float, settings: Settings) -> tuple[float, tuple[Int, Bool, Int]]:
+    def _start(self, rates: Float, by_server: Float, interior: Interior | None) -> tuple[float, tuple[Int, Bool, Int]]:
         """A level that fits without limits, and the homes, choosing groups and columns of the first program.
 
         The groups that the interior point spreads most choose. Homes are drawn in proportion to its parts: the first
         program on 1,000 users and 27 servers took a fifth of the time so, and two thirds in proportion to servers.
         """
-        by_server, interior = self._parts(rates, settings)
-        check()
         self.kept = by_server[self.pairs.user, self.pairs.server] > 0
         group, parts = self.pairs.user[self.kept], by_server[self.pairs.user, self.pairs.server][self.kept]
         self.closed = np.zeros(len(group), dtype=bool)
-        self.pair_group, self.loads = group, sp.csc_array(self.pairs.loads[:, self.kept])
+        loads_by_row = self.pairs.loads
+        check()
+        self.pair_group, self.loads = group, sp.csc_array(loads_by_row[:, self.kept])
         check()
         usable = np.where(self.program.usable_rows > 0, self.program.usable_rows, np.inf)
         whole = by_server.sum(axis=1)

@@ -87,7 +87,7 @@ OTHERS = {
     ),
     "compare": (
         f"instance = {SPREAD}",
-        "fo.compare([fo.DRF(), fo.FDS(2), fo.PSDSF(), fo.MostTasks(), fo.HFFMRA()], instance, time_limit=limit)",
+        "fo.compare([fo.DRF(), fo.FDS(2), fo.PSDSF(), fo.MostTasks(), fo.HFFMRA()], instance, time_limit=limit / 5)",
     ),
     "sensitivity": (
         f"a = fo.FDS(2).allocate({SPREAD.replace('20_000', '2_000')})",

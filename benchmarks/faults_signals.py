@@ -88,8 +88,7 @@ class Sent:
         """In a few words; empty if it ended as it should, or before the package was imported."""
         told = self.ended.err
         traced = any(word in told for word in ("Traceback", "Exception ignored", "Fatal Python error", "Aborted"))
-        # SIGTERM keeps its default action, which removes no temporary file
-        if self.left and (self.number == signal.SIGINT or self.left != "temporary file"):
+        if self.left:
             return self.left
         if traced:
             return "" if self.early else "traceback"

@@ -242,7 +242,8 @@ def _first_second(bench: Bench) -> str:
         time.sleep(0.1 + 0.04 * k)
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=PATIENCE)
-        sent = Sent("script", signal.SIGINT, 0.0, False, Ended(process.returncode, out, err, 0.0), "")
+        code = process.returncode if process.returncode >= 0 else 128 - process.returncode
+        sent = Sent("script", signal.SIGINT, 0.0, False, Ended(code, out, err, 0.0), "")
         bad[sent.fault(130)] += 1
     return ", ".join(f"{words} {times} of 25" for words, times in bad.items() if words)
 

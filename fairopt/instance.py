@@ -15,10 +15,13 @@ from fairopt.dominance import Dominance, dominance_of
 from fairopt.errors import InvalidInstance, nearest
 from fairopt.labels import by_label, joined
 from fairopt.runtime.lazy import later
+from fairopt.teams import Teams, split_weights
 
 __all__ = ["Instance"]
 
 Float = NDArray[np.float64]
+
+POSITIVE = "give a positive finite number"
 
 
 class Instance:
@@ -32,8 +35,10 @@ class Instance:
         Units of each resource per task, for each server if 3-D; every user needs a positive amount of some resource.
     capacities : array-like of shape (n_resources,) or (n_servers, n_resources), or dict by resource
         Units of each resource on each server; a single row is one pool.
-    weights : scalar, array-like of shape (n_users,) or dict by user, optional
-        Positive entitlements: policies compare shares per weight. Default 1, also for users missing in a dict.
+    weights : scalar, array-like of shape (n_users,) or dict by user or team, optional
+        Positive entitlements: policies compare shares per weight. Default 1, also for users missing in a dict. The
+        weight of a team counts in `OfTeam` and `HDRF`; for policies that compare users it is divided among its members
+        in proportion to their weights.
     task_limits : scalar, array-like of shape (n_users,) or dict by user, optional
         Upper bounds on tasks, at least 0. ``None``, infinity and users missing in a dict mean no limit.
     eligible : array-like of bool of shape (n_users, n_servers), or dict of server labels by user, optional
@@ -48,6 +53,16 @@ class Instance:
         The unit of each resource, such as ``{"memory": "GiB"}``, for tables and axes. Nothing is converted.
     notes : sequence of str, optional
         What a reader of files left out or assumed. Equality and files ignore notes.
+    teams : dict, optional
+        Labels of users, as ``{"team": ["vision", "vision", "nlp"], "org": [...]}``: for each kind of label one label
+        per user, None for none, or a dict by user. Wherever the name of a user is taken, that of a team is too.
+    guarantees : array-like of shape (n_users,) or dict by user or team, optional
+        What users and teams get before anything else is shared: of a user tasks, of a team units of resources, as
+        ``{"web": 10, "vision": {"gpu": 16}}``. Cut at what a user asks for (its task limit), and at what the tasks of
+        a team can use of it.
+    rates : array-like of shape (n_users, n_servers) or dict by user, optional
+        How fast the tasks of a user run on each server, for `ThroughputShare`; a dict holds a number per server, or a
+        dict by server label. Tasks then count time. Users are not eligible where their rate is 0.
 
     Raises
     ------
@@ -99,6 +114,9 @@ class Instance:
         server_types: Sequence[str] | None = None,
         units: Sequence[str] | Mapping[str, str] | None = None,
         notes: Sequence[str] = (),
+        teams: Mapping[str, Any] | None = None,
+        guarantees: Any = None,
+        rates: Any = None,
     ) -> None:
         values, known = joined(
             dict(
@@ -110,6 +128,8 @@ class Instance:
                 counts=counts,
                 server_types=server_types,
                 units=units,
+                guarantees=guarantees,
+                rates=rates,
             ),
             dict(user=users, server=servers, resource=resources),
         )
@@ -143,15 +163,28 @@ class Instance:
         self.units: tuple[str, ...] | None = validation.units_of_resources(values["units"], names.resources)
         self.notes: tuple[str, ...] = validation.texts(notes, "notes")
         validation.check_numbers(dem, caps, names)
-        self.weights: Float = validation.frozen(self.per_user(values["weights"], "weights", default=1.0))
-        right = (self.weights > 0) & (self.weights < np.inf)
-        validation.check_per_user(self.weights, "weights", right, "give a positive finite number", names.users)
+        self.teams: Teams = Teams.of(teams, names.users)
+        of_users, of_teams = self._by_user_or_team(values["weights"], "weights")
+        own: Float = validation.frozen(self.per_user(of_users, "weights", default=1.0))
+        validation.check_per_user(own, "weights", (own > 0) & (own < np.inf), POSITIVE, names.users)
+        self.team_weights: dict[str, float] = validation.weights_of_teams(of_teams)
+        self._own_weights = own  # before weights of teams are divided among their members
+        self.weights: Float = validation.frozen(split_weights(own, self.team_weights, self.teams.names))
         validation.check_spread(self.weights, names.users)
+        self._refuse_teams(values["task_limits"], "task_limits", "kinds of tasks differ; limit each member")
         limits = self.per_user(values["task_limits"], "task_limits", default=np.inf, unlimited=True)
         self.task_limits: Float = validation.frozen(limits)
         validation.check_per_user(limits, "task_limits", limits >= 0, "give 0 or more, or None", names.users)
         self.counts: NDArray[np.int64] = validation.frozen(validation.checked_counts(values["counts"], names.servers))
-        allowed = validation.checked_eligibility(values["eligible"], dem, caps, names)
+        of_users, of_teams = self._by_user_or_team(values["guarantees"], "guarantees")
+        floors = self.per_user(of_users, "guarantees", default=0.0)
+        finite = (floors >= 0) & (floors < np.inf)
+        validation.check_per_user(floors, "guarantees", finite, "give a finite number of tasks >= 0", names.users)
+        self.guarantees: Float = validation.frozen(floors)
+        self.team_guarantees: dict[str, dict[str, float]] = validation.guarantees_of_teams(of_teams, names.resources)
+        self.rates: Float | None = validation.checked_rates(values["rates"], names, self.teams.names)
+        everyone = validation.by_member(values["eligible"], self.teams.names)
+        allowed = validation.checked_eligibility(everyone, dem, caps, names, self.rates)
         self.eligible: NDArray[np.bool_] = validation.frozen(allowed)
         self._checked = True
 
@@ -190,26 +223,35 @@ class Instance:
         unknown = set(changes) - set(arguments)
         if unknown:
             raise InvalidInstance(f"an Instance has no {sorted(unknown)[0]!r}; {nearest(min(unknown), arguments)}")
-        for name in ("weights", "task_limits", "eligible"):
+        before = {**arguments, "weights": self._own_weights, "guarantees": self.guarantees}
+        of_teams: dict[str, Any] = {"weights": self.team_weights, "guarantees": self.team_guarantees}
+        for name in ("weights", "task_limits", "eligible", "guarantees", "rates"):
             if isinstance(changes.get(name), Mapping):
-                changes[name] = validation.Changes(changes[name], arguments[name])
+                changes[name] = validation.Changes({**of_teams.get(name, {}), **changes[name]}, before[name])
         return Instance(**{**arguments, **changes})
 
     def _arguments(self) -> dict[str, Any]:
         return dict(
             demands=self.demands,
             capacities=self.capacities,
-            weights=self.weights,
+            weights=self._with_teams(self._own_weights, self.team_weights),
             task_limits=self.task_limits,
             eligible=self.eligible,
             counts=self.counts,
-            users=self._users,
+            users=self.users if self.team_weights or self.team_guarantees else self._users,
             resources=self._resources,
             servers=self._servers,
             server_types=self.server_types,
             units=self.units,
             notes=self.notes,
+            teams=self.teams or None,
+            guarantees=self._with_teams(self.guarantees, self.team_guarantees) if self._has_guarantees else None,
+            rates=self.rates,
         )
+
+    def _with_teams(self, by_user: Float, by_team: Mapping[str, Any]) -> Any:
+        """Values by user, as a dict with those by team if there are any."""
+        return {**dict(zip(self.users, by_user.tolist(), strict=True)), **by_team} if by_team else by_user
 
     def with_demands(self, demands: ArrayLike) -> Instance:
         """The same cluster with other demands per task.
@@ -294,13 +336,30 @@ class Instance:
 
     def _of_users(self, rows: NDArray[np.int64], users: Sequence[str] | None) -> Instance:
         """The instance with the users of some rows, under these labels."""
-        return self.replace(
+        teams = self.teams.take(rows)
+        kept = teams.names if self.team_weights or self.team_guarantees else {}
+        part = self.replace(
             demands=self.demands[rows],
-            weights=self.weights[rows],
+            weights=self._own_weights[rows],
             task_limits=self.task_limits[rows],
             eligible=self.eligible[rows],
             users=users,
+            teams=teams,
+            guarantees=self.guarantees[rows],
+            rates=None if self.rates is None else self.rates[rows],
         )
+        part._give_teams(
+            {team: weight for team, weight in self.team_weights.items() if team in kept},
+            {team: floor for team, floor in self.team_guarantees.items() if team in kept},
+        )
+        return part
+
+    def _give_teams(self, weights: dict[str, float], guarantees: dict[str, dict[str, float]]) -> None:
+        """Complete a new instance with valid weights and guarantees of teams."""
+        divided = (
+            validation.frozen(split_weights(self._own_weights, weights, self.teams.names)) if weights else self.weights
+        )
+        self.__dict__.update(team_weights=weights, team_guarantees=guarantees, weights=divided)
 
     def _taking_part(self, chosen: ArrayLike) -> Instance:
         """`select_users` (indices or a mask) for a solve: values given for all users, and `_total_weight`, remain
@@ -309,6 +368,7 @@ class Instance:
         rows = np.arange(self.n_users)[np.asarray(chosen)]
         part = self._of_users(rows, None)
         part._parent = (self, rows)  # labels are taken from there on demand
+        part.__dict__["weights"] = validation.frozen(self.weights[rows])  # as divided among all members of teams
         return part
 
     def _window(self, rows: slice, ratios: Float | None = None, demands: Float | None = None) -> Instance:
@@ -317,8 +377,14 @@ class Instance:
         part.__dict__.update(
             demands=self.demands[rows] if demands is None else demands,
             weights=self.weights[rows],
+            _own_weights=self._own_weights[rows],
             task_limits=self.task_limits[rows],
             eligible=self.eligible[rows],
+            guarantees=self.guarantees[rows],
+            rates=None if self.rates is None else self.rates[rows],
+            teams=self.teams.take(rows),
+            team_weights=self.team_weights,
+            team_guarantees=self.team_guarantees,
             capacities=self.capacities,
             counts=self.counts,
             total_capacities=self.total_capacities,
@@ -342,8 +408,14 @@ class Instance:
         part.__dict__.update(
             demands=demands,
             weights=np.broadcast_to(1.0, n),
+            _own_weights=np.broadcast_to(1.0, n),
             task_limits=np.broadcast_to(np.inf, n),
             eligible=np.broadcast_to(np.True_, (n, 1)),
+            guarantees=np.broadcast_to(0.0, n),
+            rates=None,
+            teams=Teams({}),
+            team_weights={},
+            team_guarantees={},
             _parent=None,
         )
         return part
@@ -358,6 +430,7 @@ class Instance:
             capacities=self.capacities[rows],
             counts=self.counts[rows],
             eligible=self.eligible[:, rows],
+            rates=None if self.rates is None else self.rates[:, rows],
             _servers=self.servers[rows] if self._servers else None,
             server_types=None if self.server_types is None else self.server_types[rows],
             _merged_from=None,
@@ -392,7 +465,9 @@ class Instance:
             raise InvalidInstance(
                 "demands differ by server, so one pool cannot have them; give demands of shape (n_users, n_resources)"
             )
-        one = dict.fromkeys(("eligible", "counts", "servers", "server_types"))
+        if self.rates is not None and np.ptp(np.where(self.eligible, self.rates, self.rates.max()), axis=1).any():
+            raise InvalidInstance("rates differ by server, so one pool cannot have them; give rates=None first")
+        one = dict.fromkeys(("eligible", "counts", "servers", "server_types", "rates"))
         return self.replace(capacities=self.total_capacities, **one)
 
     def merged(self) -> Instance:
@@ -418,6 +493,7 @@ class Instance:
             demands=self.demands[:, first] if self.demands.ndim == 3 else self.demands,
             capacities=self.capacities[first],
             eligible=self.eligible[:, first],
+            rates=None if self.rates is None else self.rates[:, first],
             counts=np.bincount(classes, weights=self.counts, minlength=n_classes).astype(np.int64),
             servers=[self.servers[s] for s in first],
             server_types=None if self.server_types is None else validation.merged_types(self.server_types, classes),
@@ -446,6 +522,7 @@ class Instance:
             demands=self.demands[:, row] if self.demands.ndim == 3 else self.demands,
             capacities=self.capacities[row],
             eligible=self.eligible[:, row],
+            rates=None if self.rates is None else self.rates[:, row],
             counts=None,
             servers=names,
             server_types=None if self.server_types is None else [self.server_types[s] for s in row],
@@ -513,6 +590,11 @@ class Instance:
             self._resources or validation.default_labels("resource", self.n_resources),
             self._servers or validation.default_labels("server", self.n_servers),
         )
+
+    @property
+    def _has_guarantees(self) -> bool:
+        """Whether any user or team has a guarantee."""
+        return bool(self.guarantees.any()) or bool(self.team_guarantees)
 
     @property
     def _chosen_from(self) -> tuple[Any, NDArray[np.int64] | slice] | None:
@@ -643,6 +725,8 @@ class Instance:
                     key += columns[s].tobytes()
                 if self.demands.ndim == 3:
                     key += (self.demands[:, s, :] + 0.0).tobytes()
+                if self.rates is not None:
+                    key += (self.rates[:, s] + 0.0).tobytes()
             classes[s] = keys.setdefault(key, len(keys))
         return validation.frozen(classes)
 
@@ -701,6 +785,7 @@ class Instance:
         if isinstance(value, Mapping):
             unknown = [u for u in value if u not in self._position]
             if unknown:
+                self._refuse_teams(value, name, "a value for each user is needed; name its members")
                 raise InvalidInstance(f"{name} names an unknown user {unknown[0]!r}; {nearest(unknown[0], self.users)}")
             missing = [u for u in self.users if u not in value]
             if missing and default is None:
@@ -720,6 +805,26 @@ class Instance:
         if array.shape != (n,):
             raise InvalidInstance(f"{name} has shape {array.shape}; give a scalar, ({n},) or a dict by user")
         return array
+
+    def _by_user_or_team(self, value: Any, name: str) -> tuple[Any, dict[str, Any]]:
+        """A value as one for `per_user`, and what it says of teams."""
+        value = by_label(value)
+        if not isinstance(value, Mapping):
+            return value, {}
+        of_users, of_teams = self.teams.split(value, self._position, name)
+        if isinstance(value, validation.Changes):
+            of_users = validation.Changes(of_users, value.before)
+        return of_users, of_teams
+
+    def _refuse_teams(self, value: Any, name: str, why: str) -> None:
+        """Refuse a dict that names a team."""
+        if not isinstance(value, Mapping) or not self.teams:
+            return
+        members = self.teams.names
+        for key in value:
+            if key not in self._position and key in members:
+                listed = ", ".join(repr(self.users[j]) for j in members[key][:5].tolist())
+                raise InvalidInstance(f"{name} names the team {key!r}, of {listed}: {why}")
 
     @cached_property
     def _position(self) -> dict[str, int]:
@@ -760,7 +865,7 @@ class Instance:
         True
         """
         return {
-            key: value.tolist() if isinstance(value, np.ndarray) else None if value is None else list(value)
+            key: value.tolist() if isinstance(value, np.ndarray) else list(value) if isinstance(value, tuple) else value
             for key, value in entries_of(self).items()
         }
 
@@ -883,8 +988,8 @@ class Instance:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Instance):
             return NotImplemented
-        names = ("demands", "capacities", "weights", "task_limits", "eligible", "counts")
-        labels = ("users", "resources", "servers", "server_types", "units")
+        names = ("demands", "capacities", "_own_weights", "task_limits", "eligible", "counts", "guarantees", "rates")
+        labels = ("users", "resources", "servers", "server_types", "units", "teams", "team_weights", "team_guarantees")
         return all(np.array_equal(getattr(self, a), getattr(other, a)) for a in names) and all(
             getattr(self, a) == getattr(other, a) for a in labels
         )
@@ -907,6 +1012,12 @@ class Instance:
             parts.append("task limits")
         if not self.eligible.all():
             parts.append("placement constraints")
+        if self._has_guarantees:
+            parts.append("guarantees")
+        if self.rates is not None:
+            parts.append("rates")
+        numbers = {by: len(self.teams.labelling(by).names) for by in self.teams}
+        parts += [f"{number} {by}{'s' * (number != 1)}" for by, number in numbers.items()]
         return f"Instance({', '.join(parts)})"
 
 
@@ -914,6 +1025,8 @@ def _again(arguments: Mapping[str, Any], parent: Any, merged_from: Instance | No
     """Rebuild a copied or unpickled instance with read-only arrays."""
     made = Instance(**arguments)
     made._parent, made._merged_from = parent, merged_from
+    if parent is not None and made.team_weights:
+        made.__dict__["weights"] = validation.frozen(parent[0].weights[parent[1]])
     return made
 
 
@@ -921,7 +1034,7 @@ def entries_of(instance: Instance) -> dict[str, Any]:
     """The entries of `Instance.to_dict`, with arrays and tuples instead of lists."""
     limits = instance.task_limits.astype(object)
     limits[np.isinf(instance.task_limits)] = None
-    return {
+    entries = {
         "users": instance.users,
         "resources": instance.resources,
         "servers": instance.servers,
@@ -929,8 +1042,15 @@ def entries_of(instance: Instance) -> dict[str, Any]:
         "units": instance.units,
         "demands": instance.demands,
         "capacities": instance.capacities,
-        "weights": instance.weights,
+        "weights": instance._with_teams(instance._own_weights, instance.team_weights),
         "task_limits": limits,
         "eligible": None if instance.eligible.all() else instance.eligible,
         "counts": instance.counts,
     }
+    if instance.teams:
+        entries["teams"] = {by: list(instance.teams[by]) for by in instance.teams}
+    if instance._has_guarantees:
+        entries["guarantees"] = instance._with_teams(instance.guarantees, instance.team_guarantees)
+    if instance.rates is not None:
+        entries["rates"] = instance.rates
+    return entries

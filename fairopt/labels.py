@@ -21,6 +21,8 @@ _AXES = {
     "weights": ("user",),
     "task_limits": ("user",),
     "eligible": ("user", "server"),
+    "guarantees": ("user",),
+    "rates": ("user", "server"),
     "counts": ("server",),
     "server_types": ("server",),
     "units": ("resource",),
@@ -158,7 +160,7 @@ def _order(name: str, kind: str, axis: Any, known: Any, source: str) -> list[int
         )
     parts = [(name, [x for x in names if x not in set(known)]), (source, [x for x in known if x not in place])]
     words = " and ".join(f"{_some(found)} only in {where}" for where, found in parts if found)
-    some = "a dict for some of them only, " if name in ("weights", "task_limits") else ""
+    some = "a dict for some of them only, " if name in ("weights", "task_limits", "guarantees") else ""
     raise InvalidInstance(
         f"{name} and {source} do not name the same {kind}s: {words}; give the same in both, {some}or .to_numpy() to "
         "take values by position"

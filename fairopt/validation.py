@@ -253,8 +253,94 @@ def checked_counts(counts: ArrayLike | None, servers: Sequence[str]) -> NDArray[
     return given.astype(np.int64)
 
 
-def checked_eligibility(eligible: Any, demands: Float, capacities: Float, labels: Labels) -> NDArray[np.bool_]:
-    """Eligibility as (n_users, n_servers); users are not eligible on servers without a resource that they need."""
+def weights_of_teams(given: Mapping[str, Any]) -> dict[str, float]:
+    """Weights by team, positive and finite."""
+    out = {}
+    for team, weight in given.items():
+        number = as_floats(weight, f"weights of team {team!r}")
+        if number.ndim or not 0 < number < np.inf:
+            raise InvalidInstance(f"weights of team {team!r} is {weight!r}; give a positive finite number")
+        out[team] = float(number)
+    return out
+
+
+def guarantees_of_teams(given: Mapping[str, Any], resources: Sequence[str]) -> dict[str, dict[str, float]]:
+    """Guarantees by team, in units by resource."""
+    position = {name: i for i, name in enumerate(resources)}
+    out: dict[str, dict[str, float]] = {}
+    for team, units in given.items():
+        if not isinstance(units, Mapping):
+            raise InvalidInstance(
+                f"guarantees of team {team!r} is {units!r}; give units by resource, such as {{{resources[0]!r}: 16}}"
+            )
+        for resource, amount in units.items():
+            index_of(resource, position, len(resources), "resource")
+            number = as_floats(amount, f"guarantees of team {team!r}")
+            if number.ndim or not 0 <= number < np.inf:
+                raise InvalidInstance(
+                    f"guarantees of team {team!r} for resource {resource!r} is {amount!r}; give a finite number >= 0"
+                )
+        out[team] = {str(resource): float(amount) for resource, amount in units.items()}
+    return out
+
+
+def by_member(given: Any, members: Mapping[str, NDArray[np.intp]]) -> Any:
+    """A dict by user or team as one by user (or its index); a user's own value wins."""
+    if not isinstance(given, Mapping) or not any(name in members for name in given):
+        return given
+    of_teams = {int(j): value for name, value in given.items() if name in members for j in members[name]}
+    of_users = {name: value for name, value in given.items() if name not in members}
+    merged = {**of_teams, **of_users}
+    return Changes(merged, given.before) if isinstance(given, Changes) else merged
+
+
+def checked_rates(given: Any, labels: Labels, members: Mapping[str, NDArray[np.intp]]) -> Float | None:
+    """Rates as (n_users, n_servers), finite and nonnegative, with a positive one for every user; or None."""
+    if given is None:
+        return None
+    shape, given = (len(labels.users), len(labels.servers)), by_member(given, members)
+    if isinstance(given, Mapping):
+        rows, columns = ({name: k for k, name in enumerate(names)} for names in (labels.users, labels.servers))
+        at = {user: index_of(user, rows, shape[0], "user") for user in given}
+        named = set(at.values())
+        out = np.array(left_out(given, "rates", [u for u, j in rows.items() if j not in named], shape, 1.0))
+        for user, row in given.items():
+            if isinstance(row, Mapping):
+                for server, rate in row.items():
+                    out[at[user], index_of(server, columns, shape[1], "server")] = as_floats(rate, "rates")
+                continue
+            numbers = as_floats(row, f"rates of user {labels.users[at[user]]!r}")
+            if numbers.shape not in ((), shape[1:]):
+                raise InvalidInstance(
+                    f"rates of user {labels.users[at[user]]!r} have shape {numbers.shape}; give one per server"
+                )
+            out[at[user]] = numbers
+        given = out
+    rates = as_floats(given, "rates")
+    if rates.shape != shape:
+        raise InvalidInstance(f"rates have shape {rates.shape}; give (n_users, n_servers) = {shape}")
+    bad = ~np.isfinite(rates) | (rates < 0)
+    if bad.any():
+        j, s = (int(k) for k in np.argwhere(bad)[0])
+        raise InvalidInstance(
+            f"rates of user {labels.users[j]!r} on server {labels.servers[s]!r} is {rates[j, s]}; "
+            "give a finite number >= 0"
+        )
+    idle = ~rates.any(axis=1)
+    if idle.any():
+        raise InvalidInstance(
+            f"user {labels.users[int(np.argmax(idle))]!r} has a rate of 0 on every server; give it a positive rate "
+            "somewhere, or leave it out"
+        )
+    return frozen(rates)
+
+
+def checked_eligibility(
+    eligible: Any, demands: Float, capacities: Float, labels: Labels, rates: Float | None = None
+) -> NDArray[np.bool_]:
+    """Eligibility as (n_users, n_servers); users are not eligible on servers without a resource that they need, or
+    where their rate is 0.
+    """
     shape = (len(demands), len(capacities))
     if eligible is None:
         allowed: NDArray[np.bool_] = np.broadcast_to(np.True_, shape)
@@ -272,6 +358,8 @@ def checked_eligibility(eligible: Any, demands: Float, capacities: Float, labels
         if given.dtype != bool and not np.isin(given, (0, 1)).all():
             raise InvalidInstance("eligible holds values other than true and false (or 1 and 0); give only these")
         allowed = given.astype(bool, copy=False)
+    if rates is not None:
+        allowed = allowed & (rates > 0)
     per_server = demands if demands.ndim == 3 else demands[:, None, :]
     for i in np.flatnonzero((capacities == 0).any(axis=0)):
         allowed = allowed & ~((capacities[:, i] == 0) & (per_server[:, :, i] > 0))

@@ -16,7 +16,8 @@ PACKAGE = Path(__file__).parents[1] / "fairopt"
 # Each line may import from the lines above it, and from its own.
 ORDER = (
     ("errors", "runtime", "display", "tolerances"),
-    ("io", "validation", "labels", "dominance"),
+    ("labels",),
+    ("io", "validation", "dominance", "teams"),
     ("instance", "certificate"),
     ("instances",),
     ("datasets", "allocation"),

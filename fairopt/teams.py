@@ -1,0 +1,171 @@
+"""Teams: labels that users share, and values that are given by the name of a team."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairopt.errors import InvalidInstance, nearest
+from fairopt.labels import by_label
+
+__all__ = ["Labelling", "Teams", "split_weights"]
+
+Float = NDArray[np.float64]
+Indices = NDArray[np.intp]
+
+
+class Labelling(NamedTuple):
+    """The teams under one label: their names, and the team of each user, shape (n_users,), -1 for none."""
+
+    names: tuple[str, ...]
+    of_user: Indices
+
+    def sums(self, values: Float) -> Float:
+        """Sums of values (n_users, ...) by team, shape (n_teams, ...)."""
+        out = np.zeros((len(self.names) + 1, *values.shape[1:]))
+        np.add.at(out, self.of_user, values)  # users without a team are in the last row
+        return out[:-1]
+
+
+class Teams(Mapping[str, "tuple[str | None, ...]"]):
+    """The labels of users: a mapping such as ``{"team": ("vision", "nlp", None)}``, one label or None per user."""
+
+    def __init__(self, labellings: Mapping[str, Labelling]) -> None:
+        self._labellings = dict(labellings)
+
+    @classmethod
+    def of(cls, given: Any, users: Sequence[str], default_users: bool = False) -> Teams:
+        """The labels given to an `Instance`, checked: lists, or dicts by user."""
+        if given is None:
+            return cls({})
+        if isinstance(given, Teams):
+            return given._fitting(len(users))
+        if not isinstance(given, Mapping):
+            raise InvalidInstance(
+                f'teams is {given!r}; give a dict of labels for each user, such as {{"team": ["vision", "nlp", None]}}'
+            )
+        made = cls({str(by): _labelling(str(by), by_label(labels), users) for by, labels in given.items()})
+        made._refuse_ambiguous(users)
+        return made
+
+    def _fitting(self, n: int) -> Teams:
+        """These labels, if they are of so many users."""
+        for by, labelling in self._labellings.items():
+            if len(labelling.of_user) != n:
+                raise InvalidInstance(f"teams[{by!r}] has {len(labelling.of_user)} labels for {n} users; give one each")
+        return self
+
+    def _refuse_ambiguous(self, users: Sequence[str]) -> None:
+        """Refuse a name of two teams, or of a team and a user other than its only member."""
+        position: dict[str, tuple[str, int]] = {}
+        for by, labelling in self._labellings.items():
+            for t, name in enumerate(labelling.names):
+                other = position.setdefault(name, (by, t))
+                if other[0] != by:
+                    raise InvalidInstance(f"{name!r} is both a {other[0]} and a {by}; rename one")
+        if not position:
+            return
+        for j, user in enumerate(users):
+            if user not in position:
+                continue
+            by, t = position[user]
+            if np.flatnonzero(self._labellings[by].of_user == t).tolist() != [j]:
+                raise InvalidInstance(f"{user!r} is both a user and a {by}; rename one")
+
+    # -- the mapping --------------------------------------------------------------------------------------------
+
+    def __getitem__(self, by: str) -> tuple[str | None, ...]:
+        names, of_user = self.labelling(by)
+        named = np.array([*names, None], dtype=object)
+        return tuple(named[of_user])
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._labellings)
+
+    def __len__(self) -> int:
+        return len(self._labellings)
+
+    def __repr__(self) -> str:
+        return f"Teams({dict(self)!r})"
+
+    # -- teams --------------------------------------------------------------------------------------------------
+
+    def labelling(self, by: str) -> Labelling:
+        """The teams under a label; `InvalidInstance` if there is no such label."""
+        if by not in self._labellings:
+            known = nearest(by, self._labellings) if self._labellings else "give Instance(..., teams={...})"
+            raise InvalidInstance(f"users have no label {by!r}; {known}")
+        return self._labellings[by]
+
+    @property
+    def names(self) -> dict[str, Indices]:
+        """The members of each team, by its name."""
+        out = {}
+        for labelling in self._labellings.values():
+            order = np.argsort(labelling.of_user, kind="stable")
+            ends = np.searchsorted(labelling.of_user[order], np.arange(len(labelling.names) + 1))
+            for t, name in enumerate(labelling.names):
+                if ends[t] < ends[t + 1]:
+                    out[name] = order[ends[t] : ends[t + 1]]
+        return out
+
+    def take(self, rows: Any) -> Teams:
+        """The labels of some users; teams may be left without members."""
+        return Teams({by: Labelling(names, of_user[rows]) for by, (names, of_user) in self._labellings.items()})
+
+    def split(
+        self, given: Mapping[Any, Any], users: Mapping[str, int], name: str
+    ) -> tuple[dict[Any, Any], dict[str, Any]]:
+        """Values by name as values by user and values by team; `InvalidInstance` for an unknown name."""
+        teams = self.names if any(key not in users for key in given) else {}
+        of_users, of_teams = {}, {}
+        for key, value in given.items():
+            if key in users:
+                of_users[key] = value
+            elif key in teams:
+                of_teams[key] = value
+            else:
+                kind = "user or team" if self else "user"
+                raise InvalidInstance(f"{name} names an unknown {kind} {key!r}; {nearest(key, [*users, *teams])}")
+        return of_users, of_teams
+
+
+def _labelling(by: str, given: Any, users: Sequence[str]) -> Labelling:
+    """One label per user as indices of teams."""
+    if isinstance(given, Mapping):
+        position = set(users)
+        for user in given:
+            if user not in position:
+                raise InvalidInstance(f"teams[{by!r}] names an unknown user {user!r}; {nearest(str(user), users)}")
+        given = [given.get(user) for user in users]
+    if isinstance(given, str) or not isinstance(given, Iterable):
+        raise InvalidInstance(f"teams[{by!r}] is {given!r}; give a list of {len(users)} labels, None for no team")
+    labels = list(given)
+    if len(labels) != len(users):
+        raise InvalidInstance(f"teams[{by!r}] has {len(labels)} labels for {len(users)} users; give one each, or None")
+    position_of: dict[str, int] = {}
+    index = np.full(len(users), -1, dtype=np.intp)
+    for j, label in enumerate(labels):
+        if label is None or label != label:  # NaN in frames
+            continue
+        if not isinstance(label, str) or not label:
+            raise InvalidInstance(f"teams[{by!r}] of user {users[j]!r} is {label!r}; give a name, or None")
+        index[j] = position_of.setdefault(str(label), len(position_of))
+    return Labelling(tuple(position_of), index)
+
+
+def split_weights(weights: Float, team_weights: Mapping[str, float], members: Mapping[str, Indices]) -> Float:
+    """Users' weights, with each team's weight divided among its members in proportion to theirs.
+
+    Teams within teams come first, so that the members of a team always have its weight together.
+    """
+    if not team_weights:
+        return weights
+    out = np.array(weights, dtype=float)
+    for name in sorted(team_weights, key=lambda team: len(members[team])):
+        mine = members[name]
+        out[mine] *= team_weights[name] / out[mine].sum()
+    return out

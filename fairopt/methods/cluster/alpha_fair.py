@@ -39,7 +39,7 @@ def alpha_fair_on_servers_applies(program: Program) -> bool:
     """
     term = program.term
     known = term.is_smallest if term.alpha is None else SMALLEST_ALPHA <= term.alpha <= LARGEST_ALPHA
-    if not known or term.is_order:
+    if not known or term.is_order or not program.of_users:
         return False
     if program.low.any() and term.share.coefficients(program.instance).ndim == 2:
         return False
@@ -49,7 +49,7 @@ def alpha_fair_on_servers_applies(program: Program) -> bool:
 def prices_on_servers(program: Program) -> bool:
     """Whether the interior point applies: several servers, bounds only, users who can run, and few enough unknowns."""
     instance = program.instance
-    if program.empty or program.single or program.rest:
+    if program.empty or program.single or program.rest or not program.of_users:
         return False
     unknowns = min(instance.n_users, instance.n_servers * instance.n_resources)
     return unknowns <= LARGEST_SYSTEM and bool((program.most > 0).all() and (program.low < program.high).any())
@@ -71,7 +71,7 @@ def solve_alpha_fair_on_servers(program: Program, settings: Settings) -> Proposa
         else:
             weights = program.instance.weights
             groups, alpha, limits = weights / weights.sum(), fair, units.limits
-        found = None if settings.late else solve_by_responses(units, None if fair is None else groups, alpha)
+        found = None if settings.clock.late else solve_by_responses(units, None if fair is None else groups, alpha)
         if found is not None:
             answer = yield _proposal(units, *found, "solved", begun)
             if answer is not None and answer.ok:
@@ -94,9 +94,9 @@ def by_steps(
             if _impossible(units, point.prices):
                 infeasible.explain(units.program)
                 break
-            if point.done(DONE, EACH) or settings.late or not point.step():
+            if point.done(DONE, EACH) or settings.clock.late or not point.step():
                 break
-    status = "time limit reached" if settings.late else "solved"
+    status = "time limit reached" if settings.clock.late else "solved"
     return _proposal(units, point.parts, point.prices * unit, status, begun)
 
 

@@ -40,7 +40,7 @@ def orders_apply(program: Program) -> bool:
     """
     terms = program.objective.terms()
     sorting = [term.ranks for term in terms if term.ranks]
-    if len(sorting) != 1 or len(sorting[0]) == 1 or not program.objective.is_known:
+    if len(sorting) != 1 or len(sorting[0]) == 1 or not program.objective.is_known or not program.of_users:
         return False
     n = program.instance.n_users
     return bool(n * np.count_nonzero(np.diff(padded(sorting[0], n), append=0.0)) > ROWS)
@@ -139,10 +139,10 @@ class _Orders:
             excess = float((np.cumsum(multipliers[users]) - np.cumsum(self.groups.weights)).max())
             value = float(form.value)
             gains, best = value > best + NOISE * abs(best), max(best, value)
-            if excess <= CLOSE or k + 1 == PROGRAMS or self.settings.late:
+            if excess <= CLOSE or k + 1 == PROGRAMS or self.settings.clock.late:
                 attempt = replace(attempt, status=f"{attempt.status} ({k + 1} programs)")
                 yield Proposal("cone", cone.tasks(), Solved.of(cone, form, self.unit), attempt=attempt)
-                if excess <= CLOSE**2 or self.settings.late:
+                if excess <= CLOSE**2 or self.settings.clock.late:
                     return
             if gains:
                 self.orders.clear()

@@ -51,7 +51,7 @@ Solve = Callable[[Program], Answer]
 
 def parametric_applies(program: Program) -> bool:
     """Whether the objective is a `FairnessEfficiency` without an equivalent alpha-fair objective."""
-    return program.term.measure is not None and program.term.alpha is None
+    return program.term.measure is not None and program.term.alpha is None and program.of_users
 
 
 def only_parametric(program: Program) -> bool:
@@ -190,7 +190,7 @@ class _Search:
                 if stalled == STALLED:
                     break
                 before = min(gap, before)
-            if self.settings.late:
+            if self.settings.clock.late:
                 return "time limit reached"
             mean = float(np.clip(mean, self.least * (1 + end), self.most * (1 - end)))
             if mean in solved:
@@ -301,7 +301,7 @@ class _ServerSearch(_PriceSearch):
         """Solve at the mean, or nearer to a solved one: near an end prices may exceed the range of floats."""
         status = super().solve(mean, gap)
         for _ in range(HALVINGS):
-            if status == "optimal" or mean is None or self.settings.late:
+            if status == "optimal" or mean is None or self.settings.clock.late:
                 break
             solved = np.array([*self.slopes] or [self.least])
             mean = 0.5 * (mean + float(solved[np.abs(solved - mean).argmin()]))

@@ -735,7 +735,7 @@ def test_pools_on_which_a_user_has_nothing_of_the_share_are_not_drawn() -> None:
 
     def look(instance: fo.Instance) -> fo.Allocation:
         seen.append(instance)
-        return HOURS.allocate(instance)
+        return fo.DRF().allocate(instance)
 
     assert audit(Changed("looked", look), ["si"], share=fo.ResourceShare(0), max_examples=60)["si"].instances == 60
     drawn = [instance for instance in seen if instance.n_users > 2]

@@ -62,6 +62,20 @@ def parse_constraint(text: str) -> constraints.Constraint:
     return value
 
 
+def parse_share(text: str) -> shares.Share:
+    """A share from text such as ``KDominantShare(2)``; `InvalidBlock` for anything else.
+
+    Examples
+    --------
+    >>> parse_share("ResourceShare('gpu')")
+    ResourceShare('gpu')
+    """
+    value = _read(text, "ThroughputShare()")
+    if not isinstance(value, shares.Share):
+        raise InvalidBlock(f"{_cut(text)!r} is not a share; write one such as ThroughputShare() or DominantShare()")
+    return value
+
+
 def mechanism_or_text(text: str) -> Any:
     """The mechanism of a repr, or the text itself if it is not made of fairopt's blocks only."""
     try:

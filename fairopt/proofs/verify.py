@@ -407,6 +407,7 @@ PARAMETERS: dict[str, tuple[str, ...]] = {
     "Tasks": (),
     "DominantShare": (),
     "StandAloneShare": (),
+    "ThroughputShare": (),
     "PNormShare": ("p",),
     "ResourceShare": ("resource",),
     "KDominantShare": ("k", "rank_weights", "short"),
@@ -423,7 +424,15 @@ PARAMETERS: dict[str, tuple[str, ...]] = {
     "GlobalAggregateResource": ("units", "over"),
     "AtMostRequested": (),
 }
-SHARES = ("Tasks", "DominantShare", "StandAloneShare", "PNormShare", "ResourceShare", "KDominantShare")
+SHARES = (
+    "Tasks",
+    "DominantShare",
+    "StandAloneShare",
+    "ThroughputShare",
+    "PNormShare",
+    "ResourceShare",
+    "KDominantShare",
+)
 OBJECTIVES = ("Total", "MaxMin", "Leximin", "AlphaFair", "OrderedWeighted", "FairnessEfficiency", "WeightedLog")
 
 
@@ -515,11 +524,14 @@ class Cluster:
         self.room = [[c * q for c in row] for row, q in zip(self.capacities, self.counts, strict=True)]
         self.weights = numbers(instance["weights"], "weights", n)
         self.limits = [None if t is None else number(t, "task_limits", 0) for t in instance["task_limits"]]
+        rates = instance.get("rates")
+        self.rates: Table | None = None if rates is None else numbers(rates, "rates", n, servers)
         self.tasks: Table = numbers(data["tasks_by_server"], "tasks_by_server", n, servers)
         self.tangents_at = self.tasks  # where tangents are taken
         needs = [d for rows in self.demands for row in rows for d in row]
         has = [c for row in self.capacities for c in row]
-        for what, values in {"demands": needs, "weights": self.weights, "capacities": has}.items():
+        speeds = [r for row in self.rates or () for r in row]
+        for what, values in {"demands": needs, "weights": self.weights, "capacities": has, "rates": speeds}.items():
             if any(v < 0 for v in values):
                 raise Fault(f"{what} hold a negative number")
         if len(self.limits) != n or any(w == 0 for w in self.weights) or self.counts != instance["counts"]:
@@ -641,7 +653,7 @@ class Cluster:
             return exact, exact
         if share.name not in PARAMETERS:
             raise CannotCheck(f"the coefficients of {share.text} are not in the file")
-        rows = range(self.servers if self.by_server else 1)
+        rows = range(self.servers if self.by_server or share.name == "ThroughputShare" else 1)
         found = [[self._one(share, j, s) for s in rows] * (self.servers // len(rows)) for j in range(self.n)]
         below, above = ([[c[k] if isinstance(c, Between) else c for c in row] for row in found] for k in (0, 1))
         return below, above
@@ -652,6 +664,8 @@ class Cluster:
             return ONE
         if share.name == "StandAloneShare":
             return 1 / exact_sum(self.tasks_alone(j, t) or ZERO for t in range(self.servers))
+        if share.name == "ThroughputShare":
+            return self._throughput(j, s)
         ratios = [d / c if c else ZERO for d, c in zip(self.demands[j][s], self.capacity, strict=True)]
         if share.name == "ResourceShare":
             return ratios[self.resource(share.given["resource"])]
@@ -679,6 +693,14 @@ class Cluster:
         if len(ranks) < k or min(ranks) <= 0:
             raise Fault(f"{share.text} needs a positive weight for each rank")
         return math.prod(ratios[:k] + ranks[:k], start=ONE)
+
+    def _throughput(self, j: int, s: int) -> Fraction:
+        """The rate of a user on a server over its throughput on an equal part of all servers, cut at its limit."""
+        rates = [ONE] * self.servers if self.rates is None else self.rates[j]
+        alone = {t: self.tasks_alone(j, t) or ZERO for t in self.open[j]}
+        limit, hours = self.limits[j], exact_sum(alone.values())
+        cut = min(ONE, limit * exact_sum(self.weights) / (self.weights[j] * hours)) if limit else ONE
+        return self.n * rates[s] / (cut * exact_sum(rates[t] * tasks for t, tasks in alone.items()))
 
     def same_on_servers(self, share: Block) -> bool:
         """Whether each user's share of a task is the same on all of its servers."""
@@ -902,7 +924,8 @@ def row_excess(cluster: Cluster, row: Row) -> tuple[Fraction, Fraction]:
 def entries(instance: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
     """The instance of `Instance.to_dict` in a canonical form: an entry per resource, server and user, sorted by label.
 
-    A user's eligible servers are those that offer all it needs. Demands that are equal on all of them appear once.
+    A user's eligible servers are those that offer all it needs; rates are those on them. Demands that are equal on all
+    of them appear once.
     """
     names, servers = instance["resources"], instance["servers"]
     in_order = sorted(range(len(servers)), key=servers.__getitem__)
@@ -932,6 +955,8 @@ def entries(instance: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]
         for s in runs[:1] if same else runs:
             where = "" if same else f" on {servers[s]!r}"
             fields |= {f"demand of {name!r}{where}": plain(d) for name, d in zip(names, by_server[s], strict=True)}
+        if instance.get("rates") is not None:
+            fields |= {f"rate on {servers[s]!r}": plain(instance["rates"][j][s]) for s in runs}
         yield f"user {instance['users'][j]!r}", fields
 
 
@@ -2159,6 +2184,7 @@ INSTANCE = (
     "task_limits",
     "eligible",
     "counts",
+    "rates",
 )
 FORMATS = ("fairopt.allocation/3", "fairopt.allocation/2", "fairopt.allocation/1")
 

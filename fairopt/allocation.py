@@ -329,15 +329,17 @@ class Allocation:
         }
 
     def to_frame(self, by: str = "user") -> pd.DataFrame:
-        """A pandas frame with one row per user, per server, or per user and server.
+        """A pandas frame with one row per user, per team, per server, or per user and server.
 
         Parameters
         ----------
-        by : {"user", "server", "placement"}, default "user"
+        by : {"user", "server", "placement"} or a label of users, default "user"
             The rows, with these columns:
 
             * ``user``: ``weight``, ``task limit``, ``tasks``, ``share`` (the objective's first), ``dominant share``,
               the units held of each resource, and ``share of <resource>``, the fraction of its total capacity;
+            * a label, such as ``team``: ``users`` (the number of members), ``weight``, ``dominant share`` of what they
+              hold together, the units held and ``share of <resource>``;
             * ``server``: ``type`` (if the instance has types), ``servers`` (the count), ``tasks``, the units held,
               ``capacity of <resource>``, ``used <resource>`` (the fraction held), ``price of <resource>`` if known, and
               ``price of <resource>, one less`` if `prices_left` differ;

@@ -83,6 +83,9 @@ class Teams(Mapping[str, "tuple[str | None, ...]"]):
         named = np.array([*names, None], dtype=object)
         return tuple(named[of_user])
 
+    def __contains__(self, by: object) -> bool:
+        return by in self._labellings
+
     def __iter__(self) -> Iterator[str]:
         return iter(self._labellings)
 

@@ -256,6 +256,8 @@ def compare(
             if result.allocations and instance.n_users <= FEW_USERS:
                 console.print("")
                 console.print(result.tasks_table())
+            for table in result.team_tables():
+                console.print(table)
             by_type = result.server_type_tables()
             for table in by_type:
                 console.print(table)

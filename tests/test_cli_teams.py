@@ -58,8 +58,10 @@ def test_drf_is_the_default_where_each_team_has_one_user(run, tmp_path):
 
 def test_policies_of_users_say_so_where_a_team_has_several(run):
     result = run("compare", "c", "--teams", "org,team", "-p", "drf", "-p", "hdrf", "-p", "most-tasks")
-    note = "note: DRF compares the 4 users, and not their teams: a team's weight is divided among its members"
+    note = "note: DRF compares the 4 users, and not their teams; --policy hdrf compares teams"
     assert note in result.stderr and result.stderr.count("compares the") == 1
+    result = run("solve", "c", "--teams", "org,team", "-p", "nash", "--weight", "vision=2")
+    assert "not their teams, whose weights are divided among their members; --policy" in result.stderr
 
 
 def test_totals_of_teams_are_printed_and_in_json(run):
@@ -95,7 +97,16 @@ def test_weights_and_guarantees_take_names_of_teams(run):
     told = solved(run("solve", "c", "--json", "--teams", "org,team", "--weight", "vision=3"))
     gpus = {name: team["units"]["gpu"] for name, team in told["teams"]["team"].items()}
     assert gpus["vision"] == pytest.approx(3 * gpus["nlp"], rel=1e-6)
-    given = ("--guarantee", "vision=gpu:16", "--guarantee", "vision=cpu:8", "--guarantee", "site=10", "--limit", "site=50")
+    given = (
+        "--guarantee",
+        "vision=gpu:16",
+        "--guarantee",
+        "vision=cpu:8",
+        "--guarantee",
+        "site=10",
+        "--limit",
+        "site=50",
+    )
     assert run("convert", "c", "out.json", "--teams", "org,team", "--weight", "ml=2", *given).exit_code == 0
     instance = fo.read("out.json")
     assert instance.team_guarantees == {"vision": {"gpu": 16, "cpu": 8}}

@@ -145,13 +145,9 @@ def say_compared(mechanisms: Mapping[str, Any], instance: Instance) -> None:
     """Say which policies compare users and not their teams, if a team has several."""
     names = [name for name, mechanism in mechanisms.items() if _compares_users(mechanism)]
     if names and instance.teams.mixed:
-        these = f"{comparison.listed(names)} compare{'s' * (len(names) == 1)}"
-        say_notes(
-            [
-                f"{these} the {instance.n_users:,} users, and not their teams: a team's weight is divided among its "
-                f"members; --policy {OF_TEAMS} compares teams"
-            ]
-        )
+        these = f"{comparison.listed(names)} compare{'s' * (len(names) == 1)} the {instance.n_users:,} users"
+        divided = ", whose weights are divided among their members" * bool(instance.team_weights)
+        say_notes([f"{these}, and not their teams{divided}; --policy {OF_TEAMS} compares teams"])
 
 
 def _compares_users(mechanism: Any) -> bool:

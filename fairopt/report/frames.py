@@ -74,16 +74,13 @@ def csv_lines(header: Iterable[str], rows: Iterable[Iterable[Any]]) -> str:
 def by_user(allocation: Allocation) -> dict[str, Any]:
     """Columns with a row per user; see `Allocation.to_frame`."""
     instance, held = allocation.instance, held_units(allocation)
-    out = FrameColumns(
-        {
-            "user": instance.users,
-            "weight": instance.weights,
-            "task limit": instance.task_limits,
-            "tasks": allocation.tasks,
-            "share": allocation.shares,
-            "dominant share": allocation.share(DominantShare()),
-        }
-    )
+    out = FrameColumns({"user": instance.users})
+    for by in instance.teams:
+        out.add(by, instance.teams[by])
+    out |= {"weight": instance.weights, "task limit": instance.task_limits}
+    if instance.guarantees.any():
+        out["guarantee"] = instance.guarantees
+    out |= {"tasks": allocation.tasks, "share": allocation.shares, "dominant share": allocation.share(DominantShare())}
     out.add_each(instance.resource_titles, held)
     if allocation.given_bundles is not None:
         needed = np.einsum("js,jsi->ji", allocation.tasks_by_server, instance.per_server_demands)

@@ -143,6 +143,8 @@ def allocation_tables(allocation: Allocation) -> list[Table]:
         about.append(Column("limit", numbers(limits[chosen])))
     if (instance.weights != 1).any():
         about.append(Column("weight", numbers(instance.weights[chosen])))
+    if instance.guarantees.any():
+        about.append(Column("guarantee", numbers(instance.guarantees[chosen])))
     about.append(Column("dominant share (%)", numbers(100 * dominant[chosen])))
     held = held_units(allocation, chosen)
     units = [Column(r, numbers(held[:, i])) for i, r in enumerate(shortened(instance.resource_titles))]
@@ -164,9 +166,14 @@ def _teams_table(allocation: Allocation, by: str) -> Table:
     if (sums.weights != 1).any():
         about.append(Column("weight", numbers(sums.weights[chosen])))
     about.append(Column("dominant share (%)", numbers(100 * sums.dominant[chosen])))
-    units = [
-        Column(r, numbers(sums.units[chosen, i])) for i, r in enumerate(shortened(allocation.instance.resource_titles))
-    ]
+    units, floors = list[Column](), allocation.instance.team_guarantees
+    for i, (name, title) in enumerate(
+        zip(allocation.instance.resources, shortened(allocation.instance.resource_titles), strict=True)
+    ):
+        units.append(Column(title, numbers(sums.units[chosen, i])))
+        given = [floors.get(sums.names[t], {}).get(name, 0.0) for t in chosen]
+        if any(given):
+            units.append(Column(f"guaranteed {title}", numbers(given)))
     fewer = f" ({len(chosen)} of {len(sums.names):,})" if len(chosen) < len(sums.names) else ""
     names = Column(by + fewer, shortened([sums.names[t] for t in chosen]), right=False)
     return Table(f"Sum of each {by}", names, [about, units])
@@ -179,9 +186,16 @@ def instance_tables(instance: Instance) -> list[Table]:
     first = instance.eligible[users].argmax(axis=1)
     demands = instance.per_server_demands[users, first]
     titles = shortened(instance.resource_titles)
-    about = [Column("weight", numbers(instance.weights[users]))] if (instance.weights != 1).any() else []
+    about = [
+        Column(by, shortened([instance.teams[by][j] or "-" for j in users]), right=False)
+        for by in instance.teams.outermost_first
+    ]
+    if (instance.weights != 1).any():
+        about.append(Column("weight", numbers(instance.weights[users])))
     if np.isfinite(instance.task_limits).any():
         about.append(Column("limit", numbers(instance.task_limits[users])))
+    if instance.guarantees.any():
+        about.append(Column("guarantee", numbers(instance.guarantees[users])))
     if not instance._everywhere:
         about.append(Column("servers", [f"{n:,}" for n in (instance.eligible[users] @ instance.counts).tolist()]))
     title = "One task of each user" + (", on its first server" if instance.demands.ndim == 3 else "")

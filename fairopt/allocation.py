@@ -376,7 +376,8 @@ class Allocation:
         Parameters
         ----------
         kind : str, default "shares"
-            ``shares`` of each resource by user (as in Figs. 2 and 7 of Jiang and Wu 2021); sorted ``dominant`` shares;
+            ``shares`` of each resource by user (as in Figs. 2 and 7 of Jiang and Wu 2021); sorted ``dominant`` shares
+            (both by team if a team has several users);
             ``utilisation`` or ``prices`` by class of servers; the ``envy`` matrix; ``demands`` in the plane of two
             resources; the ``region`` of tasks that two users can run (as in Fig. 2 of Joe-Wong et al. 2013); tasks and
             utilisation by ``types`` of server.

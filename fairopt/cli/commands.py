@@ -220,7 +220,7 @@ def compare(
     integral: Integral = False,
     rounded: Rounded = False,
     plot: Annotated[
-        Path | None, typer.Option(help="Draw the shares of each resource by user to a .png, .pdf or .svg file.")
+        Path | None, typer.Option(help="Draw the shares of each resource by user or team to a .png, .pdf or .svg file.")
     ] = None,
     plot_types: Annotated[
         Path | None,

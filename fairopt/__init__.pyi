@@ -31,6 +31,8 @@ from fairopt.blocks.shares import ResourceShare as ResourceShare
 from fairopt.blocks.shares import Share as Share
 from fairopt.blocks.shares import StandAloneShare as StandAloneShare
 from fairopt.blocks.shares import Tasks as Tasks
+from fairopt.blocks.teams import OfTeam as OfTeam
+from fairopt.blocks.teams import Surplus as Surplus
 from fairopt.certificate import Certificate as Certificate
 from fairopt.datasets import read as read
 from fairopt.derivatives.sensitivity import sensitivity as sensitivity

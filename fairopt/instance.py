@@ -812,7 +812,8 @@ class Instance:
         value = by_label(value)
         if not isinstance(value, Mapping):
             return value, {}
-        of_users, of_teams = self.teams.split(value, self._position, name)
+        whole = self if self._parent is None else self._parent[0]  # so that left-out users are known
+        of_users, of_teams = whole.teams.split(value, whole._position, name)
         if isinstance(value, validation.Changes):
             of_users = validation.Changes(of_users, value.before)
         return of_users, of_teams

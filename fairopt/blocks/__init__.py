@@ -4,6 +4,8 @@ Users find these names at the top of `fairopt`; `Marginal` is here. The files:
 
 * `base`: the base class of blocks, frozen dataclasses whose repr can be pasted back.
 * `shares`: coefficients of users' shares, such as the dominant share.
+* `numbers`: what objectives compare, of users or of teams. `teams`: shares of teams, and what is above a base.
+* `guarantees`: guarantees as constraints.
 * `normal_form`: objectives as sums of terms; each kind of term has its value, expression, bound and derivatives.
 * `form`: terms on an instance as numbers: concave functions of each user's share, and sorted shares.
 * `algebra`: the base class of objectives; sums, multiples, tiers, and objectives bounded from below.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -13,7 +14,7 @@ from fairopt.blocks.bundle_model import tasks_within
 from fairopt.blocks.model import Model, Pairs, Point
 from fairopt.blocks.rows import LEAST, Rows
 from fairopt.blocks.shares import DominantShare, Share, best_server, require_share
-from fairopt.errors import Infeasible, InvalidBlock
+from fairopt.errors import Infeasible, InvalidBlock, InvalidInstance, nearest
 from fairopt.instance import Instance
 from fairopt.runtime.lazy import cp, sp
 
@@ -146,6 +147,19 @@ class _Bound(Constraint):
         self._box(instance)
 
 
+def by_name(given: Any, name: str, labels: Sequence[str], default: float) -> Float:
+    """A scalar, an array or a dict by label as an array, one number per label."""
+    if isinstance(given, Mapping):
+        for label in given:
+            if label not in labels:
+                raise InvalidInstance(f"{name} names an unknown team {label!r}; {nearest(label, labels)}")
+        return np.array([given.get(label, default) for label in labels], dtype=float)
+    array = np.asarray(given, dtype=float)
+    if array.shape not in ((), (len(labels),)):
+        raise InvalidInstance(f"{name} has shape {array.shape}; give a scalar, ({len(labels)},) or a dict by team")
+    return np.array(np.broadcast_to(array, (len(labels),)))
+
+
 def _between(values: sp.csr_array, low: Float, high: Float, counted: sp.csr_array) -> dict[str, Rows]:
     """Bounds of shape (n_users,) on values by user; an upper bound of 0 applies to the tasks ``counted``."""
     from_below, zero = np.flatnonzero(low >= LEAST), np.flatnonzero(high < LEAST)
@@ -222,14 +236,36 @@ class _ShareBound(Constraint):
         object.__setattr__(self, "level", per_user_parameter(self.level, type(self).__name__))
 
     def _levels(self, instance: Instance, default: float) -> Float:
-        return instance.per_user(as_given(self.level), type(self).__name__, default=default)
+        """The bound of each number: of each user, or of each team of `OfTeam`."""
+        given, name = as_given(self.level), type(self).__name__
+        if not self.share._is_plain and len(self.share._names(instance)) != instance.n_users:
+            return by_name(given, name, self.share._names(instance), default)
+        return instance.per_user(instance._by_user_or_team(given, name)[0], name, default=default)
+
+    def _of_teams(self, instance: Instance) -> list[tuple[Indices, float]]:
+        """Bounds on the sum of the shares of a team, given by its name: its members, and the bound."""
+        if not self.share._is_plain:
+            return []
+        of_teams = instance._by_user_or_team(as_given(self.level), type(self).__name__)[1]
+        members = instance.teams.names if of_teams else {}
+        return [(members[team], float(level)) for team, level in of_teams.items() if team in members]
+
+    def _team_rows(self, pairs: Pairs, sign: float) -> dict[str, Rows]:
+        """The bounds on teams as rows."""
+        found = self._of_teams(pairs.instance)
+        if not found:
+            return {}
+        values = pairs.share(self.share)
+        sums = sp.csr_array([np.isin(np.arange(pairs.instance.n_users), members) for members, _ in found], dtype=float)
+        return {"of teams": Rows(sign * (sums @ values), sign * np.array([level for _, level in found]))}
 
     def _always_zero(self, instance: Instance) -> NDArray[np.bool_]:
-        """The users whose share is zero wherever they are eligible, shape (n_users,)."""
-        return best_server(self.share.coefficients(instance), instance) <= 0
+        """The users or teams whose share is zero wherever they are eligible."""
+        numbers = self.share._numbers(instance)
+        return numbers.sums(best_server(numbers.per_task, instance)) <= 0
 
     def check(self, instance: Instance) -> None:
-        self.share.coefficients(instance)
+        self.share._numbers(instance)
         self._levels(instance, 0.0)
 
 
@@ -254,6 +290,8 @@ class MinShare(_ShareBound):
     """
 
     def bounds(self, instance: Instance) -> tuple[Float, Float] | None:
+        if not self.share._is_plain or self._of_teams(instance):
+            return None
         c, least = self.share.coefficients(instance), self.least(instance)
         if c.ndim == 2:
             return None
@@ -261,7 +299,7 @@ class MinShare(_ShareBound):
         return out, np.full(instance.n_users, np.inf)
 
     def least(self, instance: Instance) -> Float:
-        """The lower bound on the share of each user, shape (n_users,)."""
+        """The lower bound on the share of each user, shape (n_users,), or of each team."""
         return self._levels(instance, 0.0)
 
     def check(self, instance: Instance) -> None:
@@ -270,15 +308,19 @@ class MinShare(_ShareBound):
         never = np.flatnonzero((least > 0) & self._always_zero(instance))
         if len(never):
             j = int(never[0])
+            kind = "user" if self.share._numbers(instance).of_user is None else "team"
             raise Infeasible(
-                f"`{self}` requires {least[j]:.4g} for user {instance.users[j]!r}, whose {self.share} is always "
-                f"zero: {self.share.why_zero(instance, j)}",
+                f"`{self}` requires {least[j]:.4g} for {kind} {self.share._names(instance)[j]!r}, whose {self.share} "
+                f"is always zero: {self.share.why_zero(instance, j)}",
                 (f"`{self}`",),
             )
 
     def rows(self, pairs: Pairs) -> dict[str, Rows]:
-        level = self.least(pairs.instance)
-        return _between(pairs.share(self.share), level, np.full(len(level), np.inf), pairs.totals)
+        numbers, level = self.share._numbers(pairs.instance), self.least(pairs.instance)
+        if numbers.base is not None:
+            level = level + numbers.base
+        rows = _between(pairs.share(self.share), level, np.full(len(level), np.inf), pairs.totals)
+        return rows | self._team_rows(pairs, -1.0)
 
 
 @dataclass(frozen=True, repr=False)
@@ -302,20 +344,22 @@ class MaxShare(_ShareBound):
     """
 
     def bounds(self, instance: Instance) -> tuple[Float, Float] | None:
+        if not self.share._is_plain or self._of_teams(instance):
+            return None
         c, most = self.share.coefficients(instance), self.most(instance)
         if c.ndim == 2:
             return None
         return np.zeros(instance.n_users), np.divide(most, c, out=np.full(len(c), np.inf), where=c > 0)
 
     def most(self, instance: Instance) -> Float:
-        """The upper bound on the share of each user, shape (n_users,); infinite for a user whose share is always
-        zero.
-        """
+        """The upper bound on the share of each user, shape (n_users,), or team; infinite if it is always zero."""
         return np.where(self._always_zero(instance), np.inf, self._levels(instance, np.inf))
 
     def rows(self, pairs: Pairs) -> dict[str, Rows]:
-        most, values = self.most(pairs.instance), pairs.share(self.share)
-        return _between(values, np.zeros(len(most)), most, values.sign())
+        numbers, most, values = self.share._numbers(pairs.instance), self.most(pairs.instance), pairs.share(self.share)
+        if numbers.base is not None:
+            most = most + numbers.base
+        return _between(values, np.zeros(len(most)), most, values.sign()) | self._team_rows(pairs, 1.0)
 
 
 @dataclass(frozen=True, repr=False)
@@ -508,10 +552,12 @@ class EqualShares(Constraint):
 
     def rows(self, pairs: Pairs) -> dict[str, Rows]:
         z = pairs.relative_share(self.share)
-        return {"equal": Rows(z[1:] - z[:-1], equal=True, unit=pairs.level(self.share))}
+        numbers = self.share._numbers(pairs.instance)
+        right = 0.0 if numbers.base is None else np.diff(numbers.base / numbers.weights)
+        return {"equal": Rows(z[1:] - z[:-1], right, equal=True, unit=pairs.level(self.share))}
 
     def check(self, instance: Instance) -> None:
-        self.share.coefficients(instance, levelled=True)
+        self.share._numbers(instance, levelled=True)
 
 
 @dataclass(frozen=True, repr=False)

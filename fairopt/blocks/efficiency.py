@@ -165,7 +165,7 @@ class Plane(Kind):
         """``a log M_q + (l - a) log S`` of relative shares, the logarithm of the measure (Proposition 3.8)."""
         measure = self.measure
         measure.require_concave()
-        w, q, a = model.weights, 1 - measure.beta, measure.threshold
+        w, q, a = model.weights_of(share), 1 - measure.beta, measure.threshold
         parts = []
         if q:
             u, factor = model.split_share(share)
@@ -185,19 +185,19 @@ class Plane(Kind):
     def value(self, share: Share, point: Point) -> float:
         s, measure = point.share(share)[None], self.measure
         with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
-            logs = log_fairness(s, point.weights, measure.beta)[0] + measure.lam * log_total(s)[0]
+            logs = log_fairness(s, point.weights_of(share), measure.beta)[0] + measure.lam * log_total(s)[0]
             return float((1 if measure.beta <= 1 else -1) * np.exp(logs[0]))
 
     def majorant(self, share: Share, point: Point) -> Form | None:
         """An upper bound on the logarithm of the measure, tight at the point (Bound 7.2)."""
         measure = self.measure
-        level, w, q, a = point.level(share), point.weights, 1 - measure.beta, measure.threshold
-        relative = per_weight(share, point.instance, level)
+        level, w, q, a = point.level(share), point.weights_of(share), 1 - measure.beta, measure.threshold
+        relative, numbers = per_weight(share, point.instance, level)
         z = point.share(share) / (w * level)
         total = float(w @ z)
         extra = measure.emphasis - a
         # log S <= log S0 - 1 + S / S0
-        powers = [Curve(relative, extra * w / total, 0.0)] if extra > 0 else []
+        powers = [Curve(relative, extra * w / total, 0.0, numbers)] if extra > 0 else []
         constant = extra * (np.log(total) - 1.0 + w.sum() / total)
         if q < 0:  # log-sum-exp >= mixture plus entropy
             with np.errstate(divide="ignore"):
@@ -206,11 +206,11 @@ class Plane(Kind):
             pi /= pi.sum()
             some = pi > 0
             entropy = float((pi[some] * (np.log(w[some]) - np.log(pi[some]))).sum())
-            powers.append(Curve(relative, a * pi, 1.0))
+            powers.append(Curve(relative, a * pi, 1.0, numbers))
             constant += a / q * entropy
         else:  # log P <= log P0 - 1 + P / P0
             p0 = float(w @ z**q)
-            powers.append(Curve(relative, a * w / p0, measure.beta))
+            powers.append(Curve(relative, a * w / p0, measure.beta, numbers))
             constant += a / q * (np.log(p0) - 1.0 + w.sum() / p0)
         return Form(curves=tuple(powers), constant=float(constant))
 

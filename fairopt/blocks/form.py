@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fairopt.blocks.numbers import Numbers
 from fairopt.blocks.powers import boxcox
 from fairopt.blocks.ranked import best_levels, majorised, mixture_at, padded
 
@@ -30,6 +31,11 @@ class Curve:
     c: Float
     factor: Float
     alpha: float
+    numbers: Numbers | None = None  # what it is of, if not of users; then `factor` has one entry for each
+
+    def at(self, point: Any) -> Float:
+        """The numbers that it is of at a point."""
+        return numbers_at(self, point)
 
     def values(self, share: Float) -> Float:
         """Terms at shares ``c_j x_j``, shape (n_users,)."""
@@ -57,6 +63,11 @@ class Sorted:
     c: Float
     v: tuple[float, ...]
     factor: float
+    numbers: Numbers | None = None  # what is sorted, if not shares of users
+
+    def at(self, point: Any) -> Float:
+        """The numbers that are sorted at a point."""
+        return numbers_at(self, point)
 
     def value(self, share: Float) -> float:
         """The term at shares ``c_j x_j``."""
@@ -127,8 +138,18 @@ class Form:
 
     def value(self, point: Any) -> float:
         """The value at a point, without unit and shift."""
-        curves = sum(float(curve.values(shares_at(curve.c, point)).sum()) for curve in self.curves)
-        return float(curves + sum(r.value(shares_at(r.c, point)) for r in self.ranked) + self.constant)
+        curves = sum(float(curve.values(curve.at(point)).sum()) for curve in self.curves)
+        return float(curves + sum(r.value(r.at(point)) for r in self.ranked) + self.constant)
+
+    @property
+    def of_users(self) -> bool:
+        """Whether all terms are of shares of users, not of teams or above a base."""
+        return all(curve.numbers is None for curve in self.curves) and all(r.numbers is None for r in self.ranked)
+
+
+def numbers_at(term: Curve | Sorted, point: Any) -> Float:
+    """The numbers that a term is of, at a point."""
+    return shares_at(term.c, point) if term.numbers is None else term.numbers.at(point)
 
 
 def shares_at(c: Float, point: Any) -> Float:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fairopt.blocks.numbers import Numbers
 from fairopt.blocks.shares import Share, best_server, require_share
 from fairopt.errors import OutOfDomain
 from fairopt.instance import Instance
@@ -65,17 +66,25 @@ class _View:
         """Entitlements, shape (n_users,)."""
         return self.instance.weights
 
+    def weights_of(self, share: Share) -> Float:
+        """The weights of what objectives of a share compare: of users, or of teams."""
+        return self.weights if share._is_plain else share._numbers(self.instance).weights
+
     def level(self, share: Share) -> float:
         """An estimate of the max-min level of a share, the unit in which objectives are solved.
 
         Exact on one pool without task limits, an upper bound otherwise. `OutOfDomain` if it is not in `LEVELS`.
         """
-        level = self.instance._common_level(best_server(share.coefficients(self.instance), self.instance))
-        return require_level(level, share, self.instance)
+        if share._is_plain:
+            level = self.instance._common_level(best_server(share.coefficients(self.instance), self.instance))
+            return require_level(level, share, self.instance)
+        numbers = share._numbers(self.instance)
+        level = self.instance._common_level(best_server(numbers.per_task, self.instance), numbers.weights_of_users)
+        return require_level(level, share)
 
     def unweighted_level(self, share: Share) -> float:
         """The same with all weights 1, the unit of sums of shares."""
-        c = best_server(share.coefficients(self.instance), self.instance)
+        c = best_server(share._numbers(self.instance).per_task, self.instance)
         return self.instance._common_level(c, np.ones(self.instance.n_users))
 
 
@@ -126,6 +135,11 @@ class Pairs(_View):
         out[self.user, self.server] = by_pair
         return out
 
+    def by_number(self, per_pair: Float, numbers: Numbers) -> sp.csr_array:
+        """The matrix that sums values per task, (n_pairs,), times tasks by number: shape (n_numbers, n_pairs)."""
+        p = len(self)
+        return sp.csr_array((per_pair, (numbers.of_pairs(self), np.arange(p))), shape=(len(numbers), p))
+
     def by_user(self, per_pair: Float) -> sp.csr_array:
         """The matrix that sums values per task, (n_pairs,), times tasks by user: shape (n_users, n_pairs)."""
         p = len(self)
@@ -137,13 +151,17 @@ class Pairs(_View):
         return self.by_user(np.ones(len(self)))
 
     def share(self, block: Share) -> sp.csr_array:
-        """The matrix that gives shares by user, shape (n_users, n_pairs)."""
+        """The matrix that gives shares by user or team, without bases, shape (n_numbers, n_pairs)."""
         require_share(block, "pairs.share(share)")
-        return self.by_user(self.of(block.coefficients(self.instance)))
+        numbers = block._numbers(self.instance)
+        return self.by_number(self.of(numbers.per_task), numbers)
 
     def relative_share(self, block: Share) -> sp.csr_array:
-        """The matrix that gives shares per weight by user, shape (n_users, n_pairs); shares must be positive."""
-        return self.by_user(self.of(block.coefficients(self.instance, levelled=True)) / self.weights[self.user])
+        """The matrix that gives shares per weight, without bases, shape (n_numbers, n_pairs); shares must be
+        positive.
+        """
+        numbers = block._numbers(self.instance, levelled=True)
+        return self.by_number(self.of(numbers.per_task) / numbers.weights[numbers.of_pairs(self)], numbers)
 
     @cached_property
     def loads(self) -> Any:
@@ -188,9 +206,8 @@ class Point(_View):
         return self.instance.per_server_demands * self.tasks_by_server[:, :, None]
 
     def share(self, block: Share) -> Float:
-        """Shares of each user, shape (n_users,)."""
-        c = block.coefficients(self.instance)
-        return c * self.tasks if c.ndim == 1 else (np.where(self.instance.eligible, c, 0) * self.tasks_by_server).sum(1)
+        """Shares of each user, shape (n_users,), or of each team."""
+        return block._numbers(self.instance).at(self)
 
     def scaled(self, factor: float) -> Point:
         """The point with all tasks multiplied by a factor."""
@@ -311,17 +328,32 @@ class Model(_View):
         return sp.csr_array((kept, (loads.row, loads.col)), shape=loads.shape) @ self.unknowns
 
     def share(self, block: Share) -> cp.Expression:
-        """Shares of each user, shape (n_users,)."""
+        """Shares of each user, shape (n_users,), or of each team."""
         require_share(block, "model.share(share)")
-        return self.sum_by_user(self.pairs.of(block.coefficients(self.instance)))
+        if block._is_plain:
+            return self.sum_by_user(self.pairs.of(block.coefficients(self.instance)))
+        return self._above(block._numbers(self.instance), 1.0)
+
+    def _above(self, numbers: Numbers, unit: Float | float) -> cp.Expression:
+        """Numbers in a unit."""
+        unit = np.broadcast_to(unit, (len(numbers),))
+        per_pair = self.pairs.of(numbers.per_task) * self.scale / unit[numbers.of_pairs(self.pairs)]
+        total = self.pairs.by_number(per_pair, numbers) @ self.unknowns
+        return total if numbers.base is None else total - numbers.base / unit
 
     def relative_share(self, block: Share) -> cp.Expression:
         """Shares per weight in units of their max-min level, hence near 1."""
+        if not block._is_plain:
+            numbers = block._numbers(self.instance, levelled=True)
+            return self._above(numbers, numbers.weights * self.level(block))
         per_pair = self.pairs.of(block.coefficients(self.instance, levelled=True)) / self.weights[self.pairs.user]
         return self.sum_by_user(per_pair / self.level(block))
 
     def split_share(self, block: Share) -> tuple[cp.Expression, Float]:
         """`relative_share` as (expression near 1, factor by user), for logarithms and powers."""
+        if not block._is_plain:
+            relative = self.relative_share(block)
+            return relative, np.ones(relative.shape)
         instance = self.instance
         c = block.coefficients(instance, levelled=True)
         per_unit = best_server(c, instance) * self.scale[self.pairs.first]

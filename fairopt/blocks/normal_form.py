@@ -17,6 +17,7 @@ from fairopt.blocks.base import is_ours
 from fairopt.blocks.form import Curve, Form, Sorted, ratio_gap
 from fairopt.blocks.marginal import Marginal, PowerMarginal
 from fairopt.blocks.model import Model, Point
+from fairopt.blocks.numbers import Numbers
 from fairopt.blocks.powers import log_inverse_boxcox, log_sum_exp
 from fairopt.blocks.shares import Share
 from fairopt.blocks.sorting import sorted_from_below
@@ -215,12 +216,14 @@ class Linear(Kind):
 
     def majorant(self, share: Share, point: Point) -> Form:
         """The sum itself."""
-        n, level = point.instance.n_users, point.unweighted_level(share)
-        relative = share.coefficients(point.instance) / level
-        return Form(curves=(Curve(relative, np.ones(n), 0.0),), constant=float(n), unit=level)
+        level, numbers = point.unweighted_level(share), share._numbers(point.instance)
+        base = 0.0 if numbers.base is None else float(numbers.base.sum()) / level
+        relative = numbers.per_task / level  # a sum over teams is one over users
+        ones = np.ones(point.instance.n_users)
+        return Form(curves=(Curve(relative, ones, 0.0),), constant=float(len(ones)) - base, unit=level)
 
     def curve(self, share: Share, instance: Instance) -> Curve | None:
-        c = share.coefficients(instance)
+        c = share._numbers(instance).per_task
         return Curve(c, np.ones(len(c)), 0.0) if c.ndim == 1 else None
 
     def fault(self, alone: bool) -> str:
@@ -269,14 +272,14 @@ class Power(Kind):
         return unit, unit / power if power else float(total_weight * np.log(level))
 
     def expression(self, share: Share, model: Model) -> cp.Expression:
-        unit, shift = self._natural(model.level(share), model.weights.sum())
+        unit, shift = self._natural(model.level(share), model.weights_of(share).sum())
         return unit * self._mean_power(share, model) + (shift if self.alpha == 1 else 0.0)
 
     def _mean_power(self, share: Share, model: Model, as_sum: bool = False) -> cp.Expression:
         """The weighted mean, or mean times number, of ``z^(1-alpha)/(1-alpha)`` (log z at 1) of relative shares z."""
-        total = model.weights.mean() if as_sum else model.weights.sum()
+        total = model.weights_of(share).mean() if as_sum else model.weights_of(share).sum()
         u, factor = model.split_share(share)
-        mean = model.weights / total
+        mean = model.weights_of(share) / total
         if self.alpha == 1:
             return mean @ cp.log(u) + mean @ np.log(factor)
         power = 1.0 - self.alpha
@@ -290,24 +293,27 @@ class Power(Kind):
             return self._mean_power(share, model, as_sum=not wants_mean(self.alpha, model.solver))
         power = 1.0 - self.alpha
         u, factor = model.split_share(share)
-        relative = model.weights / model.weights.mean()
+        relative = model.weights_of(share) / model.weights_of(share).mean()
         return cp.log_sum_exp(power * cp.log(u) + power * np.log(factor) + np.log(relative)) / power
 
     def value(self, share: Share, point: Point) -> float:
         """Minus infinity if a share is zero (alpha >= 1) or the value overflows."""
-        unit, shift = self._natural(point.level(share), point.weights.sum())
+        unit, shift = self._natural(point.level(share), point.weights_of(share).sum())
         with np.errstate(over="ignore", invalid="ignore"):
             value = unit * self.majorant(share, point).value(point) + shift
         return float(value) if np.isfinite(value) else -np.inf
 
     def majorant(self, share: Share, point: Point) -> Form:
         """The function itself, in units of the max-min level."""
-        level, w = point.level(share), point.weights
+        level, w = point.level(share), point.weights_of(share)
         unit, shift = self._natural(level, w.sum())
-        relative = per_weight(share, point.instance, level)
-        return Form(curves=(Curve(relative, w / w.sum(), self.alpha),), unit=unit, shift=shift)
+        relative, numbers = per_weight(share, point.instance, level)
+        curve = Curve(relative, w / w.sum(), self.alpha, numbers)
+        return Form(curves=(curve,), unit=unit, shift=shift)
 
     def curve(self, share: Share, instance: Instance) -> Curve | None:
+        if not share._is_plain:
+            return None
         c, w = share.coefficients(instance, levelled=True), instance.weights
         return Curve(c / w, w, self.alpha) if c.ndim == 1 else None
 
@@ -369,7 +375,7 @@ class Ranked(Kind):
         z = model.relative_share(share)
         if len(self.ranks) == 1:
             return self.ranks[0] * model.level(share) * cp.min(z)
-        n, steps = model.instance.n_users, self.steps(model.instance.n_users)
+        n, steps = z.shape[0], self.steps(z.shape[0])
         if n * len(steps) > NETWORK_FROM:
             v = np.zeros(n)
             v[: len(self.ranks)] = self.ranks[:n]
@@ -394,11 +400,11 @@ class Ranked(Kind):
         """The same in units of the max-min level and of the sum of weights."""
         if len(self.ranks) == 1:
             return cp.min(model.relative_share(share))
-        unit = model.level(share) * sum(self.ranks[: model.instance.n_users])
+        unit = model.level(share) * sum(self.ranks[: len(model.weights_of(share))])
         return self.expression(share, model) / unit
 
     def value(self, share: Share, point: Point) -> float:
-        levels = point.share(share) / point.weights
+        levels = point.share(share) / point.weights_of(share)
         if len(self.ranks) == 1:
             return float(self.ranks[0] * levels.min(initial=np.inf))
         v = np.asarray(self.ranks[: len(levels)])
@@ -406,7 +412,8 @@ class Ranked(Kind):
 
     def majorant(self, share: Share, point: Point) -> Form:
         """Any mixture of permutations of the weights."""
-        return Form(ranked=(Sorted(per_weight(share, point.instance), self.ranks, 1.0),))
+        relative, numbers = per_weight(share, point.instance)
+        return Form(ranked=(Sorted(relative, self.ranks, 1.0, numbers),))
 
     def log_share_slope(self, log_z: Float, weights: Float) -> float:
         return -float(np.log(sum(self.ranks[: len(weights)])))
@@ -442,7 +449,7 @@ class Order(Ranked):
         """The fraction that each level loses, from the smallest share per weight up; gaps count twice as in
         `Ranked.loss`.
         """
-        optimal, levels = (np.sort(p.share(share) / p.weights) for p in (best, point))
+        optimal, levels = (np.sort(p.share(share) / p.weights_of(share)) for p in (best, point))
         kept = np.divide(levels, optimal, out=np.ones(len(optimal)), where=optimal > 0)
         return np.maximum(1.0 - np.minimum(kept, 1.0) * (1.0 - 2.0 * gap), 0.0)
 
@@ -457,13 +464,13 @@ class Spread(Kind):
 
     def expression(self, share: Share, model: Model) -> cp.Expression:
         u, factor = model.split_share(share)
-        w = model.weights / model.weights.sum()
+        w = model.weights_of(share) / model.weights_of(share).sum()
         return (1.0 - (w * factor**self.power) @ cp.power(u, self.power, approx=not model.exact_powers)) / self.power
 
     def solver_form(self, share: Share, model: Model) -> cp.Expression:
         """The negative norm, since powers of shares of different magnitude are badly conditioned."""
         u, factor = model.split_share(share)
-        relative = (model.weights / model.weights.sum()) ** (1 / self.power) * factor
+        relative = (model.weights_of(share) / model.weights_of(share).sum()) ** (1 / self.power) * factor
         if self.power - 1 <= (0 if model.exact_powers else 1e-3):  # CVXPY approximates powers by fractions
             return -(relative @ u)
         return -cp.pnorm(cp.multiply(relative, u), self.power, approx=not model.exact_powers)
@@ -473,13 +480,13 @@ class Spread(Kind):
 
     def majorant(self, share: Share, point: Point) -> Form:
         """The function itself."""
-        w = point.weights
-        relative = per_weight(share, point.instance, point.level(share))
-        return Form(curves=(Curve(relative, -w / w.sum(), 1.0 - self.power),))
+        w = point.weights_of(share)
+        relative, numbers = per_weight(share, point.instance, point.level(share))
+        return Form(curves=(Curve(relative, -w / w.sum(), 1.0 - self.power, numbers),))
 
     def curve(self, share: Share, instance: Instance) -> Curve | None:
         (term,) = self.majorant(share, Point(instance, np.zeros((instance.n_users, instance.n_servers)))).curves
-        return term if term.c.ndim == 1 else None
+        return term if term.c.ndim == 1 and share._is_plain else None
 
     def relative_gap(self, bound: float, value: float, share: Share, point: Point) -> float:
         """Relative to the sum of powers."""
@@ -633,10 +640,15 @@ def wants_mean(alpha: float, solver: str | None) -> bool:
     return 0 < alpha < 1 and solver == "CLARABEL"
 
 
-def per_weight(share: Share, instance: Instance, level: float = 1.0) -> Float:
-    """Coefficients of a share per weight, in units of a level."""
-    c, w = share.coefficients(instance), instance.weights * level
-    return c / w if c.ndim == 1 else c / w[:, None]
+def per_weight(share: Share, instance: Instance, level: float = 1.0) -> tuple[Float, Numbers | None]:
+    """Coefficients of a share per weight, in units of a level, and the numbers so divided, None if of users alone."""
+    numbers = share._numbers(instance)
+    w = numbers.weights * level
+    of_user = w if numbers.of_user is None else w[numbers.of_user]
+    c = numbers.per_task / (of_user if numbers.per_task.ndim == 1 else of_user[:, None])
+    if share._is_plain:
+        return c, None
+    return c, replace(numbers, per_task=c, base=None if numbers.base is None else numbers.base / w)
 
 
 def _ratio_loss(best: float, value: float, gap: float) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairopt.blocks.base import Block, ByUser, brief, call_block, is_ours, parameter, resource_name
+from fairopt.blocks.numbers import Numbers
 from fairopt.blocks.symbols import ShareSymbols
 from fairopt.blocks.terms import Condition, all_of, any_of, is_largest, product, simple_fraction, total
 from fairopt.errors import InvalidBlock, OutOfDomain
@@ -51,6 +52,7 @@ class Share(Block):
     array([1.33333333, 0.66666667])
     """
 
+    _is_plain: ClassVar[bool] = True  # whether it is a coefficient times the tasks of each user
     instead: ClassVar[str] = "a share is not a number; use it in objectives and bounds, such as MinShare(0.1, share)"
 
     def per_task(self, instance: Instance) -> Float:
@@ -193,6 +195,19 @@ class Share(Block):
             raise InvalidBlock(f"{self}.per_task gave shape {c.shape}; give ({n},) or ({n}, {servers})")
         return c
 
+    def _numbers(self, instance: Instance, levelled: bool = False) -> Numbers:
+        """What an objective of this share compares: one number per user, or per team for `OfTeam`."""
+        return Numbers(self.coefficients(instance, levelled), instance.weights)
+
+    @property
+    def _of_user(self) -> Share:
+        """The share of a user: itself, or what is summed over the members of a team."""
+        return self
+
+    def _names(self, instance: Instance) -> Sequence[str]:
+        """The label of each of these numbers."""
+        return instance.users
+
     def why_zero(self, instance: Instance, user: int) -> str:
         """Why a coefficient is zero, and the fix, for the message of `OutOfDomain`."""
         return "shares of zero cannot be compared; leave the user out or choose another share"
@@ -227,7 +242,7 @@ def nobody_has(share: Share, instance: Instance) -> bool:
     n = instance.n_users
     step = PART if takes_windows(share, instance) else max(n, 1)
     parts = (instance._window(slice(k, k + step)) if step < n else instance for k in range(0, n, step))
-    return not any(best_server(share.coefficients(part), part).any() for part in parts)
+    return not any(best_server(share._numbers(part).per_task, part).any() for part in parts)
 
 
 def require_share(share: object, block: object) -> None:

@@ -23,8 +23,9 @@ from fairopt.formulation.rows import BlockRows
 from fairopt.proofs import conditions
 from fairopt.proofs.conditions import dual_values
 from fairopt.proofs.conic import conic_excess
+from fairopt.proofs.dual_bound import LagrangianBound, lagrangian_at, lagrangian_bound
 from fairopt.proofs.entries import Imposed, price_entry
-from fairopt.proofs.lagrangian import Lagrangian, LagrangianBound, Multipliers, lagrangian_bound
+from fairopt.proofs.lagrangian import Lagrangian, Multipliers
 from fairopt.proofs.plane import LEAST, LineLagrangian, Optimum, log_mean
 from fairopt.proofs.proposal import Measured, Reader, as_numbers
 from fairopt.runtime.lazy import cp
@@ -350,7 +351,7 @@ def lagrangian_of(program: Program, evidence: Solved, tasks: Float) -> Scaled | 
         return None
     by_units = fit.per_form if factor is None else 1.0  # for a bound that proves nothing or needs no prices
     closest = fit.found.factor if fit.found.gap <= GAP_TOLERANCE else 0.0
-    lagrangian = Lagrangian(program, fit.majorant, fit.multipliers, program.point(tasks))
+    lagrangian = lagrangian_at(program, fit.majorant, fit.multipliers, program.point(tasks))
     return Scaled(lagrangian, closest or by_units or fit.found.factor, factor or 1.0)
 
 

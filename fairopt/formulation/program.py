@@ -17,12 +17,14 @@ from numpy.typing import NDArray
 from fairopt.blocks.algebra import AtLeast, expression_of, refuse_unknown_numbers
 from fairopt.blocks.base import Block, blocks_within, brief, call_block, is_ours
 from fairopt.blocks.constraints import Constraint, MadeRows, ManyRows, MinShare
+from fairopt.blocks.guarantees import guarantees_of
 from fairopt.blocks.marginal import Marginal
 from fairopt.blocks.model import Model, Pairs, Point, in_range
 from fairopt.blocks.normal_form import Term
 from fairopt.blocks.objectives import Objective
 from fairopt.blocks.rows import Rows
 from fairopt.blocks.shares import Share
+from fairopt.blocks.teams import kept_bases
 from fairopt.errors import Infeasible, InvalidBlock, NotConcave, OutOfDomain
 from fairopt.formulation.rows import BlockRows, ProgramRows, rows_of
 from fairopt.instance import Instance
@@ -48,7 +50,9 @@ class Program:
     def __init__(
         self, instance: Instance, objective: Objective, constraints: Sequence[Constraint], merge: bool = True
     ) -> None:
-        self.given, self.objective, self.constraints = instance, objective, tuple(constraints)
+        self.given, self.objective = instance, objective
+        implied = (*guarantees_of(instance), *kept_bases(objective))
+        self.constraints = (*constraints, *(block for block in implied if block not in constraints))
         takes_part = instance.task_limits > 0
         self.all_take_part = bool(takes_part.all())
         self.unmerged = instance if self.all_take_part else instance._taking_part(self.active)
@@ -99,7 +103,12 @@ class Program:
         """The share of the only term, if methods for one pool solve it and all constraints are bounds; else None."""
         if not self.single or self.rest:
             return None
-        return self.term.share if self.term.is_simple else None
+        return self.term.share if self.term.is_simple and self.of_users else None
+
+    @cached_property
+    def of_users(self) -> bool:
+        """Whether the objective is of shares of users, not of teams or above a base."""
+        return all(share._is_plain for share in self.objective.share_blocks())
 
     @cached_property
     def term(self) -> Term:
@@ -463,7 +472,8 @@ def _refuse_impossible(constraint: Constraint, idle: Instance) -> None:
     """`Infeasible` if a constraint requires tasks of users whose task limit is 0."""
     bounds = constraint.bounds(idle)  # None if the share differs by server
     if isinstance(constraint, MinShare) and bounds is None:
-        least, what = constraint.least(idle), "as the share"
+        of_users = constraint.share._numbers(idle).of_user is None
+        least, what = constraint.least(idle) if of_users else np.zeros(idle.n_users), "as the share"
     else:
         least, what = np.zeros(idle.n_users) if bounds is None else bounds[0], "tasks"
     if (least > 0).any():

@@ -351,7 +351,7 @@ def _distribute_leftover(program: Program, answer: Answer, settings: Settings) -
         return answer
     tasks = answer.tasks
     if program.single and not program.rest:
-        levelled = shares[0].coefficients(program.instance).all()
+        levelled = program.of_users and shares[0].coefficients(program.instance).all()
         share = shares[0] if levelled else Tasks()
         more = pool.fill_leftover(program, share, tasks) if _fits_more(program, tasks) else None
     elif max((t.measure.beta if t.measure else t.alpha or 0.0 for t in objective.terms()), default=0.0) > STEEP:
@@ -391,9 +391,9 @@ def keep_level(objective: Objective, point: Point) -> Constraint:
 
 
 def _keep_shares(point: Point, share: Share, loss: float) -> KeptShares:
-    """The constraint that every user keeps its share less a relative loss."""
-    held = point.share(share) * (1 - loss)
-    return KeptShares(ByUser(dict(zip(point.instance.users, held.tolist(), strict=True))), share)
+    """The constraint that every user or team keeps its share less a relative loss."""
+    held = np.maximum(point.share(share) * (1 - loss), 0.0)
+    return KeptShares(ByUser(dict(zip(share._names(point.instance), held.tolist(), strict=True))), share)
 
 
 def raise_not_certified(allocation: Allocation, settings: Settings) -> NoReturn:

@@ -39,7 +39,7 @@ def alpha_fair_on_servers_applies(program: Program) -> bool:
     """
     term = program.term
     known = term.is_smallest if term.alpha is None else SMALLEST_ALPHA <= term.alpha <= LARGEST_ALPHA
-    if not known or term.is_order:
+    if not known or term.is_order or not program.of_users:
         return False
     if program.low.any() and term.share.coefficients(program.instance).ndim == 2:
         return False
@@ -49,7 +49,7 @@ def alpha_fair_on_servers_applies(program: Program) -> bool:
 def prices_on_servers(program: Program) -> bool:
     """Whether the interior point applies: several servers, bounds only, users who can run, and few enough unknowns."""
     instance = program.instance
-    if program.empty or program.single or program.rest:
+    if program.empty or program.single or program.rest or not program.of_users:
         return False
     unknowns = min(instance.n_users, instance.n_servers * instance.n_resources)
     return unknowns <= LARGEST_SYSTEM and bool((program.most > 0).all() and (program.low < program.high).any())

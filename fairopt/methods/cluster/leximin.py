@@ -44,7 +44,7 @@ SAMPLE, FEWEST = 0.25, 32  # part of the remaining groups that is drawn at once,
 
 def leximin_on_servers_applies(program: Program) -> bool:
     """Whether the program is `Leximin` of a share with one coefficient per user on servers, under bounds only."""
-    if program.empty or program.single or program.rest or not program.term.is_order:
+    if program.empty or program.single or program.rest or not program.term.is_order or not program.of_users:
         return False
     return program.term.share.coefficients(program.instance).ndim == 1
 

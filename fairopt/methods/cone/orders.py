@@ -40,7 +40,7 @@ def orders_apply(program: Program) -> bool:
     """
     terms = program.objective.terms()
     sorting = [term.ranks for term in terms if term.ranks]
-    if len(sorting) != 1 or len(sorting[0]) == 1 or not program.objective.is_known:
+    if len(sorting) != 1 or len(sorting[0]) == 1 or not program.objective.is_known or not program.of_users:
         return False
     n = program.instance.n_users
     return bool(n * np.count_nonzero(np.diff(padded(sorting[0], n), append=0.0)) > ROWS)

@@ -19,7 +19,7 @@ LARGEST = 20_000  # users: a stage looks at all pairs, which takes seconds
 
 def envy_free_applies(program: Program) -> bool:
     """Whether the program is leximin or max-min on one pool under envy-freeness and bounds."""
-    if not program.single or not program.term.is_smallest or not program.rest:
+    if not program.single or not program.term.is_smallest or not program.rest or not program.of_users:
         return False
     usable = bool((program.usable > 0).all()) and float(program.high.min(initial=np.inf)) > 0
     return usable and program.instance.n_users <= LARGEST and all(type(c) is EnvyFree for c in program.rest)

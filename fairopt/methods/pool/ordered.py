@@ -26,7 +26,8 @@ GAP = 1e-9  # relative gap at which to stop
 
 def ordered_applies(program: Program) -> bool:
     """Whether the program is ordered weights on one pool with nothing but bounds on tasks."""
-    return program.single and not program.rest and program.term.ranks is not None and not program.term.is_order
+    term = program.term
+    return program.single and not program.rest and program.of_users and term.ranks is not None and not term.is_order
 
 
 def solve_ordered(program: Program, settings: Settings) -> Proposals:

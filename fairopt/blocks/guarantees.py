@@ -1,0 +1,127 @@
+"""Guarantees of an instance as constraints, which every policy keeps, and what those of teams are worth."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairopt.blocks.constraints import Constraint
+from fairopt.blocks.model import Pairs
+from fairopt.blocks.rows import Rows
+from fairopt.instance import Instance
+from fairopt.runtime.lazy import optimize, sp
+
+__all__ = ["TeamFloor", "TeamGuarantees", "UserGuarantees", "guarantees_of", "least_share", "team_floors"]
+
+Float = NDArray[np.float64]
+Indices = NDArray[np.intp]
+
+NEAR = 1e-9  # relative: a part of a guarantee that linear programs find so near to it is all of it
+
+
+@dataclass(frozen=True, repr=False)
+class UserGuarantees(Constraint):
+    """The guarantees of users, at most their task limits."""
+
+    def bounds(self, instance: Instance) -> tuple[Float, Float]:
+        return np.minimum(instance.guarantees, instance.task_limits), np.full(instance.n_users, np.inf)
+
+    def rows(self, pairs: Pairs) -> dict[str, Rows]:
+        low = self.bounds(pairs.instance)[0]
+        some = np.flatnonzero(low > 0)
+        return {"guaranteed": Rows(-pairs.totals[some], -low[some])}
+
+    def __repr__(self) -> str:
+        return "the guarantees of users"
+
+
+@dataclass(frozen=True, repr=False)
+class TeamGuarantees(Constraint):
+    """The guarantees of teams as floors on what each holds of each resource."""
+
+    def rows(self, pairs: Pairs) -> dict[str, Rows]:
+        instance = pairs.instance
+        demands = instance.per_server_demands
+        per_task, right = [], []
+        for floor in team_floors(instance).values():
+            mine = np.isin(pairs.user, floor.members)
+            for i in np.flatnonzero(floor.units > 0):
+                per_task.append(np.where(mine, -demands[pairs.user, pairs.server, i], 0.0))
+                right.append(-floor.units[i])
+        return {"guaranteed": Rows(sp.csr_array(np.array(per_task)), right)} if right else {}
+
+    def __repr__(self) -> str:
+        return "the guarantees of teams"
+
+
+def guarantees_of(instance: Instance) -> tuple[Constraint, ...]:
+    """The guarantees of an instance as constraints."""
+    users = (UserGuarantees(),) if instance.guarantees.any() else ()
+    return (*users, TeamGuarantees()) if instance.team_guarantees else users
+
+
+class TeamFloor(NamedTuple):
+    """The members of a team, and the units of each resource that its guarantee secures, shape (n_resources,)."""
+
+    members: Indices
+    units: Float
+
+
+def team_floors(instance: Instance) -> dict[str, TeamFloor]:
+    """What each team is guaranteed of each resource, at most what its tasks can use of it.
+
+    That is the most of the resource that tasks of the team can use together within the guarantee and, of resources
+    that the guarantee does not name, within the total capacities.
+    """
+    members = instance.teams.names
+    return {
+        team: _floor(instance, members[team], units)
+        for team, units in instance.team_guarantees.items()
+        if team in members
+    }
+
+
+def _floor(instance: Instance, members: Indices, given: Mapping[str, float]) -> TeamFloor:
+    j, s = np.nonzero(instance.eligible[members])
+    demands = instance.per_server_demands[members[j], s]
+    within = instance.total_capacities.copy()
+    named = [instance.resource_index(resource) for resource in given]
+    within[named] = np.minimum(within[named], list(given.values()))
+    units = np.zeros(instance.n_resources)
+    for i in named:
+        if within[i] > 0 and demands[:, i].any():
+            found = _best(-demands[:, i], demands, within, instance.task_limits[members], j)
+            units[i] = within[i] if found >= within[i] * (1 - NEAR) else found
+    return TeamFloor(members, units)
+
+
+def _best(
+    costs: Float, demands: Float, within: Float, limits: Float, user: Indices, floor: Float | None = None
+) -> float:
+    """The largest value of ``-costs`` at tasks within capacities and limits, and above a floor."""
+    scale = np.max(demands / np.where(within > 0, within, 1.0), axis=1, initial=0.0)  # tasks near 1
+    scale = 1.0 / np.where(scale > 0, scale, 1.0)
+    unit = np.where(within > 0, within, 1.0)
+    loads = (demands * scale[:, None] / unit).T
+    limited = np.flatnonzero(np.isfinite(limits))
+    totals = (user == limited[:, None]) * scale
+    rows, right = [loads, totals], [within / unit, limits[limited]]
+    if floor is not None:
+        held = floor > 0
+        rows, right = [totals, -loads[held]], [limits[limited], -floor[held] / unit[held]]
+    size = np.abs(costs * scale).max() or 1.0
+    found = optimize.linprog(costs * scale / size, A_ub=np.vstack(rows), b_ub=np.concatenate(right), method="highs")
+    return 0.0 if found.x is None else -float((costs * scale) @ found.x)
+
+
+def least_share(instance: Instance, floor: TeamFloor, per_task: Float) -> float:
+    """The least total share at which a team holds its floor; ``per_task`` (n_users,) or (n_users, n_servers)."""
+    members = floor.members
+    j, s = np.nonzero(instance.eligible[members])
+    demands = instance.per_server_demands[members[j], s]
+    c = per_task[members[j]] if per_task.ndim == 1 else per_task[members[j], s]
+    return -_best(c, demands, instance.total_capacities, instance.task_limits[members], j, floor.units)

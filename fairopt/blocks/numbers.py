@@ -1,0 +1,62 @@
+"""What objectives compare: numbers of users or teams, each a sum of shares less a base."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from fairopt.blocks.model import Pairs
+
+__all__ = ["Numbers"]
+
+Float = NDArray[np.float64]
+Indices = NDArray[np.intp]
+
+
+@dataclass(frozen=True, eq=False)
+class Numbers:
+    """The numbers ``z_t = sum_j c_j x_j - base_t`` of an instance, over the users j of number t.
+
+    ``per_task`` has shape (n_users,) or (n_users, n_servers). ``of_user`` is the number of each user, None if number j
+    is that of user j; ``weights`` and ``base``, None for zeros, have shape (n_numbers,).
+    """
+
+    per_task: Float
+    weights: Float
+    of_user: Indices | None = None
+    base: Float | None = None
+
+    def __len__(self) -> int:
+        return len(self.weights)
+
+    def sums(self, by_user: Float) -> Float:
+        """Sums by number of values by user."""
+        return by_user if self.of_user is None else np.bincount(self.of_user, by_user, len(self)).astype(float)
+
+    def above(self, shares: Float) -> Float:
+        """The numbers at shares by user."""
+        total = self.sums(shares)
+        return total if self.base is None else total - self.base
+
+    def at(self, point: Any) -> Float:
+        """The numbers at a `Point`."""
+        c = self.per_task
+        if c.ndim == 1:
+            return self.above(c * point.tasks)
+        return self.above((np.where(point.instance.eligible, c, 0.0) * point.tasks_by_server).sum(axis=1))
+
+    def of_pairs(self, pairs: Pairs) -> Indices:
+        """The number of each pair."""
+        return pairs.user if self.of_user is None else self.of_user[pairs.user]
+
+    @cached_property
+    def weights_of_users(self) -> Float:
+        """The weight of each number, divided equally among its users, shape (n_users,)."""
+        if self.of_user is None:
+            return self.weights
+        return (self.weights / np.maximum(np.bincount(self.of_user, minlength=len(self)), 1))[self.of_user]

@@ -1,0 +1,213 @@
+"""Shares of several users together, and what users or teams have above a base."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairopt.blocks.algebra import Objective
+from fairopt.blocks.base import PerUser, as_given, brief, per_user_parameter
+from fairopt.blocks.constraints import Constraint
+from fairopt.blocks.guarantees import least_share, team_floors
+from fairopt.blocks.model import Pairs
+from fairopt.blocks.numbers import Numbers
+from fairopt.blocks.rows import Rows
+from fairopt.blocks.shares import DominantShare, Share, best_server, require_share
+from fairopt.errors import InvalidBlock, InvalidInstance, OutOfDomain, nearest
+from fairopt.instance import Instance
+from fairopt.teams import Labelling
+
+__all__ = ["OfTeam", "Surplus"]
+
+Float = NDArray[np.float64]
+
+
+class _Composed(Share):
+    """A base of `OfTeam` and `Surplus`, whose numbers are not one coefficient times the tasks of each user."""
+
+    _is_plain: ClassVar[bool] = False
+    share: Share
+
+    def coefficients(self, instance: Instance, levelled: bool = False) -> Float:
+        raise InvalidBlock(
+            f"{self} is not a number of tasks times a coefficient by user, which is needed here; give {self.share}, or "
+            "use it in an objective, MinShare or MaxShare"
+        )
+
+    @property
+    def _of_user(self) -> Share:
+        return self.share._of_user
+
+    def why_zero(self, instance: Instance, user: int) -> str:
+        return self.share.why_zero(instance, user)
+
+
+@dataclass(frozen=True, repr=False)
+class OfTeam(_Composed):
+    """The share of a team: the sum of the shares of its members, one number per team.
+
+    Parameters
+    ----------
+    share : Share, default DominantShare()
+        The share that is summed.
+    by : str, default "team"
+        The kind of label, a key of `Instance.teams`. Every user needs a label.
+    weights : dict of str to float, optional
+        Weights of teams, which replace those of the instance; 1 for teams in neither.
+
+    Raises
+    ------
+    InvalidInstance
+        If users have no such label, or a user has None.
+
+    Examples
+    --------
+    Two teams of equal weight, of which one has two kinds of tasks:
+
+    >>> import fairopt as fo
+    >>> cluster = fo.Instance(
+    ...     demands=[[1, 0], [0, 1], [1, 1]], capacities=[10, 10],
+    ...     teams={"team": ["vision", "vision", "nlp"]},
+    ... )
+    >>> answer = fo.Policy(fo.Leximin(fo.OfTeam())).allocate(cluster)
+    >>> answer.share(fo.OfTeam()).round(4)
+    array([0.6667, 0.6667])
+    """
+
+    share: Share = field(default_factory=DominantShare)
+    by: str = "team"
+    weights: PerUser | None = None
+
+    def __post_init__(self) -> None:
+        require_share(self.share, self)
+        if isinstance(self.share, _Composed):
+            raise InvalidBlock(f"OfTeam({self.share}): give a share of users, such as DominantShare()")
+        if not isinstance(self.by, str):
+            raise InvalidBlock(f"by of OfTeam is {brief(self.by)}; give a kind of label, such as 'team'")
+        if self.weights is not None:
+            if not isinstance(self.weights, Mapping):
+                raise InvalidBlock(f"weights of OfTeam are {brief(self.weights)}; give a dict by team")
+            object.__setattr__(self, "weights", per_user_parameter(self.weights, "weights of OfTeam"))
+
+    def labelling(self, instance: Instance) -> Labelling:
+        """The teams that have users, and the team of each user."""
+        names, of_user = instance.teams.labelling(self.by)
+        if len(of_user) and of_user.min() < 0:
+            j = int(np.argmin(of_user))
+            raise InvalidInstance(
+                f"user {instance.users[j]!r} has no {self.by}, which {self} needs; give it one, such as its own name"
+            )
+        present = np.bincount(of_user, minlength=len(names)) > 0
+        if present.all():
+            return Labelling(names, of_user)
+        place = np.cumsum(present) - 1
+        return Labelling(tuple(name for name, some in zip(names, present, strict=True) if some), place[of_user])
+
+    def _names(self, instance: Instance) -> Sequence[str]:
+        return self.labelling(instance).names
+
+    def _numbers(self, instance: Instance, levelled: bool = False) -> Numbers:
+        names, of_user = self.labelling(instance)
+        given = {} if self.weights is None else dict(as_given(self.weights))
+        for name in given:
+            if name not in instance.teams.labelling(self.by).names:
+                raise InvalidInstance(f"weights of {self} name an unknown {self.by} {name!r}; {nearest(name, names)}")
+        weights = np.array([given.get(name, instance.team_weights.get(name, 1.0)) for name in names], dtype=float)
+        c = self.share.coefficients(instance)
+        if levelled:
+            _refuse_without_share(self, instance, Labelling(names, of_user), c)
+        return Numbers(c, weights, of_user)
+
+
+def _refuse_without_share(share: OfTeam, instance: Instance, teams: Labelling, c: Float) -> None:
+    """`OutOfDomain` for a team of which no member has a positive share."""
+    best = np.zeros(len(teams.names))
+    np.maximum.at(best, teams.of_user, best_server(c, instance))
+    if len(best) and not best.min() > 0:
+        name = teams.names[int(np.argmin(best))]
+        raise OutOfDomain(f"{share.by} {name!r} has a zero {share}: give it a member with a positive {share.share}")
+
+
+@dataclass(frozen=True, repr=False)
+class Surplus(_Composed):
+    """What users or teams have above a base, ``s - s(base)``, for objectives; the base is kept.
+
+    Parameters
+    ----------
+    share : Share, default DominantShare()
+        The share; of users, or `OfTeam`, of which the base is what its guarantee is worth: the least share at which
+        the team holds it.
+    base : scalar, array-like of shape (n_users,) or dict by user, optional
+        The base in tasks. Default: the guarantees of the instance.
+
+    Examples
+    --------
+    Eight GPUs, of which each of two users is guaranteed two, and weights 1 and 3 for the rest:
+
+    >>> import fairopt as fo
+    >>> cluster = fo.Instance([[1], [1]], [8], weights=[1, 3], guarantees=[2, 2], task_limits=6)
+    >>> fo.Policy(fo.Leximin(fo.Surplus())).allocate(cluster).tasks
+    array([3., 5.])
+    """
+
+    share: Share = field(default_factory=DominantShare)
+    base: PerUser | None = None
+
+    def __post_init__(self) -> None:
+        require_share(self.share, self)
+        if isinstance(self.share, Surplus):
+            raise InvalidBlock(f"Surplus({self.share}): give a share, or OfTeam(share)")
+        if self.base is not None:
+            object.__setattr__(self, "base", per_user_parameter(self.base, "base of Surplus"))
+
+    def tasks(self, instance: Instance) -> Float:
+        """The base in tasks, at most the task limits, shape (n_users,)."""
+        if self.base is None:
+            return np.minimum(instance.guarantees, instance.task_limits)
+        base = instance.per_user(as_given(self.base), "base of Surplus", default=0.0)
+        return np.minimum(base, instance.task_limits)
+
+    def _names(self, instance: Instance) -> Sequence[str]:
+        return self.share._names(instance)
+
+    def _numbers(self, instance: Instance, levelled: bool = False) -> Numbers:
+        inner, tasks = self.share._numbers(instance, levelled), self.tasks(instance)
+        c = inner.per_task
+        if c.ndim == 2:  # the least that so many tasks are worth
+            c = np.where(instance.eligible, c, np.inf).min(axis=1)
+        base = inner.sums(c * tasks)
+        if isinstance(self.share, OfTeam) and self.base is None:
+            names = self._names(instance)
+            for team, floor in team_floors(instance).items():
+                if team in names:
+                    t = names.index(team)
+                    base[t] = max(base[t], least_share(instance, floor, inner.per_task))
+        return Numbers(inner.per_task, inner.weights, inner.of_user, base)
+
+
+@dataclass(frozen=True, repr=False)
+class KeptBase(Constraint):
+    """The base of a surplus as a lower bound on tasks."""
+
+    surplus: Surplus
+
+    def bounds(self, instance: Instance) -> tuple[Float, Float]:
+        return self.surplus.tasks(instance), np.full(instance.n_users, np.inf)
+
+    def rows(self, pairs: Pairs) -> dict[str, Rows]:
+        low = self.surplus.tasks(pairs.instance)
+        some = np.flatnonzero(low > 0)
+        return {"kept": Rows(-pairs.totals[some], -low[some])}
+
+    def __repr__(self) -> str:
+        return f"the base of {self.surplus!r}"
+
+
+def kept_bases(objective: Objective) -> tuple[KeptBase, ...]:
+    """The bases of an objective's surpluses, as constraints, other than the guarantees."""
+    found = [share for share in objective.share_blocks() if isinstance(share, Surplus) and share.base is not None]
+    return tuple(KeptBase(share) for share in dict.fromkeys(found))

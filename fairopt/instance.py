@@ -784,6 +784,7 @@ class Instance:
             parent, rows = self._parent
             return parent.per_user(value, name, default, unlimited)[rows]
         if isinstance(value, Mapping):
+            value = self._by_only_member(value)
             unknown = [u for u in value if u not in self._position]
             if unknown:
                 self._refuse_teams(value, name, "a value for each user is needed; name its members")
@@ -818,13 +819,24 @@ class Instance:
             of_users = validation.Changes(of_users, value.before)
         return of_users, of_teams
 
+    def _by_only_member(self, value: Mapping[Any, Any]) -> Mapping[Any, Any]:
+        """A dict by user in which the names of teams of one user are replaced by that user's; its own value wins."""
+        other = [name for name in value if name not in self._position]
+        members = self.teams.names if other and self.teams else {}
+        alone = {name: self.users[members[name][0]] for name in other if len(members.get(name, ())) == 1}
+        if not alone:
+            return value
+        kept = {name: one for name, one in value.items() if name not in alone}
+        made = {**{user: value[name] for name, user in alone.items()}, **kept}
+        return validation.Changes(made, value.before) if isinstance(value, validation.Changes) else made
+
     def _refuse_teams(self, value: Any, name: str, why: str) -> None:
-        """Refuse a dict that names a team."""
+        """Refuse a dict that names a team of several users."""
         if not isinstance(value, Mapping) or not self.teams:
             return
         members = self.teams.names
         for key in value:
-            if key not in self._position and key in members:
+            if key not in self._position and len(members.get(key, ())) > 1:
                 listed = ", ".join(repr(self.users[j]) for j in members[key][:5].tolist())
                 raise InvalidInstance(f"{name} names the team {key!r}, of {listed}: {why}")
 
@@ -833,7 +845,7 @@ class Instance:
         return {u: j for j, u in enumerate(self.users)}
 
     def user_index(self, user: str | int) -> int:
-        """Index of a user given by label or by index; `InvalidInstance` if there is none.
+        """Index of a user given by label, index or a team of it alone; `InvalidInstance` if there is none.
 
         Examples
         --------
@@ -841,7 +853,8 @@ class Instance:
         >>> fo.Instance([[1], [1]], [4], users=["batch", "web"]).user_index("web")
         1
         """
-        return validation.index_of(user, self._position, self.n_users, "user")
+        named = self._by_only_member({user: None}) if isinstance(user, str) else (user,)
+        return validation.index_of(next(iter(named)), self._position, self.n_users, "user")
 
     def resource_index(self, resource: str | int) -> int:
         """Index of a resource given by label or by index; `InvalidInstance` if there is none.

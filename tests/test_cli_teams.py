@@ -60,8 +60,6 @@ def test_policies_of_users_say_so_where_a_team_has_several(run):
     result = run("compare", "c", "--teams", "org,team", "-p", "drf", "-p", "hdrf", "-p", "most-tasks")
     note = "note: DRF compares the 4 users, and not their teams; --policy hdrf compares teams"
     assert note in result.stderr and result.stderr.count("compares the") == 1
-    result = run("solve", "c", "--teams", "org,team", "-p", "nash", "--weight", "vision=2")
-    assert "not their teams, whose weights are divided among their members; --policy" in result.stderr
 
 
 def test_totals_of_teams_are_printed_and_in_json(run):

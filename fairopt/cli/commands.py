@@ -146,8 +146,7 @@ def say_compared(mechanisms: Mapping[str, Any], instance: Instance) -> None:
     names = [name for name, mechanism in mechanisms.items() if _compares_users(mechanism)]
     if names and instance.teams.mixed:
         these = f"{comparison.listed(names)} compare{'s' * (len(names) == 1)} the {instance.n_users:,} users"
-        divided = ", whose weights are divided among their members" * bool(instance.team_weights)
-        say_notes([f"{these}, and not their teams{divided}; --policy {OF_TEAMS} compares teams"])
+        say_notes([f"{these}, and not their teams; --policy {OF_TEAMS} compares teams"])
 
 
 def _compares_users(mechanism: Any) -> bool:

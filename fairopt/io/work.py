@@ -231,10 +231,13 @@ def _names(
 ) -> list[str]:
     """A name for each kind of tasks of an owner, with the ``whole`` request or what is special in it."""
 
+    short = [name.rpartition("/")[2] for name in resources]  # nvidia.com/gpu is gpu, unless there are others
+    short = [one if short.count(one) == 1 else name for one, name in zip(short, resources, strict=True)]
+
     def text(i: int, amount: float | None, digits: int) -> str:
-        name, unit = resources[i].rpartition("/")[2], units.get(resources[i], "")
+        unit = units.get(resources[i], "")
         number = [] if amount is None else [f"{amount:.{digits}g}"] + [unit] * (unit not in ("", "core"))
-        return " ".join([*number, name])
+        return " ".join([*number, short[i]])
 
     def named(kind: _Kind, digits: int, place: str) -> str:
         needed = [i for i, amount in enumerate(kind.request) if amount > 0]

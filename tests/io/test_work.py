@@ -93,6 +93,8 @@ def test_units_stand_in_names_and_prefixes_of_resources_do_not():
     }
     assert made(Work("a", (4, 16, 1)), **about).users == ("a/1 gpu",)
     assert made(Work("a", (4, 16, 1)), tasks="shapes", **about).users == ("a/1 gpu 4 cpu 16 GiB memory",)
+    two = {"resources": ["amd.com/gpu", "nvidia.com/gpu"], "capacities": [[4, 4]], "servers": ["s"]}
+    assert set(made(Work("a", (1, 0)), Work("a", (0, 1)), **two).users) == {"a/1 amd.com/gpu", "a/1 nvidia.com/gpu"}
 
 
 def test_labels_of_owners_and_weights_of_teams_are_those_given():

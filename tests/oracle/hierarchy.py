@@ -121,7 +121,9 @@ class Node:
 
     def growth(self, rate: list[Any]) -> Any:
         """How fast the share moves while the vector moves at a rate."""
-        return max(r for i, (v, r) in enumerate(zip(self.vector, rate, strict=True)) if i not in self.full and v == self.share)
+        return max(
+            r for i, (v, r) in enumerate(zip(self.vector, rate, strict=True)) if i not in self.full and v == self.share
+        )
 
 
 def filled(problem: Problem) -> list[Fraction]:

@@ -1,0 +1,159 @@
+"""Hierarchical DRF on several servers: rows that stop users, found by linear programs over all placements.
+
+The tasks that can be placed are those within rows ``sum_j cost_j(p) x_j <= p C``, one for each prices p of resources on
+servers, where ``cost_j`` is the smallest cost of a task on a server. The tree is filled under the rows known so far
+(`proofs.verify.Filling`). If the tasks at the end cannot be placed, the dual of that program is a further row, and the
+tree is filled again; likewise if a user waited until a row stopped it and had no room before.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from fairopt.errors import NotCertified
+from fairopt.instance import Instance
+from fairopt.methods.arrays import Float, Int
+from fairopt.methods.simplex import DUAL, Simplex
+from fairopt.proofs import verify
+from fairopt.runtime.clock import check
+from fairopt.runtime.lazy import sp
+from fairopt.tolerances import NOISE
+
+# Rows that are exceeded by less are full; prices below the second, relative to the largest, are solver noise.
+FITS, NO_PRICE = 1e-10, 1e-9
+SIZE = 1e3  # of a program's numbers, whose tolerances are absolute
+
+Row = list[tuple[int, int, float]]
+
+
+class Filled(NamedTuple):
+    """Tasks by user and server, (n_users, n_servers), and the entry of evidence for `verify.gap_of_filling`."""
+
+    tasks: Float
+    entry: dict[str, Any]
+
+
+def fill(instance: Instance, cluster: verify.Cluster, policy: verify.Block) -> Filled:
+    """Fill the tree of a policy on several different servers, without limits of 0."""
+    tree, programs = verify.Tree.of(cluster, policy), _Placements(instance, cluster)
+    rows: list[Row] = []
+    users = np.array(tree.users)
+    while True:
+        check("filling the tree", len(rows))
+        exact = [{(s, i): verify.Fraction(p) for s, i, p in row} for row in rows]
+        filling = verify.Filling(tree.forest(cluster, exact), float, watch=True)
+        tasks = np.zeros(instance.n_users)
+        tasks[users] = filling.run()
+        over, row, table = programs.place(tasks)
+        if over > FITS:
+            _add(rows, row)
+            continue
+        placements, missing = [], None
+        for before, waiting in filling.waited:
+            held = np.zeros(instance.n_users)
+            held[users] = before
+            placement, missing = programs.room(held, users[waiting])
+            if missing is not None:
+                break
+            placements.append(placement)
+        if missing is None:
+            return Filled(
+                table, {"kind": "filling", "rows": [list(map(list, r)) for r in rows], "placements": placements}
+            )
+        _add(rows, missing)
+
+
+def _add(rows: list[Row], row: Row) -> None:
+    """Add a row, which must be new."""
+    if row in rows:
+        raise NotCertified("a linear program found the same row twice. Fix: use other units, or instance.pooled()")
+    rows.append(row)
+
+
+class _Placements:
+    """Linear programs over placements, in dominant shares of tasks by user and eligible server."""
+
+    def __init__(self, instance: Instance, cluster: verify.Cluster) -> None:
+        self.instance = instance
+        self.users = np.array(cluster.active)
+        eligible = instance.eligible[self.users]
+        self.user, self.server = np.nonzero(eligible)
+        self.mu = instance.dominant_shares[self.users]
+        self.room_of = instance.capacities * instance.counts[:, None]
+        n, m, servers = len(self.users), instance.n_resources, instance.n_servers
+        demands = instance.demands[self.users][self.user] / self.mu[self.user, None]
+        loads = np.divide(demands, self.room_of[self.server], out=np.zeros_like(demands), where=demands > 0)
+        pairs = np.arange(len(self.user))
+        used, kind = np.nonzero(loads)
+        excess = len(pairs)  # a last column: how far all capacities are exceeded
+        capacity = np.flatnonzero(self.room_of.ravel() > 0)
+        entries = (
+            np.concatenate([loads[used, kind], np.ones(excess), -np.ones(len(capacity))]),
+            (
+                np.concatenate([self.server[used] * m + kind, servers * m + self.user, capacity]),
+                np.concatenate([pairs[used], pairs, np.full(len(capacity), excess)]),
+            ),
+        )
+        self.matrix = sp.csc_array(entries, shape=(servers * m + n, excess + 1))
+        self.most = instance.tasks_alone[self.users].sum(axis=1) * self.mu
+        self.limits = instance.task_limits[self.users] * self.mu
+        self.basis: tuple[Int, Int] | None = None
+        self.simplex = Simplex()
+
+    def _run(self, costs: Float, top: float, low: Float, high: Float) -> tuple[Float, Float]:
+        """Columns and prices of capacities of a program in which users hold shares between two bounds."""
+        rows = self.room_of.size
+        columns = np.full(len(costs), np.inf)
+        columns[-1] = top
+        bounds = np.concatenate([np.full(rows, -np.inf), low]), np.concatenate([np.ones(rows), high])
+        self.simplex.give(costs, (np.zeros(len(costs)), columns), bounds, self.matrix, self.basis, SIZE)
+        if not self.simplex.run(None, first=DUAL):
+            raise NotCertified("a linear program over placements was not solved. Fix: use other units")
+        self.basis = self.simplex.of_columns, self.simplex.of_rows
+        return self.simplex.values, np.maximum(-self.simplex.duals[:rows], 0.0)
+
+    def place(self, tasks: Float) -> tuple[float, Row, Float]:
+        """By how much tasks exceed capacities at best, a row that shows it, and the tasks by user and server."""
+        held = tasks[self.users] * self.mu
+        costs = np.zeros(self.matrix.shape[1])
+        costs[-1] = 1.0
+        values, prices = self._run(costs, np.inf, held, np.full(len(held), np.inf))
+        runs = np.bincount(self.user, values[:-1], len(held))
+        scale = np.divide(held, runs, out=np.zeros(len(held)), where=runs > 0) / self.mu
+        table = np.zeros(self.instance.eligible.shape)
+        table[self.users[self.user], self.server] = np.maximum(values[:-1], 0.0) * scale[self.user]
+        return float(values[-1]), self._row(prices), table
+
+    def room(self, tasks: Float, waiting: Int) -> tuple[list[list[float]], Row | None]:
+        """A placement in which waiting users have more tasks; or a row that shows that some have no room."""
+        held = tasks[self.users] * self.mu
+        place = np.searchsorted(self.users, waiting)
+        mean, left, rounds = np.zeros(self.matrix.shape[1]), place, 0
+        while len(left):
+            rounds += 1
+            costs = np.zeros(self.matrix.shape[1])
+            more = np.zeros(len(held))
+            more[left] = 0.01 * self.most[left]
+            wanted = np.isin(self.user, left)
+            costs[:-1][wanted] = -1.0 / self.most[self.user[wanted]]
+            values, prices = self._run(costs, 0.0, held * (1 - NOISE), held + more)
+            runs = np.bincount(self.user, values[:-1], len(held))
+            still = left[(runs - held)[left] < 20 * rounds * float(verify.ROOM) * self.most[left]]
+            if len(still) == len(left):
+                return [], self._row(prices)
+            mean, left = mean + values, still
+        values = np.maximum(mean / rounds, 0.0)[:-1]
+        used = np.flatnonzero(values)
+        user, server = self.user[used], self.server[used]
+        tasks_of = values[used] / self.mu[user]
+        listed = zip(self.users[user].tolist(), server.tolist(), tasks_of.tolist(), strict=True)
+        return [[j, s, x] for j, s, x in listed], None
+
+    def _row(self, prices: Float) -> Row:
+        """Prices of whole capacities as prices per unit, by server and resource, without noise."""
+        kept = np.flatnonzero(prices > NO_PRICE * prices.max(initial=0.0))
+        m = self.instance.n_resources
+        per_unit = prices[kept] / self.room_of.ravel()[kept]
+        return [(int(k) // m, int(k) % m, float(p)) for k, p in zip(kept, per_unit, strict=True)]

@@ -133,10 +133,9 @@ class HDRF:
     def _filled(self, instance: Instance, begun: float) -> Allocation:
         """The certified allocation."""
         merged = instance.merged()
-        cluster = gate.cluster_of(merged)
         tasks, entry = None, {"kind": "filling"}
-        if merged.n_servers > 1 and cluster.active:
-            found = fill(merged, cluster, verify.block(repr(self)))
+        if merged.n_servers > 1 and (instance.task_limits > 0).any():
+            found = fill(merged, gate.cluster_of(merged), verify.block(repr(self)))
             tasks, entry = found.tasks, found.entry
         check("the proof")
         answer = gate.of_filling(self, instance, tasks, entry, begun)

@@ -2205,8 +2205,12 @@ class Filling:
         self.nothing = [self.zero] * (self.m + self.n_rows)
         self.full = [False] * self.n_rows
         self.used = [self.zero] * self.n_rows
-        self.ended = [False] * len(self.leaves)  # at their limit, or blocked
-        self.may_rise: list[bool] = []
+        for leaf in self.leaves:
+            if leaf.tasks > self.zero:
+                self.use(leaf, leaf.tasks)
+        # leaves at their limit, or stopped by a row
+        self.ended = [leaf.limit is not None and self.reaches(leaf.limit, leaf.tasks) for leaf in self.leaves]
+        self.fresh = True  # whether vectors of leaves that stopped are to be added up afresh
         self.floors = {k: {i: make(v) for i, v in of.items()} for k, of in forest.floors.items()}
         self.events: list[Event] = []
         self.before: list[Any] = []  # tasks when the last step began that was not tiny
@@ -2244,6 +2248,10 @@ class Filling:
                     self.again = False
                     self.restart()
         return [leaf.tasks for leaf in self.leaves]
+
+    def use(self, leaf: Leaf, more: Any) -> None:
+        """Count further tasks of a leaf in the rows."""
+        self.used = [u + a * more if a > self.zero else u for u, a in zip(self.used, leaf.uses, strict=True)]
 
     def positive(self, x: Any) -> Any:
         """A difference that is negative by rounding only."""
@@ -2353,7 +2361,10 @@ class Filling:
                 if isinstance(child, Branch) or child.state == WAITING:
                     self.join(child, branch)
                 else:
-                    child.tasks = child.limit
+                    self.update(child, branch)
+                    more, child.tasks = self.positive(child.limit - child.tasks), child.limit
+                    if more > self.zero:
+                        self.use(child, more)
                     self.ended[child.number] = True
                     self.record("limit", child.number, (child.number,))
                     self.stop(child, branch)
@@ -2477,43 +2488,41 @@ class Filling:
         self.refresh(branch)
 
     def restart(self, row: int | None = None) -> None:
-        """Begin again at the tasks reached, after a row is full or a floor is met."""
-        zero = self.zero
+        """Compare all levels afresh, after a row is full or a floor is met."""
         self.catch_up()
-        used = [zero] * self.n_rows
-        for leaf in self.leaves:
-            if leaf.tasks > zero:
-                used = [u + a * leaf.tasks if a > zero else u for u, a in zip(used, leaf.uses, strict=True)]
-            if not self.ended[leaf.number] and leaf.limit is not None and self.reaches(leaf.limit, leaf.tasks):
-                self.ended[leaf.number] = True
-        self.used = used
         for r in range(self.n_rows):
-            if not self.full[r] and (r == row or self.reaches(self.one, used[r])):
-                self.full[r] = True
-                stopped = [leaf.number for leaf in self.leaves if not self.ended[leaf.number] and leaf.uses[r] > zero]
-                for j in stopped:
-                    self.ended[j] = True
-                which = ("full", r) if r < self.m else ("placement", r - self.m)
-                self.record(*which, tuple(stopped))
-                waited = [
-                    j for j in stopped if self.watch and self.before and not self.leaves[j].tasks > self.before[j]
-                ]
-                if waited:
-                    self.waited.append((self.before, waited))
+            if not self.full[r] and (r == row or self.reaches(self.one, self.used[r])):
+                self.fill(r)
         asleep = self.asleep()
-        self.may_rise = [not (over or waits) for over, waits in zip(self.ended, asleep, strict=True)]
+        may_rise = [not (over or waits) for over, waits in zip(self.ended, asleep, strict=True)]
         for branch in reversed(self.branches):
-            branch.open, branch.stopped = 0, [zero] * self.m
+            if self.fresh:
+                branch.stopped = [self.zero] * self.m
+            branch.open = 0
             for child in branch.children:
-                can = child.open > 0 if isinstance(child, Branch) else self.may_rise[child.number]
+                can = child.open > 0 if isinstance(child, Branch) else may_rise[child.number]
+                if not can and (self.fresh or child.state != STOPPED):
+                    branch.stopped = [a + b for a, b in zip(branch.stopped, vector_of(child), strict=True)]
                 child.state = WAITING if can else STOPPED
                 branch.open += can
-                if not can:
-                    branch.stopped = [a + b for a, b in zip(branch.stopped, vector_of(child), strict=True)]
             if branch.open:
                 self.rebuild(branch)
             else:
                 branch.vector = branch.stopped
+        self.fresh = bool(self.floors)  # then leaves that sleep wake up later
+
+    def fill(self, row: int) -> None:
+        """A row is full: users of it stop."""
+        self.full[row] = True
+        stopped = [leaf.number for leaf in self.leaves if not self.ended[leaf.number] and leaf.uses[row] > self.zero]
+        for j in stopped:
+            self.ended[j] = True
+        which = ("full", row) if row < self.m else ("placement", row - self.m)
+        self.record(*which, tuple(stopped))
+        if self.before:
+            waited = [j for j in stopped if not self.leaves[j].tasks > self.before[j]]
+            if waited:
+                self.waited.append((self.before, waited))
 
     def asleep(self) -> list[bool]:
         """Leaves that wait while floors are filled: those that use no resource of which a team of theirs is short."""

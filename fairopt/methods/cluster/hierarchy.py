@@ -138,7 +138,7 @@ class _Placements:
             more[left] = 0.01 * self.most[left]
             wanted = np.isin(self.user, left)
             costs[:-1][wanted] = -1.0 / self.most[self.user[wanted]]
-            values, prices = self._run(costs, 0.0, held * (1 - NOISE), held + more)
+            values, prices = self._run(costs, 0.0, held * (1 - NOISE / 2), held + more)
             runs = np.bincount(self.user, values[:-1], len(held))
             still = left[(runs - held)[left] < 20 * rounds * float(verify.ROOM) * self.most[left]]
             if len(still) == len(left):

@@ -1979,7 +1979,7 @@ def loss_of_smallest_level(cluster: Cluster, share: Block, entry: Mapping[str, A
 
 TIE = Fraction(1, 10**9)  # relative: levels, limits and capacities this close are reached together
 SAME = Fraction(1, 10**12)  # relative: shares of a team this close are both dominant
-PLACES = 256  # binary places of `Bounds`
+PLACES = 1024  # binary places of `Bounds`
 STOPPED, WAITING, RISING, ALONE = range(4)
 
 
@@ -2220,13 +2220,19 @@ class Filling:
 
     def run(self) -> list[Any]:
         """The tasks of each leaf at the end."""
+        for _ in self.steps():
+            self.clock.check()
+        return [leaf.tasks for leaf in self.leaves]
+
+    def steps(self) -> Iterator[None]:
+        """Fill from event to event."""
         self.restart()
         while True:
-            self.clock.check()
+            yield
             root = self.branches[0]
             if not root.open:
                 if not self.floors:
-                    break
+                    return
                 self.floors = {}  # those that are unmet cannot be met
                 self.restart()
                 continue
@@ -2237,8 +2243,7 @@ class Filling:
                     if upto is None or at < upto:
                         upto, row = at, r
             if self.watch and not self.reaches(upto, root.clock):
-                self.catch_up()
-                self.before = [leaf.tasks for leaf in self.leaves]
+                self.before = self.now()
             self.advance(root, upto)
             if row is not None:
                 self.restart(row)
@@ -2247,6 +2252,10 @@ class Filling:
                 if self.again:
                     self.again = False
                     self.restart()
+
+    def now(self) -> list[Any]:
+        """The tasks of each leaf."""
+        self.catch_up()
         return [leaf.tasks for leaf in self.leaves]
 
     def use(self, leaf: Leaf, more: Any) -> None:

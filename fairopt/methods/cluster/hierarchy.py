@@ -24,6 +24,7 @@ from fairopt.tolerances import NOISE
 # Rows that are exceeded by less are full; prices below the second, relative to the largest, are solver noise.
 FITS, NO_PRICE = 1e-10, 1e-9
 SIZE = 1e3  # of a program's numbers, whose tolerances are absolute
+LONGEST = 64  # steps between two tries to place the tasks
 
 Row = list[tuple[int, int, float]]
 
@@ -36,40 +37,79 @@ class Filled(NamedTuple):
 
 
 def fill(instance: Instance, cluster: verify.Cluster, policy: verify.Block) -> Filled:
-    """Fill the tree of a policy on several different servers, without limits of 0."""
+    """Fill the tree of a policy on several different servers."""
     tree, programs = verify.Tree.of(cluster, policy), _Placements(instance, cluster)
-    rows: list[Row] = []
-    users = np.array(tree.users)
+    forest = tree.forest(cluster, ())
+    rows = _Rows(programs)
+    _explore(forest, programs, rows)
     while True:
-        check("filling the tree", len(rows))
-        exact = [{(s, i): verify.Fraction(p) for s, i, p in row} for row in rows]
-        filling = verify.Filling(tree.forest(cluster, exact), float, watch=True)
-        tasks = np.zeros(instance.n_users)
-        tasks[users] = filling.run()
-        over, row, table = programs.place(tasks)
+        check("filling the tree", len(rows.prices))
+        filling = verify.Filling(forest._replace(rows=rows.costs), float, watch=True)
+        over, row, table = programs.place(np.array(filling.run()))
         if over > FITS:
-            _add(rows, row)
+            rows.add(row)
             continue
         placements, missing = [], None
         for before, waiting in filling.waited:
-            held = np.zeros(instance.n_users)
-            held[users] = before
-            placement, missing = programs.room(held, users[waiting])
+            placement, missing = programs.room(np.array(before), np.array(waiting))
             if missing is not None:
                 break
             placements.append(placement)
         if missing is None:
-            return Filled(
-                table, {"kind": "filling", "rows": [list(map(list, r)) for r in rows], "placements": placements}
-            )
-        _add(rows, missing)
+            listed = [[list(price) for price in row] for row in rows.prices]
+            return Filled(table, {"kind": "filling", "rows": listed, "placements": placements})
+        rows.add(missing)
 
 
-def _add(rows: list[Row], row: Row) -> None:
-    """Add a row, which must be new."""
-    if row in rows:
-        raise NotCertified("a linear program found the same row twice. Fix: use other units, or instance.pooled()")
-    rows.append(row)
+def _explore(forest: verify.Forest, programs: _Placements, rows: _Rows) -> None:
+    """Find rows in the order in which they stop users.
+
+    The filling goes on until tasks cannot be placed. Within the step in which that begins, the first row is found as by
+    Newton's method; from there the tree is filled again, as what comes depends on the tasks reached only.
+    """
+    start = np.array([float(x) for x in forest.starts])
+    while True:
+        check("filling the tree", len(rows.prices))
+        filling = verify.Filling(forest._replace(starts=start.tolist(), rows=rows.costs), float)
+        seen, wait = [start], 1
+        for _ in filling.steps():
+            seen.append(np.array(filling.now()))
+            if len(seen) > wait and programs.place(seen[-1])[0] > FITS:
+                break
+            if len(seen) > wait:
+                seen, wait = [seen[-1]], min(2 * wait, LONGEST)
+        else:
+            if programs.place(seen[-1])[0] <= FITS:
+                return
+        fits, over = 0, len(seen) - 1
+        while over - fits > 1:
+            middle = (fits + over) // 2
+            fits, over = (fits, middle) if programs.place(seen[middle])[0] > FITS else (middle, over)
+        start, end, part = seen[fits], seen[over], 1.0
+        while (found := programs.place(start + part * (end - start)))[0] > FITS:
+            cost = np.array(rows.add(found[1]))
+            here, rise = float(cost @ start), float(cost @ (end - start))
+            if not 1 - here < part * rise:
+                break  # as full as rounding tells
+            part = max((1 - here) / rise, 0.0)
+        start = start + part * (end - start)
+
+
+class _Rows:
+    """The rows known: prices by server and resource, and costs per task of each leaf."""
+
+    def __init__(self, programs: _Placements) -> None:
+        self.programs = programs
+        self.prices: list[Row] = []
+        self.costs: list[Any] = []
+
+    def add(self, row: Row) -> list[float]:
+        """The costs of a new row."""
+        if row in self.prices:
+            raise NotCertified("a linear program found the same row twice. Fix: use other units, or instance.pooled()")
+        self.prices.append(row)
+        self.costs.append(self.programs.costs(row))
+        return self.costs[-1]
 
 
 class _Placements:
@@ -115,8 +155,8 @@ class _Placements:
         return self.simplex.values, np.maximum(-self.simplex.duals[:rows], 0.0)
 
     def place(self, tasks: Float) -> tuple[float, Row, Float]:
-        """By how much tasks exceed capacities at best, a row that shows it, and the tasks by user and server."""
-        held = tasks[self.users] * self.mu
+        """By how much tasks of leaves exceed capacities at best, a row that shows it, and tasks by user and server."""
+        held = tasks * self.mu
         costs = np.zeros(self.matrix.shape[1])
         costs[-1] = 1.0
         values, prices = self._run(costs, np.inf, held, np.full(len(held), np.inf))
@@ -127,10 +167,9 @@ class _Placements:
         return float(values[-1]), self._row(prices), table
 
     def room(self, tasks: Float, waiting: Int) -> tuple[list[list[float]], Row | None]:
-        """A placement in which waiting users have more tasks; or a row that shows that some have no room."""
-        held = tasks[self.users] * self.mu
-        place = np.searchsorted(self.users, waiting)
-        mean, left, rounds = np.zeros(self.matrix.shape[1]), place, 0
+        """A placement in which waiting leaves have more tasks; or a row that shows that some have no room."""
+        held = tasks * self.mu
+        mean, left, rounds = np.zeros(self.matrix.shape[1]), waiting, 0
         while len(left):
             rounds += 1
             costs = np.zeros(self.matrix.shape[1])
@@ -150,6 +189,16 @@ class _Placements:
         tasks_of = values[used] / self.mu[user]
         listed = zip(self.users[user].tolist(), server.tolist(), tasks_of.tolist(), strict=True)
         return [[j, s, x] for j, s, x in listed], None
+
+    def costs(self, row: Row) -> list[float]:
+        """The smallest cost of a task of each leaf at prices, relative to the worth of all capacities."""
+        prices = np.zeros(self.room_of.shape)
+        for s, i, p in row:
+            prices[s, i] = p
+        table = self.instance.demands[self.users] @ prices.T
+        eligible = self.instance.eligible[self.users]
+        least: Float = np.where(eligible, table, np.inf).min(axis=1) / float((prices * self.room_of).sum())
+        return least.tolist()
 
     def _row(self, prices: Float) -> Row:
         """Prices of whole capacities as prices per unit, by server and resource, without noise."""

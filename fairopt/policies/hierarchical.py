@@ -9,12 +9,13 @@ from typing import Any
 import numpy as np
 
 from fairopt.allocation import Allocation
-from fairopt.errors import InvalidBlock, InvalidInstance, NotCertified, OutOfDomain, nearest
+from fairopt.errors import Infeasible, InvalidBlock, InvalidInstance, NotCertified, OutOfDomain, nearest
 from fairopt.formulation.program import require_instance
 from fairopt.instance import Instance
-from fairopt.methods.cluster.hierarchy import fill
+from fairopt.methods.cluster.hierarchy import fill, floors
 from fairopt.proofs import gate, verify
 from fairopt.runtime.clock import begin, check, checked, within_limit
+from fairopt.tolerances import BLOCK_TOLERANCE, VIOLATION_TOLERANCE
 
 __all__ = ["HDRF"]
 
@@ -133,12 +134,18 @@ class HDRF:
     def _filled(self, instance: Instance, begun: float) -> Allocation:
         """The certified allocation."""
         merged = instance.merged()
-        tasks, entry = None, {"kind": "filling"}
-        if merged.n_servers > 1 and (instance.task_limits > 0).any():
-            found = fill(merged, gate.cluster_of(merged), verify.block(repr(self)))
-            tasks, entry = found.tasks, found.entry
+        tasks, entry = None, dict[str, Any](kind="filling")
+        several = merged.n_servers > 1 and bool((instance.task_limits > 0).any())
+        cluster = gate.cluster_of(merged) if several or instance.team_guarantees else None
+        if cluster is not None and instance.team_guarantees:
+            entry["floors"] = floors(cluster)
+        if cluster is not None and several:
+            found = fill(merged, cluster, verify.block(repr(self)), entry.get("floors"))
+            tasks, entry = found.tasks, entry | found.entry
         check("the proof")
         answer = gate.of_filling(self, instance, tasks, entry, begun)
+        if answer.certificate.block_violation > BLOCK_TOLERANCE:
+            raise Infeasible(f"guarantees do not fit together: {answer.certificate.note}. Lower some")
         if not answer.certificate.ok:
             raise NotCertified(
                 f"the filling could not be proved: {answer.certificate}. Fix: see .best for what was found", best=answer
@@ -152,6 +159,7 @@ class HDRF:
                 f"{self.name} compares what teams hold, and demands that differ by server make that depend on the "
                 "placement; give demands of shape (n_users, n_resources)"
             )
+        _check_guarantees(instance, self.by)
         above: dict[str, str | None] = {}
         columns = [instance.teams.labelling(by) for by in self.by]
         for j in range(instance.n_users):
@@ -175,6 +183,24 @@ class HDRF:
                 )
 
 
+def _check_guarantees(instance: Instance, by: tuple[str, ...]) -> None:
+    """Refuse guarantees of teams that are not in the tree, and of users that do not fit in the total capacities."""
+    teams = {name for label in by for name in instance.teams.labelling(label).names}
+    for team in instance.team_guarantees:
+        if team not in teams:
+            raise InvalidInstance(
+                f"the guarantee of {team!r} is of no team of HDRF(by={by!r}); add its label, or leave it out"
+            )
+    starts = np.minimum(instance.guarantees, instance.task_limits)
+    used = starts @ instance.ratios
+    for i in np.flatnonzero(used > 1 + VIOLATION_TOLERANCE):
+        capacity = float(instance.total_capacities[i])
+        raise Infeasible(
+            f"guarantees do not fit: those of users need {used[i] * capacity:.6g} {instance.resources[i]}, "
+            f"{(used[i] - 1) * capacity:.6g} more than there are; lower some"
+        )
+
+
 def written(allocation: Allocation) -> dict[str, Any]:
     """The evidence for `verify`: of an instance in which identical servers are not one row."""
     instance, entry = allocation.instance, allocation.evidence[0]
@@ -186,4 +212,4 @@ def written(allocation: Allocation) -> dict[str, Any]:
         [[j, s, x * float(part[s])] for j, k, x in placement for s in of_class[k]]
         for placement in entry.get("placements") or ()
     ]
-    return {"kind": "filling", "rows": rows, "placements": placements}
+    return {"kind": "filling", "rows": rows, "placements": placements, "floors": entry.get("floors") or {}}

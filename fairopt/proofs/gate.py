@@ -317,7 +317,7 @@ def of_filling(policy: Any, instance: Instance, tasks: Float | None, entry: dict
     merged = instance.merged()
     cluster, value, note = cluster_of(merged), 0.0, ""
     table = np.zeros(merged.eligible.shape) if tasks is None else tasks
-    gap, events, method = np.inf, list[dict[str, Any]](), "hierarchical filling"
+    gap, short, events, method = np.inf, 0.0, list[dict[str, Any]](), "hierarchical filling"
     if not cluster.active:
         gap, method = 0.0, "empty"
     else:
@@ -327,12 +327,16 @@ def of_filling(policy: Any, instance: Instance, tasks: Float | None, entry: dict
                 table = _one_pool(merged, replay)
             with cluster.at(verify.numbers(table.tolist(), "tasks", *table.shape)):
                 gap = verify.at_least(replay.distance(cluster))
+                shortage, note = replay.shortage(cluster)
+                short = float(shortage)
             events, children = _events(instance, replay), replay.filling.branches[0].children
             value = min(max(map(float, verify.vector_of(c))) / float(replay.weight(c)) for c in children)
         except (verify.CannotCheck, verify.Fault) as error:
             note = str(error)
     spread = instance._spread(table)
-    certificate = _certificate(begun, gap=gap, violation=feasibility(instance, spread), method=method, note=note)
+    certificate = _certificate(
+        begun, gap=gap, violation=feasibility(instance, spread), block_violation=short, method=method, note=note
+    )
     kept = {key: values for key, values in entry.items() if key != "events"}
     return Allocation(instance, policy, spread, certificate, value, evidence=({**kept, "events": events},))
 

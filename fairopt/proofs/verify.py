@@ -936,7 +936,8 @@ def row_excess(cluster: Cluster, row: Row) -> tuple[Fraction, Fraction]:
 
 
 def entries(instance: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The instance of `Instance.to_dict` in a canonical form: an entry per resource, server and user, sorted by label.
+    """The instance of `Instance.to_dict` in a canonical form: an entry per resource, server and user, sorted by label,
+    and per team with a weight or a guarantee.
 
     A user's eligible servers are those that offer all it needs. Demands that are equal on all of them appear once.
     """
@@ -962,13 +963,27 @@ def entries(instance: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]
             if (instance["eligible"] is None or instance["eligible"][j][s])
             and all(c or not d for d, c in zip(by_server[s], instance["capacities"][s], strict=True))
         ]
-        fields = {"weight": plain(instance["weights"][j]), "task limit": plain(instance["task_limits"][j])}
+        user = instance["users"][j]
+        weights, guarantees = instance["weights"], instance.get("guarantees") or {}
+        of_user = weights[user] if isinstance(weights, dict) else weights[j]
+        fields = {"weight": plain(of_user), "task limit": plain(instance["task_limits"][j])}
+        least = guarantees.get(user) if isinstance(guarantees, dict) else guarantees[j]
+        fields |= {"guarantee": plain(least)} if least else {}
+        fields |= {f"label {by!r}": of[j] for by, of in (instance.get("teams") or {}).items() if of[j] is not None}
         fields["servers"] = None if len(runs) == len(servers) else [servers[s] for s in runs]
         same = all(by_server[s] == by_server[runs[0]] for s in runs)
         for s in runs[:1] if same else runs:
             where = "" if same else f" on {servers[s]!r}"
             fields |= {f"demand of {name!r}{where}": plain(d) for name, d in zip(names, by_server[s], strict=True)}
-        yield f"user {instance['users'][j]!r}", fields
+        yield f"user {user!r}", fields
+    given = [instance["weights"], instance.get("guarantees") or {}]
+    by_team = [
+        {k: v for k, v in of.items() if k not in {*instance["users"]}} if isinstance(of, dict) else {} for of in given
+    ]
+    for team in sorted({*by_team[0], *by_team[1]}):
+        floors = by_team[1].get(team) or {}
+        of_team = {f"guarantee of {name!r}": plain(v) for name, v in floors.items()}
+        yield f"team {team!r}", of_team | ({"weight": plain(by_team[0][team])} if team in by_team[0] else {})
 
 
 def digest(instance: Mapping[str, Any]) -> str:
@@ -2215,6 +2230,8 @@ class Filling:
         self.events: list[Event] = []
         self.before: list[Any] = []  # tasks when the last step began that was not tiny
         self.waited: list[tuple[list[Any], list[int]]] = []
+        self.sleeps = [False] * len(self.leaves)
+        self.unmet: dict[tuple[int, int], tuple[Any, Any]] = {}  # by branch and resource: what is held, and the floor
 
     # -- filling
 
@@ -2233,7 +2250,8 @@ class Filling:
             if not root.open:
                 if not self.floors:
                     return
-                self.floors = {}  # those that are unmet cannot be met
+                self.unmet = self.short()
+                self.floors = {}
                 self.restart()
                 continue
             upto, row = root.next, None
@@ -2502,8 +2520,8 @@ class Filling:
         for r in range(self.n_rows):
             if not self.full[r] and (r == row or self.reaches(self.one, self.used[r])):
                 self.fill(r)
-        asleep = self.asleep()
-        may_rise = [not (over or waits) for over, waits in zip(self.ended, asleep, strict=True)]
+        self.sleep()
+        may_rise = [not (over or sleeps) for over, sleeps in zip(self.ended, self.sleeps, strict=True)]
         for branch in reversed(self.branches):
             if self.fresh:
                 branch.stopped = [self.zero] * self.m
@@ -2529,32 +2547,38 @@ class Filling:
         which = ("full", row) if row < self.m else ("placement", row - self.m)
         self.record(*which, tuple(stopped))
         if self.before:
-            waited = [j for j in stopped if not self.leaves[j].tasks > self.before[j]]
+            waited = [j for j in stopped if not (self.sleeps[j] or self.leaves[j].tasks > self.before[j])]
             if waited:
                 self.waited.append((self.before, waited))
 
-    def asleep(self) -> list[bool]:
-        """Leaves that wait while floors are filled: those that use no resource of which a team of theirs is short."""
-        if not self.floors:
-            return [False] * len(self.leaves)
-        for branch in self.branches:
-            branch.held = []
-        wanted = [set[int]() for _ in self.branches]
-        held = {k: [self.zero] * self.m for k in self.floors}
+    def short(self) -> dict[tuple[int, int], tuple[Any, Any]]:
+        """Floors that are not reached, by branch and resource, with what is held; of branches with floors."""
+        for k in self.floors:
+            self.branches[k].held = [self.zero] * self.m
         for leaf in self.leaves:
             above: Branch | None = leaf.parent
             while above is not None:
-                if above.number in held:
-                    of = held[above.number]
-                    held[above.number] = [a + g * leaf.tasks for a, g in zip(of, leaf.ratios, strict=True)]
+                if above.number in self.floors:
+                    above.held = [a + g * leaf.tasks for a, g in zip(above.held, leaf.ratios, strict=True)]
                 above = above.parent
-        for k, branch in enumerate(self.branches):
-            if branch.parent is not None:
-                wanted[k] |= wanted[branch.parent.number]
-            if k in held:
-                branch.held = held[k]
-                wanted[k] |= {i for i, floor in self.floors[k].items() if not self.reaches(floor, held[k][i])}
-        return [not any(leaf.ratios[i] > self.zero for i in wanted[leaf.parent.number]) for leaf in self.leaves]
+        return {
+            (k, i): (self.branches[k].held[i], floor)
+            for k, of in self.floors.items()
+            for i, floor in of.items()
+            if not self.reaches(floor, self.branches[k].held[i])
+        }
+
+    def sleep(self) -> None:
+        """While floors are filled, leaves sleep that use no resource of which a team of theirs is short."""
+        wanted = [set[int]() for _ in self.branches]
+        for k, i in self.short():
+            wanted[k].add(i)
+        for branch in self.branches[1:]:
+            wanted[branch.number] |= wanted[branch.parent.number]  # type: ignore[union-attr]
+        self.sleeps = [
+            bool(self.floors) and not any(leaf.ratios[i] > self.zero for i in wanted[leaf.parent.number])
+            for leaf in self.leaves
+        ]
 
     def record(self, cause: str, of: int, leaves: tuple[int, ...]) -> None:
         """Keep an event."""
@@ -2604,8 +2628,10 @@ class Tree(NamedTuple):
             raise Fault("weights name an unknown team or user")
         return tree
 
-    def forest(self, cluster: Cluster, rows: Sequence[Mapping[Place, Fraction]]) -> Forest:
-        """What the tree fills: all capacities, and rows of prices by server and resource.
+    def forest(
+        self, cluster: Cluster, rows: Sequence[Mapping[Place, Fraction]], floors: Mapping[str, Any] | None = None
+    ) -> Forest:
+        """What the tree fills: all capacities, and rows of prices by server and resource; ``floors`` proves floors.
 
         At prices p a user's task costs at least its smallest cost on a server, and all tasks together cost at most the
         worth of the capacities.
@@ -2632,7 +2658,47 @@ class Tree(NamedTuple):
         starts = [cluster.guarantees[j] for j in self.users]
         starts = [g if t is None else min(g, t) for g, t in zip(starts, limits, strict=True)]
         given = (self.parents, self.weights, self.leaf_parents, self.leaf_weights, ratios, limits, starts, costs)
-        return Forest(*given, {})
+        kept = {}
+        for name, units in cluster.team_guarantees.items():
+            if name not in self.names:
+                if any(j in cluster.active for j in cluster.members[name]):
+                    raise Fault(f"the guarantee of {name!r} is of no team of the policy")
+                continue
+            proofs = (floors or {}).get(name) or {}
+            named = {cluster.resource(what): number(v, "guarantees", 0) for what, v in units.items()}
+            kept[self.names.index(name)] = {
+                i: floor_of(cluster, name, named, i, proofs.get(str(i)) or {}) / cluster.capacity[i]
+                for i in named
+                if named[i] and cluster.capacity[i]
+            }
+        return Forest(*given, kept)
+
+
+def floor_of(cluster: Cluster, team: str, named: Mapping[int, Fraction], i: int, proof: Mapping[str, Any]) -> Fraction:
+    """What a team is guaranteed of a resource: at most what its tasks within the guarantee can use of it.
+
+    ``proof`` are tasks of its members that use so much, and prices of resources by which no tasks use more.
+    """
+    room = [min(named.get(k, c), c) for k, c in enumerate(cluster.capacity)]
+    members = [j for j in cluster.members[team] if j in cluster.active]
+    needs = {j: cluster.demands[j][cluster.open[j][0]] for j in members}
+    tasks = {int(j): number(x, "tasks of a floor", 0) for j, x in proof.get("tasks") or ()}
+    loads = [exact_sum(x * needs[j][k] for j, x in tasks.items()) for k in range(cluster.m)]
+    over = [load / c for load, c in zip(loads, room, strict=True) if load > c > 0]
+    over += [x / limit for j, x in tasks.items() if (limit := cluster.limits[j]) is not None and x > limit]
+    if any(load and not c for load, c in zip(loads, room, strict=True)):
+        raise Fault(f"tasks of a floor of {team!r} use a resource of which it has none")
+    floor = loads[i] / max([ONE, *over])
+    prices = numbers(proof.get("prices") or [0] * cluster.m, "prices of a floor", cluster.m)
+    top = exact_sum(p * c for p, c in zip(prices, room, strict=True))
+    for j in members:
+        net = needs[j][i] - exact_sum(p * d for p, d in zip(prices, needs[j], strict=True))
+        limit = cluster.limits[j]
+        most = min(room[k] / d for k, d in enumerate(needs[j]) if d) if limit is None else limit
+        top += max(net, ZERO) * most
+    if min(top, room[i]) > floor * (1 + TIE) + room[i] * TIE:
+        raise Fault(f"the floor of {team!r} of {cluster.resources[i]!r} is not proved")
+    return floor
 
 
 def exactly(x: Fraction) -> Fraction:
@@ -2667,7 +2733,8 @@ class Replay(NamedTuple):
         alike = all(row == cluster.room[0] for row in cluster.capacities[1:]) and all(
             len(cluster.open[j]) == cluster.servers for j in tree.users
         )
-        filling = Filling(tree.forest(cluster, rows), exactly if exact else Bounds.of, cluster.clock, not alike)
+        forest = tree.forest(cluster, rows, entry.get("floors"))
+        filling = Filling(forest, exactly if exact else Bounds.of, cluster.clock, not alike)
         found = [x.between if isinstance(x, Bounds) else Between(x, x) for x in filling.run()]
         placements = entry.get("placements") or ()
         for k, (tasks, waiting) in enumerate(filling.waited):
@@ -2675,6 +2742,19 @@ class Replay(NamedTuple):
                 user = cluster.users[tree.users[waiting[0]]]
                 raise Fault(f"user {user!r} is stopped while it waits, but not shown to have had room before")
         return cls(tree, found, filling)
+
+    def shortage(self, cluster: Cluster) -> tuple[Fraction, str]:
+        """The largest relative shortage of a floor, in words too."""
+        worst, words = ZERO, ""
+        for (k, i), (held, floor) in self.filling.unmet.items():
+            low, high = (x.between.low if isinstance(x, Bounds) else x for x in (held, floor))
+            if 1 - low / high > worst:
+                has, needs = (f"{float(x * cluster.capacity[i]):.6g}" for x in (low, high))
+                worst = 1 - low / high
+                words = (
+                    f"team {self.tree.names[k]!r} holds {has} of the {needs} {cluster.resources[i]} guaranteed to it"
+                )
+        return worst, words
 
     def weight(self, child: Leaf | Branch) -> Fraction:
         """The weight of a leaf or branch."""
@@ -2694,8 +2774,13 @@ class Replay(NamedTuple):
 def gap_of_filling(cluster: Cluster, policy: Block, entry: Mapping[str, Any]) -> tuple[Fraction, str]:
     """The distance of the tasks from those of `HDRF`, and how it was computed."""
     exact = len(cluster.active) <= EXACT_LEAVES
-    gap = Replay.of(cluster, policy, entry, exact).distance(cluster)
-    return gap, ", filled again in " + ("fractions" if exact else f"intervals of {PLACES} binary places")
+    replay = Replay.of(cluster, policy, entry, exact)
+    shortage, words = replay.shortage(cluster)
+    if shortage > GAP:
+        raise Fault(words)
+    return replay.distance(cluster), ", filled again in " + (
+        "fractions" if exact else f"intervals of {PLACES} binary places"
+    )
 
 
 def has_room(cluster: Cluster, tree: Tree, tasks: list[Any], waiting: Sequence[int], placement: Any) -> bool:
@@ -3053,7 +3138,7 @@ def policy_of(data: Mapping[str, Any]) -> Block | None:
         return None
     if isinstance(policy, Block) and policy.name == "HDRF":
         for k, entry in enumerate(data.get("proof") or []):
-            check_keys(entry, ("kind", "rows", "placements", "why"), f"entry {k} of the proof")
+            check_keys(entry, ("kind", "rows", "placements", "floors", "why"), f"entry {k} of the proof")
         return policy
     if not isinstance(policy, Block) or policy.name != "Policy":
         return None

@@ -8,18 +8,19 @@ tree is filled again; likewise if a user waited until a row stopped it and had n
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from fairopt.errors import NotCertified
+from fairopt.errors import Infeasible, NotCertified
 from fairopt.instance import Instance
 from fairopt.methods.arrays import Float, Int
 from fairopt.methods.simplex import DUAL, Simplex
 from fairopt.proofs import verify
 from fairopt.runtime.clock import check
-from fairopt.runtime.lazy import sp
-from fairopt.tolerances import NOISE
+from fairopt.runtime.lazy import optimize, sp
+from fairopt.tolerances import NOISE, VIOLATION_TOLERANCE
 
 # Rows that are exceeded by less are full; prices below the second, relative to the largest, are solver noise.
 FITS, NO_PRICE = 1e-10, 1e-9
@@ -36,10 +37,39 @@ class Filled(NamedTuple):
     entry: dict[str, Any]
 
 
-def fill(instance: Instance, cluster: verify.Cluster, policy: verify.Block) -> Filled:
+def floors(cluster: verify.Cluster) -> dict[str, Any]:
+    """Evidence for what teams are guaranteed: tasks that use so much, and prices by which none use more."""
+    out: dict[str, Any] = {}
+    for team, units in cluster.team_guarantees.items():
+        members = [j for j in cluster.members[team] if j in cluster.active]
+        named = {cluster.resource(name): float(v) for name, v in units.items()}
+        room = np.array([min(named.get(k, np.inf), float(c)) for k, c in enumerate(cluster.capacity)])
+        needs = np.array([[float(d) for d in cluster.demands[j][cluster.open[j][0]]] for j in members])
+        needs = needs.reshape(len(members), cluster.m)
+        limits = [cluster.limits[j] for j in members]
+        unit = np.where(room > 0, room, 1.0)
+        each = np.max(needs / unit, axis=1, initial=0.0)  # tasks in shares of what the team may use
+        most = [None if t is None else float(t) * e for t, e in zip(limits, each, strict=True)]
+        out[team] = {}
+        for i in named if members else ():
+            worth = needs[:, i] / unit[i] / each
+            matrix = (needs / unit / each[:, None]).T
+            found = optimize.linprog(-worth, A_ub=matrix, b_ub=room / unit, bounds=[(0, t) for t in most])
+            if found.x is None:
+                raise NotCertified(f"what {team!r} can use of its guarantee was not found ({found.message})")
+            tasks = np.maximum(found.x, 0.0) / each
+            prices = np.maximum(-found.ineqlin.marginals, 0.0) * unit[i] / unit
+            listed = [[j, x] for j, x in zip(members, tasks.tolist(), strict=True) if x > 0]
+            out[team][str(i)] = {"tasks": listed, "prices": prices.tolist()}
+    return out
+
+
+def fill(
+    instance: Instance, cluster: verify.Cluster, policy: verify.Block, floors: Mapping[str, Any] | None = None
+) -> Filled:
     """Fill the tree of a policy on several different servers."""
     tree, programs = verify.Tree.of(cluster, policy), _Placements(instance, cluster)
-    forest = tree.forest(cluster, ())
+    forest = tree.forest(cluster, (), floors)
     rows = _Rows(programs)
     _explore(forest, programs, rows)
     while True:
@@ -57,7 +87,7 @@ def fill(instance: Instance, cluster: verify.Cluster, policy: verify.Block) -> F
             placements.append(placement)
         if missing is None:
             listed = [[list(price) for price in row] for row in rows.prices]
-            return Filled(table, {"kind": "filling", "rows": listed, "placements": placements})
+            return Filled(table, {"rows": listed, "placements": placements})
         rows.add(missing)
 
 
@@ -68,6 +98,9 @@ def _explore(forest: verify.Forest, programs: _Placements, rows: _Rows) -> None:
     Newton's method; from there the tree is filled again, as what comes depends on the tasks reached only.
     """
     start = np.array([float(x) for x in forest.starts])
+    over = programs.place(start)[0]
+    if over > VIOLATION_TOLERANCE:
+        raise Infeasible(f"guarantees do not fit: they need {over:.2%} more than the capacities; lower some")
     while True:
         check("filling the tree", len(rows.prices))
         filling = verify.Filling(forest._replace(starts=start.tolist(), rows=rows.costs), float)

@@ -14,13 +14,13 @@ from fairopt.formulation.program import require_instance
 from fairopt.instance import Instance
 from fairopt.methods.cluster.hierarchy import fill, floors
 from fairopt.proofs import gate, verify
-from fairopt.runtime.clock import begin, check, checked, within_limit
+from fairopt.runtime.clock import Clock, begin, check
 from fairopt.tolerances import BLOCK_TOLERANCE, VIOLATION_TOLERANCE
 
 __all__ = ["HDRF"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class HDRF:
     """Hierarchical Dominant Resource Fairness (Bhattacharya et al. 2013): DRF between teams with different tasks.
 
@@ -79,6 +79,10 @@ class HDRF:
                 raise InvalidBlock(f"HDRF: the weight of {name!r} is {weight!r}; give a positive finite number")
         object.__setattr__(self, "weights", {str(name): float(w) for name, w in self.weights.items()} or None)
 
+    def __repr__(self) -> str:
+        by = f"by={self.by!r}" if self.by != ("team",) else ""
+        return f"HDRF({', '.join(filter(None, (by, f'weights={self.weights!r}' if self.weights else '')))})"
+
     def __hash__(self) -> int:
         return hash((self.by, tuple((self.weights or {}).items())))
 
@@ -126,12 +130,12 @@ class HDRF:
         >>> fo.HDRF().allocate(cluster).tasks
         array([25., 25., 20.])
         """
-        begun = begin(time_limit)
+        clock = begin(time_limit)
         require_instance(instance)
         self._check(instance)
-        return within_limit(checked(time_limit), begun, lambda: self._filled(instance, begun))
+        return clock.run(lambda: self._filled(instance, clock))
 
-    def _filled(self, instance: Instance, begun: float) -> Allocation:
+    def _filled(self, instance: Instance, clock: Clock) -> Allocation:
         """The certified allocation."""
         merged = instance.merged()
         tasks, entry = None, dict[str, Any](kind="filling")
@@ -140,10 +144,10 @@ class HDRF:
         if cluster is not None and instance.team_guarantees:
             entry["floors"] = floors(cluster)
         if cluster is not None and several:
-            found = fill(merged, cluster, verify.block(repr(self)), entry.get("floors"))
+            found = fill(merged, cluster, verify.block(repr(self)), entry.get("floors"), clock)
             tasks, entry = found.tasks, entry | found.entry
         check("the proof")
-        answer = gate.of_filling(self, instance, tasks, entry, begun)
+        answer = gate.of_filling(self, instance, tasks, entry, clock.begun)
         if answer.certificate.block_violation > BLOCK_TOLERANCE:
             raise Infeasible(f"guarantees do not fit together: {answer.certificate.note}. Lower some")
         if not answer.certificate.ok:

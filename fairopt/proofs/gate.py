@@ -28,6 +28,7 @@ from fairopt.proofs.pool import PoolProof
 from fairopt.proofs.proposal import Evidence, Measured, Proposal
 from fairopt.proofs.psdsf import largest_gain, tasks_alone_on_one
 from fairopt.runtime import lazy
+from fairopt.runtime.clock import check
 from fairopt.tolerances import GAP_TOLERANCE
 
 
@@ -302,10 +303,17 @@ def of_equilibrium(
     return Allocation(instance, policy, tasks, certificate, value)
 
 
+class _Clock(verify.Clock):
+    """The time limit of the current call."""
+
+    def check(self) -> None:
+        check()
+
+
 def cluster_of(instance: Instance) -> verify.Cluster:
     """An instance as `verify` reads it from a file, with no tasks."""
     tasks = np.zeros((instance.n_users, instance.n_servers)).tolist()
-    return verify.Cluster({"instance": instance.to_dict(), "tasks_by_server": tasks})
+    return verify.Cluster({"instance": instance.to_dict(), "tasks_by_server": tasks}, _Clock())
 
 
 def of_filling(policy: Any, instance: Instance, tasks: Float | None, entry: dict[str, Any], begun: float) -> Allocation:

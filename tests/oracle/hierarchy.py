@@ -5,12 +5,14 @@ A tree is a user's number, or a weight and a list of trees; users have weights o
 
 from __future__ import annotations
 
+import random
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
-from tests.oracle import exact_lp
+import fairopt as fo
+from oracle import exact_lp
 
 Tree = Any  # int, or (weight, [Tree, ...])
 
@@ -209,3 +211,53 @@ def _first(problem: Problem, tree: Tree, x: list[float], full: set[int], at: Any
         parts = [(at(child, x, full), child) for child in tree[1]]
         tree = min(parts, key=lambda part: part[0][0] if part[0][2] else float("inf"))[1]
     return tree
+
+
+def drawn(seed: int, servers: int = 1) -> tuple[fo.Instance, Problem, fo.HDRF]:
+    """A random tree of up to three levels: as an instance with its mechanism, and as a problem for the oracle.
+
+    Numbers of even seeds are few, so that users and resources tie.
+    """
+    r = random.Random(seed)
+    n, m, few = r.randint(2, 8 if servers == 1 else 6), r.randint(1, 3), seed % 2 == 0
+    demands = []
+    while len(demands) < n:
+        row = [
+            r.choice([0, 0, 1, 2, 3]) if few else r.choice([0, r.uniform(0.1, 4), r.uniform(0.1, 4)]) for _ in range(m)
+        ]
+        if any(row):
+            demands.append(row)
+    capacities = [[r.choice([6, 10, 12, 20]) if few else r.uniform(5, 20) for _ in range(m)] for _ in range(servers)]
+    eligible = [[r.random() < 0.7 for _ in range(servers)] for _ in range(n)]
+    for row in eligible:
+        row[r.randrange(servers)] = True
+    weights = [r.choice([1, 1, 2, 3]) if few else r.choice([1, r.uniform(0.5, 3)]) for _ in range(n)]
+    limits = [r.choice([None, r.choice([0.5, 1, 2, 3]) if few else r.uniform(0.2, 4)]) for _ in range(n)]
+    starts = [r.choice([0, 0, 0, 0.0625]) if seed % 3 == 0 else 0 for _ in range(n)]
+    by = ["org", "team", "group"][: r.randint(1, 3)]
+    paths: list[list[str | None]] = []
+    for _ in range(n):
+        outer, path = "", list[str | None]()
+        for kind in by:
+            if r.random() < 0.2:
+                path.append(None)
+            else:
+                outer += f"/{kind}{r.choice('xy')}"
+                path.append(outer)
+        paths.append(path)
+    of_team = {name: r.choice([1, 1, 2]) for path in paths for name in path if name is not None}
+    tree: Tree = (1, [])
+    places: dict[str, Tree] = {}
+    for j, path in enumerate(paths):
+        at = tree
+        for name in filter(None, path):
+            if name not in places:
+                places[name] = (of_team[name], [])
+                at[1].append(places[name])
+            at = places[name]
+        at[1].append(j)
+    teams = {kind: [path[k] for path in paths] for k, kind in enumerate(by)}
+    given = {"weights": weights, "task_limits": limits, "eligible": eligible, "guarantees": starts, "teams": teams}
+    cut = [v if t is None else min(v, t) for v, t in zip(starts, limits, strict=True)]
+    problem = Problem(demands, capacities, tree, weights, limits, eligible, cut)
+    return fo.Instance(demands, capacities, **given), problem, fo.HDRF(tuple(by), of_team)

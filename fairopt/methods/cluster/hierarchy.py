@@ -18,7 +18,7 @@ from fairopt.instance import Instance
 from fairopt.methods.arrays import Float, Int
 from fairopt.methods.simplex import DUAL, Simplex
 from fairopt.proofs import verify
-from fairopt.runtime.clock import check
+from fairopt.runtime.clock import Clock, check
 from fairopt.runtime.lazy import optimize, sp
 from fairopt.tolerances import NOISE, VIOLATION_TOLERANCE
 
@@ -65,10 +65,10 @@ def floors(cluster: verify.Cluster) -> dict[str, Any]:
 
 
 def fill(
-    instance: Instance, cluster: verify.Cluster, policy: verify.Block, floors: Mapping[str, Any] | None = None
+    instance: Instance, cluster: verify.Cluster, policy: verify.Block, floors: Mapping[str, Any] | None, clock: Clock
 ) -> Filled:
-    """Fill the tree of a policy on several different servers."""
-    tree, programs = verify.Tree.of(cluster, policy), _Placements(instance, cluster)
+    """Fill the tree of a policy on several different servers; ``floors`` are as by the function of that name."""
+    tree, programs = verify.Tree.of(cluster, policy), _Placements(instance, cluster, clock)
     forest = tree.forest(cluster, (), floors)
     rows = _Rows(programs)
     _explore(forest, programs, rows)
@@ -106,6 +106,7 @@ def _explore(forest: verify.Forest, programs: _Placements, rows: _Rows) -> None:
         filling = verify.Filling(forest._replace(starts=start.tolist(), rows=rows.costs), float)
         seen, wait = [start], 1
         for _ in filling.steps():
+            check()
             seen.append(np.array(filling.now()))
             if len(seen) > wait and programs.place(seen[-1])[0] > FITS:
                 break
@@ -148,8 +149,8 @@ class _Rows:
 class _Placements:
     """Linear programs over placements, in dominant shares of tasks by user and eligible server."""
 
-    def __init__(self, instance: Instance, cluster: verify.Cluster) -> None:
-        self.instance = instance
+    def __init__(self, instance: Instance, cluster: verify.Cluster, clock: Clock) -> None:
+        self.instance, self.clock = instance, clock
         self.users = np.array(cluster.active)
         eligible = instance.eligible[self.users]
         self.user, self.server = np.nonzero(eligible)
@@ -182,7 +183,7 @@ class _Placements:
         columns[-1] = top
         bounds = np.concatenate([np.full(rows, -np.inf), low]), np.concatenate([np.ones(rows), high])
         self.simplex.give(costs, (np.zeros(len(costs)), columns), bounds, self.matrix, self.basis, SIZE)
-        if not self.simplex.run(None, first=DUAL):
+        if not self.simplex.run(self.clock, first=DUAL):
             raise NotCertified("a linear program over placements was not solved. Fix: use other units")
         self.basis = self.simplex.of_columns, self.simplex.of_rows
         return self.simplex.values, np.maximum(-self.simplex.duals[:rows], 0.0)

@@ -2223,8 +2223,7 @@ class Filling:
         for leaf in self.leaves:
             if leaf.tasks > self.zero:
                 self.use(leaf, leaf.tasks)
-        # leaves at their limit, or stopped by a row
-        self.ended = [leaf.limit is not None and self.reaches(leaf.limit, leaf.tasks) for leaf in self.leaves]
+        self.ended = [False] * len(self.leaves)  # at their limit, or stopped by a row
         self.fresh = True  # whether vectors of leaves that stopped are to be added up afresh
         self.floors = {k: {i: make(v) for i, v in of.items()} for k, of in forest.floors.items()}
         self.events: list[Event] = []
@@ -2339,11 +2338,13 @@ class Filling:
         m = self.m
         branch.rate = rate = branch.alone_sums.total if branch.still else branch.sums.total
         branch.next, branch.cause, clock = None, None, branch.clock
-        queue = branch.alone_queue if branch.still else branch.queue
+        due, queue = self.due(branch), branch.alone_queue if branch.still else branch.queue
         while queue and queue[0][1] != queue[0][2].serial:
             heappop(queue)
         if queue:
             branch.next = queue[0][0]
+        if due:
+            branch.next = clock
         if branch.parent is not None:
             share, growth = self.share(branch), self.zero
             near = share - share * self.same
@@ -2367,7 +2368,7 @@ class Filling:
             branch.next, branch.cause = at, cause
 
     def happen(self, branch: Branch) -> bool:
-        """Let the next event inside a branch happen; whether its share jumped."""
+        """Let the next event inside a branch happen, with those at the same level; whether its share jumped."""
         if branch.cause is not None:
             if branch.cause >= self.m:
                 self.again = True
@@ -2375,44 +2376,52 @@ class Filling:
                 branch.vector[branch.cause] = max(branch.vector[branch.cause], self.share(branch))
             self.refresh(branch)
             return False
-        alone = branch.still > 0
-        queue, jumped = branch.alone_queue if alone else branch.queue, False
-        while queue and not jumped and alone == (branch.still > 0):
-            key, serial, child = queue[0]
-            if serial != child.serial:
-                heappop(queue)
-            elif child.state == WAITING or isinstance(child, Leaf):
-                if alone or not self.reaches(key, branch.level):
-                    break
-                heappop(queue)
-                if isinstance(child, Branch) or child.state == WAITING:
-                    self.join(child, branch)
-                else:
-                    self.update(child, branch)
-                    more, child.tasks = self.positive(child.limit - child.tasks), child.limit
-                    if more > self.zero:
-                        self.use(child, more)
-                    self.ended[child.number] = True
-                    self.record("limit", child.number, (child.number,))
-                    self.stop(child, branch)
-            elif child.next is not None and not key > branch.clock:
-                heappop(queue)
+        jumped, due = False, self.due(branch)
+        if not due:
+            jumped = self.inside(heappop(branch.alone_queue)[2], branch)
+        while due:
+            _, _, child = heappop(branch.queue)
+            if child.state == WAITING:
+                self.join(child, branch)
+            elif isinstance(child, Leaf):
                 self.update(child, branch)
-                self.advance(child, child.next)
-                jumped = self.happen(child)
-                if not child.open:
-                    self.stop(child, branch)
-                elif not jumped:
-                    self.attach(child, branch)
-                break
+                more, child.tasks = self.positive(child.limit - child.tasks), child.limit
+                if more > self.zero:
+                    self.use(child, more)
+                self.end(child)
+                self.stop(child, branch)
             else:
-                break
+                jumped = self.inside(child, branch) or jumped
+            due = self.due(branch)
         if jumped or (branch.open and not branch.tied):
             self.rebuild(branch)
             return True
         if branch.open:
             self.refresh(branch)
         return False
+
+    def due(self, branch: Branch) -> bool:
+        """Whether an event is due at the level of a branch, which comes before any child rises alone."""
+        queue = branch.queue
+        while queue and queue[0][1] != queue[0][2].serial:
+            heappop(queue)
+        return bool(queue) and self.reaches(queue[0][0], branch.level)
+
+    def inside(self, child: Any, branch: Branch) -> bool:
+        """Let the next event inside a child happen; whether its share jumped."""
+        self.update(child, branch)
+        self.advance(child, child.next)
+        jumped = self.happen(child)
+        if not child.open:
+            self.stop(child, branch)
+        elif not jumped:
+            self.attach(child, branch)
+        return jumped
+
+    def end(self, leaf: Leaf) -> None:
+        """A leaf is at its limit."""
+        self.ended[leaf.number] = True
+        self.record("limit", leaf.number, (leaf.number,))
 
     def join(self, child: Leaf | Branch, branch: Branch) -> None:
         """A child that waited rises from now on."""
@@ -2517,6 +2526,9 @@ class Filling:
     def restart(self, row: int | None = None) -> None:
         """Compare all levels afresh, after a row is full or a floor is met."""
         self.catch_up()
+        for leaf in self.leaves:
+            if not self.ended[leaf.number] and leaf.limit is not None and self.reaches(leaf.limit, leaf.tasks):
+                self.end(leaf)
         for r in range(self.n_rows):
             if not self.full[r] and (r == row or self.reaches(self.one, self.used[r])):
                 self.fill(r)

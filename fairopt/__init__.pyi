@@ -50,6 +50,7 @@ from fairopt.policies.dominant import DRF as DRF
 from fairopt.policies.dominant import KDF as KDF
 from fairopt.policies.dominant import TSF as TSF
 from fairopt.policies.dynamic import DynamicDRF as DynamicDRF
+from fairopt.policies.hierarchical import HDRF as HDRF
 from fairopt.policies.per_server import NaivePerServer as NaivePerServer
 from fairopt.policies.psdsf import PSDSF as PSDSF
 from fairopt.policies.sequential import SequentialMinMax as SequentialMinMax

@@ -11,7 +11,7 @@ The files:
 * `tradeoff`: FDS, GFJ, p-norm fairness, Nash welfare, most tasks.
 * `bundles`: MLF-DRS, FFMRA, H-FFMRA.
 * `per_server`: any policy on separate servers. `psdsf`: PS-DSF. `bottleneck`: bottleneck fairness.
-* `sequential`: SequentialMinMax. `dynamic`: dynamic DRF.
+* `hierarchical`: HDRF. `sequential`: SequentialMinMax. `dynamic`: dynamic DRF.
 * `registry`: policies by short name, from files and from entry points. `parse`: blocks from their repr.
 """
 

@@ -11,6 +11,7 @@ from fairopt.display import LONG
 from fairopt.errors import FairoptError, InvalidBlock, nearest
 from fairopt.policies.bottleneck import BottleneckFairness
 from fairopt.policies.dynamic import DynamicDRF
+from fairopt.policies.hierarchical import HDRF
 from fairopt.policies.per_server import NaivePerServer
 from fairopt.policies.psdsf import PSDSF
 from fairopt.policies.sequential import SequentialMinMax
@@ -24,7 +25,7 @@ BLOCKS: dict[str, Any] = {
 }
 
 MECHANISMS: dict[str, Any] = {
-    kind.__name__: kind for kind in (BottleneckFairness, DynamicDRF, NaivePerServer, PSDSF, SequentialMinMax)
+    kind.__name__: kind for kind in (BottleneckFairness, DynamicDRF, HDRF, NaivePerServer, PSDSF, SequentialMinMax)
 }
 
 

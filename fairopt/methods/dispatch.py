@@ -43,6 +43,7 @@ from fairopt.methods.cone.parametric import only_parametric, parametric_applies,
 from fairopt.methods.cone.solve import solve_number
 from fairopt.methods.infeasible import most_left
 from fairopt.methods.many_rows import solve_with_rows
+from fairopt.methods.numbers.leximin import leximin_of_numbers_applies, solve_leximin_of_numbers
 from fairopt.methods.pool import solve as pool
 from fairopt.methods.pool.envy import envy_free_applies, solve_envy_free
 from fairopt.methods.pool.ordered import ordered_applies, solve_ordered
@@ -69,6 +70,7 @@ FAST = (
     ("prices", pool.sum_applies, pool.solve_sum),
     ("prices", sum_on_servers_applies, solve_sum_on_servers),
     ("levels", leximin_on_servers_applies, solve_leximin_on_servers),
+    ("levels", leximin_of_numbers_applies, solve_leximin_of_numbers),
 )
 EXACT_FOR = {
     "water-filling": "exact for Leximin, and MaxMin and its multiples, on one pool (or identical servers), under "
@@ -77,7 +79,8 @@ EXACT_FOR = {
     "per user (`by_user`) on one pool (or identical servers), and on several servers for MaxMin, AlphaFair with alpha "
     "from 0.05 to 5, their multiples and such sums",
     "linear": "exact for Total, AlphaFair(0) and their multiples on one pool (or identical servers)",
-    "levels": "exact for Leximin on several servers of a share with the same coefficients on each",
+    "levels": "exact for Leximin on several servers of a share with the same coefficients on each, and under linear "
+    "constraints of teams or of what is above a base",
     "parametric": "exact for FairnessEfficiency wherever it has an optimum, but for AlphaFair's edge and beta = 1",
     "closed": "exact for WeightedLog, alone or under GlobalAggregateResource and AtMostRequested",
 }

@@ -44,6 +44,7 @@ from fairopt.methods.cone.solve import solve_number
 from fairopt.methods.infeasible import most_left
 from fairopt.methods.many_rows import solve_with_rows
 from fairopt.methods.numbers.leximin import leximin_of_numbers_applies, solve_leximin_of_numbers
+from fairopt.methods.numbers.split import split_inside_teams
 from fairopt.methods.pool import solve as pool
 from fairopt.methods.pool.envy import envy_free_applies, solve_envy_free
 from fairopt.methods.pool.ordered import ordered_applies, solve_ordered
@@ -173,6 +174,8 @@ def solve_tiers(policy: Any, instance: Instance, settings: Settings, method: str
             limit.program, limit.found, limit.proposed = program, None, None
         with np.errstate(all="ignore"):  # methods test for zeros, infinities and NaN where they matter
             answer = _solve_tier(program, settings, method)
+            if answer.ok and k + 1 == len(tiers):
+                answer = split_inside_teams(program, answer, settings, partial(_keep_shares, loss=0.0), best)
         judged.append((program, answer))
         if not answer.ok:
             break

@@ -21,7 +21,7 @@ from functools import cached_property
 
 import numpy as np
 
-from fairopt.formulation.program import Float, Indices, Program
+from fairopt.formulation.program import Float, Indices, Mask, Program
 from fairopt.proofs.bound import rounded_up_sum
 from fairopt.proofs.lagrangian import Multipliers
 from fairopt.tolerances import NOISE, TERM_ROUNDING
@@ -56,7 +56,7 @@ class NumberBounds:
 
     def __init__(self, program: Program) -> None:
         self.program, self.pairs = program, program.pairs
-        self.numbers = numbers = program.term.share.numbers(program.instance, levelled=True)
+        self.numbers = numbers = program.term.share._numbers(program.instance, levelled=True)
         self.c, self.number = self.pairs.of(numbers.per_task), numbers.of_pairs(self.pairs)
         best, least = -self.pairs.min(-self.c), self.pairs.min(self.c)
         self.lowest, self.most = numbers.above(least * program.low), numbers.above(best * program.most)
@@ -86,6 +86,20 @@ class NumberBounds:
         paid = np.maximum(dual.of_numbers, 0.0)[self.number] * self.c
         reduced = cost + charged.pair_cost - paid - TERM_ROUNDING * (size + paid)
         return np.where(self.program.zero_pairs, np.inf, reduced)
+
+    def determined(self, duals: Sequence[NumberDual], tasks: Float) -> tuple[Mask, Mask]:
+        """The numbers that cannot rise while no other falls, and the pairs whose tasks then stay as they are.
+
+        Moving tasks against their reduced costs costs no more than a level's slack, ``V - sum_t pi_t z_t``.
+        """
+        z, size = self.at(tasks), self.program.size[self.pairs.user]
+        numbers, pairs = np.zeros(len(z), dtype=bool), np.zeros(len(tasks), dtype=bool)
+        for dual in duals:
+            paid = dual.of_numbers * z
+            slack = max(self.value(dual) - float(paid.sum()) + TERM_ROUNDING * float(np.abs(paid).sum()), 0.0)
+            numbers |= slack <= NOISE * dual.of_numbers * np.maximum(z, self.typical)
+            pairs |= slack <= NOISE * np.abs(self.reduced_costs(dual)) * size
+        return numbers, pairs
 
     def value(self, dual: NumberDual) -> float:
         """The bound V on the sum of the numbers at their prices, rounded up."""
@@ -119,7 +133,7 @@ def judge_number_levels(
         earlier |= (z / w < level) & (bounds.most > z)  # also those that no level has fixed yet
         earlier[mine] = False
         paid = float((pi * unit)[mine].sum())
-        displaced = float((pi * excess)[earlier].sum()) / paid
+        displaced = float((pi * excess)[earlier].sum()) / paid if paid > 0 else np.inf
         excess[mine] = np.minimum(excess, rise)[mine]
         settled[mine] = True
         gaps.append(float(np.max([displaced, *(excess / unit)[mine]])))

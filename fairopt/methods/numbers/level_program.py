@@ -16,7 +16,7 @@ from fairopt.methods.simplex import DUAL, LOWER, PRIMAL, UPPER, Simplex
 from fairopt.proofs.number_levels import NumberBounds, NumberDual
 from fairopt.runtime.clock import check
 from fairopt.runtime.lazy import sp
-from fairopt.tolerances import ROUNDING, TERM_ROUNDING
+from fairopt.tolerances import NOISE, ROUNDING, TERM_ROUNDING
 
 STEP = 1e-3  # of a number: the rise that is tested
 MARGIN = 64 * TERM_ROUNDING  # relative: reduced costs that near to zero are rounding
@@ -66,7 +66,9 @@ class NumberPrograms:
             low, high = [*low, program.low[limited] / unit], [*high, program.high[limited] / unit]
         self.before_further, self.further_units = sum(part.shape[0] for part in parts), [np.zeros(0)]
         for one in program.rows.further:
-            table, unit = sp.csr_array(one.rows.per_task[:, columns]), one.rows.units(self.scale)
+            table = sp.csr_array(one.rows.per_task[:, columns])
+            largest = abs(one.rows.per_task @ sp.diags_array(self.scale)).max(axis=1).toarray().ravel()
+            unit = np.maximum(one.rows.units(self.scale), NOISE * largest)
             parts.append(sp.csr_array(sp.diags_array(1.0 / unit) @ table @ scale))
             right = (one.rows.right - one.rows.load(at_rest)) / unit
             low, high = [*low, right if one.rows.equal else np.full(len(right), -np.inf)], [*high, right]

@@ -22,6 +22,7 @@ from fairopt.proofs.conditions import repair
 from fairopt.proofs.number_levels import NumberBounds, NumberDual
 from fairopt.proofs.proposal import Proposal
 from fairopt.runtime.progress import tell
+from fairopt.tolerances import NOISE
 
 PAID = 1e-9  # of what a level's numbers pay: prices below are noise
 RISING = 1e-6  # a number this far above the level, relatively, can rise
@@ -91,7 +92,7 @@ class _Levels:
             doubt = self.free & (self.bounds.at(self.programs.tasks) <= self.floor + RISING * self.units)
             if doubt.any():
                 self.fix_those_who_cannot_rise(doubt)
-            self.level, self.unit = level, level or self.unit
+            self.level, self.unit = level, level if level > NOISE * self.unit else self.unit
         self.programs.solve(self.floor, 0.0 * self.w, self.units, 1.0)
         self.tasks = self.programs.tasks
 

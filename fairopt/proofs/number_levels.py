@@ -97,8 +97,8 @@ class NumberBounds:
         for dual in duals:
             paid = dual.of_numbers * z
             slack = max(self.value(dual) - float(paid.sum()) + TERM_ROUNDING * float(np.abs(paid).sum()), 0.0)
-            numbers |= slack <= NOISE * dual.of_numbers * np.maximum(z, self.typical)
-            pairs |= slack <= NOISE * np.abs(self.reduced_costs(dual)) * size
+            numbers |= slack < NOISE * dual.of_numbers * np.maximum(z, self.typical)
+            pairs |= slack < NOISE * np.abs(self.reduced_costs(dual)) * size
         return numbers, pairs
 
     def value(self, dual: NumberDual) -> float:

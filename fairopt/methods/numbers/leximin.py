@@ -16,6 +16,7 @@ from fairopt.evidence.number_levels import NumberLevels
 from fairopt.formulation.program import Program
 from fairopt.methods.arrays import Bool, Float, Int
 from fairopt.methods.cone.solve import _SolverFailed
+from fairopt.methods.numbers.columns import likely_columns
 from fairopt.methods.numbers.level_program import STEP, NumberPrograms
 from fairopt.methods.settings import Proposals, Settings
 from fairopt.proofs.conditions import repair
@@ -27,6 +28,7 @@ from fairopt.tolerances import NOISE
 PAID = 1e-9  # of what a level's numbers pay: prices below are noise
 RISING = 1e-6  # a number this far above the level, relatively, can rise
 NEAR = 1e-10  # relative: how far fixed numbers may fall, so that rounding leaves programs feasible
+MANY = 30_000  # columns above which those of programs are found by prices
 MOST_STEPS = 60  # of Newton's method
 
 
@@ -57,7 +59,10 @@ def open_columns(bounds: NumberBounds) -> tuple[Int, Float]:
     program = bounds.program
     if not program.single:
         return np.arange(len(bounds.pairs)), np.zeros(len(bounds.pairs))
-    return np.flatnonzero(program.most > program.low), np.minimum(program.low, program.most)
+    several = program.most > program.low
+    if several.sum() > MANY:
+        return likely_columns(bounds, several)
+    return np.flatnonzero(several), np.minimum(program.low, program.most)
 
 
 class _Levels:

@@ -21,7 +21,7 @@ from functools import cached_property
 
 import numpy as np
 
-from fairopt.formulation.program import Float, Indices, Mask, Program
+from fairopt.formulation.program import Float, Indices, Program
 from fairopt.proofs.bound import rounded_up_sum
 from fairopt.proofs.lagrangian import Multipliers
 from fairopt.tolerances import NOISE, TERM_ROUNDING
@@ -86,20 +86,6 @@ class NumberBounds:
         paid = np.maximum(dual.of_numbers, 0.0)[self.number] * self.c
         reduced = cost + charged.pair_cost - paid - TERM_ROUNDING * (size + paid)
         return np.where(self.program.zero_pairs, np.inf, reduced)
-
-    def determined(self, duals: Sequence[NumberDual], tasks: Float) -> tuple[Mask, Mask]:
-        """The numbers that cannot rise while no other falls, and the pairs whose tasks then stay as they are.
-
-        Moving tasks against their reduced costs costs no more than a level's slack, ``V - sum_t pi_t z_t``.
-        """
-        z, size = self.at(tasks), self.program.size[self.pairs.user]
-        numbers, pairs = np.zeros(len(z), dtype=bool), np.zeros(len(tasks), dtype=bool)
-        for dual in duals:
-            paid = dual.of_numbers * z
-            slack = max(self.value(dual) - float(paid.sum()) + TERM_ROUNDING * float(np.abs(paid).sum()), 0.0)
-            numbers |= slack < NOISE * dual.of_numbers * np.maximum(z, self.typical)
-            pairs |= slack < NOISE * np.abs(self.reduced_costs(dual)) * size
-        return numbers, pairs
 
     def value(self, dual: NumberDual) -> float:
         """The bound V on the sum of the numbers at their prices, rounded up."""

@@ -78,7 +78,7 @@ def split_inside_teams(
         totals = Program(program.given, Leximin(team), program.constraints, program.merge)
         tasks, duals = _at_the_boundary(totals, answer, settings)
         kept: list[Constraint] = [keep(program.point(tasks), team)]
-        fixed = _determined(totals, duals, tasks)
+        fixed = _determined(totals, duals)
         if (~fixed).sum() > MOST:
             return open_split
         if fixed.any():
@@ -110,11 +110,18 @@ def _at_the_boundary(program: Program, answer: Answer, settings: Settings) -> tu
     return repair(program, programs.tasks), (dual,)
 
 
-def _determined(program: Program, duals: Sequence[NumberDual], tasks: Float) -> Bool:
-    """The users whose tasks on one pool follow from the totals, by prices of these."""
+def _determined(program: Program, duals: Sequence[NumberDual]) -> Bool:
+    """The users whose tasks on one pool follow from the totals, by prices of these.
+
+    They are at a bound if their reduced costs are not zero, and the last one of a team runs what its total leaves.
+    """
     if not program.single:
         return np.zeros(program.instance.n_users, dtype=bool)
     bounds = NumberBounds(program)
-    totals, fixed = bounds.determined(duals, tasks)
+    fixed, totals = program.most <= program.low, np.zeros(len(bounds.most), dtype=bool)
+    for dual in duals:
+        paid = dual.of_numbers * bounds.typical
+        totals |= paid > NOISE * paid.max(initial=0.0)
+        fixed |= np.abs(bounds.reduced_costs(dual)) > NOISE * dual.of_numbers[bounds.number] * bounds.c
     members = np.bincount(bounds.number[~fixed], minlength=len(totals))
     return fixed | (totals & (members == 1))[bounds.number]

@@ -175,7 +175,7 @@ def solve_tiers(policy: Any, instance: Instance, settings: Settings, method: str
         with np.errstate(all="ignore"):  # methods test for zeros, infinities and NaN where they matter
             answer = _solve_tier(program, settings, method)
             if answer.ok and k + 1 == len(tiers):
-                answer = split_inside_teams(program, answer, settings, partial(_keep_shares, loss=0.0), best)
+                answer = split_inside_teams(program, answer, settings, best)
         judged.append((program, answer))
         if not answer.ok:
             break

@@ -118,7 +118,7 @@ def _prices(users: _Users, usable: Float) -> Float:
             b_eq=[1.0],
             method="highs",
         )
-        if -mixed.fun >= 1 - CLOSE:
+        if -float(mixed.fun or 0.0) >= 1 - CLOSE:
             break
         prices = np.maximum(-mixed.ineqlin.marginals, 0.0)
         prices = prices / (prices @ usable)

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from fairopt.formulation.program import Program
 from fairopt.formulation.solvers import LATE
 from fairopt.methods import infeasible
 from fairopt.methods.arrays import Bool, Float, Int
@@ -28,6 +29,15 @@ class Found(NamedTuple):
     level: float
     rises: Float
     dual: NumberDual
+
+
+def loads(program: Program, columns: Int | Bool) -> sp.csr_array:
+    """The columns of `Pairs.loads`; on one pool without those of the others, of which there may be millions."""
+    if not program.single:
+        return sp.csr_array(sp.csc_array(program.pairs.loads)[:, columns])
+    whole = program.whole_capacities[0]
+    ratios = program.instance.per_server_demands[columns, 0] / np.where(whole > 0, whole, np.inf)
+    return sp.csr_array(ratios.T)
 
 
 class NumberPrograms:
@@ -55,9 +65,8 @@ class NumberPrograms:
         scale = sp.diags_array(self.scale[columns])
         at_rest = self.tasks.copy()
         at_rest[columns] = 0.0
-        self.rows = program.capacity_rows
-        loads = pairs.loads[:, columns] if program.single else sp.csc_array(pairs.loads)[:, columns]
-        parts = [sp.csr_array(sp.csr_array(loads)[self.rows] @ scale)]
+        self.rows = np.flatnonzero(program.usable_rows > 0)
+        parts = [sp.csr_array(loads(program, columns)[self.rows] @ scale)]
         low, high = [np.full(len(self.rows), -np.inf)], [(program.usable_rows - program.rows.load(at_rest))[self.rows]]
         if not program.single:
             limited = np.flatnonzero((program.low > 0) | np.isfinite(program.high))

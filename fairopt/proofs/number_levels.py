@@ -24,6 +24,7 @@ import numpy as np
 from fairopt.formulation.program import Float, Indices, Program
 from fairopt.proofs.bound import rounded_up_sum
 from fairopt.proofs.lagrangian import Multipliers
+from fairopt.proofs.levels import SLICE
 from fairopt.tolerances import NOISE, TERM_ROUNDING
 
 ABOVE = 1e-9  # relative: numbers that far above their lower bound are not at it
@@ -115,6 +116,9 @@ def judge_number_levels(
         terms = pi * floors
         slack = bounds.value(dual) - float(terms.sum()) + TERM_ROUNDING * float(np.abs(terms).sum())
         rise = np.maximum(floors - z, 0.0) + max(slack, 0.0) / pi
+        part = max(slack, 0.0) / float(np.maximum(dual.prices, 0.0) @ program.usable_rows)
+        tolerated = part * SLICE * (w.sum() / w) * unit  # a rise that so small a part of the capacities would pay
+        rise = np.minimum(rise, np.maximum(tolerated, np.maximum(floors - z, 0.0)))
         earlier = settled.copy()
         earlier |= (z / w < level) & (bounds.most > z)  # also those that no level has fixed yet
         earlier[mine] = False

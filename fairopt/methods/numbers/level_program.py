@@ -20,6 +20,7 @@ from fairopt.runtime.lazy import sp
 from fairopt.tolerances import NOISE, ROUNDING, TERM_ROUNDING
 
 STEP = 1e-3  # of a number: the rise that is tested
+LOOSE = 1e-12  # of a row's unit: HiGHS calls rows infeasible that are broken by rounding on a single point
 MARGIN = 64 * TERM_ROUNDING  # relative: reduced costs that near to zero are rounding
 
 
@@ -115,10 +116,12 @@ class NumberPrograms:
             np.concatenate([least, np.zeros(1 + n)]),
             np.concatenate([most, [top if rise is None else 0.0], rising]),
         )
-        right = (bases - self.at_rest)[some] * per
-        rows = np.concatenate([self.low, right]), np.concatenate([self.high, np.full(n, np.inf)])
+        least_rows = np.concatenate([self.low, (bases - self.at_rest)[some] * per])
+        most_rows = np.concatenate([self.high, np.full(n, np.inf)])
+        loose = np.where(np.arange(len(least_rows)) < self.before_further, 0.0, LOOSE)
         simplex = self.simplex
-        for size in SIZES:
+        for size, part in (*((size, 0.0) for size in SIZES), (SIZES[0], 1.0), (SIZES[-1], 1.0)):
+            rows = least_rows - part * loose, most_rows + part * loose
             simplex.give(costs, bounds, rows, matrix, self.basis, size)
             if simplex.run(self.settings.deadline, DUAL if self.basis is None else PRIMAL):
                 break

@@ -116,9 +116,9 @@ def judge_number_levels(
         terms = pi * floors
         slack = bounds.value(dual) - float(terms.sum()) + TERM_ROUNDING * float(np.abs(terms).sum())
         rise = np.maximum(floors - z, 0.0) + max(slack, 0.0) / pi
-        part = max(slack, 0.0) / float(np.maximum(dual.prices, 0.0) @ program.usable_rows)
-        tolerated = part * SLICE * (w.sum() / w) * unit  # a rise that so small a part of the capacities would pay
-        rise = np.minimum(rise, np.maximum(tolerated, np.maximum(floors - z, 0.0)))
+        worth = float(np.maximum(dual.prices, 0.0) @ program.usable_rows)
+        if worth > 0:  # a rise that a negligible part of the capacities would pay
+            rise = np.minimum(rise, np.maximum(floors - z, max(slack, 0.0) / worth * SLICE * (w.sum() / w) * unit))
         earlier = settled.copy()
         earlier |= (z / w < level) & (bounds.most > z)  # also those that no level has fixed yet
         earlier[mine] = False

@@ -83,6 +83,7 @@ class _Levels:
         while self.free.any():
             tell("levels, numbers settled", n - int(self.free.sum()), n)
             level, dual = self.next_level()
+            before = self.free.copy()
             if dual is None:  # all are at the most that they can be
                 self.floor = np.where(self.free, self.bounds.most, self.floor)
                 break
@@ -97,6 +98,8 @@ class _Levels:
             doubt = self.free & (self.bounds.at(self.programs.tasks) <= self.floor + RISING * self.units)
             if doubt.any():
                 self.fix_those_who_cannot_rise(doubt)
+            if (self.free == before).all():
+                raise _SolverFailed(f"prices of program {self.programs.solves} fix nothing")
             self.level, self.unit = level, level if level > NOISE * self.unit else self.unit
         self.programs.solve(self.floor, 0.0 * self.w, self.units, 1.0)
         self.tasks = self.programs.tasks
@@ -118,8 +121,9 @@ class _Levels:
 
     def fix(self, dual: NumberDual, fixed: Bool) -> None:
         """Fix numbers where they are."""
-        self.duals.append(replace(dual, numbers=np.flatnonzero(fixed)))
-        self.free &= ~fixed
+        if fixed.any():
+            self.duals.append(replace(dual, numbers=np.flatnonzero(fixed)))
+            self.free &= ~fixed
 
     def next_level(self) -> tuple[float, NumberDual | None]:
         """The largest level of the free numbers, and the prices that bound it; none if all can be at their most."""

@@ -12,8 +12,9 @@ from fairopt.blocks.efficiency import TotalIs
 from fairopt.blocks.form import Form
 from fairopt.formulation.program import Float, Program
 from fairopt.proofs import conditions, servers, users
+from fairopt.proofs.dual_bound import LagrangianBound, lagrangian_bound
 from fairopt.proofs.entries import Imposed, price_entry
-from fairopt.proofs.lagrangian import Lagrangian, LagrangianBound, Multipliers, lagrangian_bound
+from fairopt.proofs.lagrangian import Lagrangian, Multipliers
 from fairopt.proofs.plane import LineLagrangian, Optimum, fixed_sum
 from fairopt.proofs.proposal import Evidence, Measured, Reader, as_list, as_numbers
 from fairopt.proofs.servers import LevelUnits, RowUnits, best_max_min_bound, units_of
@@ -133,6 +134,7 @@ class LevelPrices(RowPrices):
         if program.term.is_curved:
             factor *= program.instance.weights.sum()
             return price_entry(program, prices.T.ravel() * factor, unit=units.unit)
+        prices /= prices.max()  # as in the bound
         bound, marginals = best_max_min_bound(units, prices, program.objective.value(program.point(tasks)) / factor)
         level = float(marginals.sum())
         if not bound < units.limits.min():

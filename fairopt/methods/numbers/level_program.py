@@ -99,7 +99,7 @@ class NumberPrograms:
 
     def _solve(self, bases: Float, rates: Float, units: Float, top: float, rise: Bool | None) -> Found:
         check("the solver HIGHS (and giving it programs)")
-        if self.settings.late:
+        if self.settings.clock.late:
             raise _SolverFailed(LATE)
         self.solves += 1
         some, n_all, p = self.numbers, len(bases), len(self.columns)
@@ -123,12 +123,12 @@ class NumberPrograms:
         for size, part in (*((size, 0.0) for size in SIZES), (SIZES[0], 1.0), (SIZES[-1], 1.0)):
             rows = least_rows - part * loose, most_rows + part * loose
             simplex.give(costs, bounds, rows, matrix, self.basis, size)
-            if simplex.run(self.settings.deadline, DUAL if self.basis is None else PRIMAL):
+            if simplex.run(self.settings.clock, DUAL if self.basis is None else PRIMAL):
                 break
         else:
             if simplex.infeasible:
                 infeasible.explain(self.program)
-            raise _SolverFailed(LATE if self.settings.late else f"no optimum of program {self.solves}")
+            raise _SolverFailed(LATE if self.settings.clock.late else f"no optimum of program {self.solves}")
         self.basis = simplex.of_columns, simplex.of_rows
         self.tasks[self.columns] = np.clip(simplex.values[:p], least, most) * scale
         duals = -simplex.refined_duals(matrix, costs)

@@ -21,9 +21,10 @@ from fairopt.methods.cluster.interior_point import Interior
 from fairopt.methods.cluster.utilities import Powers
 from fairopt.methods.dispatch import best
 from fairopt.methods.settings import Settings
-from fairopt.proofs import lagrangian
+from fairopt.proofs import dual_bound, lagrangian
 from fairopt.proofs.gate import Answer
 from fairopt.proofs.servers import LevelUnits
+from fairopt.runtime.clock import Clock
 
 OBJECTIVES = {
     "max-min": fo.MaxMin(),
@@ -74,7 +75,7 @@ def agree(instance: fo.Instance, objective: fo.Objective) -> None:
     majorant = objective.majorant(Point(program.instance, program.pairs.table(answer.tasks)))  # servers merged
     assert majorant is not None
     multipliers = lagrangian.Multipliers(answer.prices / majorant.unit, np.zeros(len(program.pairs)))
-    bound = lagrangian.lagrangian_bound(
+    bound = dual_bound.lagrangian_bound(
         program, majorant, objective, multipliers, answer.tasks, natural=objective.majorant_is_natural
     )
     assert bound.gap <= 1e-6
@@ -251,7 +252,7 @@ def test_what_is_left_over_is_of_no_use_to_any_user(alpha: float, seed: int) -> 
 def test_a_deadline_that_has_passed_gives_no_answer() -> None:
     instance = fo.datasets.log_uniform(50, 2, n_servers=3, different_servers=True, seed=1)
     program = Program(instance, fo.AlphaFair(1), ())
-    assert not best(program, solve_alpha_fair_on_servers(program, Settings(deadline=0.0))).ok
+    assert not best(program, solve_alpha_fair_on_servers(program, Settings(clock=Clock(1e-9)))).ok
 
 
 def test_demands_may_be_single_floats() -> None:

@@ -42,7 +42,11 @@ from fairopt.methods.cone.parametric import only_parametric, parametric_applies,
 from fairopt.methods.cone.solve import solve_number
 from fairopt.methods.infeasible import most_left
 from fairopt.methods.many_rows import solve_with_rows
-from fairopt.methods.numbers.leximin import leximin_of_numbers_applies, solve_leximin_of_numbers
+from fairopt.methods.numbers.leximin import (
+    leximin_of_numbers_applies,
+    refuse_other_methods,
+    solve_leximin_of_numbers,
+)
 from fairopt.methods.numbers.split import split_inside_teams
 from fairopt.methods.pool import solve as pool
 from fairopt.methods.pool.envy import envy_free_applies, solve_envy_free
@@ -202,6 +206,8 @@ def _solve_with(program: Program, settings: Settings, method: str) -> Answer:
     fast = _solve_fast(program, settings, method)
     if fast is not None and (fast.ok or method != "auto" or settings.clock.late):
         return fast
+    if program.term.is_order and not program.of_users:
+        return fast or refuse_other_methods(program)
     tried = () if fast is None else fast.tried
     if settings.solver is None and method not in ("auto", "cone"):
         raise OutOfDomain(
@@ -386,7 +392,7 @@ def _fits_more(program: Program, tasks: Float) -> bool:
 def keep_level(objective: Objective, point: Point) -> Constraint:
     """The constraint that keeps the value of a tier at a point in later tiers."""
     term = objective.term
-    if term.is_order:
+    if term.is_order or (term.is_curved and not term.share._is_plain):  # numbers are unique, and these rows linear
         return _keep_shares(point, term.share, TIER_LOSS)
     if term.measure is not None and term.alpha is not None:
         objective = term.factor * AlphaFair(term.alpha, term.share)

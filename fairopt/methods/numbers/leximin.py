@@ -8,10 +8,12 @@ level is the root of the bound by prices, which falls to it by Newton's method.
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import NoReturn
 
 import numpy as np
 
 from fairopt.certificate import Try
+from fairopt.errors import InvalidBlock
 from fairopt.evidence.number_levels import NumberLevels
 from fairopt.formulation.program import Program
 from fairopt.methods.arrays import Bool, Float, Int
@@ -40,6 +42,17 @@ def leximin_of_numbers_applies(program: Program) -> bool:
 def linear_only(program: Program) -> bool:
     """Whether all constraints are linear rows."""
     return all(program.rows_of(block) is not None for block in program.rest)
+
+
+def refuse_other_methods(program: Program) -> NoReturn:
+    """`InvalidBlock` for a leximin of numbers under constraints that are not linear, or by another method."""
+    for block in program.rest:
+        if program.rows_of(block) is None:
+            raise InvalidBlock(
+                f"{program.objective} is solved under linear constraints, and `{block}` is none; use AlphaFair with a "
+                "large alpha instead of Leximin"
+            )
+    raise InvalidBlock(f"{program.objective} is solved by levels in HiGHS only; leave method and solver out")
 
 
 def solve_leximin_of_numbers(program: Program, settings: Settings) -> Proposals:

@@ -100,6 +100,7 @@ class NumberBounds:
         return rounded_up_sum(parts, limit + constant + rounding)
 
 
+@np.errstate(all="ignore")  # zero prices are expected
 def judge_number_levels(
     program: Program, duals: Sequence[NumberDual], tasks: Float
 ) -> tuple[float, tuple[float, ...], Float]:

@@ -7,6 +7,7 @@ from typing import Any
 
 from fairopt.evidence.fewer_rows import FewerRows
 from fairopt.evidence.levels import LevelDuals
+from fairopt.evidence.number_levels import NumberLevels
 from fairopt.evidence.pool import Bottlenecked, EnvyBottlenecks, FairPrices, TotalPrices
 from fairopt.evidence.prices import CapacityPrices, RowPrices, UserPrices
 from fairopt.evidence.solved import Solved
@@ -23,6 +24,7 @@ KINDS: dict[str, type[Evidence]] = {
     "capacity prices": CapacityPrices,
     "row prices": RowPrices,
     "levels": LevelDuals,
+    "number levels": NumberLevels,
     "duals": Solved,
     "tangents": Tangents,
     "rows": FewerRows,

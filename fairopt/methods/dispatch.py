@@ -42,6 +42,12 @@ from fairopt.methods.cone.parametric import only_parametric, parametric_applies,
 from fairopt.methods.cone.solve import solve_number
 from fairopt.methods.infeasible import most_left
 from fairopt.methods.many_rows import solve_with_rows
+from fairopt.methods.numbers.leximin import (
+    leximin_of_numbers_applies,
+    refuse_other_methods,
+    solve_leximin_of_numbers,
+)
+from fairopt.methods.numbers.split import split_inside_teams
 from fairopt.methods.pool import solve as pool
 from fairopt.methods.pool.envy import envy_free_applies, solve_envy_free
 from fairopt.methods.pool.ordered import ordered_applies, solve_ordered
@@ -68,6 +74,7 @@ FAST = (
     ("prices", pool.sum_applies, pool.solve_sum),
     ("prices", sum_on_servers_applies, solve_sum_on_servers),
     ("levels", leximin_on_servers_applies, solve_leximin_on_servers),
+    ("levels", leximin_of_numbers_applies, solve_leximin_of_numbers),
 )
 EXACT_FOR = {
     "water-filling": "exact for Leximin, and MaxMin and its multiples, on one pool (or identical servers), under "
@@ -76,7 +83,8 @@ EXACT_FOR = {
     "per user (`by_user`) on one pool (or identical servers), and on several servers for MaxMin, AlphaFair with alpha "
     "from 0.05 to 5, their multiples and such sums",
     "linear": "exact for Total, AlphaFair(0) and their multiples on one pool (or identical servers)",
-    "levels": "exact for Leximin on several servers of a share with the same coefficients on each",
+    "levels": "exact for Leximin on several servers of a share with the same coefficients on each, and under linear "
+    "constraints of teams or of what is above a base",
     "parametric": "exact for FairnessEfficiency wherever it has an optimum, but for AlphaFair's edge and beta = 1",
     "closed": "exact for WeightedLog, alone or under GlobalAggregateResource and AtMostRequested",
 }
@@ -167,6 +175,8 @@ def solve_tiers(policy: Any, instance: Instance, settings: Settings, method: str
             clock.program, clock.found, clock.proposed = program, None, None
         with np.errstate(all="ignore"):  # methods test for zeros, infinities and NaN where they matter
             answer = _solve_tier(program, settings, method)
+            if answer.ok and k + 1 == len(tiers):
+                answer = split_inside_teams(program, answer, settings, best)
         judged.append((program, answer))
         if not answer.ok:
             break
@@ -196,6 +206,8 @@ def _solve_with(program: Program, settings: Settings, method: str) -> Answer:
     fast = _solve_fast(program, settings, method)
     if fast is not None and (fast.ok or method != "auto" or settings.clock.late):
         return fast
+    if program.term.is_order and not program.of_users:
+        return fast or refuse_other_methods(program)
     tried = () if fast is None else fast.tried
     if settings.solver is None and method not in ("auto", "cone"):
         raise OutOfDomain(
@@ -380,7 +392,7 @@ def _fits_more(program: Program, tasks: Float) -> bool:
 def keep_level(objective: Objective, point: Point) -> Constraint:
     """The constraint that keeps the value of a tier at a point in later tiers."""
     term = objective.term
-    if term.is_order:
+    if term.is_order or (term.is_curved and not term.share._is_plain):  # numbers are unique, and these rows linear
         return _keep_shares(point, term.share, TIER_LOSS)
     if term.measure is not None and term.alpha is not None:
         objective = term.factor * AlphaFair(term.alpha, term.share)

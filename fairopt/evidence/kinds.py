@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from fairopt.evidence.above import AboveBase
 from fairopt.evidence.fewer_rows import FewerRows
 from fairopt.evidence.levels import LevelDuals
 from fairopt.evidence.pool import Bottlenecked, EnvyBottlenecks, FairPrices, TotalPrices
@@ -26,6 +27,7 @@ KINDS: dict[str, type[Evidence]] = {
     "duals": Solved,
     "tangents": Tangents,
     "rows": FewerRows,
+    "above a base": AboveBase,
 }
 
 

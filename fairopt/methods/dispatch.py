@@ -26,7 +26,9 @@ from fairopt.blocks.objectives import AlphaFair, Objective, Total
 from fairopt.blocks.shares import Share, Tasks, coefficients_cached
 from fairopt.certificate import Try
 from fairopt.errors import Infeasible, InvalidBlock, NotCertified, OutOfDomain, nearest
+from fairopt.evidence.above import lifted
 from fairopt.formulation import solvers
+from fairopt.formulation.above import above
 from fairopt.formulation.bundle_program import BundleProgram, program_class
 from fairopt.formulation.problem import natural_problem
 from fairopt.formulation.program import Program, require_instance
@@ -174,7 +176,7 @@ def solve_tiers(policy: Any, instance: Instance, settings: Settings, method: str
         if not answer.ok:
             break
         if k + 1 < len(tiers) and not program.empty:
-            constraints += (keep_level(objective, program.point(answer.tasks, answer.bundles)),)
+            constraints += (keep_level(program.objective, program.point(answer.tasks, answer.bundles)),)
     return judged
 
 
@@ -218,10 +220,12 @@ def _solve_fast(program: Program, settings: Settings, method: str) -> Answer | N
     answer, tried = None, tuple[Try, ...]()
     if settings.solver is not None or method == "cone":
         return None
+    inner = above(program)
     for name, applies, solve in FAST:
-        if method in ("auto", name) and applies(program):
+        if method in ("auto", name) and applies(inner or program):
             check(f"the method {name}")
-            answer = best(program, solve(program, settings))
+            proposals = solve(inner or program, settings)
+            answer = best(program, lifted(program, inner, proposals) if inner else proposals)
             tried += answer.tried
             answer = replace(answer, tried=tried)
             if answer.ok or method == name:

@@ -154,8 +154,9 @@ class Allocation:
 
         Returns
         -------
-        ndarray of shape (n_users,)
-            Zero for users with a task limit of 0.
+        ndarray of shape (n_users,), or (n_teams,) for `OfTeam`
+            Zero for users with a task limit of 0, and for teams of such users. Teams are in the order in
+            which they first appear in ``instance.teams``.
 
         Examples
         --------
@@ -170,15 +171,21 @@ class Allocation:
         if len(part) == 0:
             return np.zeros(instance.n_users)
         some = instance if len(part) == instance.n_users else instance._taking_part(part)
-        return self._shares_of(block.coefficients(some))
+        if block._is_plain:
+            return self._shares_of(block.coefficients(some))
+        numbers = block._numbers(some)
+        values = dict(zip(block._names(some), numbers.above(self._shares_of(numbers.per_task)[part]), strict=True))
+        return np.array([values.get(name, 0.0) for name in block._names(instance)])
 
     @cached_property
     def shares(self) -> Float:
-        """Shares of each user by the objective's first share; dominant shares if it has none."""
+        """Shares of each user by the objective's first share, of members by that of their team; dominant shares if it
+        has none.
+        """
         policy = self.policy.policy if isinstance(self.policy, ChangedByHand) else self.policy
         objective = getattr(policy, "objective", None)
         blocks = objective.share_blocks() if objective is not None else ()
-        return self.share(blocks[0]) if blocks else self._dominant_shares
+        return self.share(blocks[0]._of_user) if blocks else self._dominant_shares
 
     @property
     def _dominant_shares(self) -> Float:

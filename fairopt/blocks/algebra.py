@@ -310,7 +310,7 @@ class Objective(Block):
         """Raise `OutOfDomain` if the objective is not defined, and `NotConcave` if it is not concave."""
         for share in self.share_blocks():
             if self.levels_users:
-                share.numbers(instance, levelled=True)
+                share._numbers(instance, levelled=True)
             elif instance.n_users and nobody_has(share, instance):
                 raise OutOfDomain(
                     f"{share} is zero for every user, so {self} is the same for every allocation; choose another "
@@ -532,7 +532,7 @@ class AtLeast(Constraint):
         term = self.objective.term
         if not term.is_smallest:
             return None
-        numbers = term.share.numbers(instance)
+        numbers = term.share._numbers(instance)
         return MinShare(tuple(max(self.level / term.factor, 0.0) * numbers.weights), term.share).bounds(instance)
 
     def rows(self, pairs: Pairs) -> dict[str, Rows] | None:
@@ -540,7 +540,7 @@ class AtLeast(Constraint):
         terms = self.objective.terms()
         if not all(term.is_linear and term.kind.is_natural for term in terms):
             return None
-        numbers = [(term.factor, term.share.numbers(pairs.instance)) for term in terms]
+        numbers = [(term.factor, term.share._numbers(pairs.instance)) for term in terms]
         per_task = sum((factor * pairs.of(one.per_task) for factor, one in numbers), np.zeros(len(pairs)))
         base = sum(factor * float(one.base.sum()) for factor, one in numbers if one.base is not None)
         return {"at least": Rows(-per_task, -self.level - base)}

@@ -238,13 +238,13 @@ class _ShareBound(Constraint):
     def _levels(self, instance: Instance, default: float) -> Float:
         """The bound of each number: of each user, or of each team of `OfTeam`."""
         given, name = as_given(self.level), type(self).__name__
-        if not self.share.is_plain and len(self.share.names(instance)) != instance.n_users:
-            return by_name(given, name, self.share.names(instance), default)
+        if not self.share._is_plain and len(self.share._names(instance)) != instance.n_users:
+            return by_name(given, name, self.share._names(instance), default)
         return instance.per_user(instance._by_user_or_team(given, name)[0], name, default=default)
 
     def _of_teams(self, instance: Instance) -> list[tuple[Indices, float]]:
         """Bounds on the sum of the shares of a team, given by its name: its members, and the bound."""
-        if not self.share.is_plain:
+        if not self.share._is_plain:
             return []
         of_teams = instance._by_user_or_team(as_given(self.level), type(self).__name__)[1]
         members = instance.teams.names if of_teams else {}
@@ -261,11 +261,11 @@ class _ShareBound(Constraint):
 
     def _always_zero(self, instance: Instance) -> NDArray[np.bool_]:
         """The users or teams whose share is zero wherever they are eligible."""
-        numbers = self.share.numbers(instance)
+        numbers = self.share._numbers(instance)
         return numbers.sums(best_server(numbers.per_task, instance)) <= 0
 
     def check(self, instance: Instance) -> None:
-        self.share.numbers(instance)
+        self.share._numbers(instance)
         self._levels(instance, 0.0)
 
 
@@ -290,7 +290,7 @@ class MinShare(_ShareBound):
     """
 
     def bounds(self, instance: Instance) -> tuple[Float, Float] | None:
-        if not self.share.is_plain or self._of_teams(instance):
+        if not self.share._is_plain or self._of_teams(instance):
             return None
         c, least = self.share.coefficients(instance), self.least(instance)
         if c.ndim == 2:
@@ -308,15 +308,15 @@ class MinShare(_ShareBound):
         never = np.flatnonzero((least > 0) & self._always_zero(instance))
         if len(never):
             j = int(never[0])
-            kind = "user" if self.share.numbers(instance).of_user is None else "team"
+            kind = "user" if self.share._numbers(instance).of_user is None else "team"
             raise Infeasible(
-                f"`{self}` requires {least[j]:.4g} for {kind} {self.share.names(instance)[j]!r}, whose {self.share} is "
+                f"`{self}` requires {least[j]:.4g} for {kind} {self.share._names(instance)[j]!r}, whose {self.share} is "
                 f"always zero: {self.share.why_zero(instance, j)}",
                 (f"`{self}`",),
             )
 
     def rows(self, pairs: Pairs) -> dict[str, Rows]:
-        numbers, level = self.share.numbers(pairs.instance), self.least(pairs.instance)
+        numbers, level = self.share._numbers(pairs.instance), self.least(pairs.instance)
         if numbers.base is not None:
             level = level + numbers.base
         rows = _between(pairs.share(self.share), level, np.full(len(level), np.inf), pairs.totals)
@@ -344,7 +344,7 @@ class MaxShare(_ShareBound):
     """
 
     def bounds(self, instance: Instance) -> tuple[Float, Float] | None:
-        if not self.share.is_plain or self._of_teams(instance):
+        if not self.share._is_plain or self._of_teams(instance):
             return None
         c, most = self.share.coefficients(instance), self.most(instance)
         if c.ndim == 2:
@@ -356,7 +356,7 @@ class MaxShare(_ShareBound):
         return np.where(self._always_zero(instance), np.inf, self._levels(instance, np.inf))
 
     def rows(self, pairs: Pairs) -> dict[str, Rows]:
-        numbers, most, values = self.share.numbers(pairs.instance), self.most(pairs.instance), pairs.share(self.share)
+        numbers, most, values = self.share._numbers(pairs.instance), self.most(pairs.instance), pairs.share(self.share)
         if numbers.base is not None:
             most = most + numbers.base
         return _between(values, np.zeros(len(most)), most, values.sign()) | self._team_rows(pairs, 1.0)
@@ -552,12 +552,12 @@ class EqualShares(Constraint):
 
     def rows(self, pairs: Pairs) -> dict[str, Rows]:
         z = pairs.relative_share(self.share)
-        numbers = self.share.numbers(pairs.instance)
+        numbers = self.share._numbers(pairs.instance)
         right = 0.0 if numbers.base is None else np.diff(numbers.base / numbers.weights)
         return {"equal": Rows(z[1:] - z[:-1], right, equal=True, unit=pairs.level(self.share))}
 
     def check(self, instance: Instance) -> None:
-        self.share.numbers(instance, levelled=True)
+        self.share._numbers(instance, levelled=True)
 
 
 @dataclass(frozen=True, repr=False)

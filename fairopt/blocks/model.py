@@ -68,23 +68,23 @@ class _View:
 
     def weights_of(self, share: Share) -> Float:
         """The weights of what objectives of a share compare: of users, or of teams."""
-        return self.weights if share.is_plain else share.numbers(self.instance).weights
+        return self.weights if share._is_plain else share._numbers(self.instance).weights
 
     def level(self, share: Share) -> float:
         """An estimate of the max-min level of a share, the unit in which objectives are solved.
 
         Exact on one pool without task limits, an upper bound otherwise. `OutOfDomain` if it is not in `LEVELS`.
         """
-        if share.is_plain:
+        if share._is_plain:
             level = self.instance._common_level(best_server(share.coefficients(self.instance), self.instance))
             return require_level(level, share, self.instance)
-        numbers = share.numbers(self.instance)
+        numbers = share._numbers(self.instance)
         level = self.instance._common_level(best_server(numbers.per_task, self.instance), numbers.weights_of_users)
         return require_level(level, share)
 
     def unweighted_level(self, share: Share) -> float:
         """The same with all weights 1, the unit of sums of shares."""
-        c = best_server(share.numbers(self.instance).per_task, self.instance)
+        c = best_server(share._numbers(self.instance).per_task, self.instance)
         return self.instance._common_level(c, np.ones(self.instance.n_users))
 
 
@@ -153,14 +153,14 @@ class Pairs(_View):
     def share(self, block: Share) -> sp.csr_array:
         """The matrix that gives shares by user or team, without bases, shape (n_numbers, n_pairs)."""
         require_share(block, "pairs.share(share)")
-        numbers = block.numbers(self.instance)
+        numbers = block._numbers(self.instance)
         return self.by_number(self.of(numbers.per_task), numbers)
 
     def relative_share(self, block: Share) -> sp.csr_array:
         """The matrix that gives shares per weight, without bases, shape (n_numbers, n_pairs); shares must be
         positive.
         """
-        numbers = block.numbers(self.instance, levelled=True)
+        numbers = block._numbers(self.instance, levelled=True)
         return self.by_number(self.of(numbers.per_task) / numbers.weights[numbers.of_pairs(self)], numbers)
 
     @cached_property
@@ -207,7 +207,7 @@ class Point(_View):
 
     def share(self, block: Share) -> Float:
         """Shares of each user, shape (n_users,), or of each team."""
-        return block.numbers(self.instance).at(self)
+        return block._numbers(self.instance).at(self)
 
     def scaled(self, factor: float) -> Point:
         """The point with all tasks multiplied by a factor."""
@@ -330,9 +330,9 @@ class Model(_View):
     def share(self, block: Share) -> cp.Expression:
         """Shares of each user, shape (n_users,), or of each team."""
         require_share(block, "model.share(share)")
-        if block.is_plain:
+        if block._is_plain:
             return self.sum_by_user(self.pairs.of(block.coefficients(self.instance)))
-        return self._above(block.numbers(self.instance), 1.0)
+        return self._above(block._numbers(self.instance), 1.0)
 
     def _above(self, numbers: Numbers, unit: Float | float) -> cp.Expression:
         """Numbers in a unit."""
@@ -343,15 +343,15 @@ class Model(_View):
 
     def relative_share(self, block: Share) -> cp.Expression:
         """Shares per weight in units of their max-min level, hence near 1."""
-        if not block.is_plain:
-            numbers = block.numbers(self.instance, levelled=True)
+        if not block._is_plain:
+            numbers = block._numbers(self.instance, levelled=True)
             return self._above(numbers, numbers.weights * self.level(block))
         per_pair = self.pairs.of(block.coefficients(self.instance, levelled=True)) / self.weights[self.pairs.user]
         return self.sum_by_user(per_pair / self.level(block))
 
     def split_share(self, block: Share) -> tuple[cp.Expression, Float]:
         """`relative_share` as (expression near 1, factor by user), for logarithms and powers."""
-        if not block.is_plain:
+        if not block._is_plain:
             relative = self.relative_share(block)
             return relative, np.ones(relative.shape)
         instance = self.instance

@@ -216,14 +216,14 @@ class Linear(Kind):
 
     def majorant(self, share: Share, point: Point) -> Form:
         """The sum itself."""
-        level, numbers = point.unweighted_level(share), share.numbers(point.instance)
+        level, numbers = point.unweighted_level(share), share._numbers(point.instance)
         base = 0.0 if numbers.base is None else float(numbers.base.sum()) / level
         relative = numbers.per_task / level  # a sum over teams is one over users
         ones = np.ones(point.instance.n_users)
         return Form(curves=(Curve(relative, ones, 0.0),), constant=float(len(ones)) - base, unit=level)
 
     def curve(self, share: Share, instance: Instance) -> Curve | None:
-        c = share.numbers(instance).per_task
+        c = share._numbers(instance).per_task
         return Curve(c, np.ones(len(c)), 0.0) if c.ndim == 1 else None
 
     def fault(self, alone: bool) -> str:
@@ -312,7 +312,7 @@ class Power(Kind):
         return Form(curves=(curve,), unit=unit, shift=shift)
 
     def curve(self, share: Share, instance: Instance) -> Curve | None:
-        if not share.is_plain:
+        if not share._is_plain:
             return None
         c, w = share.coefficients(instance, levelled=True), instance.weights
         return Curve(c / w, w, self.alpha) if c.ndim == 1 else None
@@ -486,7 +486,7 @@ class Spread(Kind):
 
     def curve(self, share: Share, instance: Instance) -> Curve | None:
         (term,) = self.majorant(share, Point(instance, np.zeros((instance.n_users, instance.n_servers)))).curves
-        return term if term.c.ndim == 1 and share.is_plain else None
+        return term if term.c.ndim == 1 and share._is_plain else None
 
     def relative_gap(self, bound: float, value: float, share: Share, point: Point) -> float:
         """Relative to the sum of powers."""
@@ -642,11 +642,11 @@ def wants_mean(alpha: float, solver: str | None) -> bool:
 
 def per_weight(share: Share, instance: Instance, level: float = 1.0) -> tuple[Float, Numbers | None]:
     """Coefficients of a share per weight, in units of a level, and the numbers so divided, None if of users alone."""
-    numbers = share.numbers(instance)
+    numbers = share._numbers(instance)
     w = numbers.weights * level
     of_user = w if numbers.of_user is None else w[numbers.of_user]
     c = numbers.per_task / (of_user if numbers.per_task.ndim == 1 else of_user[:, None])
-    if share.is_plain:
+    if share._is_plain:
         return c, None
     return c, replace(numbers, per_task=c, base=None if numbers.base is None else numbers.base / w)
 

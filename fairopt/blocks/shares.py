@@ -52,7 +52,7 @@ class Share(Block):
     array([1.33333333, 0.66666667])
     """
 
-    is_plain: ClassVar[bool] = True  # whether it is a coefficient times the tasks of each user
+    _is_plain: ClassVar[bool] = True  # whether it is a coefficient times the tasks of each user
     instead: ClassVar[str] = "a share is not a number; use it in objectives and bounds, such as MinShare(0.1, share)"
 
     def per_task(self, instance: Instance) -> Float:
@@ -195,11 +195,16 @@ class Share(Block):
             raise InvalidBlock(f"{self}.per_task gave shape {c.shape}; give ({n},) or ({n}, {servers})")
         return c
 
-    def numbers(self, instance: Instance, levelled: bool = False) -> Numbers:
+    def _numbers(self, instance: Instance, levelled: bool = False) -> Numbers:
         """What an objective of this share compares: one number per user, or per team for `OfTeam`."""
         return Numbers(self.coefficients(instance, levelled), instance.weights)
 
-    def names(self, instance: Instance) -> Sequence[str]:
+    @property
+    def _of_user(self) -> Share:
+        """The share of a user: itself, or what is summed over the members of a team."""
+        return self
+
+    def _names(self, instance: Instance) -> Sequence[str]:
         """The label of each of these numbers."""
         return instance.users
 
@@ -237,7 +242,7 @@ def nobody_has(share: Share, instance: Instance) -> bool:
     n = instance.n_users
     step = PART if takes_windows(share, instance) else max(n, 1)
     parts = (instance._window(slice(k, k + step)) if step < n else instance for k in range(0, n, step))
-    return not any(best_server(share.numbers(part).per_task, part).any() for part in parts)
+    return not any(best_server(share._numbers(part).per_task, part).any() for part in parts)
 
 
 def require_share(share: object, block: object) -> None:

@@ -29,7 +29,7 @@ Float = NDArray[np.float64]
 class _Composed(Share):
     """A base of `OfTeam` and `Surplus`, whose numbers are not one coefficient times the tasks of each user."""
 
-    is_plain: ClassVar[bool] = False
+    _is_plain: ClassVar[bool] = False
     share: Share
 
     def coefficients(self, instance: Instance, levelled: bool = False) -> Float:
@@ -37,6 +37,10 @@ class _Composed(Share):
             f"{self} is not a number of tasks times a coefficient by user, which is needed here; give {self.share}, or "
             "use it in an objective, MinShare or MaxShare"
         )
+
+    @property
+    def _of_user(self) -> Share:
+        return self.share._of_user
 
     def why_zero(self, instance: Instance, user: int) -> str:
         return self.share.why_zero(instance, user)
@@ -103,10 +107,10 @@ class OfTeam(_Composed):
         place = np.cumsum(present) - 1
         return Labelling(tuple(name for name, some in zip(names, present, strict=True) if some), place[of_user])
 
-    def names(self, instance: Instance) -> Sequence[str]:
+    def _names(self, instance: Instance) -> Sequence[str]:
         return self.labelling(instance).names
 
-    def numbers(self, instance: Instance, levelled: bool = False) -> Numbers:
+    def _numbers(self, instance: Instance, levelled: bool = False) -> Numbers:
         names, of_user = self.labelling(instance)
         given = {} if self.weights is None else dict(as_given(self.weights))
         for name in given:
@@ -167,17 +171,17 @@ class Surplus(_Composed):
         base = instance.per_user(as_given(self.base), "base of Surplus", default=0.0)
         return np.minimum(base, instance.task_limits)
 
-    def names(self, instance: Instance) -> Sequence[str]:
-        return self.share.names(instance)
+    def _names(self, instance: Instance) -> Sequence[str]:
+        return self.share._names(instance)
 
-    def numbers(self, instance: Instance, levelled: bool = False) -> Numbers:
-        inner, tasks = self.share.numbers(instance, levelled), self.tasks(instance)
+    def _numbers(self, instance: Instance, levelled: bool = False) -> Numbers:
+        inner, tasks = self.share._numbers(instance, levelled), self.tasks(instance)
         c = inner.per_task
         if c.ndim == 2:  # the least that so many tasks are worth
             c = np.where(instance.eligible, c, np.inf).min(axis=1)
         base = inner.sums(c * tasks)
         if isinstance(self.share, OfTeam) and self.base is None:
-            names = self.names(instance)
+            names = self._names(instance)
             for team, floor in team_floors(instance).items():
                 if team in names:
                     t = names.index(team)

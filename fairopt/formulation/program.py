@@ -116,7 +116,7 @@ class Program:
     @cached_property
     def of_users(self) -> bool:
         """Whether the objective is of shares of users, not of teams or above a base."""
-        return all(share.is_plain for share in self.objective.share_blocks())
+        return all(share._is_plain for share in self.objective.share_blocks())
 
     @property
     def is_above_base(self) -> bool:
@@ -503,7 +503,7 @@ def _refuse_impossible(constraint: Constraint, idle: Instance) -> None:
     """`Infeasible` if a constraint requires tasks of users whose task limit is 0."""
     bounds = constraint.bounds(idle)  # None if the share differs by server
     if isinstance(constraint, MinShare) and bounds is None:
-        of_users = constraint.share.numbers(idle).of_user is None
+        of_users = constraint.share._numbers(idle).of_user is None
         least, what = constraint.least(idle) if of_users else np.zeros(idle.n_users), "as the share"
     else:
         least, what = np.zeros(idle.n_users) if bounds is None else bounds[0], "tasks"

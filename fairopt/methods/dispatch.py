@@ -400,7 +400,7 @@ def keep_level(objective: Objective, point: Point) -> Constraint:
 def _keep_shares(point: Point, share: Share, loss: float) -> KeptShares:
     """The constraint that every user or team keeps its share less a relative loss."""
     held = np.maximum(point.share(share) * (1 - loss), 0.0)
-    return KeptShares(ByUser(dict(zip(share.names(point.instance), held.tolist(), strict=True))), share)
+    return KeptShares(ByUser(dict(zip(share._names(point.instance), held.tolist(), strict=True))), share)
 
 
 def raise_not_certified(allocation: Allocation, settings: Settings) -> NoReturn:

@@ -166,7 +166,7 @@ def _has_more(condition: cp.Constraint, unknowns: cp.Variable) -> bool:
 
 def bounds_are_charged(program: Program) -> bool:
     """Whether bounds on tasks need multipliers, because they are not bounds on shares."""
-    return any(s.numbers(program.instance).per_task.ndim == 2 for s in program.objective.share_blocks())
+    return any(s._numbers(program.instance).per_task.ndim == 2 for s in program.objective.share_blocks())
 
 
 def charged_conditions(cone: ConeModel) -> list[tuple[Constraint | None, cp.Constraint]]:

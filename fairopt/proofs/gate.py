@@ -30,6 +30,8 @@ from fairopt.proofs.psdsf import largest_gain, tasks_alone_on_one
 from fairopt.runtime import lazy
 from fairopt.tolerances import GAP_TOLERANCE
 
+DIVIDED = "users are compared, and the weight of a team is divided among its members in proportion to theirs"
+
 
 @dataclass
 class Answer:
@@ -153,11 +155,22 @@ def allocation(
         violation=final.violation if point is None else max(final.violation, feasibility(first.given, table)),
         tried=tuple(t for _, a in judged for t in a.tried),
         gaps=tuple(gaps) if len(judged) > 1 else final.gaps,
-        note=final.note,
+        note=_joined(
+            "; ", (final.note, DIVIDED if _divides_weights_of_teams(program for program, _ in judged) else "")
+        ),
         assumed=_joined("; ", (a.assumed for _, a in judged)),
     )
     evidence = () if held is not None else tuple(_plain(*tier, is_last=tier is judged[-1]) for tier in judged)
     return Allocation(first.given, policy, table, certificate, value, prices, held, evidence=evidence)
+
+
+def _divides_weights_of_teams(tiers: Iterable[Program]) -> bool:
+    """Whether shares of users are compared by weights that are parts of those of their teams."""
+    return any(
+        program.given.team_weights and term.share is not None and term.share._is_plain and term.kind.levels_users
+        for program in tiers
+        for term in program.objective.terms()
+    )
 
 
 def unfinished(

@@ -395,7 +395,7 @@ def equal_share(objective: Any, value: float, weights: Any) -> float:
         instance = fo.Instance(np.ones((len(weights), 1)), [1.0], weights=weights)
         point = SimpleNamespace(
             share=lambda block: shares,
-            weights=weights,
+            weights_of=lambda block: weights,
             instance=instance,
             level=lambda block: 1.0,
             tasks=shares,

@@ -51,7 +51,7 @@ Solve = Callable[[Program], Answer]
 
 def parametric_applies(program: Program) -> bool:
     """Whether the objective is a `FairnessEfficiency` without an equivalent alpha-fair objective."""
-    return program.term.measure is not None and program.term.alpha is None
+    return program.term.measure is not None and program.term.alpha is None and program.of_users
 
 
 def only_parametric(program: Program) -> bool:

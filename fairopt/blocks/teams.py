@@ -202,14 +202,14 @@ class Rising(Surplus):
         if isinstance(self.out, bytes):
             out = np.frombuffer(self.out, dtype=bool).astype(float)
             return instance.per_user(out, "users that leave an objective") == 0
-        return np.array([name not in self.out for name in self.share.names(instance)], dtype=bool)
+        return np.array([name not in self.out for name in self.share._names(instance)], dtype=bool)
 
-    def names(self, instance: Instance) -> Sequence[str]:
+    def _names(self, instance: Instance) -> Sequence[str]:
         rises = self._rises(instance)
-        return [name for name, some in zip(super().names(instance), rises, strict=True) if some]
+        return [name for name, some in zip(super()._names(instance), rises, strict=True) if some]
 
-    def numbers(self, instance: Instance, levelled: bool = False) -> Numbers:
-        return super().numbers(instance, levelled).among(self._rises(instance))
+    def _numbers(self, instance: Instance, levelled: bool = False) -> Numbers:
+        return super()._numbers(instance, levelled).among(self._rises(instance))
 
     def __repr__(self) -> str:
         return repr(Surplus(self.share, self.base))

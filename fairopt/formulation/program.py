@@ -124,7 +124,7 @@ class Program:
         if not self.single or self.rest or self.of_users:
             return False
         shares = self.objective.share_blocks()
-        bases = [share.base for share in shares if isinstance(share, Surplus) and share.share.is_plain]
+        bases = [share.base for share in shares if isinstance(share, Surplus) and share.share._is_plain]
         return len(bases) == len(shares) and bases.count(bases[0]) == len(bases)
 
     @cached_property

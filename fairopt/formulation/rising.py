@@ -45,7 +45,7 @@ def of_those_who_rise(program: Program) -> Objective:
             return Total(share.share)
         names: tuple[str, ...] | bytes
         if isinstance(share.share, OfTeam):
-            names = tuple(name for name, some in zip(share.names(program.instance), rises, strict=True) if not some)
+            names = tuple(name for name, some in zip(share._names(program.instance), rises, strict=True) if not some)
         else:
             out = np.zeros(program.given.n_users, dtype=bool)
             out[program.active] = ~rises
@@ -81,9 +81,9 @@ def users_with_room(program: Program) -> Mask:
 def who_rises(program: Program, share: Surplus) -> Mask:
     """Which users or teams of a surplus can rise above their base, shape (n_numbers,)."""
     of_pool = program.single and not program.rest
-    if of_pool and share.share.is_plain:
+    if of_pool and share.share._is_plain:
         return program.room if program.room.all() else program.room | (program.low > share.tasks(program.instance))
-    numbers = share.numbers(program.instance)
+    numbers = share._numbers(program.instance)
     c = best_server(numbers.per_task, program.instance)
     if of_pool:
         able = numbers.sums((program.room & (c > 0)).astype(float)) > 0

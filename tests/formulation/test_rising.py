@@ -56,7 +56,7 @@ def test_no_prices_prove_too_little():
     for _ in range(30):
         given, _ = filled(rng)
         program = Program(given, fo.Total(), ())
-        numbers = fo.Surplus().numbers(given)
+        numbers = fo.Surplus()._numbers(given)
         linear = rising._Linear(program, numbers, np.ones(len(numbers)))
         some = rng.random(len(numbers)) < 0.5
         prices = rng.exponential(1, len(program.usable_rows)) * rng.integers(0, 2, len(program.usable_rows))

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from fairopt.blocks.constraints import Constraint
 from fairopt.blocks.model import Pairs
 from fairopt.blocks.rows import Rows
+from fairopt.errors import OutOfDomain
 from fairopt.instance import Instance
 from fairopt.runtime.lazy import optimize, sp
 
@@ -22,6 +23,7 @@ __all__ = [
     "guaranteed_tasks",
     "guarantees_of",
     "least_share",
+    "refuse_guarantees",
     "team_floors",
 ]
 
@@ -76,6 +78,15 @@ def guaranteed_tasks(instance: Instance) -> Float:
     """The guarantees of users, at most their task limits, shape (n_users,)."""
     limits = instance.task_limits
     return instance.guarantees if limits.min(initial=np.inf) == np.inf else np.minimum(instance.guarantees, limits)
+
+
+def refuse_guarantees(instance: Instance, mechanism: str) -> None:
+    """`OutOfDomain` if the instance has guarantees, which a mechanism does not keep."""
+    if instance._has_guarantees:
+        raise OutOfDomain(
+            f"{mechanism} does not keep guarantees, and {instance!r} has some; use a policy such as DRF, or leave them "
+            "out: instance.replace(guarantees=None)"
+        )
 
 
 class TeamFloor(NamedTuple):

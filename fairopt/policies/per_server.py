@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from fairopt.allocation import Allocation
 from fairopt.blocks.base import ByUser, blocks_within, brief, is_ours
 from fairopt.blocks.bundle_model import BundlePoint, cut_at_limits
+from fairopt.blocks.guarantees import refuse_guarantees
 from fairopt.blocks.model import Point
 from fairopt.blocks.shares import Share
 from fairopt.certificate import Certificate, Try
@@ -121,6 +122,7 @@ class NaivePerServer:
         """
         begun = begin(time_limit)
         require_instance(instance)
+        refuse_guarantees(instance, self.name)
         seconds = checked(time_limit)
         deadline = np.inf if seconds is None else begun + seconds
         given = accepted(self.policy, method=method, solver=solver, solver_options=solver_options, verbose=verbose)

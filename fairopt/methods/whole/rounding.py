@@ -106,7 +106,7 @@ class WholeTasks:
         """
         if not self.can_fill:
             return
-        c = self.program.objective.share_blocks()[0].coefficients(self.instance)
+        c = self.program.objective.share_blocks()[0]._of_user.coefficients(self.instance)
         if c.ndim == 1:
             c = np.broadcast_to(c[:, None], (self.instance.n_users, self.instance.n_servers))
         per_task = c[:, self.first] / self.instance.weights[:, None]

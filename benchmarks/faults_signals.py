@@ -88,8 +88,7 @@ class Sent:
         """In a few words; empty if it ended as it should, or before the package was imported."""
         told = self.ended.err
         traced = any(word in told for word in ("Traceback", "Exception ignored", "Fatal Python error", "Aborted"))
-        # SIGTERM keeps its default action, which removes no temporary file
-        if self.left and (self.number == signal.SIGINT or self.left != "temporary file"):
+        if self.left:
             return self.left
         if traced:
             return "" if self.early else "traceback"
@@ -243,7 +242,8 @@ def _first_second(bench: Bench) -> str:
         time.sleep(0.1 + 0.04 * k)
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=PATIENCE)
-        sent = Sent("script", signal.SIGINT, 0.0, False, Ended(process.returncode, out, err, 0.0), "")
+        code = process.returncode if process.returncode >= 0 else 128 - process.returncode
+        sent = Sent("script", signal.SIGINT, 0.0, False, Ended(code, out, err, 0.0), "")
         bad[sent.fault(130)] += 1
     return ", ".join(f"{words} {times} of 25" for words, times in bad.items() if words)
 

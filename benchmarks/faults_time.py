@@ -66,6 +66,7 @@ ALLOCATIONS = {
     "PS-DSF, 50,000 x 27": ("fo.PSDSF()", WIDE, ""),
     "PS-DSF, 5,000 x 200": ("fo.PSDSF()", "I(5_000, n_servers=200, different_servers=True, seed=1)", ""),
     "whole tasks, 300 x 60": ("fo.DRF()", "I(300, n_servers=60, different_servers=True, seed=1)", "integral=True"),
+    "whole tasks, 50,000 x 27": ("fo.DRF()", WIDE, "integral=True"),
     "whole tasks, rounded, 50,000 x 27": ("fo.DRF()", WIDE, "integral='rounded'"),
     "conflict, 5,000 x 5": (
         "fo.Policy(fo.AlphaFair(1), [fo.SharingIncentive(), fo.MaxShare(1e-6)])",
@@ -86,7 +87,7 @@ OTHERS = {
     ),
     "compare": (
         f"instance = {SPREAD}",
-        "fo.compare([fo.DRF(), fo.FDS(2), fo.PSDSF(), fo.MostTasks(), fo.HFFMRA()], instance, time_limit=limit)",
+        "fo.compare([fo.DRF(), fo.FDS(2), fo.PSDSF(), fo.MostTasks(), fo.HFFMRA()], instance, time_limit=limit / 5)",
     ),
     "sensitivity": (
         f"a = fo.FDS(2).allocate({SPREAD.replace('20_000', '2_000')})",

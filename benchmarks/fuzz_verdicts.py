@@ -493,7 +493,7 @@ def _tier(question: Question, objective: Any, at: Row, says: float | None = None
         question.bound(forms, [max(v, level * KEPT) for v, level in zip(z, levels, strict=True)], -1)
         return verdict or claimed(says, float(min(z)))
     if name in ("Total", "Linear", "RequiringTotal", "MaxMin", "Smallest", "OrderedWeighted") and not question.held:
-        rows, same = question.all_rows, question.equal
+        rows, same, rounding = question.all_rows, question.equal, 0.0
         if name in ("MaxMin", "Smallest"):
             got, best = min(z), exact_lp.smallest(forms, rows, same)
             question.bound(forms, [max(got, best * KEPT)] * len(forms), -1)
@@ -507,10 +507,11 @@ def _tier(question: Question, objective: Any, at: Row, says: float | None = None
         else:
             row = total(forms)
             got, best = sum(z, ZERO), exact_lp.maximise(row, rows, same).value
+            rounding = 1e-14 * sum(abs(float(c * v)) for c, v in zip(row, at, strict=True))  # terms may cancel
             question.bound([row], [max(got, best * KEPT)], -1)
         if got == 0 < best and best <= ROUNDED * _least_of_equal_parts(question, forms):
             return claimed(says, 0.0)  # rounding of what conditions ask for leaves that much
-        return compared([got], [best], loose) or claimed(says, float(got))
+        return compared([got], [best], loose) or claimed(says, float(got), rounding)
     return _curved(question, objective, np.array(z, dtype=float), x, says, last)
 
 

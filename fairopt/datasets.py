@@ -8,7 +8,6 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib import resources as package_files
@@ -34,7 +33,7 @@ from fairopt.io.files import read_path, write
 from fairopt.io.frames import read_frames
 from fairopt.io.openb import read_openb
 from fairopt.io.text_files import about
-from fairopt.runtime.clock import Late, checked, limited
+from fairopt.runtime.clock import Clock, Late
 
 if TYPE_CHECKING:
     from fairopt.io.json_text import Document
@@ -139,17 +138,16 @@ def read(
 @contextmanager
 def _in_time(time_limit: float | None, *inputs: Any) -> Iterator[None]:
     """Raise `OutOfTime` when reading reports progress after the time limit."""
-    seconds = checked(time_limit)
-    if seconds is None:
-        yield
-        return
+    clock = Clock(time_limit, grace=False)
     files = [os.fspath(one) for one in inputs if isinstance(one, (str, os.PathLike))] or ["the input"]
     problem = f"{' and '.join(files)} {'were' if len(files) > 1 else 'was'} not read"
-    with limited(seconds, time.perf_counter(), grace=False) as limit:
+    with clock.enforced():
         try:
             yield
         except Late:
-            raise OutOfTime(f"{problem} within {limit}; give it more time_limit, or a smaller input") from None
+            if time_limit is None:  # of the enclosing call
+                raise
+            raise OutOfTime(f"{problem} within {clock}; give it more time_limit, or a smaller input") from None
 
 
 def servers_alone(table: Path) -> Instance:

@@ -32,8 +32,10 @@ settings.register_profile(
 settings.register_profile("thorough", max_examples=1000, deadline=None)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
-# A runner makes the program's commands anew for each call, which takes longer than most calls.
-typer.testing._get_command = functools.cache(typer.main.get_command)
+# A runner makes the program's commands anew for each call, which takes longer than most calls. Here it does so only
+# when more commands have been registered.
+made = functools.cache(lambda app, registered: typer.main.get_command(app))
+typer.testing._get_command = lambda app: made(app, len(app.registered_commands))
 
 
 def pytest_collection_finish() -> None:

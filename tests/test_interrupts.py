@@ -70,6 +70,23 @@ def test_ctrl_c_that_others_drop_still_ends_the_command(tmp_path: Path, name: st
 
 
 @posix
+def test_sigterm_while_a_file_is_written_ends_the_process_when_it_is_whole(tmp_path: Path) -> None:
+    code = (
+        "import os, signal\n"
+        "from pathlib import Path\n"
+        "from fairopt.io.saving import write_whole\n"
+        "def content(file):\n"
+        "    os.kill(os.getpid(), signal.SIGTERM)\n"
+        "    file.write(b'all')\n"
+        "write_whole(Path('x'), content)\n"
+        "print('still there')"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path)
+    assert (done.returncode, done.stdout, done.stderr) == (-signal.SIGTERM, "", "")
+    assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("x", "all")]
+
+
+@posix
 @pytest.mark.parametrize("module", ["typer", "fairopt.cli.commands"])
 def test_ctrl_c_during_imports_is_no_traceback(tmp_path: Path, module: str) -> None:
     code = (

@@ -17,7 +17,7 @@ from fairopt.methods import dispatch, infeasible
 from fairopt.methods.cluster.psdsf import equilibrium
 from fairopt.proofs import gate
 from fairopt.runtime import lazy, solver_process, subprocesses
-from fairopt.runtime.clock import SHORTEST, Clock, Late, Limit, check, current, limited, within_limit
+from fairopt.runtime.clock import SHORTEST, Clock, Late, check, current
 from fairopt.runtime.progress import steps, tell
 
 CLUSTER = fo.Instance([[40, 8, 8], [8, 5, 1]], [200, 200, 200])
@@ -31,10 +31,10 @@ def for_ever(*_: Any, **__: Any) -> Any:
 
 def over(*_: Any, **__: Any) -> Any:
     """Stopped at once, as if all the time had gone before."""
-    limit = current()
-    assert limit is not None
-    limit.soft = limit.hard = time.perf_counter()
-    limit.stop()
+    clock = current()
+    assert clock is not None
+    clock.end = clock.hard = time.perf_counter()
+    raise Late
 
 
 def test_reports_of_progress_end_a_call_whose_time_is_over() -> None:
@@ -43,23 +43,26 @@ def test_reports_of_progress_end_a_call_whose_time_is_over() -> None:
         for _ in steps(iter(int, 1), "things"):
             pass
 
-    limit = within_limit(0.01, time.perf_counter(), work, lambda limit: limit)
-    assert isinstance(limit, Limit) and str(limit).startswith("the time limit of 0.01 s, which ended at: things, ")
+    words = (clock := Clock(0.01)).run(work, lambda: str(clock))
+    assert words.startswith("the time limit of 0.01 s, which ended at: things, ")
     assert current() is None
     check("after the call")
 
 
 def test_a_proof_has_half_a_second_more_at_most() -> None:
-    assert Limit(0.1, 0.0).hard == pytest.approx(0.18)
-    assert Limit(1e4, 0.0).hard == pytest.approx(1e4 + 0.5)
-    assert Limit(1.0, 0.0, grace=False).hard == 1.0
+    for clock, grace in ((Clock(0.1), 0.08), (Clock(1e4), 0.5), (Clock(1.0, grace=False), 0.0)):
+        assert clock.hard - clock.end == pytest.approx(grace)
 
 
 def test_an_inner_limit_ends_with_the_outer_one() -> None:
     def work() -> str:
-        return within_limit(1000.0, time.perf_counter(), for_ever, lambda limit: f"inner of {limit.seconds:g}")
+        return Clock(1000.0).run(for_ever, lambda: "inner")
 
-    assert within_limit(0.01, time.perf_counter(), work, lambda limit: "outer") in ("inner of 1000", "outer")
+    assert Clock(0.01).run(work, lambda: "outer") == "inner"
+
+
+def test_a_call_without_a_limit_ends_with_the_outer_one() -> None:
+    assert Clock(0.01).run(lambda: Clock(None).run(for_ever, lambda: "inner"), lambda: "outer") == "outer"
 
 
 def test_without_a_limit_nothing_is_started(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -227,9 +230,9 @@ def test_a_proof_by_a_second_solve_is_stopped(monkeypatch: pytest.MonkeyPatch) -
         return conic_excess(problem.objective.expr, problem.constraints, x, np.ones(2), 2.0)
 
     assert work()[0] < 1e-6
-    assert within_limit(60.0, (begun := time.perf_counter()), work) == (np.inf, "")
-    assert asked == [("CLARABEL", Limit(60.0, begun).hard)]
-    assert within_limit(60.0, begun - 100.0, work, lambda limit: "late") in ("late", (np.inf, ""))
+    assert (clock := Clock(60.0)).run(work) == (np.inf, "")
+    assert asked == [("CLARABEL", clock.hard)]
+    assert Clock(1e-9, grace=False).run(work) == (np.inf, "")
 
 
 def test_a_search_for_what_conflicts_ends_in_time() -> None:
@@ -237,10 +240,9 @@ def test_a_search_for_what_conflicts_ends_in_time() -> None:
         return infeasible.irreducible({"a": [x >= 1], "b": [x <= 0]})
 
     x = cp.Variable()
-    assert within_limit(60.0, time.perf_counter(), work) == ["a", "b"]
-    past = time.perf_counter() - 100.0
-    assert within_limit(60.0, past, work, lambda limit: "late") == "late"
-    with pytest.raises(Late), limited(1.0, past):
+    assert Clock(60.0).run(work) == ["a", "b"]
+    assert Clock(1e-9, grace=False).run(work, lambda: ["late"]) == ["late"]
+    with pytest.raises(Late), Clock(1e-9, grace=False).enforced():
         check("late")
 
 
@@ -268,7 +270,7 @@ def test_a_clock_limits_the_calls_in_its_block() -> None:
             assert current() is outer
         with Clock(1e-9).enforced():
             inner = current()
-            assert inner is not None and inner.late and inner.soft < outer.soft
+            assert inner is not None and inner.late and inner.end < outer.end
         assert current() is outer and not outer.late
     assert current() is None
 
@@ -298,7 +300,7 @@ def test_users_who_arrived_in_time_have_their_tasks_in_the_best_found(monkeypatc
 
 
 def test_after_the_deadline_ps_dsf_stops_filling_servers() -> None:
-    servers = equilibrium(SERVERS, deadline=0.0)
+    servers = equilibrium(SERVERS, Clock(1e-9))
     assert servers.tolist() == [[0, 0], [0, 0]]
 
 

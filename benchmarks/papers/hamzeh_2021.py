@@ -82,7 +82,7 @@ def section_3(_: Run) -> Iterator[Row]:
     )
     yield claim(
         place,
-        "under H-FFMRA these are the same for all resources on all servers",
+        "under H-FFMRA dominant and non-dominant shares are the same for all resources on all servers",
         max(np.ptp(g) for both in held for g in both) < 1e-9,
         f"in 23rds: user 1 {_text(23 * raw.bundles[0])}, user 2 {_text(23 * raw.bundles[1])}",
     )
@@ -253,7 +253,7 @@ def figs_4_5(run: Run) -> Iterator[Row]:
         run.save(
             pictures.allocations(few),
             "figs-4-5",
-            "Figs. 4 and 5: units of four users, running means. Bundles exceed those of DRF; their tasks do not.",
+            "Figs. 4 and 5: units of four users, running means.",
         )
     for i, resource in enumerate(RESOURCES):
         for of in OF:
@@ -270,7 +270,7 @@ def figs_4_5(run: Run) -> Iterator[Row]:
     falls = [ram[late, :, 1].mean() / ram[early, :, 1].mean() for ram in few.both("units of bundles")]
     yield sampled(
         "Fig. 5",
-        "after round 700 RAM falls under both",
+        "after round 700 RAM falls under both policies",
         max(falls) < 1,
         f"from 800 on {falls[0]:.2f} (DRF {falls[1]:.2f}) times that before 700",
     )

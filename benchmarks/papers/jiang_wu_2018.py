@@ -48,7 +48,7 @@ def two_df_by_example(run: Run) -> Iterator[Row]:
     yield number(place, "tasks of user 1 if user 2 reports (10, 9, 9)", "2.65", tasks[0])
     units = bundles[1, 0]
     why = f"It is 200/17; {units:.1f} units of bandwidth were rounded to {units:.0f}."
-    yield number(place, "true tasks of user 2 after this misreport", "11.75", true[1], why=why)
+    yield number(place, "true tasks of user 2 if it reports (10, 9, 9)", "11.75", true[1], why=why)
     left = paper.unused([3, 10])
     yield claim(place, "3 and 10 tasks are feasible", left.min() >= 0, f"left: {listed(left)}")
 

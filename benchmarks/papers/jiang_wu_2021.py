@@ -231,10 +231,11 @@ def all_requests(run: Run) -> Iterator[Row]:
         1 < gain[0] < gain[1],
         f"{100 * (gain[0] - 1):.4g}% more tasks at C = 3, {100 * (gain[1] - 1):.4g}% at C = 5",
     )
+    counted = "Counted in integers."
     for c, words in ((3, "51.7"), (5, "58.1")):
         f = found[c]
-        why = "It is {more:,.0f} of {all:,.0f}, in integers.".format(**f)
-        yield number("Sec. 6.1.1", f"% of cases with more tasks, C = {c}", words, 100 * f["more"] / f["all"], why=why)
+        what = f"% of cases with more tasks, C = {c}"
+        yield number("Sec. 6.1.1", what, words, 100 * f["more"] / f["all"], why=counted)
     yield from unique_cases(run)
     place = "Secs. 6.1.2, 6.2.1"
     for c, words in ((3, "0.04"), (5, "0.08")):
@@ -246,10 +247,9 @@ def all_requests(run: Run) -> Iterator[Row]:
     place = "Secs. 6.1.2, 6.2.2"
     for c, free, among in ((3, "64.0", "37.2"), (5, "58.8", "38.7")):
         f, what = found[c], "% of envy-free cases"
-        why = "It is {free:,.0f} of {all:,.0f}, in integers.".format(**f) * (c == 5)
-        yield number(place, f"{what}, C = {c}", free, 100 * f["free"] / f["all"], why=why)
-        why = f"It is {f['both']:,.0f} of {f['more']:,.0f}, in integers."
-        yield number(place, f"{what} among those with more tasks, C = {c}", among, 100 * f["both"] / f["more"], why=why)
+        yield number(place, f"{what}, C = {c}", free, 100 * f["free"] / f["all"], why=counted * (c == 5))
+        what += f" among those with more tasks, C = {c}"
+        yield number(place, what, among, 100 * f["both"] / f["more"], why=counted)
 
 
 def unique_cases(run: Run) -> Iterator[Row]:
@@ -328,7 +328,7 @@ def heavy_and_light(run: Run) -> Iterator[Row]:
     )
     yield claim(
         "Sec. 6.2",
-        "all other cases are like these two",
+        "all other cases are like those of Fig. 10",
         not len(fewer),
         f"more in {more.sum()}, equal in {tie.sum()}, fewer in {len(fewer)} of {more.size} pairs",
         why="User 1 (5, 1, 1) in II and user 2 (25, 25, x).",

@@ -68,7 +68,7 @@ def introduction(run: Run) -> Iterator[Row]:
     ]
     yield claim(
         place,
-        "they are a point of the trade-off",
+        "0.17 and 2.83 tasks are a point of the trade-off",
         not all(p[able].all() for p in worse),
         f"(1/2, 5/2) has a larger f at all {able.sum()} points of FDS and GFJ",
         why="(1/2, 5/2) runs as many tasks and is more even.",
@@ -113,7 +113,7 @@ def proposition_1(run: Run) -> Iterator[Row]:
     best, formula = tasks(fo.GFJ(beta=0.5, lam=2), [[1], [4]], [1]), [4 / 5, 1 / 20]
     yield claim(
         "Prop. 1",
-        "GFJ: the same x_j for any lambda",
+        "x_j of GFJ for any lambda, as on the boundary",
         np.abs(best - formula).max() < SAME,
         f"demands 1, 4, capacity 1, beta = 1/2, lambda = 2: f = {f(best, 0.5, 2):.5g}; formula: "
         f"f = {f(formula, 0.5, 2):.5g}",
@@ -371,7 +371,7 @@ def propositions_7_and_8(run: Run) -> Iterator[Row]:
     a = fo.tradeoff.no_tradeoff(fo.Instance([[1, 1], [2, 2]], [1, 1]))
     yield claim(
         "Prop. 7",
-        "the same for dependent tight constraints",
+        "equal shares if the sums of eq. 15 are equal, for dependent tight constraints",
         a.holds == a.condition,
         f"demands (1, 1), (2, 2), capacities (1, 1): most tasks {listed(a.most_tasks.tasks)}; equal shares run "
         f"{a.equal.tasks.sum():g}",

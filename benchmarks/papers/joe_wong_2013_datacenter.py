@@ -200,7 +200,7 @@ def figures_13_14(run: Run) -> Iterator[Row]:
     rises, falls = np.diff(gfj["fairness"][before]), np.diff(gfj["fairness"][~before])
     yield claim(
         "Fig. 14",
-        "GFJ's fairness rises up to this beta, then falls",
+        "GFJ's fairness rises up to DRF's optimum, then falls",
         (rises >= -SAME).all() and (falls < 0).all(),
         f"{gfj['fairness'][0]:.1f} % at beta = {alphas[0]:g}, {gfj['fairness'][-1]:.1f} % at {last:g}",
         reading=PERCENT,

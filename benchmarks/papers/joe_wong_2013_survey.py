@@ -152,7 +152,7 @@ def generated_respondents(run: Run) -> Iterator[Row]:
         "a majority of each cluster agrees on a point under GFJ",
         min(counts) > 0.5,
         f"{100 * counts[0]:.0f} % and {100 * counts[1]:.0f} %",
-        reading="The same people.",
+        reading="Of 110 generated people.",
     )
     explained = [100 * (fds.wrong[cluster == c][:, ABLE] == 0).any(axis=1).mean() for c in (0, 1)]
     yield claim(
@@ -160,7 +160,7 @@ def generated_respondents(run: Run) -> Iterator[Row]:
         "under FDS people of cluster 1 agree with points, of cluster 2 with none",
         explained[0] > 0 == explained[1],
         f"{explained[0]:.0f} % and {explained[1]:.0f} %",
-        reading="The same people.",
+        reading="Of 110 generated people.",
     )
     half = {option: np.divide(tasks, 2) for option, tasks in OPTIONS.items()}
     scaled = fo.tradeoff.preferences.Survey(half, rankings, "gfj", **GIVEN).wrong

@@ -11,10 +11,9 @@ import json
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from fractions import Fraction
-from itertools import groupby
 from pathlib import Path
 from string import ascii_lowercase
 from tempfile import TemporaryDirectory
@@ -274,7 +273,7 @@ def write_page() -> None:
 
 
 def markdown(papers: Sequence[Mapping[str, Any]]) -> str:
-    """Verdicts by paper, then a section for each paper: table, repeated reasons by letter, pictures."""
+    """Verdicts by paper, then for each paper what differs, what agrees, repeated reasons by letter, and pictures."""
     lines = ["", f"| paper | {' | '.join(VERDICTS)} |", "|---" * (len(VERDICTS) + 1) + "|"]
     for found in papers:
         count = Counter(row["verdict"] for row in found["rows"])
@@ -282,38 +281,59 @@ def markdown(papers: Sequence[Mapping[str, Any]]) -> str:
         lines.append(f"| [{found['paper']['cite']}](#{found['paper']['key']}-re-made) | {' | '.join(cells)} |")
     for found in papers:
         about = found["paper"]
-        lines += ["", f"({about['key']}-re-made)=", "", f"## {about['cite']}: {about['title']}", ""]
-        lines += [about["note"], ""] if about["note"] else []
-        lines += [":::{table}", ":class: published", ""]
-        lines += ["| place | printed | computed | verdict | reason |", "|---|---|---|---|---|"]
-        notes = Counter(note for row in found["rows"] for note in (row["why"], row["reading"]) if note)
-        letters = dict(zip((note for note, n in notes.items() if n > 1), ascii_lowercase, strict=False))
-        place = None
-        for rows in _together(found["rows"]):
-            lines.append(_line(rows, rows[0]["place"] if rows[0]["place"] != place else "", letters))
-            place = rows[0]["place"]
-        lines.append(":::")
-        lines += ["", " ".join(f"({letter}) {note}" for note, letter in letters.items())] if letters else []
+        lines += ["", f"({about['key']}-re-made)=", "", f"## {about['cite']}: {about['title']}"]
+        lines += ["", about["note"]] if about["note"] else []
+        differs = _together(row for row in found["rows"] if row["verdict"] in (FALSE, OPEN))
+        agrees = _together(row for row in found["rows"] if row["verdict"] not in (FALSE, OPEN))
+        notes = Counter(note for rows in differs + agrees for note in _notes(rows[0]))
+        letters = {
+            note: f"({letter})"
+            for note, letter in zip((note for note, n in notes.items() if n > 1), ascii_lowercase, strict=False)
+        }
+        if differs:
+            lines += ["", ":::{table} Differs or is not given", ":class: published", ""]
+            lines += _lines(("place", "printed", "computed", "reason"), differs, letters)
+        if agrees:
+            lines += ["", ":::{table} Agrees", "", *_lines(("place", "printed"), agrees, letters)]
+        lines += ["", " ".join(f"{letter} {note}" for note, letter in letters.items())] if letters else []
         for picture in found["pictures"]:
             lines += ["", f":::{{figure}} papers/{about['key']}/{picture['file']}", "", picture["caption"], ":::"]
     return "\n".join([*lines, ""])
 
 
-def _together(rows: Sequence[Mapping[str, Any]]) -> Iterator[list[Mapping[str, Any]]]:
-    """Rows that share a line: consecutive exact numbers of one place with the same reading."""
-
-    def key(numbered: tuple[int, Mapping[str, Any]]) -> Any:
-        k, row = numbered
-        return (row["place"], row["reading"]) if row["verdict"] == EXACT else k
-
-    for _, alike in groupby(enumerate(rows), key):
-        yield [row for _, row in alike]
+def _notes(row: Mapping[str, Any]) -> list[str]:
+    return [note for note in (row["why"], row["reading"]) if note]
 
 
-def _line(rows: Sequence[Mapping[str, Any]], place: str, letters: Mapping[str, str]) -> str:
-    row = rows[0]
-    printed = "; ".join(": ".join(filter(None, (each["what"], each["printed"]))) for each in rows)
-    ours = "=" if row["verdict"] == EXACT else row["ours"]
-    verdict = f"**{row['verdict']}**" if row["verdict"] == FALSE else row["verdict"]
-    notes = " ".join(f"({letters[n]})" if n in letters else n for n in (row["why"], row["reading"]) if n)
-    return "| " + " | ".join(cell.replace("|", r"\|") for cell in (place, printed, ours, verdict, notes)) + " |"
+def _together(rows: Iterable[Mapping[str, Any]]) -> list[list[Mapping[str, Any]]]:
+    """Rows by place; those of one place with the same notes share a line, but for claims that do not hold."""
+    lines: dict[str, dict[Any, list[Mapping[str, Any]]]] = {}
+    for k, row in enumerate(rows):
+        key = k if not row["what"] and row["why"] else (row["why"], row["reading"])
+        lines.setdefault(row["place"], {}).setdefault(key, []).append(row)
+    return [alike for place in lines.values() for alike in place.values()]
+
+
+def _lines(
+    header: Sequence[str], groups: Sequence[Sequence[Mapping[str, Any]]], letters: Mapping[str, str]
+) -> list[str]:
+    """Lines of a table. Where all agrees, computed numbers are shown if rounding hides digits, and notes come last.
+
+    What was measured for a claim that holds is printed by its script, and kept, but not shown.
+    """
+    lines = [f"| {' | '.join(header)} |", "|---" * len(header) + "|"]
+    place = None
+    for rows in groups:
+        notes = " ".join(letters.get(note, note) for note in _notes(rows[0]))
+        shown = [": ".join(filter(None, (row["what"], row["printed"]))) for row in rows]
+        cells = ["" if rows[0]["place"] == place else rows[0]["place"]]
+        if "reason" in header:
+            ours = [row["ours"] or OPEN for row in rows]
+            cells += ["; ".join(shown), OPEN if set(ours) == {OPEN} else "; ".join(ours), notes]
+        else:
+            digits = [f" ({row['ours']})" * (row["verdict"] == ROUNDED) for row in rows]
+            printed = "; ".join(map("".join, zip(shown, digits, strict=True)))
+            cells.append(printed + (" " if notes in letters.values() else ". ") * bool(notes) + notes)
+        lines.append("| " + " | ".join(cell.replace("|", r"\|") for cell in cells) + " |")
+        place = rows[0]["place"]
+    return [*lines, ":::"]

@@ -173,10 +173,10 @@ class Pairs(_View):
             return np.ascontiguousarray((instance.per_server_demands[:, 0, :] / capacity[0]).T)
         values = instance.per_server_demands[self.user, self.server] / capacity[self.server]
         rows = self.server[:, None] * instance.n_resources + np.arange(instance.n_resources)
-        columns = np.broadcast_to(np.arange(len(self))[:, None], rows.shape)
         keep = values > 0
         shape = (instance.n_servers * instance.n_resources, len(self))
-        return sp.csr_array((values[keep], (rows[keep], columns[keep])), shape=shape)
+        starts = np.concatenate([[0], np.cumsum(keep.sum(axis=1))])
+        return sp.csc_array((values[keep], rows[keep], starts), shape=shape).tocsr()
 
 
 def _equal_parts(instance: Instance) -> Float:

@@ -19,7 +19,7 @@ from fairopt.policies.registry import named_policy
 from fairopt.policy import accepted, label
 from fairopt.report import files
 from fairopt.report.tables import Column, Table, numbers, shortened
-from fairopt.runtime.clock import Clock, begin
+from fairopt.runtime.clock import begin
 
 MOST_ROWS = 20
 BUY = """Show which resource to buy next: the marginal gain of each resource under a policy.
@@ -65,8 +65,7 @@ def buy(
     instance = source.read()
     costs = checked_costs(given, instance) if given else None
     with working(label(mechanism), verbose):
-        begin(time_limit)
-        clock = Clock(time_limit)
+        clock = begin(time_limit)
         options = accepted(mechanism, method=method, solver=solver, time_limit=time_limit, verbose=verbose)
         answer = mechanism.allocate(instance, **options)
         found = sensitivity(answer, time_limit=clock.left)

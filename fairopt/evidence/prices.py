@@ -133,6 +133,7 @@ class LevelPrices(RowPrices):
         if program.term.is_curved:
             factor *= program.instance.weights.sum()
             return price_entry(program, prices.T.ravel() * factor, unit=units.unit)
+        prices /= prices.max()  # as in the bound
         bound, marginals = best_max_min_bound(units, prices, program.objective.value(program.point(tasks)) / factor)
         level = float(marginals.sum())
         if not bound < units.limits.min():

@@ -308,6 +308,7 @@ class ConeModel:
         self.box: list[cp.Constraint] = []
         self.known: dict[int, BlockRows] = {}  # rows by the id of their CVXPY constraint
         self.model = self.in_unknowns(solver)
+        check()
         rows = program.capacity_rows
         check()
         loads = self.model.loads

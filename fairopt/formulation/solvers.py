@@ -16,7 +16,7 @@ from fairopt.certificate import Try
 from fairopt.errors import InvalidBlock, SolverUnavailable, nearest
 from fairopt.formulation.highs import silence_banner
 from fairopt.runtime import subprocesses
-from fairopt.runtime.clock import check, current
+from fairopt.runtime.clock import Late, check, current
 from fairopt.runtime.lazy import cp, optimize
 
 log = logging.getLogger("fairopt")
@@ -149,10 +149,10 @@ def run(
     settings |= _own_options(solver, options or {})
     if solver in _NESTED:  # an option of HiGHS and a parameter of CVXPY are both called ``solver``
         settings = {_NESTED[solver]: settings}
-    start, limit = time.perf_counter(), current()
-    message, from_call = "", time_limit is None and limit is not None
-    if time_limit is None and limit is not None:  # the limit of the enclosing call
-        time_limit = max(limit.hard - start, 0.0)
+    start, clock = time.perf_counter(), current()
+    message, from_call = "", time_limit is None and clock is not None
+    if time_limit is None and clock is not None:  # the limit of the enclosing call
+        time_limit = max(clock.hard - start, 0.0)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -179,8 +179,8 @@ def run(
         if any(refusal in words for refusal in _REFUSED):
             raise _refused(solver, options, error) from error
         status, message = "solver_error", ("" if by_cvxpy else f"{type(error).__name__}: ") + _first_line(error)
-    if status == LATE and from_call and limit is not None:
-        limit.stop()
+    if status == LATE and from_call:
+        raise Late
     return Try(solver=solver, status=status, seconds=time.perf_counter() - start, message=message)
 
 

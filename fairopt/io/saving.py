@@ -6,6 +6,8 @@ import errno
 import os
 import secrets
 import shutil
+import signal
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
@@ -33,6 +35,22 @@ def write_whole(path: Path, content: str | Callable[[BinaryIO], object]) -> None
 
 
 @contextmanager
+def _before_sigterm() -> Iterator[None]:
+    """Let SIGTERM, if it has its default action, end the process after the block and not in it."""
+    if threading.current_thread() is not threading.main_thread() or signal.getsignal(signal.SIGTERM) != signal.SIG_DFL:
+        yield
+        return
+    came: list[int] = []
+    signal.signal(signal.SIGTERM, lambda number, frame: came.append(number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        for number in came[:1]:
+            signal.raise_signal(number)
+
+
+@contextmanager
 def replacing(
     files: Sequence[Path], folder: Path | None = None, removing: Sequence[Path] = ()
 ) -> Iterator[Sequence[BinaryIO]]:
@@ -51,32 +69,33 @@ def replacing(
     parts = [_beside(target) for target in targets]
     new_folders = [] if folder is None else [path for path in (folder, *folder.parents) if not os.path.lexists(path)]
     done = False
-    try:
-        if folder is not None:
-            folder.mkdir(parents=True, exist_ok=True)
-        with ExitStack() as stack:
-            streams = [stack.enter_context(part.open("xb")) for part in parts]
-            yield streams
-            for stream in streams:
-                stream.flush()
-                os.fsync(stream.fileno())
-        for part, target in zip(parts, targets, strict=True):
-            if target.exists():
-                shutil.copymode(target, part)
-        _rename_all(parts, targets, [file for file in removing if os.path.lexists(file)])
-        done = True
-    except OSError as error:
-        fix = "give a name in an existing folder where you may write"
-        if error.errno in _FULL:
-            fix = "the old files are kept; free some space, or give a name on another disk"
-        raise unwritable(files[0], error.errno or errno.ENOSPC, fix, error.strerror or str(error)) from error
-    finally:
-        for part in parts:
-            with suppress(OSError):  # it was renamed, or never created
-                part.unlink()
-        for path in () if done else new_folders:
-            with suppress(OSError):  # it was never created, or another process uses it
-                path.rmdir()
+    with _before_sigterm():
+        try:
+            if folder is not None:
+                folder.mkdir(parents=True, exist_ok=True)
+            with ExitStack() as stack:
+                streams = [stack.enter_context(part.open("xb")) for part in parts]
+                yield streams
+                for stream in streams:
+                    stream.flush()
+                    os.fsync(stream.fileno())
+            for part, target in zip(parts, targets, strict=True):
+                if target.exists():
+                    shutil.copymode(target, part)
+            _rename_all(parts, targets, [file for file in removing if os.path.lexists(file)])
+            done = True
+        except OSError as error:
+            fix = "give a name in an existing folder where you may write"
+            if error.errno in _FULL:
+                fix = "the old files are kept; free some space, or give a name on another disk"
+            raise unwritable(files[0], error.errno or errno.ENOSPC, fix, error.strerror or str(error)) from error
+        finally:
+            for part in parts:
+                with suppress(OSError):  # it was renamed, or never created
+                    part.unlink()
+            for path in () if done else new_folders:
+                with suppress(OSError):  # it was never created, or another process uses it
+                    path.rmdir()
 
 
 def _beside(target: Path) -> Path:

@@ -7,7 +7,6 @@ evidence, which the gate judges (`best`).
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Callable, Mapping
 from copy import copy
 from dataclasses import replace
@@ -55,7 +54,7 @@ from fairopt.proofs.conic import MATRICES, has_matrices
 from fairopt.proofs.gate import Answer
 from fairopt.proofs.proposal import Proposal
 from fairopt.runtime import subprocesses
-from fairopt.runtime.clock import FIX, Limit, begin, check, checked, current, within_limit
+from fairopt.runtime.clock import FIX, Clock, begin, check, current
 from fairopt.tolerances import NOISE
 
 log = logging.getLogger("fairopt")
@@ -110,25 +109,25 @@ def allocate(
     `Prepared` passes ``general``, which replaces `solve_number`, and ``start``, initial prices in natural units by
     server row.
     """
-    begun = begin(time_limit, method == "cone" or solver is not None or not _on_unconstrained_pool(policy, instance))
-    settings = checked_settings(instance, method, solver, solver_options, time_limit, verbose)
+    clock = begin(time_limit, method == "cone" or solver is not None or not _on_unconstrained_pool(policy, instance))
+    settings = checked_settings(instance, method, solver, solver_options, clock, verbose)
     settings = replace(settings, general=general, start=start)
     if settings.solver and method not in ("auto", "cone", "parametric"):
         raise InvalidBlock(f"solver {settings.solver} needs the cone method; give method='cone' or leave method out")
 
     def work() -> Allocation:
-        allocation = gate.allocation(policy, solve_tiers(policy, instance, settings, method), begun)
+        allocation = gate.allocation(policy, solve_tiers(policy, instance, settings, method), clock.begun)
         if not allocation.certificate.ok:
             raise_not_certified(allocation, settings)
         return allocation
 
-    def late(limit: Limit) -> Allocation:
+    def late() -> Allocation:
         single = len(tiers_of(policy.objective)) == 1
-        if single and limit.found is not None and limit.found.ok:  # only improvements were still to be tried
-            return gate.allocation(policy, [(limit.program, limit.found)], begun)
-        raise_stopped(policy, limit, begun)
+        if single and clock.found is not None and clock.found.ok:  # only improvements were still to be tried
+            return gate.allocation(policy, [(clock.program, clock.found)], clock.begun)
+        raise_stopped(policy, clock)
 
-    return within_limit(time_limit, begun, work, late)
+    return clock.run(work, late)
 
 
 def _on_unconstrained_pool(policy: Any, instance: Instance) -> bool:
@@ -144,18 +143,16 @@ def checked_settings(
     method: str,
     solver: str | None,
     options: Mapping[str, Any] | None,
-    time_limit: float | None,
+    clock: Clock,
     verbose: bool,
 ) -> Settings:
-    """Settings of a call that begins now, from the arguments of `Policy.allocate`."""
+    """Settings of a call, from the arguments of `Policy.allocate`."""
     require_instance(instance)
     if method not in METHODS:
         raise InvalidBlock(f"no method {method!r}; {nearest(method, METHODS)}")
-    seconds = checked(time_limit)
     if options is not None and not isinstance(options, Mapping):
         raise InvalidBlock(f"solver_options is {options!r}; give a dict of the solver's own options")
-    deadline = None if seconds is None else time.perf_counter() + seconds
-    return Settings(solvers.named(solver) if solver is not None else None, dict(options or {}), deadline, verbose)
+    return Settings(solvers.named(solver) if solver is not None else None, dict(options or {}), clock, verbose)
 
 
 def solve_tiers(policy: Any, instance: Instance, settings: Settings, method: str) -> list[tuple[Program, Answer]]:
@@ -168,8 +165,8 @@ def solve_tiers(policy: Any, instance: Instance, settings: Settings, method: str
     judged: list[tuple[Program, Answer]] = []
     for k, objective in enumerate(tiers):
         program = program_of(instance, objective, constraints)
-        if (limit := current()) is not None:
-            limit.program, limit.found, limit.proposed = program, None, None
+        if (clock := current()) is not None:
+            clock.program, clock.found, clock.proposed = program, None, None
         with np.errstate(all="ignore"):  # methods test for zeros, infinities and NaN where they matter
             answer = _solve_tier(program, settings, method)
         judged.append((program, answer))
@@ -199,7 +196,7 @@ def _solve_with(program: Program, settings: Settings, method: str) -> Answer:
     if method == "parametric" and parametric_applies(program):
         return _search(program, settings)
     fast = _solve_fast(program, settings, method)
-    if fast is not None and (fast.ok or method != "auto"):
+    if fast is not None and (fast.ok or method != "auto" or settings.clock.late):
         return fast
     tried = () if fast is None else fast.tried
     if settings.solver is None and method not in ("auto", "cone"):
@@ -208,7 +205,7 @@ def _solve_with(program: Program, settings: Settings, method: str) -> Answer:
             f"{program.objective} on {program.given!r}; use method='auto'"
         )
     given = program.given
-    if settings.deadline is not None and solvers.may_overrun("CLARABEL", given.n_users * given.capacities.size):
+    if settings.clock.time_limit is not None and solvers.may_overrun("CLARABEL", given.n_users * given.capacities.size):
         subprocesses.start()
     check("writing programs for CVXPY")
     answer = _solve_by_cones(program, settings)
@@ -241,16 +238,16 @@ def best(program: Program, proposals: Proposals, most: int | None = None) -> Ans
     found: Answer | None = None
     tried: tuple[Try, ...] = ()
     answer: Answer | None = None
-    limit = current()
-    if limit is not None and limit.program is not program:  # an auxiliary program
-        limit = None
+    clock = current()
+    if clock is not None and clock.program is not program:  # an auxiliary program
+        clock = None
     for _ in count() if most is None else range(most):
         try:
             proposal = proposals.send(answer)
         except StopIteration:
             break
-        if limit is not None:
-            limit.proposed = proposal
+        if clock is not None:
+            clock.proposed = proposal
         check("the proof")
         answer = gate.judge(program, proposal)
         for attempt in answer.tried:
@@ -258,8 +255,8 @@ def best(program: Program, proposals: Proposals, most: int | None = None) -> Ans
         tried += answer.tried
         if found is None or answer.missing() <= found.missing():
             found = answer
-        if limit is not None:
-            limit.proposed, limit.found = None, replace(found, tried=tried)
+        if clock is not None:
+            clock.proposed, clock.found = None, replace(found, tried=tried)
     found = found or gate.nothing(program)
     return found if found.tried == tried else replace(found, tried=tried)
 
@@ -277,16 +274,16 @@ def _solve_by_cones(program: Program, settings: Settings) -> Answer:
     solve = settings.general or solve_number
     if orders_apply(program):
         answer = best(program, solve_by_orders(program, settings, _fair_levels(program, settings)))
-        if not (answer.ok or settings.late):
+        if not (answer.ok or settings.clock.late):
             rest = best(program, solve(program, settings))
             answer = replace(min(rest, answer, key=Answer.missing), tried=answer.tried + rest.tried)
         return _distribute_leftover(program, answer, settings) if answer.ok else answer
     answer = best(program, solve(program, settings), most=1 if search else None)
     if answer.ok:
         return _distribute_leftover(program, answer, settings)
-    if search and not settings.late:
+    if search and not settings.clock.late:
         second = first or _search(program, settings)
-    elif settings.solver is None and not settings.late and newton_applies(program):
+    elif settings.solver is None and not settings.clock.late and newton_applies(program):
         second = best(program, solve_by_newton(program, settings))
     else:
         return answer
@@ -408,9 +405,9 @@ def raise_not_certified(allocation: Allocation, settings: Settings) -> NoReturn:
     certificate, policy = allocation.certificate, allocation.policy
     own = not all(map(is_ours, blocks_within((policy.objective, *policy.constraints))))
     tried = "; ".join(str(t) for t in certificate.tried) or certificate.method
-    limit = current()
-    if settings.late or any("time limit" in t.status + t.message for t in certificate.tried):
-        fix = "give it more time_limit" + ("" if limit is None else f" than {limit.seconds:g} s")
+    clock = current()
+    if settings.clock.late or any("time limit" in t.status + t.message for t in certificate.tried):
+        fix = "give it more time_limit" + ("" if clock is None else f" than {clock.time_limit:g} s")
     elif own and _has_matrices(policy, allocation.instance):
         fix = MATRICES
     elif (left := _most_left(policy, allocation.instance)) <= NOTHING:
@@ -449,14 +446,14 @@ def _most_left(policy: Any, instance: Instance) -> float:
     return most_left(program) if program.rest else np.inf
 
 
-def raise_stopped(policy: Any, limit: Limit, begun: float) -> NoReturn:
+def raise_stopped(policy: Any, clock: Clock) -> NoReturn:
     """Raise `NotCertified` for a call that ran out of time, with the best answer found."""
     best = None
-    if limit.program is not None:
-        best = gate.unfinished(policy, limit.program, limit.found, limit.proposed, begun)
+    if clock.program is not None:
+        best = gate.unfinished(policy, clock.program, clock.found, clock.proposed, clock.begun)
     tried = () if best is None else best.certificate.tried
     raise NotCertified(
-        f"no answer was certified within {limit}. " + (f"Tried {'; '.join(map(str, tried))}. " if tried else "") + FIX,
+        f"no answer was certified within {clock}. " + (f"Tried {'; '.join(map(str, tried))}. " if tried else "") + FIX,
         best=best,
         tried=tried,
     )

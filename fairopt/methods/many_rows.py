@@ -51,7 +51,7 @@ def solve_with_rows(
             answer = gate.judge(program, Proposal(found.method, found.tasks, evidence, found.solver))
             answer.note = found.note
             best = min(best, answer, key=Answer.missing)
-        if answer.ok or settings.late or (complete and not found.ok):
+        if answer.ok or settings.clock.late or (complete and not found.ok):
             break
         if k == 0 and (known := fast(program)) is not None and known.ok:
             best, tried = known, tried + known.tried
@@ -68,7 +68,7 @@ def solve_with_rows(
             of_block.update(dict.fromkeys(row[violation > PART * BLOCK_TOLERANCE].tolist()))
         if sum(map(len, added)) == n_added:
             break
-    if not (best.ok or settings.late) and n * n <= MOST_ROWS:  # with all rows
+    if not (best.ok or settings.clock.late) and n * n <= MOST_ROWS:  # with all rows
         last = solve(program)
         best, tried = min(best, last, key=Answer.missing), tried + last.tried
     return replace(best, tried=tried)

@@ -155,7 +155,7 @@ class Prepared:
         """Solve the kept program, and fall back to `solve_number`."""
         key = id(program.objective)
         try:
-            model = None if settings.late else self._model(program, settings)
+            model = None if settings.clock.late else self._model(program, settings)
             answer = None
             if model is not None:
                 self._models[key] = model

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 import numpy as np
 
 from fairopt.formulation.highs import silence_banner
 from fairopt.methods.arrays import Float, Int
+from fairopt.runtime.clock import Clock
 from fairopt.runtime.lazy import sp
 
 TOLERANCE, SMALLEST = 1e-10, 1e-12  # the tightest that HiGHS takes
@@ -74,7 +74,7 @@ class Simplex:
         kept.valid = True
         self.highs.setBasis(kept)
 
-    def run(self, deadline: float | None, first: int = PRIMAL, interior: bool = False) -> bool:
+    def run(self, clock: Clock, first: int = PRIMAL, interior: bool = False) -> bool:
         """Whether HiGHS finds an optimum by the ``first`` strategy or, from scratch, by the other one.
 
         If ``interior``, the interior point method with crossover replaces the first.
@@ -84,8 +84,8 @@ class Simplex:
         highs = self.highs
         for strategy in (first, PRIMAL + DUAL - first):
             highs.setOptionValue("solver", "ipm" if interior and strategy == first else "simplex")
-            if deadline is not None:
-                highs.setOptionValue("time_limit", highs.getRunTime() + max(deadline - time.perf_counter(), 0.0))
+            if (seconds := clock.left) is not None:
+                highs.setOptionValue("time_limit", highs.getRunTime() + seconds)
             highs.setOptionValue("simplex_strategy", strategy)
             highs.run()
             status, found = highs.getModelStatus(), highs.getSolution()

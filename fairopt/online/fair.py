@@ -13,7 +13,7 @@ from fairopt.errors import FairoptError
 from fairopt.instance import Instance
 from fairopt.online.timeline import Timeline, moments_of
 from fairopt.policy import Policy
-from fairopt.runtime.clock import Clock, begin
+from fairopt.runtime.clock import begin
 from fairopt.runtime.progress import by_itself
 
 __all__ = ["with_fair_at"]
@@ -25,8 +25,7 @@ LATE = "not reached before the time limit"
 
 def with_fair_at(timeline: Timeline, moments: ArrayLike, time_limit: float | None = None) -> Timeline:
     """See `Timeline.with_fair_at`; after Ctrl-C the remaining moments are NaN."""
-    begin(time_limit)
-    clock = Clock(time_limit)
+    clock = begin(time_limit)
     at = moments_of(moments, "fair_at")
     shares = np.full((len(at), len(timeline.users)), np.nan)
     errors: list[str | None] = ["interrupted"] * len(at)

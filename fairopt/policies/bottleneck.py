@@ -16,7 +16,7 @@ from fairopt.errors import NotCertified, OutOfDomain
 from fairopt.formulation.program import require_instance
 from fairopt.instance import Instance
 from fairopt.policies.tradeoff import NashWelfare
-from fairopt.runtime.clock import begin, check, checked, within_limit
+from fairopt.runtime.clock import begin, check
 
 __all__ = ["BottleneckFairness", "BottleneckVerdict", "bottleneck_fairness"]
 
@@ -160,13 +160,13 @@ class BottleneckFairness:
         >>> fo.policies.bottleneck_fairness(a).holds
         True
         """
-        begun = begin(time_limit)
+        clock = begin(time_limit)
         require_instance(instance)
         refuse_guarantees(instance, self.name)
         _require_pool(instance)
         options: dict[str, Any] = {"solver_options": solver_options, "time_limit": time_limit, "verbose": verbose}
         solve = partial(NashWelfare().allocate, instance, method=method, solver=solver, **options)
-        return within_limit(checked(time_limit), begun, lambda: self._checked(solve()))
+        return clock.run(lambda: self._checked(solve()))
 
     def _checked(self, answer: Allocation) -> Allocation:
         """The answer, after the check of bottleneck fairness."""

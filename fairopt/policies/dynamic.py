@@ -22,7 +22,7 @@ from fairopt.methods.dispatch import best
 from fairopt.methods.pool.solve import solve_waterfilling
 from fairopt.methods.settings import Settings
 from fairopt.proofs import gate
-from fairopt.runtime.clock import FIX, Clock, Limit, begin, within_limit
+from fairopt.runtime.clock import FIX, begin
 from fairopt.runtime.progress import tell
 
 __all__ = ["DynamicDRF"]
@@ -82,8 +82,7 @@ class DynamicDRF:
         >>> fo.DynamicDRF().allocate(fo.Instance([[1], [1]], [6], weights=[1, 2])).tasks
         array([2., 4.])
         """
-        begun = begin(time_limit)
-        clock, last, arrived = Clock(time_limit), deque[Allocation](maxlen=1), 0
+        clock, last, arrived = begin(time_limit), deque[Allocation](maxlen=1), 0
 
         def arrive() -> None:
             nonlocal arrived
@@ -93,22 +92,21 @@ class DynamicDRF:
                 if clock.late and arrived < instance.n_users:
                     stop()
 
-        def stop(limit: Limit | None = None) -> NoReturn:
+        def stop() -> NoReturn:
             words = f"the time limit was over after {arrived:,} of {instance.n_users:,} users had arrived"
             held = None
             if last:
                 program = Program(instance, Leximin(DominantShare()), ())
                 tasks = program.gather(last[0].tasks_by_server)
                 found = replace(gate.nothing(program, "water-filling"), tasks=tasks, block_violation=0.0)
-                held = gate.unfinished(self, program, found, None, begun)
-            spent = "" if limit is None else f": {limit}"
-            raise NotCertified(f"{words}{spent}; .best is what they have. {FIX}", best=held)
+                held = gate.unfinished(self, program, found, None, clock.begun)
+            raise NotCertified(f"{words}: {clock}; .best is what they have. {FIX}", best=held)
 
-        within_limit(clock.time_limit, begun, arrive, stop)
+        clock.run(arrive, stop)
         if last:
             return last[0]
         program = Program(instance, Leximin(DominantShare()), ())  # of no users
-        return gate.allocation(self, [(program, gate.empty(program))], begun)
+        return gate.allocation(self, [(program, gate.empty(program))], clock.begun)
 
     def steps(self, instance: Instance) -> Iterator[Allocation]:
         """The allocation after each arrival.

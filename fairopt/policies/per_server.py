@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
@@ -23,7 +22,7 @@ from fairopt.instance import Instance
 from fairopt.policy import accepted, is_mechanism, label
 from fairopt.proofs import gate
 from fairopt.proofs.gate import MeasuredPart
-from fairopt.runtime.clock import SHORTEST, begin, checked, current, within_limit
+from fairopt.runtime.clock import Clock, begin
 from fairopt.runtime.progress import by_itself, tell, within
 from fairopt.scale.many import allocate_many
 
@@ -120,36 +119,32 @@ class NaivePerServer:
         >>> fo.NaivePerServer(fo.FDS(2)).allocate(cluster).tasks.round(3)
         array([ 5., 21.])
         """
-        begun = begin(time_limit)
+        clock = begin(time_limit)
         require_instance(instance)
         refuse_guarantees(instance, self.name)
-        seconds = checked(time_limit)
-        deadline = np.inf if seconds is None else begun + seconds
         given = accepted(self.policy, method=method, solver=solver, solver_options=solver_options, verbose=verbose)
-        return within_limit(seconds, begun, lambda: self._solved(instance, begun, deadline, given))
+        return clock.run(lambda: self._solved(instance, clock, given))
 
-    def _solved(self, instance: Instance, begun: float, deadline: float, given: dict[str, Any]) -> Allocation:
+    def _solved(self, instance: Instance, clock: Clock, given: dict[str, Any]) -> Allocation:
         """The answers of all servers together."""
         # user-defined blocks may distinguish servers of equal numbers
         alike = all(map(is_ours, blocks_within(tuple(vars(self.policy).values())))) and is_ours(self.policy)
         classes = instance._server_classes if alike else np.arange(instance.n_servers)
         first = np.unique(classes, return_index=True)[1]
         takes_part = (instance.eligible[:, first] & (instance.task_limits > 0)[:, None]).T
-        answers = None if given else self._in_step(instance, first, takes_part, deadline)
+        answers = None if given else self._in_step(instance, first, takes_part, clock)
         if answers is None:
-            answers = self._one_by_one(instance, first, takes_part, deadline, given)
+            answers = self._one_by_one(instance, first, takes_part, clock, given)
         tasks = cut_at_limits(instance, answers.tasks[:, classes] * instance.counts)
         bundles = answers.bundles
         if bundles is not None:
             bundles = bundles[:, classes] * instance.counts[:, None]
         value = self._value(instance, tasks, bundles)
         parts = answers.parts if takes_part.any() else ()
-        allocation = gate.of_parts(self, instance, tasks, bundles, value, parts, begun, answers.tried)
+        allocation = gate.of_parts(self, instance, tasks, bundles, value, parts, clock.begun, answers.tried)
         certificate = allocation.certificate
         if not certificate.ok:
-            fix, limit = "see .best for the best found", current()
-            if limit is not None and limit.late:
-                fix = f"give it more time_limit: {limit}"
+            fix = f"give it more time_limit: {clock}" if clock.late else "see .best for the best found"
             where = "" if answers.failed is None else f" of server {instance.servers[first[answers.failed]]!r}"
             raise NotCertified(
                 f"no answer{where} could be certified: gap {certificate.gap:.2g} (tolerance 1e-6), violation "
@@ -159,7 +154,7 @@ class NaivePerServer:
             )
         return allocation
 
-    def _in_step(self, instance: Instance, first: Int, takes_part: Bool, deadline: float) -> _Answers | None:
+    def _in_step(self, instance: Instance, first: Int, takes_part: Bool, clock: Clock) -> _Answers | None:
         """All servers in a batch; None for policies that a batch does not take."""
         objective = getattr(self.policy, "objective", None)
         if objective is None or any(_by_label(share) for share in objective.share_blocks()):
@@ -179,7 +174,7 @@ class NaivePerServer:
                     instance.capacities[first],
                     weights=instance.weights,
                     task_limits=limits,
-                    time_limit=max(deadline - time.perf_counter(), SHORTEST),
+                    time_limit=clock.left,
                 )
         except (InvalidBlock, InvalidInstance, OutOfDomain):
             return None  # one by one, errors name the user and the server
@@ -188,7 +183,7 @@ class NaivePerServer:
         return _Answers(found.tasks.T, [part], (), int(failed[0]) if len(failed) else None)
 
     def _one_by_one(
-        self, instance: Instance, first: Int, takes_part: Bool, deadline: float, given: dict[str, Any]
+        self, instance: Instance, first: Int, takes_part: Bool, clock: Clock, given: dict[str, Any]
     ) -> _Answers:
         """One server after the other."""
         tasks = np.zeros((instance.n_users, len(first)))
@@ -199,8 +194,8 @@ class NaivePerServer:
             users = np.flatnonzero(takes_part[c])
             if len(users) == 0:
                 continue
-            if deadline < np.inf:
-                given |= accepted(self.policy, time_limit=max(deadline - time.perf_counter(), SHORTEST))
+            if clock.left is not None:
+                given |= accepted(self.policy, time_limit=clock.left)
             failed = None
             tell("classes of servers", c, len(first))
             try:

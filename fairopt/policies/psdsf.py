@@ -15,7 +15,7 @@ from fairopt.methods.arrays import Float
 from fairopt.methods.cluster.psdsf import equilibrium
 from fairopt.proofs import gate
 from fairopt.proofs.psdsf import largest_gain
-from fairopt.runtime.clock import Limit, begin, check, checked, refuse, within_limit
+from fairopt.runtime.clock import Clock, begin, check
 
 __all__ = ["PSDSF"]
 
@@ -73,11 +73,9 @@ class PSDSF:
         >>> fo.PSDSF().allocate(fo.Instance([[40, 8, 8], [8, 5, 1]], [200, 200, 200])).certificate.ok
         True
         """
-        begun = begin(time_limit)
+        clock = begin(time_limit)
         require_instance(instance)
         refuse_guarantees(instance, self.name)
-        seconds = checked(time_limit)
-        deadline = None if seconds is None else begun + seconds
         part = instance.task_limits > 0
         some = instance if part.all() else instance._taking_part(part)
         nearest: Float | None = None  # by users who take part and classes of servers
@@ -95,26 +93,26 @@ class PSDSF:
             tasks = np.zeros(instance.eligible.shape)
             if part.any():
                 check("bringing servers into balance")
-                keep(found := equilibrium(some.merged(), deadline, keep))
+                keep(found := equilibrium(some.merged(), clock, keep))
                 tasks = spread(found)
-            return self._judged(instance, tasks, begun, deadline)
+            return self._judged(instance, tasks, clock)
 
-        def late(limit: Limit) -> Allocation:
+        def late() -> Allocation:
             best = None
             if nearest is not None:  # only its feasibility is quick to measure
-                best = gate.of_equilibrium(self, instance, spread(nearest), begun, gap=np.inf)
-            refuse(limit, best)
+                best = gate.of_equilibrium(self, instance, spread(nearest), clock.begun, gap=np.inf)
+            clock.refuse(best)
 
-        return within_limit(seconds, begun, work, late)
+        return clock.run(work, late)
 
-    def _judged(self, instance: Instance, tasks: Float, begun: float, deadline: float | None) -> Allocation:
+    def _judged(self, instance: Instance, tasks: Float, clock: Clock) -> Allocation:
         """The certified allocation of these tasks; `NotCertified` if they are no equilibrium."""
         check("the proof")
-        allocation = gate.of_equilibrium(self, instance, tasks, begun)
+        allocation = gate.of_equilibrium(self, instance, tasks, clock.begun)
         certificate = allocation.certificate
         if not certificate.ok:
             gain, j, s = largest_gain(instance, tasks)
-            fix = "see .best for the best found" if deadline is None else "give it more time_limit"
+            fix = "see .best for the best found" if clock.time_limit is None else "give it more time_limit"
             raise NotCertified(
                 f"no PS-DSF allocation was found: user {instance.users[j]!r} could still rise by {gain:.2g} of what it "
                 f"has on server {instance.servers[s]!r} (tolerance 1e-6), violation {certificate.violation:.2g} "

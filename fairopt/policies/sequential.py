@@ -18,7 +18,7 @@ from fairopt.methods.whole.greedy import one_after_the_other
 from fairopt.methods.whole.servers import Placement, Servers, placement_rule
 from fairopt.proofs import gate
 from fairopt.proofs.maximal import measured
-from fairopt.runtime.clock import begin, check, checked, within_limit
+from fairopt.runtime.clock import begin, check
 
 __all__ = ["SequentialMinMax"]
 
@@ -114,12 +114,12 @@ class SequentialMinMax:
         >>> a.tasks, round(a.certificate.gap, 3), a.certificate.ok
         (array([2., 1.]), 0.25, True)
         """
-        begun, seconds = begin(time_limit), checked(time_limit)
+        clock = begin(time_limit)
         if integral is not True and integral != "rounded":
             raise InvalidBlock(f"integral is {integral!r}, and {self.name} gives whole tasks only; leave it out")
         require_instance(instance)
         refuse_guarantees(instance, self.name)
-        return within_limit(seconds, begun, lambda: self._solved(instance, begun))
+        return clock.run(lambda: self._solved(instance, clock.begun))
 
     def _solved(self, instance: Instance, begun: float) -> Allocation:
         """The certified allocation."""

@@ -141,8 +141,8 @@ def conic_excess(
     expression: cp.Expression, constraints: Sequence[cp.Constraint], unknowns: cp.Variable, top: Float, value: float
 ) -> tuple[float, str]:
     """The excess of `conic_bound` over a value of the expression, or infinity, and what it assumes."""
-    problem, limit = cp.Problem(cp.Maximize(expression), list(constraints)), current()
-    if limit is not None and time.perf_counter() + COMPILING * solvers.size(problem) > limit.hard:
+    problem, clock = cp.Problem(cp.Maximize(expression), list(constraints)), current()
+    if clock is not None and time.perf_counter() + COMPILING * solvers.size(problem) > clock.hard:
         return np.inf, ""
     check("the proof by CLARABEL (a second solve)")
     found = conic_bound(problem, unknowns, top)
@@ -407,13 +407,13 @@ def _solve(data: dict[str, Any], dims: Any) -> tuple[Float | None, Float | None]
     from cvxpy.reductions.solvers.conic_solvers.clarabel_conif import dims_to_solver_cones
 
     options = dict.fromkeys(("tol_gap_abs", "tol_gap_rel", "tol_feas"), 1e-12)
-    limit = current()
-    if limit is not None:
-        options["time_limit"] = max(limit.hard - time.perf_counter(), 1e-3)
-    if limit is not None and solvers.may_overrun("CLARABEL", data["A"].nnz):
+    clock = current()
+    if clock is not None:
+        options["time_limit"] = max(clock.hard - time.perf_counter(), 1e-3)
+    if clock is not None and solvers.may_overrun("CLARABEL", data["A"].nnz):
         arrays = {"a": data["A"], "b": data["b"], "c": data["c"], "cones": subprocesses.cones(dims), "options": options}
         try:
-            y, z = subprocesses.solve("CLARABEL", limit.hard, **arrays)
+            y, z = subprocesses.solve("CLARABEL", clock.hard, **arrays)
         except (subprocesses._Stopped, subprocesses._CannotSend, RuntimeError):
             return None, None
     else:

@@ -26,6 +26,7 @@ from fairopt.blocks.model import Point
 from fairopt.formulation.program import Float, Indices, Mask, Program
 from fairopt.proofs.conic import ASSUMED, CANCELLED, ConicConditions
 from fairopt.proofs.lagrangian import Multipliers
+from fairopt.runtime.clock import check
 from fairopt.runtime.lazy import sp
 from fairopt.tolerances import GAP_TOLERANCE, TERM_ROUNDING, VIOLATION_TOLERANCE
 
@@ -149,6 +150,7 @@ class Levels:
         self.pair_levels = tasks * self.per_task
         self.values = self.pairs.sum(self.pair_levels)
         self.used = self.pairs.loads @ tasks
+        check()
         self.needs = sp.csc_array(self.pairs.loads)
         self.judged: list[LevelCosts] = []
         self.fixed_at, self.to_level = np.full(len(self.low), -1), np.zeros(len(self.low))
@@ -161,6 +163,7 @@ class Levels:
         excess = np.maximum(excess, 0.0)
         gaps: list[float] = []
         for solution in duals:  # in the order in which users were fixed
+            check()
             c = self.evaluate(solution)
             mine = c.solution.users
             slack = c.slack + np.where(c.cost * c.floors <= FEW_ROUNDINGS * c.rounding, c.rounding, 0.0)

@@ -204,7 +204,7 @@ def _max_min_gap(units: LevelUnits, prices: Float, point: Point) -> tuple[float,
     5.11).
     """
     term, limit = units.program.term, float(units.limits.min())
-    value = term.kind.value(term.share, point)
+    value, prices = term.kind.value(term.share, point), prices / prices.max()  # costs of large prices would overflow
     bound, marginals = best_max_min_bound(units, prices, value)
     natural = prices * (term.factor * units.unit / marginals.sum()) if bound < limit else np.zeros_like(prices)
     return ratio_gap(units.unit * min(bound, limit), value), natural

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import time
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -18,7 +17,7 @@ from fairopt.formulation.batch import Batch
 from fairopt.instance import Instance
 from fairopt.policy import Policy, label
 from fairopt.properties.units import quotient
-from fairopt.runtime.clock import SHORTEST, Clock, current
+from fairopt.runtime.clock import Clock, Late, current
 from fairopt.scale.many import allocate_batch
 from fairopt.tolerances import VIOLATION_TOLERANCE
 
@@ -40,12 +39,12 @@ SAME = 1e-6  # of the tasks that a user could run alone: two calls of a determin
 
 def _seconds_left() -> float | None:
     """Seconds until the limit of the search at work, None without one; `Late` if it is over."""
-    limit = current()
-    if limit is None:
+    clock = current()
+    if clock is None:
         return None
-    if limit.late:
-        limit.stop()
-    return max(limit.soft - time.perf_counter(), SHORTEST)
+    if clock.late:
+        raise Late
+    return clock.left
 
 
 def time_left(mechanism: Any) -> dict[str, Any]:

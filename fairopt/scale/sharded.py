@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import json
 import shutil
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, fields
@@ -33,9 +32,9 @@ from fairopt.methods.sharded.solve import (
     solve_in_shards,
     tasks_again,
 )
-from fairopt.methods.sharded.waiting import Deadline
 from fairopt.methods.sharded.workers import DaskWorkers, InProcess, ShardedProblem
 from fairopt.proofs import gate
+from fairopt.runtime.clock import Clock
 
 SLACK = 1e-6  # a resource with more slack, and a price below this part of the largest, has the price 0
 PLAIN = (MinTasks, MaxTasks, MinShare, MaxShare, Reserve)  # constraints that can be the same for every user
@@ -230,7 +229,14 @@ def allocate_sharded(
     >>> a.certificate.ok, a.sizes
     (True, (600, 400))
     """
-    begun, deadline = time.perf_counter(), Deadline(time_limit)
+    clock = Clock(time_limit, grace=False)
+    return clock.run(partial(_solved, policy, source, capacities, client, out, clock))
+
+
+def _solved(
+    policy: Any, source: Any, capacities: Any, client: Any, out: str | Path | None, clock: Clock
+) -> ShardedAllocation:
+    """The certified allocation."""
     _require_by_row(policy)
     refuse_labels(source=source, capacities=capacities)
     source, capacities = with_servers(source, capacities)
@@ -238,16 +244,16 @@ def allocate_sharded(
     shards = shards_of(source, names)
     resources = names or tuple(f"resource{i + 1}" for i in range(len(values)))
     problem = ShardedProblem(policy.objective, tuple(policy.constraints), values, resources, sampling(policy, shards))
-    with new_folder(out) as folder, closing(_backend(shards, problem, client, deadline)) as backend:
-        users = ShardedUsers(backend, problem, deadline)
+    with new_folder(out) as folder, closing(_backend(shards, problem, client)) as backend:
+        users = ShardedUsers(backend, problem)
         judged = solve_in_shards(users)
         proof = judged.proof
-        certificate = gate.of_shards(proof, "water-filling" if users.alpha is None else "prices", begun)
+        certificate = gate.of_shards(proof, "water-filling" if users.alpha is None else "prices", clock.begun)
         if not certificate.ok:
             fix = "solve a smaller part of the users in memory, where other methods can be tried"
             raise NotCertified(
                 f"no answer could be certified: gap {certificate.gap:.2g} (tolerance 1e-6), violation "
-                f"{certificate.violation:.2g} (1e-9). Fix: {'give it more time_limit' if deadline.late else fix}"
+                f"{certificate.violation:.2g} (1e-9). Fix: {'give it more time_limit' if clock.late else fix}"
             )
         load, prices = proof.found.feasible.load, proof.prices
         assert prices is not None
@@ -273,10 +279,8 @@ def allocate_sharded(
     return result
 
 
-def _backend(
-    shards: Sequence[Shard], problem: ShardedProblem, client: Any, deadline: Deadline
-) -> InProcess | DaskWorkers:
-    return InProcess(shards, problem) if client is None else DaskWorkers(shards, problem, client, deadline)
+def _backend(shards: Sequence[Shard], problem: ShardedProblem, client: Any) -> InProcess | DaskWorkers:
+    return InProcess(shards, problem) if client is None else DaskWorkers(shards, problem, client)
 
 
 @contextmanager

@@ -19,7 +19,7 @@ from fairopt.instance import Instance
 from fairopt.policy import Policy
 from fairopt.properties.exact.confirm import coefficients_of
 from fairopt.properties.exact.pool import ExactPool, max_sum
-from fairopt.runtime.clock import Clock, begin
+from fairopt.runtime.clock import begin
 from fairopt.tolerances import NOISE
 
 __all__ = ["Heterogeneity", "TradeoffReport", "heterogeneity", "no_tradeoff"]
@@ -147,8 +147,7 @@ def no_tradeoff(instance: Instance, share: Share | None = None, *, time_limit: f
     part = np.flatnonzero(instance.task_limits > 0)
     if not len(part):
         raise OutOfDomain("there are no users with a task limit above 0; add some")
-    begin(time_limit)
-    clock = Clock(time_limit)
+    clock = begin(time_limit)
     most = Policy(Total(Tasks()), name="most tasks").allocate(instance, time_limit=clock.left)
     equally = Policy(Total(Tasks()), [EqualShares(share)], name=f"equal {share}")
     equal = equally.allocate(instance, time_limit=clock.left)

@@ -27,7 +27,7 @@ from fairopt.io.json_text import read_json_text
 from fairopt.io.saving import write_whole
 from fairopt.policies.registry import named_family
 from fairopt.policy import Policy, is_mechanism
-from fairopt.runtime.clock import Clock, begin
+from fairopt.runtime.clock import begin
 from fairopt.runtime.lazy import later, pandas
 from fairopt.runtime.progress import by_itself
 from fairopt.tradeoff.sweep import MEASURES, TEXTS, Row, Standard, failed, solve, solve_in_processes
@@ -331,8 +331,7 @@ def frontier(
         late = clock.late and any(not row.keys() & {"method", "error"} for row in rows)
         return Frontier(name, instance, axes, columns, tasks, standard.drf, of, late)
 
-    begin(time_limit)
-    clock = Clock(time_limit)
+    clock = begin(time_limit)
     with by_itself() as tell:
         standard = Standard(instance, clock)
         if path is not None:

@@ -7,7 +7,7 @@ import multiprocessing
 import pickle
 import signal
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from multiprocessing.connection import Connection, wait
 from typing import Any, TypeAlias
 
@@ -50,7 +50,10 @@ class Standard:
         fairest, most = self._answer(DRF()), self._answer(MostTasks())
         self._level = fairest.metrics()["smallest_dominant_share"] if fairest else np.nan
         self._most = float(most.tasks.sum()) if most else np.nan
-        self.drf: Row = self.row(DRF(), fairest) if fairest else {}
+        self.drf: Row = {}
+        if fairest:
+            with suppress(Late):  # no point is solved then
+                self.drf = self.row(DRF(), fairest)
 
     def _answer(self, policy: Policy) -> Allocation | None:
         try:

@@ -15,6 +15,7 @@ from fairopt.methods.cluster.psdsf import equilibrium
 from fairopt.policies.psdsf import PSDSF
 from fairopt.proofs.psdsf import largest_gain
 from fairopt.report.outcomes import outcome
+from fairopt.runtime.clock import Clock
 
 
 @given(clusters())
@@ -125,7 +126,9 @@ def test_a_task_that_is_nothing_beside_those_elsewhere_keeps_to_the_capacity() -
 
 
 def test_without_time_it_is_refused_with_the_best_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fairopt.policies.psdsf.equilibrium", lambda some, deadline, keep: equilibrium(some, 0.0, keep))
+    monkeypatch.setattr(
+        "fairopt.policies.psdsf.equilibrium", lambda some, clock, keep: equilibrium(some, Clock(1e-9), keep)
+    )
     instance = log_uniform(np.random.default_rng(0), 60, 3, servers=10)
     with pytest.raises(
         fo.errors.NotCertified, match=r"could still rise by .* on server 'server\d+' .*time_limit"

@@ -26,7 +26,7 @@ from fairopt.evidence.fewer_rows import FewerRows
 from fairopt.evidence.kinds import restored
 from fairopt.evidence.levels import LevelDuals
 from fairopt.evidence.pool import Bottlenecked, FairPrices, TotalPrices
-from fairopt.evidence.prices import UserPrices
+from fairopt.evidence.prices import LevelPrices, UserPrices
 from fairopt.formulation.pool_users import Pool
 from fairopt.formulation.program import Program
 from fairopt.methods.cluster import alpha_fair
@@ -143,6 +143,18 @@ def test_evidence_of_another_kind_proves_nothing() -> None:
     proposal = next(alpha_fair.solve_alpha_fair_on_servers(free, Settings()))
     linked = Program(servers, fo.AlphaFair(1), (fo.EqualShares(fo.Tasks()),))
     assert gate.judge(free, proposal).ok and gate.judge(linked, proposal).gap == np.inf
+
+
+@pytest.mark.parametrize("factor", [1e-200, 1e200, 1e300])
+def test_multiples_of_the_prices_of_max_min_prove_the_same_gap(factor: float) -> None:
+    demands = np.array([[1.5, 2], [1.8, 2], [0.6, 4]]) * [1e-150, 1e112]
+    instance = fo.Instance(demands, [[1.4e-249, 1.6e14], [1.4e-250, 7e13]], weights=[4, 0.5, 0.5])
+    program = Program(instance, fo.MaxMin(), ())
+    proposal = next(alpha_fair.solve_alpha_fair_on_servers(program, Settings()))
+    assert isinstance(proposal.evidence, LevelPrices)
+    other = replace(proposal, evidence=replace(proposal.evidence, prices=factor * proposal.evidence.prices))
+    gap = gate.judge(program, proposal).gap
+    assert gap > 0.1 and gate.judge(program, other).gap == pytest.approx(gap, rel=1e-9)
 
 
 def test_an_attempt_without_a_point_proves_nothing() -> None:

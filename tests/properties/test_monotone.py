@@ -13,7 +13,7 @@ from fairopt.formulation.batch import Batch
 from fairopt.properties import monotone
 from fairopt.properties.audit.measure import measure
 from fairopt.properties.monotone import population_monotone, resource_monotone
-from fairopt.runtime.clock import Clock, current
+from fairopt.runtime.clock import Clock
 from tests.oracle import fractions_waterfill as oracle
 from tests.oracle.instances import pools
 
@@ -165,13 +165,12 @@ class LateAfter(Clock):
     def __init__(self, answers):
         super().__init__(60.0)
         self.answers, self.limits = answers, []
-        self._begun -= 60.0 * (answers == 0)
+        self.end -= 60.0 * (answers == 0)
 
     def allocate(self, instance, time_limit=None):
         self.limits.append(time_limit)
         if len(self.limits) == self.answers:
-            self._begun -= 60.0
-            current().soft -= 60.0
+            self.end -= 60.0
         return fo.DRF().allocate(instance)
 
 

@@ -183,7 +183,10 @@ def test_slopes_of_chosen_users_and_resources_and_of_none() -> None:
 
 
 def test_fractions_are_left_out_when_the_time_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Clock, "late", True)
+    class Late(Clock):
+        late = True  # of this call, not of those that it makes
+
+    monkeypatch.setattr("fairopt.tradeoff.agreement.begin", Late)
     found = fo.tradeoff.no_tradeoff(fo.Instance([[1, 4], [3, 1]], [9, 18]), time_limit=60)
     assert not found.exact and not found.holds
     with pytest.raises(fo.errors.InvalidBlock, match="time_limit is 0"):

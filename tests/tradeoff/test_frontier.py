@@ -608,6 +608,19 @@ def test_a_point_that_the_time_limit_stops_is_no_error_and_is_asked_again(
     assert again.asked.all() and not again.late and not any(again["error"])
 
 
+def test_a_time_limit_that_ends_before_the_first_point_leaves_all_points_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    def slow(policy: Any, instance: fo.Instance, **options: Any) -> fo.Allocation:
+        if policy == fo.DRF():
+            return solve(policy, instance, **options)
+        raise fo.errors.NotCertified("the time limit was over")
+
+    solve = fo.Policy.allocate
+    monkeypatch.setattr(fo.Policy, "allocate", slow)
+    monkeypatch.setattr(Clock, "late", True)
+    found = fo.frontier(fo.FDS, SECTION_V, {"alpha": [0, 1]}, time_limit=60)
+    assert found.late and not found.asked.any()
+
+
 INTERRUPTED = """
 import multiprocessing, time
 import fairopt as fo

@@ -29,7 +29,7 @@ BACK = 0.995  # part of the way to the nearest bound that a step goes
 def alpha_fair_of_chunk(chunk: BatchChunk, alpha: float) -> tuple[Float, Float]:
     """Tasks, (n_users, size), and logarithms of prices, (n_resources, size), of weighted alpha-fairness, alpha > 0.
 
-    Prices are in the chunk's `FairUnits`, and NaN where the method did not converge.
+    Prices are in the chunk's `FairUnits`. Where the method did not converge, both are those of the last step.
     """
     units = chunk.fair_units
     # only limits that can bind; users who take no part have a rate of 0, and a limit of 1 keeps their level finite
@@ -61,9 +61,9 @@ class _InteriorPoint:
         self.kappa, self.beta = min(alpha, 1.0), max(alpha, 1.0)
 
     def run(self) -> tuple[Float, Float]:
-        """Levels (n, size) and logarithms of prices (m, size); NaN where the method did not converge."""
+        """Levels (n, size) and logarithms of prices (m, size), of the last step where the method did not converge."""
         n, m, size = self.rates.shape
-        z_found, log_prices = np.full((n, size), np.nan), np.full((m, size), np.nan)
+        z_found, log_prices = np.empty((n, size)), np.empty((m, size))
         here = np.arange(size)
         z = np.minimum(0.5, 0.5 * self.tops)
         now = _Iterate(
@@ -74,10 +74,10 @@ class _InteriorPoint:
             limit_price=np.maximum(0.1, self.tops**-self.kappa),
         )
         step: Float = np.ones(size)
-        for k in range(STEPS):
+        for k in range(STEPS + 1):
             system = self._linearise(now)
             residual, product = (RESIDUAL, PRODUCT) if k < LATE else (LATE_RESIDUAL, LATE_PRODUCT)
-            done = (system.residual < residual) & (system.largest < product)
+            done = (system.residual < residual) & (system.largest < product) | (k == STEPS)
             if done.any():
                 z_found[:, here[done]] = np.where(now.limit_slack < NOISE * now.z, self.tops, now.z)[:, done]
                 log_prices[:, here[done]] = self.beta * np.log(now.price[:, done])

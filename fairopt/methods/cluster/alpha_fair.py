@@ -71,7 +71,7 @@ def solve_alpha_fair_on_servers(program: Program, settings: Settings) -> Proposa
         else:
             weights = program.instance.weights
             groups, alpha, limits = weights / weights.sum(), fair, units.limits
-        found = None if settings.late else solve_by_responses(units, None if fair is None else groups, alpha)
+        found = None if settings.clock.late else solve_by_responses(units, None if fair is None else groups, alpha)
         if found is not None:
             answer = yield _proposal(units, *found, "solved", begun)
             if answer is not None and answer.ok:
@@ -94,9 +94,9 @@ def by_steps(
             if _impossible(units, point.prices):
                 infeasible.explain(units.program)
                 break
-            if point.done(DONE, EACH) or settings.late or not point.step():
+            if point.done(DONE, EACH) or settings.clock.late or not point.step():
                 break
-    status = "time limit reached" if settings.late else "solved"
+    status = "time limit reached" if settings.clock.late else "solved"
     return _proposal(units, point.parts, point.prices * unit, status, begun)
 
 

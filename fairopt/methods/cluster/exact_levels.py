@@ -13,13 +13,13 @@ capacities, is as large as the number of full capacities, and is factorised in e
 
 from __future__ import annotations
 
-import time
 from fractions import Fraction
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from fairopt.methods.arrays import Bool, Float, Int
+from fairopt.runtime.clock import Clock
 from fairopt.runtime.lazy import sp
 
 BITS = 512
@@ -114,9 +114,9 @@ class ExactProgram:
         """Fix pairs at 0."""
         self.open[self.first + pairs] = False
 
-    def solve(self, seconds: float | None = None) -> LevelOptimum | None:
+    def solve(self, clock: Clock) -> LevelOptimum | None:
         """The optimum, from the last one; None if none is found in time."""
-        self.deadline = None if seconds is None else time.perf_counter() + seconds
+        self.clock = clock
         if len(self.basis) != self.n_all:
             return None
         try:
@@ -136,7 +136,7 @@ class ExactProgram:
         return LevelOptimum(Fraction(self.level, ONE), np.maximum(values[self.first :], 0.0) * self.unit, prices)
 
     def _factorised(self) -> _Basis:
-        if self.deadline is not None and time.perf_counter() >= self.deadline:
+        if self.clock.late:
             raise _Lost
         return _Basis(self, self.basis)
 

@@ -14,13 +14,12 @@ servers a later level took a twentieth of the first by primal steps, and up to a
 
 from __future__ import annotations
 
-import time
-
 import numpy as np
 
 from fairopt.methods.arrays import Bool, Float, Int
 from fairopt.methods.cluster.exact_levels import Basic, LevelOptimum
 from fairopt.methods.simplex import BASIC, TOLERANCE, UPPER, Simplex
+from fairopt.runtime.clock import Clock
 from fairopt.runtime.lazy import sp
 from fairopt.tolerances import NOISE
 
@@ -119,13 +118,12 @@ class LevelProgram:
             np.flatnonzero(self.of_pair),
         )
 
-    def solve(self, seconds: float | None = None) -> LevelOptimum | None:
+    def solve(self, clock: Clock) -> LevelOptimum | None:
         """The optimum, from the last basis; None if HiGHS finds none in time."""
-        deadline = None if seconds is None else time.perf_counter() + seconds
         while True:
             if not self.passed:
                 self._pass()
-            if not self.simplex.run(deadline):
+            if not self.simplex.run(clock):
                 return None
             values, duals = self.simplex.values, self.simplex.duals
             self._read_basis()

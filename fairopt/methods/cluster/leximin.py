@@ -60,11 +60,11 @@ def solve_leximin_on_servers(program: Program, settings: Settings) -> Proposals:
                 holdings = without_noise(program, None, holdings, repair(program, tasks))
         status = f"optimal ({filling.solves} {'exact ' if exact else ''}programs)"
         if not complete:
-            status = "time limit reached" if settings.late else status.replace("optimal", "no answer")
+            status = "time limit reached" if settings.clock.late else status.replace("optimal", "no answer")
         evidence = LevelDuals(holdings, prices=filling.prices)
         attempt = Try("levels", status, time.perf_counter() - begun)
         answer = yield Proposal("levels", tasks, evidence, attempt=attempt)
-        if answer is None or answer.ok or settings.late or filling.found is None:
+        if answer is None or answer.ok or settings.clock.late or filling.found is None:
             return
         if len(filling.closed) > LARGEST_EXACT:
             return
@@ -128,19 +128,22 @@ class _LevelsOnServers:
         self._group()
         free, fixed = np.ones(len(self.users), dtype=bool), np.zeros(len(self.users), dtype=self.rate.dtype)
         rates, bases = self._targets(free, fixed)
-        scale, start = self._start(np.asarray(rates, dtype=float), settings)  # scale: the level of a program's units
+        by_server, interior = self._parts(np.asarray(rates, dtype=float), settings)
+        if settings.clock.late:
+            return False
+        scale, start = self._start(np.asarray(rates, dtype=float), by_server, interior)  # scale: level of its units
         sums = (self._units(scale, free, fixed), rates, bases, self._sum(self.low))
         by_group = (np.asarray(v, dtype=float) for v in sums)
         check()
         first = LevelProgram(self.loads, self.pair_group, self.program.usable_rows, *start, *by_group)
         program: LevelProgram | ExactProgram = first
         if self.exact:
-            if settings.late or not first.solve(settings.left()):
+            if settings.clock.late or not first.solve(settings.clock):
                 return False
             program = self._exact(first, rates, bases)
         while free.any():
             tell("levels, users settled", len(free) - int(free.sum()), len(free))
-            found = None if settings.late else program.solve(settings.left())
+            found = None if settings.clock.late else program.solve(settings.clock)
             self.solves += 1
             if found is None or not found.level > 0:
                 return False
@@ -189,18 +192,18 @@ class _LevelsOnServers:
         """What groups must hold, per unit of level and constant."""
         return self._sum(np.where(free, self.rate, 0)), self._sum(np.where(free, 0, fixed))
 
-    def _start(self, rates: Float, settings: Settings) -> tuple[float, tuple[Int, Bool, Int]]:
+    def _start(self, rates: Float, by_server: Float, interior: Interior | None) -> tuple[float, tuple[Int, Bool, Int]]:
         """A level that fits without limits, and the homes, choosing groups and columns of the first program.
 
         The groups that the interior point spreads most choose. Homes are drawn in proportion to its parts: the first
         program on 1,000 users and 27 servers took a fifth of the time so, and two thirds in proportion to servers.
         """
-        by_server, interior = self._parts(rates, settings)
-        check()
         self.kept = by_server[self.pairs.user, self.pairs.server] > 0
         group, parts = self.pairs.user[self.kept], by_server[self.pairs.user, self.pairs.server][self.kept]
         self.closed = np.zeros(len(group), dtype=bool)
-        self.pair_group, self.loads = group, sp.csc_array(self.pairs.loads[:, self.kept])
+        loads_by_row = self.pairs.loads
+        check()
+        self.pair_group, self.loads = group, sp.csc_array(loads_by_row[:, self.kept])
         check()
         usable = np.where(self.program.usable_rows > 0, self.program.usable_rows, np.inf)
         whole = by_server.sum(axis=1)
@@ -238,7 +241,7 @@ class _LevelsOnServers:
             interior = Interior(demands, usable, Powers(np.ones(1), 1.0), np.full(1, np.inf))
             for k in range(STEPS):
                 tell(f"a first guess, step {k + 1}")
-                if settings.late or interior.done(NEAR, NEAR) or not interior.step():
+                if settings.clock.late or interior.done(NEAR, NEAR) or not interior.step():
                     break
             if np.isfinite(interior.parts).all():
                 return np.where(may, np.maximum(interior.parts, TINY), 0.0), interior

@@ -7,7 +7,6 @@ these conditions are linear.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -17,6 +16,7 @@ from fairopt.blocks.model import in_range
 from fairopt.instance import Instance
 from fairopt.methods.arrays import Float, Int
 from fairopt.proofs.psdsf import largest_gain, tasks_alone_on_one
+from fairopt.runtime.clock import Clock
 from fairopt.runtime.lazy import sp
 from fairopt.runtime.progress import tell
 from fairopt.tolerances import NOISE, SUM_ROUNDING
@@ -39,14 +39,14 @@ STEPS = 100  # at most 35 were needed on 400 users x 1,000 different servers
 
 @np.errstate(all="ignore")  # the certificate judges numbers beyond the range of floats
 def equilibrium(
-    instance: Instance, deadline: float | None = None, keep: Callable[[Float], object] = lambda tasks: None
+    instance: Instance, clock: Clock | None = None, keep: Callable[[Float], object] = lambda tasks: None
 ) -> Float:
     """The tasks by user and server of the smallest `largest_gain` that was found, within capacities and limits.
 
-    All task limits must be positive. The deadline is on the clock of `time.perf_counter`. ``keep`` is called with the
-    first tasks and with all better ones.
+    All task limits must be positive. ``keep`` is called with the first tasks and with all better ones.
     """
-    sweeps = _Sweeps(instance)
+    clock = Clock(None) if clock is None else clock
+    sweeps = _Sweeps(instance, clock)
     nearest: Float = np.zeros(instance.eligible.shape)
     least = np.inf
 
@@ -57,11 +57,11 @@ def equilibrium(
         if gain < least:
             nearest, least = tasks, gain
             keep(nearest)
-        return least <= NOISE or (deadline is not None and time.perf_counter() > deadline)
+        return least <= NOISE or clock.late
 
-    now, moved = sweeps.swept(sweeps.nothing, 5, deadline)
+    now, moved = sweeps.swept(sweeps.nothing, 5)
     keep(now.tasks * sweeps.unit)
-    if deadline is not None and time.perf_counter() > deadline:
+    if clock.late:
         return now.tasks * sweeps.unit
     further, still, epsilon = now, moved, FIRST
     for k in range(STEPS):
@@ -98,7 +98,8 @@ class _Tasks(NamedTuple):
 class _Sweeps:
     """Sweeps over servers, and long steps, in units of capacities and of tasks alone on a user's best row."""
 
-    def __init__(self, instance: Instance) -> None:
+    def __init__(self, instance: Instance, clock: Clock) -> None:
+        self.clock = clock
         self.unit = instance.tasks_alone.max(axis=1)[:, None]
         capacity = instance.capacities * instance.counts[:, None]
         loads = instance.per_server_demands / np.where(capacity > 0, capacity, 1.0)
@@ -115,14 +116,14 @@ class _Sweeps:
             users = np.flatnonzero(instance.eligible[:, s])
             self.servers.append((int(s), users, self.loads[users, s], self.rise[users, s]))
 
-    def swept(self, now: _Tasks, times: int, deadline: float | None = None) -> tuple[_Tasks, float]:
-        """Tasks after some sweeps, and the part of tasks that the last sweep moved; infinity after the deadline."""
+    def swept(self, now: _Tasks, times: int) -> tuple[_Tasks, float]:
+        """Tasks after some sweeps, and the part of tasks that the last sweep moved; infinity when the time is up."""
         tasks, bottlenecks = now.tasks.copy(), now.bottlenecks.copy()
         moved = 0.0
         for _ in range(times):
             before, total = tasks.copy(), tasks.sum(axis=1)
             for s, users, loads, rise in self.servers:
-                if deadline is not None and time.perf_counter() > deadline:
+                if self.clock.late:
                     return _Tasks(tasks, bottlenecks), np.inf
                 low = np.maximum(total[users] - tasks[users, s], 0.0)
                 filled = _fill_server(loads, rise, low, self.limits[users])

@@ -74,7 +74,7 @@ class LevelPrograms(ABC):
 
     def solve(self, problem: LevelProblem) -> LevelSolution:
         """The optimum; `_SolverFailed` if the solver finds none."""
-        if self.settings.late:
+        if self.settings.clock.late:
             raise _SolverFailed(LATE)
         self.solves += 1
         found = self._solve(problem)
@@ -209,15 +209,15 @@ class BySimplex(LevelPrograms):
         )
         least = np.where(units > 0, per * problem.bases, -np.inf)
         rows = np.concatenate([self.low, least]), np.concatenate([self.high, np.full(n, np.inf)])
-        simplex, from_scratch, deadline = self.simplex, self.basis is None, self.settings.deadline
+        simplex, from_scratch, clock = self.simplex, self.basis is None, self.settings.clock
         for size in SIZES:
             simplex.give(costs, bounds, rows, matrix, self.basis, size)
-            if simplex.run(deadline, DUAL if from_scratch else PRIMAL, from_scratch and matrix.nnz > solvers.LARGE):
+            if simplex.run(clock, DUAL if from_scratch else PRIMAL, from_scratch and matrix.nnz > solvers.LARGE):
                 break
         else:
             if simplex.infeasible:
                 infeasible.explain(self.program)
-            raise _SolverFailed(LATE if self.settings.late else f"no optimum of program {self.solves}")
+            raise _SolverFailed(LATE if clock.late else f"no optimum of program {self.solves}")
         self.basis = simplex.of_columns, simplex.of_rows
         values, duals = simplex.values, -_refined(matrix, costs, simplex)
         duals[np.abs(duals) <= ROUNDING * np.abs(duals).max(initial=0.0)] = 0.0

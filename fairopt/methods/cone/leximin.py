@@ -52,7 +52,7 @@ def solve_leximin(program: Program, settings: Settings) -> Proposals:
             if linear_only(settings, name) and not solvers.all_linear(c for _, _, c in levels.cone.rest):
                 return
             yield levels.proposal()
-            if not levels.curved or settings.late:
+            if not levels.curved or settings.clock.late:
                 return
 
     return by_chain(settings, propose)

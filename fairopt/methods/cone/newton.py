@@ -43,7 +43,7 @@ def solve_by_newton(program: Program, settings: Settings) -> Proposals:
     model = ConeModel(program, name)
     unknowns, natural = model.unknowns, cp.sum(program.objective.expression(model.model))
     at, steps = _start(natural, name, settings, model), 0
-    while at is not None and steps < _STEPS and not settings.late:
+    while at is not None and steps < _STEPS and not settings.clock.late:
         shape = _shape(natural, unknowns, at)
         if shape is None:
             break

@@ -139,10 +139,10 @@ class _Orders:
             excess = float((np.cumsum(multipliers[users]) - np.cumsum(self.groups.weights)).max())
             value = float(form.value)
             gains, best = value > best + NOISE * abs(best), max(best, value)
-            if excess <= CLOSE or k + 1 == PROGRAMS or self.settings.late:
+            if excess <= CLOSE or k + 1 == PROGRAMS or self.settings.clock.late:
                 attempt = replace(attempt, status=f"{attempt.status} ({k + 1} programs)")
                 yield Proposal("cone", cone.tasks(), Solved.of(cone, form, self.unit), attempt=attempt)
-                if excess <= CLOSE**2 or self.settings.late:
+                if excess <= CLOSE**2 or self.settings.clock.late:
                     return
             if gains:
                 self.orders.clear()

@@ -190,7 +190,7 @@ class _Search:
                 if stalled == STALLED:
                     break
                 before = min(gap, before)
-            if self.settings.late:
+            if self.settings.clock.late:
                 return "time limit reached"
             mean = float(np.clip(mean, self.least * (1 + end), self.most * (1 - end)))
             if mean in solved:
@@ -301,7 +301,7 @@ class _ServerSearch(_PriceSearch):
         """Solve at the mean, or nearer to a solved one: near an end prices may exceed the range of floats."""
         status = super().solve(mean, gap)
         for _ in range(HALVINGS):
-            if status == "optimal" or mean is None or self.settings.late:
+            if status == "optimal" or mean is None or self.settings.clock.late:
                 break
             solved = np.array([*self.slopes] or [self.least])
             mean = 0.5 * (mean + float(solved[np.abs(solved - mean).argmin()]))

@@ -31,7 +31,7 @@ def solve_number(program: Program, settings: Settings) -> Proposals:
 
     def propose(name: str) -> Iterator[Proposal]:
         for looser in (False, True)[: 1 + solvers.has_second_try(name)]:
-            if looser and settings.late:
+            if looser and settings.clock.late:
                 return
             cone = ConeModel(program, name)
             check()
@@ -80,7 +80,7 @@ def by_chain(
     ``propose`` yields a solver's proposals with their attempts; none if it does not take the program.
     """
     for name in chain_of(settings, linear):
-        if settings.late:
+        if settings.clock.late:
             attempt = Try(name, "not tried", 0.0, message="time limit reached")
             yield Proposal(method, solver=name, attempt=attempt)
             return
@@ -115,7 +115,7 @@ def solve_problem(
             problem,
             solver,
             options=settings.options,
-            time_limit=settings.left(),
+            time_limit=settings.clock.left,
             verbose=settings.verbose,
             looser=looser,
             keep=keep,

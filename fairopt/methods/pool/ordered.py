@@ -38,7 +38,7 @@ def solve_ordered(program: Program, settings: Settings) -> Proposals:
         infeasible.explain(program)
     for k in range(ROUNDS):
         tell("prices of ordered weights, programs", k, ROUNDS)
-        if not cuts.solve() or not cuts.add() or settings.late:
+        if not cuts.solve() or not cuts.add() or settings.clock.late:
             break
     attempt = Try("prices", f"solved ({k + 1} programs)", time.perf_counter() - begun)
     if cuts.levels is None:

@@ -29,7 +29,7 @@ from fairopt.errors import InvalidInput, InvalidInstance, NoAnswer, NotCertified
 from fairopt.formulation.pool_users import rows_in_a_chunk
 from fairopt.instance import Instance
 from fairopt.methods.arrays import Float
-from fairopt.methods.sharded.waiting import Deadline, gathered, named_errors
+from fairopt.methods.sharded.waiting import gathered, named_errors
 from fairopt.validation import Labels, as_floats, check_numbers, default_labels, labels
 
 ROWS = 1_000_000  # users in a shard that is cut from an array: 32 MB of four resources
@@ -348,7 +348,7 @@ class BlockShard(Shard):
         if client is None:
             return {"demands": np.asarray(self.block.compute())}
         with named_errors(client):
-            return {"demands": np.asarray(gathered(client, [client.compute(self.block)], Deadline(None))[0])}
+            return {"demands": np.asarray(gathered(client, [client.compute(self.block)])[0])}
 
 
 def shards_of(source: Any, resources: Sequence[str] | None) -> list[Shard]:

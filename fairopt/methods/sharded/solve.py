@@ -17,9 +17,9 @@ from fairopt.methods.arrays import Float
 from fairopt.methods.pool.alpha_fair import FINE, AlphaFairPool, Response, price_tries, unit_level
 from fairopt.methods.pool.waterfilling import Event, Loads, Start, find_events
 from fairopt.methods.sharded.shards import Shard, changed
-from fairopt.methods.sharded.waiting import Deadline
 from fairopt.methods.sharded.workers import DaskWorkers, InProcess, LoadedShard, ShardedProblem
 from fairopt.proofs.pool import AlphaFairSums, Bottlenecks, PoolProof, combined, proof_on_pool
+from fairopt.runtime.clock import Late
 from fairopt.runtime.progress import tell, within
 
 log = logging.getLogger("fairopt")
@@ -42,8 +42,8 @@ class Judged(NamedTuple):
 class ShardedUsers:
     """The users of all shards together, as `WaterfillingUsers` and as `AlphaFairUsers`."""
 
-    def __init__(self, backend: InProcess | DaskWorkers, problem: ShardedProblem, deadline: Deadline) -> None:
-        self.backend, self.problem, self.deadline = backend, problem, deadline
+    def __init__(self, backend: InProcess | DaskWorkers, problem: ShardedProblem) -> None:
+        self.backend, self.problem = backend, problem
         self.rounds = 0
         self.checksums: list[int | None] = []
         no_users = np.zeros((0, len(problem.resources)))
@@ -72,11 +72,10 @@ class ShardedUsers:
         Raises `NotCertified` if a shard changed since the first round.
         """
         self.rounds += 1
-        self.deadline.during = f"round {self.rounds} ({name})"
         begun = time.perf_counter()
         with within(f"round {self.rounds}"):
             tell(name)
-            answers = self.backend.ask(name, *arguments, deadline=self.deadline, each=each)
+            answers = self.backend.ask(name, *arguments, each=each)
         checksums = [checksum for checksum, _ in answers]
         self.checksums = self.checksums or checksums
         for shard, now, first in zip(self.backend.shards, checksums, self.checksums, strict=True):
@@ -183,8 +182,8 @@ def solve_in_shards(users: ShardedUsers) -> Judged:
                 best = judged
             if judged.proof.gap <= FINE:
                 break
-    except NotCertified:
-        if best is None or not users.deadline.late:
+    except Late:
+        if best is None:
             raise
     if best is None:
         raise NotCertified(

@@ -1,4 +1,4 @@
-"""Time limits of sharded calls, and Dask clusters whose workers may be missing, die or stop.
+"""Dask clusters whose workers may be missing, die or stop.
 
 A stopped worker keeps its connection, and Dask takes minutes to notice; here, workers that run no function count as
 stopped.
@@ -11,30 +11,12 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from fairopt.errors import FairoptError, NotCertified, SolverUnavailable
-from fairopt.runtime.clock import Clock
+from fairopt.errors import FairoptError, SolverUnavailable
+from fairopt.runtime.clock import check, current
 
 PATIENCE = 30.0  # seconds between checks of the workers
 SILENCE = 5.0  # seconds in which a worker has to respond; it takes a millisecond, whatever the worker computes
 CHECKS = 12  # that find shards on silent workers before the call fails; Dask drops such workers after 5 minutes
-
-
-class Deadline(Clock):
-    """The clock of a sharded call, checked between shards; ``during`` is the current step."""
-
-    during = "the start"
-
-    def most(self, seconds: float) -> float:
-        """The given seconds, or the time left if that is less."""
-        return seconds if self.left is None else min(seconds, self.left)
-
-    def check(self, done: int, of: int) -> None:
-        """Raise `NotCertified` if the time is up after ``done`` of the shards of a round."""
-        if self.late:
-            raise NotCertified(
-                f"the time limit of {self.time_limit:g} s was reached in {self.during}, after {done} of {of} shards, "
-                "before there was an answer. Fix: give it more time_limit, or a client with more workers"
-            )
 
 
 @contextmanager
@@ -63,9 +45,7 @@ def named_errors(client: Any) -> Iterator[None]:
         ) from error
 
 
-def gathered(
-    client: Any, futures: list[Any], deadline: Deadline, again: Callable[[list[str], list[str]], bool] | None = None
-) -> list[Any]:
+def gathered(client: Any, futures: list[Any], again: Callable[[list[str], list[str]], bool] | None = None) -> list[Any]:
     """The results of futures, as long as the cluster has workers that respond.
 
     ``again`` is called with the addresses of silent and of live workers. It moves the futures of the former to the
@@ -80,14 +60,15 @@ def gathered(
         return list(await client.gather(futures))
 
     silent: list[str] = []
-    left = CHECKS
+    left, clock = CHECKS, current()
     while left:
+        seconds = None if clock is None else clock.left
         try:
-            return list(client.sync(results, callback_timeout=deadline.most(PATIENCE)))
+            return list(client.sync(results, callback_timeout=PATIENCE if seconds is None else min(PATIENCE, seconds)))
         except TimeoutError:
             if any(future.status == "error" for future in futures):  # the TimeoutError is a shard's own
                 raise
-        deadline.check(sum(future.done() for future in futures), len(futures))
+        check("shards", sum(future.done() for future in futures), len(futures))
         live, silent = answering(client)
         if not live and not silent:
             break

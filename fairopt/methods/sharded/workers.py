@@ -26,8 +26,9 @@ from fairopt.methods.arrays import Float
 from fairopt.methods.pool.alpha_fair import AlphaFairPool, Response
 from fairopt.methods.pool.waterfilling import Event, Start, WaterfillingPool
 from fairopt.methods.sharded.shards import ArrayShard, BlockShard, FileRows, Shard
-from fairopt.methods.sharded.waiting import CHECKS, Deadline, answering, gathered, named_errors, nobody
+from fairopt.methods.sharded.waiting import CHECKS, answering, gathered, named_errors, nobody
 from fairopt.proofs.pool import AlphaFairSums, Bottlenecks, Corrections, alpha_fair_sums, bottlenecks, corrections
+from fairopt.runtime.clock import check
 from fairopt.runtime.progress import tell
 
 FINAL = ("judge", "corrections", "tasks", "write")  # methods of `LoadedShard` whose results are certified or returned
@@ -194,12 +195,11 @@ class InProcess:
         self.kept: dict[int, LoadedShard] = {}
 
     def ask(
-        self, name: str, *arguments: Any, deadline: Deadline, each: Sequence[tuple[Any, ...]] | None = None
+        self, name: str, *arguments: Any, each: Sequence[tuple[Any, ...]] | None = None
     ) -> list[tuple[int | None, Any]]:
         """Evaluate every shard, with the arguments that ``each`` adds by shard; one is in memory at a time."""
         answers = []
         for k, more in enumerate(each or [()] * len(self.shards)):
-            deadline.check(k, len(self.shards))
             tell(f"{name}, shards", k, len(self.shards))
             answers.append(self._loaded(k).answer(name, *arguments, *more))
         return answers
@@ -220,7 +220,7 @@ class InProcess:
 class DaskWorkers:
     """Shards in the memory of Dask workers; if a worker is lost or silent, another one reads its shards."""
 
-    def __init__(self, shards: Sequence[Shard], problem: ShardedProblem, client: Any, deadline: Deadline) -> None:
+    def __init__(self, shards: Sequence[Shard], problem: ShardedProblem, client: Any) -> None:
         distributed = optional("distributed", "distributed", "a Dask cluster")
         if not isinstance(client, distributed.Client) or client.asynchronous:
             raise InvalidBlock(
@@ -230,10 +230,10 @@ class DaskWorkers:
         self.shards, self.problem = shards, problem
         self.loaded: list[Any] = []
         with named_errors(client):
-            live = self._check_imports(deadline)
+            live = self._check_imports()
             self.loaded.extend(self._load(shard, live) for shard in shards)
 
-    def _check_imports(self, deadline: Deadline) -> list[str]:
+    def _check_imports(self) -> list[str]:
         """Load the problem on all workers, as a class that they cannot import would crash them later.
 
         Returns the addresses of live workers if others do not respond.
@@ -251,7 +251,7 @@ class DaskWorkers:
                     f"the Dask workers cannot load {self.problem.objective} ({error}); install the same packages there "
                     "as here, or send a module of your own with client.upload_file(path)"
                 ) from error
-            deadline.check(0, len(self.shards))
+            check("waiting for workers that respond")
             if live or not silent:  # workers may come where there are none yet
                 return live if silent else []
         raise nobody(silent)
@@ -265,7 +265,7 @@ class DaskWorkers:
         return submit(LoadedShard, shard, self.problem, pure=False, **where)
 
     def ask(
-        self, name: str, *arguments: Any, deadline: Deadline, each: Sequence[tuple[Any, ...]] | None = None
+        self, name: str, *arguments: Any, each: Sequence[tuple[Any, ...]] | None = None
     ) -> list[tuple[int | None, Any]]:
         """Evaluate all shards in parallel, with the arguments that ``each`` adds by shard."""
         own = each or [()] * len(self.loaded)
@@ -281,7 +281,7 @@ class DaskWorkers:
         with named_errors(self.client):
             futures = [asked(k) for k in range(len(self.loaded))]
             try:
-                return gathered(self.client, futures, deadline, again)
+                return gathered(self.client, futures, again)
             finally:
                 _release(futures)
 

@@ -26,6 +26,7 @@ from fairopt.formulation.whole import SAME, number_of
 from fairopt.instance import Instance
 from fairopt.methods import infeasible
 from fairopt.methods.settings import Settings
+from fairopt.runtime.clock import check
 from fairopt.runtime.lazy import cp, sp
 from fairopt.runtime.progress import tell
 
@@ -46,6 +47,7 @@ class WholeModel(ConeModel):
         program.low = np.ceil(program.low * (1 - SAME))
         program.high = np.floor(program.high * (1 + SAME))
         super().__init__(program)
+        check()
         self.capacity = self._each_within(program.usable_rows)
 
     def in_unknowns(self, solver: str | None) -> Model:
@@ -75,11 +77,13 @@ class WholeModel(ConeModel):
         """Loads of individual servers relative to their capacities, by default of all ``rows`` of `Pairs.loads`."""
         instance, m = self.program.instance, self.program.instance.n_resources
         loads = sp.coo_array(sp.csc_array(sp.csr_array(self.program.pairs.loads))[:, self.piece_pair])
+        check()
         row, resource = np.divmod(loads.row, m)
         kept = slice(None) if rows is None else np.isin(loads.row, rows)
         values = loads.data * instance.counts[row]
         place = self.piece_server[loads.col] * m + resource
         shape = (int(instance.counts.sum()) * m, len(self.piece_pair))
+        check()
         each = sp.csr_array((values[kept], (place[kept], loads.col[kept])), shape=shape)
         used = np.flatnonzero(np.diff(each.indptr))
         return each[used] @ self.pieces <= np.repeat(usable.reshape(-1, m), instance.counts, axis=0).ravel()[used]
@@ -113,7 +117,9 @@ class IntegerSearch:
     def __init__(self, instance: Instance, objective: Objective, constraints: Sequence[Constraint], settings: Settings):
         self.tiers, self.settings = tiers_of(objective), settings
         self.program = Program(instance, number_of(self.tiers[0]), constraints, merge=False)
+        check()
         self.model = WholeModel(self.program)
+        check()
         self.kept: list[cp.Constraint] = []  # the values of earlier steps
         self.found: Float | None = None
         self.tried: tuple[Try, ...] = ()
@@ -151,7 +157,7 @@ class IntegerSearch:
         tell(what)
         model, solver = self.model, self.settings.solver or "HIGHS"
         problem = cp.Problem(cp.Maximize(form), [*model.all_constraints, *self.kept])
-        if self.settings.late:
+        if self.settings.clock.late:
             self._stop("the time limit was reached", what)
         model.pieces.save_value(None)
         options = {**EXACT.get(solver, {}), **self.settings.options}
@@ -160,7 +166,7 @@ class IntegerSearch:
                 problem,
                 solver,
                 options=changed | options,
-                time_limit=self.settings.left(),
+                time_limit=self.settings.clock.left,
                 verbose=self.settings.verbose,
             )
             self.tried += (replace(attempt, message=attempt.message or what),)

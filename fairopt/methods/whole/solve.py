@@ -21,7 +21,7 @@ from fairopt.methods.settings import Settings
 from fairopt.methods.whole.integer import IntegerSearch, checked_solver
 from fairopt.methods.whole.rounding import MOST, WholeTasks, rounded
 from fairopt.proofs import gate
-from fairopt.runtime.clock import Limit, begin, within_limit
+from fairopt.runtime.clock import begin
 
 ROUNDED = "rounded"
 MOST_ON_SERVER = 1e8  # tasks of a user on a server: beyond, one more task is within solvers' tolerances
@@ -40,23 +40,20 @@ def allocate_whole(
     verbose: bool,
 ) -> Allocation:
     """Allocate whole tasks; see ``integral`` of `Policy.allocate`."""
-    begun = begin(time_limit)
-    settings = checked_settings(instance, method, solver, solver_options, time_limit, verbose)
+    clock = begin(time_limit)
+    settings = checked_settings(instance, method, solver, solver_options, clock, verbose)
     if integral is not True and integral != ROUNDED:
         raise InvalidBlock(f"integral is {integral!r}; give True, 'rounded' or False")
     if decides_bundles(policy.objective):
         raise InvalidBlock(f"{policy.objective} decides bundles, not tasks; leave integral out")
 
-    def late(limit: Limit) -> Allocation:
-        raise_stopped(policy, limit, begun)
-
-    return within_limit(time_limit, begun, partial(_solved, policy, instance, integral, method, settings, begun), late)
+    work = partial(_solved, policy, instance, integral, method, settings)
+    return clock.run(work, lambda: raise_stopped(policy, clock))
 
 
-def _solved(
-    policy: Any, instance: Instance, integral: Any, method: str, settings: Settings, begun: float
-) -> Allocation:
+def _solved(policy: Any, instance: Instance, integral: Any, method: str, settings: Settings) -> Allocation:
     """The certified answer in whole tasks."""
+    begun = settings.clock.begun
     first = number_of(tiers_of(policy.objective)[0])
     part = whole_instance(instance, first, policy.constraints)
     most = np.minimum(part.tasks_alone.sum(axis=1), part.task_limits)
@@ -66,7 +63,7 @@ def _solved(
             "or give it a task limit"
         )
     search = None if integral == ROUNDED else _exact(policy, part, settings)
-    divisible = settings if search is None else Settings(None, {}, settings.deadline, settings.verbose)
+    divisible = settings if search is None else Settings(None, {}, settings.clock, settings.verbose)
     judged = solve_tiers(policy, part, divisible, method)
     if not judged[-1][1].ok or len(judged) < len(tiers_of(policy.objective)):
         raise_not_certified(gate.allocation(policy, judged, begun), divisible)

@@ -166,10 +166,9 @@ def audit(
     for instance in given or ():
         if not isinstance(instance, Instance):
             raise InvalidBlock(f"instances hold {instance!r}; give fairopt.Instance objects")
-    begin(time_limit)
     if time_limit is not None:
         shrink.load()
-    clock = Clock(time_limit)
+    clock = begin(time_limit)
     with by_itself() as tell:
         setting = AuditSettings(
             policy, known, bool(weights), bool(limits), int(servers), int(max_examples), int(seed), None, tell

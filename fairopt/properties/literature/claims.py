@@ -13,7 +13,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
 from fractions import Fraction
-from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -208,10 +207,10 @@ def summary(found: Iterable[Claim]) -> str:
 
 
 def markdown(found: Iterable[Claim] = TABLE) -> str:
-    """A Markdown table of claims, and a list of the evidence against refuted ones.
+    """A Markdown table of claims, and a numbered list of the evidence against refuted ones.
 
-    Neighbouring claims that differ in the property only share a line. Proofs are by z3 for 2, 3 and 4 resources unless
-    the table says otherwise.
+    Claims that are not refuted share a line if only their places and properties differ. Proofs are by z3 for 2, 3 and 4
+    resources unless the table says otherwise.
 
     Examples
     --------
@@ -219,22 +218,28 @@ def markdown(found: Iterable[Claim] = TABLE) -> str:
     >>> print(markdown(claims("slides")).splitlines()[2])
     | Jiang and Wu 2018, slide DRF | DRF satisfies pareto, sharing-incentive, envy-free | proved | proved, any n |
     """
-    chosen = tuple(found)
     lines = ["| paper | claim | verdict | by machine |", "|---|---|---|---|"]
-    paper = where = ""
-    refuted: dict[str, list[str]] = {}
-    for _, alike in groupby(chosen, key=_but_property):
-        claim, *others = alike
-        verdict = f"**{claim.verdict}**" if claim.verdict == "refuted" else claim.verdict
-        place = f"{claim.paper}, {claim.where}" if claim.paper != paper else claim.where * (claim.where != where)
-        machine = re.sub(" by z3|: m = 2, 3, 4|refuted: m = 2, 3, 4; (?=refuted)", "", claim.machine)
-        lines.append(f"| {place} | {_claimed(claim, others)} | {verdict} | {machine} |")
-        paper, where = claim.paper, claim.where
-        for each in (claim, *others) if claim.verdict == "refuted" else ():
-            refuted.setdefault(_evidence(each), []).append(f"{paper}, {where} ({each.property})")
+    paper, last = "", dict[tuple[str, str], None]()
+    refuted: dict[str, int] = {}  # evidence, numbered
+    alike: dict[Any, list[Claim]] = {}
+    for claim in found:
+        alike.setdefault(_but_property(claim), []).append(claim)
+    for first, *others in alike.values():
+        verdict = first.verdict
+        if verdict == "refuted":
+            verdict = f"**refuted** ({refuted.setdefault(_evidence(first), len(refuted) + 1)})"
+        places = dict.fromkeys((claim.paper, claim.where) for claim in (first, *others))
+        shown = []
+        for each, where in places if places != last else ():
+            shown.append(where if each == paper else f"{each}, {where}")
+            paper = each
+        last = places
+        machine = re.sub(" by z3|: m = 2, 3, 4|refuted: m = 2, 3, 4; (?=refuted)", "", first.machine)
+        machine = machine.replace("n = 2; proved, n = 3;", "n = 2, 3;")
+        lines.append(f"| {'; '.join(shown)} | {_claimed(first, others)} | {verdict} | {machine} |")
     if refuted:
         lines += ["", "Refuted by:", ""]
-        lines += [f"* {'; '.join(places)}: {evidence}" for evidence, places in refuted.items()]
+        lines += [f"{number}. {evidence}" for evidence, number in refuted.items()]
     return "\n".join(lines)
 
 
@@ -265,15 +270,16 @@ def tables(found: Iterable[Claim] = TABLE, reasons: bool = False) -> list[Render
     return parts
 
 
-def _but_property(claim: Claim) -> tuple[str, ...]:
-    """All that a line shows of a claim but its property, unless the claim quotes the paper."""
-    other = "" if claim.says in ("satisfies", "violates") else claim.property
-    return claim.paper, claim.where, claim.about, claim.says, claim.conditions, claim.verdict, claim.machine, other
+def _but_property(claim: Claim) -> Any:
+    """All that a line shows of a claim but its place and property, unless it is refuted or quotes the paper."""
+    if claim.verdict == "refuted" or claim.says not in ("satisfies", "violates"):
+        return claim
+    return claim.about, claim.says, claim.conditions, claim.verdict, claim.machine
 
 
 def _claimed(claim: Claim, others: Iterable[Claim] = ()) -> str:
     if claim.says in ("satisfies", "violates"):
-        what = f" {claim.says} {', '.join(each.property for each in (claim, *others))}"
+        what = f" {claim.says} {', '.join(dict.fromkeys(each.property for each in (claim, *others)))}"
     elif claim.property in OTHER:
         what = f": {claim.says}"
     else:

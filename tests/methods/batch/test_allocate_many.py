@@ -146,6 +146,15 @@ def test_alpha_fairness_is_where_the_optimality_conditions_hold(alpha: float, gi
         assert (abs(found.tasks[b][part] - right) <= atol).all()
 
 
+def test_the_last_step_is_proved_where_residuals_stay_above_the_tolerance() -> None:
+    """A limit and two resources bind at once; the residual of costs stays at 2.5e-8."""
+    found = allocate_many(
+        fo.FDS(20), [[[2, 0, 2, 4], [4, 4, 0, 2]]], [19, 2, 9, 3], weights=2, task_limits=[0.5, np.inf]
+    )
+    assert_proved(found)
+    np.testing.assert_allclose(found.tasks, 0.5, rtol=1e-9)
+
+
 @settings(max_examples=8)
 @given(batches(), st.sampled_from([fo.Tasks(), fo.DominantShare()]))
 def test_the_largest_sum_is_that_of_a_linear_program(given_: dict[str, Any], share: fo.Share) -> None:
@@ -422,7 +431,7 @@ def test_the_same_notion_in_other_words_has_the_same_answer(policy: fo.Policy, s
 
 
 def test_what_cannot_be_proved_at_once_is_solved_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(batch_prices, "STEPS", 9)
+    monkeypatch.setattr(batch_prices, "STEPS", 6)
     given_ = spread_out(9, 20, 3, 2, 1)
     found = allocate_many(fo.FDS(2), **given_)
     assert 0 < found.one_by_one.sum() < 20

@@ -28,6 +28,7 @@ from fairopt.methods.settings import Settings
 from fairopt.proofs import gate
 from fairopt.proofs.gate import Answer
 from fairopt.proofs.proposal import Proposal
+from fairopt.runtime.clock import Clock
 
 SHARES = [fo.DominantShare(), fo.StandAloneShare(), fo.Tasks()]
 
@@ -406,7 +407,7 @@ def test_no_bound_that_cannot_be_met_is_certified() -> None:
 
 def test_without_time_there_is_no_answer() -> None:
     program = Program(log_uniform(np.random.default_rng(0), 30, 3, servers=3), fo.Leximin(), ())
-    answer = best(program, solve_leximin_on_servers(program, Settings(deadline=0.0)))
+    answer = best(program, solve_leximin_on_servers(program, Settings(clock=Clock(1e-9))))
     assert not answer.ok and answer.tried[-1].status == "time limit reached"
 
 
@@ -466,10 +467,10 @@ def test_exact_programs_agree_under_limits_and_lower_bounds(seed: int) -> None:
 def test_exact_programs_stop_when_the_time_is_up() -> None:
     program = Program(log_uniform(np.random.default_rng(9), 16, 3, servers=4), fo.Leximin(), ())
     filling = server_leximin._LevelsOnServers(program, exact=True)
-    assert not filling.fill(Settings(deadline=0.0)) and filling.solves == 0
+    assert not filling.fill(Settings(clock=Clock(1e-9))) and filling.solves == 0
     honest = ExactProgram.solve
     with pytest.MonkeyPatch.context() as patch, np.errstate(all="ignore"):
-        patch.setattr(ExactProgram, "solve", lambda self, _: honest(self, 0.0))
+        patch.setattr(ExactProgram, "solve", lambda self, _: honest(self, Clock(1e-9)))
         assert not filling.fill(Settings()) and filling.solves == 1
 
 

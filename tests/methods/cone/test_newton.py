@@ -13,6 +13,7 @@ from fairopt.formulation.program import Program
 from fairopt.methods.cone import newton
 from fairopt.methods.dispatch import best
 from fairopt.methods.settings import Settings
+from fairopt.runtime.clock import Clock
 
 POOL = fo.Instance([[1, 2], [2, 1], [1, 1]], [100, 100])
 SERVERS = fo.Instance([[1, 2], [2, 1], [1, 1]], [[100, 100], [30, 80]], eligible=[[1, 1], [1, 0], [0, 1]])
@@ -89,5 +90,5 @@ def test_objectives_that_are_bounded_in_closed_form_are_left_to_cones(objective:
 
 def test_the_clock_is_looked_at() -> None:
     program = Program(POOL, Powers(8), ())
-    answer = best(program, newton.solve_by_newton(program, Settings(deadline=0.0)))
+    answer = best(program, newton.solve_by_newton(program, Settings(clock=Clock(1e-9))))
     assert not answer.ok and "(0 programs)" in answer.tried[0].status

@@ -13,6 +13,7 @@ from oracle import whole
 import fairopt as fo
 from fairopt.formulation import solvers
 from fairopt.methods.whole import integer
+from fairopt.runtime.clock import Clock
 
 PAIR = fo.Instance([[40, 8, 8], [8, 5, 1]], [200, 200, 200], users=["batch", "web"])
 ROWS = fo.Instance([[1, 4], [3, 1], [1, 1]], [[9, 18], [4, 4]], counts=[1, 2], users=["a", "b", "c"])
@@ -251,9 +252,7 @@ def test_at_a_limit_the_best_found_is_returned_and_the_note_says_so(
 
 
 def test_without_time_for_a_program_the_divisible_answer_is_rounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    from fairopt.methods.settings import Settings
-
-    monkeypatch.setattr(Settings, "late", property(lambda self: True))
+    monkeypatch.setattr(Clock, "late", property(lambda self: True))
     a = fo.DRF().allocate(PAIR, integral=True)
     assert a.certificate.ok and a.certificate.note.startswith("the time limit was reached at level 1 of whole tasks")
     assert a.certificate.note.endswith("the answer is the divisible one, rounded")

@@ -3,6 +3,7 @@
 import itertools
 import json
 import math
+import re
 from fractions import Fraction
 
 import numpy as np
@@ -641,7 +642,13 @@ def test_markdown_has_a_line_for_each_claim_and_each_refutation():
         if c.says == "satisfies"
     )
     assert sum(row.count("**refuted**") for row in rows) == len(refuted)
-    assert all(f"{claim.paper}, {claim.where} ({claim.property})" in text for claim in refuted)
+    cited = [int(number) for row in rows for number in re.findall(r"\*\*refuted\*\* \((\d+)\)", row)]
+    evidence = dict(line.split(". ", 1) for line in lines if re.match(r"\d+\. ", line))
+    assert len(cited) == len(refuted) and {str(number) for number in cited} == set(evidence)
+    for number, claim in zip(cited, refuted, strict=True):
+        assert claim.argument in evidence[str(number)] and all(
+            str(case) in evidence[str(number)] for case in claim.cases
+        )
     assert all(line.count("|") == 5 for line in lines if line.startswith("| "))
 
 

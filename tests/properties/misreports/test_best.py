@@ -21,7 +21,7 @@ from fairopt.properties.misreports.best import (
     true_tasks,
     verified_misreport,
 )
-from fairopt.runtime.clock import Clock, current
+from fairopt.runtime.clock import Clock
 from fairopt.runtime.progress import progress
 from tests.oracle import fractions_waterfill as oracle
 from tests.oracle.instances import cluster, pools
@@ -428,8 +428,7 @@ def test_the_last_verification_keeps_to_the_limit(monkeypatch):
         def allocate(self, instance, time_limit):
             self.answers += 1
             if self.answers == 2:
-                self._begun -= 60
-                current().soft -= 60
+                self.end -= 60
             return fo.FDS(1).allocate(instance)
 
     clock = LateWhenVerifying(60)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from fairopt.evidence.above import AboveBase
+from fairopt.evidence.alike import OfKinds
 from fairopt.evidence.fewer_rows import FewerRows
 from fairopt.evidence.levels import LevelDuals
 from fairopt.evidence.pool import Bottlenecked, EnvyBottlenecks, FairPrices, TotalPrices
@@ -28,6 +29,7 @@ KINDS: dict[str, type[Evidence]] = {
     "tangents": Tangents,
     "rows": FewerRows,
     "above a base": AboveBase,
+    "users alike": OfKinds,
 }
 
 

@@ -19,10 +19,12 @@ from fairopt.blocks.constraints import Constraint
 from fairopt.blocks.shares import Share
 from fairopt.display import LONG, shorter
 from fairopt.errors import FairoptError, InvalidBlock, nearest, own_lines
+from fairopt.policies.bargaining import KalaiSmorodinsky, NashBargaining
 from fairopt.policies.bottleneck import BottleneckFairness
 from fairopt.policies.bundles import FFMRA, HFFMRA, MLFDRS
 from fairopt.policies.dominant import DRF, KDF, TSF
 from fairopt.policies.dynamic import DynamicDRF
+from fairopt.policies.hierarchical import HDRF
 from fairopt.policies.parse import BLOCKS, parse_constraint, parse_policy, parse_share
 from fairopt.policies.per_server import NaivePerServer
 from fairopt.policies.psdsf import PSDSF
@@ -88,11 +90,14 @@ def _own() -> dict[str, Notion]:
         "gfj": GFJ,
         "pnorm": PNormFairness,
         "nash": NashWelfare,
+        "nash-bargaining": NashBargaining,
+        "kalai-smorodinsky": KalaiSmorodinsky,
         "most-tasks": MostTasks,
         "mlf-drs": MLFDRS,
         "ffmra": FFMRA,
         "h-ffmra": HFFMRA,
         "ps-dsf": PSDSF,
+        "hdrf": HDRF,
         "per-server": _per_server,
         "bottleneck": BottleneckFairness,
         "sequential-minmax": SequentialMinMax,

@@ -286,9 +286,10 @@ class AuditSettings:
         return fine
 
     def has_share(self, instance: Instance) -> bool:
-        """Whether every user who takes part has some of the share by which users compare."""
+        """Whether every user who takes part has some of the share that is given."""
         with contextlib.suppress(OutOfDomain):
-            work_by(self.share, self.policy, instance)
+            if self.share is not None:
+                work_by(self.share, self.policy, instance)
             return True
         return False
 

@@ -701,6 +701,14 @@ def test_an_audit_in_a_notebook_shows_what_it_found_with_names_escaped():
 HOURS = fo.Policy(fo.Leximin(fo.Tasks()))
 
 
+@dataclass(frozen=True, repr=False)
+class Wide(fo.Share):
+    """A share with coefficients of another shape."""
+
+    def per_task(self, instance: fo.Instance) -> Any:
+        return np.ones(1)
+
+
 def test_an_audit_by_throughput_refutes_equal_hours_as_fractions_confirm() -> None:
     report = audit(HOURS, ["pe", "si", "ef"], share=fo.ThroughputShare(), servers=2, limits=True, max_examples=60)
     assert str(report).startswith("Policy(Leximin(Tasks())), by ThroughputShare()")
@@ -768,6 +776,14 @@ def test_an_audit_by_a_share_is_saved_and_replayed(tmp_path: Path) -> None:
     (again,) = replay(path)
     assert again.refutes and again.margin == pytest.approx(report["pe"].witness.margin)
     assert not replay(path, share=fo.Tasks())[0].refutes
+
+
+def test_a_share_of_the_objective_that_fails_is_a_fault_and_one_that_is_given_is_an_error() -> None:
+    pair = fo.Instance([[1], [1]], [[1], [1]], rates=[[1, 2], [2, 1]])
+    report = audit(fo.Policy(fo.Leximin(Wide())), ["pe"], [pair])
+    assert report["pe"].n_faults == 1 and "Wide" in report["pe"].faults[0].message
+    with pytest.raises(fo.errors.InvalidBlock, match=r"Wide\(\).per_task gave shape \(1,\)"):
+        audit(HOURS, ["pe"], [pair], share=Wide())
 
 
 @pytest.mark.parametrize("share", ["tasks", fo.Tasks])

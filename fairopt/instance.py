@@ -681,6 +681,11 @@ class Instance:
         """The sum of all weights, including users left out by `_taking_part`."""
         return float((self if self._parent is None else self._parent[0]).weights.sum())
 
+    @property
+    def _number_of_all_users(self) -> int:
+        """The number of users, including those left out by `_taking_part`."""
+        return (self if self._parent is None else self._parent[0]).n_users
+
     @cached_property
     def tasks_alone(self) -> Float:
         """Tasks that each user could run alone on each server row, counts included, shape (n_users, n_servers).

@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from fairopt.evidence.above import AboveBase
+from fairopt.evidence.alike import OfKinds
 from fairopt.evidence.fewer_rows import FewerRows
 from fairopt.evidence.levels import LevelDuals
+from fairopt.evidence.number_levels import NumberLevels
 from fairopt.evidence.pool import Bottlenecked, EnvyBottlenecks, FairPrices, TotalPrices
 from fairopt.evidence.prices import CapacityPrices, RowPrices, UserPrices
 from fairopt.evidence.solved import Solved
@@ -23,9 +26,12 @@ KINDS: dict[str, type[Evidence]] = {
     "capacity prices": CapacityPrices,
     "row prices": RowPrices,
     "levels": LevelDuals,
+    "number levels": NumberLevels,
     "duals": Solved,
     "tangents": Tangents,
     "rows": FewerRows,
+    "above a base": AboveBase,
+    "users alike": OfKinds,
 }
 
 

@@ -3,11 +3,13 @@
 * `dispatch`: tier by tier, the first method that is exact for the program and certified.
 * `settings`: solver, options and time limit of one call. `arrays`: types of arrays.
 * `pool`: one pool. `cluster`: several servers. `bundles`: policies that decide bundles.
+* `numbers`: leximin of teams, or of what is above a base.
 * `cone`: any convex policy, by CVXPY.
 * `simplex`: linear programs in HiGHS, warm-started.
 * `clean_levels`: prices and tasks of leximin without solvers' noise.
 * `many_rows`: constraint generation for constraints with very many rows.
 * `infeasible`: an irreducible set of conflicting constraints, and the message of `Infeasible`.
+  `unfit_guarantees`: by how much guarantees do not fit.
 * `batch`: many small instances at once. `sharded`: more users than fit into one array.
 * `whole`: whole tasks, each on one server.
 * `prepared`: solving again when capacities, weights or limits change.

@@ -24,8 +24,12 @@ from fairopt.blocks.model import Point
 from fairopt.blocks.objectives import AlphaFair, Objective, Total
 from fairopt.blocks.shares import Share, Tasks, coefficients_cached
 from fairopt.certificate import Try
-from fairopt.errors import Infeasible, InvalidBlock, NotCertified, OutOfDomain, nearest
+from fairopt.errors import FairoptError, Infeasible, InvalidBlock, NotCertified, OutOfDomain, nearest
+from fairopt.evidence.above import lifted
+from fairopt.evidence.alike import OfKinds
 from fairopt.formulation import solvers
+from fairopt.formulation.above import above
+from fairopt.formulation.alike import Alike, alike
 from fairopt.formulation.bundle_program import BundleProgram, program_class
 from fairopt.formulation.problem import natural_problem
 from fairopt.formulation.program import Program, require_instance
@@ -42,6 +46,12 @@ from fairopt.methods.cone.parametric import only_parametric, parametric_applies,
 from fairopt.methods.cone.solve import solve_number
 from fairopt.methods.infeasible import most_left
 from fairopt.methods.many_rows import solve_with_rows
+from fairopt.methods.numbers.leximin import (
+    leximin_of_numbers_applies,
+    refuse_other_methods,
+    solve_leximin_of_numbers,
+)
+from fairopt.methods.numbers.split import split_inside_teams
 from fairopt.methods.pool import solve as pool
 from fairopt.methods.pool.envy import envy_free_applies, solve_envy_free
 from fairopt.methods.pool.ordered import ordered_applies, solve_ordered
@@ -68,6 +78,7 @@ FAST = (
     ("prices", pool.sum_applies, pool.solve_sum),
     ("prices", sum_on_servers_applies, solve_sum_on_servers),
     ("levels", leximin_on_servers_applies, solve_leximin_on_servers),
+    ("levels", leximin_of_numbers_applies, solve_leximin_of_numbers),
 )
 EXACT_FOR = {
     "water-filling": "exact for Leximin, and MaxMin and its multiples, on one pool (or identical servers), under "
@@ -76,7 +87,8 @@ EXACT_FOR = {
     "per user (`by_user`) on one pool (or identical servers), and on several servers for MaxMin, AlphaFair with alpha "
     "from 0.05 to 5, their multiples and such sums",
     "linear": "exact for Total, AlphaFair(0) and their multiples on one pool (or identical servers)",
-    "levels": "exact for Leximin on several servers of a share with the same coefficients on each",
+    "levels": "exact for Leximin on several servers of a share with the same coefficients on each, and under linear "
+    "constraints of teams or of what is above a base",
     "parametric": "exact for FairnessEfficiency wherever it has an optimum, but for AlphaFair's edge and beta = 1",
     "closed": "exact for WeightedLog, alone or under GlobalAggregateResource and AtMostRequested",
 }
@@ -167,11 +179,13 @@ def solve_tiers(policy: Any, instance: Instance, settings: Settings, method: str
             clock.program, clock.found, clock.proposed = program, None, None
         with np.errstate(all="ignore"):  # methods test for zeros, infinities and NaN where they matter
             answer = _solve_tier(program, settings, method)
+            if answer.ok and k + 1 == len(tiers):
+                answer = split_inside_teams(program, answer, settings, best)
         judged.append((program, answer))
         if not answer.ok:
             break
         if k + 1 < len(tiers) and not program.empty:
-            constraints += (keep_level(objective, program.point(answer.tasks, answer.bundles)),)
+            constraints += (keep_level(program.objective, program.point(answer.tasks, answer.bundles)),)
     return judged
 
 
@@ -182,11 +196,28 @@ def _solve_tier(program: Program, settings: Settings, method: str) -> Answer:
     if isinstance(program, BundleProgram):
         check("writing programs for CVXPY")
         return best(program, solve_bundles(program, settings, method))
+    kinds = alike(program) if settings.general is None and settings.start is None else None
+    answer = None if kinds is None else _solve_kinds(program, kinds, settings, method)
+    if answer is not None and answer.ok:
+        return answer
     program.refuse_infinite_objective()
     if program.many_rows and method in ("auto", "cone") and not only_parametric(program):
         solve = partial(_solve_with, settings=settings, method=method)
         return solve_with_rows(program, settings, solve, partial(_solve_fast, settings=settings, method=method))
     return _solve_with(program, settings, method)
+
+
+def _solve_kinds(program: Program, kinds: Alike, settings: Settings, method: str) -> Answer | None:
+    """The answer of a program of kinds of users as that of the users; None if it has none, which these explain."""
+    try:
+        found = _solve_tier(kinds.inner, settings, method)
+    except FairoptError:
+        return None
+    if not found.ok or found.evidence is None or found.note:
+        return None
+    evidence = OfKinds(kinds, found.evidence)
+    answer = gate.judge(program, Proposal(found.method, kinds.spread(found.tasks), evidence, found.solver))
+    return replace(answer, tried=found.tried)
 
 
 def _solve_with(program: Program, settings: Settings, method: str) -> Answer:
@@ -196,6 +227,8 @@ def _solve_with(program: Program, settings: Settings, method: str) -> Answer:
     fast = _solve_fast(program, settings, method)
     if fast is not None and (fast.ok or method != "auto" or settings.clock.late):
         return fast
+    if program.term.is_order and not program.of_users:
+        return fast or refuse_other_methods(program)
     tried = () if fast is None else fast.tried
     if settings.solver is None and method not in ("auto", "cone"):
         raise OutOfDomain(
@@ -215,10 +248,12 @@ def _solve_fast(program: Program, settings: Settings, method: str) -> Answer | N
     answer, tried = None, tuple[Try, ...]()
     if settings.solver is not None or method == "cone":
         return None
+    inner = above(program)
     for name, applies, solve in FAST:
-        if method in ("auto", name) and applies(program):
+        if method in ("auto", name) and applies(inner or program):
             check(f"the method {name}")
-            answer = best(program, solve(program, settings))
+            proposals = solve(inner or program, settings)
+            answer = best(program, lifted(program, inner, proposals) if inner else proposals)
             tried += answer.tried
             answer = replace(answer, tried=tried)
             if answer.ok or method == name:
@@ -380,7 +415,7 @@ def _fits_more(program: Program, tasks: Float) -> bool:
 def keep_level(objective: Objective, point: Point) -> Constraint:
     """The constraint that keeps the value of a tier at a point in later tiers."""
     term = objective.term
-    if term.is_order:
+    if term.is_order or (term.is_curved and not term.share._is_plain):  # numbers are unique, and these rows linear
         return _keep_shares(point, term.share, TIER_LOSS)
     if term.measure is not None and term.alpha is not None:
         objective = term.factor * AlphaFair(term.alpha, term.share)

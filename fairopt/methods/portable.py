@@ -40,7 +40,7 @@ def portable(allocation: Allocation) -> dict[str, Any]:
     """
     policy, instance = allocation.policy, allocation.instance
     blocks = set(blocks_within((policy.objective, policy.constraints)))
-    shares = [block for block in blocks if isinstance(block, Share) and not _is_known(block)]
+    shares = [block for block in blocks if isinstance(block, Share) and block._is_plain and not _is_known(block)]
     given = {repr(share): share.per_task(instance).tolist() for share in shares}
     if decides_bundles(policy.objective):  # prices follow from bases and parts
         return {"given": given | _own_bases(instance, blocks), "proof": [{"kind": "bundles"}]}

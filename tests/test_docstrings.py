@@ -152,7 +152,10 @@ def test_every_parameter_of_a_method_that_users_call_is_documented():
     assert missing == []
 
 
-@pytest.mark.parametrize("name", sorted({"DRF", "KDF", "FDS", "GFJ", "PNormFairness", "TSF", "MostTasks", "NashBargaining", "KalaiSmorodinsky"}))
+@pytest.mark.parametrize(
+    "name",
+    sorted({"DRF", "KDF", "FDS", "GFJ", "PNormFairness", "TSF", "MostTasks", "NashBargaining", "KalaiSmorodinsky"}),
+)
 def test_a_named_notion_cites_its_paper(name):
     assert re.search(r"\b(19|20)\d\d\b", documented(PUBLIC[name]))
 

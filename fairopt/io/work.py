@@ -230,7 +230,6 @@ def _names(
     whole: bool,
 ) -> list[str]:
     """A name for each kind of tasks of an owner, with the ``whole`` request or what is special in it."""
-
     short = [name.rpartition("/")[2] for name in resources]  # nvidia.com/gpu is gpu, unless there are others
     short = [one if short.count(one) == 1 else name for one, name in zip(short, resources, strict=True)]
 

@@ -18,13 +18,15 @@ form:
 
 Leximin levels are recomputed on one pool (`WaterFilling`) and bounded by prices, level by level, on servers
 (`gap_by_levels`). A tier is bounded under the levels that earlier tiers reach (`keep_level`). Bundles need no evidence
-(`gap_of_bundles`). Whole tasks are proved to fit, with a bound on their loss (`loss_of_whole_tasks`).
+(`gap_of_bundles`). Whole tasks are proved to fit, with a bound on their loss (`loss_of_whole_tasks`). Hierarchical DRF
+is filled again (`gap_of_filling`).
 
 `KINDS` lists which evidence proves which objective. Unknown keys of a file are refused (`policy_of`).
 
 Sections: numbers; parsing the policy; the instance (`Cluster.infeasible` checks feasibility); identifying the instance
-(`digest`); bounds by weak duality (`bound`); fairness and efficiency; leximin; bundles; whole tasks; files (`prove`,
-`verify`). Those on numbers, policy, instance and files serve every policy; each of the others serves one kind.
+(`digest`); bounds by weak duality (`bound`); fairness and efficiency; leximin; bundles; whole tasks; hierarchical DRF;
+files (`prove`, `verify`). Those on numbers, policy, instance and files serve every policy; each of the others serves
+one kind.
 
 Numbers are fractions. Logarithms, powers and norms are enclosed between two fractions, since `decimal` rounds ``ln``
 and ``exp`` correctly. Sums are rounded outwards to `BITS` bits, because exact ones grow with the number of users.
@@ -3278,8 +3280,8 @@ def verify(path: str | Path, instance: Any = None, *, time_limit: float | None =
 
     Notes
     -----
-    Not provable from a file are user-defined objectives and constraints, mechanisms, and answers saved without
-    evidence; ``statement`` says so. Coefficients of user-defined shares and bundle bases are taken as given.
+    Not provable from a file are user-defined objectives and constraints, mechanisms other than `HDRF`, and answers
+    saved without evidence; ``statement`` says so. Coefficients of user-defined shares and bundle bases are taken as given.
     Capacities, limits and eligibility are always checked.
 
     Examples

@@ -353,7 +353,7 @@ def of_filling(policy: Any, instance: Instance, tasks: Float | None, entry: dict
                 short = float(shortage)
             events, children = _events(instance, replay), replay.filling.branches[0].children
             value = min(max(map(float, verify.vector_of(c))) / float(replay.weight(c)) for c in children)
-        except (verify.CannotCheck, verify.Fault) as error:
+        except (verify.CannotCheck, verify.Fault, ArithmeticError) as error:
             note = str(error)
     spread = instance._spread(table)
     certificate = _certificate(

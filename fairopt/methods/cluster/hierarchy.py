@@ -126,7 +126,7 @@ def _explore(forest: verify.Forest, programs: _Placements, rows: _Rows) -> None:
         while (found := programs.place(start + part * (end - start)))[0] > FITS and found[1] not in rows.prices:
             cost = np.array(rows.add(found[1]))
             here, rise = float(cost @ start), float(cost @ (end - start))
-            if not 1 - here < part * rise:
+            if rise <= 0 or not 1 - here < part * rise:
                 break  # as full as rounding tells
             part = max((1 - here) / rise, 0.0)
         if len(rows.prices) == known:

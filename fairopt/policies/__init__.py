@@ -9,6 +9,7 @@ The files:
 
 * `dominant`: DRF, k-DF, TSF.
 * `tradeoff`: FDS, GFJ, p-norm fairness, Nash welfare, most tasks.
+* `bargaining`: the bargaining solutions of Nash, and of Kalai and Smorodinsky.
 * `bundles`: MLF-DRS, FFMRA, H-FFMRA.
 * `per_server`: any policy on separate servers. `psdsf`: PS-DSF. `bottleneck`: bottleneck fairness.
 * `hierarchical`: HDRF. `sequential`: SequentialMinMax. `dynamic`: dynamic DRF.

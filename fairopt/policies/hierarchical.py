@@ -104,10 +104,10 @@ class HDRF:
         Returns
         -------
         Allocation
-            Its gap is the largest relative distance of a user's tasks from those of the filling, or gain that capacities
-            leave to it. Its objective is the smallest dominant share per weight of the outermost teams and users. Its ``evidence`` lists the events:
-            the level of the root, the cause (``limit`` of a user, ``full`` for a resource, ``placement`` for a row),
-            and the users who stopped. It has no prices.
+            Its gap is the largest relative distance of a user's tasks from those of the filling, or gain that
+            capacities leave to it. Its objective is the smallest dominant share per weight of the outermost teams and
+            users. Its ``evidence`` lists the events: the level of the root, the cause (``limit`` of a user, ``full``
+            for a resource, ``placement`` for a row), and the users who stopped. It has no prices.
 
         Raises
         ------

@@ -6,7 +6,7 @@ import ast
 import warnings
 from typing import Any
 
-from fairopt.blocks import bundles, constraints, efficiency, objectives, shares
+from fairopt.blocks import bundles, constraints, efficiency, ideal, objectives, shares, teams
 from fairopt.display import LONG
 from fairopt.errors import FairoptError, InvalidBlock, nearest
 from fairopt.policies.bottleneck import BottleneckFairness
@@ -19,7 +19,7 @@ from fairopt.policy import Policy
 
 BLOCKS: dict[str, Any] = {
     name: getattr(module, name)
-    for module in (shares, objectives, efficiency, constraints, bundles)
+    for module in (shares, teams, ideal, objectives, efficiency, constraints, bundles)
     for name in module.__all__
     if name not in ("Share", "Objective", "Constraint", "Sum", "Tiers", "AtLeast", "BundleBase", "Parts")
 }

@@ -19,6 +19,7 @@ from fairopt.blocks.constraints import Constraint
 from fairopt.blocks.shares import Share
 from fairopt.display import LONG, shorter
 from fairopt.errors import FairoptError, InvalidBlock, nearest, own_lines
+from fairopt.policies.bargaining import KalaiSmorodinsky, NashBargaining
 from fairopt.policies.bottleneck import BottleneckFairness
 from fairopt.policies.bundles import FFMRA, HFFMRA, MLFDRS
 from fairopt.policies.dominant import DRF, KDF, TSF
@@ -89,6 +90,8 @@ def _own() -> dict[str, Notion]:
         "gfj": GFJ,
         "pnorm": PNormFairness,
         "nash": NashWelfare,
+        "nash-bargaining": NashBargaining,
+        "kalai-smorodinsky": KalaiSmorodinsky,
         "most-tasks": MostTasks,
         "mlf-drs": MLFDRS,
         "ffmra": FFMRA,

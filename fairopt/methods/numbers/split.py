@@ -35,7 +35,7 @@ from fairopt.proofs.proposal import Proposal
 from fairopt.runtime.lazy import sp
 from fairopt.tolerances import NOISE
 
-MOST = 20_000  # members whose tasks the totals leave open: with more, programs take minutes
+MOST = 2_000  # members whose tasks the totals leave open: with many ties there are tens of levels more
 
 
 @dataclass(frozen=True, repr=False, eq=False)

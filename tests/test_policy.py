@@ -109,6 +109,8 @@ def signature(function):
         (fo.DRF, []),
         (fo.TSF, []),
         (fo.NashWelfare, []),
+        (fo.NashBargaining, [("disagreement", False, None)]),
+        (fo.KalaiSmorodinsky, [("disagreement", False, None)]),
         (fo.MostTasks, []),
         (fo.MaxMin, [("share", False, "factory")]),
         (fo.Total, [("share", False, "factory")]),

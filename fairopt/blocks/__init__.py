@@ -14,6 +14,7 @@ Users find these names at the top of `fairopt`; `Marginal` is here. The files:
 * `rows`: linear constraints as sparse rows.
 * `constraints`: sharing incentive, envy-freeness, bounds, reserves.
 * `bundles`: objectives and constraints on bundles (MLF-DRS, H-FFMRA).
+* `ideal`: the share of what a user could have when every other user is at its base.
 * `model`: tasks, shares and weights as blocks see them. `bundle_model`: the same with bundles.
 * `marginal`: marginal utilities of tasks, for objectives that are sums over users.
 * `powers`: Box-Cox powers, and logarithms of sums.

@@ -12,10 +12,20 @@ from numpy.typing import NDArray
 from fairopt.blocks.constraints import Constraint
 from fairopt.blocks.model import Pairs
 from fairopt.blocks.rows import Rows
+from fairopt.errors import OutOfDomain
 from fairopt.instance import Instance
 from fairopt.runtime.lazy import optimize, sp
 
-__all__ = ["TeamFloor", "TeamGuarantees", "UserGuarantees", "guarantees_of", "least_share", "team_floors"]
+__all__ = [
+    "TeamFloor",
+    "TeamGuarantees",
+    "UserGuarantees",
+    "guaranteed_tasks",
+    "guarantees_of",
+    "least_share",
+    "refuse_guarantees",
+    "team_floors",
+]
 
 Float = NDArray[np.float64]
 Indices = NDArray[np.intp]
@@ -28,7 +38,7 @@ class UserGuarantees(Constraint):
     """The guarantees of users, at most their task limits."""
 
     def bounds(self, instance: Instance) -> tuple[Float, Float]:
-        return np.minimum(instance.guarantees, instance.task_limits), np.full(instance.n_users, np.inf)
+        return guaranteed_tasks(instance), np.broadcast_to(np.float64(np.inf), (instance.n_users,))
 
     def rows(self, pairs: Pairs) -> dict[str, Rows]:
         low = self.bounds(pairs.instance)[0]
@@ -62,6 +72,21 @@ def guarantees_of(instance: Instance) -> tuple[Constraint, ...]:
     """The guarantees of an instance as constraints."""
     users = (UserGuarantees(),) if instance.guarantees.any() else ()
     return (*users, TeamGuarantees()) if instance.team_guarantees else users
+
+
+def guaranteed_tasks(instance: Instance) -> Float:
+    """The guarantees of users, at most their task limits, shape (n_users,)."""
+    limits = instance.task_limits
+    return instance.guarantees if limits.min(initial=np.inf) == np.inf else np.minimum(instance.guarantees, limits)
+
+
+def refuse_guarantees(instance: Instance, mechanism: str) -> None:
+    """`OutOfDomain` if the instance has guarantees, which a mechanism does not keep."""
+    if instance._has_guarantees:
+        raise OutOfDomain(
+            f"{mechanism} does not keep guarantees, and {instance!r} has some; use a policy such as DRF, or leave them "
+            "out: instance.replace(guarantees=None)"
+        )
 
 
 class TeamFloor(NamedTuple):

@@ -16,6 +16,7 @@ __all__ = ["Numbers"]
 
 Float = NDArray[np.float64]
 Indices = NDArray[np.intp]
+Mask = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,6 +43,14 @@ class Numbers:
         """The numbers at shares by user."""
         total = self.sums(shares)
         return total if self.base is None else total - self.base
+
+    def among(self, some: Mask) -> Numbers:
+        """Some of the numbers; users of the others add nothing to any."""
+        of_user = np.arange(len(self)) if self.of_user is None else self.of_user
+        kept, place = some[of_user], np.maximum(np.cumsum(some) - 1, 0)
+        c = np.where(kept if self.per_task.ndim == 1 else kept[:, None], self.per_task, 0.0)
+        base = None if self.base is None else self.base[some]
+        return Numbers(c, self.weights[some], place[of_user], base)
 
     def at(self, point: Any) -> Float:
         """The numbers at a `Point`."""

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import ClassVar
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fairopt.blocks.algebra import Objective
-from fairopt.blocks.base import PerUser, as_given, brief, per_user_parameter
+from fairopt.blocks.base import Block, PerUser, as_given, brief, per_user_parameter
 from fairopt.blocks.constraints import Constraint
-from fairopt.blocks.guarantees import least_share, team_floors
+from fairopt.blocks.guarantees import guaranteed_tasks, least_share, team_floors
 from fairopt.blocks.model import Pairs
 from fairopt.blocks.numbers import Numbers
 from fairopt.blocks.rows import Rows
@@ -167,7 +167,7 @@ class Surplus(_Composed):
     def tasks(self, instance: Instance) -> Float:
         """The base in tasks, at most the task limits, shape (n_users,)."""
         if self.base is None:
-            return np.minimum(instance.guarantees, instance.task_limits)
+            return guaranteed_tasks(instance)
         base = instance.per_user(as_given(self.base), "base of Surplus", default=0.0)
         return np.minimum(base, instance.task_limits)
 
@@ -187,6 +187,45 @@ class Surplus(_Composed):
                     t = names.index(team)
                     base[t] = max(base[t], least_share(instance, floor, inner.per_task))
         return Numbers(inner.per_task, inner.weights, inner.of_user, base)
+
+
+@dataclass(frozen=True, repr=False)
+class Rising(Surplus):
+    """The surplus of those users or teams that can rise above their base; the others leave the objective.
+
+    ``out`` are the names of the teams that leave, or a mask of the users of the instance as given, as bytes.
+    """
+
+    out: tuple[str, ...] | bytes = ()
+
+    def _rises(self, instance: Instance) -> NDArray[np.bool_]:
+        if isinstance(self.out, bytes):
+            out = np.frombuffer(self.out, dtype=bool).astype(float)
+            return instance.per_user(out, "users that leave an objective") == 0
+        return np.array([name not in self.out for name in self.share._names(instance)], dtype=bool)
+
+    def _names(self, instance: Instance) -> Sequence[str]:
+        rises = self._rises(instance)
+        return [name for name, some in zip(super()._names(instance), rises, strict=True) if some]
+
+    def _numbers(self, instance: Instance, levelled: bool = False) -> Numbers:
+        return super()._numbers(instance, levelled).among(self._rises(instance))
+
+    def __repr__(self) -> str:
+        return repr(Surplus(self.share, self.base))
+
+
+def with_shares(block: Any, change: Callable[[Share], Share]) -> Any:
+    """An objective with other shares in place of its own."""
+    if isinstance(block, Share):
+        return change(block)
+    if isinstance(block, tuple):
+        return tuple(with_shares(part, change) for part in block)
+    names = getattr(block, "__dataclass_fields__", {}) if isinstance(block, Block) else {}
+    held = {name: getattr(block, name) for name, one in names.items() if one.init}
+    changed = {name: with_shares(value, change) for name, value in held.items()}
+    new = {name: value for name, value in changed.items() if value != held[name]}
+    return replace(block, **new) if new else block
 
 
 @dataclass(frozen=True, repr=False)
@@ -210,4 +249,4 @@ class KeptBase(Constraint):
 def kept_bases(objective: Objective) -> tuple[KeptBase, ...]:
     """The bases of an objective's surpluses, as constraints, other than the guarantees."""
     found = [share for share in objective.share_blocks() if isinstance(share, Surplus) and share.base is not None]
-    return tuple(KeptBase(share) for share in dict.fromkeys(found))
+    return tuple(KeptBase(Surplus(share.share, share.base)) for share in dict.fromkeys(found))

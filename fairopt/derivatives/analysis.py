@@ -22,6 +22,7 @@ from fairopt.derivatives.leximin import SAME, Levels, Pool
 from fairopt.derivatives.optimum import Optimum, _NoDerivative
 from fairopt.display import label
 from fairopt.errors import OutOfDomain, OutOfTime
+from fairopt.instance import Instance
 from fairopt.runtime.clock import SHORTEST, Clock
 from fairopt.runtime.progress import tell
 
@@ -103,7 +104,7 @@ class Analysis:
 
     def __init__(self, allocation: Allocation, held: bool, time_limit: float | None = None) -> None:
         self.held, self.whole, self.left = held, allocation.instance, time_limit
-        self.term, self.objective = _term(allocation.policy)
+        self.term, self.objective = _term(allocation.policy, allocation.instance)
         if self.whole.demands.ndim == 3:
             raise OutOfDomain("demands differ by server; derivatives need demands that are equal on all servers")
         self.optimum = optimum = Optimum(allocation)
@@ -275,7 +276,7 @@ class Analysis:
         return self.kernel.stays(instance, self.smooth, self.share.coefficients(instance), kept)
 
 
-def _term(policy: Any) -> tuple[Term, Objective]:
+def _term(policy: Any, instance: Instance) -> tuple[Term, Objective]:
     """The only term of a policy's objective, and the objective; `OutOfDomain` if derivatives are not known."""
     name, objective = label(policy), getattr(policy, "objective", None)
     term = only_term(objective)
@@ -283,6 +284,8 @@ def _term(policy: Any) -> tuple[Term, Objective]:
         raise OutOfDomain(f"{name} does not maximise a single objective over tasks, so its derivatives are not known")
     if policy.constraints:
         raise OutOfDomain(f"{name} has constraints, under which derivatives are not known; leave them out")
+    if instance._has_guarantees:
+        raise OutOfDomain(f"{instance!r} has guarantees, under which derivatives are not known; leave them out")
     if not term.is_simple and term.measure is None:
         raise OutOfDomain(
             f"derivatives of {objective} are not known; the objective must be one AlphaFair, concave "

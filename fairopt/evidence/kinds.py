@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from fairopt.evidence.above import AboveBase
+from fairopt.evidence.alike import OfKinds
 from fairopt.evidence.fewer_rows import FewerRows
 from fairopt.evidence.levels import LevelDuals
 from fairopt.evidence.number_levels import NumberLevels
@@ -28,6 +30,8 @@ KINDS: dict[str, type[Evidence]] = {
     "duals": Solved,
     "tangents": Tangents,
     "rows": FewerRows,
+    "above a base": AboveBase,
+    "users alike": OfKinds,
 }
 
 

@@ -69,7 +69,9 @@ class OnPool(Evidence):
         violation = feasible.violation
         if program.given.n_servers > 1:  # spread over identical servers
             violation = max(violation, feasibility(program.given, program.expand(tasks)))
-        return Measured(tasks, proof.gap, feasible.below_bound, proof.prices, violation=violation, value=proof.value)
+        found = Measured(tasks, proof.gap, feasible.below_bound, proof.prices, violation=violation, value=proof.value)
+        found.load = feasible.load
+        return found
 
     def closer(self, program: Program, tasks: Float, proof: PoolProof) -> PoolProof:
         """The proof by a second pass, if the first one is not conclusive."""

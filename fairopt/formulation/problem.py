@@ -68,7 +68,7 @@ def natural_problem(policy: Any, instance: Instance) -> cp.Problem:
             limited = np.flatnonzero(np.isfinite(part.task_limits))
             if len(limited):
                 conditions.append(_named("task limits", model.tasks[limited] <= part.task_limits[limited]))
-        for block in policy.constraints:
+        for block in program.constraints:
             named = checked_conditions(block, model if is_ours(block) else of_all).items()
             conditions += [_named(f"{block}: {name}", condition) for name, condition in named]
         objective = cp.sum(expression_of(program.objective, model))

@@ -24,8 +24,9 @@ from fairopt.blocks.normal_form import Term
 from fairopt.blocks.objectives import Objective
 from fairopt.blocks.rows import Rows
 from fairopt.blocks.shares import Share
-from fairopt.blocks.teams import kept_bases
+from fairopt.blocks.teams import Surplus, kept_bases
 from fairopt.errors import Infeasible, InvalidBlock, NotConcave, OutOfDomain
+from fairopt.formulation.rising import least_load, of_those_who_rise, users_with_room
 from fairopt.formulation.rows import BlockRows, ProgramRows, rows_of
 from fairopt.instance import Instance
 from fairopt.runtime.clock import check
@@ -76,8 +77,10 @@ class Program:
             if bounds is not None:
                 if idle is not None and not isinstance(constraint, AtLeast):  # objectives exclude users of limit 0
                     _refuse_impossible(constraint, idle)
-                self.low = np.maximum(self.low, bounds[0])
-                self.high = np.minimum(self.high, bounds[1])
+                if not is_common(bounds[0], 0.0):
+                    self.low = bounds[0] if is_common(self.low, 0.0) else np.maximum(self.low, bounds[0])
+                if not is_common(bounds[1], np.inf):
+                    self.high = np.minimum(self.high, bounds[1])
             elif usable is not None:
                 self.usable = np.minimum(self.usable, usable)
             else:
@@ -85,8 +88,13 @@ class Program:
                     _refuse_impossible(constraint, idle)
                 self.rest.append(constraint)
         # on one pool methods check a share that is compared between users in their passes
-        if self.pool_share is None or not self.term.kind.levels_users:
+        in_passes = self.pool_share is not None and self.term.kind.levels_users
+        if not (in_passes or self.is_above_base):
             self.objective.check(self.instance)
+        if not (self.of_users or self.empty):
+            self.objective = of_those_who_rise(self)
+            self.__dict__.pop("of_users")
+            self.__dict__.pop("term", None)
 
     @cached_property
     def active(self) -> Indices:
@@ -109,6 +117,15 @@ class Program:
     def of_users(self) -> bool:
         """Whether the objective is of shares of users, not of teams or above a base."""
         return all(share._is_plain for share in self.objective.share_blocks())
+
+    @property
+    def is_above_base(self) -> bool:
+        """Whether methods for one pool solve it above a base: all shares are surpluses of users above the same one."""
+        if not self.single or self.rest or self.of_users:
+            return False
+        shares = self.objective.share_blocks()
+        bases = [share.base for share in shares if isinstance(share, Surplus) and share.share._is_plain]
+        return len(bases) == len(shares) and bases.count(bases[0]) == len(bases)
 
     @cached_property
     def term(self) -> Term:
@@ -135,7 +152,7 @@ class Program:
     def refuse_infinite_objective(self) -> None:
         """`OutOfDomain` if the objective is minus infinity for every allocation, since a user can run no tasks."""
         alpha = self.term.alpha
-        if alpha is None or alpha < 1:
+        if alpha is None or alpha < 1 or not self.of_users:  # of a surplus, those who cannot rise have left
             return
         scarce = self.usable <= 0
         if not scarce.any() and self.high.min(initial=np.inf) > 0:
@@ -148,6 +165,16 @@ class Program:
                 f"the constraints leave user {user!r} no tasks at all, so {self.objective} is minus infinity for every "
                 "allocation; relax them, give the user a task limit of 0, or use alpha < 1"
             )
+
+    @cached_property
+    def least_load(self) -> Float:
+        """The fraction of each resource of one pool that lower bounds use, shape (n_resources,)."""
+        return least_load(self)
+
+    @cached_property
+    def room(self) -> Mask:
+        """Which users of one pool can rise above their lower bounds, shape (n_users,)."""
+        return users_with_room(self)
 
     @cached_property
     def pairs(self) -> Pairs:
@@ -392,6 +419,11 @@ def servers_symmetric(instance: Instance, blocks: Sequence[Block]) -> bool:
         if c.ndim == 2 and not np.array_equal(c, c[:, first][:, classes]):
             return False
     return True
+
+
+def is_common(values: Float, number: float) -> bool:
+    """Whether an array repeats this number by a stride of zero."""
+    return values.strides == (0,) and bool((values[:1] == number).all())
 
 
 def require_instance(instance: object) -> None:

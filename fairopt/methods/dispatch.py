@@ -24,8 +24,12 @@ from fairopt.blocks.model import Point
 from fairopt.blocks.objectives import AlphaFair, Objective, Total
 from fairopt.blocks.shares import Share, Tasks, coefficients_cached
 from fairopt.certificate import Try
-from fairopt.errors import Infeasible, InvalidBlock, NotCertified, OutOfDomain, nearest
+from fairopt.errors import FairoptError, Infeasible, InvalidBlock, NotCertified, OutOfDomain, nearest
+from fairopt.evidence.above import lifted
+from fairopt.evidence.alike import OfKinds
 from fairopt.formulation import solvers
+from fairopt.formulation.above import above
+from fairopt.formulation.alike import Alike, alike
 from fairopt.formulation.bundle_program import BundleProgram, program_class
 from fairopt.formulation.problem import natural_problem
 from fairopt.formulation.program import Program, require_instance
@@ -181,7 +185,7 @@ def solve_tiers(policy: Any, instance: Instance, settings: Settings, method: str
         if not answer.ok:
             break
         if k + 1 < len(tiers) and not program.empty:
-            constraints += (keep_level(objective, program.point(answer.tasks, answer.bundles)),)
+            constraints += (keep_level(program.objective, program.point(answer.tasks, answer.bundles)),)
     return judged
 
 
@@ -192,11 +196,28 @@ def _solve_tier(program: Program, settings: Settings, method: str) -> Answer:
     if isinstance(program, BundleProgram):
         check("writing programs for CVXPY")
         return best(program, solve_bundles(program, settings, method))
+    kinds = alike(program) if settings.general is None and settings.start is None else None
+    answer = None if kinds is None else _solve_kinds(program, kinds, settings, method)
+    if answer is not None and answer.ok:
+        return answer
     program.refuse_infinite_objective()
     if program.many_rows and method in ("auto", "cone") and not only_parametric(program):
         solve = partial(_solve_with, settings=settings, method=method)
         return solve_with_rows(program, settings, solve, partial(_solve_fast, settings=settings, method=method))
     return _solve_with(program, settings, method)
+
+
+def _solve_kinds(program: Program, kinds: Alike, settings: Settings, method: str) -> Answer | None:
+    """The answer of a program of kinds of users as that of the users; None if it has none, which these explain."""
+    try:
+        found = _solve_tier(kinds.inner, settings, method)
+    except FairoptError:
+        return None
+    if not found.ok or found.evidence is None or found.note:
+        return None
+    evidence = OfKinds(kinds, found.evidence)
+    answer = gate.judge(program, Proposal(found.method, kinds.spread(found.tasks), evidence, found.solver))
+    return replace(answer, tried=found.tried)
 
 
 def _solve_with(program: Program, settings: Settings, method: str) -> Answer:
@@ -227,10 +248,12 @@ def _solve_fast(program: Program, settings: Settings, method: str) -> Answer | N
     answer, tried = None, tuple[Try, ...]()
     if settings.solver is not None or method == "cone":
         return None
+    inner = above(program)
     for name, applies, solve in FAST:
-        if method in ("auto", name) and applies(program):
+        if method in ("auto", name) and applies(inner or program):
             check(f"the method {name}")
-            answer = best(program, solve(program, settings))
+            proposals = solve(inner or program, settings)
+            answer = best(program, lifted(program, inner, proposals) if inner else proposals)
             tried += answer.tried
             answer = replace(answer, tried=tried)
             if answer.ok or method == name:

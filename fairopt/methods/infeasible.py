@@ -17,6 +17,7 @@ from fairopt.blocks.constraints import Constraint, MinShare, MinTasks, SharingIn
 from fairopt.errors import Infeasible
 from fairopt.formulation import solvers
 from fairopt.formulation.program import ConeModel, Float, Indices, Program, checked_conditions
+from fairopt.methods.unfit_guarantees import refuse_unfit
 from fairopt.proofs.conditions import gradient_of, values_kept
 from fairopt.proofs.conic import conic_excess
 from fairopt.runtime.lazy import cp
@@ -41,6 +42,8 @@ def explain(program: Program, cone: ConeModel | None = None) -> None:
     Constraints that a method added hold at a known point and are left out. A ``cone`` is given for whole tasks only,
     whose divisible relaxation is feasible.
     """
+    if cone is None:
+        refuse_unfit(program)
     whole, cone = cone is not None, cone or ConeModel(program)
     groups = _groups(program, cone)
     names = tuple(irreducible({name: list(group.conditions.values()) for name, group in groups.items()}))

@@ -296,7 +296,11 @@ def can_keep(program: Program) -> bool:
     coefficients do not differ by server.
     """
     objective, n = program.objective, program.instance.n_users
-    if program.rest or not all(term.is_simple and not term.is_order for term in objective.terms()):
+    if (
+        program.rest
+        or not program.of_users
+        or not all(term.is_simple and not term.is_order for term in objective.terms())
+    ):
         return False
     if any(share.coefficients(program.instance).ndim == 2 for share in objective.share_blocks()):
         return False

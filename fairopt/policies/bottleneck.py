@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from fairopt.allocation import Allocation
+from fairopt.blocks.guarantees import refuse_guarantees
 from fairopt.errors import NotCertified, OutOfDomain
 from fairopt.formulation.program import require_instance
 from fairopt.instance import Instance
@@ -161,6 +162,7 @@ class BottleneckFairness:
         """
         clock = begin(time_limit)
         require_instance(instance)
+        refuse_guarantees(instance, self.name)
         _require_pool(instance)
         options: dict[str, Any] = {"solver_options": solver_options, "time_limit": time_limit, "verbose": verbose}
         solve = partial(NashWelfare().allocate, instance, method=method, solver=solver, **options)

@@ -12,6 +12,7 @@ import numpy as np
 
 from fairopt.allocation import Allocation
 from fairopt.blocks.constraints import MinTasks, Reserve
+from fairopt.blocks.guarantees import refuse_guarantees
 from fairopt.blocks.objectives import Leximin
 from fairopt.blocks.shares import DominantShare
 from fairopt.errors import NotCertified, OutOfDomain
@@ -138,6 +139,7 @@ class DynamicDRF:
         [0.4444 0.4444 0.3333] 0.3333
         """
         require_instance(instance)
+        refuse_guarantees(instance, self.name)
         if instance.n_users and instance.merged().n_servers > 1:
             raise OutOfDomain(
                 f"{self.name} is defined for one pool, and {instance!r} has servers that differ; use instance.pooled()"

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from fairopt.allocation import Allocation
 from fairopt.blocks.base import ByUser, blocks_within, brief, is_ours
 from fairopt.blocks.bundle_model import BundlePoint, cut_at_limits
+from fairopt.blocks.guarantees import refuse_guarantees
 from fairopt.blocks.model import Point
 from fairopt.blocks.shares import Share
 from fairopt.certificate import Certificate, Try
@@ -120,6 +121,7 @@ class NaivePerServer:
         """
         clock = begin(time_limit)
         require_instance(instance)
+        refuse_guarantees(instance, self.name)
         given = accepted(self.policy, method=method, solver=solver, solver_options=solver_options, verbose=verbose)
         return clock.run(lambda: self._solved(instance, clock, given))
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fairopt.allocation import Allocation
+from fairopt.blocks.guarantees import refuse_guarantees
 from fairopt.errors import NotCertified
 from fairopt.formulation.program import require_instance
 from fairopt.instance import Instance
@@ -74,6 +75,7 @@ class PSDSF:
         """
         clock = begin(time_limit)
         require_instance(instance)
+        refuse_guarantees(instance, self.name)
         part = instance.task_limits > 0
         some = instance if part.all() else instance._taking_part(part)
         nearest: Float | None = None  # by users who take part and classes of servers

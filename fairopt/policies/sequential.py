@@ -9,6 +9,7 @@ import numpy as np
 
 from fairopt.allocation import Allocation
 from fairopt.blocks.base import brief
+from fairopt.blocks.guarantees import refuse_guarantees
 from fairopt.blocks.shares import DominantShare, Share, coefficients_cached
 from fairopt.errors import InvalidBlock, NotCertified, OutOfDomain
 from fairopt.formulation.program import Float, require_instance
@@ -117,6 +118,7 @@ class SequentialMinMax:
         if integral is not True and integral != "rounded":
             raise InvalidBlock(f"integral is {integral!r}, and {self.name} gives whole tasks only; leave it out")
         require_instance(instance)
+        refuse_guarantees(instance, self.name)
         return clock.run(lambda: self._solved(instance, clock.begun))
 
     def _solved(self, instance: Instance, begun: float) -> Allocation:

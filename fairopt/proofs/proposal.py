@@ -23,7 +23,7 @@ class Measured:
 
     ``gap``, ``block_violation``, ``assumed`` and ``gaps`` are as in `Certificate`; ``prices`` (n_rows,) are by row of
     `Pairs.loads`, per whole capacity, in natural units of the objective. The gate measures ``violation`` and the
-    objective's ``value`` if they are None.
+    objective's ``value`` if they are None. ``load`` (n_resources,) is the used fraction of one pool, if known.
     """
 
     tasks: Float
@@ -35,6 +35,7 @@ class Measured:
     bundles: Float | None = None
     violation: float | None = None
     value: float | None = None
+    load: Float | None = None
 
 
 class Evidence(ABC):

@@ -31,6 +31,8 @@ def instances(
     by_server: bool = False,
     counts: bool = False,
     fractions: bool = False,
+    rates: bool = False,
+    guarantees: bool = False,
 ) -> st.SearchStrategy[Instance]:
     """Small instances, which shrink to few users, few resources and small numbers.
 
@@ -42,11 +44,13 @@ def instances(
         The largest demand and the largest capacity.
     zeros : bool, default True
         Whether demands may be zero.
-    weights, limits, placement, by_server, counts : bool, default False
-        Whether to draw weights (1 to 3), task limits (quarters from 0), ineligible servers, demands by server, and
-        counts of servers (1 to 3).
+    weights, limits, placement, by_server, counts, rates : bool, default False
+        Whether to draw weights (1 to 3), task limits (quarters from 0), ineligible servers, demands by server, counts
+        of servers (1 to 3), and rates (0 to ``max_value``).
     fractions : bool, default False
         Whether demands and capacities may be quarters.
+    guarantees : bool, default False
+        Whether to draw guarantees of users: quarters of an equal part of a server, so that they fit together.
 
     Raises
     ------
@@ -72,6 +76,8 @@ def instances(
         st.integers(1, MOST_WEIGHT) if weights else st.just(1),
         st.none() | _numbers(0, 2, True) if limits else st.none(),
         _exactly(rows, st.booleans()) if placement else st.just([False] * rows),
+        _exactly(rows, st.integers(0, max_value)) if rates else st.none(),
+        st.integers(0, 4) if guarantees else st.just(0),
     )
     return _instances(
         st.integers(*resources),
@@ -97,8 +103,9 @@ def _instances(
     capacities, counts = [row[:m] for row in capacities], draw(copies)[:rows]
     demands = [[row[:m] if any(row[:m]) else [1] + [0] * (m - 1) for row in needs[:rows]] for needs, *_ in drawn]
     weights = [w for _, w, *_ in drawn]
-    limits = [limit for *_, limit, _ in drawn]
-    banned = [places[:rows] if not all(places[:rows]) else [False] * rows for *_, places in drawn]
+    limits = [limit for _, _, limit, *_ in drawn]
+    parts = [part for *_, part in drawn]
+    banned = [places[:rows] if not all(places[:rows]) else [False] * rows for _, _, _, places, _, _ in drawn]
     given: dict[str, Any] = {
         "demands": demands if by_server and drawn else [row for row, *_ in demands],
         "capacities": capacities if rows > 1 or by_server else capacities[0],
@@ -109,8 +116,16 @@ def _instances(
         given["task_limits"] = limits
     if any(map(any, banned)):
         given["eligible"] = [[not b for b in places] for places in banned]
+    if drawn and drawn[0][4] is not None:
+        given["rates"] = [
+            speeds[:rows] if any(r for r, b in zip(speeds, places, strict=False) if not b) else [1] * rows
+            for (*_, speeds, _), places in zip(drawn, banned, strict=True)
+        ]
     if max(counts) > 1:
         given["counts"] = counts
+    if any(parts):
+        alone = Instance(**given).tasks_alone.max(axis=1)
+        given["guarantees"] = [part / 4 * tasks / len(parts) for part, tasks in zip(parts, alone.tolist(), strict=True)]
     # `builds` has Hypothesis print the call instead of the instance's repr, which shows no numbers
     made: Instance = draw(st.builds(Instance, **{name: st.just(value) for name, value in given.items()}))
     return made

@@ -130,6 +130,8 @@ class IntegerSearch:
         """Whether all tiers and conditions are piecewise linear."""
         if not all(tier.term.kind.is_concave for tier in self.tiers):
             return False
+        if any(tier.term.is_smallest and not tier.term.share._is_plain for tier in self.tiers):
+            return False  # levels are counted by tasks of single users
         forms = (self.model.form(number_of(tier)) for tier in self.tiers)
         return solvers.all_linear(c for _, _, c in self.model.rest) and all(form.is_pwl() for form in forms)
 

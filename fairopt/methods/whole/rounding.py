@@ -106,7 +106,7 @@ class WholeTasks:
         """
         if not self.can_fill:
             return
-        c = self.program.objective.share_blocks()[0].coefficients(self.instance)
+        c = self.program.objective.share_blocks()[0]._of_user.coefficients(self.instance)
         if c.ndim == 1:
             c = np.broadcast_to(c[:, None], (self.instance.n_users, self.instance.n_servers))
         per_task = c[:, self.first] / self.instance.weights[:, None]
@@ -140,17 +140,17 @@ def rounded(program: Program, tasks: Float) -> Float:
     down = np.floor(wanted + FROM_WHOLE)
     total = wanted.sum(axis=1)
     size = _sizes(whole)
-    if _all_need(program, tasks):
-        for j in np.argsort(-np.where(total > 0, size.max(axis=1), -1.0), kind="stable").tolist():
-            if total[j] > 0:
-                whole.place_anywhere(j, wanted[j])
+    low = np.ceil(program.low * (1 - SAME))
+    first = np.maximum(low, total > 0) if _all_need(program, tasks) else low
+    for j in np.argsort(-np.where(first > 0, size.max(axis=1), -1.0), kind="stable").tolist():
+        if first[j] > 0:
+            whole.place_anywhere(j, wanted[j], first[j])
     users, classes = np.nonzero(down)
     for done, (p, count) in enumerate(_interleaved(down[users, classes], wanted[users, classes], size[users, classes])):
         if done % 1000 == 0:
             tell("rounding, tasks", done)
         j, k = int(users[p]), int(classes[p])
         whole.place(j, k, count - whole.held[j, k])
-    low = np.ceil(program.low * (1 - SAME))
 
     def order(j: int, held: float) -> tuple[bool, float, int]:
         """The sort key: users below a lower bound first, then by decreasing remainder."""

@@ -139,7 +139,7 @@ def _sort_key(policy: Any, program: Program, placement: Float) -> list[float]:
     out: list[Any] = [fits]
     for tier in tiers_of(policy.objective):
         if tier.term.is_order:
-            out += np.sort(point.share(tier.term.share) / point.weights).tolist()
+            out += np.sort(point.share(tier.term.share) / point.weights_of(tier.term.share)).tolist()
         else:
             with np.errstate(all="ignore"):  # outside the domain of an objective
                 out.append(tier.value(point))

@@ -1,0 +1,76 @@
+"""Evidence of a surplus on one pool: that of the plain program above the base."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+import numpy as np
+
+from fairopt.formulation.above import Above, above
+from fairopt.formulation.program import Float, Program
+from fairopt.proofs.proposal import Evidence, Measured, Proposal, Reader
+from fairopt.tolerances import TINY
+
+Proposals = Generator[Proposal, Any, None]
+
+
+@dataclass(frozen=True)
+class AboveBase(Evidence):
+    """Evidence of the program ``above`` the base of a program. Its tasks are those above the base, until measured."""
+
+    program: Program
+    above: Above
+    found: Evidence
+
+    kind = "above a base"
+
+    @property
+    def by_level(self) -> bool:
+        return self.found.by_level
+
+    @property
+    def writes_tasks(self) -> bool:
+        return self.found.writes_tasks
+
+    def applies(self, program: Program) -> bool:
+        return self.program is program and self.found.applies(self.above)
+
+    def measured(self, program: Program, tasks: Float, bundles: Float | None) -> Measured:
+        inner = tasks if self.found.writes_tasks else self.above.part(tasks)
+        found = self.found.measured(self.above, inner, None)
+        violation, beyond = None, 0.0
+        if found.load is not None and program.given.n_servers == 1:
+            violation = max(found.violation or 0.0, float((self.above.load + found.load - 1.0).max()))
+        whole = self.above.whole(found.tasks, found.tasks)
+        if program.high.min(initial=np.inf) < np.inf:
+            beyond = float(((whole - program.high) / np.maximum(program.high, TINY)).max(initial=0.0))
+        gap, of_bounds = found.gap + self.above.rounding, max(found.block_violation, beyond)
+        return replace(found, tasks=whole, gap=gap, block_violation=of_bounds, violation=violation)
+
+    def numbers(self) -> dict[str, Any] | None:
+        found = self.found.numbers()
+        return None if found is None else {"kind": self.kind, "found": found}
+
+    @classmethod
+    def restored(cls, program: Program, held: Mapping[str, Any], read: Reader) -> Self:
+        inner = above(program)
+        if inner is None:
+            raise ValueError("evidence above a base for another program")
+        return cls(program, inner, read(inner, held["found"]))
+
+
+def lifted(program: Program, inner: Above, proposals: Proposals) -> Proposals:
+    """Proposals above the base as proposals of the program."""
+    answer: Any = None
+    while True:
+        try:
+            proposal = proposals.send(answer)
+        except StopIteration:
+            return
+        if proposal.evidence is not None and proposal.tasks is not None:
+            evidence = AboveBase(program, inner, proposal.evidence)
+            tasks = proposal.tasks if evidence.writes_tasks else inner.whole(proposal.tasks)
+            proposal = replace(proposal, tasks=tasks, evidence=evidence)
+        answer = yield proposal

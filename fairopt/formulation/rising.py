@@ -1,0 +1,196 @@
+"""Users and teams that cannot rise above the base of a surplus, which leave the objective.
+
+On one pool under bounds on tasks these are the users at their limits, and those who need a resource that the lower
+bounds fill. Otherwise linear programs over all placements find those who rise, and prices prove that the others do not.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairopt.blocks.constraints import ManyRows
+from fairopt.blocks.numbers import Numbers
+from fairopt.blocks.objectives import Objective, Total
+from fairopt.blocks.rows import Rows
+from fairopt.blocks.shares import Share, best_server
+from fairopt.blocks.teams import OfTeam, Rising, Surplus, with_shares
+from fairopt.runtime.lazy import optimize, sp
+from fairopt.tolerances import NOISE, TERM_ROUNDING
+
+if TYPE_CHECKING:
+    from fairopt.formulation.program import Program
+
+Float = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+
+CHUNK = 16_384  # users
+RISES = 1e-8  # of what a number could be alone: a linear program found a rise
+TIGHT = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
+
+
+def of_those_who_rise(program: Program) -> Objective:
+    """The objective of those who can rise above their base; if nobody can, the total of shares that nobody changes."""
+    objective, changed = program.objective, dict[Share, Share]()
+    for term in objective.terms():
+        share = term.share
+        if not isinstance(share, Surplus) or isinstance(share, Rising) or not term.kind.levels_users:
+            continue
+        rises = who_rises(program, share)
+        if rises.all():
+            continue
+        if not rises.any():
+            return Total(share.share)
+        names: tuple[str, ...] | bytes
+        if isinstance(share.share, OfTeam):
+            names = tuple(name for name, some in zip(share._names(program.instance), rises, strict=True) if not some)
+        else:
+            out = np.zeros(program.given.n_users, dtype=bool)
+            out[program.active] = ~rises
+            names = out.tobytes()
+        changed[share] = Rising(share.share, share.base, names)
+    if not changed:
+        return objective
+    found: Objective = with_shares(objective, lambda share: changed.get(share, share))
+    return found
+
+
+def least_load(program: Program) -> Float:
+    """The fraction of each resource of one pool that lower bounds use, shape (n_resources,)."""
+    demands, low = program.instance.per_server_demands[:, 0], program.low
+    load = np.zeros(program.instance.n_resources)
+    for start in range(0, len(low) if low.any() else 0, CHUNK):
+        load += low[start : start + CHUNK] @ demands[start : start + CHUNK]
+    whole = program.whole_capacities[0]
+    return np.divide(load, whole, out=np.zeros(len(load)), where=whole > 0)
+
+
+def users_with_room(program: Program) -> Mask:
+    """Which users of one pool can rise above their lower bounds."""
+    room: Mask = np.broadcast_to(True, program.low.shape)
+    if program.high.min(initial=np.inf) < np.inf:
+        room = program.high > program.low * (1 + NOISE)
+    full = program.least_load >= program.usable * (1 - NOISE)
+    if full.any():
+        room = room & ~(program.instance.per_server_demands[:, 0, full] > 0).any(axis=1)
+    return room
+
+
+def who_rises(program: Program, share: Surplus) -> Mask:
+    """Which users or teams of a surplus can rise above their base, shape (n_numbers,)."""
+    of_pool = program.single and not program.rest
+    if of_pool and share.share._is_plain:
+        return program.room if program.room.all() else program.room | (program.low > share.tasks(program.instance))
+    numbers = share._numbers(program.instance)
+    c = best_server(numbers.per_task, program.instance)
+    if of_pool:
+        able = numbers.sums((program.room & (c > 0)).astype(float)) > 0
+        return able | (numbers.above(c * program.low) > 0)
+    if not program.rest and numbers.of_user is None and _all_fit(program):
+        return np.ones(len(numbers), dtype=bool)
+    return _by_programs(program, numbers, c)
+
+
+def _all_fit(program: Program) -> bool:
+    """Whether the lower bounds, spread in proportion to tasks alone, leave room for every user everywhere."""
+    alone = program.instance.tasks_alone
+    part = program.low / np.maximum(alone.sum(axis=1), program.low)
+    load = program.rows.load(program.pairs.of(alone * part[:, None]))
+    needed = np.zeros(len(load), dtype=bool)
+    needed[program.capacity_rows] = True
+    return bool(
+        (program.high > program.low * (1 + NOISE)).all() and (load < program.usable_rows * (1 - NOISE))[needed].all()
+    )
+
+
+def _by_programs(program: Program, numbers: Numbers, c: Float) -> Mask:
+    """Those whom linear programs can raise, and those who are not proved to stay."""
+    with np.errstate(invalid="ignore"):
+        alone = numbers.sums(np.where(c > 0, c * program.most, 0.0))
+    unit = np.where((alone > 0) & np.isfinite(alone), alone, 1.0)
+    linear = _Linear(program, numbers, unit)
+    left = np.ones(len(numbers), dtype=bool)
+    while left.any():
+        found = linear.raised(left)
+        if found is None:
+            break
+        rises, prices = found
+        if not (rises & left).any():
+            if linear.most(left, prices) <= NOISE:
+                return ~left
+            break
+        left &= ~rises
+    return np.ones(len(numbers), dtype=bool)
+
+
+class _Linear:
+    """Linear programs over all placements: the largest sum of the rises of some numbers, each at most 1."""
+
+    def __init__(self, program: Program, numbers: Numbers, unit: Float) -> None:
+        pairs = program.pairs
+        self.program, self.numbers, self.unit = program, numbers, unit
+        self.per_task = pairs.of(numbers.per_task) / unit[numbers.of_pairs(pairs)]
+        self.base = np.zeros(len(numbers)) if numbers.base is None else numbers.base / unit
+        self.scale = np.where(program.most > 0, program.most, 1.0)[pairs.user]
+        known = [program.rows_of(block) or () for block in program.rest if not isinstance(block, ManyRows)]
+        self.further: list[Rows] = [one.rows for some in known for one in some]
+
+    def raised(self, some: Mask) -> tuple[Mask, Float] | None:
+        """Which numbers the largest sum raises, and the prices of capacities and of further rows; None if unsolved."""
+        program, pairs, n = self.program, self.program.pairs, len(self.numbers)
+        totals = sp.csr_array(pairs.totals @ sp.diags_array(self.scale / self.scale[pairs.first][pairs.user]))
+        least, most = program.low / self.scale[pairs.first], program.high / self.scale[pairs.first]
+        of_x = sp.diags_array(self.scale)
+        rows = [(sp.csr_array(pairs.loads) @ of_x, program.usable_rows)]
+        rows += [(one.per_task @ of_x, one.right) for one in self.further]
+        floors, limits = np.flatnonzero(least > 0), np.flatnonzero(np.isfinite(most))
+        rows += [(-totals[floors], -least[floors]), (totals[limits], most[limits])]
+        right = np.concatenate([*(b for _, b in rows), -self.base])
+        of_rise = pairs.by_number(self.per_task * self.scale, self.numbers)
+        above = sp.hstack([sp.vstack([a for a, _ in rows]), sp.csr_array((len(right) - n, n))])
+        matrix = sp.vstack([above, sp.hstack([-of_rise, sp.eye_array(n)])]).tocsr()
+        size = abs(matrix).max(axis=1).toarray().ravel()
+        size = np.where(size > 0, size, 1.0)
+        equal = np.zeros(len(right), dtype=bool)
+        start = len(program.usable_rows)
+        for one in self.further:
+            equal[start : start + len(one)] = one.equal
+            start += len(one)
+        scaled, right = sp.diags_array(1.0 / size) @ matrix, right / size
+        found: Any = optimize.linprog(  # type: ignore[call-overload]
+            -np.concatenate([np.zeros(len(pairs)), some.astype(float)]),
+            A_ub=scaled[~equal],
+            b_ub=right[~equal],
+            A_eq=scaled[equal] if equal.any() else None,
+            b_eq=right[equal] if equal.any() else None,
+            bounds=[(0, None)] * len(pairs) + [(-1, 1)] * n,
+            method="highs",
+            options=TIGHT,
+        )
+        if found.x is None:
+            return None
+        prices = np.zeros(len(right))
+        prices[~equal] = -found.ineqlin.marginals
+        if equal.any():
+            prices[equal] = -found.eqlin.marginals
+        return found.x[len(pairs) :] > RISES, (prices / size)[:start]
+
+    def most(self, some: Mask, prices: Float) -> float:
+        """A bound on the sum of the rises of some numbers, at any prices of capacities and of further rows."""
+        program, pairs = self.program, self.program.pairs
+        of_rows, rest = np.maximum(prices[: len(program.usable_rows)], 0.0), prices[len(program.usable_rows) :]
+        gain = np.where(some[self.numbers.of_pairs(pairs)], self.per_task, 0.0)
+        cost, parts = program.rows.cost(of_rows), [float(of_rows @ program.usable_rows)]
+        size = gain + cost
+        for one in self.further:
+            of_row, rest = one.valid(rest[: len(one)]), rest[len(one) :]
+            charged = one.per_task.T @ of_row
+            cost, size = cost + charged, size + np.abs(charged)
+            parts.append(float(of_row @ one.right))
+        best = -pairs.min(-(gain - cost + TERM_ROUNDING * size))
+        most = np.where(best > 0, program.most, program.low) * best
+        parts += [float(most.sum()), -float(self.base[some].sum())]
+        sizes = [abs(part) for part in parts] + [float(np.abs(most).sum())]
+        return float(sum(parts) + TERM_ROUNDING * sum(sizes))

@@ -1,0 +1,112 @@
+"""Guarantees: kept by every policy, refused by what cannot keep them."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+
+import fairopt as fo
+from fairopt.errors import Infeasible, OutOfDomain
+from fairopt.testing import instances
+
+POOL = fo.Instance([[1, 2], [2, 1], [1, 1]], [10, 10], guarantees=[2.5, 0, 1])
+SERVERS = fo.Instance([[1, 2], [2, 1], [1, 1]], [[5, 6], [5, 4]], guarantees=[1.5, 0, 1])
+POLICIES = [
+    fo.DRF(),
+    fo.NashWelfare(),
+    fo.FDS(alpha=2),
+    fo.FDS(beta=2, lam=-2),
+    fo.MostTasks(),
+    fo.Policy(fo.OrderedWeighted((3, 1))),
+    fo.Policy(fo.MaxMin().then(fo.Total(fo.Tasks()))),
+    fo.Policy(fo.Leximin(), [fo.EnvyFree()]),
+]
+MECHANISMS = [
+    fo.PSDSF(),
+    fo.DynamicDRF(),
+    fo.SequentialMinMax(),
+    fo.NaivePerServer(fo.DRF()),
+    fo.BottleneckFairness(),
+]
+
+
+def kept(instance, tasks, tol=1e-7):
+    return (tasks >= np.minimum(instance.guarantees, instance.task_limits) * (1 - tol)).all()
+
+
+@settings(max_examples=25)
+@given(instances(n_users=(1, 4), n_servers=(1, 3), limits=True, placement=True, counts=True, guarantees=True))
+def test_policies_keep_guarantees_cut_at_task_limits(instance):
+    for policy in (fo.DRF(), fo.NashWelfare(), fo.MostTasks(), fo.NashBargaining()):
+        answer = policy.allocate(instance)
+        assert answer.certificate.ok and kept(instance, answer.tasks)
+
+
+@pytest.mark.parametrize("policy", POLICIES, ids=str)
+def test_every_kind_of_objective_keeps_guarantees(policy):
+    for instance in (POOL, SERVERS):
+        assert kept(instance, policy.allocate(instance).tasks)
+
+
+@pytest.mark.parametrize("integral", [True, "rounded"])
+def test_whole_tasks_keep_guarantees(integral):
+    for instance in (POOL, SERVERS):
+        for policy in (fo.DRF(), fo.MostTasks(), fo.NashBargaining()):
+            tasks = policy.allocate(instance, integral=integral).tasks
+            assert kept(instance, tasks) and (tasks == np.round(tasks)).all()
+
+
+@pytest.mark.parametrize("policy", [fo.DRF(), fo.NashWelfare(), fo.MostTasks(), fo.NashBargaining()], ids=str)
+def test_problems_and_prepared_policies_keep_guarantees(policy):
+    for instance in (POOL, SERVERS):
+        problem = policy.problem(instance)
+        problem.solve(solver="CLARABEL")
+        assert kept(instance, policy.certify(problem, instance).tasks, 1e-6)
+    assert kept(POOL, policy.prepare(POOL).allocate(weights=[1, 2, 3]).tasks)
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS, ids=str)
+def test_mechanisms_refuse_guarantees(mechanism):
+    with pytest.raises(OutOfDomain, match="does not keep guarantees"):
+        mechanism.allocate(POOL)
+
+
+def test_derivatives_are_refused():
+    with pytest.raises(OutOfDomain, match="has guarantees, under which derivatives are not known"):
+        fo.sensitivity(fo.NashWelfare().allocate(POOL))
+
+
+def test_best_lie_is_found_under_the_guarantees():
+    alone = fo.Instance([[1], [1]], [10], guarantees=[9, 0])
+    assert fo.properties.best_misreport(fo.DRF(), alone, "user2", budget=20) is None
+
+
+def test_floors_of_teams_are_kept():
+    cluster = fo.Instance(
+        [[4, 8], [2, 0], [8, 4]],
+        [200, 96],
+        resources=["cpu", "gpu"],
+        teams={"team": ["vision", "vision", "nlp"]},
+        guarantees={"vision": {"gpu": 70, "cpu": 60}},
+    )
+    for policy in (fo.DRF(), fo.MostTasks(), fo.NashWelfare()):
+        held = policy.allocate(cluster).tasks[:2] @ cluster.demands[:2]
+        assert (held >= np.array([35, 70]) * (1 - 1e-7)).all()  # 70 GPUs come with 35 CPUs, and 60 fit with CPU pods
+
+
+def test_guarantees_that_do_not_fit_are_infeasible_by_so_much():
+    with pytest.raises(Infeasible, match="takes 9 cpu of 8, 1 more than there is and 12 gpu of 8, 4 more"):
+        fo.DRF().allocate(fo.Instance([[1, 2], [1, 1]], [8, 8], guarantees=[3, 6], resources=["cpu", "gpu"]))
+    apart = fo.Instance([[1], [1]], [[8], [7]], eligible=[[1, 0], [1, 0]], guarantees=[5, 5], resources=["cpu"])
+    with pytest.raises(Infeasible, match=r"cannot be kept, only 0.8 times as much: there is too little cpu where"):
+        fo.NashWelfare().allocate(apart)
+    teams = fo.Instance(
+        [[1, 2], [1, 1]], [8, 8], resources=["cpu", "gpu"], teams={"team": ["a", "b"]}, guarantees={"a": {"gpu": 8}}
+    ).replace(guarantees={"a": {"gpu": 8}, "b": {"cpu": 4}})
+    with pytest.raises(Infeasible, match=r"guarantees of teams cannot be kept, only 0.6667 times as much.* gpu"):
+        fo.NashWelfare().allocate(teams)
+
+
+def test_conflict_of_a_guarantee_with_a_constraint_names_both():
+    both = fo.Instance([[1], [1]], [10], guarantees=[5, 2])
+    with pytest.raises(Infeasible, match="MinTasks.*guarantees of users.* cannot hold together"):
+        fo.Policy(fo.AlphaFair(1), [fo.MinTasks({"user1": 9})]).allocate(both)

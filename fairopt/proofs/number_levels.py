@@ -15,13 +15,14 @@ relative to what the numbers of the level pay. A number that is zero is judged i
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
 from fairopt.formulation.program import Float, Indices, Program
+from fairopt.formulation.rows import BlockRows
 from fairopt.proofs.bound import rounded_up_sum
 from fairopt.proofs.lagrangian import Multipliers
 from fairopt.proofs.levels import SLICE
@@ -47,6 +48,14 @@ class NumberDual:
 def n_further(program: Program) -> int:
     """How many further rows a program has."""
     return sum(len(one.rows) for one in program.rows.further)
+
+
+def further_multipliers(program: Program, dual: NumberDual) -> Iterator[tuple[BlockRows, Float]]:
+    """The multipliers of a program's further rows, constraint by constraint."""
+    at = 0
+    for one in program.rows.further:
+        yield one, one.rows.valid(dual.further[at : at + len(one.rows)])
+        at += len(one.rows)
 
 
 class NumberBounds:
@@ -75,10 +84,9 @@ class NumberBounds:
 
     def charges(self, dual: NumberDual) -> Multipliers:
         """A level's multipliers of capacities and further rows."""
-        charged, at = Multipliers(np.maximum(dual.prices, 0.0), np.zeros(len(self.pairs))), 0
-        for one in self.program.rows.further:
-            charged.charge_rows(one.rows, dual.further[at : at + len(one.rows)])
-            at += len(one.rows)
+        charged = Multipliers(np.maximum(dual.prices, 0.0), np.zeros(len(self.pairs)))
+        for one, values in further_multipliers(self.program, dual):
+            charged.charge_rows(one.rows, values)
         return charged
 
     def reduced_costs(self, dual: NumberDual, charged: Multipliers | None = None) -> Float:

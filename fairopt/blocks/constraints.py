@@ -310,8 +310,8 @@ class MinShare(_ShareBound):
             j = int(never[0])
             kind = "user" if self.share._numbers(instance).of_user is None else "team"
             raise Infeasible(
-                f"`{self}` requires {least[j]:.4g} for {kind} {self.share._names(instance)[j]!r}, whose {self.share} is "
-                f"always zero: {self.share.why_zero(instance, j)}",
+                f"`{self}` requires {least[j]:.4g} for {kind} {self.share._names(instance)[j]!r}, whose {self.share} "
+                f"is always zero: {self.share.why_zero(instance, j)}",
                 (f"`{self}`",),
             )
 

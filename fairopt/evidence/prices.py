@@ -12,8 +12,9 @@ from fairopt.blocks.efficiency import TotalIs
 from fairopt.blocks.form import Form
 from fairopt.formulation.program import Float, Program
 from fairopt.proofs import conditions, servers, users
+from fairopt.proofs.dual_bound import LagrangianBound, lagrangian_bound
 from fairopt.proofs.entries import Imposed, price_entry
-from fairopt.proofs.lagrangian import Lagrangian, LagrangianBound, Multipliers, lagrangian_bound
+from fairopt.proofs.lagrangian import Lagrangian, Multipliers
 from fairopt.proofs.plane import LineLagrangian, Optimum, fixed_sum
 from fairopt.proofs.proposal import Evidence, Measured, Reader, as_list, as_numbers
 from fairopt.proofs.servers import LevelUnits, RowUnits, best_max_min_bound, units_of

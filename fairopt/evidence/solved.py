@@ -23,8 +23,9 @@ from fairopt.formulation.rows import BlockRows
 from fairopt.proofs import conditions
 from fairopt.proofs.conditions import dual_values
 from fairopt.proofs.conic import conic_excess
+from fairopt.proofs.dual_bound import LagrangianBound, lagrangian_at, lagrangian_bound
 from fairopt.proofs.entries import Imposed, price_entry
-from fairopt.proofs.lagrangian import Lagrangian, LagrangianBound, Multipliers, lagrangian_at, lagrangian_bound
+from fairopt.proofs.lagrangian import Lagrangian, Multipliers
 from fairopt.proofs.plane import LEAST, LineLagrangian, Optimum, log_mean
 from fairopt.proofs.proposal import Measured, Reader, as_numbers
 from fairopt.runtime.lazy import cp

@@ -12,7 +12,7 @@ The files:
 * `envy`: bottlenecks under envy-freeness.
 * `servers`: the dual bound on several servers.
 * `levels`: leximin on several servers and under further constraints.
-* `lagrangian`, `conic`: the bounds of cone programs.
+* `lagrangian`, `numbers`, `conic`: the bounds of cone programs; of teams and above a base. `dual_bound`: their gaps.
 * `plane`: the (beta, lambda) plane, by lines along the sum of shares.
 * `read`: answers of CVXPY problems that the user solved (`Policy.certify`).
 * `batch`: answers of many instances at once. `psdsf`: PS-DSF. `maximal`: whole tasks placed one by one.

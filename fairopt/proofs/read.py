@@ -27,8 +27,9 @@ from fairopt.formulation.whole import number_of
 from fairopt.instance import Instance
 from fairopt.proofs import conditions, gate
 from fairopt.proofs.conic import MATRICES, conic_excess, has_matrices
+from fairopt.proofs.dual_bound import lagrangian_bound
 from fairopt.proofs.gate import Answer
-from fairopt.proofs.lagrangian import Multipliers, lagrangian_bound
+from fairopt.proofs.lagrangian import Multipliers
 from fairopt.runtime.lazy import cp
 from fairopt.tolerances import GAP_TOLERANCE, TERM_ROUNDING
 

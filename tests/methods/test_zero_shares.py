@@ -18,7 +18,8 @@ from scipy.optimize import linprog
 import fairopt as fo
 from fairopt.blocks.shares import PART, nobody_has
 from fairopt.formulation.program import Program
-from fairopt.proofs.lagrangian import Multipliers, lagrangian_bound
+from fairopt.proofs.dual_bound import lagrangian_bound
+from fairopt.proofs.lagrangian import Multipliers
 
 CLOSE = 2e-6  # of a value: twice the tolerated gap
 SHARE = fo.ResourceShare(2)

@@ -21,7 +21,7 @@ from fairopt.blocks.model import Point
 from fairopt.blocks.rows import Rows
 from fairopt.formulation.pool_users import Pool
 from fairopt.formulation.program import ConeModel, Program
-from fairopt.proofs import conditions, lagrangian
+from fairopt.proofs import conditions, dual_bound, lagrangian
 from fairopt.proofs.conic import conic_bound, least_squares
 from fairopt.proofs.pool import bottlenecks
 
@@ -94,7 +94,7 @@ def test_no_feasible_point_beats_the_bound_at_any_prices(
         majorant = objective.majorant(Point(program.instance, program.pairs.table(at)))
         multipliers = lagrangian.Multipliers(prices, np.zeros(len(program.pairs)))
         for natural in (True, False):
-            top = lagrangian.lagrangian_bound(program, majorant, objective, multipliers, at, natural=natural).value
+            top = dual_bound.lagrangian_bound(program, majorant, objective, multipliers, at, natural=natural).value
             for x in points:
                 own = majorant.value(Point(program.instance, program.pairs.table(x)))
                 assert not own > top + 1e-9 * max(abs(top), abs(own), 1e-3)
@@ -143,7 +143,7 @@ def test_a_worse_point_has_a_gap_as_large_as_what_it_gives_up(objective: fo.Obje
         tasks = part * a.tasks
         majorant = objective.majorant(Point(program.instance, tasks[:, None]))
         multipliers = lagrangian.Multipliers(prices / majorant.unit, np.zeros(len(tasks)))
-        gap = lagrangian.lagrangian_bound(program, majorant, objective, multipliers, tasks).gap
+        gap = dual_bound.lagrangian_bound(program, majorant, objective, multipliers, tasks).gap
         # every objective here falls by 1 - part, or by its logarithm
         assert gap >= (1 - part) * (1 - 1e-3)
 
@@ -158,7 +158,7 @@ def test_a_bound_that_is_no_number_proves_nothing(objective: fo.Objective, value
         majorant = objective.majorant(Point(instance, tasks[:, None]))
         multipliers = lagrangian.Multipliers(np.full(3, value), np.zeros(2))
         for natural in (True, False):
-            found = lagrangian.lagrangian_bound(program, majorant, objective, multipliers, tasks, natural=natural)
+            found = dual_bound.lagrangian_bound(program, majorant, objective, multipliers, tasks, natural=natural)
             assert not found.gap <= 1e-6
 
 

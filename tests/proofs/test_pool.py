@@ -17,7 +17,7 @@ from fairopt.formulation import pool_users
 from fairopt.formulation.pool_users import Pool
 from fairopt.formulation.program import Program
 from fairopt.methods.pool.alpha_fair import AlphaFairPool, find_prices
-from fairopt.proofs import lagrangian
+from fairopt.proofs import dual_bound, lagrangian
 from fairopt.proofs.pool import (
     AlphaFairSums,
     Bottlenecks,
@@ -60,7 +60,7 @@ class Solved:
         found, gap = self.worth(tasks, log_prices)
         return within_tolerance(gap, found.feasible.violation, found.feasible.below_bound)
 
-    def lagrangian(self, log_prices: np.ndarray) -> lagrangian.LagrangianBound:
+    def lagrangian(self, log_prices: np.ndarray) -> dual_bound.LagrangianBound:
         """The bound that the cone method would prove at the same prices, which it wants in the majorant's units."""
         objective = self.program.objective
         point = Point(self.program.instance, self.program.pairs.table(self.tasks))
@@ -69,7 +69,7 @@ class Solved:
         unit = np.log(total) + (1 - self.alpha) * (np.log(level) - np.log(self.level))
         multipliers = lagrangian.Multipliers(np.exp(log_prices - unit), np.zeros(len(self.program.pairs)))
         with np.errstate(all="ignore"):
-            return lagrangian.lagrangian_bound(self.program, majorant, objective, multipliers, self.tasks, refine=False)
+            return dual_bound.lagrangian_bound(self.program, majorant, objective, multipliers, self.tasks, refine=False)
 
 
 def solved(data: st.DataObject, alpha: float, floors: bool = False) -> Solved:

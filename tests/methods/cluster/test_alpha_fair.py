@@ -21,7 +21,7 @@ from fairopt.methods.cluster.interior_point import Interior
 from fairopt.methods.cluster.utilities import Powers
 from fairopt.methods.dispatch import best
 from fairopt.methods.settings import Settings
-from fairopt.proofs import lagrangian
+from fairopt.proofs import dual_bound, lagrangian
 from fairopt.proofs.gate import Answer
 from fairopt.proofs.servers import LevelUnits
 from fairopt.runtime.clock import Clock
@@ -75,7 +75,7 @@ def agree(instance: fo.Instance, objective: fo.Objective) -> None:
     majorant = objective.majorant(Point(program.instance, program.pairs.table(answer.tasks)))  # servers merged
     assert majorant is not None
     multipliers = lagrangian.Multipliers(answer.prices / majorant.unit, np.zeros(len(program.pairs)))
-    bound = lagrangian.lagrangian_bound(
+    bound = dual_bound.lagrangian_bound(
         program, majorant, objective, multipliers, answer.tasks, natural=objective.majorant_is_natural
     )
     assert bound.gap <= 1e-6

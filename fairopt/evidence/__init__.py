@@ -6,6 +6,7 @@
 * `levels`: a dual solution for each level of leximin.
 * `solved`: dual values of a cone program. `bundles`: the same over bundles, and divisions.
 * `tangents`: lines along the sum of shares, for the (beta, lambda) plane.
-* `alike`: that of a program of kinds of users. `above`: that of a surplus on one pool, from the plain program above the base.
+* `above`: that of a surplus on one pool, from the plain program above the base.
+* `alike`: that of a program with one user for each kind.
 * `fewer_rows`: evidence of a program with fewer constraints. `written`: cone programs rebuilt from blocks.
 """

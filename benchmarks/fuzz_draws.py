@@ -417,6 +417,7 @@ def a_share(rng: Rng, n: int, m: int) -> fo.Share:
         fo.PNormShare(one_of(rng, 0, 0.5, 1, 2, 3, 8)),
         fo.PNormShare(1),
         fo.StandAloneShare(),
+        fo.ThroughputShare(),
         fo.ResourceShare(int(rng.integers(m))),
     )
 

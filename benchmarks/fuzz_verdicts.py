@@ -51,6 +51,8 @@ def worth(share: fo.Share, given: dict[str, Any], cluster: Cluster) -> Worth:
         return cluster.tasks()
     if name == "StandAloneShare":
         return cluster.alone()
+    if name == "ThroughputShare":
+        return cluster.throughput()
     if name in ("Held", "Sliced"):
         return [[Fraction(v) for v in row] for row in share.table]
     if name == "ByPosition":

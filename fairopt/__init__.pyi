@@ -31,6 +31,7 @@ from fairopt.blocks.shares import ResourceShare as ResourceShare
 from fairopt.blocks.shares import Share as Share
 from fairopt.blocks.shares import StandAloneShare as StandAloneShare
 from fairopt.blocks.shares import Tasks as Tasks
+from fairopt.blocks.shares import ThroughputShare as ThroughputShare
 from fairopt.blocks.teams import OfTeam as OfTeam
 from fairopt.blocks.teams import Surplus as Surplus
 from fairopt.certificate import Certificate as Certificate
@@ -51,6 +52,7 @@ from fairopt.policies.dominant import DRF as DRF
 from fairopt.policies.dominant import KDF as KDF
 from fairopt.policies.dominant import TSF as TSF
 from fairopt.policies.dynamic import DynamicDRF as DynamicDRF
+from fairopt.policies.hierarchical import HDRF as HDRF
 from fairopt.policies.per_server import NaivePerServer as NaivePerServer
 from fairopt.policies.psdsf import PSDSF as PSDSF
 from fairopt.policies.sequential import SequentialMinMax as SequentialMinMax

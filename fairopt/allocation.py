@@ -336,15 +336,18 @@ class Allocation:
         }
 
     def to_frame(self, by: str = "user") -> pd.DataFrame:
-        """A pandas frame with one row per user, per server, or per user and server.
+        """A pandas frame with one row per user, per team, per server, or per user and server.
 
         Parameters
         ----------
-        by : {"user", "server", "placement"}, default "user"
+        by : {"user", "server", "placement"} or a label of users, default "user"
             The rows, with these columns:
 
-            * ``user``: ``weight``, ``task limit``, ``tasks``, ``share`` (the objective's first), ``dominant share``,
-              the units held of each resource, and ``share of <resource>``, the fraction of its total capacity;
+            * ``user``: labels such as ``team``, ``weight``, ``task limit``, ``guarantee`` (if any), ``tasks``,
+              ``share`` (the objective's first), ``dominant share``, the units held of each resource, and
+              ``share of <resource>``, the fraction of its total capacity;
+            * a label, such as ``team``: ``users`` (the number of members), ``weight``, ``dominant share`` of what they
+              hold together, the units held and ``share of <resource>``;
             * ``server``: ``type`` (if the instance has types), ``servers`` (the count), ``tasks``, the units held,
               ``capacity of <resource>``, ``used <resource>`` (the fraction held), ``price of <resource>`` if known, and
               ``price of <resource>, one less`` if `prices_left` differ;
@@ -380,7 +383,8 @@ class Allocation:
         Parameters
         ----------
         kind : str, default "shares"
-            ``shares`` of each resource by user (as in Figs. 2 and 7 of Jiang and Wu 2021); sorted ``dominant`` shares;
+            ``shares`` of each resource by user (as in Figs. 2 and 7 of Jiang and Wu 2021); sorted ``dominant`` shares
+            (both by team if a team has several users);
             ``utilisation`` or ``prices`` by class of servers; the ``envy`` matrix; ``demands`` in the plane of two
             resources; the ``region`` of tasks that two users can run (as in Fig. 2 of Joe-Wong et al. 2013); tasks and
             utilisation by ``types`` of server.

@@ -68,6 +68,7 @@ def read(
     pods: str | None = None,
     capacity_scale: float | None = None,
     backlog: bool | None = None,
+    labels: Sequence[str] | None = None,
     time_limit: float | None = None,
 ) -> Instance:
     """Read an instance from a file or a folder of any supported kind.
@@ -77,13 +78,16 @@ def read(
     path : path-like
         One of
 
-        * a folder with ``users.csv`` (columns ``user``, optionally ``weight``, ``task_limit`` and ``servers``, the
-          names of servers joined by ``|``; every other column is a resource, in units per task) and ``servers.csv``
+        * a folder with ``users.csv`` (columns ``user``, optionally ``weight``, ``task_limit``, ``guarantee`` in tasks,
+          ``team``, and ``servers``, the names of servers joined by ``|``; a column ``org [team]`` is the label ``org``
+          of users, and every other column is a resource, in units per task) and ``servers.csv``
           (``server``, optionally ``count`` and ``type``; every other column is a resource, in units on each server).
           A column ``memory [GiB]`` is the resource ``memory`` in GiB, in both tables; any other header, as
           ``memory (GiB)``, is the name of a resource without a unit. Nothing is converted. Where demands differ by
           server, they are in a third table ``demands.csv`` (``user``, ``server`` and the resources) with a line for
-          each server that a user may run on, and ``users.csv`` has no resources,
+          each server that a user may run on, and ``users.csv`` has no resources. It may have a column ``rate``; with
+          ``user``, ``server`` and ``rate`` alone it holds rates. Weights and guarantees of teams are in a table
+          ``teams.csv`` (``team``, optionally ``weight``; every other column is a resource, in guaranteed units),
         * a folder with the same tables as Parquet files, see `Instance.from_frames`,
         * a file that ends in ``.json``, see `fairopt.datasets.schema`, or in ``.yaml`` or ``.yml``, with the same keys,
         * a folder with ``nodes.json`` and ``pods.json``, see `fairopt.datasets.kubernetes`,
@@ -97,6 +101,8 @@ def read(
         For ClusterData 2019, in microseconds, as in `clusterdata2019`.
     pods, capacity_scale, backlog : optional
         For the openb trace, as in `openb`.
+    labels : sequence of str, optional
+        For tables: columns of users that are labels, outermost first, such as ``["org", "team"]``.
     time_limit : float, optional
         Seconds. Checked after each chunk, row or object; a single call of a library (pydantic, say) is not interrupted.
 
@@ -131,7 +137,16 @@ def read(
         _in_time(time_limit, path),
     ):
         return _instance_of(
-            read_path(path, users=users, tasks=tasks, at=at, pods=pods, capacity_scale=capacity_scale, backlog=backlog)
+            read_path(
+                path,
+                users=users,
+                tasks=tasks,
+                at=at,
+                pods=pods,
+                capacity_scale=capacity_scale,
+                backlog=backlog,
+                labels=labels,
+            )
         )
 
 
@@ -209,9 +224,10 @@ def kubernetes(
     -------
     Instance
         cpu in cores; memory, ephemeral storage and huge pages in GiB; extended resources such as ``nvidia.com/gpu`` in
-        pieces. Owners have equal weights. An owner with one kind of pods is one user with its name; one with several
-        is users ``ml #1``, ``ml #2``, ... from the largest total request down, which split the owner's weight in
-        proportion to their total requests. A user's task limit is its number of pods. ``server_types`` are the labels
+        pieces. Owners are teams (the label ``team`` of their users) of equal weight. Each kind of pods of an owner is a
+        user, named for what it is: ``ml/8 gpu`` for what it needs beside cpu and memory, else ``web/4 cpu``; without
+        the number where requests differ; and as ``ml/8 gpu@accelerator=large`` where a node selector or affinity bars
+        servers that have what it needs. A user's task limit is its number of pods. ``server_types`` are the labels
         ``node.kubernetes.io/instance-type``, if all servers have one.
 
     Raises
@@ -255,9 +271,9 @@ def kubernetes(
     ... ]}
     >>> cluster = fo.datasets.kubernetes(nodes, pods)
     >>> cluster
-    Instance(2 users x 2 resources on 2 servers, task limits)
+    Instance(2 users x 2 resources on 2 servers, task limits, 2 teams)
     >>> cluster.users, cluster.resource_titles, cluster.demands.tolist()
-    (('batch', 'web'), ('cpu (core)', 'memory (GiB)'), [[0.5, 4.0], [0.5, 1.0]])
+    (('batch/0.5 cpu', 'web/0.5 cpu'), ('cpu (core)', 'memory (GiB)'), [[0.5, 4.0], [0.5, 1.0]])
     """
     from fairopt.io.kubernetes import read_kubernetes
 
@@ -272,6 +288,7 @@ def slurm(
     tasks: str = "mean",
     merge: bool = True,
     *,
+    associations: Document | None = None,
     time_limit: float | None = None,
 ) -> Instance:
     """A Slurm cluster as an instance: accounts share its servers by the requests of their jobs.
@@ -287,6 +304,8 @@ def slurm(
         As in `kubernetes`, of jobs instead of pods.
     merge : bool, default True
         Identical servers become one row with a count.
+    associations : path-like or dict, optional
+        Output of ``sacctmgr show associations --json``: the tree of accounts, for ``users="account"``.
     time_limit : float, optional
         As in `read`.
 
@@ -294,7 +313,10 @@ def slurm(
     -------
     Instance
         Resources ``cpu`` (a core or a thread, as Slurm counts them), ``memory`` (GiB) and generic resources, if some
-        job requests them. Owners have equal weights, split among their users.
+        job requests them. Owners are teams, as in `kubernetes`. With ``associations`` the accounts above are the labels
+        ``parent1`` (the nearest), ``parent2``, ..., and fairshares are the weights of accounts. An account has the same
+        label everywhere: those right below the root have the last one, and accounts of shorter branches have no
+        ``parent1``.
 
     Raises
     ------
@@ -320,16 +342,19 @@ def slurm(
     those that wait for a time, a licence or another job count. Jobs that request all the memory of a server count
     without memory. As in Slurm, ``gpu:4090`` requests 4090 GPUs of any type, and ``gpu:4090:1`` one of type ``4090``.
 
-    *GPUs* are the resource ``gpu``, of all types; a request without a type takes any. A type that jobs request, if
-    there are others, is also a resource of its own, as ``gpu:a100``, and such jobs need both. The same holds for other
-    generic resources.
+    *GPUs* are the resource ``gpu``, of all types. A type is a matter of placement: a request for one may run on servers
+    that have it, a request without a type on all. If a server has several types, a type that jobs request is also a
+    resource of its own, as ``gpu:a100``, and such jobs need both. The same holds for other generic resources.
+
+    *Accounts* with a fairshare of 0, or below one, are left out. Jobs of an account that has accounts below it are
+    members of it beside these accounts, and in no ``team``.
 
     *Placement* follows from partitions, constraints (``&``, ``|`` and parentheses, from left to right), excluded
     servers, and required servers if they are at least as many as the job takes. Not modelled are counts in constraints,
     reservations, licences, limits of accounts, priorities, topology, exclusive servers, memory by GPU, and that
     ``shard`` and ``mps`` are pieces of GPUs.
 
-    Source: Slurm's REST API, slurm.schedmd.com/rest_api.html, and the manuals of scontrol, squeue and sbatch.
+    Source: Slurm's REST API, slurm.schedmd.com/rest_api.html, and the manuals of scontrol, squeue, sacctmgr and sbatch.
 
     Examples
     --------
@@ -342,15 +367,15 @@ def slurm(
     ...     ]},
     ... )
     >>> cluster.users, cluster.resource_titles
-    (('bio', 'cfd'), ('cpu (core)', 'memory (GiB)', 'gpu'))
+    (('bio/1 gpu', 'cfd/32 cpu'), ('cpu (core)', 'memory (GiB)', 'gpu'))
     >>> cluster.demands
     array([[ 8., 32.,  1.],
            [32., 64.,  0.]])
     """
     from fairopt.io.slurm import read_slurm
 
-    with _in_time(time_limit, nodes, jobs):
-        return _instance_of(read_slurm(nodes, jobs, users, tasks, merge))
+    with _in_time(time_limit, nodes, jobs, associations):
+        return _instance_of(read_slurm(nodes, jobs, associations, users, tasks, merge))
 
 
 def clusterdata2019(
@@ -391,7 +416,7 @@ def clusterdata2019(
     -------
     Instance
         Resources ``cpu`` and ``memory``, as fractions of the trace's largest server, without units. The type of a
-        server is its platform. Owners have equal weights, split among their users.
+        server is its platform. Owners are teams, as in `kubernetes`.
 
     Raises
     ------
@@ -505,9 +530,9 @@ def schema() -> dict[str, Any]:
     return json_file.schema()
 
 
-def instance_of_frames(users: Any, servers: Any, demands: Any = None) -> Instance:
+def instance_of_frames(users: Any, servers: Any, demands: Any, teams: Any, labels: Sequence[str]) -> Instance:
     """See `Instance.from_frames`."""
-    return _instance_of(read_frames(users, servers, demands))
+    return _instance_of(read_frames(users, servers, demands, teams, labels))
 
 
 def _instance_of(found: Arguments) -> Instance:

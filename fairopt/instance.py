@@ -177,6 +177,7 @@ class Instance:
         validation.check_per_user(limits, "task_limits", limits >= 0, "give 0 or more, or None", names.users)
         self.counts: NDArray[np.int64] = validation.frozen(validation.checked_counts(values["counts"], names.servers))
         of_users, of_teams = self._by_user_or_team(values["guarantees"], "guarantees")
+        validation.refuse_units_of_users(of_users)
         floors = self.per_user(of_users, "guarantees", default=0.0)
         finite = (floors >= 0) & (floors < np.inf)
         validation.check_per_user(floors, "guarantees", finite, "give a finite number of tasks >= 0", names.users)
@@ -680,6 +681,11 @@ class Instance:
         """The sum of all weights, including users left out by `_taking_part`."""
         return float((self if self._parent is None else self._parent[0]).weights.sum())
 
+    @property
+    def _number_of_all_users(self) -> int:
+        """The number of users, including those left out by `_taking_part`."""
+        return (self if self._parent is None else self._parent[0]).n_users
+
     @cached_property
     def tasks_alone(self) -> Float:
         """Tasks that each user could run alone on each server row, counts included, shape (n_users, n_servers).
@@ -783,6 +789,7 @@ class Instance:
             parent, rows = self._parent
             return parent.per_user(value, name, default, unlimited)[rows]
         if isinstance(value, Mapping):
+            value = self._by_only_member(value)
             unknown = [u for u in value if u not in self._position]
             if unknown:
                 self._refuse_teams(value, name, "a value for each user is needed; name its members")
@@ -817,13 +824,24 @@ class Instance:
             of_users = validation.Changes(of_users, value.before)
         return of_users, of_teams
 
+    def _by_only_member(self, value: Mapping[Any, Any]) -> Mapping[Any, Any]:
+        """A dict by user in which the names of teams of one user are replaced by that user's; its own value wins."""
+        other = [name for name in value if name not in self._position]
+        members = self.teams.names if other and self.teams else {}
+        alone = {name: self.users[members[name][0]] for name in other if len(members.get(name, ())) == 1}
+        if not alone:
+            return value
+        kept = {name: one for name, one in value.items() if name not in alone}
+        made = {**{user: value[name] for name, user in alone.items()}, **kept}
+        return validation.Changes(made, value.before) if isinstance(value, validation.Changes) else made
+
     def _refuse_teams(self, value: Any, name: str, why: str) -> None:
-        """Refuse a dict that names a team."""
+        """Refuse a dict that names a team of several users."""
         if not isinstance(value, Mapping) or not self.teams:
             return
         members = self.teams.names
         for key in value:
-            if key not in self._position and key in members:
+            if key not in self._position and len(members.get(key, ())) > 1:
                 listed = ", ".join(repr(self.users[j]) for j in members[key][:5].tolist())
                 raise InvalidInstance(f"{name} names the team {key!r}, of {listed}: {why}")
 
@@ -832,7 +850,7 @@ class Instance:
         return {u: j for j, u in enumerate(self.users)}
 
     def user_index(self, user: str | int) -> int:
-        """Index of a user given by label or by index; `InvalidInstance` if there is none.
+        """Index of a user given by label, index or a team of it alone; `InvalidInstance` if there is none.
 
         Examples
         --------
@@ -840,7 +858,8 @@ class Instance:
         >>> fo.Instance([[1], [1]], [4], users=["batch", "web"]).user_index("web")
         1
         """
-        return validation.index_of(user, self._position, self.n_users, "user")
+        named = self._by_only_member({user: None}) if isinstance(user, str) else (user,)
+        return validation.index_of(next(iter(named)), self._position, self.n_users, "user")
 
     def resource_index(self, resource: str | int) -> int:
         """Index of a resource given by label or by index; `InvalidInstance` if there is none.
@@ -886,21 +905,31 @@ class Instance:
             raise InvalidInstance(f"the dict is not an instance ({error}); give one that to_dict made") from error
 
     @classmethod
-    def from_frames(cls, users: Any, servers: Any, demands: Any = None) -> Instance:
+    def from_frames(
+        cls, users: Any, servers: Any, demands: Any = None, teams: Any = None, *, labels: Sequence[str] = ()
+    ) -> Instance:
         """An instance from data frames of pandas, Polars, pyarrow or other libraries that narwhals supports.
 
         Parameters
         ----------
         users : data frame
-            One row per user: ``user``, optionally ``weight`` (null or NaN: 1), ``task_limit`` (null or NaN: none) and
-            ``servers`` (names as a list or joined by ``|``, null: everywhere); every other column is a resource, in
-            units per task. Names are text or integers. Named levels of a pandas index count as columns.
+            One row per user: ``user``, optionally ``weight`` (null or NaN: 1), ``task_limit`` (null or NaN: none),
+            ``guarantee`` (in tasks, null or NaN: none), ``team`` (null: none) and ``servers`` (names as a list or
+            joined by ``|``, null: everywhere). A column ``org [team]`` is the label ``org`` of users; every other
+            column is a resource, in units per task. Names are text or integers. Named levels of a pandas index count as
+            columns.
         servers : data frame
             One row per server: ``server``, optionally ``count`` and ``type``; every other column is a resource, in
             units per server. A column ``memory [GiB]`` is the resource ``memory`` in GiB, in both frames.
         demands : data frame, optional
             If demands differ by server: one row per user and eligible server, with ``user``, ``server`` and the
-            resources, which ``users`` then does not have.
+            resources, which ``users`` then does not have, and optionally ``rate``. With the column ``rate`` instead of
+            the resources it holds rates only.
+        teams : data frame, optional
+            One row per team with a weight or a guarantee: ``team``, optionally ``weight`` (null or NaN: 1); every other
+            column is a resource, in units that the team is guaranteed.
+        labels : sequence of str, optional
+            Columns of ``users`` that are labels, outermost first, such as ``["org", "team"]``.
 
         Returns
         -------
@@ -926,7 +955,7 @@ class Instance:
         >>> cluster.resource_titles
         ('cpu', 'memory (GiB)')
         """
-        return later("fairopt.datasets:instance_of_frames")(users, servers, demands)
+        return later("fairopt.datasets:instance_of_frames")(users, servers, demands, teams, labels)
 
     def to_frames(self, backend: str = "pandas") -> tuple[Any, ...]:
         """The instance as data frames; `from_frames` restores it exactly.
@@ -939,8 +968,9 @@ class Instance:
         Returns
         -------
         tuple of data frames
-            Users and servers, and demands if they differ by server. Columns with defaults only, such as weights of 1,
-            are omitted. A missing task limit is infinity; ``servers`` are lists of names, or None for everywhere.
+            Users and servers, demands (or rates) if they differ by server, and teams with weights or guarantees; None
+            for demands if there are only teams. Columns with defaults only, such as weights of 1, are omitted. A
+            missing task limit is infinity; ``servers`` are lists of names, or None for everywhere.
 
         Raises
         ------

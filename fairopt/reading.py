@@ -28,6 +28,7 @@ from fairopt.io.saving import write_whole
 from fairopt.methods.portable import portable
 from fairopt.methods.saved import judged_again, whole_again
 from fairopt.policies.bottleneck import BottleneckFairness
+from fairopt.policies.hierarchical import HDRF, written
 from fairopt.policies.parse import mechanism_or_text
 from fairopt.policies.psdsf import PSDSF
 from fairopt.policies.tradeoff import NashWelfare
@@ -66,6 +67,8 @@ def save(allocation: Allocation, path: Path, evidence: bool = True) -> Path:
             "optimal. To keep a proof, write the change as a block of a policy",
             stacklevel=3,
         )
+    elif isinstance(allocation.policy, HDRF) and evidence:
+        data["proof"] = [written(allocation)]
     elif not isinstance(allocation.policy, Policy):
         why = f"{label(allocation.policy)} is a mechanism, not the optimum of one objective"
         data["proof"] = [{"why": why}]
@@ -157,6 +160,9 @@ def _recertified(loaded: Allocation, evidence: Any, claim: Certificate) -> Alloc
     elif isinstance(policy, BottleneckFairness):
         welfare = replace(loaded, policy=NashWelfare())
         return replace(judged_again(welfare, evidence, claim.method, claim.solver), policy=policy)
+    elif isinstance(policy, HDRF):
+        entry = evidence[0] if evidence else {"kind": "filling"}
+        return gate.of_filling(policy, instance, instance._sum_by_class(tasks), entry, time.perf_counter())
     elif isinstance(policy, PSDSF):
         return gate.of_equilibrium(policy, instance, tasks, time.perf_counter())
     else:

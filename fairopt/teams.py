@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cmp_to_key
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -82,6 +83,9 @@ class Teams(Mapping[str, "tuple[str | None, ...]"]):
         named = np.array([*names, None], dtype=object)
         return tuple(named[of_user])
 
+    def __contains__(self, by: object) -> bool:
+        return by in self._labellings
+
     def __iter__(self) -> Iterator[str]:
         return iter(self._labellings)
 
@@ -111,6 +115,24 @@ class Teams(Mapping[str, "tuple[str | None, ...]"]):
                 if ends[t] < ends[t + 1]:
                     out[name] = order[ends[t] : ends[t + 1]]
         return out
+
+    @property
+    def mixed(self) -> bool:
+        """Whether some team has several members."""
+        return any((np.bincount(of_user[of_user >= 0]) > 1).any() for _, of_user in self._labellings.values())
+
+    @property
+    def outermost_first(self) -> tuple[str, ...]:
+        """The labels from the outermost in: of two, the one whose teams have more members, for users with both."""
+        sizes = {}
+        for by, (names, of_user) in self._labellings.items():
+            sizes[by] = np.append(np.bincount(of_user[of_user >= 0], minlength=len(names)), 0)[of_user]
+
+        def compare(one: str, other: str) -> int:
+            both = (sizes[one] > 0) & (sizes[other] > 0)
+            return int(np.sign((sizes[other] - sizes[one])[both].sum()))
+
+        return tuple(sorted(self, key=cmp_to_key(compare)))
 
     def take(self, rows: Any) -> Teams:
         """The labels of some users; teams may be left without members."""

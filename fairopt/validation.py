@@ -278,15 +278,28 @@ def guarantees_of_teams(given: Mapping[str, Any], resources: Sequence[str]) -> d
             raise InvalidInstance(
                 f"guarantees of team {team!r} is {units!r}; give units by resource, such as {{{resources[0]!r}: 16}}"
             )
+        some: dict[str, float] = {}
         for resource, amount in units.items():
-            index_of(resource, position, len(resources), "resource")
+            name = resources[index_of(resource, position, len(resources), "resource")]
             number = as_floats(amount, f"guarantees of team {team!r}")
             if number.ndim or not 0 <= number < np.inf:
                 raise InvalidInstance(
                     f"guarantees of team {team!r} for resource {resource!r} is {amount!r}; give a finite number >= 0"
                 )
-        out[team] = {str(resource): float(amount) for resource, amount in units.items()}
+            if number:
+                some[name] = float(number)
+        if some:
+            out[team] = some
     return out
+
+
+def refuse_units_of_users(given: Any) -> None:
+    """Refuse the guarantee of a user in units by resource, which is that of a team."""
+    for user, tasks in given.items() if isinstance(given, Mapping) else ():
+        if isinstance(tasks, Mapping):
+            raise InvalidInstance(
+                f"guarantees of user {user!r} is {dict(tasks)!r}; give a number of tasks, since units are for teams"
+            )
 
 
 def by_member(given: Any, members: Mapping[str, NDArray[np.intp]]) -> Any:
@@ -322,6 +335,8 @@ def checked_rates(given: Any, labels: Labels, members: Mapping[str, NDArray[np.i
             out[at[user]] = numbers
         given = out
     rates = as_floats(given, "rates")
+    if rates.size == 0 == shape[0]:
+        rates = rates.reshape(shape)
     if rates.shape != shape:
         raise InvalidInstance(f"rates have shape {rates.shape}; give (n_users, n_servers) = {shape}")
     bad = ~np.isfinite(rates) | (rates < 0)

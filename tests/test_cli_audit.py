@@ -82,7 +82,35 @@ def test_ctrl_c_shows_what_is_known(run: Any, monkeypatch: pytest.MonkeyPatch) -
     assert done.exit_code == 130 and "refuted" in done.stdout and "stopped by Ctrl-C" in done.stderr
 
 
+SHARE = """
+from dataclasses import dataclass
+import numpy as np
+import fairopt as fo
+
+@dataclass(frozen=True, repr=False)
+class Work(fo.Share):
+    def per_task(self, instance):
+        return np.ones(instance.n_users) if instance.rates is None else instance.rates
+"""
+
+
+def test_users_may_compare_a_share_instead_of_tasks(run: Any, tmp_path: Path) -> None:
+    options = ("--property", "pe", "--servers", "2", "--limits", "--max-examples", "40", "--save", "found.json")
+    done = run("audit", "Leximin(Tasks())", "--share", "ThroughputShare()", *options)
+    assert done.exit_code == 0 and "by ThroughputShare()" in done.stdout and "refuted" in done.stdout
+    again = run("replay", "found.json")
+    assert again.exit_code == 0 and "still refutes" in again.stdout
+    (tmp_path / "mine.py").write_text(SHARE)
+    done = run("audit", "Leximin(Tasks())", "--share", "mine.py:Work", *options)
+    assert done.exit_code == 0 and "could have a Work()" in done.stdout
+    unknown = run("replay", "found.json")
+    assert unknown.exit_code == 2 and "not one of fairopt's shares" in unknown.stderr
+    assert run("replay", "found.json", "--share", "mine.py:Work").exit_code == 0
+
+
 WRONG = {
+    "share": (["audit", "drf", "--share", "Tasks"], "is not a block or a number"),
+    "no share": (["audit", "drf", "--share", "Leximin()"], "is not a share; write one such as ThroughputShare()"),
     "property": (["audit", "drf", "--property", "fair"], "no property 'fair'"),
     "policy": (["audit", "dfr"], "no policy 'dfr'"),
     "no examples": (["audit", "drf", "--max-examples", "0"], "max_examples is 0"),

@@ -129,7 +129,7 @@ def test_notes_of_a_reader_are_told_on_stderr(run: Any, command: list[str]) -> N
 
 def test_notes_leave_json_alone(run: Any) -> None:
     result = run("solve", "kube", "--json", "--users", "label:team", "--tasks", "shapes")
-    assert set(json.loads(result.stdout)["tasks"]) == {"all #1", "all #2"}
+    assert set(json.loads(result.stdout)["tasks"]) == {"all/1 cpu", "all/2 cpu 1 GiB memory"}
     assert result.stderr.startswith("note: ")
 
 

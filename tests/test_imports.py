@@ -30,7 +30,7 @@ ORDER = (
     ("scale",),
     ("policy",),
     ("policies", "scale"),
-    ("metrics", "server_sums", "properties"),
+    ("metrics", "server_sums", "team_sums", "properties"),
     ("tradeoff",),
     ("online",),
     ("testing", "plots", "reading"),

@@ -113,3 +113,11 @@ def test_eligible_and_rates_of_a_team_are_those_of_its_members_but_for_members_n
 def test_wrong_teams_guarantees_and_rates_are_refused(arguments, message):
     with pytest.raises(InvalidInstance, match=message):
         cluster(**arguments)
+
+
+def test_a_team_of_one_user_stands_for_it():
+    assert FULL.user_index("nlp") == 2
+    assert FULL.with_task_limits({"nlp": 3}).task_limits.tolist() == [np.inf, np.inf, 3]
+    assert FULL.replace(task_limits={"nlp": 3, "parse": 2}).task_limits.tolist() == [np.inf, np.inf, 2]
+    with pytest.raises(InvalidInstance, match="no user 'vision'"):
+        FULL.user_index("vision")

@@ -23,7 +23,9 @@ from fairopt.testing import (
     tasks_received,
 )
 
-EVERYTHING: dict[str, Any] = dict.fromkeys(("weights", "limits", "placement", "by_server", "counts", "fractions"), True)
+EVERYTHING: dict[str, Any] = dict.fromkeys(
+    ("weights", "limits", "placement", "by_server", "counts", "fractions", "rates"), True
+)
 ANY = instances(n_servers=(1, 2), **EVERYTHING)
 
 
@@ -58,6 +60,8 @@ FOUND = {
     "placement": lambda i: not i.eligible.all(),
     "demands by server": lambda i: i.demands.ndim == 3,
     "counts": lambda i: (i.counts > 1).any(),
+    "rates of zero": lambda i: (i.rates == 0).any(),
+    "rates by server": lambda i: np.ptp(i.rates, axis=1).any(),
     "fractions": lambda i: (i.demands % 1 > 0).any(),
     "several servers": lambda i: i.n_servers > 1,
     "ties": lambda i: i.n_users > 1 and (i.demands[0] == i.demands[1]).all(),
@@ -68,7 +72,7 @@ FOUND = {
 def drawn() -> list[fo.Instance]:
     out: list[fo.Instance] = []
 
-    @settings(max_examples=120, database=None)
+    @settings(max_examples=200, database=None)
     @given(ANY)
     def draw(instance: fo.Instance) -> None:
         out.append(instance)

@@ -20,7 +20,7 @@ from fairopt.runtime import lazy, solver_process, subprocesses
 from fairopt.runtime.clock import SHORTEST, Clock, Late, check, current
 from fairopt.runtime.progress import steps, tell
 
-CLUSTER = fo.Instance([[40, 8, 8], [8, 5, 1]], [200, 200, 200])
+CLUSTER = fo.Instance([[40, 8, 8], [8, 5, 1]], [200, 200, 200], teams={"team": ["batch", None]})
 SERVERS = fo.Instance([[40, 8, 8], [8, 5, 1]], [[200, 200, 200], [50, 90, 70]])
 
 
@@ -97,6 +97,7 @@ def test_an_answer_that_was_certified_in_time_is_handed_out(monkeypatch: pytest.
         (fo.BottleneckFairness(), "fairopt.policies.bottleneck.bottleneck_fairness"),
         (fo.SequentialMinMax(), "fairopt.policies.sequential.one_after_the_other"),
         (fo.DynamicDRF(), "fairopt.policies.dynamic.solve_waterfilling"),
+        (fo.HDRF(), "fairopt.proofs.gate.of_filling"),
     ],
     ids=lambda what: getattr(what, "name", None),
 )

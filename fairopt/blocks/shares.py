@@ -23,7 +23,16 @@ from fairopt.errors import InvalidBlock, OutOfDomain
 from fairopt.instance import Instance
 from fairopt.tolerances import ROUNDING
 
-__all__ = ["DominantShare", "KDominantShare", "PNormShare", "ResourceShare", "Share", "StandAloneShare", "Tasks"]
+__all__ = [
+    "DominantShare",
+    "KDominantShare",
+    "PNormShare",
+    "ResourceShare",
+    "Share",
+    "StandAloneShare",
+    "Tasks",
+    "ThroughputShare",
+]
 
 Float = NDArray[np.float64]
 
@@ -441,6 +450,19 @@ def _of_ratios(up: Float, instance: Instance, down: Float | None = None) -> tupl
     return up[:, None, :] * part, (up if down is None else down)[:, None, :] * part
 
 
+def _of_tasks_alone(worth: Float, instance: Instance) -> tuple[Float, Float]:
+    """Elasticities by what the tasks that each user could run alone are worth, at ``worth`` (n_users, n_servers)."""
+    row, demands = instance.capacities * instance.counts[:, None], instance.demands[:, None, :]
+    with np.errstate(divide="ignore"):
+        each = np.where(demands > 0, row / demands, np.inf)
+    alone = each.min(axis=2, keepdims=True)
+    least = each <= alone * (1 + ROUNDING)
+    only = least & (least.sum(axis=2, keepdims=True) == 1)
+    part = worth[:, :, None] * alone
+    part /= part.sum(axis=1, keepdims=True)
+    return part * least, part * only
+
+
 def _largest(ratios: Float, k: int) -> list[Float]:
     """The k largest of each row, by insertion resource by resource: four times as fast as a partition of short rows."""
     top: list[Float] = []
@@ -575,11 +597,53 @@ class StandAloneShare(Share):
         return is_largest(symbols.coefficient, symbols.ratios)
 
     def elasticities(self, instance: Instance) -> tuple[Float, Float]:
-        row, demands = instance.capacities * instance.counts[:, None], instance.demands[:, None, :]
-        with np.errstate(divide="ignore"):
-            each = np.where(demands > 0, row / demands, np.inf)
-        alone = each.min(axis=2, keepdims=True)
-        least = each <= alone * (1 + ROUNDING)
-        only = least & (least.sum(axis=2, keepdims=True) == 1)
-        part = alone / alone.sum(axis=1, keepdims=True)
-        return part * least, part * only
+        return _of_tasks_alone(np.ones(instance.eligible.shape), instance)
+
+
+@dataclass(frozen=True, repr=False)
+class ThroughputShare(Share):
+    """Throughput relative to an equal slice of everything (Gavel; Narayanan et al. 2020, sec. 4.1).
+
+    Throughput is tasks at the instance's ``rates``, `r_js x_js` summed over servers; without rates it is tasks. User
+    j's slice is ``w_j / sum w`` of every server where it may run, cut at its task limit, which is its time budget: all
+    its parts alike. The share per weight, which policies compare, is the throughput over that on the slice, times
+    ``n / sum w``:
+    ``c_js = n r_js / (R_j f_j)``, where ``R_j = sum_s r_js N_js`` is the throughput of the ``N_js`` tasks that the user
+    could run alone on each server, and ``f_j = min(1, T_j sum w / (w_j sum_s N_js))`` cuts its slice at the limit
+    ``T_j``.
+
+    Gavel's formulas have a slice of ``1 / n`` and divide by the weight afterwards; the two agree for equal weights, and
+    wherever no slice is cut.
+
+    Examples
+    --------
+    Three jobs on one server each of three types, in which each job can use an hour per hour:
+
+    >>> import fairopt as fo
+    >>> jobs = fo.Instance(
+    ...     [[1], [1], [1]], [[1], [1], [1]], task_limits=1, rates=[[3, 1, 1], [3, 2, 1], [3, 2, 1]]
+    ... )
+    >>> fo.ThroughputShare().per_task(jobs)[0]
+    array([1.8, 0.6, 0.6])
+    >>> hours = fo.Policy(fo.Leximin(fo.ThroughputShare())).allocate(jobs).tasks_by_server
+    >>> (jobs.rates * hours).sum(axis=1).round(3)
+    array([1.765, 2.118, 2.118])
+    """
+
+    def per_task(self, instance: Instance) -> Float:
+        alone, rates, n = instance.tasks_alone, instance.rates, instance._number_of_all_users
+        most = np.minimum(1.0, _limits_of_slices(instance)) * (alone if rates is None else rates * alone).sum(axis=1)
+        return n / most if rates is None else n * rates / most[:, None]
+
+    def elasticities(self, instance: Instance) -> tuple[Float, Float] | None:
+        """Unknown where a limit cuts a slice, since coefficients then depend on limits and weights too."""
+        if (_limits_of_slices(instance) <= 1.0 + ROUNDING).any():
+            return None
+        rates = instance.eligible.astype(float) if instance.rates is None else instance.rates * instance.eligible
+        return _of_tasks_alone(rates, instance)
+
+
+def _limits_of_slices(instance: Instance) -> Float:
+    """Each user's task limit over the tasks on its slice; infinite for a limit of 0, with which it takes no part."""
+    slices = instance.weights / instance._total_weight * instance.tasks_alone.sum(axis=1)
+    return np.where(instance.task_limits > 0, instance.task_limits / slices, np.inf)

@@ -11,7 +11,7 @@ from fairopt.cli.application import NOT_CERTIFIED, app, guarded
 from fairopt.cli.commands import WHAT_POLICY, AsJson
 from fairopt.cli.interrupts import STOPPED
 from fairopt.cli.progress import complain, console_for, working, written
-from fairopt.policies.registry import named_policy
+from fairopt.policies.registry import named_policy, named_share
 from fairopt.policy import label
 from fairopt.properties.audit.audit import USUAL
 from fairopt.properties.audit.audit import audit as search
@@ -19,12 +19,14 @@ from fairopt.properties.audit.findings import AuditReport, Finding
 from fairopt.properties.audit.replay import replay
 from fairopt.report import files
 
+WHAT_SHARE = "What users compare instead of tasks, such as 'ThroughputShare()', or file.py:NAME (which runs the file)."
 AUDIT = """Search for small instances on which a policy violates a property, and prove the violations.
 
 Properties: pareto (pe), sharing-incentive (si), envy-free (ef), strategy-proof (sp), strategy-proof-boosting \
 (sp-boosting), bottleneck (bf), population-monotone (pm), resource-monotone (rm).
 
-Instances are single pools, or clusters with --servers (for drf on clusters, tsf and ps-dsf). Each refuted property \
+Instances are single pools, or clusters with --servers (for drf on clusters, tsf and ps-dsf). Users compare tasks, or \
+the --share that is given; on clusters also the share of the policy, if it differs by server. Each refuted property \
 comes with a counterexample that was checked by an independent computation. A property that is not refuted is not \
 thereby proved. The exit code is 0 either way, and 1 if the policy failed on an instance.
 
@@ -35,6 +37,7 @@ thereby proved. The exit code is 0 either way, and 1 if the policy failed on an 
   fairopt audit my_notions.py:MINE --property ef --property sp --max-examples 20000
   fairopt audit 2df --property ef --condition "no completely dominant user"
   fairopt audit ps-dsf --property pe --servers 3 --max-examples 200
+  fairopt audit drf --servers 3 --share "ThroughputShare()" --max-examples 200
   fairopt audit most-tasks --save found.json
   fairopt replay found.json"""
 REPLAY = """Check the counterexamples of a saved audit again, without running any code from the file.
@@ -72,6 +75,7 @@ def audit(
     servers: Annotated[
         int, typer.Option(metavar="N", help="Draw clusters of 2 to N servers instead of pools (much slower).")
     ] = 1,
+    share: Annotated[str | None, typer.Option(help=WHAT_SHARE)] = None,
     max_examples: Annotated[int, typer.Option(metavar="N", help="Number of instances per property.")] = 2000,
     prove: Annotated[
         bool, typer.Option("--prove", help="Try to prove properties that are not refuted, as 'fairopt prove' does.")
@@ -86,7 +90,7 @@ def audit(
 ) -> None:
     """Search for counterexamples to properties."""
     files.check(save, (".json",))
-    mechanism = named_policy(policy)
+    mechanism, compared = named_policy(policy), None if share is None else named_share(share)
     name = label(mechanism)
     conditions = [*(condition or ()), *(["boosting only"] if boosting_only else ())]
     known: list[Finding] = []
@@ -105,12 +109,13 @@ def audit(
             complain(f"stopped by Ctrl-C after {done} complete {'property' if done == 1 else 'properties'}")
 
     def interrupted() -> None:
-        show(AuditReport(name, mechanism, tuple(known), tuple(conditions), seed, stopped=True))
+        show(AuditReport(name, mechanism, tuple(known), tuple(conditions), seed, True, compared))
 
     with working(f"audit of {name}", on_interrupt=interrupted):
         report = search(
             mechanism,
             property or USUAL,
+            share=compared,
             positive=positive,
             conditions=conditions,
             weights=weights,
@@ -141,11 +146,15 @@ def replay_file(
         str | None,
         typer.Option("--policy", "-p", help="The policy, if the file holds only its name. " + WHAT_POLICY),
     ] = None,
+    share: Annotated[
+        str | None, typer.Option(help="What users compare, if the file holds only its name. " + WHAT_SHARE)
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Check saved counterexamples again."""
     with working(f"replay of {file}"):
-        found = replay(file, None if policy is None else named_policy(policy))
+        compared = None if share is None else named_share(share)
+        found = replay(file, None if policy is None else named_policy(policy), compared)
     if as_json:
         typer.echo(files.as_json([one.to_dict() for one in found]))
     else:

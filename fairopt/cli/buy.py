@@ -10,12 +10,11 @@ from typing import Annotated
 import typer
 
 from fairopt.cli.application import app, guarded
-from fairopt.cli.commands import WHAT_POLICY, AsJson, Method, Solver, TimeLimit, Verbose
+from fairopt.cli.commands import WHAT_POLICY, AsJson, Method, Solver, TimeLimit, Verbose, named, say_compared
 from fairopt.cli.inputs import Source, reading
 from fairopt.cli.progress import console_for, say, working, written
 from fairopt.cli.values import labelled_number
 from fairopt.derivatives.sensitivity import checked_costs, sensitivity
-from fairopt.policies.registry import named_policy
 from fairopt.policy import accepted, label
 from fairopt.report import files
 from fairopt.report.tables import Column, Table, numbers, shortened
@@ -60,9 +59,11 @@ def buy(
 ) -> None:
     """Show which resource to buy next."""
     files.check(plot, files.PICTURES)
-    mechanism = named_policy(policy)
+    chosen = named(policy)
     given = dict(labelled_number("--cost", one, "resource", "memory=3") for one in cost or ())
     instance = source.read()
+    mechanism = chosen(instance)
+    say_compared({label(mechanism): mechanism}, instance)
     costs = checked_costs(given, instance) if given else None
     with working(label(mechanism), verbose):
         clock = begin(time_limit)
@@ -86,13 +87,13 @@ def buy(
     else:
         titles = Column("resource", shortened([row.name for row in rows[:MOST_ROWS]]), right=False)
         sorted_by = ("tasks_per_cost", "per cost") if costs else ("tasks_per_percent", "per 1 %")
-        named = dict([sorted_by]) | {
+        shown = dict([sorted_by]) | {
             "tasks": "tasks",
             "welfare": "objective",
             "up_to": "up to",
             "leftover": "left over",
         }
-        columns = [Column(name, numbers([getattr(r, key) for r in rows[:MOST_ROWS]])) for key, name in named.items()]
+        columns = [Column(name, numbers([getattr(r, key) for r in rows[:MOST_ROWS]])) for key, name in shown.items()]
         ends = ["no end" if isinf(r.up_to) else "-" if r.reason else "unknown" for r in rows]
         ends = [end if cell == "-" else cell for cell, end in zip(columns[3].cells, ends, strict=False)]
         columns[3] = Column("up to", ends)

@@ -10,15 +10,16 @@ from typing import Annotated, Any
 import typer
 
 from fairopt import datasets
+from fairopt.blocks.constraints import Constraint
 from fairopt.cli.application import app, exit_code, guarded
-from fairopt.cli.inputs import Source, reading
+from fairopt.cli.inputs import Source, reading, say_notes
 from fairopt.cli.interrupts import STOPPED
 from fairopt.cli.progress import complain, console_for, say, working, written
 from fairopt.cli.streams import message_of
 from fairopt.errors import FairoptError, InvalidBlock
 from fairopt.formulation import solvers
 from fairopt.instance import Instance
-from fairopt.policies.registry import named_constraint, named_policy
+from fairopt.policies.registry import named_constraint, named_family, named_policy
 from fairopt.policy import Policy, accepted, label
 from fairopt.report import catalogue, comparison, demonstration, files, tables
 from fairopt.report.comparison import Comparison
@@ -26,6 +27,8 @@ from fairopt.report.outcomes import Outcome, ask_all, mechanisms
 
 FEW_USERS = 12  # up to here a comparison also shows the tasks of each user
 WHAT_POLICY = "A name such as kdf:k=2, blocks, or file.py:NAME (which runs the file); see 'fairopt policies'."
+OF_TEAMS, OF_USERS = "hdrf", "drf"  # the default policies, with and without teams of several users
+DEFAULT = f" Default: {OF_TEAMS} if a team has several users, else {OF_USERS}."
 SOLVE = """Compute the optimal allocation under one policy, and certify it.
 
 \b
@@ -35,6 +38,7 @@ SOLVE = """Compute the optimal allocation under one policy, and certify it.
   fairopt solve cluster/ --policy "AlphaFair(2, KDominantShare(2))" --json
   fairopt solve cluster/ --policy my_notions.py:MINE --solver SCS
   fairopt solve cluster/ -p most-tasks --constraint "SharingIncentive()" --weight web=2
+  fairopt solve cluster/ --teams org,team --guarantee vision=gpu:16
   fairopt solve cluster/ --policy drf --integral
   fairopt solve openb/ --pods gpuspec33 --capacity-scale 0.5 -p fds:alpha=2"""
 COMPARE = """Compare policies on one cluster.
@@ -108,13 +112,48 @@ Rounded = Annotated[
 AsJson = Annotated[bool, typer.Option("--json", help="Print only JSON to stdout.")]
 
 
-def constrained(mechanism: Any, constraints: Sequence[str] | None) -> Any:
-    """A policy with more constraints, given as text."""
+def constrained(mechanism: Any, constraints: Sequence[Constraint]) -> Any:
+    """A policy with more constraints."""
     if not constraints:
         return mechanism
     if not isinstance(mechanism, Policy):
         raise InvalidBlock(f"{label(mechanism)} is not made of blocks, so --constraint cannot be added; leave it out")
-    return mechanism.with_constraints(*map(named_constraint, constraints))
+    return mechanism.with_constraints(*constraints)
+
+
+def named(text: str | None, constraints: Sequence[str] | None = None) -> Callable[[Instance], Any]:
+    """A policy and more constraints by name, found before an instance is read.
+
+    The default, and ``hdrf`` without parameters, are over all labels of the instance.
+    """
+    found = None if text is None or text.strip() == OF_TEAMS else named_policy(text)
+    more = [named_constraint(one) for one in constraints or ()]
+
+    def of(instance: Instance) -> Any:
+        mechanism = found
+        if mechanism is None and (text is not None or instance.teams.mixed):
+            by = instance.teams.outermost_first
+            mechanism = named_family(OF_TEAMS)(**({"by": by} if by else {}))
+        elif mechanism is None:
+            mechanism = named_policy(OF_USERS)
+        return constrained(mechanism, more)
+
+    return of
+
+
+def say_compared(mechanisms: Mapping[str, Any], instance: Instance) -> None:
+    """Say which policies compare users and not their teams, if a team has several."""
+    names = [name for name, mechanism in mechanisms.items() if _compares_users(mechanism)]
+    if names and instance.teams.mixed:
+        these = f"{comparison.listed(names)} compare{'s' * (len(names) == 1)} the {instance.n_users:,} users"
+        say_notes([f"{these}, and not their teams; --policy {OF_TEAMS} compares teams"])
+
+
+def _compares_users(mechanism: Any) -> bool:
+    """Whether a policy compares shares between users; those between teams have labels ``by``."""
+    if not isinstance(mechanism, Policy):
+        return not hasattr(mechanism, "by")
+    return any(term.kind.levels_users and not hasattr(term.share, "by") for term in mechanism.objective.terms())
 
 
 @app.command(no_args_is_help=True, help=SOLVE)
@@ -122,7 +161,7 @@ def constrained(mechanism: Any, constraints: Sequence[str] | None) -> Any:
 @reading
 def solve(
     source: Source,
-    policy: Annotated[str, typer.Option("--policy", "-p", help=WHAT_POLICY)] = "drf",
+    policy: Annotated[str | None, typer.Option("--policy", "-p", help=WHAT_POLICY + DEFAULT)] = None,
     constraint: Constraints = None,
     solver: Solver = None,
     method: Method = "auto",
@@ -137,8 +176,10 @@ def solve(
 ) -> None:
     """Compute the optimal allocation under one policy, and certify it."""
     files.check(out, files.ALLOCATIONS, source.path)
-    mechanism = constrained(named_policy(policy), constraint)
+    chosen = named(policy, constraint)
     instance = source.read()
+    mechanism = chosen(instance)
+    say_compared({label(mechanism): mechanism}, instance)
     with working(label(mechanism), verbose):
         options = accepted(
             mechanism,
@@ -178,7 +219,7 @@ def compare(
     integral: Integral = False,
     rounded: Rounded = False,
     plot: Annotated[
-        Path | None, typer.Option(help="Draw the shares of each resource by user to a .png, .pdf or .svg file.")
+        Path | None, typer.Option(help="Draw the shares of each resource by user or team to a .png, .pdf or .svg file.")
     ] = None,
     plot_types: Annotated[
         Path | None,
@@ -194,11 +235,12 @@ def compare(
         files.check(picture, files.PICTURES)
     if plot is not None and plot == plot_types:
         raise InvalidBlock(f"--plot and --plot-types would both write {plot}; give two different files")
-    constrained_policies = [constrained(named_policy(name), constraint) for name in policy] if constraint else policy
-    chosen = mechanisms(constrained_policies)
+    asked = [named(name, constraint) for name in policy]
     if solver is not None:
         solvers.named(solver)
     instance = source.read()
+    chosen = mechanisms([of(instance) for of in asked])
+    say_compared(chosen, instance)
 
     def show(result: Comparison) -> None:
         console = console_for()
@@ -209,6 +251,8 @@ def compare(
             if result.allocations and instance.n_users <= FEW_USERS:
                 console.print("")
                 console.print(result.tasks_table())
+            for table in result.team_tables():
+                console.print(table)
             by_type = result.server_type_tables()
             for table in by_type:
                 console.print(table)

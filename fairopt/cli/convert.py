@@ -81,4 +81,4 @@ def convert(
     console.print(f"read: {instance!r}", markup=False, soft_wrap=True)
     with working(f"writing {output}"):
         write(instance, output, kind)
-    written(*(files if instance.demands.ndim == 3 else files[:2]))
+    written(*(file for file in files if file.exists()))

@@ -95,11 +95,10 @@ def sweep(
     axes = _axes({"alpha": alpha, "beta": beta, "lam": lam, "p": p, "k": k}, grid)
     if len(axes) <= 2:  # more are refused by `frontier`
         check(kind, len(axes), of)
-    for text in constraint or ():
-        named_constraint(text)  # raises before anything is solved
+    blocks = [named_constraint(text) for text in constraint or ()]  # raises before anything is solved
     make = named_family(family)
-    if constraint:
-        made, make = make, functools.wraps(make)(lambda **point: constrained(made(**point), constraint))
+    if blocks:
+        made, make = make, functools.wraps(make)(lambda **point: constrained(made(**point), blocks))
         make.__name__ = family
     instance = source.read()
 

@@ -13,7 +13,7 @@ import typer
 
 from fairopt import datasets
 from fairopt.cli.progress import console_for, working
-from fairopt.cli.values import labelled_number
+from fairopt.cli.values import labelled_guarantee, labelled_number
 from fairopt.instance import Instance
 from fairopt.io.assemble import NO_USERS
 
@@ -66,8 +66,25 @@ _OPTIONS: dict[str, Any] = {
         float | None, _option("--capacity-scale", "openb: multiply all capacities by this number.", "X")
     ],
     "backlog": Annotated[bool | None, _option("--backlog", "openb: no task limits.")],
+    "teams": Annotated[
+        str | None,
+        _option("--teams", "Tables: columns of users that are labels, outermost first, such as 'org,team'.", "LABELS"),
+    ],
     "weight": Annotated[
-        list[str] | None, _option("--weight", "Set the weight of one user, such as web=2; repeatable.", "USER=NUMBER")
+        list[str] | None,
+        _option("--weight", "Set the weight of a user or a team, such as web=2; repeatable.", "NAME=NUMBER"),
+    ],
+    "limit": Annotated[
+        list[str] | None,
+        _option("--limit", "Set the task limit of a user, such as web=100; repeatable.", "USER=NUMBER"),
+    ],
+    "guarantee": Annotated[
+        list[str] | None,
+        _option(
+            "--guarantee",
+            "What a user (web=10, in tasks) or a team (vision=gpu:16, in units) gets first; repeatable.",
+            "NAME=NUMBER",
+        ),
     ],
     "equal_weights": Annotated[
         bool | None, _option("--equal-weights", "Give all users the same weight (h-ffmra and mlf-drs require it).")
@@ -85,6 +102,8 @@ class Source:
     equal_weights: bool = False
     pooled: bool = False
     weight: Sequence[str] | None = None
+    limit: Sequence[str] | None = None
+    guarantee: Sequence[str] | None = None
 
     def read_servers(self) -> Instance:
         """The instance without users; servers.csv alone is enough."""
@@ -104,9 +123,17 @@ class Source:
             instance = datasets.read(self.path, **self.options)
         say_notes(instance.notes)
         instance = instance.with_weights(1) if self.equal_weights else instance
+        changes: dict[str, Any] = {}
         if self.weight:
-            weights = (labelled_number("--weight", one, "user", "web=2") for one in self.weight)
-            instance = instance.with_weights(dict(weights))
+            changes["weights"] = dict(labelled_number("--weight", one, "user or team", "web=2") for one in self.weight)
+        if self.limit:
+            changes["task_limits"] = dict(labelled_number("--limit", one, "user", "web=100") for one in self.limit)
+        for one in self.guarantee or ():
+            name, value = labelled_guarantee("--guarantee", one)
+            given = changes.setdefault("guarantees", {})
+            before = given.get(name)
+            given[name] = before | value if isinstance(before, dict) and isinstance(value, dict) else value
+        instance = instance.replace(**changes) if changes else instance
         return instance.pooled() if self.pooled else instance
 
 
@@ -135,7 +162,9 @@ def _taking(command: _Command, path: inspect.Parameter) -> _Command:
     @functools.wraps(command)
     def run(input: str | None = None, **given: Any) -> Any:
         options = {name: given.pop(name) for name in _OPTIONS}
-        changes = {name: options.pop(name) for name in ("equal_weights", "pooled", "weight")}
+        changes = {name: options.pop(name) for name in ("equal_weights", "pooled", "weight", "limit", "guarantee")}
+        teams = options.pop("teams")
+        options["labels"] = None if teams is None else [name.strip() for name in teams.split(",")]
         asked = {name: value for name, value in options.items() if value is not None and value is not False}
         return command(None if input is None else Source(input, asked, **changes), **given)
 

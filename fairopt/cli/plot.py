@@ -12,7 +12,7 @@ import typer
 
 from fairopt import plots
 from fairopt.cli.application import app, guarded
-from fairopt.cli.commands import WHAT_POLICY, Method, Solver, TimeLimit, Verbose, ask
+from fairopt.cli.commands import DEFAULT, WHAT_POLICY, Method, Solver, TimeLimit, Verbose, ask, named, say_compared
 from fairopt.cli.inputs import Source, reading
 from fairopt.cli.progress import complain, console_for, working, written
 from fairopt.errors import InvalidBlock, nearest
@@ -26,7 +26,7 @@ PLOT = """Draw the answers of policies in one picture, with a panel for each pol
 
 \b
 [bold]Kinds[/]
-  shares       shares of each resource by user, stacked
+  shares       shares of each resource by user or team, stacked
   dominant     dominant shares of users, sorted
   utilisation  use of each resource, by class of servers
   prices       the price of the whole capacity of each resource, in % of
@@ -58,7 +58,7 @@ def plot(
     source: Source,
     policy: Annotated[
         list[str] | None,
-        typer.Option("--policy", "-p", help=WHAT_POLICY + " Repeatable, one panel each. Default: drf."),
+        typer.Option("--policy", "-p", help=WHAT_POLICY + " Repeatable, one panel each." + DEFAULT),
     ] = None,
     kind: Annotated[str, typer.Option(help="A kind of picture listed above.")] = "shares",
     out: Annotated[Path | None, typer.Option(help="A .png, .pdf or .svg file.")] = None,
@@ -77,10 +77,12 @@ def plot(
     size, path = _size(width, height, dpi), out or _named(source.path, kind)
     files.check(path, files.PICTURES)
     two = _two(kind, axis)
-    chosen = mechanisms(policy or ["drf"])
+    asked = [named(one) for one in policy] if policy else [named(None)]
     if solver is not None:
         solvers.named(solver)
     instance = source.read()
+    chosen = mechanisms([of(instance) for of in asked])
+    say_compared(chosen, instance)
     plots.check(instance, kind, how=_how, **two)
 
     def show(result: Comparison) -> None:

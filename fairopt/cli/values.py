@@ -7,7 +7,7 @@ import numpy as np
 from fairopt.errors import InvalidBlock
 from fairopt.policies.registry import parsed_value
 
-__all__ = ["VALUES", "labelled_number", "typed_values"]
+__all__ = ["VALUES", "labelled_guarantee", "labelled_number", "typed_values"]
 
 VALUES = "FROM:TO:COUNT"  # metavar
 MOST = 10_000  # numbers in a range
@@ -51,3 +51,14 @@ def labelled_number(option: str, text: str, label: str, example: str) -> tuple[s
         return name, float(number)
     except ValueError:
         raise InvalidBlock(f"{option} {text!r}: give the {label} and a number, such as {example}") from None
+
+
+def labelled_guarantee(option: str, text: str) -> tuple[str, float | dict[str, float]]:
+    """The user and the tasks of ``web=10``, or the team and the units of ``vision=gpu:16``."""
+    name, _, value = text.rpartition("=")
+    resource, colon, number = value.rpartition(":")
+    try:
+        return name, {resource: float(number)} if colon else float(number)
+    except ValueError:
+        fix = "give the tasks of a user, such as web=10, or units of a team, such as vision=gpu:16"
+        raise InvalidBlock(f"{option} {text!r}: {fix}") from None

@@ -9,6 +9,7 @@ from fairopt.evidence.above import AboveBase
 from fairopt.evidence.alike import OfKinds
 from fairopt.evidence.fewer_rows import FewerRows
 from fairopt.evidence.levels import LevelDuals
+from fairopt.evidence.number_levels import NumberLevels
 from fairopt.evidence.pool import Bottlenecked, EnvyBottlenecks, FairPrices, TotalPrices
 from fairopt.evidence.prices import CapacityPrices, RowPrices, UserPrices
 from fairopt.evidence.solved import Solved
@@ -25,6 +26,7 @@ KINDS: dict[str, type[Evidence]] = {
     "capacity prices": CapacityPrices,
     "row prices": RowPrices,
     "levels": LevelDuals,
+    "number levels": NumberLevels,
     "duals": Solved,
     "tangents": Tangents,
     "rows": FewerRows,

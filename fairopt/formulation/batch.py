@@ -260,8 +260,9 @@ class Batch:
 
 
 def is_one_pool(instance: Instance) -> bool:
-    """Whether a batch can hold an instance: one server, on which all users are eligible."""
-    return instance.n_servers == 1 and int(instance.counts[0]) == 1 and bool(instance.eligible.all())
+    """Whether a batch can hold an instance: one server, on which all users are eligible, and no rates."""
+    one = instance.n_servers == 1 and int(instance.counts[0]) == 1
+    return one and instance.rates is None and bool(instance.eligible.all())
 
 
 def wrong_shape(shape: tuple[int, ...]) -> InvalidInstance:

@@ -1,9 +1,10 @@
-"""Converts tables of users, servers and (if they differ by server) demands to an instance, and back."""
+"""Converts tables of users, servers, demands or rates by server, and teams to an instance, and back."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
@@ -25,12 +26,16 @@ WEIGHT = Column("weight", "weights", "give a number > 0, or leave it empty for 1
 USER_COLUMNS = (
     WEIGHT,
     Column("task_limit", "task_limits", "give a number >= 0, or leave it empty for no limit", np.inf, infinite=True),
+    Column("guarantee", "guarantees", "give a number of tasks >= 0, or leave it empty for none", blank=0.0),
 )
 SERVER_COLUMNS = (Column("count", "counts", "give a whole number >= 1", blank=1.0, positive=True, whole=True),)
+RATE = Column("rate", "rates", "give a number >= 0", blank=1.0)
+TEAM = "team"  # the label in the column of this name; others are in columns such as "org [team]"
+TITLES = ("users", "servers", "demands", "teams")  # of the tables; the last two are optional
 ABOUT_DEMANDS = ("user", "server")
-_ABOUT_USERS = ("user", *(column.name for column in USER_COLUMNS), "servers")
+_ABOUT_USERS = ("user", *(column.name for column in USER_COLUMNS), TEAM, "servers")
 _ABOUT_SERVERS = ("server", *(column.name for column in SERVER_COLUMNS), "type")
-_RESERVED = {*_ABOUT_USERS, *_ABOUT_SERVERS}
+_RESERVED = {*_ABOUT_USERS, *_ABOUT_SERVERS, RATE.name}
 NO_USERS = "there are no users"
 _WITH_UNIT = re.compile(r"(.+) \[([^\[\]]*)\]", re.DOTALL)
 _UNIT_AT_END = re.compile(r"(.*\S)\s*[\[(][^\[\]()]*[\])]", re.DOTALL)  # also parentheses, or no space
@@ -40,13 +45,19 @@ _MAX_ENTRIES = 1 << 30  # in an array of users x servers x resources: 8 GiB
 def reader_of_tables(read: Callable[[Any, Sequence[str]], InputTable]) -> Callable[..., Arguments]:
     """Make a reader of instances from ``read``, which reads one table and checks its required columns.
 
-    The reader takes users (None to read servers alone), servers and, if they differ by server, demands.
+    The reader takes users (None to read servers alone), servers and, if there are any, demands or rates by server, and
+    teams; ``labels`` are further columns of users that are labels.
     """
 
-    def read_tables(users: Any, servers: Any, demands: Any = None) -> Arguments:
+    def read_tables(
+        users: Any, servers: Any, demands: Any = None, teams: Any = None, labels: Sequence[str] = ()
+    ) -> Arguments:
         of_servers = read(servers, ("server",))
         of_users = _no_users(of_servers) if users is None else read(users, ("user",))
-        return arguments_of_tables(of_users, of_servers, None if demands is None else read(demands, ABOUT_DEMANDS))
+        by_server = None if demands is None else read(demands, ABOUT_DEMANDS)
+        return arguments_of_tables(
+            of_users, of_servers, by_server, None if teams is None else read(teams, (TEAM,)), labels
+        )
 
     return read_tables
 
@@ -55,9 +66,18 @@ def _no_users(servers: InputTable) -> InputTable:
     return InputTable(servers.path, {name: [] for name in ("user", *_resource_headers(servers))}, 0, [])
 
 
-def arguments_of_tables(users: InputTable, servers: InputTable, demands: InputTable | None = None) -> Arguments:
-    """Read an instance from two or three tables in the format of `fairopt.datasets.read`."""
-    headers, resources, units = _resources(users, servers, demands)
+def arguments_of_tables(
+    users: InputTable,
+    servers: InputTable,
+    demands: InputTable | None = None,
+    teams: InputTable | None = None,
+    labels: Sequence[str] = (),
+) -> Arguments:
+    """Read an instance from tables in the format of `fairopt.datasets.read`."""
+    known = _labels_of_users(users, labels)
+    rates = demands if demands is not None and set(demands.columns) <= {*ABOUT_DEMANDS, RATE.name} else None
+    demands = demands if rates is None else None
+    headers, resources, units = _resources(users, servers, demands, known)
     server_labels = servers.labels("server")
     if not server_labels:
         raise InvalidInstance(f"{servers.path} has a header only; add a line for at least one server")
@@ -80,6 +100,8 @@ def arguments_of_tables(users: InputTable, servers: InputTable, demands: InputTa
             _refuse_zero_demand(users, int(row), f"{short(user_labels[row])} demands nothing at all")
     else:
         amounts, eligible = _by_server(demands, headers, user_labels, server_labels, eligible, (users, servers), notes)
+        rates = demands if RATE.name in demands.columns else None
+    by_user: dict[str, Any] = {key: of_users.pop(key) for key in ("weights", "guarantees") if key in of_users}
     values = dict(
         demands=amounts,
         capacities=_matrix(servers, headers),
@@ -90,8 +112,62 @@ def arguments_of_tables(users: InputTable, servers: InputTable, demands: InputTa
         server_types=types,
         units=units,
         notes=notes,
+        teams={name: [team or None for team in users.texts(column)] for name, column in known.items()},
+        rates=None if rates is None else _rates(rates, user_labels, server_labels, (users, servers)),
+        **_with_teams(by_user, user_labels, teams, servers.path, dict(zip(headers, resources, strict=True))),
     )
     return Arguments({**of_users, **of_servers, **values}, (users.path, servers.path))
+
+
+def _labels_of_users(users: InputTable, labels: Sequence[str]) -> dict[str, str]:
+    """The columns of users that are labels, by the name of the label: those named come first."""
+    known: dict[str, str] = {}
+    for column in users.columns:
+        name, unit = _resource_of(column)
+        if TEAM in (unit, column) and known.setdefault(name, column) != column:
+            raise InvalidInstance(
+                f"{users.path}: the columns {known[name]!r} and {column!r} are the same label; keep one"
+            )
+    possible = [*known, *(column for column in users.columns if column not in _ABOUT_USERS)]
+    for label in labels:
+        if label not in possible:
+            raise InvalidInstance(f"{users.path}: there is no column {label!r} of labels; {nearest(label, possible)}")
+    return {**{label: known.get(label, label) for label in labels}, **known}
+
+
+def _with_teams(
+    by_user: dict[str, Any], users: list[str], teams: InputTable | None, servers: str, resources: dict[str, str]
+) -> dict[str, Any]:
+    """Weights and guarantees by user, and by team if there is a table of teams."""
+    if teams is None:
+        return by_user
+    units = [column for column in teams.columns if column not in (TEAM, WEIGHT.name)]
+    for header in units:
+        if header not in resources:
+            refuse_other_unit(header, resources, teams.path, servers, back=True)
+            problem = f"the column {header!r} is not a resource of {servers}; {nearest(header, list(resources))}"
+            raise InvalidInstance(f"{teams.path}: {problem}")
+    names = teams.labels(TEAM)
+    amounts = {resources[header]: teams.numbers(Column(header, blank=0.0)).tolist() for header in units}
+    given: dict[str, dict[str, Any]] = {
+        "guarantees": {name: {of: amounts[of][row] for of in amounts} for row, name in enumerate(names)}
+    }
+    if WEIGHT.name in teams.columns:
+        weights = teams.numbers(replace(WEIGHT, blank=np.inf, infinite=True)).tolist()
+        given["weights"] = {name: weight for name, weight in zip(names, weights, strict=True) if weight < np.inf}
+    of_users = {argument: dict(zip(users, column.tolist(), strict=True)) for argument, column in by_user.items()}
+    return {argument: {**of_users.get(argument, {}), **given.get(argument, {})} for argument in {**of_users, **given}}
+
+
+def _rates(
+    table: InputTable, users: list[str], servers: list[str], tables: tuple[InputTable, InputTable]
+) -> NDArray[np.float64]:
+    """Rates of shape (n_users, n_servers), 0 without a line."""
+    j, s = _positions(table, users, servers, tables)
+    out, present = np.zeros((2, len(users), len(servers)))
+    out[j, s], present[j, s] = table.numbers(RATE), 1
+    _check_every_user(present > 0, table, users)
+    return out
 
 
 def _resource_headers(servers: InputTable) -> list[str]:
@@ -112,7 +188,7 @@ def _without_unit(header: str) -> str:
 
 
 def _resources(
-    users: InputTable, servers: InputTable, demands: InputTable | None
+    users: InputTable, servers: InputTable, demands: InputTable | None, labels: dict[str, str]
 ) -> tuple[list[str], list[str], list[str]]:
     """Headers, names and units of the resources, after checking that the tables have the same ones."""
     headers = _resource_headers(servers)
@@ -130,7 +206,8 @@ def _resources(
         if other != header:
             both = f"the columns {other!r} and {header!r} are the same resource {name!r}"
             raise InvalidInstance(f"{servers.path}: {both}; keep one")
-    demanding, about = (users, _ABOUT_USERS) if demands is None else (demands, ABOUT_DEMANDS)
+    about_users = (*_ABOUT_USERS, *labels.values())
+    demanding, about = (users, about_users) if demands is None else (demands, (*ABOUT_DEMANDS, RATE.name))
     demand_columns = [column for column in demanding.columns if column not in about]
     for header in headers:
         if header not in demand_columns:
@@ -143,21 +220,23 @@ def _resources(
     for column in demand_columns:
         if column not in known:
             problem = f"the column {column!r} is not a resource of {servers.path}; {nearest(column, known)}"
-            raise InvalidInstance(f"{demanding.path}: {problem}")
+            of_teams = f"; if it is a label of users, call it {column + ' [team]'!r}" if demands is None else ""
+            raise InvalidInstance(f"{demanding.path}: {problem}{of_teams}")
     for column in users.columns:
-        if demands is not None and column not in _ABOUT_USERS:
+        if demands is not None and column not in about_users:
             raise InvalidInstance(
-                f"{users.path}: the column {column!r} is none of {', '.join(_ABOUT_USERS)}; demands of users "
+                f"{users.path}: the column {column!r} is none of {', '.join(about_users)}; demands of users "
                 f"are in {demands.path}, so remove one of the two"
             )
     pairs = [_resource_of(header) for header in headers]
     return headers, [name for name, _ in pairs], [unit for _, unit in pairs]
 
 
-def refuse_other_unit(header: str, columns: Iterable[str], path: str, servers: str) -> None:
-    """Raise an error if a column names the resource of a header with another unit."""
+def refuse_other_unit(header: str, columns: Iterable[str], path: str, servers: str, back: bool = False) -> None:
+    """Raise an error if a column names the resource of a header with another unit; ``back``: the header is of path."""
     other = next((column for column in columns if _without_unit(column) == _without_unit(header)), None)
     if other is not None:
+        other, header = (header, other) if back else (other, header)
         raise InvalidInstance(
             f"{path} has the column {other!r} where {servers} has {header!r}; nothing is converted: give both in the "
             "same unit, under the same header, as 'memory [GiB]'"
@@ -214,23 +293,7 @@ def _by_server(
     notes: list[str],
 ) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
     """Demands of shape (n_users, n_servers, n_resources), and who may run where."""
-    at = []
-    for column, labels, table in zip(ABOUT_DEMANDS, (users, servers), tables, strict=True):
-        position = {name: k for k, name in enumerate(labels)}
-        names = demands.texts(column)
-        found = np.fromiter((position.get(name, -1) for name in names), dtype=np.int64, count=len(names))
-        if (found < 0).any():
-            row = int(np.argmax(found < 0))
-            known = f"{table.path} has no {column} {short(names[row])}"
-            demands.refuse(row, column, f"{known}; {nearest(names[row], labels)}")
-        at.append(found)
-    j, s = at
-    pairs: NDArray[np.int64] = j * len(servers) + s
-    kept, first = np.unique(pairs, return_index=True)
-    if len(kept) < len(pairs):
-        row = int(np.setdiff1d(np.arange(len(pairs)), first)[0])
-        other = demands.place(int(np.flatnonzero(pairs == pairs[row])[0]))
-        demands.refuse(row, "server", f"{users[j[row]]!r} on {servers[s[row]]!r} is given on {other} too; keep one")
+    j, s = _positions(demands, users, servers, tables)
     amounts = _matrix(demands, headers)
     out = np.zeros((len(users), len(servers), len(headers)), dtype=amounts.dtype)
     out[j, s] = amounts
@@ -240,10 +303,7 @@ def _by_server(
     eligible = present if allowed is None else present & allowed
     for empty in np.flatnonzero(~amounts.any(axis=1) & eligible[j, s]):
         _refuse_zero_demand(demands, int(empty), f"{users[j[empty]]!r} demands nothing at all on {servers[s[empty]]!r}")
-    without_line = ~present.any(axis=1)
-    if without_line.any():
-        name = users[int(np.argmax(without_line))]
-        raise InvalidInstance(f"{demands.path} has no line for user {name!r}; add one for every server it may run on")
+    _check_every_user(present, demands, users)
     if allowed is not None:
         listed = ~np.all(allowed, axis=1, keepdims=True)  # users without a list may run wherever they have a line
         missing = allowed & ~present & listed
@@ -256,19 +316,52 @@ def _by_server(
     return out, eligible
 
 
+def _positions(
+    table: InputTable, users: list[str], servers: list[str], tables: tuple[InputTable, InputTable]
+) -> list[NDArray[np.int64]]:
+    """The positions of the user and the server of each line; each pair is given once."""
+    at = []
+    for column, labels, other in zip(ABOUT_DEMANDS, (users, servers), tables, strict=True):
+        position = {name: k for k, name in enumerate(labels)}
+        names = table.texts(column)
+        found = np.fromiter((position.get(name, -1) for name in names), dtype=np.int64, count=len(names))
+        if (found < 0).any():
+            row = int(np.argmax(found < 0))
+            known = f"{other.path} has no {column} {short(names[row])}"
+            table.refuse(row, column, f"{known}; {nearest(names[row], labels)}")
+        at.append(found)
+    j, s = at
+    pairs: NDArray[np.int64] = j * len(servers) + s
+    kept, first = np.unique(pairs, return_index=True)
+    if len(kept) < len(pairs):
+        row = int(np.setdiff1d(np.arange(len(pairs)), first)[0])
+        before = table.place(int(np.flatnonzero(pairs == pairs[row])[0]))
+        table.refuse(row, "server", f"{users[j[row]]!r} on {servers[s[row]]!r} is given on {before} too; keep one")
+    return at
+
+
+def _check_every_user(present: NDArray[np.bool_], table: InputTable, users: list[str]) -> None:
+    """Raise an error about a user without a line."""
+    without_line = ~present.any(axis=1)
+    if without_line.any():
+        name = users[int(np.argmax(without_line))]
+        raise InvalidInstance(f"{table.path} has no line for user {name!r}; add one for every server it may run on")
+
+
 # -- write --------------------------------------------------------------------------------------------------------
 
 
 def tables_of(instance: Instance, joined: bool = False) -> dict[str, TableColumns]:
-    """An instance as tables ``users`` and ``servers``, and ``demands`` where they differ by server.
+    """An instance as tables ``users`` and ``servers``, ``demands`` if they or rates differ by server, and ``teams``.
 
-    Columns that hold only defaults (weights of 1, no task limits, ...) are omitted; numbers keep their precision. The
-    eligible servers of a user are a list, or, if ``joined``, text separated by ``|``; None means all servers.
+    The last has a row for each team with a weight or a guarantee, and is omitted if there is none. Columns that hold
+    only defaults (weights of 1, no task limits, ...) are omitted; numbers keep their precision. The eligible servers of
+    a user are a list, or, if ``joined``, text separated by ``|``; None means all servers.
     """
     units = instance.units or ("",) * instance.n_resources
     headers = headers_of(instance)
     for name, unit, header in zip(instance.resources, units, headers, strict=True):
-        if name in _RESERVED:
+        if name in _RESERVED or unit == TEAM:
             refuse_name("resource", name, "is the name of a column with another meaning")
         if _resource_of(header) != (name, unit):
             refuse_name("resource", name, "ends like a header with a unit")
@@ -278,20 +371,27 @@ def tables_of(instance: Instance, joined: bool = False) -> dict[str, TableColumn
                 refuse_name(kind, name, "is empty")
     by_server = instance.demands.ndim == 3
     rows = (instance.demands != 0) | np.signbit(instance.demands)  # -0.0 is kept too
+    rates = instance.rates
     present = rows.any(axis=2) if by_server else np.broadcast_to(np.True_, instance.eligible.shape)
+    if rates is not None:
+        present = (present & by_server) | (rates > 0)
     constrained = np.zeros(instance.n_users, dtype=bool)  # users barred from a server that has all they need
     for s, capacities in enumerate(instance.capacities):
         missing = (instance.per_server_demands[:, s, capacities == 0] > 0).any(axis=1)
-        constrained |= present[:, s] & ~instance.eligible[:, s] & ~missing
+        free = present[:, s] if rates is None else present[:, s] & (rates[:, s] > 0)
+        constrained |= free & ~instance.eligible[:, s] & ~missing
     if constrained.any() and not by_server:  # name every possible server, so that a reader notices new ones
         unnamed = ~instance.eligible[constrained].any(axis=0)
         constrained |= instance.eligible[:, unnamed].any(axis=1) & ~instance.eligible.all(axis=1)
 
     def optional(columns: Iterable[Column]) -> TableColumns:
-        values = [(column, getattr(instance, column.argument)) for column in columns]
+        own = {"weights": "_own_weights"}  # before weights of teams are divided
+        values = [(column, getattr(instance, own.get(column.argument, column.argument))) for column in columns]
         return {column.name: numbers for column, numbers in values if (numbers != column.blank).any()}
 
-    users: TableColumns = {"user": list(instance.users), **optional(USER_COLUMNS)}
+    users: TableColumns = {"user": list(instance.users)}
+    users |= {name if name == TEAM else f"{name} [{TEAM}]": list(instance.teams[name]) for name in instance.teams}
+    users |= optional(USER_COLUMNS)
     servers: TableColumns = {"server": list(instance.servers), **optional(SERVER_COLUMNS)}
     if constrained.any():
         lists = [
@@ -307,14 +407,29 @@ def tables_of(instance: Instance, joined: bool = False) -> dict[str, TableColumn
     servers |= {header: instance.capacities[:, i] for i, header in enumerate(headers)}
     if not by_server:
         users |= {header: instance.demands[:, i] for i, header in enumerate(headers)}
-        return {"users": users, "servers": servers}
-    j, r = np.nonzero(present)
-    demands: TableColumns = {
-        "user": [instance.users[k] for k in j.tolist()],
-        "server": [instance.servers[k] for k in r.tolist()],
-        **{header: instance.demands[j, r, i] for i, header in enumerate(headers)},
-    }
-    return {"users": users, "servers": servers, "demands": demands}
+    tables = {"users": users, "servers": servers}
+    if by_server or rates is not None:
+        j, r = np.nonzero(present)
+        tables["demands"] = {
+            "user": [instance.users[k] for k in j.tolist()],
+            "server": [instance.servers[k] for k in r.tolist()],
+            **({RATE.name: rates[j, r]} if rates is not None else {}),
+            **({header: instance.demands[j, r, i] for i, header in enumerate(headers)} if by_server else {}),
+        }
+    return tables | _table_of_teams(instance, headers)
+
+
+def _table_of_teams(instance: Instance, headers: list[str]) -> dict[str, TableColumns]:
+    """The table of the weights and guarantees of teams, if there are any."""
+    weights, floors = instance.team_weights, instance.team_guarantees
+    names = [name for name in instance.teams.names if name in weights or name in floors]
+    table: TableColumns = {TEAM: names}
+    if weights:
+        table[WEIGHT.name] = np.array([weights.get(name, np.inf) for name in names])
+    for resource, header in zip(instance.resources, headers, strict=True):
+        if any(resource in floor for floor in floors.values()):
+            table[header] = np.array([floors.get(name, {}).get(resource, 0.0) for name in names])
+    return {"teams": table} if names else {}
 
 
 def named(instance: Instance) -> Iterator[tuple[str, Sequence[str]]]:
@@ -323,6 +438,8 @@ def named(instance: Instance) -> Iterator[tuple[str, Sequence[str]]]:
     yield "user", instance.users
     yield "server", instance.servers
     yield "server type", instance.server_types or ()
+    yield "label", tuple(instance.teams)
+    yield "team", tuple(instance.teams.names)
     yield "unit", [unit for unit in instance.units or () if unit]
 
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from fairopt.errors import InvalidInstance
-from fairopt.io.assemble import named, reader_of_tables, refuse_name, tables_of
+from fairopt.io.assemble import TITLES, named, reader_of_tables, refuse_name, tables_of
 from fairopt.io.saving import replacing
 from fairopt.io.tables import LONGEST_CELL, escaped, read_table
 
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 read_tables = reader_of_tables(read_table)
 
 
-def write_tables(instance: Instance, folder: Path, removing: Sequence[Path] = ()) -> None:
-    """Write an instance as ``users.csv``, ``servers.csv`` and, if needed, ``demands.csv``, exact to the last bit."""
+def write_tables(instance: Instance, folder: Path) -> None:
+    """Write an instance as CSV files, exact to the last bit, and remove older tables that it does not need."""
     tables = tables_of(instance, joined=True)
     for kind, names in named(instance):
         for name in names:
@@ -35,7 +35,8 @@ def write_tables(instance: Instance, folder: Path, removing: Sequence[Path] = ()
                 "merge identical servers with .merged(), or write to a .json file"
             )
     lines = {title: [_cells(column) for column in columns.values()] for title, columns in tables.items()}
-    with replacing([folder / f"{title}.csv" for title in tables], folder, removing) as new:
+    older = [folder / f"{title}.csv" for title in TITLES if title not in tables]
+    with replacing([folder / f"{title}.csv" for title in tables], folder, older) as new:
         for file, (title, columns) in zip(new, tables.items(), strict=True):
             text = io.TextIOWrapper(file, encoding="utf-8", newline="")
             writer = csv.writer(text, lineterminator="\n")

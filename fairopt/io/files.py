@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from fairopt.errors import InvalidInstance, nearest
 from fairopt.io.arguments import Arguments
+from fairopt.io.assemble import TITLES
 from fairopt.io.openb import PODS, SERVERS_FILE
 from fairopt.io.parquet import pyarrow_for
 from fairopt.io.text_files import about, is_path
@@ -39,7 +40,8 @@ class _Folder:
 
 
 def _tables(ending: str) -> tuple[tuple[tuple[str, ...], ...], tuple[tuple[str, ...], ...]]:
-    return ((f"users.{ending}",), (f"servers.{ending}",)), ((f"demands.{ending}",),)
+    users, servers, *further = ((f"{title}.{ending}",) for title in TITLES)
+    return (users, servers), tuple(further)
 
 
 def _events(name: str) -> tuple[str, ...]:
@@ -48,10 +50,10 @@ def _events(name: str) -> tuple[str, ...]:
 
 _OF_WORK = ("users", "tasks")
 _FOLDERS = (
-    _Folder("CSV tables", "csv_folder:read_tables", *_tables("csv")),
-    _Folder("Parquet tables", "parquet:read_tables", *_tables("parquet")),
+    _Folder("CSV tables", "csv_folder:read_tables", *_tables("csv"), ("labels",)),
+    _Folder("Parquet tables", "parquet:read_tables", *_tables("parquet"), ("labels",)),
     _Folder("Kubernetes", "kubernetes:read_kubernetes", (("nodes.json",), ("pods.json",)), options=_OF_WORK),
-    _Folder("Slurm", "slurm:read_slurm", (("nodes.json",), ("jobs.json",)), options=_OF_WORK),
+    _Folder("Slurm", "slurm:read_slurm", (("nodes.json",), ("jobs.json",)), (("associations.json",),), _OF_WORK),
     _Folder(
         "ClusterData 2019",
         "clusterdata:read_clusterdata",
@@ -128,8 +130,8 @@ def place_of(path: object) -> Path:
     return place
 
 
-def _kind_of(folder: Path) -> tuple[_Folder, list[Path]]:
-    """The kind of a folder, and the paths of its parts."""
+def _kind_of(folder: Path) -> tuple[_Folder, list[Path | None]]:
+    """The kind of a folder, and the paths of its parts, None for missing ones that it may have."""
     entries = _listed(folder)
     matching = [kind for kind in _FOLDERS if kind.names & entries]
     complete = [kind for kind in matching if not kind.missing(entries)]
@@ -146,12 +148,12 @@ def _kind_of(folder: Path) -> tuple[_Folder, list[Path]]:
                 f"{folder} has {_and(sorted(kind.names & entries))} (of {kind.name}) and {_and(others)} (of "
                 f"{other.name}), so it could be either; give each kind its own folder"
             )
-    parts = []
+    parts: list[Path | None] = []
     for names in kind.needed + kind.further:
         found = [name for name in names if name in entries]
         if len(found) > 1:
             raise InvalidInstance(f"{folder} has both {_and(found)}; keep one")
-        parts += [folder / name for name in found]
+        parts.append(folder / found[0] if found else None)
     return kind, parts
 
 
@@ -186,8 +188,9 @@ def write(instance: Instance, path: str | os.PathLike[str], kind: str | None = N
     instance : Instance
         The instance to write, without its notes.
     path : path-like
-        A file if it ends in ``.json``, ``.yaml`` or ``.yml``, else a folder for two tables, or three where demands
-        differ by server, created if missing. Files of these names are replaced, once the new files are complete.
+        A file if it ends in ``.json``, ``.yaml`` or ``.yml``, else a folder for tables of users and servers, of demands
+        or rates by server, and of teams with weights or guarantees, created if missing. Files of these names are
+        replaced, once the new files are complete.
     kind : {"csv", "parquet", "json", "yaml"}, optional
         Default by the ending of the path; of folders ``"csv"``.
 
@@ -209,10 +212,8 @@ def write(instance: Instance, path: str | os.PathLike[str], kind: str | None = N
     >>> fo.read(folder / "demo.json") == fo.datasets.demo()
     True
     """
-    chosen, files = files_to_write(path, kind)
-    # without demands by server, remove an older table of demands
-    further = {"removing": files[2:]} if len(files) > 1 and instance.demands.ndim == 2 else {}
-    _function(_WRITERS[chosen])(instance, Path(path), **further)
+    chosen, _ = files_to_write(path, kind)
+    _function(_WRITERS[chosen])(instance, Path(path))
 
 
 def is_read_as(file: Path, source: str) -> bool:
@@ -225,7 +226,7 @@ def is_read_as(file: Path, source: str) -> bool:
 
 
 def files_to_write(path: str | os.PathLike[str], kind: str | None = None) -> tuple[str, list[Path]]:
-    """The kind that `write` would choose, and the files that it would replace (users, servers, demands for tables).
+    """The kind that `write` would choose, and the files that it would replace or remove.
 
     Raises `MissingExtra` without the package that writes them.
     """
@@ -244,10 +245,10 @@ def files_to_write(path: str | os.PathLike[str], kind: str | None = None) -> tup
             pyyaml_for("writing YAML files")
         return chosen, [place]
     if not place.is_dir() and (of_file or ending in _OF_ONE_TABLE):
-        raise InvalidInstance(f"{place} would be one file, but tables are two or three; give a folder, as {place.stem}")
-    files = [place / f"{title}.{chosen}" for title in ("users", "servers", "demands")]
+        raise InvalidInstance(f"{place} would be one file, but tables are several; give a folder, as {place.stem}")
+    files = [place / f"{title}.{chosen}" for title in TITLES]
     if place.exists() and not place.is_dir():
-        raise InvalidInstance(f"{place} is not a folder, but tables are two or three files; give another name")
+        raise InvalidInstance(f"{place} is not a folder, but tables are several files; give another name")
     if place.is_dir():
         own = {file.name for file in files}
         others = sorted({name for other in _FOLDERS for name in other.names} & (_listed(place) - own))

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from fairopt.errors import InvalidInstance, optional
 from fairopt.io.arguments import Arguments
-from fairopt.io.assemble import ABOUT_DEMANDS, arguments_of_tables, tables_of
+from fairopt.io.assemble import ABOUT_DEMANDS, TEAM, TITLES, arguments_of_tables, tables_of
 from fairopt.io.tables import InputTable, check_columns
 
 if TYPE_CHECKING:
@@ -19,12 +19,16 @@ if TYPE_CHECKING:
 _BACKENDS = ("pandas", "polars", "pyarrow")
 
 
-def read_frames(users: Any, servers: Any, demands: Any = None) -> Arguments:
+def read_frames(
+    users: Any, servers: Any, demands: Any = None, teams: Any = None, labels: Sequence[str] = ()
+) -> Arguments:
     """Read an instance from data frames; see `Instance.from_frames`."""
     return arguments_of_tables(
         table_of(users, "users", ("user",)),
         table_of(servers, "servers", ("server",)),
         None if demands is None else table_of(demands, "demands", ABOUT_DEMANDS),
+        None if teams is None else table_of(teams, "teams", (TEAM,)),
+        labels,
     )
 
 
@@ -96,4 +100,5 @@ def to_frames(instance: Instance, backend: str = "pandas") -> tuple[Any, ...]:
     tables = tables_of(instance)
     module = optional(backend, "polars" if backend == "polars" else "parquet", f"to_frames({backend!r})")
     make = module.table if backend == "pyarrow" else module.DataFrame
-    return tuple(make(columns) for columns in tables.values())
+    kept = TITLES[: 1 + TITLES.index([*tables][-1])]
+    return tuple(make(tables[title]) if title in tables else None for title in kept)

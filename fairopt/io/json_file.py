@@ -41,6 +41,10 @@ def _kind(value: Any) -> str:
     return "<list>" if isinstance(value, list) else "<object>" if isinstance(value, dict) else "<one>"
 
 
+def _one_or_object(value: Any) -> str:
+    return "<object>" if isinstance(value, dict) else "<one>"
+
+
 def _object_or_list(value: Any) -> str:
     return "<object>" if isinstance(value, dict) else "<list>"
 
@@ -49,11 +53,18 @@ _ListOrObject = Annotated[
     Annotated[_Rows[_Item] | None, Tag("<list>")] | Annotated[dict[str, _Item], Tag("<object>")],
     Discriminator(_object_or_list),
 ]
+_Labels = Annotated[
+    Annotated[_Rows[str | None], Tag("<list>")] | Annotated[dict[str, str | None], Tag("<object>")],
+    Discriminator(_object_or_list),
+]
 _PerUser = Annotated[
     Annotated[_Item | None, Tag("<one>")]
     | Annotated[_Rows[_Item], Tag("<list>")]
     | Annotated[dict[str, _Item], Tag("<object>")],
     Discriminator(_kind),
+]
+_Guarantee = Annotated[
+    Annotated[_Amount, Tag("<one>")] | Annotated[dict[str, _Amount], Tag("<object>")], Discriminator(_one_or_object)
 ]
 
 
@@ -84,7 +95,7 @@ class _File(BaseModel):
     units: _ListOrObject[str] = None
     """The unit of each resource, as GiB: a list by resource, or an object by resource's label."""
     weights: _PerUser[_Weight] = None
-    """Entitlements: one number for all, a list by user, or an object by user's label. Default 1."""
+    """Entitlements: one number for all, a list by user, or an object by label of a user or team. Default 1."""
     task_limits: _PerUser[_Amount | None] = None
     """The most tasks of a user, null for no limit: one number for all, a list by user, or an object by user's label."""
     eligible: Annotated[
@@ -94,6 +105,21 @@ class _File(BaseModel):
     """Which servers users may run on: users x servers, or an object of lists of servers' labels by user's label."""
     counts: _Rows[_Count] | None = None
     """How many identical servers each row of capacities stands for. Default 1."""
+    teams: dict[str, _Labels] | None = None
+    """Labels of users, as team or org: of each a list by user, null for none, or an object by user's label."""
+    guarantees: Annotated[
+        Annotated[_Amount | None, Tag("<one>")]
+        | Annotated[_Rows[_Amount], Tag("<list>")]
+        | Annotated[dict[str, _Guarantee], Tag("<object>")],
+        Discriminator(_kind),
+    ] = None
+    """What users and teams get first: tasks by user, and of a team an object of units by resource."""
+    rates: Annotated[
+        Annotated[_Rows[_Rows[_Amount]] | None, Tag("<list>")]
+        | Annotated[dict[str, _PerUser[_Amount]], Tag("<object>")],
+        Discriminator(_object_or_list),
+    ] = None
+    """Speeds of users on servers: users x servers, or an object by label of a user or team."""
 
 
 def schema() -> dict[str, Any]:
@@ -118,7 +144,7 @@ def arguments_of_data(data: dict[str, Any], name: str) -> Arguments:
     """Check the parsed data of a file, and return the arguments in it."""
     checked(_File, data, name)
     data.pop("$schema", None)
-    for key in ("demands", "capacities", "eligible"):
+    for key in ("demands", "capacities", "eligible", "rates"):
         _check_equal_rows(data.get(key), key, name)
     lists, servers = data.get("eligible"), data.get("servers")
     if isinstance(lists, dict) and lists and servers:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fairopt.errors import InvalidInstance, OutOfMemory, optional
-from fairopt.io.assemble import TableColumns, reader_of_tables, tables_of
+from fairopt.io.assemble import TITLES, TableColumns, reader_of_tables, tables_of
 from fairopt.io.frames import table_of
 from fairopt.io.saving import replacing
 from fairopt.io.tables import InputTable
@@ -60,12 +60,13 @@ def pyarrow_for(purpose: str) -> tuple[Any, Any]:
     return optional("pyarrow", "parquet", purpose), optional("pyarrow.parquet", "parquet", purpose)
 
 
-def write_tables(instance: Instance, folder: Path, removing: Sequence[Path] = ()) -> None:
-    """Write ``users.parquet``, ``servers.parquet`` and, where needed, ``demands.parquet``, keeping their precision."""
+def write_tables(instance: Instance, folder: Path) -> None:
+    """Write an instance as Parquet files, keeping their precision, and remove older tables that it does not need."""
     tables = tables_of(instance, joined=True)
     pa, pq = pyarrow_for("writing Parquet files")
     arrow = {title: _arrow(pa, columns) for title, columns in tables.items()}
-    with replacing([folder / f"{title}.parquet" for title in arrow], folder, removing) as new:
+    older = [folder / f"{title}.parquet" for title in TITLES if title not in arrow]
+    with replacing([folder / f"{title}.parquet" for title in arrow], folder, older) as new:
         for file, table in zip(new, arrow.values(), strict=True):
             pq.write_table(table, file, write_page_checksum=True)
 

@@ -1,9 +1,11 @@
-"""Makes users from the tasks of owners: pods of namespaces, jobs of accounts."""
+"""Makes teams and their users from the tasks of owners: pods of namespaces, jobs of accounts."""
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +16,8 @@ from fairopt.io.notes import Notes, check_choice, counted
 
 TASKS = ("mean", "shapes")
 ROUNDING_FACTOR = 1 + 1e-9  # on capacities, when checking whether a task fits
+_USUAL = ("cpu", "memory", "ephemeral-storage")  # a kind of task is named for what it needs beside these, if anything
+_ANYWHERE = ("", "")
 
 
 @dataclass(frozen=True, eq=False)
@@ -21,7 +25,8 @@ class Work:
     """Equal tasks of one owner, with the units that one task takes by resource, not all zero.
 
     ``servers``, of shape (n_servers,), marks the eligible servers, whatever their capacities; None means all of them.
-    One array for several works saves time. ``name`` is the name of one task, as an example for notes.
+    One array for several works saves time. ``name`` is the name of one task, as an example for notes. ``place`` are
+    the rules of placement as text: those that restrict it, and all of them, which differ if the servers do.
     """
 
     owner: str
@@ -29,6 +34,7 @@ class Work:
     servers: NDArray[np.bool_] | None = None
     count: float = 1.0
     name: str = ""
+    place: tuple[str, str] = _ANYWHERE
 
 
 def arguments_of_work(
@@ -42,15 +48,25 @@ def arguments_of_work(
     units: dict[str, str] | None = None,
     notes: Notes | None = None,
     word: str = "task",
+    labels: Mapping[str, Mapping[str, str | None]] | None = None,
+    weights: Mapping[str, float] | None = None,
 ) -> dict[str, Any]:
     """The arguments of the `Instance` in which owners share servers by the requests of their tasks.
 
     ``tasks="mean"``: an owner's tasks that need the same set of resources and may run on the same servers make one
     user, whose demand is their mean request. ``"shapes"``: only tasks with equal requests do. Users come in the order
-    of owners' names. An owner with one kind of tasks gives it its name, others make users ``ml #1``, ``ml #2``, ...
-    in decreasing order of the dominant share of all tasks together. Each owner has weight 1, split among its users in
-    proportion to these shares, so that owners count equally. A user's task limit is its number of tasks; notes call a
-    task by ``word``.
+    of owners' names, then in decreasing order of the dominant share of all tasks together.
+
+    Owners are the teams of their users: ``labels`` holds the name of the team by label and owner, by default the label
+    ``team`` with the owner's name. ``weights`` are those of teams; an owner with several kinds of tasks has weight 1
+    without one, so that owners count equally. A user's task limit is its number of tasks; notes call a task by
+    ``word``.
+
+    A user is named for what its tasks are, so that its name does not depend on other tasks: ``ml/8 gpu`` for what they
+    need beside cpu and memory, else ``web/4 cpu``; without the number if it differs between tasks; and with the rule
+    that restricts them, as ``ml/8 gpu@accelerator=large``, if it bars servers that have what they need. Of
+    ``"shapes"`` the whole request is given. If two names are equal, they give all digits and all rules, or else the
+    servers.
 
     Notes count what is left out: tasks that fit on no server (not eligible anywhere, or needing a resource that no
     eligible server has) and resources without capacity. Tasks larger than any server stay, since tasks are divisible,
@@ -63,10 +79,10 @@ def arguments_of_work(
     ...     [Work("ml", (4, 1), count=2), Work("ml", (2, 0)), Work("web", (1, 0), count=8)],
     ...     resources=["cpu", "gpu"], capacities=[[16, 2], [16, 0]], servers=["s1", "s2"],
     ... )
-    >>> made["users"]
-    ['ml #1', 'ml #2', 'web']
-    >>> sum(made["weights"]), made["task_limits"]
-    (2.0, [2.0, 1.0, 8.0])
+    >>> made["users"], made["teams"]
+    (['ml/1 gpu', 'ml/2 cpu', 'web/1 cpu'], {'team': ['ml', 'ml', 'web']})
+    >>> made["weights"], made["task_limits"]
+    ({'ml': 1.0}, [2.0, 1.0, 8.0])
     """
     check_choice("tasks", tasks, TASKS)
     caps = np.asarray(capacities, dtype=np.float64).reshape(len(servers), len(resources))
@@ -81,8 +97,7 @@ def arguments_of_work(
     kinds = _kinds(fitting, total.tolist(), len(servers), tasks == "shapes", notes)
     several = sum(len(of_owner) > 1 for of_owner in kinds.values())
     notes.add(
-        "{several} of {owners} {has} several kinds of {tasks}: each kind is a user, and the kinds share their owner's "
-        "entitlement in proportion to their total requests",
+        "{several} of {owners} {has} several kinds of {tasks}: each kind is a user, and the owner is their team",
         number=several,
         several=f"{several:,}",
         owners=counted(len(kinds), "owner"),
@@ -92,19 +107,22 @@ def arguments_of_work(
     unavailable = [name for name, amount in zip(resources, total, strict=True) if not amount]
     listed = ", ".join(unavailable[:5]) + (", ..." if len(unavailable) > 5 else "")
     notes.add("{resource} that no server has {was} left out: {listed}", number=len(unavailable), listed=listed)
-    mark = " #"
-    while any(mark in owner for owner in kinds):  # names of users must differ from those of owners
-        mark += "#"
-    users, names, weights = [], [], []
+    users, names, owners = list[_Kind](), list[str](), list[str]()
     for owner, of_owner in kinds.items():
-        owner_share = math.fsum(kind.total_share for kind in of_owner)
         users += of_owner
-        names += [owner] if len(of_owner) == 1 else [f"{owner}{mark}{k}" for k in range(1, len(of_owner) + 1)]
-        weights += [kind.total_share / owner_share for kind in of_owner]
+        names += [
+            f"{owner}/{name}" for name in _names(of_owner, resources, units or {}, servers, caps, tasks == "shapes")
+        ]
+        owners += [owner] * len(of_owner)
+    named = {"team": {owner: owner for owner in kinds}} if labels is None else labels
+    teams = {label: [team_of.get(owner) for owner in owners] for label, team_of in named.items()}
+    present = {team for of_users in teams.values() for team in of_users}
+    of_teams = {owner: 1.0 for owner, of_owner in kinds.items() if len(of_owner) > 1} | dict(weights or {})
     return dict(
         demands=np.array([kind.request for kind in users])[:, kept],
         capacities=caps[:, kept],
-        weights=weights,
+        weights={team: weight for team, weight in of_teams.items() if team in present},
+        teams=teams,
         task_limits=[kind.count for kind in users],
         eligible=np.array([kind.servers for kind in users]),
         users=names,
@@ -156,12 +174,17 @@ def _note_large_tasks(
 
 @dataclass(frozen=True, eq=False)
 class _Kind:
-    """A future user: request of a task, eligible servers, number of tasks and their total dominant share."""
+    """A future user: request of a task, eligible servers, number of tasks and their total dominant share.
+
+    ``same`` is the request where all tasks agree, None elsewhere; ``place`` is as in `Work`.
+    """
 
     request: tuple[float, ...]
     servers: NDArray[np.bool_]
     count: float
     total_share: float
+    same: tuple[float | None, ...]
+    place: tuple[str, str]
 
 
 def _kinds(
@@ -183,8 +206,10 @@ def _kinds(
         request = shape if by_shape else tuple(amount / count for amount in sums)
         total_share = count * max(r / t for r, t in zip(request, total, strict=True) if r > 0)
         where = everywhere if members[0].servers is None else members[0].servers
-        kinds[owner].append(_Kind(request, where, count, total_share))
-        requests = 1 if by_shape else len({w.request for w in members})
+        different = [len({w.request[i] for w in members}) for i in range(len(total))]
+        same = tuple(members[0].request[i] if number == 1 else None for i, number in enumerate(different))
+        kinds[owner].append(_Kind(request, where, count, total_share, same, min(w.place for w in members)))
+        requests = 1 if max(different, default=1) == 1 else len({w.request for w in members})
         if requests > 1:
             averaged[owner] = averaged.get(owner, 0) + requests
     notes.add(
@@ -194,3 +219,45 @@ def _kinds(
     for of_owner in kinds.values():
         of_owner.sort(key=lambda kind: (-kind.total_share, kind.request, kind.servers.tobytes()))
     return kinds
+
+
+def _names(
+    kinds: Sequence[_Kind],
+    resources: Sequence[str],
+    units: Mapping[str, str],
+    servers: Sequence[str],
+    capacities: NDArray[np.float64],
+    whole: bool,
+) -> list[str]:
+    """A name for each kind of tasks of an owner, with the ``whole`` request or what is special in it."""
+    short = [name.rpartition("/")[2] for name in resources]  # nvidia.com/gpu is gpu, unless there are others
+    short = [one if short.count(one) == 1 else name for one, name in zip(short, resources, strict=True)]
+
+    def text(i: int, amount: float | None, digits: int) -> str:
+        unit = units.get(resources[i], "")
+        number = [] if amount is None else [f"{amount:.{digits}g}"] + [unit] * (unit not in ("", "core"))
+        return " ".join([*number, short[i]])
+
+    def named(kind: _Kind, digits: int, place: str) -> str:
+        needed = [i for i, amount in enumerate(kind.request) if amount > 0]
+        special = [i for i in needed if resources[i] not in _USUAL]
+        usual = [i for i in needed if i not in special]
+        shown = special + usual if whole else special or usual[:1]
+        name = " ".join(text(i, kind.same[i], digits) for i in shown)
+        if not whole:
+            more = [resources[i] for i in usual if i not in shown and resources[i] not in _USUAL[:2]]
+            less = [name for name in _USUAL[:2] if name in resources and kind.request[resources.index(name)] == 0]
+            name += "".join(f" {word} {' '.join(of)}" for word, of in (("with", more), ("without", less)) if of)
+        return f"{name}@{place}" if place else name
+
+    def bars(kind: _Kind) -> bool:
+        able = (capacities[:, np.array(kind.request) > 0] > 0).all(axis=1)
+        return bool((able & ~kind.servers).any())
+
+    names = [named(kind, 4, kind.place[0] if bars(kind) else "") for kind in kinds]
+    for place in (lambda kind: kind.place[1], lambda kind: "|".join(itertools.compress(servers, kind.servers))):
+        times = Counter(names)
+        names = [
+            name if times[name] == 1 else named(kind, 17, place(kind)) for name, kind in zip(names, kinds, strict=True)
+        ]
+    return names

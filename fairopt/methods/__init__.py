@@ -3,6 +3,7 @@
 * `dispatch`: tier by tier, the first method that is exact for the program and certified.
 * `settings`: solver, options and time limit of one call. `arrays`: types of arrays.
 * `pool`: one pool. `cluster`: several servers. `bundles`: policies that decide bundles.
+* `numbers`: leximin of teams, or of what is above a base.
 * `cone`: any convex policy, by CVXPY.
 * `simplex`: linear programs in HiGHS, warm-started.
 * `clean_levels`: prices and tasks of leximin without solvers' noise.

@@ -46,6 +46,12 @@ from fairopt.methods.cone.parametric import only_parametric, parametric_applies,
 from fairopt.methods.cone.solve import solve_number
 from fairopt.methods.infeasible import most_left
 from fairopt.methods.many_rows import solve_with_rows
+from fairopt.methods.numbers.leximin import (
+    leximin_of_numbers_applies,
+    refuse_other_methods,
+    solve_leximin_of_numbers,
+)
+from fairopt.methods.numbers.split import split_inside_teams, team_share
 from fairopt.methods.pool import solve as pool
 from fairopt.methods.pool.envy import envy_free_applies, solve_envy_free
 from fairopt.methods.pool.ordered import ordered_applies, solve_ordered
@@ -72,6 +78,7 @@ FAST = (
     ("prices", pool.sum_applies, pool.solve_sum),
     ("prices", sum_on_servers_applies, solve_sum_on_servers),
     ("levels", leximin_on_servers_applies, solve_leximin_on_servers),
+    ("levels", leximin_of_numbers_applies, solve_leximin_of_numbers),
 )
 EXACT_FOR = {
     "water-filling": "exact for Leximin, and MaxMin and its multiples, on one pool (or identical servers), under "
@@ -80,7 +87,8 @@ EXACT_FOR = {
     "per user (`by_user`) on one pool (or identical servers), and on several servers for MaxMin, AlphaFair with alpha "
     "from 0.05 to 5, their multiples and such sums",
     "linear": "exact for Total, AlphaFair(0) and their multiples on one pool (or identical servers)",
-    "levels": "exact for Leximin on several servers of a share with the same coefficients on each",
+    "levels": "exact for Leximin on several servers of a share with the same coefficients on each, and under linear "
+    "constraints of teams or of what is above a base",
     "parametric": "exact for FairnessEfficiency wherever it has an optimum, but for AlphaFair's edge and beta = 1",
     "closed": "exact for WeightedLog, alone or under GlobalAggregateResource and AtMostRequested",
 }
@@ -170,7 +178,7 @@ def solve_tiers(policy: Any, instance: Instance, settings: Settings, method: str
         if (clock := current()) is not None:
             clock.program, clock.found, clock.proposed = program, None, None
         with np.errstate(all="ignore"):  # methods test for zeros, infinities and NaN where they matter
-            answer = _solve_tier(program, settings, method)
+            answer = _solve_tier(program, settings, method, is_last=k + 1 == len(tiers))
         judged.append((program, answer))
         if not answer.ok:
             break
@@ -179,35 +187,36 @@ def solve_tiers(policy: Any, instance: Instance, settings: Settings, method: str
     return judged
 
 
-def _solve_tier(program: Program, settings: Settings, method: str) -> Answer:
-    """Solve one objective by the first method that is exact and certified."""
+def _solve_tier(program: Program, settings: Settings, method: str, is_last: bool = False) -> Answer:
+    """Solve one objective by the first method that is exact and certified; of the last tier what it leaves open too."""
     if program.empty:
         return gate.empty(program)
     if isinstance(program, BundleProgram):
         check("writing programs for CVXPY")
         return best(program, solve_bundles(program, settings, method))
     kinds = alike(program) if settings.general is None and settings.start is None else None
-    answer = None if kinds is None else _solve_kinds(program, kinds, settings, method)
+    answer = None if kinds is None else _solve_kinds(program, kinds, settings, method, is_last)
     if answer is not None and answer.ok:
         return answer
     program.refuse_infinite_objective()
     if program.many_rows and method in ("auto", "cone") and not only_parametric(program):
         solve = partial(_solve_with, settings=settings, method=method)
         return solve_with_rows(program, settings, solve, partial(_solve_fast, settings=settings, method=method))
-    return _solve_with(program, settings, method)
+    answer = _solve_with(program, settings, method)
+    return split_inside_teams(program, answer, settings, best) if is_last and answer.ok else answer
 
 
-def _solve_kinds(program: Program, kinds: Alike, settings: Settings, method: str) -> Answer | None:
+def _solve_kinds(program: Program, kinds: Alike, settings: Settings, method: str, is_last: bool) -> Answer | None:
     """The answer of a program of kinds of users as that of the users; None if it has none, which these explain."""
     try:
-        found = _solve_tier(kinds.inner, settings, method)
+        found = _solve_tier(kinds.inner, settings, method, is_last)
     except FairoptError:
         return None
-    if not found.ok or found.evidence is None or found.note:
+    if not found.ok or found.evidence is None or (found.note and team_share(program.objective) is None):
         return None
     evidence = OfKinds(kinds, found.evidence)
     answer = gate.judge(program, Proposal(found.method, kinds.spread(found.tasks), evidence, found.solver))
-    return replace(answer, tried=found.tried)
+    return replace(answer, tried=found.tried, note=found.note)
 
 
 def _solve_with(program: Program, settings: Settings, method: str) -> Answer:
@@ -217,6 +226,8 @@ def _solve_with(program: Program, settings: Settings, method: str) -> Answer:
     fast = _solve_fast(program, settings, method)
     if fast is not None and (fast.ok or method != "auto" or settings.clock.late):
         return fast
+    if program.term.is_order and not program.of_users:
+        return fast or refuse_other_methods(program)
     tried = () if fast is None else fast.tried
     if settings.solver is None and method not in ("auto", "cone"):
         raise OutOfDomain(
@@ -403,7 +414,7 @@ def _fits_more(program: Program, tasks: Float) -> bool:
 def keep_level(objective: Objective, point: Point) -> Constraint:
     """The constraint that keeps the value of a tier at a point in later tiers."""
     term = objective.term
-    if term.is_order:
+    if term.is_order or (term.is_curved and not term.share._is_plain):  # numbers are unique, and these rows linear
         return _keep_shares(point, term.share, TIER_LOSS)
     if term.measure is not None and term.alpha is not None:
         objective = term.factor * AlphaFair(term.alpha, term.share)

@@ -40,7 +40,7 @@ def portable(allocation: Allocation) -> dict[str, Any]:
     """
     policy, instance = allocation.policy, allocation.instance
     blocks = set(blocks_within((policy.objective, policy.constraints)))
-    shares = [block for block in blocks if isinstance(block, Share) and not _is_known(block)]
+    shares = [block for block in blocks if isinstance(block, Share) and block._is_plain and not _is_known(block)]
     given = {repr(share): share.per_task(instance).tolist() for share in shares}
     if decides_bundles(policy.objective):  # prices follow from bases and parts
         return {"given": given | _own_bases(instance, blocks), "proof": [{"kind": "bundles"}]}
@@ -139,11 +139,9 @@ def _entries(allocation: Allocation, cluster: verify.Cluster | None) -> Iterator
         own = Imposed(program.constraints, rows)
         try:
             evidence = restored(program, kept[k], allocation.certificate.solver)
-            if (
-                cluster is not None
-                and evidence.by_level
-                and not cluster.same_on_servers(verify.block(repr(objective)).share)
-            ):
+            share = verify.block(repr(objective)).share
+            of_users = share.name not in verify.COMPOSED
+            if cluster is not None and evidence.by_level and of_users and not cluster.same_on_servers(share):
                 own = Imposed((*program.constraints, None), [*rows, verify.limits_as_rows(cluster)])
             entry = evidence.entry(program, tasks, own)
         except UNREADABLE as error:

@@ -1,4 +1,4 @@
-"""Dominant shares of users, sorted."""
+"""Dominant shares of users, or of teams, sorted."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from fairopt.blocks.shares import DominantShare
 from fairopt.instance import Instance
 from fairopt.plots.common import COLOURS, NUMBER, Inches, plain, shorter
 from fairopt.plots.panels import Picture
+from fairopt.team_sums import team_sums, teams_shown
 from fairopt.tolerances import GAP_TOLERANCE
 
 __all__ = ["DominantShares"]
@@ -23,30 +24,35 @@ TITLE = "dominant share per weight (%)"
 
 
 class DominantShares(Picture):
-    """Bars by user for up to 30 users, in the order of the first allocation; a curve for more."""
+    """Bars by user for up to 30 users, in the order of the first allocation; a curve for more.
+
+    If a team has several users, bars show the dominant shares of what teams hold together.
+    """
 
     what = "dominant shares"
 
     def __init__(self, instance: Instance, allocations: Sequence[Allocation]) -> None:
         self.instance = instance
-        shares = [_shares(a) for a in allocations]
-        self.few = instance.n_users <= NAMED
+        self.by = teams_shown(instance)
+        shares = [self._shares(a) for a in allocations]
+        names = instance.users if self.by is None else team_sums(allocations[0], self.by, alone=True).names
+        self.few = len(names) <= NAMED
         self.order = np.argsort(shares[0], kind="stable")
         self.largest = max(float(s.max(initial=0.0)) for s in shares)
         smallest = min(float(s[s > GAP_TOLERANCE * self.largest].min(initial=np.inf)) for s in shares)
         self.from_log = smallest if self.largest > DECADES * smallest else None
-        self.limited = any(_done(a).any() for a in allocations)
-        self.size = (2.6, 0.2 * max(instance.n_users, 4)) if self.few else (2.9, 2.7)
-        self.beside = [shorter(instance.users[j], 30) for j in self.order] if self.few else ()
+        self.limited = any(self._done(a).any() for a in allocations)
+        self.size = (2.6, 0.2 * max(len(names), 4)) if self.few else (2.9, 2.7)
+        self.beside = [shorter(names[j], 30) for j in self.order] if self.few else ()
 
     def draw(self, ax: Any, allocation: Allocation | None) -> None:
         """Draw the bars with their numbers, or the curve."""
         assert allocation is not None
-        shares = _shares(allocation)
+        shares = self._shares(allocation)
         shares[shares <= GAP_TOLERANCE * self.largest] = 0.0
         order = self.order if self.few else np.argsort(shares, kind="stable")
-        colours = np.where(_done(allocation)[order], COLOURS[4], COLOURS[0])
-        at = np.arange(self.instance.n_users)
+        colours = np.where(self._done(allocation)[order], COLOURS[4], COLOURS[0])
+        at = np.arange(len(shares))
         if self.few:
             bars = ax.barh(at, shares[order], color=colours, height=0.75)
             ax.bar_label(bars, self._numbers(shares[order]), padding=2, fontsize=7, color="#404040", gid=NUMBER)
@@ -55,7 +61,7 @@ class DominantShares(Picture):
             ax.set_ylim(-0.6, max(len(at), 1) - 0.4)
         else:
             ax.scatter(at, shares[order], c=colours, s=5, linewidths=0)
-            ax.set_xlabel(f"{self.instance.n_users:,} users, smallest first")
+            ax.set_xlabel(f"{len(at):,} {'users' if self.by is None else 'teams'}, smallest first")
             ax.set_ylabel(TITLE)
             ax.margins(x=0.01)
             if self.from_log is not None:  # shows zeros, unlike a "log" scale
@@ -83,10 +89,13 @@ class DominantShares(Picture):
         made = [Patch(color=c, label=w) for c, w in zip((COLOURS[0], COLOURS[4]), words, strict=True)]
         return made if self.limited else []
 
+    def _shares(self, allocation: Allocation) -> NDArray[np.float64]:
+        if self.by is not None:
+            sums = team_sums(allocation, self.by, alone=True)
+            return np.array(100 * sums.dominant / sums.weights)
+        return np.array(100 * allocation.share(DominantShare()) / allocation.instance.weights)
 
-def _shares(allocation: Allocation) -> NDArray[np.float64]:
-    return np.array(100 * allocation.share(DominantShare()) / allocation.instance.weights)
-
-
-def _done(allocation: Allocation) -> NDArray[np.bool_]:
-    return np.asarray(allocation.tasks >= allocation.instance.task_limits * (1 - GAP_TOLERANCE))
+    def _done(self, allocation: Allocation) -> NDArray[np.bool_]:
+        if self.by is not None:
+            return team_sums(allocation, self.by, alone=True).done(allocation, GAP_TOLERANCE)
+        return np.asarray(allocation.tasks >= allocation.instance.task_limits * (1 - GAP_TOLERANCE))

@@ -23,8 +23,8 @@ from fairopt.properties.envy import envy
 __all__ = ["KINDS", "PLANES", "check", "comparison", "draw"]
 
 KINDS = {
-    "shares": "stacked shares of each resource by user",
-    "dominant": "sorted dominant shares of users",
+    "shares": "stacked shares of each resource by user, or by team if a team has several users",
+    "dominant": "sorted dominant shares of users, or of teams",
     "utilisation": "utilisation of each resource, by class of servers",
     "prices": "prices of resources, by class of servers",
     "demands": "the plane of two resources: users' demands as rays, and the cumulative path of the allocation",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,8 +12,9 @@ from fairopt.allocation import Allocation
 from fairopt.blocks.shares import DominantShare
 from fairopt.instance import Instance
 from fairopt.plots.common import COLOURS, GREYS, HATCHES, colour, escaped, shorter
+from fairopt.team_sums import team_sums
 
-__all__ = ["Layer", "by_largest", "by_size"]
+__all__ = ["Layer", "by_largest", "by_size", "by_team"]
 
 MOST = 10  # users with a colour each; the others are grey
 
@@ -69,3 +70,11 @@ def by_largest(instance: Instance, allocations: Iterable[Allocation]) -> list[La
         others = "other" if len(group) == 1 else "others"
         out.append(Layer(f"{len(group):,} {others}, mostly {shorter(instance.resources[i], 14)}", group, GREYS[i]))
     return out
+
+
+def by_team(allocations: Sequence[Allocation], by: str) -> list[Layer]:
+    """A coloured layer for each team with one of the largest dominant shares under any of the allocations."""
+    sums = [team_sums(a, by, alone=True) for a in allocations]
+    names, members = sums[0].names, sums[0].members
+    layers = by_size(names, np.max([found.dominant for found in sums], axis=0))
+    return [replace(layer, users=np.concatenate([members[t] for t in layer.users.tolist()])) for layer in layers]

@@ -10,8 +10,9 @@ import numpy as np
 from fairopt.allocation import Allocation, held_units
 from fairopt.instance import Instance
 from fairopt.plots.common import Inches, label_bars, plain, shorter
-from fairopt.plots.layers import by_largest
+from fairopt.plots.layers import by_largest, by_team
 from fairopt.plots.panels import Picture
+from fairopt.team_sums import teams_shown
 
 __all__ = ["StackedShares"]
 
@@ -25,7 +26,7 @@ LEFT: dict[str, Any] = {
 
 
 class StackedShares(Picture):
-    """A bar for each resource, divided into users' shares, as in Figs. 2 and 7 of Jiang and Wu (2021).
+    """A bar for each resource, divided into shares of users, as in Figs. 2 and 7 of Jiang and Wu (2021), or of teams.
 
     With more than ten users, those with the largest dominant shares have a colour each; the others are grouped by
     dominant resource.
@@ -35,7 +36,8 @@ class StackedShares(Picture):
 
     def __init__(self, instance: Instance, allocations: Sequence[Allocation]) -> None:
         self.instance = instance
-        self.layers = by_largest(instance, allocations)
+        by = teams_shown(instance)
+        self.layers = by_largest(instance, allocations) if by is None else by_team(allocations, by)
         self.size = (max(1.8, 0.5 * instance.n_resources), 2.6)
         self.below = [shorter(r, 18) for r in instance.resources]
 
@@ -70,7 +72,7 @@ class StackedShares(Picture):
         return size[0] / len(self.below), size[1]
 
     def handles(self) -> list[Any]:
-        """Users from the top of the stack down."""
+        """Users or teams from the top of the stack down."""
         from matplotlib.patches import Patch
 
         users = [Patch(facecolor=x.colour, hatch=x.hatch, edgecolor="white", label=x.label) for x in self.layers]

@@ -12,7 +12,7 @@ The files:
 * `bargaining`: the bargaining solutions of Nash, and of Kalai and Smorodinsky.
 * `bundles`: MLF-DRS, FFMRA, H-FFMRA.
 * `per_server`: any policy on separate servers. `psdsf`: PS-DSF. `bottleneck`: bottleneck fairness.
-* `sequential`: SequentialMinMax. `dynamic`: dynamic DRF.
+* `hierarchical`: HDRF. `sequential`: SequentialMinMax. `dynamic`: dynamic DRF.
 * `registry`: policies by short name, from files and from entry points. `parse`: blocks from their repr.
 """
 

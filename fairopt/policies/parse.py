@@ -11,6 +11,7 @@ from fairopt.display import LONG
 from fairopt.errors import FairoptError, InvalidBlock, nearest
 from fairopt.policies.bottleneck import BottleneckFairness
 from fairopt.policies.dynamic import DynamicDRF
+from fairopt.policies.hierarchical import HDRF
 from fairopt.policies.per_server import NaivePerServer
 from fairopt.policies.psdsf import PSDSF
 from fairopt.policies.sequential import SequentialMinMax
@@ -24,7 +25,7 @@ BLOCKS: dict[str, Any] = {
 }
 
 MECHANISMS: dict[str, Any] = {
-    kind.__name__: kind for kind in (BottleneckFairness, DynamicDRF, NaivePerServer, PSDSF, SequentialMinMax)
+    kind.__name__: kind for kind in (BottleneckFairness, DynamicDRF, HDRF, NaivePerServer, PSDSF, SequentialMinMax)
 }
 
 
@@ -59,6 +60,20 @@ def parse_constraint(text: str) -> constraints.Constraint:
     value = _read(text, "MaxShare(0.3)")
     if not isinstance(value, constraints.Constraint):
         raise InvalidBlock(f"{_cut(text)!r} is not a constraint; write one such as SharingIncentive() or MaxShare(0.3)")
+    return value
+
+
+def parse_share(text: str) -> shares.Share:
+    """A share from text such as ``KDominantShare(2)``; `InvalidBlock` for anything else.
+
+    Examples
+    --------
+    >>> parse_share("ResourceShare('gpu')")
+    ResourceShare('gpu')
+    """
+    value = _read(text, "ThroughputShare()")
+    if not isinstance(value, shares.Share):
+        raise InvalidBlock(f"{_cut(text)!r} is not a share; write one such as ThroughputShare() or DominantShare()")
     return value
 
 

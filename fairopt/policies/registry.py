@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.metadata import entry_points
 from pathlib import Path
-from typing import Any, get_origin, get_type_hints
+from typing import Any, TypeVar, get_origin, get_type_hints
 
 from fairopt.blocks.base import Block
 from fairopt.blocks.constraints import Constraint
@@ -24,14 +24,25 @@ from fairopt.policies.bottleneck import BottleneckFairness
 from fairopt.policies.bundles import FFMRA, HFFMRA, MLFDRS
 from fairopt.policies.dominant import DRF, KDF, TSF
 from fairopt.policies.dynamic import DynamicDRF
-from fairopt.policies.parse import BLOCKS, parse_constraint, parse_policy
+from fairopt.policies.hierarchical import HDRF
+from fairopt.policies.parse import BLOCKS, parse_constraint, parse_policy, parse_share
 from fairopt.policies.per_server import NaivePerServer
 from fairopt.policies.psdsf import PSDSF
 from fairopt.policies.sequential import SequentialMinMax
 from fairopt.policies.tradeoff import FDS, GFJ, MostTasks, NashWelfare, PNormFairness
 from fairopt.policy import Policy, is_mechanism
 
-__all__ = ["Notion", "known_policies", "named_constraint", "named_family", "named_policy", "parsed_value"]
+__all__ = [
+    "Notion",
+    "known_policies",
+    "named_constraint",
+    "named_family",
+    "named_policy",
+    "named_share",
+    "parsed_value",
+]
+
+B = TypeVar("B", bound=Block)
 
 GROUP = "fairopt.policies"
 
@@ -86,6 +97,7 @@ def _own() -> dict[str, Notion]:
         "ffmra": FFMRA,
         "h-ffmra": HFFMRA,
         "ps-dsf": PSDSF,
+        "hdrf": HDRF,
         "per-server": _per_server,
         "bottleneck": BottleneckFairness,
         "sequential-minmax": SequentialMinMax,
@@ -169,15 +181,31 @@ def named_constraint(text: str) -> Constraint:
     >>> named_constraint("MaxShare(0.3)")
     MaxShare(0.3)
     """
+    return _named_block(text, Constraint, parse_constraint, "a constraint", "a block such as MaxShare(0.3)")
+
+
+def named_share(text: str) -> Share:
+    """A share from text, as `named_constraint` reads a constraint.
+
+    Examples
+    --------
+    >>> named_share("ThroughputShare()")
+    ThroughputShare()
+    """
+    return _named_block(text, Share, parse_share, "a share", "one such as ThroughputShare()")
+
+
+def _named_block(text: str, kind: type[B], parse: Callable[[str], B], what: str, such: str) -> B:
+    """A block of a kind from its text, or from a module."""
     name, _, rest = text.strip().partition(":")
     if "(" in text or not _is_place(name, rest):
-        return parse_constraint(text)
+        return parse(text)
     found = _imported(name, rest.strip(), text, BLOCKS)
     if callable(found):
-        _refuse_unless_made(found, text, Constraint)
-        found = _called(found, text, {}, "a constraint")
-    if not isinstance(found, Constraint):
-        raise InvalidBlock(f"{text!r} is {type(found).__name__}, not a constraint; give a block such as MaxShare(0.3)")
+        _refuse_unless_made(found, text, kind)
+        found = _called(found, text, {}, what)
+    if not isinstance(found, kind):
+        raise InvalidBlock(f"{text!r} is {type(found).__name__}, not {what}; give {such}")
     return found
 
 
@@ -348,7 +376,7 @@ def _as_policy(found: Any, text: str, parameters: dict[str, Any], registered: bo
     raise InvalidBlock(f"{text!r} is {type(found).__name__}, not a policy; give something with .allocate(instance)")
 
 
-def _refuse_unless_made(found: Any, text: str, wanted: type[Policy] | type[Constraint]) -> None:
+def _refuse_unless_made(found: Any, text: str, wanted: type[Policy] | type[Block]) -> None:
     """Refuse to call an object unless it is a class of what is wanted, or a function annotated to return it.
 
     Text may name any function of any module.
@@ -362,7 +390,7 @@ def _refuse_unless_made(found: Any, text: str, wanted: type[Policy] | type[Const
         except Exception:  # not a function, or an annotation that cannot be evaluated
             made = None
     kind = get_origin(made) or made  # Objective[int] is an Objective
-    if isinstance(kind, type) and issubclass(kind, Constraint if wanted is Constraint else Block):
+    if isinstance(kind, type) and issubclass(kind, Block if wanted is Policy else wanted):
         return
     if wanted is Policy and isinstance(kind, type) and callable(getattr(kind, "allocate", None)):
         return

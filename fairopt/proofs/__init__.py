@@ -12,6 +12,7 @@ The files:
 * `envy`: bottlenecks under envy-freeness.
 * `servers`: the dual bound on several servers.
 * `levels`: leximin on several servers and under further constraints.
+* `number_levels`: leximin of teams, or of what is above a base.
 * `lagrangian`, `numbers`, `conic`: the bounds of cone programs; of teams and above a base. `dual_bound`: their gaps.
 * `plane`: the (beta, lambda) plane, by lines along the sum of shares.
 * `read`: answers of CVXPY problems that the user solved (`Policy.certify`).

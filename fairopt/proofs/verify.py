@@ -17,8 +17,9 @@ form:
 * a linear function of a user's total tasks is largest at an end of their range, on the user's best server (`bound`).
 
 Leximin levels are recomputed on one pool (`WaterFilling`) and bounded by prices, level by level, on servers
-(`gap_by_levels`). A tier is bounded under the levels that earlier tiers reach (`keep_level`). Bundles need no evidence
-(`gap_of_bundles`). Whole tasks are proved to fit, with a bound on their loss (`loss_of_whole_tasks`).
+(`gap_by_levels`) and of teams (`gap_by_number_levels`). A tier is bounded under the levels that earlier tiers reach
+(`keep_level`). Bundles need no evidence (`gap_of_bundles`). Whole tasks are proved to fit, with a bound on their loss
+(`loss_of_whole_tasks`).
 
 `KINDS` lists which evidence proves which objective. Unknown keys of a file are refused (`policy_of`).
 
@@ -43,6 +44,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from decimal import MAX_EMAX, MIN_EMIN, ROUND_CEILING, ROUND_FLOOR, Context, Decimal
+from heapq import heapify, heappop, heappush
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -407,9 +409,12 @@ PARAMETERS: dict[str, tuple[str, ...]] = {
     "Tasks": (),
     "DominantShare": (),
     "StandAloneShare": (),
+    "ThroughputShare": (),
     "PNormShare": ("p",),
     "ResourceShare": ("resource",),
     "KDominantShare": ("k", "rank_weights", "short"),
+    "OfTeam": ("share", "by", "weights"),
+    "Surplus": ("share", "base"),
     "MinTasks": ("tasks",),
     "MaxTasks": ("tasks",),
     "MinShare": ("level", "share"),
@@ -422,8 +427,18 @@ PARAMETERS: dict[str, tuple[str, ...]] = {
     "FairShareBase": ("growth",),
     "GlobalAggregateResource": ("units", "over"),
     "AtMostRequested": (),
+    "HDRF": ("by", "weights"),
 }
-SHARES = ("Tasks", "DominantShare", "StandAloneShare", "PNormShare", "ResourceShare", "KDominantShare")
+SHARES = (
+    "Tasks",
+    "DominantShare",
+    "StandAloneShare",
+    "ThroughputShare",
+    "PNormShare",
+    "ResourceShare",
+    "KDominantShare",
+)
+COMPOSED = ("OfTeam", "Surplus")  # shares of several users, or above a base
 OBJECTIVES = ("Total", "MaxMin", "Leximin", "AlphaFair", "OrderedWeighted", "FairnessEfficiency", "WeightedLog")
 
 
@@ -439,6 +454,11 @@ class Block:
     def share(self) -> Block:
         """The block's share; by default the dominant share."""
         return self.given.get("share") or Block("DominantShare", {}, "DominantShare()")
+
+    @property
+    def of_user(self) -> Block:
+        """The share of a user: itself, or what `OfTeam` or `Surplus` is of."""
+        return self.share.of_user if self.name in COMPOSED else self
 
     @property
     def terms(self) -> list[tuple[Fraction, Block]]:
@@ -513,13 +533,21 @@ class Cluster:
         self.capacities = numbers(instance["capacities"], "capacities", servers, m)
         self.counts = [math.ceil(number(q, "counts", 1)) for q in instance["counts"]]
         self.room = [[c * q for c in row] for row, q in zip(self.capacities, self.counts, strict=True)]
-        self.weights = numbers(instance["weights"], "weights", n)
+        self.teams = {str(by): list(labels) for by, labels in (instance.get("teams") or {}).items()}
+        if any(len(labels) != n for labels in self.teams.values()):
+            raise Fault("teams has not one label per user")
+        self.own_weights, self.team_weights = self._with_teams(instance["weights"], "weights")
+        self.guarantees, self.team_guarantees = self._with_teams(instance.get("guarantees") or [0] * n, "guarantees")
+        self.weights = self._divided()
         self.limits = [None if t is None else number(t, "task_limits", 0) for t in instance["task_limits"]]
+        rates = instance.get("rates")
+        self.rates: Table | None = None if rates is None else numbers(rates, "rates", n, servers)
         self.tasks: Table = numbers(data["tasks_by_server"], "tasks_by_server", n, servers)
         self.tangents_at = self.tasks  # where tangents are taken
         needs = [d for rows in self.demands for row in rows for d in row]
         has = [c for row in self.capacities for c in row]
-        for what, values in {"demands": needs, "weights": self.weights, "capacities": has}.items():
+        speeds = [r for row in self.rates or () for r in row]
+        for what, values in {"demands": needs, "weights": self.weights, "capacities": has, "rates": speeds}.items():
             if any(v < 0 for v in values):
                 raise Fault(f"{what} hold a negative number")
         if len(self.limits) != n or any(w == 0 for w in self.weights) or self.counts != instance["counts"]:
@@ -545,7 +573,8 @@ class Cluster:
             if not self.open[j] or not all(any(self.demands[j][s]) for s in self.open[j]):
                 raise Fault(f"user {user!r} may run nowhere, or has no demands where it may")
         self.active = [j for j in range(n) if self.limits[j] != 0]
-        self.low: list[Fraction] = [ZERO] * n
+        least = zip(self.guarantees, self.limits, strict=True)
+        self.low: list[Fraction] = [g if t is None else min(g, t) for g, t in least]
         self.high = list(self.limits)
         self.usable = [ONE] * m
         self.capacity = [sum(row[i] for row in self.room) for i in range(m)]
@@ -561,6 +590,35 @@ class Cluster:
         if self.binding is None and "proof" in data and not has_row_multipliers(data["proof"]):
             self.binding = []
         self.imposed, self.envied = set[str](), dict[tuple[int, int], Row]()  # constraints by name; rows of `EnvyFree`
+
+    @property
+    def members(self) -> dict[str, list[int]]:
+        """The users of each team."""
+        out: dict[str, list[int]] = {}
+        for labels in self.teams.values():
+            for j, name in enumerate(labels):
+                if name is not None:
+                    out.setdefault(str(name), []).append(j)
+        return out
+
+    def _with_teams(self, given: Any, what: str) -> tuple[list[Fraction], dict[str, Any]]:
+        """Numbers by user, and what is given by team."""
+        if not isinstance(given, dict):
+            return numbers(given, what, self.n), {}
+        by_team = {name: value for name, value in given.items() if name not in {*self.users}}
+        if by_team.keys() - self.members.keys() or len(given) - len(by_team) != self.n:
+            raise Fault(f"{what} name unknown users or teams, or not all users")
+        return numbers([given[user] for user in self.users], what, self.n), by_team
+
+    def _divided(self) -> list[Fraction]:
+        """The weights of users, with those of teams divided in proportion to them, outer teams last."""
+        out, members = list(self.own_weights), self.members
+        for name in sorted(self.team_weights, key=lambda team: len(members[team])):
+            weight = number(self.team_weights[name], "weights", 0)
+            total = exact_sum(out[j] for j in members[name])
+            for j in members[name]:
+                out[j] = out[j] * weight / total
+        return out
 
     def pair(self, named: Any) -> tuple[int, int]:
         """Two different users, by index."""
@@ -641,7 +699,9 @@ class Cluster:
             return exact, exact
         if share.name not in PARAMETERS:
             raise CannotCheck(f"the coefficients of {share.text} are not in the file")
-        rows = range(self.servers if self.by_server else 1)
+        if share.name in COMPOSED:
+            raise CannotCheck(f"{share.text} is checked in Leximin and in sums of objectives only")
+        rows = range(self.servers if self.by_server or share.name == "ThroughputShare" else 1)
         found = [[self._one(share, j, s) for s in rows] * (self.servers // len(rows)) for j in range(self.n)]
         below, above = ([[c[k] if isinstance(c, Between) else c for c in row] for row in found] for k in (0, 1))
         return below, above
@@ -652,6 +712,8 @@ class Cluster:
             return ONE
         if share.name == "StandAloneShare":
             return 1 / exact_sum(self.tasks_alone(j, t) or ZERO for t in range(self.servers))
+        if share.name == "ThroughputShare":
+            return self._throughput(j, s)
         ratios = [d / c if c else ZERO for d, c in zip(self.demands[j][s], self.capacity, strict=True)]
         if share.name == "ResourceShare":
             return ratios[self.resource(share.given["resource"])]
@@ -679,6 +741,14 @@ class Cluster:
         if len(ranks) < k or min(ranks) <= 0:
             raise Fault(f"{share.text} needs a positive weight for each rank")
         return math.prod(ratios[:k] + ranks[:k], start=ONE)
+
+    def _throughput(self, j: int, s: int) -> Fraction:
+        """The rate of a user on a server over its throughput on an equal part of all servers, cut at its limit."""
+        rates = [ONE] * self.servers if self.rates is None else self.rates[j]
+        alone = {t: self.tasks_alone(j, t) or ZERO for t in self.open[j]}
+        limit, hours = self.limits[j], exact_sum(alone.values())
+        cut = min(ONE, limit * exact_sum(self.weights) / (self.weights[j] * hours)) if limit else ONE
+        return self.n * rates[s] / (cut * exact_sum(rates[t] * tasks for t, tasks in alone.items()))
 
     def same_on_servers(self, share: Block) -> bool:
         """Whether each user's share of a task is the same on all of its servers."""
@@ -745,6 +815,11 @@ class Cluster:
 
     def _share_bounds(self, condition: Block) -> Rows:
         """Bounds on shares: bounds on tasks if a task's share is the same on all servers, else rows."""
+        level = condition.given["level"]
+        if condition.share.name in COMPOSED:
+            return Numbers(self, condition.share).bounded(level, condition.name == "MaxShare", condition.text)
+        if isinstance(level, dict) and level.keys() - {*self.users}:
+            raise CannotCheck(f"{condition.text} bounds the share of a team by its name")
         most, rows, alike = condition.name == "MaxShare", Rows(), self.same_on_servers(condition.share)
         levels = self.of_user(condition.given["level"], condition.text, most)
         c, sign = self.coefficients(condition.share)[0 if most else 1], 1 if most else -1
@@ -900,9 +975,11 @@ def row_excess(cluster: Cluster, row: Row) -> tuple[Fraction, Fraction]:
 
 
 def entries(instance: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The instance of `Instance.to_dict` in a canonical form: an entry per resource, server and user, sorted by label.
+    """The instance of `Instance.to_dict` in a canonical form: an entry per resource, server and user, sorted by label,
+    and per team with a weight or a guarantee.
 
-    A user's eligible servers are those that offer all it needs. Demands that are equal on all of them appear once.
+    A user's eligible servers are those that offer all it needs; rates are those on them. Demands that are equal on all
+    of them appear once.
     """
     names, servers = instance["resources"], instance["servers"]
     in_order = sorted(range(len(servers)), key=servers.__getitem__)
@@ -926,13 +1003,29 @@ def entries(instance: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]
             if (instance["eligible"] is None or instance["eligible"][j][s])
             and all(c or not d for d, c in zip(by_server[s], instance["capacities"][s], strict=True))
         ]
-        fields = {"weight": plain(instance["weights"][j]), "task limit": plain(instance["task_limits"][j])}
+        user = instance["users"][j]
+        weights, guarantees = instance["weights"], instance.get("guarantees") or {}
+        of_user = weights[user] if isinstance(weights, dict) else weights[j]
+        fields = {"weight": plain(of_user), "task limit": plain(instance["task_limits"][j])}
+        least = guarantees.get(user) if isinstance(guarantees, dict) else guarantees[j]
+        fields |= {"guarantee": plain(least)} if least else {}
+        fields |= {f"label {by!r}": of[j] for by, of in (instance.get("teams") or {}).items() if of[j] is not None}
         fields["servers"] = None if len(runs) == len(servers) else [servers[s] for s in runs]
         same = all(by_server[s] == by_server[runs[0]] for s in runs)
         for s in runs[:1] if same else runs:
             where = "" if same else f" on {servers[s]!r}"
             fields |= {f"demand of {name!r}{where}": plain(d) for name, d in zip(names, by_server[s], strict=True)}
-        yield f"user {instance['users'][j]!r}", fields
+        if instance.get("rates") is not None:
+            fields |= {f"rate on {servers[s]!r}": plain(instance["rates"][j][s]) for s in runs}
+        yield f"user {user!r}", fields
+    given = [instance["weights"], instance.get("guarantees") or {}]
+    by_team = [
+        {k: v for k, v in of.items() if k not in {*instance["users"]}} if isinstance(of, dict) else {} for of in given
+    ]
+    for team in sorted({*by_team[0], *by_team[1]}):
+        floors = by_team[1].get(team) or {}
+        of_team = {f"guarantee of {name!r}": plain(v) for name, v in floors.items()}
+        yield f"team {team!r}", of_team | ({"weight": plain(by_team[0][team])} if team in by_team[0] else {})
 
 
 def digest(instance: Mapping[str, Any]) -> str:
@@ -1233,7 +1326,7 @@ def relative_gap(objective: Block, goal: Goal, top: Fraction) -> Fraction:
 # -- fairness and efficiency --------------------------------------------------------------------------------------
 
 
-def power_mean(values: Mapping[int, Fraction], weights: Mapping[int, Fraction], q: Fraction) -> Between:
+def power_mean(values: Mapping[Any, Fraction], weights: Mapping[Any, Fraction], q: Fraction) -> Between:
     """The power mean of exponent q of numbers >= 0, with weights that sum to one."""
     if q < 0 and not all(values.values()):
         return Between(ZERO, ZERO)
@@ -1694,6 +1787,143 @@ def tighten_upper_bounds(
             upper[j] = min(upper[j], up(floors[j] + max(left, ZERO) / costs[j]))
 
 
+# -- teams, and what is above a base ----------------------------------------------------------------------------------
+
+
+class Numbers:
+    """What an objective compares: ``z_t = sum_j c_j x_j - base_t`` of a user or a team t, by label.
+
+    ``below`` and ``above`` enclose c, ``base`` encloses the base; ``kept`` are the tasks of users that a base requires.
+    """
+
+    def __init__(self, cluster: Cluster, share: Block) -> None:
+        self.cluster, surplus = cluster, share if share.name == "Surplus" else None
+        team = share.share if surplus else share
+        self.of_user = {j: str(cluster.users[j]) for j in cluster.active}
+        self.weights = {t: cluster.weights[j] for j, t in self.of_user.items()}
+        if team.name == "OfTeam":
+            labels = cluster.teams.get(team.given.get("by", "team")) or [None] * cluster.n
+            if any(labels[j] is None for j in cluster.active):
+                raise Fault(f"a user has no team of {team.text}")
+            given = {**cluster.team_weights, **(team.given.get("weights") or {})}
+            self.of_user = {j: str(labels[j]) for j in cluster.active}
+            self.weights = {t: number(given.get(t, 1), "a weight", 0) for t in self.of_user.values()}
+            if not all(self.weights.values()):
+                raise Fault(f"a weight of {team.text} is 0")
+        self.below, self.above = cluster.coefficients(team.of_user)
+        self.kept: dict[int, Fraction] = {}
+        if surplus and surplus.given.get("base") is None:
+            self.kept = {j: cluster.guarantees[j] for j in cluster.active}
+        elif surplus:
+            base = cluster.of_user(surplus.given["base"], surplus.text, False)
+            self.kept = {j: base[j] or ZERO for j in cluster.active}
+        for j, x in self.kept.items():
+            limit = cluster.limits[j]
+            self.kept[j] = x if limit is None else min(x, limit)
+        self.base = {t: Between(ZERO, ZERO) for t in self.weights}
+        for j, x in self.kept.items():
+            ends = (x * min(c[j][s] for s in cluster.open[j]) for c in (self.below, self.above))
+            low, high = ends
+            before = self.base[self.of_user[j]]
+            self.base[self.of_user[j]] = Between(before.low + low, before.high + high)
+
+    def values(self, above: bool = False) -> dict[str, Fraction]:
+        """The numbers at the current tasks, from below or from ``above``."""
+        shares = self.cluster.shares(self.above if above else self.below)
+        return self.sums(shares, above)
+
+    def sums(self, by_user: Mapping[int, Fraction], above: bool = False) -> dict[str, Fraction]:
+        """Sums of values by user, less the base."""
+        of_number: dict[str, list[Fraction]] = {t: [] for t in self.weights}
+        for j, t in self.of_user.items():
+            of_number[t].append(by_user[j])
+        return {t: exact_sum(parts) - self.base[t][0 if above else 1] for t, parts in of_number.items()}
+
+    def bounded(self, level: Any, most: bool, what: str) -> Rows:
+        """Bounds on the numbers as rows; ``level`` is a number, a list, or a dict by label."""
+        names = list(self.weights)
+        if not isinstance(level, dict):
+            level = dict(zip(names, level if isinstance(level, list) else [level] * len(names), strict=True))
+        if level.keys() - {*self.cluster.users, *self.cluster.members}:
+            raise Fault(f"{what} names an unknown user or team")
+        rows, c, sign = Rows(), self.above if most else self.below, 1 if most else -1
+        for t in names:
+            if t not in level or level[t] == math.inf or (level[t] == 0 and not most):
+                continue
+            mine = [j for j, of in self.of_user.items() if of == t]
+            row = {(j, s): sign * c[j][s] for j in mine for s in self.cluster.open[j]}
+            rows.append((row, sign * (number(level[t], what, 0) + self.base[t][1 if most else 0]), False))
+        return rows
+
+    @contextmanager
+    def base_kept(self) -> Iterator[None]:
+        """Inside the context the base is a lower bound on tasks."""
+        cluster, before = self.cluster, list(self.cluster.low)
+        for j, x in self.kept.items():
+            if cluster.total(j) < x * (1 - BLOCK_VIOLATION):
+                raise Fault(f"user {cluster.users[j]!r} is below its base")
+            cluster.low[j] = max(cluster.low[j], min(x, cluster.total(j)))
+        try:
+            yield
+        finally:
+            cluster.low = before
+
+
+def gap_by_number_levels(cluster: Cluster, objective: Block, rows: Rows, entry: Mapping[str, Any]) -> Fraction:
+    """The gap of a leximin of numbers, by prices that bound them level by level.
+
+    At prices of capacities and rows, and prices pi of numbers, ``sum_t pi_t z_t`` has a bound V. If the others keep
+    their floors up to the level, a number rises by at most ``(V - sum_t pi_t floor_t) / pi_t``, and what earlier
+    numbers could rise by counts at their prices.
+    """
+    if cluster.kept_levels:
+        raise CannotCheck("levels of numbers are proved under linear constraints only")
+    compared = Numbers(cluster, objective.share)
+    if len(entry["levels"]) * sum(len(cluster.open[j]) for j in cluster.active) > LEVEL_PAIRS:
+        raise CannotCheck(f"{len(entry['levels']):,} levels take too long in fractions")
+    with compared.base_kept():
+        return _gap_of_numbers(cluster, compared, rows, entry)
+
+
+def _gap_of_numbers(cluster: Cluster, compared: Numbers, rows: Rows, entry: Mapping[str, Any]) -> Fraction:
+    """`gap_by_number_levels` while the base is kept."""
+    z, w, users = compared.values(), compared.weights, cluster.active
+    typical = sum((v for v in z.values() if v > 0), ZERO) / sum(w.values())
+    best = {j: max(compared.above[j][s] for s in cluster.open[j]) * cluster.most_tasks(j) for j in users}
+    least = {j: min(compared.below[j][s] for s in cluster.open[j]) * cluster.low[j] for j in users}
+    most, lowest = compared.sums(best, above=True), compared.sums(least)
+    unit = {t: v if v > VIOLATION * typical * w[t] else typical * w[t] or most[t] or ONE for t, v in z.items()}
+    rise = {t: max(most[t] - v, ZERO) for t, v in z.items()}
+    room = {place: max(r, cluster.load(*place)) for place, r in cluster.usable_units().items()}
+    broken = [row_excess(cluster, row)[0] for row in rows]
+    settled, gap = set[str](), ZERO
+    for k, one in enumerate(entry["levels"]):
+        check_keys(one, NUMBER_LEVEL, f"level {k} of the evidence")
+        cluster.clock.check()
+        evidence, mine = Evidence(cluster, one, rows), [str(t) for t in one["numbers"]]
+        if not mine or not {*mine, *one["of_numbers"]} <= z.keys():
+            raise Fault(f"level {k} of the evidence has no numbers, or unknown ones")
+        pi = {t: max(number(v, "of_numbers"), ZERO) for t, v in one["of_numbers"].items()}
+        top = evidence.right_hand_side(room) - exact_sum(p * compared.base[t].low for t, p in pi.items())
+        top += exact_sum(abs(y) * b for y, b in zip(evidence.rows, broken, strict=True))
+        for j in users:
+            paid, c = pi.get(compared.of_user[j], ZERO), compared.above[j]
+            net = max(paid * c[s] - evidence.cost[j][s] for s in cluster.open[j])
+            top = up(top + best_at_ends(net, cluster.low[j], cluster.most_tasks(j)))
+        level = min(z[t] / w[t] for t in mine)
+        floors = {t: min(z[t], max(level * w[t], lowest[t])) for t in pi}
+        slack = max(top - exact_sum(p * floors[t] for t, p in pi.items()), ZERO)
+        if any(not pi.get(t) for t in mine):
+            raise Fault(f"level {k} of the evidence has no price of a number that it fixes")
+        earlier = {t for t in pi if t in settled or (z[t] / w[t] < level and rise[t] > 0)} - {*mine}
+        paid = exact_sum(pi[t] * unit[t] for t in mine)
+        gap = max(gap, exact_sum(pi[t] * rise[t] for t in earlier) / paid)
+        for t in mine:
+            rise[t] = min(rise[t], up(max(floors[t] - z[t], ZERO) + slack / pi[t]))
+        settled.update(mine)
+    return max(gap, *(up(v / unit[t]) for t, v in rise.items()))
+
+
 # -- bundles ----------------------------------------------------------------------------------------------------------
 
 LOG_2 = Fraction(6931, 10**4)  # rounded down
@@ -1939,6 +2169,837 @@ def loss_of_smallest_level(cluster: Cluster, share: Block, entry: Mapping[str, A
     return max(1 - level / top, ZERO) if top else top
 
 
+# -- hierarchical DRF -------------------------------------------------------------------------------------------------
+
+TIE = Fraction(1, 10**9)  # relative: levels, limits and capacities this close are reached together
+SAME = Fraction(1, 10**12)  # relative: shares of a team this close are both dominant
+PLACES = 1024  # binary places of `Bounds`
+STOPPED, WAITING, RISING, ALONE = range(4)
+
+
+class Bounds:
+    """A number between two others with `PLACES` binary places. Factors and divisors are not negative."""
+
+    __slots__ = ("high", "low")
+
+    def __init__(self, low: int, high: int) -> None:
+        self.low, self.high = low, high
+
+    @classmethod
+    def of(cls, x: Fraction) -> Bounds:
+        """The closest bounds of a fraction."""
+        return cls((x.n << PLACES) // x.d, -((-x.n << PLACES) // x.d))
+
+    @property
+    def between(self) -> Between:
+        """The bounds as fractions."""
+        return Between(Fraction(self.low, 1 << PLACES), Fraction(self.high, 1 << PLACES))
+
+    def __float__(self) -> float:
+        return float(Fraction(self.low + self.high, 2 << PLACES))
+
+    def __add__(self, other: Bounds) -> Bounds:
+        return Bounds(self.low + other.low, self.high + other.high)
+
+    def __sub__(self, other: Bounds) -> Bounds:
+        return Bounds(self.low - other.high, self.high - other.low)
+
+    def __mul__(self, other: Bounds) -> Bounds:
+        low = self.low * (other.low if self.low >= 0 else other.high)
+        high = self.high * (other.high if self.high >= 0 else other.low)
+        return Bounds(low >> PLACES, -(-high >> PLACES))
+
+    def __truediv__(self, other: Bounds) -> Bounds:
+        if other.low <= 0:
+            raise CannotCheck(f"{PLACES} binary places do not tell a rate from 0")
+        low = (self.low << PLACES) // (other.high if self.low >= 0 else other.low)
+        return Bounds(low, -((-self.high << PLACES) // (other.low if self.high >= 0 else other.high)))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Bounds) and self.low + self.high == other.low + other.high
+
+    def __lt__(self, other: Bounds) -> bool:
+        return self.low + self.high < other.low + other.high
+
+    def __gt__(self, other: Bounds) -> bool:
+        return other < self
+
+    def __le__(self, other: Bounds) -> bool:
+        return not self > other
+
+    def __ge__(self, other: Bounds) -> bool:
+        return not self < other
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+class Sums:
+    """Vectors in numbered places, and their sum: a change costs the logarithm of their number."""
+
+    def __init__(self, vectors: Sequence[Any], nothing: Any) -> None:
+        self.nothing, self.size = nothing, 1 << max(len(vectors) - 1, 0).bit_length()
+        self.tree = [nothing] * self.size + [*vectors] + [nothing] * (self.size - len(vectors))
+        for k in range(self.size - 1, 0, -1):
+            self._add(k)
+
+    def _add(self, k: int) -> None:
+        left, right, nothing = self.tree[2 * k], self.tree[2 * k + 1], self.nothing
+        if left is nothing or right is nothing:
+            self.tree[k] = right if left is nothing else left
+        else:
+            self.tree[k] = [a + b for a, b in zip(left, right, strict=True)]
+
+    def put(self, place: int, vector: Any) -> None:
+        """Replace the vector of a place."""
+        k = place + self.size
+        self.tree[k] = vector
+        while k > 1:
+            k >>= 1
+            self._add(k)
+
+    @property
+    def total(self) -> Any:
+        """The sum of all vectors."""
+        return self.tree[1]
+
+
+class Leaf:
+    """A user in the tree. Its level is its dominant share per weight; ``per`` are tasks per level.
+
+    ``tasks`` are those it had when the level of its ``parent`` was ``at``. A task adds ``ratios`` to shares, and
+    ``uses`` to rows; ``rate`` is both while its level rises by 1.
+    """
+
+    __slots__ = (
+        "at",
+        "limit",
+        "number",
+        "parent",
+        "per",
+        "place",
+        "rate",
+        "ratios",
+        "serial",
+        "state",
+        "tasks",
+        "uses",
+    )
+
+    def __init__(self, number: int, parent: Branch, per: Any, ratios: Any, uses: Any, limit: Any, tasks: Any) -> None:
+        self.number, self.parent, self.per, self.ratios, self.uses = number, parent, per, ratios, uses
+        self.rate = [per * g for g in (*ratios, *uses)]
+        self.limit, self.tasks, self.at, self.place = limit, tasks, tasks, len(parent.children)
+        self.state, self.serial = STOPPED, 0
+        parent.children.append(self)
+
+
+class Branch:
+    """A team, or the root, in the tree.
+
+    ``level`` is the smallest level of its children that can rise, and ``vector`` its shares of resources. Where its
+    children rise without moving their shares, ``alone`` counts how far, and ``level`` stands still.
+    """
+
+    def __init__(self, number: int, parent: Branch | None, weight: Any) -> None:
+        self.number, self.parent, self.weight = number, parent, weight
+        self.children: list[Leaf | Branch] = []
+        self.state, self.serial, self.place = STOPPED, 0, 0
+        self.open = self.tied = self.still = 0  # children that can rise, that rise, and that rise alone
+        self.level: Any = None
+        self.alone: Any = None
+        self.at: Any = None  # the parent's level, or its `alone`, at which this branch was brought up to date
+        self.speed: Any = None  # how far it moves while that moves by 1
+        self.vector: list[Any] = []
+        self.stopped: list[Any] = []  # the shares of children that cannot rise
+        self.rate: list[Any] = []
+        self.growth: Any = None  # of its share
+        self.next: Any = None  # the level, or `alone`, of its next event
+        self.cause: int | None = None  # the resource of an event of its own; None: an event of a child
+        self.sums: Any = None
+        self.alone_sums: Any = None
+        self.queue: list[tuple[Any, int, Leaf | Branch]] = []
+        self.alone_queue: list[tuple[Any, int, Leaf | Branch]] = []
+        self.floors: dict[int, Any] = {}
+        self.held: list[Any] = []  # what its leaves use, where it has floors
+        if parent is not None:
+            self.place = len(parent.children)
+            parent.children.append(self)
+
+    @property
+    def clock(self) -> Any:
+        """Its level, or how far children rose alone."""
+        return self.alone if self.still else self.level
+
+
+def vector_of(child: Leaf | Branch) -> list[Any]:
+    """The shares of resources that a child holds."""
+    return [g * child.tasks for g in child.ratios] if isinstance(child, Leaf) else child.vector
+
+
+class Forest(NamedTuple):
+    """A tree of users and what they fill, as fractions.
+
+    Branch 0 is the root, and ``parents`` of branches come before them. ``ratios`` (n_leaves, n_resources) are shares of
+    total capacity per task; each further row is a coefficient per task of each leaf, and is full at 1. ``floors`` are
+    shares by branch and resource.
+    """
+
+    parents: Sequence[int]
+    weights: Sequence[Fraction]
+    leaf_parents: Sequence[int]
+    leaf_weights: Sequence[Fraction]
+    ratios: Sequence[Sequence[Fraction]]
+    limits: Sequence[Fraction | None]
+    starts: Sequence[Fraction]
+    rows: Sequence[Sequence[Fraction]]
+    floors: Mapping[int, Mapping[int, Fraction]]
+
+
+class Event(NamedTuple):
+    """What happened: the root's level, the ``cause`` (``limit``, ``full``, ``placement``, ``floor``), its index, and
+    leaves that stopped.
+    """
+
+    level: float
+    cause: str
+    of: int
+    leaves: tuple[int, ...]
+
+
+class Filling:
+    """Hierarchical DRF in numbers of one type: floats, `Fraction` or `Bounds`.
+
+    A branch's share is the largest in its vector, saturated resources left out: the sum of its children's vectors, with
+    those of children that can still rise scaled to the smallest level among these. The children of that level rise
+    together; those whose share stands still meanwhile rise first, until it moves. Everything between two events is
+    linear, and each branch has a clock of its own, so that an event changes its ancestors only.
+
+    ``waited`` lists, if it is to ``watch``, leaves that stopped without rising in the step before, with the tasks of
+    all when that step began.
+    """
+
+    def __init__(
+        self, forest: Forest, make: Callable[[Fraction], Any], clock: Clock | None = None, watch: bool = False
+    ) -> None:
+        self.forest, self.make, self.clock, self.watch = forest, make, clock or Clock(), watch
+        self.zero, self.one, self.tie, self.same = make(ZERO), make(ONE), make(TIE), make(SAME)
+        self.m, self.n_rows, self.serial, self.again = len(forest.ratios[0]), 0, 0, False
+        self.branches: list[Branch] = []
+        for k, parent in enumerate(forest.parents):
+            above = self.branches[parent] if k else None
+            self.branches.append(Branch(k, above, make(forest.weights[k])))
+        self.leaves: list[Leaf] = []
+        self.n_rows = self.m + len(forest.rows)
+        for j, given in enumerate(forest.ratios):
+            per, ratios = make(forest.leaf_weights[j] / max(given)), [make(g) for g in given]
+            uses = ratios + [make(row[j]) for row in forest.rows]
+            limit, start = forest.limits[j], make(forest.starts[j])
+            parent_of = self.branches[forest.leaf_parents[j]]
+            self.leaves.append(Leaf(j, parent_of, per, ratios, uses, None if limit is None else make(limit), start))
+        self.nothing = [self.zero] * (self.m + self.n_rows)
+        self.full = [False] * self.n_rows
+        self.used = [self.zero] * self.n_rows
+        for leaf in self.leaves:
+            if leaf.tasks > self.zero:
+                self.use(leaf, leaf.tasks)
+        self.ended = [False] * len(self.leaves)  # at their limit, or stopped by a row
+        self.fresh = True  # whether vectors of leaves that stopped are to be added up afresh
+        self.floors = {k: {i: make(v) for i, v in of.items()} for k, of in forest.floors.items()}
+        self.events: list[Event] = []
+        self.before: list[Any] = []  # tasks when the last step began that was not tiny
+        self.waited: list[tuple[list[Any], list[int]]] = []
+        self.sleeps = [False] * len(self.leaves)
+        self.unmet: dict[tuple[int, int], tuple[Any, Any]] = {}  # by branch and resource: what is held, and the floor
+
+    # -- filling
+
+    def run(self) -> list[Any]:
+        """The tasks of each leaf at the end."""
+        for _ in self.steps():
+            self.clock.check()
+        return [leaf.tasks for leaf in self.leaves]
+
+    def steps(self) -> Iterator[None]:
+        """Fill from event to event."""
+        self.restart()
+        while True:
+            yield
+            root = self.branches[0]
+            if not root.open:
+                if not self.floors:
+                    return
+                self.unmet = self.short()
+                self.floors = {}
+                self.restart()
+                continue
+            upto, row = root.next, None
+            for r, (used, rate) in enumerate(zip(self.used, root.rate[self.m :], strict=True)):
+                if not self.full[r] and rate > self.zero:
+                    at = root.clock + self.positive(self.one - used) / rate
+                    if upto is None or at < upto:
+                        upto, row = at, r
+            if self.watch and not self.reaches(upto, root.clock):
+                self.before = self.now()
+            self.advance(root, upto)
+            if row is not None:
+                self.restart(row)
+            else:
+                self.happen(root)
+                if self.again:
+                    self.again = False
+                    self.restart()
+
+    def now(self) -> list[Any]:
+        """The tasks of each leaf."""
+        self.catch_up()
+        return [leaf.tasks for leaf in self.leaves]
+
+    def use(self, leaf: Leaf, more: Any) -> None:
+        """Count further tasks of a leaf in the rows."""
+        self.used = [u + a * more if a > self.zero else u for u, a in zip(self.used, leaf.uses, strict=True)]
+
+    def positive(self, x: Any) -> Any:
+        """A difference that is negative by rounding only."""
+        return x if x > self.zero else self.zero
+
+    def reaches(self, a: Any, b: Any) -> bool:
+        """Whether a is at most b, but for `TIE`."""
+        most = b + b * self.tie
+        if type(a) is Bounds:
+            if a.low > most.high:
+                return False
+            if a.high > most.low:
+                raise CannotCheck(f"{PLACES} binary places do not tell which of two events comes first")
+            return True
+        return bool(a <= most)
+
+    def advance(self, branch: Branch, to: Any) -> None:
+        """Move a branch to a value of its clock."""
+        by = self.positive(to - branch.clock)
+        if by > self.zero:
+            rate, m = branch.rate, self.m
+            branch.vector = [v + r * by if r > self.zero else v for v, r in zip(branch.vector, rate, strict=False)]
+            if branch.held:
+                branch.held = [v + r * by for v, r in zip(branch.held, rate[m : 2 * m], strict=True)]
+            if branch.parent is None:
+                self.used = [v + r * by for v, r in zip(self.used, rate[m:], strict=True)]
+        if branch.still:
+            branch.alone = to
+        else:
+            branch.level = to
+
+    def update(self, child: Leaf | Branch, parent: Branch) -> None:
+        """Bring a child up to date with its parent's clock."""
+        if child.state == RISING and isinstance(child, Leaf):
+            child.tasks = child.tasks + self.positive(parent.level - child.at) * child.per
+            child.at = parent.level
+        elif isinstance(child, Branch) and child.state in (RISING, ALONE):
+            now = parent.level if child.state == RISING else parent.alone
+            self.advance(child, child.clock + self.positive(now - child.at) * child.speed)
+            child.at = now
+
+    def catch_up(self) -> None:
+        """Bring all branches and leaves up to date."""
+        for branch in self.branches:
+            for child in branch.children:
+                self.update(child, branch)
+
+    def share(self, branch: Branch) -> Any:
+        """The largest share of a resource that is not saturated."""
+        largest = self.zero
+        for v, full in zip(branch.vector, self.full, strict=False):
+            if not full and v > largest:
+                largest = v
+        return largest
+
+    def refresh(self, branch: Branch) -> None:
+        """How fast a branch rises, and its next event, after a change inside it."""
+        m = self.m
+        branch.rate = rate = branch.alone_sums.total if branch.still else branch.sums.total
+        branch.next, branch.cause, clock = None, None, branch.clock
+        due, queue = self.due(branch), branch.alone_queue if branch.still else branch.queue
+        while queue and queue[0][1] != queue[0][2].serial:
+            heappop(queue)
+        if queue:
+            branch.next = queue[0][0]
+        if due:
+            branch.next = clock
+        if branch.parent is not None:
+            share, growth = self.share(branch), self.zero
+            near = share - share * self.same
+            free = [i for i in range(m) if not self.full[i]]
+            for i in free:
+                if rate[i] > growth and branch.vector[i] >= near:
+                    growth = rate[i]
+            branch.growth = growth
+            faster = growth + growth * self.same
+            for i in free:
+                if rate[i] > faster:
+                    self.offer(branch, clock + self.positive(share - branch.vector[i]) / (rate[i] - growth), i)
+        if self.floors:
+            for i, floor in self.floors.get(branch.number, {}).items():
+                if rate[m + i] > self.zero and not self.reaches(floor, branch.held[i]):
+                    self.offer(branch, clock + self.positive(floor - branch.held[i]) / rate[m + i], m + i)
+
+    def offer(self, branch: Branch, at: Any, cause: int) -> None:
+        """An event of the branch itself, which counts if it comes before those known: another resource, or a floor."""
+        if branch.next is None or at < branch.next:
+            branch.next, branch.cause = at, cause
+
+    def happen(self, branch: Branch) -> bool:
+        """Let the next event inside a branch happen, with those at the same level; whether its share jumped."""
+        if branch.cause is not None:
+            if branch.cause >= self.m:
+                self.again = True
+            else:  # as large as the others, whatever the rounding
+                branch.vector[branch.cause] = max(branch.vector[branch.cause], self.share(branch))
+            self.refresh(branch)
+            return False
+        jumped, due = False, self.due(branch)
+        if not due:
+            jumped = self.inside(heappop(branch.alone_queue)[2], branch)
+        while due:
+            _, _, child = heappop(branch.queue)
+            if child.state == WAITING:
+                self.join(child, branch)
+            elif isinstance(child, Leaf):
+                self.update(child, branch)
+                more, child.tasks = self.positive(child.limit - child.tasks), child.limit
+                if more > self.zero:
+                    self.use(child, more)
+                self.end(child)
+                self.stop(child, branch)
+            else:
+                jumped = self.inside(child, branch) or jumped
+            due = self.due(branch)
+        if jumped or (branch.open and not branch.tied):
+            self.rebuild(branch)
+            return True
+        if branch.open:
+            self.refresh(branch)
+        return False
+
+    def due(self, branch: Branch) -> bool:
+        """Whether an event is due at the level of a branch, which comes before any child rises alone."""
+        queue = branch.queue
+        while queue and queue[0][1] != queue[0][2].serial:
+            heappop(queue)
+        return bool(queue) and self.reaches(queue[0][0], branch.level)
+
+    def inside(self, child: Any, branch: Branch) -> bool:
+        """Let the next event inside a child happen; whether its share jumped."""
+        self.update(child, branch)
+        self.advance(child, child.next)
+        jumped = self.happen(child)
+        if not child.open:
+            self.stop(child, branch)
+        elif not jumped:
+            self.attach(child, branch)
+        return jumped
+
+    def end(self, leaf: Leaf) -> None:
+        """A leaf is at its limit."""
+        self.ended[leaf.number] = True
+        self.record("limit", leaf.number, (leaf.number,))
+
+    def join(self, child: Leaf | Branch, branch: Branch) -> None:
+        """A child that waited rises from now on."""
+        branch.tied += 1
+        if isinstance(child, Leaf):
+            self.rise(child, branch)
+            branch.sums.put(child.place, child.rate)
+        else:
+            self.attach(child, branch)
+
+    def rise(self, leaf: Leaf, branch: Branch) -> None:
+        """Let a leaf rise with its parent, up to its limit."""
+        leaf.state, leaf.at = RISING, branch.level
+        self.serial += 1
+        leaf.serial = self.serial
+        if leaf.limit is not None:
+            at = branch.level + self.positive(leaf.limit - leaf.tasks) / leaf.per
+            heappush(branch.queue, (at, leaf.serial, leaf))
+
+    def attach(self, child: Branch, branch: Branch) -> None:
+        """Let a branch rise with its parent, or alone while its share stands still."""
+        was, alone = child.state, not child.growth > self.zero
+        if was == ALONE and not alone:
+            branch.alone_sums.put(child.place, self.nothing)
+            branch.still -= 1
+        elif was != ALONE and alone:
+            branch.sums.put(child.place, self.nothing)
+            branch.still += 1
+        adds = max(child.rate[self.m : 2 * self.m]) if alone else child.growth
+        child.speed, child.state = child.weight / adds, ALONE if alone else RISING
+        sums, queue, child.at = (
+            (branch.alone_sums, branch.alone_queue, branch.alone)
+            if alone
+            else (branch.sums, branch.queue, branch.level)
+        )
+        sums.put(child.place, [r * child.speed if r > self.zero else r for r in child.rate])
+        self.serial += 1
+        child.serial = self.serial
+        if child.next is not None:
+            at = child.at + self.positive(child.next - child.clock) / child.speed
+            heappush(queue, (at, child.serial, child))
+
+    def stop(self, child: Leaf | Branch, branch: Branch) -> None:
+        """A child that rose cannot rise any more."""
+        branch.stopped = [a + b for a, b in zip(branch.stopped, vector_of(child), strict=True)]
+        sums = branch.alone_sums if child.state == ALONE else branch.sums
+        sums.put(child.place, self.nothing)
+        branch.still -= child.state == ALONE
+        branch.open, branch.tied, child.state = branch.open - 1, branch.tied - 1, STOPPED
+        self.serial += 1
+        child.serial = self.serial
+
+    # -- jumps
+
+    def rebuild(self, branch: Branch) -> None:
+        """Compare the children of a branch afresh, and put its vector together from theirs."""
+        m, levels = self.m, []
+        rising = [child for child in branch.children if child.state != STOPPED]
+        for child in rising:
+            self.update(child, branch)
+            if isinstance(child, Leaf):
+                levels.append(child.tasks / child.per)
+            else:
+                levels.append(self.share(child) / child.weight)
+        branch.level, branch.alone = min(levels), self.zero
+        branch.tied = branch.still = 0
+        branch.queue, branch.alone_queue = [], []
+        rates = [self.nothing] * len(branch.children)
+        vector, joining = list(branch.stopped), list[Leaf | Branch]()
+        for child, level in zip(rising, levels, strict=True):
+            if self.reaches(level, branch.level):
+                joining.append(child)
+                child.state = WAITING
+                parts = vector_of(child)
+            else:
+                if isinstance(child, Leaf):
+                    rates[child.place] = child.rate[:m] + self.nothing[m:]
+                else:
+                    scale = self.one / level
+                    rates[child.place] = [v * scale for v in child.vector] + self.nothing[m:]
+                parts = [v * branch.level for v in rates[child.place][:m]]
+                child.state = WAITING
+                self.serial += 1
+                child.serial = self.serial
+                branch.queue.append((level, child.serial, child))
+            vector = [a + b for a, b in zip(vector, parts, strict=True)]
+        branch.vector = vector
+        for child in joining:
+            if isinstance(child, Leaf):
+                rates[child.place] = child.rate
+        heapify(branch.queue)
+        branch.sums = Sums(rates, self.nothing)
+        branch.alone_sums = Sums([self.nothing] * len(branch.children), self.nothing)
+        for child in joining:
+            branch.tied += 1
+            if isinstance(child, Leaf):
+                self.rise(child, branch)
+            else:
+                self.attach(child, branch)
+        self.refresh(branch)
+
+    def restart(self, row: int | None = None) -> None:
+        """Compare all levels afresh, after a row is full or a floor is met."""
+        self.catch_up()
+        for leaf in self.leaves:
+            if not self.ended[leaf.number] and leaf.limit is not None and self.reaches(leaf.limit, leaf.tasks):
+                self.end(leaf)
+        for r in range(self.n_rows):
+            if not self.full[r] and (r == row or self.reaches(self.one, self.used[r])):
+                self.fill(r)
+        self.sleep()
+        may_rise = [not (over or sleeps) for over, sleeps in zip(self.ended, self.sleeps, strict=True)]
+        for branch in reversed(self.branches):
+            if self.fresh:
+                branch.stopped = [self.zero] * self.m
+            branch.open = 0
+            for child in branch.children:
+                can = child.open > 0 if isinstance(child, Branch) else may_rise[child.number]
+                if not can and (self.fresh or child.state != STOPPED):
+                    branch.stopped = [a + b for a, b in zip(branch.stopped, vector_of(child), strict=True)]
+                child.state = WAITING if can else STOPPED
+                branch.open += can
+            if branch.open:
+                self.rebuild(branch)
+            else:
+                branch.vector = branch.stopped
+        self.fresh = bool(self.floors)  # then leaves that sleep wake up later
+
+    def fill(self, row: int) -> None:
+        """A row is full: users of it stop."""
+        self.full[row] = True
+        stopped = [leaf.number for leaf in self.leaves if not self.ended[leaf.number] and leaf.uses[row] > self.zero]
+        for j in stopped:
+            self.ended[j] = True
+        which = ("full", row) if row < self.m else ("placement", row - self.m)
+        self.record(*which, tuple(stopped))
+        if self.before:
+            waited = [j for j in stopped if not (self.sleeps[j] or self.leaves[j].tasks > self.before[j])]
+            if waited:
+                self.waited.append((self.before, waited))
+
+    def short(self) -> dict[tuple[int, int], tuple[Any, Any]]:
+        """Floors that are not reached, by branch and resource, with what is held; of branches with floors."""
+        for k in self.floors:
+            self.branches[k].held = [self.zero] * self.m
+        for leaf in self.leaves:
+            above: Branch | None = leaf.parent
+            while above is not None:
+                if above.number in self.floors:
+                    above.held = [a + g * leaf.tasks for a, g in zip(above.held, leaf.ratios, strict=True)]
+                above = above.parent
+        return {
+            (k, i): (self.branches[k].held[i], floor)
+            for k, of in self.floors.items()
+            for i, floor in of.items()
+            if not self.reaches(floor, self.branches[k].held[i])
+        }
+
+    def sleep(self) -> None:
+        """While floors are filled, leaves sleep that use no resource of which a team of theirs is short."""
+        wanted = [set[int]() for _ in self.branches]
+        for k, i in self.short():
+            wanted[k].add(i)
+        for branch in self.branches[1:]:
+            wanted[branch.number] |= wanted[branch.parent.number]  # type: ignore[union-attr]
+        self.sleeps = [
+            bool(self.floors) and not any(leaf.ratios[i] > self.zero for i in wanted[leaf.parent.number])
+            for leaf in self.leaves
+        ]
+
+    def record(self, cause: str, of: int, leaves: tuple[int, ...]) -> None:
+        """Keep an event."""
+        self.events.append(Event(float(self.branches[0].level or self.zero), cause, of, leaves))
+
+
+class Tree(NamedTuple):
+    """The tree of a policy on a cluster: its leaves as users, its branches by name, and the forest's first fields."""
+
+    users: list[int]
+    names: list[str]
+    parents: list[int]
+    weights: list[Fraction]
+    leaf_parents: list[int]
+    leaf_weights: list[Fraction]
+
+    @classmethod
+    def of(cls, cluster: Cluster, policy: Block) -> Tree:
+        """The tree of `HDRF`: users by their labels, the outermost first."""
+        by, given = policy.given.get("by", ["team"]), dict(policy.given.get("weights") or {})
+        labels = [cluster.teams.get(name) for name in by]
+        if None in labels:
+            raise Fault(f"users have no label {by[labels.index(None)]!r}")
+        users, places = list(cluster.active), {"": 0}
+        tree = cls(users, [""], [0], [ONE], [], [])
+        for j in users:
+            parent = 0
+            for of_user in labels:
+                name = of_user[j]  # type: ignore[index]
+                if name is None:
+                    continue
+                if name not in places:
+                    places[name] = len(tree.names)
+                    tree.names.append(name)
+                    tree.parents.append(parent)
+                    tree.weights.append(number(given.get(name, cluster.team_weights.get(name, 1)), "weights", 0))
+                if tree.parents[places[name]] != parent:
+                    raise Fault(f"team {name!r} is in two teams")
+                parent = places[name]
+            tree.leaf_parents.append(parent)
+            user = cluster.users[j]
+            own = cluster.own_weights[j] if user in places else given.get(user, cluster.own_weights[j])
+            tree.leaf_weights.append(number(own, "weights", 0))
+        if any(w == 0 for w in (*tree.weights, *tree.leaf_weights)):
+            raise Fault("a weight of the policy is 0")
+        if given.keys() - places.keys() - {*cluster.users}:
+            raise Fault("weights name an unknown team or user")
+        return tree
+
+    def forest(
+        self, cluster: Cluster, rows: Sequence[Mapping[Place, Fraction]], floors: Mapping[str, Any] | None = None
+    ) -> Forest:
+        """What the tree fills: all capacities, and rows of prices by server and resource; ``floors`` proves floors.
+
+        At prices p a user's task costs at least its smallest cost on a server, and all tasks together cost at most the
+        worth of the capacities.
+        """
+        ratios, costs = [], list[list[Fraction]]()
+        for j in self.users:
+            demands = cluster.demands[j][cluster.open[j][0]]
+            ratios.append([d / c if c else ZERO for d, c in zip(demands, cluster.capacity, strict=True)])
+        for prices in rows:
+            worth = exact_sum(p * cluster.room[s][i] for (s, i), p in prices.items())
+            on: dict[int, list[tuple[int, Fraction]]] = {}
+            for (s, i), p in prices.items():
+                on.setdefault(s, []).append((i, p / worth))
+            costs.append(
+                [
+                    min(
+                        exact_sum(p * cluster.demands[j][s][i] for i, p in on[s]) if s in on else ZERO
+                        for s in cluster.open[j]
+                    )
+                    for j in self.users
+                ]
+            )
+        limits = [cluster.limits[j] for j in self.users]
+        starts = [cluster.guarantees[j] for j in self.users]
+        starts = [g if t is None else min(g, t) for g, t in zip(starts, limits, strict=True)]
+        given = (self.parents, self.weights, self.leaf_parents, self.leaf_weights, ratios, limits, starts, costs)
+        kept = {}
+        for name, units in cluster.team_guarantees.items():
+            if name not in self.names:
+                if any(j in cluster.active for j in cluster.members[name]):
+                    raise Fault(f"the guarantee of {name!r} is of no team of the policy")
+                continue
+            proofs = (floors or {}).get(name) or {}
+            named = {cluster.resource(what): number(v, "guarantees", 0) for what, v in units.items()}
+            kept[self.names.index(name)] = {
+                i: floor_of(cluster, name, named, i, proofs.get(str(i)) or {}) / cluster.capacity[i]
+                for i in named
+                if named[i] and cluster.capacity[i]
+            }
+        return Forest(*given, kept)
+
+
+def floor_of(cluster: Cluster, team: str, named: Mapping[int, Fraction], i: int, proof: Mapping[str, Any]) -> Fraction:
+    """What a team is guaranteed of a resource: at most what its tasks within the guarantee can use of it.
+
+    ``proof`` are tasks of its members that use so much, and prices of resources by which no tasks use more.
+    """
+    room = [min(named.get(k, c), c) for k, c in enumerate(cluster.capacity)]
+    members = [j for j in cluster.members[team] if j in cluster.active]
+    needs = {j: cluster.demands[j][cluster.open[j][0]] for j in members}
+    tasks = {int(j): number(x, "tasks of a floor", 0) for j, x in proof.get("tasks") or ()}
+    loads = [exact_sum(x * needs[j][k] for j, x in tasks.items()) for k in range(cluster.m)]
+    over = [load / c for load, c in zip(loads, room, strict=True) if load > c > 0]
+    over += [x / limit for j, x in tasks.items() if (limit := cluster.limits[j]) is not None and x > limit]
+    if any(load and not c for load, c in zip(loads, room, strict=True)):
+        raise Fault(f"tasks of a floor of {team!r} use a resource of which it has none")
+    floor = loads[i] / max([ONE, *over])
+    prices = numbers(proof.get("prices") or [0] * cluster.m, "prices of a floor", cluster.m)
+    top = exact_sum(p * c for p, c in zip(prices, room, strict=True))
+    for j in members:
+        net = needs[j][i] - exact_sum(p * d for p, d in zip(prices, needs[j], strict=True))
+        limit = cluster.limits[j]
+        most = min(room[k] / d for k, d in enumerate(needs[j]) if d) if limit is None else limit
+        top += max(net, ZERO) * most
+    if min(top, room[i]) > floor * (1 + TIE) + room[i] * TIE:
+        raise Fault(f"the floor of {team!r} of {cluster.resources[i]!r} is not proved")
+    return floor
+
+
+def exactly(x: Fraction) -> Fraction:
+    """The number itself."""
+    return x
+
+
+EXACT_LEAVES = 200  # filled in fractions: with arbitrary floats and four resources in 1 second, and 400 in 12
+
+
+class Replay(NamedTuple):
+    """The filling of a policy's tree, done again: bounds on the tasks of each leaf, and the state at the end."""
+
+    tree: Tree
+    tasks: list[Between]
+    filling: Filling
+
+    @classmethod
+    def of(cls, cluster: Cluster, policy: Block, entry: Mapping[str, Any], exact: bool) -> Replay:
+        """Fill in fractions or in intervals.
+
+        Evidence are prices of rows that stop users on several servers. Each row bounds all placements, so nobody stops
+        too early; as the tasks at the end fit, nobody stops too late. Users who wait when they are stopped are shown to
+        have had room until then, by a placement.
+        """
+        if cluster.by_server:
+            raise Fault("HDRF needs demands that are the same on all servers")
+        tree = Tree.of(cluster, policy)
+        rows = [{(int(s), int(i)): number(p, "a price", 0) for s, i, p in row} for row in entry.get("rows") or ()]
+        if not all(any(row.values()) for row in rows):
+            raise Fault("a row of the evidence has no prices")
+        alike = all(row == cluster.room[0] for row in cluster.capacities[1:]) and all(
+            len(cluster.open[j]) == cluster.servers for j in tree.users
+        )
+        forest = tree.forest(cluster, rows, entry.get("floors"))
+        filling = Filling(forest, exactly if exact else Bounds.of, cluster.clock, not alike)
+        found = [x.between if isinstance(x, Bounds) else Between(x, x) for x in filling.run()]
+        placements = entry.get("placements") or ()
+        for k, (tasks, waiting) in enumerate(filling.waited):
+            if k >= len(placements) or not has_room(cluster, tree, tasks, waiting, placements[k]):
+                user = cluster.users[tree.users[waiting[0]]]
+                raise Fault(f"user {user!r} is stopped while it waits, but not shown to have had room before")
+        return cls(tree, found, filling)
+
+    def shortage(self, cluster: Cluster) -> tuple[Fraction, str]:
+        """The largest relative shortage of a floor, in words too."""
+        worst, words = ZERO, ""
+        for (k, i), (held, floor) in self.filling.unmet.items():
+            low, high = (x.between.low if isinstance(x, Bounds) else x for x in (held, floor))
+            if 1 - low / high > worst:
+                has, needs = (f"{float(x * cluster.capacity[i]):.6g}" for x in (low, high))
+                worst = 1 - low / high
+                words = (
+                    f"team {self.tree.names[k]!r} holds {has} of the {needs} {cluster.resources[i]} guaranteed to it"
+                )
+        return worst, words
+
+    def weight(self, child: Leaf | Branch) -> Fraction:
+        """The weight of a leaf or branch."""
+        forest = self.filling.forest
+        return forest.leaf_weights[child.number] if isinstance(child, Leaf) else forest.weights[child.number]
+
+    def distance(self, cluster: Cluster) -> Fraction:
+        """The largest relative distance of a user's tasks from these; shares below `TIE` count as this."""
+        gap = ZERO
+        for leaf, (low, high) in enumerate(self.tasks):
+            here = cluster.total(self.tree.users[leaf])
+            size = max(high, TIE / max(self.filling.forest.ratios[leaf]))
+            gap = max(gap, (high - here) / size, (here - low) / size)
+        return gap
+
+
+def gap_of_filling(cluster: Cluster, policy: Block, entry: Mapping[str, Any]) -> tuple[Fraction, str]:
+    """The distance of the tasks from those of `HDRF`, and how it was computed."""
+    exact = len(cluster.active) <= EXACT_LEAVES
+    replay = Replay.of(cluster, policy, entry, exact)
+    shortage, words = replay.shortage(cluster)
+    if shortage > GAP:
+        raise Fault(words)
+    return replay.distance(cluster), ", filled again in " + (
+        "fractions" if exact else f"intervals of {PLACES} binary places"
+    )
+
+
+def has_room(cluster: Cluster, tree: Tree, tasks: list[Any], waiting: Sequence[int], placement: Any) -> bool:
+    """Whether a placement, by user and server, fits, has the tasks of all leaves, and more for those that wait."""
+    load: dict[Place, Fraction] = {}
+    runs = dict.fromkeys(range(cluster.n), ZERO)
+    for j, s, x in placement:
+        x = number(x, "tasks of a placement", 0)
+        runs[j] += x
+        if s not in cluster.open[j]:
+            return False
+        for i, d in enumerate(cluster.demands[j][s]):
+            load[s, i] = load.get((s, i), ZERO) + d * x
+    if any(used > cluster.room[s][i] * (1 + VIOLATION) for (s, i), used in load.items()):
+        return False
+    for leaf, least in enumerate(tasks):
+        j = tree.users[leaf]
+        least = least.between.high if isinstance(least, Bounds) else least
+        if leaf in waiting:
+            least += ROOM * exact_sum(cluster.tasks_alone(j, s) or ZERO for s in cluster.open[j])
+        if runs[j] < least * (1 - VIOLATION):
+            return False
+    return True
+
+
+ROOM = Fraction(1, 10**7)  # of the tasks that a user could run alone: room for more
+
+
 # -- files ------------------------------------------------------------------------------------------------------------
 
 
@@ -1969,19 +3030,20 @@ def objective_value(cluster: Cluster, term: Block, bundles: list[Table]) -> tupl
             for j, b in users.bases(base, s, i).items()
         ]
         return exact_sum(b * v for b, v in logs), exact_sum(b * (1 + abs(v)) for b, v in logs)
-    shares = cluster.shares(cluster.coefficients(term.share)[0])
     if term.name == "FairnessEfficiency":
-        return measure(cluster, term, shares)
+        return measure(cluster, term, cluster.shares(cluster.coefficients(term.share)[0]))
+    compared = Numbers(cluster, term.share)
+    shares, weights = compared.values(), compared.weights
     alpha = number(term.given["alpha"], "alpha", 0) if term.name == "AlphaFair" else ZERO
     if is_linear(term):
         value = exact_sum(shares.values())
         return value, value
-    levels = {j: share / cluster.weights[j] for j, share in shares.items()}
+    levels = {t: share / weights[t] for t, share in shares.items()}
     if alpha == 1:
-        logs = [(cluster.weights[j], Fraction(approximate_log(z))) for j, z in levels.items()]
+        logs = [(weights[t], Fraction(approximate_log(z))) for t, z in levels.items()]
         return exact_sum(w * v for w, v in logs), exact_sum(w * (1 + abs(v)) for w, v in logs)
     if term.name == "AlphaFair":
-        value = exp(log_of_powers(cluster, levels, 1 - alpha)) / (1 - alpha) if any(levels.values()) else ZERO
+        value = exp(log_of_powers(weights, levels, 1 - alpha)) / (1 - alpha) if any(levels.values()) else ZERO
         return value, abs(value) * (1 + abs(1 - alpha))
     v = [number(x, "a weight", 0) for x in as_list(term.given.get("weights", 1))]
     ordered = sorted(levels.values()) if len(v) > 1 else [min(levels.values())]
@@ -1992,16 +3054,21 @@ def objective_value(cluster: Cluster, term: Block, bundles: list[Table]) -> tupl
 def measure(cluster: Cluster, term: Block, shares: Mapping[int, Fraction]) -> tuple[Fraction, Fraction]:
     """`objective_value` of ``sgn(1 - beta) (sum_j w_j (s_j / (w_j S))^(1 - beta))^(1 / beta) S^lam``."""
     beta, lam, total = number(term.given["beta"], "beta"), number(term.given["lam"], "lam"), exact_sum(shares.values())
-    even = log_of_powers(cluster, {j: s / (cluster.weights[j] * total) for j, s in shares.items()}, 1 - beta) / beta
+    even = (
+        log_of_powers(
+            dict(enumerate(cluster.weights)), {j: s / (cluster.weights[j] * total) for j, s in shares.items()}, 1 - beta
+        )
+        / beta
+    )
     efficient = lam * log(total).low
     value = exp(even + efficient) * (1 if beta <= 1 else -1)
     return value, abs(value) * (1 + abs(even) + abs(efficient))
 
 
-def log_of_powers(cluster: Cluster, levels: Mapping[int, Fraction], q: Fraction) -> Fraction:
-    """The logarithm of ``sum_j w_j z_j^q`` for levels z of the active users, with ``0^0 = 1``."""
-    weight = exact_sum(cluster.weights[j] for j in levels)
-    mean = power_mean(levels, {j: cluster.weights[j] / weight for j in levels}, q).low if q else ONE
+def log_of_powers(weights: Mapping[Any, Fraction], levels: Mapping[Any, Fraction], q: Fraction) -> Fraction:
+    """The logarithm of ``sum_j w_j z_j^q`` for levels z, with ``0^0 = 1``."""
+    weight = exact_sum(weights[t] for t in levels)
+    mean = power_mean(levels, {t: weights[t] / weight for t in levels}, q).low if q else ONE
     return log(weight).low + q * log(mean).low
 
 
@@ -2061,18 +3128,20 @@ def keep_level(cluster: Cluster, tier: Block, rows: Rows, entry: Mapping[str, An
     """
     if [term.name for _, term in tier.terms] == ["FairnessEfficiency"]:
         tier = Block("Sum", {"terms": [(factor, as_alpha_fair(term)) for factor, term in tier.terms]}, tier.text)
-    in_levels, (c, _) = tier.name == "Leximin", cluster.coefficients(tier.share)
+    in_levels, compared = tier.name == "Leximin", Numbers(cluster, tier.share)
     own = entry.get("tasks") if in_levels or "level" in entry else None
     with cluster.at(numbers(own, "tasks", cluster.n, cluster.servers) if own else cluster.tasks):
         if own and (faults := cluster.infeasible(rows)):
             raise Fault(f"at the tasks of {tier.text}: {faults[0]}")
-        z = cluster.shares(c)
+        z = compared.values()
         value = ZERO if in_levels else value_of(cluster, tier, 1 - VIOLATION if own else ONE)
     if in_levels:
         part = 1 - BLOCK_VIOLATION if own else ONE
-        at = [part * z.get(j, ZERO) for j in range(cluster.n)]
-        if any(s < at[j] * (1 - BLOCK_VIOLATION) for j, s in cluster.shares(c).items()):
-            raise Fault(f"a user is below its level of {tier.text}")
+        if any(s < part * z[t] * (1 - BLOCK_VIOLATION) for t, s in compared.values().items()):
+            raise Fault(f"a user or team is below its level of {tier.text}")
+        if tier.share.name in COMPOSED:
+            return compared.bounded({t: part * max(s, ZERO) for t, s in z.items()}, False, tier.text)
+        at = [part * z.get(cluster.users[j], ZERO) for j in range(cluster.n)]
         return cluster._share_bounds(Block("MinShare", {"level": at, "share": tier.share}, tier.text))
     level, unit = value, abs(value) or ONE
     if own:
@@ -2122,12 +3191,14 @@ class Kind(NamedTuple):
 
 PRICES = ("prices", "rows", "kept", "mixtures")
 LEVEL = ("users", *PRICES, "costs")
+NUMBER_LEVEL = ("numbers", "of_numbers", "prices", "rows")
 LINE = ("levels", "slope", "kind", "unit", *PRICES)
 SUMS = ("Total", "AlphaFair", "MaxMin", "OrderedWeighted", "FairnessEfficiency")
 KINDS = {
     "bottlenecks": Kind(("Leximin", "MaxMin"), False, "", (), gap_by_bottlenecks),
     "pulled": Kind(("Leximin", "MaxMin"), False, "EnvyFree", (), gap_by_envy),
     "levels": Kind(("Leximin", "MaxMin"), False, "", ("levels",), gap_by_levels),
+    "number levels": Kind(("Leximin",), False, "", ("levels",), gap_by_number_levels),
     "prices": Kind(SUMS, True, "", ("unit", *PRICES), gap_by_prices),
     "lines": Kind(("FairnessEfficiency",), True, "", ("lines", "largest", "smallest"), gap_by_lines),
 }
@@ -2159,6 +3230,9 @@ INSTANCE = (
     "task_limits",
     "eligible",
     "counts",
+    "rates",
+    "teams",
+    "guarantees",
 )
 FORMATS = ("fairopt.allocation/3", "fairopt.allocation/2", "fairopt.allocation/1")
 
@@ -2193,11 +3267,11 @@ def gap_of_tier(cluster: Cluster, objective: Block, rows: Rows, entry: Mapping[s
 def gap_of_earlier(cluster: Cluster, objective: Block, rows: Rows, entry: Mapping[str, Any]) -> Fraction:
     """The gap of a leximin or max-min tier at its own tasks, plus the relative fall of its levels in later tiers."""
     _, levelled = as_max_min(objective)
-    below, above = cluster.coefficients(levelled.share)
-    after = cluster.shares(below)
+    compared = Numbers(cluster, levelled.share)
+    after = compared.values()
     with cluster.at(numbers(entry["tasks"], "tasks", cluster.n, cluster.servers)):
-        gap, before = gap_of_tier(cluster, objective, rows, {**entry, "tasks": None}), cluster.shares(above)
-    pairs = [(v / cluster.weights[j], after[j] / cluster.weights[j]) for j, v in before.items()]
+        gap, before = gap_of_tier(cluster, objective, rows, {**entry, "tasks": None}), compared.values(above=True)
+    pairs = [(v / compared.weights[t], after[t] / compared.weights[t]) for t, v in before.items()]
     if levelled.name == "MaxMin":
         pairs = [(min(then for then, _ in pairs), min(now for _, now in pairs))]
     return gap + max((1 - now / then for then, now in pairs if then > now), default=ZERO)
@@ -2233,7 +3307,7 @@ class Claim(NamedTuple):
     def made(cls, data: Mapping[str, Any], policy: Block | None) -> Claim:
         """The claim of a file whose instance was checked."""
         instance, of = data["instance"], short(str(data["policy"]))
-        if policy is not None:
+        if policy is not None and policy.name == "Policy":
             conditions = [short(condition.text) for condition in policy.given.get("constraints", [])]
             of = short(policy.given["objective"].text) + " under " * bool(conditions) + ", ".join(conditions)
         size = {
@@ -2264,6 +3338,10 @@ def policy_of(data: Mapping[str, Any]) -> Block | None:
         policy = block(text)
     except CannotCheck:
         return None
+    if isinstance(policy, Block) and policy.name == "HDRF":
+        for k, entry in enumerate(data.get("proof") or []):
+            check_keys(entry, ("kind", "rows", "placements", "floors", "why"), f"entry {k} of the proof")
+        return policy
     if not isinstance(policy, Block) or policy.name != "Policy":
         return None
     tiers = tiers_of(policy.given["objective"])
@@ -2294,6 +3372,16 @@ def prove(data: Mapping[str, Any], cluster: Cluster, policy: Block | None) -> tu
         if not why:
             block(str(data["policy"]))  # raises if a block is unknown
         raise CannotCheck(why or f"{short(str(data['policy']))} is a mechanism, not the optimum of one objective")
+    if policy.name == "HDRF":
+        if not data.get("proof"):
+            raise CannotCheck("it was saved without evidence")
+        faults = violations(cluster, data, [])
+        gap, how = (ZERO, "") if faults or not cluster.active else gap_of_filling(cluster, policy, data["proof"][0])
+        return gap, how, faults
+    if cluster.team_guarantees:
+        raise CannotCheck("its instance has guarantees of teams")
+    if any(cluster.guarantees) and (data.get("bundles") or data.get("placement")) is not None:
+        raise CannotCheck("its instance has guarantees")
     objective, conditions = policy.given["objective"], policy.given.get("constraints", [])
     if data.get("bundles") is not None:
         bundles = numbers(data["bundles"], "bundles", cluster.n, cluster.servers, cluster.m)
@@ -2307,7 +3395,7 @@ def prove(data: Mapping[str, Any], cluster: Cluster, policy: Block | None) -> tu
     tiers = tiers_of(objective)
     terms = [term for tier in tiers for _, term in tier.terms]
     known: list[tuple[str, tuple[str, ...]]] = [(term.name, OBJECTIVES) for term in terms]
-    known += [(term.share.name, SHARES) for term in terms]
+    known += [(term.share.of_user.name, SHARES) for term in terms]
     if any(name in PARAMETERS and name not in kind for name, kind in known):
         raise Fault(f"{objective.text} is not an objective of a share")
     evidence = data.get("proof")
@@ -2384,7 +3472,7 @@ def verify(path: str | Path, instance: Any = None, *, time_limit: float | None =
         try:
             gap, how, faults = prove(data, cluster, policy)
             close = gap is not None and (gap < 1 if data.get("placement") is not None else gap <= GAP)
-            if policy is not None and close and not faults:
+            if policy is not None and policy.name == "Policy" and close and not faults:
                 first = tiers_of(policy.given["objective"])[0]
                 check_objective(cluster, first, data)
                 if why := check_prices(cluster, first, data):

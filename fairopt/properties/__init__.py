@@ -13,7 +13,8 @@ The files:
 * `names`: names of properties, numbers in sentences. `verdicts`: `Verdict`, and tables by property.
 * `checks`: properties of one allocation. `pareto`: Pareto efficiency. `envy`: the envy matrix.
 * `margins`: violations of properties, of many pools in floats and of one answer in fractions.
-* `units`: what margins are relative to. `uncertainty`: errors of tasks, from certified gaps.
+* `work`: tasks counted by a share that differs by server. `units`: what margins are relative to.
+* `uncertainty`: errors of tasks, from certified gaps.
 * `monotone`: population and resource monotonicity.
 * `answers`: answers of a mechanism, checked against the data.
 * `misreports`: profitable false reports. `audit`: the search for counterexamples.

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairopt.allocation import Allocation
+from fairopt.blocks.shares import Share
 from fairopt.errors import InvalidBlock, InvalidInstance, OutOfDomain
 from fairopt.policies.bottleneck import bottleneck_fairness
 from fairopt.policy import is_mechanism, label
@@ -27,6 +28,7 @@ from fairopt.properties.names import (
 from fairopt.properties.pareto import dominating
 from fairopt.properties.units import first_largest, own_units, quotient
 from fairopt.properties.verdicts import PropertyReport, Verdict
+from fairopt.properties.work import Wording, Work, work_by
 from fairopt.runtime.clock import Clock
 from fairopt.tolerances import NOISE
 
@@ -39,21 +41,29 @@ MENTIONED_GAP = 1e-8  # a verdict on Pareto efficiency mentions larger gaps
 
 @dataclass(frozen=True, eq=False)
 class OwnSlices:
-    """Tasks of users, and tasks on their own slices of the servers."""
+    """Tasks of users, or their work, and the same on their own slices of the servers."""
 
-    slices: Float  # tasks on the own slice, at most the limit, (n_users,)
+    slices: Float  # on the own slice, within the limit, (n_users,)
     tasks: Float  # in the allocation, (n_users,)
-    missing: dict[str, float]  # further tasks on the own slice, by user who falls short
+    missing: dict[str, float]  # what the own slice offers more, by user who falls short
     worst: str | None  # the user who falls short most or comes closest to it; None without users
 
 
 def check(
-    allocation: Allocation, properties: Any = None, tol: float = 1e-6, *, time_limit: float | None = None
+    allocation: Allocation,
+    properties: Any = None,
+    tol: float = 1e-6,
+    *,
+    share: Share | None = None,
+    time_limit: float | None = None,
 ) -> PropertyReport:
     """Check properties of one allocation.
 
     A margin is relative to the user's tasks, or to the tasks on its own slice of the servers if these are more (for
-    ``pareto``: if it runs nothing). Definition 11.1 of :doc:`/methods/checks` states each property.
+    ``pareto``: if it runs nothing). Definition 11.1 of :doc:`/methods/checks` states each property. Where users count
+    tasks by a ``share`` that differs between servers, such as work at the instance's rates, that share takes the place
+    of tasks in ``pareto``, ``sharing-incentive`` and ``envy-free``; within its task limit a user then fills its best
+    servers of a slice or bundle first.
 
     * ``pareto``: the largest gain in tasks of one user while no other user loses (`Dominating`). Gains within what the
       certificate's gap leaves open do not count, up to a hundredth of the user's tasks.
@@ -76,6 +86,9 @@ def check(
     tol : float, default 1e-6
         Largest margin that counts as holding, from 1e-9 to below 1. Tasks of a cone solver may be off by 1e-4 at a
         certified gap of 1e-6; check its envy with a larger ``tol``.
+    share : Share, optional
+        What users compare instead of tasks. Default: the first share of the policy's objective, if its coefficients
+        differ between servers. If they do not, margins are the same in tasks.
     time_limit : float, optional
         Seconds. Where a property is undecided by then, ``holds`` is None.
 
@@ -88,9 +101,9 @@ def check(
     InvalidInstance
         If a value is NaN, negative, beyond a capacity or limit by more than ``tol``, or where a user may not run.
     InvalidBlock
-        If a property is unknown or one of mechanisms, or ``tol`` is out of range.
+        If a property is unknown or one of mechanisms, ``tol`` is out of range, or ``share`` is not a share.
     OutOfDomain
-        If ``bottleneck`` is given and servers differ.
+        If ``bottleneck`` is given and servers differ, or a user has nothing of ``share``, whatever it runs.
     NotCertified
         If Pareto efficiency can neither be proved nor refuted.
 
@@ -105,6 +118,15 @@ def check(
       NO  sharing-incentive  user 'batch' runs 1.923 tasks, where its own slice would run 2.5: short by 23.1%
       yes envy-free          no user would run more tasks on what another holds
       NO  bottleneck         user 'batch' has 0.38461538 of 'resource1', is entitled to 0.5 of one, and asks for more
+
+    An equal division of hours wastes a user's speed:
+
+    >>> hours = fo.Instance([[1], [1]], [[1], [1]], task_limits=2, rates=[[1, 10], [1, 1.1]])
+    >>> equal = fo.Policy(fo.Leximin(fo.Tasks())).allocate(hours)
+    >>> check(equal, "pareto").ok
+    True
+    >>> print(check(equal, "pareto", share=fo.ThroughputShare())["pareto"])
+    with no user losing any, user 'user1' could have a ThroughputShare() of 1.736 instead of 1
     """
     given: Any = allocation
     if not isinstance(given, Allocation):
@@ -116,31 +138,33 @@ def check(
         raise InvalidBlock(f"tol is {tol!r}; give a number from 1e-9 (what solvers leave) to below 1")
     clock, names = Clock(time_limit), _chosen(properties, allocation)
     _require_feasible(allocation, float(tol))
-    verdicts = tuple(CHECKS[p](allocation, float(tol), clock) for p in names)
+    work = work_by(share, allocation.policy, allocation.instance)
+    verdicts = tuple(CHECKS[p](allocation, float(tol), clock, work) for p in names)
     if allocation.certificate.whole:
         verdicts = tuple(
             v if v.holds is not False or v.name in WHOLE else replace(v, sentence=f"{v.sentence} (in divisible tasks)")
             for v in verdicts
         )
-    return PropertyReport(f"{label(allocation.policy)} on {allocation.instance!r}", verdicts)
+    by = "" if work is None else f", by {work.share!r}"
+    return PropertyReport(f"{label(allocation.policy)} on {allocation.instance!r}{by}", verdicts)
 
 
 # -- each property -------------------------------------------------------------------------------------------------
 
 
-def _pareto(allocation: Allocation, tol: float, clock: Clock) -> Verdict:
-    found, instance = dominating(allocation, tol, clock), allocation.instance
-    holds = found.margin <= tol
-    words = "no user can run more tasks unless another runs fewer"
+def _pareto(allocation: Allocation, tol: float, clock: Clock, work: Work | None) -> Verdict:
+    found, instance = dominating(allocation, tol, clock, work), allocation.instance
+    holds, say = found.margin <= tol, Wording(work)
+    words = f"no user can {say.more} unless another {say.fewer}"
     if holds and found.bound > tol:
-        words = "no user was found who can run more tasks unless another runs fewer, but a gain of "
+        words = f"no user was found who can {say.more} unless another {say.fewer}, but a gain of "
         words += f"{percent(found.bound)} is not ruled out {when_late(clock)}"
         return Verdict("pareto", None, found.margin, found, words)
     for user, gain in found.gains.items():  # of one user at most
         if not holds:
-            runs = allocation.tasks[instance.user_index(user)]
-            before, after = _numbers(runs, runs + gain)
-            words = f"with no user running fewer, user {user!r} could run {after} tasks instead of {before}"
+            has = float(_counted(allocation, work)[instance.user_index(user)])
+            before, after = _numbers(has, has + gain)
+            words = f"with no user {say.losing}, user {user!r} could {say.have(after)} instead of {before}"
             words += _also(found.others + 1, "could gain", "could gain")
         elif found.margin > NOISE:
             words += f", but for {percent(found.margin)} of user {user!r}"
@@ -149,56 +173,60 @@ def _pareto(allocation: Allocation, tol: float, clock: Clock) -> Verdict:
     return Verdict("pareto", holds, found.margin, found, words)
 
 
-def _sharing_incentive(allocation: Allocation, tol: float, clock: Clock) -> Verdict:
-    instance, tasks = allocation.instance, allocation.tasks
-    slices, units = instance.own_slices, own_units(instance, tasks)
-    short = quotient(slices - tasks, units, -1.0)
+def _sharing_incentive(allocation: Allocation, tol: float, clock: Clock, work: Work | None) -> Verdict:
+    instance, has, say = allocation.instance, _counted(allocation, work), Wording(work)
+    slices = instance.own_slices if work is None else work.slices
+    short = quotient(slices - has, own_units(slices, has), -1.0)
     who = np.flatnonzero(short > tol)
     margin = float(short.max(initial=-1.0))
     j = int(first_largest(short)) if len(short) else None
-    missing = {instance.users[k]: float(slices[k] - tasks[k]) for k in who}
-    witness = OwnSlices(slices, tasks, missing, None if j is None else instance.users[j])
+    missing = {instance.users[k]: float(slices[k] - has[k]) for k in who}
+    witness = OwnSlices(slices, has, missing, None if j is None else instance.users[j])
     if j is None or not len(who):
-        words = "no user would run more tasks on its own slice of the servers"
+        words = f"no user would {say.more} on its own slice of the servers"
         return Verdict("sharing-incentive", True, margin, witness, words)
-    runs, would = _numbers(tasks[j], slices[j])
-    words = f"user {instance.users[j]!r} runs {runs} tasks, where its own slice would run {would}: short by "
+    now, would = _numbers(has[j], slices[j])
+    words = f"user {instance.users[j]!r} {say.has(now)}, where its own slice would {say.give} {would}: short by "
     words += percent(margin) + _also(len(who), "falls short", "fall short")
     return Verdict("sharing-incentive", False, margin, witness, words)
 
 
-def _envy(name: str, allocation: Allocation, tol: float, clock: Clock) -> Verdict:
-    found = envy(allocation, COUNTINGS[name], tol, clock)
+def _envy(name: str, allocation: Allocation, tol: float, clock: Clock, work: Work | None) -> Verdict:
+    work = work if name == "envy-free" else None
+    found = envy(allocation, COUNTINGS[name], tol, clock, work)
     enviers = found.enviers(tol)
     known = found.largest if found.left == 0 else np.minimum(found.largest, tol)
     left = f"{found.left:,} users (up to {found.pairs_left:,} pairs) were not compared {when_late(clock)}"
     if len(enviers):
         j = int(enviers[first_largest(found.largest[enviers])])
-        words = _ENVIED[name](found, allocation, j) + _also(len(enviers), "envies another", "envy another")
+        words = _ENVIED[name](found, allocation, j, work) + _also(len(enviers), "envies another", "envy another")
         words += f"; {left}" if found.left else ""
         return Verdict(name, False, float(found.largest[j]), found, words)
-    words, margin = _UNENVIED[name], float(known.max(initial=-1.0))
+    words, margin = _UNENVIED[name].format(Wording(work).more), float(known.max(initial=-1.0))
     if found.left:
         return Verdict(name, None, margin, found, f"{words}, as far as is known: {left}")
     return Verdict(name, True, margin, found, words)
 
 
-def _more_tasks(found: Envy, allocation: Allocation, j: int) -> str:
-    """The sentence about the envy of user j, in divisible tasks."""
-    runs, would = _numbers(found.runs, found.would_run)
-    words = f"user {found.envier!r} would run {would} tasks on what {found.envied!r} holds, but runs {runs}: envy of "
+def _more_tasks(found: Envy, allocation: Allocation, j: int, work: Work | None) -> str:
+    """The sentence about the envy of user j, in divisible tasks or in work."""
+    (has, would), say = _numbers(found.runs, found.would_run), Wording(work)
+    words = (
+        f"user {found.envier!r} would {say.have(would)} on what {found.envied!r} holds, but {say.verb} {has}: envy of "
+    )
     words += percent(found.largest[j])
-    return words + " of its own slice" * bool(allocation.instance.own_slices[j] > found.runs)
+    slices = allocation.instance.own_slices if work is None else work.slices
+    return words + " of its own slice" * bool(slices[j] > found.runs)
 
 
-def _more_whole_tasks(found: Envy, _: Allocation, __: int, theirs: bool) -> str:
+def _more_whole_tasks(found: Envy, _: Allocation, __: int, ___: None, theirs: bool) -> str:
     """The sentence about the envy of a user in whole tasks, less one of the other's (``theirs``) or of its own."""
     runs, could = _numbers(found.runs, found.would_run + (not theirs))
     words = f"user {found.envier!r} could run {could} whole task{'s' * (could != '1')} on what {found.envied!r} holds"
     return words + " less one task" * theirs + f", but runs {runs}"
 
 
-def _bottleneck(allocation: Allocation, tol: float, clock: Clock) -> Verdict:
+def _bottleneck(allocation: Allocation, tol: float, clock: Clock, _: Work | None) -> Verdict:
     if allocation.instance.n_users == 0:
         return Verdict("bottleneck", True, 0.0, None, "no user has a justified complaint")
     found = bottleneck_fairness(allocation, tol)
@@ -207,18 +235,18 @@ def _bottleneck(allocation: Allocation, tol: float, clock: Clock) -> Verdict:
 
 
 COUNTINGS = {"envy-free": TASKS, "ef1": LESS_ONE_OF_THEIRS, "ef1-own": LESS_ONE_OWN}
-_ENVIED: dict[str, Callable[[Envy, Allocation, int], str]] = {
+_ENVIED: dict[str, Callable[..., str]] = {
     "envy-free": _more_tasks,
     "ef1": partial(_more_whole_tasks, theirs=True),
     "ef1-own": partial(_more_whole_tasks, theirs=False),
 }
 _UNENVIED = {
-    "envy-free": "no user would run more tasks on what another holds",
+    "envy-free": "no user would {} on what another holds",
     "ef1": "no user could run more whole tasks on what another holds, less one of the other's tasks",
     "ef1-own": "no user could run more whole tasks on what another holds, after one of its own",
 }
 WHOLE = ("ef1", "ef1-own")  # properties that count whole tasks
-CHECKS: dict[str, Callable[[Allocation, float, Clock], Verdict]] = {
+CHECKS: dict[str, Callable[[Allocation, float, Clock, Work | None], Verdict]] = {
     "pareto": _pareto,
     "sharing-incentive": _sharing_incentive,
     "bottleneck": _bottleneck,
@@ -263,7 +291,7 @@ def _require_feasible(allocation: Allocation, tol: float) -> None:
         raise InvalidInstance(f"bundles have shape {holds.shape}; give {(*tasks.shape, instance.n_resources)}")
     if not instance.n_users:
         return
-    units = own_units(instance, np.zeros(instance.n_users))[:, None]
+    units = instance.own_slices[:, None]
     for wrong, fix in (
         (~np.isfinite(tasks), "give a finite number of tasks"),
         (tasks < -tol * units, "give 0 tasks or more"),
@@ -297,6 +325,11 @@ def _require_feasible(allocation: Allocation, tol: float) -> None:
 
 
 # -- sentences ------------------------------------------------------------------------------------------------
+
+
+def _counted(allocation: Allocation, work: Work | None) -> Float:
+    """Tasks of users, or their work."""
+    return allocation.tasks if work is None else work.of(np.asarray(allocation.tasks_by_server))
 
 
 def _numbers(first: float, second: float) -> tuple[str, str]:

@@ -1,4 +1,4 @@
-"""Envy: how many more tasks each user would run on the bundle of another.
+"""Envy: how many more tasks, or how much more work, each user would do on the bundle of another.
 
 Up to 5,000 users all pairs are compared. Beyond that, bounds settle most users: the componentwise maximum of all
 bundles, and the budget of the most expensive bundle at some prices. For the other users a k-d tree on logarithms of
@@ -22,6 +22,7 @@ from fairopt.blocks.bundle_model import tasks_within
 from fairopt.errors import InvalidBlock
 from fairopt.instance import Instance
 from fairopt.properties.units import first_largest, own_units, quotient
+from fairopt.properties.work import Work
 from fairopt.runtime.clock import Clock
 from fairopt.runtime.lazy import optimize, sp, spatial
 from fairopt.runtime.progress import tell
@@ -56,7 +57,7 @@ class Envy:
     matrix: Float | None
     envier: str | None  # the pair with the largest entry off the diagonal; None if no pair was found
     envied: str | None
-    would_run: float  # tasks of the envier on the bundle of the envied, and on its own
+    would_run: float  # tasks, or work, of the envier on the bundle of the envied, and on its own
     runs: float
     # The largest entry of each row off the diagonal and its column, or -1 and -1; (n_users,). For more than 5,000 users
     # only entries beyond ``above`` are searched for: in other rows ``largest`` is an upper bound, and ``whom`` is -1.
@@ -118,20 +119,26 @@ def at_own_weights(runs: Float, weights: Float, of_others: Float, limits: Float)
     return np.minimum(runs, limits[..., :, None])
 
 
-def envy(allocation: Allocation, counting: Counting = TASKS, tol: float = 1e-6, clock: Clock | None = None) -> Envy:
-    """The envy between all users, at their weights and within their limits.
+def envy(
+    allocation: Allocation,
+    counting: Counting = TASKS,
+    tol: float = 1e-6,
+    clock: Clock | None = None,
+    work: Work | None = None,
+) -> Envy:
+    """The envy between all users, at their weights and within their limits, in tasks or in ``work``.
 
     For more than 5,000 users only envy beyond ``tol`` is searched for. Among equally good bundles a user envies that
     with the most of the first resource, then of the next; then that of the first user.
     """
-    search = _Search(allocation, counting, tol, clock or Clock(None))
+    search = _Search(allocation, counting, tol, clock or Clock(None), work)
     instance, n, done = allocation.instance, allocation.instance.n_users, 0
     if n > 1:
-        sets = _sets(allocation, counting)
+        sets = _sets(allocation, counting) if work is None else None
         several = search.matrix is None and not instance._everywhere and counting == TASKS
         if sets is not None and several and _moderate(instance.demands, instance.weights, allocation.tasks_by_server):
             done = search.small_sets(allocation, *sets)
-        for group in _groups(allocation, counting, sets, SMALL + 1 if done else 0):
+        for group in _groups(allocation, counting, sets, SMALL + 1 if done else 0, work):
             if done and search.clock.late:
                 search.left += n - done
                 break
@@ -152,7 +159,7 @@ class _Group:
     """Users who may use the same servers of a bundle.
 
     ``held`` (n_users, n_parts, n_resources) are bundles per weight: by server, or in one part where the server does not
-    matter. ``less_one`` are the same less one task, where its server matters.
+    matter. ``less_one`` are the same less one task, where its server matters. With ``work`` scores are of work.
     """
 
     instance: Instance
@@ -161,6 +168,7 @@ class _Group:
     weights: Float  # of all users, up to a common factor
     held: Float
     less_one: Float | None = None
+    work: Work | None = None
 
     @property
     def in_one_part(self) -> bool:
@@ -175,7 +183,7 @@ class _Group:
         return np.where(eligible, self.instance.per_server_demands[users], np.inf)
 
     def score(self, users: Indices, held: Float | None = None, less_one: Float | None = None) -> Float:
-        """Tasks of some users that fit on bundles, by default on all, without limits: (k, n_bundles).
+        """Tasks of some users that fit on bundles, by default on all, without limits, or their work: (k, n_bundles).
 
         Bundles are of shape (n_bundles, n_parts, n_resources), or (k, n_bundles, ...) if they differ by user. The score
         is monotone in the bundle also in floating point.
@@ -189,6 +197,8 @@ class _Group:
 
         if self.in_one_part:
             return fits(held, 0)
+        if self.work is not None:
+            return self.work.most(np.stack([fits(held, s) for s in range(held.shape[-2])], axis=-1), users)
         score = cost = np.zeros((len(users), held.shape[-3]))
         for s in range(held.shape[-2]):
             here = whole(fits(held, s)) if self.counting.in_whole else fits(held, s)
@@ -224,7 +234,7 @@ def _common(weights: Float) -> Float:
 
 
 def _groups(
-    allocation: Allocation, counting: Counting, sets: tuple[Bool, Indices] | None, fewest: int
+    allocation: Allocation, counting: Counting, sets: tuple[Bool, Indices] | None, fewest: int, work: Work | None
 ) -> Iterator[_Group]:
     """Users in groups of the same servers; sets of servers with fewer than ``fewest`` users are left out."""
     instance, users = allocation.instance, np.arange(allocation.instance.n_users)
@@ -245,19 +255,20 @@ def _groups(
     if counting.less_theirs:
         less = np.maximum(held - instance.per_server_demands, 0.0)
         held, less_one = (less, None) if one else (held, less / per_weight)
-    yield _Group(instance, counting, users, weights, held / per_weight, less_one)
+    yield _Group(instance, counting, users, weights, held / per_weight, less_one, work)
 
 
 # -- the search -----------------------------------------------------------------------------------------------
 
 
 class _Search:
-    """The search for each user's best bundle, and what was found so far."""
+    """The search for each user's best bundle, and what was found so far; ``tasks`` may be work."""
 
-    def __init__(self, allocation: Allocation, counting: Counting, tol: float, clock: Clock) -> None:
+    def __init__(self, allocation: Allocation, counting: Counting, tol: float, clock: Clock, work: Work | None) -> None:
         self.instance, self.counting, self.clock = allocation.instance, counting, clock
-        self.tasks = allocation.tasks
-        self.unit = own_units(self.instance, self.tasks)
+        self.tasks = allocation.tasks if work is None else work.of(allocation.tasks_by_server)
+        self.limits = self.instance.task_limits if work is None else np.full(len(self.tasks), np.inf)  # of scores
+        self.unit = own_units(self.instance.own_slices if work is None else work.slices, self.tasks)
         n = self.instance.n_users
         self.matrix = np.zeros((n, n)) if n <= WHOLE else None
         self.above = -np.inf if self.matrix is not None else tol
@@ -278,7 +289,7 @@ class _Search:
 
     def relative(self, users: Indices, score: Float) -> tuple[Float, Float]:
         """Envy of bundles by their scores (k, n_bundles), and the tasks that count."""
-        counted = self.counting.tasks(score, self.instance.task_limits[users, None])
+        counted = self.counting.tasks(score, self.limits[users, None])
         return quotient(counted - self.tasks[users, None], self.unit[users, None]), counted
 
     def note(self, users: Indices, whom: Indices, score: Float) -> None:

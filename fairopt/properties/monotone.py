@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fairopt.blocks.shares import Share
 from fairopt.errors import InvalidBlock, OutOfDomain
 from fairopt.formulation.program import require_instance
 from fairopt.instance import Instance
@@ -19,6 +20,7 @@ from fairopt.properties.misreports.best import FLOOR
 from fairopt.properties.names import when_late, zero_if_noise
 from fairopt.properties.uncertainty import error_bound
 from fairopt.properties.verdicts import Verdict
+from fairopt.properties.work import Wording, Work, work_by
 from fairopt.runtime.clock import Clock, Late
 from fairopt.runtime.progress import by_itself
 
@@ -56,7 +58,12 @@ class Growth:
 
 
 def population_monotone(
-    policy: Any, instance: Instance, tol: float = 1e-5, *, time_limit: float | None = None
+    policy: Any,
+    instance: Instance,
+    tol: float = 1e-5,
+    *,
+    share: Share | None = None,
+    time_limit: float | None = None,
 ) -> Verdict:
     """Check that no user runs fewer tasks when another user leaves.
 
@@ -68,6 +75,8 @@ def population_monotone(
         Users and servers. Users with a task limit of 0 do not leave.
     tol : float, default 1e-5
         Largest relative loss that counts as none. Losses within what the gaps of both answers leave open do not count.
+    share : Share, optional
+        What users compare instead of tasks, as in `check`; a task counts the same before and after.
     time_limit : float, optional
         Seconds. If some departures are untested by then and no user was found to lose, ``holds`` is None.
 
@@ -94,9 +103,10 @@ def population_monotone(
             rest = np.delete(np.arange(instance.n_users), k)
             yield instance.select_users(rest), rest, f"when user {users[k]!r} leaves", partial(Departure, users[k])
 
-    none = "no user can leave", "no user runs fewer tasks when another leaves"
+    work = work_by(share, policy, instance)
+    none = "no user can leave", f"no user {Wording(work).falls} when another leaves"
     total = len(part) if len(part) > 1 else 0
-    return _verdict("population-monotone", policy, instance, tol, departures(), total, none, Clock(time_limit))
+    return _verdict("population-monotone", policy, instance, tol, departures(), total, none, Clock(time_limit), work)
 
 
 def resource_monotone(
@@ -105,6 +115,7 @@ def resource_monotone(
     tol: float = 1e-5,
     factors: Iterable[float] = FACTORS,
     *,
+    share: Share | None = None,
     time_limit: float | None = None,
 ) -> Verdict:
     """Check that no user runs fewer tasks when a capacity grows.
@@ -117,7 +128,7 @@ def resource_monotone(
         Users and servers. Each capacity of each server grows alone.
     factors : iterable of float, default 1.01 to 4
         Factors of the growth.
-    tol, time_limit
+    tol, share, time_limit
         As in `population_monotone`.
 
     Returns
@@ -158,9 +169,10 @@ def resource_monotone(
                 words = f"with {factor:g} times as much {resource!r}{where}"
                 yield instance.with_capacities(more), users, words, partial(Growth, server, resource, factor)
 
-    none = "no capacity can grow", "no user runs fewer tasks when a capacity grows"
+    work = work_by(share, policy, instance)
+    none = "no capacity can grow", f"no user {Wording(work).falls} when a capacity grows"
     total = len(places) * len(grown)
-    return _verdict("resource-monotone", policy, instance, tol, growths(), total, none, Clock(time_limit))
+    return _verdict("resource-monotone", policy, instance, tol, growths(), total, none, Clock(time_limit), work)
 
 
 def _verdict(
@@ -172,17 +184,19 @@ def _verdict(
     total: int,
     none: tuple[str, str],
     clock: Clock,
+    work: Work | None,
 ) -> Verdict:
     """The verdict on all changes; ``none`` are the sentences without changes and without losses."""
-    floor = FLOOR * instance.tasks_alone.sum(axis=1)
+    worth = np.broadcast_to(1.0, instance.eligible.shape) if work is None else work.per_task
+    floor, say = FLOOR * (instance.tasks_alone.sum(axis=1) if work is None else work.alone), Wording(work)
     margin, shown, what, done = -np.inf, None, "", 0
     try:
         with by_itself() as tell, clock.enforced():
-            before, unsure = _tasks_of(policy, instance)
+            before, unsure = _counted(policy, instance, worth)
             for changed, kept, words, witness in changes:
                 tell(f"{name}: {words}", done, total)
                 try:
-                    after, beside = _tasks_of(policy, changed)
+                    after, beside = _counted(policy, changed, worth[kept])
                 except OutOfDomain:
                     done += 1
                     continue
@@ -190,8 +204,8 @@ def _verdict(
                 j, loss = _largest_loss(before[kept], after, floor[kept], unsure[kept] + beside)
                 if shown is None or loss > margin:
                     margin, shown = loss, witness(instance.users[kept[j]], float(before[kept[j]]), float(after[j]))
-                    runs = f"{zero_if_noise(shown.after, shown.before):.6g} tasks instead of {shown.before:.6g}"
-                    what = f"{words}, user {shown.loser!r} runs {runs} (-{loss:.3%})"
+                    has = say.has(f"{zero_if_noise(shown.after, shown.before):.6g}")
+                    what = f"{words}, user {shown.loser!r} {has} instead of {shown.before:.6g} (-{loss:.3%})"
     except Late:
         if not clock.late:  # the limit of the search that calls this one
             raise
@@ -203,11 +217,11 @@ def _verdict(
     return Verdict(name, holds, 0.0 if shown is None else margin, shown, f"{label(policy)}: {sentence}")
 
 
-def _tasks_of(policy: Any, instance: Instance) -> tuple[Float, Float]:
-    """Tasks of all users, and bounds on their relative errors."""
+def _counted(policy: Any, instance: Instance, worth: Float) -> tuple[Float, Float]:
+    """What the tasks of all users count, (n_users,), and bounds on its relative errors."""
     require_instance(instance)
     answer = checked(policy, instance)
-    return np.asarray(answer.tasks, dtype=float), error_bound(answer)
+    return (worth * np.asarray(answer.tasks_by_server, dtype=float)).sum(axis=1), error_bound(answer)
 
 
 def _largest_loss(before: Float, after: Float, floor: Float, unsure: Float) -> tuple[int, float]:

@@ -1,5 +1,7 @@
 """Pareto efficiency of an allocation: the largest gain of one user while no other user runs fewer tasks.
 
+Where tasks are worth more on some servers than on others, as judged by a share, gains and losses are of work.
+
 On one pool the gain has a closed form (docs/methods/checks.md, Proposition 11.2). On several servers a linear program
 maximises the sum of all gains, and its dual prices bound the gain of each user (Bound 11.3); users whom this leaves
 undecided get a program each.
@@ -20,9 +22,11 @@ from numpy.typing import NDArray
 
 from fairopt.allocation import Allocation
 from fairopt.errors import NotCertified
+from fairopt.formulation.program import servers_symmetric
 from fairopt.instance import Instance
 from fairopt.properties.uncertainty import left_open
 from fairopt.properties.units import gain_units, own_units, quotient
+from fairopt.properties.work import Work
 from fairopt.runtime import subprocesses
 from fairopt.runtime.clock import Clock
 from fairopt.runtime.lazy import optimize, sp
@@ -34,6 +38,7 @@ __all__ = ["Dominating", "dominating"]
 log = logging.getLogger("fairopt")
 
 Float = NDArray[np.float64]
+Indices = NDArray[np.intp]
 
 PRECISE = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}  # the smallest of HiGHS
 ALWAYS = 0.01  # of the user's tasks, or of those on its own slice: a larger gain counts whatever the gap
@@ -55,7 +60,7 @@ class Dominating:
     """The feasible allocation in which one user gains most while no other user runs fewer tasks."""
 
     tasks_by_server: Float  # (n_users, n_servers); the allocation itself where no user can gain
-    gains: dict[str, float]  # further tasks of the user who gains; empty if none does
+    gains: dict[str, float]  # further tasks, or work, of the user who gains; empty if none does
     margin: float  # that gain relative to the user's tasks, or to those on its own slice if it runs nothing
     bound: float  # no user can gain more, apart from what the gap leaves open; proved without trusting a solver
     others: int = 0  # further users who could gain instead: on one pool all, on several servers those found
@@ -63,33 +68,53 @@ class Dominating:
 
 @dataclass(frozen=True)
 class _GainProblem:
-    """The data of the search for a dominating allocation; identical servers are merged."""
+    """The data of the search for a dominating allocation; identical servers are merged.
+
+    ``worth`` is what a task counts, 1 unless gains are of work. ``limited`` are users whose task limit is a row of its
+    own, since it does not bound their gain.
+    """
 
     instance: Instance  # merged
     tasks: Float  # (n_users, n_servers)
+    worth: Float  # (n_users, n_servers)
+    runs: Float  # tasks, or work, (n_users,)
+    limited: Indices
     usable: Float  # units that a dominating allocation may use, (n_servers, n_resources)
     left: Float  # units that the allocation leaves over, (n_servers, n_resources)
-    sure_left: Float  # the same, 0 where the gap leaves them open
+    spare: Float  # parts of task limits that the allocation leaves over, (n_limited,)
+    open_part: float  # the part of a capacity or limit that the gap leaves open
     sure_tasks: Float  # tasks less what the gap leaves open, (n_users, n_servers)
     scale: Float  # tasks that are 1 in programs, (n_users,)
-    unit: Float  # tasks that are a gain of 1, (n_users,)
+    size: Float  # gains that are 1 in programs, (n_users,)
+    unit: Float  # tasks, or work, that are a gain of 1, (n_users,)
     counts: Float  # the smallest gain that counts, (n_users,)
     always: Float  # gains above this count whatever the gap, (n_users,)
     room: Float  # an upper bound on the gain, (n_users,)
+
+    @property
+    def sure_left(self) -> Float:
+        """Units left over, 0 where the gap leaves them open."""
+        capacities = self.instance.capacities * self.instance.counts[:, None]
+        return np.where(self.left <= self.open_part * capacities, 0.0, self.left)
+
+    @property
+    def sure_spare(self) -> Float:
+        """Parts of limits left over, 0 where the gap leaves them open."""
+        return np.where(self.spare <= self.open_part, 0.0, self.spare)
 
     def counted(self, gains: Float) -> Float:
         """Gains that count; 0 for the others."""
         return np.where(gains > self.counts, gains, 0.0)
 
 
-def dominating(allocation: Allocation, tol: float, clock: Clock | None = None) -> Dominating:
-    """The allocation that dominates a feasible one by the largest gain of one user.
+def dominating(allocation: Allocation, tol: float, clock: Clock | None = None, work: Work | None = None) -> Dominating:
+    """The allocation that dominates a feasible one by the largest gain of one user, in tasks or in ``work``.
 
     Only tasks count, not bundles. On several servers ``margin`` and ``bound`` agree to ``tol``, or ``margin`` exceeds
     ``tol`` and 20 users were tried alone. `NotCertified` is raised if no solver settles whether a user can gain more
     than ``tol``, unless the clock is late.
     """
-    given, problem = allocation.instance, _gain_problem(allocation)
+    given, problem = allocation.instance, _gain_problem(allocation, work)
     nothing = Dominating(allocation.tasks_by_server, {}, 0.0, 0.0)
     if not (problem.room > problem.counts).any():
         return nothing
@@ -111,33 +136,48 @@ def dominating(allocation: Allocation, tol: float, clock: Clock | None = None) -
     return Dominating(tasks, more, margin, max(bound, margin), others)
 
 
-def _gain_problem(allocation: Allocation) -> _GainProblem:
+def _gain_problem(allocation: Allocation, work: Work | None) -> _GainProblem:
     given = allocation.instance
-    instance = given.merged()
+    instance = given.merged() if work is None or servers_symmetric(given, (work.share,)) else given
     tasks = np.maximum(allocation.tasks_by_server, 0.0)
     if instance.n_servers < given.n_servers:
         tasks = given._sum_by_class(tasks)
-    total = tasks.sum(axis=1)
+        first = np.unique(given._server_classes, return_index=True)[1]
+        work = None if work is None else work.on(instance, first)
+    total, slices, limits = tasks.sum(axis=1), instance.own_slices, instance.task_limits
+    part = limits > 0
+    scale = np.where(part, own_units(slices, total), 1.0)
+    if work is None:
+        worth, runs, limited = np.broadcast_to(1.0, tasks.shape), total, np.zeros(0, dtype=np.intp)
+        most = np.minimum(limits, instance.tasks_alone.sum(axis=1))
+    else:
+        worth, runs, limited = work.per_task, work.of(tasks), np.flatnonzero(work.limited & part)
+        most, slices = work.alone, work.slices
+        part = part & (slices > 0)  # others have no share, whatever they run
+    size, unit = (np.where(part, of(slices, runs), 1.0) for of in (own_units, gain_units))
     used, capacities = _used(instance, tasks), instance.capacities * instance.counts[:, None]
     rounding = max(SUM_ROUNDING, EPS * instance.n_users**0.5)
-    part = instance.task_limits > 0
-    scale, unit = (np.where(part, of(instance, total), 1.0) for of in (own_units, gain_units))
-    most = np.minimum(instance.task_limits, instance.tasks_alone.sum(axis=1))
     left = np.where(used >= capacities * (1.0 - rounding), 0.0, capacities - used)
-    open_part, open_tasks = left_open(allocation)
-    always = ALWAYS * scale / unit
+    spare = 1.0 - total[limited] / limits[limited]
+    open_part, relative = left_open(allocation, None if work is None else work.share)
+    always = ALWAYS * size / unit
     return _GainProblem(
         instance,
         tasks,
+        worth,
+        runs,
+        limited,
         used + left,
         left,
-        np.where(left <= open_part * capacities, 0.0, left),
+        np.where(spare <= rounding, 0.0, spare),
+        open_part,
         np.maximum(tasks - open_part * total[:, None], 0.0),
         scale,
+        size,
         unit,
-        np.minimum(open_tasks / unit, always),
+        np.minimum(relative * runs / unit, always),
         always,
-        np.where(part, np.maximum(most - total, 0.0) / unit, 0.0),
+        np.where(part, np.maximum(most - runs, 0.0) / unit, 0.0),
     )
 
 
@@ -188,7 +228,7 @@ class _GainSearch:
         q = self.problem
         enough = np.maximum(q.counts, self.tol)
         # gains of a certified answer, each over what the gap leaves open to its user, sum to at most 1
-        gain_weights = np.minimum(self.tol / enough * q.scale / q.unit, MOST_WEIGHT)
+        gain_weights = np.minimum(self.tol / enough * q.size / q.unit, MOST_WEIGHT)
         self._look(gain_weights, np.where(q.room > enough, q.room, 0.0), None)
         looked = 0
         while (in_question := self._in_question()).any():
@@ -224,10 +264,10 @@ class _GainSearch:
                 if isinstance(answer, str):
                     self.messages.append(f"{method}: {answer}")
                     continue
-                tasks, prices = answer
-                self.most = np.minimum(self.most, _bounds(q, prices))
+                tasks, multipliers = answer
+                self.most = np.minimum(self.most, _bounds(q, multipliers))
                 if unit == FINE:
-                    gains = q.counted((tasks.sum(axis=1) - q.tasks.sum(axis=1)) / q.unit)
+                    gains = q.counted(((q.worth * tasks).sum(axis=1) - q.runs) / q.unit)
                     if user is None:
                         self.seen = gains
                     who = int(gains.argmax()) if user is None else user
@@ -245,7 +285,9 @@ class _GainSearch:
 def _program(
     q: _GainProblem, gain_weights: Float, room: Float, method: Method, unit: float, clock: Clock
 ) -> tuple[Float, Float] | str:
-    """Tasks and dual prices that maximise the weighted sum of gains, or the solver's message.
+    """Tasks and multipliers that maximise the weighted sum of gains, or the solver's message.
+
+    Multipliers are of capacities, then of the rows of task limits.
 
     The unknowns are changes of tasks, so that zero is exactly feasible.
     """
@@ -254,19 +296,24 @@ def _program(
     m, pairs = instance.n_resources, len(user)
     row = (server * m + np.arange(m)[:, None]).ravel()
     value = quotient(instance.per_server_demands[user, server] * q.scale[user][:, None], q.usable[server]).T.ravel()
-    capacity = unit * sp.csr_array((value, (row, np.tile(np.arange(pairs), m))), shape=(q.usable.size, pairs + n))
-    mine = sp.csr_array((np.ones(pairs), (user, np.arange(pairs))), shape=(n, pairs))
-    left = quotient(q.left, q.usable)
+    rows = sp.csr_array((value, (row, np.tile(np.arange(pairs), m))), shape=(q.usable.size, pairs + n))
+    own = quotient(q.worth[user, server] * q.scale[user], q.size[user])
+    mine = sp.csr_array((own, (user, np.arange(pairs))), shape=(n, pairs))
+    left = quotient(q.left, q.usable).ravel()
+    if len(q.limited):
+        parts = q.scale[user] / instance.task_limits[user]
+        of_limits = sp.csr_array((parts, (user, np.arange(pairs))), shape=(n, pairs + n))[q.limited]
+        rows, left = sp.vstack([rows, of_limits], format="csr"), np.append(left, q.spare)
     program: dict[str, Any] = {
         "c": np.concatenate([np.zeros(pairs), -gain_weights]),
-        "A_ub": capacity,
-        "b_ub": unit * left.ravel(),
+        "A_ub": unit * rows,
+        "b_ub": unit * left,
         "A_eq": sp.hstack([mine, -sp.eye_array(n)], format="csr"),
         "b_eq": np.zeros(n),
         "bounds": np.column_stack(
             [
                 np.concatenate([-q.tasks[user, server] / q.scale[user], np.zeros(n)]),
-                np.concatenate([np.full(pairs, np.inf), room * q.unit / q.scale]),
+                np.concatenate([np.full(pairs, np.inf), room * q.unit / q.size]),
             ]
         ),
         "method": method,
@@ -280,7 +327,7 @@ def _program(
         return str(message)
     tasks = q.tasks.copy()
     tasks[user, server] = np.maximum(tasks[user, server] + x[:pairs] * q.scale[user], 0.0)
-    return tasks, unit * np.maximum(-multipliers, 0.0).reshape(q.usable.shape)
+    return tasks, unit * np.maximum(-multipliers, 0.0)
 
 
 def _solved(program: dict[str, Any], pairs: int, clock: Clock) -> tuple[int, str, Any, Any]:
@@ -304,35 +351,40 @@ def _solved(program: dict[str, Any], pairs: int, clock: Clock) -> tuple[int, str
     return found.status, found.message, found.x, None if found.x is None else found.ineqlin.marginals
 
 
-def _bounds(q: _GainProblem, prices: Float) -> Float:
-    """Upper bounds on gains that count, at any prices of the usable capacities (docs/methods/checks.md, Bound 11.3)."""
-    instance = q.instance
-    per_unit = quotient(prices, q.usable)
-    cost = np.einsum("jsi,si->js", instance.per_server_demands, per_unit) * q.scale[:, None]
-    least = np.where(instance.eligible, cost, np.inf).min(axis=1)
-    reduced = np.divide(cost - least[:, None], q.scale[:, None], out=np.zeros(cost.shape), where=q.tasks > 0)
+def _bounds(q: _GainProblem, multipliers: Float) -> Float:
+    """Upper bounds on gains that count, at any multipliers of rows (docs/methods/checks.md, Bound 11.3)."""
+    instance, of_limits = q.instance, multipliers[q.usable.size :]
+    per_unit = quotient(multipliers[: q.usable.size].reshape(q.usable.shape), q.usable)
+    cost = np.einsum("jsi,si->js", instance.per_server_demands, per_unit)
+    cost[q.limited] += (of_limits / instance.task_limits[q.limited])[:, None]
+    each = quotient(cost, q.worth)  # per unit of gain, where there is any
+    least = np.where(instance.eligible & (q.worth > 0), each, np.inf).min(axis=1)
+    above = np.where(q.worth > 0, q.worth * (each - np.where(least < np.inf, least, 0.0)[:, None]), cost)
+    reduced = np.where(q.tasks > 0, above, 0.0)
     gains, sure = (
-        quotient(max(float((per_unit * left).sum() + (reduced * tasks).sum()), 0.0), least, np.inf) * q.scale / q.unit
-        for left, tasks in ((q.left, q.tasks), (q.sure_left, q.sure_tasks))
+        quotient(max(float((per_unit * left).sum() + of_limits @ spare + (reduced * tasks).sum()), 0.0), least, np.inf)
+        / q.unit
+        for left, spare, tasks in ((q.left, q.spare, q.tasks), (q.sure_left, q.sure_spare, q.sure_tasks))
     )
     return np.where(gains > q.always, gains, sure)
 
 
 def _fitted(q: _GainProblem, tasks: Float, user: int) -> tuple[Float, float]:
-    """Tasks repaired to be feasible while all other users run as much as before, and the user's gain."""
-    before, total = q.tasks.sum(axis=1), tasks.sum(axis=1)
+    """Tasks repaired to be feasible while all other users have as much as before, and the user's gain."""
+    before, total = q.runs, (q.worth * tasks).sum(axis=1)
     others = tasks * quotient(before, total, 1.0)[:, None]
-    others = np.where(total[:, None] > 0, others, q.tasks)  # the program may drop users with next to no tasks
+    dropped = (total == 0) & (before > 0)  # users with next to no tasks, by the program
+    others = np.where(dropped[:, None], q.tasks, others)
     others[user] = 0.0
     demands = q.instance.per_server_demands
     used = np.einsum("jsi,js->si", demands, others)
     load = quotient(used, q.usable).max(axis=1, initial=1.0)
-    if load.max() > 1.0 + NOISE:
+    limits = np.maximum(q.instance.task_limits, q.tasks.sum(axis=1))
+    if load.max() > 1.0 + NOISE or (others.sum(axis=1) > limits * (1.0 + NOISE)).any():
         return q.tasks, 0.0
     others /= load
     left = np.maximum(q.usable - used / load[:, None], 0.0)
     fits = quotient(left, demands[user], np.inf).min(axis=1)
     mine = np.minimum(tasks[user], fits)
-    most = max(float(q.instance.task_limits[user]), float(before[user]))
-    others[user] = mine * (most / mine.sum()) if mine.sum() > most else mine
-    return others, float((others[user].sum() - before[user]) / q.unit[user])
+    others[user] = mine * (limits[user] / mine.sum()) if mine.sum() > limits[user] else mine
+    return others, float(((q.worth[user] * others[user]).sum() - before[user]) / q.unit[user])

@@ -33,19 +33,20 @@ def error_bound(answer: Allocation) -> Float:
     return np.minimum(NOISE + np.nan_to_num(off, nan=1.0), 1.0)
 
 
-def left_open(answer: Allocation) -> tuple[float, Float]:
-    """What a certified gap does not rule out: leftover capacity as a part of it, and further tasks of each user.
+def left_open(answer: Allocation, share: Share | None = None) -> tuple[float, Float]:
+    """What a certified gap does not rule out: leftover capacity as a part of it, and a part of each user's tasks.
 
     A user who could run the part e_j more while no other user loses would raise the power mean of an alpha-fair
-    objective, or a total, by about ``r_j e_j`` (see `error_bound`), so e_j is at most the gap over ``r_j``. The tasks
-    are 0 for other objectives. Gaps above the tolerance of certificates count as that tolerance.
+    objective, or a total, by about ``r_j e_j`` (see `error_bound`), so e_j is at most the gap over ``r_j``. It is 0 for
+    other objectives, and for gains in another ``share`` than the objective's. Gaps above the tolerance of certificates
+    count as that tolerance.
     """
-    term, tasks = only_term(getattr(answer.policy, "objective", None)), answer.tasks
+    term = only_term(getattr(answer.policy, "objective", None))
     proved, more = _proved(answer), np.zeros(answer.instance.n_users)
     gap = SAFETY * min(proved, GAP_TOLERANCE) if proved > 0 else 0.0  # also if it is NaN
-    if term is not None and term.alpha is not None:
+    if term is not None and term.alpha is not None and share in (None, term.share):
         part = _parts(answer, term.share, term.alpha)
-        np.divide(gap * tasks, part, out=more, where=(part > 0) & (tasks > 0))
+        np.divide(gap, part, out=more, where=part > 0)
     return gap, more
 
 

@@ -1,4 +1,4 @@
-"""What the gains and losses of users are relative to."""
+"""What the gains and losses of users, in tasks or in work, are relative to."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairopt.instance import Instance
 from fairopt.tolerances import NOISE
 
 __all__ = ["TRACE", "first_largest", "gain_units", "own_units", "quotient"]
@@ -17,14 +16,13 @@ Float = NDArray[np.float64]
 TRACE = 1e-9  # of its own slice: a user who runs less counts as running nothing
 
 
-def own_units(instance: Instance, tasks: Float) -> Float:
-    """Each user's tasks, or the tasks on its own slice if these are more; positive unless its limit is 0."""
-    return np.maximum(tasks, instance.own_slices)
+def own_units(slices: Float, tasks: Float) -> Float:
+    """Each user's tasks, or those on its own slice if these are more; positive unless its limit is 0."""
+    return np.maximum(tasks, slices)
 
 
-def gain_units(instance: Instance, tasks: Float) -> Float:
-    """Each user's tasks, or the tasks on its own slice if it runs nothing; positive unless its limit is 0."""
-    slices = instance.own_slices
+def gain_units(slices: Float, tasks: Float) -> Float:
+    """Each user's tasks, or those on its own slice if it runs nothing; positive unless its limit is 0."""
     return np.where(tasks > TRACE * slices, tasks, slices)
 
 

@@ -24,14 +24,17 @@ from fairopt.report.tables import (
     Column,
     Table,
     both_ends,
+    described_teams,
     numbers,
     percents,
     short,
     shortened,
+    team_tables,
     type_tables,
     users_column,
 )
 from fairopt.server_sums import ByType, by_type, several_types
+from fairopt.team_sums import team_sums
 from fairopt.tolerances import ROUNDING
 
 if TYPE_CHECKING:
@@ -160,14 +163,15 @@ class Comparison:
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain data for ``json.dumps``.
 
-        ``rows`` also hold ``tasks`` by user; ``by_server_type`` is empty for a single type; ``units`` is a dict by
-        resource or None.
+        ``rows`` also hold ``tasks`` by user and ``teams`` (weight, dominant share and units by label and team);
+        ``by_server_type`` is empty for a single type; ``units`` is a dict by resource or None.
         """
         instance = self.instance
         rows = self.rows()
         for row, made in zip(rows, self.outcomes, strict=True):
             tasks = None if made.allocation is None else made.allocation.tasks.tolist()
             row["tasks"] = None if tasks is None else dict(zip(instance.users, tasks, strict=True))
+            row["teams"] = None if made.allocation is None else described_teams(made.allocation)
         return {
             "format": FORMAT,
             "instance": {
@@ -211,25 +215,38 @@ class Comparison:
         Returns
         -------
         list of dict
-            Utilisations are ``used <resource>`` and ``used by tasks <resource>``; several types of server add
+            Utilisations are ``used <resource>`` and ``used by tasks <resource>``. If a team has several users, there
+            are ``dominant share of <team>``. Several types of server add
             ``tasks on <type>``, ``used <resource> on <type>`` and ``used by tasks <resource> on <type>``. If a name is
             taken, as with a resource called ``cpu on T4``, " (resource)" is appended.
         """
         flat: list[dict[str, Any]] = []
-        for row in self.rows():
+        for row, made in zip(self.rows(), self.outcomes, strict=True):
             keys = (("utilisation", "used"), ("utilisation_of_tasks", "used by tasks"))
             parts = {words: row.pop(key) or dict.fromkeys(self.instance.resources) for key, words in keys}
             line = FrameColumns(row)
             for words, of in parts.items():
                 for resource, part in of.items():
                     line.add(f"{words} {resource}", None if part is None or np.isnan(part) else part)
+            for name, share in self._shares_of_teams(made.allocation).items():
+                line.add(f"dominant share of {name}", share)
             for name, value in self.by_type.flat(row["policy"]).items() if several_types(self.instance) else ():
                 line.add(name, value)
             flat.append(dict(line))
         return flat
 
+    def _shares_of_teams(self, allocation: Allocation | None) -> dict[str, float | None]:
+        """The dominant share of each team, if a team has several users; None if the policy failed."""
+        teams = self.instance.teams
+        if not teams.mixed:
+            return {}
+        if allocation is None:
+            return dict.fromkeys(name for by in teams for name in teams.labelling(by).names)
+        sums = [team_sums(allocation, by) for by in teams]
+        return {name: share for of in sums for name, share in zip(of.names, of.dominant.tolist(), strict=True)}
+
     def to_markdown(self) -> str:
-        """A Markdown table, followed by findings, errors, notes, and tables by type of server."""
+        """A Markdown table, followed by findings, errors, notes, and tables by team and by type of server."""
         return _markdown(self)
 
     def to_latex(self) -> str:
@@ -238,8 +255,8 @@ class Comparison:
         Returns
         -------
         str
-            Needs ``\usepackage{booktabs}``. Tables by type of server are further tabulars. Characters beyond ASCII are
-            kept.
+            Needs ``\usepackage{booktabs}``. Tables by team and by type of server are further tabulars. Characters
+            beyond ASCII are kept.
 
         Examples
         --------
@@ -285,6 +302,21 @@ class Comparison:
         """
         return type_tables(self.by_type, whole_names) if several_types(self.instance) and self.allocations else []
 
+    def team_tables(self, whole_names: bool = False) -> list[Table]:
+        """Dominant share and units of each team under each policy, for `rich`.
+
+        Parameters
+        ----------
+        whole_names : bool, default False
+            Do not shorten names of policies and teams.
+
+        Returns
+        -------
+        list of Table
+            Empty if no team has several users, or no policy was solved.
+        """
+        return team_tables(self.instance, self.allocations, whole_names)
+
     def tasks_table(self) -> Table:
         """Tasks of each user under each policy, for `rich`."""
         tasks = np.array([a.tasks for a in self.allocations.values()])
@@ -310,7 +342,8 @@ class Comparison:
 
     def _repr_html_(self) -> str | None:
         columns = _all(self)
-        tables = [Table("", columns[0], [columns[1:]]), *self.server_type_tables(whole_names=True)]
+        further = [*self.team_tables(whole_names=True), *self.server_type_tables(whole_names=True)]
+        tables = [Table("", columns[0], [columns[1:]]), *further]
         return page(tables, _sentences(self))
 
 
@@ -429,18 +462,20 @@ def _markdown(comparison: Comparison) -> str:
     lines = markup.markdown_table(_all(comparison))
     for line in _sentences(comparison):
         lines += ["", markup.markdown_text(line)]
-    for table in (tables := comparison.server_type_tables(whole_names=True)):
+    types = comparison.server_type_tables(whole_names=True)
+    for table in [*comparison.team_tables(whole_names=True), *types]:
         lines += ["", markup.markdown_text(table.title), "", *markup.markdown_table(table.columns)]
-    return "\n".join([*lines, "", PLACEMENT] if tables else lines)
+    return "\n".join([*lines, "", PLACEMENT] if types else lines)
 
 
 def _latex(comparison: Comparison) -> str:
     """See `Comparison.to_latex`."""
     lines = [rf"% \usepackage{{booktabs}}; {sentence(repr(comparison))}", *markup.latex_table(_all(comparison))]
     lines += [f"% {sentence(line)}" for line in _sentences(comparison)]
-    for table in (tables := comparison.server_type_tables(whole_names=True)):
+    types = comparison.server_type_tables(whole_names=True)
+    for table in [*comparison.team_tables(whole_names=True), *types]:
         lines += ["", f"% {sentence(table.title)}", *markup.latex_table(table.columns)]
-    return "\n".join([*lines, f"% {PLACEMENT}"] if tables else lines)
+    return "\n".join([*lines, f"% {PLACEMENT}"] if types else lines)
 
 
 def listed(names: Sequence[str]) -> str:

@@ -15,6 +15,7 @@ from fairopt.blocks.shares import DominantShare
 from fairopt.errors import InvalidBlock, nearest, optional
 from fairopt.io.tables import escaped
 from fairopt.report.tables import price_columns
+from fairopt.team_sums import team_sums
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -41,10 +42,10 @@ class FrameColumns(dict[str, Any]):
 
 def frame(allocation: Allocation, by: str) -> pd.DataFrame:
     """See `Allocation.to_frame`."""
-    if by not in _VIEWS:
-        raise InvalidBlock(f"no table by {by!r}; {nearest(by, _VIEWS)}")
+    if by not in _VIEWS and by not in allocation.instance.teams:
+        raise InvalidBlock(f"no table by {by!r}; {nearest(by, [*_VIEWS, *allocation.instance.teams])}")
     pd = optional("pandas", "parquet", "to_frame()")
-    columns = _VIEWS[by](allocation)
+    columns = _VIEWS[by](allocation) if by in _VIEWS else by_team(allocation, by)
     index = ["user", "server"] if by == "placement" else by
     return pd.DataFrame(dict(columns)).set_index(index)
 
@@ -73,21 +74,30 @@ def csv_lines(header: Iterable[str], rows: Iterable[Iterable[Any]]) -> str:
 def by_user(allocation: Allocation) -> dict[str, Any]:
     """Columns with a row per user; see `Allocation.to_frame`."""
     instance, held = allocation.instance, held_units(allocation)
-    out = FrameColumns(
-        {
-            "user": instance.users,
-            "weight": instance.weights,
-            "task limit": instance.task_limits,
-            "tasks": allocation.tasks,
-            "share": allocation.shares,
-            "dominant share": allocation.share(DominantShare()),
-        }
-    )
+    out = FrameColumns({"user": instance.users})
+    for by in instance.teams:
+        out.add(by, instance.teams[by])
+    out |= {"weight": instance.weights, "task limit": instance.task_limits}
+    if instance.guarantees.any():
+        out["guarantee"] = instance.guarantees
+    out |= {"tasks": allocation.tasks, "share": allocation.shares, "dominant share": allocation.share(DominantShare())}
     out.add_each(instance.resource_titles, held)
     if allocation.given_bundles is not None:
         needed = np.einsum("js,jsi->ji", allocation.tasks_by_server, instance.per_server_demands)
         out.add_each([f"{r} of tasks" for r in instance.resource_titles], needed)
     out.add_each([f"share of {r}" for r in instance.resources], part_of_capacity(held, instance.total_capacities))
+    return out
+
+
+def by_team(allocation: Allocation, by: str) -> dict[str, Any]:
+    """Columns with a row per team under a label; see `Allocation.to_frame`."""
+    instance, sums = allocation.instance, team_sums(allocation, by)
+    out = FrameColumns(
+        {by: sums.names, "users": [len(rows) for rows in sums.members], "weight": sums.weights}
+        | {"dominant share": sums.dominant}
+    )
+    out.add_each(instance.resource_titles, sums.units)
+    out.add_each([f"share of {r}" for r in instance.resources], part_of_capacity(sums.units, instance.total_capacities))
     return out
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -17,6 +17,7 @@ from fairopt.display import visible
 from fairopt.instance import Instance
 from fairopt.policy import label
 from fairopt.server_sums import ByType, part_of
+from fairopt.team_sums import team_sums
 from fairopt.tolerances import GAP_TOLERANCE, NOISE
 
 __all__ = [
@@ -26,12 +27,14 @@ __all__ = [
     "allocation_tables",
     "both_ends",
     "describe",
+    "described_teams",
     "instance_tables",
     "numbers",
     "percents",
     "price_columns",
     "short",
     "shortened",
+    "team_tables",
     "type_tables",
     "users_column",
 ]
@@ -140,6 +143,8 @@ def allocation_tables(allocation: Allocation) -> list[Table]:
         about.append(Column("limit", numbers(limits[chosen])))
     if (instance.weights != 1).any():
         about.append(Column("weight", numbers(instance.weights[chosen])))
+    if instance.guarantees.any():
+        about.append(Column("guarantee", numbers(instance.guarantees[chosen])))
     about.append(Column("dominant share (%)", numbers(100 * dominant[chosen])))
     held = held_units(allocation, chosen)
     units = [Column(r, numbers(held[:, i])) for i, r in enumerate(shortened(instance.resource_titles))]
@@ -149,7 +154,29 @@ def allocation_tables(allocation: Allocation) -> list[Table]:
     if np.isfinite(limits).any():
         done = int((allocation.tasks >= limits * (1 - 1e-6)).sum())
         title += f"; {done:,} of {instance.n_users:,} run all their tasks"
-    return [Table(title, users_column(instance, chosen), [about, units]), _servers_table(allocation)]
+    teams = [_teams_table(allocation, by) for by in instance.teams.outermost_first] if instance.teams.mixed else []
+    return [Table(title, users_column(instance, chosen), [about, units]), *teams, _servers_table(allocation)]
+
+
+def _teams_table(allocation: Allocation, by: str) -> Table:
+    """What the members of each team hold together."""
+    sums = team_sums(allocation, by)
+    chosen = both_ends(sums.dominant / sums.weights)
+    about = [Column("users", [f"{len(sums.members[t]):,}" for t in chosen])]
+    if (sums.weights != 1).any():
+        about.append(Column("weight", numbers(sums.weights[chosen])))
+    about.append(Column("dominant share (%)", numbers(100 * sums.dominant[chosen])))
+    units, floors = list[Column](), allocation.instance.team_guarantees
+    for i, (name, title) in enumerate(
+        zip(allocation.instance.resources, shortened(allocation.instance.resource_titles), strict=True)
+    ):
+        units.append(Column(title, numbers(sums.units[chosen, i])))
+        given = [floors.get(sums.names[t], {}).get(name, 0.0) for t in chosen]
+        if any(given):
+            units.append(Column(f"guaranteed {title}", numbers(given)))
+    fewer = f" ({len(chosen)} of {len(sums.names):,})" if len(chosen) < len(sums.names) else ""
+    names = Column(by + fewer, shortened([sums.names[t] for t in chosen]), right=False)
+    return Table(f"Sum of each {by}", names, [about, units])
 
 
 def instance_tables(instance: Instance) -> list[Table]:
@@ -159,9 +186,16 @@ def instance_tables(instance: Instance) -> list[Table]:
     first = instance.eligible[users].argmax(axis=1)
     demands = instance.per_server_demands[users, first]
     titles = shortened(instance.resource_titles)
-    about = [Column("weight", numbers(instance.weights[users]))] if (instance.weights != 1).any() else []
+    about = [
+        Column(by, shortened([instance.teams[by][j] or "-" for j in users]), right=False)
+        for by in instance.teams.outermost_first
+    ]
+    if (instance.weights != 1).any():
+        about.append(Column("weight", numbers(instance.weights[users])))
     if np.isfinite(instance.task_limits).any():
         about.append(Column("limit", numbers(instance.task_limits[users])))
+    if instance.guarantees.any():
+        about.append(Column("guarantee", numbers(instance.guarantees[users])))
     if not instance._everywhere:
         about.append(Column("servers", [f"{n:,}" for n in (instance.eligible[users] @ instance.counts).tolist()]))
     title = "One task of each user" + (", on its first server" if instance.demands.ndim == 3 else "")
@@ -211,8 +245,8 @@ def describe(allocation: Allocation) -> dict[str, Any]:
     """An allocation as plain data with labels, for other programs; `Allocation.save` keeps everything.
 
     Keys are ``policy``, ``objective``, ``tasks`` by user, ``placement`` (nonzero tasks by user and server),
-    ``metrics``, ``prices`` and ``prices_left`` by server and resource (None if unknown or infinite), ``certificate``,
-    ``units`` by resource or None, and ``notes``.
+    ``teams`` (by label and team), ``metrics``, ``prices`` and ``prices_left`` by server and resource (None if unknown
+    or infinite), ``certificate``, ``units`` by resource or None, and ``notes``.
     """
     instance = allocation.instance
     placement = {
@@ -235,12 +269,48 @@ def describe(allocation: Allocation) -> dict[str, Any]:
         "objective": allocation.objective,
         "tasks": dict(zip(instance.users, allocation.tasks.tolist(), strict=True)),
         "placement": placement,
+        "teams": described_teams(allocation),
         "metrics": allocation.metrics(),
         **sides,
         "certificate": {"ok": allocation.certificate.ok, **asdict(allocation.certificate)},
         "units": None if instance.units is None else dict(zip(instance.resources, instance.units, strict=True)),
         "notes": list(instance.notes),
     }
+
+
+def described_teams(allocation: Allocation) -> dict[str, dict[str, dict[str, Any]]]:
+    """Weight, dominant share and units of each team, by label and team."""
+    out: dict[str, dict[str, dict[str, Any]]] = {}
+    for by in allocation.instance.teams:
+        sums = team_sums(allocation, by)
+        numbers_of = zip(sums.weights.tolist(), sums.dominant.tolist(), sums.units.tolist(), strict=True)
+        out[by] = {
+            name: {
+                "weight": weight,
+                "dominant_share": dominant,
+                "units": dict(zip(allocation.instance.resources, units, strict=True)),
+            }
+            for name, (weight, dominant, units) in zip(sums.names, numbers_of, strict=True)
+        }
+    return out
+
+
+def team_tables(instance: Instance, allocations: Mapping[str, Allocation], whole_names: bool = False) -> list[Table]:
+    """Dominant shares of teams, then units of each resource, with teams as rows and policies as columns, by label."""
+    out: list[Table] = []
+    headers = list(allocations) if whole_names else shortened(list(allocations))
+    for by in instance.teams.outermost_first if instance.teams.mixed and allocations else ():
+        sums = [team_sums(a, by) for a in allocations.values()]
+        chosen = both_ends(np.max([found.dominant for found in sums], axis=0))
+        names = [sums[0].names[t] for t in chosen]
+        fewer = f" ({len(chosen)} of {len(sums[0].names):,})" if len(chosen) < len(sums[0].names) else ""
+        first = Column(by + fewer, names if whole_names else shortened(names), right=False)
+        shares = [Column(h, numbers(100 * of.dominant[chosen])) for h, of in zip(headers, sums, strict=True)]
+        out.append(Table(f"Dominant share of each {by} (%)", first, [shares]))
+        for i, title in enumerate(instance.resource_titles):
+            units = [Column(h, numbers(of.units[chosen, i])) for h, of in zip(headers, sums, strict=True)]
+            out.append(Table(f"{title} of each {by}", first, [units]))
+    return out
 
 
 def type_tables(found: ByType, whole_names: bool = False) -> list[Table]:

@@ -19,6 +19,7 @@ from fairopt.blocks.shares import (
     Share,
     StandAloneShare,
     Tasks,
+    ThroughputShare,
 )
 from fairopt.errors import NotConcave, OutOfDomain
 from fairopt.instance import Instance
@@ -50,6 +51,7 @@ def shares(instance: Instance | None = None) -> st.SearchStrategy[Share]:
     Tasks()
     """
     some: list[Share] = [DominantShare(), Tasks(), *map(PNormShare, (1, 2, 0.5, 0, np.inf)), StandAloneShare()]
+    some += [ThroughputShare()]
     if instance is not None:
         some += [KDominantShare(k) for k in range(1, instance.n_resources + 1)]
         some += [KDominantShare(k, short="positive") for k in range(2, instance.n_resources + 1)]

@@ -31,6 +31,7 @@ def instances(
     by_server: bool = False,
     counts: bool = False,
     fractions: bool = False,
+    rates: bool = False,
     guarantees: bool = False,
 ) -> st.SearchStrategy[Instance]:
     """Small instances, which shrink to few users, few resources and small numbers.
@@ -43,9 +44,9 @@ def instances(
         The largest demand and the largest capacity.
     zeros : bool, default True
         Whether demands may be zero.
-    weights, limits, placement, by_server, counts : bool, default False
-        Whether to draw weights (1 to 3), task limits (quarters from 0), ineligible servers, demands by server, and
-        counts of servers (1 to 3).
+    weights, limits, placement, by_server, counts, rates : bool, default False
+        Whether to draw weights (1 to 3), task limits (quarters from 0), ineligible servers, demands by server, counts
+        of servers (1 to 3), and rates (0 to ``max_value``).
     fractions : bool, default False
         Whether demands and capacities may be quarters.
     guarantees : bool, default False
@@ -75,6 +76,7 @@ def instances(
         st.integers(1, MOST_WEIGHT) if weights else st.just(1),
         st.none() | _numbers(0, 2, True) if limits else st.none(),
         _exactly(rows, st.booleans()) if placement else st.just([False] * rows),
+        _exactly(rows, st.integers(0, max_value)) if rates else st.none(),
         st.integers(0, 4) if guarantees else st.just(0),
     )
     return _instances(
@@ -103,7 +105,7 @@ def _instances(
     weights = [w for _, w, *_ in drawn]
     limits = [limit for _, _, limit, *_ in drawn]
     parts = [part for *_, part in drawn]
-    banned = [places[:rows] if not all(places[:rows]) else [False] * rows for _, _, _, places, _ in drawn]
+    banned = [places[:rows] if not all(places[:rows]) else [False] * rows for _, _, _, places, _, _ in drawn]
     given: dict[str, Any] = {
         "demands": demands if by_server and drawn else [row for row, *_ in demands],
         "capacities": capacities if rows > 1 or by_server else capacities[0],
@@ -114,6 +116,11 @@ def _instances(
         given["task_limits"] = limits
     if any(map(any, banned)):
         given["eligible"] = [[not b for b in places] for places in banned]
+    if drawn and drawn[0][4] is not None:
+        given["rates"] = [
+            speeds[:rows] if any(r for r, b in zip(speeds, places, strict=False) if not b) else [1] * rows
+            for (*_, speeds, _), places in zip(drawn, banned, strict=True)
+        ]
     if max(counts) > 1:
         given["counts"] = counts
     if any(parts):

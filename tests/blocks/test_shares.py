@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
+from oracle.exact_cluster import Cluster
 from oracle.instances import exactly, needy
 
 import fairopt as fo
@@ -21,6 +22,7 @@ from fairopt.blocks.shares import coefficients_cached
 from fairopt.proofs import verify
 from fairopt.properties.exact import confirm
 from fairopt.testing import blocks as strategies
+from fairopt.testing import instances
 
 DEMANDS = np.array([[40.0, 8.0, 8.0], [8.0, 5.0, 1.0]])
 CAPACITIES = [200.0, 200.0, 200.0]
@@ -149,6 +151,59 @@ def test_tasks_alone_of_TSF_are_counted_on_all_servers_whoever_may_run_there():
     assert_allclose(fo.StandAloneShare().per_task(servers), [1 / (10 + 3 * 2), 1 / (2 + 3 * 10)], rtol=1e-15)
 
 
+GAVEL = fo.Instance([[1], [1], [1]], [[1], [1], [1]], task_limits=1, rates=[[3, 1, 1], [3, 2, 1], [3, 2, 1]])
+
+
+def test_throughput_is_relative_to_an_equal_slice_of_all_servers():
+    assert_allclose(fo.ThroughputShare().per_task(GAVEL), GAVEL.rates / np.array([[5 / 3], [2], [2]]), rtol=1e-15)
+
+
+def test_a_slice_of_more_time_than_the_budget_is_cut_all_its_parts_alike():
+    two = fo.Instance([[1], [1]], [[2], [2]], task_limits=[1, math.inf], rates=[[3, 1], [3, 1]])
+    # a slice is an hour on each server, of which user 1 has half an hour each
+    assert_allclose(fo.ThroughputShare().per_task(two), [[3 / 2, 1 / 2], [3 / 4, 1 / 4]], rtol=1e-15)
+
+
+def test_throughput_per_weight_compares_multiples_of_own_slices():
+    heavy = fo.Instance([[1], [1]], [[3], [6]], weights=[2, 1], task_limits=[3, 9], rates=[[2, 1], [5, 1]])
+    slices = np.array([[1, 2], [1, 2]])  # 2 and 4 hours cut at 3, so 1 and 2; and 1 and 2
+    levels = (fo.ThroughputShare().per_task(heavy) * slices).sum(axis=1) / heavy.weights
+    assert_allclose(levels, levels[0], rtol=1e-15)
+
+
+def test_on_a_pool_throughput_is_the_dominant_share_times_the_number_of_users():
+    for instance in (POOL, POOL.replace(rates=[[5], [2]], weights=[3, 1])):
+        assert_allclose(fo.ThroughputShare().coefficients(instance), fo.DominantShare().per_task(POOL) * 2, rtol=1e-15)
+
+
+@given(
+    instances(
+        (1, 4), n_servers=(1, 3), weights=True, limits=True, placement=True, by_server=True, counts=True, rates=True
+    )
+)
+def test_throughput_is_what_its_definition_gives_in_fractions(instance):
+    exact = Cluster(**{key: value for key, value in instance.to_dict().items() if key not in ("users", "servers")})
+    expected = np.array(exact.throughput(), dtype=float)
+    given = np.broadcast_to(fo.ThroughputShare().per_task(instance).reshape(instance.n_users, -1), expected.shape)
+    here = instance.eligible & (instance.task_limits > 0)[:, None]
+    assert_allclose(given[here], expected[here], rtol=1e-13)
+
+
+def test_users_whom_a_solve_leaves_out_have_their_slice_too():
+    three = fo.Instance([[1], [1], [1]], [[3], [6]], weights=[1, 2, 3], task_limits=[0, 1, 2], rates=[[1, 2]] * 3)
+    part = three._taking_part([1, 2])
+    assert_array_equal(fo.ThroughputShare().per_task(part), fo.ThroughputShare().per_task(three)[1:])
+
+
+def test_max_min_throughput_gives_the_numbers_of_gavel():
+    for objective in (fo.Leximin(fo.ThroughputShare()), fo.MaxMin(fo.ThroughputShare())):
+        answer = fo.Policy(objective).allocate(GAVEL)
+        assert_allclose((GAVEL.rates * answer.tasks_by_server).sum(axis=1), [30 / 17, 36 / 17, 36 / 17], rtol=1e-6)
+        lie = GAVEL.replace(rates=[[3, 1.1, 1], [3, 2, 1], [3, 2, 1]])
+        lied = fo.Policy(objective).allocate(lie).tasks_by_server
+        assert_allclose((GAVEL.rates * lied).sum(axis=1)[0], 34 / 19, rtol=1e-6)
+
+
 def test_shares_are_of_total_capacity_on_several_servers_counts_included():
     servers = fo.Instance([[1, 2]], [[4, 4], [8, 2]], counts=[2, 1])
     assert_allclose(fo.DominantShare().per_task(servers), [2 / 10], rtol=1e-15)
@@ -212,6 +267,7 @@ SHARES = [
     fo.PNormShare(math.inf),
     fo.ResourceShare(0),
     fo.StandAloneShare(),
+    fo.ThroughputShare(),
 ]
 
 

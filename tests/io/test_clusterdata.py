@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from numpy.testing import assert_allclose, assert_array_equal
+from numpy.testing import assert_array_equal
 
 from fairopt.datasets import clusterdata2019
 from fairopt.errors import FairoptError, InvalidInstance, MissingExtra
@@ -93,7 +93,7 @@ def test_instances_that_have_not_ended_count_by_collection(read):
             event(4, "FINISH", collection=3),
         ]
     )
-    assert made.users == ("1", "2")
+    assert made.teams["team"] == ("1", "2")
     assert made.resources == ("cpu", "memory")
     assert made.units is None
     assert_array_equal(made.demands, [[0.375, 0.125], [0.25, 0.125]])
@@ -110,16 +110,16 @@ def test_instances_that_have_not_ended_count_by_collection(read):
 def test_which_events_end_an_instance(read, kind, counts):
     for written in (kind, EVENTS.index(kind), kind.lower()):
         made = read([event(0, "SUBMIT", collection=9), event(0, "SUBMIT"), event(5, written)])
-        assert ("1" in made.users) == counts
+        assert ("1" in made.teams["team"]) == counts
 
 
 def test_what_is_submitted_again_counts_again(read):
     events = [event(0, "SUBMIT"), event(3, "EVICT"), event(3, "SUBMIT", cpus=""), event(4, "SUBMIT", collection=2)]
-    assert read(events).users == ("1", "2")
+    assert read(events).teams["team"] == ("1", "2")
 
 
 def test_what_is_killed_when_it_is_submitted_does_not_count(read):
-    assert read([event(0, "SUBMIT"), event(0, "KILL"), event(0, 0, collection=2)]).users == ("2",)
+    assert read([event(0, "SUBMIT"), event(0, "KILL"), event(0, 0, collection=2)]).teams["team"] == ("2",)
 
 
 def test_the_last_request_counts_even_if_later_events_have_none(read):
@@ -186,9 +186,9 @@ def test_only_plain_decimal_numbers_are_numbers(read, column, cell):
 
 def test_events_after_the_time_do_not_count(read):
     events = [event(0, "SUBMIT"), event(10, "SUBMIT", collection=2), event(20, "KILL")]
-    assert read(events, at=5).users == ("1",)
-    assert read(events, at=10).users == ("1", "2")
-    assert read(events, at=20).users == ("2",)
+    assert read(events, at=5).teams["team"] == ("1",)
+    assert read(events, at=10).teams["team"] == ("1", "2")
+    assert read(events, at=20).teams["team"] == ("2",)
     assert not said(read(events, at=20), "microseconds")
 
 
@@ -257,9 +257,9 @@ def test_tasks_inside_an_alloc_set_do_not_count_besides_its_reservation(read):
         event(0, 0, collection=3, alloc_collection_id=77),
     ]
     made = read(events)
-    assert made.users == ("2", "3", "5")
+    assert made.teams["team"] == ("2", "3", "5")
     assert said(made, "1 instance inside alloc sets, whose reservations count, was left out (as 1/0)")
-    assert read([*events, event(1, "FINISH", collection=5)]).users == ("1", "2", "3")
+    assert read([*events, event(1, "FINISH", collection=5)]).teams["team"] == ("1", "2", "3")
 
 
 def test_constraints_are_said_to_be_not_modelled(read):
@@ -275,25 +275,25 @@ def test_constraints_are_said_to_be_not_modelled(read):
 def test_owners_may_be_priorities_and_tiers(read):
     events = [event(0, 0, index=k, priority=p) for k, p in enumerate((0, 99, 100, 115, 116, 120, 359, 360, 450, ""))]
     tiers = read(events, users="tier")
-    assert tiers.users == ("best-effort batch", "free", "mid", "monitoring", "production")
+    assert tiers.teams["team"] == ("best-effort batch", "free", "mid", "monitoring", "production")
     assert_array_equal(tiers.task_limits, [2, 2, 1, 2, 2])
     assert said(tiers, "1 instance without priority was left out (as 1/9)")
-    assert "priority 116" in read(events, users="priority").users
+    assert "priority 116" in read(events, users="priority").teams["team"]
 
 
 def test_owners_may_be_the_users_of_collections(read):
     events = [event(0, 0), event(0, 0, collection=2), event(0, 0, collection=3), event(0, 0, collection=4)]
     made = read(events, collections=[[1, "eve", 0], [1, "", 1], [2, "eve", 0], [3, "bob", 0], [4, "", 0]], users="user")
-    assert made.users == ("bob", "eve")
+    assert made.teams["team"] == ("bob", "eve")
     assert_array_equal(made.task_limits, [1, 2])
     assert said(made, "1 instance of collections that collection_events.csv gives no user was left out (as 4/0)")
 
 
 def test_shapes_make_a_user_of_each_request(read):
     made = read([event(0, 0, cpus=1), event(0, 0, index=1), event(0, 0, index=2)], tasks="shapes")
-    assert made.users == ("1 #1", "1 #2")
+    assert made.users == ("1/1 cpu 0.125 memory", "1/0.25 cpu 0.125 memory")
     assert_array_equal(made.task_limits, [1, 2])
-    assert_allclose(made.weights, [2 / 3, 1 / 3])
+    assert (made.teams["team"], made.team_weights) == (("1", "1"), {"1": 1})
 
 
 def test_options_that_are_not_there_are_refused(read):
@@ -469,7 +469,7 @@ def test_a_folder_of_parts_is_read_as_one(tmp_path, arrow):
 def test_gzipped_files_are_known_by_their_content(tmp_path):
     (tmp_path / "i").write_bytes(gzip.compress(b"\xef\xbb\xbf" + as_csv(INSTANCES, [event(0, 0)])))
     (tmp_path / "m").write_bytes(as_csv(SERVERS, TWO))
-    assert clusterdata2019(tmp_path / "i", tmp_path / "m").users == ("1",)
+    assert clusterdata2019(tmp_path / "i", tmp_path / "m").teams["team"] == ("1",)
     (tmp_path / "i").write_bytes((tmp_path / "i").read_bytes()[:-9])
     with pytest.raises(InvalidInstance, match="cannot be read"):
         clusterdata2019(tmp_path / "i", tmp_path / "m")

@@ -278,9 +278,10 @@ def test_a_folder_of_kubernetes_is_read(tmp_path):
     (tmp_path / "nodes.json").write_text(json.dumps({"kind": "List", "items": [node]}))
     (tmp_path / "pods.json").write_text(json.dumps({"kind": "List", "items": pods}))
     cluster = read(tmp_path)
-    assert set(cluster.users) == {"web", "batch"}
+    assert cluster.users == ("batch/0.5 cpu", "web/0.5 cpu")
+    assert cluster.teams["team"] == ("batch", "web")
     assert cluster.resource_titles[1] == "memory (GiB)"
-    assert read(tmp_path, users="label:team", tasks="shapes").users == ("a",)
+    assert read(tmp_path, users="label:team", tasks="shapes").users == ("a/0.5 cpu 1 GiB memory",)
     write(cluster, tmp_path / "out", "parquet")
     assert read(tmp_path / "out") == cluster
 
@@ -290,8 +291,8 @@ def test_a_folder_of_slurm_is_read(tmp_path):
     jobs = [{"account": "bio", "user_name": "ann", "job_state": ["PENDING"], "tres_req_str": "cpu=8,mem=32G,node=1"}]
     (tmp_path / "nodes.json").write_text(json.dumps({"nodes": nodes}))
     (tmp_path / "jobs.json").write_text(json.dumps({"jobs": jobs}))
-    assert read(tmp_path).users == ("bio",)
-    assert read(tmp_path, users="user").users == ("ann",)
+    assert read(tmp_path).users == ("bio/8 cpu",)
+    assert read(tmp_path, users="user").users == ("ann/8 cpu",)
 
 
 def test_a_folder_of_clusterdata_is_read(tmp_path):
@@ -320,7 +321,7 @@ def test_an_unknown_kind_names_the_nearest(tmp_path):
     [
         ("x", "json", "is not a name for a json file; give one that ends in .json"),
         ("x.json", "yaml", "give one that ends in .yaml"),
-        ("x.yaml", "csv", "would be one file, but tables are two or three; give a folder, as x"),
+        ("x.yaml", "csv", "would be one file, but tables are several; give a folder, as x"),
         ("x.csv", None, "would be one file"),
         ("x.parquet", "parquet", "would be one file"),
     ],
@@ -340,6 +341,9 @@ def test_two_kinds_are_not_written_to_one_folder(tmp_path):
 
 def test_the_files_that_would_be_replaced_are_told(tmp_path):
     kind, files = files_to_write(tmp_path / "x", "parquet")
-    assert (kind, [f.name for f in files]) == ("parquet", ["users.parquet", "servers.parquet", "demands.parquet"])
+    assert (kind, [f.name for f in files]) == (
+        "parquet",
+        [f"{t}.parquet" for t in ("users", "servers", "demands", "teams")],
+    )
     assert files_to_write(tmp_path / "a.yml") == ("yaml", [tmp_path / "a.yml"])
     assert files_to_write(tmp_path / "a.JSON") == ("json", [tmp_path / "a.JSON"])

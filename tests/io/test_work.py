@@ -1,4 +1,4 @@
-"""From owners' tasks to users: kinds, means, entitlements, what fits nowhere."""
+"""From owners' tasks to teams and users: kinds and their names, means, weights, what fits nowhere."""
 
 import numpy as np
 import pytest
@@ -20,10 +20,10 @@ def made(*work, **more):
     return Instance(**arguments_of_work(work, **{**CLUSTER, **more}))
 
 
-def test_an_owner_with_one_kind_of_tasks_is_one_user_with_their_mean_request():
+def test_an_owner_with_one_kind_of_tasks_is_a_team_of_one_user_with_their_mean_request():
     instance = made(Work("a", (1, 0)), Work("a", (3, 0)), Work("a", (5, 0), None, 2))
-    assert (instance.users, instance.demands.tolist(), instance.task_limits.tolist()) == (("a",), [[3.5, 0]], [4])
-    assert instance.weights.tolist() == [1]
+    assert (instance.users, instance.demands.tolist(), instance.task_limits.tolist()) == (("a/cpu",), [[3.5, 0]], [4])
+    assert (instance.teams["team"], instance.weights.tolist(), instance.team_weights) == (("a",), [1], {})
 
 
 def test_owners_whose_different_requests_are_averaged_are_counted():
@@ -43,34 +43,65 @@ def test_owners_whose_different_requests_are_averaged_are_counted():
 
 def test_equal_requests_are_one_user_each_when_asked_for():
     instance = made(Work("a", (1, 0)), Work("a", (3, 0)), Work("a", (1, 0)), tasks="shapes")
-    assert instance.users == ("a #1", "a #2")
+    assert instance.users == ("a/3 cpu", "a/1 cpu")
     assert_array_equal(instance.demands, [[3, 0], [1, 0]])
     assert_array_equal(instance.task_limits, [1, 2])
 
 
 def test_kinds_differ_by_the_resources_needed_and_by_where_tasks_may_run_before_capacities():
-    instance = made(Work("a", (1, 1)), Work("a", (1, 0)), Work("a", (2, 0), FIRST), Work("a", (1, 0), np.ones(3, bool)))
-    assert instance.users == ("a #1", "a #2", "a #3")
+    first = Work("a", (2, 0), FIRST, 1, "", ("pool=first", "pool=first"))
+    instance = made(Work("a", (1, 1)), Work("a", (1, 0)), first, Work("a", (1, 0), np.ones(3, bool)))
+    assert instance.users == ("a/1 gpu", "a/1 cpu", "a/2 cpu@pool=first")
     assert_array_equal(instance.demands, [[1, 1], [1, 0], [2, 0]])
     assert_array_equal(instance.task_limits, [1, 2, 1])
     assert_array_equal(instance.eligible[:, :2], [[1, 0], [1, 1], [1, 0]])
 
 
-def test_an_entitlement_is_split_in_proportion_to_wishes_and_the_largest_wish_comes_first():
+def test_kinds_of_an_owner_are_a_team_of_weight_1_and_the_largest_wish_comes_first():
     instance = made(Work("b", (1, 1), None, 2), Work("b", (8, 0)), Work("a", (1, 0)))
     # total cpu 32, gpu 4: two tasks of 1/4 each, and one of 8/32
-    assert instance.users == ("a", "b #1", "b #2")
-    assert_allclose(instance.weights, [1, 2 / 3, 1 / 3], rtol=1e-15)
+    assert instance.users == ("a/1 cpu", "b/1 gpu", "b/8 cpu")
+    assert (instance.teams["team"], instance.team_weights) == (("a", "b", "b"), {"b": 1})
+    assert_allclose(instance.weights, [1, 1 / 2, 1 / 2], rtol=1e-15)
     assert_array_equal(instance.demands[1], [1, 1])
     assert instance.notes == (
-        "1 of 2 owners has several kinds of tasks: each kind is a user, and the kinds share their owner's entitlement "
-        "in proportion to their total requests",
+        "1 of 2 owners has several kinds of tasks: each kind is a user, and the owner is their team",
     )
 
 
-def test_no_name_of_a_kind_is_an_owners_name():
-    instance = made(Work("a", (1, 1)), Work("a", (1, 0)), Work("a #1", (1, 0)))
-    assert instance.users == ("a ##1", "a ##2", "a #1")
+def test_kinds_are_named_for_what_they_are_whatever_else_their_owner_runs():
+    eight, four = Work("a", (2, 8)), Work("a", (4, 0))
+    assert made(eight).users == ("a/8 gpu",)
+    assert made(eight, four).users == ("a/8 gpu", "a/4 cpu")
+    assert made(eight, four, Work("a", (0, 1))).users == ("a/8 gpu", "a/1 gpu without cpu", "a/4 cpu")
+
+
+def test_kinds_with_equal_names_give_all_digits_and_all_rules():
+    near = made(Work("a", (1, 0)), Work("a", (1.00001, 0)), tasks="shapes")
+    assert near.users == ("a/1.0000100000000001 cpu", "a/1 cpu")
+    apart = made(Work("a", (1, 0), FIRST), Work("a", (1, 0), None, 1, "", ("", "tolerates x")))
+    assert set(apart.users) == {"a/1 cpu", "a/1 cpu@tolerates x"}
+    assert set(made(Work("a", (1, 0), FIRST), Work("a", (1, 0))).users) == {"a/1 cpu@s1", "a/1 cpu@s1|s2|s3"}
+
+
+def test_units_stand_in_names_and_prefixes_of_resources_do_not():
+    about = {
+        "resources": ["cpu", "memory", "nvidia.com/gpu"],
+        "capacities": [[16, 64, 4]],
+        "servers": ["s"],
+        "units": {"cpu": "core", "memory": "GiB"},
+    }
+    assert made(Work("a", (4, 16, 1)), **about).users == ("a/1 gpu",)
+    assert made(Work("a", (4, 16, 1)), tasks="shapes", **about).users == ("a/1 gpu 4 cpu 16 GiB memory",)
+    two = {"resources": ["amd.com/gpu", "nvidia.com/gpu"], "capacities": [[4, 4]], "servers": ["s"]}
+    assert set(made(Work("a", (1, 0)), Work("a", (0, 1)), **two).users) == {"a/1 amd.com/gpu", "a/1 nvidia.com/gpu"}
+
+
+def test_labels_of_owners_and_weights_of_teams_are_those_given():
+    labels = {"team": {"a": "a", "b": None}, "parent1": {"a": "b", "b": "b"}}
+    instance = made(Work("a", (1, 0)), Work("b", (1, 0)), labels=labels, weights={"a": 3, "b": 2, "gone": 5})
+    assert dict(instance.teams) == {"team": ("a", None), "parent1": ("b", "b")}
+    assert instance.team_weights == {"a": 3, "b": 2}
 
 
 def test_tasks_that_fit_on_no_server_are_left_out_and_counted():
@@ -81,12 +112,12 @@ def test_tasks_that_fit_on_no_server_are_left_out_and_counted():
         Work("d", (1, 0), np.zeros(3, bool), 1.5),
     )
     instance = made(*work, notes=Notes("one"), word="job")
-    assert instance.users == ("a",)
+    assert instance.users == ("a/1 cpu",)
     assert instance.notes == ("one", "4.5 jobs that fit on no server were left out (as b/y)")
 
 
 def test_a_task_larger_than_any_server_stays():
-    assert made(Work("a", (100, 0))).users == ("a",)
+    assert made(Work("a", (100, 0))).users == ("a/100 cpu",)
 
 
 def test_tasks_that_no_single_server_can_hold_are_counted():
@@ -101,8 +132,8 @@ def test_tasks_that_no_single_server_can_hold_are_counted():
 
 
 def test_a_resource_without_capacity_is_left_out_with_those_who_need_it():
-    instance = made(Work("a", (1, 0)), Work("b", (1, 1)), capacities=[[16, 0]] * 3, units={"cpu": "cores", "gpu": "x"})
-    assert (instance.resources, instance.users, instance.units) == (("cpu",), ("a",), ("cores",))
+    instance = made(Work("a", (1, 0)), Work("b", (1, 1)), capacities=[[16, 0]] * 3, units={"cpu": "core", "gpu": "x"})
+    assert (instance.resources, instance.users, instance.units) == (("cpu",), ("a/1 cpu",), ("core",))
     assert instance.notes[-1] == "1 resource that no server has was left out: gpu"
 
 
@@ -161,7 +192,7 @@ def test_totals_of_owners_are_kept_and_owners_are_entitled_to_one_each(work, tas
     instance = Instance(**arguments_of_work(work, **CLUSTER, tasks=tasks))
     assert isinstance(instance, Instance)
     for owner in "abc":
-        rows = [j for j, name in enumerate(instance.users) if name.split(" ")[0] == owner]
+        rows = [j for j, name in enumerate(instance.teams["team"]) if name == owner]
         of_owner = [w for w in work if w.owner == owner]
         asked = sum((w.count * np.array(w.request) for w in of_owner), np.zeros(2))
         assert_allclose(instance.task_limits[rows] @ instance.demands[rows], asked, rtol=1e-14)

@@ -23,13 +23,13 @@ CSV_NAMES = st.text(
 ).filter(lambda name: name == name.strip())
 WEIGHTS = st.floats(min_value=1e-50, max_value=1e50)  # weights further apart are refused
 WITH_ZEROS, LIMITS = NUMBERS | st.just(0.0), NUMBERS | st.sampled_from([0.0, np.inf])
-COLUMNS = ("user", "weight", "task_limit", "servers", "server", "count", "type")
-ARRAYS = ("demands", "capacities", "weights", "task_limits", "eligible", "counts")
+COLUMNS = ("user", "weight", "task_limit", "guarantee", "team", "servers", "server", "count", "type", "rate")
+ARRAYS = ("demands", "capacities", "weights", "task_limits", "eligible", "counts", "guarantees")
 
 
 @st.composite
 def instances(draw, names, by_server=False):
-    """Instances with everything there is: zeros, weights, limits, counts, placement constraints, labels."""
+    """Instances with everything there is: zeros, weights, limits, counts, placement, labels, teams, rates."""
     n, s, m = draw(st.integers(0, 4)), draw(st.integers(1, 4)), draw(st.integers(1, 3))
     by_server = by_server and n > 0 and draw(st.booleans())
 
@@ -42,18 +42,39 @@ def instances(draw, names, by_server=False):
     capacities[0] = array((m,), NUMBERS)
     eligible = array((n, s), st.booleans()).astype(bool)
     eligible[:, 0] = True
+    users = draw(labels(n, names)) or [f"user {j}" for j in range(n)]
+    resources = draw(labels(m, names, "columns"))
+    about = {"weights": draw(st.none() | st.just(array((n,), WEIGHTS)))}
+    about["guarantees"] = draw(st.none() | st.just(array((n,), WITH_ZEROS)))
+    about["teams"], teams = {}, {}
+    for label in draw(st.lists(st.sampled_from(["team", "org", "a [b]"]), unique=True)):
+        at = draw(exactly(n, st.sampled_from([None, f"{label} 1", f"{label} 2"])))
+        about["teams"][label] = [name if name not in users else None for name in at]
+        teams |= {name: j for j, name in enumerate(about["teams"][label]) if name}
+    for name in teams if draw(st.booleans()) else ():
+        about["weights"] = {**_by_name(users, about["weights"]), name: draw(st.floats(0.1, 10))}
+        units = {(resources or [f"resource{i + 1}" for i in range(m)])[-1]: draw(WITH_ZEROS)}
+        about["guarantees"] = {**_by_name(users, about["guarantees"]), name: units}
+    rates = array((n, s), WITH_ZEROS)
+    rates[:, 0] = 1
     return Instance(
         demands,
         capacities,
-        weights=draw(st.none() | st.just(array((n,), WEIGHTS))),
+        rates=draw(st.none() | st.just(rates)),
+        **about,
         task_limits=draw(st.none() | st.just(array((n,), LIMITS))),
         eligible=draw(st.none() | st.just(eligible)),
         counts=draw(st.none() | st.just(array((s,), st.integers(1, 1000)))),
         server_types=draw(labels(s, names, "types")),
-        users=draw(labels(n, names)),
+        users=users,
         servers=draw(labels(s, names)),
-        resources=draw(labels(m, names, "columns")),
+        resources=resources,
     )
+
+
+def _by_name(users, values):
+    """Values by user, or a dict that has them already, as a dict."""
+    return values if isinstance(values, dict) else {} if values is None else dict(zip(users, values, strict=True))
 
 
 @cache

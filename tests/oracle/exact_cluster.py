@@ -36,6 +36,7 @@ class Cluster:
         task_limits: Any = None,
         eligible: Any = None,
         counts: Any = None,
+        rates: Any = None,
         **_: Any,
     ) -> None:
         room, needs = np.atleast_2d(np.asarray(capacities)), np.asarray(demands)
@@ -51,12 +52,14 @@ class Cluster:
         self.limits = [
             None if t is None or t == float("inf") else Fraction(t) for t in (task_limits or [None] * self.n)
         ]
+        self.rates = [[Fraction(1 if rates is None else rates[j][s]) for s in servers] for j in users]
         self.total = [sum(self.counts[s] * self.one[s][i] for s in servers) for i in resources]
         self.users = [j for j in users if self.limits[j] != 0]
         self.pairs = [
             (j, s)
             for j, s in product(self.users, servers)
             if (eligible is None or eligible[j][s])
+            and self.rates[j][s]
             and all(c > 0 for c, d in zip(self.one[s], self.demands[j][s], strict=True) if d)
         ]
         self.rows = [
@@ -88,6 +91,25 @@ class Cluster:
                 for one, row, q in zip(self.one, rows, self.counts, strict=True)
             ]
             out.append([1 / sum(runs, Fraction(0))] * self.servers)
+        return out
+
+    def throughput(self) -> Worth:
+        """Work at the user's rates over that of an equal slice: by weight, of every server, all alike up to the limit.
+
+        Times weight over mean weight, so that shares per weight compare how many times its slice each user has.
+        """
+        total, out = sum(self.weights), []
+        for j in range(self.n):
+            part = self.weights[j] / total
+            hours = {
+                s: part * self.counts[s] * min(c / d for c, d in zip(self.one[s], self.demands[j][s], strict=True) if d)
+                for k, s in self.pairs
+                if k == j
+            }
+            limit, used = self.limits[j], sum(hours.values())
+            kept = limit / used if limit and used > limit else Fraction(1)
+            work = sum(self.rates[j][s] * h * kept for s, h in hours.items())
+            out.append([r * part * self.n / work if work else r for r in self.rates[j]])  # a user with a limit of 0
         return out
 
     def _ratios(self) -> list[list[list[Fraction]]]:

@@ -354,7 +354,14 @@ def test_any_words_are_a_policy_or_an_error_of_ours(text):
 
 @pytest.mark.parametrize(
     "mechanism",
-    [fo.PSDSF(), fo.BottleneckFairness(), fo.NaivePerServer(fo.KDF(2)), fo.NaivePerServer(fo.HFFMRA())],
+    [
+        fo.PSDSF(),
+        fo.HDRF(),
+        fo.HDRF(("org", "team"), {"a": 2}),
+        fo.BottleneckFairness(),
+        fo.NaivePerServer(fo.KDF(2)),
+        fo.NaivePerServer(fo.HFFMRA()),
+    ],
     ids=repr,
 )
 def test_mechanisms_are_read_back_from_their_repr(mechanism):

@@ -120,6 +120,29 @@ def test_an_instance_that_fairopt_would_not_read_is_not_proved(key: str, value: 
     assert not fo.verify(path).ok
 
 
+RATES = fo.Instance([[1], [1], [1]], [[1], [1], [1]], task_limits=1, rates=[[3, 1, 1], [3, 2, 1], [3, 2, 1]])
+
+
+@pytest.mark.parametrize(
+    "objective",
+    [fo.Leximin(fo.ThroughputShare()), fo.AlphaFair(2, fo.ThroughputShare()), fo.MaxMin(fo.ThroughputShare())],
+)
+def test_throughput_is_proved_at_the_rates_of_the_file_and_at_no_others(
+    objective: fo.Objective, tmp_path: Path
+) -> None:
+    path = fo.Policy(objective).allocate(RATES).save(tmp_path / "gavel.json")
+    assert fo.verify(path).ok and fo.verify(path, RATES).ok
+    other = RATES.replace(rates=[[3, 1.1, 1], [3, 2, 1], [3, 2, 1]])
+    assert "rate on 'server2' 1.0 in the file, 1.1 in the instance given" in str(fo.verify(path, other))
+    data = json.loads(path.read_text())
+    data["instance"]["rates"][0][1] = 1.1
+    path.write_text(json.dumps(data))
+    assert not fo.verify(path).ok
+    data["instance"]["rates"] = [[1], [1], [1]]
+    path.write_text(json.dumps(data))
+    assert "rates" in str(fo.verify(path))
+
+
 def test_objectives_that_are_not_concave_are_not_proved(tmp_path: Path) -> None:
     half = [[0.5], [0.5]]  # where (1, 0) is worth more
     assert verified(tmp_path, "Policy(OrderedWeighted((1, 1), Tasks()))", half, prices(1, mixtures=[[1, 1]])).ok

@@ -302,11 +302,11 @@ def test_a_gain_that_the_gap_leaves_open_makes_the_power_mean_larger_by_about_th
             return np.exp(weights @ np.log(z) / weights.sum())
         return (weights @ z ** (1 - alpha) / weights.sum()) ** (1 / (1 - alpha))
 
-    part, tasks_of = left_open(answer)
+    part, parts = left_open(answer)
     assert part == 2 * gap
-    for user, more in enumerate(tasks_of):
+    for user, more in enumerate(parts):
         with_it = tasks.copy()
-        with_it[user] += more
+        with_it[user] *= 1 + more
         assert np.log(mean(with_it) / mean(tasks)) == pytest.approx(2 * gap, rel=1e-4)
 
 

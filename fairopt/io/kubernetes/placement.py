@@ -90,6 +90,16 @@ class _Expression(Part):
     def holds(self, labels: Mapping[str, str]) -> bool:
         return _OPERATORS[self.operator](labels.get(self.key), self.values)
 
+    def text(self, key: str) -> str:
+        """The expression in the notation of kubectl, with its key or a part of it."""
+        if self.operator in ("In", "NotIn") and len(self.values) == 1:
+            return f"{key}{'!' * (self.operator == 'NotIn')}={self.values[0]}"
+        if self.operator in ("Exists", "DoesNotExist"):
+            return f"{'!' * (self.operator == 'DoesNotExist')}{key}"
+        if self.operator in ("Gt", "Lt"):
+            return f"{key}{'>' if self.operator == 'Gt' else '<'}{self.values[0]}"
+        return f"{key} {self.operator.lower()} ({','.join(self.values)})"
+
 
 class _OnName(_Expression):
     key: Annotated[str, _one_of("metadata.name")]
@@ -136,6 +146,22 @@ class Placement(Part):
     def key(self) -> str:
         """A text that is equal for pods with equal rules."""
         return repr((self.nodeSelector, self.affinity.nodeAffinity, self.tolerations))
+
+    @property
+    def texts(self) -> tuple[str, str]:
+        """The rules that restrict the pod, and all rules with whole keys, as text."""
+        return self._text(lambda key: key.rpartition("/")[2]), ",".join(
+            filter(None, [self._text(str), *(f"tolerates {t.key}={t.value}:{t.effect}" for t in self.tolerations)])
+        )
+
+    def _text(self, shown: Callable[[str], str]) -> str:
+        """The node selector and the required affinity, with keys as they are to be shown."""
+        selected = [f"{shown(key)}={value}" for key, value in sorted(self.nodeSelector.items())]
+        required = self.affinity.nodeAffinity.required or _Terms()
+        terms = [
+            [e.text(shown(e.key)) for e in (*t.matchExpressions, *t.matchFields)] for t in required.nodeSelectorTerms
+        ]
+        return ",".join([*selected, *filter(None, ["|".join(map(",".join, terms))])])
 
     def allows(self, name: str, labels: Mapping[str, str], taints: Collection[Taint]) -> bool:
         """Whether the pod may run on a server with this name, these labels and these taints."""

@@ -91,9 +91,17 @@ def _arguments(
         *(pod.name for pod in requesting if pod.spec.unmodelled),
     )
     types = [server.labels.get(_TYPE, "") for server in kept]
+    places = {key: spec.texts for key, spec in {pod.spec.key: pod.spec for pod in requesting}.items()}
     return arguments_of_work(
         [
-            Work(owner, tuple(_amount(pod.requests(name), name) for name in names), allowed[pod.spec.key], 1, pod.name)
+            Work(
+                owner,
+                tuple(_amount(pod.requests(name), name) for name in names),
+                allowed[pod.spec.key],
+                1,
+                pod.name,
+                places[pod.spec.key],
+            )
             for owner, pod in zip(owners, requesting, strict=True)
         ],
         resources=names,

@@ -1,7 +1,7 @@
-"""Slurm: output of ``scontrol show node --json`` and ``squeue --json``.
+"""Slurm: output of ``scontrol show node --json``, ``squeue --json`` and ``sacctmgr show associations --json``.
 
 * `reader`: the arguments of an instance from both.
-* `objects`: nodes and jobs.
+* `objects`: nodes and jobs. `accounts`: the tree of accounts.
 * `places`: lists of hosts, and constraints on features.
 * `fields`: values as Slurm writes them: numbers, states, trackable resources, GRES.
 """

@@ -192,9 +192,21 @@ class SlurmJob(_JobState):
         return self.servers * max(1, self.array_task_string[0])
 
     @property
-    def placement(self) -> tuple[tuple[str, ...], str, str, str]:
-        """Partitions, constraint, required and excluded servers."""
-        return tuple(sorted(set(self.partition))), self.features, self.required_nodes, self.excluded_nodes
+    def placement(self) -> tuple[tuple[tuple[str, str], ...], tuple[str, ...], str, str, str]:
+        """Types of generic resources, partitions, constraint, required and excluded servers."""
+        return self.types, tuple(sorted(set(self.partition))), self.features, self.required_nodes, self.excluded_nodes
+
+    @property
+    def types(self) -> tuple[tuple[str, str], ...]:
+        """The requested types of generic resources, as ``("gpu", "l40s")``."""
+        return tuple(sorted(kind for kind, amount in self.generic.typed.items() if amount))
+
+    @property
+    def place(self) -> str:
+        """The placement as text."""
+        types, partitions, features, required, excluded = self.placement
+        parts = {"partition": "|".join(partitions), "constraint": features, "nodes": required, "exclude": excluded}
+        return ",".join([*(kind for _, kind in types), *(f"{word}={text}" for word, text in parts.items() if text)])
 
     @cached_property
     def amounts(self) -> dict[Key, Fraction]:

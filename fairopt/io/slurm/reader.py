@@ -12,6 +12,7 @@ from fairopt.errors import InvalidInstance
 from fairopt.io.arguments import Arguments
 from fairopt.io.json_text import Document, document_of, shown
 from fairopt.io.notes import Notes, check_choice
+from fairopt.io.slurm.accounts import read_accounts
 from fairopt.io.slurm.fields import Key
 from fairopt.io.slurm.objects import SlurmJob, SlurmServer, read_jobs, read_servers
 from fairopt.io.slurm.places import hosts, satisfies
@@ -21,10 +22,16 @@ from fairopt.io.work import TASKS, Work, arguments_of_work
 _OWNERS = ("account", "user", "partition", "qos")
 _NODES = "expected the output of scontrol show node --json"
 _JOBS = "expected the output of squeue --json"
+_ASSOCIATIONS = "expected the output of sacctmgr show associations --json"
 
 
 def read_slurm(
-    nodes: Document, jobs: Document, users: str = "account", tasks: str = "mean", merge: bool = True
+    nodes: Document,
+    jobs: Document,
+    associations: Document | None = None,
+    users: str = "account",
+    tasks: str = "mean",
+    merge: bool = True,
 ) -> Arguments:
     """Read the output of Slurm's commands; see `fairopt.datasets.slurm`."""
     check_choice("tasks", tasks, TASKS)
@@ -37,10 +44,19 @@ def read_slurm(
     with about(jobs_name):
         entries = _listed(jobs_data, jobs_name, "jobs", _JOBS, notes)
         owned = [(_owner(job, users, notes, name), name, job) for name, job in read_jobs(entries, jobs_name, notes)]
+    labels: dict[str, dict[str, str | None]] | None = None
+    weights: dict[str, float] = {}
+    if associations is not None and users == "account":
+        accounts = read_accounts(*document_of(associations, "associations", _ASSOCIATIONS))
+        without = {owner for owner in {owner for owner, _, _ in owned} if accounts.without_share(owner)}
+        left_out = [name for owner, name, _ in owned if owner in without]
+        notes.add("{job} of accounts with a fairshare of 0 {was} left out", *left_out)
+        owned = [one for one in owned if one[0] not in without]
+        labels, weights = accounts.teams(sorted({owner for owner, _, _ in owned}), notes)
     found = [(name, job) for _, name, job in owned]
     keys = _resources(servers, [job for _, job in found])
     work = [
-        Work(owner, _amounts(keys, job), allowed, job.count, name)
+        Work(owner, _amounts(keys, job), allowed, job.count, name, (job.place, job.place))
         for (owner, name, job), allowed in zip(owned, _places(servers, found, notes), strict=True)
     ]
     with about(nodes_name, jobs_name):
@@ -54,6 +70,8 @@ def read_slurm(
             units={"cpu": "core", "memory": "GiB"},
             notes=notes,
             word="job",
+            labels=labels,
+            weights=weights,
         )
     return Arguments(values, (nodes_name, jobs_name), merge)
 
@@ -94,13 +112,16 @@ def _owner(job: SlurmJob, users: str, notes: Notes, name: str) -> str:
 
 
 def _resources(servers: list[SlurmServer], jobs: list[SlurmJob]) -> list[Key]:
-    """Requested resources: plain, generic, and types that are not the only type of their resource."""
+    """Requested resources: plain, generic, and types of servers that have other types too.
+
+    Elsewhere a type is a matter of placement.
+    """
     requested = {key for job in jobs for key, amount in job.amounts.items() if amount}
     plain = [key for key in (("cpu", ""), ("memory", "")) if key in requested]
     return plain + [
         (name, kind)
         for name, kind in sorted(requested.difference(plain))
-        if not kind or any(s.amounts.get((name, kind), 0) != s.amounts.get((name, ""), 0) for s in servers)
+        if not kind or any(0 < s.amounts.get((name, kind), 0) < s.amounts[name, ""] for s in servers)
     ]
 
 
@@ -141,6 +162,7 @@ def _allowed(job: SlurmJob, servers: list[SlurmServer]) -> tuple[NDArray[np.bool
         and (feature_rule is None or feature_rule(frozenset(server.active_features or server.features)))
         and (required is None or server.name in required)
         and (excluded is None or server.name not in excluded)
+        and all(server.generic.typed.get(kind) for kind in job.types)
         for server in servers
     ]
     understood = feature_rule is not None and excluded is not None and (required is not None or not job.required_nodes)

@@ -19,18 +19,17 @@ from fairopt.methods import infeasible
 from fairopt.methods.arrays import Bool, Float, Int
 from fairopt.methods.cone.solve import _SolverFailed, solve_problem
 from fairopt.methods.settings import Settings
-from fairopt.methods.simplex import BASIC, DUAL, PRIMAL, Simplex
+from fairopt.methods.simplex import DUAL, PRIMAL, Simplex
 from fairopt.proofs.conditions import bounds_are_charged, dual_values, row_prices
 from fairopt.proofs.conic import ConicConditions
 from fairopt.runtime.clock import check
-from fairopt.runtime.lazy import cp, sp, sparse_linalg
+from fairopt.runtime.lazy import cp, sp
 from fairopt.tolerances import ROUNDING
 
 STEP = 1e-3  # of a level: the rise of users that is tested
 # Factors of all bounds and costs, in turn, as HiGHS's tolerance of 1e-10 is absolute. Large ones keep the slack of a
 # level small, which can move later levels by 1e6 times itself; small ones are needed if rounding makes floors conflict.
 SIZES = (1e3, 1e2, 10.0, 1.0)
-REFINEMENTS = 2  # of a basis's duals, whose relative error of 1e-13 each one squares
 
 
 class LevelProblem(NamedTuple):
@@ -219,7 +218,7 @@ class BySimplex(LevelPrograms):
                 infeasible.explain(self.program)
             raise _SolverFailed(LATE if clock.late else f"no optimum of program {self.solves}")
         self.basis = simplex.of_columns, simplex.of_rows
-        values, duals = simplex.values, -_refined(matrix, costs, simplex)
+        values, duals = simplex.values, -simplex.refined_duals(matrix, costs)
         duals[np.abs(duals) <= ROUNDING * np.abs(duals).max(initial=0.0)] = 0.0
         self.cone.unknowns.save_value(np.where(self.excluded, 0.0, np.maximum(values[: len(self.excluded)], 0.0)))
         if self.further is not None and n_others:
@@ -236,22 +235,3 @@ class BySimplex(LevelPrograms):
     def exclude(self, unknowns: Bool) -> None:
         """Fix unknowns at zero from now on."""
         self.excluded |= unknowns
-
-
-def _refined(matrix: sp.csc_array, costs: Float, simplex: Simplex) -> Float:
-    """The duals of a basis to rounding, so that equal costs are equal; HiGHS's have a relative error of 1e-13."""
-    columns, rows = np.flatnonzero(simplex.of_columns == BASIC), np.flatnonzero(simplex.of_rows != BASIC)
-    if len(columns) != len(rows):
-        return simplex.duals
-    basis = sp.csc_array(sp.csr_array(matrix[:, columns])[rows].T)
-    try:
-        factors = sparse_linalg.splu(basis)
-    except RuntimeError:  # singular
-        return simplex.duals
-    exact, right = basis.astype(np.longdouble), costs[columns].astype(np.longdouble)
-    found = simplex.duals[rows].astype(np.longdouble)
-    for _ in range(REFINEMENTS):
-        found = found + factors.solve((right - exact @ found).astype(float))
-    out = np.zeros(len(simplex.duals))
-    out[rows] = found
-    return out

@@ -33,7 +33,8 @@ from fairopt.methods.sharded.waiting import gathered, named_errors
 from fairopt.validation import Labels, as_floats, check_numbers, default_labels, labels
 
 ROWS = 1_000_000  # users in a shard that is cut from an array: 32 MB of four resources
-ABOUT_USERS = {column.name: column for column in datasets.USER_COLUMNS}
+ABOUT_USERS = {column.name: column for column in datasets.USER_COLUMNS if column.argument != "guarantees"}
+NOT_IN_SHARDS = ("servers", "team", "guarantee", "rate")  # columns of users in other tables
 LANES = 512  # sums of a `Checksum`: 160 MB take 3 ms, beside 24 to read them; CRC-32 would take 40
 
 
@@ -528,7 +529,13 @@ def _columns(instance: Instance) -> list[str]:
 
 def _users_of(instance: Instance, resources: Sequence[str] | None) -> list[Shard]:
     """The users of an instance on one pool."""
-    where = _columns(instance) + ([] if instance._everywhere else ["servers"])
+    labels = [label if label == "team" else f"{label} [team]" for label in instance.teams]
+    extra = {
+        "servers": not instance._everywhere,
+        "guarantee": instance._has_guarantees,
+        "rate": instance.rates is not None,
+    }
+    where = [*_columns(instance), *labels, *(name for name, given in extra.items() if given)]
     _check_columns("users.csv", where, resources)
     demands = instance.demands[:, [where.index(name) for name in resources or ()]]
     about = {"weights": instance.weights, "task_limits": instance.task_limits}
@@ -555,7 +562,9 @@ def _check_columns(path: str, columns: Sequence[str], resources: Sequence[str] |
             raise InvalidInstance(f"{path!r} has no column {resource!r}; {nearest(resource, columns)}")
     for column in columns:
         if column not in (*resources, "user", *ABOUT_USERS):
-            fix = "remove it: users share one pool" if column == "servers" else "give one, or remove the column"
+            known = column in NOT_IN_SHARDS or column.endswith(" [team]")
+            what = "users share one pool" if column == "servers" else "shards have no teams, guarantees or rates"
+            fix = f"remove it: {what}" if known else "give one, or remove the column"
             raise InvalidInstance(f"{path!r} has a column {column!r} without a capacity; {fix}")
 
 

@@ -19,7 +19,8 @@ from numpy.typing import NDArray
 from fairopt.allocation import Allocation
 from fairopt.blocks.base import brief
 from fairopt.blocks.objectives import Objective
-from fairopt.errors import InvalidBlock, OutOfDomain, nearest
+from fairopt.blocks.shares import Share, require_share
+from fairopt.errors import FairoptError, InvalidBlock, OutOfDomain, nearest
 from fairopt.formulation.batch import Batch, is_one_pool
 from fairopt.instance import Instance
 from fairopt.policy import is_mechanism, label
@@ -35,11 +36,14 @@ from fairopt.properties.audit.measure import Measurement, measure
 from fairopt.properties.audit.random_instances import FAMILIES, SHAPES, random_cluster, random_pools
 from fairopt.properties.audit.shrink import Shrinker, counterexample_of, smaller_cluster
 from fairopt.properties.checks import check
+from fairopt.properties.exact.cluster import ExactJudge
 from fairopt.properties.exact.confirm import Counterexample, Verified, second_answer, verified
 from fairopt.properties.misreports.best import Misreport, best_misreport, lying_instance, tasks_on
 from fairopt.properties.monotone import population_monotone, resource_monotone
 from fairopt.properties.names import OF_ALLOCATIONS, percent, property_name, zero_if_noise
 from fairopt.properties.uncertainty import error_bound
+from fairopt.properties.verdicts import Verdict
+from fairopt.properties.work import work_by
 from fairopt.runtime.clock import SHORTEST, Clock, Late, begin
 from fairopt.runtime.lazy import later
 from fairopt.runtime.progress import Listener, by_itself
@@ -71,6 +75,7 @@ SLOW = 0.02
 ON_SERVERS = 40  # false reports of each user on each drawn cluster
 SHRINKING = 10.0  # seconds for one candidate; strategy-proofness of FDS(1) took 4
 DIFFERS = "non-deterministic: two calls differ"
+TWO_RATES = Instance([[1, 1]], [[1, 1], [1, 1]], rates=[[1, 2]])  # servers that differ for shares that read rates only
 
 
 def audit(
@@ -78,6 +83,7 @@ def audit(
     properties: str | Iterable[str] = USUAL,
     instances: Iterable[Instance] | None = None,
     *,
+    share: Share | None = None,
     positive: bool = False,
     conditions: str | Iterable[str] = (),
     weights: bool = False,
@@ -104,6 +110,11 @@ def audit(
     instances : iterable of Instance, optional
         Instances on any number of servers, instead of drawn ones; they are not shrunk. Those that violate the
         conditions are skipped.
+    share : Share, optional
+        What users compare instead of tasks, as in `check`. Default: the first share of the policy's objective, where
+        its coefficients differ between servers. Clusters are drawn with rates if it reads them. On one pool a user's
+        tasks all count alike, so margins are those in tasks; pools on which a user has nothing of a given share are
+        left out.
     positive : bool, default False
         Positive demands only, in instances and in reports.
     conditions : iterable of str
@@ -152,6 +163,8 @@ def audit(
     names = list(dict.fromkeys(map(property_name, _texts(properties, "properties", USUAL))))
     if not names:
         raise InvalidBlock("no properties to audit; give some such as ['pe', 'si', 'ef', 'sp']")
+    if share is not None:
+        require_share(share, "an audit")
     require_whole(max_examples, "max_examples", 1)
     require_whole(servers, "servers", 1)
     require_whole(seed, "seed", 0)
@@ -171,7 +184,16 @@ def audit(
     clock = begin(time_limit)
     with by_itself() as tell:
         setting = AuditSettings(
-            policy, known, bool(weights), bool(limits), int(servers), int(max_examples), int(seed), None, tell
+            policy,
+            known,
+            bool(weights),
+            bool(limits),
+            int(servers),
+            int(max_examples),
+            int(seed),
+            None,
+            tell,
+            share=share,
         )
         findings: list[Finding] = []
         stopped = False
@@ -192,7 +214,7 @@ def audit(
                     break
         except KeyboardInterrupt:
             stopped = True
-        return AuditReport(label(policy), policy, tuple(findings), known, setting.seed, stopped)
+        return AuditReport(label(policy), policy, tuple(findings), known, setting.seed, stopped, share)
 
 
 def _texts(given: Any, name: str, usual: tuple[str, ...]) -> list[str]:
@@ -236,6 +258,7 @@ class AuditSettings:
     shapes: tuple[tuple[int, int], ...] = SHAPES  # users and resources of the pools that are drawn
     only: bool = False  # whether witnesses must have one of these shapes too
     shrinking: float = SHRINKING  # seconds for each candidate
+    share: Share | None = None  # what users compare
 
     @property
     def positive(self) -> bool:
@@ -254,6 +277,27 @@ class AuditSettings:
             first = objective.share_blocks()[:1] if isinstance(objective, Objective) else ()
             fine &= ~_completely_dominant(pools, int(getattr(first[0], "k", 2)) if first else 2)
         return fine
+
+    def accepts_pools(self, pools: Batch) -> NDArray[np.bool_]:
+        """Which pools satisfy the conditions, and leave no user without the share by which users compare."""
+        fine = self.accepts(pools)
+        for b in np.flatnonzero(fine) if self.share is not None else ():
+            fine[b] = self.has_share(pools.instance(int(b)))
+        return fine
+
+    def has_share(self, instance: Instance) -> bool:
+        """Whether every user who takes part has some of the share by which users compare."""
+        with contextlib.suppress(OutOfDomain):
+            work_by(self.share, self.policy, instance)
+            return True
+        return False
+
+    @cached_property
+    def reads_rates(self) -> bool:
+        """Whether the share by which users compare depends on rates."""
+        with contextlib.suppress(FairoptError):
+            return work_by(self.share, self.policy, TWO_RATES) is not None
+        return False
 
     def accepts_instance(self, instance: Instance) -> bool:
         """Whether an instance satisfies the conditions, on each server if demands differ."""
@@ -422,20 +466,21 @@ class PropertySearch:
                     if shape not in self.shapes:
                         break
                     pools = random_pools(self.rng, family, shape, size, positive=s.positive, **options)
-                    pools = pools[s.accepts(pools)]
+                    pools = pools[s.accepts_pools(pools)]
                     yield family, pools[: max(s.max_examples - self.looked_at, 1)]
 
     def _clusters(self) -> Iterator[Instance]:
         s = self.setting
         for _ in range(100 * s.max_examples):
-            cluster = random_cluster(self.rng, s.servers, positive=s.positive, weights=s.weights, limits=s.limits)
+            options = {"positive": s.positive, "weights": s.weights, "limits": s.limits, "rates": s.reads_rates}
+            cluster = random_cluster(self.rng, s.servers, **options)
             if s.accepts_instance(cluster):
                 yield cluster
 
     def _look_at_all(self, instances: Any, number: int, small: bool) -> None:
         """Test instances one by one until one is a counterexample; drawn ones (``small``) are shrunk."""
         for instance in instances:
-            if not small and not self.setting.accepts_instance(instance):
+            if not small and not (self.setting.accepts_instance(instance) and self.setting.has_share(instance)):
                 self.skipped += 1
             elif is_one_pool(instance) and instance.n_users:
                 found = self._on_pool(instance)
@@ -500,7 +545,7 @@ class PropertySearch:
         self.candidates.sort(key=lambda c: -min(float(c[0].margin[c[1]]), 1e6))
         for found, b in self.candidates[:ATTEMPTS]:
             seconds = min(s.shrinking, self.clock.left or np.inf)
-            shrinker = Shrinker(s.policy, self.name, s.positive, s.accepts, s.seed, seconds, s.each_answer)
+            shrinker = Shrinker(s.policy, self.name, s.positive, s.accepts_pools, s.seed, seconds, s.each_answer)
             self._record(*shrinker.smallest(found, b))
             if self.witness is not None:
                 break
@@ -525,7 +570,7 @@ class PropertySearch:
         found: Any = None
 
         def outcome(other: Instance) -> Any:
-            return search_instance(s.policy, self.name, other, s.positive, s.seed, budget)
+            return search_instance(s.policy, self.name, other, s.positive, s.seed, budget, s.share)
 
         def fails(other: Instance) -> bool:
             nonlocal found
@@ -632,27 +677,34 @@ def sentence_of(policy: Any, case: Counterexample) -> str | None:
 
 
 def search_instance(
-    policy: Any, name: str, instance: Instance, positive: bool, seed: int, budget: int | None = None
+    policy: Any,
+    name: str,
+    instance: Instance,
+    positive: bool,
+    seed: int,
+    budget: int | None = None,
+    share: Share | None = None,
 ) -> Witness | Unconfirmed | Exception | None:
     """A witness that a property fails on one instance on any number of servers; None if none is found.
 
     An exception of the mechanism is returned. There is a witness only if a second answer agrees, by another solver or
-    by a second run, and the margin exceeds what the gaps leave open. ``positive``, ``seed`` and ``budget`` are those of
-    `best_misreport`.
+    by a second run, and the margin exceeds what the gaps leave open. ``positive``, ``seed``, ``budget`` and ``share``
+    are those of `best_misreport`.
     """
+    options: dict[str, Any] = {"positive": positive, "seed": seed, "budget": budget, "share": share}
     try:
         if name in OF_ALLOCATIONS:
-            return _search_allocation(policy, name, instance)
+            return _search_allocation(policy, name, instance, share)
         if name in ("strategy-proof", "strategy-proof-boosting"):
             boosting = name == "strategy-proof-boosting"
             lies = [
-                best_misreport(policy, instance, j, boosting=boosting, positive=positive, seed=seed, budget=budget)
+                best_misreport(policy, instance, j, boosting=boosting, **options)
                 for j in np.flatnonzero(instance.task_limits > 0).tolist()
             ]
             found = max((lie for lie in lies if lie is not None), key=lambda lie: lie.gain, default=None)
             return None if found is None else witness_of_lie(instance, found)
         search = population_monotone if name == "population-monotone" else resource_monotone
-        verdict = search(policy, instance)
+        verdict = search(policy, instance, share=share)
     except Exception as error:
         return error
     if verdict.holds:
@@ -667,14 +719,14 @@ def witness_of_lie(instance: Instance, lie: Misreport) -> Witness:
     return Witness(instance, str(lie), lie.gain, lie.user, lie.demands, lie.gain, how)
 
 
-def _search_allocation(policy: Any, name: str, instance: Instance) -> Witness | Unconfirmed | None:
+def _search_allocation(policy: Any, name: str, instance: Instance, share: Share | None) -> Witness | Unconfirmed | None:
     """Check a property of allocations on the answer, and confirm a violation on a second answer."""
     first = checked(policy, instance)
-    verdict = check(first, [name])[name]
+    verdict = check(first, [name], share=share)[name]
     if verdict.holds:
         return None
     try:
-        margin, unsure, how = _confirm_margin(policy, name, instance, first, verdict.margin)
+        margin, unsure, how = _confirm_margin(policy, name, first, verdict, share)
     except Exception as error:
         return Unconfirmed(instance, verdict.sentence, f"could not be confirmed: {type(error).__name__}: {error}")
     if margin <= unsure:
@@ -684,21 +736,26 @@ def _search_allocation(policy: Any, name: str, instance: Instance) -> Witness | 
 
 
 def _confirm_margin(
-    policy: Any, name: str, instance: Instance, first: Allocation, margin: float
+    policy: Any, name: str, first: Allocation, verdict: Verdict, share: Share | None
 ) -> tuple[float, float, str]:
-    """The smaller margin of two answers, what the gaps leave open of it, and how the second answer was found."""
-    second, how = None, "run again"
+    """The smaller margin of two answers, what the gaps leave open of it, and how both were confirmed."""
+    second, how, instance = None, "run again", first.instance
     if (found := second_answer(policy, first)) is not None:
         second, how = found
-        again = check(second, [name])[name]
+        again = check(second, [name], share=share)[name]
         if again.holds:
             how = how.replace("agree", "differ")
             if name == "pareto":  # that one of two optima is dominated is the finding
                 second, how = None, f"its own answer, run again; {how}"
     if second is None:
         second = checked(policy, instance.replace())
-        again = check(second, [name])[name]
-    margin = min(margin, again.margin)
+        again = check(second, [name], share=share)[name]
+    margin, work = min(verdict.margin, again.margin), work_by(share, policy, instance)
+    for answer, judged in ((first, verdict), (second, again)):
+        exact = ExactJudge(answer, None if work is None else work.share)
+        in_fractions = exact.margin(name, getattr(judged.details, "tasks_by_server", None))
+        margin = margin if in_fractions is None else min(margin, float(in_fractions))
+    how += ", measured in fractions" if in_fractions is not None else ""
     # bounds the sum of all errors of tasks, hence that of any margin
     unsure = sum(float(error_bound(answer).sum()) for answer in (first, second)) * (1.0 + max(margin, 0.0))
     return margin, unsure, how

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from fairopt.blocks.shares import Share
 from fairopt.errors import FairoptError, InvalidBlock
 from fairopt.instance import Instance
 from fairopt.io.saving import write_whole
@@ -245,6 +246,8 @@ class AuditReport(ByProperty[Finding]):
         Seed of random instances and reports.
     stopped : bool
         Whether Ctrl-C came before or between properties.
+    share : Share or None
+        The share by which users compared, if one was given.
 
     Examples
     --------
@@ -260,6 +263,7 @@ class AuditReport(ByProperty[Finding]):
     conditions: tuple[str, ...] = ()
     seed: int = 0
     stopped: bool = False
+    share: Share | None = None
 
     _done = "audited"
     _columns = ("property", "verdict", "by", "what shows it")
@@ -314,6 +318,7 @@ class AuditReport(ByProperty[Finding]):
             "policy": repr(self.policy),
             "conditions": list(self.conditions),
             "seed": self.seed,
+            **({} if self.share is None else {"share": repr(self.share)}),
             "findings": [f.to_dict() for f in self.findings],
         }
 
@@ -336,7 +341,7 @@ class AuditReport(ByProperty[Finding]):
         return where
 
     @classmethod
-    def load(cls, path: str | Path, policy: Any = None) -> AuditReport:
+    def load(cls, path: str | Path, policy: Any = None, share: Share | None = None) -> AuditReport:
         """Read a file of `save`; `replay` also verifies its witnesses.
 
         Parameters
@@ -345,6 +350,8 @@ class AuditReport(ByProperty[Finding]):
             A file that `save` wrote.
         policy : Policy or other mechanism, optional
             The mechanism. Without it, a mechanism that is not made of fairopt's blocks is loaded as text.
+        share : Share, optional
+            The share by which users compared, if it is not one of fairopt's.
 
         Raises
         ------
@@ -359,7 +366,7 @@ class AuditReport(ByProperty[Finding]):
         >>> fo.properties.AuditReport.load(file)["ef"].verdict
         'refuted'
         """
-        found: AuditReport = later("fairopt.properties.audit.replay:load")(Path(path), policy)
+        found: AuditReport = later("fairopt.properties.audit.replay:load")(Path(path), policy, share)
         return found
 
     def __str__(self) -> str:
@@ -371,7 +378,7 @@ class AuditReport(ByProperty[Finding]):
 
     def _heading(self) -> str:
         under = f" under {', '.join(self.conditions)}" if self.conditions else ""
-        return f"{self.mechanism}{under}"
+        return f"{self.mechanism}{under}" + ("" if self.share is None else f", by {self.share!r}")
 
     def _row(self, entry: Finding) -> tuple[bool, tuple[str, ...]]:
         w = entry.witness
@@ -395,6 +402,8 @@ def numbers(instance: Instance) -> str:
         words.append(f"weights {rows([instance.weights])}")
     if (instance.task_limits < float("inf")).any():
         words.append(f"task limits {rows([instance.task_limits])}")
+    if instance.rates is not None:
+        words.append(f"rates {rows(instance.rates)}")
     if (instance.counts != 1).any():
         words.append(f"counts {rows([instance.counts])}")
     for user, row in zip(instance.users, instance.eligible, strict=True):

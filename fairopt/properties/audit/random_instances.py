@@ -83,11 +83,17 @@ def random_pools(
 
 
 def random_cluster(
-    rng: Rng, servers: int, *, positive: bool = False, weights: bool = False, limits: bool = False
+    rng: Rng,
+    servers: int,
+    *,
+    positive: bool = False,
+    weights: bool = False,
+    limits: bool = False,
+    rates: bool = False,
 ) -> Instance:
     """Draw a cluster of small integers: two or three users and resources, two to ``servers`` servers.
 
-    Some users are not eligible on some servers. The options are those of `random_pools`.
+    Some users are not eligible on some servers. The options are those of `random_pools`; ``rates`` draws rates too.
     """
     n, m, s = int(rng.integers(2, 4)), int(rng.integers(2, 4)), int(rng.integers(2, max(servers, 2) + 1))
     most = int(rng.choice([4, LARGEST]))
@@ -102,6 +108,8 @@ def random_cluster(
     cluster = Instance(
         demands, capacities, eligible=eligible, weights=rng.integers(1, 5, size=n).astype(float) if weights else None
     )
+    if rates:
+        cluster = cluster.replace(rates=rng.integers(1, most + 1, size=(n, s)).astype(float))
     if limits:
         part = cluster.tasks_alone.sum(axis=1) * rng.choice([0.125, 0.25, 0.5, np.inf, np.inf], size=n)
         cluster = cluster.with_task_limits(part)

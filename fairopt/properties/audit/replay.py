@@ -10,10 +10,11 @@ from typing import Any
 
 import numpy as np
 
+from fairopt.blocks.shares import Share
 from fairopt.errors import FairoptError, InvalidInstance
 from fairopt.formulation.batch import is_one_pool
 from fairopt.instance import Instance
-from fairopt.policies.parse import parse_policy
+from fairopt.policies.parse import parse_policy, parse_share
 from fairopt.policies.registry import known_policies
 from fairopt.policy import label
 from fairopt.properties.audit.audit import search_instance, witness_of_lie
@@ -73,7 +74,7 @@ class Replayed:
         }
 
 
-def replay(path: str | Path, policy: Any = None) -> tuple[Replayed, ...]:
+def replay(path: str | Path, policy: Any = None, share: Share | None = None) -> tuple[Replayed, ...]:
     """Verify the witnesses of a saved audit again, from the numbers alone.
 
     Parameters
@@ -82,6 +83,8 @@ def replay(path: str | Path, policy: Any = None) -> tuple[Replayed, ...]:
         A file that `AuditReport.save` wrote.
     policy : Policy or other mechanism, optional
         The mechanism; required if the file's is not made of fairopt's blocks only.
+    share : Share, optional
+        The share by which users compared; required if the file has one that is not fairopt's.
 
     Returns
     -------
@@ -104,7 +107,7 @@ def replay(path: str | Path, policy: Any = None) -> tuple[Replayed, ...]:
     ...     print(replay(path)[0].verdict)
     still refutes
     """
-    report = load(Path(path), policy)
+    report = load(Path(path), policy, share)
     witnesses = [(finding.property, finding.witness) for finding in report.findings if finding.witness is not None]
     if witnesses and isinstance(report.policy, str):
         raise InvalidInstance(
@@ -115,19 +118,21 @@ def replay(path: str | Path, policy: Any = None) -> tuple[Replayed, ...]:
     for k, (name, witness) in enumerate(witnesses):
         with by_itself() as tell:
             tell("witnesses", k, len(witnesses))
-            out.append(_replay_witness(report.policy, name, witness))
+            out.append(_replay_witness(report.policy, name, witness, report.share))
     return tuple(out)
 
 
-def load(path: Path, policy: Any = None) -> AuditReport:
+def load(path: Path, policy: Any = None, share: Share | None = None) -> AuditReport:
     """See `AuditReport.load`."""
     data = _read(path)
     try:
         findings = tuple(map(_finding, data["findings"]))
         if policy is None:
             policy = _policy_from(str(data["policy"])) or str(data["policy"])
-        name = str(data["mechanism"])
-        return AuditReport(name, policy, findings, tuple(map(str, data["conditions"])), int(data["seed"]))
+        if share is None and "share" in data:
+            share = _share_from(str(data["share"]), path)
+        name, conditions = str(data["mechanism"]), tuple(map(str, data["conditions"]))
+        return AuditReport(name, policy, findings, conditions, int(data["seed"]), share=share)
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise InvalidInstance(
             f"{path}: not a complete audit ({error}); it was changed after it was saved, so save it again"
@@ -203,7 +208,7 @@ def _check_change(name: str, before: Instance, after: Instance, user: str) -> No
         raise ValueError("the instance after the change does not follow from the one before")
 
 
-def _replay_witness(policy: Any, name: str, witness: Witness) -> Replayed:
+def _replay_witness(policy: Any, name: str, witness: Witness, share: Share | None) -> Replayed:
     instance, margin = witness.instance, -np.inf
     lie: Any = witness.misreport
     found: Any
@@ -214,10 +219,10 @@ def _replay_witness(policy: Any, name: str, witness: Witness) -> Replayed:
         margin, how, refutes = proof.margin, proof.how, proof.confirmed
     else:
         if lie is not None:
-            pays = verified_misreport(policy, instance, str(witness.user), lie)
+            pays = verified_misreport(policy, instance, str(witness.user), lie, share=share)
             found = None if pays is None else witness_of_lie(instance, pays)
         else:
-            found = search_instance(policy, name, instance, False, 0)
+            found = search_instance(policy, name, instance, False, 0, share=share)
         refutes, how = isinstance(found, Witness), "could not be shown again"
         if isinstance(found, Witness):
             margin, how = found.margin, found.verified
@@ -244,6 +249,17 @@ def _read(path: Path) -> dict[str, Any]:
             "the line of the digest to have the numbers checked as they are now"
         )
     return data
+
+
+def _share_from(text: str, path: Path) -> Share:
+    """The share that a file names; `InvalidInstance` for one that is not fairopt's."""
+    try:
+        return parse_share(text)
+    except FairoptError as error:
+        raise InvalidInstance(
+            f"{path}: users compared by {text[:120]!r}, which is not one of fairopt's shares; give it: --share "
+            "file.py:NAME on the command line, replay(path, share=...) in Python"
+        ) from error
 
 
 def _policy_from(text: str) -> Any:

@@ -341,21 +341,24 @@ def smaller_cluster(instance: Instance, fails: Callable[[Instance], bool], secon
 
 def _one_step_smaller(instance: Instance) -> Iterator[Instance]:
     """Clusters that are one step smaller, larger steps first."""
-    demands, capacities, eligible = instance.demands, instance.capacities, instance.eligible
+    demands, capacities, eligible, rates = instance.demands, instance.capacities, instance.eligible, instance.rates
     for kept in _all_but_one(instance.n_users):
         yield instance.select_users(kept)
     for kept in _all_but_one(instance.n_servers):
-        yield from _if_valid(instance, capacities=capacities[kept], eligible=eligible[:, kept])
+        speeds = None if rates is None else rates[:, kept]
+        yield from _if_valid(instance, capacities=capacities[kept], eligible=eligible[:, kept], rates=speeds)
     for kept in _all_but_one(instance.n_resources):
         yield from _if_valid(instance, demands=demands[:, kept], capacities=capacities[:, kept])
     plain = {
         "eligible": eligible.all(),
         "task_limits": np.isinf(instance.task_limits).all(),
         "weights": (instance.weights == 1).all(),
+        "rates": rates is None,
     }
     for name in (name for name, already in plain.items() if not already):
         yield from _if_valid(instance, **{name: None})
-    for name, numbers in (("demands", demands), ("capacities", capacities)):
+    numbered = {"demands": demands, "capacities": capacities} | ({} if rates is None else {"rates": rates})
+    for name, numbers in numbered.items():
         for at in map(tuple, np.argwhere(numbers > 1)):
             for less in dict.fromkeys((1.0, numbers[at] // 2, numbers[at] - 1)):
                 changed = numbers.copy()
@@ -370,6 +373,6 @@ def _all_but_one(size: int) -> Iterator[NDArray[np.int64]]:
 
 def _if_valid(instance: Instance, **changes: Any) -> Iterator[Instance]:
     """The instance with changes and default labels, unless it is invalid."""
-    names = ("demands", "capacities", "eligible", "weights", "task_limits")
+    names = ("demands", "capacities", "eligible", "weights", "task_limits", "rates")
     with contextlib.suppress(InvalidInstance):
         yield Instance(**{name: getattr(instance, name) for name in names} | changes)

@@ -24,6 +24,7 @@ from fairopt.blocks.shares import (
     Share,
     StandAloneShare,
     Tasks,
+    ThroughputShare,
 )
 from fairopt.errors import FairoptError, OutOfDomain
 from fairopt.formulation.solvers import CONE_CHAIN, installed
@@ -231,6 +232,10 @@ def coefficients_of(share: Share, pool: ExactPool, instance: Instance) -> tuple[
         return [Fraction(1)] * len(ratios), *exact
     if type(share) in (DominantShare, StandAloneShare):  # 1 / min C/d is the largest d/C
         return [max(row) for row in ratios], *exact
+    if type(share) is ThroughputShare:
+        weights = (instance if instance._parent is None else instance._parent[0]).weights
+        total = sum(map(Fraction, weights.tolist()), Fraction(0))
+        return [_throughput(pool, j, len(weights), total) for j in range(len(ratios))], *exact
     if type(share) is KDominantShare and share.rank_weights is None:
         largest = [sorted(row, reverse=True)[: share.k] for row in ratios]
         return [prod((r for r in row if r or share.short == "refuse"), start=Fraction(1)) for row in largest], *exact
@@ -244,6 +249,12 @@ def coefficients_of(share: Share, pool: ExactPool, instance: Instance) -> tuple[
             ], *exact
         return [_norm(row, share.p) for row in ratios], ROOTS, "fractions of roots to 50 digits"
     return [Fraction(float(c)) for c in share.coefficients(instance)], FLOATS, "fractions of its float coefficients"
+
+
+def _throughput(pool: ExactPool, j: int, n: int, total: Fraction) -> Fraction:
+    """The throughput share of one of a user's tasks; of ``n`` users of weight ``total``. Rates cancel on one server."""
+    hours, limit = tasks_within(pool.capacities, pool.demands[j]), pool.limits[j]
+    return n / cut(hours, limit * total / pool.weights[j] if limit else None)
 
 
 def _norm(row: Row, p: float) -> Fraction:

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fairopt.blocks.bundle_model import tasks_within
+from fairopt.blocks.shares import Share
 from fairopt.errors import FairoptError, InvalidBlock, InvalidInstance, NotCertified, OutOfDomain
 from fairopt.formulation.batch import Batch, is_one_pool
 from fairopt.formulation.program import require_instance
@@ -21,6 +22,7 @@ from fairopt.properties.answers import checked, outcomes_of
 from fairopt.properties.misreports.families import FAMILIES, climbs, legal, reports
 from fairopt.properties.names import given_labels, labelled, when_late, zero_if_noise
 from fairopt.properties.uncertainty import error_bound
+from fairopt.properties.work import Work, work_by
 from fairopt.runtime.clock import SHORTEST as SHORTEST_LIMIT
 from fairopt.runtime.clock import Clock, Late
 from fairopt.runtime.progress import Listener, by_itself
@@ -63,11 +65,13 @@ class Misreport:
     gain : float
         True tasks under the lie over those under the truth, less 1; infinite where the truth gives none.
     truthful, lying : float
-        True tasks under the truth and under the lie.
+        True tasks, or work, under the truth and under the lie.
     family : str
         The family of reports; see `fairopt.properties.misreports.families`.
     resources, servers : tuple of str
         Labels that are not default ones.
+    share : str
+        The share that ``truthful`` and ``lying`` are of; empty for tasks.
 
     Examples
     --------
@@ -85,6 +89,7 @@ class Misreport:
     family: str
     resources: tuple[str, ...] = ()
     servers: tuple[str, ...] = ()
+    share: str = ""
 
     @classmethod
     def on(
@@ -97,10 +102,12 @@ class Misreport:
         truthful: float,
         lying: float,
         family: str,
+        work: Work | None = None,
     ) -> Misreport:
         """A lie with the labels of an instance."""
         names = (given_labels(instance.resources, "resource"), given_labels(instance.servers, "server"))
-        return cls(instance.users[user], demands, gain, truthful, lying, family, *names)
+        share = "" if work is None else repr(work.share)
+        return cls(instance.users[user], demands, gain, truthful, lying, family, *names, share)
 
     def __str__(self) -> str:
         def row(numbers: tuple[float, ...]) -> str:
@@ -110,9 +117,8 @@ class Misreport:
         reported = labelled([f"({row(r)})" for r in self.demands], self.servers) if by_server else row(self.demands)
         truthful = zero_if_noise(self.truthful, self.lying)
         by = f"+{self.gain:.3%}" if truthful else "from none"
-        return (
-            f"user {self.user!r} reports ({reported}) and runs {self.lying:.6g} tasks instead of {truthful:.6g} ({by})"
-        )
+        has = f"has a {self.share} of {self.lying:.6g}" if self.share else f"runs {self.lying:.6g} tasks"
+        return f"user {self.user!r} reports ({reported}) and {has} instead of {truthful:.6g} ({by})"
 
 
 @dataclass
@@ -144,6 +150,7 @@ def best_misreport(
     *,
     boosting: bool = False,
     positive: bool = False,
+    share: Share | None = None,
     seed: int = 0,
     budget: int | None = None,
     time_limit: float | None = None,
@@ -152,7 +159,7 @@ def best_misreport(
 
     The user receives the answer to the reported demands and runs the tasks that its true demands allow. The search
     tries scaled rows, small integers, ratios near co-dominance, single numbers, zeros and random rows, then climbs from
-    the best. Task limits, weights and eligibility are reported truthfully.
+    the best. Task limits, weights, rates and eligibility are reported truthfully.
 
     Parameters
     ----------
@@ -166,6 +173,8 @@ def best_misreport(
         Only reports of at least the true demands.
     positive : bool, default False
         Only reports that are positive wherever the truth is.
+    share : Share, optional
+        What the user compares instead of tasks, as in `check`.
     seed : int, default 0
         Seed of random reports.
     budget : int, optional
@@ -210,12 +219,13 @@ def best_misreport(
     if isinstance(tries, bool) or not isinstance(tries, int) or tries < 1:
         raise InvalidBlock(f"budget is {budget!r}; give a whole number of reports to try, 1 or more")
     clock = Clock(time_limit)
-    truthful = _truth(policy, instance, j, clock)
+    work = work_by(share, policy, instance)
+    truthful = _truth(policy, instance, j, clock, work)
     left = None if clock.left is None else max(clock.left - AGAIN * clock.seconds, SHORTEST_LIMIT)
     if one_pool:
         search = search_on_pools(policy, Batch.of_instance(instance), np.array([j]), np.array([truthful]))
     else:
-        search = search_on_servers(policy, instance, j, truthful)
+        search = search_on_servers(policy, instance, j, truthful, work)
     search.clock = Clock(left)
     with by_itself() as tell:
         search.run(FAMILIES, tries, boosting, positive, np.random.default_rng(seed), tell)
@@ -224,7 +234,7 @@ def best_misreport(
             demands = reported.reshape(instance.demands.shape[1:])
             try:
                 with clock.enforced():
-                    found = verified_misreport(policy, instance, j, demands, family)
+                    found = verified_misreport(policy, instance, j, demands, family, share)
             except Late:
                 if not clock.late:  # the limit of the search that calls this one
                     raise
@@ -243,8 +253,8 @@ def best_misreport(
     return None
 
 
-def _truth(policy: Any, instance: Instance, j: int, clock: Clock) -> float:
-    """Tasks of a user who reports its demands."""
+def _truth(policy: Any, instance: Instance, j: int, clock: Clock, work: Work | None) -> float:
+    """Tasks, or work, of a user who reports its demands."""
     try:
         with clock.enforced():
             answer = checked(policy, instance)
@@ -252,28 +262,33 @@ def _truth(policy: Any, instance: Instance, j: int, clock: Clock) -> float:
         if not clock.late:  # the limit of the search that calls this one
             raise
         raise NotCertified(f"the truth was not solved {when_late(clock)}. Fix: give it more time_limit") from None
-    return tasks_on(answer.bundles[j], instance, j)
+    return tasks_on(answer.bundles[j], instance, j, work)
 
 
 def verified_misreport(
-    policy: Any, instance: Instance, user: str | int, demands: ArrayLike, family: str = ""
+    policy: Any,
+    instance: Instance,
+    user: str | int,
+    demands: ArrayLike,
+    family: str = "",
+    share: Share | None = None,
 ) -> Misreport | None:
     """Solve truth and lie again; the misreport, or None if its gain is within noise or the gaps."""
     require_instance(instance)
-    j = instance.user_index(user)
+    j, work = instance.user_index(user), work_by(share, policy, instance)
     reported = np.asarray(demands, dtype=float)
     try:
         truth, lie = checked(policy, instance), checked(policy, lying_instance(instance, j, reported))
     except FairoptError:
         return None
-    truthful, lying = tasks_on(truth.bundles[j], instance, j), tasks_on(lie.bundles[j], instance, j)
+    truthful, lying = (tasks_on(answer.bundles[j], instance, j, work) for answer in (truth, lie))
     unsure = error_bound(truth)[j] * truthful + error_bound(lie)[j] * lying
-    if lying - truthful <= max(LEAST_GAIN * truthful, FLOOR * tasks_alone(instance, j), unsure):
+    if lying - truthful <= max(LEAST_GAIN * truthful, FLOOR * tasks_alone(instance, j, work), unsure):
         return None
     gain = lying / truthful - 1.0 if truthful > 0 else np.inf
     rows: list[Any] = reported.tolist()
     row = tuple(tuple(r) if isinstance(r, list) else r for r in rows)
-    return Misreport.on(instance, j, row, gain=float(gain), truthful=truthful, lying=lying, family=family)
+    return Misreport.on(instance, j, row, gain=float(gain), truthful=truthful, lying=lying, family=family, work=work)
 
 
 def best_lies(
@@ -455,7 +470,9 @@ def search_on_pools(policy: Any, pools: Batch, user: NDArray[np.int64], truthful
     return MisreportSearch(attempt, truth, pools.capacities, truthful, true_tasks(pools.capacities, truth, limit))
 
 
-def search_on_servers(policy: Any, instance: Instance, j: int, truthful: float) -> MisreportSearch:
+def search_on_servers(
+    policy: Any, instance: Instance, j: int, truthful: float, work: Work | None = None
+) -> MisreportSearch:
     """A search whose reports are tried one by one, each on the instance as it is."""
     by_server = instance.demands.ndim == 3
     room = instance.capacities if by_server else instance.total_capacities
@@ -468,7 +485,7 @@ def search_on_servers(policy: Any, instance: Instance, j: int, truthful: float) 
             except InvalidInstance:  # as if no server could run it: not a legal report
                 continue
             try:
-                tasks[k] = tasks_on(checked(policy, lied).bundles[j], instance, j)
+                tasks[k] = tasks_on(checked(policy, lied).bundles[j], instance, j, work)
             except OutOfDomain:
                 continue
             except Exception as error:
@@ -480,7 +497,7 @@ def search_on_servers(policy: Any, instance: Instance, j: int, truthful: float) 
         instance.demands[j].reshape(1, -1).astype(float),
         np.asarray(room, dtype=float).reshape(1, -1),
         np.array([truthful]),
-        np.array([tasks_alone(instance, j)]),
+        np.array([tasks_alone(instance, j, work)]),
         instance.n_servers if by_server else 1,
     )
 
@@ -492,13 +509,15 @@ def lying_instance(instance: Instance, j: int, reported: Float) -> Instance:
     return instance.with_demands(demands)
 
 
-def tasks_on(held: Float, instance: Instance, j: int) -> float:
-    """Tasks that a user truly runs on a bundle (n_servers, n_resources)."""
+def tasks_on(held: Float, instance: Instance, j: int, work: Work | None = None) -> float:
+    """Tasks that a user truly runs on a bundle (n_servers, n_resources), or the most work."""
+    if work is not None:
+        return work.on_bundle(held, j)
     where = instance.eligible[j]
     runs = true_tasks(held[where], instance.per_server_demands[j][where]).sum()
     return float(np.minimum(runs, instance.task_limits[j]))
 
 
-def tasks_alone(instance: Instance, j: int) -> float:
-    """Tasks that a user could run alone, up to its limit."""
-    return tasks_on(instance.capacities * instance.counts[:, None], instance, j)
+def tasks_alone(instance: Instance, j: int, work: Work | None = None) -> float:
+    """Tasks, or work, that a user could do alone, up to its limit."""
+    return tasks_on(instance.capacities * instance.counts[:, None], instance, j, work)

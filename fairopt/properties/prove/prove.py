@@ -58,7 +58,8 @@ def prove(
     """Prove that properties hold on all pools of a kind, or find instances on which they fail.
 
     SMT solvers search for demands, answers and misreports for which the property fails; if there are none, it is a
-    theorem for all real demands. Needs the extra ``prove``.
+    theorem for all real demands. On one pool all tasks of a user count alike, so properties by a share, as in `check`,
+    are those in tasks. Needs the extra ``prove``.
 
     Parameters
     ----------
@@ -187,7 +188,8 @@ def stated(policy: Any, kind: Kind, clock: Clock) -> Question | str:
         (objective, conditions_of(objective, outcome)),
     ):
         if stated_conditions is None:
-            return f"{block} has no polynomial conditions; write {type(block).__name__}.conditions"
+            hint = "" if is_ours(block) else f"; write {type(block).__name__}.conditions"
+            return f"{block} has no polynomial conditions in a user's own ratios{hint}"
     question = Question(**asdict(kind), objective=objective, share=shares[0], name="pareto")
     assumption = require_consistent(question, clock)
     if assumption is None:

@@ -62,6 +62,6 @@ def test_no_bytes_raise_anything_but_our_errors(tmp_path, draw, noise, which):
 
 
 def test_what_the_fuzzing_starts_from_is_right():
-    assert kubernetes(*kube_fuzz.small()).users == ("ml", "web")
+    assert kubernetes(*kube_fuzz.small()).teams["team"] == ("ml", "web")
     outcomes = kube_fuzz.run(300, seed=5)
     assert min(outcomes["an instance"], outcomes["refused"]) > 30

@@ -39,23 +39,19 @@ def test_the_reader_finds_what_the_oracle_finds(users, owner_of, tasks, seed):
     assert set(instance.servers) == set(truth["capacities"]) and len(instance.servers) == 40
     exact = [[float(truth["capacities"][s][r]) for r in RESOURCES] for s in instance.servers]
     assert_allclose(instance.capacities * SCALE, exact, rtol=1e-15)
-    total = np.sum(exact, axis=0)
     expected = []
     for owner, kinds in truth["users"].items():
-        wishes = [
-            n * max(float(request[r]) / t for r, t in zip(RESOURCES, total, strict=True)) for request, n, _ in kinds
-        ]
-        for (request, n, allowed), wish in zip(kinds, wishes, strict=True):
+        for request, n, allowed in kinds:
             demand = [float(request[r]) for r in RESOURCES]
             able = [
                 s in allowed and all(truth["capacities"][s][r] > 0 for r in RESOURCES if request[r])
                 for s in instance.servers
             ]
-            expected.append((owner, n, wish / sum(wishes), demand, able))
+            expected.append((owner, n, 1 / len(kinds), demand, able))
     found = [
-        (user.split(" #")[0], limit, weight, demand, able)
-        for user, limit, weight, demand, able in zip(
-            instance.users,
+        (team, limit, weight, demand, able)
+        for team, limit, weight, demand, able in zip(
+            instance.teams["team"],
             instance.task_limits.tolist(),
             instance.weights.tolist(),
             (instance.demands * SCALE).tolist(),
@@ -101,15 +97,16 @@ def test_units_types_and_labels_are_those_of_the_cluster(documents):
     assert instance.resource_titles == ("cpu (core)", "memory (GiB)", "ephemeral-storage (GiB)", GPU)
     assert set(instance.server_types) == {"general.16", "memory.32", "gpu-large.96", "gpu-small.48"}
     assert instance.users == (
-        "analytics",
-        "api",
-        "ci #1",
-        "ci #2",
-        "ml-serving",
-        "ml-training",
-        "streams",
-        "web",
+        "analytics/cpu@generation>5,accelerator!=small|zone in (zone-a,zone-b)",
+        "api/2.1 cpu@!accelerator",
+        "ci/3 cpu with ephemeral-storage",
+        "ci/1.25 cpu",
+        "ml-serving/1 gpu",
+        "ml-training/gpu@accelerator=large",
+        "streams/4 cpu",
+        "web/cpu",
     )
+    assert instance.team_weights == {"ci": 1}
 
 
 def test_everything_left_out_is_counted_in_notes(documents):
@@ -125,8 +122,7 @@ def test_everything_left_out_is_counted_in_notes(documents):
         "4 pods that fit on no server were left out (as ml-serving/dream-0)",
         "the different requests of 3 owners are averaged; --tasks shapes (in Python tasks='shapes') keeps them "
         "separate (as frontend: 3 requests)",
-        "3 of 5 owners have several kinds of pods: each kind is a user, and the kinds share their owner's entitlement "
-        "in proportion to their total requests",
+        "3 of 5 owners have several kinds of pods: each kind is a user, and the owner is their team",
     )
 
 
@@ -154,7 +150,7 @@ def test_named_resources_are_shared_and_no_others():
 def test_a_pod_counts_as_one_pod_even_if_it_requests_nothing_else():
     silent = pod("toys", "toy-1", {"containers": [container()]})
     instance = kubernetes(listed(NODE), listed(POD, silent), resources=["cpu", "pods"])
-    assert instance.users == ("toys", "web")
+    assert instance.teams["team"] == ("toys", "web")
     assert_array_equal(instance.demands, [[0, 1], [1, 1]])
 
 
@@ -199,7 +195,7 @@ def test_a_static_pod_is_known_by_its_annotation_alone():
         annotations={"kubernetes.io/config.mirror": "x"},
     )
     instance = kubernetes(listed(NODE), listed(POD, static))
-    assert (instance.users, instance.capacities[0, 0]) == (("web",), 15)
+    assert (instance.teams["team"], instance.capacities[0, 0]) == (("web",), 15)
 
 
 def test_running_pods_have_no_claim_to_their_server():
@@ -228,7 +224,7 @@ def test_types_are_given_only_where_all_servers_have_one():
 
 def test_the_same_name_in_two_namespaces_is_fine_and_twice_in_one_is_not():
     same = changed(POD, "metadata", namespace="shop")
-    assert kubernetes(listed(NODE), listed(POD, same)).users == ("shop", "web")
+    assert kubernetes(listed(NODE), listed(POD, same)).teams["team"] == ("shop", "web")
     with pytest.raises(InvalidInstance, match=r"pods: items\[2\] .* pods: items\[0\] .* both named 'web/site-1'"):
         kubernetes(listed(NODE), listed(POD, same, POD))
     with pytest.raises(InvalidInstance, match=r"nodes: items\[1\] .* and nodes: items\[0\] .* are both named 'n1'"):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from numpy.testing import assert_allclose, assert_array_equal
+from numpy.testing import assert_array_equal
 
 from fairopt.datasets import slurm
 from fairopt.errors import FairoptError, InvalidInstance
@@ -51,7 +51,7 @@ def said(instance, words):
 
 def test_accounts_are_users_with_the_mean_request_of_their_jobs():
     made = cluster(job(), job(tres_req_str="cpu=8,mem=32G,node=1"), job(account="cfd"))
-    assert made.users == ("bio", "cfd")
+    assert made.teams["team"] == ("bio", "cfd")
     assert made.resources == ("cpu", "memory")
     assert made.resource_titles == ("cpu (core)", "memory (GiB)")
     assert_array_equal(made.demands, [[6, 24], [4, 16]])
@@ -60,11 +60,11 @@ def test_accounts_are_users_with_the_mean_request_of_their_jobs():
     assert_array_equal(made.capacities, [[64, 256]])
 
 
-def test_shapes_make_a_user_of_each_request_and_split_the_entitlement():
+def test_shapes_make_a_user_of_each_request_in_one_team():
     made = cluster(job(), job(tres_req_str="cpu=8,mem=32G,node=1"), tasks="shapes", merge=False)
-    assert made.users == ("bio #1", "bio #2")
+    assert made.users == ("bio/8 cpu 32 GiB memory", "bio/4 cpu 16 GiB memory")
     assert_array_equal(made.demands, [[8, 32], [4, 16]])
-    assert_allclose(made.weights, [2 / 3, 1 / 3])
+    assert (made.teams["team"], made.team_weights) == (("bio", "bio"), {"bio": 1})
     assert made.servers == ("n1", "n2")
 
 
@@ -72,17 +72,17 @@ def test_shapes_make_a_user_of_each_request_and_split_the_entitlement():
     ("users", "names"), [("account", ("bio",)), ("user", ("eve",)), ("partition", ("all",)), ("qos", ("high",))]
 )
 def test_owners_may_be_accounts_users_partitions_or_qos(users, names):
-    assert cluster(job(user_name="eve", partition="all,gpu", qos="high"), users=users).users == names
+    assert cluster(job(user_name="eve", partition="all,gpu", qos="high"), users=users).teams["team"] == names
 
 
 def test_jobs_without_an_account_have_an_owner_of_their_own():
     made = cluster(job(), job(job_id=5, account="(null)"), job(account=None))
-    assert made.users == ("bio", "no account")
+    assert made.teams["team"] == ("bio", "no account")
     assert said(made, "2 jobs without an account count as those of 'no account' (as 5)")
 
 
 def test_a_user_without_a_name_has_a_number():
-    assert cluster(job(user_name="", user_id=1000), users="user").users == ("1000",)
+    assert cluster(job(user_name="", user_id=1000), users="user").teams["team"] == ("1000",)
 
 
 def test_finished_held_and_empty_jobs_are_left_out_and_counted():
@@ -401,9 +401,9 @@ PLACES = [
 def test_placement_follows_from_partitions_constraints_and_lists(fields, allowed):
     made = cluster(job(account="free"), job(**fields), nodes=PLACES, merge=False)
     if allowed == "0000":
-        assert made.users == ("free",)
+        assert made.teams["team"] == ("free",)
     else:
-        assert_array_equal(made.eligible[made.users.index("bio")], [c == "1" for c in allowed])
+        assert_array_equal(made.eligible[made.teams["team"].index("bio")], [c == "1" for c in allowed])
     assert not said(made, "constraint")
 
 
@@ -550,7 +550,7 @@ def test_any_values_give_an_instance_or_an_error_of_ours(of_node, of_job):
         assert len(str(error)) < 2000
     else:
         assert np.isfinite(made.demands).all()
-        assert made.weights.sum() == pytest.approx(len({name.partition(" #")[0] for name in made.users}))
+        assert made.weights.sum() == pytest.approx(len(set(made.teams["team"])))
 
 
 @given(VALUES, VALUES)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from markupsafe import escape
+from oracle.work import Work
 from rich.console import Console
 
 import fairopt as fo
@@ -693,3 +694,83 @@ def test_an_audit_in_a_notebook_shows_what_it_found_with_names_escaped():
     page = report._repr_html_()
     assert "<b>refuted</b>" in page and "envy-free" in page and "pareto" in page
     assert escape(report["ef"].witness.sentence) in page
+
+
+# -- by a share ---------------------------------------------------------------------------------------------------
+
+HOURS = fo.Policy(fo.Leximin(fo.Tasks()))
+
+
+def test_an_audit_by_throughput_refutes_equal_hours_as_fractions_confirm() -> None:
+    report = audit(HOURS, ["pe", "si", "ef"], share=fo.ThroughputShare(), servers=2, limits=True, max_examples=60)
+    assert str(report).startswith("Policy(Leximin(Tasks())), by ThroughputShare()")
+    for name, exactly in (("pe", "gain"), ("si", "short"), ("ef", "envy")):
+        witness = report[name].witness
+        assert witness.instance.rates is not None and "ThroughputShare()" in witness.sentence
+        exact = Work(HOURS.allocate(witness.instance))
+        margins = [getattr(exact, exactly)(j) for j in range(exact.n)]
+        assert witness.margin == pytest.approx(float(max(margins)), rel=1e-4)
+        assert not check(HOURS.allocate(witness.instance), name, share=fo.ThroughputShare()).ok
+        assert len(witness.instance.demands) <= 2 and witness.instance.n_servers == 2
+    assert audit(HOURS, ["pe"], servers=2, limits=True, max_examples=20).ok  # in tasks, which are hours
+
+
+def test_without_limits_throughput_is_efficient_and_no_worse_than_own_slices() -> None:
+    policy = fo.Policy(fo.Leximin(fo.ThroughputShare()))
+    report = audit(policy, ["pe", "si"], servers=3, max_examples=30)
+    assert report.ok and report["pe"].instances == 30
+
+
+def test_given_instances_are_judged_by_the_share_and_left_out_where_a_user_has_none() -> None:
+    rates = fo.Instance([[1], [1]], [[1], [1]], task_limits=2, rates=[[1, 10], [1, 1.1]])
+    found = audit(HOURS, ["pe"], [rates], share=fo.ThroughputShare())["pe"].witness
+    assert found.margin == pytest.approx(10 * (1 - 0.05 / 1.1) / 5.5 - 1, rel=1e-6)
+    pool = fo.Instance([[1, 0], [1, 1]], [2, 2])
+    report = audit(HOURS, ["pe"], [pool, pool.with_demands([[1, 1], [1, 2]])], share=fo.ResourceShare(1))
+    assert report["pe"].skipped == 1 and report["pe"].instances == 1
+
+
+def test_pools_on_which_a_user_has_nothing_of_the_share_are_not_drawn() -> None:
+    seen: list[fo.Instance] = []
+
+    def look(instance: fo.Instance) -> fo.Allocation:
+        seen.append(instance)
+        return HOURS.allocate(instance)
+
+    assert audit(Changed("looked", look), ["si"], share=fo.ResourceShare(0), max_examples=60)["si"].instances == 60
+    drawn = [instance for instance in seen if instance.n_users > 2]
+    assert len(drawn) > 20 and all((instance.demands[:, 0] > 0).all() for instance in drawn[20:])
+
+
+def test_misreports_and_monotonicity_are_judged_by_true_work() -> None:
+    rates = fo.Instance([[1]], [[1], [3]], task_limits=[0.75], rates=[[4, 3]])
+    lie = fo.properties.best_misreport(HOURS, rates, 0, share=fo.ThroughputShare())
+    assert lie is not None and "has a ThroughputShare() of" in str(lie)
+    lied = HOURS.allocate(rates.with_demands([lie.demands]))
+    fits = lied.bundles[0, :, 0]
+    most = 4 * min(fits[0], 0.75) + 3 * min(fits[1], 0.75 - min(fits[0], 0.75))
+    truly = (HOURS.allocate(rates).tasks_by_server * rates.rates).sum()
+    assert lie.gain == pytest.approx(most / truly - 1)
+    assert fo.properties.best_misreport(HOURS, rates, 0) is None
+    three = fo.Instance([[1]] * 3, [[1], [1]], task_limits=[0.75, np.inf, 1 / 32], rates=[[1, 2], [1, 1], [1, 1]])
+    policy = fo.Policy(fo.Leximin(fo.ThroughputShare()))
+    fell = fo.properties.population_monotone(policy, three)
+    work = [(policy.allocate(i).tasks_by_server[0] * [1, 2]).sum() for i in (three, three.select_users([0, 1]))]
+    assert not fell.holds and fell.margin == pytest.approx(1 - work[1] / work[0], rel=1e-5)
+    grows = fo.properties.resource_monotone(policy, three, factors=[2])
+    assert "ThroughputShare()" in grows.sentence
+
+
+def test_an_audit_by_a_share_is_saved_and_replayed(tmp_path: Path) -> None:
+    report = audit(HOURS, ["pe"], share=fo.ThroughputShare(), servers=2, limits=True, max_examples=60)
+    path = report.save(tmp_path / "audit.json")
+    assert fo.properties.AuditReport.load(path).share == fo.ThroughputShare()
+    (again,) = replay(path)
+    assert again.refutes and again.margin == pytest.approx(report["pe"].witness.margin)
+    assert not replay(path, share=fo.Tasks())[0].refutes
+
+
+@pytest.mark.parametrize("share", ["tasks", fo.Tasks])
+def test_what_is_no_share_is_refused(share: Any) -> None:
+    with pytest.raises(fo.errors.InvalidBlock, match=r"the share of an audit is .*; give one such as"):
+        audit(fo.DRF(), share=share)

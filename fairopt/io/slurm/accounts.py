@@ -1,0 +1,97 @@
+"""The tree of Slurm's accounts and their fairshares, from ``sacctmgr show associations --json``."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from fairopt.errors import InvalidInstance
+from fairopt.io.json_text import Part, checked, shown
+from fairopt.io.notes import Notes
+from fairopt.io.slurm.fields import Text, Whole
+
+_ROOT = ("", "root")
+_AS_PARENT = 0x7FFFFFFF  # SLURMDB_FS_USE_PARENT of slurmdb.h: the account competes as part of its parent
+
+
+class _Association(Part):
+    account: Text = ""
+    user: Text = ""
+    partition: Text = ""
+    cluster: Text = ""
+    parent_account: Text = ""
+    shares_raw: Whole = None
+
+
+class Accounts:
+    """The parents and the fairshares of accounts."""
+
+    def __init__(self, entries: list[Any], document: str) -> None:
+        self._known: dict[str, _Association] = {}
+        for k, entry in enumerate(entries):
+            found = checked(_Association, entry, document, f"associations[{k}]")
+            if found.user or found.partition or not found.account:  # of a user within an account
+                continue
+            other = self._known.setdefault(found.account, found)
+            if (other.parent_account, other.shares_raw) != (found.parent_account, found.shares_raw):
+                raise InvalidInstance(
+                    f"{document}: the account {shown(found.account)} differs between the clusters "
+                    f"{shown(other.cluster)} and {shown(found.cluster)}; give the associations of one, as "
+                    "'sacctmgr show associations cluster=NAME --json' prints them"
+                )
+        self._document = document
+
+    def above(self, account: str) -> list[str]:
+        """The accounts above one, the nearest first, without the root."""
+        out: list[str] = []
+        one = account
+        while one in self._known and (one := self._known[one].parent_account) not in _ROOT:
+            if one in (account, *out):
+                raise InvalidInstance(f"{self._document}: the account {shown(one)} is above itself; correct its parent")
+            out.append(one)
+        return out
+
+    def without_share(self, account: str) -> bool:
+        """Whether the account or one above it has a fairshare of 0."""
+        return any(one in self._known and self._known[one].shares_raw == 0 for one in (account, *self.above(account)))
+
+    def teams(self, owners: Collection[str], notes: Notes) -> tuple[dict[str, dict[str, str | None]], dict[str, float]]:
+        """The labels of owners, and the weights of accounts.
+
+        An account has one label everywhere: those right below the root have the last, ``parent2`` in a tree of three
+        levels. Tasks of an account that is above others are in no ``team``, but members of it beside these others.
+        """
+        paths = {owner: self.above(owner) for owner in owners}
+        depth = max(map(len, paths.values()), default=0)
+        inner = {account for path in paths.values() for account in path}
+        labels: dict[str, dict[str, str | None]] = {"team": {}}
+        labels |= {f"parent{k}": {} for k in range(1, depth + 1)}
+        for owner, path in paths.items():
+            labels["team"][owner] = None if owner in inner else owner
+            from_top = [*reversed(path), *([owner] if owner in inner else [])]
+            for k, account in enumerate(from_top):
+                labels[f"parent{depth - k}"][owner] = account
+        missing = sorted(set(owners) - self._known.keys())
+        notes.add("{account} that {is} not in {file} {counts} as right below the root", *missing, file=self._document)
+        notes.add(
+            "{account} with tasks of its own and accounts below: these tasks are members beside those accounts",
+            *(owner for owner in owners if owner in inner),
+        )
+        weights = {}
+        for account in sorted({*owners, *inner}):
+            share = self._known[account].shares_raw if account in self._known else None
+            if share == _AS_PARENT:
+                notes.add("{account} with the fairshare of the parent {counts} with a fairshare of 1", account)
+            elif share:
+                weights[account] = float(share)
+        return labels, weights
+
+
+def read_accounts(document: Mapping[str, Any], name: str) -> Accounts:
+    """The accounts in the output of sacctmgr."""
+    entries = document.get("associations")
+    if not isinstance(entries, list):
+        what = "is missing" if entries is None else f"is {shown(entries)}"
+        fix = "give the output of sacctmgr show associations --json"
+        raise InvalidInstance(f"{name}: associations {what}; {fix}")
+    return Accounts(entries, name)

@@ -1,0 +1,6 @@
+"""Leximin of teams, or of what is above a base, and what such objectives leave open.
+
+* `leximin`: leximin of numbers level by level. `level_program`: the linear program of a level, kept in HiGHS.
+* `columns`: which users of a large pool these programs need.
+* `split`: the split of totals inside teams.
+"""

@@ -1,0 +1,142 @@
+"""Leximin of teams, or of what is above a base: the gap of every level by its prices.
+
+On a convex set leximin is max-min fairness (Radunović and Le Boudec 2007): a number ``z_t = sum_p c_p x_p - b_t`` rises
+only if one that is no larger per weight falls. At prices of capacities, multipliers of further rows and prices pi_t >=
+0 of the numbers, a task of pair p costs k_p, and every feasible x has
+
+    ``sum_t pi_t z_t <= V := y'usable + y'right + sum_j max_x (max_p (pi_t c_p - k_p)) x - sum_t pi_t b_t``.
+
+So if the others keep their floors, up to the level that is fixed, no number t rises above its own by more than ``(V -
+sum_u pi_u floor_u) / pi_t``. Numbers whose users all run what they can at most need no level.
+
+What the slack of earlier levels could have bought counts too: the price of each earlier number times its possible rise,
+relative to what the numbers of the level pay. A number that is zero is judged in units of the typical level.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from fairopt.formulation.program import Float, Indices, Program
+from fairopt.formulation.rows import BlockRows
+from fairopt.proofs.bound import rounded_up_sum
+from fairopt.proofs.lagrangian import Multipliers
+from fairopt.proofs.levels import SLICE
+from fairopt.tolerances import NOISE, TERM_ROUNDING
+
+ABOVE = 1e-9  # relative: numbers that far above their lower bound are not at it
+
+
+@dataclass(frozen=True)
+class NumberDual:
+    """The dual solution of a level: prices that fix some ``numbers`` (indices) at it.
+
+    ``prices`` (n_rows,) are by row of `Pairs.loads`, per whole capacity; ``of_numbers`` (n_numbers,) are the prices of
+    the numbers, and ``further`` the multipliers of `ProgramRows.further`, one after the other.
+    """
+
+    numbers: Indices
+    prices: Float
+    of_numbers: Float
+    further: Float
+
+
+def n_further(program: Program) -> int:
+    """How many further rows a program has."""
+    return sum(len(one.rows) for one in program.rows.further)
+
+
+def further_multipliers(program: Program, dual: NumberDual) -> Iterator[tuple[BlockRows, Float]]:
+    """The multipliers of a program's further rows, constraint by constraint."""
+    at = 0
+    for one in program.rows.further:
+        yield one, one.rows.valid(dual.further[at : at + len(one.rows)])
+        at += len(one.rows)
+
+
+class NumberBounds:
+    """Bounds on the numbers of a program's objective, which is a `Leximin`.
+
+    ``lowest`` and ``most`` (n_numbers,) are what the bounds on tasks alone imply of each number.
+    """
+
+    def __init__(self, program: Program) -> None:
+        self.program, self.pairs = program, program.pairs
+        self.numbers = numbers = program.term.share._numbers(program.instance, levelled=True)
+        of_users = numbers.of_user is not None and program.single and numbers.per_task.ndim == 1
+        self.c = numbers.per_task if of_users else self.pairs.of(numbers.per_task)  # without copies of a large pool's
+        self.number = numbers.of_user if of_users else numbers.of_pairs(self.pairs)
+        best, least = -self.pairs.min(-self.c), self.pairs.min(self.c)
+        self.lowest, self.most = numbers.above(least * program.low), numbers.above(best * program.most)
+
+    @cached_property
+    def typical(self) -> Float:
+        """The numbers at the estimated common level, shape (n_numbers,)."""
+        return self.numbers.weights * self.program.point(np.zeros(len(self.pairs))).level(self.program.term.share)
+
+    def at(self, tasks: Float) -> Float:
+        """The numbers at tasks by pair."""
+        return self.numbers.above(self.pairs.sum(self.c * tasks))
+
+    def charges(self, dual: NumberDual) -> Multipliers:
+        """A level's multipliers of capacities and further rows."""
+        charged = Multipliers(np.maximum(dual.prices, 0.0), np.zeros(len(self.pairs)))
+        for one, values in further_multipliers(self.program, dual):
+            charged.charge_rows(one.rows, values)
+        return charged
+
+    def reduced_costs(self, dual: NumberDual, charged: Multipliers | None = None) -> Float:
+        """What a task of each pair costs less what its number pays for it, rounded down, shape (n_pairs,)."""
+        charged = self.charges(dual) if charged is None else charged
+        cost = self.program.rows.cost(charged.prices)
+        size = cost + (0.0 if charged.size is None else charged.size)
+        paid = np.maximum(dual.of_numbers, 0.0)[self.number] * self.c
+        reduced = cost + charged.pair_cost - paid - TERM_ROUNDING * (size + paid)
+        return np.where(self.program.zero_pairs, np.inf, reduced)
+
+    def value(self, dual: NumberDual) -> float:
+        """The bound V on the sum of the numbers at their prices, rounded up."""
+        program, charged = self.program, self.charges(dual)
+        gain = -self.pairs.min(self.reduced_costs(dual, charged))
+        parts = np.where(gain > 0, gain * program.most, np.where(program.low > 0, gain * program.low, 0.0))
+        limit, constant = float(charged.prices @ program.usable_rows), charged.constant
+        if self.numbers.base is not None:
+            parts = np.concatenate([parts, -np.maximum(dual.of_numbers, 0.0) * self.numbers.base])
+        rounding = TERM_ROUNDING * (limit + max(charged.constant_size, abs(constant)))
+        return rounded_up_sum(parts, limit + constant + rounding)
+
+
+@np.errstate(all="ignore")  # zero prices are expected
+def judge_number_levels(
+    program: Program, duals: Sequence[NumberDual], tasks: Float
+) -> tuple[float, tuple[float, ...], Float]:
+    """The largest gap of any level, the gap of each, and how far each number can rise, in its unit."""
+    bounds = NumberBounds(program)
+    z, w = bounds.at(tasks), bounds.numbers.weights
+    unit = np.where(z > NOISE * bounds.typical, z, bounds.typical)
+    excess = np.maximum(bounds.most - z, 0.0)
+    settled, gaps = np.zeros(len(z), dtype=bool), list[float]()
+    for dual in duals:  # in the order in which numbers were fixed
+        mine, pi = dual.numbers, np.maximum(dual.of_numbers, 0.0)
+        level = float((z / w)[mine].min(initial=np.inf))
+        floors = np.minimum(z, np.maximum(level * w, bounds.lowest))
+        terms = pi * floors
+        slack = bounds.value(dual) - float(terms.sum()) + TERM_ROUNDING * float(np.abs(terms).sum())
+        rise = np.maximum(floors - z, 0.0) + max(slack, 0.0) / pi
+        worth = float(np.maximum(dual.prices, 0.0) @ program.usable_rows)
+        if worth > 0:  # a rise that a negligible part of the capacities would pay
+            rise = np.minimum(rise, np.maximum(floors - z, max(slack, 0.0) / worth * SLICE * (w.sum() / w) * unit))
+        earlier = settled.copy()
+        earlier |= (z / w < level) & (bounds.most > z)  # also those that no level has fixed yet
+        earlier[mine] = False
+        paid = float((pi * unit)[mine].sum())
+        displaced = float((pi * excess)[earlier].sum()) / paid if paid > 0 else np.inf
+        excess[mine] = np.minimum(excess, rise)[mine]
+        settled[mine] = True
+        gaps.append(float(np.max([displaced, *(excess / unit)[mine]])))
+    gap = float(np.max([0.0, *gaps, *(excess / unit)]))  # a NaN stays NaN
+    return gap if np.isfinite(gap) else np.inf, tuple(gaps), excess

@@ -1,0 +1,190 @@
+"""Margins of one allocation on any number of servers in fractions, without any code of the checks.
+
+Users compare tasks, or a share. Floats count as the fractions that they are.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairopt.allocation import Allocation
+from fairopt.blocks.shares import DominantShare, Share, Tasks, ThroughputShare
+from fairopt.instance import Instance
+from fairopt.properties.exact.pool import tasks_within
+
+__all__ = ["ExactJudge"]
+
+Row = list[Fraction]
+Table = list[Row]
+Float = NDArray[np.float64]
+
+ZERO, ONE = Fraction(0), Fraction(1)
+LOSS = Fraction(1, 10**9)  # of what another user has: more is no rounding of a dominating allocation
+LITTLE = Fraction(1, 10**9)  # of its own slice: a user who has less counts as having nothing
+
+
+@dataclass(frozen=True, eq=False)
+class ExactJudge:
+    """Margins of an allocation by what users compare: a share, or tasks for None."""
+
+    answer: Allocation
+    share: Share | None
+
+    def margin(self, name: str, dominating: Float | None = None) -> Fraction | None:
+        """The largest margin of a property, positive where it fails; None for properties without an exact one.
+
+        That of Pareto efficiency is the gain in an allocation that is said to dominate this one.
+        """
+        users = self.users
+        if name == "sharing-incentive":
+            return max((self.relative(j, self.slices[j]) for j in users), default=-ONE)
+        if name == "envy-free":
+            pairs = ((j, self.on_bundle(j, k)) for j in users for k in range(self.instance.n_users) if k != j)
+            return max((self.relative(j, most) for j, most in pairs), default=-ONE)
+        return self.gain(dominating) if name == "pareto" and dominating is not None else None
+
+    def gain(self, better: Float) -> Fraction:
+        """The largest relative gain in another allocation, scaled to fit; -1 if another user has less."""
+        given = self.instance
+        tasks = table_of(better)
+        uses = [
+            sum((x[s] * d[s][i] for x, d in zip(tasks, self.demands, strict=True)), ZERO) / self.room[s][i]
+            for s in range(given.n_servers)
+            for i in range(given.n_resources)
+            if self.room[s][i]
+        ]
+        uses += [sum(x, ZERO) / limit for x, limit in zip(tasks, self.limits, strict=True) if limit]
+        fits = max([ONE, *uses])
+        after = [sum(map(Fraction.__mul__, x, c), ZERO) / fits for x, c in zip(tasks, self.worth, strict=True)]
+        if any(now < had * (1 - LOSS) for now, had in zip(after, self.has, strict=True)):
+            return -ONE
+        of = {j: self.has[j] if self.has[j] > LITTLE * self.slices[j] else self.slices[j] for j in self.users}
+        return max(((after[j] - self.has[j]) / of[j] for j in of if of[j]), default=ZERO)
+
+    def relative(self, j: int, most: Fraction) -> Fraction:
+        """How much more ``most`` is than what a user has."""
+        unit = max(self.slices[j], self.has[j])
+        return (most - self.has[j]) / unit if unit else -ONE
+
+    def on_bundle(self, j: int, k: int) -> Fraction:
+        """The most that a user would have on the bundle of another, at its own weight."""
+        scale = self.weights[j] / self.weights[k]
+        return self.most(j, {s: scale * tasks_within(self.held(k, s), self.demands[j][s]) for s in self.open[j]})
+
+    def held(self, k: int, s: int) -> Row:
+        """What a user holds on a server."""
+        if self.answer.given_bundles is not None:
+            return [Fraction(float(v)) for v in self.answer.given_bundles[k, s]]
+        return [self.tasks[k][s] * d for d in self.demands[k][s]]
+
+    def most(self, j: int, fits: dict[int, Fraction]) -> Fraction:
+        """The most that a user has of tasks that fit on each server: the best ones first, up to its limit."""
+        left, total = self.limits[j], ZERO
+        for s in sorted(fits, key=lambda s: -self.worth[j][s]):
+            runs = fits[s] if left is None else min(fits[s], left)
+            left = None if left is None else left - runs
+            total += runs * self.worth[j][s]
+        return total
+
+    # -- the instance in fractions ------------------------------------------------------------------------------------
+
+    @property
+    def instance(self) -> Instance:
+        """The instance of the answer."""
+        return self.answer.instance
+
+    @cached_property
+    def users(self) -> list[int]:
+        """Those who take part."""
+        return [j for j, limit in enumerate(self.limits) if limit != 0]
+
+    @cached_property
+    def limits(self) -> list[Fraction | None]:
+        """Task limits; None for no limit."""
+        return [None if np.isinf(t) else Fraction(t) for t in self.instance.task_limits.tolist()]
+
+    @cached_property
+    def weights(self) -> Row:
+        """Weights."""
+        return [Fraction(w) for w in self.instance.weights.tolist()]
+
+    @cached_property
+    def demands(self) -> list[Table]:
+        """Demands by user, server and resource."""
+        return [table_of(rows) for rows in self.instance.per_server_demands]
+
+    @cached_property
+    def room(self) -> Table:
+        """Capacities of server rows, counts included."""
+        counts = self.instance.counts.tolist()
+        return [[q * c for c in row] for row, q in zip(table_of(self.instance.capacities), counts, strict=True)]
+
+    @cached_property
+    def open(self) -> list[list[int]]:
+        """Servers where each user may run."""
+        return [np.flatnonzero(row).tolist() for row in self.instance.eligible]
+
+    @cached_property
+    def tasks(self) -> Table:
+        """Tasks by user and server."""
+        return table_of(np.asarray(self.answer.tasks_by_server))
+
+    @cached_property
+    def alone(self) -> list[dict[int, Fraction]]:
+        """Tasks that each user could run alone on its servers."""
+        return [
+            {s: tasks_within(self.room[s], self.demands[j][s]) for s in servers} for j, servers in enumerate(self.open)
+        ]
+
+    @cached_property
+    def slices(self) -> Row:
+        """What each user would have on its own slice."""
+        total = sum(self.weights, ZERO)
+        return [self.most(j, {s: w / total * t for s, t in self.alone[j].items()}) for j, w in enumerate(self.weights)]
+
+    @cached_property
+    def has(self) -> Row:
+        """What each user has."""
+        return [sum(map(Fraction.__mul__, x, c), ZERO) for x, c in zip(self.tasks, self.worth, strict=True)]
+
+    @cached_property
+    def worth(self) -> Table:
+        """What a task of each user counts on each server; 0 where it may not run."""
+        instance, share, servers = self.instance, self.share, range(self.instance.n_servers)
+        if share is None or type(share) is Tasks:
+            worth = [[ONE] * instance.n_servers for _ in self.weights]
+        elif type(share) is ThroughputShare:
+            worth = [self._throughput(j) for j in range(instance.n_users)]
+        elif type(share) is DominantShare:
+            totals = [sum((row[i] for row in self.room), ZERO) for i in range(instance.n_resources)]
+            ratios = [
+                [[d / c for d, c in zip(row, totals, strict=True) if d and c] for row in rows] for rows in self.demands
+            ]
+            worth = [[max(row, default=ZERO) for row in rows] for rows in ratios]
+        else:
+            c = np.zeros(instance.eligible.shape)
+            found = share.coefficients(instance._taking_part(self.users))
+            c[self.users] = found if found.ndim == 2 else found[:, None]
+            worth = table_of(c)
+        return [[row[s] if s in self.open[j] else ZERO for s in servers] for j, row in enumerate(worth)]
+
+    def _throughput(self, j: int) -> Row:
+        """Rates over the throughput on an equal slice, cut at the limit; times weight over mean weight."""
+        given = self.instance
+        rates = [ONE] * given.n_servers if given.rates is None else [Fraction(r) for r in given.rates[j].tolist()]
+        part, limit = self.weights[j] / sum(self.weights, ZERO), self.limits[j]
+        hours = {s: part * t for s, t in self.alone[j].items()}
+        used = sum(hours.values(), ZERO)
+        cut = limit / used if limit and limit < used else ONE
+        work = sum((rates[s] * cut * h for s, h in hours.items()), ZERO)
+        return [r * part * len(self.weights) / work for r in rates]
+
+
+def table_of(floats: Float) -> Table:
+    """A table of floats as fractions."""
+    return [[Fraction(v) for v in row] for row in floats.tolist()]

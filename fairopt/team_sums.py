@@ -1,0 +1,72 @@
+"""Sums over the users of each team."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairopt.allocation import Allocation, held_units, part_of_capacity
+from fairopt.instance import Instance
+
+__all__ = ["TeamSums", "team_sums", "teams_shown"]
+
+Float = NDArray[np.float64]
+
+
+class TeamSums(NamedTuple):
+    """What the members of each team under a label hold together.
+
+    ``weights`` are those of teams, ``units`` (n_teams, n_resources) the units held, and ``dominant`` the largest
+    fraction of a resource's total capacity that the team holds.
+    """
+
+    names: tuple[str, ...]
+    members: tuple[NDArray[np.intp], ...]
+    weights: Float
+    units: Float
+    dominant: Float
+
+    def done(self, allocation: Allocation, slack: float) -> NDArray[np.bool_]:
+        """Whether all members of a team run all their tasks."""
+        done = allocation.tasks >= allocation.instance.task_limits * (1 - slack)
+        return np.array([done[rows].all() for rows in self.members], dtype=bool)
+
+
+def team_sums(allocation: Allocation, by: str, alone: bool = False) -> TeamSums:
+    """The sums under a label; with ``alone`` each user without a team is one.
+
+    Examples
+    --------
+    >>> import fairopt as fo
+    >>> cluster = fo.Instance(
+    ...     [[4, 1], [1, 0], [2, 1]], [20, 10], users=["train", "parse", "nlp"], resources=["cpu", "gpu"],
+    ...     teams={"team": ["vision", "vision", None]},
+    ... )
+    >>> found = team_sums(fo.DRF().allocate(cluster), "team")
+    >>> found.names, found.dominant.round(4)
+    (('vision',), array([0.6667]))
+    """
+    instance, found = allocation.instance, allocation.instance.teams.names
+    names = [name for name in instance.teams.labelling(by).names if name in found]
+    members = [found[name] for name in names]
+    weights = [instance.team_weights.get(name, 1.0) for name in names]
+    if alone:
+        without = np.flatnonzero(instance.teams.labelling(by).of_user < 0)
+        names += [instance.users[j] for j in without]
+        members += [np.array([j]) for j in without]
+        weights += instance._own_weights[without].tolist()
+    held = held_units(allocation)
+    units = np.array([held[rows].sum(axis=0) for rows in members]).reshape(len(names), instance.n_resources)
+    dominant = part_of_capacity(units, np.broadcast_to(instance.total_capacities, units.shape), 0.0).max(axis=1)
+    return TeamSums(tuple(names), tuple(members), np.array(weights), units, dominant)
+
+
+def teams_shown(instance: Instance) -> str | None:
+    """The innermost label with a team of several users, of which pictures show the teams; None if there is none."""
+    for by in reversed(instance.teams.outermost_first):
+        of_user = instance.teams.labelling(by).of_user
+        if (np.bincount(of_user[of_user >= 0]) > 1).any():
+            return by
+    return None

@@ -1,0 +1,146 @@
+"""Slurm's accounts as teams: the tree above them, fairshares, and types of GPUs as placement."""
+
+import json
+
+import numpy as np
+import pytest
+
+import fairopt as fo
+from fairopt.datasets import slurm
+from fairopt.errors import InvalidInstance
+
+
+def node(name, **fields):
+    return {"name": name, "cpus": 64, "real_memory": 262144, "state": ["IDLE"]} | fields
+
+
+def job(**fields):
+    return {"job_id": 7, "account": "bio", "job_state": ["PENDING"], "tres_req_str": "cpu=4,mem=16G,node=1"} | fields
+
+
+def said(instance, words):
+    return [note for note in instance.notes if words in note]
+
+
+def account(name, parent="root", shares=1, **fields):
+    return {"account": name, "user": "", "cluster": "c", "parent_account": parent, "shares_raw": shares} | fields
+
+
+TREE = [
+    account("root", "", 1),
+    account("science", shares=30),
+    account("life", "science", {"set": True, "infinite": False, "number": 3}),
+    account("bio", "life", 2),
+    account("bio", user="ann", parent="", shares=7),
+    account("med", "life", 1),
+    account("phys", "science", 0x7FFFFFFF),
+    account("industry", shares=10),
+]
+
+
+def cluster(*accounts, tree=TREE, **options):
+    jobs = [job(job_id=k, account=name) for k, name in enumerate(accounts)]
+    return slurm({"nodes": [node("n1")]}, {"jobs": jobs}, associations={"associations": tree}, **options)
+
+
+def test_accounts_above_are_labels_that_are_the_same_for_all_and_fairshares_are_weights():
+    made = cluster("bio", "med", "phys", "industry")
+    by_team = {team: tuple(labels) for team, *labels in zip(*(made.teams[f"{by}"] for by in made.teams), strict=True)}
+    assert list(made.teams) == ["team", "parent1", "parent2"]
+    assert by_team == {
+        "bio": ("life", "science"),
+        "med": ("life", "science"),
+        "phys": (None, "science"),
+        "industry": (None, None),
+    }
+    assert made.team_weights == {"bio": 2, "med": 1, "industry": 10, "science": 30, "life": 3}
+    assert said(made, "1 account with the fairshare of the parent counts with a fairshare of 1 (as phys)")
+    assert made.teams.outermost_first == ("parent2", "parent1", "team")
+
+
+def test_jobs_of_an_account_above_others_are_members_of_it():
+    made = cluster("life", "bio")
+    assert made.teams["team"] == ("bio", None)
+    assert (made.teams["parent1"], made.teams["parent2"]) == (("life", "life"), ("science", "science"))
+    assert said(made, "1 account with tasks of its own and accounts below: these tasks are members beside those")
+
+
+def test_accounts_that_are_not_in_the_tree_are_right_below_the_root():
+    made = cluster("bio", "new")
+    assert made.teams["parent2"] == ("science", None)
+    assert said(made, "1 account that is not in associations counts as right below the root (as new)")
+
+
+def test_accounts_without_a_fairshare_are_left_out():
+    made = cluster("bio", "phys", tree=[*TREE[:6], account("phys", "science", 0)])
+    assert made.teams["team"] == ("bio",)
+    assert said(made, "1 job of accounts with a fairshare of 0 was left out (as 1)")
+
+
+def test_other_owners_have_no_tree():
+    made = cluster("bio", "med", users="qos")
+    assert list(made.teams) == ["team"]
+
+
+def test_a_folder_with_associations_is_read(tmp_path):
+    documents = {
+        "nodes": {"nodes": [node("n1")]},
+        "jobs": {"jobs": [job(account="bio")]},
+        "associations": {"associations": TREE},
+    }
+    for name, document in documents.items():
+        (tmp_path / f"{name}.json").write_text(json.dumps(document))
+    made = fo.read(tmp_path)
+    assert made == cluster("bio") and made.teams["parent2"] == ("science",)
+
+
+@pytest.mark.parametrize(
+    ("tree", "message"),
+    [
+        ({"associations": 5}, "associations is 5; give the output of sacctmgr show associations --json"),
+        ({}, "associations is missing; give the output of sacctmgr"),
+        ({"associations": [account("bio", shares=-1)]}, r"associations\[0\].shares_raw is -1; give a whole number"),
+        (
+            {"associations": [account("bio"), account("bio", "x", cluster="d")]},
+            'the account "bio" differs between the clusters "c" and "d"; give the associations of one',
+        ),
+        ({"associations": [account("bio", "x"), account("x", "bio")]}, 'the account "bio" is above itself'),
+    ],
+)
+def test_wrong_associations_are_refused(tree, message):
+    with pytest.raises(InvalidInstance, match=message):
+        slurm({"nodes": [node("n1")]}, {"jobs": [job(account="bio")]}, associations=tree)
+
+
+# -- types of GPUs --------------------------------------------------------------------------------------------
+
+
+def test_a_type_is_a_matter_of_placement():
+    nodes = [node(f"l{k}", gres="gpu:l40s:8", partitions=["l40s"]) for k in range(5)]
+    nodes += [node(f"a{k}", gres="gpu:a100:8", partitions=["a100"]) for k in range(5)]
+    gpus = {"tres_req_str": "cpu=1,node=1", "array_task_string": "1-100"}
+    jobs = [
+        job(account="typed", partition="l40s", tres_per_node="gpu:l40s:1", **gpus),
+        job(account="any", partition="l40s", tres_per_node="gpu:1", **gpus),
+    ]
+    made = slurm({"nodes": nodes}, {"jobs": jobs})
+    assert made.resources == ("cpu", "gpu") and made.eligible.sum(axis=1).tolist() == [1, 1]
+    np.testing.assert_allclose(fo.DRF().allocate(made).tasks, [20, 20], rtol=1e-6)
+    one = slurm({"nodes": nodes}, {"jobs": [each | {"account": "bio"} for each in jobs]})
+    assert (one.n_users, one.task_limits.tolist()) == (1, [200])
+
+
+def test_a_type_is_a_resource_of_its_own_where_one_server_has_two():
+    nodes = [node("two", gres="gpu:v100:4,gpu:t4:2"), node("one", gres="gpu:v100:8")]
+    jobs = [job(tres_per_node="gpu:v100:2"), job(account="cfd", tres_per_node="gpu:1")]
+    made = slurm({"nodes": nodes}, {"jobs": jobs}, merge=False)
+    assert made.resources == ("cpu", "memory", "gpu", "gpu:v100")
+    assert made.demands[:, 2:].tolist() == [[2, 2], [1, 0]]
+    assert made.eligible.all()
+
+
+def test_jobs_of_different_types_are_kinds_named_for_them():
+    nodes = [node("l", gres="gpu:l40s:8"), node("a", gres="gpu:a100:8")]
+    jobs = [job(tres_per_node=f"gpu:{kind}:1") for kind in ("l40s", "a100")]
+    made = slurm({"nodes": nodes}, {"jobs": jobs})
+    assert set(made.users) == {"bio/1 gpu@l40s", "bio/1 gpu@a100"}

@@ -1,0 +1,251 @@
+"""Leximin of teams and of what is above a base, against exact fractions, and the proof of its levels."""
+
+from dataclasses import replace
+from fractions import Fraction
+
+import cvxpy as cp
+import numpy as np
+import pytest
+from oracle.exact_cluster import Cluster
+from oracle.exact_lp import leximin
+from oracle.instances import cluster
+
+import fairopt as fo
+from fairopt.errors import InvalidBlock
+from fairopt.evidence.kinds import restored
+from fairopt.evidence.number_levels import NumberLevels
+from fairopt.formulation.program import Program
+from fairopt.methods.numbers import columns
+from fairopt.methods.numbers import leximin as method
+from fairopt.methods.settings import Settings
+from fairopt.proofs import gate
+from fairopt.proofs.number_levels import judge_number_levels
+from fairopt.proofs.proposal import Proposal
+
+SEEDS = range(20)
+
+
+def drawn(seed: int, servers: int) -> fo.Instance:
+    """Small integers, teams within orgs, and limits for some users."""
+    rng = np.random.default_rng(seed)
+    instance = cluster(rng, int(rng.integers(2, 7)), servers, int(rng.integers(1, 4)))
+    team = rng.integers(0, max(instance.n_users // 2, 1), instance.n_users)
+    labels = {"team": [f"t{k}" for k in team], "org": [f"o{k % 2}" for k in team]}
+    return instance.replace(teams=labels)
+
+
+def exact_of(instance: fo.Instance) -> Cluster:
+    return Cluster(
+        instance.demands,
+        instance.capacities,
+        instance.weights,
+        instance.task_limits.tolist(),
+        instance.eligible,
+        instance.counts,
+    )
+
+
+def summed(instance, exact, forms, by):
+    """Forms of teams, the sums of those of their members."""
+    teams = instance.teams.labelling(by)
+    return [
+        [
+            sum(column, Fraction(0))
+            for column in zip(*(forms[j] for j in np.flatnonzero(teams.of_user == t)), strict=True)
+        ]
+        for t in range(len(teams.names))
+    ]
+
+
+@pytest.mark.parametrize("servers", [1, 3])
+@pytest.mark.parametrize("seed", SEEDS)
+def test_totals_of_teams_and_the_split_inside_are_exact(seed, servers):
+    instance = drawn(seed, servers)
+    exact = exact_of(instance)
+    forms = exact.forms(exact.dominant(), per_weight=False)
+    totals = summed(instance, exact, forms, "team")
+    best = leximin(totals, exact.rows)
+    answer = fo.Policy(fo.Leximin(fo.OfTeam())).allocate(instance)
+    np.testing.assert_allclose(answer.share(fo.OfTeam()), [float(v) for v in best], rtol=1e-8)
+    assert "leximin of the members' DominantShare() given the totals" in answer.certificate.note
+    inside = leximin(exact.forms(exact.dominant()), exact.rows, list(zip(totals, best, strict=True)))
+    shares = answer.share(fo.DominantShare()) / instance.weights
+    np.testing.assert_allclose(shares, [float(v) for v in inside], rtol=1e-7, atol=1e-8)
+
+
+@pytest.mark.parametrize("servers", [1, 3])
+@pytest.mark.parametrize("seed", SEEDS)
+def test_orgs_come_before_their_teams(seed, servers):
+    instance = drawn(seed, servers)
+    exact = exact_of(instance)
+    forms = exact.forms(exact.dominant(), per_weight=False)
+    orgs, teams = (summed(instance, exact, forms, by) for by in ("org", "team"))
+    best = leximin(orgs, exact.rows)
+    within = leximin(teams, exact.rows, list(zip(orgs, best, strict=True)))
+    policy = fo.Policy(fo.Leximin(fo.OfTeam(by="org")).then(fo.Leximin(fo.OfTeam())))
+    answer = policy.allocate(instance)
+    np.testing.assert_allclose(answer.share(fo.OfTeam(by="org")), [float(v) for v in best], rtol=1e-6)
+    np.testing.assert_allclose(answer.share(fo.OfTeam()), [float(v) for v in within], rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("servers", [1, 3])
+@pytest.mark.parametrize("seed", SEEDS)
+def test_surplus_of_users_is_exact(seed, servers):
+    instance = drawn(seed, servers)
+    plain = fo.Policy(fo.MaxMin(fo.Tasks())).allocate(instance)
+    base = np.minimum(np.floor(16 * plain.tasks / 3) / 16, instance.task_limits)  # a third fits, in few digits
+    exact = exact_of(instance)
+    forms = exact.forms(exact.dominant())
+    at_base = [Fraction(float(b)) * Fraction(f) for b, f in zip(base, map(max, forms), strict=True)]
+    kept = [([Fraction(-(k == j)) for k, _ in exact.pairs], -Fraction(float(b))) for j, b in enumerate(base) if b]
+    longer = [[*form, -b] for form, b in zip(forms, at_base, strict=True)]  # one more unknown, equal to 1
+    rows = [([*row, Fraction(0)], value) for row, value in [*exact.rows, *kept]]
+    one = [([Fraction(0)] * len(exact.pairs) + [Fraction(1)], Fraction(1))]
+    best = leximin(longer, rows, one)
+    answer = fo.Policy(fo.Leximin(fo.Surplus(base=base))).allocate(instance)
+    surplus = answer.share(fo.DominantShare()) / instance.weights - [float(b) for b in at_base]
+    np.testing.assert_allclose(surplus, [float(v) for v in best], rtol=1e-7, atol=1e-9)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_objectives_of_teams_are_the_flat_programs_written_by_hand(seed):
+    instance = drawn(seed, 1 + 2 * (seed % 2))
+    w = np.array([1.0 + t for t in range(len(instance.teams.labelling("team").names))])
+    weights = dict(zip(instance.teams.labelling("team").names, w.tolist(), strict=True))
+    x = cp.Variable(instance.eligible.shape, nonneg=True)
+    conditions = [x[~instance.eligible] == 0] if not instance.eligible.all() else []
+    for s, q in enumerate(instance.counts):
+        conditions.append(x[:, s] @ instance.demands <= q * instance.capacities[s])
+    tasks, limited = cp.sum(x, axis=1), np.flatnonzero(np.isfinite(instance.task_limits))
+    if len(limited):
+        conditions.append(tasks[limited] <= instance.task_limits[limited])
+    member = np.equal.outer(np.arange(len(w)), instance.teams.labelling("team").of_user).astype(float)
+    z = cp.multiply(1 / w, member @ cp.multiply(instance.dominant_shares, tasks))
+    team, v = fo.OfTeam(weights=weights), [3.0, 2.0, 1.0][: len(w)]
+    steps = [a - b for a, b in zip(v, [*v[1:], 0.0], strict=True)]
+    ordered = steps[-1] * cp.sum(z) if len(v) == len(w) else steps[-1] * cp.sum_smallest(z, len(v))
+    ordered += sum(step * cp.sum_smallest(z, k + 1) for k, step in enumerate(steps[:-1]))
+    for objective, value in (
+        (fo.AlphaFair(1, team), w @ cp.log(z)),
+        (fo.AlphaFair(0.5, team), w @ cp.power(z, 0.5) / 0.5),
+        (fo.MaxMin(team), cp.min(z)),
+        (fo.Total(team), w @ z),
+        (fo.OrderedWeighted(v, team), ordered),
+    ):
+        best = cp.Problem(cp.Maximize(value), conditions).solve(solver="CLARABEL")
+        answer = fo.Policy(objective).allocate(instance)
+        assert answer.certificate.ok
+        assert answer.objective == pytest.approx(best, rel=1e-5, abs=1e-5)
+
+
+def test_gaps_and_weights_of_over_quota_resources():
+    queues = fo.Instance([[1], [1]], [8], weights=[1, 3], guarantees=[2, 2], task_limits=6)
+    assert fo.Policy(fo.Leximin(fo.Surplus())).allocate(queues).tasks == pytest.approx([3, 5])
+    assert fo.Policy(fo.Leximin()).allocate(queues).tasks == pytest.approx([2, 6])
+
+
+def test_user_that_cannot_rise_above_its_base_stays_there_and_the_others_rise():
+    base = [5, 0, 0]  # user 0 holds all of resource 0, which user 1 needs too
+    full = fo.Instance([[1, 0], [1, 1], [0, 1]], [5, 6])
+    answer = fo.Policy(fo.Leximin(fo.Surplus(base=base))).allocate(full)
+    assert answer.tasks == pytest.approx([5, 0, 6])
+    assert answer.certificate.ok
+
+
+def test_members_share_a_total_by_their_weights():
+    team = fo.Instance([[1], [1], [1]], [9], weights=[1, 3, 5], teams={"team": ["a", "a", "b"]})
+    assert fo.Policy(fo.Leximin(fo.OfTeam())).allocate(team).tasks == pytest.approx([1.125, 3.375, 4.5])
+
+
+def test_member_that_costs_more_gets_nothing():
+    team = fo.Instance([[1, 1], [1, 0], [0, 1]], [6, 6], teams={"team": ["a", "a", "b"]})
+    for objective in (fo.Leximin(fo.OfTeam()), fo.AlphaFair(2, fo.OfTeam())):
+        answer = fo.Policy(objective).allocate(team)
+        assert answer.tasks == pytest.approx([0, 6, 6], abs=1e-9)
+
+
+def test_later_tier_decides_the_split():
+    kinds = fo.Instance([[1, 1], [1, 0], [1, 0]], [8, 3], teams={"team": ["a", "a", "b"]})
+    second = fo.Total(fo.ResourceShare("resource2"))
+    answer = fo.Policy(fo.Leximin(fo.OfTeam(fo.Tasks())).then(second)).allocate(kinds)
+    assert answer.tasks == pytest.approx([3, 1, 4], rel=1e-6)
+    assert answer.certificate.note == ""
+
+
+def test_columns_are_added_until_prices_prove_the_answer(monkeypatch):
+    rng = np.random.default_rng(3)
+    n = 400
+    demands = rng.uniform(0.1, 2, (n, 3)) * (rng.random((n, 3)) < 0.7)
+    demands[:, 0] += ~demands.any(axis=1)
+    teams = {"team": [f"t{k}" for k in rng.integers(0, 12, n)]}
+    limits = np.where(rng.random(n) < 0.7, rng.uniform(0.1, 2, n), np.inf)
+    pool = fo.Instance(demands, [60, 60, 60], task_limits=limits, teams=teams)
+    policy = fo.Policy(fo.Leximin(fo.OfTeam()))
+    whole = policy.allocate(pool)
+    monkeypatch.setattr(method, "MANY", 10)
+    monkeypatch.setattr(columns, "SAMPLE", 50)
+    by_columns = policy.allocate(pool)
+    assert by_columns.certificate.gap < 1e-9
+    np.testing.assert_allclose(by_columns.share(fo.OfTeam()), whole.share(fo.OfTeam()), rtol=1e-9)
+    np.testing.assert_allclose(by_columns.tasks, whole.tasks, rtol=1e-6, atol=1e-7)
+
+
+def proved(instance: fo.Instance):
+    """A program, its optimal tasks by pair and the evidence."""
+    program = Program(instance, fo.Leximin(fo.OfTeam()), ())
+    (proposal,) = method.solve_leximin_of_numbers(program, Settings())
+    assert isinstance(proposal.evidence, NumberLevels)
+    return program, proposal.tasks, proposal.evidence
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_wrong_evidence_only_weakens(seed):
+    program, tasks, evidence = proved(drawn(seed, 1 + 2 * (seed % 2)))
+    rng = np.random.default_rng(seed)
+    right = gate.judge(program, Proposal("levels", tasks, evidence)).gap
+    assert right < 1e-9
+    for _ in range(10):
+        noise = [
+            replace(
+                dual,
+                prices=dual.prices * rng.uniform(0.9, 1.1, dual.prices.shape),
+                of_numbers=dual.of_numbers * rng.uniform(0.9, 1.1, dual.of_numbers.shape),
+            )
+            for dual in evidence.duals
+        ]
+        for duals in (noise, evidence.duals[1:], [replace(d, prices=0 * d.prices) for d in evidence.duals]):
+            worse = gate.judge(program, Proposal("levels", tasks, replace(evidence, duals=duals)))
+            assert worse.gap >= right or worse.gap < 1e-9
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_worse_points_are_not_proved_by_any_evidence(seed):
+    program, tasks, evidence = proved(drawn(seed, 1 + 2 * (seed % 2)))
+    for factor in (1 - 1e-4, 0.9):
+        gap = judge_number_levels(program, evidence.duals, factor * tasks)[0]
+        assert gap >= (1 - factor) * 0.99
+
+
+def test_evidence_survives_its_numbers():
+    program, tasks, evidence = proved(drawn(1, 3))
+    again = restored(program, evidence.numbers(), None)
+    gaps = [gate.judge(program, Proposal("levels", tasks, one)).gap for one in (evidence, again)]
+    assert gaps[0] == gaps[1] < 1e-9
+
+
+def test_answers_are_saved_and_judged_again(tmp_path):
+    answer = fo.Policy(fo.Leximin(fo.OfTeam())).allocate(drawn(2, 3))
+    answer.save(tmp_path / "answer.json")
+    again = fo.Allocation.load(tmp_path / "answer.json")
+    assert again.certificate.gap < 1e-9
+    assert again.certificate.note == answer.certificate.note
+
+
+def test_other_methods_and_curved_constraints_are_refused():
+    instance = drawn(0, 1)
+    for options in ({"method": "cone"}, {"solver": "CLARABEL"}):
+        with pytest.raises(InvalidBlock, match="by levels in HiGHS only"):
+            fo.Policy(fo.Leximin(fo.OfTeam())).allocate(instance, **options)
+    curved = fo.AlphaFair(1) >= -100
+    with pytest.raises(InvalidBlock, match=r"under linear constraints, and `AlphaFair.* is none"):
+        fo.Policy(fo.Leximin(fo.OfTeam()), [curved]).allocate(instance)

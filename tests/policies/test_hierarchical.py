@@ -1,0 +1,306 @@
+"""Hierarchical DRF: numbers of others and by hand, slow versions, teams and weights, guarantees, and saved answers."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from oracle.hierarchy import drawn, filled, in_steps
+
+import fairopt as fo
+from fairopt.errors import FairoptError, Infeasible, InvalidBlock, InvalidInstance, NotCertified, OutOfDomain
+from fairopt.proofs import verify as checker
+
+
+def shared(demands: Any, capacities: Any, team: Any, policy: fo.HDRF | None = None, **arguments: Any) -> list[float]:
+    """Tasks of a certified answer, rounded."""
+    teams = team if isinstance(team, dict) else {"team": team}
+    answer = (policy or fo.HDRF()).allocate(fo.Instance(demands, capacities, teams=teams, **arguments))
+    assert answer.certificate.ok
+    return answer.tasks.round(9).tolist()
+
+
+# -- numbers ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_team_of_two_kinds_holds_as_much_as_a_user_of_both():
+    pool = [10, 10]
+    assert shared([[1, 1], [1, 0], [0, 1]], pool, [None, "b", "b"]) == [5, 5, 5]
+    assert shared([[1, 1], [1, 0], [1, 0]], pool, [None, "b", "b"]) == [5, 2.5, 2.5]
+
+
+def test_tasks_without_gpus_do_not_lower_a_teams_gpus_until_cpus_are_dominant():
+    demands, team = [[4, 2], [4, 2], [1, 0]], ["nlp", "vision", "vision"]
+    assert shared(demands, [1000, 100], team, task_limits=[None, None, 20]) == [25, 25, 20]
+    np.testing.assert_allclose(shared(demands, [1000, 100], team), [300 / 11, 250 / 11, 800], rtol=1e-9)
+
+
+def test_the_queues_of_volcanos_tests():
+    assert shared([[1, 1], [1, 0], [0, 1]], [10, 10], [None, "eng", "eng"]) == [5, 5, 5]
+    queues = {"queue": ["q1", "q2", "q3", "q3", "q4"], "child": [None, None, "q31", "q32", None]}
+    cpu, memory = [1, 0], [0, 1]
+    policy = fo.HDRF(("queue", "child"))
+    assert shared([cpu, cpu, cpu, memory, memory], [30, 30], queues, policy) == [10, 10, 10, 15, 15]
+
+
+def test_the_cohorts_of_kueues_proposal_1714_story_3():
+    queues = {"cohort": ["C1", "C1", "C1", "C2"], "queue": ["a", "b", "c", "d"]}
+    policy = fo.HDRF(("cohort", "queue"), {"c": 3})
+    assert shared([[1]] * 4, [300], queues, policy) == [30, 30, 90, 150]
+
+
+def test_a_member_that_comes_late_does_not_starve():
+    # Bhattacharya et al. 2013: by the sum of what its members hold the team would wait until the others have all memory
+    given = shared([[1, 0], [0, 1], [0, 1], [0, 1]], [10, 10], ["t", "t", None, None], guarantees=[5, 0, 0, 0])
+    np.testing.assert_allclose(given, [10, 10 / 3, 10 / 3, 10 / 3], rtol=1e-9)
+
+
+def test_a_member_that_stopped_does_not_hold_down_the_share_of_its_team():
+    # Bhattacharya et al. 2013: scaled down to the member at its limit, the team would look small and block the other
+    assert shared([[1, 0], [0, 1], [0, 1]], [10, 10], ["t", "t", None], task_limits=[1, None, None]) == [1, 5, 5]
+
+
+def test_teams_whose_shares_stand_still_rise_together_by_what_they_add():
+    # Two CPU users of each team stop at their limits, at a level of 0.15, when its memory user has half as much. Until
+    # that catches up no share moves, and the 1.3 GB left are divided by weight.
+    demands, team = [[1, 0], [1, 0], [0, 1], [1, 0], [1, 0], [0, 1], [0, 1]], ["a"] * 3 + ["b"] * 3 + [None]
+    given = {"weights": {"b": 2}, "guarantees": [0, 0, 0, 0, 0, 0, 8]}
+    together = shared(demands, [40, 12], team, task_limits=[3, 3, None, 6, 6, None, 8], **given)
+    np.testing.assert_allclose(together, [3, 3, 0.9 + 1.3 / 3, 6, 6, 1.8 + 2.6 / 3, 8], rtol=1e-8)
+    # With limits of 5.9 the share of the second team stands still at a lower level, so it goes on alone.
+    alone = shared(demands, [40, 12], team, task_limits=[3, 3, None, 5.9, 5.9, None, 8], **given)
+    np.testing.assert_allclose(alone, [3, 3, 0.885, 5.9, 5.9, 3.115, 8], rtol=1e-8)
+
+
+def test_flat_teams_of_one_user_each_are_drf():
+    rng = np.random.default_rng(3)
+    demands, limits = rng.uniform(0.1, 2, (20, 3)), np.where(rng.random(20) < 0.5, rng.uniform(0, 1, 20), np.inf)
+    pool = fo.Instance(demands, [20, 30, 40], task_limits=limits, teams={"team": [f"t{j}" for j in range(20)]})
+    np.testing.assert_allclose(fo.HDRF().allocate(pool).tasks, fo.DRF().allocate(pool).tasks, rtol=1e-9, atol=1e-12)
+
+
+# -- slow versions -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("servers", "seeds"), [(1, range(60)), (3, range(20))])
+def test_random_trees_are_filled_as_by_recursion_in_fractions(servers: int, seeds: range) -> None:
+    for seed in seeds:
+        instance, problem, policy = drawn(seed, servers)
+        answer = policy.allocate(instance)
+        exact = [float(x) for x in filled(problem)]
+        np.testing.assert_allclose(answer.tasks, exact, rtol=1e-7, atol=1e-9, err_msg=f"seed {seed}")
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_random_trees_are_filled_as_in_small_steps(seed: int) -> None:
+    _, problem, _ = drawn(seed)
+    step = 2e-3
+    most = [float(max(row)) for row in problem.ratios]
+    for exact, slow, share in zip(filled(problem), in_steps(problem, step), most, strict=True):
+        assert abs(float(exact) - slow) * share <= 12 * step
+
+
+# -- the tree ----------------------------------------------------------------------------------------------------------
+
+
+def test_user_without_a_label_is_a_child_of_the_team_outside_it():
+    teams = {"org": ["o", "o", "o", None], "team": ["a", "a", None, None]}
+    assert shared([[1]] * 4, [16], teams, fo.HDRF(("org", "team"))) == [2, 2, 4, 8]
+    assert shared([[1]] * 4, [12], teams, fo.HDRF("org")) == [2, 2, 2, 6]
+
+
+def test_weights_of_the_mechanism_win_over_those_of_the_instance():
+    given = {"weights": {"a": 3, "user1": 2}, "users": ["user1", "user2", "user3"]}
+    team = ["a", "a", None]
+    assert shared([[1]] * 3, [12], team, **given) == [6, 3, 3]
+    assert shared([[1]] * 3, [18], team, fo.HDRF(weights={"a": 1, "user3": 2}), **given) == [4, 2, 12]
+
+
+def test_weights_that_leaves_read_are_not_divided_among_a_team():
+    # DRF divides the team's weight by 2 and 1; the tree has the team's weight, and below it 2 and 1
+    assert shared([[1]] * 3, [16], ["a", "a", None], weights={"a": 3, "user1": 2}) == [8, 4, 4]
+
+
+@pytest.mark.parametrize(
+    ("make", "error", "message"),
+    [
+        (lambda: fo.HDRF(()), InvalidBlock, "give labels of users, the outermost first"),
+        (lambda: fo.HDRF(weights={"a": 0}), InvalidBlock, "the weight of 'a' is 0; give a positive"),
+        (lambda: fo.HDRF(weights=[1]), InvalidBlock, "give a dict by name"),
+        (lambda: shared([[1]], [1], {}), InvalidInstance, "users have no label 'team'"),
+        (lambda: shared([[1]], [1], ["a"], fo.HDRF("org")), InvalidInstance, "users have no label 'org'; known: team"),
+        (
+            lambda: shared([[1]], [1], ["a"], fo.HDRF(weights={"b": 1})),
+            InvalidInstance,
+            "weights of HDRF name an unknown team or user 'b'",
+        ),
+        (
+            lambda: shared([[1], [1]], [1], {"org": ["o", "p"], "team": ["a", "a"]}, fo.HDRF(("org", "team"))),
+            InvalidInstance,
+            r"team 'a' is in 'o' and in 'p' \(user 'user2'\); rename one",
+        ),
+        (lambda: shared([[[1], [2]]], [[1], [1]], ["a"]), OutOfDomain, "demands that differ by server"),
+        (
+            lambda: shared([[1]], [1], {"org": ["o"], "team": ["a"]}, guarantees={"o": {"resource1": 1}}),
+            InvalidInstance,
+            "the guarantee of 'o' is of no team of HDRF",
+        ),
+        (
+            lambda: shared([[1], [1]], [4], ["a", "b"], guarantees=[3, 2]),
+            Infeasible,
+            "guarantees do not fit: those of users need 5 resource1, 1 more than there are",
+        ),
+        (
+            lambda: shared([[1], [1]], [4], ["a", "b"], guarantees={"a": {"resource1": 3}, "user2": 2}),
+            Infeasible,
+            "team 'a' holds 2 of the 3 resource1 guaranteed to it",
+        ),
+    ],
+)
+def test_wrong_arguments_are_refused(make: Any, error: type[FairoptError], message: str) -> None:
+    with pytest.raises(error, match=message):
+        make()
+
+
+def test_team_whose_users_have_no_tasks_leaves_its_part_to_others():
+    assert shared([[1]] * 3, [12], ["a", "b", "b"], task_limits=[0, None, None]) == [0, 6, 6]
+    assert shared([[1]], [12], ["a"], task_limits=[0]) == [0]
+
+
+# -- guarantees --------------------------------------------------------------------------------------------------------
+
+
+def test_users_start_at_their_guarantees_and_rise_from_there():
+    assert shared([[1]] * 2, [12], ["a", "b"], guarantees=[8, 0]) == [8, 4]
+    assert shared([[1]] * 2, [12], ["a", "b"], guarantees=[8, 0], task_limits=[3, None]) == [3, 9]
+
+
+def test_floor_of_a_team_is_filled_first_by_its_lowest_members():
+    found = shared([[1]] * 3, [12], ["a", "a", "b"], guarantees={"a": {"resource1": 9}, "user1": 5})
+    assert found == [5, 4, 3]
+
+
+def test_floor_of_a_team_is_at_most_what_its_tasks_can_use_within_it():
+    demands, names = [[4, 1], [1, 0], [1, 0]], {"resources": ["cpu", "gpu"]}
+    team = ["a", "a", "b"]
+    floors = {"a": {"gpu": 16, "cpu": 10}}  # 10 CPUs are 2.5 tasks with a GPU
+    found = shared(demands, [100, 16], team, guarantees=floors, **names)
+    assert 4 * found[0] + found[1] == pytest.approx(50) and found[0] >= 2.5
+    assert shared(demands, [100, 16], team, guarantees={"a": {"gpu": 16}}, **names) == [16, 0, 36]
+    idle = shared(demands, [100, 16], team, guarantees={"a": {"gpu": 16}}, task_limits=[3, 0, None], **names)
+    assert idle == [3, 0, 88]
+
+
+# -- servers -----------------------------------------------------------------------------------------------------------
+
+
+def test_user_that_cannot_run_elsewhere_stops_without_saturating_a_resource():
+    # While all rise, the second team has 4.5 CPUs, of 28, for each of its GPUs, of 8: its share is of CPUs. So the GPUs
+    # are divided 9 to 7, and the CPUs without GPUs are left to its second user.
+    teams = {"team": ["a", "b", "b"]}
+    instance = fo.Instance([[1, 1], [1, 1], [1, 0]], [[8, 8], [20, 0]], teams=teams)
+    np.testing.assert_allclose(fo.HDRF().allocate(instance).tasks, [4.5, 3.5, 20], rtol=1e-9)
+
+
+WAITING = fo.Instance(
+    [[1]] * 3,
+    [[10], [10]],
+    teams={"team": ["a", "b", "c"]},
+    eligible=[[True, False], [True, False], [False, True]],
+    guarantees=[0, 6, 0],
+)
+
+
+def test_user_that_waits_is_stopped_by_others_on_its_server():
+    np.testing.assert_allclose(fo.HDRF().allocate(WAITING).tasks, [4, 6, 10], rtol=1e-12)
+
+
+def test_identical_servers_are_one_row():
+    rows = fo.Instance([[1, 2], [2, 1], [1, 0]], [[6, 6], [6, 6], [4, 9]], teams={"team": ["a", "b", "b"]})
+    merged = fo.Instance([[1, 2], [2, 1], [1, 0]], [[6, 6], [4, 9]], counts=[2, 1], teams={"team": ["a", "b", "b"]})
+    np.testing.assert_allclose(fo.HDRF().allocate(rows).tasks, fo.HDRF().allocate(merged).tasks, rtol=1e-9)
+
+
+# -- proofs ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("servers", [1, 3])
+def test_saved_answers_are_proved_by_filling_again(servers: int, tmp_path: Path, monkeypatch: Any) -> None:
+    for seed in range(0, 24, 3):
+        instance, _, policy = drawn(seed, servers)
+        answer = policy.allocate(instance)
+        file = answer.save(tmp_path / "answer.json")
+        found = fo.verify(file, instance)
+        assert found.ok and "filled again in fractions" in found.statement, found
+        loaded = fo.Allocation.load(file)
+        assert loaded.certificate.ok and loaded.policy == policy
+        with monkeypatch.context() as few:
+            few.setattr(checker, "EXACT_LEAVES", 1)
+            found = fo.verify(file, instance)
+            assert found.ok and "filled again in intervals of 1024 binary places" in found.statement, found
+
+
+def changed(file: Path, **values: Any) -> Path:
+    """A copy of a saved answer with other values."""
+    copy = file.with_name("changed.json")
+    copy.write_text(json.dumps(json.loads(file.read_text()) | values))
+    return copy
+
+
+def test_other_tasks_are_not_proved(tmp_path: Path) -> None:
+    pool = fo.Instance([[4, 2], [4, 2], [1, 0]], [1000, 100], teams={"team": ["nlp", "vision", "vision"]})
+    file = fo.HDRF().allocate(pool).save(tmp_path / "answer.json")
+    found = fo.verify(changed(file, tasks_by_server=[[25], [25], [800]]))
+    assert not found.ok and "proves only a gap of 1.0e-01" in str(found)
+
+
+def test_evidence_that_stops_users_too_early_is_refused(tmp_path: Path) -> None:
+    file = fo.HDRF().allocate(WAITING).save(tmp_path / "answer.json")
+    proof = json.loads(file.read_text())["proof"][0]
+    assert proof["rows"] and proof["placements"]
+    for worse in (proof | {"rows": []}, proof | {"placements": []}, {"kind": "filling", "why": "none"}):
+        found = fo.verify(changed(file, proof=[worse]))
+        assert not found.ok
+    assert not fo.Allocation.load(changed(file, evidence=[])).certificate.ok
+
+
+def test_floors_that_are_not_proved_are_refused(tmp_path: Path) -> None:
+    pool = fo.Instance(
+        [[4, 1], [1, 0], [1, 0]],
+        [100, 16],
+        resources=["cpu", "gpu"],
+        teams={"team": ["a", "a", "b"]},
+        guarantees={"a": {"gpu": 16, "cpu": 10}},
+    )
+    file = fo.HDRF().allocate(pool).save(tmp_path / "answer.json")
+    assert fo.verify(file).ok
+    proof = json.loads(file.read_text())["proof"][0]
+    proof["floors"]["a"]["1"]["tasks"] = []
+    found = fo.verify(changed(file, proof=[proof]))
+    assert not found.ok and "the floor of 'a' of 'gpu' is not proved" in str(found)
+
+
+def test_evidence_lists_what_stopped_users():
+    pool = fo.Instance(
+        [[4, 2], [4, 2], [1, 0]],
+        [1000, 100],
+        teams={"team": ["nlp", "vision", "vision"]},
+        task_limits=[None, None, 20],
+        resources=["cpu", "gpu"],
+    )
+    events = fo.HDRF().allocate(pool).evidence[0]["events"]
+    assert [(e["cause"], e["of"], e["stopped"]) for e in events] == [
+        ("limit", "user3", ["user3"]),
+        ("full", "gpu", ["user1", "user2"]),
+    ]
+    assert [e["level"] for e in events] == pytest.approx([0.024, 0.5], abs=1e-3)
+
+
+def test_time_limit_holds():
+    rng = np.random.default_rng(1)
+    pool = fo.Instance(rng.uniform(1, 2, (5000, 2)), [100, 100], teams={"team": [f"t{j % 50}" for j in range(5000)]})
+    with pytest.raises(NotCertified, match="time limit"):
+        fo.HDRF().allocate(pool, time_limit=1e-3)

@@ -505,6 +505,15 @@ def servers(rng: Rng) -> Draw:
     return Draw(given, a_policy(rng, *sizes(given)))
 
 
+def guarantees(rng: Rng) -> Draw:
+    given = any_instance(rng, room=40)
+    held = np.array(Question.of(given, ()).shares(), dtype=float) @ _split(Question.of(given, ()))
+    least = [0.0 if rng.random() < 0.3 else digits(rng.uniform(0.1, 0.95) * float(x)) for x in held]
+    users = Question.of(given, ()).cluster.users
+    given["guarantees"] = {f"user{j + 1}": x for j, x in zip(users, least, strict=True)}
+    return Draw(given, a_policy(rng, *sizes(given)))
+
+
 def plane(rng: Rng) -> Draw:
     given = drawn(rng, int(rng.integers(2, 4)), 1, int(rng.integers(1, 5)))
     given.pop("weights", None)
@@ -894,6 +903,7 @@ def batches(rng: Rng) -> Draw:
 CATEGORIES: dict[str, Callable[[Rng], Draw]] = {
     "pools": pools,
     "servers": servers,
+    "guarantees": guarantees,
     "plane": plane,
     "weights": weights,
     "scales": scales,

@@ -816,12 +816,13 @@ class Cluster:
 
     def _share_bounds(self, condition: Block) -> Rows:
         """Bounds on shares: bounds on tasks if a task's share is the same on all servers, else rows."""
-        level = condition.given["level"]
+        level, name = condition.given["level"], condition.name
+        of_users = "OfTeam" not in (condition.share.name, condition.share.share.name)
+        if of_users and isinstance(level, dict) and not level.keys() <= {*self.users}:
+            raise CannotCheck(f"{condition.text} bounds the sum of a team; {name}(level, OfTeam(share)) can be checked")
         if condition.share.name in COMPOSED:
-            return Numbers(self, condition.share).bounded(level, condition.name == "MaxShare", condition.text)
-        if isinstance(level, dict) and level.keys() - {*self.users}:
-            raise CannotCheck(f"{condition.text} bounds the share of a team by its name")
-        most, rows, alike = condition.name == "MaxShare", Rows(), self.same_on_servers(condition.share)
+            return Numbers(self, condition.share).bounded(level, name == "MaxShare", condition.text)
+        most, rows, alike = name == "MaxShare", Rows(), self.same_on_servers(condition.share)
         levels = self.of_user(condition.given["level"], condition.text, most)
         c, sign = self.coefficients(condition.share)[0 if most else 1], 1 if most else -1
         for j in self.active:

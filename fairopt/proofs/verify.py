@@ -3216,12 +3216,15 @@ def check_prices(cluster: Cluster, objective: Block, data: Mapping[str, Any]) ->
 def keep_level(cluster: Cluster, tier: Block, rows: Rows, entry: Mapping[str, Any]) -> Rows:
     """Require of later tiers that they keep an earlier tier's level, and return the rows.
 
-    It is the level that the tier's own tasks reach (of leximin each user's, up to 1e-7); without own tasks, that of the
-    file's tasks. The file's tasks may miss it by the tolerance of constraints.
+    It is the level that the tier's own tasks reach (of leximin, and of alpha-fairness of numbers that are not shares of
+    users, each number's, up to 1e-7); without own tasks, that of the file's tasks. The file's tasks may miss it by the
+    tolerance of constraints.
     """
     if [term.name for _, term in tier.terms] == ["FairnessEfficiency"]:
         tier = Block("Sum", {"terms": [(factor, as_alpha_fair(term)) for factor, term in tier.terms]}, tier.text)
-    in_levels, compared = tier.name == "Leximin", Numbers(cluster, tier.share)
+    (_, term), *more = tier.terms
+    curved = not more and term.name == "AlphaFair" and term.given.get("alpha") != 0 and term.share.name in COMPOSED
+    in_levels, compared = tier.name == "Leximin" or curved, Numbers(cluster, term.share)
     own = entry.get("tasks") if in_levels or "level" in entry else None
     with cluster.at(numbers(own, "tasks", cluster.n, cluster.servers) if own else cluster.tasks):
         if own and (faults := cluster.infeasible(rows)):
@@ -3232,7 +3235,8 @@ def keep_level(cluster: Cluster, tier: Block, rows: Rows, entry: Mapping[str, An
         part = 1 - BLOCK_VIOLATION if own else ONE
         if any(s < part * z[t] * (1 - BLOCK_VIOLATION) for t, s in compared.values().items()):
             raise Fault(f"a user or team is below its level of {tier.text}")
-        if tier.share.name in COMPOSED:
+        cluster.given_earlier |= curved
+        if term.share.name in COMPOSED:
             return compared.bounded({t: part * max(s, ZERO) for t, s in z.items()}, False, tier.text)
         at = [part * z.get(cluster.users[j], ZERO) for j in range(cluster.n)]
         return cluster._share_bounds(Block("MinShare", {"level": at, "share": tier.share}, tier.text))

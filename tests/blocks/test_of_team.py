@@ -214,3 +214,10 @@ def test_guarantee_of_a_team_is_cut_at_what_its_tasks_can_use():
 def test_wrong_shares_of_teams_are_refused(make, error, message):
     with pytest.raises(error, match=message):
         make()
+
+
+@pytest.mark.parametrize("instance", [POOL, SERVERS], ids=["pool", "servers"])
+@pytest.mark.parametrize("last", [fo.Leximin(), fo.Total(fo.Tasks())], ids=str)
+def test_tiers_that_start_with_alpha_fairness_between_teams_are_proved(instance, last, tmp_path):
+    fo.Policy(fo.AlphaFair(1, fo.OfTeam()).then(last)).allocate(instance).save(tmp_path / "answer.json")
+    assert fo.verify(tmp_path / "answer.json").ok

@@ -155,3 +155,8 @@ def test_pictures_of_policies_show_teams(run, tmp_path):
         assert result.exit_code == 0, result.output
         assert "vision" in (tmp_path / f"{kind}.svg").read_text()
         assert "parse" not in (tmp_path / f"{kind}.svg").read_text()
+
+
+@pytest.mark.parametrize("policy", ["Leximin(OfTeam())", "Leximin(Surplus(OfTeam(by='org')))", "kalai-smorodinsky"])
+def test_policies_of_teams_and_surpluses_are_solved(run, policy):
+    assert solved(run("solve", "c", "--teams", "org,team", "-p", policy, "--json"))["prices"] is None

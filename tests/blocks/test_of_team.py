@@ -221,3 +221,10 @@ def test_wrong_shares_of_teams_are_refused(make, error, message):
 def test_tiers_that_start_with_alpha_fairness_between_teams_are_proved(instance, last, tmp_path):
     fo.Policy(fo.AlphaFair(1, fo.OfTeam()).then(last)).allocate(instance).save(tmp_path / "answer.json")
     assert fo.verify(tmp_path / "answer.json").ok
+
+
+@pytest.mark.parametrize("share", [fo.OfTeam(), fo.Surplus(), fo.Surplus(fo.OfTeam())], ids=str)
+@pytest.mark.parametrize("make", [fo.Leximin, fo.Total, lambda share: fo.AlphaFair(1, share)])
+def test_policies_of_teams_and_surpluses_have_no_prices(make, share):
+    answer = fo.Policy(make(share)).allocate(POOL)
+    assert answer.prices is None and answer.level_prices is None and answer.share_prices is None

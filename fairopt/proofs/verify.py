@@ -2167,7 +2167,6 @@ class Branch:
         self.alone_sums: Any = None
         self.queue: list[tuple[Any, int, Leaf | Branch]] = []
         self.alone_queue: list[tuple[Any, int, Leaf | Branch]] = []
-        self.floors: dict[int, Any] = {}
         self.held: list[Any] = []  # what its leaves use, where it has floors
         if parent is not None:
             self.place = len(parent.children)
@@ -2204,8 +2203,8 @@ class Forest(NamedTuple):
 
 
 class Event(NamedTuple):
-    """What happened: the root's level, the ``cause`` (``limit``, ``full``, ``placement``, ``floor``), its index, and
-    leaves that stopped.
+    """What happened: the root's level, the ``cause`` (``limit``, ``full``, ``placement``), the index of the leaf,
+    resource or row, and leaves that stopped.
     """
 
     level: float
@@ -2229,15 +2228,15 @@ class Filling:
     def __init__(
         self, forest: Forest, make: Callable[[Fraction], Any], clock: Clock | None = None, watch: bool = False
     ) -> None:
-        self.forest, self.make, self.clock, self.watch = forest, make, clock or Clock(), watch
+        self.forest, self.clock, self.watch = forest, clock or Clock(), watch
         self.zero, self.one, self.tie, self.same = make(ZERO), make(ONE), make(TIE), make(SAME)
-        self.m, self.n_rows, self.serial, self.again = len(forest.ratios[0]), 0, 0, False
+        self.m, self.serial, self.again = len(forest.ratios[0]), 0, False
+        self.n_rows = self.m + len(forest.rows)
         self.branches: list[Branch] = []
         for k, parent in enumerate(forest.parents):
             above = self.branches[parent] if k else None
             self.branches.append(Branch(k, above, make(forest.weights[k])))
         self.leaves: list[Leaf] = []
-        self.n_rows = self.m + len(forest.rows)
         for j, given in enumerate(forest.ratios):
             per, ratios = make(forest.leaf_weights[j] / max(given)), [make(g) for g in given]
             uses = ratios + [make(row[j]) for row in forest.rows]

@@ -103,7 +103,7 @@ class Pairs(_View):
         else:
             self.user, self.server = np.nonzero(instance.eligible)
         # every user is eligible somewhere
-        self.first = np.searchsorted(self.user, np.arange(instance.n_users))
+        self.first = self.user if self.single else np.searchsorted(self.user, np.arange(instance.n_users))
 
     def __len__(self) -> int:
         return len(self.user)

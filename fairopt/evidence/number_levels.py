@@ -6,9 +6,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
+import numpy as np
+
 from fairopt.formulation.program import Float, Program
 from fairopt.proofs import conditions
-from fairopt.proofs.number_levels import NumberBounds, NumberDual, judge_number_levels, n_further
+from fairopt.proofs.entries import Imposed, priced
+from fairopt.proofs.number_levels import (
+    NumberBounds,
+    NumberDual,
+    further_multipliers,
+    judge_number_levels,
+    n_further,
+)
 from fairopt.proofs.proposal import Evidence, Measured, Reader, as_indices, as_list, as_numbers
 
 
@@ -34,6 +43,16 @@ class NumberLevels(Evidence):
         gap, gaps, _ = judge_number_levels(program, self.duals, tasks)
         of_blocks = conditions.violation_at(program, tasks)
         return Measured(tasks, gap, of_blocks, program.term.factor * self.prices, gaps=gaps or (gap,))
+
+    def entry(self, program: Program, tasks: Float, rows: Imposed) -> dict[str, Any]:
+        names = program.term.share._names(program.instance)
+        levels = []
+        for dual in self.duals:
+            paying, ends = np.flatnonzero(dual.of_numbers > 0).tolist(), dual.numbers.tolist()
+            entry = {"numbers": [names[t] for t in ends], **priced(program, dual.prices)}
+            entry["of_numbers"] = {names[t]: float(dual.of_numbers[t]) for t in paying}
+            levels.append(entry | rows.multipliers(program, further_multipliers(program, dual)))
+        return {"kind": self.kind, "levels": levels}
 
     def numbers(self) -> dict[str, Any]:
         names = ("numbers", "prices", "of_numbers", "further")

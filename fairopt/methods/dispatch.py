@@ -51,7 +51,7 @@ from fairopt.methods.numbers.leximin import (
     refuse_other_methods,
     solve_leximin_of_numbers,
 )
-from fairopt.methods.numbers.split import split_inside_teams
+from fairopt.methods.numbers.split import split_inside_teams, team_share
 from fairopt.methods.pool import solve as pool
 from fairopt.methods.pool.envy import envy_free_applies, solve_envy_free
 from fairopt.methods.pool.ordered import ordered_applies, solve_ordered
@@ -178,9 +178,7 @@ def solve_tiers(policy: Any, instance: Instance, settings: Settings, method: str
         if (clock := current()) is not None:
             clock.program, clock.found, clock.proposed = program, None, None
         with np.errstate(all="ignore"):  # methods test for zeros, infinities and NaN where they matter
-            answer = _solve_tier(program, settings, method)
-            if answer.ok and k + 1 == len(tiers):
-                answer = split_inside_teams(program, answer, settings, best)
+            answer = _solve_tier(program, settings, method, is_last=k + 1 == len(tiers))
         judged.append((program, answer))
         if not answer.ok:
             break
@@ -189,35 +187,36 @@ def solve_tiers(policy: Any, instance: Instance, settings: Settings, method: str
     return judged
 
 
-def _solve_tier(program: Program, settings: Settings, method: str) -> Answer:
-    """Solve one objective by the first method that is exact and certified."""
+def _solve_tier(program: Program, settings: Settings, method: str, is_last: bool = False) -> Answer:
+    """Solve one objective by the first method that is exact and certified; of the last tier what it leaves open too."""
     if program.empty:
         return gate.empty(program)
     if isinstance(program, BundleProgram):
         check("writing programs for CVXPY")
         return best(program, solve_bundles(program, settings, method))
     kinds = alike(program) if settings.general is None and settings.start is None else None
-    answer = None if kinds is None else _solve_kinds(program, kinds, settings, method)
+    answer = None if kinds is None else _solve_kinds(program, kinds, settings, method, is_last)
     if answer is not None and answer.ok:
         return answer
     program.refuse_infinite_objective()
     if program.many_rows and method in ("auto", "cone") and not only_parametric(program):
         solve = partial(_solve_with, settings=settings, method=method)
         return solve_with_rows(program, settings, solve, partial(_solve_fast, settings=settings, method=method))
-    return _solve_with(program, settings, method)
+    answer = _solve_with(program, settings, method)
+    return split_inside_teams(program, answer, settings, best) if is_last and answer.ok else answer
 
 
-def _solve_kinds(program: Program, kinds: Alike, settings: Settings, method: str) -> Answer | None:
+def _solve_kinds(program: Program, kinds: Alike, settings: Settings, method: str, is_last: bool) -> Answer | None:
     """The answer of a program of kinds of users as that of the users; None if it has none, which these explain."""
     try:
-        found = _solve_tier(kinds.inner, settings, method)
+        found = _solve_tier(kinds.inner, settings, method, is_last)
     except FairoptError:
         return None
-    if not found.ok or found.evidence is None or found.note:
+    if not found.ok or found.evidence is None or (found.note and team_share(program.objective) is None):
         return None
     evidence = OfKinds(kinds, found.evidence)
     answer = gate.judge(program, Proposal(found.method, kinds.spread(found.tasks), evidence, found.solver))
-    return replace(answer, tried=found.tried)
+    return replace(answer, tried=found.tried, note=found.note)
 
 
 def _solve_with(program: Program, settings: Settings, method: str) -> Answer:

@@ -139,11 +139,9 @@ def _entries(allocation: Allocation, cluster: verify.Cluster | None) -> Iterator
         own = Imposed(program.constraints, rows)
         try:
             evidence = restored(program, kept[k], allocation.certificate.solver)
-            if (
-                cluster is not None
-                and evidence.by_level
-                and not cluster.same_on_servers(verify.block(repr(objective)).share)
-            ):
+            share = verify.block(repr(objective)).share
+            of_users = share.name not in verify.COMPOSED
+            if cluster is not None and evidence.by_level and of_users and not cluster.same_on_servers(share):
                 own = Imposed((*program.constraints, None), [*rows, verify.limits_as_rows(cluster)])
             entry = evidence.entry(program, tasks, own)
         except UNREADABLE as error:

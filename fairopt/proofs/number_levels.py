@@ -15,13 +15,14 @@ relative to what the numbers of the level pay. A number that is zero is judged i
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
 from fairopt.formulation.program import Float, Indices, Program
+from fairopt.formulation.rows import BlockRows
 from fairopt.proofs.bound import rounded_up_sum
 from fairopt.proofs.lagrangian import Multipliers
 from fairopt.proofs.levels import SLICE
@@ -49,6 +50,14 @@ def n_further(program: Program) -> int:
     return sum(len(one.rows) for one in program.rows.further)
 
 
+def further_multipliers(program: Program, dual: NumberDual) -> Iterator[tuple[BlockRows, Float]]:
+    """The multipliers of a program's further rows, constraint by constraint."""
+    at = 0
+    for one in program.rows.further:
+        yield one, one.rows.valid(dual.further[at : at + len(one.rows)])
+        at += len(one.rows)
+
+
 class NumberBounds:
     """Bounds on the numbers of a program's objective, which is a `Leximin`.
 
@@ -58,7 +67,9 @@ class NumberBounds:
     def __init__(self, program: Program) -> None:
         self.program, self.pairs = program, program.pairs
         self.numbers = numbers = program.term.share._numbers(program.instance, levelled=True)
-        self.c, self.number = self.pairs.of(numbers.per_task), numbers.of_pairs(self.pairs)
+        of_users = numbers.of_user is not None and program.single and numbers.per_task.ndim == 1
+        self.c = numbers.per_task if of_users else self.pairs.of(numbers.per_task)  # without copies of a large pool's
+        self.number = numbers.of_user if of_users else numbers.of_pairs(self.pairs)
         best, least = -self.pairs.min(-self.c), self.pairs.min(self.c)
         self.lowest, self.most = numbers.above(least * program.low), numbers.above(best * program.most)
 
@@ -73,10 +84,9 @@ class NumberBounds:
 
     def charges(self, dual: NumberDual) -> Multipliers:
         """A level's multipliers of capacities and further rows."""
-        charged, at = Multipliers(np.maximum(dual.prices, 0.0), np.zeros(len(self.pairs))), 0
-        for one in self.program.rows.further:
-            charged.charge_rows(one.rows, dual.further[at : at + len(one.rows)])
-            at += len(one.rows)
+        charged = Multipliers(np.maximum(dual.prices, 0.0), np.zeros(len(self.pairs)))
+        for one, values in further_multipliers(self.program, dual):
+            charged.charge_rows(one.rows, values)
         return charged
 
     def reduced_costs(self, dual: NumberDual, charged: Multipliers | None = None) -> Float:
@@ -98,6 +108,23 @@ class NumberBounds:
             parts = np.concatenate([parts, -np.maximum(dual.of_numbers, 0.0) * self.numbers.base])
         rounding = TERM_ROUNDING * (limit + max(charged.constant_size, abs(constant)))
         return rounded_up_sum(parts, limit + constant + rounding)
+
+
+def bottleneck_duals(program: Program, tasks: Float) -> list[NumberDual]:
+    """Dual solutions of a leximin of users on one pool whose levels are fixed by full resources."""
+    bounds, loads, user = NumberBounds(program), program.pairs.loads, np.arange(program.instance.n_users)
+    levels = bounds.at(tasks) / bounds.numbers.weights
+    rising = levels * bounds.numbers.weights < bounds.most * (1 - ABOVE)
+    full = np.flatnonzero(program.usable - loads @ tasks <= NOISE * program.usable)
+    found = [(float(levels[rising & (loads[i] > 0)].max(initial=-np.inf)), i) for i in full.tolist()]
+    duals, settled = list[NumberDual](), np.zeros(len(levels), dtype=bool)
+    for level, i in sorted(found):
+        mine = (loads[i] > 0) & rising & (levels >= level - ABOVE * abs(level)) & ~settled
+        if mine.any():
+            prices = (np.arange(len(program.usable)) == i).astype(float)
+            duals.append(NumberDual(user[mine], prices, loads[i] / bounds.c, np.zeros(n_further(program))))
+            settled |= mine
+    return duals
 
 
 @np.errstate(all="ignore")  # zero prices are expected

@@ -17,9 +17,9 @@ form:
 * a linear function of a user's total tasks is largest at an end of their range, on the user's best server (`bound`).
 
 Leximin levels are recomputed on one pool (`WaterFilling`) and bounded by prices, level by level, on servers
-(`gap_by_levels`). A tier is bounded under the levels that earlier tiers reach (`keep_level`). Bundles need no evidence
-(`gap_of_bundles`). Whole tasks are proved to fit, with a bound on their loss (`loss_of_whole_tasks`). Hierarchical DRF
-is filled again (`gap_of_filling`).
+(`gap_by_levels`) and of teams (`gap_by_number_levels`). A tier is bounded under the levels that earlier tiers reach
+(`keep_level`). Bundles need no evidence (`gap_of_bundles`). Whole tasks are proved to fit, with a bound on their loss
+(`loss_of_whole_tasks`). Hierarchical DRF is filled again (`gap_of_filling`).
 
 `KINDS` lists which evidence proves which objective. Unknown keys of a file are refused (`policy_of`).
 
@@ -414,6 +414,8 @@ PARAMETERS: dict[str, tuple[str, ...]] = {
     "PNormShare": ("p",),
     "ResourceShare": ("resource",),
     "KDominantShare": ("k", "rank_weights", "short"),
+    "OfTeam": ("share", "by", "weights"),
+    "Surplus": ("share", "base"),
     "MinTasks": ("tasks",),
     "MaxTasks": ("tasks",),
     "MinShare": ("level", "share"),
@@ -437,6 +439,7 @@ SHARES = (
     "ResourceShare",
     "KDominantShare",
 )
+COMPOSED = ("OfTeam", "Surplus")  # shares of several users, or above a base
 OBJECTIVES = ("Total", "MaxMin", "Leximin", "AlphaFair", "OrderedWeighted", "FairnessEfficiency", "WeightedLog")
 
 
@@ -452,6 +455,11 @@ class Block:
     def share(self) -> Block:
         """The block's share; by default the dominant share."""
         return self.given.get("share") or Block("DominantShare", {}, "DominantShare()")
+
+    @property
+    def of_user(self) -> Block:
+        """The share of a user: itself, or what `OfTeam` or `Surplus` is of."""
+        return self.share.of_user if self.name in COMPOSED else self
 
     @property
     def terms(self) -> list[tuple[Fraction, Block]]:
@@ -566,7 +574,8 @@ class Cluster:
             if not self.open[j] or not all(any(self.demands[j][s]) for s in self.open[j]):
                 raise Fault(f"user {user!r} may run nowhere, or has no demands where it may")
         self.active = [j for j in range(n) if self.limits[j] != 0]
-        self.low: list[Fraction] = [ZERO] * n
+        least = zip(self.guarantees, self.limits, strict=True)
+        self.low: list[Fraction] = [g if t is None else min(g, t) for g, t in least]
         self.high = list(self.limits)
         self.usable = [ONE] * m
         self.capacity = [sum(row[i] for row in self.room) for i in range(m)]
@@ -691,6 +700,8 @@ class Cluster:
             return exact, exact
         if share.name not in PARAMETERS:
             raise CannotCheck(f"the coefficients of {share.text} are not in the file")
+        if share.name in COMPOSED:
+            raise CannotCheck(f"{share.text} is checked in Leximin and in sums of objectives only")
         rows = range(self.servers if self.by_server or share.name == "ThroughputShare" else 1)
         found = [[self._one(share, j, s) for s in rows] * (self.servers // len(rows)) for j in range(self.n)]
         below, above = ([[c[k] if isinstance(c, Between) else c for c in row] for row in found] for k in (0, 1))
@@ -805,6 +816,11 @@ class Cluster:
 
     def _share_bounds(self, condition: Block) -> Rows:
         """Bounds on shares: bounds on tasks if a task's share is the same on all servers, else rows."""
+        level = condition.given["level"]
+        if condition.share.name in COMPOSED:
+            return Numbers(self, condition.share).bounded(level, condition.name == "MaxShare", condition.text)
+        if isinstance(level, dict) and level.keys() - {*self.users}:
+            raise CannotCheck(f"{condition.text} bounds the share of a team by its name")
         most, rows, alike = condition.name == "MaxShare", Rows(), self.same_on_servers(condition.share)
         levels = self.of_user(condition.given["level"], condition.text, most)
         c, sign = self.coefficients(condition.share)[0 if most else 1], 1 if most else -1
@@ -1058,13 +1074,33 @@ class OfUser(NamedTuple):
     above: list[Fraction]
 
 
+class CurveOfNumbers(NamedTuple):
+    """``sum_t factor_t boxcox(z_t / (w_t unit))`` of the numbers of teams, or above a base."""
+
+    alpha: Fraction
+    factor: dict[str, Fraction]
+    of: Numbers
+    unit: Fraction
+
+
 class Ranked(NamedTuple):
-    """``factor`` times the sorted shares weighted by the decreasing v: the largest weight on the smallest share."""
+    """``factor`` times the sorted shares weighted by the decreasing v: the largest weight on the smallest share.
+
+    They are shares of users in units of ``below`` and ``above``, or numbers ``of`` teams in multiples of ``unit``.
+    """
 
     factor: Fraction
     v: list[Fraction]
     below: Table
     above: Table
+    of: Numbers | None = None
+    unit: Fraction = ONE
+
+    def levels(self, cluster: Cluster) -> list[Fraction]:
+        """What is sorted, from below."""
+        if self.of is None:
+            return sorted(cluster.shares(self.below).values())
+        return sorted(z / (self.of.weights[t] * self.unit) for t, z in self.of.values().items())
 
 
 class Goal:
@@ -1075,7 +1111,7 @@ class Goal:
 
     def __init__(self, cluster: Cluster) -> None:
         self.cluster, self.constant = cluster, Between(ZERO, ZERO)
-        self.curves, self.ranked = list[Curve](), list[Ranked]()
+        self.curves, self.ranked, self.numbered = list[Curve](), list[Ranked](), list[CurveOfNumbers]()
         self.slopes_below, self.slopes = ([[ZERO] * cluster.servers for _ in range(cluster.n)] for _ in (0, 1))
 
     def add(self, objective: Block, times: Fraction, unit: Fraction = ONE) -> None:
@@ -1089,15 +1125,14 @@ class Goal:
                 term = as_alpha_fair(term)
             if term.name not in ("Total", "AlphaFair", "MaxMin", "OrderedWeighted"):
                 raise CannotCheck(f"the objective {term.text} is user-defined or cannot be part of a sum")
+            if term.share.name in COMPOSED:
+                self._add_numbers(term, factor, unit)
+                continue
             tables, sizes = cluster.coefficients(term.share), [w * unit for w in cluster.weights]
             below, above = ([[v / size for v in row] for row, size in zip(c, sizes, strict=True)] for c in tables)
             alpha = number(term.given["alpha"], "alpha", 0) if term.name == "AlphaFair" else ZERO
             if term.name in ("MaxMin", "OrderedWeighted"):
-                v = [number(x, "a weight", 0) for x in as_list(term.given.get("weights", 1))]
-                if v != sorted(v, reverse=True) or not any(v):
-                    raise Fault(f"the weights of {term.text} increase, or are all 0")
-                v = (v + [ZERO] * len(cluster.active))[: len(cluster.active)]
-                self.ranked.append(Ranked(factor, v, below, above))
+                self.ranked.append(Ranked(factor, rank_weights(term, len(cluster.active)), below, above))
             elif alpha == 0:
                 for j in cluster.active:
                     for s in cluster.open[j]:
@@ -1105,6 +1140,20 @@ class Goal:
                         self.slopes[j][s] += factor / unit * tables[1][j][s]
             else:
                 self.curves.append(Curve(alpha, {j: factor * cluster.weights[j] for j in cluster.active}, below, above))
+
+    def _add_numbers(self, term: Block, factor: Fraction, unit: Fraction) -> None:
+        """Add a multiple of a term of numbers of teams, or above a base."""
+        of = Numbers(self.cluster, term.share)
+        alpha = number(term.given["alpha"], "alpha", 0) if term.name == "AlphaFair" else ZERO
+        if term.name in ("MaxMin", "OrderedWeighted"):
+            self.ranked.append(Ranked(factor, rank_weights(term, len(of.weights)), of.below, of.above, of, unit))
+        elif alpha:
+            self.numbered.append(CurveOfNumbers(alpha, {t: factor * w for t, w in of.weights.items()}, of, unit))
+        else:
+            of.add_slopes(self.slopes_below, dict.fromkeys(of.weights, factor / unit), of.below)
+            of.add_slopes(self.slopes, dict.fromkeys(of.weights, factor / unit), of.above)
+            low, high = (exact_sum(base[k] for base in of.base.values()) * factor / unit for k in (0, 1))
+            self.constant = Between(self.constant.low - high, self.constant.high - low)
 
     def add_kept_levels(self, evidence: Evidence) -> None:
         """Add the kept levels at their multipliers."""
@@ -1122,8 +1171,15 @@ class Goal:
                     raise Fault(f"user {cluster.users[j]!r} has no share, so the objective is minus infinity")
                 utility = boxcox(z * scale, curve.alpha).low if z > 0 else -1 / (1 - curve.alpha)
                 total = down(total + curve.factor[j] * utility)
+        for of_numbers in self.numbered:
+            for t, z in of_numbers.of.values().items():
+                if z <= 0 and of_numbers.alpha >= 1:
+                    raise Fault(f"{t!r} has no share, so the objective is minus infinity")
+                level = z * scale / (of_numbers.of.weights[t] * of_numbers.unit)
+                utility = boxcox(level, of_numbers.alpha).low if z > 0 else -1 / (1 - of_numbers.alpha)
+                total = down(total + of_numbers.factor[t] * utility)
         for term in self.ranked:
-            ordered = sorted(cluster.shares(term.below).values())
+            ordered = term.levels(cluster)
             total += scale * term.factor * exact_sum(v * z for v, z in zip(term.v, ordered, strict=True))
         return down(total)
 
@@ -1193,9 +1249,18 @@ class Evidence:
         return self.row_value + exact_sum(p * r for (s, i), r in room.items() if (p := self.prices[s][i]))
 
 
-def mixture(cluster: Cluster, term: Ranked, given: Any) -> dict[int, Fraction]:
-    """Weights u >= 0 of users' shares that bound a ranked term: scaled up until the k smallest sum to at least v's."""
-    u = [max(x, ZERO) for x in numbers(given, "mixtures", len(cluster.active))]
+def rank_weights(term: Block, count: int) -> list[Fraction]:
+    """The weights of a term by rank, of so many ranks."""
+    v = [number(x, "a weight", 0) for x in as_list(term.given.get("weights", 1))]
+    if v != sorted(v, reverse=True) or not any(v):
+        raise Fault(f"the weights of {term.text} increase, or are all 0")
+    return (v + [ZERO] * count)[:count]
+
+
+def mixture(cluster: Cluster, term: Ranked, given: Any) -> dict[Any, Fraction]:
+    """Weights u >= 0 of what a ranked term sorts that bound it: scaled up until the k smallest sum to at least v's."""
+    names: list[Any] = cluster.active if term.of is None else list(term.of.weights)
+    u = [max(x, ZERO) for x in numbers(given, "mixtures", len(names))]
     mine = theirs = ZERO
     scale = ZERO
     for a, b in zip(sorted(u), sorted(term.v), strict=True):
@@ -1204,7 +1269,7 @@ def mixture(cluster: Cluster, term: Ranked, given: Any) -> dict[int, Fraction]:
             if mine == 0:
                 raise Fault("mixtures: the weights do not bound sorted shares")
             scale = max(scale, theirs / mine)
-    return {j: up(x * scale * term.factor) for j, x in zip(cluster.active, u, strict=True)}
+    return {j: up(x * scale * term.factor) for j, x in zip(names, u, strict=True)}
 
 
 def bound(goal: Goal, evidence: Evidence, right_hand_side: Fraction) -> Fraction:
@@ -1213,16 +1278,37 @@ def bound(goal: Goal, evidence: Evidence, right_hand_side: Fraction) -> Fraction
     if len(evidence.mixtures) != len(goal.ranked):
         raise Fault(f"mixtures: there are {len(evidence.mixtures)}, not {len(goal.ranked)}")
     slopes = [row[:] for row in goal.slopes]
+    total = up(goal.constant.high + right_hand_side)
     for term, given in zip(goal.ranked, evidence.mixtures, strict=True):
+        if term.of is not None:
+            weights = term.of.weights
+            prices = {t: u / (weights[t] * term.unit) for t, u in mixture(cluster, term, given).items()}
+            total -= term.of.add_slopes(slopes, prices, term.of.above)
+            continue
         for j, u in mixture(cluster, term, given).items():
             for s in cluster.open[j]:
                 slopes[j][s] += u * term.above[j][s]
-    total = up(goal.constant.high + right_hand_side)
+    for curve in goal.numbered:
+        total = up(total + tangents_of_numbers(cluster, curve, slopes))
     for j in cluster.active:
         cluster.clock.check()
         net = {s: slopes[j][s] - evidence.cost[j][s] for s in cluster.open[j]}
         total = up(total + best_of_user(goal, j, net))
     return total
+
+
+def tangents_of_numbers(cluster: Cluster, curve: CurveOfNumbers, slopes: Table) -> Fraction:
+    """Add the slopes of the tangents of a curve of numbers, and return their constant."""
+    with cluster.at(cluster.tangents_at):
+        at = curve.of.values()
+    constant, prices = ZERO, dict[str, Fraction]()
+    for t, z in at.items():
+        size = curve.of.weights[t] * curve.unit
+        level = max(z, ZERO) / size or ONE
+        slope = power(level, -curve.alpha)
+        constant += curve.factor[t] * (boxcox(level, curve.alpha).high - slope.low * level)
+        prices[t] = curve.factor[t] * slope.high / size
+    return constant - curve.of.add_slopes(slopes, prices, curve.of.above)
 
 
 def best_of_user(goal: Goal, j: int, net: Mapping[int, Fraction]) -> Fraction:
@@ -1290,8 +1376,9 @@ def relative_gap(objective: Block, goal: Goal, top: Fraction) -> Fraction:
     value = goal.value()
     if top <= value:
         return ZERO
-    if len(objective.terms) == 1 and goal.curves:  # the logarithm of two weighted power means
-        (curve,) = goal.curves
+    curves: list[Curve | CurveOfNumbers] = [*goal.curves, *goal.numbered]
+    if len(objective.terms) == 1 and curves:  # the logarithm of two weighted power means
+        (curve,) = curves
         weight, p = sum(curve.factor.values()), 1 - curve.alpha
         if p == 0:
             return (top - value) / weight
@@ -1311,7 +1398,7 @@ def relative_gap(objective: Block, goal: Goal, top: Fraction) -> Fraction:
 # -- fairness and efficiency --------------------------------------------------------------------------------------
 
 
-def power_mean(values: Mapping[int, Fraction], weights: Mapping[int, Fraction], q: Fraction) -> Between:
+def power_mean(values: Mapping[Any, Fraction], weights: Mapping[Any, Fraction], q: Fraction) -> Between:
     """The power mean of exponent q of numbers >= 0, with weights that sum to one."""
     if q < 0 and not all(values.values()):
         return Between(ZERO, ZERO)
@@ -1770,6 +1857,147 @@ def tighten_upper_bounds(
     for j in users:
         if costs[j] > 0:
             upper[j] = min(upper[j], up(floors[j] + max(left, ZERO) / costs[j]))
+
+
+# -- teams, and what is above a base ----------------------------------------------------------------------------------
+
+
+class Numbers:
+    """What an objective compares: ``z_t = sum_j c_j x_j - base_t`` of a user or a team t, by label.
+
+    ``below`` and ``above`` enclose c, ``base`` encloses the base; ``kept`` are the tasks of users that a base requires.
+    """
+
+    def __init__(self, cluster: Cluster, share: Block) -> None:
+        self.cluster, surplus = cluster, share if share.name == "Surplus" else None
+        team = share.share if surplus else share
+        self.of_user = {j: str(cluster.users[j]) for j in cluster.active}
+        self.weights = {t: cluster.weights[j] for j, t in self.of_user.items()}
+        if team.name == "OfTeam":
+            labels = cluster.teams.get(team.given.get("by", "team")) or [None] * cluster.n
+            if any(labels[j] is None for j in cluster.active):
+                raise Fault(f"a user has no team of {team.text}")
+            given = {**cluster.team_weights, **(team.given.get("weights") or {})}
+            self.of_user = {j: str(labels[j]) for j in cluster.active}
+            self.weights = {t: number(given.get(t, 1), "a weight", 0) for t in self.of_user.values()}
+            if not all(self.weights.values()):
+                raise Fault(f"a weight of {team.text} is 0")
+        self.below, self.above = cluster.coefficients(team.of_user)
+        self.kept: dict[int, Fraction] = {}
+        if surplus and surplus.given.get("base") is None:
+            self.kept = {j: cluster.guarantees[j] for j in cluster.active}
+        elif surplus:
+            base = cluster.of_user(surplus.given["base"], surplus.text, False)
+            self.kept = {j: base[j] or ZERO for j in cluster.active}
+        for j, x in self.kept.items():
+            limit = cluster.limits[j]
+            self.kept[j] = x if limit is None else min(x, limit)
+        self.base = {t: Between(ZERO, ZERO) for t in self.weights}
+        for j, x in self.kept.items():
+            ends = (x * min(c[j][s] for s in cluster.open[j]) for c in (self.below, self.above))
+            low, high = ends
+            before = self.base[self.of_user[j]]
+            self.base[self.of_user[j]] = Between(before.low + low, before.high + high)
+
+    def values(self, above: bool = False) -> dict[str, Fraction]:
+        """The numbers at the current tasks, from below or from ``above``."""
+        shares = self.cluster.shares(self.above if above else self.below)
+        return self.sums(shares, above)
+
+    def sums(self, by_user: Mapping[int, Fraction], above: bool = False) -> dict[str, Fraction]:
+        """Sums of values by user, less the base."""
+        of_number: dict[str, list[Fraction]] = {t: [] for t in self.weights}
+        for j, t in self.of_user.items():
+            of_number[t].append(by_user[j])
+        return {t: exact_sum(parts) - self.base[t][0 if above else 1] for t, parts in of_number.items()}
+
+    def add_slopes(self, slopes: Table, prices: Mapping[str, Fraction], c: Table) -> Fraction:
+        """Add what a task of each user is worth at prices of the numbers, and return what the base is worth at most."""
+        for j, t in self.of_user.items():
+            for s in self.cluster.open[j] if prices.get(t) else ():
+                slopes[j][s] += prices[t] * c[j][s]
+        return exact_sum(price * self.base[t].low for t, price in prices.items())
+
+    def bounded(self, level: Any, most: bool, what: str) -> Rows:
+        """Bounds on the numbers as rows; ``level`` is a number, a list, or a dict by label."""
+        names = list(self.weights)
+        if not isinstance(level, dict):
+            level = dict(zip(names, level if isinstance(level, list) else [level] * len(names), strict=True))
+        if level.keys() - {*self.cluster.users, *self.cluster.members}:
+            raise Fault(f"{what} names an unknown user or team")
+        rows, c, sign = Rows(), self.above if most else self.below, 1 if most else -1
+        for t in names:
+            if t not in level or level[t] == math.inf or (level[t] == 0 and not most):
+                continue
+            mine = [j for j, of in self.of_user.items() if of == t]
+            row = {(j, s): sign * c[j][s] for j in mine for s in self.cluster.open[j]}
+            rows.append((row, sign * (number(level[t], what, 0) + self.base[t][1 if most else 0]), False))
+        return rows
+
+
+@contextmanager
+def bases_kept(cluster: Cluster, objective: Block) -> Iterator[None]:
+    """Inside the context the bases of an objective's surpluses are lower bounds on tasks."""
+    before = list(cluster.low)
+    for _, term in objective.terms:
+        kept = Numbers(cluster, term.share).kept if term.share.name in COMPOSED else {}
+        for j, x in kept.items():
+            if cluster.total(j) < x * (1 - BLOCK_VIOLATION):
+                raise Fault(f"user {cluster.users[j]!r} is below its base")
+            cluster.low[j] = max(cluster.low[j], min(x, cluster.total(j)))
+    try:
+        yield
+    finally:
+        cluster.low = before
+
+
+def gap_by_number_levels(cluster: Cluster, objective: Block, rows: Rows, entry: Mapping[str, Any]) -> Fraction:
+    """The gap of a leximin of numbers, by prices that bound them level by level.
+
+    At prices of capacities and rows, and prices pi of numbers, ``sum_t pi_t z_t`` has a bound V. If the others keep
+    their floors up to the level, a number rises by at most ``(V - sum_t pi_t floor_t) / pi_t``, and what earlier
+    numbers could rise by counts at their prices.
+    """
+    if cluster.kept_levels:
+        raise CannotCheck("levels of numbers are proved under linear constraints only")
+    compared = Numbers(cluster, objective.share)
+    if len(entry["levels"]) * sum(len(cluster.open[j]) for j in cluster.active) > LEVEL_PAIRS:
+        raise CannotCheck(f"{len(entry['levels']):,} levels take too long in fractions")
+    z, w, users = compared.values(), compared.weights, cluster.active
+    typical = sum((v for v in z.values() if v > 0), ZERO) / sum(w.values())
+    best = {j: max(compared.above[j][s] for s in cluster.open[j]) * cluster.most_tasks(j) for j in users}
+    least = {j: min(compared.below[j][s] for s in cluster.open[j]) * cluster.low[j] for j in users}
+    most, lowest = compared.sums(best, above=True), compared.sums(least)
+    unit = {t: v if v > VIOLATION * typical * w[t] else typical * w[t] or most[t] or ONE for t, v in z.items()}
+    rise = {t: max(most[t] - v, ZERO) for t, v in z.items()}
+    room = {place: max(r, cluster.load(*place)) for place, r in cluster.usable_units().items()}
+    broken = [row_excess(cluster, row)[0] for row in rows]
+    settled, gap = set[str](), ZERO
+    for k, one in enumerate(entry["levels"]):
+        check_keys(one, NUMBER_LEVEL, f"level {k} of the evidence")
+        cluster.clock.check()
+        evidence, mine = Evidence(cluster, one, rows), [str(t) for t in one["numbers"]]
+        if not mine or not {*mine, *one["of_numbers"]} <= z.keys():
+            raise Fault(f"level {k} of the evidence has no numbers, or unknown ones")
+        pi = {t: max(number(v, "of_numbers"), ZERO) for t, v in one["of_numbers"].items()}
+        top = evidence.right_hand_side(room) - exact_sum(p * compared.base[t].low for t, p in pi.items())
+        top += exact_sum(abs(y) * b for y, b in zip(evidence.rows, broken, strict=True))
+        for j in users:
+            paid, c = pi.get(compared.of_user[j], ZERO), compared.above[j]
+            net = max(paid * c[s] - evidence.cost[j][s] for s in cluster.open[j])
+            top = up(top + best_at_ends(net, cluster.low[j], cluster.most_tasks(j)))
+        level = min(z[t] / w[t] for t in mine)
+        floors = {t: min(z[t], max(level * w[t], lowest[t])) for t in pi}
+        slack = max(top - exact_sum(p * floors[t] for t, p in pi.items()), ZERO)
+        if any(not pi.get(t) for t in mine):
+            raise Fault(f"level {k} of the evidence has no price of a number that it fixes")
+        earlier = {t for t in pi if t in settled or (z[t] / w[t] < level and rise[t] > 0)} - {*mine}
+        paid = exact_sum(pi[t] * unit[t] for t in mine)
+        gap = max(gap, exact_sum(pi[t] * rise[t] for t in earlier) / paid)
+        for t in mine:
+            rise[t] = min(rise[t], up(max(floors[t] - z[t], ZERO) + slack / pi[t]))
+        settled.update(mine)
+    return max(gap, *(up(v / unit[t]) for t, v in rise.items()))
 
 
 # -- bundles ----------------------------------------------------------------------------------------------------------
@@ -2905,19 +3133,20 @@ def objective_value(cluster: Cluster, term: Block, bundles: list[Table]) -> tupl
             for j, b in users.bases(base, s, i).items()
         ]
         return exact_sum(b * v for b, v in logs), exact_sum(b * (1 + abs(v)) for b, v in logs)
-    shares = cluster.shares(cluster.coefficients(term.share)[0])
     if term.name == "FairnessEfficiency":
-        return measure(cluster, term, shares)
+        return measure(cluster, term, cluster.shares(cluster.coefficients(term.share)[0]))
+    compared = Numbers(cluster, term.share)
+    shares, weights = compared.values(), compared.weights
     alpha = number(term.given["alpha"], "alpha", 0) if term.name == "AlphaFair" else ZERO
     if is_linear(term):
         value = exact_sum(shares.values())
         return value, value
-    levels = {j: share / cluster.weights[j] for j, share in shares.items()}
+    levels = {t: share / weights[t] for t, share in shares.items()}
     if alpha == 1:
-        logs = [(cluster.weights[j], Fraction(approximate_log(z))) for j, z in levels.items()]
+        logs = [(weights[t], Fraction(approximate_log(z))) for t, z in levels.items()]
         return exact_sum(w * v for w, v in logs), exact_sum(w * (1 + abs(v)) for w, v in logs)
     if term.name == "AlphaFair":
-        value = exp(log_of_powers(cluster, levels, 1 - alpha)) / (1 - alpha) if any(levels.values()) else ZERO
+        value = exp(log_of_powers(weights, levels, 1 - alpha)) / (1 - alpha) if any(levels.values()) else ZERO
         return value, abs(value) * (1 + abs(1 - alpha))
     v = [number(x, "a weight", 0) for x in as_list(term.given.get("weights", 1))]
     ordered = sorted(levels.values()) if len(v) > 1 else [min(levels.values())]
@@ -2928,16 +3157,21 @@ def objective_value(cluster: Cluster, term: Block, bundles: list[Table]) -> tupl
 def measure(cluster: Cluster, term: Block, shares: Mapping[int, Fraction]) -> tuple[Fraction, Fraction]:
     """`objective_value` of ``sgn(1 - beta) (sum_j w_j (s_j / (w_j S))^(1 - beta))^(1 / beta) S^lam``."""
     beta, lam, total = number(term.given["beta"], "beta"), number(term.given["lam"], "lam"), exact_sum(shares.values())
-    even = log_of_powers(cluster, {j: s / (cluster.weights[j] * total) for j, s in shares.items()}, 1 - beta) / beta
+    even = (
+        log_of_powers(
+            dict(enumerate(cluster.weights)), {j: s / (cluster.weights[j] * total) for j, s in shares.items()}, 1 - beta
+        )
+        / beta
+    )
     efficient = lam * log(total).low
     value = exp(even + efficient) * (1 if beta <= 1 else -1)
     return value, abs(value) * (1 + abs(even) + abs(efficient))
 
 
-def log_of_powers(cluster: Cluster, levels: Mapping[int, Fraction], q: Fraction) -> Fraction:
-    """The logarithm of ``sum_j w_j z_j^q`` for levels z of the active users, with ``0^0 = 1``."""
-    weight = exact_sum(cluster.weights[j] for j in levels)
-    mean = power_mean(levels, {j: cluster.weights[j] / weight for j in levels}, q).low if q else ONE
+def log_of_powers(weights: Mapping[Any, Fraction], levels: Mapping[Any, Fraction], q: Fraction) -> Fraction:
+    """The logarithm of ``sum_j w_j z_j^q`` for levels z, with ``0^0 = 1``."""
+    weight = exact_sum(weights[t] for t in levels)
+    mean = power_mean(levels, {t: weights[t] / weight for t in levels}, q).low if q else ONE
     return log(weight).low + q * log(mean).low
 
 
@@ -2997,18 +3231,20 @@ def keep_level(cluster: Cluster, tier: Block, rows: Rows, entry: Mapping[str, An
     """
     if [term.name for _, term in tier.terms] == ["FairnessEfficiency"]:
         tier = Block("Sum", {"terms": [(factor, as_alpha_fair(term)) for factor, term in tier.terms]}, tier.text)
-    in_levels, (c, _) = tier.name == "Leximin", cluster.coefficients(tier.share)
+    in_levels, compared = tier.name == "Leximin", Numbers(cluster, tier.share)
     own = entry.get("tasks") if in_levels or "level" in entry else None
     with cluster.at(numbers(own, "tasks", cluster.n, cluster.servers) if own else cluster.tasks):
         if own and (faults := cluster.infeasible(rows)):
             raise Fault(f"at the tasks of {tier.text}: {faults[0]}")
-        z = cluster.shares(c)
+        z = compared.values()
         value = ZERO if in_levels else value_of(cluster, tier, 1 - VIOLATION if own else ONE)
     if in_levels:
         part = 1 - BLOCK_VIOLATION if own else ONE
-        at = [part * z.get(j, ZERO) for j in range(cluster.n)]
-        if any(s < at[j] * (1 - BLOCK_VIOLATION) for j, s in cluster.shares(c).items()):
-            raise Fault(f"a user is below its level of {tier.text}")
+        if any(s < part * z[t] * (1 - BLOCK_VIOLATION) for t, s in compared.values().items()):
+            raise Fault(f"a user or team is below its level of {tier.text}")
+        if tier.share.name in COMPOSED:
+            return compared.bounded({t: part * max(s, ZERO) for t, s in z.items()}, False, tier.text)
+        at = [part * z.get(cluster.users[j], ZERO) for j in range(cluster.n)]
         return cluster._share_bounds(Block("MinShare", {"level": at, "share": tier.share}, tier.text))
     level, unit = value, abs(value) or ONE
     if own:
@@ -3058,12 +3294,14 @@ class Kind(NamedTuple):
 
 PRICES = ("prices", "rows", "kept", "mixtures")
 LEVEL = ("users", *PRICES, "costs")
+NUMBER_LEVEL = ("numbers", "of_numbers", "prices", "rows")
 LINE = ("levels", "slope", "kind", "unit", *PRICES)
 SUMS = ("Total", "AlphaFair", "MaxMin", "OrderedWeighted", "FairnessEfficiency")
 KINDS = {
     "bottlenecks": Kind(("Leximin", "MaxMin"), False, "", (), gap_by_bottlenecks),
     "pulled": Kind(("Leximin", "MaxMin"), False, "EnvyFree", (), gap_by_envy),
     "levels": Kind(("Leximin", "MaxMin"), False, "", ("levels",), gap_by_levels),
+    "number levels": Kind(("Leximin",), False, "", ("levels",), gap_by_number_levels),
     "prices": Kind(SUMS, True, "", ("unit", *PRICES), gap_by_prices),
     "lines": Kind(("FairnessEfficiency",), True, "", ("lines", "largest", "smallest"), gap_by_lines),
 }
@@ -3126,17 +3364,18 @@ def gap_of_tier(cluster: Cluster, objective: Block, rows: Rows, entry: Mapping[s
         raise Fault(f"evidence of kind {entry['kind']!r} does not apply to {objective.text}")
     if kind.needs and kind.needs not in cluster.imposed:
         raise Fault(f"evidence of kind {entry['kind']!r} needs the constraint {kind.needs}, which the policy lacks")
-    return kind.gap(cluster, objective, rows, entry)
+    with bases_kept(cluster, objective):
+        return kind.gap(cluster, objective, rows, entry)
 
 
 def gap_of_earlier(cluster: Cluster, objective: Block, rows: Rows, entry: Mapping[str, Any]) -> Fraction:
     """The gap of a leximin or max-min tier at its own tasks, plus the relative fall of its levels in later tiers."""
     _, levelled = as_max_min(objective)
-    below, above = cluster.coefficients(levelled.share)
-    after = cluster.shares(below)
+    compared = Numbers(cluster, levelled.share)
+    after = compared.values()
     with cluster.at(numbers(entry["tasks"], "tasks", cluster.n, cluster.servers)):
-        gap, before = gap_of_tier(cluster, objective, rows, {**entry, "tasks": None}), cluster.shares(above)
-    pairs = [(v / cluster.weights[j], after[j] / cluster.weights[j]) for j, v in before.items()]
+        gap, before = gap_of_tier(cluster, objective, rows, {**entry, "tasks": None}), compared.values(above=True)
+    pairs = [(v / compared.weights[t], after[t] / compared.weights[t]) for t, v in before.items()]
     if levelled.name == "MaxMin":
         pairs = [(min(then for then, _ in pairs), min(now for _, now in pairs))]
     return gap + max((1 - now / then for then, now in pairs if then > now), default=ZERO)
@@ -3243,7 +3482,9 @@ def prove(data: Mapping[str, Any], cluster: Cluster, policy: Block | None) -> tu
         faults = violations(cluster, data, [])
         gap, how = (ZERO, "") if faults or not cluster.active else gap_of_filling(cluster, policy, data["proof"][0])
         return gap, how, faults
-    if any(cluster.guarantees) or cluster.team_guarantees:
+    if cluster.team_guarantees:
+        raise CannotCheck("its instance has guarantees of teams")
+    if any(cluster.guarantees) and (data.get("bundles") or data.get("placement")) is not None:
         raise CannotCheck("its instance has guarantees")
     objective, conditions = policy.given["objective"], policy.given.get("constraints", [])
     if data.get("bundles") is not None:
@@ -3258,7 +3499,7 @@ def prove(data: Mapping[str, Any], cluster: Cluster, policy: Block | None) -> tu
     tiers = tiers_of(objective)
     terms = [term for tier in tiers for _, term in tier.terms]
     known: list[tuple[str, tuple[str, ...]]] = [(term.name, OBJECTIVES) for term in terms]
-    known += [(term.share.name, SHARES) for term in terms]
+    known += [(term.share.of_user.name, SHARES) for term in terms]
     if any(name in PARAMETERS and name not in kind for name, kind in known):
         raise Fault(f"{objective.text} is not an objective of a share")
     evidence = data.get("proof")

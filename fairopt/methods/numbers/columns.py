@@ -35,63 +35,73 @@ class _Response(NamedTuple):
 class _Users:
     """Some users of a pool, each standing for ``times`` like it."""
 
-    def __init__(self, bounds: NumberBounds, users: Int, times: float) -> None:
+    def __init__(self, bounds: NumberBounds, users: Int | slice, times: float) -> None:
         program, numbers = bounds.program, bounds.numbers
-        self.loads, self.c, self.number = bounds.pairs.loads[:, users], bounds.c[users], bounds.number[users]
+        self.demands, self.whole = program.instance.per_server_demands[users, 0], program.whole_capacities[0]
+        self.c, self.number = bounds.c[users], bounds.number[users]
         self.least, self.most, self.times = program.low[users], program.most[users], times
         self.w, self.base = numbers.weights, np.zeros(len(numbers)) if numbers.base is None else numbers.base
-        self.first = np.searchsorted(np.sort(self.number), np.arange(len(numbers) + 1))
+        self.first = np.append(0, np.cumsum(np.bincount(self.number, minlength=len(numbers))))
 
     def response(self, prices: Float) -> _Response:
         """The largest level that users can pay at prices of whole capacities, and their tasks there."""
-        cost = prices @ self.loads
+        per_unit_of = np.divide(1.0, self.whole, out=np.zeros(len(self.whole)), where=self.whole > 0)
+        cost = self.demands @ (prices * per_unit_of)
         with np.errstate(divide="ignore", invalid="ignore"):
             per_unit = np.where(self.c > 0, cost / self.c, np.inf)
         order = np.argsort(per_unit)
         order = order[np.argsort(self.number[order].astype(np.int32), kind="stable")]
         more = ((self.most - self.least) * self.times)[order]
-        share, paid = self.c[order] * more, cost[order] * more
-        after, spent = np.append(0.0, np.cumsum(share)), np.append(0.0, np.cumsum(paid))
+        after, spent = (np.append(0.0, np.cumsum(values[order] * more)) for values in (self.c, cost))
+        fixed = float(cost @ np.broadcast_to(self.least, cost.shape)) * self.times
         least = np.bincount(self.number, self.c * self.least * self.times, len(self.w)) - self.base
+        del cost, more
         begin, end = self.first[:-1], self.first[1:]
-        limit = float(cost @ (self.least * self.times))
 
-        def position(level: float) -> tuple[Int, Float]:
-            """Each number's last user at a level, and the part of its tasks that run."""
+        def last(level: float) -> tuple[Int, Float]:
+            """The place of each number's last user at a level, and the part of its tasks that run."""
             wanted = after[begin] + np.clip(level * self.w - least, 0.0, after[end] - after[begin])
-            last = np.clip(np.searchsorted(after, wanted, side="left") - 1, begin, np.maximum(end - 1, begin))
-            some = np.minimum(last, len(share) - 1)
-            part = np.divide(wanted - after[last], share[some], out=np.zeros(len(last)), where=share[some] > 0)
-            return last, np.clip(part, 0.0, 1.0)
+            place = np.clip(np.searchsorted(after, wanted, side="left") - 1, begin, np.maximum(end - 1, begin))
+            place = np.minimum(place, len(order) - 1)
+            size = after[place + 1] - after[place]
+            part = np.divide(wanted - after[place], size, out=np.zeros(len(place)), where=size > 0)
+            return place, np.clip(part, 0.0, 1.0)
 
         def total(level: float) -> float:
-            last, part = position(level)
-            some = np.minimum(last, len(paid) - 1)
-            return limit + float((spent[last] - spent[begin] + part * paid[some]).sum())
+            place, part = last(level)
+            return fixed + float((spent[place] - spent[begin] + part * (spent[place + 1] - spent[place])).sum())
 
         low, high = 0.0, float(((least + after[end] - after[begin]) / self.w).max())
         if total(high) > 1.0:
             for _ in range(BISECTIONS):
                 middle = 0.5 * (low + high)
                 low, high = (middle, high) if total(middle) <= 1.0 else (low, middle)
-        last, part = position(high)
-        number, at = self.number[order], np.arange(len(order))
-        running = np.where(at < last[number], 1.0, np.where(at == last[number], part[number], 0.0))
-        tasks, relative = self.least.copy(), np.empty(len(order))
-        tasks[order] += running * (self.most - self.least)[order]
-        margin = per_unit[order][np.minimum(last, len(order) - 1)]
+        place, part = last(high)
+        place, part = place[begin < end], part[begin < end]
+        margin = np.ones(len(self.w))
+        margin[begin < end] = per_unit[order[place]]
+        before = np.zeros(len(order) + 1, dtype=np.int8)  # 1 from a number's first user to its last one
+        np.add.at(before, begin[begin < end], 1)
+        np.add.at(before, place, -1)
+        runs = np.empty(len(order))
+        runs[order] = np.cumsum(before[:-1], dtype=np.int8)
+        runs[order[place]] = part
         with np.errstate(divide="ignore", invalid="ignore"):
-            relative[order] = np.where(at == last[number], 1.0, per_unit[order] / margin[number])
-        return _Response(high, tasks, self.loads @ tasks * self.times, relative)
+            per_unit /= margin[self.number]
+        per_unit[order[place]] = 1.0
+        runs *= self.most - self.least
+        runs += self.least
+        return _Response(high, runs, (runs @ self.demands) * per_unit_of * self.times, per_unit)
 
 
 def likely_columns(bounds: NumberBounds, several: Bool) -> tuple[Int, Float]:
     """The users of a pool among ``several`` who are columns at first, and the tasks of all."""
     users = np.flatnonzero(several)
+    every: Int | slice = slice(None) if len(users) == len(several) else users  # without copies
     step = max(len(users) // SAMPLE, 1)
     prices = _prices(_Users(bounds, users[::step], len(users) / len(users[::step])), bounds.program.usable_rows)
     check("responses to prices")
-    found = _Users(bounds, users, 1.0).response(prices)
+    found = _Users(bounds, every, 1.0).response(prices)
     tasks = bounds.program.low.copy()
     tasks[users] = found.tasks
     near = np.abs(found.relative_cost - 1.0) <= BAND

@@ -8,8 +8,11 @@ from typing import Any, Self
 
 import numpy as np
 
+from fairopt.evidence.number_levels import NumberLevels
 from fairopt.formulation.above import Above, above
 from fairopt.formulation.program import Float, Program
+from fairopt.proofs.entries import Imposed, price_entry
+from fairopt.proofs.number_levels import NumberBounds, bottleneck_duals
 from fairopt.proofs.proposal import Evidence, Measured, Proposal, Reader
 from fairopt.tolerances import TINY
 
@@ -48,6 +51,22 @@ class AboveBase(Evidence):
             beyond = float(((whole - program.high) / np.maximum(program.high, TINY)).max(initial=0.0))
         gap, of_bounds = found.gap + self.above.rounding, max(found.block_violation, beyond)
         return replace(found, tasks=whole, gap=gap, block_violation=of_bounds, violation=violation)
+
+    def entry(self, program: Program, tasks: Float, rows: Imposed) -> dict[str, Any]:
+        if program.term.is_smallest:
+            duals = bottleneck_duals(program, tasks)
+            if program.term.is_order:
+                return NumberLevels(duals, np.zeros(0)).entry(program, tasks, rows)
+            bounds = NumberBounds(program)
+            lowest = int(np.argmin(bounds.at(tasks) / bounds.numbers.weights))
+            prices, paid = np.zeros(len(program.usable)), np.zeros(len(bounds.most))
+            paid[lowest] = 1.0  # it is at its limit, or
+            for dual in duals:
+                if lowest in dual.numbers:
+                    prices, paid = dual.prices, dual.of_numbers * bounds.numbers.weights
+            scale = 1.0 / paid.sum()
+            return price_entry(program, prices * scale * program.term.factor, 1.0, [paid * scale])
+        return self.found.entry(self.above, self.above.part(tasks), rows)
 
     def numbers(self) -> dict[str, Any] | None:
         found = self.found.numbers()

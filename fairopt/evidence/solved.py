@@ -208,14 +208,15 @@ class Solved(Optimum):
         point, term, unit = program.point(tasks), program.term, 1.0
         scale = found.factor * found.lagrangian.majorant.unit
         if term.is_curved:
-            scale, unit = term.factor * found.factor * float(point.weights.sum()), point.level(term.share)
+            weight = float(point.weights_of(term.share).sum())
+            scale, unit = term.factor * found.factor * weight, point.level(term.share)
         if term.kind.in_levels:
             scale *= point.level(term.share)
         line: dict[str, Any] = {}
         if term.measure is not None and term.alpha is None:
             line = _touching(program, term.measure, found, tasks)
             scale *= line.pop("size") / (term.factor * term.measure.exponents[0])
-        mixtures = found.lagrangian.with_mixtures(found.factor)[1]
+        mixtures = found.lagrangian.mixtures(found.factor)
         held = price_entry(program, found.lagrangian.multipliers.prices * scale, unit, mixtures)
         held |= self.multipliers(rows, scale * found.per_dual)
         return {"kind": "lines", "lines": [held | line]} if line else held

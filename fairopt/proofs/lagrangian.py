@@ -198,6 +198,10 @@ class Lagrangian:
         """The bound with all multipliers times a factor, in the units of the majorant."""
         return self.with_mixtures(factor)[0]
 
+    def mixtures(self, factor: float) -> list[Float]:
+        """The mixture of each ranked term."""
+        return self.with_mixtures(factor)[1]
+
     def with_mixtures(self, factor: float) -> tuple[float, list[Float]]:
         """The bound, and for each ranked term its mixture of shares by user."""
         powers, ranked, constant = self._parts(factor)

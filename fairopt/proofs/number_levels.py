@@ -110,6 +110,23 @@ class NumberBounds:
         return rounded_up_sum(parts, limit + constant + rounding)
 
 
+def bottleneck_duals(program: Program, tasks: Float) -> list[NumberDual]:
+    """Dual solutions of a leximin of users on one pool whose levels are fixed by full resources."""
+    bounds, loads, user = NumberBounds(program), program.pairs.loads, np.arange(program.instance.n_users)
+    levels = bounds.at(tasks) / bounds.numbers.weights
+    rising = levels * bounds.numbers.weights < bounds.most * (1 - ABOVE)
+    full = np.flatnonzero(program.usable - loads @ tasks <= NOISE * program.usable)
+    found = [(float(levels[rising & (loads[i] > 0)].max(initial=-np.inf)), i) for i in full.tolist()]
+    duals, settled = list[NumberDual](), np.zeros(len(levels), dtype=bool)
+    for level, i in sorted(found):
+        mine = (loads[i] > 0) & rising & (levels >= level - ABOVE * abs(level)) & ~settled
+        if mine.any():
+            prices = (np.arange(len(program.usable)) == i).astype(float)
+            duals.append(NumberDual(user[mine], prices, loads[i] / bounds.c, np.zeros(n_further(program))))
+            settled |= mine
+    return duals
+
+
 @np.errstate(all="ignore")  # zero prices are expected
 def judge_number_levels(
     program: Program, duals: Sequence[NumberDual], tasks: Float

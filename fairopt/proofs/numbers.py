@@ -183,6 +183,12 @@ class NumbersLagrangian(Lagrangian):
                     best = top, prices
         return best
 
+    def mixtures(self, factor: float) -> list[Float]:
+        """The mixture of each ranked term; curves have prices instead."""
+        others = self._terms(factor)[1]
+        found = zip(others, self.with_mixtures(factor)[1], strict=True)
+        return [prices for term, prices in found if isinstance(term, Sorted)]
+
     def _prices(
         self, own: Sequence[Curve], others: Sequence[Curve | Sorted], cost: Float, start: list[Float], tie: float
     ) -> list[list[Float]]:

@@ -19,13 +19,14 @@ form:
 Leximin levels are recomputed on one pool (`WaterFilling`) and bounded by prices, level by level, on servers
 (`gap_by_levels`) and of teams (`gap_by_number_levels`). A tier is bounded under the levels that earlier tiers reach
 (`keep_level`). Bundles need no evidence (`gap_of_bundles`). Whole tasks are proved to fit, with a bound on their loss
-(`loss_of_whole_tasks`).
+(`loss_of_whole_tasks`). Hierarchical DRF is filled again (`gap_of_filling`).
 
 `KINDS` lists which evidence proves which objective. Unknown keys of a file are refused (`policy_of`).
 
 Sections: numbers; parsing the policy; the instance (`Cluster.infeasible` checks feasibility); identifying the instance
-(`digest`); bounds by weak duality (`bound`); fairness and efficiency; leximin; bundles; whole tasks; files (`prove`,
-`verify`). Those on numbers, policy, instance and files serve every policy; each of the others serves one kind.
+(`digest`); bounds by weak duality (`bound`); fairness and efficiency; leximin; bundles; whole tasks; hierarchical DRF;
+files (`prove`, `verify`). Those on numbers, policy, instance and files serve every policy; each of the others serves
+one kind.
 
 Numbers are fractions. Logarithms, powers and norms are enclosed between two fractions, since `decimal` rounds ``ln``
 and ``exp`` correctly. Sums are rounded outwards to `BITS` bits, because exact ones grow with the number of users.
@@ -1073,13 +1074,33 @@ class OfUser(NamedTuple):
     above: list[Fraction]
 
 
+class CurveOfNumbers(NamedTuple):
+    """``sum_t factor_t boxcox(z_t / (w_t unit))`` of the numbers of teams, or above a base."""
+
+    alpha: Fraction
+    factor: dict[str, Fraction]
+    of: Numbers
+    unit: Fraction
+
+
 class Ranked(NamedTuple):
-    """``factor`` times the sorted shares weighted by the decreasing v: the largest weight on the smallest share."""
+    """``factor`` times the sorted shares weighted by the decreasing v: the largest weight on the smallest share.
+
+    They are shares of users in units of ``below`` and ``above``, or numbers ``of`` teams in multiples of ``unit``.
+    """
 
     factor: Fraction
     v: list[Fraction]
     below: Table
     above: Table
+    of: Numbers | None = None
+    unit: Fraction = ONE
+
+    def levels(self, cluster: Cluster) -> list[Fraction]:
+        """What is sorted, from below."""
+        if self.of is None:
+            return sorted(cluster.shares(self.below).values())
+        return sorted(z / (self.of.weights[t] * self.unit) for t, z in self.of.values().items())
 
 
 class Goal:
@@ -1090,7 +1111,7 @@ class Goal:
 
     def __init__(self, cluster: Cluster) -> None:
         self.cluster, self.constant = cluster, Between(ZERO, ZERO)
-        self.curves, self.ranked = list[Curve](), list[Ranked]()
+        self.curves, self.ranked, self.numbered = list[Curve](), list[Ranked](), list[CurveOfNumbers]()
         self.slopes_below, self.slopes = ([[ZERO] * cluster.servers for _ in range(cluster.n)] for _ in (0, 1))
 
     def add(self, objective: Block, times: Fraction, unit: Fraction = ONE) -> None:
@@ -1104,15 +1125,14 @@ class Goal:
                 term = as_alpha_fair(term)
             if term.name not in ("Total", "AlphaFair", "MaxMin", "OrderedWeighted"):
                 raise CannotCheck(f"the objective {term.text} is user-defined or cannot be part of a sum")
+            if term.share.name in COMPOSED:
+                self._add_numbers(term, factor, unit)
+                continue
             tables, sizes = cluster.coefficients(term.share), [w * unit for w in cluster.weights]
             below, above = ([[v / size for v in row] for row, size in zip(c, sizes, strict=True)] for c in tables)
             alpha = number(term.given["alpha"], "alpha", 0) if term.name == "AlphaFair" else ZERO
             if term.name in ("MaxMin", "OrderedWeighted"):
-                v = [number(x, "a weight", 0) for x in as_list(term.given.get("weights", 1))]
-                if v != sorted(v, reverse=True) or not any(v):
-                    raise Fault(f"the weights of {term.text} increase, or are all 0")
-                v = (v + [ZERO] * len(cluster.active))[: len(cluster.active)]
-                self.ranked.append(Ranked(factor, v, below, above))
+                self.ranked.append(Ranked(factor, rank_weights(term, len(cluster.active)), below, above))
             elif alpha == 0:
                 for j in cluster.active:
                     for s in cluster.open[j]:
@@ -1120,6 +1140,20 @@ class Goal:
                         self.slopes[j][s] += factor / unit * tables[1][j][s]
             else:
                 self.curves.append(Curve(alpha, {j: factor * cluster.weights[j] for j in cluster.active}, below, above))
+
+    def _add_numbers(self, term: Block, factor: Fraction, unit: Fraction) -> None:
+        """Add a multiple of a term of numbers of teams, or above a base."""
+        of = Numbers(self.cluster, term.share)
+        alpha = number(term.given["alpha"], "alpha", 0) if term.name == "AlphaFair" else ZERO
+        if term.name in ("MaxMin", "OrderedWeighted"):
+            self.ranked.append(Ranked(factor, rank_weights(term, len(of.weights)), of.below, of.above, of, unit))
+        elif alpha:
+            self.numbered.append(CurveOfNumbers(alpha, {t: factor * w for t, w in of.weights.items()}, of, unit))
+        else:
+            of.add_slopes(self.slopes_below, dict.fromkeys(of.weights, factor / unit), of.below)
+            of.add_slopes(self.slopes, dict.fromkeys(of.weights, factor / unit), of.above)
+            low, high = (exact_sum(base[k] for base in of.base.values()) * factor / unit for k in (0, 1))
+            self.constant = Between(self.constant.low - high, self.constant.high - low)
 
     def add_kept_levels(self, evidence: Evidence) -> None:
         """Add the kept levels at their multipliers."""
@@ -1137,8 +1171,15 @@ class Goal:
                     raise Fault(f"user {cluster.users[j]!r} has no share, so the objective is minus infinity")
                 utility = boxcox(z * scale, curve.alpha).low if z > 0 else -1 / (1 - curve.alpha)
                 total = down(total + curve.factor[j] * utility)
+        for of_numbers in self.numbered:
+            for t, z in of_numbers.of.values().items():
+                if z <= 0 and of_numbers.alpha >= 1:
+                    raise Fault(f"{t!r} has no share, so the objective is minus infinity")
+                level = z * scale / (of_numbers.of.weights[t] * of_numbers.unit)
+                utility = boxcox(level, of_numbers.alpha).low if z > 0 else -1 / (1 - of_numbers.alpha)
+                total = down(total + of_numbers.factor[t] * utility)
         for term in self.ranked:
-            ordered = sorted(cluster.shares(term.below).values())
+            ordered = term.levels(cluster)
             total += scale * term.factor * exact_sum(v * z for v, z in zip(term.v, ordered, strict=True))
         return down(total)
 
@@ -1208,9 +1249,18 @@ class Evidence:
         return self.row_value + exact_sum(p * r for (s, i), r in room.items() if (p := self.prices[s][i]))
 
 
-def mixture(cluster: Cluster, term: Ranked, given: Any) -> dict[int, Fraction]:
-    """Weights u >= 0 of users' shares that bound a ranked term: scaled up until the k smallest sum to at least v's."""
-    u = [max(x, ZERO) for x in numbers(given, "mixtures", len(cluster.active))]
+def rank_weights(term: Block, count: int) -> list[Fraction]:
+    """The weights of a term by rank, of so many ranks."""
+    v = [number(x, "a weight", 0) for x in as_list(term.given.get("weights", 1))]
+    if v != sorted(v, reverse=True) or not any(v):
+        raise Fault(f"the weights of {term.text} increase, or are all 0")
+    return (v + [ZERO] * count)[:count]
+
+
+def mixture(cluster: Cluster, term: Ranked, given: Any) -> dict[Any, Fraction]:
+    """Weights u >= 0 of what a ranked term sorts that bound it: scaled up until the k smallest sum to at least v's."""
+    names: list[Any] = cluster.active if term.of is None else list(term.of.weights)
+    u = [max(x, ZERO) for x in numbers(given, "mixtures", len(names))]
     mine = theirs = ZERO
     scale = ZERO
     for a, b in zip(sorted(u), sorted(term.v), strict=True):
@@ -1219,7 +1269,7 @@ def mixture(cluster: Cluster, term: Ranked, given: Any) -> dict[int, Fraction]:
             if mine == 0:
                 raise Fault("mixtures: the weights do not bound sorted shares")
             scale = max(scale, theirs / mine)
-    return {j: up(x * scale * term.factor) for j, x in zip(cluster.active, u, strict=True)}
+    return {j: up(x * scale * term.factor) for j, x in zip(names, u, strict=True)}
 
 
 def bound(goal: Goal, evidence: Evidence, right_hand_side: Fraction) -> Fraction:
@@ -1228,16 +1278,37 @@ def bound(goal: Goal, evidence: Evidence, right_hand_side: Fraction) -> Fraction
     if len(evidence.mixtures) != len(goal.ranked):
         raise Fault(f"mixtures: there are {len(evidence.mixtures)}, not {len(goal.ranked)}")
     slopes = [row[:] for row in goal.slopes]
+    total = up(goal.constant.high + right_hand_side)
     for term, given in zip(goal.ranked, evidence.mixtures, strict=True):
+        if term.of is not None:
+            weights = term.of.weights
+            prices = {t: u / (weights[t] * term.unit) for t, u in mixture(cluster, term, given).items()}
+            total -= term.of.add_slopes(slopes, prices, term.of.above)
+            continue
         for j, u in mixture(cluster, term, given).items():
             for s in cluster.open[j]:
                 slopes[j][s] += u * term.above[j][s]
-    total = up(goal.constant.high + right_hand_side)
+    for curve in goal.numbered:
+        total = up(total + tangents_of_numbers(cluster, curve, slopes))
     for j in cluster.active:
         cluster.clock.check()
         net = {s: slopes[j][s] - evidence.cost[j][s] for s in cluster.open[j]}
         total = up(total + best_of_user(goal, j, net))
     return total
+
+
+def tangents_of_numbers(cluster: Cluster, curve: CurveOfNumbers, slopes: Table) -> Fraction:
+    """Add the slopes of the tangents of a curve of numbers, and return their constant."""
+    with cluster.at(cluster.tangents_at):
+        at = curve.of.values()
+    constant, prices = ZERO, dict[str, Fraction]()
+    for t, z in at.items():
+        size = curve.of.weights[t] * curve.unit
+        level = max(z, ZERO) / size or ONE
+        slope = power(level, -curve.alpha)
+        constant += curve.factor[t] * (boxcox(level, curve.alpha).high - slope.low * level)
+        prices[t] = curve.factor[t] * slope.high / size
+    return constant - curve.of.add_slopes(slopes, prices, curve.of.above)
 
 
 def best_of_user(goal: Goal, j: int, net: Mapping[int, Fraction]) -> Fraction:
@@ -1305,8 +1376,9 @@ def relative_gap(objective: Block, goal: Goal, top: Fraction) -> Fraction:
     value = goal.value()
     if top <= value:
         return ZERO
-    if len(objective.terms) == 1 and goal.curves:  # the logarithm of two weighted power means
-        (curve,) = goal.curves
+    curves: list[Curve | CurveOfNumbers] = [*goal.curves, *goal.numbered]
+    if len(objective.terms) == 1 and curves:  # the logarithm of two weighted power means
+        (curve,) = curves
         weight, p = sum(curve.factor.values()), 1 - curve.alpha
         if p == 0:
             return (top - value) / weight
@@ -1839,6 +1911,13 @@ class Numbers:
             of_number[t].append(by_user[j])
         return {t: exact_sum(parts) - self.base[t][0 if above else 1] for t, parts in of_number.items()}
 
+    def add_slopes(self, slopes: Table, prices: Mapping[str, Fraction], c: Table) -> Fraction:
+        """Add what a task of each user is worth at prices of the numbers, and return what the base is worth at most."""
+        for j, t in self.of_user.items():
+            for s in self.cluster.open[j] if prices.get(t) else ():
+                slopes[j][s] += prices[t] * c[j][s]
+        return exact_sum(price * self.base[t].low for t, price in prices.items())
+
     def bounded(self, level: Any, most: bool, what: str) -> Rows:
         """Bounds on the numbers as rows; ``level`` is a number, a list, or a dict by label."""
         names = list(self.weights)
@@ -1855,18 +1934,21 @@ class Numbers:
             rows.append((row, sign * (number(level[t], what, 0) + self.base[t][1 if most else 0]), False))
         return rows
 
-    @contextmanager
-    def base_kept(self) -> Iterator[None]:
-        """Inside the context the base is a lower bound on tasks."""
-        cluster, before = self.cluster, list(self.cluster.low)
-        for j, x in self.kept.items():
+
+@contextmanager
+def bases_kept(cluster: Cluster, objective: Block) -> Iterator[None]:
+    """Inside the context the bases of an objective's surpluses are lower bounds on tasks."""
+    before = list(cluster.low)
+    for _, term in objective.terms:
+        kept = Numbers(cluster, term.share).kept if term.share.name in COMPOSED else {}
+        for j, x in kept.items():
             if cluster.total(j) < x * (1 - BLOCK_VIOLATION):
                 raise Fault(f"user {cluster.users[j]!r} is below its base")
             cluster.low[j] = max(cluster.low[j], min(x, cluster.total(j)))
-        try:
-            yield
-        finally:
-            cluster.low = before
+    try:
+        yield
+    finally:
+        cluster.low = before
 
 
 def gap_by_number_levels(cluster: Cluster, objective: Block, rows: Rows, entry: Mapping[str, Any]) -> Fraction:
@@ -1881,12 +1963,6 @@ def gap_by_number_levels(cluster: Cluster, objective: Block, rows: Rows, entry: 
     compared = Numbers(cluster, objective.share)
     if len(entry["levels"]) * sum(len(cluster.open[j]) for j in cluster.active) > LEVEL_PAIRS:
         raise CannotCheck(f"{len(entry['levels']):,} levels take too long in fractions")
-    with compared.base_kept():
-        return _gap_of_numbers(cluster, compared, rows, entry)
-
-
-def _gap_of_numbers(cluster: Cluster, compared: Numbers, rows: Rows, entry: Mapping[str, Any]) -> Fraction:
-    """`gap_by_number_levels` while the base is kept."""
     z, w, users = compared.values(), compared.weights, cluster.active
     typical = sum((v for v in z.values() if v > 0), ZERO) / sum(w.values())
     best = {j: max(compared.above[j][s] for s in cluster.open[j]) * cluster.most_tasks(j) for j in users}
@@ -2171,8 +2247,8 @@ def loss_of_smallest_level(cluster: Cluster, share: Block, entry: Mapping[str, A
 
 # -- hierarchical DRF -------------------------------------------------------------------------------------------------
 
-TIE = Fraction(1, 10**9)  # relative: levels, limits and capacities this close are reached together
-SAME = Fraction(1, 10**12)  # relative: shares of a team this close are both dominant
+TIE = Fraction(1, 10**9)  # relative: levels and limits this close are reached together
+SAME = Fraction(1, 10**12)  # relative: capacities this close are full together, shares of a team are both dominant
 PLACES = 1024  # binary places of `Bounds`
 STOPPED, WAITING, RISING, ALONE = range(4)
 
@@ -2462,9 +2538,9 @@ class Filling:
         """A difference that is negative by rounding only."""
         return x if x > self.zero else self.zero
 
-    def reaches(self, a: Any, b: Any) -> bool:
-        """Whether a is at most b, but for `TIE`."""
-        most = b + b * self.tie
+    def reaches(self, a: Any, b: Any, near: Any = None) -> bool:
+        """Whether a is at most b, but for `TIE` or another relative distance."""
+        most = b + b * (self.tie if near is None else near)
         if type(a) is Bounds:
             if a.low > most.high:
                 return False
@@ -2709,7 +2785,7 @@ class Filling:
             if not self.ended[leaf.number] and leaf.limit is not None and self.reaches(leaf.limit, leaf.tasks):
                 self.end(leaf)
         for r in range(self.n_rows):
-            if not self.full[r] and (r == row or self.reaches(self.one, self.used[r])):
+            if not self.full[r] and (r == row or self.reaches(self.one, self.used[r], self.same)):
                 self.fill(r)
         self.sleep()
         may_rise = [not (over or sleeps) for over, sleeps in zip(self.ended, self.sleeps, strict=True)]
@@ -2952,13 +3028,29 @@ class Replay(NamedTuple):
         forest = self.filling.forest
         return forest.leaf_weights[child.number] if isinstance(child, Leaf) else forest.weights[child.number]
 
-    def distance(self, cluster: Cluster) -> Fraction:
-        """The largest relative distance of a user's tasks from these; shares below `TIE` count as this."""
-        gap = ZERO
+    def gap(self, cluster: Cluster) -> Fraction:
+        """The largest relative distance of a user's tasks from these, or gain that a row leaves to a user it stopped.
+
+        Shares below `SAME` count as this, and of a row as much is left for rounding.
+        """
+        forest, gap = self.filling.forest, ZERO
+        here = [cluster.total(j) for j in self.tree.users]
+        rows = [list(column) for column in zip(*forest.ratios, strict=True)] + [list(row) for row in forest.rows]
+        left = [
+            ONE - SAME - exact_sum(dyadic(a * x) for a, x in zip(row, here, strict=True)) if full else None
+            for row, full in zip(rows, self.filling.full, strict=True)
+        ]
         for leaf, (low, high) in enumerate(self.tasks):
-            here = cluster.total(self.tree.users[leaf])
-            size = max(high, TIE / max(self.filling.forest.ratios[leaf]))
-            gap = max(gap, (high - here) / size, (here - low) / size)
+            size, limit = max(high, SAME / max(forest.ratios[leaf])), forest.limits[leaf]
+            gap = max(gap, (high - here[leaf]) / size, (here[leaf] - low) / size)
+            gains = [
+                max(room, ZERO) / row[leaf]
+                for row, room in zip(rows, left, strict=True)
+                if row[leaf] and room is not None
+            ]
+            if limit is not None:
+                gains.append(max(limit - here[leaf], ZERO))
+            gap = max(gap, min(gains) / size)
         return gap
 
 
@@ -2969,7 +3061,7 @@ def gap_of_filling(cluster: Cluster, policy: Block, entry: Mapping[str, Any]) ->
     shortage, words = replay.shortage(cluster)
     if shortage > GAP:
         raise Fault(words)
-    return replay.distance(cluster), ", filled again in " + (
+    return replay.gap(cluster), ", filled again in " + (
         "fractions" if exact else f"intervals of {PLACES} binary places"
     )
 
@@ -3261,7 +3353,8 @@ def gap_of_tier(cluster: Cluster, objective: Block, rows: Rows, entry: Mapping[s
         raise Fault(f"evidence of kind {entry['kind']!r} does not apply to {objective.text}")
     if kind.needs and kind.needs not in cluster.imposed:
         raise Fault(f"evidence of kind {entry['kind']!r} needs the constraint {kind.needs}, which the policy lacks")
-    return kind.gap(cluster, objective, rows, entry)
+    with bases_kept(cluster, objective):
+        return kind.gap(cluster, objective, rows, entry)
 
 
 def gap_of_earlier(cluster: Cluster, objective: Block, rows: Rows, entry: Mapping[str, Any]) -> Fraction:
@@ -3444,9 +3537,9 @@ def verify(path: str | Path, instance: Any = None, *, time_limit: float | None =
 
     Notes
     -----
-    Not provable from a file are user-defined objectives and constraints, mechanisms, and answers saved without
-    evidence; ``statement`` says so. Coefficients of user-defined shares and bundle bases are taken as given.
-    Capacities, limits and eligibility are always checked.
+    Not provable from a file are user-defined objectives and constraints, mechanisms other than `HDRF`, and answers
+    saved without evidence; ``statement`` says so. Coefficients of user-defined shares and bundle bases are taken as
+    given. Capacities, limits and eligibility are always checked.
 
     Examples
     --------

@@ -119,9 +119,9 @@ def _among(program: Program, users: Bool, tasks: Float, share: Share) -> Program
     totals = bounds.at(tasks) - bounds.at(rest)
     some = np.unique(bounds.number[of_pair])
     place = np.searchsorted(some, bounds.number[of_pair]), np.arange(int(of_pair.sum()))
-    kept = sp.csr_array((-bounds.c[of_pair], place), shape=(len(some), len(place[0])))
+    kept = sp.csr_array((bounds.c[of_pair], place), shape=(len(some), len(place[0])))
     totals = np.where(totals > NOISE * bounds.typical, totals, 0.0)[some]
-    left = {"totals": Rows(kept, -totals)}
+    left = {"totals": Rows(kept, totals, equal=True)}
     rows = [(loads(program, of_pair), program.usable_rows - program.rows.load(rest), False)]
     for one in program.rows.further:
         rows.append((one.rows.per_task[:, of_pair], one.rows.right - one.rows.load(rest), one.rows.equal))
@@ -154,10 +154,8 @@ def _determined(program: Program, duals: Sequence[NumberDual], share: Share) -> 
     if not (program.single and takes_windows(share, program.instance)):
         return np.zeros(program.instance.n_users, dtype=bool)
     bounds = NumberBounds(program)
-    fixed, totals = program.most <= program.low, np.zeros(len(bounds.most), dtype=bool)
+    fixed = program.most <= program.low
     for dual in duals:
-        paid = dual.of_numbers * bounds.typical
-        totals |= paid > NOISE * paid.max(initial=0.0)
         fixed |= np.abs(bounds.reduced_costs(dual)) > NOISE * dual.of_numbers[bounds.number] * bounds.c
-    members = np.bincount(bounds.number[~fixed], minlength=len(totals))
-    return fixed | (totals & (members == 1))[bounds.number]
+    members = np.bincount(bounds.number[~fixed], minlength=len(bounds.most))
+    return fixed | (members == 1)[bounds.number]

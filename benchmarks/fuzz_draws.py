@@ -411,13 +411,13 @@ def a_share(rng: Rng, n: int, m: int) -> fo.Share:
     return one_of(
         rng,
         *[fo.DominantShare()] * 4,
-        *[fo.Tasks()] * 3,
+        *[fo.Tasks()] * 2,
+        fo.ThroughputShare(),
         *[fo.KDominantShare(k, ranks, "positive")] * 2,
         fo.KDominantShare(k),
         fo.PNormShare(one_of(rng, 0, 0.5, 1, 2, 3, 8)),
         fo.PNormShare(1),
         fo.StandAloneShare(),
-        fo.ThroughputShare(),
         fo.ResourceShare(int(rng.integers(m))),
     )
 
@@ -502,6 +502,15 @@ def pools(rng: Rng) -> Draw:
 
 def servers(rng: Rng) -> Draw:
     given = idle(rng, a_cluster(rng))
+    return Draw(given, a_policy(rng, *sizes(given)))
+
+
+def guarantees(rng: Rng) -> Draw:
+    given = any_instance(rng, room=40)
+    held = np.array(Question.of(given, ()).shares(), dtype=float) @ _split(Question.of(given, ()))
+    least = [0.0 if rng.random() < 0.3 else digits(rng.uniform(0.1, 0.95) * float(x)) for x in held]
+    users = Question.of(given, ()).cluster.users
+    given["guarantees"] = {f"user{j + 1}": x for j, x in zip(users, least, strict=True)}
     return Draw(given, a_policy(rng, *sizes(given)))
 
 
@@ -838,6 +847,19 @@ def by_server(rng: Rng) -> Draw:
     return Draw(given, fo.NaivePerServer(policy))
 
 
+def speeds(rng: Rng) -> Draw:
+    given = a_cluster(rng, 4)
+    n, servers = len(given["demands"]), len(given["capacities"])
+    rates = rng.integers(0, 6, (n, servers))
+    nowhere = (rates * np.asarray(given.get("eligible", np.ones((n, servers))))).max(axis=1) == 0
+    rates[nowhere] += 1
+    share = fo.ThroughputShare()
+    powers = [fo.AlphaFair(alpha, share) for alpha in (0.5, 1, 2, 5)]
+    numbers = [*powers, fo.MaxMin(share), fo.Total(share), fo.OrderedWeighted((3, 2, 1), share)]
+    objective = one_of(rng, *[fo.Leximin(share)] * 3, *numbers, one_of(rng, *numbers) + one_of(rng, *numbers))
+    return Draw(given | {"rates": plain(rates)}, fo.Policy(objective))
+
+
 def psdsf(rng: Rng) -> Draw:
     return Draw(any_instance(rng), fo.PSDSF())
 
@@ -881,6 +903,7 @@ def batches(rng: Rng) -> Draw:
 CATEGORIES: dict[str, Callable[[Rng], Draw]] = {
     "pools": pools,
     "servers": servers,
+    "guarantees": guarantees,
     "plane": plane,
     "weights": weights,
     "scales": scales,
@@ -895,6 +918,7 @@ CATEGORIES: dict[str, Callable[[Rng], Draw]] = {
     "prepared": prepared,
     "bundles": bundles,
     "by-server": by_server,
+    "speeds": speeds,
     "ps-dsf": psdsf,
     "bottleneck": bottleneck,
     "whole": whole,

@@ -79,8 +79,9 @@ def without(draw: Draw, what: str, k: int) -> Draw:
     given, n, rows = draw.given, len(draw.given["demands"]), _rows(draw.given)
     third, flat = _depth(given["demands"]) == 3, _depth(given["capacities"]) == 1
     axes = {  # where each argument has what goes
-        "user": {"demands": 0, "weights": 0, "task_limits": 0, "eligible": 0},
-        "server": {"capacities": 0, "counts": 0, "server_types": 0, "eligible": 1} | ({"demands": 1} if third else {}),
+        "user": {"demands": 0, "weights": 0, "task_limits": 0, "eligible": 0, "rates": 0},
+        "server": {"capacities": 0, "counts": 0, "server_types": 0, "eligible": 1, "rates": 1}
+        | ({"demands": 1} if third else {}),
         "resource": {"capacities": 0 if flat else 1, "demands": 2 if third else 1},
     }[what]
 

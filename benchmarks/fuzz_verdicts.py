@@ -187,9 +187,15 @@ class Question:
     @classmethod
     def of(cls, given: dict[str, Any], constraints: Sequence[fo.Constraint]) -> Question:
         """That of an instance under constraints."""
-        question = cls(given, Cluster(**given))
+        least = given.get("guarantees", {})
+        question = cls(given, Cluster(**{name: value for name, value in given.items() if name != "guarantees"}))
         for block in constraints:
             question.add(block)
+        if least:
+            limits = [question.cluster.limits[j] for j in question.cluster.users]
+            held = [Fraction(least.get(f"user{j + 1}", 0)) for j in question.cluster.users]
+            cut = [g if limit is None else min(g, limit) for g, limit in zip(held, limits, strict=True)]
+            question.bound(question.shares(), cut, -1)
         return question
 
     @property

@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 from common import arguments, show
-from oracle.hierarchy import Problem, drawn, filled, in_steps
+from oracle.hierarchy import below_slice, drawn, filled, in_steps
 
 import fairopt as fo
 from fairopt.properties.misreports.best import best_misreport
@@ -97,26 +97,6 @@ def compared(trees: int, stepped: int) -> list[dict[str, Any]]:
     return out
 
 
-def slices(answer: fo.Allocation, problem: Problem) -> float:
-    """How far a team or user is below its weighted part of its parent's part; those at their limits aside."""
-    ratios = answer.instance.ratios
-    at_limit = answer.tasks >= answer.instance.task_limits * (1 - 1e-9)
-
-    def members(tree: Any) -> list[int]:
-        return [tree] if isinstance(tree, int) else [j for child in tree[1] for j in members(child)]
-
-    def shortest(tree: Any, part: float) -> float:
-        mine = members(tree)
-        short = 0.0 if at_limit[mine].all() else 1 - float((answer.tasks[mine] @ ratios[mine]).max()) / part
-        if isinstance(tree, int):
-            return short
-        weights = [float(problem.weights[c] if isinstance(c, int) else c[0]) for c in tree[1]]
-        parts = [shortest(c, part * w / sum(weights)) for c, w in zip(tree[1], weights, strict=True)]
-        return max(short, *parts)
-
-    return shortest(problem.tree, 1.0) if problem.n else 0.0
-
-
 def team_lie(policy: fo.HDRF, answer: fo.Allocation, rng: np.random.Generator, tries: int) -> float:
     """The least relative gain of a member that a team can give all of its members by false demands; 0 if none found."""
     instance, best = answer.instance, 0.0
@@ -149,7 +129,7 @@ def audited(trees: int) -> list[dict[str, Any]]:
             instance, problem, policy = drawn(seed, servers)
             answer = policy.allocate(instance)
             found["Pareto"].append(fo.check(answer, ["pareto"])["pareto"].margin)
-            found["slice of every team and user"].append(slices(answer, problem))
+            found["slice of every team and user"].append(below_slice(problem, answer.tasks.tolist()))
             lie = best_misreport(policy, instance, int(rng.integers(instance.n_users)), seed=seed, budget=60)
             found["lies of a member"].append(0.0 if lie is None else lie.gain)
             found["lies of a team"].append(team_lie(policy, answer, rng, 60))

@@ -55,6 +55,11 @@ def as_floats(values: Any, name: str) -> Float:
     return frozen(array.view())
 
 
+def distinct(array: Any) -> Any:
+    """The one entry that an array repeats by a stride of zero, or else the array: for its minimum, or all of a mask."""
+    return array[:1] if array.strides == (0,) else array
+
+
 def frozen(array: Any) -> Any:
     """A read-only view of an array."""
     if array.flags.writeable:

@@ -108,5 +108,5 @@ def test_guarantees_that_do_not_fit_are_infeasible_by_so_much():
 
 def test_conflict_of_a_guarantee_with_a_constraint_names_both():
     both = fo.Instance([[1], [1]], [10], guarantees=[5, 2])
-    with pytest.raises(Infeasible, match="MinTasks.*guarantees of users.* cannot hold together"):
+    with pytest.raises(Infeasible, match=r"MinTasks.*guarantees of users.* cannot hold together"):
         fo.Policy(fo.AlphaFair(1), [fo.MinTasks({"user1": 9})]).allocate(both)

@@ -15,6 +15,7 @@ from fairopt.blocks.rows import Rows
 from fairopt.errors import OutOfDomain
 from fairopt.instance import Instance
 from fairopt.runtime.lazy import optimize, sp
+from fairopt.validation import distinct
 
 __all__ = [
     "TeamFloor",
@@ -77,7 +78,8 @@ def guarantees_of(instance: Instance) -> tuple[Constraint, ...]:
 def guaranteed_tasks(instance: Instance) -> Float:
     """The guarantees of users, at most their task limits, shape (n_users,)."""
     limits = instance.task_limits
-    return instance.guarantees if limits.min(initial=np.inf) == np.inf else np.minimum(instance.guarantees, limits)
+    unlimited = distinct(limits).min(initial=np.inf) == np.inf
+    return instance.guarantees if unlimited else np.minimum(instance.guarantees, limits)
 
 
 def refuse_guarantees(instance: Instance, mechanism: str) -> None:

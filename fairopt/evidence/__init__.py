@@ -7,6 +7,7 @@
 * `number_levels`: the same for leximin of teams, or of what is above a base.
 * `solved`: dual values of a cone program. `bundles`: the same over bundles, and divisions.
 * `tangents`: lines along the sum of shares, for the (beta, lambda) plane.
-* `alike`: that of a program of kinds of users. `above`: that of a surplus on one pool, from the plain program above the base.
+* `above`: that of a surplus on one pool, from the plain program above the base.
+* `alike`: that of a program with one user for each kind.
 * `fewer_rows`: evidence of a program with fewer constraints. `written`: cone programs rebuilt from blocks.
 """

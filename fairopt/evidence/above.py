@@ -47,7 +47,7 @@ class AboveBase(Evidence):
         if found.load is not None and program.given.n_servers == 1:
             violation = max(found.violation or 0.0, float((self.above.load + found.load - 1.0).max()))
         whole = self.above.whole(found.tasks, found.tasks)
-        if program.high.min(initial=np.inf) < np.inf:
+        if not program.unlimited:
             beyond = float(((whole - program.high) / np.maximum(program.high, TINY)).max(initial=0.0))
         gap, of_bounds = found.gap + self.above.rounding, max(found.block_violation, beyond)
         return replace(found, tasks=whole, gap=gap, block_violation=of_bounds, violation=violation)

@@ -13,6 +13,7 @@ from fairopt.blocks.teams import Surplus, with_shares
 from fairopt.formulation.pool_users import bounds_fit
 from fairopt.formulation.program import Float, Mask, Program
 from fairopt.tolerances import ROUNDING, TERM_ROUNDING
+from fairopt.validation import distinct
 
 
 class Above(Program):
@@ -32,15 +33,16 @@ class Above(Program):
         if own is not None and not own.any():
             own, base = None, program.low
         self.base, self.rises = base, program.room if own is None else program.room | own
-        some = slice(None) if self.rises.all() else self.rises
-        instance = program.instance if isinstance(some, slice) else program.instance._taking_part(self.rises)
+        everyone = bool(distinct(self.rises).all())
+        some = slice(None) if everyone else self.rises
+        instance = program.instance if everyone else program.instance._taking_part(self.rises)
         self.given = self.unmerged = self.instance = instance
         self.objective = with_shares(program.objective, _plain)
         self.constraints, self.rest, self._rows = (), [], {}
         self.merge, self.single, self.all_take_part, self.empty = False, True, True, instance.n_users == 0
         self.low = np.broadcast_to(np.float64(0.0), (instance.n_users,)) if own is None else (program.low - base)[some]
         self.high = np.broadcast_to(np.float64(np.inf), (instance.n_users,))
-        if program.high.min(initial=np.inf) < np.inf:
+        if not program.unlimited:
             self.high = np.maximum((program.high - base)[some], self.low)
         self.load = program.least_load if own is None else program.rows.load(base)
         left = program.usable - self.load
@@ -74,7 +76,7 @@ def above(program: Program) -> Above | None:
     if not program.is_above_base or program.empty:
         return None
     (share, *_) = program.objective.share_blocks()
-    crossed = bool(np.any(program.low > program.high * (1 + ROUNDING)))
+    crossed = not program.unlimited and bool(np.any(program.low > program.high * (1 + ROUNDING)))
     assert isinstance(share, Surplus)
     return (
         Above(program, share.tasks(program.instance))

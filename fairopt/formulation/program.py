@@ -32,6 +32,7 @@ from fairopt.instance import Instance
 from fairopt.runtime.clock import check
 from fairopt.runtime.lazy import cp, sp
 from fairopt.tolerances import TINY
+from fairopt.validation import distinct
 
 Float = NDArray[np.float64]
 Indices = NDArray[np.intp]
@@ -165,6 +166,11 @@ class Program:
                 f"the constraints leave user {user!r} no tasks at all, so {self.objective} is minus infinity for every "
                 "allocation; relax them, give the user a task limit of 0, or use alpha < 1"
             )
+
+    @cached_property
+    def unlimited(self) -> bool:
+        """Whether no user has an upper bound."""
+        return bool(distinct(self.high).min(initial=np.inf) == np.inf)
 
     @cached_property
     def least_load(self) -> Float:

@@ -19,6 +19,7 @@ from fairopt.blocks.shares import Share, best_server
 from fairopt.blocks.teams import OfTeam, Rising, Surplus, with_shares
 from fairopt.runtime.lazy import optimize, sp
 from fairopt.tolerances import NOISE, TERM_ROUNDING
+from fairopt.validation import distinct
 
 if TYPE_CHECKING:
     from fairopt.formulation.program import Program
@@ -39,7 +40,7 @@ def of_those_who_rise(program: Program) -> Objective:
         if not isinstance(share, Surplus) or isinstance(share, Rising) or not term.kind.levels_users:
             continue
         rises = who_rises(program, share)
-        if rises.all():
+        if distinct(rises).all():
             continue
         if not rises.any():
             return Total(share.share)
@@ -61,7 +62,7 @@ def least_load(program: Program) -> Float:
     """The fraction of each resource of one pool that lower bounds use, shape (n_resources,)."""
     demands, low = program.instance.per_server_demands[:, 0], program.low
     load = np.zeros(program.instance.n_resources)
-    for start in range(0, len(low) if low.any() else 0, CHUNK):
+    for start in range(0, len(low) if distinct(low).any() else 0, CHUNK):
         load += low[start : start + CHUNK] @ demands[start : start + CHUNK]
     whole = program.whole_capacities[0]
     return np.divide(load, whole, out=np.zeros(len(load)), where=whole > 0)
@@ -69,9 +70,8 @@ def least_load(program: Program) -> Float:
 
 def users_with_room(program: Program) -> Mask:
     """Which users of one pool can rise above their lower bounds."""
-    room: Mask = np.broadcast_to(True, program.low.shape)
-    if program.high.min(initial=np.inf) < np.inf:
-        room = program.high > program.low * (1 + NOISE)
+    everyone = np.broadcast_to(True, program.low.shape)
+    room: Mask = everyone if program.unlimited else program.high > program.low * (1 + NOISE)
     full = program.least_load >= program.usable * (1 - NOISE)
     if full.any():
         room = room & ~(program.instance.per_server_demands[:, 0, full] > 0).any(axis=1)
@@ -82,7 +82,8 @@ def who_rises(program: Program, share: Surplus) -> Mask:
     """Which users or teams of a surplus can rise above their base, shape (n_numbers,)."""
     of_pool = program.single and not program.rest
     if of_pool and share.share._is_plain:
-        return program.room if program.room.all() else program.room | (program.low > share.tasks(program.instance))
+        room = program.room
+        return room if distinct(room).all() else room | (program.low > share.tasks(program.instance))
     numbers = share._numbers(program.instance)
     c = best_server(numbers.per_task, program.instance)
     if of_pool:

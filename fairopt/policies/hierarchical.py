@@ -104,10 +104,10 @@ class HDRF:
         Returns
         -------
         Allocation
-            Its gap is the largest relative distance of a user's tasks from those of the filling. Its objective is the
-            smallest dominant share per weight of the outermost teams and users. Its ``evidence`` lists the events:
-            the level of the root, the cause (``limit`` of a user, ``full`` for a resource, ``placement`` for a row),
-            and the users who stopped. It has no prices.
+            Its gap is the largest relative distance of a user's tasks from those of the filling, or gain that
+            capacities leave to it. Its objective is the smallest dominant share per weight of the outermost teams and
+            users. Its ``evidence`` lists the events: the level of the root, the cause (``limit`` of a user, ``full``
+            for a resource, ``placement`` for a row), and the users who stopped. It has no prices.
 
         Raises
         ------
@@ -144,7 +144,10 @@ class HDRF:
         if cluster is not None and instance.team_guarantees:
             entry["floors"] = floors(cluster)
         if cluster is not None and several:
-            found = fill(merged, cluster, verify.block(repr(self)), entry.get("floors"), clock)
+            try:
+                found = fill(merged, cluster, verify.block(repr(self)), entry.get("floors"), clock)
+            except ArithmeticError as error:
+                raise NotCertified(f"numbers differ by more than floats can tell ({error}); use other units") from error
             tasks, entry = found.tasks, entry | found.entry
         check("the proof")
         answer = gate.of_filling(self, instance, tasks, entry, clock.begun)

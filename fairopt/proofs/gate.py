@@ -330,7 +330,8 @@ def cluster_of(instance: Instance) -> verify.Cluster:
 
 
 def of_filling(policy: Any, instance: Instance, tasks: Float | None, entry: dict[str, Any], begun: float) -> Allocation:
-    """The allocation of hierarchical DRF; its gap is the largest relative distance of a user's tasks from the filling.
+    """The allocation of hierarchical DRF; its gap is the largest relative distance of a user's tasks from the filling,
+    or gain that is left to a user.
 
     ``tasks`` are by user and class of servers, and ``entry`` is for these. On one pool the filling gives the tasks. The
     objective is the smallest dominant share per weight of the children of the root.
@@ -347,12 +348,12 @@ def of_filling(policy: Any, instance: Instance, tasks: Float | None, entry: dict
             if tasks is None:
                 table = _one_pool(merged, replay)
             with cluster.at(verify.numbers(table.tolist(), "tasks", *table.shape)):
-                gap = verify.at_least(replay.distance(cluster))
+                gap = verify.at_least(replay.gap(cluster))
                 shortage, note = replay.shortage(cluster)
                 short = float(shortage)
             events, children = _events(instance, replay), replay.filling.branches[0].children
             value = min(max(map(float, verify.vector_of(c))) / float(replay.weight(c)) for c in children)
-        except (verify.CannotCheck, verify.Fault) as error:
+        except (verify.CannotCheck, verify.Fault, ArithmeticError) as error:
             note = str(error)
     spread = instance._spread(table)
     certificate = _certificate(

@@ -19,13 +19,14 @@ form:
 Leximin levels are recomputed on one pool (`WaterFilling`) and bounded by prices, level by level, on servers
 (`gap_by_levels`) and of teams (`gap_by_number_levels`). A tier is bounded under the levels that earlier tiers reach
 (`keep_level`). Bundles need no evidence (`gap_of_bundles`). Whole tasks are proved to fit, with a bound on their loss
-(`loss_of_whole_tasks`).
+(`loss_of_whole_tasks`). Hierarchical DRF is filled again (`gap_of_filling`).
 
 `KINDS` lists which evidence proves which objective. Unknown keys of a file are refused (`policy_of`).
 
 Sections: numbers; parsing the policy; the instance (`Cluster.infeasible` checks feasibility); identifying the instance
-(`digest`); bounds by weak duality (`bound`); fairness and efficiency; leximin; bundles; whole tasks; files (`prove`,
-`verify`). Those on numbers, policy, instance and files serve every policy; each of the others serves one kind.
+(`digest`); bounds by weak duality (`bound`); fairness and efficiency; leximin; bundles; whole tasks; hierarchical DRF;
+files (`prove`, `verify`). Those on numbers, policy, instance and files serve every policy; each of the others serves
+one kind.
 
 Numbers are fractions. Logarithms, powers and norms are enclosed between two fractions, since `decimal` rounds ``ln``
 and ``exp`` correctly. Sums are rounded outwards to `BITS` bits, because exact ones grow with the number of users.
@@ -2248,8 +2249,8 @@ def loss_of_smallest_level(cluster: Cluster, share: Block, entry: Mapping[str, A
 
 # -- hierarchical DRF -------------------------------------------------------------------------------------------------
 
-TIE = Fraction(1, 10**9)  # relative: levels, limits and capacities this close are reached together
-SAME = Fraction(1, 10**12)  # relative: shares of a team this close are both dominant
+TIE = Fraction(1, 10**9)  # relative: levels and limits this close are reached together
+SAME = Fraction(1, 10**12)  # relative: capacities this close are full together, shares of a team are both dominant
 PLACES = 1024  # binary places of `Bounds`
 STOPPED, WAITING, RISING, ALONE = range(4)
 
@@ -2539,9 +2540,9 @@ class Filling:
         """A difference that is negative by rounding only."""
         return x if x > self.zero else self.zero
 
-    def reaches(self, a: Any, b: Any) -> bool:
-        """Whether a is at most b, but for `TIE`."""
-        most = b + b * self.tie
+    def reaches(self, a: Any, b: Any, near: Any = None) -> bool:
+        """Whether a is at most b, but for `TIE` or another relative distance."""
+        most = b + b * (self.tie if near is None else near)
         if type(a) is Bounds:
             if a.low > most.high:
                 return False
@@ -2786,7 +2787,7 @@ class Filling:
             if not self.ended[leaf.number] and leaf.limit is not None and self.reaches(leaf.limit, leaf.tasks):
                 self.end(leaf)
         for r in range(self.n_rows):
-            if not self.full[r] and (r == row or self.reaches(self.one, self.used[r])):
+            if not self.full[r] and (r == row or self.reaches(self.one, self.used[r], self.same)):
                 self.fill(r)
         self.sleep()
         may_rise = [not (over or sleeps) for over, sleeps in zip(self.ended, self.sleeps, strict=True)]
@@ -3029,13 +3030,29 @@ class Replay(NamedTuple):
         forest = self.filling.forest
         return forest.leaf_weights[child.number] if isinstance(child, Leaf) else forest.weights[child.number]
 
-    def distance(self, cluster: Cluster) -> Fraction:
-        """The largest relative distance of a user's tasks from these; shares below `TIE` count as this."""
-        gap = ZERO
+    def gap(self, cluster: Cluster) -> Fraction:
+        """The largest relative distance of a user's tasks from these, or gain that a row leaves to a user it stopped.
+
+        Shares below `SAME` count as this, and of a row as much is left for rounding.
+        """
+        forest, gap = self.filling.forest, ZERO
+        here = [cluster.total(j) for j in self.tree.users]
+        rows = [list(column) for column in zip(*forest.ratios, strict=True)] + [list(row) for row in forest.rows]
+        left = [
+            ONE - SAME - exact_sum(dyadic(a * x) for a, x in zip(row, here, strict=True)) if full else None
+            for row, full in zip(rows, self.filling.full, strict=True)
+        ]
         for leaf, (low, high) in enumerate(self.tasks):
-            here = cluster.total(self.tree.users[leaf])
-            size = max(high, TIE / max(self.filling.forest.ratios[leaf]))
-            gap = max(gap, (high - here) / size, (here - low) / size)
+            size, limit = max(high, SAME / max(forest.ratios[leaf])), forest.limits[leaf]
+            gap = max(gap, (high - here[leaf]) / size, (here[leaf] - low) / size)
+            gains = [
+                max(room, ZERO) / row[leaf]
+                for row, room in zip(rows, left, strict=True)
+                if row[leaf] and room is not None
+            ]
+            if limit is not None:
+                gains.append(max(limit - here[leaf], ZERO))
+            gap = max(gap, min(gains) / size)
         return gap
 
 
@@ -3046,7 +3063,7 @@ def gap_of_filling(cluster: Cluster, policy: Block, entry: Mapping[str, Any]) ->
     shortage, words = replay.shortage(cluster)
     if shortage > GAP:
         raise Fault(words)
-    return replay.distance(cluster), ", filled again in " + (
+    return replay.gap(cluster), ", filled again in " + (
         "fractions" if exact else f"intervals of {PLACES} binary places"
     )
 
@@ -3522,9 +3539,9 @@ def verify(path: str | Path, instance: Any = None, *, time_limit: float | None =
 
     Notes
     -----
-    Not provable from a file are user-defined objectives and constraints, mechanisms, and answers saved without
-    evidence; ``statement`` says so. Coefficients of user-defined shares and bundle bases are taken as given.
-    Capacities, limits and eligibility are always checked.
+    Not provable from a file are user-defined objectives and constraints, mechanisms other than `HDRF`, and answers
+    saved without evidence; ``statement`` says so. Coefficients of user-defined shares and bundle bases are taken as
+    given. Capacities, limits and eligibility are always checked.
 
     Examples
     --------

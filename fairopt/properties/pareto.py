@@ -301,7 +301,7 @@ def _program(
     mine = sp.csr_array((own, (user, np.arange(pairs))), shape=(n, pairs))
     left = quotient(q.left, q.usable).ravel()
     if len(q.limited):
-        parts = q.scale[user] / instance.task_limits[user]
+        parts = quotient(q.scale[user], instance.task_limits[user])
         of_limits = sp.csr_array((parts, (user, np.arange(pairs))), shape=(n, pairs + n))[q.limited]
         rows, left = sp.vstack([rows, of_limits], format="csr"), np.append(left, q.spare)
     program: dict[str, Any] = {

@@ -26,7 +26,7 @@ def error_bound(answer: Allocation) -> Float:
     """
     term = only_term(getattr(answer.policy, "objective", None))
     alpha, part = 1.0, answer.instance.weights / answer.instance.weights.sum()
-    if term is not None and term.alpha:
+    if term is not None and term.alpha and term.share._is_plain:
         alpha, part = term.alpha, _parts(answer, term.share, term.alpha)
     with np.errstate(divide="ignore", over="ignore"):
         off = 2.0 * np.sqrt(max(_proved(answer), 0.0) / (min(alpha, 1.0) * part))
@@ -44,7 +44,7 @@ def left_open(answer: Allocation, share: Share | None = None) -> tuple[float, Fl
     term = only_term(getattr(answer.policy, "objective", None))
     proved, more = _proved(answer), np.zeros(answer.instance.n_users)
     gap = SAFETY * min(proved, GAP_TOLERANCE) if proved > 0 else 0.0  # also if it is NaN
-    if term is not None and term.alpha is not None and share in (None, term.share):
+    if term is not None and term.alpha is not None and term.share._is_plain and share in (None, term.share):
         part = _parts(answer, term.share, term.alpha)
         np.divide(gap, part, out=more, where=part > 0)
     return gap, more

@@ -124,7 +124,9 @@ def work_by(share: Share | None, policy: Any, instance: Instance) -> Work | None
 def first_share(policy: Any) -> Share | None:
     """The first share of a policy's objective; None for other mechanisms."""
     objective = getattr(policy.policy if isinstance(policy, ChangedByHand) else policy, "objective", None)
-    return next(iter(objective.share_blocks()), None) if isinstance(objective, Objective) else None
+    return (
+        next((share._of_user for share in objective.share_blocks()), None) if isinstance(objective, Objective) else None
+    )
 
 
 def _differs(c: Float, instance: Instance) -> NDArray[np.bool_]:

@@ -141,8 +141,8 @@ def allocation_tables(allocation: Allocation) -> list[Table]:
     about = [Column("tasks", numbers(allocation.tasks[chosen]))]
     if np.isfinite(limits).any():
         about.append(Column("limit", numbers(limits[chosen])))
-    if (instance.weights != 1).any():
-        about.append(Column("weight", numbers(instance.weights[chosen])))
+    if (instance._own_weights != 1).any():  # those of teams are in their table
+        about.append(Column("weight", numbers(instance._own_weights[chosen])))
     if instance.guarantees.any():
         about.append(Column("guarantee", numbers(instance.guarantees[chosen])))
     about.append(Column("dominant share (%)", numbers(100 * dominant[chosen])))
@@ -190,8 +190,8 @@ def instance_tables(instance: Instance) -> list[Table]:
         Column(by, shortened([instance.teams[by][j] or "-" for j in users]), right=False)
         for by in instance.teams.outermost_first
     ]
-    if (instance.weights != 1).any():
-        about.append(Column("weight", numbers(instance.weights[users])))
+    if (instance._own_weights != 1).any():
+        about.append(Column("weight", numbers(instance._own_weights[users])))
     if np.isfinite(instance.task_limits).any():
         about.append(Column("limit", numbers(instance.task_limits[users])))
     if instance.guarantees.any():

@@ -6,11 +6,12 @@ import cvxpy as cp
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from hypothesis import example, given, settings
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 import fairopt as fo
+from fairopt.blocks.algebra import AtLeast
 from fairopt.blocks.model import Pairs, Point
 from fairopt.blocks.rows import Rows
 from fairopt.formulation.program import ConeModel, Program
@@ -68,6 +69,8 @@ def own_rows(program, block):
 @example(BY_SERVER, fo.EqualShares())
 @example(BY_SERVER, fo.Total() + 0.5 * fo.Total(T) >= 0.3)
 def test_a_policy_has_the_same_rows_in_fairopt_and_in_verify(instance, block):
+    smallest = isinstance(block, AtLeast) and block.objective.term.is_smallest
+    assume(not (smallest and instance.demands.ndim == 3))  # rows in verify only, where the share is the same everywhere
     program = Program(instance, fo.Total(T), [block], merge=False)
     cluster = verify.Cluster(
         {"instance": instance.to_dict(), "tasks_by_server": np.zeros(instance.eligible.shape).tolist()}

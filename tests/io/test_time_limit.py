@@ -48,7 +48,7 @@ def test_reading_ends_within_its_long_loop_and_says_how_far_it_came(tmp_path, mo
     with fo.progress(lambda what, done, total: told.append((what, done))):
         fo.read(source)
     within = next(k for k, (what, done) in enumerate(told) if what == stage and done)
-    times = chain(repeat(-inf, within), repeat(inf))  # so that no test depends on the time
+    times = chain(repeat(0.0, 1 + within), repeat(inf))  # so that no test depends on the time
     monkeypatch.setattr(clock, "time", SimpleNamespace(perf_counter=lambda: next(times)))
     with pytest.raises(fo.errors.OutOfTime, match=rf"time limit of 5 s, which ended at: {stage}, {told[within][1]:,}"):
         fo.read(source, time_limit=5)

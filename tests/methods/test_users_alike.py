@@ -24,6 +24,9 @@ OBJECTIVES = [
     fo.AlphaFair(2, fo.OfTeam()),
     fo.AlphaFair(1, fo.Surplus(fo.Tasks(), base=0.01)),
     fo.Leximin(fo.StandAloneShare()),
+    fo.Leximin(fo.OfTeam()),
+    fo.Leximin(fo.Surplus()),
+    fo.Leximin(fo.Surplus(fo.OfTeam())),
 ]
 
 
@@ -68,7 +71,7 @@ def test_merged_users_get_what_they_get_one_by_one(objective, always):
         assert merged.objective == pytest.approx(alone.objective, rel=2e-6, abs=2e-6 * abs(alone.objective))
         if objective.term.is_order:
             share = objective.term.share
-            np.testing.assert_allclose(merged.share(share), alone.share(share), rtol=2e-6)
+            np.testing.assert_allclose(merged.share(share), alone.share(share), rtol=2e-6, atol=1e-12)
         always(True)
         kinds = alike.alike(Program(given, objective, ()))
         if kinds is not None:  # each has its part by weight

@@ -201,6 +201,26 @@ def in_steps(problem: Problem, step: float, slack: float = 1.5) -> list[float]:
         used = [u + g * h for u, g in zip(used, ratios[node], strict=True)]
 
 
+def below_slice(problem: Problem, tasks: Sequence[float]) -> float:
+    """How far a team or user is below its weighted part of its parent's part; 0 for those at their limits."""
+    at_limit = [t is not None and x >= float(t) * (1 - 1e-9) for x, t in zip(tasks, problem.limits, strict=True)]
+
+    def users(tree: Tree) -> list[int]:
+        return [tree] if isinstance(tree, int) else [j for child in tree[1] for j in users(child)]
+
+    def shortage(tree: Tree, part: float) -> float:
+        mine = users(tree)
+        held = [sum(float(problem.ratios[j][i]) * tasks[j] for j in mine) for i in range(problem.m)]
+        short = 0.0 if all(at_limit[j] for j in mine) else 1 - max(held) / part
+        if isinstance(tree, int):
+            return short
+        weights = [_weight(problem, child) for child in tree[1]]
+        parts = [part * weight / sum(weights) for weight in weights]
+        return max(short, *(shortage(child, own) for child, own in zip(tree[1], parts, strict=True)))
+
+    return shortage(problem.tree, 1.0)
+
+
 def _weight(problem: Problem, tree: Tree) -> float:
     return float(problem.weights[tree] if isinstance(tree, int) else tree[0])
 

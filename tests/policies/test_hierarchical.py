@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from oracle.hierarchy import drawn, filled, in_steps
+from oracle.hierarchy import below_slice, drawn, filled, in_steps
 
 import fairopt as fo
 from fairopt.errors import FairoptError, Infeasible, InvalidBlock, InvalidInstance, NotCertified, OutOfDomain
@@ -101,6 +101,17 @@ def test_random_trees_are_filled_as_in_small_steps(seed: int) -> None:
     most = [float(max(row)) for row in problem.ratios]
     for exact, slow, share in zip(filled(problem), in_steps(problem, step), most, strict=True):
         assert abs(float(exact) - slow) * share <= 12 * step
+
+
+# -- properties --------------------------------------------------------------------------------------------------------
+
+
+def test_every_team_and_user_has_its_slice_of_a_pool_and_nothing_is_left():
+    for seed in range(1, 90, 3):  # without guarantees
+        instance, problem, policy = drawn(seed)
+        answer = policy.allocate(instance)
+        assert below_slice(problem, answer.tasks.tolist()) <= 1e-9, seed
+        assert fo.check(answer, ["pareto"]).ok, seed
 
 
 # -- the tree ----------------------------------------------------------------------------------------------------------

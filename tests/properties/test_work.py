@@ -176,3 +176,13 @@ def test_a_server_on_which_tasks_are_worth_nothing_is_no_way_to_gain() -> None:
         fo.Allocation(HOURS, fo.Policy(fo.Total(share)), worse.tasks_by_server, answer.certificate, 0.0), "pe"
     )
     assert found["pe"].margin == pytest.approx(3) and found["pe"].witness.gains == {"user1": pytest.approx(0.75)}
+
+
+def test_members_of_teams_compare_the_share_that_their_teams_add_up() -> None:
+    teams = {"team": ["x", "x", "y"]}
+    rates = fo.Instance([[1]] * 3, [[1]] * 3, task_limits=1, rates=[[3, 1, 1], [3, 2, 1], [3, 2, 1]], teams=teams)
+    answer = fo.Policy(fo.AlphaFair(2, fo.OfTeam(SHARE))).allocate(rates)
+    report = fo.check(answer)
+    assert report.about.endswith(", by ThroughputShare()") and report["pe"].holds
+    with pytest.raises(fo.errors.InvalidBlock, match=r"give DominantShare\(\)"):
+        fo.check(answer, share=fo.OfTeam())

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from fairopt.allocation import feasibility
 from fairopt.errors import Infeasible, NotCertified
 from fairopt.instance import Instance
 from fairopt.methods.arrays import Float, Int
@@ -22,9 +23,11 @@ from fairopt.runtime.clock import Clock, check
 from fairopt.runtime.lazy import optimize, sp
 from fairopt.tolerances import NOISE, VIOLATION_TOLERANCE
 
-# Rows that are exceeded by less are full; prices below the second, relative to the largest, are solver noise.
-FITS, NO_PRICE = 1e-10, 1e-9
+# Tasks that exceed capacities by less fit, as they do by less than the second if no new row shows it. Prices below the
+# third, relative to the largest, are solver noise.
+FITS, NEARLY, NO_PRICE = 1e-11, 1e-7, 1e-12
 SIZE = 1e3  # of a program's numbers, whose tolerances are absolute
+MOST = 10  # rows per user: at most 0.4 were needed
 LONGEST = 64  # steps between two tries to place the tasks
 
 Row = list[tuple[int, int, float]]
@@ -76,7 +79,7 @@ def fill(
         check("filling the tree", len(rows.prices))
         filling = verify.Filling(forest._replace(rows=rows.costs), float, watch=True)
         over, row, table = programs.place(np.array(filling.run()))
-        if over > FITS:
+        if over > FITS and (over > NEARLY or row not in rows.prices):
             rows.add(row)
             continue
         placements, missing = [], None
@@ -119,13 +122,15 @@ def _explore(forest: verify.Forest, programs: _Placements, rows: _Rows) -> None:
         while over - fits > 1:
             middle = (fits + over) // 2
             fits, over = (fits, middle) if programs.place(seen[middle])[0] > FITS else (middle, over)
-        start, end, part = seen[fits], seen[over], 1.0
-        while (found := programs.place(start + part * (end - start)))[0] > FITS:
+        start, end, part, known = seen[fits], seen[over], 1.0, len(rows.prices)
+        while (found := programs.place(start + part * (end - start)))[0] > FITS and found[1] not in rows.prices:
             cost = np.array(rows.add(found[1]))
             here, rise = float(cost @ start), float(cost @ (end - start))
-            if not 1 - here < part * rise:
+            if rise <= 0 or not 1 - here < part * rise:
                 break  # as full as rounding tells
             part = max((1 - here) / rise, 0.0)
+        if len(rows.prices) == known:
+            return
         start = start + part * (end - start)
 
 
@@ -139,8 +144,8 @@ class _Rows:
 
     def add(self, row: Row) -> list[float]:
         """The costs of a new row."""
-        if row in self.prices:
-            raise NotCertified("a linear program found the same row twice. Fix: use other units, or instance.pooled()")
+        if row in self.prices or len(self.prices) > MOST * len(self.programs.users):
+            raise NotCertified("linear programs did not find the rows that stop users. Fix: use instance.pooled()")
         self.prices.append(row)
         self.costs.append(self.programs.costs(row))
         return self.costs[-1]
@@ -198,7 +203,8 @@ class _Placements:
         scale = np.divide(held, runs, out=np.zeros(len(held)), where=runs > 0) / self.mu
         table = np.zeros(self.instance.eligible.shape)
         table[self.users[self.user], self.server] = np.maximum(values[:-1], 0.0) * scale[self.user]
-        return float(values[-1]), self._row(prices), table
+        over = feasibility(self.instance, table)
+        return float(values[-1]), self._row(prices), table if over < VIOLATION_TOLERANCE / 2 else table / (1.0 + over)
 
     def room(self, tasks: Float, waiting: Int) -> tuple[list[list[float]], Row | None]:
         """A placement in which waiting leaves have more tasks; or a row that shows that some have no room."""

@@ -36,7 +36,7 @@ from fairopt.properties.audit.measure import Measurement, measure
 from fairopt.properties.audit.random_instances import FAMILIES, SHAPES, random_cluster, random_pools
 from fairopt.properties.audit.shrink import Shrinker, counterexample_of, smaller_cluster
 from fairopt.properties.checks import check
-from fairopt.properties.exact.cluster import ExactJudge
+from fairopt.properties.exact.cluster import MEASURED, ExactJudge
 from fairopt.properties.exact.confirm import Counterexample, Verified, second_answer, verified
 from fairopt.properties.misreports.best import Misreport, best_misreport, lying_instance, tasks_on
 from fairopt.properties.monotone import population_monotone, resource_monotone
@@ -286,9 +286,10 @@ class AuditSettings:
         return fine
 
     def has_share(self, instance: Instance) -> bool:
-        """Whether every user who takes part has some of the share by which users compare."""
+        """Whether every user who takes part has some of the share that is given."""
         with contextlib.suppress(OutOfDomain):
-            work_by(self.share, self.policy, instance)
+            if self.share is not None:
+                work_by(self.share, self.policy, instance)
             return True
         return False
 
@@ -732,6 +733,7 @@ def _search_allocation(policy: Any, name: str, instance: Instance, share: Share 
     if margin <= unsure:
         reason = f"{how}; the margin is {percent(margin)}, and the gaps leave {percent(unsure)} open"
         return Unconfirmed(instance, verdict.sentence, reason)
+    how += ", measured in fractions" * (name in MEASURED)
     return Witness(instance, verdict.sentence, margin, None, None, None, how)
 
 
@@ -751,11 +753,9 @@ def _confirm_margin(
         second = checked(policy, instance.replace())
         again = check(second, [name], share=share)[name]
     margin, work = min(verdict.margin, again.margin), work_by(share, policy, instance)
-    for answer, judged in ((first, verdict), (second, again)):
+    for answer, judged in ((first, verdict), (second, again)) if name in MEASURED else ():
         exact = ExactJudge(answer, None if work is None else work.share)
-        in_fractions = exact.margin(name, getattr(judged.details, "tasks_by_server", None))
-        margin = margin if in_fractions is None else min(margin, float(in_fractions))
-    how += ", measured in fractions" if in_fractions is not None else ""
+        margin = min(margin, float(exact.margin(name, getattr(judged.details, "tasks_by_server", None))))
     # bounds the sum of all errors of tasks, hence that of any margin
     unsure = sum(float(error_bound(answer).sum()) for answer in (first, second)) * (1.0 + max(margin, 0.0))
     return margin, unsure, how

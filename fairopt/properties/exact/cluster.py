@@ -17,12 +17,13 @@ from fairopt.blocks.shares import DominantShare, Share, Tasks, ThroughputShare
 from fairopt.instance import Instance
 from fairopt.properties.exact.pool import tasks_within
 
-__all__ = ["ExactJudge"]
+__all__ = ["MEASURED", "ExactJudge"]
 
 Row = list[Fraction]
 Table = list[Row]
 Float = NDArray[np.float64]
 
+MEASURED = ("pareto", "sharing-incentive", "envy-free")
 ZERO, ONE = Fraction(0), Fraction(1)
 LOSS = Fraction(1, 10**9)  # of what another user has: more is no rounding of a dominating allocation
 LITTLE = Fraction(1, 10**9)  # of its own slice: a user who has less counts as having nothing
@@ -35,18 +36,18 @@ class ExactJudge:
     answer: Allocation
     share: Share | None
 
-    def margin(self, name: str, dominating: Float | None = None) -> Fraction | None:
-        """The largest margin of a property, positive where it fails; None for properties without an exact one.
+    def margin(self, name: str, dominating: Float | None = None) -> Fraction:
+        """The largest margin of one of the properties ``MEASURED``, positive where it fails.
 
         That of Pareto efficiency is the gain in an allocation that is said to dominate this one.
         """
         users = self.users
+        if name == "pareto" and dominating is not None:
+            return self.gain(dominating)
         if name == "sharing-incentive":
             return max((self.relative(j, self.slices[j]) for j in users), default=-ONE)
-        if name == "envy-free":
-            pairs = ((j, self.on_bundle(j, k)) for j in users for k in range(self.instance.n_users) if k != j)
-            return max((self.relative(j, most) for j, most in pairs), default=-ONE)
-        return self.gain(dominating) if name == "pareto" and dominating is not None else None
+        pairs = ((j, self.on_bundle(j, k)) for j in users for k in range(self.instance.n_users) if k != j)
+        return max((self.relative(j, most) for j, most in pairs), default=-ONE)
 
     def gain(self, better: Float) -> Fraction:
         """The largest relative gain in another allocation, scaled to fit; -1 if another user has less."""
@@ -167,9 +168,9 @@ class ExactJudge:
             ]
             worth = [[max(row, default=ZERO) for row in rows] for rows in ratios]
         else:
-            c = np.zeros(instance.eligible.shape)
-            found = share.coefficients(instance._taking_part(self.users))
-            c[self.users] = found if found.ndim == 2 else found[:, None]
+            c, part = np.zeros(instance.eligible.shape), np.array(self.users, dtype=np.intp)
+            found = share.coefficients(instance._taking_part(part))
+            c[part] = found if found.ndim == 2 else found[:, None]
             worth = table_of(c)
         return [[row[s] if s in self.open[j] else ZERO for s in servers] for j, row in enumerate(worth)]
 

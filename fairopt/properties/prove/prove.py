@@ -188,8 +188,8 @@ def stated(policy: Any, kind: Kind, clock: Clock) -> Question | str:
         (objective, conditions_of(objective, outcome)),
     ):
         if stated_conditions is None:
-            hint = "" if is_ours(block) else f"; write {type(block).__name__}.conditions"
-            return f"{block} has no polynomial conditions in a user's own ratios{hint}"
+            hint = " in a user's own ratios" if is_ours(block) else f"; write {type(block).__name__}.conditions"
+            return f"{block} has no polynomial conditions{hint}"
     question = Question(**asdict(kind), objective=objective, share=shares[0], name="pareto")
     assumption = require_consistent(question, clock)
     if assumption is None:

@@ -369,7 +369,7 @@ def test_on_servers_too_the_answer_that_is_given_counts_where_optima_are_tied(mo
     verdict = check(TIED.allocate(APART_ON_SERVERS), "pe")["pe"]
     witness = audit(TIED, ["pe"], [APART_ON_SERVERS])["pe"].witness
     assert not verdict.holds and witness is not None and witness.sentence == verdict.sentence
-    assert witness.verified == "its own answer, run again; two methods (a, b) differ"
+    assert witness.verified == "its own answer, run again; two methods (a, b) differ, measured in fractions"
     envy = audit(TIED, ["ef"], [APART_ON_SERVERS.replace(demands=[[1, 1], [1, 1]])])["ef"]
     assert not envy.refuted and "on what 'user1' holds" in str(envy) and "(two methods (a, b) differ; " in str(envy)
 
@@ -701,6 +701,14 @@ def test_an_audit_in_a_notebook_shows_what_it_found_with_names_escaped():
 HOURS = fo.Policy(fo.Leximin(fo.Tasks()))
 
 
+@dataclass(frozen=True, repr=False)
+class Wide(fo.Share):
+    """A share with coefficients of another shape."""
+
+    def per_task(self, instance: fo.Instance) -> Any:
+        return np.ones(1)
+
+
 def test_an_audit_by_throughput_refutes_equal_hours_as_fractions_confirm() -> None:
     report = audit(HOURS, ["pe", "si", "ef"], share=fo.ThroughputShare(), servers=2, limits=True, max_examples=60)
     assert str(report).startswith("Policy(Leximin(Tasks())), by ThroughputShare()")
@@ -735,7 +743,7 @@ def test_pools_on_which_a_user_has_nothing_of_the_share_are_not_drawn() -> None:
 
     def look(instance: fo.Instance) -> fo.Allocation:
         seen.append(instance)
-        return HOURS.allocate(instance)
+        return fo.DRF().allocate(instance)
 
     assert audit(Changed("looked", look), ["si"], share=fo.ResourceShare(0), max_examples=60)["si"].instances == 60
     drawn = [instance for instance in seen if instance.n_users > 2]
@@ -768,6 +776,14 @@ def test_an_audit_by_a_share_is_saved_and_replayed(tmp_path: Path) -> None:
     (again,) = replay(path)
     assert again.refutes and again.margin == pytest.approx(report["pe"].witness.margin)
     assert not replay(path, share=fo.Tasks())[0].refutes
+
+
+def test_a_share_of_the_objective_that_fails_is_a_fault_and_one_that_is_given_is_an_error() -> None:
+    pair = fo.Instance([[1], [1]], [[1], [1]], rates=[[1, 2], [2, 1]])
+    report = audit(fo.Policy(fo.Leximin(Wide())), ["pe"], [pair])
+    assert report["pe"].n_faults == 1 and "Wide" in report["pe"].faults[0].message
+    with pytest.raises(fo.errors.InvalidBlock, match=r"Wide\(\).per_task gave shape \(1,\)"):
+        audit(HOURS, ["pe"], [pair], share=Wide())
 
 
 @pytest.mark.parametrize("share", ["tasks", fo.Tasks])

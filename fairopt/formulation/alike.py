@@ -66,6 +66,8 @@ def alike(program: Program) -> Alike | None:
     if type(program) is not Program or program.rest or not _merges(program):
         return None
     instance, weights = program.instance, program.instance.weights
+    if not _some_repeat(instance.demands.reshape(instance.n_users, -1)):
+        return None
     shares = [share for share in program.objective.share_blocks() if isinstance(share, Surplus)]
     bases = {share.base for share in shares}
     if len(bases) > 1 or (program.high <= 0).any():
@@ -112,6 +114,16 @@ def _is_symmetric(term: Term) -> bool:
 def _above_guarantees(share: Share) -> Share:
     """The share with the guarantees as its base, which are those of the program of kinds."""
     return Surplus(share.share) if isinstance(share, Surplus) else share
+
+
+def _some_repeat(rows: Float) -> bool:
+    """Whether as many rows repeat others as merging must save, by a hash of each."""
+    bits = np.ascontiguousarray(rows + 0.0, dtype=np.float64).view(np.uint64)
+    hashes = np.zeros(len(rows), dtype=np.uint64)
+    for column in bits.T:
+        hashes = (hashes ^ column) * np.uint64(0x9E3779B97F4A7C15)
+        hashes ^= hashes >> np.uint64(29)
+    return len(rows) - len(np.unique(hashes)) >= FEWER
 
 
 def _kinds(instance: Instance, numbers: Float) -> tuple[Indices, Indices]:

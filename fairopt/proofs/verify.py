@@ -1231,6 +1231,7 @@ class Evidence:
         self.prices: Table = [[max(p, ZERO) for p in row] for row in prices]
         self.rows = [t if t > 0 or equal else ZERO for t, (_, _, equal) in zip(y, rows, strict=True)]
         self.kept_multipliers = [max(t, ZERO) for t in numbers(entry.get("kept") or [0] * kept, "kept", kept)]
+        self.levels = [[number(z, "at") for z in row] for row in entry.get("at") or ()]
         costs = entry.get("costs")
         self.costs = costs and dict(zip(cluster.active, numbers(costs, "costs", len(cluster.active)), strict=True))
         self.cost: Table = [[ZERO] * cluster.servers for _ in range(cluster.n)]
@@ -1288,8 +1289,9 @@ def bound(goal: Goal, evidence: Evidence, right_hand_side: Fraction) -> Fraction
         for j, u in mixture(cluster, term, given).items():
             for s in cluster.open[j]:
                 slopes[j][s] += u * term.above[j][s]
+    levels = iter(evidence.levels)
     for curve in goal.numbered:
-        total = up(total + tangents_of_numbers(cluster, curve, slopes))
+        total = up(total + tangents_of_numbers(cluster, curve, slopes, next(levels, ())))
     for j in cluster.active:
         cluster.clock.check()
         net = {s: slopes[j][s] - evidence.cost[j][s] for s in cluster.open[j]}
@@ -1297,14 +1299,14 @@ def bound(goal: Goal, evidence: Evidence, right_hand_side: Fraction) -> Fraction
     return total
 
 
-def tangents_of_numbers(cluster: Cluster, curve: CurveOfNumbers, slopes: Table) -> Fraction:
-    """Add the slopes of the tangents of a curve of numbers, and return their constant."""
+def tangents_of_numbers(cluster: Cluster, curve: CurveOfNumbers, slopes: Table, levels: Sequence[Fraction]) -> Fraction:
+    """Add the slopes of tangents of a curve of numbers at ``levels``, or at the tasks, and return their constant."""
     with cluster.at(cluster.tangents_at):
         at = curve.of.values()
     constant, prices = ZERO, dict[str, Fraction]()
-    for t, z in at.items():
+    for k, (t, z) in enumerate(at.items()):
         size = curve.of.weights[t] * curve.unit
-        level = max(z, ZERO) / size or ONE
+        level = levels[k] if len(levels) == len(at) and levels[k] > 0 else max(z, ZERO) / size or ONE
         slope = power(level, -curve.alpha)
         constant += curve.factor[t] * (boxcox(level, curve.alpha).high - slope.low * level)
         prices[t] = curve.factor[t] * slope.high / size
@@ -3302,7 +3304,7 @@ KINDS = {
     "pulled": Kind(("Leximin", "MaxMin"), False, "EnvyFree", (), gap_by_envy),
     "levels": Kind(("Leximin", "MaxMin"), False, "", ("levels",), gap_by_levels),
     "number levels": Kind(("Leximin",), False, "", ("levels",), gap_by_number_levels),
-    "prices": Kind(SUMS, True, "", ("unit", *PRICES), gap_by_prices),
+    "prices": Kind(SUMS, True, "", ("unit", "at", *PRICES), gap_by_prices),
     "lines": Kind(("FairnessEfficiency",), True, "", ("lines", "largest", "smallest"), gap_by_lines),
 }
 # keys of a file, and of its instance

@@ -26,6 +26,7 @@ from fairopt.instance import Instance
 from fairopt.tolerances import ROUNDING
 
 FEWER = 20  # users that merging must save: 20 users on servers are solved in milliseconds
+HASH = np.uint64(0x9E3779B97F4A7C15)
 BITS = 38  # of numbers per weight that are compared, which leaves out their rounding
 
 
@@ -66,6 +67,8 @@ def alike(program: Program) -> Alike | None:
     if type(program) is not Program or program.rest or not _merges(program):
         return None
     instance, weights = program.instance, program.instance.weights
+    if instance.n_users - _distinct_demands(instance) < FEWER:
+        return None
     shares = [share for share in program.objective.share_blocks() if isinstance(share, Surplus)]
     bases = {share.base for share in shares}
     if len(bases) > 1 or (program.high <= 0).any():
@@ -112,6 +115,15 @@ def _is_symmetric(term: Term) -> bool:
 def _above_guarantees(share: Share) -> Share:
     """The share with the guarantees as its base, which are those of the program of kinds."""
     return Surplus(share.share) if isinstance(share, Surplus) else share
+
+
+def _distinct_demands(instance: Instance) -> int:
+    """The number of different rows of demands, at most, by a hash of each row that takes no memory for rows."""
+    demands = instance.demands.reshape(instance.n_users, -1)
+    hashes = np.zeros(len(demands), dtype=np.uint64)
+    for column in demands.T:
+        hashes = hashes * HASH + (column + 0.0).view(np.uint64)  # which overflows
+    return len(np.unique(hashes))
 
 
 def _kinds(instance: Instance, numbers: Float) -> tuple[Indices, Indices]:

@@ -172,6 +172,15 @@ def test_later_tier_decides_the_split():
     assert answer.certificate.note == ""
 
 
+def test_leximin_of_teams_after_a_curved_tier_keeps_the_totals_of_that_tier():
+    instance = drawn(5, 3)
+    orgs = fo.AlphaFair(2, fo.OfTeam(by="org"))
+    alone, then = (fo.Policy(o).allocate(instance) for o in (orgs, orgs.then(fo.Leximin(fo.OfTeam()))))
+    assert then.certificate.ok
+    np.testing.assert_allclose(then.share(fo.OfTeam(by="org")), alone.share(fo.OfTeam(by="org")), rtol=1e-5)
+    assert min(then.share(fo.OfTeam())) >= min(alone.share(fo.OfTeam())) * (1 - 1e-5)
+
+
 def test_columns_are_added_until_prices_prove_the_answer(monkeypatch):
     rng = np.random.default_rng(3)
     n = 400

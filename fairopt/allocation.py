@@ -259,7 +259,8 @@ class Allocation:
         at their expense.
 
         Also None for `OfTeam` and `Surplus`, if curved constraints bind (such as ``AlphaFair(1) >= v``), with
-        user-defined nonlinear constraints, and for more than 3,000 used-up capacities or 1,000 levels that capacities determine.
+        user-defined nonlinear constraints, and for more than 3,000 used-up capacities or 1,000 levels that capacities
+        determine.
 
         Examples
         --------

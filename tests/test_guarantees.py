@@ -128,3 +128,10 @@ def test_users_to_whom_guarantees_leave_nothing_are_named():
 def test_bases_that_do_not_fit_are_infeasible_where_another_user_can_rise(policy):
     with pytest.raises(Infeasible, match="takes 240 resource2 of 96, 144 more than there is"):
         policy.allocate(fo.Instance([[4, 8], [2, 0], [8, 4]], [200, 96]))
+
+
+def test_batches_and_shards_refuse_what_is_above_a_base():
+    with pytest.raises(OutOfDomain, match="not of teams or above a base"):
+        fo.allocate_many(fo.NashBargaining(), np.ones((3, 2, 1)), np.ones((3, 1)))
+    with pytest.raises(OutOfDomain, match="cannot be in shards"):
+        fo.allocate_sharded(fo.NashBargaining(), [np.ones((5, 2))], capacities=[5, 6])

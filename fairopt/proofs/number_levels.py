@@ -26,6 +26,7 @@ from fairopt.formulation.rows import BlockRows
 from fairopt.proofs.bound import rounded_up_sum
 from fairopt.proofs.lagrangian import Multipliers
 from fairopt.proofs.levels import SLICE
+from fairopt.runtime.lazy import sp
 from fairopt.tolerances import NOISE, TERM_ROUNDING
 
 ABOVE = 1e-9  # relative: numbers that far above their lower bound are not at it
@@ -98,6 +99,19 @@ class NumberBounds:
         reduced = cost + charged.pair_cost - paid - TERM_ROUNDING * (size + paid)
         return np.where(self.program.zero_pairs, np.inf, reduced)
 
+    def scarcest(self, prices: Float) -> Float:
+        """The value of the scarcest capacity that each number's users need wherever they run, shape (n_numbers,)."""
+        value, of_pair = np.maximum(prices, 0.0) * self.program.usable_rows, np.zeros(len(self.pairs))
+        if self.program.single:
+            for worth, needs in zip(value.tolist(), self.program.instance.per_server_demands[:, 0].T, strict=True):
+                of_pair = np.maximum(of_pair, np.where(needs > 0, worth, 0.0))
+        else:
+            needed = sp.coo_array(self.pairs.loads)
+            np.maximum.at(of_pair, needed.col, value[needed.row])
+        out = np.full(len(self.most), np.inf)
+        np.minimum.at(out, self.number, np.where(self.c > 0, of_pair, np.inf))
+        return out
+
     def value(self, dual: NumberDual) -> float:
         """The bound V on the sum of the numbers at their prices, rounded up."""
         program, charged = self.program, self.charges(dual)
@@ -144,9 +158,11 @@ def judge_number_levels(
         terms = pi * floors
         slack = bounds.value(dual) - float(terms.sum()) + TERM_ROUNDING * float(np.abs(terms).sum())
         rise = np.maximum(floors - z, 0.0) + max(slack, 0.0) / pi
-        worth = float(np.maximum(dual.prices, 0.0) @ program.usable_rows)
-        if worth > 0:  # a rise that a negligible part of the capacities would pay
-            rise = np.minimum(rise, np.maximum(floors - z, max(slack, 0.0) / worth * SLICE * (w.sum() / w) * unit))
+        if (rise / unit)[mine].max(
+            initial=0.0
+        ) > NOISE:  # perhaps what a negligible part of a needed capacity would pay
+            part = max(slack, 0.0) / bounds.scarcest(dual.prices)
+            rise = np.minimum(rise, np.maximum(floors - z, part * SLICE * (w.sum() / w) * unit))
         earlier = settled.copy()
         earlier |= (z / w < level) & (bounds.most > z)  # also those that no level has fixed yet
         earlier[mine] = False

@@ -238,8 +238,9 @@ class _ShareBound(Constraint):
     def _levels(self, instance: Instance, default: float) -> Float:
         """The bound of each number: of each user, or of each team of `OfTeam`."""
         given, name = as_given(self.level), type(self).__name__
-        if self.share._counts_teams:
-            return by_name(given, name, self.share._names(instance), default)
+        labels = None if self.share._is_plain else self.share._names(instance)
+        if labels is not None and (self.share._counts_teams or len(labels) != instance.n_users):
+            return by_name(given, name, labels, default)  # of teams, or of users who have not left a surplus
         return instance.per_user(instance._by_user_or_team(given, name)[0], name, default=default)
 
     def _of_teams(self, instance: Instance) -> list[tuple[Indices, float]]:

@@ -227,9 +227,10 @@ class Allocation:
 
         Prices are computed from the blocks, the instance and the tasks. For user-defined blocks they are the dual
         values of the method if these satisfy the optimality conditions (they then lie between the left and the right
-        derivative), and None otherwise. They are also None for `FairnessEfficiency` if it is not concave, for a problem
-        that was changed before `Policy.certify`, for mechanisms without an objective, and for whole tasks, whose value
-        jumps as capacities change. Policies that decide bundles give the dual values of their proof.
+        derivative), and None otherwise. They are also None for objectives of `OfTeam` or `Surplus`, for
+        `FairnessEfficiency` if it is not concave, for a problem that was changed before `Policy.certify`, for
+        mechanisms without an objective, and for whole tasks, whose value jumps as capacities change. Policies that
+        decide bundles give the dual values of their proof.
 
         Examples
         --------
@@ -257,8 +258,9 @@ class Allocation:
         often the task limit of one user, with prices of 0. Prices of later levels are negative if earlier levels rise
         at their expense.
 
-        Also None if curved constraints bind (such as ``AlphaFair(1) >= v``), with user-defined nonlinear constraints,
-        and for more than 3,000 used-up capacities or 1,000 levels that capacities determine.
+        Also None for `OfTeam` and `Surplus`, if curved constraints bind (such as ``AlphaFair(1) >= v``), with
+        user-defined nonlinear constraints, and for more than 3,000 used-up capacities or 1,000 levels that capacities
+        determine.
 
         Examples
         --------

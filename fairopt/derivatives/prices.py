@@ -78,10 +78,11 @@ def prices(allocation: Allocation) -> Prices | None:
     """Derivatives of the objective (of its first level or tier) by each capacity.
 
     None if the tasks do not satisfy the optimality conditions, for user-defined blocks without suitable evidence, for a
-    problem that was changed by hand, and for `FairnessEfficiency` where it is not concave. If the policy does not
+    problem that was changed by hand, for shares of teams or above a base, and for `FairnessEfficiency` where it is not
+    concave. If the policy does not
     decide tasks, the evidence's prices, if any.
     """
-    if isinstance(allocation.policy, ChangedByHand):
+    if isinstance(allocation.policy, ChangedByHand) or not _of_users(allocation):
         return None
     if not _decides_tasks(allocation):
         evidence = allocation.evidence_prices
@@ -111,7 +112,7 @@ def level_prices(allocation: Allocation) -> tuple[LevelPrices, ...] | None:
     None for other policies, with nonlinear active constraints, and for points that are not exact enough.
     """
     term = first_term(allocation)
-    if term is None or not term.is_order or not _decides_tasks(allocation):
+    if term is None or not term.is_order or not _decides_tasks(allocation) or not _of_users(allocation):
         return None
     for tie in TIES:
         optimum = Optimum(allocation, tie)
@@ -155,6 +156,12 @@ def share_prices(allocation: Allocation) -> Float | None:
             "fairopt that decides tasks; use prices, in units of the objective, or allocate by one of its parts"
         )
     return found.times(slope - float(np.log(term.factor)))[0]
+
+
+def _of_users(allocation: Allocation) -> bool:
+    """Whether the first tier, if any, is not of teams or above a base, whose derivatives are not known."""
+    tier = first_tier(allocation)
+    return not isinstance(tier, Objective) or all(share._is_plain for share in tier.share_blocks())
 
 
 def _decides_tasks(allocation: Allocation) -> bool:

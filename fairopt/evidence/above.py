@@ -66,7 +66,10 @@ class AboveBase(Evidence):
                     prices, paid = dual.prices, dual.of_numbers * bounds.numbers.weights
             scale = 1.0 / paid.sum()
             return price_entry(program, prices * scale * program.term.factor, 1.0, [paid * scale])
-        return self.found.entry(self.above, self.above.part(tasks), rows)
+        held = self.found.entry(self.above, self.above.part(tasks), rows)
+        if "prices" in held:  # of the row that stands for identical servers
+            held["prices"] = held["prices"] * program.given.n_servers
+        return held
 
     def numbers(self) -> dict[str, Any] | None:
         found = self.found.numbers()

@@ -2013,7 +2013,7 @@ def gap_by_number_levels(cluster: Cluster, objective: Block, rows: Rows, entry: 
     for k, one in enumerate(entry["levels"]):
         check_keys(one, NUMBER_LEVEL, f"level {k} of the evidence")
         cluster.clock.check()
-        evidence, mine = Evidence(cluster, one, rows), [str(t) for t in one["numbers"]]
+        evidence, mine = Evidence(cluster, one, rows), list(dict.fromkeys(map(str, one["numbers"])))
         if not mine or not {*mine, *one["of_numbers"]} <= z.keys():
             raise Fault(f"level {k} of the evidence has no numbers, or unknown ones")
         pi = {t: max(number(v, "of_numbers"), ZERO) for t, v in one["of_numbers"].items()}

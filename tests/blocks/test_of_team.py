@@ -189,3 +189,10 @@ def test_guarantee_of_a_team_is_cut_at_what_its_tasks_can_use():
 def test_wrong_shares_of_teams_are_refused(make, error, message):
     with pytest.raises(error, match=message):
         make()
+
+
+@pytest.mark.parametrize("make", [fo.Leximin, fo.MaxMin, fo.Total, lambda share: fo.AlphaFair(1, share)])
+@pytest.mark.parametrize("share", [fo.OfTeam(), fo.Surplus(), fo.Surplus(fo.OfTeam())], ids=str)
+def test_prices_of_teams_and_of_surpluses_are_not_known(make, share):
+    answer = fo.Policy(make(share)).allocate(POOL)
+    assert answer.prices is answer.prices_left is answer.share_prices is answer.level_prices is None

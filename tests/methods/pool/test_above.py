@@ -115,3 +115,13 @@ def test_a_resource_that_is_named_twice_does_not_hide_its_slack(tmp_path, object
     evidence.get("found", evidence)["order"] = [0, 0]
     file.write_text(json.dumps(held))
     assert not fo.Allocation.load(file).certificate.ok
+
+
+@pytest.mark.parametrize("make", [fo.Leximin, fo.MaxMin, lambda share: fo.AlphaFair(2, share)])
+def test_tasks_below_the_base_in_a_file_are_not_proved(tmp_path, make):
+    given = fo.Instance([[1, 2], [2, 1], [1, 1]], [9, 9], task_limits=[2, None, None], guarantees=[2, 0, 0])
+    file = fo.Policy(make(fo.Surplus())).allocate(given).save(tmp_path / "answer.json")
+    held = json.loads(file.read_text())
+    held["tasks_by_server"][0] = [1.8]
+    file.write_text(json.dumps(held))
+    assert not fo.Allocation.load(file).certificate.ok

@@ -110,3 +110,10 @@ def test_conflict_of_a_guarantee_with_a_constraint_names_both():
     both = fo.Instance([[1], [1]], [10], guarantees=[5, 2])
     with pytest.raises(Infeasible, match=r"MinTasks.*guarantees of users.* cannot hold together"):
         fo.Policy(fo.AlphaFair(1), [fo.MinTasks({"user1": 9})]).allocate(both)
+
+
+def test_batches_and_shards_refuse_what_is_above_a_base():
+    with pytest.raises(OutOfDomain, match="not of teams or above a base"):
+        fo.allocate_many(fo.NashBargaining(), np.ones((3, 2, 1)), np.ones((3, 1)))
+    with pytest.raises(OutOfDomain, match="cannot be in shards"):
+        fo.allocate_sharded(fo.NashBargaining(), [np.ones((5, 2))], capacities=[5, 6])

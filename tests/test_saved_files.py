@@ -40,11 +40,12 @@ TASKS = {  # by hand for DRF, H-FFMRA and PS-DSF; to the digits that the certifi
         "servers-curved": [77 / 19, 3, 55 / 19],
         "servers-whole": [3, 3, 3],
         "servers-orders": [15 / 7, 36 / 7, 6 / 7, 15 / 14],
+        "servers-teams": [786 / 185, 0, 588 / 185, 4 / 37],
     }
 )
 KINDS = {
     *("bottlenecks", "pulled", "fair prices", "total prices", "user prices", "capacity prices", "row prices"),
-    *("levels", "tangents", "rows", "duals"),
+    *("levels", "number levels", "tangents", "rows", "duals"),
 }
 METHODS_SINCE = {"servers-constraints": "prices"}  # of those that another method solves now
 ALLOCATIONS = [path.name for path in sorted(DATA.iterdir()) if path.stem.removeprefix("first-") in TASKS]

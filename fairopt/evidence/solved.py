@@ -219,6 +219,10 @@ class Solved(Optimum):
         mixtures = found.lagrangian.mixtures(found.factor)
         held = price_entry(program, found.lagrangian.multipliers.prices * scale, unit, mixtures)
         held |= self.multipliers(rows, scale * found.per_dual)
+        if levels := found.lagrangian.tangent_levels(found.factor):  # in units of shares per weight, or of the entry
+            curved = [t.share for t in program.objective.terms() if t.is_curved and not t.share._is_plain]
+            pairs = zip(levels, curved, strict=True)
+            held["at"] = [(z * (point.level(share) / unit)).tolist() for z, share in pairs]
         return {"kind": "lines", "lines": [held | line]} if line else held
 
     def multipliers(self, rows: Imposed, scale: float) -> dict[str, Any]:

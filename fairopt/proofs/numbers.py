@@ -189,6 +189,16 @@ class NumbersLagrangian(Lagrangian):
         found = zip(others, self.with_mixtures(factor)[1], strict=True)
         return [prices for term, prices in found if isinstance(term, Sorted)]
 
+    def tangent_levels(self, factor: float) -> list[Float]:
+        """For each curve of numbers the levels whose slopes are its prices; those of the point if a price is 0."""
+        found, out = zip(self._terms(factor)[1], self.with_mixtures(factor)[1], strict=True), list[Float]()
+        for term, prices in found:
+            if isinstance(term, Curve) and term.numbers is not None:
+                with np.errstate(divide="ignore"):
+                    levels = (term.factor / prices) ** (1.0 / term.alpha)
+                out.append(np.where(np.isfinite(levels) & (levels > 0), levels, term.at(self.point)))
+        return out
+
     def _prices(
         self, own: Sequence[Curve], others: Sequence[Curve | Sorted], cost: Float, start: list[Float], tie: float
     ) -> list[list[Float]]:

@@ -251,6 +251,11 @@ def _method_for(policy: Any) -> tuple[str, Term, Callable[[BatchChunk], tuple[Fl
             f"{objective} is not made of fairopt's own blocks, which treat each user by its own row; "
             "allocate one by one: policy.allocate(instance)"
         )
+    if not all(share._is_plain for share in objective.share_blocks()):
+        raise OutOfDomain(
+            f"allocate_many solves shares of users, not of teams or above a base as {objective}; allocate one by one: "
+            "policy.allocate(instance)"
+        )
     term = only_term(objective)
     if term is not None:
         if term.is_smallest:

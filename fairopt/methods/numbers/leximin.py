@@ -162,10 +162,8 @@ class _Levels:
         """The level at which free numbers, each at most what it can be, pay what the bound allows."""
         free, pi = self.free, dual.of_numbers
         left = self.bounds.value(dual) - float((pi * self.floor)[~free].sum())
-        per, most, w = pi[free], self.bounds.most[free], self.w[free]
-        low = self.floor[free]
-        order = np.argsort(most / w)
-        per, most, w, low = per[order], most[order], w[order], low[order]
+        order = np.flatnonzero(free)[np.argsort((self.bounds.most / self.w)[free])]
+        per, most, w = pi[order], self.bounds.most[order], self.w[order]
         full = np.append(0.0, np.cumsum(per * most))  # what the first k pay at their most
         rest = np.append(np.cumsum((per * w)[::-1])[::-1], 0.0)  # what a unit of level costs the others
         with np.errstate(divide="ignore", invalid="ignore"):

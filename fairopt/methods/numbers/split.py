@@ -81,14 +81,16 @@ def split_inside_teams(
     ``best`` is the best of a method's proposals, as the gate judges them.
     """
     team = team_share(program.objective)
-    if team is None or program.empty:
+    if team is None or program.empty or np.bincount(team.labelling(program.instance).of_user).max() == 1:
         return answer
     open_split = replace(answer, note=f"the split of totals inside a {team.by} is one of several")
     if not linear_only(program):
         return open_split
     settings = replace(settings, start=None, general=None)
     try:
-        totals = program if program.term.is_order else Program(program.given, Leximin(team), program.constraints)
+        totals = program
+        if not program.term.is_order:
+            totals = Program(program.given, Leximin(team), program.constraints, program.merge)
         tasks, duals = _at_the_boundary(totals, answer, settings)
         undetermined = ~_determined(totals, duals, team.share)
         if undetermined.sum() > MOST:

@@ -173,6 +173,15 @@ def test_later_tier_decides_the_split():
     assert answer.certificate.note == ""
 
 
+def test_leximin_of_teams_after_a_curved_tier_keeps_the_totals_of_that_tier():
+    instance = drawn(5, 3)
+    orgs = fo.AlphaFair(2, fo.OfTeam(by="org"))
+    alone, then = (fo.Policy(o).allocate(instance) for o in (orgs, orgs.then(fo.Leximin(fo.OfTeam()))))
+    assert then.certificate.ok
+    np.testing.assert_allclose(then.share(fo.OfTeam(by="org")), alone.share(fo.OfTeam(by="org")), rtol=1e-5)
+    assert min(then.share(fo.OfTeam())) >= min(alone.share(fo.OfTeam())) * (1 - 1e-5)
+
+
 def test_columns_are_added_until_prices_prove_the_answer(monkeypatch):
     rng = np.random.default_rng(3)
     n = 400
@@ -225,6 +234,17 @@ def test_worse_points_are_not_proved_by_any_evidence(seed):
     for factor in (1 - 1e-4, 0.9):
         gap = judge_number_levels(program, evidence.duals, factor * tasks)[0]
         assert gap >= (1 - factor) * 0.99
+
+
+def test_prices_of_a_capacity_that_a_number_does_not_need_do_not_excuse_its_rise():
+    demands, names = [[1, 0], [1, 0], [0, 1], [0, 1]], ["a", "b", "c", "d"]
+    apart = fo.Instance(demands, [8, 4], teams={"team": names})  # the first two could run four tasks each
+    program = Program(apart, fo.Leximin(fo.OfTeam(fo.Tasks())), ())
+    prices, paid = np.array([1.0, 1e9]), np.array([1 / 8, 1 / 8, 1e9 / 4, 1e9 / 4])
+    lopsided = NumberDual(np.arange(4), prices, paid, np.zeros(0))
+    assert judge_number_levels(program, [lopsided], np.full(4, 2.0))[0] >= 1
+    (proposal,) = method.solve_leximin_of_numbers(program, Settings())
+    assert proposal.tasks == pytest.approx([4, 4, 2, 2])
 
 
 def test_evidence_survives_its_numbers():

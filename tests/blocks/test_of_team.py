@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 import fairopt as fo
+from fairopt.blocks.guarantees import team_floors
 from fairopt.errors import Infeasible, InvalidBlock, InvalidInstance, OutOfDomain
 
 # dominant shares per task: 0.1, 0.1, 0.1 and 0.2
@@ -196,3 +197,12 @@ def test_wrong_shares_of_teams_are_refused(make, error, message):
 def test_prices_of_teams_and_of_surpluses_are_not_known(make, share):
     answer = fo.Policy(make(share)).allocate(POOL)
     assert answer.prices is answer.prices_left is answer.share_prices is answer.level_prices is None
+
+
+def test_floor_of_a_team_of_many_members_with_limits():
+    n = 30_000  # as a dense table, totals of members would take 7 GB
+    limits = np.full(n, 0.5)
+    given = fo.Instance(
+        np.ones((n, 1)), [n], teams={"team": ["a"] * n}, task_limits=limits, guarantees={"a": {"resource1": 0.75 * n}}
+    )
+    assert team_floors(given)["a"].units == pytest.approx([0.5 * n])
